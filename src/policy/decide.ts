@@ -1,0 +1,77 @@
+import { delayAfter } from './backoff.js'
+import type { Decision, GiveUpReason, History, Policy, Verdict } from './policy.js'
+
+/** What a decision depends on besides policy, history and verdict. On record with it, so that it can be recomputed. */
+export interface Circumstances {
+  readonly now: number
+  /** In [0, 1): places the delay within its jitter. */
+  readonly random: number
+  /** The caller no longer wants the work. */
+  readonly aborted?: boolean
+  /** The retry budget that this work shares has nothing left. */
+  readonly budgetEmpty?: boolean
+}
+
+/**
+ * What happens after a failed attempt. The only place that decides, and pure: the same arguments always give the same
+ * decision. The stop rules stand in their order.
+ */
+export function decide(
+  policy: Policy,
+  history: History,
+  verdict: Verdict,
+  { now, random, aborted, budgetEmpty }: Circumstances,
+): Decision {
+  const attempt = history.attempts + 1
+  const deferred = isDeferral(policy, history, verdict)
+
+  if (aborted) return giveUp('aborted')
+  if (verdict.class === 'final') return giveUp('final_error')
+  if (!deferred && attempt >= policy.attempts) return giveUp('attempts_exhausted')
+
+  const delayMs = hint(verdict) ?? delayAfter(policy, attempt, history.previousDelayMs, random)
+  const at = now + delayMs
+  if (at >= expiry(policy, history)) return giveUp('ttl_expired')
+  if (budgetEmpty) return giveUp('budget_empty')
+  return { action: deferred ? 'defer' : 'retry', delayMs, at }
+}
+
+/** The history of work that begins now: nothing has failed yet. */
+export function begin(startedAt: number, deadline?: number): History {
+  return { attempts: 0, deferrals: 0, startedAt, deadline, previousDelayMs: undefined }
+}
+
+/** The history once a decision has been carried out. A deferral costs no attempt, and a hint never stretches the backoff. */
+export function advance(history: History, verdict: Verdict, decision: Decision): History {
+  if (decision.action === 'defer') return { ...history, deferrals: history.deferrals + 1 }
+  const fromBackoff = decision.action === 'retry' && hint(verdict) === undefined
+  return {
+    attempts: history.attempts + 1,
+    deferrals: history.deferrals,
+    startedAt: history.startedAt,
+    deadline: history.deadline,
+    previousDelayMs: fromBackoff ? decision.delayMs : history.previousDelayMs,
+  }
+}
+
+/** How long an attempt that starts now may run. The time to live only stops it from starting; a deadline cuts it short. */
+export function allowance(policy: Policy, history: History, now: number): number {
+  return Math.min(policy.timeout ?? Infinity, (history.deadline ?? Infinity) - now)
+}
+
+/** From when on no further attempt starts. */
+function expiry(policy: Policy, history: History): number {
+  return Math.min(history.startedAt + (policy.ttl ?? Infinity), history.deadline ?? Infinity)
+}
+
+function isDeferral(policy: Policy, history: History, verdict: Verdict): boolean {
+  return hint(verdict) !== undefined && history.deferrals < policy.deferrals
+}
+
+function hint(verdict: Verdict): number | undefined {
+  return verdict.class === 'rate_limited' ? verdict.retryAfterMs : undefined
+}
+
+function giveUp(reason: GiveUpReason): Decision {
+  return { action: 'give_up', reason }
+}

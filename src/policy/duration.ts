@@ -1,0 +1,32 @@
+/** A length of time: a number of milliseconds, or text such as `'250ms'`, `'1.5s'`, `'5m'`, `'24h'` or `'7d'`. */
+export type Duration = number | `${number}${'ms' | 's' | 'm' | 'h' | 'd'}`
+
+const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+type Unit = keyof typeof UNITS
+
+/** No duration is longer, so that every time computed from one is still a valid date. */
+export const MAX_DURATION_MS = 36_500 * UNITS.d
+
+/** Whole milliseconds, or `undefined` when the value is not a duration. */
+export function parseDuration(value: unknown): number | undefined {
+  const ms = typeof value === 'string' ? fromText(value) : value
+  if (typeof ms !== 'number' || !(ms >= 0 && ms <= MAX_DURATION_MS)) return undefined
+  return Math.round(ms)
+}
+
+function fromText(text: string): number | undefined {
+  const [, amount, unit] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text) ?? []
+  return unit === undefined ? undefined : Number(amount) * UNITS[unit as Unit]
+}
+
+/** Milliseconds as people write them: `0ms`, `250ms`, `1.5s`, `2m`, `1h 30m`. */
+export function formatDuration(ms: number): string {
+  if (ms < UNITS.s) return `${Math.round(ms)}ms`
+  if (ms < UNITS.m) return `${Number((ms / UNITS.s).toFixed(2))}s`
+  const [large, small] =
+    ms < UNITS.h ? (['m', 's'] as const) : ms < UNITS.d ? (['h', 'm'] as const) : (['d', 'h'] as const)
+  const parts = Math.round(ms / UNITS[small])
+  const perLarge = UNITS[large] / UNITS[small]
+  const rest = parts % perLarge
+  return `${Math.floor(parts / perLarge)}${large}${rest > 0 ? ` ${rest}${small}` : ''}`
+}

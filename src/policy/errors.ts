@@ -1,0 +1,80 @@
+/**
+ * The base of every error that Redrive throws. `code` is stable: match on it, not on the message.
+ *
+ * Each class also puts its name on its prototype, so that a policy that lists `'RetryableError'` still finds it after
+ * a bundler has renamed the class.
+ */
+export class RedriveError extends Error {
+  static {
+    RedriveError.prototype.name = 'RedriveError'
+  }
+  readonly code: string
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+    // A subclass that has not named itself is still reported under its own name.
+    if (!Object.hasOwn(new.target.prototype, 'name')) this.name = new.target.name
+  }
+}
+
+/** A policy that cannot be: `field` says which part of it, as in `backoff.base`. */
+export class PolicyError extends RedriveError {
+  static {
+    PolicyError.prototype.name = 'PolicyError'
+  }
+  readonly field: string
+
+  constructor(field: string, problem: string) {
+    super('invalid_policy', `Invalid policy: ${problem}`)
+    this.field = field
+  }
+}
+
+/** Throw it from any work to say: trying again will not help. No policy retries it. */
+export class FinalError extends RedriveError {
+  static {
+    FinalError.prototype.name = 'FinalError'
+  }
+
+  constructor(message: string, options?: ErrorOptions & { code?: string }) {
+    super(options?.code ?? (new.target === FinalError ? 'final' : new.target.name), message, options)
+  }
+}
+
+/** Throw it, or a subclass, from any work to say: this may pass, try again. */
+export class RetryableError extends RedriveError {
+  static {
+    RetryableError.prototype.name = 'RetryableError'
+  }
+
+  constructor(message: string, options?: ErrorOptions & { code?: string }) {
+    super(options?.code ?? (new.target === RetryableError ? 'retryable' : new.target.name), message, options)
+  }
+}
+
+/** Throw it from any work to say: the other side asks to wait, for `retryAfterMs` where it said how long. */
+export class RateLimitedError extends RetryableError {
+  static {
+    RateLimitedError.prototype.name = 'RateLimitedError'
+  }
+  readonly retryAfterMs: number | undefined
+
+  constructor(message: string, options?: ErrorOptions & { code?: string; retryAfterMs?: number }) {
+    super(message, { code: 'rate_limited', ...options })
+    this.retryAfterMs = options?.retryAfterMs
+  }
+}
+
+/** An attempt ran for longer than its policy allows. Its code is `timeout`, or `TIMEOUT_<CATEGORY>` in a category. */
+export class TimeoutError extends RetryableError {
+  static {
+    TimeoutError.prototype.name = 'TimeoutError'
+  }
+  readonly timeoutMs: number
+
+  constructor(message: string, options: ErrorOptions & { code?: string; timeoutMs: number }) {
+    super(message, { ...options, code: options.code ?? 'timeout' })
+    this.timeoutMs = options.timeoutMs
+  }
+}

@@ -1,0 +1,23 @@
+export { canonicalJson } from './canonical-json.js'
+export { type Classifier, type ClassifierRules, classify } from './classify.js'
+export { advance, allowance, begin, type Circumstances, decide } from './decide.js'
+export { type Duration, formatDuration, parseDuration } from './duration.js'
+export { FinalError, PolicyError, RateLimitedError, RedriveError, RetryableError, TimeoutError } from './errors.js'
+export { type AttemptTimes, type Explanation, explain } from './explain.js'
+export { hashJson } from './hash.js'
+export { policies } from './named-policies.js'
+export { extendPolicy, policy } from './parse.js'
+export type {
+  Backoff,
+  BackoffInput,
+  Decision,
+  ErrorClass,
+  FailureMatch,
+  GiveUpReason,
+  History,
+  Jitter,
+  Policy,
+  PolicyInput,
+  Verdict,
+} from './policy.js'
+export { identityRandom } from './random.js'

@@ -1,0 +1,92 @@
+import type { Duration } from './duration.js'
+
+/**
+ * How many attempts, which delays, which errors, which limits: plain data, so that a policy can be stored, compared,
+ * sent and recomputed. Durations are whole milliseconds. Made by `policy()`, which validates it once.
+ */
+export interface Policy {
+  /** Calls in total: 3 means one call and at most two retries. */
+  readonly attempts: number
+  /** How many times a rate limit may ask to wait without that costing an attempt. */
+  readonly deferrals: number
+  readonly backoff: Backoff
+  readonly jitter: Jitter
+  /** How long one attempt may run. */
+  readonly timeout?: number
+  /** The time to live of the whole work: no attempt starts once it is over. */
+  readonly ttl?: number
+  /** The longest wait that a service may ask for; a longer hint is cut to this. */
+  readonly maxRetryAfter: number
+  /** Which failures are retried. Absent: what Redrive knows of errors decides. */
+  readonly retryOn?: 'all' | 'none' | readonly FailureMatch[]
+  /** Which failures end the work at once, wherever in a chain of causes they stand. */
+  readonly giveUpOn: readonly FailureMatch[]
+}
+
+/** The delay after the n-th failed attempt, before jitter. */
+export type Backoff =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'fixed'; readonly base: number }
+  | { readonly kind: 'linear'; readonly base: number; readonly max: number }
+  | { readonly kind: 'exponential'; readonly base: number; readonly factor: number; readonly max: number }
+  /** `U(base, 3 · previous)`, capped. It is random by itself, so it takes no jitter. */
+  | { readonly kind: 'decorrelated'; readonly base: number; readonly max: number }
+
+/** How a delay is spread, so that work that failed together does not come back together. */
+export type Jitter =
+  | { readonly kind: 'none' | 'full' | 'equal' }
+  /** `d · (1 ± ratio)`: may pass the backoff's `max` by its ratio. */
+  | { readonly kind: 'proportional'; readonly ratio: number }
+
+/** An HTTP status (`429`), a range of them (`'5xx'`), an error's code (`'ECONNRESET'`) or its class, by name. */
+export type FailureMatch = string | number
+
+/** A policy as people write it: every field may be left out, and durations may be text. A `Policy` is one too. */
+export interface PolicyInput {
+  attempts?: number
+  deferrals?: number
+  backoff?: Backoff['kind'] | BackoffInput
+  jitter?: Jitter['kind'] | { readonly kind: Jitter['kind']; readonly ratio?: number }
+  timeout?: Duration
+  ttl?: Duration
+  maxRetryAfter?: Duration
+  retryOn?: 'all' | 'none' | readonly (FailureMatch | ErrorClass)[]
+  giveUpOn?: readonly (FailureMatch | ErrorClass)[]
+}
+
+/** Exponential, from one second to thirty, unless it says otherwise. */
+export interface BackoffInput {
+  readonly kind?: Backoff['kind']
+  readonly base?: Duration
+  readonly factor?: number
+  readonly max?: Duration
+}
+
+/** An error class given in code; a policy keeps its name. */
+export type ErrorClass = abstract new (...args: never[]) => Error
+
+/** What is on record of a piece of work before the failure that is being decided on. */
+export interface History {
+  /** Failed attempts that counted. */
+  readonly attempts: number
+  readonly deferrals: number
+  /** When the work began, or was last redriven: its time to live runs from here. */
+  readonly startedAt: number
+  /** No attempt starts at or after this time, whatever the policy says: the deadline of whoever asked for the work. */
+  readonly deadline?: number
+  /** The last delay that the backoff (not a rate limit) asked for. */
+  readonly previousDelayMs?: number
+}
+
+/** What the classifier says of a failure. */
+export type Verdict =
+  | { readonly class: 'final' | 'retryable'; readonly code: string }
+  | { readonly class: 'rate_limited'; readonly code: string; readonly retryAfterMs?: number }
+
+/** What happens next. `retry` counts as an attempt, `defer` does not. */
+export type Decision =
+  | { readonly action: 'retry' | 'defer'; readonly delayMs: number; readonly at: number }
+  | { readonly action: 'give_up'; readonly reason: GiveUpReason }
+
+/** Why work was given up, in the order in which the rules are applied. */
+export type GiveUpReason = 'aborted' | 'final_error' | 'attempts_exhausted' | 'ttl_expired' | 'budget_empty'
