@@ -1,0 +1,5 @@
+export type { Attempt } from './attempt.js'
+export { type BreakerState, CircuitBreaker, type CircuitBreakerOptions, circuitBreaker } from './circuit-breaker.js'
+export { type AttemptRecord, BreakerOpenError, OptionError, RetryExhaustedError } from './errors.js'
+export { type RetryOptions, retry, retrying } from './retry.js'
+export { RetryBudget, type RetryBudgetOptions, retryBudget } from './retry-budget.js'

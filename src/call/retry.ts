@@ -1,0 +1,71 @@
+import { type Classifier, type Duration, type PolicyInput, policy as parse, policies } from '../policy/index.js'
+import type { Sink, Work } from '../telemetry/index.js'
+import { type Clock, sleep } from '../time/index.js'
+import type { Attempt } from './attempt.js'
+import { Call } from './call.js'
+import type { CircuitBreaker } from './circuit-breaker.js'
+import type { RetryBudget } from './retry-budget.js'
+
+/** What a call may be given besides its policy. */
+export interface RetryOptions extends Partial<Omit<Work, 'kind'>> {
+  /** Ends the call at once, whatever it is doing. An abort is not a failure, and is never retried. */
+  readonly signal?: AbortSignal
+  /** How long the whole call may take, attempts and delays together. An attempt still running then is cut short. */
+  readonly deadline?: Duration
+  /** The attempt of an outer retry: this call then keeps its signal and deadline, and leaves the retrying to it. */
+  readonly within?: Attempt
+  /** Code that corrects the verdict on a failure. */
+  readonly classify?: Classifier
+  /** Takes the events of the call. */
+  readonly sink?: Sink
+  /** Keeps calls away from what has been failing. */
+  readonly breaker?: CircuitBreaker
+  /** Bounds the retries of all the calls that share it. */
+  readonly budget?: RetryBudget
+  readonly clock?: Clock
+  /** Where jitter comes from; by default, from the call's id and the attempt's number. */
+  readonly random?: () => number
+}
+
+/**
+ * Calls a function until it succeeds or its policy gives up.
+ *
+ * ```ts
+ * const user = await retry(({ signal }) => loadUser(42, signal), { attempts: 5, timeout: '2s' })
+ * ```
+ *
+ * Rejects with the failure itself when it is final, with the signal's reason when the caller aborts, and otherwise with
+ * a `RetryExhaustedError` that has every attempt on it.
+ */
+export async function retry<T>(
+  fn: (attempt: Attempt) => T | PromiseLike<T>,
+  policy: PolicyInput = policies.call,
+  options: RetryOptions = {},
+): Promise<T> {
+  const call = new Call(parse(policy), options)
+  for (;;) {
+    const attempt = call.start()
+    let delayMs: number
+    try {
+      const result = await call.run(fn, attempt)
+      call.succeeded(attempt)
+      return result
+    } catch (failure) {
+      delayMs = call.failed(attempt, failure)
+    }
+    await sleep(delayMs, call.clock, call.signal)
+  }
+}
+
+/** A function with the same arguments whose every call is retried. */
+export function retrying<This, Args extends unknown[], T>(
+  fn: (this: This, ...args: Args) => T | PromiseLike<T>,
+  policy: PolicyInput = policies.call,
+  options: RetryOptions = {},
+): (this: This, ...args: Args) => Promise<T> {
+  const parsed = parse(policy)
+  const named = { name: fn.name, ...options }
+  return function (...args) {
+    return retry(() => fn.apply(this, args), parsed, named)
+  }
+}

@@ -1,0 +1,87 @@
+import type { GiveUpReason, Verdict } from '../policy/index.js'
+
+/** The piece of work that an event is about. */
+export interface Work {
+  readonly kind: 'call' | 'event' | 'task' | 'pipeline' | 'document'
+  /** Its identity, from which its jitter is derived. */
+  readonly id: string
+  /** What it does, in the user's words. */
+  readonly name: string
+  readonly category?: string
+  readonly tenantId?: string
+  readonly correlationId?: string
+  readonly traceId?: string
+  /** What else the caller wants to see beside it. */
+  readonly context?: Readonly<Record<string, unknown>>
+}
+
+interface About {
+  readonly work: Work
+  /** When it happened, in milliseconds since the epoch. */
+  readonly at: number
+}
+
+interface FailedAttempt extends About {
+  readonly attempt: number
+  /** How many attempts the policy allows. */
+  readonly maxAttempts: number
+  readonly durationMs: number
+  readonly failure: unknown
+  readonly verdict: Verdict
+}
+
+/** An attempt has begun. */
+export interface AttemptStarted extends About {
+  readonly type: 'attempt_started'
+  readonly attempt: number
+}
+
+/** An attempt succeeded, and the work with it. */
+export interface AttemptSucceeded extends About {
+  readonly type: 'attempt_succeeded'
+  readonly attempt: number
+  readonly durationMs: number
+}
+
+/** An attempt ran for too long. What follows from that is an event of its own. */
+export interface TimedOut extends About {
+  readonly type: 'timed_out'
+  readonly attempt: number
+  readonly timeoutMs: number
+}
+
+/** An attempt failed, and another follows: at the cost of an attempt, or as a deferral. */
+export interface RetryScheduled extends FailedAttempt {
+  readonly type: 'retry_scheduled' | 'deferred'
+  readonly delayMs: number
+  readonly nextAttemptAt: number
+}
+
+/** An attempt failed, and none follows. */
+export interface GaveUp extends FailedAttempt {
+  readonly type: 'gave_up'
+  readonly reason: GiveUpReason | 'breaker_open'
+}
+
+/** The work was already done under this key, or is now on record as done. */
+export interface IdempotencyUsed extends About {
+  readonly type: 'idempotency_hit' | 'idempotency_recorded'
+  readonly key: string
+}
+
+/** The work succeeded, but its key could not be recorded as done. The work is not run again for that. */
+export interface IdempotencyNotRecorded extends About {
+  readonly type: 'idempotency_not_recorded'
+  readonly key: string
+  readonly failure: unknown
+}
+
+/** What happens to work, as one stream. Audit, metrics, logs and traces are sinks of it. */
+export type WorkEvent =
+  | AttemptStarted
+  | AttemptSucceeded
+  | TimedOut
+  | RetryScheduled
+  | GaveUp
+  | IdempotencyUsed
+  | IdempotencyNotRecorded

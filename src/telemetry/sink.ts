@@ -1,0 +1,53 @@
+import type { WorkEvent } from './events.js'
+
+/** Takes the events of work. It may be slow or broken: the work never waits for it, nor fails with it. */
+export type Sink = (event: WorkEvent) => void | PromiseLike<void>
+
+const failures = new WeakMap<Sink, number>()
+
+/** Hands an event to a sink. A sink that throws or rejects is counted, and the first time reported as a warning. */
+export function emit(sink: Sink, event: WorkEvent): void {
+  try {
+    const pending = sink(event)
+    if (pending !== undefined) pending.then(undefined, error => failed(sink, error))
+  } catch (error) {
+    failed(sink, error)
+  }
+}
+
+/** How many events a sink has failed to take. */
+export function sinkFailures(sink: Sink): number {
+  return failures.get(sink) ?? 0
+}
+
+/** One sink that feeds several; one that fails does not keep the event from the others. */
+export function fanOut(...sinks: readonly Sink[]): Sink {
+  return event => {
+    for (const sink of sinks) emit(sink, event)
+  }
+}
+
+/**
+ * A sink with a function for each type of event that is of interest.
+ *
+ * ```ts
+ * on({ gave_up: ({ work, reason }) => page(`${work.name} gave up: ${reason}`) })
+ * ```
+ */
+export function on(handlers: { [T in WorkEvent['type']]?: (event: Extract<WorkEvent, { type: T }>) => void }): Sink {
+  return event => {
+    const handler = handlers[event.type] as ((event: WorkEvent) => void) | undefined
+    handler?.(event)
+  }
+}
+
+function failed(sink: Sink, error: unknown): void {
+  const count = sinkFailures(sink) + 1
+  failures.set(sink, count)
+  if (count > 1) return
+  const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+  process.emitWarning(`A sink${sink.name && ` (${sink.name})`} failed to take an event: ${reason}. The work goes on.`, {
+    code: 'REDRIVE_SINK_FAILED',
+    detail: 'Further failures of this sink are only counted: see sinkFailures(sink).',
+  })
+}

@@ -1,0 +1,3 @@
+export { unwatchAbort, watchAbort } from './abort.js'
+export { type Clock, systemClock } from './clock.js'
+export { sleep } from './sleep.js'
