@@ -1,4 +1,5 @@
 export * from './call/index.js'
+export * from './idempotency/index.js'
 export * from './policy/index.js'
 export * from './telemetry/index.js'
-export { type Clock, systemClock } from './time/index.js'
+export { type Clock, type Sleeper, systemClock, type Timer } from './time/index.js'

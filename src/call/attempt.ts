@@ -1,5 +1,4 @@
 import { formatDuration, TimeoutError } from '../policy/index.js'
-import { type Clock, unwatchAbort, watchAbort } from '../time/index.js'
 import type { Admission } from './circuit-breaker.js'
 
 /** One try, as the function that is tried sees it. */
@@ -14,85 +13,47 @@ export interface Attempt {
 
 /** An attempt under way. */
 export class RunningAttempt implements Attempt {
-  readonly attempt: number
-  readonly startedAt: number
-  readonly deadline: number | undefined
   /** What the circuit breaker let it through with. */
   admission: Admission | undefined = undefined
-  timedOutAfterMs: number | undefined = undefined
-  #controller: AbortController | undefined = undefined
-  #stopped: { readonly reason: unknown } | undefined = undefined
+  private controller: AbortController | undefined = undefined
+  private stopped: { readonly reason: unknown } | undefined = undefined
 
-  constructor(attempt: number, startedAt: number, deadline: number | undefined) {
-    this.attempt = attempt
-    this.startedAt = startedAt
-    this.deadline = deadline
-  }
+  constructor(
+    readonly attempt: number,
+    readonly deadline: number | undefined,
+    /** On the clock's monotonic scale; 0 when nothing about the call is timed. */
+    readonly startedAt: number,
+    /** How long it may run. */
+    readonly limitMs: number,
+  ) {}
 
   /** Made when it is first asked for: a controller costs more than a call does, and few functions look at it. */
   get signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController()
-      if (this.#stopped !== undefined) this.#controller.abort(this.#stopped.reason)
+    if (this.controller === undefined) {
+      this.controller = new AbortController()
+      if (this.stopped !== undefined) this.controller.abort(this.stopped.reason)
     }
-    return this.#controller.signal
+    return this.controller.signal
   }
 
+  /** Tells the function that its outcome is no longer waited for. */
   stop(reason: unknown): void {
-    this.#stopped = { reason }
-    this.#controller?.abort(reason)
+    this.stopped = { reason }
+    this.controller?.abort(reason)
   }
 }
 
-/**
- * Calls the function and settles with it, or at once when its time is up or the caller aborts. What the function does
- * after that is ignored.
- */
-export function runBounded<T>(
-  fn: (attempt: Attempt) => T | PromiseLike<T>,
-  attempt: RunningAttempt,
-  limitMs: number,
-  clock: Clock,
-  caller: AbortSignal | undefined,
+/** What an attempt that ran for too long fails with. */
+export function timeoutError(
+  { limitMs, deadline }: RunningAttempt,
+  policyTimeout: number | undefined,
   category: string | undefined,
-): T | PromiseLike<T> {
-  if (limitMs === Infinity && caller === undefined) return fn(attempt)
-
-  return new Promise<T>((resolve, reject) => {
-    const release = () => {
-      if (timer !== undefined) clock.clearTimer(timer)
-      if (caller !== undefined) unwatchAbort(caller, onAbort)
-    }
-    const stop = (reason: unknown) => {
-      release()
-      reject(reason)
-      attempt.stop(reason)
-    }
-    const onAbort = () => stop(caller?.reason)
-    const onTimeout = () => {
-      attempt.timedOutAfterMs = limitMs
-      stop(timeoutError(limitMs, category))
-    }
-    const onFailure = (failure: unknown) => {
-      release()
-      reject(failure)
-    }
-    if (limitMs <= 0) return onTimeout()
-    const timer = limitMs === Infinity ? undefined : clock.setTimer(onTimeout, limitMs)
-    if (caller !== undefined) watchAbort(caller, onAbort)
-
-    try {
-      Promise.resolve(fn(attempt)).then(result => {
-        release()
-        resolve(result)
-      }, onFailure)
-    } catch (failure) {
-      onFailure(failure)
-    }
-  })
-}
-
-function timeoutError(limitMs: number, category: string | undefined): TimeoutError {
+): TimeoutError {
+  const ownLimit = policyTimeout !== undefined && limitMs >= policyTimeout
+  const message =
+    ownLimit || deadline === undefined
+      ? `The attempt took longer than ${formatDuration(limitMs)}.`
+      : `The deadline of the call passed${limitMs > 0 ? ` ${formatDuration(limitMs)} into the attempt` : ''}.`
   const code = category === undefined ? 'timeout' : `TIMEOUT_${category}`
-  return new TimeoutError(`The attempt took longer than ${formatDuration(limitMs)}.`, { code, timeoutMs: limitMs })
+  return new TimeoutError(message, { code, timeoutMs: limitMs })
 }

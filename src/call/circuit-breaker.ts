@@ -31,105 +31,105 @@ const BUCKETS = 10
  */
 export class CircuitBreaker {
   readonly name: string
-  readonly #failureRate: number
-  readonly #minimumCalls: number
-  readonly #bucketMs: number
-  readonly #openForMs: number
-  #state: BreakerState = 'closed'
+  private readonly failureRate: number
+  private readonly minimumCalls: number
+  private readonly bucketMs: number
+  private readonly openForMs: number
+  private current: BreakerState = 'closed'
   /** Counts the changes of state: an outcome that belongs to an earlier one says nothing of now. */
-  #era: Admission = 0
-  #openUntil = 0
-  #succeeded = new Array<number>(BUCKETS).fill(0)
-  #failed = new Array<number>(BUCKETS).fill(0)
-  #bucket = 0
+  private era: Admission = 0
+  private openUntil = 0
+  private succeeded = new Array<number>(BUCKETS).fill(0)
+  private failed = new Array<number>(BUCKETS).fill(0)
+  private bucket = 0
 
   constructor(name: string, options: CircuitBreakerOptions = {}) {
     const { failureRate = 0.5, minimumCalls = 10, window = '30s', openFor = '30s' } = options
     this.name = name
-    this.#failureRate = inRange('failureRate', failureRate, failureRate > 0 && failureRate <= 1, 'above 0, at most 1')
-    this.#minimumCalls = inRange(
+    this.failureRate = inRange('failureRate', failureRate, failureRate > 0 && failureRate <= 1, 'above 0, at most 1')
+    this.minimumCalls = inRange(
       'minimumCalls',
       minimumCalls,
       Number.isInteger(minimumCalls) && minimumCalls > 0,
       'a whole number above 0',
     )
-    this.#bucketMs = time('window', window) / BUCKETS
-    this.#openForMs = time('openFor', openFor)
+    this.bucketMs = time('window', window) / BUCKETS
+    this.openForMs = time('openFor', openFor)
   }
 
   get state(): BreakerState {
-    return this.#state
+    return this.current
   }
 
   /** Lets a call through, or not. Times are on the monotonic scale of the callers' clock. */
   admit(now: number): Admission | undefined {
-    if (this.#state === 'closed') return this.#era
-    if (now < this.#openUntil) return undefined
+    if (this.current === 'closed') return this.era
+    if (now < this.openUntil) return undefined
     // If nothing is ever heard of that one call, another follows after the same time.
-    this.#openUntil = now + this.#openForMs
-    this.#enter('half_open')
-    return this.#era
+    this.openUntil = now + this.openForMs
+    this.enter('half_open')
+    return this.era
   }
 
   /** What a call that was not let through fails with. */
   refusal(now: number, cause?: unknown): BreakerOpenError {
-    return new BreakerOpenError(this.name, Math.max(0, Math.ceil(this.#openUntil - now)), { cause })
+    return new BreakerOpenError(this.name, Math.max(0, Math.ceil(this.openUntil - now)), { cause })
   }
 
   /** Takes the outcome of a call that it let through. */
   record(admission: Admission | undefined, succeeded: boolean, now: number): void {
-    if (admission !== this.#era) return
-    if (this.#state === 'half_open') {
-      if (succeeded) this.#close(now)
-      else this.#open(now)
+    if (admission !== this.era) return
+    if (this.current === 'half_open') {
+      if (succeeded) this.close(now)
+      else this.open(now)
       return
     }
-    const bucket = this.#advance(now)
-    const counts = succeeded ? this.#succeeded : this.#failed
+    const bucket = this.advance(now)
+    const counts = succeeded ? this.succeeded : this.failed
     counts[bucket] = (counts[bucket] ?? 0) + 1
-    if (!succeeded && this.#isFailing()) this.#open(now)
+    if (!succeeded && this.isFailing()) this.open(now)
   }
 
   /** Takes back a call that it let through and that has no outcome, such as one that was aborted. */
   release(admission: Admission | undefined, now: number): void {
-    if (admission !== this.#era || this.#state !== 'half_open') return
-    this.#openUntil = now
-    this.#enter('open')
+    if (admission !== this.era || this.current !== 'half_open') return
+    this.openUntil = now
+    this.enter('open')
   }
 
-  #isFailing(): boolean {
-    const failed = sum(this.#failed)
-    const calls = failed + sum(this.#succeeded)
-    return calls >= this.#minimumCalls && failed / calls >= this.#failureRate
+  private isFailing(): boolean {
+    const failed = sum(this.failed)
+    const calls = failed + sum(this.succeeded)
+    return calls >= this.minimumCalls && failed / calls >= this.failureRate
   }
 
-  #open(now: number): void {
-    this.#openUntil = now + this.#openForMs
-    this.#enter('open')
+  private open(now: number): void {
+    this.openUntil = now + this.openForMs
+    this.enter('open')
   }
 
-  #close(now: number): void {
-    this.#bucket = Math.floor(now / this.#bucketMs)
-    this.#succeeded.fill(0)
-    this.#failed.fill(0)
-    this.#enter('closed')
+  private close(now: number): void {
+    this.bucket = Math.floor(now / this.bucketMs)
+    this.succeeded.fill(0)
+    this.failed.fill(0)
+    this.enter('closed')
   }
 
-  #enter(state: BreakerState): void {
-    this.#state = state
-    this.#era++
+  private enter(state: BreakerState): void {
+    this.current = state
+    this.era++
   }
 
   /** The bucket of this moment, after the buckets that the window has left behind have been emptied. */
-  #advance(now: number): number {
-    const bucket = Math.floor(now / this.#bucketMs)
-    const passed = Math.min(bucket - this.#bucket, BUCKETS)
+  private advance(now: number): number {
+    const bucket = Math.floor(now / this.bucketMs)
+    const passed = Math.min(bucket - this.bucket, BUCKETS)
     for (let i = 0; i < passed; i++) {
-      this.#succeeded[(bucket - i) % BUCKETS] = 0
-      this.#failed[(bucket - i) % BUCKETS] = 0
+      this.succeeded[(bucket - i) % BUCKETS] = 0
+      this.failed[(bucket - i) % BUCKETS] = 0
     }
-    this.#bucket = Math.max(bucket, this.#bucket)
-    return this.#bucket % BUCKETS
+    this.bucket = Math.max(bucket, this.bucket)
+    return this.bucket % BUCKETS
   }
 }
 

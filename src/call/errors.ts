@@ -6,7 +6,6 @@ export interface AttemptRecord {
   readonly attempt: number
   /** When it failed, in milliseconds since the epoch. */
   readonly failedAt: number
-  readonly durationMs: number
   readonly failure: unknown
   readonly verdict: Verdict
   /** The number in [0, 1) that placed the delay within its jitter. */
@@ -25,13 +24,8 @@ export class RetryExhaustedError extends RedriveError {
   constructor(name: string, reason: GiveUpReason, attempts: readonly AttemptRecord[]) {
     const last = attempts.at(-1)
     const times = attempts.length === 1 ? '1 attempt' : `${attempts.length} attempts`
-    super(
-      'retry_exhausted',
-      `Gave up on '${name}' after ${times} (${reason}). Last failure: ${failureText(last?.failure)}`,
-      {
-        cause: last?.failure,
-      },
-    )
+    const lastly = last === undefined ? '' : ` Last failure: ${failureText(last.failure)} [${last.verdict.code}]`
+    super('retry_exhausted', `Gave up on '${name}' after ${times} (${reason}).${lastly}`, { cause: last?.failure })
     this.reason = reason
     this.attempts = attempts
   }

@@ -1,5 +1,8 @@
 export type { Attempt } from './attempt.js'
+export { CATEGORIES, type KnownCategory } from './categories.js'
 export { type BreakerState, CircuitBreaker, type CircuitBreakerOptions, circuitBreaker } from './circuit-breaker.js'
 export { type AttemptRecord, BreakerOpenError, OptionError, RetryExhaustedError } from './errors.js'
 export { type RetryOptions, retry, retrying } from './retry.js'
 export { RetryBudget, type RetryBudgetOptions, retryBudget } from './retry-budget.js'
+export { HttpError, type RetryFetchInit, retryFetch } from './retry-fetch.js'
+export { type Category, type ExecuteOptions, RetryManager, type RetryManagerOptions } from './retry-manager.js'

@@ -17,40 +17,40 @@ export interface RetryBudgetOptions {
  */
 export class RetryBudget {
   readonly name: string
-  readonly #ratio: number
-  readonly #minPerSecond: number
-  readonly #max: number
-  #tokens: number
-  #refilledAt: number | undefined
+  private readonly ratio: number
+  private readonly minPerSecond: number
+  private readonly max: number
+  private tokens: number
+  private refilledAt: number | undefined
 
   constructor(name: string, { ratio = 0.1, minPerSecond = 10, max = 100 }: RetryBudgetOptions = {}) {
     this.name = name
-    this.#ratio = atLeast('ratio', ratio, 0)
-    this.#minPerSecond = atLeast('minPerSecond', minPerSecond, 0)
-    this.#max = atLeast('max', max, 1)
-    this.#tokens = this.#max
+    this.ratio = atLeast('ratio', ratio, 0)
+    this.minPerSecond = atLeast('minPerSecond', minPerSecond, 0)
+    this.max = atLeast('max', max, 1)
+    this.tokens = this.max
   }
 
   /** A call was made. */
   deposit(): void {
-    this.#add(this.#ratio)
+    this.add(this.ratio)
   }
 
   /** Whether a retry is too much now. Times are on the monotonic scale of the callers' clock. */
   isEmpty(now: number): boolean {
-    const elapsedMs = now - (this.#refilledAt ?? now)
-    this.#refilledAt = now
-    if (elapsedMs > 0) this.#add((elapsedMs / 1000) * this.#minPerSecond)
-    return this.#tokens < 1
+    const elapsedMs = now - (this.refilledAt ?? now)
+    this.refilledAt = now
+    if (elapsedMs > 0) this.add((elapsedMs / 1000) * this.minPerSecond)
+    return this.tokens < 1
   }
 
   /** A retry was scheduled. */
   withdraw(): void {
-    this.#tokens -= 1
+    this.tokens -= 1
   }
 
-  #add(tokens: number): void {
-    this.#tokens = Math.min(this.#max, this.#tokens + tokens)
+  private add(tokens: number): void {
+    this.tokens = Math.min(this.max, this.tokens + tokens)
   }
 }
 

@@ -1,6 +1,6 @@
 import { type Classifier, type Duration, type PolicyInput, policy as parse, policies } from '../policy/index.js'
 import type { Sink, Work } from '../telemetry/index.js'
-import { type Clock, sleep } from '../time/index.js'
+import type { Clock } from '../time/index.js'
 import type { Attempt } from './attempt.js'
 import { Call } from './call.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
@@ -27,6 +27,8 @@ export interface RetryOptions extends Partial<Omit<Work, 'kind'>> {
   readonly random?: () => number
 }
 
+const NONE: RetryOptions = {}
+
 /**
  * Calls a function until it succeeds or its policy gives up.
  *
@@ -37,23 +39,17 @@ export interface RetryOptions extends Partial<Omit<Work, 'kind'>> {
  * Rejects with the failure itself when it is final, with the signal's reason when the caller aborts, and otherwise with
  * a `RetryExhaustedError` that has every attempt on it.
  */
-export async function retry<T>(
+export function retry<T>(
   fn: (attempt: Attempt) => T | PromiseLike<T>,
   policy: PolicyInput = policies.call,
-  options: RetryOptions = {},
+  options: RetryOptions = NONE,
 ): Promise<T> {
-  const call = new Call(parse(policy), options)
-  for (;;) {
-    const attempt = call.start()
-    let delayMs: number
-    try {
-      const result = await call.run(fn, attempt)
-      call.succeeded(attempt)
-      return result
-    } catch (failure) {
-      delayMs = call.failed(attempt, failure)
-    }
-    await sleep(delayMs, call.clock, call.signal)
+  try {
+    const call = new Call(fn, parse(policy), options)
+    call.run()
+    return call.promise
+  } catch (mistake) {
+    return Promise.reject(mistake)
   }
 }
 
@@ -61,7 +57,7 @@ export async function retry<T>(
 export function retrying<This, Args extends unknown[], T>(
   fn: (this: This, ...args: Args) => T | PromiseLike<T>,
   policy: PolicyInput = policies.call,
-  options: RetryOptions = {},
+  options: RetryOptions = NONE,
 ): (this: This, ...args: Args) => Promise<T> {
   const parsed = parse(policy)
   const named = { name: fn.name, ...options }

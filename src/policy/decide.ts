@@ -31,7 +31,8 @@ export function decide(
 
   const delayMs = hint(verdict) ?? delayAfter(policy, attempt, history.previousDelayMs, random)
   const at = now + delayMs
-  if (at >= expiry(policy, history)) return giveUp('ttl_expired')
+  if (at >= history.startedAt + (policy.ttl ?? Infinity)) return giveUp('ttl_expired')
+  if (at >= (history.deadline ?? Infinity)) return giveUp('deadline_passed')
   if (budgetEmpty) return giveUp('budget_empty')
   return { action: deferred ? 'defer' : 'retry', delayMs, at }
 }
@@ -57,11 +58,6 @@ export function advance(history: History, verdict: Verdict, decision: Decision):
 /** How long an attempt that starts now may run. The time to live only stops it from starting; a deadline cuts it short. */
 export function allowance(policy: Policy, history: History, now: number): number {
   return Math.min(policy.timeout ?? Infinity, (history.deadline ?? Infinity) - now)
-}
-
-/** From when on no further attempt starts. */
-function expiry(policy: Policy, history: History): number {
-  return Math.min(history.startedAt + (policy.ttl ?? Infinity), history.deadline ?? Infinity)
 }
 
 function isDeferral(policy: Policy, history: History, verdict: Verdict): boolean {

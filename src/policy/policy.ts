@@ -72,7 +72,7 @@ export interface History {
   readonly deferrals: number
   /** When the work began, or was last redriven: its time to live runs from here. */
   readonly startedAt: number
-  /** No attempt starts at or after this time, whatever the policy says: the deadline of whoever asked for the work. */
+  /** The deadline of whoever asked for the work, whatever the policy says. No attempt starts then or later. */
   readonly deadline?: number
   /** The last delay that the backoff (not a rate limit) asked for. */
   readonly previousDelayMs?: number
@@ -89,4 +89,10 @@ export type Decision =
   | { readonly action: 'give_up'; readonly reason: GiveUpReason }
 
 /** Why work was given up, in the order in which the rules are applied. */
-export type GiveUpReason = 'aborted' | 'final_error' | 'attempts_exhausted' | 'ttl_expired' | 'budget_empty'
+export type GiveUpReason =
+  | 'aborted'
+  | 'final_error'
+  | 'attempts_exhausted'
+  | 'ttl_expired'
+  | 'deadline_passed'
+  | 'budget_empty'

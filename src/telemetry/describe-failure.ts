@@ -1,23 +1,16 @@
+import { label, redact } from './redact.js'
+
 /** A failure in words that can be stored: bounded, on one line, secrets left out. */
 export interface FailureDescription {
   readonly name: string
   readonly message: string
 }
 
-const MAX_MESSAGE = 1000
-
 /** Describes anything that can be thrown. Never throws itself. */
 export function describeFailure(failure: unknown): FailureDescription {
   try {
-    if (failure instanceof Error)
-      return { name: short(String(failure.name), 100), message: redact(String(failure.message)) }
-    if (typeof failure !== 'object' || failure === null)
-      return { name: typeof failure, message: redact(String(failure)) }
-    const { name, message, status, statusCode, code } = failure as Record<string, unknown>
-    const said = [message, code, status ?? statusCode].filter(
-      part => typeof part === 'string' || typeof part === 'number',
-    )
-    return { name: typeof name === 'string' ? short(name, 100) : 'object', message: redact(said.join(' ')) }
+    if (typeof failure === 'object' && failure !== null) return describeObject(failure)
+    return { name: typeof failure, message: redact(String(failure)) }
   } catch {
     return { name: 'unknown', message: 'a failure that cannot be described' }
   }
@@ -29,21 +22,26 @@ export function failureText(failure: unknown): string {
   return message === '' ? name : `${name}: ${message}`
 }
 
-const SECRETS: readonly [RegExp, string][] = [
-  [/\b([a-z][a-z0-9+.-]*:\/\/[^\s:/@]*):[^\s@/]+@/gi, '$1:[redacted]@'],
-  [/\b(bearer|basic)\s+[\w.~+/=-]{8,}/gi, '$1 [redacted]'],
-  [
-    /((?:password|passwd|pwd|secret|token|api[-_]?key|authorization|credential)s?["']?\s*[=:]\s*["']?)(?!bearer|basic)[^\s"'&,;]+/gi,
-    '$1[redacted]',
-  ],
-]
-
-/** Text with what looks like a password, a token or a key replaced, cut to a length that a record can bear. */
-export function redact(text: string): string {
-  const bounded = short(text, MAX_MESSAGE)
-  return SECRETS.reduce((result, [pattern, replacement]) => result.replace(pattern, replacement), bounded)
+function describeObject(failure: object): FailureDescription {
+  const isError = failure instanceof Error
+  const name = read(failure, 'name') ?? (isError ? 'Error' : 'object')
+  const message = read(failure, 'message') ?? ''
+  // Some errors say nothing but their code, such as what Node throws when each address of a host refused.
+  const said = isError && message !== '' ? [message] : [message, read(failure, 'code'), statusOf(failure)]
+  return { name: label(name, 100), message: redact(said.filter(Boolean).join(' ')) }
 }
 
-function short(text: string, max: number): string {
-  return text.length <= max ? text : `${text.slice(0, max)}… (${text.length} characters)`
+function statusOf(failure: object): string | undefined {
+  return read(failure, 'status') ?? read(failure, 'statusCode')
+}
+
+/** A property as text, if it is one that has a short and obvious text. */
+function read(failure: object, property: string): string | undefined {
+  try {
+    const value: unknown = Reflect.get(failure, property)
+    if (typeof value === 'string') return value
+    return typeof value === 'number' ? String(value) : undefined
+  } catch {
+    return undefined
+  }
 }

@@ -34,6 +34,10 @@ interface FailedAttempt extends About {
 export interface AttemptStarted extends About {
   readonly type: 'attempt_started'
   readonly attempt: number
+  /** How many attempts the policy allows. */
+  readonly maxAttempts?: number
+  /** How many deferrals came before: after one the number of the attempt stays, but it is not the first run. */
+  readonly deferrals?: number
 }
 
 /** An attempt succeeded, and the work with it. */
@@ -57,7 +61,10 @@ export interface RetryScheduled extends FailedAttempt {
   readonly nextAttemptAt: number
 }
 
-/** An attempt failed, and none follows. */
+/**
+ * The work has failed, and no attempt follows. `attempt` is the last one that was made; where none was, because the
+ * caller had aborted or the breaker was open, it is 0.
+ */
 export interface GaveUp extends FailedAttempt {
   readonly type: 'gave_up'
   readonly reason: GiveUpReason | 'breaker_open'

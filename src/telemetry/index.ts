@@ -1,4 +1,12 @@
-export { describeFailure, type FailureDescription, failureText, redact } from './describe-failure.js'
+export {
+  type AuditRecord,
+  auditRecord,
+  type IdempotencyRecord,
+  type RetryAttemptRecord,
+  type RetryExhaustedRecord,
+  type TimeoutRecord,
+} from './audit.js'
+export { describeFailure, type FailureDescription, failureText } from './describe-failure.js'
 export type {
   AttemptStarted,
   AttemptSucceeded,
@@ -10,4 +18,16 @@ export type {
   Work,
   WorkEvent,
 } from './events.js'
+export { type Logger, logTo } from './logger.js'
+export { type MemoryAudit, memoryAudit } from './memory-audit.js'
+export { type NdjsonAudit, type NdjsonAuditOptions, ndjsonAudit, type RecordsDropped } from './ndjson-audit.js'
+export {
+  type RetryAlert,
+  type RetryPattern,
+  type RetryPatterns,
+  type RetryPatternsOptions,
+  retryPatterns,
+} from './patterns.js'
+export { redact } from './redact.js'
+export { type Json, redactContext } from './redact-context.js'
 export { emit, fanOut, on, type Sink, sinkFailures } from './sink.js'

@@ -1,3 +1,4 @@
+import { failureText } from './describe-failure.js'
 import type { WorkEvent } from './events.js'
 
 /** Takes the events of work. It may be slow or broken: the work never waits for it, nor fails with it. */
@@ -9,7 +10,8 @@ const failures = new WeakMap<Sink, number>()
 export function emit(sink: Sink, event: WorkEvent): void {
   try {
     const pending = sink(event)
-    if (pending !== undefined) pending.then(undefined, error => failed(sink, error))
+    // A function that happens to return something else, such as `list.push(event)`, is a good sink too.
+    if (typeof pending?.then === 'function') pending.then(undefined, error => failed(sink, error))
   } catch (error) {
     failed(sink, error)
   }
@@ -36,8 +38,9 @@ export function fanOut(...sinks: readonly Sink[]): Sink {
  */
 export function on(handlers: { [T in WorkEvent['type']]?: (event: Extract<WorkEvent, { type: T }>) => void }): Sink {
   return event => {
-    const handler = handlers[event.type] as ((event: WorkEvent) => void) | undefined
-    handler?.(event)
+    const handler = handlers[event.type] as Sink | undefined
+    // Returned, so that the rejection of a handler that is async is this sink's failure, not an unhandled one.
+    return handler?.(event)
   }
 }
 
@@ -45,8 +48,8 @@ function failed(sink: Sink, error: unknown): void {
   const count = sinkFailures(sink) + 1
   failures.set(sink, count)
   if (count > 1) return
-  const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
-  process.emitWarning(`A sink${sink.name && ` (${sink.name})`} failed to take an event: ${reason}. The work goes on.`, {
+  const name = sink.name && ` (${sink.name})`
+  process.emitWarning(`A sink${name} failed to take an event; the work goes on. ${failureText(error)}`, {
     code: 'REDRIVE_SINK_FAILED',
     detail: 'Further failures of this sink are only counted: see sinkFailures(sink).',
   })

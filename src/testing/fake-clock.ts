@@ -1,5 +1,5 @@
 import { type Duration, parseDuration } from '../policy/index.js'
-import type { Clock } from '../time/index.js'
+import type { Clock, Sleeper } from '../time/index.js'
 
 /** A clock that stands still until it is told to go on: a day of retries takes a test a millisecond. */
 export interface FakeClock extends Clock {
@@ -15,7 +15,7 @@ export interface FakeClock extends Clock {
 
 interface FakeTimer {
   readonly at: number
-  readonly callback: () => void
+  readonly sleeper: Sleeper
 }
 
 /** Makes a clock for tests; it starts at the given time, by default at the start of the year 2000. */
@@ -35,7 +35,7 @@ export function fakeClock(start: number | Date = Date.UTC(2000, 0, 1)): FakeCloc
     for (let timer = next(); timer !== undefined && timer.at <= end; timer = next()) {
       timers.delete(timer)
       elapsed = Math.max(elapsed, timer.at)
-      timer.callback()
+      timer.sleeper.wake()
       await settle()
     }
   }
@@ -43,8 +43,8 @@ export function fakeClock(start: number | Date = Date.UTC(2000, 0, 1)): FakeCloc
   return {
     now: () => wallOffset + elapsed,
     monotonic: () => elapsed,
-    setTimer(callback, delayMs) {
-      const timer = { at: elapsed + delayMs, callback }
+    setTimer(sleeper, delayMs) {
+      const timer = { at: elapsed + delayMs, sleeper }
       timers.add(timer)
       return timer
     },

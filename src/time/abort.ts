@@ -9,7 +9,7 @@ interface Watchers {
   readonly listener: () => void
 }
 
-/** Calls back when the signal aborts. The signal must not have aborted yet. */
+/** Calls back when the signal aborts; never, if it has aborted already. */
 export function watchAbort(signal: AbortSignal, callback: () => void): void {
   let watchers = waiting.get(signal)
   if (watchers === undefined) {

@@ -1,0 +1,30 @@
+// All that a careful caller puts around a call, and the call succeeds at the first try.
+import { contestants } from '../contestants/index.mjs'
+import { interleave } from '../interleave.mjs'
+
+const [loop, ...others] = contestants
+const rows = await interleave([
+  contestant(loop.name, loop.immediate(), 'retry alone'),
+  contestant('loop by hand, timeout', loop.withTimeout(), 'no breaker, no budget, no listener'),
+  ...others
+    .filter(({ stack }) => stack !== undefined)
+    .map(({ name, stack, stackNote }) => contestant(name, stack(), stackNote)),
+])
+
+console.log(
+  JSON.stringify([
+    {
+      title: 'The whole stack (retry, timeout per attempt, breaker, budget, a listener), success at the first try',
+      columns: [
+        { key: 'cpuNs', head: 'ns per call', digits: 0 },
+        { key: 'ratio', head: '× loop', digits: 2 },
+      ],
+      rows,
+      target: { row: 'redrive', key: 'ratio', max: 10 },
+    },
+  ]),
+)
+
+function contestant(name, caller, note) {
+  return { name, note, call: () => caller(async () => 1) }
+}

@@ -1,0 +1,92 @@
+import { type PolicyInput, policy as parse, policies, RedriveError } from '../policy/index.js'
+import type { Attempt } from './attempt.js'
+import { OptionError, RetryExhaustedError } from './errors.js'
+import { type RetryOptions, retry } from './retry.js'
+
+/** What `fetch` takes, and how to retry it. */
+export interface RetryFetchInit extends RequestInit {
+  readonly policy?: PolicyInput
+  /** Everything that `retry` takes besides. */
+  readonly retry?: Omit<RetryOptions, 'signal'>
+  /** Sent as `Idempotency-Key`, the same with every attempt, and makes any method repeatable. `true` makes one up. */
+  readonly idempotencyKey?: string | true
+  /** What to call instead of the global `fetch`. */
+  readonly fetch?: typeof fetch
+}
+
+/** An answer with a status of 400 or more. */
+export class HttpError extends RedriveError {
+  static {
+    HttpError.prototype.name = 'HttpError'
+  }
+
+  constructor(readonly response: Response) {
+    super(`http_${response.status}`, `The server answered ${response.status} ${response.statusText}`.trimEnd())
+  }
+}
+
+/** Methods that do the same whether they arrive once or twice (RFC 9110, 9.2.2). */
+const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
+
+/**
+ * `fetch` with retries: network errors, timeouts and the statuses that the policy retries; `Retry-After` is obeyed.
+ *
+ * A request is repeated only if that is safe: its method says so or it carries an idempotency key, and its body is not a
+ * stream. As with `fetch`, an answer is an answer: whatever its status, the last one is returned. The policy's timeout
+ * is the time until the answer's head has come; what reads the body is the caller's own.
+ *
+ * ```ts
+ * const response = await retryFetch(url, { method: 'POST', body, idempotencyKey: true, policy: { timeout: '5s' } })
+ * ```
+ */
+export async function retryFetch(input: string | URL | Request, init: RetryFetchInit = {}): Promise<Response> {
+  const { policy = policies.call, retry: options, idempotencyKey, fetch: send = fetch, ...request } = init
+  const isRequest = input instanceof Request
+  const method = (request.method ?? (isRequest ? input.method : 'GET')).toUpperCase()
+  const headers = new Headers(request.headers ?? (isRequest ? input.headers : undefined))
+  if (idempotencyKey !== undefined) headers.set('idempotency-key', keyOf(idempotencyKey))
+  const caller = request.signal ?? (isRequest ? input.signal : undefined)
+
+  const parsed = parse(policy)
+  const isSafe = REPEATABLE.has(method) || headers.has('idempotency-key')
+  const effective = isSafe && !isStream(request.body) ? parsed : { ...parsed, attempts: 1, deferrals: 0 }
+
+  let answer: Response | undefined
+  const attempt = async ({ signal }: Attempt) => {
+    // The answer that was not good enough still holds its connection.
+    await answer?.body?.cancel()
+    answer = undefined
+    // Once the answer's head is here the attempt is over, but the caller may still abort the reading of its body.
+    const either = caller ? AbortSignal.any([caller, signal]) : signal
+    answer = await send(isRequest ? input.clone() : input, { ...request, headers, signal: either })
+    if (answer.status >= 400) throw new HttpError(answer)
+    return answer
+  }
+  try {
+    return await retry(attempt, effective, { name: nameOf(method, input), ...options, signal: caller ?? undefined })
+  } catch (error) {
+    const failure = error instanceof RetryExhaustedError ? error.cause : error
+    if (failure instanceof HttpError && failure.response === answer) return answer
+    throw error
+  }
+}
+
+/** The method and where it goes, without the query: that may hold secrets. */
+function nameOf(method: string, input: string | URL | Request): string {
+  const url = input instanceof Request ? input.url : String(input)
+  return `${method} ${url.replace(/[?#].*$/s, '').replace(/\/\/[^/@]*@/, '//')}`
+}
+
+function keyOf(key: string | true): string {
+  if (key === true) return crypto.randomUUID()
+  if (/^[\x21-\x7e]{1,255}$/.test(key)) return key
+  throw new OptionError(
+    'idempotencyKey',
+    `'idempotencyKey' must be 1 to 255 visible ASCII characters, got '${key.slice(0, 40)}'.`,
+  )
+}
+
+/** A stream can be sent once: by the second attempt it has been read. */
+function isStream(body: unknown): boolean {
+  return typeof body === 'object' && body !== null && (body instanceof ReadableStream || Symbol.asyncIterator in body)
+}

@@ -1,0 +1,38 @@
+import { type Clock, sleep, unwatchAbort, watchAbort } from '../time/index.js'
+
+/**
+ * Wakes those in this process who wait for a key, so that they need not find out by asking the store. Who rings too
+ * early is not heard: a wait always ends by itself as well.
+ */
+export class Doorbell {
+  readonly #clock: Clock
+  readonly #waiting = new Map<string, Set<AbortController>>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Resolves after the delay or when the bell rings; rejects at once, with the signal's reason, when that aborts. */
+  async wait(key: string, delayMs: number, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted()
+    const waiting = this.#waiting.get(key) ?? new Set()
+    const sleeper = new AbortController()
+    const wake = () => sleeper.abort()
+    this.#waiting.set(key, waiting.add(sleeper))
+    if (signal !== undefined) watchAbort(signal, wake)
+    try {
+      await sleep(delayMs, this.#clock, sleeper.signal)
+    } catch {
+      signal?.throwIfAborted()
+    } finally {
+      waiting.delete(sleeper)
+      if (waiting.size === 0) this.#waiting.delete(key)
+      if (signal !== undefined) unwatchAbort(signal, wake)
+    }
+  }
+
+  /** Wakes everyone who waits for the key. */
+  ring(key: string): void {
+    for (const sleeper of this.#waiting.get(key) ?? []) sleeper.abort()
+  }
+}

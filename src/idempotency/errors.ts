@@ -1,0 +1,126 @@
+import { FinalError, formatDuration, RedriveError, RetryableError } from '../policy/index.js'
+
+/** An idempotency key that cannot be: empty, not text, too long, or with characters that a store cannot keep. */
+export class IdempotencyKeyError extends FinalError {
+  static {
+    IdempotencyKeyError.prototype.name = 'IdempotencyKeyError'
+  }
+
+  constructor(key: unknown, problem: string) {
+    super(
+      `Invalid idempotency key ${quote(key)}: it ${problem}. A hash of any parameters fits: see idempotencyKey().`,
+      {
+        code: 'idempotency_key_invalid',
+      },
+    )
+  }
+}
+
+/** Parameters that cannot be compared, since JSON cannot hold them. */
+export class IdempotencyParamsError extends FinalError {
+  static {
+    IdempotencyParamsError.prototype.name = 'IdempotencyParamsError'
+  }
+
+  constructor(what: string, problem: string, options?: ErrorOptions) {
+    super(`The parameters of ${quote(what)} cannot be hashed: ${problem}. Give them as plain data.`, {
+      ...options,
+      code: 'idempotency_params_invalid',
+    })
+  }
+}
+
+/** The key belongs to a request with other parameters, so its result is not the answer to this one. */
+export class IdempotencyMismatchError extends FinalError {
+  static {
+    IdempotencyMismatchError.prototype.name = 'IdempotencyMismatchError'
+  }
+  readonly key: string
+
+  constructor(key: string) {
+    super(
+      `The idempotency key ${quote(key)} was already used with other parameters: not run. Use a new key for a new request.`,
+      { code: 'idempotency_mismatch' },
+    )
+    this.key = key
+  }
+}
+
+/** Another caller is at work under this key, and this one would not wait, or has waited for as long as it would. */
+export class IdempotencyInProgressError extends RetryableError {
+  static {
+    IdempotencyInProgressError.prototype.name = 'IdempotencyInProgressError'
+  }
+  readonly key: string
+  /** When the other caller loses the key, unless it renews its lease before. */
+  readonly leaseLeftMs: number
+
+  constructor(key: string, leaseLeftMs: number) {
+    super(
+      `The idempotency key ${quote(key)} is in progress elsewhere, its lease runs for another ${formatDuration(leaseLeftMs)}: ` +
+        `not run. Try again later, or wait for it with the option 'wait'.`,
+      { code: 'idempotency_in_progress' },
+    )
+    this.key = key
+    this.leaseLeftMs = leaseLeftMs
+  }
+}
+
+/**
+ * The lease ran out under a running function and another caller took the key over. It is the reason of the function's
+ * signal; a caller gets it when the function ended all the same and the other's result could not be had (see `cause`).
+ */
+export class IdempotencyLeaseLostError extends RetryableError {
+  static {
+    IdempotencyLeaseLostError.prototype.name = 'IdempotencyLeaseLostError'
+  }
+  readonly key: string
+
+  constructor(key: string, options?: ErrorOptions) {
+    super(
+      `The idempotency key ${quote(key)} was taken over while its function ran, so what that returns does not count. ` +
+        'Ask again with the same key for the result that does.',
+      { ...options, code: 'idempotency_lease_lost' },
+    )
+    this.key = key
+  }
+}
+
+/** The work under this key is done and is not run again, but its result could not be stored. */
+export class IdempotencyResultUnavailableError extends FinalError {
+  static {
+    IdempotencyResultUnavailableError.prototype.name = 'IdempotencyResultUnavailableError'
+  }
+  readonly key: string
+
+  constructor(key: string, reason: string, options?: ErrorOptions) {
+    super(
+      `The work under the idempotency key ${quote(key)} is done and was not run again, but its result is not available: ` +
+        `${reason}. Look the result up where the work left it, or clear the key to run it anew.`,
+      { ...options, code: 'idempotency_result_unavailable' },
+    )
+    this.key = key
+  }
+}
+
+/** An option of the guard or its store that cannot be: `option` says which. */
+export class IdempotencyOptionError extends RedriveError {
+  static {
+    IdempotencyOptionError.prototype.name = 'IdempotencyOptionError'
+  }
+  readonly option: string
+
+  constructor(option: string, expected: string, got: unknown) {
+    super('invalid_option', `Idempotency: '${option}' must be ${expected}, got ${quote(got)}.`)
+    this.option = option
+  }
+}
+
+const SHOWN = 40
+
+function quote(value: unknown): string {
+  if (typeof value !== 'string') return typeof value === 'object' && value !== null ? 'an object' : String(value)
+  // Control characters would break the line that the message stands on.
+  const shown = value.slice(0, SHOWN).replace(/\p{Cc}/gu, '\uFFFD')
+  return value.length <= SHOWN ? `'${shown}'` : `'${shown}…' (${value.length} characters)`
+}

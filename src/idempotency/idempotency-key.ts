@@ -1,0 +1,60 @@
+import { hashJson } from '../policy/index.js'
+import { IdempotencyKeyError, IdempotencyOptionError, IdempotencyParamsError } from './errors.js'
+import { plainJson, problemOf } from './plain-json.js'
+
+/** What makes two requests the same request. */
+export interface IdempotencyKeyParts {
+  /** What is done, as in `'charge card'`. */
+  readonly operation: string
+  /** A missing tenant equals an empty one. */
+  readonly tenantId?: string
+  /** A missing correlation id equals an empty one. */
+  readonly correlationId?: string
+  /** Plain data; the order of keys is irrelevant at every depth. Missing parameters equal `{}`. */
+  readonly params?: unknown
+}
+
+/** No key is longer, so that every store can index it. */
+export const MAX_KEY_LENGTH = 255
+
+/**
+ * A key made from what is asked for: the SHA-256, in 64 hex digits, over canonical JSON (RFC 8785).
+ *
+ * ```ts
+ * idempotencyKey({ operation: 'charge card', tenantId: 'acme', params: { order: 42, cents: 1999 } })
+ * ```
+ */
+export function idempotencyKey({ operation, tenantId, correlationId, params }: IdempotencyKeyParts): string {
+  if (typeof operation !== 'string' || operation === '') {
+    throw new IdempotencyOptionError('operation', 'text that says what is done', operation)
+  }
+  return hash(operation, params, plain => ({
+    operation,
+    tenantId: tenantId ?? '',
+    correlationId: correlationId ?? '',
+    params: plain,
+  }))
+}
+
+/** The hash of the parameters that a key is used with, so that other parameters are noticed. */
+export function fingerprint(key: string, params: unknown): string {
+  return hash(key, params, plain => plain)
+}
+
+/** Throws unless every store can keep the key. */
+export function checkKey(key: unknown): asserts key is string {
+  if (typeof key !== 'string') throw new IdempotencyKeyError(key, 'must be text')
+  if (key === '') throw new IdempotencyKeyError(key, 'is empty')
+  if (key.length > MAX_KEY_LENGTH) throw new IdempotencyKeyError(key, `has more than ${MAX_KEY_LENGTH} characters`)
+  if (/[\p{Cc}\p{Surrogate}]/u.test(key)) {
+    throw new IdempotencyKeyError(key, 'has control characters or halves of characters in it')
+  }
+}
+
+function hash(what: string, params: unknown, of: (plain: unknown) => unknown): string {
+  try {
+    return hashJson(of(JSON.parse(plainJson(params ?? {}) ?? '{}')))
+  } catch (error) {
+    throw new IdempotencyParamsError(what, problemOf(error), { cause: error })
+  }
+}

@@ -1,0 +1,99 @@
+import { type Duration, parseDuration } from '../policy/index.js'
+import { type Clock, systemClock } from '../time/index.js'
+import { IdempotencyOptionError } from './errors.js'
+import type { IdempotencyClaim, IdempotencyClaimRequest, IdempotencyStore } from './store.js'
+
+/** How a `MemoryIdempotencyStore` counts time, and when it forgets. */
+export interface MemoryIdempotencyStoreOptions {
+  readonly clock?: Clock
+  /** How long a done key is remembered. Left out: until it is cleared, so that the memory it takes only grows. */
+  readonly keepFor?: Duration
+}
+
+interface Owned {
+  readonly fingerprint: string
+  readonly token: string
+  leaseUntil: number
+}
+
+interface Done {
+  readonly fingerprint: string
+  readonly token: string
+  readonly result: string
+  readonly forgetAt: number
+}
+
+/** Keeps idempotency keys in this process: for tests, and where a key need not outlive the process. */
+export class MemoryIdempotencyStore implements IdempotencyStore {
+  readonly #clock: Clock
+  readonly #keepForMs: number
+  readonly #owned = new Map<string, Owned>()
+  /** In the order in which they are forgotten, since all are kept for the same time. */
+  readonly #done = new Map<string, Done>()
+
+  constructor({ clock = systemClock, keepFor }: MemoryIdempotencyStoreOptions = {}) {
+    const keepForMs = keepFor === undefined ? Infinity : parseDuration(keepFor)
+    if (!keepForMs) throw new IdempotencyOptionError('keepFor', `a duration above 0 such as '24h'`, keepFor)
+    this.#clock = clock
+    this.#keepForMs = keepForMs
+  }
+
+  /** How many keys it holds. */
+  get size(): number {
+    return this.#owned.size + this.#done.size
+  }
+
+  async claim(key: string, { fingerprint, leaseMs }: IdempotencyClaimRequest): Promise<IdempotencyClaim> {
+    const now = this.#clock.monotonic()
+    this.#forget(now)
+    const done = this.#done.get(key)
+    if (done !== undefined) return { state: 'done', fingerprint: done.fingerprint, result: done.result }
+
+    const owned = this.#owned.get(key)
+    if (owned !== undefined && (owned.leaseUntil > now || owned.fingerprint !== fingerprint)) {
+      const leaseLeftMs = Math.max(0, Math.ceil(owned.leaseUntil - now))
+      return { state: 'in_progress', fingerprint: owned.fingerprint, leaseLeftMs }
+    }
+    const token = crypto.randomUUID()
+    this.#owned.set(key, { fingerprint, token, leaseUntil: now + leaseMs })
+    return { state: 'fresh', token }
+  }
+
+  async renew(key: string, token: string, leaseMs: number): Promise<boolean> {
+    const owned = this.#ownedWith(key, token)
+    if (owned === undefined) return false
+    owned.leaseUntil = this.#clock.monotonic() + leaseMs
+    return true
+  }
+
+  async complete(key: string, token: string, result: string): Promise<boolean> {
+    const owned = this.#ownedWith(key, token)
+    if (owned === undefined) return this.#done.get(key)?.token === token
+    this.#owned.delete(key)
+    const forgetAt = this.#clock.monotonic() + this.#keepForMs
+    this.#done.set(key, { fingerprint: owned.fingerprint, token, result, forgetAt })
+    return true
+  }
+
+  async release(key: string, token: string): Promise<void> {
+    if (this.#ownedWith(key, token) !== undefined) this.#owned.delete(key)
+  }
+
+  async clear(key: string): Promise<void> {
+    this.#owned.delete(key)
+    this.#done.delete(key)
+  }
+
+  #ownedWith(key: string, token: string): Owned | undefined {
+    const owned = this.#owned.get(key)
+    return owned?.token === token ? owned : undefined
+  }
+
+  /** Drops the done keys whose time is over. They stand in front, so that it looks at one more than it drops. */
+  #forget(now: number): void {
+    for (const [key, { forgetAt }] of this.#done) {
+      if (forgetAt > now) return
+      this.#done.delete(key)
+    }
+  }
+}

@@ -1,0 +1,131 @@
+import { formatDuration } from '../policy/index.js'
+import { describeFailure, failureText } from './describe-failure.js'
+import type { GaveUp, RetryScheduled, WorkEvent } from './events.js'
+import { label } from './redact.js'
+import { redactContext } from './redact-context.js'
+import type { Sink } from './sink.js'
+
+/** What a logger must have; pino's and bunyan's do. */
+export interface Logger {
+  debug(fields: object, message: string): void
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+interface Line {
+  readonly level: keyof Logger
+  readonly message: string
+  /** What the message says, for machines. */
+  readonly fields?: object
+}
+
+/**
+ * A sink that logs. Retries and successes after a retry are at `info`; when the next attempt is the last, at `warn`;
+ * giving up is at `error`; what goes as it should is at `debug`. An abort is what the caller wanted, so at `info`.
+ *
+ * ```ts
+ * await retry(charge, { attempts: 3 }, { sink: logTo(pino()) })
+ * ```
+ */
+export function logTo(logger: Logger): Sink {
+  return function loggerSink(event) {
+    const { level, message, fields } = lineOf(event)
+    logger[level]({ ...about(event), ...fields }, message)
+  }
+}
+
+function lineOf(event: WorkEvent): Line {
+  const name = `'${label(event.work.name)}'`
+  switch (event.type) {
+    case 'attempt_started': {
+      const { attempt, maxAttempts, deferrals = 0 } = event
+      const isRetry = attempt > 1 || deferrals > 0
+      const number = maxAttempts === undefined ? `attempt ${attempt}` : `attempt ${attempt} of ${maxAttempts}`
+      const message = `${isRetry ? 'Retry' : 'First attempt'} at ${name} starts (${number})`
+      return { level: 'debug', message, fields: { attempt, maxAttempts, isRetry } }
+    }
+    case 'attempt_succeeded': {
+      const { attempt, durationMs } = event
+      const message = `${name} succeeded at attempt ${attempt}, in ${formatDuration(durationMs)}`
+      return { level: attempt > 1 ? 'info' : 'debug', message, fields: { attempt, durationMs } }
+    }
+    case 'timed_out': {
+      const { attempt, timeoutMs } = event
+      const message = `Attempt ${attempt} at ${name} timed out after ${formatDuration(timeoutMs)}`
+      return { level: 'info', message, fields: { attempt, timeoutMs } }
+    }
+    case 'retry_scheduled':
+    case 'deferred':
+      return retryLine(event, name)
+    case 'gave_up':
+      return endLine(event, name)
+    case 'idempotency_hit': {
+      const message = `${name} was done before under its idempotency key: its result is used again`
+      return { level: 'info', message, fields: { idempotencyKey: event.key } }
+    }
+    case 'idempotency_recorded': {
+      const message = `The result of ${name} is on record under its idempotency key`
+      return { level: 'debug', message, fields: { idempotencyKey: event.key } }
+    }
+    case 'idempotency_not_recorded': {
+      const message = `${name} succeeded, but its idempotency key could not be recorded: ${failureText(event.failure)}`
+      return { level: 'warn', message, fields: { idempotencyKey: event.key, error: describeFailure(event.failure) } }
+    }
+  }
+}
+
+function retryLine(event: RetryScheduled, name: string): Line {
+  const { type, attempt, maxAttempts, delayMs } = event
+  const nextAttemptAt = iso(event.nextAttemptAt)
+  const isDeferral = type === 'deferred'
+  // A deferral costs no attempt: the same one comes again.
+  const isLastNext = (isDeferral ? attempt : attempt + 1) >= maxAttempts
+  const next = isDeferral ? 'Deferred, at no cost of an attempt: again' : isLastNext ? 'Last attempt' : 'Retry'
+  return {
+    level: isLastNext ? 'warn' : 'info',
+    message: `${failed(event, name)}. ${next} in ${formatDuration(delayMs)}, at ${nextAttemptAt}`,
+    fields: { ...failureFields(event), delayMs, nextAttemptAt },
+  }
+}
+
+function endLine(event: GaveUp, name: string): Line {
+  const { attempt, maxAttempts, reason } = event
+  const fields = { ...failureFields(event), reason }
+  const when = attempt === 0 ? 'before its first attempt' : `after attempt ${attempt} of ${maxAttempts} began`
+  if (reason === 'aborted') {
+    return { level: 'info', message: `${name} was aborted ${when}`, fields }
+  }
+  if (reason === 'breaker_open') {
+    return { level: 'error', message: `Gave up on ${name} ${when} (${reason}): ${failureText(event.failure)}`, fields }
+  }
+  return { level: 'error', message: `Gave up on ${name} (${reason}). ${failed(event, name)}`, fields }
+}
+
+function failed({ attempt, maxAttempts, failure }: RetryScheduled | GaveUp, name: string): string {
+  return `Attempt ${attempt} of ${maxAttempts} at ${name} failed: ${failureText(failure)}`
+}
+
+function failureFields({ attempt, maxAttempts, durationMs, failure, verdict }: RetryScheduled | GaveUp): object {
+  return { attempt, maxAttempts, durationMs, error: describeFailure(failure), verdict }
+}
+
+/** None of these names is one that pino or bunyan writes itself (`name`, `time`, `msg`…), and absent ones are left out. */
+function about({ type, at, work }: WorkEvent): object {
+  return {
+    event: type,
+    at: iso(at),
+    workKind: work.kind,
+    workId: work.id,
+    operation: work.name,
+    ...(work.category !== undefined && { category: work.category }),
+    ...(work.tenantId !== undefined && { tenantId: work.tenantId }),
+    ...(work.correlationId !== undefined && { correlationId: work.correlationId }),
+    ...(work.traceId !== undefined && { traceId: work.traceId }),
+    ...(work.context !== undefined && { context: redactContext(work.context) }),
+  }
+}
+
+function iso(at: number): string {
+  return new Date(at).toISOString()
+}

@@ -1,0 +1,34 @@
+import { type AuditRecord, auditRecord } from './audit.js'
+import type { WorkEvent } from './events.js'
+
+/** A sink that keeps audit records in memory, for tests and development. */
+export interface MemoryAudit {
+  (event: WorkEvent): void
+  /** The latest records, oldest first. */
+  readonly records: readonly AuditRecord[]
+  /** How many older records had to make room. */
+  readonly dropped: number
+  /** Forgets all records, and that any were dropped. */
+  clear(): void
+}
+
+/** Keeps the latest audit records: 10,000 of them, unless `max` says otherwise. */
+export function memoryAudit({ max = 10_000 }: { readonly max?: number } = {}): MemoryAudit {
+  const records: AuditRecord[] = []
+  const audit = Object.assign(memoryAuditSink, { records, dropped: 0, clear })
+  return audit
+
+  function memoryAuditSink(event: WorkEvent): void {
+    const record = auditRecord(event)
+    if (record === undefined) return
+    records.push(record)
+    if (records.length <= max) return
+    records.shift()
+    audit.dropped++
+  }
+
+  function clear(): void {
+    records.length = 0
+    audit.dropped = 0
+  }
+}

@@ -1,0 +1,288 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { appendFile, mkdir, mkdtemp, readFile, rename, rm, rmdir, stat, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { retry } from '../call/index.js'
+import { fakeClock } from '../testing/index.js'
+import type { RetryScheduled } from './events.js'
+import { type NdjsonAudit, ndjsonAudit } from './ndjson-audit.js'
+import { emit, sinkFailures } from './sink.js'
+
+let folder: string
+let path: string
+let audits: NdjsonAudit[]
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'redrive-audit-'))
+  path = join(folder, 'audit.ndjson')
+  audits = []
+})
+afterEach(async () => {
+  await Promise.allSettled(audits.map(audit => audit.close()))
+  await rm(folder, { recursive: true })
+})
+
+function open(...args: Parameters<typeof ndjsonAudit>): NdjsonAudit {
+  const audit = ndjsonAudit(...args)
+  audits.push(audit)
+  return audit
+}
+
+function retryOf(message: string, attempt = 1): RetryScheduled {
+  return {
+    type: 'retry_scheduled',
+    work: { kind: 'call', id: 'w-1', name: 'work' },
+    at: 0,
+    attempt,
+    maxAttempts: 3,
+    durationMs: 1,
+    failure: new Error(message),
+    verdict: { class: 'retryable', code: 'unknown' },
+    delayMs: 1000,
+    nextAttemptAt: 1000,
+  }
+}
+
+async function lines(): Promise<string[]> {
+  const text = await readFile(path, 'utf8')
+  expect(text.endsWith('\n')).toBe(true)
+  return text.slice(0, -1).split('\n')
+}
+
+async function messages(): Promise<string[]> {
+  return (await lines()).map(line => JSON.parse(line).exception_message)
+}
+
+describe('an audit file', () => {
+  test('has one line for each record of a call, in order', async () => {
+    const audit = open(path)
+    const clock = fakeClock()
+    const fail = () => Promise.reject(new Error('boom'))
+    const call = retry(fail, { attempts: 3 }, { clock, sink: audit }).catch(() => undefined)
+    await clock.runAll()
+    await call
+    await audit.close()
+    const records = (await lines()).map(line => JSON.parse(line))
+    expect(records.map(record => [record.event_type, record.attempt_number ?? record.total_attempts])).toEqual([
+      ['retry_attempt', 1],
+      ['retry_attempt', 2],
+      ['retry_exhausted', 3],
+    ])
+    expect(sinkFailures(audit)).toBe(0)
+  })
+
+  test('keeps the order of a burst, and writes it as one batch', async () => {
+    const audit = open(path)
+    const burst = Array.from({ length: 5000 }, (_, i) => String(i))
+    const written = burst.map(message => audit(retryOf(message)))
+    await Promise.all(written)
+    expect(await messages()).toEqual(burst)
+    expect(new Set(written).size).toBe(1)
+  })
+
+  test('has a line on file when the promise of its event resolves', async () => {
+    const audit = open(path)
+    await audit(retryOf('first'))
+    expect(await messages()).toEqual(['first'])
+    await audit(retryOf('second'))
+    expect(await messages()).toEqual(['first', 'second'])
+  })
+
+  test('holds nothing that could drive a terminal or end a line, and parses back', async () => {
+    const audit = open(path)
+    const odd = 'a\nb\r\u001b[2J\u007f\u0085\u009b31m\u2028\u2029\u202e\u2066\ud800\0"\\'
+    const event = retryOf(odd)
+    emit(audit, { ...event, work: { ...event.work, name: odd, tenantId: odd } })
+    await audit.flush()
+    const [line = '', ...others] = await lines()
+    expect(others).toEqual([])
+    expect(line).toMatch(/^[\u0020-\u007e\ufffd]+$/)
+    expect(JSON.parse(line)).toMatchObject({ operation: odd, tenant_id: odd })
+  })
+
+  test('is readable for its owner alone, and so is a folder made for it', async () => {
+    path = join(folder, 'new', 'deeper', 'audit.ndjson')
+    await open(path)(retryOf('x'))
+    expect((await stat(path)).mode & 0o777).toBe(0o600)
+    expect((await stat(join(folder, 'new'))).mode & 0o777).toBe(0o700)
+  })
+
+  test('is not made before there is something to write', async () => {
+    const audit = open(path)
+    await audit.flush()
+    await audit.close()
+    await expect(stat(path)).rejects.toMatchObject({ code: 'ENOENT' })
+  })
+
+  test('goes on after what was there', async () => {
+    await writeFile(path, '{"exception_message":"old"}\n')
+    await open(path)(retryOf('new'))
+    expect(await messages()).toEqual(['old', 'new'])
+  })
+
+  test('has a torn last line closed before the next, at the start and later', async () => {
+    await writeFile(path, '{"exception_message":"whole"}\n{"exception_mes')
+    const audit = open(path)
+    await audit(retryOf('next'))
+    await appendFile(path, '{"torn by another pro')
+    await audit(retryOf('last'))
+    const found = await lines()
+    expect(found).toHaveLength(5)
+    expect([found[1], found[3]]).toEqual(['{"exception_mes', '{"torn by another pro'])
+    expect([2, 4].map(i => JSON.parse(found[i] ?? '').exception_message)).toEqual(['next', 'last'])
+  })
+
+  test('may be moved away or removed: the next record begins a new one', async () => {
+    const audit = open(path)
+    await audit(retryOf('before'))
+    await rename(path, `${path}.1`)
+    await audit(retryOf('after'))
+    expect(await messages()).toEqual(['after'])
+    await rm(path)
+    await audit(retryOf('again'))
+    expect(await messages()).toEqual(['again'])
+  })
+})
+
+describe('an audit file that cannot be written', () => {
+  test('rejects, keeps the records, and has them all in order once it can be written', async () => {
+    await mkdir(path)
+    const audit = open(path)
+    for (const message of ['one', 'two', 'three']) emit(audit, retryOf(message))
+    await expect(audit.flush()).rejects.toMatchObject({ code: 'write_failed', cause: { code: 'EISDIR' } })
+    await expect(audit.flush()).rejects.toThrow(/EISDIR.*3 lines wait for the next write/)
+    expect(sinkFailures(audit)).toBe(3)
+
+    await rmdir(path)
+    await audit(retryOf('four'))
+    expect(await messages()).toEqual(['one', 'two', 'three', 'four'])
+    expect([sinkFailures(audit), audit.dropped]).toEqual([3, 0])
+  })
+
+  test('can be closed again after close() has failed, and loses nothing', async () => {
+    await mkdir(path)
+    const audit = open(path)
+    emit(audit, retryOf('kept'))
+    await expect(audit.close()).rejects.toThrow('1 line waits')
+    await rmdir(path)
+    await audit.close()
+    expect(await messages()).toEqual(['kept'])
+  })
+
+  test.skipIf(process.platform !== 'linux')('recovers from a full disk', async () => {
+    await symlink('/dev/full', path)
+    const audit = open(path)
+    await expect(audit(retryOf('one'))).rejects.toMatchObject({ cause: { code: 'ENOSPC' } })
+    await rm(path)
+    await audit(retryOf('two'))
+    expect(await messages()).toEqual(['one', 'two'])
+  })
+
+  test('drops what memory has no room for, counts it, and says so in the file where it is missing', async () => {
+    await mkdir(path)
+    const audit = open(path, { maxWaitingBytes: 1000 })
+    for (let i = 0; i < 10; i++) emit(audit, retryOf(`m${i}`))
+    await audit.flush().catch(() => undefined)
+    expect(sinkFailures(audit)).toBe(10)
+    expect(audit.dropped).toBeGreaterThan(0)
+
+    await rmdir(path)
+    const kept = 10 - audit.dropped
+    // Refused as well, but it is what finds out that the file can be written again.
+    expect(() => audit(retryOf('refused'))).toThrow(/was dropped: \d+ bytes wait to be written/)
+    await vi.waitFor(async () => expect(await lines()).toHaveLength(kept))
+    await audit(retryOf('accepted'))
+    const records = (await lines()).map(line => JSON.parse(line))
+    expect(records.slice(0, kept).map(record => record.exception_message)).toEqual(
+      Array.from({ length: kept }, (_, i) => `m${i}`),
+    )
+    expect(records.slice(kept)).toMatchObject([
+      { event_type: 'records_dropped', count: audit.dropped, timestamp: '1970-01-01T00:00:00.000Z' },
+      { exception_message: 'accepted' },
+    ])
+  })
+
+  test('tells of what it dropped at the latest when it is closed', async () => {
+    const audit = open(path, { maxWaitingBytes: 10 })
+    emit(audit, retryOf('too large'))
+    await audit.close()
+    expect((await lines()).map(line => JSON.parse(line))).toMatchObject([{ event_type: 'records_dropped', count: 1 }])
+  })
+})
+
+test('a closed audit refuses events with a clear error', async () => {
+  const audit = open(path)
+  await audit.close()
+  expect(() => audit(retryOf('late'))).toThrow(`The audit file '${path}' is closed: emit events before close().`)
+})
+
+test('a limit that is none is refused', () => {
+  expect(() => ndjsonAudit(path, { maxWaitingBytes: Number.NaN })).toThrow(`'maxWaitingBytes' must be`)
+})
+
+describe('several processes', () => {
+  const script = `
+    import { existsSync, writeFileSync } from 'node:fs'
+    import { setTimeout } from 'node:timers/promises'
+    const { ndjsonAudit } = await import(process.argv[1])
+    const [, , path, name, count, size, peers] = process.argv
+    const audit = ndjsonAudit(path)
+    // All begin together, once each has loaded.
+    writeFileSync(path + '.' + name, '')
+    while (peers.split(' ').some(peer => !existsSync(path + '.' + peer))) await setTimeout(2)
+    for (let i = 0; i < count; i++) {
+      const message = name + ' ' + i + ' ' + 'x'.repeat(size * (i % 7))
+      const event = { type: 'retry_scheduled', work: { kind: 'call', id: '1', name: message }, at: 0, attempt: 1, maxAttempts: 2,
+        failure: new Error('no'), verdict: { class: 'retryable', code: 'no' }, durationMs: 1, delayMs: 1, nextAttemptAt: 1 }
+      const written = audit(event).catch(error => console.log(error.cause.code ?? error.cause.message))
+      if (i % 10 === 0) await written
+    }
+    await audit.close().catch(() => {})
+  `
+  const module = fileURLToPath(new URL('./ndjson-audit.ts', import.meta.url))
+  const node = [process.execPath, '--import', 'tsx', '--input-type=module', '-e', script, module]
+
+  async function run(command: string, ...args: string[]): Promise<string> {
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    let output = ''
+    child.stdout.setEncoding('utf8').on('data', text => {
+      output += text
+    })
+    await once(child, 'close')
+    return output
+  }
+
+  test('appending to one file interleave only whole lines, each in its own order', async () => {
+    const names = ['a', 'b', 'c']
+    const [command = '', ...args] = node
+    await Promise.all(names.map(name => run(command, ...args, path, name, '400', '3000', names.join(' '))))
+    const found = (await lines()).map(line => JSON.parse(line).operation.split(' '))
+    expect(found).toHaveLength(1200)
+    for (const name of names) {
+      const numbers = found.filter(([who]) => who === name).map(([, number]) => Number(number))
+      expect(numbers).toEqual(Array.from({ length: 400 }, (_, i) => i))
+    }
+    const turns = found.filter(([who], i) => who !== found[i - 1]?.[0])
+    expect(turns.length).toBeGreaterThan(names.length)
+  })
+
+  test.skipIf(process.platform === 'win32')('a write that was cut short loses and repeats no whole line', async () => {
+    // The shell limits the size of the file (in blocks of 512 bytes), so that a write really ends within a line.
+    const limited = ['-c', 'ulimit -f 8; exec "$@"', 'sh', ...node, path, 'limited', '60', '20', 'limited']
+    const output = await run('sh', ...limited)
+    expect(output).toContain('bytes were written')
+    expect((await stat(path)).size).toBe(4096)
+
+    await open(path)(retryOf('after'))
+    const found = await lines()
+    const whole = found.filter(line => line.startsWith('{') && line.endsWith('}')).map(line => JSON.parse(line))
+    const before = whole.slice(0, -1).map(record => Number(record.operation.split(' ')[1]))
+    expect(before.length).toBeGreaterThan(5)
+    expect(before).toEqual(before.map((_, i) => i))
+    expect(found).toHaveLength(whole.length + 1)
+    expect(whole.at(-1).exception_message).toBe('after')
+  })
+})

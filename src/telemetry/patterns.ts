@@ -1,0 +1,136 @@
+import { RedriveError } from '../policy/index.js'
+import { type Clock, systemClock } from '../time/index.js'
+import type { WorkEvent } from './events.js'
+import { MinuteCount } from './minute-count.js'
+
+/** How the work of one category goes. */
+export interface RetryPattern {
+  /** Pieces of work that have ended, well or not. One that its caller aborted is neither, and is left out. */
+  readonly calls: number
+  /** Attempts that have ended, those of work that is still being retried included; a deferral is none. */
+  readonly totalAttempts: number
+  /** The share of `calls` that succeeded; `undefined` while there are none. */
+  readonly successRate: number | undefined
+  /** Attempts per call; `undefined` while there are none. */
+  readonly averageAttempts: number | undefined
+  /** Retries and deferrals of the last minute, to the second. */
+  readonly retriesPerMinute: number
+}
+
+/** A category is retried more often than it should be. */
+export interface RetryAlert {
+  readonly category: string
+  readonly retriesPerMinute: number
+  readonly alertAbovePerMinute: number
+}
+
+/** When to raise an alert, and where. */
+export interface RetryPatternsOptions {
+  readonly clock?: Clock
+  /** More retries of a category than this in a minute raise an alert. */
+  readonly alertAbovePerMinute?: number
+  /** Called once when a category passes the threshold, and again only after it has fallen below. */
+  readonly onAlert?: (alert: RetryAlert) => void | PromiseLike<void>
+}
+
+/** A sink that knows how the work of each category goes. */
+export interface RetryPatterns {
+  (event: WorkEvent): void | PromiseLike<void>
+  /** By category; `DEFAULT` is work without one. */
+  summary(): Record<string, RetryPattern>
+}
+
+/** More categories than this are an identity in the place of a category: the rest is counted together. */
+const MAX_CATEGORIES = 1000
+const REST = 'OTHER'
+
+/**
+ * Watches retries, category by category.
+ *
+ * ```ts
+ * const patterns = retryPatterns({ alertAbovePerMinute: 100, onAlert: ({ category }) => page(category) })
+ * await retry(charge, { attempts: 3 }, { category: 'PAYMENT', sink: patterns })
+ * patterns.summary().PAYMENT // { calls: 1, totalAttempts: 2, successRate: 1, … }
+ * ```
+ */
+export function retryPatterns(options: RetryPatternsOptions = {}): RetryPatterns {
+  const { clock = systemClock, alertAbovePerMinute = Infinity, onAlert } = options
+  if (!(alertAbovePerMinute >= 0)) {
+    const problem = `'alertAbovePerMinute' must be a number, 0 or more, got ${alertAbovePerMinute}.`
+    throw new RedriveError('invalid_option', problem)
+  }
+  const categories = new Map<string, Counts>()
+  return Object.assign(retryPatternsSink, { summary })
+
+  function retryPatternsSink(event: WorkEvent): void | PromiseLike<void> {
+    const counts = countsOf(event.work.category ?? 'DEFAULT')
+    switch (event.type) {
+      case 'attempt_succeeded':
+        counts.totalAttempts++
+        return counts.end(event.attempt, true)
+      case 'gave_up':
+        if (event.reason === 'aborted') return
+        // A breaker that is open keeps the next attempt from being made; the last one was counted when it was retried.
+        if (event.reason !== 'breaker_open') counts.totalAttempts++
+        return counts.end(event.attempt, false)
+      case 'retry_scheduled':
+        counts.totalAttempts++
+        return retried(counts)
+      case 'deferred':
+        return retried(counts)
+    }
+  }
+
+  function retried(counts: Counts): void | PromiseLike<void> {
+    const now = clock.monotonic()
+    const before = counts.retries.count(now)
+    if (before < alertAbovePerMinute || before === 0) counts.alerted = false
+    counts.retries.add(now)
+    const retriesPerMinute = before + 1
+    if (counts.alerted || retriesPerMinute <= alertAbovePerMinute) return
+    counts.alerted = true
+    return onAlert?.({ category: counts.category, retriesPerMinute, alertAbovePerMinute })
+  }
+
+  function countsOf(category: string): Counts {
+    const known = categories.get(category)
+    if (known !== undefined) return known
+    if (categories.size >= MAX_CATEGORIES && category !== REST) return countsOf(REST)
+    const counts = new Counts(category)
+    categories.set(category, counts)
+    return counts
+  }
+
+  function summary(): Record<string, RetryPattern> {
+    const now = clock.monotonic()
+    return Object.fromEntries([...categories].map(([category, counts]) => [category, counts.summary(now)]))
+  }
+}
+
+class Counts {
+  readonly retries = new MinuteCount()
+  totalAttempts = 0
+  alerted = false
+  #calls = 0
+  #succeeded = 0
+  #attemptsOfCalls = 0
+
+  constructor(readonly category: string) {}
+
+  end(attempts: number, succeeded: boolean): void {
+    this.#calls++
+    this.#attemptsOfCalls += attempts
+    if (succeeded) this.#succeeded++
+  }
+
+  summary(now: number): RetryPattern {
+    const calls = this.#calls
+    return {
+      calls,
+      totalAttempts: this.totalAttempts,
+      successRate: calls === 0 ? undefined : this.#succeeded / calls,
+      averageAttempts: calls === 0 ? undefined : this.#attemptsOfCalls / calls,
+      retriesPerMinute: this.retries.count(now),
+    }
+  }
+}
