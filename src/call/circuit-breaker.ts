@@ -1,5 +1,5 @@
-import { type Duration, parseDuration } from '../policy/index.js'
-import { BreakerOpenError, OptionError } from './errors.js'
+import { type Duration, parseDuration, RateLimitedError } from '../policy/index.js'
+import { OptionError } from './errors.js'
 import { namedInstances } from './named-instances.js'
 
 /** When a circuit breaker opens, and for how long. */
@@ -21,6 +21,26 @@ export type BreakerState = 'closed' | 'open' | 'half_open'
 export type Admission = number
 
 const BUCKETS = 10
+
+/**
+ * A circuit breaker is open, so the call was not made. To an outer layer it is a rate limit that we set ourselves:
+ * `retryAfterMs` says when the breaker will let a call through again.
+ */
+export class BreakerOpenError extends RateLimitedError {
+  override get name(): string {
+    return 'BreakerOpenError'
+  }
+  readonly breaker: string
+
+  constructor(breaker: string, retryAfterMs: number, options?: ErrorOptions) {
+    super(`Circuit breaker '${breaker}' is open: not called. It lets a call through again in ${retryAfterMs} ms.`, {
+      ...options,
+      code: 'breaker_open',
+      retryAfterMs,
+    })
+    this.breaker = breaker
+  }
+}
 
 /**
  * Keeps calls away from what has been failing. Final failures (a 404, a bug) do not count: the other side did answer.

@@ -16,8 +16,8 @@ export interface RetryFetchInit extends RequestInit {
 
 /** An answer with a status of 400 or more. */
 export class HttpError extends RedriveError {
-  static {
-    HttpError.prototype.name = 'HttpError'
+  override get name(): string {
+    return 'HttpError'
   }
 
   constructor(readonly response: Response) {

@@ -1,4 +1,4 @@
-import { type Classifier, type Duration, type PolicyInput, policy as parse, policies } from '../policy/index.js'
+import { type Classifier, type Duration, type PolicyInput, policy as parse } from '../policy/index.js'
 import type { Sink, Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import type { Attempt } from './attempt.js'
@@ -27,6 +27,8 @@ export interface RetryOptions extends Partial<Omit<Work, 'kind'>> {
   readonly random?: () => number
 }
 
+/** Three attempts, from one second to thirty apart, full jitter: `policies.call`. */
+const DEFAULT = /* @__PURE__ */ parse()
 const NONE: RetryOptions = {}
 
 /**
@@ -41,7 +43,7 @@ const NONE: RetryOptions = {}
  */
 export function retry<T>(
   fn: (attempt: Attempt) => T | PromiseLike<T>,
-  policy: PolicyInput = policies.call,
+  policy: PolicyInput = DEFAULT,
   options: RetryOptions = NONE,
 ): Promise<T> {
   try {
@@ -56,7 +58,7 @@ export function retry<T>(
 /** A function with the same arguments whose every call is retried. */
 export function retrying<This, Args extends unknown[], T>(
   fn: (this: This, ...args: Args) => T | PromiseLike<T>,
-  policy: PolicyInput = policies.call,
+  policy: PolicyInput = DEFAULT,
   options: RetryOptions = NONE,
 ): (this: This, ...args: Args) => Promise<T> {
   const parsed = parse(policy)

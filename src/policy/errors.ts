@@ -1,12 +1,12 @@
 /**
  * The base of every error that Redrive throws. `code` is stable: match on it, not on the message.
  *
- * Each class also puts its name on its prototype, so that a policy that lists `'RetryableError'` still finds it after
- * a bundler has renamed the class.
+ * Each class has its name on its prototype, so that a policy that lists `'RetryableError'` still finds it after a bundler
+ * has renamed the class.
  */
 export class RedriveError extends Error {
-  static {
-    RedriveError.prototype.name = 'RedriveError'
+  override get name(): string {
+    return 'RedriveError'
   }
   readonly code: string
 
@@ -14,14 +14,16 @@ export class RedriveError extends Error {
     super(message, options)
     this.code = code
     // A subclass that has not named itself is still reported under its own name.
-    if (!Object.hasOwn(new.target.prototype, 'name')) this.name = new.target.name
+    if (!Object.hasOwn(new.target.prototype, 'name')) {
+      Object.defineProperty(this, 'name', { value: new.target.name, configurable: true, writable: true })
+    }
   }
 }
 
 /** A policy that cannot be: `field` says which part of it, as in `backoff.base`. */
 export class PolicyError extends RedriveError {
-  static {
-    PolicyError.prototype.name = 'PolicyError'
+  override get name(): string {
+    return 'PolicyError'
   }
   readonly field: string
 
@@ -33,8 +35,8 @@ export class PolicyError extends RedriveError {
 
 /** Throw it from any work to say: trying again will not help. No policy retries it. */
 export class FinalError extends RedriveError {
-  static {
-    FinalError.prototype.name = 'FinalError'
+  override get name(): string {
+    return 'FinalError'
   }
 
   constructor(message: string, options?: ErrorOptions & { code?: string }) {
@@ -44,8 +46,8 @@ export class FinalError extends RedriveError {
 
 /** Throw it, or a subclass, from any work to say: this may pass, try again. */
 export class RetryableError extends RedriveError {
-  static {
-    RetryableError.prototype.name = 'RetryableError'
+  override get name(): string {
+    return 'RetryableError'
   }
 
   constructor(message: string, options?: ErrorOptions & { code?: string }) {
@@ -55,8 +57,8 @@ export class RetryableError extends RedriveError {
 
 /** Throw it from any work to say: the other side asks to wait, for `retryAfterMs` where it said how long. */
 export class RateLimitedError extends RetryableError {
-  static {
-    RateLimitedError.prototype.name = 'RateLimitedError'
+  override get name(): string {
+    return 'RateLimitedError'
   }
   readonly retryAfterMs: number | undefined
 
@@ -68,8 +70,8 @@ export class RateLimitedError extends RetryableError {
 
 /** An attempt ran for longer than its policy allows. Its code is `timeout`, or `TIMEOUT_<CATEGORY>` in a category. */
 export class TimeoutError extends RetryableError {
-  static {
-    TimeoutError.prototype.name = 'TimeoutError'
+  override get name(): string {
+    return 'TimeoutError'
   }
   readonly timeoutMs: number
 

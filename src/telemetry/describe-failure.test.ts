@@ -161,7 +161,7 @@ describe('redact', () => {
       const text = piece.repeat(10_000_000 / piece.length)
       const start = performance.now()
       redact(text)
-      expect(performance.now() - start, JSON.stringify(piece)).toBeLessThan(100)
+      expect(performance.now() - start, JSON.stringify(piece)).toBeLessThan(500)
     }
   })
 })

@@ -66,8 +66,10 @@ describe('the log of a call', () => {
     )
   })
 
-  test('that is deferred at its last attempt warns that this one is the last', async () => {
+  test('that is deferred warns only if the attempt that comes again is the last', async () => {
     const limited = new RateLimitedError('slow down', { retryAfterMs: 30_000 })
+    const early = await logged(failing(1, limited), { attempts: 2, deferrals: 2 })
+    expect(early[1]).toMatchObject({ level: 'info', fields: { event: 'deferred' } })
     const lines = await logged(failing(1, limited), { attempts: 1, deferrals: 2 })
     expect(lines[1]).toMatchObject({ level: 'warn', fields: { event: 'deferred' } })
   })

@@ -67,8 +67,11 @@ export function ndjsonAudit(path: string, { maxWaitingBytes = 2 ** 24 }: NdjsonA
     gap = { event_type: 'records_dropped', count: (gap?.count ?? 0) + 1, timestamp }
     // Without a further try, nobody would find out that the file can be written again.
     void file.flush().catch(() => undefined)
-    const behind = `${file.waitingBytes} bytes wait to be written`
-    throw new RedriveError('audit_dropped', `A record for the audit file '${path}' was dropped: ${behind}.`)
+    const taken = `${file.waitingBytes} of the ${maxWaitingBytes} bytes that may wait are taken`
+    throw new RedriveError(
+      'audit_dropped',
+      `No room for a record in the audit file '${path}': ${taken}. It is dropped.`,
+    )
   }
 
   function closeGap(): void {

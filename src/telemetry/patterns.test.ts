@@ -8,6 +8,9 @@ import { MinuteCount } from './minute-count.js'
 import { type RetryAlert, type RetryPatternsOptions, retryPatterns } from './patterns.js'
 import { emit, sinkFailures } from './sink.js'
 
+// The warning of a failed sink is expected here; it need not be printed.
+process.removeAllListeners('warning')
+
 function watched(options: RetryPatternsOptions = {}) {
   const clock = fakeClock()
   const sink = retryPatterns({ clock, ...options })

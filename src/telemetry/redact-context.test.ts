@@ -79,7 +79,7 @@ test('bounds depth, width and size', () => {
   for (const huge of [bushy, deep, texts, keys]) {
     const start = performance.now()
     expect(JSON.stringify(redactContext(huge)).length).toBeLessThan(40_000)
-    expect(performance.now() - start).toBeLessThan(200)
+    expect(performance.now() - start).toBeLessThan(1000)
   }
   expect(redactContext(wide(1))).toHaveLength(101)
   expect(JSON.stringify(redactContext(wide(1)))).toContain('[900 more]')

@@ -9,7 +9,7 @@ const SECRET_KEY = new RegExp(`${SECRET_WORD}|cookie`, 'i')
 /** Quoted, quoted within a quoted text, a scheme and its credentials, or a word. */
 const VALUE = `"(?:[^"\\\\]|\\\\.)*"?|'(?:[^'\\\\]|\\\\.)*'?|\\\\["'][^"'\\\\]*|(?:bearer|basic|digest|negotiate)\\s+[^\\s"',;]+|[^\\s"'&,;]+`
 
-/** None of these looks at any part of a text more than a few times, so that a hostile text costs no more than another. */
+/** None of these goes over a part of a text again and again, so that a hostile text costs no more than another. */
 const SECRETS: readonly [RegExp, string][] = [
   [/-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]*(?:-----END [A-Z ]{0,40}-----)?/g, '[redacted]'],
   [/(:\/\/[^\s:/@]*):[^\s/"]*@/g, '$1:[redacted]@'],
@@ -24,7 +24,7 @@ const SECRETS: readonly [RegExp, string][] = [
   [/\b(bearer|basic)\s+(?!auth|credentials|scheme|token)[\w.~+/=-]{8,}/gi, '$1 [redacted]'],
   // Tokens that are known by their form: JWT, GitHub, Slack, AWS, and the `sk_` keys of several services.
   [
-    /\b(?:eyJ[\w-]{8,2000}\.[\w-]{8,}\.[\w-]*|(?:gh[pousr]|github_pat)_\w{16,}|xox[abeprs]-[\w-]{10,}|AKIA[A-Z0-9]{16}|sk[-_][\w-]{16,})/g,
+    /\b(?:eyJ[\w-]{8,500}\.[\w-]{8,}\.[\w-]*|(?:gh[pousr]|github_pat)_\w{16,}|xox[abeprs]-[\w-]{10,}|AKIA[A-Z0-9]{16}|sk[-_][\w-]{16,})/g,
     '[redacted]',
   ],
 ]

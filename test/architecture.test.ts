@@ -1,0 +1,76 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { describe, expect, it } from 'vitest'
+
+const SRC = resolve(import.meta.dirname, '../src')
+
+/** What each folder may import besides itself. Dependencies point inward: the kernel imports nothing. */
+const ALLOWED: Record<string, readonly string[]> = {
+  policy: [],
+  time: [],
+  telemetry: ['policy', 'time'],
+  idempotency: ['policy', 'time', 'telemetry'],
+  call: ['policy', 'time', 'telemetry', 'idempotency'],
+  testing: ['policy', 'time', 'telemetry', 'idempotency', 'call'],
+}
+
+interface Import {
+  readonly file: string
+  readonly specifier: string
+}
+
+const sources = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
+  .filter(file => file.endsWith('.ts') && !file.endsWith('.test.ts'))
+  .map(file => join(SRC, file))
+
+function importsOf(file: string): Import[] {
+  const text = readFileSync(file, 'utf8')
+  const statements = text.matchAll(
+    /^(?:import|export)\b[^'"]*?from '([^']+)'|^import '([^']+)'|\bimport\('([^']+)'\)/gm,
+  )
+  return [...statements].map(([, from, bare, lazy]) => ({ file, specifier: from ?? bare ?? lazy ?? '' }))
+}
+
+const folderOf = (file: string) => relative(SRC, file).split('/')[0] ?? ''
+const target = ({ file, specifier }: Import) => resolve(dirname(file), specifier.replace(/\.js$/, '.ts'))
+
+describe('the dependency direction', () => {
+  const imports = sources.filter(file => dirname(file) !== SRC).flatMap(importsOf)
+
+  it('knows every folder', () => {
+    const folders = new Set(sources.map(folderOf).filter(name => !name.endsWith('.ts')))
+    expect([...folders].sort()).toEqual(Object.keys(ALLOWED).sort())
+  })
+
+  it.each(Object.entries(ALLOWED))('%s imports nothing but %j', (folder, allowed) => {
+    const outside = imports
+      .filter(({ file, specifier }) => folderOf(file) === folder && specifier.startsWith('.'))
+      .filter(entry => folderOf(target(entry)) !== folder && !allowed.includes(folderOf(target(entry))))
+    expect(outside).toEqual([])
+  })
+
+  it('reaches another folder through its index alone', () => {
+    const inside = imports
+      .filter(({ specifier }) => specifier.startsWith('..'))
+      .filter(entry => folderOf(target(entry)) !== folderOf(entry.file) && !entry.specifier.endsWith('/index.js'))
+    expect(inside).toEqual([])
+  })
+})
+
+describe('the package root', () => {
+  it('pulls in no dependency: whatever it reaches imports only its own files and Node', () => {
+    const seen = new Set<string>()
+    const foreign: Import[] = []
+    const visit = (file: string) => {
+      if (seen.has(file)) return
+      seen.add(file)
+      for (const entry of importsOf(file)) {
+        if (entry.specifier.startsWith('.')) visit(target(entry))
+        else if (!entry.specifier.startsWith('node:')) foreign.push(entry)
+      }
+    }
+    visit(join(SRC, 'index.ts'))
+    expect(foreign).toEqual([])
+    expect(seen.size).toBeGreaterThan(30)
+  })
+})

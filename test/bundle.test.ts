@@ -1,0 +1,35 @@
+import { gzipSync } from 'node:zlib'
+import { build } from 'esbuild'
+import { expect, it } from 'vitest'
+
+/** Bundles a module that imports from the package, as an application's build would. */
+async function bundle(contents: string): Promise<string> {
+  const { outputFiles } = await build({
+    stdin: { contents, resolveDir: import.meta.dirname, loader: 'ts' },
+    alias: { redrive: `${import.meta.dirname}/../src/index.ts` },
+    bundle: true,
+    minify: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    write: false,
+  })
+  return outputFiles[0]?.text ?? ''
+}
+
+it("keeps `import { retry } from 'redrive'` under 6 KB, minified and gzipped", async () => {
+  const code = await bundle(`export { retry } from 'redrive'`)
+  expect(gzipSync(code, { level: 9 }).length).toBeLessThanOrEqual(6 * 1024)
+})
+
+it('still finds its own error classes by name after a minifier has renamed them', async () => {
+  const code = await bundle(`
+    import { classify, policy, FinalError, RateLimitedError, RetryableError } from 'redrive'
+    class Mine extends RetryableError {}
+    const listed = policy({ retryOn: ['RetryableError'] })
+    export const verdicts = [new Mine('x'), new FinalError('x'), new RateLimitedError('x', { retryAfterMs: 5 })]
+      .map(error => classify(error, listed, 0).class)
+  `)
+  const { verdicts } = await import(`data:text/javascript,${encodeURIComponent(code)}`)
+  expect(verdicts).toEqual(['retryable', 'final', 'rate_limited'])
+})

@@ -1,0 +1,76 @@
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, join, resolve } from 'node:path'
+import ts from 'typescript'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+
+/**
+ * Every TypeScript block in the docs is a module: it is type-checked, and it is run unless it says `no-run` (because it
+ * would talk to somebody else's server). A block that throws fails the test, so docs can assert what they claim.
+ */
+const ROOT = resolve(import.meta.dirname, '..')
+const OUT = join(ROOT, 'node_modules/.redrive-docs')
+
+interface Block {
+  readonly name: string
+  readonly file: string
+  readonly code: string
+  readonly runs: boolean
+}
+
+function blocksOf(path: string): Block[] {
+  const text = readFileSync(join(ROOT, path), 'utf8')
+  return [...text.matchAll(/^```ts(.*)\n([\s\S]*?)^```$/gm)].map(([, info = '', code = ''], index) => ({
+    name: `${path} #${index + 1}: ${code.split('\n').find(line => line.trim() !== '' && !line.startsWith('import')) ?? ''}`,
+    file: join(OUT, `${basename(path, '.md')}-${index + 1}.ts`),
+    code: `${code}\nexport {}\n`,
+    runs: !info.includes('no-run'),
+  }))
+}
+
+const pages = [
+  ...readdirSync(ROOT).filter(file => file.endsWith('.md')),
+  ...readdirSync(join(ROOT, 'docs')).map(file => join('docs', file)),
+].filter(file => file.endsWith('.md'))
+const blocks = pages.flatMap(blocksOf)
+
+function typeErrors(): string[] {
+  const { config } = ts.readConfigFile(join(ROOT, 'tsconfig.json'), ts.sys.readFile)
+  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, ROOT)
+  const unused = { noUnusedLocals: false, noUnusedParameters: false }
+  const program = ts.createProgram(
+    blocks.map(({ file }) => file),
+    { ...options, ...unused },
+  )
+  return ts.getPreEmitDiagnostics(program).map(({ file, start = 0, messageText }) => {
+    const line = file === undefined ? 0 : file.getLineAndCharacterOfPosition(start).line + 1
+    return `${basename(file?.fileName ?? '')}:${line} ${ts.flattenDiagnosticMessageText(messageText, '\n')}`
+  })
+}
+
+describe('the code in the docs', () => {
+  beforeAll(() => {
+    mkdirSync(OUT, { recursive: true })
+    for (const { file, code } of blocks) writeFileSync(file, code)
+  })
+  afterAll(() => rmSync(OUT, { recursive: true, force: true }))
+
+  it('type-checks', { timeout: 60_000 }, () => {
+    expect(blocks.length).toBeGreaterThan(0)
+    expect(typeErrors()).toEqual([])
+  })
+
+  it.each(blocks.filter(({ runs }) => runs))('runs: $name', async ({ file }) => {
+    await import(/* @vite-ignore */ file)
+  })
+})
+
+describe('the links in the docs', () => {
+  it.each(pages)('%s points at files that exist', page => {
+    const text = readFileSync(join(ROOT, page), 'utf8')
+    const links = [...text.matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, link]) =>
+      resolve(ROOT, page, '..', link ?? ''),
+    )
+    const missing = links.filter(link => !ts.sys.fileExists(link) && !ts.sys.directoryExists(link))
+    expect(missing).toEqual([])
+  })
+})
