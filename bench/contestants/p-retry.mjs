@@ -1,3 +1,4 @@
+// It fills in its defaults at every call, which takes longer than the call: most options are left out, as people do.
 import pRetry from 'p-retry'
 import { HOUR_MS } from './hour.mjs'
 

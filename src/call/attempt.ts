@@ -1,4 +1,4 @@
-import { formatDuration, TimeoutError } from '../policy/index.js'
+import { TimeoutError } from '../policy/index.js'
 import type { Admission } from './circuit-breaker.js'
 
 /** One try, as the function that is tried sees it. */
@@ -44,16 +44,8 @@ export class RunningAttempt implements Attempt {
 }
 
 /** What an attempt that ran for too long fails with. */
-export function timeoutError(
-  { limitMs, deadline }: RunningAttempt,
-  policyTimeout: number | undefined,
-  category: string | undefined,
-): TimeoutError {
-  const ownLimit = policyTimeout !== undefined && limitMs >= policyTimeout
-  const message =
-    ownLimit || deadline === undefined
-      ? `The attempt took longer than ${formatDuration(limitMs)}.`
-      : `The deadline of the call passed${limitMs > 0 ? ` ${formatDuration(limitMs)} into the attempt` : ''}.`
+export function timeoutError(limitMs: number, isDeadline: boolean, category: string | undefined): TimeoutError {
+  const what = isDeadline ? 'The deadline of the call passed' : 'The attempt took too long: it was cut short'
   const code = category === undefined ? 'timeout' : `TIMEOUT_${category}`
-  return new TimeoutError(message, { code, timeoutMs: limitMs })
+  return new TimeoutError(`${what} after ${limitMs} ms.`, { code, timeoutMs: limitMs })
 }

@@ -4,19 +4,21 @@ import {
   begin,
   classify,
   decide,
-  type GiveUpReason,
   type History,
   identityRandom,
+  OptionError,
   type Policy,
   parseDuration,
   type Verdict,
 } from '../policy/index.js'
-import type { Work } from '../telemetry/index.js'
+import { type AttemptEvent, emit, type Work, type WorkEvent } from '../telemetry/index.js'
 import { type Clock, type Sleeper, soon, systemClock, type Timer, unwatchAbort, watchAbort } from '../time/index.js'
 import { type Attempt, RunningAttempt, timeoutError } from './attempt.js'
-import { CallEvents } from './call-events.js'
-import { type AttemptRecord, OptionError, RetryExhaustedError } from './errors.js'
+import { type AttemptRecord, RetryExhaustedError } from './errors.js'
 import type { RetryOptions } from './retry.js'
+
+/** What an event says besides what it is about. */
+type Details<E = WorkEvent> = E extends AttemptEvent ? Omit<E, 'work' | 'at' | 'attempt' | 'maxAttempts'> : never
 
 const ABORTED: Verdict = { class: 'final', code: 'aborted' }
 
@@ -44,7 +46,8 @@ export class Call<T> implements Sleeper {
   private readonly policy: Policy
   private readonly signal: AbortSignal | undefined
   private readonly onAbort: (() => void) | undefined
-  private readonly events: CallEvents | undefined
+  /** What events are about; `undefined` when there is no sink for them. */
+  private readonly work: Work | undefined
   /** Reading the clock costs a third of a call, so it is read only if something depends on it. */
   private readonly isTimed: boolean
   private history: History
@@ -62,43 +65,38 @@ export class Call<T> implements Sleeper {
       this.resolve = resolve
       this.reject = reject
     })
-    const { clock = systemClock, within } = options
+    const { clock = systemClock, within, deadline, breaker, budget, sink } = options
     this.clock = clock
     // An inner layer that retried as well would make nine calls out of three attempts.
-    this.policy = within === undefined ? policy : { ...policy, attempts: 1, deferrals: 0 }
-    this.signal = signalOf(options)
-    this.onAbort = this.signal === undefined ? undefined : () => this.aborted()
-    this.events = eventsOf(options, clock, this.policy)
-    this.isTimed = isTimed(policy, options)
+    this.policy = within ? { ...policy, attempts: 1, deferrals: 0 } : policy
+    this.signal = within ? signalOf(options.signal, within) : options.signal
+    this.onAbort = this.signal && (() => this.aborted())
+    this.work = sink && describe(options)
+    const limit = policy.timeout ?? policy.ttl ?? deadline ?? within?.deadline ?? breaker ?? sink
+    this.isTimed = limit !== undefined
     this.history = this.isTimed ? beginNow(options, clock) : UNTIMED
-    if (this.signal !== undefined && this.onAbort !== undefined) watchAbort(this.signal, this.onAbort)
-    options.budget?.deposit()
+    if (this.signal && this.onAbort) watchAbort(this.signal, this.onAbort)
+    budget?.deposit()
   }
 
   /** The timer of the current state went off. */
   wake(): void {
     this.timer = undefined
     if (this.hasEnded) return
-    if (this.attempt === undefined) this.run()
-    else this.timedOut(this.attempt)
+    if (this.attempt) this.timedOut(this.attempt)
+    else this.run()
   }
 
   /** Begins an attempt, unless something keeps it from beginning. */
   run(): void {
-    const { breaker } = this.options
-    if (this.signal?.aborted) return this.refuse('aborted', this.signal.reason, ABORTED)
+    const { signal, history } = this
+    if (signal?.aborted) return this.refuse('aborted', signal.reason, ABORTED)
     const now = this.isTimed ? this.clock.monotonic() : 0
-    const limitMs = this.isTimed ? allowance(this.policy, this.history, now) : Infinity
-    const attempt = new RunningAttempt(this.history.attempts + 1, this.history.deadline, now, limitMs)
-    if (breaker !== undefined) {
-      attempt.admission = breaker.admit(now)
-      if (attempt.admission === undefined) {
-        const error = breaker.refusal(now, this.records?.at(-1)?.failure)
-        return this.refuse('breaker_open', error, { class: 'rate_limited', code: error.code })
-      }
-    }
+    const limitMs = this.isTimed ? allowance(this.policy, history, now) : Infinity
+    const attempt = new RunningAttempt(history.attempts + 1, history.deadline, now, limitMs)
+    if (this.options.breaker && !this.isAdmitted(attempt)) return
     this.attempt = attempt
-    this.events?.started(attempt)
+    if (this.work) this.tell(attempt.attempt, { type: 'attempt_started', deferrals: history.deferrals })
     if (limitMs <= 0) return this.timedOut(attempt)
     if (limitMs < Infinity) this.timer = this.clock.setTimer(this, limitMs)
     try {
@@ -111,28 +109,38 @@ export class Call<T> implements Sleeper {
     }
   }
 
+  private isAdmitted(attempt: RunningAttempt): boolean {
+    const { breaker } = this.options
+    attempt.admission = breaker?.admit(attempt.startedAt)
+    if (!breaker || attempt.admission !== undefined) return true
+    const error = breaker.refusal(attempt.startedAt, this.records?.at(-1)?.failure)
+    this.refuse('breaker_open', error, { class: 'rate_limited', code: error.code })
+    return false
+  }
+
   private succeeded(attempt: RunningAttempt, result: T): void {
     if (attempt !== this.attempt) return
     const { breaker } = this.options
-    if (breaker !== undefined || this.events !== undefined) {
+    if (breaker || this.work) {
       const now = this.clock.monotonic()
       breaker?.record(attempt.admission, true, now)
-      this.events?.succeeded(attempt, now)
+      this.tell(attempt.attempt, { type: 'attempt_succeeded', durationMs: now - attempt.startedAt })
     }
     this.end()
     this.resolve(result)
   }
 
   private timedOut(attempt: RunningAttempt): void {
-    const error = timeoutError(attempt, this.policy.timeout, this.options.category)
-    this.events?.timedOut(attempt)
+    const timeoutMs = Math.max(0, Math.round(attempt.limitMs))
+    const error = timeoutError(timeoutMs, attempt.limitMs !== this.policy.timeout, this.options.category)
+    this.tell(attempt.attempt, { type: 'timed_out', timeoutMs })
     attempt.stop(error)
     this.failed(attempt, error)
   }
 
   private aborted(): void {
     const { attempt, signal } = this
-    if (attempt === undefined) return this.refuse('aborted', signal?.reason, ABORTED)
+    if (!attempt) return this.refuse('aborted', signal?.reason, ABORTED)
     attempt.stop(signal?.reason)
     this.failed(attempt, signal?.reason)
   }
@@ -143,34 +151,42 @@ export class Call<T> implements Sleeper {
       this.decideOn(attempt, failure)
     } catch (mistake) {
       // Code of the caller's own, such as `random`, threw. The call must not hang for that.
-      this.end()
-      this.reject(mistake)
+      this.fail(mistake)
     }
   }
 
-  private decideOn(attempt: RunningAttempt, failure: unknown): void {
-    const { breaker, budget, classify: classifier } = this.options
+  private decideOn({ attempt, startedAt, admission }: RunningAttempt, failure: unknown): void {
+    const { policy, history, options } = this
+    const { breaker, budget } = options
     const aborted = this.signal?.aborted === true
     const now = this.clock.monotonic()
     const failedAt = this.clock.now()
-    const verdict = aborted ? ABORTED : classify(failure, this.policy, failedAt, classifier)
-    if (aborted) breaker?.release(attempt.admission, now)
-    else breaker?.record(attempt.admission, verdict.class === 'final', now)
+    const verdict = aborted ? ABORTED : classify(failure, policy, failedAt, options.classify)
+    if (aborted) breaker?.release(admission, now)
+    else breaker?.record(admission, verdict.class === 'final', now)
 
-    const random = this.draw(attempt.attempt)
-    const circumstances = { now, random, aborted, budgetEmpty: budget?.isEmpty(now) }
-    const decision = decide(this.policy, this.history, verdict, circumstances)
-    this.history = advance(this.history, verdict, decision)
-    const record = { attempt: attempt.attempt, failedAt, failure, verdict, random, decision }
-    if (this.records === undefined) this.records = [record]
-    else this.records.push(record)
-    this.events?.failed(attempt, record, now)
+    const random = this.draw(attempt)
+    const decision = decide(policy, history, verdict, { now, random, aborted, budgetEmpty: budget?.isEmpty(now) })
+    const record = { attempt, failedAt, failure, verdict, random, decision }
+    this.history = advance(history, verdict, decision)
+    if (this.records) this.records.push(record)
+    else this.records = [record]
 
-    if (decision.action === 'give_up') return this.giveUp(decision.reason, failure)
-    budget?.withdraw()
-    this.wait(decision.delayMs)
+    const about = { durationMs: now - startedAt, failure, verdict }
+    if (decision.action === 'give_up') {
+      const { reason } = decision
+      this.tell(attempt, { type: 'gave_up', ...about, reason })
+      if (aborted) this.fail(this.signal?.reason)
+      else if (reason === 'final_error') this.fail(failure)
+      else this.fail(new RetryExhaustedError(options.name ?? 'call', reason, this.records))
+    } else {
+      const { action, delayMs } = decision
+      const type = action === 'retry' ? 'retry_scheduled' : 'deferred'
+      this.tell(attempt, { type, ...about, delayMs, nextAttemptAt: failedAt + delayMs })
+      budget?.withdraw()
+      this.wait(delayMs)
+    }
   }
-
   private wait(delayMs: number): void {
     this.attempt = undefined
     this.disarm()
@@ -178,37 +194,39 @@ export class Call<T> implements Sleeper {
     else this.timer = this.clock.setTimer(this, delayMs)
   }
 
-  private giveUp(reason: GiveUpReason, failure: unknown): void {
-    this.end()
-    if (reason === 'final_error') this.reject(failure)
-    else if (reason === 'aborted') this.reject(this.signal?.reason)
-    else this.reject(new RetryExhaustedError(this.options.name ?? 'call', reason, this.records ?? []))
-  }
-
   /** Ends the call without a further attempt having been made. */
   private refuse(reason: 'aborted' | 'breaker_open', failure: unknown, verdict: Verdict): void {
-    this.events?.refused(this.history.attempts, reason, failure, verdict)
+    this.tell(this.history.attempts, { type: 'gave_up', durationMs: 0, failure, verdict, reason })
+    this.fail(failure)
+  }
+
+  private fail(reason: unknown): void {
     this.end()
-    this.reject(failure)
+    this.reject(reason)
   }
 
   private end(): void {
     this.hasEnded = true
     this.attempt = undefined
     this.disarm()
-    if (this.signal !== undefined && this.onAbort !== undefined) unwatchAbort(this.signal, this.onAbort)
+    if (this.signal && this.onAbort) unwatchAbort(this.signal, this.onAbort)
   }
 
   private disarm(): void {
-    if (this.timer === undefined) return
-    this.clock.clearTimer(this.timer)
+    if (this.timer) this.clock.clearTimer(this.timer)
     this.timer = undefined
+  }
+
+  private tell(attempt: number, details: Details): void {
+    const { sink } = this.options
+    if (!sink || !this.work) return
+    emit(sink, { work: this.work, at: this.clock.now(), attempt, maxAttempts: this.policy.attempts, ...details })
   }
 
   /** Where the delay falls within its jitter: derived from the call's identity, if it has one. On record either way. */
   private draw(attempt: number): number {
-    const { random, id = this.events?.work.id } = this.options
-    if (random !== undefined) return fraction(random())
+    const { random, id = this.work?.id } = this.options
+    if (random) return fraction(random())
     return id === undefined ? Math.random() : identityRandom(id, attempt)
   }
 }
@@ -218,29 +236,20 @@ function fraction(value: number): number {
   throw new OptionError('random', `'random' must return a number from 0 up to, but not including, 1; got ${value}.`)
 }
 
-function eventsOf(options: RetryOptions, clock: Clock, policy: Policy): CallEvents | undefined {
-  if (options.sink === undefined) return undefined
+function describe(options: RetryOptions): Work {
   const { id = crypto.randomUUID(), name = 'call', category, tenantId, correlationId, traceId, context } = options
-  const work: Work = { kind: 'call', id, name, category, tenantId, correlationId, traceId, context }
-  return new CallEvents(options.sink, clock, work, policy.attempts)
+  return { kind: 'call', id, name, category, tenantId, correlationId, traceId, context }
 }
 
-function isTimed(policy: Policy, { deadline, within, breaker, sink }: RetryOptions): boolean {
-  const limit = policy.timeout ?? policy.ttl ?? deadline ?? within?.deadline
-  return limit !== undefined || breaker !== undefined || sink !== undefined
-}
-
-function signalOf({ signal, within }: RetryOptions): AbortSignal | undefined {
-  if (within === undefined) return signal
-  return signal === undefined ? within.signal : AbortSignal.any([signal, within.signal])
+function signalOf(signal: AbortSignal | undefined, within: Attempt): AbortSignal {
+  return signal ? AbortSignal.any([signal, within.signal]) : within.signal
 }
 
 function beginNow({ deadline, within }: RetryOptions, clock: Clock): History {
   const startedAt = clock.monotonic()
   if (deadline === undefined) return begin(startedAt, within?.deadline)
   const ms = parseDuration(deadline)
-  if (ms === undefined) {
-    throw new OptionError('deadline', `'deadline' must be a duration such as '10s', got ${String(deadline)}.`)
-  }
+  if (ms === undefined)
+    throw new OptionError('deadline', `'deadline' must be a duration such as '10s', got ${deadline}.`)
   return begin(startedAt, Math.min(startedAt + ms, within?.deadline ?? Infinity))
 }

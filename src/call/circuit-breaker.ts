@@ -1,5 +1,4 @@
-import { type Duration, parseDuration, RateLimitedError } from '../policy/index.js'
-import { OptionError } from './errors.js'
+import { type Duration, OptionError, parseDuration, RateLimitedError } from '../policy/index.js'
 import { namedInstances } from './named-instances.js'
 
 /** When a circuit breaker opens, and for how long. */

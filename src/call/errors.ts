@@ -30,24 +30,11 @@ export class RetryExhaustedError extends RedriveError {
   }
 }
 
-/** An option that cannot be: `option` says which. */
-export class OptionError extends RedriveError {
-  override get name(): string {
-    return 'OptionError'
-  }
-  readonly option: string
-
-  constructor(option: string, problem: string) {
-    super('invalid_option', problem)
-    this.option = option
-  }
-}
-
-/** The whole failure is there as the cause; a message needs only so much of it. */
+/** The whole failure is the cause; the message needs only the start of what it says. */
 function brief(failure: unknown): string {
   try {
     return String(failure).slice(0, 300)
   } catch {
-    return 'not to be told'
+    return 'a failure that cannot be described'
   }
 }

@@ -1,7 +1,13 @@
 export type { Attempt } from './attempt.js'
 export { CATEGORIES, type KnownCategory } from './categories.js'
-export { BreakerOpenError, type BreakerState, CircuitBreaker, type CircuitBreakerOptions, circuitBreaker } from './circuit-breaker.js'
-export { type AttemptRecord, OptionError, RetryExhaustedError } from './errors.js'
+export {
+  BreakerOpenError,
+  type BreakerState,
+  CircuitBreaker,
+  type CircuitBreakerOptions,
+  circuitBreaker,
+} from './circuit-breaker.js'
+export { type AttemptRecord, RetryExhaustedError } from './errors.js'
 export { type RetryOptions, retry, retrying } from './retry.js'
 export { RetryBudget, type RetryBudgetOptions, retryBudget } from './retry-budget.js'
 export { HttpError, type RetryFetchInit, retryFetch } from './retry-fetch.js'

@@ -1,5 +1,4 @@
-import { canonicalJson } from '../policy/index.js'
-import { OptionError } from './errors.js'
+import { canonicalJson, OptionError } from '../policy/index.js'
 
 /**
  * Makes one instance per name, for state that calls share wherever they are written. Naming it again gives the same

@@ -1,4 +1,4 @@
-import { OptionError } from './errors.js'
+import { OptionError } from '../policy/index.js'
 import { namedInstances } from './named-instances.js'
 
 /** How many retries a retry budget allows. */

@@ -1,6 +1,6 @@
-import { type PolicyInput, policy as parse, policies, RedriveError } from '../policy/index.js'
+import { OptionError, type PolicyInput, policy as parse, policies, RedriveError } from '../policy/index.js'
 import type { Attempt } from './attempt.js'
-import { OptionError, RetryExhaustedError } from './errors.js'
+import { RetryExhaustedError } from './errors.js'
 import { type RetryOptions, retry } from './retry.js'
 
 /** What `fetch` takes, and how to retry it. */

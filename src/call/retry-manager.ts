@@ -1,10 +1,9 @@
 import { IdempotencyGuard, MemoryIdempotencyStore } from '../idempotency/index.js'
-import { extendPolicy, type Policy, type PolicyInput } from '../policy/index.js'
+import { extendPolicy, OptionError, type Policy, type PolicyInput } from '../policy/index.js'
 import type { Sink, Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import type { Attempt } from './attempt.js'
 import { CATEGORIES, type KnownCategory, UNKNOWN_CATEGORY } from './categories.js'
-import { OptionError } from './errors.js'
 import { type RetryOptions, retry } from './retry.js'
 
 /** A category: one that is known from the start, or one of the user's own. */

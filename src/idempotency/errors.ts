@@ -1,4 +1,4 @@
-import { FinalError, formatDuration, RedriveError, RetryableError } from '../policy/index.js'
+import { FinalError, formatDuration, RetryableError } from '../policy/index.js'
 
 /** An idempotency key that cannot be: empty, not text, too long, or with characters that a store cannot keep. */
 export class IdempotencyKeyError extends FinalError {
@@ -100,19 +100,6 @@ export class IdempotencyResultUnavailableError extends FinalError {
       { ...options, code: 'idempotency_result_unavailable' },
     )
     this.key = key
-  }
-}
-
-/** An option of the guard or its store that cannot be: `option` says which. */
-export class IdempotencyOptionError extends RedriveError {
-  override get name(): string {
-    return 'IdempotencyOptionError'
-  }
-  readonly option: string
-
-  constructor(option: string, expected: string, got: unknown) {
-    super('invalid_option', `Idempotency: '${option}' must be ${expected}, got ${quote(got)}.`)
-    this.option = option
   }
 }
 

@@ -1,13 +1,17 @@
-import { advance, begin, type Duration, decide, type History, parseDuration, policy } from '../policy/index.js'
+import {
+  advance,
+  begin,
+  type Duration,
+  decide,
+  type History,
+  OptionError,
+  parseDuration,
+  policy,
+} from '../policy/index.js'
 import { emit, type Sink, type Work } from '../telemetry/index.js'
 import { type Clock, systemClock, unwatchAbort, watchAbort } from '../time/index.js'
 import { Doorbell } from './doorbell.js'
-import {
-  IdempotencyInProgressError,
-  IdempotencyLeaseLostError,
-  IdempotencyMismatchError,
-  IdempotencyOptionError,
-} from './errors.js'
+import { IdempotencyInProgressError, IdempotencyLeaseLostError, IdempotencyMismatchError } from './errors.js'
 import { checkKey, fingerprint } from './idempotency-key.js'
 import { Lease } from './lease.js'
 import { AT_ONCE, persist } from './persist.js'
@@ -95,7 +99,8 @@ export class IdempotencyGuard {
     random = Math.random,
   }: IdempotencyGuardOptions) {
     const leaseMs = parseDuration(lease)
-    if (!leaseMs) throw new IdempotencyOptionError('lease', `a duration above 0 such as '30s'`, lease)
+    if (!leaseMs)
+      throw new OptionError('lease', `'lease' must be a duration above 0 such as '30s', got ${String(lease)}.`)
     this.#store = store
     this.#leaseMs = leaseMs
     this.#waitMs = waitMsOf(wait)
@@ -229,6 +234,7 @@ function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Pro
 function waitMsOf(wait: boolean | Duration): number {
   if (typeof wait === 'boolean') return wait ? Infinity : 0
   const ms = parseDuration(wait)
-  if (ms === undefined) throw new IdempotencyOptionError('wait', `true, false or a duration such as '5s'`, wait)
+  if (ms === undefined)
+    throw new OptionError('wait', `'wait' must be true, false or a duration such as '5s', got ${String(wait)}.`)
   return ms
 }

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { OptionError } from '../policy/index.js'
 import { checkKey, fingerprint } from './idempotency-key.js'
-import { IdempotencyKeyError, IdempotencyOptionError, IdempotencyParamsError, idempotencyKey } from './index.js'
+import { IdempotencyKeyError, IdempotencyParamsError, idempotencyKey } from './index.js'
 
 const operation = 'charge card'
 
@@ -84,7 +85,7 @@ describe('an idempotency key', () => {
   })
 
   it('needs an operation', () => {
-    expect(() => idempotencyKey({ operation: '' })).toThrow(IdempotencyOptionError)
+    expect(() => idempotencyKey({ operation: '' })).toThrow(OptionError)
   })
 })
 

@@ -1,5 +1,5 @@
-import { hashJson } from '../policy/index.js'
-import { IdempotencyKeyError, IdempotencyOptionError, IdempotencyParamsError } from './errors.js'
+import { hashJson, OptionError } from '../policy/index.js'
+import { IdempotencyKeyError, IdempotencyParamsError } from './errors.js'
 import { plainJson, problemOf } from './plain-json.js'
 
 /** What makes two requests the same request. */
@@ -26,7 +26,7 @@ export const MAX_KEY_LENGTH = 255
  */
 export function idempotencyKey({ operation, tenantId, correlationId, params }: IdempotencyKeyParts): string {
   if (typeof operation !== 'string' || operation === '') {
-    throw new IdempotencyOptionError('operation', 'text that says what is done', operation)
+    throw new OptionError('operation', `'operation' must say what is done, got ${JSON.stringify(operation)}.`)
   }
   return hash(operation, params, plain => ({
     operation,

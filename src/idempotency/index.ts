@@ -3,7 +3,6 @@ export {
   IdempotencyKeyError,
   IdempotencyLeaseLostError,
   IdempotencyMismatchError,
-  IdempotencyOptionError,
   IdempotencyParamsError,
   IdempotencyResultUnavailableError,
 } from './errors.js'

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
+import { OptionError } from '../policy/index.js'
 import { idempotencyStoreConformance } from '../testing/idempotency-store-conformance.js'
 import { fakeClock } from '../testing/index.js'
-import { IdempotencyOptionError, MemoryIdempotencyStore } from './index.js'
+import { MemoryIdempotencyStore } from './index.js'
 
 const request = { fingerprint: 'f', leaseMs: 1000 }
 
@@ -60,7 +61,7 @@ describe('a memory store with keepFor', () => {
   })
 
   it.each([0, -1, Number.NaN, 'soon'])('refuses a keepFor of %s', keepFor => {
-    expect(() => new MemoryIdempotencyStore({ keepFor: keepFor as number })).toThrow(IdempotencyOptionError)
+    expect(() => new MemoryIdempotencyStore({ keepFor: keepFor as number })).toThrow(OptionError)
   })
 })
 

@@ -1,6 +1,5 @@
-import { type Duration, parseDuration } from '../policy/index.js'
+import { type Duration, OptionError, parseDuration } from '../policy/index.js'
 import { type Clock, systemClock } from '../time/index.js'
-import { IdempotencyOptionError } from './errors.js'
 import type { IdempotencyClaim, IdempotencyClaimRequest, IdempotencyStore } from './store.js'
 
 /** How a `MemoryIdempotencyStore` counts time, and when it forgets. */
@@ -33,7 +32,8 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
 
   constructor({ clock = systemClock, keepFor }: MemoryIdempotencyStoreOptions = {}) {
     const keepForMs = keepFor === undefined ? Infinity : parseDuration(keepFor)
-    if (!keepForMs) throw new IdempotencyOptionError('keepFor', `a duration above 0 such as '24h'`, keepFor)
+    if (!keepForMs)
+      throw new OptionError('keepFor', `'keepFor' must be a duration above 0 such as '24h', got ${String(keepFor)}.`)
     this.#clock = clock
     this.#keepForMs = keepForMs
   }

@@ -16,7 +16,8 @@ function write(value: unknown, parents: object[]): string {
   if ('toJSON' in value && typeof value.toJSON === 'function') return write(value.toJSON(), parents)
 
   const inside = [...parents, value]
-  if (Array.isArray(value)) return `[${value.map(item => write(item ?? null, inside)).join(',')}]`
+  if (Array.isArray(value)) return `[${Array.from(value, item => write(item ?? null, inside)).join(',')}]`
+  if (!isPlain(value)) throw new TypeError(`JSON cannot hold a ${value.constructor.name}`)
   const members = Object.entries(value).filter(([, member]) => member !== undefined)
   members.sort(([a], [b]) => (a < b ? -1 : 1))
   return `{${members.map(([key, member]) => `${text(key)}:${write(member, inside)}`).join(',')}}`
@@ -25,4 +26,9 @@ function write(value: unknown, parents: object[]): string {
 function text(value: string): string {
   if (/\p{Surrogate}/u.test(value)) throw new TypeError('JSON cannot hold text with a lone surrogate')
   return JSON.stringify(value)
+}
+
+/** A Map or a Set would become `{}`, whatever it holds. */
+function isPlain(value: object): boolean {
+  return !(value instanceof Map || value instanceof Set)
 }

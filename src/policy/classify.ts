@@ -1,5 +1,4 @@
 import { type Facts, factsOf } from './facts.js'
-import { type Knowledge, knowledgeOf } from './known-errors.js'
 import type { FailureMatch, Policy, Verdict } from './policy.js'
 
 /** What of a policy the classifier reads. */
@@ -20,44 +19,32 @@ export type Classifier = (failure: unknown, verdict: Verdict) => Verdict | Verdi
  */
 export function classify(failure: unknown, rules: ClassifierRules, now: number, classifier?: Classifier): Verdict {
   const verdict = byRules(factsOf(failure, now), rules)
-  return classifier === undefined ? verdict : corrected(verdict, failure, classifier)
+  return classifier ? corrected(verdict, failure, classifier) : verdict
 }
 
-function byRules(chain: Facts[], { retryOn, giveUpOn, maxRetryAfter }: ClassifierRules): Verdict {
+function byRules(chain: readonly Facts[], { retryOn, giveUpOn, maxRetryAfter }: ClassifierRules): Verdict {
   const list = typeof retryOn === 'object' && retryOn.length > 0 ? retryOn : undefined
-  const refused = chain.find(facts => isRefused(facts, giveUpOn, list))
-  if (refused !== undefined) return { class: 'final', code: codeOf(refused) }
+  const toRetry = (facts: Facts) => (list ? closeness(facts, list, 'RetryableError') : Infinity)
+  const refused = chain.find(facts => closeness(facts, giveUpOn, 'FinalError') < toRetry(facts))
+  if (refused) return { class: 'final', code: codeOf(refused) }
 
-  const { facts, knowledge } = recognise(chain)
-  const listed = list && chain.find(facts => closeness(facts, list, 'RetryableError') < Infinity)
-  const isFinal = retryOn === undefined ? knowledge === 'final' : retryOn === 'none' || (list && !listed)
-  const code = codeOf(listed ?? facts)
+  const known = recognised(chain)
+  const listed = chain.find(facts => toRetry(facts) < Infinity)
+  const isFinal = retryOn
+    ? retryOn === 'none' || (list && !listed)
+    : known.knowledge === 'final' || known.knowledge === 'bug'
+  const code = codeOf(listed ?? known)
   if (isFinal) return { class: 'final', code }
-  if (knowledge !== 'rate_limited') return { class: 'retryable', code }
-  if (facts.retryAfterMs === undefined) return { class: 'rate_limited', code }
-  return { class: 'rate_limited', code, retryAfterMs: Math.min(facts.retryAfterMs, maxRetryAfter) }
+  if (known.knowledge !== 'rate_limited') return { class: 'retryable', code }
+  if (known.retryAfterMs === undefined) return { class: 'rate_limited', code }
+  return { class: 'rate_limited', code, retryAfterMs: Math.min(known.retryAfterMs, maxRetryAfter) }
 }
 
 /** The outermost error that Redrive recognises. A bug with a network error behind it is how `fetch` reports that one. */
-function recognise(chain: Facts[]): { facts: Facts; knowledge: Knowledge | undefined } {
-  let bug: Facts | undefined
-  for (const facts of chain) {
-    const knowledge = knowledgeOf(facts)
-    if (knowledge === 'bug') bug ??= facts
-    else if (bug === undefined ? knowledge !== undefined : knowledge === 'network') return { facts, knowledge }
-  }
-  if (bug !== undefined) return { facts: bug, knowledge: 'final' }
-  return { facts: chain[0] as Facts, knowledge: undefined }
-}
-
-/** On the give-up list, and not at least as closely on the retry list. */
-function isRefused(
-  facts: Facts,
-  giveUpOn: readonly FailureMatch[],
-  retryOn: readonly FailureMatch[] | undefined,
-): boolean {
-  const refusal = closeness(facts, giveUpOn, 'FinalError')
-  return refusal < Infinity && (retryOn === undefined || refusal < closeness(facts, retryOn, 'RetryableError'))
+function recognised(chain: readonly Facts[]): Facts {
+  const first = chain.find(({ knowledge }) => knowledge) ?? (chain[0] as Facts)
+  const network = first.knowledge === 'bug' ? chain.find(({ knowledge }) => knowledge === 'network') : undefined
+  return network ?? first
 }
 
 /**
@@ -65,29 +52,25 @@ function isRefused(
  * n-th ancestor class, infinity for not at all. `always` is a class that counts as listed.
  */
 function closeness({ names, code, status }: Facts, list: readonly FailureMatch[], always: string): number {
-  const said = names.indexOf(always)
-  let closest = said === -1 ? Infinity : said
-  for (const entry of list) {
-    const isExact = typeof entry === 'number' ? entry === status : equal(entry, code)
-    if (isExact) return 0
-    if (typeof entry === 'number') continue
-    if (status !== undefined && equal(entry, `${Math.floor(status / 100)}xx`)) closest = Math.min(closest, 1)
-    const distance = names.findIndex(name => equal(entry, name) || (name === 'TimeoutError' && equal(entry, 'timeout')))
-    if (distance !== -1) closest = Math.min(closest, distance)
-  }
-  return closest
+  const distances = [always, ...list].map(entry => {
+    if (typeof entry === 'number') return entry === status ? 0 : -1
+    if (isSame(entry, code)) return 0
+    if (status !== undefined && isSame(entry, `${String(status)[0]}xx`)) return 1
+    return names.findIndex(name => isSame(entry, name) || (name === 'TimeoutError' && isSame(entry, 'timeout')))
+  })
+  return Math.min(...distances.map(distance => (distance < 0 ? Infinity : distance)))
 }
 
-function equal(a: string, b: string | undefined): boolean {
-  return b !== undefined && a.length === b.length && a.toLowerCase() === b.toLowerCase()
+function isSame(a: string, b: string | undefined): boolean {
+  return a.toLowerCase() === b?.toLowerCase()
 }
 
 /** A short, stable name for an error, for records and metrics. */
-function codeOf({ names: [name], code, status }: Facts): string {
+function codeOf({ names: [name = 'unknown'], code, status }: Facts): string {
   if (name === 'TimeoutError') return 'timeout'
-  if (status !== undefined) return `http_${status}`
-  if (code !== undefined && /^[\w.:-]+$/.test(code)) return code
-  return name === undefined || name === 'Error' ? 'unknown' : name
+  if (status) return `http_${status}`
+  if (code && /^[\w.:-]+$/.test(code)) return code
+  return name === 'Error' ? 'unknown' : name
 }
 
 /** A classifier that throws is a bug, so its failure is final, and the code on record says why. */

@@ -45,14 +45,9 @@ export function begin(startedAt: number, deadline?: number): History {
 /** The history once a decision has been carried out. A deferral costs no attempt, and a hint never stretches the backoff. */
 export function advance(history: History, verdict: Verdict, decision: Decision): History {
   if (decision.action === 'defer') return { ...history, deferrals: history.deferrals + 1 }
+  const attempts = history.attempts + 1
   const fromBackoff = decision.action === 'retry' && hint(verdict) === undefined
-  return {
-    attempts: history.attempts + 1,
-    deferrals: history.deferrals,
-    startedAt: history.startedAt,
-    deadline: history.deadline,
-    previousDelayMs: fromBackoff ? decision.delayMs : history.previousDelayMs,
-  }
+  return fromBackoff ? { ...history, attempts, previousDelayMs: decision.delayMs } : { ...history, attempts }
 }
 
 /** How long an attempt that starts now may run. The time to live only stops it from starting; a deadline cuts it short. */

@@ -33,6 +33,19 @@ export class PolicyError extends RedriveError {
   }
 }
 
+/** An option that cannot be: `option` says which. */
+export class OptionError extends RedriveError {
+  override get name(): string {
+    return 'OptionError'
+  }
+  readonly option: string
+
+  constructor(option: string, problem: string) {
+    super('invalid_option', problem)
+    this.option = option
+  }
+}
+
 /** Throw it from any work to say: trying again will not help. No policy retries it. */
 export class FinalError extends RedriveError {
   override get name(): string {

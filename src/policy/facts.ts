@@ -1,3 +1,4 @@
+import { type Knowledge, knowledgeOf } from './known-errors.js'
 import { retryAfter } from './retry-after.js'
 
 /** What can be told of one error, whatever its shape. */
@@ -10,6 +11,8 @@ export interface Facts {
   readonly status?: number
   /** How long the other side asks to wait, in milliseconds. */
   readonly retryAfterMs?: number
+  /** What Redrive knows of such an error. */
+  readonly knowledge?: Knowledge
 }
 
 /** However deep a chain of causes goes, no more of its errors are looked at. */
@@ -37,14 +40,21 @@ export function factsOf(failure: unknown, now: number): Facts[] {
 
 function causesOf(error: unknown): unknown[] {
   if (!isObject(error)) return []
-  const causes = Array.isArray(error.errors) ? error.errors.slice(0, MAX_ERRORS) : []
-  return error.cause === undefined || error.cause === null ? causes : [error.cause, ...causes]
+  const errors = Array.isArray(error.errors) ? error.errors.slice(0, MAX_ERRORS) : []
+  return [error.cause, ...errors].filter(cause => cause !== undefined && cause !== null)
 }
 
 function read(error: unknown, now: number): Facts {
-  if (typeof error === 'number') return { names: [], status: isStatus(error) ? error : undefined }
-  if (typeof error === 'string') return { names: [], code: asWord(error) }
-  if (!isObject(error)) return NOTHING
+  const facts = isObject(error) ? ofObject(error, now) : ofValue(error)
+  return { ...facts, knowledge: knowledgeOf(facts) }
+}
+
+/** Of what was thrown without being an object, a number is a status and a text is a code. */
+function ofValue(value: unknown): Facts {
+  return { names: [], code: asWord(value), status: isStatus(value) ? value : undefined }
+}
+
+function ofObject(error: Record<string, unknown>, now: number): Facts {
   const response = isObject(error.response) ? error.response : undefined
   const metadata = isObject(error.$metadata) ? error.$metadata : undefined
   return {
@@ -60,11 +70,8 @@ function namesOf(error: object): string[] {
   let holder: object | null = error
   for (let depth = 0; holder !== null && holder !== Object.prototype && depth < MAX_ERRORS; depth++) {
     // A class may carry its name on its prototype, as the built-in errors do; that one survives a minifier.
-    const name = Object.hasOwn(holder, 'name')
-      ? asWord(Reflect.get(holder, 'name', error))
-      : holder === error
-        ? undefined
-        : asWord(holder.constructor?.name)
+    const isOwn = Object.hasOwn(holder, 'name')
+    const name = asWord(isOwn ? Reflect.get(holder, 'name', error) : holder !== error && holder.constructor?.name)
     if (name !== undefined && !names.includes(name)) names.push(name)
     holder = Object.getPrototypeOf(holder)
   }
@@ -76,7 +83,7 @@ function asWord(value: unknown): string | undefined {
 }
 
 function isStatus(value: unknown): value is number {
-  return typeof value === 'number' && Number.isInteger(value) && value >= 100 && value <= 599
+  return Number.isInteger(value) && (value as number) >= 100 && (value as number) < 600
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -2,11 +2,20 @@ export { canonicalJson } from './canonical-json.js'
 export { type Classifier, type ClassifierRules, classify } from './classify.js'
 export { advance, allowance, begin, type Circumstances, decide } from './decide.js'
 export { type Duration, formatDuration, parseDuration } from './duration.js'
-export { FinalError, PolicyError, RateLimitedError, RedriveError, RetryableError, TimeoutError } from './errors.js'
+export {
+  FinalError,
+  OptionError,
+  PolicyError,
+  RateLimitedError,
+  RedriveError,
+  RetryableError,
+  TimeoutError,
+} from './errors.js'
 export { type AttemptTimes, type Explanation, explain } from './explain.js'
+export { extendPolicy } from './extend-policy.js'
 export { hashJson } from './hash.js'
 export { policies } from './named-policies.js'
-export { extendPolicy, policy } from './parse.js'
+export { policy } from './parse.js'
 export type {
   Backoff,
   BackoffInput,

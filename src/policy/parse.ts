@@ -1,21 +1,46 @@
-import { formatDuration, parseDuration } from './duration.js'
+import { parseDuration } from './duration.js'
 import { PolicyError } from './errors.js'
-import type { Backoff, FailureMatch, Jitter, Policy, PolicyInput } from './policy.js'
+import type { Policy, PolicyInput } from './policy.js'
 
-const FIELDS = ['attempts', 'deferrals', 'backoff', 'jitter', 'timeout', 'ttl', 'maxRetryAfter', 'retryOn', 'giveUpOn']
-const JITTER_KINDS = ['none', 'full', 'equal', 'proportional'] as const
-const BACKOFF_FIELDS = {
-  none: [],
-  fixed: ['base'],
-  linear: ['base', 'max'],
-  exponential: ['base', 'factor', 'max'],
-  decorrelated: ['base', 'max'],
-} as const
+/** How one field is read: what it is when it is left out, and what it must be otherwise. */
+interface Rule {
+  readonly byDefault?: unknown
+  /** The value as a policy keeps it, or `undefined` if it is not what is expected. */
+  readonly read: (value: unknown, path: string) => unknown
+  readonly expected: string
+}
+type Rules = Readonly<Record<string, Rule>>
+type Fields = Readonly<Record<string, unknown>>
+
+const base = duration('1s')
+const max = duration('30s')
+const factor = { byDefault: 2, read: within(1, Number.MAX_VALUE), expected: 'a number, 1 or more' }
+const ratio = { byDefault: 0.1, read: within(0, 1), expected: 'a number from 0 to 1' }
+const matches = `a list of HTTP statuses, ranges such as '5xx', error codes and error classes (a predicate goes into 'classify')`
+
+const POLICY: Rules = {
+  attempts: whole(3, 1),
+  deferrals: whole(0, 0),
+  backoff: oneOf({
+    exponential: { base, factor, max },
+    none: {},
+    fixed: { base },
+    linear: { base, max },
+    decorrelated: { base, max },
+  }),
+  jitter: oneOf({ full: {}, none: {}, equal: {}, proportional: { ratio } }),
+  timeout: { ...duration(), read: value => parseDuration(value) || undefined },
+  ttl: duration(),
+  maxRetryAfter: duration('24h'),
+  retryOn: {
+    read: value => (value === 'all' || value === 'none' ? value : readMatches(value)),
+    expected: `'all', 'none' or ${matches}`,
+  },
+  giveUpOn: { byDefault: [], read: readMatches, expected: matches },
+}
 
 /** Marks what `policy()` has made, so that it is validated once. Not enumerable: it is not part of the data. */
 const PARSED = Symbol('redrive.policy')
-
-type Fields = Record<string, unknown>
 
 /**
  * Makes a policy out of what people write: validates it, fills in the defaults, turns durations into milliseconds.
@@ -26,145 +51,96 @@ type Fields = Record<string, unknown>
  */
 export function policy(input: PolicyInput = {}): Policy {
   if (isParsed(input)) return input
-  const fields = object('policy', input, FIELDS)
-  const backoff = parseBackoff(fields.backoff)
-  const parsed: Policy = {
-    attempts: integer('attempts', fields.attempts ?? 3, 1),
-    deferrals: integer('deferrals', fields.deferrals ?? 0, 0),
-    backoff,
-    jitter: parseJitter(fields.jitter, backoff),
-    ...(fields.timeout !== undefined && { timeout: positive('timeout', duration('timeout', fields.timeout)) }),
-    ...(fields.ttl !== undefined && { ttl: duration('ttl', fields.ttl) }),
-    maxRetryAfter: duration('maxRetryAfter', fields.maxRetryAfter ?? '24h'),
-    ...(fields.retryOn !== undefined && { retryOn: parseRetryOn(fields.retryOn) }),
-    giveUpOn: matches('giveUpOn', fields.giveUpOn ?? []),
-  }
-  Object.defineProperty(parsed, PARSED, { value: true })
-  return deepFreeze(parsed)
-}
+  const isRandom = kindOf(input?.backoff) === 'decorrelated'
+  if (isRandom && (kindOf(input.jitter) ?? 'none') !== 'none')
+    throw wrong('jitter', 'left out: a decorrelated backoff is random by itself', input.jitter)
 
-/** Lays one policy over another, field by field; a backoff of the same kind, part by part. */
-export function extendPolicy(base: PolicyInput, over: PolicyInput): Policy {
-  const merged: Fields = { ...base }
-  for (const [field, value] of Object.entries(over)) if (value !== undefined) merged[field] = value
-  if (
-    isObject(over.backoff) &&
-    isObject(base.backoff) &&
-    (over.backoff.kind ?? base.backoff.kind) === base.backoff.kind
-  ) {
-    merged.backoff = { ...base.backoff, ...over.backoff }
-  }
-  // A backoff that is random by itself replaces the jitter it was laid over.
-  if (isObject(merged.backoff) && merged.backoff.kind === 'decorrelated' && over.jitter === undefined)
-    delete merged.jitter
-  return policy(merged)
+  // The rules above read exactly the fields of a Policy, which the type checker cannot see.
+  const parsed = readFields('', isRandom ? { ...input, jitter: 'none' } : input, POLICY) as unknown as Policy
+  const { backoff } = parsed
+  if ('max' in backoff && backoff.max < backoff.base)
+    throw wrong('backoff.max', `no less than 'backoff.base', ${backoff.base} ms`, `${backoff.max} ms`)
+  Object.defineProperty(parsed, PARSED, { value: true })
+  return Object.freeze(parsed)
 }
 
 function isParsed(input: PolicyInput): input is Policy {
-  return typeof input === 'object' && input !== null && PARSED in input
+  return isObject(input) && PARSED in input
 }
 
-function parseBackoff(value: unknown = {}): Backoff {
-  const given = typeof value === 'string' ? { kind: value } : isObject(value) ? value : {}
-  if (typeof value !== 'string') object('backoff', value, ['kind', 'base', 'factor', 'max'])
-  const kind = oneOf('backoff.kind', given.kind ?? 'exponential', Object.keys(BACKOFF_FIELDS) as Backoff['kind'][])
-  object('backoff', given, ['kind', ...BACKOFF_FIELDS[kind]], ` of kind '${kind}'`)
-  if (kind === 'none') return { kind }
+function readFields(path: string, input: unknown, rules: Rules): Fields {
+  if (!isObject(input)) throw wrong(path || 'policy', 'an object', input)
+  const names = Object.keys(rules)
+  const fields = Object.entries(input).filter(([, value]) => value !== undefined)
+  const [unknown] = fields.find(([name]) => !names.includes(name)) ?? []
+  if (unknown !== undefined)
+    throw wrong(join(path, unknown), `left out: the fields are ${names.join(', ')}`, input[unknown])
 
-  const base = duration('backoff.base', given.base ?? '1s')
-  if (kind === 'fixed') return { kind, base }
+  const read = names.map(name => [name, readField(join(path, name), input[name], rules[name] as Rule)])
+  return Object.fromEntries(read.filter(([, value]) => value !== undefined))
+}
 
-  const max = duration('backoff.max', given.max ?? '30s')
-  if (max < base) {
-    const shown = `${formatDuration(max)}${given.max === undefined ? ' by default' : ''}`
-    throw new PolicyError('backoff.max', `'backoff.max' (${shown}) is below 'backoff.base' (${formatDuration(base)}).`)
+function readField(path: string, given: unknown, { byDefault, read, expected }: Rule): unknown {
+  const value = given === undefined ? byDefault : given
+  const result = value === undefined ? undefined : read(value, path)
+  if (value !== undefined && result === undefined) throw wrong(path, expected, value)
+  return result
+}
+
+/** Reads what is written as `'full'` or as `{ kind: 'full', … }`; the first kind is the default. */
+function oneOf(kinds: Readonly<Record<string, Rules>>): Rule {
+  const names = Object.keys(kinds)
+  const kind = {
+    byDefault: names[0],
+    read: (value: unknown) => names.find(name => name === value),
+    expected: `one of ${names.join(', ')}`,
   }
-  if (kind !== 'exponential') return { kind, base, max }
-  return { kind, base, factor: number('backoff.factor', given.factor ?? 2, 1, Number.MAX_SAFE_INTEGER), max }
-}
-
-function parseJitter(value: unknown, backoff: Backoff): Jitter {
-  const given = typeof value === 'string' ? { kind: value } : object('jitter', value ?? {}, ['kind', 'ratio'])
-  const kind = oneOf('jitter.kind', given.kind ?? (backoff.kind === 'decorrelated' ? 'none' : 'full'), JITTER_KINDS)
-  if (backoff.kind === 'decorrelated' && kind !== 'none') {
-    throw new PolicyError('jitter', `'jitter' must be left out: a decorrelated backoff is random by itself.`)
+  const read = (value: unknown, path: string) => {
+    const fields = typeof value === 'string' ? { kind: value } : value
+    const named = readField(join(path, 'kind'), kindOf(fields), kind) as string
+    return Object.freeze(readFields(path, fields, { kind, ...kinds[named] }))
   }
-  if (kind === 'proportional') return { kind, ratio: number('jitter.ratio', given.ratio ?? 0.1, 0, 1) }
-  object('jitter', given, ['kind'], ` of kind '${kind}'`)
-  return { kind }
+  return { byDefault: {}, read, expected: 'a kind' }
 }
 
-function parseRetryOn(value: unknown): 'all' | 'none' | readonly FailureMatch[] {
-  return value === 'all' || value === 'none' ? value : matches('retryOn', value, `'all', 'none' or `)
+function kindOf(value: unknown): unknown {
+  return isObject(value) ? value.kind : value
 }
 
-function matches(field: string, value: unknown, orElse = ''): readonly FailureMatch[] {
-  if (!Array.isArray(value)) throw wrong(field, `${orElse}a list of statuses, codes and error classes`, value)
-  return value.map((entry, index) => match(`${field}[${index}]`, entry))
+function duration(byDefault?: string): Rule {
+  return { byDefault, read: parseDuration, expected: `a duration such as 250, '250ms', '5m' or '24h'` }
 }
 
-function match(field: string, entry: unknown): FailureMatch {
-  if (typeof entry === 'number' && Number.isInteger(entry) && entry >= 100 && entry <= 599) return entry
-  if (typeof entry === 'string' && entry !== '') return entry
-  if (typeof entry === 'function' && isErrorClass(entry) && entry.name !== '') return entry.name
-  const predicate = typeof entry === 'function' ? ` A predicate is code, not data: give it as 'classify'.` : ''
-  throw wrong(field, `an HTTP status, a range such as '5xx', an error code or an error class`, entry, predicate)
+function whole(byDefault: number, min: number): Rule {
+  const read = (value: unknown) => (Number.isSafeInteger(value) ? within(min, Infinity)(value) : undefined)
+  return { byDefault, read, expected: `a whole number, ${min} or more` }
 }
 
-function isErrorClass(value: { prototype?: unknown }): boolean {
-  return value.prototype === Error.prototype || value.prototype instanceof Error
+function within(low: number, high: number): (value: unknown) => number | undefined {
+  return value => (typeof value === 'number' && value >= low && value <= high ? value : undefined)
 }
 
-function duration(field: string, value: unknown): number {
-  const ms = parseDuration(value)
-  if (ms === undefined) throw wrong(field, `a duration such as 250, '250ms', '5m' or '24h' (at most 100 years)`, value)
-  return ms
+function readMatches(value: unknown): unknown {
+  const entries = Array.isArray(value) ? value.map(entry => (isErrorClass(entry) ? entry.name : entry)) : [undefined]
+  const isMatch = (entry: unknown) =>
+    typeof entry === 'string' ? entry !== '' : Number.isInteger(entry) && within(100, 599)(entry)
+  return entries.every(isMatch) ? Object.freeze(entries) : undefined
 }
 
-function positive(field: string, value: number): number {
-  if (value === 0) throw wrong(field, 'longer than 0', value)
-  return value
+function isErrorClass(value: unknown): value is typeof Error {
+  return value === Error || (typeof value === 'function' && value.prototype instanceof Error)
 }
 
-function integer(field: string, value: unknown, min: number): number {
-  if (!Number.isSafeInteger(value) || (value as number) < min)
-    throw wrong(field, `a whole number, ${min} or more`, value)
-  return value as number
-}
-
-function number(field: string, value: unknown, min: number, max: number): number {
-  if (typeof value === 'number' && value >= min && value <= max) return value
-  throw wrong(field, max > 1 ? `a number, ${min} or more` : `a number from ${min} to ${max}`, value)
-}
-
-function oneOf<T extends string>(field: string, value: unknown, kinds: readonly T[]): T {
-  if (kinds.includes(value as T)) return value as T
-  throw wrong(field, `one of ${kinds.join(', ')}`, value)
-}
-
-function object(field: string, value: unknown, known: readonly string[], which = ''): Fields {
-  if (!isObject(value)) throw wrong(field, 'an object', value)
-  const unknown = Object.keys(value).find(key => value[key] !== undefined && !known.includes(key))
-  if (unknown === undefined) return value
-  const path = field === 'policy' ? unknown : `${field}.${unknown}`
-  throw new PolicyError(path, `there is no field '${path}'${which}. The fields are: ${known.join(', ')}.`)
+function join(path: string, name: string): string {
+  return path ? `${path}.${name}` : name
 }
 
 function isObject(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function wrong(field: string, expected: string, value: unknown, hint = ''): PolicyError {
-  return new PolicyError(field, `'${field}' must be ${expected}, got ${show(value)}.${hint}`)
-}
-
-function show(value: unknown): string {
-  if (typeof value === 'string') return `'${value.slice(0, 40)}'`
-  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'a list' : 'an object'
-  return typeof value === 'function' ? 'a function' : String(value)
-}
-
-function deepFreeze<T extends object>(value: T): T {
-  for (const part of Object.values(value)) if (typeof part === 'object') deepFreeze(part)
-  return Object.freeze(value)
+function wrong(field: string, expected: string, value: unknown): PolicyError {
+  const shown =
+    Object(value) === value ? `a ${Array.isArray(value) ? 'list' : typeof value}` : String(value).slice(0, 40)
+  return new PolicyError(field, `'${field}' must be ${expected}; got ${shown}.`)
 }

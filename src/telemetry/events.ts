@@ -21,36 +21,35 @@ interface About {
   readonly at: number
 }
 
-interface FailedAttempt extends About {
+interface AboutAttempt extends About {
+  /** The number of the attempt, from 1. */
   readonly attempt: number
   /** How many attempts the policy allows. */
   readonly maxAttempts: number
+}
+
+interface FailedAttempt extends AboutAttempt {
   readonly durationMs: number
   readonly failure: unknown
   readonly verdict: Verdict
 }
 
 /** An attempt has begun. */
-export interface AttemptStarted extends About {
+export interface AttemptStarted extends AboutAttempt {
   readonly type: 'attempt_started'
-  readonly attempt: number
-  /** How many attempts the policy allows. */
-  readonly maxAttempts?: number
   /** How many deferrals came before: after one the number of the attempt stays, but it is not the first run. */
-  readonly deferrals?: number
+  readonly deferrals: number
 }
 
 /** An attempt succeeded, and the work with it. */
-export interface AttemptSucceeded extends About {
+export interface AttemptSucceeded extends AboutAttempt {
   readonly type: 'attempt_succeeded'
-  readonly attempt: number
   readonly durationMs: number
 }
 
 /** An attempt ran for too long. What follows from that is an event of its own. */
-export interface TimedOut extends About {
+export interface TimedOut extends AboutAttempt {
   readonly type: 'timed_out'
-  readonly attempt: number
   readonly timeoutMs: number
 }
 
@@ -84,11 +83,7 @@ export interface IdempotencyNotRecorded extends About {
 }
 
 /** What happens to work, as one stream. Audit, metrics, logs and traces are sinks of it. */
-export type WorkEvent =
-  | AttemptStarted
-  | AttemptSucceeded
-  | TimedOut
-  | RetryScheduled
-  | GaveUp
-  | IdempotencyUsed
-  | IdempotencyNotRecorded
+export type WorkEvent = AttemptEvent | IdempotencyUsed | IdempotencyNotRecorded
+
+/** What happens to an attempt. */
+export type AttemptEvent = AttemptStarted | AttemptSucceeded | TimedOut | RetryScheduled | GaveUp

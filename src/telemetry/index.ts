@@ -8,6 +8,7 @@ export {
 } from './audit.js'
 export { describeFailure, type FailureDescription, failureText } from './describe-failure.js'
 export type {
+  AttemptEvent,
   AttemptStarted,
   AttemptSucceeded,
   GaveUp,

@@ -131,7 +131,7 @@ describe('the log of a call', () => {
 
 test('an attempt after a deferral is told from a first one', () => {
   const { lines, logger } = listLogger()
-  const started: AttemptStarted = { type: 'attempt_started', work, at: 0, attempt: 1, maxAttempts: 3 }
+  const started: AttemptStarted = { type: 'attempt_started', work, at: 0, attempt: 1, maxAttempts: 3, deferrals: 0 }
   emit(logTo(logger), started)
   emit(logTo(logger), { ...started, deferrals: 1 })
   expect(lines.map(line => line.message)).toEqual([
@@ -195,7 +195,8 @@ test('a logger of pino, of any version, is a Logger', () => {
   }
   const pino10: Levels<Pino10LogFn> = pino8 as Levels<Pino8LogFn & Pino10LogFn>
   const loggers: Logger[] = [pino8, pino10]
-  for (const logger of loggers) emit(logTo(logger), { type: 'attempt_started', work, at: 0, attempt: 1 })
+  for (const logger of loggers)
+    emit(logTo(logger), { type: 'attempt_started', work, at: 0, attempt: 1, maxAttempts: 3, deferrals: 0 })
   expect(lines).toHaveLength(2)
   // @ts-expect-error: a logger that takes only a message is none.
   const messageOnly: Logger = { ...pino8, info: (message: string) => message }

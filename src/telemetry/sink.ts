@@ -1,4 +1,3 @@
-import { failureText } from './describe-failure.js'
 import type { WorkEvent } from './events.js'
 
 /** Takes the events of work. It may be slow or broken: the work never waits for it, nor fails with it. */
@@ -36,7 +35,7 @@ export function fanOut(...sinks: readonly Sink[]): Sink {
  * on({ gave_up: ({ work, reason }) => page(`${work.name} gave up: ${reason}`) })
  * ```
  */
-export function on(handlers: { [T in WorkEvent['type']]?: (event: Extract<WorkEvent, { type: T }>) => void }): Sink {
+export function on(handlers: { [T in WorkEvent['type']]?: (event: WorkEvent & { readonly type: T }) => void }): Sink {
   return event => {
     const handler = handlers[event.type] as Sink | undefined
     // Returned, so that the rejection of a handler that is async is this sink's failure, not an unhandled one.
@@ -44,13 +43,12 @@ export function on(handlers: { [T in WorkEvent['type']]?: (event: Extract<WorkEv
   }
 }
 
-function failed(sink: Sink, error: unknown): void {
+function failed(sink: Sink, cause: unknown): void {
   const count = sinkFailures(sink) + 1
   failures.set(sink, count)
   if (count > 1) return
-  const name = sink.name && ` (${sink.name})`
-  process.emitWarning(`A sink${name} failed to take an event; the work goes on. ${failureText(error)}`, {
-    code: 'REDRIVE_SINK_FAILED',
-    detail: 'Further failures of this sink are only counted: see sinkFailures(sink).',
-  })
+  // What the sink said may hold secrets, so it is not printed: it is the cause of the warning.
+  const name = sink.name || 'without a name'
+  const text = `A sink (${name}) failed to take an event. The work goes on; sinkFailures(sink) counts further ones.`
+  process.emitWarning(Object.assign(new Error(text, { cause }), { name: 'Warning', code: 'REDRIVE_SINK_FAILED' }))
 }

@@ -54,7 +54,7 @@ export function fakeClock(start: number | Date = Date.UTC(2000, 0, 1)): FakeCloc
       if (ms === undefined) throw new RangeError(`advance() takes a duration such as 250 or '1h', got ${duration}`)
       const end = elapsed + ms
       await runUntil(end)
-      elapsed = end
+      elapsed = Math.max(elapsed, end)
     },
     runAll: () => runUntil(Infinity),
     setNow: now => {

@@ -6,7 +6,7 @@ import { soon } from './soon.js'
 export function sleep(delayMs: number, clock: Clock, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason)
-    if (delayMs === 0) return soon({ wake: resolve })
+    if (delayMs === 0) return soon({ wake: () => (signal?.aborted ? reject(signal.reason) : resolve()) })
     const wake = () => {
       if (signal !== undefined) unwatchAbort(signal, onAbort)
       resolve()

@@ -20,9 +20,8 @@ export class TimerQueue {
   private firesAt = Infinity
 
   add(sleeper: Sleeper, delayMs: number): Entry {
-    const entry = { dueAt: performance.now() + delayMs, sleeper, index: this.heap.length }
-    this.heap.push(entry)
-    this.moveUp(entry)
+    const entry = { dueAt: performance.now() + delayMs, sleeper, index: 0 }
+    this.settle(entry, this.heap.length)
     if (entry.index === 0) this.arm()
     return entry
   }
@@ -30,12 +29,7 @@ export class TimerQueue {
   remove(entry: Entry): void {
     if (this.heap[entry.index] !== entry) return
     const last = this.heap.pop()
-    if (last !== undefined && last !== entry) {
-      last.index = entry.index
-      this.moveDown(last)
-      this.moveUp(last)
-    }
-    entry.index = -1
+    if (last && last !== entry) this.settle(last, entry.index)
     // Nothing is waited for, so nothing keeps the process alive. The timer stays: the next sleeper may come soon.
     if (this.heap.length === 0) this.timer?.unref()
   }
@@ -43,7 +37,7 @@ export class TimerQueue {
   private readonly fire = (): void => {
     this.firesAt = Infinity
     try {
-      for (let first = this.heap[0]; first !== undefined && first.dueAt <= performance.now(); first = this.heap[0]) {
+      for (let first = this.heap[0]; first && first.dueAt <= performance.now(); first = this.heap[0]) {
         this.remove(first)
         first.sleeper.wake()
       }
@@ -55,43 +49,31 @@ export class TimerQueue {
   /** Sees to it that the timer fires no later than the first sleeper is due. */
   private arm(): void {
     const first = this.heap[0]
-    if (first === undefined) return
-    if (first.dueAt < this.firesAt) {
+    if (first && first.dueAt < this.firesAt) {
       const delayMs = Math.max(1, Math.min(Math.ceil(first.dueAt - performance.now()), MAX_TIMER_MS))
       clearTimeout(this.timer)
       this.timer = setTimeout(this.fire, delayMs)
       this.firesAt = performance.now() + delayMs
-    } else if (this.heap.length === 1) {
-      this.timer?.ref()
     }
+    if (first) this.timer?.ref()
   }
 
-  private moveUp(entry: Entry): void {
-    let { index } = entry
-    while (index > 0) {
-      const parent = this.heap[(index - 1) >> 1] as Entry
-      if (parent.dueAt <= entry.dueAt) break
-      this.place(parent, index)
-      index = (index - 1) >> 1
+  /** Puts an entry where it belongs, from a free place on: upwards past what is due later, downwards past what is not. */
+  private settle(entry: Entry, index: number): void {
+    const { heap } = this
+    const isLater = (at: number) => (heap[at]?.dueAt ?? Infinity) > entry.dueAt
+    const moveTo = (from: number) => {
+      this.place(heap[from] as Entry, index)
+      index = from
     }
-    this.place(entry, index)
-  }
-
-  private moveDown(entry: Entry): void {
-    let { index } = entry
+    while (index > 0 && isLater((index - 1) >> 1)) moveTo((index - 1) >> 1)
     for (;;) {
-      const child = this.earlierOf(2 * index + 1, 2 * index + 2)
-      if (child === undefined || child.dueAt >= entry.dueAt) break
-      const next = child.index
-      this.place(child, index)
-      index = next
+      const child = 2 * index + 1
+      const earlier = (heap[child + 1]?.dueAt ?? Infinity) < (heap[child]?.dueAt ?? Infinity) ? child + 1 : child
+      if (heap[earlier] === undefined || isLater(earlier)) break
+      moveTo(earlier)
     }
     this.place(entry, index)
-  }
-
-  private earlierOf(left: number, right: number): Entry | undefined {
-    const [a, b] = [this.heap[left], this.heap[right]]
-    return a !== undefined && b !== undefined && b.dueAt < a.dueAt ? b : a
   }
 
   private place(entry: Entry, index: number): void {

@@ -1,0 +1,380 @@
+import fc from 'fast-check'
+import { describe, expect, it, vi } from 'vitest'
+import { classify, FinalError, OptionError, type PolicyInput, policies } from '../policy/index.js'
+import { fakeClock } from '../testing/index.js'
+import { BreakerOpenError, CircuitBreaker, type CircuitBreakerOptions, circuitBreaker, retry } from './index.js'
+
+const once: PolicyInput = { attempts: 1 }
+const down = () => Promise.reject(new Error('down'))
+const never = () => new Promise<never>(() => {})
+
+/** A breaker that opens at two failures of four, looks back 10 s, and stays open for 5 s. */
+function setUp(options: CircuitBreakerOptions = {}) {
+  const clock = fakeClock()
+  const breaker = new CircuitBreaker('payments', {
+    failureRate: 0.5,
+    minimumCalls: 4,
+    window: '10s',
+    openFor: '5s',
+    ...options,
+  })
+  const call = (fn: () => unknown, options: { signal?: AbortSignal; deadline?: number } = {}) =>
+    retry(fn, once, { clock, breaker, ...options })
+  const fail = () => call(down).catch(error => error)
+  const succeed = () => call(() => 'result')
+  const open = async () => {
+    for (let i = 0; i < 4; i++) await fail()
+    expect(breaker.state).toBe('open')
+  }
+  return { clock, breaker, call, fail, succeed, open }
+}
+
+describe('a closed breaker', () => {
+  it('lets calls through', async () => {
+    const { breaker, succeed } = setUp()
+    expect(breaker.state).toBe('closed')
+    await expect(succeed()).resolves.toBe('result')
+  })
+
+  it('opens when enough of enough calls have failed', async () => {
+    const { breaker, succeed, fail } = setUp()
+    await succeed()
+    await succeed()
+    await fail()
+    expect(breaker.state).toBe('closed')
+    await fail()
+    expect(breaker.state).toBe('open')
+  })
+
+  it('does not open on fewer calls than its minimum, even if all failed', async () => {
+    const { breaker, fail } = setUp()
+    for (let i = 0; i < 3; i++) await fail()
+    expect(breaker.state).toBe('closed')
+    await fail()
+    expect(breaker.state).toBe('open')
+  })
+
+  it('does not open while the rate is below its limit', async () => {
+    const { breaker, succeed, fail } = setUp({ failureRate: 0.51 })
+    for (let i = 0; i < 10; i++) {
+      await succeed()
+      await fail()
+    }
+    expect(breaker.state).toBe('closed')
+  })
+
+  it('forgets what lies further back than its window', async () => {
+    const { clock, breaker, fail } = setUp()
+    for (let i = 0; i < 3; i++) await fail()
+    await clock.advance('10s')
+    for (let i = 0; i < 3; i++) await fail()
+    expect(breaker.state).toBe('closed')
+  })
+
+  it('remembers what lies within its window', async () => {
+    const { clock, breaker, fail } = setUp()
+    for (let i = 0; i < 3; i++) {
+      await fail()
+      await clock.advance('2s')
+    }
+    await fail()
+    expect(breaker.state).toBe('open')
+  })
+
+  it('slides its window: an old failure leaves it, a younger one stays', async () => {
+    const { clock, breaker, fail } = setUp({ minimumCalls: 3 })
+    await fail()
+    await clock.advance('6s')
+    await fail()
+    await clock.advance('6s')
+    await fail()
+    expect(breaker.state).toBe('closed')
+    await fail()
+    expect(breaker.state).toBe('open')
+  })
+
+  it('does not count final failures against the service: it did answer', async () => {
+    const { breaker, call } = setUp()
+    for (let i = 0; i < 20; i++) await call(() => Promise.reject({ status: 404 })).catch(() => {})
+    for (let i = 0; i < 20; i++) await call(() => Promise.reject(new FinalError('no'))).catch(() => {})
+    expect(breaker.state).toBe('closed')
+  })
+
+  it('counts each attempt, so that a call can open it half-way and is then not repeated', async () => {
+    const { clock, breaker } = setUp({ minimumCalls: 2 })
+    const fn = vi.fn(down)
+    const call = retry(fn, { attempts: 5, jitter: 'none' }, { clock, breaker }).catch(error => error)
+    await clock.runAll()
+    expect(await call).toMatchObject({ name: 'BreakerOpenError', cause: { message: 'down' } })
+    expect(fn).toHaveBeenCalledTimes(2)
+  })
+
+  it('does not count an attempt that was never made because the deadline had passed', async () => {
+    const { breaker, call } = setUp({ minimumCalls: 1 })
+    const fn = vi.fn(() => 'result')
+    await expect(call(fn, { deadline: 0 })).rejects.toMatchObject({ reason: 'deadline_passed' })
+    expect(fn).not.toHaveBeenCalled()
+    expect(breaker.state).toBe('closed')
+  })
+})
+
+describe('an open breaker', () => {
+  it('does not let calls through, and says so', async () => {
+    const { clock, open, call } = setUp()
+    await open()
+    await clock.advance('2s')
+    const fn = vi.fn(() => 'result')
+    const error = await call(fn).catch(error => error)
+    expect(error).toBeInstanceOf(BreakerOpenError)
+    expect(error).toMatchObject({ code: 'breaker_open', breaker: 'payments', retryAfterMs: 3000 })
+    expect(error.message).toContain(`'payments'`)
+    expect(fn).not.toHaveBeenCalled()
+  })
+
+  it('looks to an outer retry like a rate limit that says when to come again', async () => {
+    const { open, fail } = setUp()
+    await open()
+    expect(classify(await fail(), policies.call, 0)).toEqual({
+      class: 'rate_limited',
+      code: 'breaker_open',
+      retryAfterMs: 5000,
+    })
+  })
+
+  it('is waited out by an outer retry', async () => {
+    const { clock, open, succeed } = setUp()
+    await open()
+    const call = retry(succeed, { attempts: 2, jitter: 'none' }, { clock })
+    await Promise.all([expect(call).resolves.toBe('result'), clock.runAll()])
+    expect(clock.monotonic()).toBe(5000)
+  })
+
+  it('ignores the outcomes of calls that it let through before', async () => {
+    const { clock, breaker, open, call } = setUp()
+    const ends: (() => void)[] = []
+    const early = call(() => new Promise<void>(resolve => ends.push(resolve)))
+    await open()
+    for (const end of ends) end()
+    await early
+    expect(breaker.state).toBe('open')
+    await clock.advance('4999ms')
+    await expect(call(() => 'result')).rejects.toThrow(BreakerOpenError)
+  })
+})
+
+describe('a half-open breaker', () => {
+  it('lets one call through after its time, and no other', async () => {
+    const { clock, breaker, open, call } = setUp()
+    await open()
+    await clock.advance('5s')
+    const trial = vi.fn(never)
+    void call(trial)
+    expect(breaker.state).toBe('half_open')
+    expect(trial).toHaveBeenCalledTimes(1)
+    for (let i = 0; i < 5; i++) await expect(call(() => 'result')).rejects.toThrow(BreakerOpenError)
+  })
+
+  it('closes when that call succeeds, and starts counting afresh', async () => {
+    const { clock, breaker, open, succeed, fail } = setUp()
+    await open()
+    await clock.advance('5s')
+    await succeed()
+    expect(breaker.state).toBe('closed')
+    for (let i = 0; i < 3; i++) await fail()
+    expect(breaker.state).toBe('closed')
+    await fail()
+    expect(breaker.state).toBe('open')
+  })
+
+  it('closes when that call fails for good: the service did answer', async () => {
+    const { clock, breaker, open, call } = setUp()
+    await open()
+    await clock.advance('5s')
+    await call(() => Promise.reject({ status: 404 })).catch(() => {})
+    expect(breaker.state).toBe('closed')
+  })
+
+  it('opens again for the whole time when that call fails', async () => {
+    const { clock, breaker, open, fail, succeed } = setUp()
+    await open()
+    await clock.advance('5s')
+    await fail()
+    expect(breaker.state).toBe('open')
+    await clock.advance('4999ms')
+    await expect(succeed()).rejects.toThrow(BreakerOpenError)
+    await clock.advance(1)
+    await expect(succeed()).resolves.toBe('result')
+  })
+
+  it('lets the next call through at once when that call is aborted', async () => {
+    const { clock, breaker, open, call, succeed } = setUp()
+    await open()
+    await clock.advance('5s')
+    const controller = new AbortController()
+    const trial = call(never, { signal: controller.signal })
+    controller.abort('enough')
+    await expect(trial).rejects.toBe('enough')
+    await expect(succeed()).resolves.toBe('result')
+    expect(breaker.state).toBe('closed')
+  })
+
+  it('is not blocked for ever by a call that never ends', async () => {
+    const { clock, breaker, open, call, succeed } = setUp()
+    await open()
+    await clock.advance('5s')
+    void call(never)
+    await clock.advance('4999ms')
+    await expect(succeed()).rejects.toThrow(BreakerOpenError)
+    await clock.advance(1)
+    await expect(succeed()).resolves.toBe('result')
+    expect(breaker.state).toBe('closed')
+  })
+
+  it('ignores the late outcome of a trial that it has given up on', async () => {
+    const { clock, breaker, open, call } = setUp()
+    await open()
+    await clock.advance('5s')
+    const ends: ((reason: unknown) => void)[] = []
+    const late = call(() => new Promise((_, reject) => ends.push(reject))).catch(() => 'rejected')
+    await clock.advance('5s')
+    void call(never)
+    for (const end of ends) end(new Error('late'))
+    await late
+    expect(breaker.state).toBe('half_open')
+  })
+
+  it('does not spend its one call on an attempt whose deadline has passed', async () => {
+    const { clock, breaker, open, call, succeed } = setUp()
+    await open()
+    await clock.advance('5s')
+    await call(never, { deadline: 0 }).catch(() => {})
+    await expect(succeed()).resolves.toBe('result')
+    expect(breaker.state).toBe('closed')
+  })
+})
+
+describe('a breaker, whatever happens to it', () => {
+  it('does what a plain list of outcomes would make it do', () => {
+    const WINDOW = 1000
+    const OPEN_FOR = 300
+    const MINIMUM = 4
+    type Step = { wait: number; then: 'admit' | 'success' | 'failure' | 'release'; which: number }
+    const step: fc.Arbitrary<Step> = fc.record({
+      wait: fc.oneof({ weight: 3, arbitrary: fc.nat(60) }, fc.constantFrom(100, 299, 300, 301, 999, 1000, 5000)),
+      then: fc.oneof(
+        { weight: 4, arbitrary: fc.constant('admit' as const) },
+        { weight: 4, arbitrary: fc.constantFrom('success' as const, 'failure' as const, 'failure' as const) },
+        { weight: 1, arbitrary: fc.constant('release' as const) },
+      ),
+      which: fc.nat(3),
+    })
+
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 80 }), steps => {
+        const breaker = new CircuitBreaker('model', {
+          window: WINDOW,
+          openFor: OPEN_FOR,
+          minimumCalls: MINIMUM,
+          failureRate: 0.5,
+        })
+        let now = 12_345
+        // The model. Outcomes are remembered by the tenth of the window that they fell into.
+        const tenth = (at: number) => Math.floor(at / (WINDOW / 10))
+        let state: 'closed' | 'open' | 'half_open' = 'closed'
+        let outcomes: { at: number; ok: boolean }[] = []
+        let until = 0
+        /** Whoever is still out, and whether anything has changed since that makes the outcome stale. */
+        let out: { admission: number; isStale: boolean }[] = []
+        const enter = (next: typeof state) => {
+          state = next
+          for (const call of out) call.isStale = true
+        }
+
+        for (const { wait, then, which } of steps) {
+          now += wait
+          if (then === 'admit') {
+            const admission = breaker.admit(now)
+            expect(admission !== undefined).toBe(state === 'closed' || now >= until)
+            if (admission === undefined) continue
+            if (state !== 'closed') {
+              enter('half_open')
+              until = now + OPEN_FOR
+            }
+            out.push({ admission, isStale: false })
+          } else {
+            const call = out[which % Math.max(1, out.length)]
+            if (call === undefined) continue
+            out = out.filter(other => other !== call)
+            if (then === 'release') breaker.release(call.admission, now)
+            else breaker.record(call.admission, then === 'success', now)
+            if (call.isStale) {
+              // says nothing of now
+            } else if (then === 'release') {
+              if (state === 'half_open') enter('open')
+              if (state === 'open') until = now
+            } else if (state === 'half_open') {
+              enter(then === 'success' ? 'closed' : 'open')
+              outcomes = []
+              until = now + OPEN_FOR
+            } else {
+              outcomes.push({ at: now, ok: then === 'success' })
+              const recent = outcomes.filter(({ at }) => tenth(at) > tenth(now) - 10)
+              const failed = recent.filter(({ ok }) => !ok).length
+              if (then === 'failure' && recent.length >= MINIMUM && failed / recent.length >= 0.5) {
+                enter('open')
+                until = now + OPEN_FOR
+              }
+            }
+          }
+          expect(breaker.state).toBe(state)
+        }
+      }),
+      { numRuns: 1000 },
+    )
+  })
+
+  it('is not confused by a clock that starts at any time', async () => {
+    for (const start of [0, 1, 9999, 123_456_789]) {
+      const breaker = new CircuitBreaker('x', { minimumCalls: 2, window: '10s' })
+      breaker.record(breaker.admit(start), false, start)
+      expect(breaker.state).toBe('closed')
+      breaker.record(breaker.admit(start + 1), false, start + 1)
+      expect(breaker.state).toBe('open')
+    }
+  })
+})
+
+describe('circuitBreaker(name)', () => {
+  it('is shared by all calls that name it', async () => {
+    const clock = fakeClock()
+    const named = () => circuitBreaker('shared by name', { minimumCalls: 2 })
+    for (let i = 0; i < 2; i++) await retry(down, once, { clock, breaker: named() }).catch(() => {})
+    await expect(retry(() => 'result', once, { clock, breaker: circuitBreaker('shared by name') })).rejects.toThrow(
+      BreakerOpenError,
+    )
+    await expect(retry(() => 'result', once, { clock, breaker: circuitBreaker('another') })).resolves.toBe('result')
+  })
+
+  it('with other options than before is an error that says so', () => {
+    circuitBreaker('twice', { minimumCalls: 5 })
+    expect(() => circuitBreaker('twice', { minimumCalls: 6 })).toThrow(OptionError)
+    expect(() => circuitBreaker('twice', { minimumCalls: 6 })).toThrow(/circuit breaker 'twice'.*"minimumCalls":5/)
+  })
+
+  const wrong: [option: keyof CircuitBreakerOptions, value: unknown][] = [
+    ['failureRate', 0],
+    ['failureRate', 1.1],
+    ['failureRate', Number.NaN],
+    ['minimumCalls', 0],
+    ['minimumCalls', 1.5],
+    ['window', 0],
+    ['window', '-1s'],
+    ['openFor', 'soon'],
+    ['openFor', 0],
+  ]
+  it.each(wrong)('refuses the option %s of %s, and names it', (option, value) => {
+    const make = () => new CircuitBreaker('x', { [option]: value })
+    expect(make).toThrow(OptionError)
+    expect(make).toThrow(`'${option}'`)
+  })
+})
