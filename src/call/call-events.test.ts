@@ -27,7 +27,10 @@ async function eventsOf(
   const events: WorkEvent[] = []
   const sink = (event: WorkEvent) => void events.push(event)
   const call = retry(fn, policy, { id: '1', name: 'load', clock, sink, ...options })
-  await Promise.allSettled([call, meanwhile(clock), clock.runAll()])
+  const settled = Promise.allSettled([call])
+  await meanwhile(clock)
+  await clock.runAll()
+  await settled
   return events
 }
 
@@ -45,7 +48,7 @@ function line(events: readonly WorkEvent[]): string {
 
 describe('the events of a call', () => {
   it('that succeeds at once: started, succeeded', async () => {
-    expect(told(await eventsOf(() => 'result', fixed))).toEqual([
+    expect(told(await eventsOf(() => 'result', fixed))).toMatchObject([
       { type: 'attempt_started', attempt: 1, maxAttempts: 3, deferrals: 0 },
       { type: 'attempt_succeeded', attempt: 1, durationMs: 0 },
     ])
@@ -106,13 +109,18 @@ describe('the events of a call', () => {
     expect(line(events)).toBe(
       'attempt_started 1, timed_out 1, retry_scheduled 1, attempt_started 2, timed_out 2, gave_up 2 attempts_exhausted',
     )
-    expect(told(events)[1]).toEqual({ type: 'timed_out', attempt: 1, timeoutMs: 5000 })
+    expect(events[1]).toMatchObject({ type: 'timed_out', attempt: 1, timeoutMs: 5000 })
     expect(events[2]).toMatchObject({ durationMs: 5000, verdict: { class: 'retryable', code: 'timeout' } })
   })
 
   it('whose deadline passes: a timeout, then given up for that', async () => {
     const events = await eventsOf(never, fixed, { deadline: '5s' })
     expect(line(events)).toBe('attempt_started 1, timed_out 1, gave_up 1 deadline_passed')
+  })
+
+  it('whose deadline has passed before the start: given up without an attempt', async () => {
+    const events = await eventsOf(() => 'result', fixed, { deadline: 0 })
+    expect(line(events)).toBe('gave_up 0 deadline_passed')
   })
 
   it('whose time to live is over: given up for that', async () => {
@@ -157,7 +165,11 @@ describe('the events of a call', () => {
       controller.abort('enough')
     })
     expect(line(events)).toBe('attempt_started 1, gave_up 1 aborted')
-    expect(events.at(-1)).toMatchObject({ durationMs: 3000, failure: 'enough' })
+    expect(events.at(-1)).toMatchObject({
+      durationMs: 3000,
+      failure: 'enough',
+      verdict: { class: 'final', code: 'aborted' },
+    })
   })
 
   it('aborted during a wait: given up after the attempt before it', async () => {
@@ -176,10 +188,15 @@ describe('the events of a call', () => {
     const controller = new AbortController()
     const { signal } = controller
     const policy = { ...fixed, deferrals: 5 }
-    const events = await eventsOf(() => Promise.reject(limited), policy, { signal }, async clock => {
-      await clock.advance('1s')
-      controller.abort('enough')
-    })
+    const events = await eventsOf(
+      () => Promise.reject(limited),
+      policy,
+      { signal },
+      async clock => {
+        await clock.advance('1s')
+        controller.abort('enough')
+      },
+    )
     expect(line(events)).toBe('attempt_started 1, deferred 1, gave_up 1 aborted')
   })
 

@@ -4,6 +4,7 @@ import {
   begin,
   classify,
   decide,
+  type GiveUpReason,
   type History,
   identityRandom,
   OptionError,
@@ -34,7 +35,8 @@ const UNTIMED = begin(0)
  *   or to defer; left when the next attempt is due, or when the caller aborts.
  * - **ended**: the promise is settled, no timer is armed, and the caller's signal is no longer watched.
  *
- * What settles late belongs to an attempt that is not the current one, and is ignored.
+ * What settles late belongs to an attempt that is not the current one, and is ignored. Code of the caller's own, such as
+ * a sink, may abort while it is called, so an event is told once the call is in the state that it tells of.
  *
  * Callbacks drive it rather than an async function, which would double the memory of a waiting call.
  */
@@ -75,8 +77,8 @@ export class Call<T> implements Sleeper {
     const limit = policy.timeout ?? policy.ttl ?? deadline ?? within?.deadline ?? breaker ?? sink
     this.isTimed = limit !== undefined
     this.history = this.isTimed ? beginNow(options, clock) : UNTIMED
-    if (this.signal && this.onAbort) watchAbort(this.signal, this.onAbort)
     budget?.deposit()
+    if (this.signal && this.onAbort) watchAbort(this.signal, this.onAbort)
   }
 
   /** The timer of the current state went off. */
@@ -90,14 +92,15 @@ export class Call<T> implements Sleeper {
   /** Begins an attempt, unless something keeps it from beginning. */
   run(): void {
     const { signal, history } = this
-    if (signal?.aborted) return this.refuse('aborted', signal.reason, ABORTED)
+    if (signal?.aborted) return this.refuse('aborted', signal.reason)
     const now = this.isTimed ? this.clock.monotonic() : 0
     const limitMs = this.isTimed ? allowance(this.policy, history, now) : Infinity
+    if (limitMs <= 0) return this.refuse('deadline_passed', this.exhausted('deadline_passed'))
     const attempt = new RunningAttempt(history.attempts + 1, history.deadline, now, limitMs)
     if (this.options.breaker && !this.isAdmitted(attempt)) return
     this.attempt = attempt
     if (this.work) this.tell(attempt.attempt, { type: 'attempt_started', deferrals: history.deferrals })
-    if (limitMs <= 0) return this.timedOut(attempt)
+    if (this.hasEnded) return
     if (limitMs < Infinity) this.timer = this.clock.setTimer(this, limitMs)
     try {
       Promise.resolve(this.fn(attempt)).then(
@@ -113,25 +116,24 @@ export class Call<T> implements Sleeper {
     const { breaker } = this.options
     attempt.admission = breaker?.admit(attempt.startedAt)
     if (!breaker || attempt.admission !== undefined) return true
-    const error = breaker.refusal(attempt.startedAt, this.records?.at(-1)?.failure)
-    this.refuse('breaker_open', error, { class: 'rate_limited', code: error.code })
+    this.refuse('breaker_open', breaker.refusal(attempt.startedAt, this.records?.at(-1)?.failure))
     return false
   }
 
   private succeeded(attempt: RunningAttempt, result: T): void {
     if (attempt !== this.attempt) return
+    this.end()
+    this.resolve(result)
     const { breaker } = this.options
     if (breaker || this.work) {
       const now = this.clock.monotonic()
       breaker?.record(attempt.admission, true, now)
       this.tell(attempt.attempt, { type: 'attempt_succeeded', durationMs: now - attempt.startedAt })
     }
-    this.end()
-    this.resolve(result)
   }
 
   private timedOut(attempt: RunningAttempt): void {
-    const timeoutMs = Math.max(0, Math.round(attempt.limitMs))
+    const timeoutMs = Math.round(attempt.limitMs)
     const error = timeoutError(timeoutMs, attempt.limitMs !== this.policy.timeout, this.options.category)
     this.tell(attempt.attempt, { type: 'timed_out', timeoutMs })
     attempt.stop(error)
@@ -140,7 +142,7 @@ export class Call<T> implements Sleeper {
 
   private aborted(): void {
     const { attempt, signal } = this
-    if (!attempt) return this.refuse('aborted', signal?.reason, ABORTED)
+    if (!attempt) return this.refuse('aborted', signal?.reason)
     attempt.stop(signal?.reason)
     this.failed(attempt, signal?.reason)
   }
@@ -167,6 +169,7 @@ export class Call<T> implements Sleeper {
 
     const random = this.draw(attempt)
     const decision = decide(policy, history, verdict, { now, random, aborted, budgetEmpty: budget?.isEmpty(now) })
+    if (this.hasEnded) return
     const record = { attempt, failedAt, failure, verdict, random, decision }
     this.history = advance(history, verdict, decision)
     if (this.records) this.records.push(record)
@@ -175,18 +178,19 @@ export class Call<T> implements Sleeper {
     const about = { durationMs: now - startedAt, failure, verdict }
     if (decision.action === 'give_up') {
       const { reason } = decision
-      this.tell(attempt, { type: 'gave_up', ...about, reason })
       if (aborted) this.fail(this.signal?.reason)
       else if (reason === 'final_error') this.fail(failure)
-      else this.fail(new RetryExhaustedError(options.name ?? 'call', reason, this.records))
+      else this.fail(this.exhausted(reason))
+      this.tell(attempt, { type: 'gave_up', ...about, reason })
     } else {
       const { action, delayMs } = decision
       const type = action === 'retry' ? 'retry_scheduled' : 'deferred'
-      this.tell(attempt, { type, ...about, delayMs, nextAttemptAt: failedAt + delayMs })
       budget?.withdraw()
       this.wait(delayMs)
+      this.tell(attempt, { type, ...about, delayMs, nextAttemptAt: failedAt + delayMs })
     }
   }
+
   private wait(delayMs: number): void {
     this.attempt = undefined
     this.disarm()
@@ -195,9 +199,14 @@ export class Call<T> implements Sleeper {
   }
 
   /** Ends the call without a further attempt having been made. */
-  private refuse(reason: 'aborted' | 'breaker_open', failure: unknown, verdict: Verdict): void {
-    this.tell(this.history.attempts, { type: 'gave_up', durationMs: 0, failure, verdict, reason })
+  private refuse(reason: 'aborted' | 'deadline_passed' | 'breaker_open', failure: unknown): void {
+    const verdict: Verdict = { class: reason === 'breaker_open' ? 'rate_limited' : 'final', code: reason }
     this.fail(failure)
+    this.tell(this.records?.at(-1)?.attempt ?? 0, { type: 'gave_up', durationMs: 0, failure, verdict, reason })
+  }
+
+  private exhausted(reason: GiveUpReason): RetryExhaustedError {
+    return new RetryExhaustedError(this.options.name ?? 'call', reason, this.records ?? [])
   }
 
   private fail(reason: unknown): void {

@@ -2,7 +2,15 @@ import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { classify, FinalError, OptionError, type PolicyInput, policies } from '../policy/index.js'
 import { fakeClock } from '../testing/index.js'
-import { BreakerOpenError, CircuitBreaker, type CircuitBreakerOptions, circuitBreaker, retry } from './index.js'
+import {
+  BreakerOpenError,
+  type BreakerState,
+  CircuitBreaker,
+  type CircuitBreakerOptions,
+  circuitBreaker,
+  type RetryOptions,
+  retry,
+} from './index.js'
 
 const once: PolicyInput = { attempts: 1 }
 const down = () => Promise.reject(new Error('down'))
@@ -18,8 +26,7 @@ function setUp(options: CircuitBreakerOptions = {}) {
     openFor: '5s',
     ...options,
   })
-  const call = (fn: () => unknown, options: { signal?: AbortSignal; deadline?: number } = {}) =>
-    retry(fn, once, { clock, breaker, ...options })
+  const call = (fn: () => unknown, options: RetryOptions = {}) => retry(fn, once, { clock, breaker, ...options })
   const fail = () => call(down).catch(error => error)
   const succeed = () => call(() => 'result')
   const open = async () => {
@@ -69,6 +76,14 @@ describe('a closed breaker', () => {
     await clock.advance('10s')
     for (let i = 0; i < 3; i++) await fail()
     expect(breaker.state).toBe('closed')
+  })
+
+  it('forgets old successes too', async () => {
+    const { clock, breaker, succeed, fail } = setUp()
+    for (let i = 0; i < 100; i++) await succeed()
+    await clock.advance('10s')
+    for (let i = 0; i < 4; i++) await fail()
+    expect(breaker.state).toBe('open')
   })
 
   it('remembers what lies within its window', async () => {
@@ -124,10 +139,10 @@ describe('an open breaker', () => {
     await open()
     await clock.advance('2s')
     const fn = vi.fn(() => 'result')
-    const error = await call(fn).catch(error => error)
-    expect(error).toBeInstanceOf(BreakerOpenError)
-    expect(error).toMatchObject({ code: 'breaker_open', breaker: 'payments', retryAfterMs: 3000 })
-    expect(error.message).toContain(`'payments'`)
+    const refused = call(fn)
+    await expect(refused).rejects.toThrow(BreakerOpenError)
+    await expect(refused).rejects.toThrow(`'payments'`)
+    await expect(refused).rejects.toMatchObject({ code: 'breaker_open', breaker: 'payments', retryAfterMs: 3000 })
     expect(fn).not.toHaveBeenCalled()
   })
 
@@ -214,7 +229,11 @@ describe('a half-open breaker', () => {
     const trial = call(never, { signal: controller.signal })
     controller.abort('enough')
     await expect(trial).rejects.toBe('enough')
-    await expect(succeed()).resolves.toBe('result')
+    expect(breaker.state).toBe('open')
+
+    const next = succeed()
+    await expect(call(() => 'result')).rejects.toThrow(BreakerOpenError)
+    await expect(next).resolves.toBe('result')
     expect(breaker.state).toBe('closed')
   })
 
@@ -280,12 +299,12 @@ describe('a breaker, whatever happens to it', () => {
         let now = 12_345
         // The model. Outcomes are remembered by the tenth of the window that they fell into.
         const tenth = (at: number) => Math.floor(at / (WINDOW / 10))
-        let state: 'closed' | 'open' | 'half_open' = 'closed'
+        let state = 'closed' as BreakerState
         let outcomes: { at: number; ok: boolean }[] = []
         let until = 0
         /** Whoever is still out, and whether anything has changed since that makes the outcome stale. */
         let out: { admission: number; isStale: boolean }[] = []
-        const enter = (next: typeof state) => {
+        const enter = (next: BreakerState) => {
           state = next
           for (const call of out) call.isStale = true
         }

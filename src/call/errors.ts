@@ -22,7 +22,9 @@ export class RetryExhaustedError extends RedriveError {
 
   constructor(name: string, reason: GiveUpReason, attempts: readonly AttemptRecord[]) {
     const last = attempts.at(-1)
-    const times = attempts.length === 1 ? '1 attempt' : `${attempts.length} attempts`
+    // A deferral is on record too, but is not an attempt.
+    const made = last?.attempt ?? 0
+    const times = made === 1 ? '1 attempt' : `${made} attempts`
     const lastly = last === undefined ? '' : ` Last failure: ${brief(last.failure)} [${last.verdict.code}]`
     super('retry_exhausted', `Gave up on '${name}' after ${times} (${reason}).${lastly}`, { cause: last?.failure })
     this.reason = reason

@@ -72,7 +72,11 @@ describe('a retry budget', () => {
       minPerSecond: fc.integer({ min: 0, max: 50 }),
       max: fc.integer({ min: 1, max: 50 }),
     })
-    const step = fc.oneof(fc.record({ calls: fc.nat(20) }), fc.record({ ms: fc.nat(2000) }), fc.constant('retry' as const))
+    const step = fc.oneof(
+      fc.record({ calls: fc.nat(20) }),
+      fc.record({ ms: fc.nat(2000) }),
+      fc.constant('retry' as const),
+    )
     fc.assert(
       fc.property(options, fc.array(step, { maxLength: 100 }), (options, steps) => {
         const budget = new RetryBudget('x', options)

@@ -11,6 +11,9 @@ export interface RetryBudgetOptions {
   readonly max?: number
 }
 
+/** Ten tenths are a little less than one, as numbers go. */
+const ONE = 1 - 1e-9
+
 /**
  * Bounds the retries of all the calls that share it, so that an outage is not answered with a multiple of the load.
  * A token bucket: calls and time put tokens in, each retry takes one out.
@@ -41,7 +44,7 @@ export class RetryBudget {
     const elapsedMs = now - (this.refilledAt ?? now)
     this.refilledAt = now
     if (elapsedMs > 0) this.add((elapsedMs / 1000) * this.minPerSecond)
-    return this.tokens < 1
+    return this.tokens < ONE
   }
 
   /** A retry was scheduled. */

@@ -51,30 +51,41 @@ export async function retryFetch(input: string | URL | Request, init: RetryFetch
   const isSafe = REPEATABLE.has(method) || headers.has('idempotency-key')
   const effective = isSafe && !isStream(request.body) ? parsed : { ...parsed, attempts: 1, deferrals: 0 }
 
-  let answer: Response | undefined
+  /** The last answer that was not good enough. */
+  let refused: Response | undefined
   const attempt = async ({ signal }: Attempt) => {
-    // The answer that was not good enough still holds its connection.
-    await answer?.body?.cancel()
-    answer = undefined
+    release(refused)
+    refused = undefined
     // Once the answer's head is here the attempt is over, but the caller may still abort the reading of its body.
     const either = caller ? AbortSignal.any([caller, signal]) : signal
-    answer = await send(isRequest ? input.clone() : input, { ...request, headers, signal: either })
-    if (answer.status >= 400) throw new HttpError(answer)
-    return answer
+    const answer = await send(isRequest ? input.clone() : input, { ...request, headers, signal: either })
+    if (signal.aborted) {
+      release(answer)
+      throw signal.reason
+    }
+    if (answer.status < 400) return answer
+    refused = answer
+    throw new HttpError(answer)
   }
   try {
     return await retry(attempt, effective, { name: nameOf(method, input), ...options, signal: caller ?? undefined })
   } catch (error) {
     const failure = error instanceof RetryExhaustedError ? error.cause : error
-    if (failure instanceof HttpError && failure.response === answer) return answer
+    if (failure instanceof HttpError) return failure.response
+    release(refused)
     throw error
   }
 }
 
-/** The method and where it goes, without the query: that may hold secrets. */
+/** The method and where it goes, without the query and the credentials: they may hold secrets. */
 function nameOf(method: string, input: string | URL | Request): string {
   const url = input instanceof Request ? input.url : String(input)
-  return `${method} ${url.replace(/[?#].*$/s, '').replace(/\/\/[^/@]*@/, '//')}`
+  return `${method} ${url.replace(/[?#].*$/s, '').replace(/^([^/]*\/\/)[^/]*@/, '$1')}`
+}
+
+/** Lets go of an answer that nobody will read: it holds its connection. Someone who is reading it already may go on. */
+function release(answer: Response | undefined): void {
+  answer?.body?.cancel().catch(() => {})
 }
 
 function keyOf(key: string | true): string {

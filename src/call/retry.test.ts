@@ -400,7 +400,9 @@ describe('a deadline', () => {
   it('of nothing is over before the first attempt: it is not made', async () => {
     const clock = fakeClock()
     const fn = vi.fn(() => 'result')
-    expect((await exhaustion(retry(fn, {}, { clock, deadline: 0 }), clock)).reason).toBe('deadline_passed')
+    const error = await exhaustion(retry(fn, policies.once, { clock, deadline: 0 }), clock)
+    expect(error).toMatchObject({ reason: 'deadline_passed', attempts: [], cause: undefined })
+    expect(error.message).toContain('after 0 attempts (deadline_passed)')
     expect(fn).not.toHaveBeenCalled()
   })
 
@@ -411,7 +413,8 @@ describe('a deadline', () => {
     const fixed: PolicyInput = { backoff: { kind: 'fixed', base: '8s' }, jitter: 'none' }
     const error = await exhaustion(retry(fn, fixed, { clock: late, deadline: '10s' }), clock)
     expect(error.reason).toBe('deadline_passed')
-    expect(error.cause).toMatchObject({ name: 'TimeoutError', timeoutMs: 0 })
+    expect(error.cause).toMatchObject({ message: 'down' })
+    expect(error.attempts).toHaveLength(1)
     expect(fn).toHaveBeenCalledTimes(1)
   })
 
@@ -427,8 +430,9 @@ describe('a deadline', () => {
 describe('a time to live', () => {
   const fixed: PolicyInput = { attempts: 10, backoff: { kind: 'fixed', base: '4s' }, jitter: 'none' }
 
-  it('stops attempts from starting', async () => {
+  it('stops attempts from starting, however long the clock has been running', async () => {
     const clock = fakeClock()
+    await clock.advance('1h')
     const fn = vi.fn(down)
     expect((await exhaustion(retry(fn, { ...fixed, ttl: '10s' }, { clock }), clock)).reason).toBe('ttl_expired')
     expect(fn).toHaveBeenCalledTimes(3)
@@ -477,7 +481,7 @@ describe('a rate limit', () => {
     expect(fn).toHaveBeenCalledTimes(5)
     expect(error.reason).toBe('attempts_exhausted')
     expect(error.attempts.map(({ attempt }) => attempt)).toEqual([1, 1, 1, 1, 2])
-    expect(error.message).toContain('after 2 attempts and 3 deferrals (attempts_exhausted)')
+    expect(error.message).toContain('after 2 attempts (attempts_exhausted)')
   })
 
   it('without a hint is an ordinary failure', async () => {
@@ -499,6 +503,18 @@ describe('a retry within a retry', () => {
     expect(fn).toHaveBeenCalledTimes(3)
     expect(error.attempts).toHaveLength(3)
     expect(error.cause).toMatchObject({ name: 'RetryExhaustedError', cause: { message: 'down' } })
+  })
+
+  it('that is told so leaves the deferring to the outer one too', async () => {
+    const clock = fakeClock()
+    const limited = { status: 429, headers: { 'retry-after': '7' } }
+    const fn = vi.fn(() => Promise.reject(limited))
+    const patient = { ...twice, deferrals: 5 }
+    await failureOf(
+      retry(within => retry(fn, patient, { clock, within }), twice, { clock }),
+      clock,
+    )
+    expect(fn).toHaveBeenCalledTimes(3)
   })
 
   it('that is not told so retries as well: 3 × 3 are 9 calls', async () => {
@@ -554,17 +570,23 @@ describe('a retry within a retry', () => {
 
   it('is stopped by its own signal and by that of the outer one', async () => {
     const clock = fakeClock()
-    const [ofInner, ofOuter] = [new AbortController(), new AbortController()]
-    const call = (signal: AbortSignal, inner?: AbortSignal) =>
-      retry(within => retry(never, twice, { clock, within, signal: inner }), policies.once, { clock, signal })
-
-    const innerAborted = call(new AbortController().signal, ofInner.signal)
-    ofInner.abort('inner')
-    expect((await exhaustion(innerAborted, clock)).cause).toBe('inner')
-
-    const outerAborted = call(ofOuter.signal, new AbortController().signal)
-    ofOuter.abort('outer')
-    expect(await failureOf(outerAborted, clock)).toBe('outer')
+    for (const [which, reason] of [
+      [0, 'aborted by the inner signal'],
+      [1, 'aborted by the outer signal'],
+    ] as const) {
+      const controllers = [new AbortController(), new AbortController()] as const
+      const [{ signal: ofInner }, { signal: ofOuter }] = controllers
+      const inner: Promise<unknown>[] = []
+      const outer = (within: Attempt) => {
+        const call = retry(never, twice, { clock, within, signal: ofInner })
+        inner.push(call.catch(error => error))
+        return call
+      }
+      const call = retry(outer, policies.once, { clock, signal: ofOuter })
+      controllers[which].abort(reason)
+      await failureOf(call, clock)
+      expect(await Promise.all(inner)).toEqual([reason])
+    }
     expect(clock.timers).toBe(0)
   })
 

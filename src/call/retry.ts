@@ -62,7 +62,7 @@ export function retrying<This, Args extends unknown[], T>(
   options: RetryOptions = NONE,
 ): (this: This, ...args: Args) => Promise<T> {
   const parsed = parse(policy)
-  const named = { name: fn.name, ...options }
+  const named = { name: fn.name || undefined, ...options }
   return function (...args) {
     return retry(() => fn.apply(this, args), parsed, named)
   }

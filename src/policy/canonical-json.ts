@@ -6,14 +6,14 @@ export function canonicalJson(value: unknown): string {
   return write(value, [])
 }
 
-function write(value: unknown, parents: object[]): string {
+function write(given: unknown, parents: object[]): string {
+  const value = hasToJson(given) ? given.toJSON() : given
   if (typeof value === 'string') return text(value)
   if (typeof value === 'number' && Number.isFinite(value)) return JSON.stringify(value)
   if (value === null || typeof value === 'boolean') return String(value)
   if (typeof value !== 'object')
     throw new TypeError(`JSON cannot hold ${typeof value === 'number' ? value : `a ${typeof value}`}`)
   if (parents.includes(value)) throw new TypeError('JSON cannot hold an object that contains itself')
-  if ('toJSON' in value && typeof value.toJSON === 'function') return write(value.toJSON(), parents)
 
   const inside = [...parents, value]
   if (Array.isArray(value)) return `[${Array.from(value, item => write(item ?? null, inside)).join(',')}]`
@@ -31,4 +31,8 @@ function text(value: string): string {
 /** A Map or a Set would become `{}`, whatever it holds. */
 function isPlain(value: object): boolean {
   return !(value instanceof Map || value instanceof Set)
+}
+
+function hasToJson(value: unknown): value is { toJSON(): unknown } {
+  return typeof value === 'object' && value !== null && 'toJSON' in value && typeof value.toJSON === 'function'
 }

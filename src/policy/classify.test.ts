@@ -212,7 +212,7 @@ describe('without any configuration', () => {
   it.each<[string, unknown]>([
     ['our own', new TimeoutError('x', { timeoutMs: 5, cause: 404 })],
     ['our own in a category', new TimeoutError('x', { timeoutMs: 5, code: 'TIMEOUT_KV_GET', cause: 404 })],
-    ["the platform's", new DOMException('x', { name: 'TimeoutError', cause: 404 })],
+    ["the platform's", Object.assign(new DOMException('x', 'TimeoutError'), { cause: 404 })],
     ['one by that name', errorWith({ name: 'TimeoutError' }, 404)],
   ])('a timeout is retryable and its code is timeout: %s', (_, failure) => {
     expect(verdictOf(failure)).toEqual({ class: 'retryable', code: 'timeout' })
@@ -230,7 +230,6 @@ describe('without any configuration', () => {
     ['a function', () => {}],
     ['a class', TypeError],
     ['true', true],
-    ['a list', [404]],
   ])('what is unknown is retryable: %s', (_, failure) => {
     expect(verdictOf(failure)).toEqual({ class: 'retryable', code: 'unknown' })
   })
@@ -265,6 +264,14 @@ describe('the code of a verdict', () => {
     [errorWith({ name: 'Outer' }, errorWith({ name: 'Inner' })), 'Outer'],
   ])('is stable and short: case %#', (failure, code) => {
     expect(verdictOf(failure).code).toBe(code)
+  })
+
+  it('is a code or a name of up to a hundred characters', () => {
+    const [longest, tooLong] = ['E'.repeat(100), 'E'.repeat(101)]
+    expect(verdictOf(errorWith({ code: longest })).code).toBe(longest)
+    expect(verdictOf(errorWith({ name: longest })).code).toBe(longest)
+    expect(verdictOf(errorWith({ code: tooLong, name: tooLong })).code).toBe('unknown')
+    expect(classOf(errorWith({ code: tooLong }), { giveUpOn: [tooLong] })).toBe('retryable')
   })
 
   it('is that of the error that decided', () => {
@@ -509,6 +516,7 @@ describe('a chain of causes', () => {
     const inner = new AggregateError([new Error('x'), errorWith({ status: 410 })])
     expect(classOf(new AggregateError([new Error('x'), inner]))).toBe('final')
     expect(classOf(new AggregateError([new Error('x'), inner]), { retryOn: 'all', giveUpOn: [410] })).toBe('final')
+    expect(classOf(new AggregateError([{ status: 410 }, new Error('x')]))).toBe('final')
     expect(classOf(new AggregateError([]))).toBe('retryable')
   })
 
@@ -621,7 +629,7 @@ describe('whatever is thrown', () => {
   function judgeQuickly(failure: unknown): void {
     const before = performance.now()
     judge(failure)
-    expect(performance.now() - before).toBeLessThan(500)
+    expect(performance.now() - before).toBeLessThan(2000)
   }
 
   const anything = fc.anything({
@@ -702,10 +710,7 @@ describe('whatever is thrown', () => {
     ['an error whose class has no name', () => new (class extends Error {})('x')],
     [
       'an error whose class has a method for a name',
-      () =>
-        new (class extends Error {
-          static override name = (() => 'x') as never
-        })('x'),
+      () => new (Object.defineProperty(class extends Error {}, 'name', { value: thrower }))('x'),
     ],
     ['headers with a get that is none', () => errorWith({ status: 429, headers: { get: 5, 'retry-after': '1' } })],
     ['headers with a get that throws', () => errorWith({ status: 429, headers: { get: thrower } })],

@@ -18,11 +18,27 @@ export type Classifier = (failure: unknown, verdict: Verdict) => Verdict | Verdi
  * A `FinalError` counts as listed to give up on, a `RetryableError` as listed to retry. Never throws.
  */
 export function classify(failure: unknown, rules: ClassifierRules, now: number, classifier?: Classifier): Verdict {
-  const verdict = byRules(factsOf(failure, now), rules)
-  return classifier ? corrected(verdict, failure, classifier) : verdict
+  const chain = factsOf(failure, now)
+  // The outermost hint: an error around a rate limit seldom repeats it.
+  const hintMs = chain.find(({ retryAfterMs }) => retryAfterMs !== undefined)?.retryAfterMs
+  const verdict = verdictOf({ ...byRules(chain, rules), retryAfterMs: hintMs }, rules)
+  return classifier ? corrected(verdict, failure, classifier, hintMs, rules) : verdict
 }
 
-function byRules(chain: readonly Facts[], { retryOn, giveUpOn, maxRetryAfter }: ClassifierRules): Verdict {
+/** A verdict in the making. */
+interface Ruling {
+  readonly class: Verdict['class']
+  readonly code: string
+  readonly retryAfterMs?: number
+}
+
+/** Only a rate limit has a hint: whole milliseconds, and no more of them than the policy allows. */
+function verdictOf({ class: kind, code, retryAfterMs = NaN }: Ruling, { maxRetryAfter }: ClassifierRules): Verdict {
+  if (kind !== 'rate_limited' || !(retryAfterMs >= 0)) return { class: kind, code }
+  return { class: kind, code, retryAfterMs: Math.round(Math.min(retryAfterMs, maxRetryAfter)) }
+}
+
+function byRules(chain: readonly Facts[], { retryOn, giveUpOn }: ClassifierRules): Ruling {
   const list = typeof retryOn === 'object' && retryOn.length > 0 ? retryOn : undefined
   const toRetry = (facts: Facts) => (list ? closeness(facts, list, 'RetryableError') : Infinity)
   const refused = chain.find(facts => closeness(facts, giveUpOn, 'FinalError') < toRetry(facts))
@@ -35,9 +51,7 @@ function byRules(chain: readonly Facts[], { retryOn, giveUpOn, maxRetryAfter }: 
     : known.knowledge === 'final' || known.knowledge === 'bug'
   const code = codeOf(listed ?? known)
   if (isFinal) return { class: 'final', code }
-  if (known.knowledge !== 'rate_limited') return { class: 'retryable', code }
-  if (known.retryAfterMs === undefined) return { class: 'rate_limited', code }
-  return { class: 'rate_limited', code, retryAfterMs: Math.min(known.retryAfterMs, maxRetryAfter) }
+  return { class: known.knowledge === 'rate_limited' ? 'rate_limited' : 'retryable', code }
 }
 
 /** The outermost error that Redrive recognises. A bug with a network error behind it is how `fetch` reports that one. */
@@ -66,20 +80,30 @@ function isSame(a: string, b: string | undefined): boolean {
 }
 
 /** A short, stable name for an error, for records and metrics. */
-function codeOf({ names: [name = 'unknown'], code, status }: Facts): string {
+function codeOf({ names: [name = ''], code = '', status }: Facts): string {
   if (name === 'TimeoutError') return 'timeout'
   if (status) return `http_${status}`
-  if (code && /^[\w.:-]+$/.test(code)) return code
-  return name === 'Error' ? 'unknown' : name
+  const word = [code, name].find(word => /^[\w.:-]+$/.test(word))
+  return word === undefined || word === 'Error' ? 'unknown' : word
 }
 
-/** A classifier that throws is a bug, so its failure is final, and the code on record says why. */
-function corrected(verdict: Verdict, failure: unknown, classifier: Classifier): Verdict {
+/** A classifier that throws, or answers with what is no verdict, is a bug: the failure is final, and its code says why. */
+function corrected(
+  verdict: Verdict,
+  failure: unknown,
+  classifier: Classifier,
+  hintMs: number | undefined,
+  rules: ClassifierRules,
+): Verdict {
   try {
     const correction = classifier(failure, verdict) ?? verdict
-    if (typeof correction !== 'string') return correction
-    return correction === verdict.class ? verdict : { class: correction, code: verdict.code }
+    const ruling: Partial<Ruling> =
+      typeof correction === 'string' ? { class: correction, retryAfterMs: hintMs } : correction
+    const { class: kind, code = verdict.code, retryAfterMs } = ruling
+    if (kind === 'final' || kind === 'retryable' || kind === 'rate_limited')
+      return verdictOf({ class: kind, code, retryAfterMs }, rules)
   } catch {
-    return { class: 'final', code: 'classifier_failed' }
+    // As below.
   }
+  return { class: 'final', code: 'classifier_failed' }
 }

@@ -119,6 +119,12 @@ describe('a rate limit', () => {
     expect(decideOn({ attempts: 2, deferrals: 100 }, LIMITED, { history })).toEqual(giveUp('attempts_exhausted'))
   })
 
+  it('alone has a hint: no other failure is deferred by one', () => {
+    const stray = { ...RETRYABLE, retryAfterMs: 5 } as Verdict
+    expect(decideOn({ deferrals: 1 }, stray)).toEqual(retryIn(100))
+    expect(advance(begin(NOW), stray, retryIn(100))).toMatchObject({ attempts: 1, previousDelayMs: 100 })
+  })
+
   it('that is a deferral still stops for the caller, the deadline and the budget', () => {
     const deferrals = 5
     expect(decideOn({ deferrals }, waitFor(100), { aborted: true })).toEqual(giveUp('aborted'))

@@ -21,12 +21,17 @@ function fromText(text: string): number | undefined {
 
 /** Milliseconds as people write them: `0ms`, `250ms`, `1.5s`, `2m`, `1h 30m`. */
 export function formatDuration(ms: number): string {
-  if (ms < UNITS.s) return `${Math.round(ms)}ms`
-  if (ms < UNITS.m) return `${Number((ms / UNITS.s).toFixed(2))}s`
-  const [large, small] =
-    ms < UNITS.h ? (['m', 's'] as const) : ms < UNITS.d ? (['h', 'm'] as const) : (['d', 'h'] as const)
+  if (Math.round(ms) < UNITS.s) return `${Math.round(ms)}ms`
+  const seconds = Number((ms / UNITS.s).toFixed(2))
+  if (seconds < 60) return `${seconds}s`
+  return inTwoUnits(ms, 'm', 's', 60) ?? inTwoUnits(ms, 'h', 'm', 24) ?? inTwoUnits(ms, 'd', 'h', Infinity) ?? ''
+}
+
+/** `1h 30m`, rounded to the smaller unit; `undefined` if that makes more of the larger one than it should have. */
+function inTwoUnits(ms: number, large: Unit, small: Unit, limit: number): string | undefined {
   const parts = Math.round(ms / UNITS[small])
   const perLarge = UNITS[large] / UNITS[small]
   const rest = parts % perLarge
+  if (parts >= limit * perLarge) return undefined
   return `${Math.floor(parts / perLarge)}${large}${rest > 0 ? ` ${rest}${small}` : ''}`
 }

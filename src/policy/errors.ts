@@ -13,10 +13,9 @@ export class RedriveError extends Error {
   constructor(code: string, message: string, options?: ErrorOptions) {
     super(message, options)
     this.code = code
-    // A subclass that has not named itself is still reported under its own name.
-    if (!Object.hasOwn(new.target.prototype, 'name')) {
-      Object.defineProperty(this, 'name', { value: new.target.name, configurable: true, writable: true })
-    }
+    // A subclass that has not named itself is still reported under its own name. It can be changed, as any error's can.
+    const name = Object.hasOwn(new.target.prototype, 'name') ? this.name : new.target.name
+    Object.defineProperty(this, 'name', { value: name, configurable: true, writable: true })
   }
 }
 
@@ -76,7 +75,7 @@ export class RateLimitedError extends RetryableError {
   readonly retryAfterMs: number | undefined
 
   constructor(message: string, options?: ErrorOptions & { code?: string; retryAfterMs?: number }) {
-    super(message, { code: 'rate_limited', ...options })
+    super(message, { ...options, code: options?.code ?? 'rate_limited' })
     this.retryAfterMs = options?.retryAfterMs
   }
 }

@@ -3,8 +3,12 @@ import { formatDuration } from './duration.js'
 import { policy as parse } from './parse.js'
 import type { Backoff, FailureMatch, Jitter, Policy, PolicyInput } from './policy.js'
 
+/** However many attempts a policy has, no more of them are told one by one. */
+const MAX_ROWS = 100
+
 /** What a policy does: each attempt's earliest, typical and latest start, and all of it in words. Times in milliseconds. */
 export interface Explanation {
+  /** The first hundred at most. */
   readonly attempts: readonly AttemptTimes[]
   /** The longest that the work can take; `undefined` when nothing limits how long an attempt runs. */
   readonly worstCaseMs: number | undefined
@@ -41,17 +45,16 @@ export function explain(input: PolicyInput): Explanation {
 function attemptTimes(policy: Policy): AttemptTimes[] {
   const times: AttemptTimes[] = [{ attempt: 1, earliestMs: 0, typicalMs: 0, latestMs: 0 }]
   let previous: Range | undefined
-  for (let attempt = 2; attempt <= policy.attempts; attempt++) {
+  for (let attempt = 2; attempt <= Math.min(policy.attempts, MAX_ROWS); attempt++) {
     const before = times[attempt - 2] as AttemptTimes
     previous = delayRange(policy, attempt - 1, previous)
     const earliestMs = before.earliestMs + previous.low
-    if (policy.ttl !== undefined && earliestMs >= policy.ttl) break
-    const lastStart = policy.ttl === undefined ? Infinity : policy.ttl - 1
+    if (earliestMs >= (policy.ttl ?? Infinity)) break
     times.push({
       attempt,
       earliestMs,
-      typicalMs: Math.min(before.typicalMs + previous.middle, lastStart),
-      latestMs: Math.min(before.latestMs + (policy.timeout ?? 0) + previous.high, lastStart),
+      typicalMs: Math.min(before.typicalMs + previous.middle, lastStart(policy)),
+      latestMs: Math.min(before.latestMs + (policy.timeout ?? 0) + previous.high, lastStart(policy)),
     })
   }
   return times
@@ -68,9 +71,18 @@ function delayRange({ backoff, jitter }: Policy, n: number, previous: Range | un
   return { low: Math.round(low), middle: Math.round((low + high) / 2), high: Math.round(high) }
 }
 
-function worstCase({ timeout }: Policy, attempts: readonly AttemptTimes[]): number | undefined {
-  const last = attempts.at(-1) as AttemptTimes
-  return timeout === undefined ? undefined : last.latestMs + timeout
+/** No attempt starts later. */
+function lastStart({ ttl = Infinity }: Policy): number {
+  return Math.max(0, ttl - 1)
+}
+
+function worstCase(policy: Policy, attempts: readonly AttemptTimes[]): number | undefined {
+  const { timeout } = policy
+  if (timeout === undefined) return undefined
+  const { latestMs } = attempts.at(-1) as AttemptTimes
+  const untold = attempts.length < MAX_ROWS ? 0 : policy.attempts - MAX_ROWS
+  const longestDelay = delayRange(policy, policy.attempts, { low: Infinity, middle: Infinity, high: Infinity }).high
+  return Math.min(latestMs + untold * (timeout + longestDelay), lastStart(policy)) + timeout
 }
 
 function words(policy: Policy, attempts: readonly AttemptTimes[]): string {

@@ -3,20 +3,18 @@ import type { Policy, PolicyInput } from './policy.js'
 
 /** Lays one policy over another, field by field; a backoff of the same kind, part by part. */
 export function extendPolicy(base: PolicyInput, over: PolicyInput): Policy {
-  const given = Object.fromEntries(Object.entries(over).filter(([, value]) => value !== undefined))
-  const backoff = extendBackoff(base.backoff, over.backoff)
-  const merged: PolicyInput = { ...base, ...given, backoff }
-  // A backoff that is random by itself replaces the jitter that it is laid over.
-  if (kindOf(backoff) === 'decorrelated' && over.jitter === undefined) merged.jitter = undefined
-  return policy(merged)
+  const under = policy(base)
+  const merged: PolicyInput = { ...under, ...given(over) }
+  const backoff = typeof over.backoff === 'object' && over.backoff !== null ? over.backoff : { kind: over.backoff }
+  const kind = backoff.kind ?? under.backoff.kind
+  if (kind === under.backoff.kind) return policy({ ...merged, backoff: { ...under.backoff, ...given(backoff) } })
+
+  // A backoff that is random by itself has no jitter to take over or to leave behind.
+  const isRandom = kind === 'decorrelated' || under.backoff.kind === 'decorrelated'
+  return policy(isRandom ? { ...merged, jitter: over.jitter } : merged)
 }
 
-function extendBackoff(base: PolicyInput['backoff'], over: PolicyInput['backoff']): PolicyInput['backoff'] {
-  if (over === undefined) return base
-  if (typeof base !== 'object' || typeof over !== 'object') return over
-  return (over.kind ?? base.kind) === base.kind ? { ...base, ...over } : over
-}
-
-function kindOf(backoff: PolicyInput['backoff']): string | undefined {
-  return typeof backoff === 'object' ? backoff.kind : backoff
+/** The fields that are not left undefined. */
+function given<T extends object>(fields: T): Partial<T> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Partial<T>
 }

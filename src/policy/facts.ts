@@ -1,3 +1,4 @@
+import { classNameOf } from './class-name.js'
 import { type Knowledge, knowledgeOf } from './known-errors.js'
 import { retryAfter } from './retry-after.js'
 
@@ -23,19 +24,25 @@ const NOTHING: Facts = { names: [] }
 
 /** The facts of a failure and of all that caused it, outermost first. Never throws, whatever was thrown. */
 export function factsOf(failure: unknown, now: number): Facts[] {
-  const errors: unknown[] = [failure]
+  const errors = [failure]
   const facts: Facts[] = []
-  for (let i = 0; i < errors.length && i < MAX_ERRORS; i++) {
-    try {
-      const error = errors[i]
-      facts.push(read(error, now))
-      for (const cause of causesOf(error)) if (!errors.includes(cause)) errors.push(cause)
-    } catch {
-      // A getter or a proxy threw: what it hides is unknown, like any other unknown error.
-      facts.push(NOTHING)
+  // The list grows while it is gone through.
+  for (const error of errors) {
+    facts.push(orElse(() => read(error, now), NOTHING))
+    for (const cause of orElse(() => causesOf(error), [])) {
+      if (errors.length < MAX_ERRORS && !errors.includes(cause)) errors.push(cause)
     }
   }
   return facts
+}
+
+/** A getter or a proxy may throw: what it hides is unknown, like any other unknown error. */
+function orElse<T>(read: () => T, otherwise: T): T {
+  try {
+    return read()
+  } catch {
+    return otherwise
+  }
 }
 
 function causesOf(error: unknown): unknown[] {
@@ -51,35 +58,37 @@ function read(error: unknown, now: number): Facts {
 
 /** Of what was thrown without being an object, a number is a status and a text is a code. */
 function ofValue(value: unknown): Facts {
-  return { names: [], code: asWord(value), status: isStatus(value) ? value : undefined }
+  return { names: [], code: isWord(value) ? value : undefined, status: isStatus(value) ? value : undefined }
 }
 
 function ofObject(error: Record<string, unknown>, now: number): Facts {
-  const response = isObject(error.response) ? error.response : undefined
-  const metadata = isObject(error.$metadata) ? error.$metadata : undefined
+  const { code, $metadata } = error
+  const response = isObject(error.response) ? error.response : {}
+  const metadata = isObject($metadata) ? $metadata : {}
+  const statuses = [error.status, error.statusCode, response.status, response.statusCode, metadata.httpStatusCode, code]
+  const status = statuses.find(isStatus)
   return {
     names: namesOf(error),
-    code: asWord(error.code),
-    status: [error.status, error.statusCode, response?.status, metadata?.httpStatusCode, error.code].find(isStatus),
-    retryAfterMs: retryAfter(error, response, now),
+    code: isWord(code) ? code : undefined,
+    status,
+    retryAfterMs: orElse(() => retryAfter(error, response, status, now), undefined),
   }
 }
 
-function namesOf(error: object): string[] {
-  const names: string[] = []
-  let holder: object | null = error
-  for (let depth = 0; holder !== null && holder !== Object.prototype && depth < MAX_ERRORS; depth++) {
-    // A class may carry its name on its prototype, as the built-in errors do; that one survives a minifier.
-    const isOwn = Object.hasOwn(holder, 'name')
-    const name = asWord(isOwn ? Reflect.get(holder, 'name', error) : holder !== error && holder.constructor?.name)
-    if (name !== undefined && !names.includes(name)) names.push(name)
-    holder = Object.getPrototypeOf(holder)
+function namesOf(error: Record<string, unknown>): string[] {
+  const names: unknown[] = []
+  let prototype: object | null = Object.getPrototypeOf(error)
+  for (let depth = 0; prototype && prototype !== Object.prototype && depth < MAX_ERRORS; depth++) {
+    names.push(classNameOf(prototype))
+    prototype = Object.getPrototypeOf(prototype)
   }
-  return names
+  // A name that it inherits says nothing of its own.
+  if (!names.includes(error.name)) names.unshift(error.name)
+  return names.filter(isWord)
 }
 
-function asWord(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' && value.length <= MAX_WORD ? value : undefined
+function isWord(value: unknown): value is string {
+  return typeof value === 'string' && value !== '' && value.length <= MAX_WORD
 }
 
 function isStatus(value: unknown): value is number {

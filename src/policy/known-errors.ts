@@ -2,14 +2,14 @@ import type { Facts } from './facts.js'
 
 /** How the codes of network errors begin, as Node, undici and the common HTTP clients name them. */
 const NETWORK =
-  /^(E(CONN|HOST|NET|SOCKET|TIMEDOUT|PIPE|NOTFOUND|AI_AGAIN)|ERR_(NETWORK|SOCKET|STREAM_PREMATURE|HTTP2_GOAWAY)|UND_ERR_(SOCKET|\w+_TIMEOUT))/
+  /^(E(CONN|HOST|NET|SOCKET|TIMEDOUT|PIPE|NOTFOUND|AI_AGAIN)|ERR_(NETWORK|SOCKET_C|STREAM_PREMATURE|HTTP2_GOAWAY)|UND_ERR_(SOCKET|\w+_TIMEOUT))/
 
 /** PostgreSQL: class 08 is the connection; then serialisation failure, deadlock, too many connections, shutting down. */
 const SQLSTATE = /^(08...|40001|40P01|53300|57P0[123])$/
 
 /** AWS-style services say it in the error's name, often with status 400. */
 const THROTTLING =
-  /Thrott|SlowDown|TooManyRequests|LimitExceeded|ThroughputExceeded|TransactionInProgress|PriorRequestNotComplete/
+  /^(\w*Thrott(ling|led)\w*|SlowDown|TooManyRequests\w*|((Request|Bandwidth)?LimitExceeded|ProvisionedThroughputExceeded|TransactionInProgress)(Exception)?|PriorRequestNotComplete)$/
 
 /** Thrown by the language itself: a bug, and the next attempt runs into it too. */
 const BUG = /^(Type|Reference|Range|Syntax)Error$/

@@ -1,3 +1,4 @@
+import { classNameOf } from './class-name.js'
 import { parseDuration } from './duration.js'
 import { PolicyError } from './errors.js'
 import type { Policy, PolicyInput } from './policy.js'
@@ -14,9 +15,12 @@ type Fields = Readonly<Record<string, unknown>>
 
 const base = duration('1s')
 const max = duration('30s')
-const factor = { byDefault: 2, read: within(1, Number.MAX_VALUE), expected: 'a number, 1 or more' }
+const factor = { byDefault: 2, read: within(1, Number.MAX_VALUE), expected: 'a finite number, 1 or more' }
 const ratio = { byDefault: 0.1, read: within(0, 1), expected: 'a number from 0 to 1' }
-const matches = `a list of HTTP statuses, ranges such as '5xx', error codes and error classes (a predicate goes into 'classify')`
+const match = {
+  read: readMatch,
+  expected: `an HTTP status, a range such as '5xx', an error code or an error class with a name (a predicate goes into 'classify')`,
+}
 
 const POLICY: Rules = {
   attempts: whole(3, 1),
@@ -29,14 +33,17 @@ const POLICY: Rules = {
     decorrelated: { base, max },
   }),
   jitter: oneOf({ full: {}, none: {}, equal: {}, proportional: { ratio } }),
-  timeout: { ...duration(), read: value => parseDuration(value) || undefined },
+  timeout: {
+    read: value => parseDuration(value) || undefined,
+    expected: `a duration above 0 such as 250, '5s' or '5m'`,
+  },
   ttl: duration(),
   maxRetryAfter: duration('24h'),
   retryOn: {
-    read: value => (value === 'all' || value === 'none' ? value : readMatches(value)),
-    expected: `'all', 'none' or ${matches}`,
+    read: (value, path) => (value === 'all' || value === 'none' ? value : readMatches(value, path)),
+    expected: `'all', 'none' or a list`,
   },
-  giveUpOn: { byDefault: [], read: readMatches, expected: matches },
+  giveUpOn: { byDefault: [], read: readMatches, expected: 'a list' },
 }
 
 /** Marks what `policy()` has made, so that it is validated once. Not enumerable: it is not part of the data. */
@@ -59,13 +66,13 @@ export function policy(input: PolicyInput = {}): Policy {
   const parsed = readFields('', isRandom ? { ...input, jitter: 'none' } : input, POLICY) as unknown as Policy
   const { backoff } = parsed
   if ('max' in backoff && backoff.max < backoff.base)
-    throw wrong('backoff.max', `no less than 'backoff.base', ${backoff.base} ms`, `${backoff.max} ms`)
+    throw wrong('backoff.max', `at least 'backoff.base', ${backoff.base} ms (it is 30s if left out)`, backoff.max)
   Object.defineProperty(parsed, PARSED, { value: true })
   return Object.freeze(parsed)
 }
 
 function isParsed(input: PolicyInput): input is Policy {
-  return isObject(input) && PARSED in input
+  return isObject(input) && Object.hasOwn(input, PARSED)
 }
 
 function readFields(path: string, input: unknown, rules: Rules): Fields {
@@ -120,11 +127,15 @@ function within(low: number, high: number): (value: unknown) => number | undefin
   return value => (typeof value === 'number' && value >= low && value <= high ? value : undefined)
 }
 
-function readMatches(value: unknown): unknown {
-  const entries = Array.isArray(value) ? value.map(entry => (isErrorClass(entry) ? entry.name : entry)) : [undefined]
-  const isMatch = (entry: unknown) =>
-    typeof entry === 'string' ? entry !== '' : Number.isInteger(entry) && within(100, 599)(entry)
-  return entries.every(isMatch) ? Object.freeze(entries) : undefined
+function readMatches(value: unknown, path: string): unknown {
+  if (!Array.isArray(value)) return undefined
+  return Object.freeze(Array.from(value, (entry, i) => readField(`${path}[${i}]`, entry ?? null, match)))
+}
+
+function readMatch(entry: unknown): unknown {
+  const value = isErrorClass(entry) ? classNameOf(entry.prototype) : entry
+  if (typeof value === 'string') return value || undefined
+  return Number.isInteger(value) ? within(100, 599)(value) : undefined
 }
 
 function isErrorClass(value: unknown): value is typeof Error {
@@ -140,7 +151,11 @@ function isObject(value: unknown): value is Fields {
 }
 
 function wrong(field: string, expected: string, value: unknown): PolicyError {
-  const shown =
-    Object(value) === value ? `a ${Array.isArray(value) ? 'list' : typeof value}` : String(value).slice(0, 40)
-  return new PolicyError(field, `'${field}' must be ${expected}; got ${shown}.`)
+  return new PolicyError(field, `'${field}' must be ${expected}; got ${shown(value)}.`)
+}
+
+function shown(value: unknown): string {
+  if (typeof value === 'string') return `'${value.slice(0, 40)}'`
+  if (Array.isArray(value)) return 'a list'
+  return isObject(value) ? 'an object' : typeof value === 'function' ? 'a function' : String(value)
 }

@@ -3,7 +3,7 @@
  * from its record, and different work still spreads evenly. (FNV-1a, then two rounds of mixing.)
  */
 export function identityRandom(identity: string, attempt: number): number {
-  let hash = attempt
+  let hash = Math.imul(attempt, 0x9e3779b1)
   for (let i = 0; i < identity.length; i++) hash = Math.imul(hash ^ identity.charCodeAt(i), 0x01000193)
   for (let round = 0; round < 2; round++) hash = Math.imul(hash ^ (hash >>> 15), 0x9e3779b1)
   return ((hash ^ (hash >>> 15)) >>> 0) / 2 ** 32

@@ -44,14 +44,16 @@ async function retriedTwice(sink: Sink): Promise<string> {
   return call
 }
 
+const diskFull = Object.assign(new Error('no space left'), { code: 'ENOSPC' })
+
 for (const [how, broken] of [
   [
     'throws',
     () => {
-      throw new Error('disk full')
+      throw diskFull
     },
   ],
-  ['rejects', () => Promise.reject(new Error('disk full'))],
+  ['rejects', () => Promise.reject(diskFull)],
 ] as const) {
   test(`a sink that ${how} does not touch the work, is counted for each event and warned of once`, async () => {
     const sink: Sink = () => broken()
@@ -61,7 +63,8 @@ for (const [how, broken] of [
     expect(sinkFailures(sink)).toBe(6)
     expect(warnings).toHaveLength(1)
     expect(warnings[0]?.code).toBe('REDRIVE_SINK_FAILED')
-    expect(warnings[0]?.message).toContain('disk full')
+    expect(warnings[0]?.message).toContain('failed with ENOSPC')
+    expect(warnings[0]?.cause).toBe(diskFull)
   })
 }
 

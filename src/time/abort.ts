@@ -5,6 +5,8 @@ class Watchers extends Set<() => void> {
   }
 }
 
+const ONCE = { once: true }
+
 /**
  * Many callers may wait on one signal, so each costs no more than an entry in a set, and the listener goes with the last
  * of them. (A signal searches its own list of listeners from end to end.)
@@ -16,8 +18,8 @@ export function watchAbort(signal: AbortSignal, callback: () => void): void {
   let watchers = watchersOf.get(signal)
   if (!watchers) {
     watchers = new Watchers()
+    signal.addEventListener('abort', watchers, ONCE)
     watchersOf.set(signal, watchers)
-    signal.addEventListener('abort', watchers)
   }
   watchers.add(callback)
 }

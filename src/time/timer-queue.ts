@@ -20,7 +20,8 @@ export class TimerQueue {
   private firesAt = Infinity
 
   add(sleeper: Sleeper, delayMs: number): Entry {
-    const entry = { dueAt: performance.now() + delayMs, sleeper, index: 0 }
+    // What is not a number would stand in front of all others for ever.
+    const entry = { dueAt: performance.now() + (delayMs || 0), sleeper, index: 0 }
     this.settle(entry, this.heap.length)
     if (entry.index === 0) this.arm()
     return entry

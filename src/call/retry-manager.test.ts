@@ -1,0 +1,451 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import {
+  IdempotencyGuard,
+  IdempotencyKeyError,
+  IdempotencyLeaseLostError,
+  IdempotencyMismatchError,
+  MemoryIdempotencyStore,
+} from '../idempotency/index.js'
+import { OptionError, PolicyError } from '../policy/index.js'
+import { fanOut, memoryAudit, type WorkEvent } from '../telemetry/index.js'
+import { fakeClock } from '../testing/index.js'
+import { type Attempt, CATEGORIES, RetryExhaustedError, RetryManager, type RetryManagerOptions } from './index.js'
+
+/** The table of spec.md: attempts / base s / max s, and the timeout of an attempt in s. */
+const TABLE = `
+  NATS_CONNECT           5   1    30   10
+  NATS_PUBLISH           3   0.5  10   5
+  NATS_SUBSCRIBE         3   0.5  10   5
+  NATS_STREAM_CREATE     2   2    60   15
+  KV_CREATE              2   1    30   10
+  KV_GET                 3   0.5  10   5
+  KV_PUT                 3   0.5  10   5
+  KV_DELETE              2   1    30   5
+  EXECUTION_INTENT       2   2    60   30
+  EXECUTION_CONTAINMENT  2   2    60   60
+  EXECUTION_EXPIRATION   1   1    30   120
+  APPROVAL_CHECK         3   1    30   5
+  APPROVAL_GRANT         2   2    60   10
+  REPLAY_PROCESSING      1   1    30   300
+  REPLAY_VALIDATION      2   1    30   60
+  API_REQUEST            3   1    30   30
+  API_VALIDATION         2   0.5  10   10`
+  .trim()
+  .split('\n')
+  .map(line => line.trim().split(/\s+/))
+  .map(([category = '', ...numbers]) => {
+    const [attempts = 0, base = 0, max = 0, timeout = 0] = numbers.map(Number)
+    return { category, attempts, base, max, timeout }
+  })
+
+const down = () => Promise.reject(new Error('down'))
+const never = () => new Promise<never>(() => {})
+
+let warned = vi.spyOn(process, 'emitWarning')
+beforeEach(() => {
+  warned = vi.spyOn(process, 'emitWarning').mockReturnValue()
+})
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
+/** A manager whose jitter is in the middle of its range, so that each delay is what the table says. */
+function setUp(options: RetryManagerOptions = {}) {
+  const clock = fakeClock()
+  const events: WorkEvent[] = []
+  const audit = memoryAudit()
+  const sink = fanOut(audit, event => void events.push(event))
+  const manager = new RetryManager({ clock, sink, random: () => 0.5, ...options })
+  const settled = async <T>(call: Promise<T>): Promise<PromiseSettledResult<T>> => {
+    const [result] = await Promise.allSettled([call, clock.runAll()])
+    return result
+  }
+  const delays = () => events.flatMap(event => ('delayMs' in event ? [event.delayMs] : []))
+  return { clock, events, audit, manager, settled, delays }
+}
+
+describe('the categories', () => {
+  it('are these seventeen', () => {
+    expect(Object.keys(CATEGORIES).sort()).toEqual(TABLE.map(({ category }) => category).sort())
+    expect(TABLE).toHaveLength(17)
+  })
+
+  it.each(TABLE)('$category: $attempts attempts', async ({ category, attempts }) => {
+    const { manager, settled } = setUp()
+    const fn = vi.fn(down)
+    await settled(manager.execute(category, 'operation', fn))
+    expect(fn).toHaveBeenCalledTimes(attempts)
+    expect(warned).not.toHaveBeenCalled()
+  })
+
+  it.each(TABLE)('$category: from $base s to $max s, doubling', async ({ category, base, max }) => {
+    const { manager, settled, delays } = setUp()
+    await settled(manager.execute(category, 'operation', down, { policy: { attempts: 12 } }))
+    expect(delays()).toEqual(Array.from({ length: 11 }, (_, n) => Math.min(base * 2 ** n, max) * 1000))
+  })
+
+  it.each(TABLE)('$category: jitter of 10 % either way', async ({ category, base }) => {
+    const extremes = await Promise.all(
+      [0, 1 - Number.EPSILON].map(async random => {
+        const { manager, settled, delays } = setUp({ random: () => random })
+        await settled(manager.execute(category, 'operation', down, { policy: { attempts: 2 } }))
+        return delays()
+      }),
+    )
+    expect(extremes).toEqual([[base * 900], [base * 1100]])
+  })
+
+  it.each(TABLE)('$category: $timeout s for an attempt', async ({ category, attempts, timeout }) => {
+    const { manager, settled, audit } = setUp()
+    const result = await settled(manager.execute(category, 'operation', never))
+    expect(result).toMatchObject({
+      status: 'rejected',
+      reason: { cause: { name: 'TimeoutError', code: `TIMEOUT_${category}`, timeoutMs: timeout * 1000 } },
+    })
+    const timeouts = audit.records.filter(({ event_type }) => event_type === 'timeout_occurred')
+    expect(timeouts).toHaveLength(attempts)
+    expect(timeouts[0]).toMatchObject({ timeout_code: `TIMEOUT_${category}`, timeout_seconds: timeout })
+  })
+
+  it.each(TABLE)('$category: its code in the audit is RETRY_$category', async ({ category }) => {
+    const { manager, settled, audit } = setUp()
+    await settled(manager.execute(category, 'operation', down))
+    for (const { retry_category } of audit.records) expect(retry_category).toBe(`RETRY_${category}`)
+    expect(audit.records.length).toBeGreaterThan(0)
+  })
+
+  it('retry every failure that is not said to be final', async () => {
+    const { manager, settled } = setUp()
+    for (const failure of [{ status: 404 }, new TypeError('a bug'), 'text', null]) {
+      const fn = vi.fn(() => Promise.reject(failure))
+      await settled(manager.execute('API_REQUEST', 'operation', fn))
+      expect(fn).toHaveBeenCalledTimes(3)
+    }
+  })
+})
+
+describe('a category that nobody registered', () => {
+  it('gets three attempts, from 1 s to 30 s, and 30 s for each', async () => {
+    const { manager, settled, delays } = setUp()
+    const fn = vi.fn(down)
+    await settled(manager.execute('MINE', 'operation', fn))
+    expect(fn).toHaveBeenCalledTimes(3)
+    expect(delays()).toEqual([1000, 2000])
+    expect(await settled(manager.execute('MINE', 'operation', never))).toMatchObject({
+      reason: { cause: { code: 'TIMEOUT_MINE', timeoutMs: 30_000 } },
+    })
+    await settled(manager.execute('MINE', 'operation', down, { policy: { attempts: 8 } }))
+    expect(Math.max(...delays())).toBe(30_000)
+  })
+
+  it('is warned of, once, by name', async () => {
+    const { manager } = setUp()
+    for (let i = 0; i < 3; i++) await manager.execute('MINE', 'operation', () => 'result')
+    await manager.execute('YOURS', 'operation', () => 'result')
+    expect(warned.mock.calls.map(([message]) => String(message))).toEqual([
+      expect.stringContaining(`'MINE'`),
+      expect.stringContaining(`'YOURS'`),
+    ])
+  })
+
+  it('is not found among the properties that every object has', async () => {
+    const { manager, settled } = setUp()
+    const fn = vi.fn(down)
+    await settled(manager.execute('constructor', 'operation', fn))
+    expect(fn).toHaveBeenCalledTimes(3)
+  })
+})
+
+describe('a category that was registered', () => {
+  it('has the policy that it was given, without a warning', async () => {
+    const { manager, settled, delays } = setUp()
+    manager.register('MINE', { attempts: 4, backoff: { kind: 'fixed', base: '7s' }, timeout: '2s' })
+    await settled(manager.execute('MINE', 'operation', down))
+    expect(delays()).toEqual([7000, 7000, 7000])
+    expect(await settled(manager.execute('MINE', 'operation', never))).toMatchObject({
+      reason: { cause: { code: 'TIMEOUT_MINE', timeoutMs: 2000 } },
+    })
+    expect(warned).not.toHaveBeenCalled()
+  })
+
+  it('has what it does not say from the default', async () => {
+    const { manager, settled, delays } = setUp()
+    manager.register('MINE', { attempts: 2 })
+    await settled(manager.execute('MINE', 'operation', down))
+    expect(delays()).toEqual([1000])
+  })
+
+  it('may replace one that is known from the start, for that manager alone', async () => {
+    const [mine, other] = [setUp(), setUp()]
+    mine.manager.register('KV_GET', { attempts: 7 })
+    const [fn, otherFn] = [vi.fn(down), vi.fn(down)]
+    await mine.settled(mine.manager.execute('KV_GET', 'operation', fn))
+    await other.settled(other.manager.execute('KV_GET', 'operation', otherFn))
+    expect(fn).toHaveBeenCalledTimes(7)
+    expect(otherFn).toHaveBeenCalledTimes(3)
+  })
+
+  it.each([['mine'], ['MY-OWN'], [''], ['1ST'], ['A B']])('cannot be named %j', name => {
+    const { manager } = setUp()
+    expect(() => manager.register(name, {})).toThrow(OptionError)
+    expect(() => manager.register(name, {})).toThrow(`'${name}'`)
+  })
+
+  it('cannot have a policy that cannot be', () => {
+    const { manager } = setUp()
+    expect(() => manager.register('MINE', { attempts: 0 })).toThrow(PolicyError)
+  })
+})
+
+describe('the policy of one call', () => {
+  it('is laid over the one of its category, field by field', async () => {
+    const { manager, settled, delays } = setUp()
+    const policy = { attempts: 4, backoff: { max: '3s' } } as const
+    await settled(manager.execute('API_REQUEST', 'operation', down, { policy }))
+    expect(delays()).toEqual([1000, 2000, 3000])
+    expect(await settled(manager.execute('API_REQUEST', 'operation', never, { policy }))).toMatchObject({
+      reason: { cause: { timeoutMs: 30_000 } },
+    })
+  })
+
+  it('does not change the category', async () => {
+    const { manager, settled } = setUp()
+    await settled(manager.execute('API_REQUEST', 'operation', down, { policy: { attempts: 9 } }))
+    const fn = vi.fn(down)
+    await settled(manager.execute('API_REQUEST', 'operation', fn))
+    expect(fn).toHaveBeenCalledTimes(3)
+  })
+
+  it('that cannot be rejects, and the function is not called', async () => {
+    const { manager } = setUp()
+    const fn = vi.fn(() => 'result')
+    const call = manager.execute('API_REQUEST', 'operation', fn, { policy: { attempts: -1 } })
+    await expect(call).rejects.toThrow(PolicyError)
+    expect(fn).not.toHaveBeenCalled()
+  })
+})
+
+describe('the audit of a managed call', () => {
+  const types = (records: readonly { event_type: string }[]) => records.map(({ event_type }) => event_type)
+
+  it('that succeeds at once is empty', async () => {
+    const { manager, audit } = setUp()
+    await manager.execute('API_REQUEST', 'operation', () => 'result')
+    expect(audit.records).toEqual([])
+  })
+
+  it('with N failures and N attempts has N - 1 retries and one exhaustion', async () => {
+    const { manager, settled, audit } = setUp()
+    await settled(manager.execute('NATS_CONNECT', 'connect', down))
+    expect(types(audit.records)).toEqual([
+      'retry_attempt',
+      'retry_attempt',
+      'retry_attempt',
+      'retry_attempt',
+      'retry_exhausted',
+    ])
+    expect(audit.records.map(record => 'attempt_number' in record && record.attempt_number)).toEqual([
+      1,
+      2,
+      3,
+      4,
+      false,
+    ])
+  })
+
+  it('with one attempt has one exhaustion', async () => {
+    const { manager, settled, audit } = setUp()
+    await settled(manager.execute('REPLAY_PROCESSING', 'replay', down))
+    expect(types(audit.records)).toEqual(['retry_exhausted'])
+  })
+
+  it('that fails for good has no retry', async () => {
+    const { manager, settled, audit } = setUp()
+    const call = manager.execute('API_REQUEST', 'operation', () => Promise.reject({ status: 404 }), {
+      policy: { giveUpOn: [404] },
+    })
+    expect(await settled(call)).toMatchObject({ reason: { status: 404 } })
+    expect(audit.records).toEqual([])
+  })
+
+  it('says whose call it was', async () => {
+    const { manager, settled, audit } = setUp()
+    const call = manager.execute('API_REQUEST', 'charge card', down, {
+      tenantId: 'acme',
+      correlationId: 'c-1',
+      traceId: 't-1',
+      context: { order: 42 },
+    })
+    await settled(call)
+    for (const record of audit.records) {
+      expect(record).toMatchObject({
+        operation: 'charge card',
+        tenant_id: 'acme',
+        correlation_id: 'c-1',
+        trace_id: 't-1',
+        additional_context: { order: 42 },
+      })
+    }
+  })
+
+  it('that fails to be written changes nothing for the caller', async () => {
+    const sink = () => {
+      throw new Error('disk full')
+    }
+    const { manager, settled } = setUp({ sink })
+    const fn = vi.fn(({ attempt }: Attempt) => (attempt < 3 ? down() : 'result'))
+    expect(await settled(manager.execute('API_REQUEST', 'operation', fn))).toMatchObject({ value: 'result' })
+  })
+})
+
+describe('a managed call', () => {
+  it('needs no options at all', async () => {
+    await expect(new RetryManager().execute('API_REQUEST', 'operation', () => 'result')).resolves.toBe('result')
+  })
+
+  it('can be aborted', async () => {
+    const { manager } = setUp()
+    const controller = new AbortController()
+    const call = manager.execute('API_REQUEST', 'operation', never, { signal: controller.signal })
+    controller.abort('enough')
+    await expect(call).rejects.toBe('enough')
+  })
+
+  it('has jitter from its id, unless the manager has a source of its own', async () => {
+    const delaysOf = async (id: string) => {
+      const { manager, settled, delays } = setUp({ random: undefined })
+      await settled(manager.execute('NATS_CONNECT', 'connect', down, { id }))
+      return delays()
+    }
+    expect(await delaysOf('a')).toEqual(await delaysOf('a'))
+    expect(await delaysOf('a')).not.toEqual(await delaysOf('b'))
+  })
+})
+
+describe('an idempotency key', () => {
+  it.each([[undefined], [null], [false], [0], [''], ['text'], [{ receipt: 7 }]])(
+    'whose result is %j runs once, and gives that result to whoever comes again',
+    async result => {
+      const { manager, audit } = setUp()
+      const fn = vi.fn(async () => result)
+      for (let i = 0; i < 3; i++) {
+        await expect(manager.execute('API_REQUEST', 'charge', fn, { idempotencyKey: 'k' })).resolves.toEqual(result)
+      }
+      expect(fn).toHaveBeenCalledTimes(1)
+      expect(audit.records.map(record => 'action' in record && record.action)).toEqual(['record', 'hit', 'hit'])
+      for (const record of audit.records) expect(record).toMatchObject({ idempotency_key: 'k', operation: 'charge' })
+    },
+  )
+
+  it('runs once for concurrent callers, and all get the result', async () => {
+    const { manager, settled } = setUp()
+    let calls = 0
+    const fn = async () => {
+      calls++
+      for (let i = 0; i < 5; i++) await new Promise(resolve => setImmediate(resolve))
+      return { receipt: calls }
+    }
+    const execute = () => manager.execute('API_REQUEST', 'charge', fn, { idempotencyKey: 'k' })
+    const results = await settled(Promise.all([execute(), execute(), execute(), execute()]))
+    expect(results).toMatchObject({ value: [{ receipt: 1 }, { receipt: 1 }, { receipt: 1 }, { receipt: 1 }] })
+    expect(calls).toBe(1)
+  })
+
+  it('is retried within, as its category says, before its result is stored', async () => {
+    const { manager, settled, audit } = setUp()
+    const fn = vi.fn(({ attempt }: Attempt) => (attempt < 3 ? down() : 'result'))
+    const call = manager.execute('API_REQUEST', 'charge', fn, { idempotencyKey: 'k' })
+    expect(await settled(call)).toMatchObject({ value: 'result' })
+    expect(audit.records.map(({ event_type }) => event_type)).toEqual(['retry_attempt', 'retry_attempt', 'idempotency'])
+  })
+
+  it('whose call fails is not stored: the next caller runs', async () => {
+    const { manager, settled } = setUp()
+    const fn = vi.fn(down)
+    const execute = (fn: () => unknown) => manager.execute('API_REQUEST', 'charge', fn, { idempotencyKey: 'k' })
+    const failed = await settled(execute(fn))
+    expect(failed).toMatchObject({ reason: expect.any(RetryExhaustedError) })
+    expect(fn).toHaveBeenCalledTimes(3)
+    expect(await settled(execute(() => 'result'))).toMatchObject({ value: 'result' })
+  })
+
+  it('with other parameters is an error that names the key, and does not run', async () => {
+    const { manager } = setUp()
+    const fn = vi.fn(() => 'result')
+    const execute = (cents: number) =>
+      manager.execute('API_REQUEST', 'charge', fn, { idempotencyKey: 'order-42', params: { cents, to: 'x' } })
+    await execute(100)
+    await execute(100)
+    await expect(execute(999)).rejects.toThrow(IdempotencyMismatchError)
+    await expect(execute(999)).rejects.toThrow('order-42')
+    expect(fn).toHaveBeenCalledTimes(1)
+  })
+
+  it.each([
+    ['of more than 255 characters', 'x'.repeat(256)],
+    ['that is empty', ''],
+    ['that is not text', 42 as unknown as string],
+  ])('%s is an error of its own class, and does not run', async (_, idempotencyKey) => {
+    const { manager } = setUp()
+    const fn = vi.fn(() => 'result')
+    const call = manager.execute('API_REQUEST', 'charge', fn, { idempotencyKey })
+    await expect(call).rejects.toThrow(IdempotencyKeyError)
+    expect(fn).not.toHaveBeenCalled()
+  })
+
+  it('of 255 characters is fine', async () => {
+    const { manager } = setUp()
+    const call = manager.execute('API_REQUEST', 'charge', () => 'result', { idempotencyKey: 'x'.repeat(255) })
+    await expect(call).resolves.toBe('result')
+  })
+
+  it('can be aborted, and the function sees it', async () => {
+    const { manager, clock } = setUp()
+    const controller = new AbortController()
+    let signal: AbortSignal | undefined
+    const fn = (attempt: Attempt) => {
+      signal = attempt.signal
+      return never()
+    }
+    const call = manager.execute('API_REQUEST', 'charge', fn, { idempotencyKey: 'k', signal: controller.signal })
+    const rejected = expect(call).rejects.toBe('enough')
+    await clock.advance(1)
+    controller.abort('enough')
+    await rejected
+    expect(signal?.reason).toBe('enough')
+    await clock.advance(1)
+    expect(clock.timers).toBe(0)
+  })
+
+  it('that another has taken over aborts the function', async () => {
+    const clock = fakeClock()
+    const idempotency = new IdempotencyGuard({ store: new MemoryIdempotencyStore({ clock }), clock, lease: '9s' })
+    const { manager } = setUp({ clock, idempotency })
+    const signals: AbortSignal[] = []
+    const fn = ({ signal }: Attempt) => {
+      signals.push(signal)
+      return never()
+    }
+    manager.execute('REPLAY_PROCESSING', 'replay', fn, { idempotencyKey: 'k' }).catch(() => {})
+    await clock.advance(1)
+    await idempotency.clear('k')
+    await clock.advance('9s')
+    expect(signals).toHaveLength(1)
+    expect(signals[0]?.reason).toBeInstanceOf(IdempotencyLeaseLostError)
+  })
+
+  it('lives in the guard that the manager was given, so that managers can share it', async () => {
+    const clock = fakeClock()
+    const idempotency = new IdempotencyGuard({ store: new MemoryIdempotencyStore({ clock }), clock })
+    const managers = [setUp({ clock, idempotency }), setUp({ clock, idempotency })]
+    const fn = vi.fn(() => 'result')
+    for (const { manager } of managers) await manager.execute('KV_PUT', 'put', fn, { idempotencyKey: 'k' })
+    expect(fn).toHaveBeenCalledTimes(1)
+  })
+
+  it('of one manager is not one of another', async () => {
+    const fn = vi.fn(() => 'result')
+    for (const { manager } of [setUp(), setUp()]) await manager.execute('KV_PUT', 'put', fn, { idempotencyKey: 'k' })
+    expect(fn).toHaveBeenCalledTimes(2)
+  })
+})

@@ -1,0 +1,143 @@
+import {
+  type AttemptStarted,
+  type AttemptSucceeded,
+  type AuditRecord,
+  auditRecord,
+  fanOut,
+  type GaveUp,
+  type GiveUpReason,
+  type IdempotencyNotRecorded,
+  type IdempotencyUsed,
+  type Logger,
+  logTo,
+  memoryAudit,
+  ndjsonAudit,
+  on,
+  type RetryScheduled,
+  retryPatterns,
+  type Sink,
+  type TimedOut,
+  type Verdict,
+  type Work,
+  type WorkEvent,
+} from 'redrive'
+import { fakeClock } from 'redrive/testing'
+import { assertType, describe, expectTypeOf, it } from 'vitest'
+
+describe('an event', () => {
+  it('narrows by its type, and every type is covered', () => {
+    const event = {} as WorkEvent
+    expectTypeOf(event.work).toEqualTypeOf<Work>()
+    expectTypeOf(event.at).toEqualTypeOf<number>()
+    switch (event.type) {
+      case 'attempt_started':
+        return expectTypeOf(event).toEqualTypeOf<AttemptStarted>()
+      case 'attempt_succeeded':
+        return expectTypeOf(event).toEqualTypeOf<AttemptSucceeded>()
+      case 'timed_out':
+        return expectTypeOf(event).toEqualTypeOf<TimedOut>()
+      case 'retry_scheduled':
+      case 'deferred':
+        return expectTypeOf(event).toEqualTypeOf<RetryScheduled>()
+      case 'gave_up':
+        return expectTypeOf(event).toEqualTypeOf<GaveUp>()
+      case 'idempotency_hit':
+      case 'idempotency_recorded':
+        return expectTypeOf(event).toEqualTypeOf<IdempotencyUsed>()
+      case 'idempotency_not_recorded':
+        return expectTypeOf(event).toEqualTypeOf<IdempotencyNotRecorded>()
+      default:
+        return expectTypeOf(event).toEqualTypeOf<never>()
+    }
+  })
+
+  it('has no field of another', () => {
+    const event = {} as WorkEvent
+    // @ts-expect-error only some events have a delay
+    void event.delayMs
+    // @ts-expect-error an event about a key has no attempt
+    if (event.type === 'idempotency_hit') void event.attempt
+  })
+})
+
+describe('on()', () => {
+  it('gives each handler the event of its type', () => {
+    const sink = on({
+      attempt_started: event => expectTypeOf(event.deferrals).toEqualTypeOf<number>(),
+      retry_scheduled: event => {
+        expectTypeOf(event).toExtend<RetryScheduled>()
+        expectTypeOf(event.type).toEqualTypeOf<'retry_scheduled'>()
+        expectTypeOf(event.delayMs).toEqualTypeOf<number>()
+        expectTypeOf(event.failure).toEqualTypeOf<unknown>()
+        expectTypeOf(event.verdict).toEqualTypeOf<Verdict>()
+      },
+      deferred: event => expectTypeOf(event.type).toEqualTypeOf<'deferred'>(),
+      gave_up: ({ reason }) => expectTypeOf(reason).toEqualTypeOf<GiveUpReason | 'breaker_open'>(),
+      idempotency_hit: ({ key }) => expectTypeOf(key).toEqualTypeOf<string>(),
+    })
+    expectTypeOf(sink).toEqualTypeOf<Sink>()
+  })
+
+  it('takes handlers that return anything, and async ones', () => {
+    const list: WorkEvent[] = []
+    on({ gave_up: event => list.push(event), timed_out: async () => {} })
+  })
+
+  it('knows no other types', () => {
+    // @ts-expect-error it is `gave_up`
+    on({ gaveUp: () => {} })
+    // @ts-expect-error a success has no reason
+    on({ attempt_succeeded: ({ reason }) => reason })
+  })
+})
+
+describe('a sink', () => {
+  it('is a function, asynchronous or not', () => {
+    assertType<Sink>(() => {})
+    assertType<Sink>(async () => {})
+    assertType<Sink>(event => void event.work)
+    assertType<Sink>(fanOut(() => {}, memoryAudit()))
+  })
+
+  it('is what each of ours is', () => {
+    assertType<Sink>(memoryAudit({ max: 10 }))
+    assertType<Sink>(ndjsonAudit('audit.ndjson', { maxWaitingBytes: 1024 }))
+    assertType<Sink>(retryPatterns({ alertAbovePerMinute: 100, clock: fakeClock() }))
+    expectTypeOf(logTo).returns.toEqualTypeOf<Sink>()
+    expectTypeOf(memoryAudit().records).toEqualTypeOf<readonly AuditRecord[]>()
+    expectTypeOf(ndjsonAudit('audit.ndjson').close()).toEqualTypeOf<Promise<void>>()
+    expectTypeOf(retryPatterns().summary().ANY?.successRate).toEqualTypeOf<number | undefined>()
+  })
+
+  it('that logs takes a logger as pino has it', () => {
+    // The overloads of pino's methods: fields and a message, or a message alone.
+    interface LogFn {
+      (fields: object, message?: string, ...args: unknown[]): void
+      (message: string, ...args: unknown[]): void
+    }
+    const pino = {} as { debug: LogFn; info: LogFn; warn: LogFn; error: LogFn; fatal: LogFn; level: string }
+    assertType<Logger>(pino)
+    logTo(pino)
+    // @ts-expect-error a logger has all four levels
+    logTo({ info: () => {} })
+  })
+})
+
+describe('an audit record', () => {
+  it('narrows by its type, and not every event has one', () => {
+    const record = auditRecord({} as WorkEvent)
+    expectTypeOf(record).toEqualTypeOf<AuditRecord | undefined>()
+    switch (record?.event_type) {
+      case 'retry_attempt':
+        return expectTypeOf(record.delay_seconds).toEqualTypeOf<number>()
+      case 'retry_exhausted':
+        return expectTypeOf(record.total_attempts).toEqualTypeOf<number>()
+      case 'timeout_occurred':
+        return expectTypeOf(record.timeout_code).toEqualTypeOf<string>()
+      case 'idempotency':
+        return expectTypeOf(record.action).toEqualTypeOf<'hit' | 'record'>()
+      default:
+        return expectTypeOf(record).toEqualTypeOf<undefined>()
+    }
+  })
+})
