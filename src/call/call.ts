@@ -157,38 +157,44 @@ export class Call<T> implements Sleeper {
     }
   }
 
-  private decideOn({ attempt, startedAt, admission }: RunningAttempt, failure: unknown): void {
-    const { policy, history, options } = this
-    const { breaker, budget } = options
-    const aborted = this.signal?.aborted === true
+  private decideOn(attempt: RunningAttempt, failure: unknown): void {
     const now = this.clock.monotonic()
-    const failedAt = this.clock.now()
-    const verdict = aborted ? ABORTED : classify(failure, policy, failedAt, options.classify)
-    if (aborted) breaker?.release(admission, now)
-    else breaker?.record(admission, verdict.class === 'final', now)
-
-    const random = this.draw(attempt)
-    const decision = decide(policy, history, verdict, { now, random, aborted, budgetEmpty: budget?.isEmpty(now) })
+    const record = this.judge(attempt, failure, now)
     if (this.hasEnded) return
-    const record = { attempt, failedAt, failure, verdict, random, decision }
-    this.history = advance(history, verdict, decision)
+    const { verdict, decision } = record
+    this.history = advance(this.history, verdict, decision)
     if (this.records) this.records.push(record)
     else this.records = [record]
 
-    const about = { durationMs: now - startedAt, failure, verdict }
     if (decision.action === 'give_up') {
-      const { reason } = decision
-      if (aborted) this.fail(this.signal?.reason)
-      else if (reason === 'final_error') this.fail(failure)
-      else this.fail(this.exhausted(reason))
-      this.tell(attempt, { type: 'gave_up', ...about, reason })
+      this.fail(
+        decision.reason === 'final_error' || decision.reason === 'aborted' ? failure : this.exhausted(decision.reason),
+      )
     } else {
-      const { action, delayMs } = decision
-      const type = action === 'retry' ? 'retry_scheduled' : 'deferred'
-      budget?.withdraw()
-      this.wait(delayMs)
-      this.tell(attempt, { type, ...about, delayMs, nextAttemptAt: failedAt + delayMs })
+      this.options.budget?.withdraw()
+      this.wait(decision.delayMs)
     }
+    if (this.work) this.report(record, now - attempt.startedAt)
+  }
+
+  private judge({ attempt, admission }: RunningAttempt, failure: unknown, now: number): AttemptRecord {
+    const { policy, history, signal } = this
+    const { breaker, budget, classify: classifier } = this.options
+    const failedAt = this.clock.now()
+    const aborted = signal?.aborted === true
+    const verdict = aborted ? ABORTED : classify(failure, policy, failedAt, classifier)
+    if (aborted) breaker?.release(admission, now)
+    else breaker?.record(admission, verdict.class === 'final', now)
+    const circumstances = { now, random: this.draw(attempt), aborted, budgetEmpty: budget?.isEmpty(now) }
+    const decision = decide(policy, history, verdict, circumstances)
+    return { attempt, failedAt, failure, verdict, history, circumstances, decision }
+  }
+
+  private report({ attempt, failedAt, failure, verdict, decision }: AttemptRecord, durationMs: number): void {
+    const about = { durationMs, failure, verdict }
+    if (decision.action === 'give_up') return this.tell(attempt, { type: 'gave_up', ...about, reason: decision.reason })
+    const type = decision.action === 'retry' ? 'retry_scheduled' : 'deferred'
+    this.tell(attempt, { type, ...about, delayMs: decision.delayMs, nextAttemptAt: failedAt + decision.delayMs })
   }
 
   private wait(delayMs: number): void {
@@ -206,7 +212,7 @@ export class Call<T> implements Sleeper {
   }
 
   private exhausted(reason: GiveUpReason): RetryExhaustedError {
-    return new RetryExhaustedError(this.options.name ?? 'call', reason, this.records ?? [])
+    return new RetryExhaustedError(this.options.name ?? 'call', reason, this.policy, this.records ?? [])
   }
 
   private fail(reason: unknown): void {

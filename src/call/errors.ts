@@ -1,14 +1,26 @@
-import { type Decision, type GiveUpReason, RedriveError, type Verdict } from '../policy/index.js'
+import {
+  type Circumstances,
+  type Decision,
+  type GiveUpReason,
+  type History,
+  type Policy,
+  RedriveError,
+  type Verdict,
+} from '../policy/index.js'
 
-/** A failed attempt, with all that its decision was made from. */
+/**
+ * A failed attempt, with all that its decision was made from: `decide(policy, history, verdict, circumstances)` gives the
+ * same one again. Times in these are on the clock's monotonic scale.
+ */
 export interface AttemptRecord {
   readonly attempt: number
   /** When it failed, in milliseconds since the epoch. */
   readonly failedAt: number
   readonly failure: unknown
   readonly verdict: Verdict
-  /** The number in [0, 1) that placed the delay within its jitter. */
-  readonly random: number
+  /** What was on record before it. */
+  readonly history: History
+  readonly circumstances: Circumstances
   readonly decision: Decision
 }
 
@@ -17,18 +29,19 @@ export class RetryExhaustedError extends RedriveError {
   override get name(): string {
     return 'RetryExhaustedError'
   }
-  readonly reason: GiveUpReason
-  readonly attempts: readonly AttemptRecord[]
 
-  constructor(name: string, reason: GiveUpReason, attempts: readonly AttemptRecord[]) {
+  constructor(
+    name: string,
+    readonly reason: GiveUpReason,
+    readonly policy: Policy,
+    readonly attempts: readonly AttemptRecord[],
+  ) {
     const last = attempts.at(-1)
     // A deferral is on record too, but is not an attempt.
     const made = last?.attempt ?? 0
     const times = made === 1 ? '1 attempt' : `${made} attempts`
     const lastly = last === undefined ? '' : ` Last failure: ${brief(last.failure)} [${last.verdict.code}]`
     super('retry_exhausted', `Gave up on '${name}' after ${times} (${reason}).${lastly}`, { cause: last?.failure })
-    this.reason = reason
-    this.attempts = attempts
   }
 }
 

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   IdempotencyGuard,
+  IdempotencyInProgressError,
   IdempotencyKeyError,
   IdempotencyLeaseLostError,
   IdempotencyMismatchError,
@@ -11,7 +12,7 @@ import { fanOut, memoryAudit, type WorkEvent } from '../telemetry/index.js'
 import { fakeClock } from '../testing/index.js'
 import { type Attempt, CATEGORIES, RetryExhaustedError, RetryManager, type RetryManagerOptions } from './index.js'
 
-/** The table of spec.md: attempts / base s / max s, and the timeout of an attempt in s. */
+/** Attempts, base and max of the backoff in seconds, and the timeout of an attempt in seconds. */
 const TABLE = `
   NATS_CONNECT           5   1    30   10
   NATS_PUBLISH           3   0.5  10   5
@@ -447,5 +448,41 @@ describe('an idempotency key', () => {
     const fn = vi.fn(() => 'result')
     for (const { manager } of [setUp(), setUp()]) await manager.execute('KV_PUT', 'put', fn, { idempotencyKey: 'k' })
     expect(fn).toHaveBeenCalledTimes(2)
+  })
+})
+
+describe('an idempotency key of the manager', () => {
+  it('never hands the result of one tenant or operation to another', async () => {
+    const manager = new RetryManager()
+    const run = (tenantId: string, operation = 'load') =>
+      manager.execute('API_REQUEST', operation, () => tenantId, { tenantId, idempotencyKey: 'k' })
+    expect(await run('a')).toBe('a')
+    await expect(run('b')).rejects.toBeInstanceOf(IdempotencyMismatchError)
+    await expect(run('a', 'store')).rejects.toBeInstanceOf(IdempotencyMismatchError)
+    expect(await run('a')).toBe('a')
+  })
+
+  it('that is in progress elsewhere is not waited for beyond the deadline', async () => {
+    const clock = fakeClock()
+    const manager = new RetryManager({ clock })
+    const options = { idempotencyKey: 'k', deadline: '200ms' } as const
+    const policy = { timeout: '1h' } as const
+    const first = manager
+      .execute('API_REQUEST', 'load', () => new Promise(() => {}), { ...options, policy })
+      .catch(String)
+    const second = manager.execute('API_REQUEST', 'load', () => 2, { ...options, wait: '50ms' }).catch(error => error)
+    await clock.advance('60ms')
+    expect(await second).toBeInstanceOf(IdempotencyInProgressError)
+    await clock.advance('1s')
+    expect(await first).toContain('deadline_passed')
+  })
+
+  it('can be forgotten', async () => {
+    const manager = new RetryManager()
+    let calls = 0
+    const run = () => manager.execute('API_REQUEST', 'load', () => ++calls, { idempotencyKey: 'k' })
+    expect([await run(), await run()]).toEqual([1, 1])
+    await manager.idempotency.clear('k')
+    expect(await run()).toBe(2)
   })
 })

@@ -1,5 +1,5 @@
 import { IdempotencyGuard, MemoryIdempotencyStore } from '../idempotency/index.js'
-import { extendPolicy, OptionError, type Policy, type PolicyInput } from '../policy/index.js'
+import { type Duration, extendPolicy, OptionError, type Policy, type PolicyInput } from '../policy/index.js'
 import type { Sink, Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import type { Attempt } from './attempt.js'
@@ -13,7 +13,7 @@ export type Category = KnownCategory | (string & {})
 export interface RetryManagerOptions {
   /** Takes the events of all its calls. */
   readonly sink?: Sink
-  /** Where idempotency keys live; in memory, unless it is given. */
+  /** Where idempotency keys live; unless it is given, in memory, for a day. */
   readonly idempotency?: IdempotencyGuard
   readonly clock?: Clock
   readonly random?: () => number
@@ -27,6 +27,8 @@ export interface ExecuteOptions extends Omit<RetryOptions, 'name' | 'category' |
   readonly idempotencyKey?: string
   /** What the call is asked to do, as plain data: the same key with other parameters is an error. */
   readonly params?: unknown
+  /** What to do about a key that is in progress elsewhere; by default, wait until the deadline. */
+  readonly wait?: boolean | Duration
 }
 
 /**
@@ -38,12 +40,14 @@ export interface ExecuteOptions extends Omit<RetryOptions, 'name' | 'category' |
  * ```
  */
 export class RetryManager {
+  /** Where its idempotency keys live: `clear(key)` forgets one. */
+  readonly idempotency: IdempotencyGuard
   private readonly categories = new Map<string, Policy>(Object.entries(CATEGORIES))
-  private readonly idempotency: IdempotencyGuard
 
   constructor(private readonly options: RetryManagerOptions = {}) {
     const { clock, idempotency } = options
-    this.idempotency = idempotency ?? new IdempotencyGuard({ store: new MemoryIdempotencyStore({ clock }), clock })
+    this.idempotency =
+      idempotency ?? new IdempotencyGuard({ store: new MemoryIdempotencyStore({ clock, keepFor: '24h' }), clock })
   }
 
   /** Gives a category its policy: a new one, or one that replaces what was there. */
@@ -74,7 +78,7 @@ export class RetryManager {
     fn: (attempt: Attempt) => T | PromiseLike<T>,
     options: ExecuteOptions = {},
   ): Promise<T> {
-    const { policy, idempotencyKey, params, ...callOptions } = options
+    const { policy, idempotencyKey, params, wait, ...callOptions } = options
     const base = this.policyOf(category)
     const effective = policy === undefined ? base : extendPolicy(base, policy)
     const id = options.id ?? crypto.randomUUID()
@@ -84,7 +88,9 @@ export class RetryManager {
     const { tenantId, correlationId, traceId, context } = options
     const work: Work = { kind: 'call', id, name: operation, category, tenantId, correlationId, traceId, context }
     return this.idempotency.run(idempotencyKey, ({ signal }) => retry(fn, effective, { ...call, signal }), {
-      params,
+      // Nobody gets the result of another tenant or operation that happens to use the same key.
+      params: { category, operation, tenantId, params },
+      wait: wait ?? options.deadline,
       work,
       sink: this.options.sink,
       signal: options.signal,

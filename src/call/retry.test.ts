@@ -277,13 +277,15 @@ describe('jitter', () => {
     const error = await exhaustion(retry(down, spread, { clock, sink }), clock)
     const id = events[0]?.work.id ?? ''
     expect(id).not.toBe('')
-    expect(error.attempts.map(({ random }) => random)).toEqual([1, 2, 3, 4, 5, 6].map(n => identityRandom(id, n)))
+    expect(error.attempts.map(({ circumstances }) => circumstances.random)).toEqual(
+      [1, 2, 3, 4, 5, 6].map(n => identityRandom(id, n)),
+    )
   })
 
   it('is derived from an id that was given, with nobody listening', async () => {
     const clock = fakeClock()
     const error = await exhaustion(retry(down, spread, { clock, id: 'order-42' }), clock)
-    expect(error.attempts[0]?.random).toBe(identityRandom('order-42', 1))
+    expect(error.attempts[0]?.circumstances.random).toBe(identityRandom('order-42', 1))
   })
 
   it('comes from `random` where that is given, and stays on record', async () => {
@@ -291,7 +293,7 @@ describe('jitter', () => {
     const draws = [0, 0.25, 0.5, 0.75, 0.999, 0.1]
     const drawn = [...draws]
     const error = await exhaustion(retry(down, spread, { clock, id: 'x', random: () => drawn.shift() ?? 0 }), clock)
-    expect(error.attempts.map(({ random }) => random)).toEqual(draws)
+    expect(error.attempts.map(({ circumstances }) => circumstances.random)).toEqual(draws)
     const delayMs = error.attempts.map(({ decision }) => (decision.action === 'retry' ? decision.delayMs : undefined))
     expect(delayMs).toEqual([0, 500, 2000, 6000, 15_984, undefined])
   })
@@ -326,8 +328,7 @@ describe('a decision on record', () => {
         fc.array(failure, { minLength: 10, maxLength: 10 }),
         fc.option(duration, { nil: undefined }),
         async (input, failures, deadline) => {
-          // This clock shows the same time on the wall as on the stopwatch, so `failedAt` is the `now` of the decision.
-          const clock = fakeClock(0)
+          const clock = fakeClock()
           const parsed = policy({ retryOn: 'all', ...input })
           let calls = 0
           const fn = () => {
@@ -339,11 +340,12 @@ describe('a decision on record', () => {
 
           expect(error.attempts.length).toBe(calls)
           expect(calls).toBeLessThanOrEqual(parsed.attempts + parsed.deferrals)
-          let history = begin(0, deadline)
-          for (const { attempt, failedAt: now, verdict, random, decision } of error.attempts) {
+          let folded = begin(error.attempts[0]?.history.startedAt ?? 0, error.attempts[0]?.history.deadline)
+          for (const { attempt, verdict, history, circumstances, decision } of error.attempts) {
             expect(attempt).toBe(history.attempts + 1)
-            expect(decide(parsed, history, verdict, { now, random })).toEqual(decision)
-            history = advance(history, verdict, decision)
+            expect(history).toEqual(folded)
+            expect(decide(error.policy, history, verdict, circumstances)).toEqual(decision)
+            folded = advance(history, verdict, decision)
           }
           expect(error.attempts.at(-1)?.decision).toEqual({ action: 'give_up', reason: error.reason })
         },

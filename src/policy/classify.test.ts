@@ -244,6 +244,7 @@ describe('without any configuration', () => {
 
 describe('the code of a verdict', () => {
   class QuotaError extends RetryableError {}
+  class QueryError extends Error {}
 
   it.each<[unknown, string]>([
     [errorWith({ code: 'ECONNRESET' }), 'ECONNRESET'],
@@ -259,6 +260,9 @@ describe('the code of a verdict', () => {
     [new FinalError('x', { code: 'no_such_user' }), 'no_such_user'],
     [new RetryableError('x'), 'retryable'],
     [new QuotaError('x'), 'QuotaError'],
+    [new QueryError('x'), 'QueryError'],
+    [{ status: 100 }, 'http_100'],
+    [{ status: 599 }, 'http_599'],
     [new RateLimitedError('x'), 'rate_limited'],
     [new Error('x', { cause: errorWith({ code: 'EPIPE' }) }), 'EPIPE'],
     [errorWith({ name: 'Outer' }, errorWith({ name: 'Inner' })), 'Outer'],
@@ -402,6 +406,12 @@ describe("a policy's lists", () => {
         'final',
       ],
       [
+        'every class wins over Error itself',
+        new QueryError('x'),
+        { retryOn: [DatabaseError], giveUpOn: [Error] },
+        'retryable',
+      ],
+      [
         'on a tie, retry wins: class',
         new QueryError('x'),
         { retryOn: [QueryError], giveUpOn: [QueryError] },
@@ -411,6 +421,13 @@ describe("a policy's lists", () => {
       ['on a tie, retry wins: status', { status: 404 }, { retryOn: [404], giveUpOn: [404] }, 'retryable'],
       ['a status wins over its range: retry', { status: 503 }, { retryOn: [503], giveUpOn: ['5xx'] }, 'retryable'],
       ['a status wins over its range: give up', { status: 503 }, { retryOn: ['5xx'], giveUpOn: [503] }, 'final'],
+      [
+        'a range is as near as the next ancestor',
+        withStatus(503),
+        { retryOn: ['5xx'], giveUpOn: [DatabaseError] },
+        'retryable',
+      ],
+      ['a range is nearer than the one after that', withStatus(503), { retryOn: [Error], giveUpOn: ['5xx'] }, 'final'],
       [
         'a code wins over a class: retry',
         errorWith({ code: 'E1' }),
@@ -426,6 +443,10 @@ describe("a policy's lists", () => {
 
     function coded(code: string): QueryError {
       return Object.assign(new QueryError('x'), { code })
+    }
+
+    function withStatus(status: number): QueryError {
+      return Object.assign(new QueryError('x'), { status })
     }
   })
 

@@ -21,24 +21,18 @@ export function classify(failure: unknown, rules: ClassifierRules, now: number, 
   const chain = factsOf(failure, now)
   // The outermost hint: an error around a rate limit seldom repeats it.
   const hintMs = chain.find(({ retryAfterMs }) => retryAfterMs !== undefined)?.retryAfterMs
-  const verdict = verdictOf({ ...byRules(chain, rules), retryAfterMs: hintMs }, rules)
+  const { class: kind, code } = byRules(chain, rules)
+  const verdict = verdictOf(kind, code, hintMs, rules)
   return classifier ? corrected(verdict, failure, classifier, hintMs, rules) : verdict
 }
 
-/** A verdict in the making. */
-interface Ruling {
-  readonly class: Verdict['class']
-  readonly code: string
-  readonly retryAfterMs?: number
-}
-
 /** Only a rate limit has a hint: whole milliseconds, and no more of them than the policy allows. */
-function verdictOf({ class: kind, code, retryAfterMs = NaN }: Ruling, { maxRetryAfter }: ClassifierRules): Verdict {
-  if (kind !== 'rate_limited' || !(retryAfterMs >= 0)) return { class: kind, code }
-  return { class: kind, code, retryAfterMs: Math.round(Math.min(retryAfterMs, maxRetryAfter)) }
+function verdictOf(kind: Verdict['class'], code: string, hintMs = NaN, { maxRetryAfter }: ClassifierRules): Verdict {
+  if (kind !== 'rate_limited' || !(hintMs >= 0)) return { class: kind, code }
+  return { class: kind, code, retryAfterMs: Math.round(Math.min(hintMs, maxRetryAfter)) }
 }
 
-function byRules(chain: readonly Facts[], { retryOn, giveUpOn }: ClassifierRules): Ruling {
+function byRules(chain: readonly Facts[], { retryOn, giveUpOn }: ClassifierRules): Omit<Verdict, 'retryAfterMs'> {
   const list = typeof retryOn === 'object' && retryOn.length > 0 ? retryOn : undefined
   const toRetry = (facts: Facts) => (list ? closeness(facts, list, 'RetryableError') : Infinity)
   const refused = chain.find(facts => closeness(facts, giveUpOn, 'FinalError') < toRetry(facts))
@@ -66,17 +60,24 @@ function recognised(chain: readonly Facts[]): Facts {
  * n-th ancestor class, infinity for not at all. `always` is a class that counts as listed.
  */
 function closeness({ names, code, status }: Facts, list: readonly FailureMatch[], always: string): number {
-  const distances = [always, ...list].map(entry => {
-    if (typeof entry === 'number') return entry === status ? 0 : -1
-    if (isSame(entry, code)) return 0
-    if (status !== undefined && isSame(entry, `${String(status)[0]}xx`)) return 1
-    return names.findIndex(name => isSame(entry, name) || (name === 'TimeoutError' && isSame(entry, 'timeout')))
-  })
-  return Math.min(...distances.map(distance => (distance < 0 ? Infinity : distance)))
+  let closest = orInfinity(names.indexOf(always))
+  for (const entry of list) {
+    if (entry === status || isSame(entry, code)) return 0
+    if (status !== undefined && isSame(entry, `${String(status)[0]}xx`)) closest = Math.min(closest, 1)
+    const distance = names.findIndex(
+      name => isSame(entry, name) || (name === 'TimeoutError' && isSame(entry, 'timeout')),
+    )
+    closest = Math.min(closest, orInfinity(distance))
+  }
+  return closest
 }
 
-function isSame(a: string, b: string | undefined): boolean {
-  return a.toLowerCase() === b?.toLowerCase()
+function orInfinity(index: number): number {
+  return index < 0 ? Infinity : index
+}
+
+function isSame(entry: FailureMatch, word: string | undefined): boolean {
+  return typeof entry === 'string' && entry.toLowerCase() === word?.toLowerCase()
 }
 
 /** A short, stable name for an error, for records and metrics. */
@@ -97,11 +98,11 @@ function corrected(
 ): Verdict {
   try {
     const correction = classifier(failure, verdict) ?? verdict
-    const ruling: Partial<Ruling> =
-      typeof correction === 'string' ? { class: correction, retryAfterMs: hintMs } : correction
-    const { class: kind, code = verdict.code, retryAfterMs } = ruling
-    if (kind === 'final' || kind === 'retryable' || kind === 'rate_limited')
-      return verdictOf({ class: kind, code, retryAfterMs }, rules)
+    const said: Partial<Extract<Verdict, { class: 'rate_limited' }>> | Verdict =
+      typeof correction === 'string' ? { class: correction, code: verdict.code, retryAfterMs: hintMs } : correction
+    const { class: kind, code = verdict.code } = said
+    const waitMs = 'retryAfterMs' in said ? said.retryAfterMs : undefined
+    if (kind === 'final' || kind === 'retryable' || kind === 'rate_limited') return verdictOf(kind, code, waitMs, rules)
   } catch {
     // As below.
   }

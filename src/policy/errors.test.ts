@@ -83,6 +83,10 @@ describe('what an error carries', () => {
     expect(MADE.PolicyError).toMatchObject({ field: 'attempts', code: 'invalid_policy' })
   })
 
+  it('OptionError: the option', () => {
+    expect(MADE.OptionError).toMatchObject({ option: 'random', code: 'invalid_option' })
+  })
+
   it('RateLimitedError: how long to wait, if the other side said so', () => {
     expect(new RateLimitedError('x', { retryAfterMs: 5 })).toMatchObject({ code: 'rate_limited', retryAfterMs: 5 })
     expect(new RateLimitedError('x').retryAfterMs).toBeUndefined()

@@ -120,6 +120,7 @@ describe('the worst case', () => {
       { attempts: 101, backoff: 'decorrelated', timeout: '1s' },
       101_000 + 3000 + 9000 + 27_000 + 97 * 30_000,
     ],
+    ['is one timeout where no time is left for a second start', { attempts: 9, timeout: '10s', ttl: 1 }, 10_000],
     ['is one timeout with a time to live of 0', { attempts: 9, timeout: '10s', ttl: 0 }, 10_000],
     ['ends with the time to live there too', { attempts: 1e9, backoff: 'none', timeout: '1s', ttl: '1h' }, 3_600_999],
   ])('%s', (_, input, expected) => {
@@ -137,8 +138,15 @@ describe('the words', () => {
     ['decorrelated', { backoff: 'decorrelated' }, ['a random time between 1s and three times the last, at most 30s']],
     ['full jitter', {}, ['each delay spread evenly from 0']],
     ['equal jitter', { jitter: 'equal' }, ['each delay spread over its upper half']],
-    ['proportional jitter', { jitter: { kind: 'proportional', ratio: 0.125 } }, ['each delay ±12.5 %']],
+    ['proportional jitter', { jitter: { kind: 'proportional', ratio: 0.12344 } }, ['each delay ±12.34 %']],
     ['a timeout', { timeout: '5s' }, ['Each attempt may run for 5s.', 'Worst case: 18s in all']],
+    [
+      'that a rate limit may take longer',
+      { timeout: '5s' },
+      ['18s in all, unless a rate limit asks for longer waits.'],
+    ],
+    ['so of a deferral too', { attempts: 1, deferrals: 1, timeout: '5s' }, ['5s in all, unless a rate limit asks']],
+    ['all that there is of one attempt', { attempts: 1, timeout: '5s' }, ['Worst case: 5s in all.']],
     ['a time to live', { ttl: '1h' }, ['No attempt starts 1h or more after the first.']],
     ['a time to live of 0', { ttl: 0 }, ['No retry starts: the time to live is 0.']],
     ['no deferrals', {}, ['is obeyed, up to 1d, and counts as an attempt.']],
@@ -148,6 +156,7 @@ describe('the words', () => {
     ['an empty list', { retryOn: [] }, ['Retried: every failure.']],
     ['none', { retryOn: 'none' }, ['Retried: nothing.']],
     ['a list', { retryOn: [503, 'EPIPE'] }, ['Retried: only 503, EPIPE.']],
+    ['one that is given up on', { giveUpOn: [404] }, ['Given up on at once: 404.']],
     ['what is given up on', { giveUpOn: [404, TypeError] }, ['Given up on at once: 404, TypeError.']],
   ])('say %s', (_, input, expected) => {
     for (const words of expected) expect(explain(input).words).toContain(words)
@@ -280,6 +289,7 @@ describe('any explanation', () => {
         for (const [i, { earliestMs, typicalMs, latestMs }] of attempts.entries()) {
           expect(earliestMs).toBeLessThanOrEqual(typicalMs)
           expect(typicalMs).toBeLessThanOrEqual(latestMs)
+          expect([earliestMs, typicalMs, latestMs].every(Number.isSafeInteger)).toBe(true)
           if (i > 0) expect(latestMs).toBeGreaterThanOrEqual(attempts[i - 1]?.latestMs ?? 0)
         }
       }),

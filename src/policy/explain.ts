@@ -102,7 +102,7 @@ function words(policy: Policy, attempts: readonly AttemptTimes[]): string {
     giveUpOn.length > 0 && `Given up on at once: ${list(giveUpOn)}.`,
     total === undefined
       ? 'Nothing limits how long an attempt runs, so there is no worst case.'
-      : `Worst case: ${formatDuration(total)} in all${max > 1 ? ', unless a rate limit asks for longer waits' : ''}.`,
+      : `Worst case: ${formatDuration(total)} in all${max + deferrals > 1 ? ', unless a rate limit asks for longer waits' : ''}.`,
   ]
   return sentences.filter(Boolean).join(' ')
 }

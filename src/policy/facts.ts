@@ -7,33 +7,34 @@ export interface Facts {
   /** Its own name, then its classes, nearest first. */
   readonly names: readonly string[]
   /** Its code as it was given. */
-  readonly code?: string
+  readonly code: string | undefined
   /** Its HTTP status. */
-  readonly status?: number
+  readonly status: number | undefined
   /** How long the other side asks to wait, in milliseconds. */
-  readonly retryAfterMs?: number
+  readonly retryAfterMs: number | undefined
   /** What Redrive knows of such an error. */
-  readonly knowledge?: Knowledge
+  readonly knowledge: Knowledge | undefined
 }
 
 /** However deep a chain of causes goes, no more of its errors are looked at. */
 const MAX_ERRORS = 100
 /** A longer text is a message, not a name or a code. */
 const MAX_WORD = 100
-const NOTHING: Facts = { names: [] }
+const NOTHING: Facts = { names: [], code: undefined, status: undefined, retryAfterMs: undefined, knowledge: undefined }
+const NO_FIELDS: Readonly<Record<string, unknown>> = {}
 
 /** The facts of a failure and of all that caused it, outermost first. Never throws, whatever was thrown. */
 export function factsOf(failure: unknown, now: number): Facts[] {
   const errors = [failure]
-  const facts: Facts[] = []
+  const chain: Facts[] = []
   // The list grows while it is gone through.
   for (const error of errors) {
-    facts.push(orElse(() => read(error, now), NOTHING))
+    chain.push(orElse(() => read(error, now), NOTHING))
     for (const cause of orElse(() => causesOf(error), [])) {
       if (errors.length < MAX_ERRORS && !errors.includes(cause)) errors.push(cause)
     }
   }
-  return facts
+  return chain
 }
 
 /** A getter or a proxy may throw: what it hides is unknown, like any other unknown error. */
@@ -51,28 +52,28 @@ function causesOf(error: unknown): unknown[] {
   return [error.cause, ...errors].filter(cause => cause !== undefined && cause !== null)
 }
 
-function read(error: unknown, now: number): Facts {
-  const facts = isObject(error) ? ofObject(error, now) : ofValue(error)
-  return { ...facts, knowledge: knowledgeOf(facts) }
-}
-
 /** Of what was thrown without being an object, a number is a status and a text is a code. */
-function ofValue(value: unknown): Facts {
-  return { names: [], code: isWord(value) ? value : undefined, status: isStatus(value) ? value : undefined }
+function read(error: unknown, now: number): Facts {
+  if (!isObject(error)) return facts([], error, ofStatus(error), undefined)
+  const response = isObject(error.response) ? error.response : NO_FIELDS
+  const status =
+    ofStatus(error.status) ??
+    ofStatus(error.statusCode) ??
+    ofStatus(response.status) ??
+    ofStatus(response.statusCode) ??
+    ofStatus(isObject(error.$metadata) ? error.$metadata.httpStatusCode : error.code)
+  const retryAfterMs = orElse(() => retryAfter(error, response, status, now), undefined)
+  return facts(namesOf(error), error.code, status, retryAfterMs)
 }
 
-function ofObject(error: Record<string, unknown>, now: number): Facts {
-  const { code, $metadata } = error
-  const response = isObject(error.response) ? error.response : {}
-  const metadata = isObject($metadata) ? $metadata : {}
-  const statuses = [error.status, error.statusCode, response.status, response.statusCode, metadata.httpStatusCode, code]
-  const status = statuses.find(isStatus)
-  return {
-    names: namesOf(error),
-    code: isWord(code) ? code : undefined,
-    status,
-    retryAfterMs: orElse(() => retryAfter(error, response, status, now), undefined),
-  }
+function facts(
+  names: readonly string[],
+  code: unknown,
+  status: number | undefined,
+  retryAfterMs: number | undefined,
+): Facts {
+  const word = isWord(code) ? code : undefined
+  return { names, code: word, status, retryAfterMs, knowledge: knowledgeOf(names, word, status, retryAfterMs) }
 }
 
 function namesOf(error: Record<string, unknown>): string[] {
@@ -91,8 +92,8 @@ function isWord(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value.length <= MAX_WORD
 }
 
-function isStatus(value: unknown): value is number {
-  return Number.isInteger(value) && (value as number) >= 100 && (value as number) < 600
+function ofStatus(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 100 && value < 600 ? value : undefined
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

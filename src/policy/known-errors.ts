@@ -1,5 +1,3 @@
-import type { Facts } from './facts.js'
-
 /** How the codes of network errors begin, as Node, undici and the common HTTP clients name them. */
 const NETWORK =
   /^(E(CONN|HOST|NET|SOCKET|TIMEDOUT|PIPE|NOTFOUND|AI_AGAIN)|ERR_(NETWORK|SOCKET_C|STREAM_PREMATURE|HTTP2_GOAWAY)|UND_ERR_(SOCKET|\w+_TIMEOUT))/
@@ -18,7 +16,12 @@ const BUG = /^(Type|Reference|Range|Syntax)Error$/
 export type Knowledge = 'final' | 'bug' | 'retryable' | 'network' | 'rate_limited'
 
 /** What Redrive knows of an error without any configuration; `undefined` for an error that it does not recognise. */
-export function knowledgeOf({ names, code = '', status = 0, retryAfterMs }: Facts): Knowledge | undefined {
+export function knowledgeOf(
+  names: readonly string[],
+  code = '',
+  status = 0,
+  retryAfterMs: number | undefined,
+): Knowledge | undefined {
   const is = (pattern: RegExp) => names.some(name => pattern.test(name))
   if (is(/^AbortError$/)) return 'final'
   if (is(/^RateLimitedError$/)) return 'rate_limited'

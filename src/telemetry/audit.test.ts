@@ -180,3 +180,13 @@ describe('the memory audit', () => {
     expect([audit.records.length, audit.dropped]).toEqual([0, 0])
   })
 })
+
+test('what names the work is bounded and on one line, and a name gives away no secrets', () => {
+  const name = `load \u001b[2J?token=abc ${'x'.repeat(5000)}`
+  const work = { kind: 'call', id: 'w-1', name, tenantId: `t\n${'y'.repeat(5000)}` } as const
+  const record = auditRecord({ type: 'timed_out', work, at: 0, attempt: 1, maxAttempts: 3, timeoutMs: 5 })
+  expect(record?.operation).not.toMatch(/abc|\u001b/)
+  expect(record?.operation.length).toBeLessThan(1100)
+  expect(record?.tenant_id).not.toContain('\n')
+  expect(record?.tenant_id?.length).toBeLessThan(300)
+})

@@ -1,5 +1,6 @@
 import { describeFailure } from './describe-failure.js'
 import type { GaveUp, IdempotencyUsed, RetryScheduled, TimedOut, Work, WorkEvent } from './events.js'
+import { label, redact } from './redact.js'
 import { type Json, redactContext } from './redact-context.js'
 
 /** What every audit record has. What the caller did not give is `null`, so that the shape is always the same. */
@@ -111,7 +112,7 @@ function idempotency(event: IdempotencyUsed): IdempotencyRecord {
   return {
     event_type: 'idempotency',
     ...naming(event.work),
-    idempotency_key: event.key,
+    idempotency_key: label(event.key, 255),
     action: event.type === 'idempotency_hit' ? 'hit' : 'record',
     ...circumstances(event),
   }
@@ -121,7 +122,7 @@ function timeoutOccurred(event: TimedOut): TimeoutRecord {
   return {
     event_type: 'timeout_occurred',
     ...naming(event.work),
-    timeout_code: `TIMEOUT_${event.work.category ?? 'DEFAULT'}`,
+    timeout_code: `TIMEOUT_${label(event.work.category ?? 'DEFAULT')}`,
     attempt_number: event.attempt,
     timeout_seconds: event.timeoutMs / 1000,
     ...circumstances(event),
@@ -129,15 +130,19 @@ function timeoutOccurred(event: TimedOut): TimeoutRecord {
 }
 
 function naming({ category = 'DEFAULT', name }: Work) {
-  return { retry_category: `RETRY_${category}`, operation: name }
+  return { retry_category: `RETRY_${label(category)}`, operation: redact(name) }
 }
 
 function circumstances({ work, at }: WorkEvent) {
   return {
-    tenant_id: work.tenantId ?? null,
-    correlation_id: work.correlationId ?? null,
-    trace_id: work.traceId ?? null,
+    tenant_id: labelOrNull(work.tenantId),
+    correlation_id: labelOrNull(work.correlationId),
+    trace_id: labelOrNull(work.traceId),
     additional_context: redactContext(work.context),
     timestamp: new Date(at).toISOString(),
   }
+}
+
+function labelOrNull(text: string | undefined): string | null {
+  return text === undefined ? null : label(text)
 }

@@ -1,3 +1,4 @@
+import { OptionError } from '../policy/index.js'
 import { type AuditRecord, auditRecord } from './audit.js'
 import type { WorkEvent } from './events.js'
 
@@ -14,6 +15,7 @@ export interface MemoryAudit {
 
 /** Keeps the latest audit records: 10,000 of them, unless `max` says otherwise. */
 export function memoryAudit({ max = 10_000 }: { readonly max?: number } = {}): MemoryAudit {
+  if (!(max >= 1)) throw new OptionError('max', `'max' must be a number, 1 or more, got ${max}.`)
   const records: AuditRecord[] = []
   const audit = Object.assign(memoryAuditSink, { records, dropped: 0, clear })
   return audit

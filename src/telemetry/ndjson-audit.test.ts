@@ -115,7 +115,7 @@ describe('an audit file', () => {
     const [line = '', ...others] = await lines()
     expect(others).toEqual([])
     expect(line).toMatch(/^[\u0020-\u007e\ufffd]+$/)
-    expect(JSON.parse(line)).toMatchObject({ operation: odd, tenant_id: odd })
+    expect(JSON.parse(line).operation).toMatch(/^a b .*"\\$/)
   })
 
   test('is readable for its owner alone, and so is a folder made for it', async () => {

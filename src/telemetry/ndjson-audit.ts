@@ -1,4 +1,4 @@
-import { RedriveError } from '../policy/index.js'
+import { OptionError, RedriveError } from '../policy/index.js'
 import { type AuditRecord, auditRecord } from './audit.js'
 import type { WorkEvent } from './events.js'
 import { LineFile } from './line-file.js'
@@ -42,7 +42,7 @@ export interface RecordsDropped {
  */
 export function ndjsonAudit(path: string, { maxWaitingBytes = 2 ** 24 }: NdjsonAuditOptions = {}): NdjsonAudit {
   if (!(maxWaitingBytes > 0)) {
-    throw new RedriveError('invalid_option', `'maxWaitingBytes' must be a number above 0, got ${maxWaitingBytes}.`)
+    throw new OptionError('maxWaitingBytes', `'maxWaitingBytes' must be a number above 0, got ${maxWaitingBytes}.`)
   }
   const file = new LineFile(path)
   let gap: RecordsDropped | undefined

@@ -1,4 +1,4 @@
-import { RedriveError } from '../policy/index.js'
+import { OptionError } from '../policy/index.js'
 import { type Clock, systemClock } from '../time/index.js'
 import type { WorkEvent } from './events.js'
 import { MinuteCount } from './minute-count.js'
@@ -57,7 +57,7 @@ export function retryPatterns(options: RetryPatternsOptions = {}): RetryPatterns
   const { clock = systemClock, alertAbovePerMinute = Infinity, onAlert } = options
   if (!(alertAbovePerMinute >= 0)) {
     const problem = `'alertAbovePerMinute' must be a number, 0 or more, got ${alertAbovePerMinute}.`
-    throw new RedriveError('invalid_option', problem)
+    throw new OptionError('alertAbovePerMinute', problem)
   }
   const categories = new Map<string, Counts>()
   return Object.assign(retryPatternsSink, { summary })

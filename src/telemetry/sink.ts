@@ -2,7 +2,7 @@ import { classify } from '../policy/index.js'
 import type { WorkEvent } from './events.js'
 
 /** Takes the events of work. It may be slow or broken: the work never waits for it, nor fails with it. */
-export type Sink = (event: WorkEvent) => void | PromiseLike<void>
+export type Sink = (event: WorkEvent) => unknown
 
 const failures = new WeakMap<Sink, number>()
 
@@ -10,8 +10,8 @@ const failures = new WeakMap<Sink, number>()
 export function emit(sink: Sink, event: WorkEvent): void {
   try {
     const pending = sink(event)
-    // A function that happens to return something else, such as `list.push(event)`, is a good sink too.
-    if (typeof pending?.then === 'function') pending.then(undefined, error => failed(sink, error))
+    // A function that returns something else, such as `list.push(event)`, is a good sink too.
+    if (pending !== undefined) Promise.resolve(pending).catch(error => failed(sink, error))
   } catch (error) {
     failed(sink, error)
   }
