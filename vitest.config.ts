@@ -4,6 +4,7 @@ export default defineConfig({
   resolve: {
     alias: [
       { find: /^redrive$/, replacement: `${import.meta.dirname}/src/index.ts` },
+      { find: /^redrive\/sqlite$/, replacement: `${import.meta.dirname}/src/store/sqlite/index.ts` },
       { find: /^redrive\/(.+)$/, replacement: `${import.meta.dirname}/src/$1/index.ts` },
     ],
   },

@@ -1,10 +1,11 @@
-// A figure is { title, note?, columns: [{ key, head, digits }], rows: [{ name, note?, … }], target?: { row, key, max } }.
+// A figure is { title, note?, columns: [{ key, head, digits }], rows: [{ name, note?, … }], target?: { row, key, max | min } }.
 
 /** Whether a figure is within its target: `ok`, `MISSED`, or `undefined` where it has none. */
 export function verdict({ rows, target }) {
   if (target === undefined) return undefined
   const row = rows.find(({ name }) => name === target.row)
-  return row[target.key] <= target.max ? 'ok' : 'MISSED'
+  const isMet = target.max === undefined ? row[target.key] >= target.min : row[target.key] <= target.max
+  return isMet ? 'ok' : 'MISSED'
 }
 
 export function table(figure) {
@@ -14,7 +15,7 @@ export function table(figure) {
     ...rows.map(row => [
       row.name,
       ...columns.map(({ key, digits }) => format(row[key], digits)),
-      target?.row === row.name ? `≤ ${target.max} ${verdict(figure)}` : '',
+      target?.row === row.name ? `${bound(target)} ${verdict(figure)}` : '',
       row.note ?? '',
     ]),
   ]
@@ -31,4 +32,8 @@ export function table(figure) {
 
 function format(value, digits) {
   return value === undefined ? '–' : value.toFixed(digits)
+}
+
+function bound({ max, min }) {
+  return max === undefined ? `≥ ${min}` : `≤ ${max}`
 }

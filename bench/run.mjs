@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util'
 import { installPeers } from './install-peers.mjs'
 import { table, verdict } from './report.mjs'
 
-const SUITES = ['success', 'fails-twice', 'heap', 'stack', 'arming', 'size']
+const SUITES = ['success', 'fails-twice', 'heap', 'stack', 'arming', 'size', 'tasks', 'backlog', 'latency']
 
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,

@@ -11,7 +11,9 @@ const ALLOWED: Record<string, readonly string[]> = {
   telemetry: ['policy', 'time'],
   idempotency: ['policy', 'time', 'telemetry'],
   call: ['policy', 'time', 'telemetry', 'idempotency'],
-  testing: ['policy', 'time', 'telemetry', 'idempotency', 'call'],
+  store: ['policy', 'time', 'idempotency'],
+  task: ['policy', 'time', 'telemetry', 'idempotency', 'store'],
+  testing: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store'],
 }
 
 interface Import {

@@ -1,4 +1,5 @@
 import { TimeoutError } from '../policy/index.js'
+import { LazyAbort } from '../time/index.js'
 import type { Admission } from './circuit-breaker.js'
 
 /** One try, as the function that is tried sees it. */
@@ -12,11 +13,9 @@ export interface Attempt {
 }
 
 /** An attempt under way. */
-export class RunningAttempt implements Attempt {
+export class RunningAttempt extends LazyAbort implements Attempt {
   /** What the circuit breaker let it through with. */
   admission: Admission | undefined = undefined
-  private controller: AbortController | undefined = undefined
-  private stopped: { readonly reason: unknown } | undefined = undefined
 
   constructor(
     readonly attempt: number,
@@ -25,21 +24,8 @@ export class RunningAttempt implements Attempt {
     readonly startedAt: number,
     /** How long it may run. */
     readonly limitMs: number,
-  ) {}
-
-  /** Made when it is first asked for: a controller costs more than a call does, and few functions look at it. */
-  get signal(): AbortSignal {
-    if (this.controller === undefined) {
-      this.controller = new AbortController()
-      if (this.stopped !== undefined) this.controller.abort(this.stopped.reason)
-    }
-    return this.controller.signal
-  }
-
-  /** Tells the function that its outcome is no longer waited for. */
-  stop(reason: unknown): void {
-    this.stopped = { reason }
-    this.controller?.abort(reason)
+  ) {
+    super()
   }
 }
 

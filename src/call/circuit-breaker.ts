@@ -26,8 +26,8 @@ const BUCKETS = 10
  * `retryAfterMs` says when the breaker will let a call through again.
  */
 export class BreakerOpenError extends RateLimitedError {
-  override get name(): string {
-    return 'BreakerOpenError'
+  static {
+    BreakerOpenError.prototype.name = 'BreakerOpenError'
   }
   readonly breaker: string
 

@@ -26,8 +26,8 @@ export interface AttemptRecord {
 
 /** A call was given up. `attempts` has every failed attempt; the last failure is the `cause`. */
 export class RetryExhaustedError extends RedriveError {
-  override get name(): string {
-    return 'RetryExhaustedError'
+  static {
+    RetryExhaustedError.prototype.name = 'RetryExhaustedError'
   }
 
   constructor(

@@ -16,8 +16,8 @@ export interface RetryFetchInit extends RequestInit {
 
 /** An answer with a status of 400 or more. */
 export class HttpError extends RedriveError {
-  override get name(): string {
-    return 'HttpError'
+  static {
+    HttpError.prototype.name = 'HttpError'
   }
 
   constructor(readonly response: Response) {

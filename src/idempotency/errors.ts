@@ -2,8 +2,8 @@ import { FinalError, formatDuration, RetryableError } from '../policy/index.js'
 
 /** An idempotency key that cannot be: empty, not text, too long, or with characters that a store cannot keep. */
 export class IdempotencyKeyError extends FinalError {
-  override get name(): string {
-    return 'IdempotencyKeyError'
+  static {
+    IdempotencyKeyError.prototype.name = 'IdempotencyKeyError'
   }
 
   constructor(key: unknown, problem: string) {
@@ -18,8 +18,8 @@ export class IdempotencyKeyError extends FinalError {
 
 /** Parameters that cannot be compared, since JSON cannot hold them. */
 export class IdempotencyParamsError extends FinalError {
-  override get name(): string {
-    return 'IdempotencyParamsError'
+  static {
+    IdempotencyParamsError.prototype.name = 'IdempotencyParamsError'
   }
 
   constructor(what: string, problem: string, options?: ErrorOptions) {
@@ -32,8 +32,8 @@ export class IdempotencyParamsError extends FinalError {
 
 /** The key belongs to a request with other parameters, so its result is not the answer to this one. */
 export class IdempotencyMismatchError extends FinalError {
-  override get name(): string {
-    return 'IdempotencyMismatchError'
+  static {
+    IdempotencyMismatchError.prototype.name = 'IdempotencyMismatchError'
   }
   readonly key: string
 
@@ -48,8 +48,8 @@ export class IdempotencyMismatchError extends FinalError {
 
 /** Another caller is at work under this key, and this one would not wait, or has waited for as long as it would. */
 export class IdempotencyInProgressError extends RetryableError {
-  override get name(): string {
-    return 'IdempotencyInProgressError'
+  static {
+    IdempotencyInProgressError.prototype.name = 'IdempotencyInProgressError'
   }
   readonly key: string
   /** When the other caller loses the key, unless it renews its lease before. */
@@ -71,8 +71,8 @@ export class IdempotencyInProgressError extends RetryableError {
  * signal; a caller gets it when the function ended all the same and the other's result could not be had (see `cause`).
  */
 export class IdempotencyLeaseLostError extends RetryableError {
-  override get name(): string {
-    return 'IdempotencyLeaseLostError'
+  static {
+    IdempotencyLeaseLostError.prototype.name = 'IdempotencyLeaseLostError'
   }
   readonly key: string
 
@@ -88,8 +88,8 @@ export class IdempotencyLeaseLostError extends RetryableError {
 
 /** The work under this key is done and is not run again, but its result could not be stored. */
 export class IdempotencyResultUnavailableError extends FinalError {
-  override get name(): string {
-    return 'IdempotencyResultUnavailableError'
+  static {
+    IdempotencyResultUnavailableError.prototype.name = 'IdempotencyResultUnavailableError'
   }
   readonly key: string
 

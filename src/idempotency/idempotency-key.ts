@@ -1,6 +1,5 @@
-import { hashJson, OptionError } from '../policy/index.js'
+import { hashJson, OptionError, plainJson, problemOf } from '../policy/index.js'
 import { IdempotencyKeyError, IdempotencyParamsError } from './errors.js'
-import { plainJson, problemOf } from './plain-json.js'
 
 /** What makes two requests the same request. */
 export interface IdempotencyKeyParts {

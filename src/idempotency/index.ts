@@ -12,6 +12,7 @@ export {
   type IdempotencyRunOptions,
   type IdempotentFunction,
 } from './guard.js'
-export { type IdempotencyKeyParts, idempotencyKey } from './idempotency-key.js'
+export { checkKey, fingerprint, type IdempotencyKeyParts, idempotencyKey } from './idempotency-key.js'
 export { MemoryIdempotencyStore, type MemoryIdempotencyStoreOptions } from './memory-store.js'
+export { decodeResult, encodeResult } from './result-codec.js'
 export type { IdempotencyClaim, IdempotencyClaimRequest, IdempotencyDone, IdempotencyStore } from './store.js'

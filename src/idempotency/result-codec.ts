@@ -1,5 +1,5 @@
+import { plainJson, problemOf } from '../policy/index.js'
 import { IdempotencyResultUnavailableError } from './errors.js'
-import { plainJson, problemOf } from './plain-json.js'
 
 /*
  * What stands in the store for a result, as JSON text:

@@ -5,24 +5,23 @@
  * has renamed the class.
  */
 export class RedriveError extends Error {
-  override get name(): string {
-    return 'RedriveError'
+  static {
+    RedriveError.prototype.name = 'RedriveError'
   }
   readonly code: string
 
   constructor(code: string, message: string, options?: ErrorOptions) {
     super(message, options)
     this.code = code
-    // A subclass that has not named itself is still reported under its own name. It can be changed, as any error's can.
-    const name = Object.hasOwn(new.target.prototype, 'name') ? this.name : new.target.name
-    Object.defineProperty(this, 'name', { value: name, configurable: true, writable: true })
+    // A subclass that has not named itself is still reported under its own name.
+    if (!Object.hasOwn(new.target.prototype, 'name')) this.name = new.target.name
   }
 }
 
 /** A policy that cannot be: `field` says which part of it, as in `backoff.base`. */
 export class PolicyError extends RedriveError {
-  override get name(): string {
-    return 'PolicyError'
+  static {
+    PolicyError.prototype.name = 'PolicyError'
   }
   readonly field: string
 
@@ -34,8 +33,8 @@ export class PolicyError extends RedriveError {
 
 /** An option that cannot be: `option` says which. */
 export class OptionError extends RedriveError {
-  override get name(): string {
-    return 'OptionError'
+  static {
+    OptionError.prototype.name = 'OptionError'
   }
   readonly option: string
 
@@ -45,10 +44,10 @@ export class OptionError extends RedriveError {
   }
 }
 
-/** Throw it from any work to say: trying again will not help. No policy retries it. */
+/** Throw it from any work to say: trying again will not help. Only a policy that names this very error retries it. */
 export class FinalError extends RedriveError {
-  override get name(): string {
-    return 'FinalError'
+  static {
+    FinalError.prototype.name = 'FinalError'
   }
 
   constructor(message: string, options?: ErrorOptions & { code?: string }) {
@@ -58,8 +57,8 @@ export class FinalError extends RedriveError {
 
 /** Throw it, or a subclass, from any work to say: this may pass, try again. */
 export class RetryableError extends RedriveError {
-  override get name(): string {
-    return 'RetryableError'
+  static {
+    RetryableError.prototype.name = 'RetryableError'
   }
 
   constructor(message: string, options?: ErrorOptions & { code?: string }) {
@@ -69,8 +68,8 @@ export class RetryableError extends RedriveError {
 
 /** Throw it from any work to say: the other side asks to wait, for `retryAfterMs` where it said how long. */
 export class RateLimitedError extends RetryableError {
-  override get name(): string {
-    return 'RateLimitedError'
+  static {
+    RateLimitedError.prototype.name = 'RateLimitedError'
   }
   readonly retryAfterMs: number | undefined
 
@@ -82,8 +81,8 @@ export class RateLimitedError extends RetryableError {
 
 /** An attempt ran for longer than its policy allows. Its code is `timeout`, or `TIMEOUT_<CATEGORY>` in a category. */
 export class TimeoutError extends RetryableError {
-  override get name(): string {
-    return 'TimeoutError'
+  static {
+    TimeoutError.prototype.name = 'TimeoutError'
   }
   readonly timeoutMs: number
 

@@ -16,6 +16,7 @@ export { extendPolicy } from './extend-policy.js'
 export { hashJson } from './hash.js'
 export { policies } from './named-policies.js'
 export { policy } from './parse.js'
+export { plainJson, problemOf } from './plain-json.js'
 export type {
   Backoff,
   BackoffInput,

@@ -4,3 +4,10 @@ export {
   type IdempotencyStoreUnderTest,
   idempotencyStoreConformance,
 } from './idempotency-store-conformance.js'
+export {
+  checkInvariants,
+  type StoreModelTestOptions,
+  type StoreUnderTest,
+  storeConformance,
+  storeModelTest,
+} from './store-conformance/index.js'

@@ -1,4 +1,5 @@
 export { unwatchAbort, watchAbort } from './abort.js'
 export { type Clock, type Sleeper, systemClock, type Timer } from './clock.js'
+export { LazyAbort } from './lazy-abort.js'
 export { sleep } from './sleep.js'
 export { soon } from './soon.js'

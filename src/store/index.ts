@@ -1,0 +1,23 @@
+export { MemoryStore } from './memory-store.js'
+export type {
+  AttemptEntry,
+  Claim,
+  ClaimedTask,
+  ClaimRequest,
+  Enqueued,
+  Heartbeat,
+  Lane,
+  LaneLimits,
+  LaneRecord,
+  LedgerRow,
+  NewTask,
+  Outcome,
+  Page,
+  Settled,
+  Settlement,
+  Store,
+  TaskFilter,
+  TaskRecord,
+  TaskStatus,
+} from './store.js'
+export { taskIds } from './task-id.js'

@@ -1,0 +1,114 @@
+import { MemoryLane, type Turn } from './memory-lane.js'
+import { goesBefore, type MemoryTask } from './memory-task.js'
+import type { Lane } from './store.js'
+
+/** Which lanes are meant: those that agree in every field that is given. */
+export type LaneFilter = Partial<Lane>
+
+interface PauseRule {
+  readonly lanes: LaneFilter
+  readonly isPaused: boolean
+}
+
+/** All lanes of the memory store, who is next, and what is paused. */
+export class MemoryLanes {
+  readonly #lanes = new Map<string, MemoryLane>()
+  /** In the order of the turns: who was served goes to the end. Only those with ready tasks. */
+  readonly #turns = new Set<Turn>()
+  readonly #unkeyed: Turn = new Set()
+  /** Lanes with ready tasks that must run alone. */
+  readonly #alone = new Set<MemoryLane>()
+  #pauses: PauseRule[] = []
+
+  /** Every lane that ever was. */
+  all(): Iterable<MemoryLane> {
+    return this.#lanes.values()
+  }
+
+  /** The lane, made if it was not there. */
+  of({ kind, category, key }: Lane): MemoryLane {
+    const name = JSON.stringify([kind, category, key])
+    let lane = this.#lanes.get(name)
+    if (lane === undefined) {
+      const isPaused = this.#pauses.findLast(({ lanes }) => matches(lanes, { kind, category, key }))?.isPaused ?? false
+      lane = new MemoryLane({ kind, category, key }, key === '' ? this.#unkeyed : new Set(), isPaused)
+      this.#lanes.set(name, lane)
+    }
+    return lane
+  }
+
+  addReady(task: MemoryTask): void {
+    const { lane } = task
+    if (task.record.losses > 0) {
+      lane.alone.push(task)
+      this.#alone.add(lane)
+    } else {
+      lane.ready.push(task)
+      lane.turn.add(lane)
+      this.#turns.add(lane.turn)
+    }
+  }
+
+  /** Takes up to so many tasks, turn by turn, from lanes that are allowed. The caller starts each before the next. */
+  *take(limit: number, isAllowed: (lane: MemoryLane) => boolean, now: number): Iterable<MemoryTask> {
+    let taken = 0
+    if (limit <= 0) return
+    // A turn that was served is added again at the end, where this same iteration comes to it once more.
+    for (const turn of this.#turns) {
+      const lane = firstLane(turn, 'ready', candidate => isAllowed(candidate) && candidate.isOpen(now))
+      const task = lane?.ready.pop()
+      if (task !== undefined || turn.size === 0) this.#turns.delete(turn)
+      if (task === undefined) continue
+      this.#turns.add(turn)
+      yield task
+      if (++taken >= limit) return
+    }
+  }
+
+  /** The first lane with a task that could run alone now. */
+  firstAlone(isAllowed: (lane: MemoryLane) => boolean, now: number): MemoryLane | undefined {
+    return firstLane(this.#alone, 'alone', lane => isAllowed(lane) && lane.isOpen(now))
+  }
+
+  /** When the next of the lanes that have ready tasks, and room, opens. */
+  nextOpening(isAllowed: (lane: MemoryLane) => boolean, now: number): number {
+    let next = Infinity
+    for (const lanes of [...this.#turns, this.#alone]) {
+      for (const lane of lanes) {
+        if (isAllowed(lane) && lane.hasRoom && lane.opensAt > now) next = Math.min(next, lane.opensAt)
+      }
+    }
+    return next
+  }
+
+  pause(lanes: LaneFilter, isPaused: boolean): void {
+    this.#pauses = [...this.#pauses.filter(rule => !matches(lanes, rule.lanes)), { lanes, isPaused }]
+    for (const lane of this.all()) {
+      if (matches(lanes, lane)) lane.isPaused = isPaused
+    }
+  }
+}
+
+/** Whether something lies within what a filter means; an empty category or key is one of its own. */
+export function matches(filter: LaneFilter, { kind, category, key }: LaneFilter): boolean {
+  return (
+    (filter.kind === undefined || filter.kind === kind) &&
+    (filter.category === undefined || filter.category === category) &&
+    (filter.key === undefined || filter.key === key)
+  )
+}
+
+/** The lane whose first task goes before those of the others. Lanes that have none are dropped on the way. */
+function firstLane(
+  lanes: Set<MemoryLane>,
+  queue: 'ready' | 'alone',
+  isOpen: (lane: MemoryLane) => boolean,
+): MemoryLane | undefined {
+  let first: { readonly lane: MemoryLane; readonly task: MemoryTask } | undefined
+  for (const lane of lanes) {
+    const task = lane[queue].peek()
+    if (task === undefined) lanes.delete(lane)
+    else if (isOpen(lane) && (first === undefined || goesBefore(task, first.task))) first = { lane, task }
+  }
+  return first?.lane
+}

@@ -1,0 +1,185 @@
+import type { Lane, LaneRecord, LedgerRow, Page, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
+import type { Connection } from './driver.js'
+import { type EntryRow, ledgerRow, statusOf, TASK_COLUMNS, type TaskRow, taskRecord } from './record.js'
+import { State } from './schema.js'
+
+interface InlineAttempt {
+  readonly seq: number
+  readonly state: number
+  readonly entries: number
+  readonly ran_from: number
+  readonly ran_to: number
+  readonly ran_attempt: number
+  readonly worker: string
+}
+
+interface LaneRow extends Lane {
+  readonly paused: number
+  readonly held_until: number
+  readonly running: number
+  readonly concurrency: number | null
+  readonly per_second: number | null
+}
+
+/** Which index finds the tasks of a state. */
+const INDEX_OF_STATE: Readonly<Record<number, string>> = {
+  [State.scheduled]: 'task_scheduled',
+  [State.ready]: 'task_ready',
+  [State.alone]: 'task_alone',
+  [State.running]: 'task_running',
+}
+
+const STATES = Object.values(State)
+
+const MATCHES_LANE = /* sql */ `
+  (:kind IS NULL OR lane.kind = :kind)
+  AND (:category IS NULL OR lane.category = :category)
+  AND (:key IS NULL OR lane.key = :key)`
+
+/** What people look at: tasks, their history, counts and lanes. Reads only. */
+export class Browser {
+  readonly #db: Connection
+  readonly #get
+  readonly #attempt
+  readonly #ledger
+  readonly #count
+  readonly #countErrors
+  readonly #lanes
+  readonly #lists
+  readonly #listErrors
+
+  constructor(db: Connection) {
+    this.#db = db
+    this.#get = db.prepare<[string], TaskRow>(/* sql */ `
+      SELECT ${TASK_COLUMNS} FROM task JOIN lane ON lane.id = task.lane WHERE task.id = ?`)
+    this.#attempt = db.prepare<[string], InlineAttempt>(/* sql */ `
+      SELECT seq, state, entries, ran_from, ran_to, ran_attempt, worker FROM task WHERE id = ?`)
+    this.#ledger = db.prepare<[number], EntryRow>(/* sql */ `SELECT * FROM ledger WHERE task = ? ORDER BY sequence`)
+    this.#count = db.prepare<object, Record<TaskStatus, number>>(/* sql */ `
+      SELECT ifnull(sum(waiting), 0)   AS waiting,   ifnull(sum(running), 0) AS running,
+             ifnull(sum(succeeded), 0) AS succeeded, ifnull(sum(skipped), 0) AS skipped,
+             ifnull(sum(dead), 0)      AS dead,      ifnull(sum(cancelled), 0) AS cancelled
+      FROM lane WHERE ${MATCHES_LANE}`)
+    this.#countErrors = db.prepare<object, { state: number; count: number }>(/* sql */ `
+      SELECT task.state, count(*) AS count FROM task JOIN lane ON lane.id = task.lane
+      WHERE task.error_code = :error_code AND ${MATCHES_LANE}
+      GROUP BY task.state`)
+    this.#lanes = db.prepare<object, LaneRow>(/* sql */ `
+      SELECT kind, category, key, paused, held_until, running, concurrency, per_second
+      FROM lane WHERE ${MATCHES_LANE}
+      ORDER BY kind, category, key`)
+    this.#lists = STATES.map(state =>
+      db.prepare<object, TaskRow>(listing(INDEX_OF_STATE[state] ?? 'task_ended', `task.state = ${state}`)),
+    )
+    this.#listErrors = STATES.map(state =>
+      db.prepare<object, TaskRow>(listing('task_error', `task.error_code = :error_code AND task.state = ${state}`)),
+    )
+  }
+
+  get(id: string): TaskRecord | undefined {
+    const row = this.#get.get(id)
+    return row && taskRecord(row)
+  }
+
+  ledger(id: string): LedgerRow[] {
+    return this.#db.transaction(() => {
+      const task = this.#attempt.get(id)
+      if (task === undefined) return []
+      const rows = this.#ledger.all(task.seq).map(ledgerRow)
+      return rows.length < task.entries ? [...rows, inlineRow(task)] : rows
+    })()
+  }
+
+  /** Reads each state that is wanted up to a page's length, and merges. */
+  list(filter: TaskFilter, { limit, after }: { readonly limit: number; readonly after?: string }): Page<TaskRecord> {
+    const statements = filter.errorCode === undefined ? this.#lists : this.#listErrors
+    const place = after === undefined ? { changed_at: Number.MAX_SAFE_INTEGER, id: '' } : parsePlace(after)
+    const values = { ...laneValues(filter), ...errorValue(filter), ...place, limit: limit + 1 }
+    const rows = this.#db.transaction(() =>
+      statements
+        .filter((_, state) => filter.status === undefined || statusOf(state) === filter.status)
+        .flatMap(statement => statement.all(values)),
+    )()
+    rows.sort((a, b) => b.changed_at - a.changed_at || (a.id < b.id ? 1 : -1))
+    const page = rows.slice(0, limit)
+    const last = page.at(-1)
+    const items = page.map(taskRecord)
+    return rows.length > limit && last !== undefined ? { items, next: `${last.changed_at}.${last.id}` } : { items }
+  }
+
+  count(filter: TaskFilter): Record<TaskStatus, number> {
+    const counts: Record<TaskStatus, number> = {
+      waiting: 0,
+      running: 0,
+      succeeded: 0,
+      skipped: 0,
+      dead: 0,
+      cancelled: 0,
+    }
+    if (filter.errorCode === undefined) {
+      Object.assign(counts, this.#count.get(laneValues(filter)))
+    } else {
+      for (const { state, count } of this.#countErrors.all({ ...laneValues(filter), ...errorValue(filter) }))
+        counts[statusOf(state)] += count
+    }
+    const { status } = filter
+    if (status === undefined) return counts
+    return { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0, [status]: counts[status] }
+  }
+
+  lanes(filter: Partial<Lane>, now: number): LaneRecord[] {
+    return this.#lanes.all(laneValues(filter)).map(row => ({
+      kind: row.kind,
+      category: row.category,
+      key: row.key,
+      isPaused: row.paused === 1,
+      heldUntil: row.held_until > now ? row.held_until : undefined,
+      running: row.running,
+      limits: {
+        ...(row.concurrency !== null && { concurrency: row.concurrency }),
+        ...(row.per_second !== null && { perSecond: row.per_second }),
+      },
+    }))
+  }
+}
+
+/** The newest change first, from a place on: in the order of the index where that has one. */
+function listing(index: string, condition: string): string {
+  const isEnded = index === 'task_ended' ? 'AND task.state > 3' : ''
+  return /* sql */ `
+    SELECT ${TASK_COLUMNS}
+    FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
+    WHERE ${condition} ${isEnded}
+      AND (task.changed_at < :changed_at OR (task.changed_at = :changed_at AND task.id < :id))
+      AND task.changed_at <= :changed_at
+      AND ${MATCHES_LANE}
+    ORDER BY task.changed_at DESC, task.id DESC
+    LIMIT :limit + 0`
+}
+
+function laneValues({ kind, category, key }: Partial<Lane>) {
+  return { kind: kind ?? null, category: category ?? null, key: key ?? null }
+}
+
+function errorValue({ errorCode }: TaskFilter) {
+  return errorCode === undefined ? {} : { error_code: errorCode }
+}
+
+function parsePlace(after: string): { changed_at: number; id: string } {
+  const dot = after.indexOf('.')
+  return { changed_at: Number(after.slice(0, dot)), id: after.slice(dot + 1) }
+}
+
+/** The attempt that a task succeeded with, which is kept in its own row. */
+function inlineRow({ entries, ran_from, ran_to, ran_attempt, worker }: InlineAttempt): LedgerRow {
+  return {
+    sequence: entries,
+    attempt: ran_attempt,
+    startedAt: ran_from,
+    endedAt: ran_to,
+    worker,
+    outcome: 'succeeded',
+    delayMs: undefined,
+    reason: undefined,
+  }
+}

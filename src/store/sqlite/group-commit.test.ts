@@ -1,0 +1,117 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { StoreFullError } from './errors.js'
+import { GroupCommit } from './group-commit.js'
+
+let folder: string
+let db: Database.Database
+let commits: GroupCommit
+let transactions: number
+let rollbacks: number
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'redrive-'))
+  transactions = 0
+  rollbacks = 0
+  const path = join(folder, 'test.db')
+  const verbose = (text?: unknown) => {
+    if (text === 'COMMIT') transactions++
+  }
+  db = new Database(path, { timeout: 0, verbose })
+  db.pragma('journal_mode = WAL')
+  db.exec('CREATE TABLE t (x INT PRIMARY KEY, filler TEXT) STRICT')
+  commits = new GroupCommit(db, path, () => rollbacks++)
+})
+afterEach(() => {
+  db.close()
+  rmSync(folder, { recursive: true })
+})
+
+const insert = (x: number, size = 1) =>
+  commits.write(() => db.prepare('INSERT INTO t VALUES (?, ?)').run(x, 'x'.repeat(size)).changes)
+const rows = () => db.prepare('SELECT x FROM t ORDER BY x').pluck().all()
+
+describe('a group commit', () => {
+  it('shares one transaction between all calls of a turn', async () => {
+    await Promise.all(Array.from({ length: 100 }, (_, x) => insert(x)))
+    expect(transactions).toBe(1)
+    expect(rows()).toHaveLength(100)
+  })
+
+  it('takes along what is called by what runs in that turn', async () => {
+    const nested = Promise.resolve().then(() => Promise.all([insert(2), Promise.resolve().then(() => insert(3))]))
+    await Promise.all([insert(1), nested])
+    expect(transactions).toBe(1)
+  })
+
+  it('resolves after the commit, not before', async () => {
+    const other = new Database(db.name, { readonly: true })
+    const seen: unknown[] = []
+    const count = () => other.prepare('SELECT count(*) FROM t').pluck().get()
+    await Promise.all([1, 2, 3].map(x => insert(x).then(() => seen.push(count()))))
+    expect(seen).toEqual([3, 3, 3])
+    other.close()
+  })
+
+  it('lets a call that throws fail alone, and undoes all of it', async () => {
+    const bad = commits.write(() => {
+      db.prepare('INSERT INTO t VALUES (?, ?)').run(50, '')
+      throw new Error('a bug')
+    })
+    const settled = await Promise.allSettled([insert(1), bad, insert(2), insert(1), insert(3)])
+    expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'rejected', 'fulfilled'])
+    await expect(bad).rejects.toThrow('a bug')
+    expect(rows()).toEqual([1, 2, 3])
+    expect(rollbacks).toBeGreaterThan(0)
+    expect(transactions).toBe(1)
+  })
+
+  it('calls what is not repeatable once, also when another call throws', async () => {
+    let calls = 0
+    const once = commits.write(() => ++calls, { isRepeatable: false })
+    await Promise.allSettled([insert(1), once, insert(1)])
+    expect(calls).toBe(1)
+  })
+
+  it('fails as a whole when there is no room, writes nothing, and works again when there is', async () => {
+    await insert(0)
+    const pages = Number(db.pragma('page_count', { simple: true }))
+    db.pragma(`max_page_count = ${pages + 2}`)
+    const settled = await Promise.allSettled([insert(1), insert(2), insert(3, 100_000)])
+    for (const { status, reason } of settled as PromiseRejectedResult[]) {
+      expect(status).toBe('rejected')
+      expect(reason).toBeInstanceOf(StoreFullError)
+    }
+    expect(rows()).toEqual([0])
+    expect(db.inTransaction).toBe(false)
+
+    db.pragma('max_page_count = 1000000')
+    await Promise.all([insert(1), insert(2, 100_000)])
+    expect(rows()).toEqual([0, 1, 2])
+  })
+
+  it('waits for a lock without stopping the event loop', async () => {
+    const other = new Database(db.name, { timeout: 0 })
+    other.exec('BEGIN IMMEDIATE')
+    let turns = 0
+    const ticking = setInterval(() => turns++, 1)
+    setTimeout(() => other.exec('COMMIT'), 60)
+    await Promise.all([insert(1), insert(2)])
+    clearInterval(ticking)
+    expect(turns).toBeGreaterThan(10)
+    expect(rows()).toEqual([1, 2])
+    other.close()
+  })
+
+  it('keeps its transactions short, however much is asked for at once', async () => {
+    const slow = () =>
+      commits.write(() => {
+        for (const end = performance.now() + 5; performance.now() < end; );
+      })
+    await Promise.all(Array.from({ length: 20 }, slow))
+    expect(transactions).toBeGreaterThan(2)
+  })
+})

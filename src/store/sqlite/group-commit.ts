@@ -1,0 +1,155 @@
+import { type Connection, sqliteCode } from './driver.js'
+import { StoreClosedError, StoreDamagedError, StoreFullError } from './errors.js'
+import { waitingForLock } from './lock.js'
+import { isDamage } from './open-file.js'
+
+/** Something to be done within a transaction, and who waits for it. */
+interface Job {
+  readonly work: () => unknown
+  readonly isRepeatable: boolean
+  readonly resolve: (value: unknown) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** After so long a transaction takes no further jobs: the event loop has other things to do too. */
+const LONGEST_MS = 20
+
+/**
+ * Collects the jobs of one turn of the event loop into one transaction, since a commit waits for the disk and costs
+ * more than most jobs. Each job is atomic by itself: one that throws is undone and fails alone. Its promise settles
+ * after the commit. When the transaction itself fails, for want of room say, all that it did fails with it, and nothing
+ * of it is written.
+ *
+ * Savepoints would let a job fail alone, but they copy every page that is written. Since jobs hardly ever throw, a
+ * transaction does without, and when one does throw it is rolled back and done again with them.
+ */
+export class GroupCommit {
+  readonly #db: Connection
+  readonly #path: string
+  readonly #onRollback: () => void
+  readonly #begin
+  readonly #commit
+  readonly #rollback
+  readonly #savepoint
+  readonly #release
+  readonly #rollbackTo
+  #queue: Job[] = []
+  #flushing: Promise<void> | undefined
+  #isClosed = false
+  #isGuarded = false
+
+  constructor(db: Connection, path: string, onRollback: () => void) {
+    this.#db = db
+    this.#path = path
+    this.#onRollback = onRollback
+    this.#begin = db.prepare('BEGIN IMMEDIATE')
+    this.#commit = db.prepare('COMMIT')
+    this.#rollback = db.prepare('ROLLBACK')
+    this.#savepoint = db.prepare('SAVEPOINT job')
+    this.#release = db.prepare('RELEASE job')
+    this.#rollbackTo = db.prepare('ROLLBACK TO job')
+  }
+
+  /** Does something within the next transaction. What is not repeatable is not called again after a rollback. */
+  write<T>(work: () => T, { isRepeatable = true }: { readonly isRepeatable?: boolean } = {}): Promise<T> {
+    if (this.#isClosed) return Promise.reject(new StoreClosedError(this.#path))
+    return new Promise<T>((resolve, reject) => {
+      this.#queue.push({ work, isRepeatable, resolve: resolve as (value: unknown) => void, reject })
+      this.#flushing ??= this.#flush()
+    })
+  }
+
+  /** Reads what is committed. */
+  async read<T>(work: () => T): Promise<T> {
+    if (this.#isClosed) throw new StoreClosedError(this.#path)
+    try {
+      return await waitingForLock(this.#path, () => {
+        if (this.#isClosed) throw new StoreClosedError(this.#path)
+        return work()
+      })
+    } catch (error) {
+      throw this.#explain(error)
+    }
+  }
+
+  /** Takes no more calls, and resolves when those before it have ended. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#flushing
+  }
+
+  async #flush(): Promise<void> {
+    while (this.#queue.length > 0) {
+      // Calls that are made in this turn, or by what runs in it, come along.
+      await new Promise(resolve => setImmediate(resolve))
+      try {
+        await waitingForLock(this.#path, () => this.#begin.run())
+      } catch (error) {
+        for (const { reject } of this.#queue.splice(0)) reject(this.#explain(error))
+        continue
+      }
+      this.#runTransaction()
+    }
+    this.#flushing = undefined
+  }
+
+  #runTransaction(): void {
+    const settle: (() => void)[] = []
+    const started = performance.now()
+    const isGuarded = this.#isGuarded || this.#queue.some(({ isRepeatable }) => !isRepeatable)
+    this.#isGuarded = false
+    let done = 0
+    try {
+      for (const job of this.#queue) {
+        if (done > 0 && performance.now() - started > LONGEST_MS) break
+        done++
+        settle.push(isGuarded ? this.#runGuarded(job) : run(job))
+      }
+      this.#commit.run()
+    } catch (error) {
+      const isWhole = !this.#db.inTransaction || isFatal(error)
+      if (this.#db.inTransaction) this.#rollback.run()
+      this.#onRollback()
+      // The jobs stay in the queue, for a transaction in which the one that threw fails alone.
+      if (!isWhole && done > 1) this.#isGuarded = true
+      else for (const { reject } of this.#queue.splice(0, done)) reject(this.#explain(error))
+      return
+    }
+    this.#queue.splice(0, done)
+    for (const tell of settle) tell()
+  }
+
+  /** Throws only what ends the whole transaction. */
+  #runGuarded(job: Job): () => void {
+    this.#savepoint.run()
+    try {
+      const tell = run(job)
+      this.#release.run()
+      return tell
+    } catch (error) {
+      if (!this.#db.inTransaction || isFatal(error)) throw error
+      this.#rollbackTo.run()
+      this.#release.run()
+      this.#onRollback()
+      return () => job.reject(error)
+    }
+  }
+
+  #explain(error: unknown): unknown {
+    if (/^SQLITE_(FULL|IOERR_SHMSIZE|IOERR_WRITE)/.test(sqliteCode(error)))
+      return new StoreFullError(this.#path, { cause: error })
+    if (isDamage(error)) return new StoreDamagedError(this.#path, String((error as Error).message), { cause: error })
+    return error
+  }
+}
+
+/** Does a job, and returns what tells of it once it is committed. */
+function run({ work, resolve }: Job): () => void {
+  const value = work()
+  return () => resolve(value)
+}
+
+/** After these errors SQLite may have rolled back by itself, or will fail again at the commit. */
+function isFatal(error: unknown): boolean {
+  return /^SQLITE_(FULL|IOERR|CORRUPT|NOTADB|NOMEM|READONLY|BUSY|PROTOCOL|INTERRUPT)/.test(sqliteCode(error))
+}

@@ -1,0 +1,55 @@
+import type { IdempotencyClaim, IdempotencyClaimRequest, IdempotencyStore } from '../../idempotency/index.js'
+import type { GroupCommit } from './group-commit.js'
+import type { Statements } from './statements.js'
+
+/** Keeps idempotency keys in the file, beside the tasks. */
+export class SqliteIdempotencyKeys implements IdempotencyStore {
+  readonly #statements: Statements
+  readonly #commits: GroupCommit
+  readonly #now: () => number
+
+  constructor(statements: Statements, commits: GroupCommit, now: () => number) {
+    this.#statements = statements
+    this.#commits = commits
+    this.#now = now
+  }
+
+  claim(key: string, request: IdempotencyClaimRequest): Promise<IdempotencyClaim> {
+    return this.#commits.write(() => claimKey(this.#statements, key, request, this.#now()))
+  }
+
+  renew(key: string, token: string, leaseMs: number): Promise<boolean> {
+    return this.#commits.write(() => this.#statements.renewKey.run(this.#now() + leaseMs, key, token).changes > 0)
+  }
+
+  complete(key: string, token: string, result: string): Promise<boolean> {
+    return this.#commits.write(() => this.#statements.completeKey.run(result, key, token).changes > 0)
+  }
+
+  async release(key: string, token: string): Promise<void> {
+    await this.#commits.write(() => this.#statements.releaseKey.run(key, token))
+  }
+
+  async clear(key: string): Promise<void> {
+    await this.#commits.write(() => this.#statements.clearKey.run(key))
+  }
+}
+
+/** Takes a key where it is free, or says what is there. To be called within a transaction. */
+export function claimKey(
+  statements: Statements,
+  key: string,
+  { fingerprint, leaseMs }: IdempotencyClaimRequest,
+  now: number,
+): IdempotencyClaim {
+  const found = statements.key.get(key)
+  if (found !== undefined) {
+    if (found.result !== null) return { state: 'done', fingerprint: found.fingerprint, result: found.result }
+    if (found.until > now || found.fingerprint !== fingerprint) {
+      return { state: 'in_progress', fingerprint: found.fingerprint, leaseLeftMs: Math.max(0, found.until - now) }
+    }
+  }
+  const token = crypto.randomUUID()
+  statements.takeKey.run({ key, fingerprint, token, until: Math.ceil(now + leaseMs) })
+  return { state: 'fresh', token }
+}

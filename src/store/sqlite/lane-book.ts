@@ -1,0 +1,90 @@
+import type { TaskStatus } from '../store.js'
+import type { RampRow, Statements } from './statements.js'
+
+/** In the order of the statement that counts. */
+const COLUMN: Readonly<Record<TaskStatus, number>> = {
+  waiting: 0,
+  running: 1,
+  succeeded: 2,
+  skipped: 3,
+  dead: 4,
+  cancelled: 5,
+}
+
+/** A lane that can start so many more has outgrown its slow start. */
+const RAMP_END = 256
+
+/** What a job changes in lanes, collected so that each lane is written once. */
+export class LaneBook {
+  readonly #statements: Statements
+  readonly #moves = new Map<number, number[]>()
+  readonly #ramps = new Map<number, RampRow>()
+  readonly #rampChanges = new Set<number>()
+  #isAnyBounded: boolean | undefined
+
+  constructor(statements: Statements) {
+    this.#statements = statements
+  }
+
+  /** Counts tasks that are new in a status, or come from another. */
+  move(lane: number, from: TaskStatus | undefined, to: TaskStatus, count = 1): void {
+    let counts = this.#moves.get(lane)
+    if (counts === undefined) {
+      counts = [0, 0, 0, 0, 0, 0]
+      this.#moves.set(lane, counts)
+    }
+    if (from !== undefined) counts[COLUMN[from]]! -= count
+    counts[COLUMN[to]]! += count
+  }
+
+  /** Whether any lane is bounded: mostly none is, and then they need not be asked one by one. */
+  get isAnyBounded(): boolean {
+    this.#isAnyBounded ??= this.#statements.isAnyBounded.get() === 1
+    return this.#isAnyBounded
+  }
+
+  /** Whether a lane starts slowly, so that it matters when its tasks began and how they end. */
+  isRamping(lane: number): boolean {
+    return this.isAnyBounded && this.#ramp(lane).ramp !== null
+  }
+
+  /**
+   * A run that began after the hold has ended: its place is free again, and a success makes room for one more, so that
+   * the lane doubles with each round.
+   */
+  ended(lane: number, began: number, isSuccess: boolean): void {
+    if (!this.isRamping(lane)) return
+    const { ramp, held_until } = this.#ramp(lane)
+    if (ramp === null || began < held_until) return
+    const free = ramp + (isSuccess ? 2 : 1)
+    this.#setRamp(lane, { ramp: free < RAMP_END ? free : null, held_until })
+  }
+
+  /** Holds a lane back until then; afterwards it starts with one task. */
+  hold(lane: number, until: number): void {
+    this.#setRamp(lane, { ramp: 1, held_until: Math.max(until, this.#ramp(lane).held_until) })
+  }
+
+  write(): void {
+    for (const [lane, [a, b, c, d, e, f]] of this.#moves) this.#statements.count.run(a, b, c, d, e, f, lane)
+    for (const lane of this.#rampChanges) {
+      const { ramp, held_until } = this.#ramp(lane)
+      this.#statements.setRamp.run(ramp, held_until, lane)
+    }
+  }
+
+  #ramp(lane: number): RampRow {
+    let row = this.#ramps.get(lane)
+    if (row === undefined) {
+      row = this.#statements.ramp.get(lane) ?? { ramp: null, held_until: 0 }
+      this.#ramps.set(lane, row)
+    }
+    return row
+  }
+
+  #setRamp(lane: number, row: RampRow): void {
+    this.#ramps.set(lane, row)
+    this.#rampChanges.add(lane)
+    this.#isAnyBounded = true
+  }
+}

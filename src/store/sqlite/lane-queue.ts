@@ -1,0 +1,67 @@
+import type { OpenLaneRow, ReadyRow, Statements } from './statements.js'
+
+/** The ready tasks of a lane in their order, as many as it allows, fetched in chunks. */
+export class LaneQueue {
+  readonly lane: OpenLaneRow
+  taken = 0
+  readonly #statements: Statements
+  readonly #chunk: number
+  #most: number
+  #rows: ReadyRow[] = []
+  #next = 0
+
+  constructor(statements: Statements, lane: OpenLaneRow, now: number, chunk: number) {
+    this.#statements = statements
+    this.lane = lane
+    this.#chunk = chunk
+    this.#most = LaneQueue.#allowance(lane, now)
+    this.#fetch()
+  }
+
+  /** What comes next, if there is more and the lane allows it. */
+  get head(): ReadyRow | undefined {
+    return this.#rows[this.#next]
+  }
+
+  /** Gives the head away. */
+  take(): ReadyRow {
+    const row = this.#rows[this.#next]
+    if (row === undefined) throw new RangeError(`Nothing is left to take from lane ${this.lane.id}.`)
+    this.#next++
+    this.taken++
+    return row
+  }
+
+  /** Whether all that was fetched is taken, and there may be more. */
+  get isEmpty(): boolean {
+    return this.#next === this.#chunk
+  }
+
+  /** Fetches more. What was taken must be under way by then, so that it is not ready any more. */
+  refill(): void {
+    this.#fetch()
+  }
+
+  /** How many tasks of a lane with a rate may start. A second's worth is saved up at most. */
+  static tokens({ per_second, tokens, refilled_at }: OpenLaneRow, now: number): number {
+    if (per_second === null) return Infinity
+    const refilled = tokens + (Math.max(0, now - refilled_at) * per_second) / 1000
+    return Math.min(Math.max(1, per_second), refilled)
+  }
+
+  static #allowance(lane: OpenLaneRow, now: number): number {
+    const places = lane.concurrency === null ? Infinity : lane.concurrency - lane.running
+    return Math.min(places, lane.ramp ?? Infinity, Math.floor(LaneQueue.tokens(lane, now) + 1e-9))
+  }
+
+  #fetch(): void {
+    const count = Math.min(this.#chunk, this.#most - this.taken)
+    this.#rows = count > 0 ? this.#statements.ready.all(this.lane.id, count) : []
+    this.#next = 0
+  }
+}
+
+/** The order of ready tasks. */
+export function byOrder(a: ReadyRow, b: ReadyRow): number {
+  return b[2] - a[2] || a[3] - b[3] || (a[1] < b[1] ? -1 : 1)
+}

@@ -1,0 +1,98 @@
+import { closeSync, mkdirSync, openSync, readSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type Database from 'better-sqlite3'
+import { type Connection, sqliteCode } from './driver.js'
+import { StoreDamagedError, StoreForeignError, StoreNewerError } from './errors.js'
+import { waitingForLock } from './lock.js'
+import { APPLICATION_ID, MIGRATIONS } from './schema.js'
+
+const MAGIC = 'SQLite format 3\0'
+const HEADER_BYTES = 100
+const APPLICATION_ID_AT = 68
+
+/** Files up to this size are read through when they are opened, which takes some tens of milliseconds. */
+const CHECKED_BYTES = 32 * 2 ** 20
+
+/** Opens a file of ours, or makes one, with the latest schema. Refuses any other without having touched it. */
+export async function openFile(driver: typeof Database, path: string): Promise<Connection> {
+  if (sizeOf(path) > 0) await waitingForLock(path, () => inspect(driver, path))
+  else mkdirSync(dirname(path), { recursive: true })
+
+  // A timeout of 0: the driver's own waiting would stop the event loop.
+  const db = new driver(path, { timeout: 0 })
+  try {
+    await waitingForLock(path, () => migrate(db, path))
+    const mode = await waitingForLock(path, () => db.pragma('journal_mode = WAL', { simple: true }))
+    if (mode !== 'wal') throw new StoreForeignError(path, 'is on a file system without shared memory, which WAL needs')
+    db.pragma('synchronous = FULL')
+    // After a burst, the WAL gives its room back.
+    db.pragma(`journal_size_limit = ${64 * 2 ** 20}`)
+    return db
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+/** Looks at a file without writing to it. Throws unless it is ours and sound. */
+function inspect(driver: typeof Database, path: string): void {
+  const header = readHeader(path)
+  if (header.toString('latin1', 0, MAGIC.length) !== MAGIC) throw new StoreForeignError(path, 'is no SQLite database')
+  if (header.length < HEADER_BYTES) throw new StoreDamagedError(path, 'it ends within its header')
+  if (header.readUInt32BE(APPLICATION_ID_AT) !== APPLICATION_ID)
+    throw new StoreForeignError(path, 'is the database of another application')
+
+  let db: Connection | undefined
+  try {
+    db = new driver(path, { readonly: true, timeout: 0 })
+    refuseNewer(db, path)
+    const problem = sizeOf(path) > CHECKED_BYTES ? 'ok' : db.pragma('quick_check(1)', { simple: true })
+    if (problem !== 'ok') throw new StoreDamagedError(path, String(problem))
+  } catch (error) {
+    if (isDamage(error)) throw new StoreDamagedError(path, String((error as Error).message), { cause: error })
+    throw error
+  } finally {
+    db?.close()
+  }
+}
+
+/** Whether SQLite says that a file is damaged. */
+export function isDamage(error: unknown): boolean {
+  return /^SQLITE_(CORRUPT|NOTADB)/.test(sqliteCode(error))
+}
+
+/**
+ * Brings the schema up to date. A new file is made before it is in WAL mode, so that its header says whose it is from
+ * its first byte on.
+ */
+function migrate(db: Connection, path: string): void {
+  if (refuseNewer(db, path) === MIGRATIONS.length) return
+  const migrateAll = db.transaction(() => {
+    // Asked again under the lock: another process may have been faster.
+    const version = refuseNewer(db, path)
+    for (const migration of MIGRATIONS.slice(version)) db.exec(migration)
+    db.pragma(`application_id = ${APPLICATION_ID}`)
+    db.pragma(`user_version = ${MIGRATIONS.length}`)
+  })
+  migrateAll.immediate()
+}
+
+function refuseNewer(db: Connection, path: string): number {
+  const version = Number(db.pragma('user_version', { simple: true }))
+  if (version > MIGRATIONS.length) throw new StoreNewerError(path, version, MIGRATIONS.length)
+  return version
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
+}
+
+function readHeader(path: string): Buffer {
+  const file = openSync(path, 'r')
+  try {
+    const header = Buffer.alloc(HEADER_BYTES)
+    return header.subarray(0, readSync(file, header))
+  } finally {
+    closeSync(file)
+  }
+}

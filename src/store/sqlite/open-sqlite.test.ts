@@ -1,0 +1,155 @@
+import { createHash } from 'node:crypto'
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openSqlite, StoreClosedError, StoreDamagedError, StoreForeignError, StoreNewerError } from './index.js'
+import { MIGRATIONS } from './schema.js'
+
+let folder: string
+let path: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'redrive-'))
+  path = join(folder, 'redrive.db')
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+const hash = () => createHash('sha256').update(readFileSync(path)).digest('hex')
+
+/** Asserts that opening is refused, and that not a byte of the file changed. */
+async function refused(error: abstract new (...args: never[]) => Error, message: RegExp): Promise<void> {
+  const before = hash()
+  const opening = openSqlite(path)
+  await expect(opening).rejects.toThrow(error)
+  await expect(opening).rejects.toThrow(message)
+  expect(hash()).toBe(before)
+}
+
+/** A store with some tasks in all kinds of states, closed. */
+async function madeStore(count = 100): Promise<void> {
+  const store = await openSqlite(path)
+  await store.enqueue(Array.from({ length: count }, (_, index) => ({ id: `t${index}`, kind: 'k', payload: '{}' })))
+  const { tasks } = await store.claim({ worker: 'w', leaseMs: 1000, kinds: ['k'], limit: 2, isIdle: true })
+  const [first] = tasks
+  if (first) {
+    const attempt = { attempt: 1, startedAt: 1, endedAt: 2, worker: 'w' }
+    await store.settle([
+      { id: first.id, token: first.token, outcome: { type: 'dead', reason: 'final_error' }, attempt },
+    ])
+  }
+  await store.close()
+}
+
+describe('opening a SQLite store', () => {
+  it('makes the file, and the folder it is in', async () => {
+    const deep = join(folder, 'a', 'b', 'redrive.db')
+    const store = await openSqlite(deep)
+    await store.close()
+    expect(existsSync(deep)).toBe(true)
+  })
+
+  it('finds everything that was there', async () => {
+    await madeStore()
+    const store = await openSqlite(path)
+    expect(await store.count({})).toMatchObject({ waiting: 98, running: 1, dead: 1 })
+    expect(await store.ledger('t0')).toMatchObject([{ outcome: 'dead', attempt: 1, startedAt: 1, endedAt: 2 }])
+    await store.close()
+  })
+
+  it('many times at once makes one store', async () => {
+    const stores = await Promise.all(Array.from({ length: 8 }, () => openSqlite(path)))
+    await Promise.all(stores.map(store => store.enqueue([{ kind: 'k', payload: '{}' }])))
+    expect(await stores[0]?.count({})).toMatchObject({ waiting: 8 })
+    await Promise.all(stores.map(store => store.close()))
+  })
+
+  it('takes an empty file for a new one', async () => {
+    writeFileSync(path, '')
+    const store = await openSqlite(path)
+    expect(await store.count({})).toMatchObject({ waiting: 0 })
+    await store.close()
+  })
+
+  it('waits for the disk at each commit, and never within SQLite for a lock', async () => {
+    const store = await openSqlite(path)
+    const pragmas = await store.once('look', db =>
+      ['synchronous', 'journal_mode', 'busy_timeout'].map(name => db.pragma(name, { simple: true })),
+    )
+    expect(pragmas).toEqual([2, 'wal', 0])
+    await store.close()
+  })
+})
+
+describe('a file that cannot be opened is refused, and left as it is:', () => {
+  it.each(['not a database', '\0'.repeat(5000), 'S'])('a file that starts with %j', async text => {
+    writeFileSync(path, text)
+    await refused(StoreForeignError, /not a Redrive store: it is no SQLite database/)
+  })
+
+  it('a database of somebody else', async () => {
+    const db = new Database(path)
+    db.exec('CREATE TABLE task (id); INSERT INTO task VALUES (1)')
+    db.close()
+    await refused(StoreForeignError, /another application/)
+    expect(existsSync(`${path}-wal`)).toBe(false)
+  })
+
+  it('a schema that is newer than the code', async () => {
+    await madeStore()
+    const db = new Database(path)
+    db.pragma(`user_version = ${MIGRATIONS.length + 1}`)
+    db.pragma('wal_checkpoint(TRUNCATE)')
+    db.close()
+    await refused(StoreNewerError, /schema version 2, and this Redrive knows versions up to 1.*Update redrive/)
+  })
+
+  it('a file that was cut short', async () => {
+    await madeStore()
+    writeFileSync(path, readFileSync(path).subarray(0, 8192 + 100))
+    await refused(StoreDamagedError, /damaged/)
+  })
+
+  it('a file that ends within its header', async () => {
+    await madeStore()
+    writeFileSync(path, readFileSync(path).subarray(0, 50))
+    await refused(StoreDamagedError, /ends within its header/)
+  })
+
+  it('a file with garbage in the middle', async () => {
+    await madeStore(1000)
+    const file = openSync(path, 'r+')
+    const middle = Math.floor(statSync(path).size / 8192) * 4096
+    writeSync(file, Buffer.alloc(4096, 0xaa), 0, 4096, middle)
+    closeSync(file)
+    await refused(StoreDamagedError, /damaged/)
+  })
+})
+
+describe('a closed store', () => {
+  it('has done what it was asked before, and refuses what comes after', async () => {
+    const store = await openSqlite(path)
+    const before = store.enqueue([{ kind: 'k', payload: '{}' }])
+    const closed = store.close()
+    await expect(store.enqueue([{ kind: 'k', payload: '{}' }])).rejects.toThrow(StoreClosedError)
+    await expect(store.get('x')).rejects.toThrow(StoreClosedError)
+    expect(await before).toMatchObject([{ isNew: true }])
+    await closed
+  })
+
+  it('can be closed twice', async () => {
+    const store = await openSqlite(path)
+    await store.close()
+    await store.close()
+  })
+})

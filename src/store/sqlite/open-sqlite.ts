@@ -1,0 +1,22 @@
+import { type Clock, systemClock } from '../../time/index.js'
+import { loadDriver } from './driver.js'
+import { openFile } from './open-file.js'
+import { SqliteStore } from './sqlite-store.js'
+
+/** How a SQLite store counts time. */
+export interface SqliteOptions {
+  readonly clock?: Clock
+}
+
+/**
+ * Opens the store in a file, which is made if there is none. Needs the package `better-sqlite3`.
+ *
+ * ```ts
+ * const store = await openSqlite('.redrive/redrive.db')
+ * ```
+ *
+ * A file that is not a store, is damaged or was written by a newer Redrive is refused, and left as it is.
+ */
+export async function openSqlite(path: string, { clock = systemClock }: SqliteOptions = {}): Promise<SqliteStore> {
+  return new SqliteStore(await openFile(await loadDriver(), path), path, clock)
+}

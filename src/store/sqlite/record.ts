@@ -1,0 +1,127 @@
+import type { Verdict } from '../../policy/index.js'
+import type { LedgerRow, TaskRecord, TaskStatus } from '../store.js'
+import { State } from './schema.js'
+
+/** A task with its lane, as it is read to be shown. */
+export interface TaskRow {
+  readonly seq: number
+  readonly id: string
+  readonly kind: string
+  readonly category: string
+  readonly key: string
+  readonly payload: string
+  readonly state: number
+  readonly priority: number
+  readonly submitted_at: number
+  readonly started_at: number
+  readonly changed_at: number
+  readonly next_at: number | null
+  readonly attempts: number
+  readonly deferrals: number
+  readonly losses: number
+  readonly previous_delay: number | null
+  readonly error_class: string | null
+  readonly error_code: string | null
+  readonly error_message: string | null
+  readonly reason: string | null
+  readonly result: string | null
+}
+
+/** A row of the table `ledger`. */
+export interface EntryRow {
+  readonly sequence: number
+  readonly attempt: number
+  readonly started_at: number
+  readonly ended_at: number
+  readonly worker: string
+  readonly outcome: LedgerRow['outcome']
+  readonly delay_ms: number | null
+  readonly reason: string | null
+  readonly error_class: string | null
+  readonly error_code: string | null
+  readonly retry_after: number | null
+  readonly error: string | null
+  readonly random: number | null
+  readonly policy: string | null
+}
+
+/** The columns of a `TaskRow`, from `task` joined with `lane`. */
+export const TASK_COLUMNS = /* sql */ `
+  task.seq, task.id, lane.kind, lane.category, lane.key, task.payload, task.state, task.priority, task.submitted_at,
+  task.started_at, task.changed_at, task.next_at, task.attempts, task.deferrals, task.losses, task.previous_delay,
+  task.error_class, task.error_code, task.error_message, task.reason, task.result`
+
+const STATUS_BY_STATE: Readonly<Record<number, TaskStatus>> = {
+  [State.scheduled]: 'waiting',
+  [State.ready]: 'waiting',
+  [State.alone]: 'waiting',
+  [State.running]: 'running',
+  [State.succeeded]: 'succeeded',
+  [State.skipped]: 'skipped',
+  [State.dead]: 'dead',
+  [State.cancelled]: 'cancelled',
+}
+
+/** The status that a state is a part of. */
+export function statusOf(state: number): TaskStatus {
+  const status = STATUS_BY_STATE[state]
+  if (status === undefined) throw new RangeError(`A task has the state ${state}, which does not exist.`)
+  return status
+}
+
+/** The record that a row stands for. */
+export function taskRecord(row: TaskRow): TaskRecord {
+  return {
+    id: row.id,
+    kind: row.kind,
+    category: row.category,
+    key: row.key,
+    payload: row.payload,
+    status: statusOf(row.state),
+    priority: row.priority,
+    submittedAt: row.submitted_at,
+    startedAt: row.started_at,
+    nextAttemptAt: row.next_at ?? undefined,
+    attempts: row.attempts,
+    deferrals: row.deferrals,
+    losses: row.losses,
+    previousDelayMs: row.previous_delay ?? undefined,
+    errorClass: errorClass(row.error_class),
+    errorCode: row.error_code ?? undefined,
+    errorMessage: row.error_message ?? undefined,
+    reason: row.reason ?? undefined,
+    result: row.result ?? undefined,
+    changedAt: row.changed_at,
+  }
+}
+
+/** The ledger's row that a row of its table stands for. */
+export function ledgerRow(row: EntryRow): LedgerRow {
+  return {
+    sequence: row.sequence,
+    attempt: row.attempt,
+    startedAt: row.started_at,
+    endedAt: row.ended_at,
+    worker: row.worker,
+    outcome: row.outcome,
+    delayMs: row.delay_ms ?? undefined,
+    reason: row.reason ?? undefined,
+    verdict: verdict(row),
+    error: row.error ?? undefined,
+    random: row.random ?? undefined,
+    policy: row.policy ?? undefined,
+  }
+}
+
+/** An error's class as its column has it. */
+export function errorClass(text: string | null): Verdict['class'] | undefined {
+  return text === 'final' || text === 'retryable' || text === 'rate_limited' ? text : undefined
+}
+
+function verdict({ error_class, error_code, retry_after }: EntryRow): Verdict | undefined {
+  const name = errorClass(error_class)
+  if (name === undefined) return undefined
+  const code = error_code ?? ''
+  if (name !== 'rate_limited') return { class: name, code }
+  return retry_after === null ? { class: name, code } : { class: name, code, retryAfterMs: retry_after }
+}

@@ -1,0 +1,143 @@
+/** Stands in the header of our files: `RDRV`. */
+export const APPLICATION_ID = 0x52445256
+
+/** A task's state as its row has it. Those that wait come first, those that have ended last. */
+export const State = {
+  scheduled: 0,
+  ready: 1,
+  /** Ready, and to be run alone in its worker: it has a loss. */
+  alone: 2,
+  running: 3,
+  succeeded: 4,
+  skipped: 5,
+  dead: 6,
+  cancelled: 7,
+} as const
+
+/** One of the numbers of `State`. */
+export type StateNumber = (typeof State)[keyof typeof State]
+
+/**
+ * What brings a file from each version to the next. Never change one that was released: add another.
+ *
+ * - Lanes without a key have negative ids and the others positive ones, so that the ready tasks of both sorts stand apart
+ *   in their index. A lane counts its tasks by status: counting costs what the number of lanes does.
+ * - The attempt that a task succeeded with is kept in the task's own row (`ran_*`), not in the ledger: most tasks succeed
+ *   at once, and so have one row in all. `entries` counts the rows of the history, that one included.
+ * - The indexes are partial, so that a task pays only for those of the state it is in.
+ */
+export const MIGRATIONS: readonly string[] = [
+  /* sql */ `
+    CREATE TABLE lane (
+      id          INTEGER PRIMARY KEY,
+      kind        TEXT    NOT NULL,
+      category    TEXT    NOT NULL,
+      key         TEXT    NOT NULL,
+      paused      INTEGER NOT NULL,
+      held_until  INTEGER NOT NULL DEFAULT 0,
+      ramp        INTEGER,           -- after a hold: how many more may start
+      concurrency INTEGER,
+      per_second  REAL,
+      tokens      REAL    NOT NULL DEFAULT 0,
+      refilled_at INTEGER NOT NULL DEFAULT 0,
+      waiting     INTEGER NOT NULL DEFAULT 0,
+      running     INTEGER NOT NULL DEFAULT 0,
+      succeeded   INTEGER NOT NULL DEFAULT 0,
+      skipped     INTEGER NOT NULL DEFAULT 0,
+      dead        INTEGER NOT NULL DEFAULT 0,
+      cancelled   INTEGER NOT NULL DEFAULT 0,
+      UNIQUE (kind, category, key)
+    ) STRICT;
+    CREATE INDEX lane_held    ON lane (held_until) WHERE held_until > 0;
+    CREATE INDEX lane_limited ON lane (id)         WHERE per_second IS NOT NULL;
+    CREATE INDEX lane_bounded ON lane (id)         WHERE ramp IS NOT NULL OR concurrency IS NOT NULL;
+
+    -- The last rule that matches a lane holds; NULL matches all.
+    CREATE TABLE pause_rule (
+      id       INTEGER PRIMARY KEY,
+      kind     TEXT    NOT NULL,
+      category TEXT,
+      key      TEXT,
+      paused   INTEGER NOT NULL
+    ) STRICT;
+
+    CREATE TABLE task (
+      seq              INTEGER PRIMARY KEY,
+      id               TEXT    NOT NULL UNIQUE,
+      lane             INTEGER NOT NULL,
+      state            INTEGER NOT NULL,
+      priority         REAL    NOT NULL,
+      submitted_at     INTEGER NOT NULL,
+      started_at       INTEGER NOT NULL,
+      changed_at       INTEGER NOT NULL,
+      next_at          INTEGER,
+      entries          INTEGER NOT NULL DEFAULT 0,
+      attempts         INTEGER NOT NULL DEFAULT 0,
+      deferrals        INTEGER NOT NULL DEFAULT 0,
+      losses           INTEGER NOT NULL DEFAULT 0,
+      undecided        INTEGER NOT NULL DEFAULT 0,
+      cancel_requested INTEGER NOT NULL DEFAULT 0,
+      previous_delay   INTEGER,
+      error_class      TEXT,
+      error_code       TEXT,
+      error_message    TEXT,
+      reason           TEXT,
+      worker           TEXT,
+      token            TEXT,
+      ran_from         INTEGER,           -- while it runs: when it was claimed
+      ran_to           INTEGER,
+      ran_attempt      INTEGER,
+      result           TEXT,
+      payload          TEXT    NOT NULL
+    ) STRICT;
+    CREATE INDEX task_scheduled ON task (next_at)                                  WHERE state = 0;
+    CREATE INDEX task_ready     ON task (lane, priority DESC, submitted_at, id)    WHERE state = 1;
+    CREATE INDEX task_alone     ON task (priority DESC, submitted_at, id)          WHERE state = 2;
+    CREATE INDEX task_running   ON task (worker)                                   WHERE state = 3;
+    CREATE INDEX task_ended     ON task (state, changed_at)                        WHERE state > 3;
+    CREATE INDEX task_error     ON task (error_code, changed_at)                   WHERE error_code IS NOT NULL;
+
+    CREATE TABLE ledger (
+      task        INTEGER NOT NULL,
+      sequence    INTEGER NOT NULL,
+      attempt     INTEGER NOT NULL,
+      started_at  INTEGER NOT NULL,
+      ended_at    INTEGER NOT NULL,
+      worker      TEXT    NOT NULL,
+      outcome     TEXT    NOT NULL,
+      delay_ms    INTEGER,
+      reason      TEXT,
+      error_class TEXT,
+      error_code  TEXT,
+      retry_after INTEGER,
+      error       TEXT,
+      random      REAL,
+      policy      TEXT,
+      PRIMARY KEY (task, sequence)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE worker (
+      id    TEXT    PRIMARY KEY,
+      until INTEGER NOT NULL
+    ) STRICT;
+
+    CREATE TABLE policy (
+      hash   TEXT PRIMARY KEY,
+      policy TEXT NOT NULL
+    ) STRICT;
+
+    -- Done once it has a result.
+    CREATE TABLE idempotency (
+      key         TEXT    PRIMARY KEY,
+      fingerprint TEXT    NOT NULL,
+      token       TEXT    NOT NULL,
+      until       INTEGER NOT NULL,
+      result      TEXT
+    ) STRICT;
+
+    CREATE TABLE audit (
+      id     INTEGER PRIMARY KEY,
+      record TEXT NOT NULL
+    ) STRICT;
+  `,
+]

@@ -1,0 +1,212 @@
+import type { IdempotencyStore } from '../../idempotency/index.js'
+import type { Clock } from '../../time/index.js'
+import type {
+  Claim,
+  ClaimRequest,
+  Enqueued,
+  Heartbeat,
+  Lane,
+  LaneLimits,
+  LaneRecord,
+  LedgerRow,
+  NewTask,
+  Page,
+  Settled,
+  Settlement,
+  Store,
+  TaskFilter,
+  TaskRecord,
+  TaskStatus,
+} from '../store.js'
+import { taskIds } from '../task-id.js'
+import { Browser } from './browse.js'
+import { claim, type Turns } from './claim.js'
+import type { Connection } from './driver.js'
+import { enqueue, type LaneIds } from './enqueue.js'
+import { StoreForeignError } from './errors.js'
+import { GroupCommit } from './group-commit.js'
+import { SqliteIdempotencyKeys } from './idempotency-keys.js'
+import { type OnceOptions, once } from './once.js'
+import { cancel, limit, pause, redrive } from './operators.js'
+import { APPLICATION_ID } from './schema.js'
+import { settle } from './settle.js'
+import { type Statements, statementsOf } from './statements.js'
+import { Watchers } from './watchers.js'
+import { heartbeat, leave } from './workers.js'
+
+/** A store in a file of SQLite's, which any number of processes on one machine may share. */
+export class SqliteStore implements Store {
+  readonly idempotency: IdempotencyStore
+  readonly #db: Connection
+  readonly #path: string
+  readonly #clock: Clock
+  readonly #statements: Statements
+  readonly #commits: GroupCommit
+  readonly #browser: Browser
+  readonly #watchers: Watchers
+  readonly #makeId = taskIds()
+  readonly #lanes: LaneIds = new Map()
+  readonly #policies = new Set<string>()
+  readonly #turns: Turns = { last: 0 }
+
+  constructor(db: Connection, path: string, clock: Clock) {
+    this.#db = db
+    this.#path = path
+    this.#clock = clock
+    this.#statements = statementsOf(db)
+    this.#commits = new GroupCommit(db, path, () => this.#lanes.clear())
+    this.#browser = new Browser(db)
+    this.#watchers = new Watchers(db)
+    this.idempotency = new SqliteIdempotencyKeys(this.#statements, this.#commits, () => this.#now())
+  }
+
+  async now(): Promise<number> {
+    return this.#now()
+  }
+
+  async enqueue(tasks: readonly NewTask[]): Promise<Enqueued[]> {
+    if (tasks.length === 0) return []
+    const added = await this.#commits.write(() =>
+      enqueue(this.#statements, this.#lanes, tasks, this.#now(), this.#makeId),
+    )
+    if (added.some(({ isNew }) => isNew)) this.#watchers.ring()
+    return added
+  }
+
+  /**
+   * Enqueues within a transaction of the caller's own, on a connection of its own to the same file, so that its rows and
+   * the work that follows from them are committed together. Without a transaction it makes one.
+   *
+   * ```ts
+   * const db = new Database('redrive.db')
+   * db.transaction(() => {
+   *   db.prepare('INSERT INTO orders (id) VALUES (?)').run(42)
+   *   store.enqueueIn(db, [{ kind: 'send-receipt', payload: '{"order":42}' }])
+   * }).immediate()
+   * ```
+   */
+  enqueueIn(db: Connection, tasks: readonly NewTask[]): Enqueued[] {
+    if (db.pragma('application_id', { simple: true }) !== APPLICATION_ID)
+      throw new StoreForeignError(db.name, `was not opened as '${this.#path}' is`)
+    const statements = statementsOf(db)
+    // Nothing is remembered of lanes: the caller may roll back.
+    const add = () => enqueue(statements, new Map(), tasks, this.#now(), this.#makeId)
+    return db.inTransaction ? add() : db.transaction(add).immediate()
+  }
+
+  async claim(request: ClaimRequest): Promise<Claim> {
+    return this.#commits.write(() => claim(this.#statements, request, this.#now(), this.#turns))
+  }
+
+  async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
+    if (settlements.length === 0) return []
+    const settled = await this.#commits.write(() => settle(this.#statements, settlements, this.#now()))
+    if (settled.isRoomMade) this.#watchers.ring()
+    return settled.results
+  }
+
+  async heartbeat(worker: string, leaseMs: number): Promise<Heartbeat> {
+    const beat = await this.#commits.write(() => heartbeat(this.#statements, worker, leaseMs, this.#now()))
+    if (beat.rescued > 0) this.#watchers.ring()
+    return beat
+  }
+
+  async leave(worker: string): Promise<void> {
+    const count = await this.#commits.write(() => leave(this.#statements, worker, this.#now()))
+    if (count > 0) this.#watchers.ring()
+  }
+
+  get(id: string): Promise<TaskRecord | undefined> {
+    return this.#commits.read(() => this.#browser.get(id))
+  }
+
+  list(filter: TaskFilter, page: { readonly limit: number; readonly after?: string }): Promise<Page<TaskRecord>> {
+    return this.#commits.read(() => this.#browser.list(filter, page))
+  }
+
+  count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
+    return this.#commits.read(() => this.#browser.count(filter))
+  }
+
+  ledger(id: string): Promise<LedgerRow[]> {
+    return this.#commits.read(() => this.#browser.ledger(id))
+  }
+
+  async redrive(ids: readonly string[], by: { readonly who: string; readonly why?: string }): Promise<string[]> {
+    const moved = await this.#commits.write(() => redrive(this.#statements, ids, by, this.#now()))
+    if (moved.length > 0) this.#watchers.ring()
+    return moved
+  }
+
+  cancel(ids: readonly string[]): Promise<string[]> {
+    return this.#commits.write(() => cancel(this.#statements, ids, this.#now()))
+  }
+
+  lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {
+    return this.#commits.read(() => this.#browser.lanes(filter, this.#now()))
+  }
+
+  async pause(lanes: Partial<Lane> & { readonly kind: string }, isPaused: boolean): Promise<void> {
+    await this.#commits.write(() => pause(this.#statements, lanes, isPaused))
+    if (!isPaused) this.#watchers.ring()
+  }
+
+  async limit(lane: Lane, limits: LaneLimits): Promise<void> {
+    await this.#commits.write(() => limit(this.#statements, this.#lanes, lane, limits, this.#now()))
+    this.#watchers.ring()
+  }
+
+  async keepPolicy(hash: string, policy: string): Promise<void> {
+    if (this.#policies.has(hash)) return
+    await this.#commits.write(() => this.#statements.keepPolicy.run(hash, policy))
+    this.#policies.add(hash)
+  }
+
+  policy(hash: string): Promise<string | undefined> {
+    return this.#commits.read(() => this.#statements.policy.get(hash))
+  }
+
+  async appendAudit(records: readonly string[]): Promise<void> {
+    if (records.length === 0) return
+    await this.#commits.write(() => {
+      for (const record of records) this.#statements.appendAudit.run(record)
+    })
+  }
+
+  audit({ limit, after = '0' }: { readonly limit: number; readonly after?: string }): Promise<Page<string>> {
+    return this.#commits.read(() => {
+      const rows = this.#statements.audit.all(Number(after), limit + 1)
+      const page = rows.slice(0, limit)
+      const items = page.map(({ record }) => record)
+      return rows.length > limit ? { items, next: String(page.at(-1)?.id) } : { items }
+    })
+  }
+
+  /**
+   * Runs a synchronous function once per key, within a transaction on this store's connection: what it writes through
+   * that connection, the key and its result are committed together, or not at all. Who comes with the key later gets the
+   * result, as JSON holds it. A function that throws leaves nothing behind, and the key free.
+   *
+   * ```ts
+   * await store.once('invoice-42', db => db.prepare('INSERT INTO invoices (id) VALUES (?)').run(42).changes)
+   * ```
+   */
+  once<T>(key: string, fn: (db: Connection) => T, options: OnceOptions = {}): Promise<T> {
+    const work = () => once(this.#db, this.#statements, key, fn, options, this.#now())
+    return this.#commits.write(work, { isRepeatable: false })
+  }
+
+  watch(callback: () => void): () => void {
+    return this.#watchers.add(callback)
+  }
+
+  async close(): Promise<void> {
+    this.#watchers.stop()
+    await this.#commits.close()
+    this.#db.close()
+  }
+
+  #now(): number {
+    return Math.floor(this.#clock.now())
+  }
+}

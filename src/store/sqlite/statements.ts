@@ -1,0 +1,302 @@
+import type { Connection, Preparer } from './driver.js'
+
+/**
+ * Every statement of the store by its name, prepared on one connection. Hot ones take their values by position.
+ *
+ * `LIMIT ? + 0`: the planner looks into a bare parameter there, and so would plan anew for each value.
+ */
+export type Statements = ReturnType<typeof prepare>
+
+const prepared = new WeakMap<Connection, Statements>()
+
+/** The statements of a connection: prepared once, when they are first asked for. */
+export function statementsOf(db: Connection): Statements {
+  let statements = prepared.get(db)
+  if (statements === undefined) {
+    statements = prepare(db as unknown as Preparer)
+    prepared.set(db, statements)
+  }
+  return statements
+}
+
+/** A ready task, as an array: rows as objects cost a claim a tenth of its time. */
+export type ReadyRow = [
+  seq: number,
+  id: string,
+  priority: number,
+  submittedAt: number,
+  startedAt: number,
+  hasHistory: number,
+  payload: string,
+]
+
+/** A lane that a claim may take from. */
+export interface OpenLaneRow {
+  readonly id: number
+  readonly kind: string
+  readonly category: string
+  readonly key: string
+  readonly running: number
+  readonly ramp: number | null
+  readonly concurrency: number | null
+  readonly per_second: number | null
+  readonly tokens: number
+  readonly refilled_at: number
+}
+
+/** What a task has been through. */
+export interface HistoryRow {
+  readonly attempts: number
+  readonly deferrals: number
+  readonly losses: number
+  readonly undecided: number
+  readonly previous_delay: number | null
+  readonly error_class: string | null
+  readonly error_code: string | null
+  readonly error_message: string | null
+}
+
+/** A task that is under way. */
+export interface RunningRow extends HistoryRow {
+  readonly seq: number
+  readonly lane: number
+  readonly entries: number
+  readonly cancel_requested: number
+  readonly worker: string
+  readonly ran_from: number
+}
+
+/** A task that somebody wants to end or redrive. */
+export interface StandRow {
+  readonly seq: number
+  readonly lane: number
+  readonly state: number
+  readonly entries: number
+}
+
+/** Where a lane stands after a hold. */
+export interface RampRow {
+  readonly ramp: number | null
+  readonly held_until: number
+}
+
+/** A key with what is under it. */
+export interface KeyRow {
+  readonly fingerprint: string
+  readonly token: string
+  readonly until: number
+  readonly result: string | null
+}
+
+const READY_COLUMNS = /* sql */ `
+  seq, id, priority, submitted_at, started_at, entries > 0 OR previous_delay IS NOT NULL AS has_history, payload`
+
+const HISTORY_COLUMNS = /* sql */ `
+  attempts, deferrals, losses, undecided, previous_delay, error_class, error_code, error_message`
+
+const RUNNING_COLUMNS = /* sql */ `
+  ${HISTORY_COLUMNS}, seq, lane, entries, cancel_requested, worker, ran_from`
+
+/** The kinds and categories that are allowed, as JSON, and what a lane itself allows. */
+const IS_OPEN = /* sql */ `
+  lane.kind IN (SELECT value FROM json_each(:kinds))
+  AND (:categories IS NULL OR lane.category IN (SELECT value FROM json_each(:categories)))
+  AND NOT lane.paused
+  AND lane.held_until <= :now
+  AND (lane.ramp IS NULL OR lane.ramp > 0)
+  AND (lane.concurrency IS NULL OR lane.running < lane.concurrency)
+  AND (lane.per_second IS NULL OR lane.tokens + (:now - lane.refilled_at) * lane.per_second / 1000 > 1 - 1e-9)`
+
+function prepare(db: Preparer) {
+  return {
+    // Enqueue
+
+    laneId: db
+      .prepare<[string, string, string], number>(/* sql */ `
+        SELECT id FROM lane WHERE kind = ? AND category = ? AND key = ?`)
+      .pluck(),
+    insertLane: db
+      .prepare<{ kind: string; category: string; key: string }, number>(/* sql */ `
+        INSERT INTO lane (id, kind, category, key, paused)
+        VALUES (
+          CASE :key WHEN '' THEN (SELECT min(0, ifnull(min(id), 0)) - 1 FROM lane)
+                    ELSE         (SELECT max(0, ifnull(max(id), 0)) + 1 FROM lane) END,
+          :kind, :category, :key,
+          ifnull((SELECT paused FROM pause_rule
+                  WHERE kind = :kind AND ifnull(category = :category, 1) AND ifnull(key = :key, 1)
+                  ORDER BY id DESC LIMIT 1), 0)
+        )
+        RETURNING id`)
+      .pluck(),
+    insertTask: db.prepare(/* sql */ `
+      INSERT INTO task (id, lane, state, priority, submitted_at, started_at, changed_at, next_at, payload)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+      ON CONFLICT (id) DO NOTHING`),
+    count: db.prepare(/* sql */ `
+      UPDATE lane
+      SET waiting   = waiting + ?,
+          running   = running + ?,
+          succeeded = succeeded + ?,
+          skipped   = skipped + ?,
+          dead      = dead + ?,
+          cancelled = cancelled + ?
+      WHERE id = ?`),
+
+    // Claim
+
+    makeReady: db.prepare(/* sql */ `
+      UPDATE task SET state = CASE losses WHEN 0 THEN 1 ELSE 2 END
+      WHERE seq IN (SELECT seq FROM task WHERE state = 0 AND next_at <= ? ORDER BY next_at LIMIT ? + 0)`),
+    /** Steps from lane to lane over the index of ready tasks, so that their number does not matter. */
+    openLanes: db.prepare<object, OpenLaneRow>(/* sql */ `
+      WITH RECURSIVE busy (lane) AS (
+        SELECT min(lane) FROM task WHERE state = 1 AND lane > :after AND lane <= :last
+        UNION ALL
+        SELECT (SELECT min(lane) FROM task WHERE state = 1 AND lane > busy.lane AND lane <= :last)
+        FROM busy WHERE busy.lane IS NOT NULL
+      )
+      SELECT id, kind, category, key, running, ramp, concurrency, per_second, tokens, refilled_at
+      FROM busy CROSS JOIN lane ON lane.id = busy.lane
+      WHERE ${IS_OPEN}
+      LIMIT :limit + 0`),
+    ready: db
+      .prepare<[number, number], ReadyRow>(/* sql */ `
+        SELECT ${READY_COLUMNS} FROM task INDEXED BY task_ready
+        WHERE state = 1 AND lane = ?
+        ORDER BY priority DESC, submitted_at, id
+        LIMIT ? + 0`)
+      .raw(),
+    alone: db.prepare<object, OpenLaneRow & { seq: number }>(/* sql */ `
+      SELECT task.seq, lane.id, kind, category, key, running, ramp, concurrency, per_second, tokens, refilled_at
+      FROM task INDEXED BY task_alone CROSS JOIN lane ON lane.id = task.lane
+      WHERE task.state = 2 AND ${IS_OPEN}
+      ORDER BY task.priority DESC, task.submitted_at, task.id
+      LIMIT 1`),
+    readyRow: db.prepare<[number], ReadyRow>(/* sql */ `SELECT ${READY_COLUMNS} FROM task WHERE seq = ?`).raw(),
+    history: db.prepare<[number], HistoryRow>(/* sql */ `SELECT ${HISTORY_COLUMNS} FROM task WHERE seq = ?`),
+    /** All of a claim at once, by their numbers as JSON: one by one they would cost it half as much again. */
+    start: db.prepare(/* sql */ `
+      UPDATE task
+      SET state = 3, worker = ?, token = seq || '.' || lane || '.' || ?, ran_from = ?, changed_at = ?, next_at = NULL
+      WHERE seq IN (SELECT value FROM json_each(?))`),
+    takeFromLane: db.prepare(/* sql */ `
+      UPDATE lane
+      SET ramp        = ramp - :taken,
+          tokens      = CASE WHEN per_second IS NULL THEN tokens ELSE :tokens - :taken END,
+          refilled_at = CASE WHEN per_second IS NULL THEN refilled_at ELSE :now END
+      WHERE id = :id`),
+    nextScheduled: db.prepare<[], number | null>(/* sql */ `SELECT min(next_at) FROM task WHERE state = 0`).pluck(),
+    nextHeld: db
+      .prepare<[number], number | null>(/* sql */ `
+        SELECT min(held_until) FROM lane WHERE held_until > 0 AND held_until > ? AND waiting > 0`)
+      .pluck(),
+    nextToken: db
+      .prepare<{ now: number }, number | null>(/* sql */ `
+        SELECT min(refilled_at + (1 - tokens) * 1000 / per_second) FROM lane
+        WHERE per_second IS NOT NULL AND waiting > 0
+          AND tokens + (:now - refilled_at) * per_second / 1000 <= 1 - 1e-9`)
+      .pluck(),
+
+    // Workers
+
+    lease: db.prepare(/* sql */ `
+      INSERT INTO worker (id, until) VALUES (:worker, :until)
+      ON CONFLICT (id) DO UPDATE SET until = max(until, excluded.until)`),
+    prolong: db.prepare(/* sql */ `UPDATE worker SET until = :until WHERE id = :worker AND until < :before`),
+    expired: db.prepare<[number], string>(/* sql */ `SELECT id FROM worker WHERE until <= ?`).pluck(),
+    removeWorker: db.prepare(/* sql */ `DELETE FROM worker WHERE id = ?`),
+    runningOf: db.prepare<[string], RunningRow>(/* sql */ `
+      SELECT ${RUNNING_COLUMNS} FROM task INDEXED BY task_running WHERE state = 3 AND worker = ?`),
+    cancelledOf: db
+      .prepare<[string], string>(/* sql */ `
+        SELECT token FROM task INDEXED BY task_running WHERE state = 3 AND worker = ? AND cancel_requested = 1`)
+      .pluck(),
+
+    // Settle
+
+    succeed: db.prepare(/* sql */ `
+      UPDATE task
+      SET state = 4, changed_at = ?, result = ?, ran_from = ?, ran_to = ?, ran_attempt = ?, worker = ?,
+          entries = entries + 1, attempts = 0, deferrals = 0, losses = 0, undecided = 0, cancel_requested = 0,
+          previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL, token = NULL
+      WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),
+    running: db.prepare<[number, string, string], RunningRow>(/* sql */ `
+      SELECT ${RUNNING_COLUMNS} FROM task WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),
+    ranFrom: db
+      .prepare<[number, string], number>(/* sql */ `
+        SELECT ran_from FROM task WHERE seq = ? AND state = 3 AND token = ?`)
+      .pluck(),
+    settle: db.prepare(/* sql */ `
+      UPDATE task
+      SET state = ?, changed_at = ?, next_at = ?, entries = ?, attempts = ?, deferrals = ?, losses = ?, undecided = ?,
+          previous_delay = ?, error_class = ?, error_code = ?, error_message = ?, reason = ?, result = ?,
+          cancel_requested = 0, token = NULL, worker = NULL
+      WHERE seq = ?`),
+    record: db.prepare(/* sql */ `
+      INSERT INTO ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason,
+                          error_class, error_code, retry_after, error, random, policy)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+    tell: db.prepare(/* sql */ `
+      UPDATE ledger
+      SET delay_ms = ?, reason = ?, error_class = ?, error_code = ?, retry_after = ?, error = ?, random = ?, policy = ?
+      WHERE task = ? AND sequence = ?`),
+
+    // Lanes
+
+    ramp: db.prepare<[number], RampRow>(/* sql */ `SELECT ramp, held_until FROM lane WHERE id = ?`),
+    /** Whether there is a lane in which the end of one task may let another start. */
+    isAnyBounded: db
+      .prepare<[], number>(/* sql */ `
+        SELECT EXISTS (
+          SELECT 1 FROM lane INDEXED BY lane_bounded WHERE ramp IS NOT NULL OR concurrency IS NOT NULL
+        )`)
+      .pluck(),
+    setRamp: db.prepare(/* sql */ `UPDATE lane SET ramp = ?, held_until = ? WHERE id = ?`),
+    dropPauseRules: db.prepare(/* sql */ `
+      DELETE FROM pause_rule
+      WHERE kind = :kind AND (:category IS NULL OR category = :category) AND (:key IS NULL OR key = :key)`),
+    addPauseRule: db.prepare(/* sql */ `
+      INSERT INTO pause_rule (kind, category, key, paused) VALUES (:kind, :category, :key, :paused)`),
+    pause: db.prepare(/* sql */ `
+      UPDATE lane SET paused = :paused
+      WHERE kind = :kind AND (:category IS NULL OR category = :category) AND (:key IS NULL OR key = :key)`),
+    limit: db.prepare(/* sql */ `
+      UPDATE lane
+      SET concurrency = :concurrency, per_second = :per_second, tokens = :tokens, refilled_at = :now
+      WHERE id = :id`),
+
+    // Operators
+
+    stand: db.prepare<[string], StandRow>(/* sql */ `SELECT seq, lane, state, entries FROM task WHERE id = ?`),
+    cancel: db.prepare(/* sql */ `UPDATE task SET state = 7, changed_at = ?, next_at = NULL WHERE seq = ?`),
+    requestCancel: db.prepare(/* sql */ `UPDATE task SET cancel_requested = 1 WHERE seq = ?`),
+    redrive: db.prepare(/* sql */ `
+      UPDATE task
+      SET state = CASE losses WHEN 0 THEN 1 ELSE 2 END, started_at = :now, changed_at = :now, next_at = :now,
+          entries = entries + 1, attempts = 0, deferrals = 0, undecided = 0, previous_delay = NULL,
+          error_class = NULL, error_code = NULL, error_message = NULL, reason = NULL
+      WHERE seq = :seq`),
+
+    // Records
+
+    keepPolicy: db.prepare(/* sql */ `INSERT INTO policy (hash, policy) VALUES (?, ?) ON CONFLICT DO NOTHING`),
+    policy: db.prepare<[string], string>(/* sql */ `SELECT policy FROM policy WHERE hash = ?`).pluck(),
+    appendAudit: db.prepare(/* sql */ `INSERT INTO audit (record) VALUES (?)`),
+    audit: db.prepare<[number, number], { id: number; record: string }>(/* sql */ `
+      SELECT id, record FROM audit WHERE id > ? ORDER BY id LIMIT ? + 0`),
+
+    // Idempotency keys
+
+    key: db.prepare<[string], KeyRow>(/* sql */ `
+      SELECT fingerprint, token, until, result FROM idempotency WHERE key = ?`),
+    takeKey: db.prepare(/* sql */ `
+      INSERT INTO idempotency (key, fingerprint, token, until) VALUES (:key, :fingerprint, :token, :until)
+      ON CONFLICT (key) DO UPDATE SET token = excluded.token, until = excluded.until`),
+    renewKey: db.prepare(/* sql */ `
+      UPDATE idempotency SET until = ? WHERE key = ? AND token = ? AND result IS NULL`),
+    completeKey: db.prepare(/* sql */ `
+      UPDATE idempotency SET result = ifnull(result, ?) WHERE key = ? AND token = ?`),
+    releaseKey: db.prepare(/* sql */ `DELETE FROM idempotency WHERE key = ? AND token = ? AND result IS NULL`),
+    clearKey: db.prepare(/* sql */ `DELETE FROM idempotency WHERE key = ?`),
+  }
+}

@@ -1,0 +1,283 @@
+import type { IdempotencyStore } from '../idempotency/index.js'
+import type { GiveUpReason, Verdict } from '../policy/index.js'
+
+/*
+ * The life of a task
+ *
+ *                      ┌──────────── retry, deferred, released, lost ────────────┐
+ *                      ▼                                                          │
+ *   enqueue ──► waiting (scheduled ──due──► ready) ──claim──► running ──settle──► succeeded
+ *                      ▲                                                          skipped
+ *                      └───────────────── redrive ─────────────────────────────── dead
+ *                                                                                 cancelled
+ *
+ * Every accepted task is in exactly one of these states at every moment. A settlement writes the new state and the
+ * ledger's row in one transaction, so that a task and its history never disagree.
+ *
+ * - **waiting**: entered by enqueue, and by a settlement that asks for another attempt. *Scheduled* until its time has
+ *   come, then *ready*. A claim first makes due tasks ready, then takes ready ones from lanes that are allowed, not
+ *   held, not paused and below their limits.
+ * - **running**: entered by a claim, which gives a new token. Whoever claims starts at once, so that a worker that dies
+ *   costs an attempt only to what it had started. A settlement with another token changes nothing, and says so.
+ * - **lost**: not a state but an event. When a worker's lease has run out, its running tasks go back to waiting, each with
+ *   a row `lost` in the ledger and one more attempt and loss. Nobody has decided yet what follows: the store knows no
+ *   policies. So the task is claimed as `undecided`, and whoever claims it asks the kernel first, and settles what it
+ *   said before anything runs. From its first loss on, a task runs alone in its worker.
+ *
+ * A lease has run out exactly at its end, but until somebody rescues its tasks they are still their worker's: it may
+ * settle them, or renew.
+ */
+
+/** Where a task is in its life. */
+export type TaskStatus = 'waiting' | 'running' | 'succeeded' | 'skipped' | 'dead' | 'cancelled'
+
+/** What is held back, paused, limited and given turns as one. An empty category or key is none. */
+export interface Lane {
+  readonly kind: string
+  readonly category: string
+  readonly key: string
+}
+
+/** A task to be enqueued. */
+export interface NewTask extends Partial<Lane> {
+  readonly kind: string
+  /** The caller's own, for deduplication; made up, and ordered by time, if it is absent. */
+  readonly id?: string
+  /** JSON text. */
+  readonly payload: string
+  /** Higher goes first. Default 0. */
+  readonly priority?: number
+  /** Default: now. Among equals, the oldest goes first. */
+  readonly submittedAt?: number
+  /** Not before then. Default: at once. */
+  readonly runAt?: number
+}
+
+/** What became of a task that was to be enqueued: `isNew` is false if its id was there already, and nothing changed. */
+export interface Enqueued {
+  readonly id: string
+  readonly isNew: boolean
+}
+
+/** A task as it is on record. Times are milliseconds since the epoch, on the store's clock. */
+export interface TaskRecord extends Lane {
+  readonly id: string
+  readonly payload: string
+  readonly status: TaskStatus
+  readonly priority: number
+  readonly submittedAt: number
+  /** When it began to count its attempts and its time to live: when it was enqueued, or last redriven. */
+  readonly startedAt: number
+  /** When the next attempt is due; `undefined` while it runs and once it has ended. */
+  readonly nextAttemptAt: number | undefined
+  /** Failed attempts that counted, losses among them. All counters and errors are cleared by a success or a skip. */
+  readonly attempts: number
+  readonly deferrals: number
+  /** How many workers died with it. A redrive keeps this one: what kills its worker runs alone for ever after. */
+  readonly losses: number
+  /** The last delay that the backoff asked for. */
+  readonly previousDelayMs: number | undefined
+  readonly errorClass: Verdict['class'] | undefined
+  readonly errorCode: string | undefined
+  readonly errorMessage: string | undefined
+  /** Why it is dead or was skipped. */
+  readonly reason: string | undefined
+  /** JSON text. */
+  readonly result: string | undefined
+  /** When it reached the state it is in. */
+  readonly changedAt: number
+}
+
+/** What a worker asks for. */
+export interface ClaimRequest {
+  /** Who asks, and whose lease keeps what it gets. */
+  readonly worker: string
+  readonly leaseMs: number
+  /** No kinds, no work. */
+  readonly kinds: readonly string[]
+  /** Absent: all of them. Empty: no work. */
+  readonly categories?: readonly string[]
+  readonly limit: number
+  /** Whether the worker has nothing else under way, so that it can take a task that must run alone. */
+  readonly isIdle: boolean
+}
+
+/** What a worker gets. */
+export interface Claim {
+  readonly tasks: readonly ClaimedTask[]
+  /** The store's clock at the claim. */
+  readonly now: number
+  /** When there may be more to claim: the earliest task that will be due, the end of a hold, or a rate's next start. */
+  readonly nextAt: number | undefined
+  /** A task is ready that must run alone: a worker that comes with nothing under way gets it, before all others. */
+  readonly isAloneWaiting: boolean
+}
+
+/** A task that is now the worker's, to be started at once. */
+export interface ClaimedTask extends TaskRecord {
+  /** New with each claim. A settlement needs it. */
+  readonly token: string
+  /**
+   * Its last attempt was lost, and nobody has decided yet what follows from that. This claim is for the decision alone,
+   * settled as `retry` or `dead`: if this worker dies too, the task goes back as it was, uncounted.
+   */
+  readonly isUndecided: boolean
+}
+
+/** What a run of a task came to. */
+export interface Settlement {
+  readonly id: string
+  readonly token: string
+  readonly outcome: Outcome
+  /**
+   * The ledger's row. Absent where no attempt was made: then nothing is counted and no row is written. On an undecided
+   * task it is no attempt either: its verdict, error, random and policy are told to the `lost` row.
+   */
+  readonly attempt?: AttemptEntry
+}
+
+/** What follows from a run. Delays are counted from the store's now. */
+export type Outcome =
+  | { readonly type: 'succeeded'; readonly result?: string }
+  | { readonly type: 'skipped'; readonly reason: string }
+  /** Counts as an attempt; a delay that came from the backoff is remembered for the next. */
+  | { readonly type: 'retry'; readonly delayMs: number; readonly isBackoff: boolean }
+  /**
+   * A rate limit: costs no attempt, and holds the lane for as long. Afterwards the lane starts with one task, and each
+   * that began after the hold and ends without another lets one more run, so that it doubles from round to round.
+   */
+  | { readonly type: 'deferred'; readonly delayMs: number }
+  /** The handler asked to be called later, without having failed: costs nothing. */
+  | { readonly type: 'later'; readonly delayMs: number }
+  | { readonly type: 'dead'; readonly reason: GiveUpReason }
+  | { readonly type: 'cancelled' }
+  /** Handed back uncounted: a shutdown. */
+  | { readonly type: 'released' }
+
+/** What the ledger keeps of an attempt: enough to recompute its decision. */
+export interface AttemptEntry {
+  /** Its number, from 1. */
+  readonly attempt: number
+  readonly startedAt: number
+  readonly endedAt: number
+  readonly worker: string
+  readonly verdict?: Verdict
+  /** Bounded, secrets left out. */
+  readonly error?: string
+  /** Where the delay fell within its jitter. */
+  readonly random?: number
+  /** The hash of the policy that decided; the store keeps the policy itself under it. */
+  readonly policy?: string
+}
+
+/**
+ * A row of the ledger. Rows are never changed, save that a `lost` one is told what was decided on it. A `redriven` one
+ * is no attempt: its number is 0, its `worker` is who asked and its `reason` is why.
+ */
+export interface LedgerRow extends AttemptEntry {
+  /** Counts all rows of the task, from 1. */
+  readonly sequence: number
+  readonly outcome:
+    | 'succeeded'
+    | 'skipped'
+    | 'retry'
+    | 'deferred'
+    | 'later'
+    | 'dead'
+    | 'cancelled'
+    | 'lost'
+    | 'redriven'
+  readonly delayMs: number | undefined
+  readonly reason: string | undefined
+}
+
+/** Whether a settlement took effect. `stale`: the task was somebody else's by then, and nothing changed. */
+export type Settled = 'settled' | 'stale'
+
+/** What a worker learns from its heartbeat. */
+export interface Heartbeat {
+  /** Tokens of its tasks that somebody asked to cancel, each time until they are settled. */
+  readonly cancelled: readonly string[]
+  /** How many tasks it took from workers that died. */
+  readonly rescued: number
+}
+
+/** Which tasks to list: newest change first, among equals the higher id. */
+export interface TaskFilter extends Partial<Lane> {
+  readonly status?: TaskStatus
+  readonly errorCode?: string
+}
+
+/** A page of a list: by key, so that the last page costs what the first does. */
+export interface Page<T> {
+  readonly items: readonly T[]
+  /** Give it to get the next page; absent after the last. */
+  readonly next?: string
+}
+
+/** What a lane allows and where it stands. */
+export interface LaneRecord extends Lane {
+  readonly isPaused: boolean
+  /** `undefined` once it is over. */
+  readonly heldUntil: number | undefined
+  readonly running: number
+  readonly limits: LaneLimits
+}
+
+/** How much of a lane may run at once, and how many of its tasks may start in a second. */
+export interface LaneLimits {
+  readonly concurrency?: number
+  readonly perSecond?: number
+}
+
+/**
+ * Where tasks, ledger, idempotency keys and audit records live. Each verb is one transaction, and its promise resolves
+ * after the commit; concurrent calls may share one.
+ */
+export interface Store {
+  /** The store's clock. */
+  now(): Promise<number>
+  enqueue(tasks: readonly NewTask[]): Promise<Enqueued[]>
+  /**
+   * Over all lanes without a key the order is exact: priority, then `submittedAt`, then id. Lanes with a key take turns
+   * with each other and with those, and are exact within themselves.
+   */
+  claim(request: ClaimRequest): Promise<Claim>
+  /** In the order given. */
+  settle(settlements: readonly Settlement[]): Promise<Settled[]>
+  /** Renews the lease of a worker, and rescues the tasks of those whose lease has run out. */
+  heartbeat(worker: string, leaseMs: number): Promise<Heartbeat>
+  /** Ends a worker's lease: what it still has goes back uncounted. */
+  leave(worker: string): Promise<void>
+
+  get(id: string): Promise<TaskRecord | undefined>
+  list(filter: TaskFilter, page: { readonly limit: number; readonly after?: string }): Promise<Page<TaskRecord>>
+  count(filter: TaskFilter): Promise<Record<TaskStatus, number>>
+  /** The whole history of a task, oldest first. */
+  ledger(id: string): Promise<LedgerRow[]>
+  /** Gives dead tasks fresh attempts, deferrals and time to live; their history stays. Returns those it moved. */
+  redrive(ids: readonly string[], by: { readonly who: string; readonly why?: string }): Promise<string[]>
+  /**
+   * Ends waiting tasks; a running one is told by its worker's next heartbeat, and ends where it would wait again, whatever
+   * is settled. Returns those it will end or has ended.
+   */
+  cancel(ids: readonly string[]): Promise<string[]>
+
+  lanes(filter?: Partial<Lane>): Promise<LaneRecord[]>
+  /** Pauses or resumes all lanes that match, those that come later included. The last word on a lane holds. */
+  pause(lanes: Partial<Lane> & { readonly kind: string }, isPaused: boolean): Promise<void>
+  /** Limits one lane, in place of what was said before. */
+  limit(lane: Lane, limits: LaneLimits): Promise<void>
+
+  /** Keeps a policy under its hash, so that decisions can be recomputed. */
+  keepPolicy(hash: string, policy: string): Promise<void>
+  policy(hash: string): Promise<string | undefined>
+  readonly idempotency: IdempotencyStore
+  appendAudit(records: readonly string[]): Promise<void>
+  /** Oldest first. */
+  audit(page: { readonly limit: number; readonly after?: string }): Promise<Page<string>>
+
+  /** Calls back when there may be something new to claim. Returns what stops that. */
+  watch(callback: () => void): () => void
+  close(): Promise<void>
+}

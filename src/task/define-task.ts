@@ -1,0 +1,51 @@
+import { extendPolicy, hashJson, OptionError, type Policy, type PolicyInput, policies } from '../policy/index.js'
+import type { Later, Skip } from './outcomes.js'
+import type { StandardSchema } from './standard-schema.js'
+import type { TaskContext } from './task-context.js'
+
+/** What a task does. It may be called more than once for the same task: after a failure, and after a worker has died. */
+export type TaskHandler<Payload, Result> = (
+  payload: Payload,
+  task: TaskContext,
+) => Result | Later | Skip | PromiseLike<Result | Later | Skip>
+
+/** What makes a kind of task. */
+export interface TaskOptions<Payload, Result> {
+  /** Laid over `policies.task`, field by field. */
+  readonly policy?: PolicyInput
+  /** Validates payloads: any Standard Schema. */
+  readonly payload?: StandardSchema<Payload>
+  readonly handler: TaskHandler<Payload, Result>
+}
+
+/** A kind of task: what is enqueued under this name is run by this handler, under this policy. */
+export interface TaskDefinition<Payload = unknown, Result = unknown> {
+  readonly kind: string
+  readonly policy: Policy
+  /** Under which the ledger names the policy. */
+  readonly policyHash: string
+  readonly schema: StandardSchema<Payload> | undefined
+  /** A method, so that definitions with different payloads fit into one list. */
+  handler(payload: Payload, task: TaskContext): ReturnType<TaskHandler<Payload, Result>>
+}
+
+/**
+ * Defines a kind of task. The type of its payload comes from the schema, or from the handler's first parameter.
+ *
+ * ```ts
+ * const sendEmail = defineTask('send-email', {
+ *   policy: { attempts: 5 },
+ *   handler: async (email: { to: string }, { signal }) => deliver(email.to, signal),
+ * })
+ * ```
+ */
+export function defineTask<Payload, Result>(
+  kind: string,
+  { policy = {}, payload, handler }: TaskOptions<Payload, Result>,
+): TaskDefinition<Payload, Result> {
+  if (!/^[\w.:-]{1,100}$/.test(kind)) {
+    throw new OptionError('kind', `A kind of task is named with letters, digits and _.:- (at most 100), got '${kind}'.`)
+  }
+  const effective = extendPolicy(policies.task, policy)
+  return { kind, policy: effective, policyHash: hashJson(effective), schema: payload, handler }
+}

@@ -1,0 +1,33 @@
+import { type Duration, OptionError, parseDuration } from '../policy/index.js'
+
+/** Returned by a handler: call me again later. Nothing has failed, and nothing is counted. */
+export class Later {
+  readonly delayMs: number
+
+  constructor(delay: Duration) {
+    const delayMs = parseDuration(delay)
+    if (delayMs === undefined)
+      throw new OptionError('delay', `later() takes a duration such as '5m', got ${String(delay)}.`)
+    this.delayMs = delayMs
+  }
+}
+
+/** Returned by a handler: there is nothing to do, for this reason. The task ends as skipped. */
+export class Skip {
+  readonly reason: string
+
+  constructor(reason: string) {
+    // A store takes nothing but text, and a reason that it refuses would hold up all that is settled with it.
+    this.reason = String(reason)
+  }
+}
+
+/** Return it from a handler to be called again after this time, at no cost of an attempt. */
+export function later(delay: Duration): Later {
+  return new Later(delay)
+}
+
+/** Return it from a handler to end the task without having done it. */
+export function skip(reason: string): Skip {
+  return new Skip(reason)
+}

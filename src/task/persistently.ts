@@ -1,0 +1,28 @@
+import { advance, begin, classify, decide, policy } from '../policy/index.js'
+import { type Clock, sleep } from '../time/index.js'
+
+/** A store that is away for a while is asked again until it answers. */
+const UNTIL_IT_ANSWERS = /* @__PURE__ */ policy({
+  attempts: Number.MAX_SAFE_INTEGER,
+  backoff: { base: '50ms', max: '5s' },
+  jitter: 'equal',
+  retryOn: 'all',
+  maxRetryAfter: '5s',
+})
+
+/** Asks the store until it answers. Rejects only if it says that asking again will not help. */
+export async function persistently<T>(ask: () => Promise<T>, clock: Clock): Promise<T> {
+  let history = begin(clock.monotonic())
+  for (;;) {
+    try {
+      return await ask()
+    } catch (failure) {
+      const verdict = classify(failure, UNTIL_IT_ANSWERS, clock.now())
+      const circumstances = { now: clock.monotonic(), random: Math.random() }
+      const decision = decide(UNTIL_IT_ANSWERS, history, verdict, circumstances)
+      if (decision.action === 'give_up') throw failure
+      history = advance(history, verdict, decision)
+      await sleep(decision.delayMs, clock)
+    }
+  }
+}

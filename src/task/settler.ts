@@ -1,0 +1,37 @@
+import type { Settlement, Store } from '../store/index.js'
+import type { Clock } from '../time/index.js'
+import { persistently } from './persistently.js'
+
+/** Collects what runs came to, and settles it in batches. What has been done must be on record, so it does not give up. */
+export class Settler {
+  /** Settlements that came too late: by then the task was somebody else's. */
+  stale = 0
+  private waiting: Settlement[] = []
+  private flushing: Promise<void> | undefined = undefined
+
+  constructor(
+    private readonly store: Store,
+    private readonly clock: Clock,
+  ) {}
+
+  add(settlement: Settlement): void {
+    this.waiting.push(settlement)
+  }
+
+  /** Resolves once all that was added is on record. One batch is under way at a time, so that the order holds. */
+  flush(): Promise<void> {
+    this.flushing ??= this.settleAll().finally(() => {
+      this.flushing = undefined
+    })
+    return this.flushing
+  }
+
+  private async settleAll(): Promise<void> {
+    while (this.waiting.length > 0) {
+      const batch = this.waiting
+      this.waiting = []
+      const answers = await persistently(() => this.store.settle(batch), this.clock)
+      this.stale += answers.filter(answer => answer === 'stale').length
+    }
+  }
+}

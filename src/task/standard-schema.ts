@@ -1,0 +1,32 @@
+/** What any validation library offers that follows the Standard Schema: valibot, zod, arktype and others. */
+export interface StandardSchema<Output = unknown> {
+  readonly '~standard': {
+    readonly version: 1
+    readonly vendor: string
+    readonly validate: (value: unknown) => SchemaResult<Output> | Promise<SchemaResult<Output>>
+  }
+}
+
+type SchemaResult<Output> =
+  | { readonly value: Output; readonly issues?: undefined }
+  | { readonly issues: readonly SchemaIssue[] }
+
+interface SchemaIssue {
+  readonly message: string
+  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined
+}
+
+/** The value as the schema makes it, or what is wrong with it, in words. */
+export async function validate<Output>(
+  schema: StandardSchema<Output>,
+  value: unknown,
+): Promise<{ readonly value: Output } | { readonly problem: string }> {
+  const result = await schema['~standard'].validate(value)
+  if (result.issues === undefined) return { value: result.value }
+  return { problem: result.issues.slice(0, 5).map(inWords).join('; ') }
+}
+
+function inWords({ message, path = [] }: SchemaIssue): string {
+  const keys = path.map(part => String(typeof part === 'object' ? part.key : part))
+  return keys.length === 0 ? message : `${keys.join('.')}: ${message}`
+}

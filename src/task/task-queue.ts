@@ -1,0 +1,134 @@
+import { type Duration, OptionError, parseDuration, plainJson, problemOf } from '../policy/index.js'
+import type { Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter, TaskRecord } from '../store/index.js'
+import type { TaskDefinition } from './define-task.js'
+import { PayloadError } from './errors.js'
+import { validate } from './standard-schema.js'
+
+/** A moment: a date, milliseconds since the epoch, or ISO text. */
+export type Moment = Date | number | string
+
+/** How a task is to be enqueued. */
+export interface EnqueueOptions {
+  /** Your own id: a second task with the same one changes nothing, and says so. */
+  readonly id?: string
+  readonly category?: string
+  /** The lane's key: a tenant, an account, a host. Lanes take turns. */
+  readonly key?: string
+  /** Higher goes first. Default 0. */
+  readonly priority?: number
+  /** Not before then. */
+  readonly runAt?: Moment
+  /** Not before this time has passed. */
+  readonly delay?: Duration
+  /** When it counts as submitted: among equals, the oldest goes first. Default: now. */
+  readonly submittedAt?: Moment
+}
+
+/** A dead letter with its whole history. */
+export interface DeadLetter extends TaskRecord {
+  readonly history: readonly LedgerRow[]
+}
+
+/** A longer payload belongs into a file or a table of its own, and its name into the task. */
+const MAX_PAYLOAD = 2 ** 20
+
+/** Puts tasks into a store, and shows what became of them. */
+export class TaskQueue {
+  constructor(private readonly store: Store) {}
+
+  /** Resolves once the task is on disk. */
+  async enqueue<P>(task: TaskDefinition<P>, payload: P, options: EnqueueOptions = {}): Promise<Enqueued> {
+    const [enqueued] = await this.enqueueMany(task, [{ ...options, payload }])
+    return enqueued as Enqueued
+  }
+
+  /** Enqueues many in one transaction: all of them or none. */
+  async enqueueMany<P>(
+    task: TaskDefinition<P>,
+    items: readonly (EnqueueOptions & { readonly payload: P })[],
+  ): Promise<Enqueued[]> {
+    return this.store.enqueue(await Promise.all(items.map(item => newTask(task, item.payload, item))))
+  }
+
+  get(id: string): Promise<TaskRecord | undefined> {
+    return this.store.get(id)
+  }
+
+  /** Tasks, newest change first. */
+  list(
+    filter: TaskFilter = {},
+    page: { readonly limit?: number; readonly after?: string } = {},
+  ): Promise<Page<TaskRecord>> {
+    return this.store.list(filter, { limit: 50, ...page })
+  }
+
+  /** The dead letters, newest first. */
+  deadLetters(
+    filter: Omit<TaskFilter, 'status'> = {},
+    page: { readonly limit?: number; readonly after?: string } = {},
+  ): Promise<Page<TaskRecord>> {
+    return this.list({ ...filter, status: 'dead' }, page)
+  }
+
+  /** A dead letter with its whole history; `undefined` if there is none of that id. */
+  async deadLetter(id: string): Promise<DeadLetter | undefined> {
+    const task = await this.store.get(id)
+    return task?.status === 'dead' ? { ...task, history: await this.store.ledger(id) } : undefined
+  }
+
+  /** Gives dead letters fresh attempts; their history stays. Returns the ids of those that were moved. */
+  redrive(ids: string | readonly string[], by: { readonly who: string; readonly why?: string }): Promise<string[]> {
+    return this.store.redrive(typeof ids === 'string' ? [ids] : ids, by)
+  }
+
+  /** Ends waiting tasks, and asks running ones to end. Returns the ids of those. */
+  cancel(ids: string | readonly string[]): Promise<string[]> {
+    return this.store.cancel(typeof ids === 'string' ? [ids] : ids)
+  }
+}
+
+async function newTask<P>(task: TaskDefinition<P>, payload: P, options: EnqueueOptions): Promise<NewTask> {
+  const { id, category, key, priority, runAt, delay, submittedAt } = options
+  if (task.schema !== undefined) {
+    const result = await validate(task.schema, payload)
+    if ('problem' in result) throw new PayloadError(task.kind, result.problem)
+  }
+  return {
+    id,
+    kind: task.kind,
+    category,
+    key,
+    priority,
+    payload: toJson(task.kind, payload),
+    submittedAt: submittedAt === undefined ? undefined : toTime('submittedAt', submittedAt),
+    runAt: delay !== undefined ? Date.now() + toDelay(delay) : runAt === undefined ? undefined : toTime('runAt', runAt),
+  }
+}
+
+function toJson(kind: string, payload: unknown): string {
+  let json: string | undefined
+  try {
+    json = plainJson(payload)
+  } catch (error) {
+    throw new PayloadError(kind, problemOf(error))
+  }
+  if (json === undefined) return 'null'
+  if (json.length > MAX_PAYLOAD)
+    throw new PayloadError(kind, `it is ${json.length} characters long, and ${MAX_PAYLOAD} are allowed`)
+  return json
+}
+
+function toTime(option: string, moment: Moment): number {
+  const time = typeof moment === 'string' ? Date.parse(moment) : Number(moment)
+  if (Number.isInteger(time)) return time
+  throw new OptionError(
+    option,
+    `'${option}' must be a date, milliseconds since the epoch or ISO text, got ${String(moment)}.`,
+  )
+}
+
+function toDelay(delay: Duration): number {
+  const ms = parseDuration(delay)
+  if (ms === undefined) throw new OptionError('delay', `'delay' must be a duration such as '5m', got ${String(delay)}.`)
+  return ms
+}

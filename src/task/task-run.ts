@@ -1,0 +1,214 @@
+import {
+  advance,
+  type Classifier,
+  classify,
+  type Decision,
+  decide,
+  type History,
+  identityRandom,
+  plainJson,
+  problemOf,
+  TimeoutError,
+  type Verdict,
+} from '../policy/index.js'
+import type { AttemptEntry, ClaimedTask, Outcome, Settlement } from '../store/index.js'
+import { type AttemptEvent, emit, failureText, type Sink, type Work } from '../telemetry/index.js'
+import type { Clock, Sleeper, Timer } from '../time/index.js'
+import type { TaskDefinition } from './define-task.js'
+import { PayloadError, TaskCancelledError } from './errors.js'
+import { Later, Skip } from './outcomes.js'
+import { validate } from './standard-schema.js'
+import { TaskContext } from './task-context.js'
+
+/** What all the runs of a worker share. */
+export interface RunEnvironment {
+  readonly worker: string
+  readonly clock: Clock
+  readonly sink: Sink | undefined
+  readonly classify: Classifier | undefined
+  /** Takes what the run came to. Called once. */
+  readonly settle: (run: TaskRun, settlement: Settlement) => void
+}
+
+/** What an event says besides what it is about. */
+type Details<E = AttemptEvent> = E extends AttemptEvent ? Omit<E, 'work' | 'at' | 'attempt' | 'maxAttempts'> : never
+
+/** What a worker's death says of the attempt that died with it. */
+const LOST: Verdict = { class: 'retryable', code: 'lost' }
+
+/**
+ * One run of a claimed task: from its start to what it came to. It ends when the handler settles, when its time is up,
+ * when it is cancelled, or when its worker hands it back; whichever comes first counts, and what comes later is ignored.
+ */
+export class TaskRun implements Sleeper {
+  private readonly context: TaskContext
+  private readonly startedAt: number
+  private timer: Timer | undefined = undefined
+  private hasEnded = false
+
+  constructor(
+    readonly task: ClaimedTask,
+    private readonly definition: TaskDefinition,
+    private readonly environment: RunEnvironment,
+    /** The store's clock when the task was claimed. */
+    private readonly claimedAt: number,
+  ) {
+    this.context = new TaskContext(task)
+    this.startedAt = environment.clock.monotonic()
+  }
+
+  start(): void {
+    if (this.task.isUndecided) return this.decideOnLoss()
+    const { policy } = this.definition
+    const { clock } = this.environment
+    this.tell({ type: 'attempt_started', deferrals: this.task.deferrals })
+    if (policy.timeout !== undefined) this.timer = clock.setTimer(this, policy.timeout)
+    this.call().then(
+      result => this.returned(result),
+      failure => this.failed(failure),
+    )
+  }
+
+  /** The time of the attempt is up. */
+  wake(): void {
+    const timeoutMs = this.definition.policy.timeout ?? 0
+    this.tell({ type: 'timed_out', timeoutMs })
+    const error = new TimeoutError(`The task took longer than ${timeoutMs} ms.`, { timeoutMs })
+    this.context.stop(error)
+    this.failed(error)
+  }
+
+  /** Somebody cancelled the task: its handler is told, and its outcome no longer matters. */
+  cancel(): void {
+    this.context.stop(new TaskCancelledError(this.task.id))
+    this.end({ type: 'cancelled' }, {})
+  }
+
+  /** The worker cannot wait for it any longer: it goes back at no cost. */
+  release(reason: unknown): void {
+    this.context.stop(reason)
+    this.end({ type: 'released' })
+  }
+
+  /** Another may have it by now. The handler is told; what it comes to is settled only if the token still holds. */
+  warn(reason: unknown): void {
+    this.context.stop(reason)
+  }
+
+  private async call(): Promise<unknown> {
+    const { schema, handler, kind } = this.definition
+    const stored: unknown = JSON.parse(this.task.payload)
+    if (schema === undefined) return handler(stored, this.context)
+    const result = await validate(schema, stored)
+    if ('problem' in result) throw new PayloadError(kind, result.problem)
+    return handler(result.value, this.context)
+  }
+
+  private returned(result: unknown): void {
+    if (this.hasEnded) return
+    const outcome = outcomeOfResult(result)
+    this.end(outcome, {})
+    if (outcome.type === 'succeeded') this.tell({ type: 'attempt_succeeded', durationMs: this.elapsedMs() })
+  }
+
+  private failed(failure: unknown): void {
+    if (this.hasEnded) return
+    const { clock, classify: classifier } = this.environment
+    const verdict = classify(failure, this.definition.policy, clock.now(), classifier)
+    const random = identityRandom(this.task.id, this.context.attempt)
+    const decision = decide(this.definition.policy, historyOf(this.task), verdict, { now: this.now(), random })
+    this.end(outcomeOf(decision, verdict), {
+      verdict,
+      random,
+      error: failureText(failure),
+      policy: this.definition.policyHash,
+    })
+    this.report(failure, verdict, decision)
+  }
+
+  /** The store has counted the loss already, so the history is the one before it. */
+  private decideOnLoss(): void {
+    const { policy, policyHash } = this.definition
+    const history = { ...historyOf(this.task), attempts: this.task.attempts - 1 }
+    const random = identityRandom(this.task.id, this.task.attempts)
+    const decision = decide(policy, history, LOST, { now: this.now(), random })
+    this.end(outcomeOf(decision, LOST), { verdict: LOST, random, error: 'The worker died.', policy: policyHash })
+  }
+
+  /** Ends the run. Without an entry, no attempt is on record: none was made. */
+  private end(outcome: Outcome, entry?: Partial<AttemptEntry>): void {
+    if (this.hasEnded) return
+    this.hasEnded = true
+    const { clock, worker, settle } = this.environment
+    if (this.timer !== undefined) clock.clearTimer(this.timer)
+    const { id, token } = this.task
+    const times = { startedAt: this.claimedAt, endedAt: this.now() }
+    const attempt = entry && { attempt: this.context.attempt, ...times, worker, ...entry }
+    settle(this, { id, token, outcome, attempt })
+  }
+
+  /** On the store's clock. */
+  private now(): number {
+    return this.claimedAt + Math.round(this.elapsedMs())
+  }
+
+  private elapsedMs(): number {
+    return this.environment.clock.monotonic() - this.startedAt
+  }
+
+  private report(failure: unknown, verdict: Verdict, decision: Decision): void {
+    const about = { durationMs: this.elapsedMs(), failure, verdict }
+    if (decision.action === 'give_up') return this.tell({ type: 'gave_up', ...about, reason: decision.reason })
+    const type = decision.action === 'retry' ? 'retry_scheduled' : 'deferred'
+    this.tell({ type, ...about, delayMs: decision.delayMs, nextAttemptAt: this.now() + decision.delayMs })
+  }
+
+  private tell(details: Details): void {
+    const { sink, clock } = this.environment
+    if (sink === undefined) return
+    const { id, kind, category, key } = this.task
+    const work: Work = { kind: 'task', id, name: kind, category: category || undefined, tenantId: key || undefined }
+    const { attempt } = this.context
+    emit(sink, { work, at: clock.now(), attempt, maxAttempts: this.definition.policy.attempts, ...details })
+  }
+}
+
+/** The work is done: a result that JSON cannot hold must not make it be done again, so a note stands in its place. */
+function resultText(result: unknown): string | undefined {
+  try {
+    return plainJson(result)
+  } catch (error) {
+    return JSON.stringify(`(not kept: ${problemOf(error)})`)
+  }
+}
+
+/** What the kernel needs to know of what came before. */
+export function historyOf({ attempts, deferrals, startedAt, previousDelayMs }: ClaimedTask): History {
+  return { attempts, deferrals, startedAt, previousDelayMs }
+}
+
+/** What a handler's result asks for. Never throws: the work is done, and no result of it may make it be done again. */
+function outcomeOfResult(result: unknown): Outcome {
+  try {
+    if (result instanceof Later) return { type: 'later', delayMs: result.delayMs }
+    if (result instanceof Skip) return { type: 'skipped', reason: result.reason }
+    return { type: 'succeeded', result: plainJson(result) }
+  } catch {
+    return { type: 'succeeded' }
+  }
+}
+
+function outcomeOf(decision: Decision, verdict: Verdict): Outcome {
+  switch (decision.action) {
+    case 'give_up':
+      return { type: 'dead', reason: decision.reason }
+    case 'defer':
+      return { type: 'deferred', delayMs: decision.delayMs }
+    case 'retry': {
+      const isBackoff = advance(NO_HISTORY, verdict, decision).previousDelayMs !== undefined
+      return { type: 'retry', delayMs: decision.delayMs, isBackoff }
+    }
+  }
+}
+
+const NO_HISTORY: History = { attempts: 0, deferrals: 0, startedAt: 0 }

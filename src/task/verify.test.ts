@@ -1,0 +1,55 @@
+import { expect, it } from 'vitest'
+import { RateLimitedError } from '../policy/index.js'
+import { type LedgerRow, MemoryStore } from '../store/index.js'
+import { fakeClock } from '../testing/index.js'
+import { defineTask, TaskQueue, verify, Worker } from './index.js'
+
+/** A store in which tasks were retried, deferred, given up, lost and redriven. */
+async function eventful() {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const queue = new TaskQueue(store)
+  let calls = 0
+  const task = defineTask('task', {
+    policy: { attempts: 3, backoff: { base: '10s', max: '1m' }, jitter: 'full', ttl: '1h' },
+    handler: () => {
+      if (++calls % 4 === 0) throw new RateLimitedError('wait', { retryAfterMs: 5000 })
+      throw new Error('down')
+    },
+  })
+  await queue.enqueueMany(
+    task,
+    Array.from({ length: 20 }, (_, n) => ({ payload: null, id: `t${n}`, key: `k${n % 7}` })),
+  )
+  await store.claim({ worker: 'dead', leaseMs: 1000, kinds: ['task'], limit: 1, isIdle: true })
+  const worker = new Worker(store, { tasks: [task], clock })
+  await worker.start()
+  await clock.advance('30m')
+  await queue.redrive(['t1', 't2'], { who: 'ada' })
+  await clock.advance('30m')
+  await worker.stop()
+  return store
+}
+
+it('finds nothing to say of a store that nobody has tampered with', async () => {
+  const store = await eventful()
+  const { discrepancies, ...counts } = await verify(store)
+  expect(discrepancies).toEqual([])
+  expect(counts).toMatchObject({ tasks: 20, unknown: 0 })
+  expect(counts.decisions).toBeGreaterThanOrEqual(60)
+})
+
+it('names the row whose decision is not the one that the kernel makes', async () => {
+  const store = await eventful()
+  const tampered = async (id: string): Promise<LedgerRow[]> => {
+    const rows = await store.ledger(id)
+    return id === 't5' ? rows.map(row => (row.outcome === 'retry' ? { ...row, delayMs: 1 } : row)) : rows
+  }
+  const { discrepancies } = await verify({
+    list: (filter, page) => store.list(filter, page),
+    policy: hash => store.policy(hash),
+    ledger: tampered,
+  })
+  expect(discrepancies.length).toBeGreaterThan(0)
+  expect(discrepancies[0]).toMatchObject({ taskId: 't5', recorded: 'retry after 1 ms' })
+})

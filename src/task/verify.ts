@@ -1,0 +1,97 @@
+import { advance, type Decision, decide, type History, type Policy, policy as parsePolicy } from '../policy/index.js'
+import type { LedgerRow, Store, TaskRecord } from '../store/index.js'
+
+/** A decision on record that the kernel, asked again, would not make. */
+export interface Discrepancy {
+  readonly taskId: string
+  /** Which row of its ledger. */
+  readonly sequence: number
+  readonly recorded: string
+  readonly recomputed: string
+}
+
+/** What a verification came to. */
+export interface Verification {
+  readonly tasks: number
+  readonly decisions: number
+  /** Decisions that cannot be recomputed, since the store does not know their policy. */
+  readonly unknown: number
+  readonly discrepancies: readonly Discrepancy[]
+}
+
+/** What of a store a verification reads. */
+type LedgerSource = Pick<Store, 'list' | 'ledger' | 'policy'>
+
+/** Recomputes each recorded decision of a store from its ledger, and reports those that differ. */
+export async function verify(store: LedgerSource): Promise<Verification> {
+  const policies = new Map<string, Policy | undefined>()
+  const policyOf = async (hash: string) => {
+    if (!policies.has(hash)) {
+      const stored = await store.policy(hash)
+      policies.set(hash, stored === undefined ? undefined : parsePolicy(JSON.parse(stored)))
+    }
+    return policies.get(hash)
+  }
+  let [tasks, decisions, unknown] = [0, 0, 0]
+  const discrepancies: Discrepancy[] = []
+  for await (const task of allTasks(store)) {
+    tasks++
+    for (const { row, history } of withHistory(task, await store.ledger(task.id))) {
+      if (row.verdict === undefined || row.policy === undefined || row.random === undefined) continue
+      const policy = await policyOf(row.policy)
+      if (policy === undefined) {
+        unknown++
+        continue
+      }
+      decisions++
+      const decision = decide(policy, history, row.verdict, { now: row.endedAt, random: row.random })
+      const [recorded, recomputed] = [inWords(row), decisionInWords(decision)]
+      if (recorded !== recomputed) discrepancies.push({ taskId: task.id, sequence: row.sequence, recorded, recomputed })
+    }
+  }
+  return { tasks, decisions, unknown, discrepancies }
+}
+
+async function* allTasks(store: LedgerSource): AsyncGenerator<TaskRecord> {
+  let after: string | undefined
+  do {
+    const { items, next } = await store.list({}, { limit: 500, after })
+    yield* items
+    after = next
+  } while (after !== undefined)
+}
+
+/** Each row with what was on record before it. A redrive and a success start afresh. */
+function* withHistory(task: TaskRecord, rows: readonly LedgerRow[]): Generator<{ row: LedgerRow; history: History }> {
+  const redrives = rows.filter(({ outcome }) => outcome === 'redriven')
+  let history: History = {
+    attempts: 0,
+    deferrals: 0,
+    startedAt: redrives.length === 0 ? task.startedAt : task.submittedAt,
+  }
+  for (const row of rows) {
+    if (row.outcome === 'redriven') {
+      history = { attempts: 0, deferrals: 0, startedAt: row.endedAt }
+      continue
+    }
+    yield { row, history }
+    const decision = decisionOf(row)
+    if (row.verdict !== undefined && decision !== undefined) history = advance(history, row.verdict, decision)
+  }
+}
+
+function decisionOf({ outcome, delayMs = 0, endedAt }: LedgerRow): Decision | undefined {
+  if (outcome === 'deferred') return { action: 'defer', delayMs, at: endedAt + delayMs }
+  return outcome === 'retry' || outcome === 'lost' ? { action: 'retry', delayMs, at: endedAt + delayMs } : undefined
+}
+
+/** A lost attempt is told what was decided on it: a delay, or a reason to give up. */
+function inWords({ outcome, delayMs, reason }: LedgerRow): string {
+  if (reason !== undefined) return `gave up: ${reason}`
+  return outcome === 'deferred' ? `deferred for ${delayMs} ms` : `retry after ${delayMs} ms`
+}
+
+function decisionInWords(decision: Decision): string {
+  if (decision.action === 'give_up') return `gave up: ${decision.reason}`
+  return decision.action === 'defer' ? `deferred for ${decision.delayMs} ms` : `retry after ${decision.delayMs} ms`
+}

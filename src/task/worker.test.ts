@@ -1,0 +1,361 @@
+import { describe, expect, it } from 'vitest'
+import { FinalError, RateLimitedError } from '../policy/index.js'
+import { MemoryStore } from '../store/index.js'
+import type { WorkEvent } from '../telemetry/index.js'
+import { type FakeClock, fakeClock } from '../testing/index.js'
+import {
+  defineTask,
+  later,
+  PayloadError,
+  type StandardSchema,
+  skip,
+  type TaskDefinition,
+  TaskQueue,
+  Worker,
+  type WorkerOptions,
+} from './index.js'
+
+/** A store, a queue and a worker on a clock that the test moves. */
+async function bench(tasks: readonly TaskDefinition[], options: Partial<WorkerOptions> = {}) {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const queue = new TaskQueue(store)
+  const worker = new Worker(store, { tasks, clock, ...options })
+  return { clock, store, queue, worker, start: () => worker.start() }
+}
+
+const settle = (clock: FakeClock) => clock.advance(0)
+
+describe('a worker', () => {
+  it('runs what is enqueued before and after its start', async () => {
+    const greeted: string[] = []
+    const greet = defineTask('greet', { handler: ({ name }: { name: string }) => void greeted.push(name) })
+    const { clock, queue, start } = await bench([greet])
+    await queue.enqueue(greet, { name: 'Ada' })
+    await start()
+    await settle(clock)
+    await queue.enqueue(greet, { name: 'Grace' })
+    await settle(clock)
+    expect(greeted).toEqual(['Ada', 'Grace'])
+  })
+
+  it('keeps the result of a task that succeeded, and its attempt is on record', async () => {
+    const add = defineTask('add', { handler: ([a, b]: [number, number]) => a + b })
+    const { clock, store, queue, start } = await bench([add])
+    const { id } = await queue.enqueue(add, [2, 3])
+    await start()
+    await settle(clock)
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: '5', attempts: 0 })
+    expect(await store.ledger(id)).toMatchObject([{ attempt: 1, outcome: 'succeeded' }])
+  })
+
+  it('retries after 60, 120, 240, 480, 960, 1920 and 3600 seconds, then leaves a dead letter', async () => {
+    const starts: number[] = []
+    const { clock, store, queue, start } = await bench([])
+    const flaky = defineTask('flaky', {
+      handler: () => {
+        starts.push(clock.monotonic() / 1000)
+        throw new Error('down')
+      },
+    })
+    const worker = new Worker(store, { tasks: [flaky], clock, lease: '1d' })
+    const { id } = await queue.enqueue(flaky, null)
+    await worker.start()
+    await start()
+    await clock.advance('3h')
+    const waits = starts.map((at, i) => at - (starts[i - 1] ?? 0))
+    expect(waits).toEqual([0, 60, 120, 240, 480, 960, 1920, 3600])
+    expect(await queue.get(id)).toMatchObject({
+      status: 'dead',
+      reason: 'attempts_exhausted',
+      errorClass: 'retryable',
+      attempts: 8,
+    })
+    const letter = await queue.deadLetter(id)
+    expect(letter?.history.map(({ outcome }) => outcome)).toEqual([...Array(7).fill('retry'), 'dead'])
+    await worker.stop()
+  })
+
+  it('dead-letters a final error at once, and runs it afresh when it is redriven', async () => {
+    let isBroken = true
+    const charge = defineTask('charge', {
+      handler: () => {
+        if (isBroken) throw new FinalError('card declined')
+        return 'paid'
+      },
+    })
+    const { clock, store, queue, start } = await bench([charge])
+    const { id } = await queue.enqueue(charge, null)
+    await start()
+    await settle(clock)
+    expect((await queue.deadLetters()).items).toMatchObject([
+      { id, reason: 'final_error', errorMessage: 'FinalError: card declined' },
+    ])
+
+    isBroken = false
+    expect(await queue.redrive(id, { who: 'ada', why: 'card replaced' })).toEqual([id])
+    await settle(clock)
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: '"paid"' })
+    expect((await store.ledger(id)).map(({ outcome }) => outcome)).toEqual(['dead', 'redriven', 'succeeded'])
+  })
+
+  it('holds the lane of a rate limit, at no cost of an attempt to any of its tasks', async () => {
+    let isLimited = true
+    const calls: string[] = []
+    const call = defineTask('call', {
+      handler: (name: string) => {
+        calls.push(name)
+        if (!isLimited) return name
+        throw new RateLimitedError('slow down', { retryAfterMs: 30_000 })
+      },
+    })
+    const { clock, queue, start } = await bench([call], { concurrency: 1 })
+    const items = ['a', 'b', 'c'].map(payload => ({ payload }))
+    const ids = (await queue.enqueueMany(call, items)).map(({ id }) => id)
+    await start()
+    await clock.advance('29s')
+    expect(calls).toEqual(['a'])
+    isLimited = false
+    await clock.advance('1m')
+    expect([...calls].sort()).toEqual(['a', 'a', 'b', 'c'])
+    for (const id of ids) expect(await queue.get(id)).toMatchObject({ status: 'succeeded', attempts: 0 })
+  })
+
+  it('calls a handler again that asks for later, and ends a task that is skipped, without counting either', async () => {
+    const attempts: number[] = []
+    const poll = defineTask('poll', {
+      handler: (_: null, { attempt }) => (attempts.push(attempt) < 3 ? later('5m') : skip('nothing to do')),
+    })
+    const { clock, queue, start } = await bench([poll])
+    const { id } = await queue.enqueue(poll, null)
+    await start()
+    await clock.advance('10m')
+    expect(attempts).toEqual([1, 1, 1])
+    expect(await queue.get(id)).toMatchObject({ status: 'skipped', reason: 'nothing to do', attempts: 0 })
+  })
+
+  it('cuts a handler short when its time is up, and ignores what it does later', async () => {
+    let reason: unknown
+    const hang = defineTask('hang', {
+      policy: { attempts: 1, timeout: '10s' },
+      handler: (_: null, { signal }) =>
+        new Promise<string>(resolve => {
+          signal.addEventListener('abort', () => {
+            reason = signal.reason
+            resolve('late')
+          })
+        }),
+    })
+    const { clock, queue, start } = await bench([hang])
+    const { id } = await queue.enqueue(hang, null)
+    await start()
+    await clock.advance('10s')
+    expect(reason).toMatchObject({ code: 'timeout' })
+    expect(await queue.get(id)).toMatchObject({ status: 'dead', errorCode: 'timeout', result: undefined })
+  })
+
+  it('runs no more at once than it may, and the oldest first', async () => {
+    let running = 0
+    let most = 0
+    const order: number[] = []
+    const slow = defineTask('slow', {
+      handler: async (n: number) => {
+        order.push(n)
+        most = Math.max(most, ++running)
+        await new Promise(resolve => setImmediate(resolve))
+        running--
+      },
+    })
+    const { clock, queue, start } = await bench([slow], { concurrency: 3 })
+    await queue.enqueueMany(
+      slow,
+      [3, 1, 2, 0].map(n => ({ payload: n, submittedAt: n + 1 })),
+    )
+    await start()
+    await clock.advance(1)
+    expect(most).toBe(3)
+    expect(order).toEqual([0, 1, 2, 3])
+  })
+
+  it('refuses a payload that does not fit, and dead-letters a stored one that no longer does', async () => {
+    const numbers: StandardSchema<number> = {
+      '~standard': {
+        version: 1,
+        vendor: 'test',
+        validate: value =>
+          typeof value === 'number' ? { value } : { issues: [{ message: 'not a number', path: ['n'] }] },
+      },
+    }
+    const old = defineTask('count', { handler: (_: unknown) => {} })
+    const strict = defineTask('count', { payload: numbers, handler: n => n + 1 })
+    const { clock, queue, start } = await bench([strict])
+    await expect(queue.enqueue(strict, 'x' as unknown as number)).rejects.toThrow(PayloadError)
+    await expect(queue.enqueue(old, { at: 10n })).rejects.toThrow(/bigint/)
+    const { id } = await queue.enqueue(old, 'x')
+    await start()
+    await settle(clock)
+    expect(await queue.get(id)).toMatchObject({ status: 'dead', errorCode: 'payload_invalid', reason: 'final_error' })
+  })
+
+  it('lets running tasks end when it stops, and hands back what does not end in time, uncounted', async () => {
+    const finish: (() => void)[] = []
+    const slow = defineTask('slow', {
+      handler: (_: null, { signal }) => new Promise<void>(resolve => finish.push(resolve)).then(() => signal.aborted),
+    })
+    const { clock, queue, worker, start } = await bench([slow], { grace: '5s' })
+    const [quick, stuck] = await queue.enqueueMany(slow, [{ payload: null }, { payload: null }])
+    await start()
+    await settle(clock)
+    const stopped = worker.stop()
+    await clock.advance('1s')
+    finish[0]?.()
+    await clock.advance('5s')
+    await stopped
+    expect(await queue.get(quick?.id ?? '')).toMatchObject({ status: 'succeeded' })
+    expect(await queue.get(stuck?.id ?? '')).toMatchObject({ status: 'waiting', attempts: 0 })
+    expect(clock.timers).toBe(0)
+  })
+
+  it('tells a running task that it is cancelled', async () => {
+    let reason: unknown
+    const slow = defineTask('slow', {
+      handler: (_: null, { signal }) =>
+        new Promise<void>(() => {
+          signal.addEventListener('abort', () => {
+            reason = signal.reason
+          })
+        }),
+    })
+    const { clock, queue, start } = await bench([slow])
+    const { id } = await queue.enqueue(slow, null)
+    await start()
+    await settle(clock)
+    expect(await queue.cancel(id)).toEqual([id])
+    await clock.advance('15s')
+    expect(reason).toMatchObject({ code: 'task_cancelled' })
+    expect(await queue.get(id)).toMatchObject({ status: 'cancelled' })
+  })
+
+  it('takes over from a worker that died, counts the loss, and runs the task alone', async () => {
+    const clock = fakeClock()
+    const store = new MemoryStore({ clock })
+    const queue = new TaskQueue(store)
+    const running = new Set<string>()
+    const together: number[] = []
+    const work = defineTask('work', {
+      policy: { attempts: 3, backoff: { base: '1s' } },
+      handler: async (_: null, { id }) => {
+        running.add(id)
+        if (id === 'killer') together.push(running.size)
+        await new Promise(resolve => setImmediate(resolve))
+        running.delete(id)
+      },
+    })
+    await queue.enqueue(work, null, { id: 'killer' })
+    // A worker that claims, and is never heard of again.
+    await store.claim({ worker: 'dead', leaseMs: 30_000, kinds: ['work'], limit: 1, isIdle: true })
+    const worker = new Worker(store, { tasks: [work], clock })
+    await worker.start()
+    await clock.advance('40s')
+    await queue.enqueueMany(
+      work,
+      Array.from({ length: 5 }, () => ({ payload: null })),
+    )
+    await clock.advance('1m')
+    expect(await queue.get('killer')).toMatchObject({ status: 'succeeded' })
+    expect(together).toEqual([1])
+    expect((await store.ledger('killer')).map(({ outcome }) => outcome)).toEqual(['lost', 'succeeded'])
+  })
+
+  it('gives up on a task whose worker dies every time', async () => {
+    const clock = fakeClock()
+    const store = new MemoryStore({ clock })
+    const queue = new TaskQueue(store)
+    const kill = defineTask('kill', { policy: { attempts: 2, backoff: 'none' }, handler: () => {} })
+    await queue.enqueue(kill, null, { id: 'killer' })
+    for (const name of ['first', 'second']) {
+      const { tasks } = await store.claim({ worker: name, leaseMs: 1000, kinds: ['kill'], limit: 1, isIdle: true })
+      expect(tasks).toHaveLength(1)
+      if (tasks[0]?.isUndecided) {
+        // Decides that it runs again, as a worker would, and dies of it.
+        await store.settle([
+          { id: 'killer', token: tasks[0].token, outcome: { type: 'retry', delayMs: 0, isBackoff: true } },
+        ])
+        await store.claim({ worker: name, leaseMs: 1000, kinds: ['kill'], limit: 1, isIdle: true })
+      }
+      await clock.advance('2s')
+      await store.heartbeat('another', 1000)
+    }
+    const worker = new Worker(store, { tasks: [kill], clock })
+    await worker.start()
+    await settle(clock)
+    expect(await queue.get('killer')).toMatchObject({ status: 'dead', reason: 'attempts_exhausted', errorCode: 'lost' })
+  })
+
+  it('warns its handlers when it could give no sign of life for as long as its lease', async () => {
+    let reason: unknown
+    const slow = defineTask('slow', {
+      handler: (_: null, { signal }) =>
+        new Promise<void>(() => {
+          signal.addEventListener('abort', () => {
+            reason = signal.reason
+          })
+        }),
+    })
+    const { clock, store, queue, start } = await bench([slow])
+    await queue.enqueue(slow, null)
+    await start()
+    await settle(clock)
+    store.heartbeat = () => Promise.reject(new Error('the store is away'))
+    await clock.advance('25s')
+    expect(reason).toBeUndefined()
+    await clock.advance('10s')
+    expect(reason).toMatchObject({ code: 'lease_lost' })
+  })
+
+  it('does not do work again whose result JSON cannot hold', async () => {
+    let calls = 0
+    const big = defineTask('big', { handler: () => BigInt(++calls) })
+    const { clock, queue, start } = await bench([big])
+    const { id } = await queue.enqueue(big, null)
+    await start()
+    await clock.advance('1d')
+    expect(calls).toBe(1)
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: expect.stringContaining('not kept') })
+  })
+
+  it('settles what was done once a store that was away is back', async () => {
+    const work = defineTask('work', { handler: () => 'done' })
+    const { clock, store, queue, start } = await bench([work])
+    const { id } = await queue.enqueue(work, null)
+    const settleFor = store.settle.bind(store)
+    let failures = 0
+    store.settle = settlements => (++failures <= 3 ? Promise.reject(new Error('no room')) : settleFor(settlements))
+    await start()
+    await clock.advance('10s')
+    expect(failures).toBeGreaterThan(3)
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: '"done"' })
+  })
+
+  it('tells a sink what happens, in the same words as a call', async () => {
+    const events: WorkEvent[] = []
+    let calls = 0
+    const flaky = defineTask('flaky', {
+      policy: { attempts: 2, backoff: { base: '1s' } },
+      handler: () => {
+        if (++calls === 1) throw new Error('down')
+      },
+    })
+    const { clock, queue, start } = await bench([flaky], { sink: event => events.push(event) })
+    await queue.enqueue(flaky, null, { id: 't1', key: 'tenant' })
+    await start()
+    await clock.advance('5s')
+    expect(events.map(({ type }) => type)).toEqual([
+      'attempt_started',
+      'retry_scheduled',
+      'attempt_started',
+      'attempt_succeeded',
+    ])
+    expect(events[0]?.work).toEqual({ kind: 'task', id: 't1', name: 'flaky', category: undefined, tenantId: 'tenant' })
+  })
+})

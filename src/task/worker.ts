@@ -1,0 +1,205 @@
+import { hostname } from 'node:os'
+import { type Classifier, canonicalJson, type Duration, OptionError, parseDuration } from '../policy/index.js'
+import type { Claim, ClaimedTask, Settlement, Store } from '../store/index.js'
+import type { Sink } from '../telemetry/index.js'
+import { type Clock, type Sleeper, systemClock, type Timer } from '../time/index.js'
+import { Bell } from './bell.js'
+import type { TaskDefinition } from './define-task.js'
+import { LeaseLostError, WorkerStoppedError } from './errors.js'
+import { persistently } from './persistently.js'
+import { Settler } from './settler.js'
+import { type RunEnvironment, TaskRun } from './task-run.js'
+
+/** How a worker works. */
+export interface WorkerOptions {
+  /** What it runs: kinds that are not among these are left to others. */
+  readonly tasks: readonly TaskDefinition[]
+  /** How many tasks it runs at once. Default 10. */
+  readonly concurrency?: number
+  /** Only these categories; absent: all of them. */
+  readonly categories?: readonly string[]
+  /** How long its tasks stay its own after its last sign of life. Default 30 s. */
+  readonly lease?: Duration
+  /** How long `stop()` waits for what is running before it hands it back. Default 10 s. */
+  readonly grace?: Duration
+  /** Who it is; made up, if it is absent. No two workers may share a name. */
+  readonly name?: string
+  /** Code that corrects the verdict on a failure. */
+  readonly classify?: Classifier
+  readonly sink?: Sink
+  readonly clock?: Clock
+}
+
+/** Three signs of life per lease: two may be missed. */
+const BEATS_PER_LEASE = 3
+
+/**
+ * Runs the tasks of a store.
+ *
+ * - **claiming**: while it has room, it asks the store for as many tasks as it can start at once, and starts them.
+ * - **waiting**: with nothing to claim or no room, until a task ends, the store says there is something new, or the time
+ *   comes that the last claim named.
+ * - **making room**: a task waits that must run alone, since a worker died of it before. Nothing is claimed until all that
+ *   is running has ended; then that one runs alone.
+ * - **stopping**: nothing is claimed any more. What is running may end within the grace period; the rest is handed back.
+ *
+ * What runs came to is settled in batches, together with the next claim, so that both share a transaction.
+ */
+export class Worker implements Sleeper {
+  readonly name: string
+  private readonly definitions: ReadonlyMap<string, TaskDefinition>
+  private readonly runs = new Set<TaskRun>()
+  private readonly clock: Clock
+  private readonly bell: Bell
+  private readonly settler: Settler
+  private readonly environment: RunEnvironment
+  private readonly leaseMs: number
+  private readonly graceMs: number
+  private readonly concurrency: number
+  private isStopping = false
+  private isMakingRoom = false
+  /** When the last sign of life that the store took was sent. */
+  private aliveAt = 0
+  private beat: Timer | undefined = undefined
+  private looping: Promise<void> | undefined = undefined
+
+  constructor(
+    private readonly store: Store,
+    private readonly options: WorkerOptions,
+  ) {
+    const { tasks, concurrency = 10, name, clock = systemClock, sink, classify } = options
+    if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
+      throw new OptionError('concurrency', `'concurrency' must be a whole number, 1 or more, got ${concurrency}.`)
+    }
+    this.name = name ?? `${hostname()}-${process.pid}-${crypto.randomUUID().slice(0, 8)}`
+    this.definitions = new Map(tasks.map(task => [task.kind, task]))
+    this.concurrency = concurrency
+    this.leaseMs = length('lease', options.lease ?? '30s', 1)
+    this.graceMs = length('grace', options.grace ?? '10s', 0)
+    this.clock = clock
+    this.bell = new Bell(clock)
+    this.settler = new Settler(store, clock)
+    this.environment = {
+      worker: this.name,
+      clock,
+      sink,
+      classify,
+      settle: (run, settlement) => this.ended(run, settlement),
+    }
+  }
+
+  /** How many settlements came too late, since another worker had taken the task by then. */
+  get stale(): number {
+    return this.settler.stale
+  }
+
+  /** Begins to work. Resolves when it is ready, and rejects when the store cannot be reached. */
+  async start(): Promise<void> {
+    if (this.looping !== undefined) return
+    await this.heartbeat()
+    for (const { policy, policyHash } of this.definitions.values()) {
+      await this.store.keepPolicy(policyHash, canonicalJson(policy))
+    }
+    this.armBeat()
+    this.looping = this.loop()
+  }
+
+  /** Stops claiming, lets running tasks end within the grace period, hands the rest back, and leaves. */
+  async stop(): Promise<void> {
+    if (this.isStopping) return this.looping
+    this.isStopping = true
+    this.bell.ring()
+    await this.looping
+    if (this.runs.size > 0) await this.graceful()
+    for (const run of this.runs) run.release(new WorkerStoppedError(this.name))
+    await this.settler.flush()
+    if (this.beat !== undefined) this.clock.clearTimer(this.beat)
+    await this.store.leave(this.name)
+  }
+
+  /** It is time for a sign of life. */
+  wake(): void {
+    // A process that stood still, or a store that was away, is noticed here.
+    if (this.clock.monotonic() - this.aliveAt >= this.leaseMs) {
+      for (const run of this.runs) run.warn(new LeaseLostError(this.name))
+    }
+    this.heartbeat()
+      .catch(() => {})
+      .finally(() => this.armBeat())
+  }
+
+  private async loop(): Promise<void> {
+    const unwatch = this.store.watch(() => this.bell.ring())
+    try {
+      while (!this.isStopping) await this.bell.wait(await this.turn())
+    } finally {
+      unwatch()
+    }
+  }
+
+  /** Claims what there is room for and starts it. Returns for how long there is nothing more to do. */
+  private async turn(): Promise<number> {
+    // What ends in the same turn of the event loop is settled in the same batch.
+    await new Promise(resolve => setImmediate(resolve))
+    if (this.runs.size === 0) this.isMakingRoom = false
+    const room = this.isMakingRoom ? 0 : this.concurrency - this.runs.size
+    const settled = this.settler.flush()
+    const claim = room > 0 && !this.isStopping ? await this.claim(room) : undefined
+    await settled
+    if (claim === undefined) return Infinity
+    for (const task of claim.tasks) this.begin(task, claim.now)
+    if (claim.isAloneWaiting || claim.tasks.some(task => task.losses > 0)) this.isMakingRoom = this.runs.size > 0
+    if (claim.tasks.length === room) return 0
+    return claim.nextAt === undefined ? Infinity : Math.max(1, claim.nextAt - claim.now)
+  }
+
+  private claim(limit: number): Promise<Claim | undefined> {
+    const { name: worker, leaseMs, options } = this
+    const kinds = [...this.definitions.keys()]
+    const request = { worker, leaseMs, kinds, categories: options.categories, limit, isIdle: this.runs.size === 0 }
+    return persistently(async () => (this.isStopping ? undefined : this.store.claim(request)), this.clock)
+  }
+
+  private begin(task: ClaimedTask, now: number): void {
+    const definition = this.definitions.get(task.kind)
+    if (definition === undefined)
+      throw new Error(`The store gave out a task of kind '${task.kind}', which was not asked for.`)
+    const run = new TaskRun(task, definition, this.environment, now)
+    this.runs.add(run)
+    run.start()
+  }
+
+  private ended(run: TaskRun, settlement: Settlement): void {
+    this.runs.delete(run)
+    this.settler.add(settlement)
+    this.bell.ring()
+  }
+
+  private async graceful(): Promise<void> {
+    const endsAt = this.clock.monotonic() + this.graceMs
+    for (let leftMs = this.graceMs; leftMs > 0 && this.runs.size > 0; leftMs = endsAt - this.clock.monotonic()) {
+      await this.bell.wait(leftMs)
+      await this.settler.flush()
+    }
+  }
+
+  private armBeat(): void {
+    if (this.isStopping && this.runs.size === 0) return
+    this.beat = this.clock.setTimer(this, this.leaseMs / BEATS_PER_LEASE)
+  }
+
+  private async heartbeat(): Promise<void> {
+    const sentAt = this.clock.monotonic()
+    const { cancelled, rescued } = await this.store.heartbeat(this.name, this.leaseMs)
+    this.aliveAt = sentAt
+    for (const run of this.runs) if (cancelled.includes(run.task.token)) run.cancel()
+    if (rescued > 0) this.bell.ring()
+  }
+}
+
+function length(option: string, value: Duration, min: number): number {
+  const ms = parseDuration(value)
+  if (ms === undefined || ms < min)
+    throw new OptionError(option, `'${option}' must be a duration such as '30s', got ${String(value)}.`)
+  return ms
+}

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict'
+import type {
+  AttemptEntry,
+  Claim,
+  ClaimedTask,
+  ClaimRequest,
+  LaneRecord,
+  NewTask,
+  Outcome,
+  Settled,
+  Store,
+  TaskRecord,
+} from '../../store/index.js'
+
+/** An empty store of its own for each case, on a clock that the test moves and that otherwise stands still. */
+export interface StoreUnderTest {
+  readonly store: Store
+  /** Lets so much time pass for the store. */
+  advance(ms: number): Promise<void> | void
+  close?(): Promise<void>
+}
+
+/** Shows one piece of behaviour; rejects if the store does not have it. */
+export type StoreBehaviour = (store: Store, advance: (ms: number) => Promise<void>) => Promise<void>
+
+/** Named behaviours of one theme. */
+export type StoreBehaviours = Readonly<Record<string, StoreBehaviour>>
+
+export const LEASE_MS = 30_000
+export const TIMED_OUT = { class: 'retryable', code: 'timeout' } as const
+
+/** Enqueues tasks, of kind `k` unless they say otherwise, and returns their ids. */
+export async function add(store: Store, ...tasks: Partial<NewTask>[]): Promise<string[]> {
+  const added = await store.enqueue(tasks.map(task => ({ kind: 'k', payload: '{}', ...task })))
+  return added.map(({ id }) => id)
+}
+
+/** Enqueues one task and returns its id. */
+export async function addOne(store: Store, task: Partial<NewTask> = {}): Promise<string> {
+  const [id] = await add(store, task)
+  assert.ok(id !== undefined, 'enqueue should give back the id')
+  return id
+}
+
+/** Claims as the worker `w1`, with work under way, up to 100 tasks of kind `k`, unless told otherwise. */
+export function claim(store: Store, request: Partial<ClaimRequest> = {}): Promise<Claim> {
+  return store.claim({ worker: 'w1', leaseMs: LEASE_MS, kinds: ['k'], limit: 100, isIdle: false, ...request })
+}
+
+/** Claims, and returns the ids of what it got. */
+export async function claimIds(store: Store, request: Partial<ClaimRequest> = {}): Promise<string[]> {
+  return (await claim(store, request)).tasks.map(({ id }) => id)
+}
+
+/** Claims the one task that there is to claim. */
+export async function claimOne(store: Store, request: Partial<ClaimRequest> = {}): Promise<ClaimedTask> {
+  const { tasks } = await claim(store, request)
+  const [task] = tasks
+  assert.ok(task !== undefined && tasks.length === 1, `${tasks.length} tasks were claimed where there should be one`)
+  return task
+}
+
+/** Enqueues one task and claims it. */
+export async function start(store: Store, task: Partial<NewTask> = {}, request: Partial<ClaimRequest> = {}) {
+  const id = await addOne(store, task)
+  const claimed = await claimOne(store, { kinds: [task.kind ?? 'k'], ...request })
+  assert.equal(claimed.id, id)
+  return claimed
+}
+
+/** The ledger's row of an attempt that took no time. */
+export function entry(task: TaskRecord, more: Partial<AttemptEntry> = {}): AttemptEntry {
+  return { attempt: task.attempts + 1, startedAt: task.changedAt, endedAt: task.changedAt, worker: 'w1', ...more }
+}
+
+/** Settles one task as an attempt that was made. */
+export async function settle(
+  store: Store,
+  task: ClaimedTask,
+  outcome: Outcome,
+  more: Partial<AttemptEntry> = {},
+): Promise<Settled | undefined> {
+  const [settled] = await store.settle([{ id: task.id, token: task.token, outcome, attempt: entry(task, more) }])
+  return settled
+}
+
+/** Settles one task without an attempt: hands it back, or decides on a lost one. */
+export async function decide(store: Store, task: ClaimedTask, outcome: Outcome): Promise<Settled | undefined> {
+  const [settled] = await store.settle([{ id: task.id, token: task.token, outcome }])
+  return settled
+}
+
+/** Fails a task for good. */
+export async function kill(store: Store, task: ClaimedTask, code = 'E_BAD'): Promise<void> {
+  const verdict = { class: 'final', code } as const
+  const settled = await settle(store, task, { type: 'dead', reason: 'final_error' }, { verdict, error: 'Error: bad' })
+  assert.equal(settled, 'settled')
+}
+
+/** Claims a task as a worker that then dies, and lets another one rescue it. */
+export async function lose(store: Store, advance: (ms: number) => Promise<void>): Promise<void> {
+  await claim(store, { worker: 'killed', isIdle: true })
+  await advance(LEASE_MS)
+  await store.heartbeat('rescuer', LEASE_MS)
+}
+
+/** A task that must be there. */
+export async function get(store: Store, id: string): Promise<TaskRecord> {
+  const task = await store.get(id)
+  assert.ok(task !== undefined, `the task ${id} should be there`)
+  return task
+}
+
+/** The only lane that matches. */
+export async function laneOf(store: Store, lane: Partial<LaneRecord>): Promise<LaneRecord> {
+  const lanes = await store.lanes(lane)
+  const [first] = lanes
+  assert.ok(first !== undefined && lanes.length === 1, `${lanes.length} lanes match where one should`)
+  return first
+}
+
+/** Asserts that a record has these values; its other fields may have any. */
+export function assertFields<T extends object>(actual: T | undefined, expected: Partial<T>): void {
+  assert.ok(actual !== undefined, 'there should be a record')
+  const names = Object.keys(expected) as (keyof T)[]
+  assert.deepEqual(Object.fromEntries(names.map(name => [name, actual[name]])), expected)
+}
+
+/** Asserts that lists have the same members, in any order. */
+export function assertSame(actual: readonly string[], expected: readonly string[]): void {
+  assert.deepEqual([...actual].sort(), [...expected].sort())
+}

@@ -1,0 +1,53 @@
+import type { ConformanceCase } from '../idempotency-store-conformance.js'
+import { CLAIM } from './claim.js'
+import { ENQUEUE } from './enqueue.js'
+import type { StoreBehaviours, StoreUnderTest } from './harness.js'
+import { checkInvariants } from './invariants.js'
+import { LANES } from './lanes.js'
+import { LEASES } from './leases.js'
+import { LIMITS } from './limits.js'
+import { LISTS } from './lists.js'
+import { OPERATORS } from './operators.js'
+import { RECORDS } from './records.js'
+import { SETTLE } from './settle.js'
+
+export type { StoreUnderTest } from './harness.js'
+export { checkInvariants } from './invariants.js'
+export { type StoreModelTestOptions, storeModelTest } from './model-test.js'
+
+const THEMES: Readonly<Record<string, StoreBehaviours>> = {
+  enqueue: ENQUEUE,
+  claim: CLAIM,
+  settle: SETTLE,
+  lanes: LANES,
+  limits: LIMITS,
+  leases: LEASES,
+  operators: OPERATORS,
+  lists: LISTS,
+  records: RECORDS,
+}
+
+/**
+ * What every store must do, as cases for any test runner. After each, the invariants hold.
+ *
+ * ```ts
+ * for (const { name, run } of storeConformance(open)) it(name, run)
+ * ```
+ */
+export function storeConformance(open: () => Promise<StoreUnderTest> | StoreUnderTest): readonly ConformanceCase[] {
+  return Object.entries(THEMES).flatMap(([theme, behaviours]) =>
+    Object.entries(behaviours).map(([name, behaviour]) => ({
+      name: `${theme}: ${name}`,
+      async run() {
+        const { store, advance, close } = await open()
+        try {
+          await behaviour(store, async ms => advance(ms))
+          await checkInvariants(store)
+        } finally {
+          await store.close()
+          await close?.()
+        }
+      },
+    })),
+  )
+}

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict'
+import type { Lane, LedgerRow, Store, TaskRecord, TaskStatus } from '../../store/index.js'
+
+const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled']
+
+/**
+ * What holds in a store at every moment, whatever happened before: every task is in exactly one state, its fields fit
+ * that state, and its history accounts for its counters. Reads all tasks.
+ */
+export async function checkInvariants(store: Store): Promise<void> {
+  const tasks = await allTasks(store)
+  assert.equal(new Set(tasks.map(({ id }) => id)).size, tasks.length, 'a task is listed twice')
+
+  const counts = await store.count({})
+  for (const status of STATUSES) {
+    const inState = tasks.filter(task => task.status === status).length
+    assert.equal(counts[status], inState, `${counts[status]} tasks are counted as ${status}, ${inState} are`)
+  }
+  for (const task of tasks) checkTask(task, await store.ledger(task.id))
+
+  for (const lane of await store.lanes()) {
+    const running = tasks.filter(task => task.status === 'running' && isIn(lane, task)).length
+    assert.equal(lane.running, running, `the lane ${nameOf(lane)} says ${lane.running} run, and ${running} do`)
+  }
+}
+
+/** Every task, page by page. */
+export async function allTasks(store: Store): Promise<TaskRecord[]> {
+  const tasks: TaskRecord[] = []
+  for (let after: string | undefined; ; ) {
+    const page = await store.list({}, after === undefined ? { limit: 100 } : { limit: 100, after })
+    tasks.push(...page.items)
+    if (page.next === undefined) return tasks
+    after = page.next
+  }
+}
+
+function checkTask(task: TaskRecord, ledger: readonly LedgerRow[]): void {
+  const about = `task ${task.id}, ${task.status}`
+  assert.ok(STATUSES.includes(task.status), `${about}: no such status`)
+  assert.equal(task.nextAttemptAt !== undefined, task.status === 'waiting', `${about}: next at ${task.nextAttemptAt}`)
+  assert.equal(task.reason !== undefined, task.status === 'dead' || task.status === 'skipped', `${about}: reason`)
+  assert.deepEqual(
+    ledger.map(({ sequence }) => sequence),
+    ledger.map((_, index) => index + 1),
+    `${about}: the ledger has a gap`,
+  )
+
+  const isCleared = task.status === 'succeeded' || task.status === 'skipped'
+  const since = ledger.slice(ledger.findLastIndex(({ outcome }) => outcome === 'redriven') + 1)
+  const counted = since.filter(({ outcome }) => outcome === 'retry' || outcome === 'dead' || outcome === 'lost').length
+  const deferred = since.filter(({ outcome }) => outcome === 'deferred').length
+  const lost = ledger.filter(({ outcome }) => outcome === 'lost').length
+  assert.equal(task.attempts, isCleared ? 0 : counted, `${about}: attempts`)
+  assert.equal(task.deferrals, isCleared ? 0 : deferred, `${about}: deferrals`)
+  assert.equal(task.losses, isCleared ? 0 : lost, `${about}: losses`)
+  if (isCleared) assert.equal(task.errorClass ?? task.errorCode ?? task.errorMessage, undefined, `${about}: error`)
+}
+
+function isIn(lane: Lane, task: Lane): boolean {
+  return task.kind === lane.kind && task.category === lane.category && task.key === lane.key
+}
+
+function nameOf({ kind, category, key }: Lane): string {
+  return JSON.stringify([kind, category, key])
+}

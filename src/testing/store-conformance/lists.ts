@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict'
+import type { Store, TaskFilter } from '../../store/index.js'
+import { add, addOne, claim, get, kill, type StoreBehaviours, settle, start } from './harness.js'
+
+const NONE = { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
+
+export const LISTS: StoreBehaviours = {
+  async 'an unknown task is undefined, and has no history'(store) {
+    assert.equal(await store.get('unknown'), undefined)
+    assert.deepEqual(await store.ledger('unknown'), [])
+  },
+
+  async 'an empty store lists and counts nothing'(store) {
+    assert.deepEqual((await store.list({}, { limit: 10 })).items, [])
+    assert.equal((await store.list({}, { limit: 10 })).next, undefined)
+    assert.deepEqual(await store.count({}), NONE)
+    assert.deepEqual(await store.lanes(), [])
+  },
+
+  async 'a list has the newest change first, among equals the higher id'(store, advance) {
+    await add(store, { id: 'b' }, { id: 'a' }, { id: 'c' })
+    await advance(1)
+    await add(store, { id: '0' })
+    assert.deepEqual(await pages(store, {}, 10), [['0', 'c', 'b', 'a']])
+    await advance(1)
+    await claim(store, { limit: 1 })
+    assert.deepEqual(await pages(store, {}, 10), [['a', '0', 'c', 'b']])
+  },
+
+  async 'a list has whole records'(store) {
+    const id = await addOne(store, { category: 'c', key: 't', payload: '[1]', priority: 2 })
+    assert.deepEqual((await store.list({}, { limit: 1 })).items, [await get(store, id)])
+  },
+
+  async 'a list is paged, and the last page says so'(store) {
+    await add(store, ...['a', 'b', 'c', 'd', 'e', 'f'].map(id => ({ id })))
+    assert.deepEqual(await pages(store, {}, 4), [
+      ['f', 'e', 'd', 'c'],
+      ['b', 'a'],
+    ])
+    assert.deepEqual(await pages(store, {}, 3), [
+      ['f', 'e', 'd'],
+      ['c', 'b', 'a'],
+    ])
+    assert.equal((await pages(store, { status: 'waiting' }, 1)).length, 6)
+  },
+
+  async 'pages stay in place while tasks are added'(store, advance) {
+    for (let index = 0; index < 9; index++) {
+      await add(store, { id: `t${index}` })
+      if (index % 2) await advance(1)
+    }
+    const seen: string[] = []
+    for (let after: string | undefined, first = true; first || after !== undefined; first = false) {
+      const page = await store.list({ kind: 'k' }, after === undefined ? { limit: 2 } : { limit: 2, after })
+      seen.push(...page.items.map(({ id }) => id))
+      after = page.next
+      await advance(1)
+      await add(store, {}, {})
+    }
+    assert.deepEqual(seen, ['t8', 't7', 't6', 't5', 't4', 't3', 't2', 't1', 't0'])
+  },
+
+  async 'lists and counts are filtered by lane, status and error code'(store) {
+    await kill(store, await start(store, { id: 'a', category: 'x', key: 't' }), 'E_ONE')
+    await kill(store, await start(store, { id: 'b', kind: 'l' }), 'E_TWO')
+    await settle(store, await start(store, { id: 'c', key: 't' }), { type: 'succeeded' })
+    await add(store, { id: 'd', category: 'x' })
+    const expected: [TaskFilter, string[]][] = [
+      [{}, ['d', 'c', 'b', 'a']],
+      [{ kind: 'k' }, ['d', 'c', 'a']],
+      [{ category: 'x' }, ['d', 'a']],
+      [{ category: '' }, ['c', 'b']],
+      [{ key: 't' }, ['c', 'a']],
+      [{ kind: 'k', category: '', key: 't' }, ['c']],
+      [{ status: 'dead' }, ['b', 'a']],
+      [{ status: 'running' }, []],
+      [{ errorCode: 'E_ONE' }, ['a']],
+      [{ status: 'dead', kind: 'l', errorCode: 'E_TWO' }, ['b']],
+      [{ errorCode: '' }, []],
+    ]
+    for (const [filter, ids] of expected) {
+      assert.deepEqual((await pages(store, filter, 10)).flat(), ids, JSON.stringify(filter))
+      const total = Object.values(await store.count(filter)).reduce((sum, count) => sum + count, 0)
+      assert.equal(total, ids.length, JSON.stringify(filter))
+    }
+    assert.deepEqual(await store.count({}), { ...NONE, dead: 2, succeeded: 1, waiting: 1 })
+    assert.deepEqual(await store.count({ status: 'dead' }), { ...NONE, dead: 2 })
+    assert.deepEqual(await store.count({ kind: 'unknown' }), NONE)
+  },
+
+  async 'dead letters are listed newest first'(store, advance) {
+    await add(store, { id: 'a' }, { id: 'b' }, { id: 'c' })
+    const { tasks } = await claim(store)
+    for (const id of ['b', 'c', 'a']) {
+      const task = tasks.find(one => one.id === id)
+      if (task) await kill(store, task)
+      await advance(1)
+    }
+    assert.deepEqual(await pages(store, { status: 'dead' }, 2), [['a', 'c'], ['b']])
+  },
+}
+
+async function pages(store: Store, filter: TaskFilter, limit: number): Promise<string[][]> {
+  const found: string[][] = []
+  for (let after: string | undefined; ; ) {
+    const page = await store.list(filter, after === undefined ? { limit } : { limit, after })
+    found.push(page.items.map(({ id }) => id))
+    if (page.next === undefined) return found
+    after = page.next
+  }
+}
