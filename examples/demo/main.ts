@@ -1,47 +1,67 @@
-/** The live demo that `npm start` runs: a few hundred calls against a server that often fails. */
+/** What `npm start` runs: a few thousand durable tasks on a bad day, from their first attempt to the dead letters. */
 import { explain } from 'redrive'
-import { startFlakyServer } from './flaky-server.js'
-import { showProgress } from './progress.js'
-import { outcomes, type Run, report } from './report.js'
+import { openSqlite } from 'redrive/sqlite'
+import { TaskQueue, Worker } from 'redrive/task'
+import { audit } from './audit.js'
+import { summarise } from './ledger-summary.js'
+import { type Counts, showProgress } from './progress.js'
+import { report } from './report.js'
 import { Tally } from './tally.js'
+import { BATCH_SIZE, demoTasks, enqueueBatch } from './tasks.js'
 import { painter, wrap } from './terminal.js'
-import { CALLS, CONCURRENCY, POLICY, runWorkload } from './workload.js'
 
-const TROUBLE = 'besides 200 it answers 404, 429, 500 and 503, resets connections, or never answers at all'
+const PATH = '.redrive/demo.db'
+/** It ends by itself, however much there is to do. */
+const MOST_MS = 22_000
+const say = (text: string) => console.error(`${wrap(text)}\n`)
 
-const interruption = new AbortController()
-process.on('SIGINT', () => interruption.abort(new Error('Interrupted.')))
+// Ctrl-C stops it gracefully. A second one does not wait: what was running is found by the next run, and counted as lost.
+const stop = new AbortController()
+process.once('SIGINT', () => {
+  process.exitCode = 130
+  stop.abort()
+})
+setTimeout(() => stop.abort(), MOST_MS).unref()
 
-const server = await startFlakyServer()
-console.error(wrap(`${CALLS} calls, ${CONCURRENCY} at a time, to a server on a bad day: ${TROUBLE}. Their policy:\n`))
-console.error(`${wrap(explain(POLICY).words, '  ')}\n`)
+const store = await openSqlite(PATH)
+const before = await store.count({})
+const tally = await Tally.of(store)
+if (total(before) > 0) say(continuing(before))
 
-const tally = new Tally()
-const endProgress = showProgress(tally, CALLS, process.stderr)
-const startedAt = performance.now()
-const results = await runWorkload(server.url, tally.sink, interruption.signal)
-const durationMs = performance.now() - startedAt
-endProgress()
-server.close()
+// Each run adds a batch, unless there is enough to do: emails, charges, and accounts to sync, which have a lane each.
+const batch = Math.floor(total(before) / BATCH_SIZE) + 1
+const tasks = demoTasks(batch)
+const isEnough = before.waiting + before.running >= BATCH_SIZE
+const added = isEnough ? 0 : await enqueueBatch(new TaskQueue(store), tasks, batch)
+say(`${added} tasks added to ${PATH}: send-email, charge-card, sync-account. ${explain(tasks.sendEmail.policy).words}`)
 
-const run: Run = { tally, total: CALLS, requests: server.requests, durationMs, results }
-process.stdout.write(report(run, painter(process.stdout)))
-process.exitCode = interruption.signal.aborted ? 130 : 0
+// One worker runs them, until there is nothing left to do. Short leases, so that a killed run is soon taken over.
+const worker = new Worker(store, {
+  tasks: Object.values(tasks),
+  concurrency: 50,
+  lease: '3s',
+  grace: '2s',
+  sink: tally.sink,
+})
+await worker.start()
+await showProgress(store, before, tally, process.stderr, stop.signal)
+await worker.stop()
 
-const mistakes = audit(run)
-for (const mistake of mistakes) console.error(`The figures do not add up: ${mistake}`)
-if (mistakes.length > 0) process.exitCode = 1
+// What is on record, and whether it adds up.
+const summary = await summarise(store, worker.name)
+process.stdout.write(report(summary, PATH, painter(process.stdout)))
+const claims = { total: total(before) + added, attempts: tally.attempts, isCutShort: stop.signal.aborted }
+console.log(`\n${wrap(await audit(store, summary, claims))}`)
 
-/** Holds what the events say against what the callers got and what the server saw. */
-function audit({ tally, total, requests, results }: Run): string[] {
-  const sum = [...outcomes(run).values()].reduce((total, count) => total + count, 0)
-  const succeeded = tally.count('succeeded')
-  const ended = succeeded + tally.count('gave_up')
-  const returned = results.filter(({ status }) => status === 'fulfilled').length
-  const mistakes: string[] = []
-  if (sum !== total) mistakes.push(`${sum} outcomes for ${total} calls.`)
-  if (ended !== total && !interruption.signal.aborted) mistakes.push(`${ended} of ${total} calls have an ending.`)
-  if (succeeded !== returned) mistakes.push(`${succeeded} successes on record, but ${returned} calls that returned.`)
-  if (requests > tally.attempts) mistakes.push(`${requests} requests, but only ${tally.attempts} attempts on record.`)
-  return mistakes
+const { waiting, running } = await store.count({})
+if (waiting + running > 0) console.log(`\nStopped with ${waiting + running} tasks to go. To continue: npm start`)
+await store.close()
+
+function continuing({ dead, waiting, running }: Counts): string {
+  const killed = running > 0 ? `, and ${running} that were running when it was killed` : ''
+  return `Continuing: ${dead} dead letters and ${waiting} waiting tasks from the last run${killed}.`
+}
+
+function total(counts: Counts): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0)
 }

@@ -1,47 +1,75 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Store, TaskStatus } from 'redrive/store'
 import type { Tally } from './tally.js'
 import { bar, painter } from './terminal.js'
 
-const BAR_WIDTH = 16
-const REDRAW_MS = 80
+/** How many tasks there are of each status. */
+export type Counts = Readonly<Record<TaskStatus, number>>
+
+const REDRAW_MS = 100
+const LINE_EVERY_MS = 2000
+const RATE_OVER_MS = 1000
+const BAR_WIDTH = 28
+/** A narrower terminal would break the lines of the block, and is given lines instead. */
+const BLOCK_COLUMNS = 72
 
 /**
- * Shows how far the calls have come: on a terminal as one line that is drawn again and again, elsewhere as a line for
- * every tenth of the way. Returns the function that ends it.
+ * Shows how far the tasks have come until none is left or the signal aborts: on a terminal as a block that is drawn again
+ * and again, elsewhere as a line every other second. `before` is what had ended before.
  */
-export function showProgress(tally: Tally, total: number, stream: NodeJS.WriteStream): () => void {
+export async function showProgress(
+  store: Store,
+  before: Counts,
+  tally: Tally,
+  stream: NodeJS.WriteStream,
+  signal: AbortSignal,
+): Promise<void> {
   const paint = painter(stream)
   const startedAt = performance.now()
-  let tenthsShown = 0
+  const samples: { at: number; ended: number }[] = []
+  let linesDrawn = 0
+  let nextLineAt = 0
 
-  function draw(): void {
-    const done = tally.count('succeeded') + tally.count('gave_up')
-    const perSecond = Math.round((done * 1000) / (performance.now() - startedAt))
+  for (let isOver = false; !isOver; ) {
+    const now = performance.now()
+    const counts = await store.count({})
+    const since = (status: TaskStatus) => counts[status] - before[status]
+    const ended = since('succeeded') + since('skipped') + since('dead') + since('cancelled')
+    const open = counts.waiting + counts.running
+    isOver = open === 0 || signal.aborted
+
+    samples.push({ at: now, ended })
+    while ((samples[0]?.at ?? now) < now - RATE_OVER_MS) samples.shift()
+    const { at, ended: earlier } = isOver ? { at: startedAt, ended: 0 } : (samples[0] ?? { at: now, ended })
+    const perSecond = now > at ? Math.round(((ended - earlier) * 1000) / (now - at)) : 0
+
+    const retrying = Math.min(counts.waiting, tally.retrying.size)
     const figures = [
-      `${String(done).padStart(String(total).length)}/${total}`,
-      `${tally.count('running')} running`.padStart(10),
-      `${tally.count('waiting')} waiting to retry`.padStart(19),
-      `${perSecond} calls/s`.padStart(11),
-    ].join('  ')
+      ['waiting', counts.waiting - retrying, 'dim'],
+      ['running', counts.running, 'cyan'],
+      ['succeeded', since('succeeded'), 'green'],
+      ['retrying', retrying, 'yellow'],
+      ['dead', since('dead'), 'red'],
+    ] as const
 
-    if (stream.isTTY) {
-      const columns = stream.columns || 80
-      const filled = bar(done / total, BAR_WIDTH)
-      const rest = '·'.repeat(BAR_WIDTH - filled.length)
-      const line = `${paint('green', filled)}${paint('dim', rest)}  ${figures}`
+    if (stream.isTTY && (stream.columns || 80) >= BLOCK_COLUMNS) {
+      const filled = bar(ended / (ended + open || 1), BAR_WIDTH)
+      const held = (await store.lanes()).filter(({ heldUntil }) => heldUntil !== undefined)
+      const lines = [
+        `${paint('green', filled)}${paint('dim', '·'.repeat(BAR_WIDTH - filled.length))}  ${ended} of ${ended + open}  ${perSecond} tasks/s`,
+        figures.map(([name, count, colour]) => `${paint(colour, name)} ${String(count).padEnd(6)}`).join(''),
+        paint('dim', held.length === 0 ? '' : `held by a rate limit: ${held.map(({ key }) => key).join(', ')}`),
+      ]
+      if (linesDrawn > 0) stream.moveCursor(0, -linesDrawn)
       stream.cursorTo(0)
-      stream.write(columns < 80 ? figures.slice(0, columns - 1) : line)
-      stream.clearLine(1)
-    } else if (Math.floor((done * 10) / total) > tenthsShown) {
-      tenthsShown = Math.floor((done * 10) / total)
-      stream.write(`${figures}\n`)
+      stream.clearScreenDown()
+      stream.write(`${lines.join('\n')}\n`)
+      linesDrawn = lines.length
+    } else if (now >= nextLineAt || isOver) {
+      const words = figures.map(([name, count]) => `${count} ${name}`)
+      stream.write(`${ended}/${ended + open}: ${[...words, `${perSecond} tasks/s`].join(', ')}\n`)
+      nextLineAt = now + LINE_EVERY_MS
     }
-  }
-
-  draw()
-  const timer = setInterval(draw, REDRAW_MS)
-  return () => {
-    clearInterval(timer)
-    draw()
-    if (stream.isTTY) stream.write('\n')
+    if (!isOver) await delay(REDRAW_MS, undefined, { signal }).catch(() => {})
   }
 }

@@ -47,6 +47,8 @@ export class Call<T> implements Sleeper {
   private readonly clock: Clock
   private readonly policy: Policy
   private readonly signal: AbortSignal | undefined
+  /** The signal of the attempt that this call is made within. */
+  private readonly outer: AbortSignal | undefined
   private readonly onAbort: (() => void) | undefined
   /** What events are about; `undefined` when there is no sink for them. */
   private readonly work: Work | undefined
@@ -71,14 +73,15 @@ export class Call<T> implements Sleeper {
     this.clock = clock
     // An inner layer that retried as well would make nine calls out of three attempts.
     this.policy = within ? { ...policy, attempts: 1, deferrals: 0 } : policy
-    this.signal = within ? signalOf(options.signal, within) : options.signal
-    this.onAbort = this.signal && (() => this.aborted())
+    this.signal = options.signal
+    this.outer = within?.signal
+    this.onAbort = this.signal || this.outer ? () => this.aborted() : undefined
     this.work = sink && describe(options)
     const limit = policy.timeout ?? policy.ttl ?? deadline ?? within?.deadline ?? breaker ?? sink
     this.isTimed = limit !== undefined
     this.history = this.isTimed ? beginNow(options, clock) : UNTIMED
     budget?.deposit()
-    if (this.signal && this.onAbort) watchAbort(this.signal, this.onAbort)
+    if (this.onAbort) this.watch(watchAbort, this.onAbort)
   }
 
   /** The timer of the current state went off. */
@@ -91,8 +94,9 @@ export class Call<T> implements Sleeper {
 
   /** Begins an attempt, unless something keeps it from beginning. */
   run(): void {
-    const { signal, history } = this
-    if (signal?.aborted) return this.refuse('aborted', signal.reason)
+    const { history } = this
+    const by = this.onAbort && this.abortedBy()
+    if (by) return this.refuse('aborted', by.reason)
     const now = this.isTimed ? this.clock.monotonic() : 0
     const limitMs = this.isTimed ? allowance(this.policy, history, now) : Infinity
     if (limitMs <= 0) return this.refuse('deadline_passed', this.exhausted('deadline_passed'))
@@ -141,10 +145,22 @@ export class Call<T> implements Sleeper {
   }
 
   private aborted(): void {
-    const { attempt, signal } = this
-    if (!attempt) return this.refuse('aborted', signal?.reason)
-    attempt.stop(signal?.reason)
-    this.failed(attempt, signal?.reason)
+    const { attempt } = this
+    const reason: unknown = this.abortedBy()?.reason
+    if (!attempt) return this.refuse('aborted', reason)
+    attempt.stop(reason)
+    this.failed(attempt, reason)
+  }
+
+  private watch(change: typeof watchAbort, onAbort: () => void): void {
+    if (this.signal) change(this.signal, onAbort)
+    if (this.outer) change(this.outer, onAbort)
+  }
+
+  /** Not `AbortSignal.any`: on Node 20 it forgets a signal that nobody else holds, such as `AbortSignal.timeout()`. */
+  private abortedBy(): AbortSignal | undefined {
+    if (this.signal?.aborted) return this.signal
+    return this.outer?.aborted ? this.outer : undefined
   }
 
   private failed(attempt: RunningAttempt, failure: unknown): void {
@@ -178,10 +194,10 @@ export class Call<T> implements Sleeper {
   }
 
   private judge({ attempt, admission }: RunningAttempt, failure: unknown, now: number): AttemptRecord {
-    const { policy, history, signal } = this
+    const { policy, history } = this
     const { breaker, budget, classify: classifier } = this.options
     const failedAt = this.clock.now()
-    const aborted = signal?.aborted === true
+    const aborted = this.abortedBy() !== undefined
     const verdict = aborted ? ABORTED : classify(failure, policy, failedAt, classifier)
     if (aborted) breaker?.release(admission, now)
     else breaker?.record(admission, verdict.class === 'final', now)
@@ -224,7 +240,7 @@ export class Call<T> implements Sleeper {
     this.hasEnded = true
     this.attempt = undefined
     this.disarm()
-    if (this.signal && this.onAbort) unwatchAbort(this.signal, this.onAbort)
+    if (this.onAbort) this.watch(unwatchAbort, this.onAbort)
   }
 
   private disarm(): void {
@@ -254,10 +270,6 @@ function fraction(value: number): number {
 function describe(options: RetryOptions): Work {
   const { id = crypto.randomUUID(), name = 'call', category, tenantId, correlationId, traceId, context } = options
   return { kind: 'call', id, name, category, tenantId, correlationId, traceId, context }
-}
-
-function signalOf(signal: AbortSignal | undefined, within: Attempt): AbortSignal {
-  return signal ? AbortSignal.any([signal, within.signal]) : within.signal
 }
 
 function beginNow({ deadline, within }: RetryOptions, clock: Clock): History {

@@ -25,6 +25,9 @@ export class HttpError extends RedriveError {
   }
 }
 
+/** On Node 20 `AbortSignal.any` forgets a signal that nobody else holds, such as `AbortSignal.timeout()`: an answer does. */
+const callerOf = new WeakMap<Response, AbortSignal>()
+
 /** Methods that do the same whether they arrive once or twice (RFC 9110, 9.2.2). */
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 
@@ -59,6 +62,7 @@ export async function retryFetch(input: string | URL | Request, init: RetryFetch
     // Once the answer's head is here the attempt is over, but the caller may still abort the reading of its body.
     const either = caller ? AbortSignal.any([caller, signal]) : signal
     const answer = await send(isRequest ? input.clone() : input, { ...request, headers, signal: either })
+    if (caller) callerOf.set(answer, caller)
     if (signal.aborted) {
       release(answer)
       throw signal.reason

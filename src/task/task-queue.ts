@@ -47,7 +47,7 @@ export class TaskQueue {
     task: TaskDefinition<P>,
     items: readonly (EnqueueOptions & { readonly payload: P })[],
   ): Promise<Enqueued[]> {
-    return this.store.enqueue(await Promise.all(items.map(item => newTask(task, item.payload, item))))
+    return this.store.enqueue(await Promise.all(items.map(item => newTask(this.store, task, item.payload, item))))
   }
 
   get(id: string): Promise<TaskRecord | undefined> {
@@ -87,7 +87,12 @@ export class TaskQueue {
   }
 }
 
-async function newTask<P>(task: TaskDefinition<P>, payload: P, options: EnqueueOptions): Promise<NewTask> {
+async function newTask<P>(
+  store: Store,
+  task: TaskDefinition<P>,
+  payload: P,
+  options: EnqueueOptions,
+): Promise<NewTask> {
   const { id, category, key, priority, runAt, delay, submittedAt } = options
   if (task.schema !== undefined) {
     const result = await validate(task.schema, payload)
@@ -100,8 +105,8 @@ async function newTask<P>(task: TaskDefinition<P>, payload: P, options: EnqueueO
     key,
     priority,
     payload: toJson(task.kind, payload),
-    submittedAt: submittedAt === undefined ? undefined : toTime('submittedAt', submittedAt),
-    runAt: delay !== undefined ? Date.now() + toDelay(delay) : runAt === undefined ? undefined : toTime('runAt', runAt),
+    submittedAt: toTime('submittedAt', submittedAt),
+    runAt: delay === undefined ? toTime('runAt', runAt) : (await store.now()) + toDelay(delay),
   }
 }
 
@@ -118,7 +123,8 @@ function toJson(kind: string, payload: unknown): string {
   return json
 }
 
-function toTime(option: string, moment: Moment): number {
+function toTime(option: string, moment: Moment | undefined): number | undefined {
+  if (moment === undefined) return undefined
   const time = typeof moment === 'string' ? Date.parse(moment) : Number(moment)
   if (Number.isInteger(time)) return time
   throw new OptionError(

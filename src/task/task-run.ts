@@ -7,7 +7,6 @@ import {
   type History,
   identityRandom,
   plainJson,
-  problemOf,
   TimeoutError,
   type Verdict,
 } from '../policy/index.js'
@@ -173,28 +172,22 @@ export class TaskRun implements Sleeper {
   }
 }
 
-/** The work is done: a result that JSON cannot hold must not make it be done again, so a note stands in its place. */
-function resultText(result: unknown): string | undefined {
-  try {
-    return plainJson(result)
-  } catch (error) {
-    return JSON.stringify(`(not kept: ${problemOf(error)})`)
-  }
-}
-
 /** What the kernel needs to know of what came before. */
 export function historyOf({ attempts, deferrals, startedAt, previousDelayMs }: ClaimedTask): History {
   return { attempts, deferrals, startedAt, previousDelayMs }
 }
 
-/** What a handler's result asks for. Never throws: the work is done, and no result of it may make it be done again. */
+/**
+ * What a handler's result asks for. Never throws: the work is done, and no result may make it be done again. Where JSON
+ * cannot hold it, a note stands in its place.
+ */
 function outcomeOfResult(result: unknown): Outcome {
   try {
     if (result instanceof Later) return { type: 'later', delayMs: result.delayMs }
     if (result instanceof Skip) return { type: 'skipped', reason: result.reason }
     return { type: 'succeeded', result: plainJson(result) }
-  } catch {
-    return { type: 'succeeded' }
+  } catch (error) {
+    return { type: 'succeeded', result: JSON.stringify(`(not kept: ${failureText(error)})`) }
   }
 }
 

@@ -177,6 +177,22 @@ describe('a worker', () => {
     expect(order).toEqual([0, 1, 2, 3])
   })
 
+  it('starts a task after its delay, on the clock of the store, and at a time given as date, number or text', async () => {
+    const starts: [number, number][] = []
+    const { clock, store, queue } = await bench([])
+    const at = defineTask('at', { handler: (n: number) => void starts.push([n, clock.now() - begun]) })
+    const begun = clock.now()
+    await queue.enqueue(at, 0, { delay: '3s' })
+    await queue.enqueue(at, 1, { runAt: new Date(begun + 1000) })
+    await queue.enqueue(at, 2, { runAt: begun + 2000 })
+    await queue.enqueue(at, 4, { runAt: new Date(begun + 4000).toISOString() })
+    await new Worker(store, { tasks: [at], clock }).start()
+    await clock.advance('10s')
+    expect(starts).toEqual([1, 2, 0, 4].map((n, i) => [n, 1000 * (i + 1)]))
+    await expect(queue.enqueue(at, 5, { runAt: 'soon' })).rejects.toThrow(/'runAt' must be a date/)
+    await expect(queue.enqueue(at, 5, { delay: '5 minutes' as '5m' })).rejects.toThrow(/'delay' must be a duration/)
+  })
+
   it('refuses a payload that does not fit, and dead-letters a stored one that no longer does', async () => {
     const numbers: StandardSchema<number> = {
       '~standard': {

@@ -1,0 +1,51 @@
+/** A handler may run more than once for a task. What it writes through `once`, into the same database, exists once. */
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import Database from 'better-sqlite3'
+import { openSqlite, StaleFenceError } from 'redrive/sqlite'
+import { defineTask, TaskQueue, Worker } from 'redrive/task'
+
+const folder = await mkdtemp(join(tmpdir(), 'redrive-'))
+const path = join(folder, 'shop.db')
+const store = await openSqlite(path)
+const db = new Database(path)
+db.exec('CREATE TABLE invoices (number INTEGER PRIMARY KEY, task TEXT NOT NULL)')
+
+let runs = 0
+let oldFence = { id: '', token: '' }
+const bill = defineTask('bill', {
+  policy: { attempts: 3, backoff: 'none' },
+  handler: async (_: { customer: string }, { id, fence }) => {
+    runs++
+    // The row, the key and its result are committed together. Whoever comes with the key later gets the result.
+    const insert = 'INSERT INTO invoices (task) VALUES (?)'
+    const number = await store.once(`bill-${id}`, tx => Number(tx.prepare(insert).run(id).lastInsertRowid), { fence })
+    console.log(`  run ${runs}: invoice ${number}`)
+    if (runs < 3) throw Object.assign(new Error('The printer is on fire.'), { status: 503 })
+    oldFence = fence
+    return number
+  },
+})
+
+const queue = new TaskQueue(store)
+const worker = new Worker(store, { tasks: [bill] })
+await worker.start()
+const { id } = await queue.enqueue(bill, { customer: 'ada' })
+while ((await queue.get(id))?.status !== 'succeeded') await delay(5)
+await worker.stop()
+
+const invoices = db.prepare('SELECT count(*) FROM invoices').pluck().get()
+console.log(`${runs} runs, ${invoices} invoice.`)
+assert.deepEqual([runs, invoices], [3, 1])
+
+// The fence: a run that no longer holds its task, such as one that stood still beyond its lease, writes nothing.
+const late = store.once('another key', tx => tx.exec('DELETE FROM invoices'), { fence: oldFence })
+await assert.rejects(late, StaleFenceError)
+console.log('A late run was refused.')
+
+db.close()
+await store.close()
+await rm(folder, { recursive: true })
