@@ -14,6 +14,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   store: ['policy', 'time', 'idempotency'],
   task: ['policy', 'time', 'telemetry', 'idempotency', 'store'],
   testing: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store'],
+  cli: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'task'],
 }
 
 interface Import {

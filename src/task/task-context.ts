@@ -18,7 +18,8 @@ export class TaskContext extends LazyAbort {
     this.id = task.id
     this.category = task.category
     this.key = task.key
-    this.attempt = task.attempts + 1
+    // The attempt that was lost has been counted already.
+    this.attempt = task.isUndecided ? task.attempts : task.attempts + 1
     this.submittedAt = task.submittedAt
     this.fence = { id: task.id, token: task.token }
   }

@@ -7,6 +7,7 @@ import {
   type History,
   identityRandom,
   plainJson,
+  RetryableError,
   TimeoutError,
   type Verdict,
 } from '../policy/index.js'
@@ -15,7 +16,7 @@ import { type AttemptEvent, emit, failureText, type Sink, type Work } from '../t
 import type { Clock, Sleeper, Timer } from '../time/index.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError, TaskCancelledError } from './errors.js'
-import { Later, Skip } from './outcomes.js'
+import { isLater, isSkip } from './outcomes.js'
 import { validate } from './standard-schema.js'
 import { TaskContext } from './task-context.js'
 
@@ -131,7 +132,9 @@ export class TaskRun implements Sleeper {
     const history = { ...historyOf(this.task), attempts: this.task.attempts - 1 }
     const random = identityRandom(this.task.id, this.task.attempts)
     const decision = decide(policy, history, LOST, { now: this.now(), random })
-    this.end(outcomeOf(decision, LOST), { verdict: LOST, random, error: 'The worker died.', policy: policyHash })
+    const failure = new RetryableError('The worker died.', { code: LOST.code })
+    this.end(outcomeOf(decision, LOST), { verdict: LOST, random, error: failure.message, policy: policyHash })
+    this.report(failure, LOST, decision)
   }
 
   /** Ends the run. Without an entry, no attempt is on record: none was made. */
@@ -183,8 +186,8 @@ export function historyOf({ attempts, deferrals, startedAt, previousDelayMs }: C
  */
 function outcomeOfResult(result: unknown): Outcome {
   try {
-    if (result instanceof Later) return { type: 'later', delayMs: result.delayMs }
-    if (result instanceof Skip) return { type: 'skipped', reason: result.reason }
+    if (isLater(result)) return { type: 'later', delayMs: result.delayMs }
+    if (isSkip(result)) return { type: 'skipped', reason: result.reason }
     return { type: 'succeeded', result: plainJson(result) }
   } catch (error) {
     return { type: 'succeeded', result: JSON.stringify(`(not kept: ${failureText(error)})`) }

@@ -302,10 +302,14 @@ describe('a worker', () => {
       await clock.advance('2s')
       await store.heartbeat('another', 1000)
     }
-    const worker = new Worker(store, { tasks: [kill], clock })
+    const events: WorkEvent[] = []
+    const worker = new Worker(store, { tasks: [kill], clock, sink: event => events.push(event) })
     await worker.start()
     await settle(clock)
     expect(await queue.get('killer')).toMatchObject({ status: 'dead', reason: 'attempts_exhausted', errorCode: 'lost' })
+    expect(events).toMatchObject([
+      { type: 'gave_up', attempt: 2, reason: 'attempts_exhausted', verdict: { code: 'lost' } },
+    ])
   })
 
   it('warns its handlers when it could give no sign of life for as long as its lease', async () => {

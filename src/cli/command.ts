@@ -1,0 +1,11 @@
+import type { Console } from './console.js'
+import type { Environment } from './environment.js'
+import type { ExitCode } from './errors.js'
+
+/** What every command works with. */
+export interface CommandContext {
+  readonly environment: Environment
+  readonly console: Console
+  /** Called once, with what the command ends with. */
+  readonly end: (code: ExitCode) => void
+}

@@ -1,0 +1,74 @@
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError } from 'commander'
+import { RedriveError } from '../policy/index.js'
+import { failureText } from '../telemetry/index.js'
+import type { CommandContext } from './command.js'
+import { consoleOf } from './console.js'
+import { addDlq } from './dlq.js'
+import type { Environment } from './environment.js'
+import { ExitCode, UsageError } from './errors.js'
+import { addTask } from './task.js'
+import { visibleLines } from './visible.js'
+import { addWorker } from './worker.js'
+
+/** Longer lines are no easier to read. */
+const HELP_WIDTH = 80
+
+/** Runs the command `redrive` with these arguments. Resolves with its exit code; never rejects. */
+export async function run(argv: readonly string[], environment: Environment): Promise<ExitCode> {
+  const console = consoleOf(environment)
+  let code: ExitCode = ExitCode.done
+  const context: CommandContext = { environment, console, end: ended => (code = ended) }
+  try {
+    await programOf(context).parseAsync(argv, { from: 'user' })
+    return code
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.done : ExitCode.usage
+    console.say(`redrive: ${error instanceof RedriveError ? error.message : failureText(error)}`)
+    return error instanceof UsageError ? ExitCode.usage : ExitCode.error
+  }
+}
+
+function programOf(context: CommandContext): Command {
+  const { environment, console } = context
+  const { stdout, stderr } = environment
+  const program = new Command('redrive')
+    .description('Run durable tasks, see what became of them, and redrive the dead letters.')
+    .version(versionOfPackage(), '--version', 'print the version')
+    .helpOption('-h, --help', 'print this help')
+    .helpCommand(false)
+    .showHelpAfterError('(--help says more)')
+    .exitOverride()
+    .configureOutput({
+      writeOut: text => stdout.write(text),
+      writeErr: text => stderr.write(text),
+      outputError: (text, write) => write(visibleLines(text.replace(/^error: /, 'redrive: '))),
+      getOutHelpWidth: () => Math.min(console.width, HELP_WIDTH),
+      getErrHelpWidth: () => Math.min(console.wordsWidth, HELP_WIDTH),
+      getOutHasColors: () => console.paint.isColorSupported,
+      getErrHasColors: () => console.paintWords.isColorSupported,
+    })
+    .configureHelp({ styleTitle: title => console.paint.bold(title) })
+  addWorker(program, context)
+  addTask(program, context)
+  addDlq(program, context)
+  return program.addHelpText(
+    'after',
+    `
+Data goes to stdout, words go to stderr.
+Exit codes: 0 done, 1 error, 2 wrong usage or refused, 3 done in part.
+
+Examples:
+  redrive worker ./tasks.js                 run tasks until Ctrl-C
+  redrive task ls --status waiting          what is waiting
+  redrive dlq ls                            what has failed for good
+  redrive dlq show ID                       why, and what to try next
+  redrive dlq redrive --kind K --code C     give all of these fresh attempts`,
+  )
+}
+
+function versionOfPackage(): string {
+  const json: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+  const hasVersion = typeof json === 'object' && json !== null && 'version' in json
+  return hasVersion ? String(json.version) : 'unknown'
+}

@@ -1,0 +1,37 @@
+/** What could drive a terminal, turn the direction of a text or break an encoding. */
+const UNSAFE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/gu
+
+const NAMED: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
+
+/** Text that is safe on a terminal, on one line: `\x1b` in place of an escape character, and so on. */
+export function visible(text: string): string {
+  return text.replace(UNSAFE, char => NAMED[char] ?? escaped(char))
+}
+
+/** Like `visible`, but lines stay lines. */
+export function visibleLines(text: string): string {
+  return text.split('\n').map(visible).join('\n')
+}
+
+/** JSON in which what `JSON.stringify` leaves raw, such as C1 controls, is escaped too. Lines stay lines. */
+export function visibleJson(json: string): string {
+  return json.replace(UNSAFE, char => (char === '\n' ? char : unicode(char)))
+}
+
+const PLAIN_WORD = /^[\w@%+=:,./-]+$/
+
+/** A word as a shell takes it: as it is, in quotes, or with escapes in bash's `$'…'`. */
+export function shellWord(text: string): string {
+  if (PLAIN_WORD.test(text)) return text
+  if (text.search(UNSAFE) < 0) return `'${text.replaceAll("'", `'\\''`)}'`
+  return `$'${text.replace(/[\\']/g, '\\$&').replace(UNSAFE, unicode)}'`
+}
+
+function escaped(char: string): string {
+  const code = char.charCodeAt(0)
+  return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : unicode(char)
+}
+
+function unicode(char: string): string {
+  return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
+}
