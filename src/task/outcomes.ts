@@ -8,21 +8,30 @@ const SKIP = Symbol.for('redrive.skip')
 /** Returned by a handler: call me again later. Nothing has failed, and nothing is counted. */
 export class Later {
   readonly [LATER] = true
-  constructor(readonly delayMs: number) {}
+  readonly delayMs: number
+
+  constructor(delay: Duration) {
+    const delayMs = parseDuration(delay)
+    if (delayMs === undefined)
+      throw new OptionError('delay', `later() takes a duration such as '5m', got ${String(delay)}.`)
+    this.delayMs = delayMs
+  }
 }
 
 /** Returned by a handler: there is nothing to do, for this reason. The task ends as skipped. */
 export class Skip {
   readonly [SKIP] = true
-  constructor(readonly reason: string) {}
+  readonly reason: string
+
+  constructor(reason: string) {
+    // A store takes nothing but text, and a reason that it refuses would hold up all that is settled with it.
+    this.reason = String(reason)
+  }
 }
 
 /** Return it from a handler to be called again after this time, at no cost of an attempt. */
 export function later(delay: Duration): Later {
-  const delayMs = parseDuration(delay)
-  if (delayMs === undefined)
-    throw new OptionError('delay', `later() takes a duration such as '5m', got ${String(delay)}.`)
-  return new Later(delayMs)
+  return new Later(delay)
 }
 
 /** Return it from a handler to end the task without having done it. */

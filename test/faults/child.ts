@@ -1,0 +1,70 @@
+import { appendFileSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { openSqlite } from 'redrive/sqlite'
+import { TaskQueue, Worker } from 'redrive/task'
+import { deadlyStore, dieAt, type Point } from './deadly-store.js'
+import { makeTasks } from './tasks.js'
+
+/*
+ * A worker in a process of its own, as an application would run it. It says `ready` when it works. SIGTERM lets it stop
+ * in good order, and tell of itself in one line of JSON.
+ */
+
+/** What a process is told when it starts. */
+export interface ChildOptions {
+  readonly folder: string
+  readonly path: string
+  readonly name: string
+  readonly leaseMs: number
+  readonly concurrency: number
+  /** It enqueues tasks too, and notes in `accepted.log` those that were acknowledged. */
+  readonly enqueues?: boolean
+  readonly dieAt?: { readonly point: Point; readonly time: number }
+}
+
+/** What a process tells when it stops. */
+export interface ChildReport {
+  /** Settlements that were refused. */
+  readonly stale: number
+  /** How long its event loop stood still at most, from when it was ready. */
+  readonly stallMs: number
+}
+
+const options: ChildOptions = JSON.parse(process.env.REDRIVE_FAULT_CHILD ?? '')
+const reach = options.dieAt === undefined ? () => {} : dieAt(options.dieAt)
+const opened = await openSqlite(options.path)
+const store = options.dieAt === undefined ? opened : deadlyStore(opened, reach)
+const tasks = makeTasks({ folder: options.folder, store, reach })
+const worker = new Worker(store, {
+  tasks: Object.values(tasks),
+  name: options.name,
+  lease: options.leaseMs,
+  concurrency: options.concurrency,
+  grace: '5s',
+})
+
+const delay = monitorEventLoopDelay({ resolution: 1 })
+process.once('SIGTERM', async () => {
+  delay.disable()
+  await worker.stop()
+  await store.close()
+  const report: ChildReport = { stale: worker.stale, stallMs: delay.max / 1e6 }
+  writeSync(1, `${JSON.stringify(report)}\n`)
+  process.exit(0)
+})
+await worker.start()
+delay.enable()
+writeSync(1, 'ready\n')
+
+const queue = new TaskQueue(store)
+while (options.enqueues) {
+  const added = await queue.enqueueMany(tasks.write, [
+    { payload: {} },
+    { payload: { ms: 5 } },
+    { payload: { failures: 1 } },
+  ])
+  appendFileSync(join(options.folder, 'accepted.log'), added.map(({ id }) => `${id}\n`).join(''))
+  await sleep(50)
+}

@@ -1,0 +1,66 @@
+import type { SqliteStore } from 'redrive/sqlite'
+
+/** Where a worker process can be made to die: in the order in which a task passes them. */
+export const POINTS = [
+  'claim: called',
+  'claim: in its transaction',
+  'claim: committed',
+  'start',
+  'effect: in its transaction',
+  'effect: committed',
+  'settle: called',
+  'settle: in its transaction',
+  'settle: committed',
+  'heartbeat: in its transaction',
+] as const
+
+export type Point = (typeof POINTS)[number]
+
+/** Says that a point has been reached. It may not return. */
+export type Reach = (point: Point) => void
+
+/** Kills this process, as `kill -9` does, when it reaches a point for the n-th time. */
+export function dieAt({ point, time }: { readonly point: Point; readonly time: number }): Reach {
+  let times = 0
+  return reached => {
+    if (reached === point && ++times === time) process.kill(process.pid, 'SIGKILL')
+  }
+}
+
+/** A store that says where it is in the life of a task. */
+export function deadlyStore(store: SqliteStore, reach: Reach): SqliteStore {
+  // Jobs of one turn share a transaction, in their order: this one comes after the verb's own, before the commit.
+  const inSameTransaction = (point: Point) => void store.once(crypto.randomUUID(), () => reach(point))
+
+  const verbs: Partial<SqliteStore> = {
+    async claim(request) {
+      reach('claim: called')
+      const claiming = store.claim(request)
+      inSameTransaction('claim: in its transaction')
+      const claim = await claiming
+      if (claim.tasks.length > 0) reach('claim: committed')
+      return claim
+    },
+    async settle(settlements) {
+      reach('settle: called')
+      const settling = store.settle(settlements)
+      inSameTransaction('settle: in its transaction')
+      const settled = await settling
+      reach('settle: committed')
+      return settled
+    },
+    async heartbeat(worker, leaseMs) {
+      const beating = store.heartbeat(worker, leaseMs)
+      inSameTransaction('heartbeat: in its transaction')
+      return beating
+    },
+  }
+  return new Proxy(store, {
+    get(target, name) {
+      const own = Reflect.get(verbs, name)
+      if (own !== undefined) return own
+      const value = Reflect.get(target, name, target)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+}
