@@ -830,3 +830,9 @@ function nullThrower(): never {
 function unreadableProxy(): object {
   return new Proxy({}, new Proxy({}, { get: () => thrower }))
 }
+
+it('takes no code from a classifier that is not text: a record could not hold it', () => {
+  const classifier = () => ({ class: 'retryable', code: {} }) as unknown as Verdict
+  const verdict = classify(new Error('x'), policy(), 0, classifier)
+  expect(verdict).toEqual({ class: 'final', code: 'classifier_failed' })
+})

@@ -102,7 +102,8 @@ function corrected(
       typeof correction === 'string' ? { class: correction, code: verdict.code, retryAfterMs: hintMs } : correction
     const { class: kind, code = verdict.code } = said
     const waitMs = 'retryAfterMs' in said ? said.retryAfterMs : undefined
-    if (kind === 'final' || kind === 'retryable' || kind === 'rate_limited') return verdictOf(kind, code, waitMs, rules)
+    const isVerdict = kind === 'final' || kind === 'retryable' || kind === 'rate_limited'
+    if (isVerdict && typeof code === 'string') return verdictOf(kind, code, waitMs, rules)
   } catch {
     // As below.
   }

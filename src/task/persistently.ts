@@ -1,12 +1,11 @@
 import { advance, begin, classify, decide, policy } from '../policy/index.js'
 import { type Clock, sleep } from '../time/index.js'
 
-/** A store that is away for a while is asked again until it answers. */
+/** A store that is away for a while is asked again until it answers; what it can never take is a bug, and is not. */
 const UNTIL_IT_ANSWERS = /* @__PURE__ */ policy({
   attempts: Number.MAX_SAFE_INTEGER,
   backoff: { base: '50ms', max: '5s' },
   jitter: 'equal',
-  retryOn: 'all',
   maxRetryAfter: '5s',
 })
 

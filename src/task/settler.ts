@@ -1,4 +1,5 @@
 import type { Settlement, Store } from '../store/index.js'
+import { failureText } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import { persistently } from './persistently.js'
 
@@ -30,8 +31,28 @@ export class Settler {
     while (this.waiting.length > 0) {
       const batch = this.waiting
       this.waiting = []
-      const answers = await persistently(() => this.store.settle(batch), this.clock)
-      this.stale += answers.filter(answer => answer === 'stale').length
+      try {
+        await this.settle(batch)
+      } catch {
+        // One of them is the kind that no store can take. It must not hold up the others.
+        for (const settlement of batch) {
+          await this.settle([settlement]).catch(failure => this.settle([refused(settlement, failure)]))
+        }
+      }
     }
   }
+
+  private async settle(batch: readonly Settlement[]): Promise<void> {
+    const answers = await persistently(() => this.store.settle(batch), this.clock)
+    this.stale += answers.filter(answer => answer === 'stale').length
+  }
+}
+
+/** In the place of a settlement that the store cannot take: a dead letter that says so. */
+function refused({ id, token, attempt }: Settlement, failure: unknown): Settlement {
+  const { attempt: number = 1, startedAt = 0, endedAt = 0, worker = '' } = attempt ?? {}
+  const error = `What the task came to could not be stored. ${failureText(failure)}`
+  const verdict = { class: 'final', code: 'settlement_refused' } as const
+  const entry = { attempt: number, startedAt, endedAt, worker, verdict, error }
+  return { id, token, outcome: { type: 'dead', reason: 'final_error' }, attempt: entry }
 }

@@ -33,6 +33,9 @@ export interface RunEnvironment {
 /** What an event says besides what it is about. */
 type Details<E = AttemptEvent> = E extends AttemptEvent ? Omit<E, 'work' | 'at' | 'attempt' | 'maxAttempts'> : never
 
+/** A longer result belongs into a file or a table of its own. */
+const MAX_RESULT = 2 ** 20
+
 /** What a worker's death says of the attempt that died with it. */
 const LOST: Verdict = { class: 'retryable', code: 'lost' }
 
@@ -182,13 +185,15 @@ export function historyOf({ attempts, deferrals, startedAt, previousDelayMs }: C
 
 /**
  * What a handler's result asks for. Never throws: the work is done, and no result may make it be done again. Where JSON
- * cannot hold it, a note stands in its place.
+ * cannot hold it, or it is too long for a record, a note stands in its place.
  */
 function outcomeOfResult(result: unknown): Outcome {
   try {
     if (isLater(result)) return { type: 'later', delayMs: result.delayMs }
-    if (isSkip(result)) return { type: 'skipped', reason: result.reason }
-    return { type: 'succeeded', result: plainJson(result) }
+    if (isSkip(result)) return { type: 'skipped', reason: result.reason.slice(0, 1000) }
+    const text = plainJson(result)
+    if (text !== undefined && text.length > MAX_RESULT) throw new RangeError(`${text.length} characters are too many`)
+    return { type: 'succeeded', result: text }
   } catch (error) {
     return { type: 'succeeded', result: JSON.stringify(`(not kept: ${failureText(error)})`) }
   }

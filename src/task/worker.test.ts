@@ -344,6 +344,34 @@ describe('a worker', () => {
     expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: expect.stringContaining('not kept') })
   })
 
+  it('keeps a note in the place of a result that is too long', async () => {
+    const long = defineTask('long', { handler: () => 'x'.repeat(2_000_000) })
+    const { clock, queue, start } = await bench([long])
+    const { id } = await queue.enqueue(long, null)
+    await start()
+    await settle(clock)
+    const task = await queue.get(id)
+    expect(task).toMatchObject({ status: 'succeeded', result: expect.stringContaining('2000002 characters') })
+  })
+
+  it('makes a dead letter of what the store can never take, and settles the others', async () => {
+    const work = defineTask('work', { handler: (n: number) => n })
+    const { clock, store, queue, start } = await bench([work])
+    const settleFor = store.settle.bind(store)
+    store.settle = async settlements => {
+      const isBad = settlements.some(({ outcome }) => outcome.type === 'succeeded' && outcome.result === '2')
+      if (isBad) throw new TypeError('cannot bind this value')
+      return settleFor(settlements)
+    }
+    const items = [1, 2, 3].map(payload => ({ payload, id: `t${payload}` }))
+    await queue.enqueueMany(work, items)
+    await start()
+    await clock.advance('1s')
+    expect(await queue.get('t1')).toMatchObject({ status: 'succeeded' })
+    expect(await queue.get('t2')).toMatchObject({ status: 'dead', errorCode: 'settlement_refused' })
+    expect(await queue.get('t3')).toMatchObject({ status: 'succeeded' })
+  })
+
   it('settles what was done once a store that was away is back', async () => {
     const work = defineTask('work', { handler: () => 'done' })
     const { clock, store, queue, start } = await bench([work])

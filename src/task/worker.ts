@@ -145,9 +145,10 @@ export class Worker implements Sleeper {
     const room = this.isMakingRoom ? 0 : this.concurrency - this.runs.size
     const settled = this.settler.flush()
     const claim = room > 0 && !this.isStopping ? await this.claim(room) : undefined
+    // Started before anything else is waited for: what is claimed but not started would lose an attempt with its worker.
+    for (const task of claim?.tasks ?? []) this.begin(task, claim?.now ?? 0)
     await settled
     if (claim === undefined) return Infinity
-    for (const task of claim.tasks) this.begin(task, claim.now)
     if (claim.isAloneWaiting || claim.tasks.some(task => task.losses > 0)) this.isMakingRoom = this.runs.size > 0
     if (claim.tasks.length === room) return 0
     return claim.nextAt === undefined ? Infinity : Math.max(1, claim.nextAt - claim.now)

@@ -37,7 +37,7 @@ describe('eight processes that claim from one file', { timeout: 60_000 }, () => 
       const stalls = reports.map(({ stallMs }) => stallMs.toFixed(1))
       process.stdout.write(`[faults] ${PROCESSES} processes, ${place}, tasks done by each: ${shares.join(', ')}\n`)
       process.stdout.write(
-        `[faults] ${PROCESSES} processes, longest stall of each event loop: ${stalls.join(', ')} ms\n`,
+        `[faults] ${PROCESSES} processes, ${place}, longest stall of each event loop: ${stalls.join(', ')} ms\n`,
       )
     } finally {
       await scene.close()
