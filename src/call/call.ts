@@ -46,9 +46,6 @@ export class Call<T> implements Sleeper {
   private reject!: (reason: unknown) => void
   private readonly clock: Clock
   private readonly policy: Policy
-  private readonly signal: AbortSignal | undefined
-  /** The signal of the attempt that this call is made within. */
-  private readonly outer: AbortSignal | undefined
   private readonly onAbort: (() => void) | undefined
   /** What events are about; `undefined` when there is no sink for them. */
   private readonly work: Work | undefined
@@ -73,9 +70,7 @@ export class Call<T> implements Sleeper {
     this.clock = clock
     // An inner layer that retried as well would make nine calls out of three attempts.
     this.policy = within ? { ...policy, attempts: 1, deferrals: 0 } : policy
-    this.signal = options.signal
-    this.outer = within?.signal
-    this.onAbort = this.signal || this.outer ? () => this.aborted() : undefined
+    this.onAbort = options.signal || within ? () => this.aborted() : undefined
     this.work = sink && describe(options)
     const limit = policy.timeout ?? policy.ttl ?? deadline ?? within?.deadline ?? breaker ?? sink
     this.isTimed = limit !== undefined
@@ -153,14 +148,16 @@ export class Call<T> implements Sleeper {
   }
 
   private watch(change: typeof watchAbort, onAbort: () => void): void {
-    if (this.signal) change(this.signal, onAbort)
-    if (this.outer) change(this.outer, onAbort)
+    const { signal, within } = this.options
+    if (signal) change(signal, onAbort)
+    if (within) change(within.signal, onAbort)
   }
 
   /** Not `AbortSignal.any`: on Node 20 it forgets a signal that nobody else holds, such as `AbortSignal.timeout()`. */
   private abortedBy(): AbortSignal | undefined {
-    if (this.signal?.aborted) return this.signal
-    return this.outer?.aborted ? this.outer : undefined
+    const { signal, within } = this.options
+    if (signal?.aborted) return signal
+    return within?.signal.aborted ? within.signal : undefined
   }
 
   private failed(attempt: RunningAttempt, failure: unknown): void {

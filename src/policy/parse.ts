@@ -67,12 +67,13 @@ export function policy(input: PolicyInput = {}): Policy {
   const { backoff } = parsed
   if ('max' in backoff && backoff.max < backoff.base)
     throw wrong('backoff.max', `at least 'backoff.base', ${backoff.base} ms (it is 30s if left out)`, backoff.max)
-  Object.defineProperty(parsed, PARSED, { value: true })
+  Object.defineProperty(parsed, PARSED, { value: parsed })
   return Object.freeze(parsed)
 }
 
-function isParsed(input: PolicyInput): input is Policy {
-  return isObject(input) && Object.hasOwn(input, PARSED)
+/** The mark is the policy itself, so that what inherits from one is not taken for one. */
+function isParsed(input: PolicyInput & { readonly [PARSED]?: unknown }): input is Policy {
+  return typeof input === 'object' && input !== null && input[PARSED] === input
 }
 
 function readFields(path: string, input: unknown, rules: Rules): Fields {
