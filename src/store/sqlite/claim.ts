@@ -70,6 +70,8 @@ export function claim(statements: Statements, request: ClaimRequest, now: number
     takeTurns(all, limit, turns, take, startTaken)
     startTaken()
     for (const { queues } of all) for (const { lane, taken } of queues) chargeLane(statements, lane, taken, now)
+    // Its lane may be full by now.
+    if (alone !== undefined) alone = statements.alone.get(allowed)
   }
 
   const until = now + leaseMs
@@ -143,7 +145,7 @@ function firstOf(queues: readonly LaneQueue[]): LaneQueue | undefined {
 function chargeLane(statements: Statements, lane: OpenLaneRow, taken: number, now: number): void {
   if (taken === 0) return
   statements.count.run(-taken, taken, 0, 0, 0, 0, lane.id)
-  if (lane.ramp === null && lane.per_second === null) return
+  if (lane.per_second === null) return
   statements.takeFromLane.run({ id: lane.id, taken, now, tokens: LaneQueue.tokens(lane, now) })
 }
 

@@ -11,7 +11,7 @@ const COLUMN: Readonly<Record<TaskStatus, number>> = {
   cancelled: 5,
 }
 
-/** A lane that can start so many more has outgrown its slow start. */
+/** A lane that may run so many at once has outgrown its slow start. */
 const RAMP_END = 256
 
 /** What a job changes in lanes, collected so that each lane is written once. */
@@ -48,16 +48,12 @@ export class LaneBook {
     return this.isAnyBounded && this.#ramp(lane).ramp !== null
   }
 
-  /**
-   * A run that began after the hold has ended: its place is free again, and a success makes room for one more, so that
-   * the lane doubles with each round.
-   */
-  ended(lane: number, began: number, isSuccess: boolean): void {
+  /** A run that began after the hold has come to something: one more may run, so that the lane doubles with each round. */
+  ended(lane: number, began: number): void {
     if (!this.isRamping(lane)) return
     const { ramp, held_until } = this.#ramp(lane)
     if (ramp === null || began < held_until) return
-    const free = ramp + (isSuccess ? 2 : 1)
-    this.#setRamp(lane, { ramp: free < RAMP_END ? free : null, held_until })
+    this.#setRamp(lane, { ramp: ramp + 1 < RAMP_END ? ramp + 1 : null, held_until })
   }
 
   /** Holds a lane back until then; afterwards it starts with one task. */

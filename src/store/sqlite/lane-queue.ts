@@ -50,8 +50,8 @@ export class LaneQueue {
   }
 
   static #allowance(lane: OpenLaneRow, now: number): number {
-    const places = lane.concurrency === null ? Infinity : lane.concurrency - lane.running
-    return Math.min(places, lane.ramp ?? Infinity, Math.floor(LaneQueue.tokens(lane, now) + 1e-9))
+    const places = Math.min(lane.concurrency ?? Infinity, lane.ramp ?? Infinity) - lane.running
+    return Math.min(places, Math.floor(LaneQueue.tokens(lane, now) + 1e-9))
   }
 
   #fetch(): void {

@@ -35,7 +35,7 @@ export const MIGRATIONS: readonly string[] = [
       key         TEXT    NOT NULL,
       paused      INTEGER NOT NULL,
       held_until  INTEGER NOT NULL DEFAULT 0,
-      ramp        INTEGER,           -- after a hold: how many more may start
+      ramp        INTEGER,           -- after a hold: how many may run at once
       concurrency INTEGER,
       per_second  REAL,
       tokens      REAL    NOT NULL DEFAULT 0,

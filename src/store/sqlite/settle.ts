@@ -76,7 +76,7 @@ function settleOne(
     )
     if (changes === 0) return false
     book.move(lane, 'running', 'succeeded')
-    if (ranFrom !== undefined) book.ended(lane, ranFrom, true)
+    if (ranFrom !== undefined) book.ended(lane, ranFrom)
     return true
   }
   const row = statements.running.get(seq, token, id)
@@ -105,7 +105,7 @@ function apply(statements: Statements, book: LaneBook, row: RunningRow, settleme
   }
   write(statements, book, row, nextOf(row, outcome, attempt, isRun, now), now)
   if (outcome.type === 'deferred') book.hold(row.lane, Math.ceil(now + outcome.delayMs))
-  else book.ended(row.lane, row.ran_from, outcome.type === 'succeeded')
+  else if (outcome.type !== 'released' && outcome.type !== 'cancelled') book.ended(row.lane, row.ran_from)
 }
 
 function nextOf(

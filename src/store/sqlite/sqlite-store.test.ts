@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'vitest'
 import { fakeClock, idempotencyStoreConformance } from '../../testing/index.js'
-import { storeConformance } from '../../testing/store-conformance/index.js'
+import { storeConformance, storeModelTest } from '../../testing/store-conformance/index.js'
 import { openSqlite } from './index.js'
 
 async function open() {
@@ -33,3 +33,15 @@ describe('its idempotency keys keep theirs', () => {
   }))
     it(name, run)
 })
+
+const seed = Number(process.env.REDRIVE_TEST_SEED ?? Date.now() % 1_000_000)
+
+it(`the SQLite store does what its model does (seed ${seed})`, { timeout: 120_000 }, () =>
+  storeModelTest(
+    async () => {
+      const { store, clock, close } = await open()
+      return { store, advance: (ms: number) => clock.advance(ms), close }
+    },
+    { seed, runs: 100 },
+  ),
+)

@@ -103,7 +103,7 @@ const IS_OPEN = /* sql */ `
   AND (:categories IS NULL OR lane.category IN (SELECT value FROM json_each(:categories)))
   AND NOT lane.paused
   AND lane.held_until <= :now
-  AND (lane.ramp IS NULL OR lane.ramp > 0)
+  AND (lane.ramp IS NULL OR lane.running < lane.ramp)
   AND (lane.concurrency IS NULL OR lane.running < lane.concurrency)
   AND (lane.per_second IS NULL OR lane.tokens + (:now - lane.refilled_at) * lane.per_second / 1000 > 1 - 1e-9)`
 
@@ -181,9 +181,7 @@ function prepare(db: Preparer) {
       WHERE seq IN (SELECT value FROM json_each(?))`),
     takeFromLane: db.prepare(/* sql */ `
       UPDATE lane
-      SET ramp        = ramp - :taken,
-          tokens      = CASE WHEN per_second IS NULL THEN tokens ELSE :tokens - :taken END,
-          refilled_at = CASE WHEN per_second IS NULL THEN refilled_at ELSE :now END
+      SET tokens = :tokens - :taken, refilled_at = :now
       WHERE id = :id`),
     nextScheduled: db.prepare<[], number | null>(/* sql */ `SELECT min(next_at) FROM task WHERE state = 0`).pluck(),
     nextHeld: db

@@ -31,7 +31,6 @@ export function leave(statements: Statements, worker: string, now: number): numb
 
 function giveBack(statements: Statements, book: LaneBook, row: RunningRow, now: number): void {
   write(statements, book, row, released(row, now), now)
-  book.ended(row.lane, row.ran_from, false)
 }
 
 function rescue(statements: Statements, book: LaneBook, row: RunningRow, now: number): void {
@@ -47,5 +46,4 @@ function rescue(statements: Statements, book: LaneBook, row: RunningRow, now: nu
   next.undecided = 1
   if (row.cancel_requested === 0) waiting(next, now)
   write(statements, book, row, next, now)
-  book.ended(row.lane, row.ran_from, false)
 }
