@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import Database from 'better-sqlite3'
-import { openSqlite, StaleFenceError } from 'redrive/sqlite'
+import { openSqlite } from 'redrive/sqlite'
+import { StaleFenceError } from 'redrive/store'
 import { defineTask, TaskQueue, Worker } from 'redrive/task'
 
 const folder = await mkdtemp(join(tmpdir(), 'redrive-'))

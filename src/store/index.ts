@@ -1,3 +1,13 @@
+export {
+  MissingPackageError,
+  StaleFenceError,
+  StoreBusyError,
+  StoreClosedError,
+  StoreDamagedError,
+  StoreForeignError,
+  StoreFullError,
+  StoreNewerError,
+} from './errors.js'
 export { MemoryStore } from './memory-store.js'
 export type {
   AttemptEntry,

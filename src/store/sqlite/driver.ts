@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3'
-import { MissingPackageError } from './errors.js'
+import { MissingPackageError } from '../errors.js'
 
 /** A connection of better-sqlite3. */
 export type Connection = Database.Database
@@ -27,7 +27,7 @@ export async function loadDriver(): Promise<typeof Database> {
     new driver(':memory:').close()
     return driver
   } catch (error) {
-    throw new MissingPackageError('better-sqlite3', '^12.11', { cause: error })
+    throw new MissingPackageError('The SQLite store', 'better-sqlite3', '^12.11', { cause: error })
   }
 }
 

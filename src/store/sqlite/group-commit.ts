@@ -1,5 +1,5 @@
+import { StoreClosedError, StoreDamagedError, StoreFullError } from '../errors.js'
 import { type Connection, sqliteCode } from './driver.js'
-import { StoreClosedError, StoreDamagedError, StoreFullError } from './errors.js'
 import { waitingForLock } from './lock.js'
 import { isDamage } from './open-file.js'
 

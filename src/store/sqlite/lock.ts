@@ -1,7 +1,7 @@
 import { advance, begin, decide, policy } from '../../policy/index.js'
 import { sleep, systemClock } from '../../time/index.js'
+import { StoreBusyError } from '../errors.js'
 import { isBusy } from './driver.js'
-import { StoreBusyError } from './errors.js'
 
 /** A lock is held for milliseconds: who waits looks again soon, but not all at once. */
 const PATIENCE = /* @__PURE__ */ policy({

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { IdempotencyGuard, IdempotencyInProgressError, IdempotencyMismatchError } from '../../idempotency/index.js'
-import { openSqlite, type SqliteStore, StaleFenceError, StoreForeignError } from './index.js'
+import { StaleFenceError, StoreForeignError } from '../errors.js'
+import { openSqlite, type SqliteStore } from './index.js'
 
 let folder: string
 let path: string

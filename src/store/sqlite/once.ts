@@ -7,8 +7,8 @@ import {
   IdempotencyMismatchError,
 } from '../../idempotency/index.js'
 import { FinalError } from '../../policy/index.js'
+import { StaleFenceError } from '../errors.js'
 import type { Connection } from './driver.js'
-import { StaleFenceError } from './errors.js'
 import { claimKey } from './idempotency-keys.js'
 import type { Statements } from './statements.js'
 import { placeOf } from './token.js'

@@ -1,8 +1,8 @@
 import { closeSync, mkdirSync, openSync, readSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type Database from 'better-sqlite3'
+import { StoreDamagedError, StoreForeignError, StoreNewerError } from '../errors.js'
 import { type Connection, sqliteCode } from './driver.js'
-import { StoreDamagedError, StoreForeignError, StoreNewerError } from './errors.js'
 import { waitingForLock } from './lock.js'
 import { APPLICATION_ID, MIGRATIONS } from './schema.js'
 

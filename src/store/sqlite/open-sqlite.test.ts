@@ -14,7 +14,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { openSqlite, StoreClosedError, StoreDamagedError, StoreForeignError, StoreNewerError } from './index.js'
+import { StoreClosedError, StoreDamagedError, StoreForeignError, StoreNewerError } from '../errors.js'
+import { openSqlite } from './index.js'
 import { MIGRATIONS } from './schema.js'
 
 let folder: string

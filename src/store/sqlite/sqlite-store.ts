@@ -1,5 +1,6 @@
 import type { IdempotencyStore } from '../../idempotency/index.js'
 import type { Clock } from '../../time/index.js'
+import { StoreForeignError } from '../errors.js'
 import type {
   Claim,
   ClaimRequest,
@@ -23,7 +24,6 @@ import { Browser } from './browse.js'
 import { claim, type Turns } from './claim.js'
 import type { Connection } from './driver.js'
 import { enqueue, type LaneIds } from './enqueue.js'
-import { StoreForeignError } from './errors.js'
 import { GroupCommit } from './group-commit.js'
 import { SqliteIdempotencyKeys } from './idempotency-keys.js'
 import { type OnceOptions, once } from './once.js'

@@ -1,4 +1,4 @@
-import { FinalError, RetryableError } from '../../policy/index.js'
+import { FinalError, RetryableError } from '../policy/index.js'
 
 /** The disk has no room. The transaction was rolled back as a whole: nothing of the call was written. */
 export class StoreFullError extends RetryableError {
@@ -87,8 +87,8 @@ export class MissingPackageError extends FinalError {
     MissingPackageError.prototype.name = 'MissingPackageError'
   }
 
-  constructor(name: string, range: string, options?: ErrorOptions) {
-    super(`The SQLite store needs the package '${name}', which does not load here. Run: npm install ${name}@${range}`, {
+  constructor(part: string, name: string, range: string, options?: ErrorOptions) {
+    super(`${part} needs the package '${name}', which does not load here. Run: npm install ${name}@${range}`, {
       ...options,
       code: 'missing_package',
     })
