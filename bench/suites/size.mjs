@@ -19,7 +19,7 @@ for (const { name, entry } of contestants) {
     write: false,
   })
   const [{ contents }] = outputFiles
-  rows.push({ name, minifiedKb: contents.length / 1000, gzippedKb: gzipSync(contents, { level: 9 }).length / 1000 })
+  rows.push({ name, minified: contents.length, gzipped: gzipSync(contents, { level: 9 }).length })
 }
 
 console.log(
@@ -27,11 +27,11 @@ console.log(
     {
       title: "Size of `import { retry } from 'redrive'`, and of the same in its peers",
       columns: [
-        { key: 'minifiedKb', head: 'minified KB', digits: 2 },
-        { key: 'gzippedKb', head: 'gzipped KB', digits: 2 },
+        { key: 'minified', head: 'minified bytes', digits: 0 },
+        { key: 'gzipped', head: 'gzipped bytes', digits: 0 },
       ],
       rows,
-      target: { row: 'redrive', key: 'gzippedKb', max: 6 },
+      target: { row: 'redrive', key: 'gzipped', max: 6144 },
     },
   ]),
 )

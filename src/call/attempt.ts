@@ -1,4 +1,3 @@
-import { TimeoutError } from '../policy/index.js'
 import { LazyAbort } from '../time/index.js'
 import type { Admission } from './circuit-breaker.js'
 
@@ -14,24 +13,14 @@ export interface Attempt {
 
 /** An attempt under way. */
 export class RunningAttempt extends LazyAbort implements Attempt {
-  /** What the circuit breaker let it through with. */
-  admission: Admission | undefined = undefined
-
   constructor(
     readonly attempt: number,
     readonly deadline: number | undefined,
     /** On the clock's monotonic scale; 0 when nothing about the call is timed. */
     readonly startedAt: number,
-    /** How long it may run. */
-    readonly limitMs: number,
+    /** What the circuit breaker let it through with. */
+    readonly admission: Admission | undefined,
   ) {
     super()
   }
-}
-
-/** What an attempt that ran for too long fails with. */
-export function timeoutError(limitMs: number, isDeadline: boolean, category: string | undefined): TimeoutError {
-  const what = isDeadline ? 'The deadline of the call passed' : 'The attempt took too long: it was cut short'
-  const code = category === undefined ? 'timeout' : `TIMEOUT_${category}`
-  return new TimeoutError(`${what} after ${limitMs} ms.`, { code, timeoutMs: limitMs })
 }

@@ -95,8 +95,9 @@ export class CircuitBreaker {
     return new BreakerOpenError(this.name, Math.max(0, Math.ceil(this.openUntil - now)), { cause })
   }
 
-  /** Takes the outcome of a call that it let through. */
-  record(admission: Admission | undefined, succeeded: boolean, now: number): void {
+  /** Takes the outcome of a call that it let through; `undefined` where there is none, as of one that was aborted. */
+  record(admission: Admission | undefined, succeeded: boolean | undefined, now: number): void {
+    if (succeeded === undefined) return this.release(admission, now)
     if (admission !== this.era) return
     if (this.current === 'half_open') {
       if (succeeded) this.close(now)

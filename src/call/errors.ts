@@ -9,10 +9,10 @@ import {
 } from '../policy/index.js'
 
 /**
- * A failed attempt, with all that its decision was made from: `decide(policy, history, verdict, circumstances)` gives the
- * same one again. Times in these are on the clock's monotonic scale.
+ * A failed attempt, with all that its decision was made from: `decide(policy, history, verdict, record)` gives the same
+ * one again. `now` and the times of the history are on the clock's monotonic scale.
  */
-export interface AttemptRecord {
+export interface AttemptRecord extends Circumstances {
   readonly attempt: number
   /** When it failed, in milliseconds since the epoch. */
   readonly failedAt: number
@@ -20,7 +20,6 @@ export interface AttemptRecord {
   readonly verdict: Verdict
   /** What was on record before it. */
   readonly history: History
-  readonly circumstances: Circumstances
   readonly decision: Decision
 }
 
@@ -37,11 +36,8 @@ export class RetryExhaustedError extends RedriveError {
     readonly attempts: readonly AttemptRecord[],
   ) {
     const last = attempts.at(-1)
-    // A deferral is on record too, but is not an attempt.
-    const made = last?.attempt ?? 0
-    const times = made === 1 ? '1 attempt' : `${made} attempts`
-    const lastly = last === undefined ? '' : ` Last failure: ${brief(last.failure)} [${last.verdict.code}]`
-    super('retry_exhausted', `Gave up on '${name}' after ${times} (${reason}).${lastly}`, { cause: last?.failure })
+    const lastly = last ? ` at attempt ${last.attempt}: ${brief(last.failure)}` : ''
+    super('retry_exhausted', `Gave up on '${name}' (${reason})${lastly}`, { cause: last?.failure })
   }
 }
 
@@ -50,6 +46,6 @@ function brief(failure: unknown): string {
   try {
     return String(failure).slice(0, 300)
   } catch {
-    return 'a failure that cannot be described'
+    return 'no text'
   }
 }

@@ -139,14 +139,14 @@ describe('a call that fails for good', () => {
   it('says what was given up, after how many attempts, why, and with what failure', async () => {
     const clock = fakeClock()
     const error = await exhaustion(retry(down, { attempts: 2 }, { clock, name: 'load user' }), clock)
-    expect(error.message).toBe(
-      `Gave up on 'load user' after 2 attempts (attempts_exhausted). Last failure: Error: down [unknown]`,
-    )
+    expect(error.message).toBe(`Gave up on 'load user' (attempts_exhausted) at attempt 2: Error: down`)
   })
 
   it('says it in the singular for one attempt', async () => {
     const clock = fakeClock()
-    expect((await exhaustion(retry(down, policies.once, { clock }), clock)).message).toContain('after 1 attempt (')
+    expect((await exhaustion(retry(down, policies.once, { clock }), clock)).message).toContain(
+      '(attempts_exhausted) at attempt 1: ',
+    )
   })
 
   it('rejects with the original object when the failure is final, and is not made again', async () => {
@@ -277,15 +277,13 @@ describe('jitter', () => {
     const error = await exhaustion(retry(down, spread, { clock, sink }), clock)
     const id = events[0]?.work.id ?? ''
     expect(id).not.toBe('')
-    expect(error.attempts.map(({ circumstances }) => circumstances.random)).toEqual(
-      [1, 2, 3, 4, 5, 6].map(n => identityRandom(id, n)),
-    )
+    expect(error.attempts.map(({ random }) => random)).toEqual([1, 2, 3, 4, 5, 6].map(n => identityRandom(id, n)))
   })
 
   it('is derived from an id that was given, with nobody listening', async () => {
     const clock = fakeClock()
     const error = await exhaustion(retry(down, spread, { clock, id: 'order-42' }), clock)
-    expect(error.attempts[0]?.circumstances.random).toBe(identityRandom('order-42', 1))
+    expect(error.attempts[0]?.random).toBe(identityRandom('order-42', 1))
   })
 
   it('comes from `random` where that is given, and stays on record', async () => {
@@ -293,7 +291,7 @@ describe('jitter', () => {
     const draws = [0, 0.25, 0.5, 0.75, 0.999, 0.1]
     const drawn = [...draws]
     const error = await exhaustion(retry(down, spread, { clock, id: 'x', random: () => drawn.shift() ?? 0 }), clock)
-    expect(error.attempts.map(({ circumstances }) => circumstances.random)).toEqual(draws)
+    expect(error.attempts.map(({ random }) => random)).toEqual(draws)
     const delayMs = error.attempts.map(({ decision }) => (decision.action === 'retry' ? decision.delayMs : undefined))
     expect(delayMs).toEqual([0, 500, 2000, 6000, 15_984, undefined])
   })
@@ -341,10 +339,11 @@ describe('a decision on record', () => {
           expect(error.attempts.length).toBe(calls)
           expect(calls).toBeLessThanOrEqual(parsed.attempts + parsed.deferrals)
           let folded = begin(error.attempts[0]?.history.startedAt ?? 0, error.attempts[0]?.history.deadline)
-          for (const { attempt, verdict, history, circumstances, decision } of error.attempts) {
+          for (const record of error.attempts) {
+            const { attempt, verdict, history, decision } = record
             expect(attempt).toBe(history.attempts + 1)
             expect(history).toEqual(folded)
-            expect(decide(error.policy, history, verdict, circumstances)).toEqual(decision)
+            expect(decide(error.policy, history, verdict, record)).toEqual(decision)
             folded = advance(history, verdict, decision)
           }
           expect(error.attempts.at(-1)?.decision).toEqual({ action: 'give_up', reason: error.reason })
@@ -366,7 +365,7 @@ describe('a deadline', () => {
     const error = await exhaustion(retry(fn, { attempts: 3 }, { clock, deadline: '10s' }), clock)
     expect(error.reason).toBe('deadline_passed')
     expect(error.cause).toMatchObject({ name: 'TimeoutError', code: 'timeout', timeoutMs: 10_000 })
-    expect(error.message).toContain('The deadline of the call passed')
+    expect(error.message).toContain('The attempt timed out after')
     expect(clock.monotonic()).toBe(10_000)
     expect(signals).toHaveLength(1)
     expect(signals[0]?.reason).toBe(error.cause)
@@ -404,7 +403,7 @@ describe('a deadline', () => {
     const fn = vi.fn(() => 'result')
     const error = await exhaustion(retry(fn, policies.once, { clock, deadline: 0 }), clock)
     expect(error).toMatchObject({ reason: 'deadline_passed', attempts: [], cause: undefined })
-    expect(error.message).toContain('after 0 attempts (deadline_passed)')
+    expect(error.message).toBe(`Gave up on 'call' (deadline_passed)`)
     expect(fn).not.toHaveBeenCalled()
   })
 
@@ -483,7 +482,7 @@ describe('a rate limit', () => {
     expect(fn).toHaveBeenCalledTimes(5)
     expect(error.reason).toBe('attempts_exhausted')
     expect(error.attempts.map(({ attempt }) => attempt)).toEqual([1, 1, 1, 1, 2])
-    expect(error.message).toContain('after 2 attempts (attempts_exhausted)')
+    expect(error.message).toContain('(attempts_exhausted) at attempt 2: ')
   })
 
   it('without a hint is an ordinary failure', async () => {

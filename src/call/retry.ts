@@ -48,7 +48,7 @@ export function retry<T>(
 ): Promise<T> {
   try {
     const call = new Call(fn, parse(policy), options)
-    call.run()
+    call.wake()
     return call.promise
   } catch (mistake) {
     return Promise.reject(mistake)

@@ -17,9 +17,9 @@ export class Doorbell {
     signal?.throwIfAborted()
     const waiting = this.#waiting.get(key) ?? new Set()
     const sleeper = new AbortController()
-    const wake = () => sleeper.abort()
+    const onAbort = { wake: () => sleeper.abort() }
     this.#waiting.set(key, waiting.add(sleeper))
-    if (signal !== undefined) watchAbort(signal, wake)
+    if (signal !== undefined) watchAbort(signal, onAbort)
     try {
       await sleep(delayMs, this.#clock, sleeper.signal)
     } catch {
@@ -27,7 +27,7 @@ export class Doorbell {
     } finally {
       waiting.delete(sleeper)
       if (waiting.size === 0) this.#waiting.delete(key)
-      if (signal !== undefined) unwatchAbort(signal, wake)
+      if (signal !== undefined) unwatchAbort(signal, onAbort)
     }
   }
 

@@ -225,7 +225,7 @@ async function perform<T>(fn: IdempotentFunction<T>, signal: AbortSignal): Promi
 function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined || signal.aborted) return work
   return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason)
+    const onAbort = { wake: () => reject(signal.reason) }
     watchAbort(signal, onAbort)
     work.then(resolve, reject).finally(() => unwatchAbort(signal, onAbort))
   })

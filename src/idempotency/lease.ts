@@ -20,12 +20,12 @@ export class Lease {
   readonly #options: LeaseOptions
   readonly #controller = new AbortController()
   readonly #heart = new AbortController()
-  readonly #onAbort = () => this.#controller.abort(this.#options.caller?.reason)
+  readonly #onAbort = { wake: () => this.#controller.abort(this.#options.caller?.reason) }
 
   constructor(options: LeaseOptions) {
     this.#options = options
     const { caller } = options
-    if (caller?.aborted) this.#onAbort()
+    if (caller?.aborted) this.#onAbort.wake()
     else if (caller !== undefined) watchAbort(caller, this.#onAbort)
     void this.#beat()
   }

@@ -19,7 +19,7 @@ interface Done {
   readonly fingerprint: string
   readonly token: string
   readonly result: string
-  readonly forgetAt: number
+  readonly doneAt: number
 }
 
 /** Keeps idempotency keys in this process: for tests, and where a key need not outlive the process. */
@@ -27,7 +27,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
   readonly #clock: Clock
   readonly #keepForMs: number
   readonly #owned = new Map<string, Owned>()
-  /** In the order in which they are forgotten, since all are kept for the same time. */
+  /** In the order in which they were done, so that the first to be forgotten stands in front. */
   readonly #done = new Map<string, Done>()
 
   constructor({ clock = systemClock, keepFor }: MemoryIdempotencyStoreOptions = {}) {
@@ -45,7 +45,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
 
   async claim(key: string, { fingerprint, leaseMs }: IdempotencyClaimRequest): Promise<IdempotencyClaim> {
     const now = this.#clock.monotonic()
-    this.#forget(now)
+    this.prune(this.#keepForMs, Infinity)
     const done = this.#done.get(key)
     if (done !== undefined) return { state: 'done', fingerprint: done.fingerprint, result: done.result }
 
@@ -70,8 +70,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
     const owned = this.#ownedWith(key, token)
     if (owned === undefined) return this.#done.get(key)?.token === token
     this.#owned.delete(key)
-    const forgetAt = this.#clock.monotonic() + this.#keepForMs
-    this.#done.set(key, { fingerprint: owned.fingerprint, token, result, forgetAt })
+    this.#done.set(key, { fingerprint: owned.fingerprint, token, result, doneAt: this.#clock.monotonic() })
     return true
   }
 
@@ -84,16 +83,20 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
     this.#done.delete(key)
   }
 
+  /** Forgets keys that have been done for so long, up to a limit. Returns how many: it looks at one more than that. */
+  prune(keepMs: number, limit: number): number {
+    const before = this.#clock.monotonic() - keepMs
+    let count = 0
+    for (const [key, { doneAt }] of this.#done) {
+      if (count >= limit || doneAt > before) break
+      this.#done.delete(key)
+      count++
+    }
+    return count
+  }
+
   #ownedWith(key: string, token: string): Owned | undefined {
     const owned = this.#owned.get(key)
     return owned?.token === token ? owned : undefined
-  }
-
-  /** Drops the done keys whose time is over. They stand in front, so that it looks at one more than it drops. */
-  #forget(now: number): void {
-    for (const [key, { forgetAt }] of this.#done) {
-      if (forgetAt > now) return
-      this.#done.delete(key)
-    }
   }
 }

@@ -1,49 +1,38 @@
 import type { Backoff, Jitter, Policy } from './policy.js'
 
+/** A backoff of which each delay depends on n alone. Without a base there is no delay, without a factor no growth. */
+interface PlainBackoff {
+  readonly kind: Exclude<Backoff['kind'], 'decorrelated'>
+  readonly base?: number
+  readonly factor?: number
+  readonly max?: number
+}
+
 /**
  * The delay, in whole milliseconds, after the n-th failed attempt: backoff, cap, then jitter.
  * `random` in [0, 1) maps linearly onto the range of the jitter, its low end at 0.
  */
-export function delayAfter(
-  { backoff, jitter }: Policy,
-  n: number,
-  previousDelayMs: number | undefined,
-  random: number,
-): number {
-  if (backoff.kind === 'decorrelated') return Math.round(decorrelated(backoff, previousDelayMs, random))
-  const [low, high] = spread(jitter, plainDelay(backoff, n))
+export function delayAfter(policy: Policy, n: number, previousDelayMs: number | undefined, random: number): number {
+  const { backoff } = policy
+  if (backoff.kind === 'decorrelated') {
+    const { base, max } = backoff
+    const high = Math.max(base, 3 * (previousDelayMs ?? base))
+    return Math.round(Math.min(max, base + random * (high - base)))
+  }
+  const [low, high] = spread(policy.jitter, plainDelay(backoff, n))
   return Math.round(low + random * (high - low))
 }
 
-/** The delay after the n-th failed attempt, before jitter. */
-export function plainDelay(backoff: Exclude<Backoff, { kind: 'decorrelated' }>, n: number): number {
-  switch (backoff.kind) {
-    case 'none':
-      return 0
-    case 'fixed':
-      return backoff.base
-    case 'linear':
-      return Math.min(backoff.base * n, backoff.max)
-    case 'exponential':
-      // A base of 0 stays 0: for a large n the power is infinite, and 0 · ∞ is not a number.
-      return backoff.base === 0 ? 0 : Math.min(backoff.base * backoff.factor ** (n - 1), backoff.max)
-  }
+/** The delay after the n-th failed attempt, before jitter: a base that grows with n, or not, up to a maximum. */
+export function plainDelay({ kind, base = 0, factor = 1, max = Infinity }: PlainBackoff, n: number): number {
+  const growth = kind === 'linear' ? n : factor ** (n - 1)
+  // A base of 0 stays 0: for a large n the power is infinite, and 0 · ∞ is not a number.
+  return Math.min(base * growth || 0, max)
 }
 
 /** The range over which a jitter spreads a delay. */
 export function spread(jitter: Jitter, delayMs: number): readonly [low: number, high: number] {
-  switch (jitter.kind) {
-    case 'none':
-      return [delayMs, delayMs]
-    case 'full':
-      return [0, delayMs]
-    case 'equal':
-      return [delayMs / 2, delayMs]
-    case 'proportional':
-      return [delayMs * (1 - jitter.ratio), delayMs * (1 + jitter.ratio)]
-  }
-}
-
-function decorrelated({ base, max }: { base: number; max: number }, previousDelayMs = base, random: number): number {
-  return Math.min(max, base + random * (Math.max(base, 3 * previousDelayMs) - base))
+  const ratio = jitter.kind === 'proportional' ? jitter.ratio : 0
+  const low = { none: 1, full: 0, equal: 0.5, proportional: 1 - ratio }[jitter.kind]
+  return [delayMs * low, delayMs * (1 + ratio)]
 }

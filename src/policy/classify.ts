@@ -18,58 +18,73 @@ export type Classifier = (failure: unknown, verdict: Verdict) => Verdict | Verdi
  * A `FinalError` counts as listed to give up on, a `RetryableError` as listed to retry. Never throws.
  */
 export function classify(failure: unknown, rules: ClassifierRules, now: number, classifier?: Classifier): Verdict {
-  const chain = factsOf(failure, now)
-  // The outermost hint: an error around a rate limit seldom repeats it.
-  const hintMs = chain.find(({ retryAfterMs }) => retryAfterMs !== undefined)?.retryAfterMs
-  const { class: kind, code } = byRules(chain, rules)
-  const verdict = verdictOf(kind, code, hintMs, rules)
-  return classifier ? corrected(verdict, failure, classifier, hintMs, rules) : verdict
+  const draft = byRules(factsOf(failure, now), rules)
+  const verdict = verdictOf(draft, rules)
+  if (!classifier) return verdict
+  try {
+    const said = classifier(failure, verdict) ?? verdict
+    const correction =
+      typeof said === 'string' ? { ...draft, class: said } : { ...said, code: said.code ?? verdict.code }
+    const isVerdict = ['final', 'retryable', 'rate_limited'].includes(correction.class)
+    if (isVerdict && typeof correction.code === 'string') return verdictOf(correction, rules)
+  } catch {
+    // As below: a classifier that throws, or answers with what is no verdict, is a bug.
+  }
+  return { class: 'final', code: 'classifier_failed' }
+}
+
+/** A verdict whose hint has not been looked at yet. */
+interface Draft {
+  readonly class: Verdict['class']
+  readonly code: string
+  readonly retryAfterMs?: number
 }
 
 /** Only a rate limit has a hint: whole milliseconds, and no more of them than the policy allows. */
-function verdictOf(kind: Verdict['class'], code: string, hintMs = NaN, { maxRetryAfter }: ClassifierRules): Verdict {
-  if (kind !== 'rate_limited' || !(hintMs >= 0)) return { class: kind, code }
-  return { class: kind, code, retryAfterMs: Math.round(Math.min(hintMs, maxRetryAfter)) }
+function verdictOf({ class: kind, code, retryAfterMs = NaN }: Draft, { maxRetryAfter }: ClassifierRules): Verdict {
+  return kind === 'rate_limited' && retryAfterMs >= 0
+    ? { class: kind, code, retryAfterMs: Math.round(Math.min(retryAfterMs, maxRetryAfter)) }
+    : { class: kind, code }
 }
 
-function byRules(chain: readonly Facts[], { retryOn, giveUpOn }: ClassifierRules): Omit<Verdict, 'retryAfterMs'> {
+function byRules(chain: readonly Facts[], { retryOn, giveUpOn }: ClassifierRules): Draft {
   const list = typeof retryOn === 'object' && retryOn.length > 0 ? retryOn : undefined
   const toRetry = (facts: Facts) => (list ? closeness(facts, list, 'RetryableError') : Infinity)
   const refused = chain.find(facts => closeness(facts, giveUpOn, 'FinalError') < toRetry(facts))
-  if (refused) return { class: 'final', code: codeOf(refused) }
-
-  const known = recognised(chain)
   const listed = chain.find(facts => toRetry(facts) < Infinity)
-  const isFinal = retryOn
-    ? retryOn === 'none' || (list && !listed)
-    : known.knowledge === 'final' || known.knowledge === 'bug'
-  const code = codeOf(listed ?? known)
-  if (isFinal) return { class: 'final', code }
-  return { class: known.knowledge === 'rate_limited' ? 'rate_limited' : 'retryable', code }
+  const outermost = chain.find(facts => facts.knowledge) ?? (chain[0] as Facts)
+  // A bug with a network error behind it is how `fetch` reports that one.
+  const network = outermost.knowledge === 'bug' && chain.find(facts => facts.knowledge === 'network')
+  const known = network || outermost
+  const { knowledge } = known
+
+  const isUnlisted = retryOn === 'none' || (list && !listed)
+  const isFinal = refused || (retryOn ? isUnlisted : knowledge === 'final' || knowledge === 'bug')
+  return {
+    class: isFinal ? 'final' : knowledge === 'rate_limited' ? 'rate_limited' : 'retryable',
+    code: codeOf(refused ?? listed ?? known),
+    // The outermost hint: an error around a rate limit seldom repeats it.
+    retryAfterMs: chain.find(facts => facts.retryAfterMs !== undefined)?.retryAfterMs,
+  }
 }
 
-/** The outermost error that Redrive recognises. A bug with a network error behind it is how `fetch` reports that one. */
-function recognised(chain: readonly Facts[]): Facts {
-  const first = chain.find(({ knowledge }) => knowledge) ?? (chain[0] as Facts)
-  const network = first.knowledge === 'bug' ? chain.find(({ knowledge }) => knowledge === 'network') : undefined
-  return network ?? first
+/** How closely a list names an error: as its closest entry does. `always` is a class that counts as listed. */
+function closeness(facts: Facts, list: readonly FailureMatch[], always: string): number {
+  let closest = orInfinity(facts.names.indexOf(always))
+  for (const entry of list) closest = Math.min(closest, distance(facts, entry))
+  return closest
 }
 
 /**
- * How closely a list names an error: 0 for its own name, its code or its status, 1 for a range of statuses, n for its
- * n-th ancestor class, infinity for not at all. `always` is a class that counts as listed.
+ * 0 for an error's own name, its code or its status, 1 for a range of statuses, n for its n-th ancestor class, infinity
+ * for what does not name it at all.
  */
-function closeness({ names, code, status }: Facts, list: readonly FailureMatch[], always: string): number {
-  let closest = orInfinity(names.indexOf(always))
-  for (const entry of list) {
-    if (entry === status || isSame(entry, code)) return 0
-    if (status !== undefined && isSame(entry, `${String(status)[0]}xx`)) closest = Math.min(closest, 1)
-    const distance = names.findIndex(
-      name => isSame(entry, name) || (name === 'TimeoutError' && isSame(entry, 'timeout')),
-    )
-    closest = Math.min(closest, orInfinity(distance))
-  }
-  return closest
+function distance({ names, code, status }: Facts, entry: FailureMatch): number {
+  if (entry === status || isSame(entry, code)) return 0
+  if (status && isSame(entry, `${String(status)[0]}xx`)) return 1
+  return orInfinity(
+    names.findIndex(name => isSame(entry, name) || (name === 'TimeoutError' && isSame(entry, 'timeout'))),
+  )
 }
 
 function orInfinity(index: number): number {
@@ -84,28 +99,5 @@ function isSame(entry: FailureMatch, word: string | undefined): boolean {
 function codeOf({ names: [name = ''], code = '', status }: Facts): string {
   if (name === 'TimeoutError') return 'timeout'
   if (status) return `http_${status}`
-  const word = [code, name].find(word => /^[\w.:-]+$/.test(word))
-  return word === undefined || word === 'Error' ? 'unknown' : word
-}
-
-/** A classifier that throws, or answers with what is no verdict, is a bug: the failure is final, and its code says why. */
-function corrected(
-  verdict: Verdict,
-  failure: unknown,
-  classifier: Classifier,
-  hintMs: number | undefined,
-  rules: ClassifierRules,
-): Verdict {
-  try {
-    const correction = classifier(failure, verdict) ?? verdict
-    const said: Partial<Extract<Verdict, { class: 'rate_limited' }>> | Verdict =
-      typeof correction === 'string' ? { class: correction, code: verdict.code, retryAfterMs: hintMs } : correction
-    const { class: kind, code = verdict.code } = said
-    const waitMs = 'retryAfterMs' in said ? said.retryAfterMs : undefined
-    const isVerdict = kind === 'final' || kind === 'retryable' || kind === 'rate_limited'
-    if (isVerdict && typeof code === 'string') return verdictOf(kind, code, waitMs, rules)
-  } catch {
-    // As below.
-  }
-  return { class: 'final', code: 'classifier_failed' }
+  return [code, name].find(word => /^(?!Error$)[\w.:-]+$/.test(word)) ?? 'unknown'
 }

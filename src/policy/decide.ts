@@ -16,24 +16,20 @@ export interface Circumstances {
  * What happens after a failed attempt. The only place that decides, and pure: the same arguments always give the same
  * decision. The stop rules stand in their order.
  */
-export function decide(
-  policy: Policy,
-  history: History,
-  verdict: Verdict,
-  { now, random, aborted, budgetEmpty }: Circumstances,
-): Decision {
+export function decide(policy: Policy, history: History, verdict: Verdict, circumstances: Circumstances): Decision {
   const attempt = history.attempts + 1
-  const deferred = isDeferral(policy, history, verdict)
+  const hintMs = hint(verdict)
+  const deferred = hintMs !== undefined && history.deferrals < policy.deferrals
 
-  if (aborted) return giveUp('aborted')
+  if (circumstances.aborted) return giveUp('aborted')
   if (verdict.class === 'final') return giveUp('final_error')
   if (!deferred && attempt >= policy.attempts) return giveUp('attempts_exhausted')
 
-  const delayMs = hint(verdict) ?? delayAfter(policy, attempt, history.previousDelayMs, random)
-  const at = now + delayMs
+  const delayMs = hintMs ?? delayAfter(policy, attempt, history.previousDelayMs, circumstances.random)
+  const at = circumstances.now + delayMs
   if (at >= history.startedAt + (policy.ttl ?? Infinity)) return giveUp('ttl_expired')
   if (at >= (history.deadline ?? Infinity)) return giveUp('deadline_passed')
-  if (budgetEmpty) return giveUp('budget_empty')
+  if (circumstances.budgetEmpty) return giveUp('budget_empty')
   return { action: deferred ? 'defer' : 'retry', delayMs, at }
 }
 
@@ -45,18 +41,14 @@ export function begin(startedAt: number, deadline?: number): History {
 /** The history once a decision has been carried out. A deferral costs no attempt, and a hint never stretches the backoff. */
 export function advance(history: History, verdict: Verdict, decision: Decision): History {
   if (decision.action === 'defer') return { ...history, deferrals: history.deferrals + 1 }
-  const attempts = history.attempts + 1
-  const fromBackoff = decision.action === 'retry' && hint(verdict) === undefined
-  return fromBackoff ? { ...history, attempts, previousDelayMs: decision.delayMs } : { ...history, attempts }
+  const isBackoff = decision.action === 'retry' && hint(verdict) === undefined
+  const previousDelayMs = isBackoff ? decision.delayMs : history.previousDelayMs
+  return { ...history, attempts: history.attempts + 1, previousDelayMs }
 }
 
 /** How long an attempt that starts now may run. The time to live only stops it from starting; a deadline cuts it short. */
 export function allowance(policy: Policy, history: History, now: number): number {
   return Math.min(policy.timeout ?? Infinity, (history.deadline ?? Infinity) - now)
-}
-
-function isDeferral(policy: Policy, history: History, verdict: Verdict): boolean {
-  return hint(verdict) !== undefined && history.deferrals < policy.deferrals
 }
 
 function hint(verdict: Verdict): number | undefined {

@@ -10,13 +10,13 @@ export const MAX_DURATION_MS = 36_500 * UNITS.d
 /** Whole milliseconds, or `undefined` when the value is not a duration. */
 export function parseDuration(value: unknown): number | undefined {
   const ms = typeof value === 'string' ? fromText(value) : value
-  if (typeof ms !== 'number' || !(ms >= 0 && ms <= MAX_DURATION_MS)) return undefined
-  return Math.round(ms)
+  return typeof ms === 'number' && ms >= 0 && ms <= MAX_DURATION_MS ? Math.round(ms) : undefined
 }
 
-function fromText(text: string): number | undefined {
+/** Not a number for what is not a duration. */
+function fromText(text: string): number {
   const [, amount, unit] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text) ?? []
-  return unit === undefined ? undefined : Number(amount) * UNITS[unit as Unit]
+  return Number(amount) * UNITS[unit as Unit]
 }
 
 /** Milliseconds as people write them: `0ms`, `250ms`, `1.5s`, `2m`, `1h 30m`. */

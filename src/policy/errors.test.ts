@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { classify } from './classify.js'
-import * as errors from './errors.js'
+import { OptionError, PolicyError, RedriveError, RetryableError, TimeoutError } from './errors.js'
+import { FinalError } from './final-error.js'
+import * as kernel from './index.js'
 import { policy } from './parse.js'
-
-const { FinalError, OptionError, PolicyError, RateLimitedError, RedriveError, RetryableError, TimeoutError } = errors
+import { RateLimitedError } from './rate-limited-error.js'
 
 const MADE = {
   RedriveError: new RedriveError('some_code', 'x'),
@@ -17,7 +18,8 @@ const MADE = {
 
 describe('every error of the kernel', () => {
   it('is made here', () => {
-    expect(Object.keys(MADE).sort()).toEqual(Object.keys(errors).sort())
+    const errors = Object.keys(kernel).filter(name => name.endsWith('Error'))
+    expect(Object.keys(MADE).sort()).toEqual(errors.sort())
   })
 
   it.each(Object.entries(MADE))('%s has its name, a stable code and one base class', (name, error) => {

@@ -2,7 +2,8 @@
  * The base of every error that Redrive throws. `code` is stable: match on it, not on the message.
  *
  * Each class has its name on its prototype, so that a policy that lists `'RetryableError'` still finds it after a bundler
- * has renamed the class.
+ * has renamed the class. For that a class runs code of its own, which no bundler leaves out; so the errors that a bundle
+ * can do without, `FinalError` and `RateLimitedError`, have files of their own, which it can.
  */
 export class RedriveError extends Error {
   static {
@@ -44,17 +45,6 @@ export class OptionError extends RedriveError {
   }
 }
 
-/** Throw it from any work to say: trying again will not help. Only a policy that names this very error retries it. */
-export class FinalError extends RedriveError {
-  static {
-    FinalError.prototype.name = 'FinalError'
-  }
-
-  constructor(message: string, options?: ErrorOptions & { code?: string }) {
-    super(options?.code ?? (new.target === FinalError ? 'final' : new.target.name), message, options)
-  }
-}
-
 /** Throw it, or a subclass, from any work to say: this may pass, try again. */
 export class RetryableError extends RedriveError {
   static {
@@ -63,19 +53,6 @@ export class RetryableError extends RedriveError {
 
   constructor(message: string, options?: ErrorOptions & { code?: string }) {
     super(options?.code ?? (new.target === RetryableError ? 'retryable' : new.target.name), message, options)
-  }
-}
-
-/** Throw it from any work to say: the other side asks to wait, for `retryAfterMs` where it said how long. */
-export class RateLimitedError extends RetryableError {
-  static {
-    RateLimitedError.prototype.name = 'RateLimitedError'
-  }
-  readonly retryAfterMs: number | undefined
-
-  constructor(message: string, options?: ErrorOptions & { code?: string; retryAfterMs?: number }) {
-    super(message, { ...options, code: options?.code ?? 'rate_limited' })
-    this.retryAfterMs = options?.retryAfterMs
   }
 }
 

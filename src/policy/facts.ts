@@ -1,4 +1,6 @@
 import { classNameOf } from './class-name.js'
+import { isStatus } from './http-status.js'
+import { isObject } from './is-object.js'
 import { type Knowledge, knowledgeOf } from './known-errors.js'
 import { retryAfter } from './retry-after.js'
 
@@ -7,34 +9,44 @@ export interface Facts {
   /** Its own name, then its classes, nearest first. */
   readonly names: readonly string[]
   /** Its code as it was given. */
-  readonly code: string | undefined
+  readonly code?: string
   /** Its HTTP status. */
-  readonly status: number | undefined
+  readonly status?: number
   /** How long the other side asks to wait, in milliseconds. */
-  readonly retryAfterMs: number | undefined
+  readonly retryAfterMs?: number
   /** What Redrive knows of such an error. */
-  readonly knowledge: Knowledge | undefined
+  readonly knowledge?: Knowledge
 }
 
-/** However deep a chain of causes goes, no more of its errors are looked at. */
-const MAX_ERRORS = 100
-/** A longer text is a message, not a name or a code. */
-const MAX_WORD = 100
-const NOTHING: Facts = { names: [], code: undefined, status: undefined, retryAfterMs: undefined, knowledge: undefined }
-const NO_FIELDS: Readonly<Record<string, unknown>> = {}
+/** Where the facts are found in what people throw. Any of it may be missing, or anything else. */
+export interface Thrown {
+  readonly name?: unknown
+  readonly code?: unknown
+  readonly status?: unknown
+  readonly statusCode?: unknown
+  readonly headers?: unknown
+  readonly retryAfter?: unknown
+  readonly retryAfterMs?: unknown
+  readonly response?: { readonly status?: unknown; readonly statusCode?: unknown; readonly headers?: unknown } | null
+  /** As the AWS SDK has it. */
+  readonly $metadata?: { readonly httpStatusCode?: unknown } | null
+  readonly cause?: unknown
+  readonly errors?: unknown
+}
+
+/** No more of a chain of causes or of classes is looked at, however long it is; and a longer text is no name or code. */
+const ENOUGH = 100
 
 /** The facts of a failure and of all that caused it, outermost first. Never throws, whatever was thrown. */
 export function factsOf(failure: unknown, now: number): Facts[] {
   const errors = [failure]
-  const chain: Facts[] = []
   // The list grows while it is gone through.
   for (const error of errors) {
-    chain.push(orElse(() => read(error, now), NOTHING))
     for (const cause of orElse(() => causesOf(error), [])) {
-      if (errors.length < MAX_ERRORS && !errors.includes(cause)) errors.push(cause)
+      if (errors.length < ENOUGH && !errors.includes(cause)) errors.push(cause)
     }
   }
-  return chain
+  return errors.map(error => orElse(() => read(fieldsOf(error), now), { names: [] }))
 }
 
 /** A getter or a proxy may throw: what it hides is unknown, like any other unknown error. */
@@ -46,40 +58,37 @@ function orElse<T>(read: () => T, otherwise: T): T {
   }
 }
 
-function causesOf(error: unknown): unknown[] {
-  if (!isObject(error)) return []
-  const errors = Array.isArray(error.errors) ? error.errors.slice(0, MAX_ERRORS) : []
-  return [error.cause, ...errors].filter(cause => cause !== undefined && cause !== null)
-}
-
 /** Of what was thrown without being an object, a number is a status and a text is a code. */
-function read(error: unknown, now: number): Facts {
-  if (!isObject(error)) return facts([], error, ofStatus(error), undefined)
-  const response = isObject(error.response) ? error.response : NO_FIELDS
-  const status =
-    ofStatus(error.status) ??
-    ofStatus(error.statusCode) ??
-    ofStatus(response.status) ??
-    ofStatus(response.statusCode) ??
-    ofStatus(isObject(error.$metadata) ? error.$metadata.httpStatusCode : error.code)
-  const retryAfterMs = orElse(() => retryAfter(error, response, status, now), undefined)
-  return facts(namesOf(error), error.code, status, retryAfterMs)
+function fieldsOf(error: unknown): Thrown {
+  return isObject(error) ? error : { status: error, code: error }
 }
 
-function facts(
-  names: readonly string[],
-  code: unknown,
-  status: number | undefined,
-  retryAfterMs: number | undefined,
-): Facts {
-  const word = isWord(code) ? code : undefined
-  return { names, code: word, status, retryAfterMs, knowledge: knowledgeOf(names, word, status, retryAfterMs) }
+function causesOf(error: unknown): unknown[] {
+  const { cause, errors } = fieldsOf(error)
+  const several = Array.isArray(errors) ? errors.slice(0, ENOUGH) : []
+  return [cause, ...several].filter(error => error !== undefined && error !== null)
 }
 
-function namesOf(error: Record<string, unknown>): string[] {
+function read(error: Thrown, now: number): Facts {
+  const { response, $metadata } = error
+  const code = isWord(error.code) ? error.code : undefined
+  const status = [
+    error.status,
+    error.statusCode,
+    response?.status,
+    response?.statusCode,
+    $metadata?.httpStatusCode,
+    error.code,
+  ].find(isStatus)
+  const retryAfterMs = orElse(() => retryAfter(error, status, now), undefined)
+  const names = namesOf(error)
+  return { names, code, status, retryAfterMs, knowledge: knowledgeOf(names, code, status, retryAfterMs) }
+}
+
+function namesOf(error: Thrown): string[] {
   const names: unknown[] = []
   let prototype: object | null = Object.getPrototypeOf(error)
-  for (let depth = 0; prototype && prototype !== Object.prototype && depth < MAX_ERRORS; depth++) {
+  while (prototype && prototype !== Object.prototype && names.length < ENOUGH) {
     names.push(classNameOf(prototype))
     prototype = Object.getPrototypeOf(prototype)
   }
@@ -89,13 +98,5 @@ function namesOf(error: Record<string, unknown>): string[] {
 }
 
 function isWord(value: unknown): value is string {
-  return typeof value === 'string' && value !== '' && value.length <= MAX_WORD
-}
-
-function ofStatus(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isInteger(value) && value >= 100 && value < 600 ? value : undefined
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
+  return typeof value === 'string' && value !== '' && value.length <= ENOUGH
 }

@@ -2,17 +2,10 @@ export { canonicalJson } from './canonical-json.js'
 export { type Classifier, type ClassifierRules, classify } from './classify.js'
 export { advance, allowance, begin, type Circumstances, decide } from './decide.js'
 export { type Duration, formatDuration, parseDuration } from './duration.js'
-export {
-  FinalError,
-  OptionError,
-  PolicyError,
-  RateLimitedError,
-  RedriveError,
-  RetryableError,
-  TimeoutError,
-} from './errors.js'
+export { OptionError, PolicyError, RedriveError, RetryableError, TimeoutError } from './errors.js'
 export { type AttemptTimes, type Explanation, explain } from './explain.js'
 export { extendPolicy } from './extend-policy.js'
+export { FinalError } from './final-error.js'
 export { hashJson } from './hash.js'
 export { policies } from './named-policies.js'
 export { policy } from './parse.js'
@@ -31,3 +24,4 @@ export type {
   Verdict,
 } from './policy.js'
 export { identityRandom } from './random.js'
+export { RateLimitedError } from './rate-limited-error.js'

@@ -246,6 +246,8 @@ describe('a policy that cannot be', () => {
     ['retryOn[0]', { retryOn: [predicate] }, /'classify'/, /got a function/],
     ['retryOn[1]', { retryOn: [503, NoError] }, /error class/, /got a function/],
     ['retryOn[0]', { retryOn: [nameless] }, /error class/, /got a function/],
+    ['retryOn[0]', { retryOn: ['all'] }, /'all' needs no list/, /got 'all'/],
+    ['retryOn[1]', { retryOn: [503, 'none'] }, /'all' needs no list/, /got 'none'/],
     ['retryOn[1]', { retryOn: [503, 42] }, /HTTP status/, /got 42/],
     ['retryOn[0]', { retryOn: [600] }, /HTTP status/, /got 600/],
     ['retryOn[0]', { retryOn: [404.5] }, /HTTP status/, /got 404\.5/],

@@ -1,35 +1,37 @@
-type Source = Readonly<Record<string, unknown>>
+import type { Thrown } from './facts.js'
+import { isObject } from './is-object.js'
 
 /**
  * How many milliseconds a failed request asks to wait: from `retryAfterMs`, `retryAfter` or the headers `Retry-After`,
  * `RateLimit` and `RateLimit-Reset`, in that order. What is negative or cannot be read is ignored.
  */
-export function retryAfter(error: Source, response: Source, status: number | undefined, now: number) {
-  if (typeof error.retryAfterMs === 'number' && error.retryAfterMs >= 0) return error.retryAfterMs
-  const header = headerReader(response.headers ?? error.headers)
-  const asked = wait(error.retryAfter, now) ?? wait(header('retry-after'), now)
+export function retryAfter(error: Thrown, status: number | undefined, now: number): number | undefined {
+  const headers = error.response?.headers ?? error.headers
+  const asked = [error.retryAfterMs, wait(error.retryAfter, now), wait(headerOf(headers, 'retry-after'), now)]
   // A quota is told with any answer; it is what to wait for only where it is used up.
-  if (asked !== undefined || status !== 429) return asked
-  // `limit=10, remaining=0, reset=30`, or as structured fields `"default";r=0;t=30`
-  return seconds(/\b(?:reset|t)=(\d+)/.exec(String(header('ratelimit')))?.[1]) ?? seconds(header('ratelimit-reset'))
+  if (status === 429) {
+    // `limit=10, remaining=0, reset=30`, or as structured fields `"default";r=0;t=30`
+    const [, reset] = /\b(?:reset|t)=(\d+)/.exec(String(headerOf(headers, 'ratelimit'))) ?? []
+    asked.push(seconds(reset), seconds(headerOf(headers, 'ratelimit-reset')))
+  }
+  return asked.find((ms): ms is number => typeof ms === 'number' && ms >= 0)
 }
 
-/** RFC 9110 has it as seconds, or as the date from which on to try again. */
-function wait(value: unknown, now: number): number | undefined {
-  const date = typeof value === 'string' && /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun).*:\d\d/.test(value) && value
+/** RFC 9110 has it as seconds, or as the date from which on to try again, which begins with the name of its day. */
+function wait(value: unknown, now: number): number {
+  const isDate = typeof value === 'string' && /^[A-Z].*:\d\d/.test(value)
   // It is GMT even where it does not say so.
-  const ms = date ? Date.parse(`${date} GMT`) - now : NaN
-  return ms >= 0 ? ms : seconds(value)
+  return isDate ? Date.parse(`${value} GMT`) - now : seconds(value)
 }
 
-function seconds(value: unknown): number | undefined {
-  const amount = typeof value === 'string' && /^\s*\d+(\.\d+)?\s*$/.test(value) ? Number(value) : value
-  return typeof amount === 'number' && amount >= 0 ? amount * 1000 : undefined
+function seconds(value: unknown): number {
+  const isText = typeof value === 'string' && /^\s*\d+(\.\d+)?\s*$/.test(value)
+  return isText || typeof value === 'number' ? Number(value) * 1000 : NaN
 }
 
-/** Reads a header by its name in lower case; of several values, the first. */
-function headerReader(headers: unknown): (name: string) => unknown {
-  if (typeof headers !== 'object' || headers === null) return () => undefined
-  if ('get' in headers && typeof headers.get === 'function') return name => (headers as Headers).get(name)
-  return name => [Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1]].flat()[0]
+/** A header by its name in lower case; of several values, the first. */
+function headerOf(headers: unknown, name: string): unknown {
+  if (!isObject(headers)) return undefined
+  if (typeof headers.get === 'function') return headers.get(name)
+  return [Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1]].flat()[0]
 }

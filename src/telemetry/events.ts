@@ -11,6 +11,8 @@ export interface Work {
   readonly tenantId?: string
   readonly correlationId?: string
   readonly traceId?: string
+  /** The key of an event: see `eventKey`. It is for logs and dead letters; a metric with it would have no bounds. */
+  readonly idempotencyKey?: string
   /** What else the caller wants to see beside it. */
   readonly context?: Readonly<Record<string, unknown>>
 }
@@ -45,6 +47,11 @@ export interface AttemptStarted extends AboutAttempt {
 export interface AttemptSucceeded extends AboutAttempt {
   readonly type: 'attempt_succeeded'
   readonly durationMs: number
+  /**
+   * Since it began to count its attempts, all waits included, whichever processes made them: for an event since its first
+   * attempt, for a task since it was enqueued or last redriven. A call does not tell it.
+   */
+  readonly totalMs?: number
 }
 
 /** An attempt ran for too long. What follows from that is an event of its own. */

@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { MemoryBus } from '../bus/index.js'
 import { circuitBreaker, retry } from '../call/index.js'
-import { FinalError, RateLimitedError } from '../policy/index.js'
+import { consume, DocumentNotFoundError, handleEvent } from '../event/index.js'
+import { extendPolicy, FinalError, policies, RateLimitedError } from '../policy/index.js'
+import { MemoryStore } from '../store/index.js'
 import { fakeClock } from '../testing/index.js'
 import type { AttemptStarted, WorkEvent } from './events.js'
 import { type Logger, logTo } from './logger.js'
@@ -126,6 +129,73 @@ describe('the log of a call', () => {
   test('stays one line per event, without secrets', async () => {
     const lines = await logged(failing(1, new Error('a\nb token=abc')), {}, { name: 'x\n\u001b[2J' })
     expect(lines[1]?.message).toContain(`at 'x \ufffd[2J' failed: Error: a b token=[redacted]. Retry`)
+  })
+})
+
+describe('the log of an event', () => {
+  const policy = extendPolicy(policies.event, { attempts: 3, jitter: 'none' })
+  const notYet = new DocumentNotFoundError('not yet')
+
+  async function handled(handler: () => unknown) {
+    const { lines, logger } = listLogger()
+    const clock = fakeClock()
+    const options = { service: 'chunking', key: 'chunking-m1', policy, clock, sink: logTo(logger) }
+    const handled = handleEvent(handler, {}, options).catch(() => undefined)
+    await clock.runAll()
+    await handled
+    return lines
+  }
+
+  test('that becomes a dead letter names it by its key, warns of the last attempt and ends with an error', async () => {
+    const lines = await handled(failing(3, notYet))
+    const failed = (attempt: number) =>
+      `Attempt ${attempt} of 3 at 'chunking-m1' failed: DocumentNotFoundError: not yet`
+    expect(levels(lines)).toEqual([
+      `debug: First attempt at 'chunking-m1' starts (attempt 1 of 3)`,
+      `info: ${failed(1)}. Retry in 250ms, at 2000-01-01T00:00:00.250Z`,
+      `debug: Retry at 'chunking-m1' starts (attempt 2 of 3)`,
+      `warn: ${failed(2)}. Last attempt in 500ms, at 2000-01-01T00:00:00.750Z`,
+      `debug: Retry at 'chunking-m1' starts (attempt 3 of 3)`,
+      `error: Gave up on 'chunking-m1' (attempts_exhausted). ${failed(3)}`,
+    ])
+    const about = { workKind: 'event', operation: 'chunking', idempotencyKey: 'chunking-m1' }
+    for (const { fields } of lines) expect(fields).toMatchObject(about)
+  })
+
+  test('that succeeds after a retry says how long it took in all', async () => {
+    const lines = await handled(failing(2, notYet))
+    expect(levels(lines).at(-1)).toBe(`info: 'chunking-m1' succeeded at attempt 3, in 0ms (750ms in all)`)
+    expect(lines.at(-1)?.fields).toMatchObject({ attempt: 3, durationMs: 0, totalMs: 750 })
+  })
+
+  test('from a bus has its key in every line, whoever makes the attempt and whatever was delivered', async () => {
+    const { lines, logger } = listLogger()
+    const clock = fakeClock()
+    const bus = new MemoryBus()
+    await bus.declare({ chunks: 'json.parsed' })
+    const consumer = await consume(bus, 'chunks', {
+      service: 'chunking',
+      key: (event: { ids: string[] }) => event.ids,
+      store: new MemoryStore({ clock }),
+      handler: failing(1, notYet),
+      policy,
+      clock,
+      sink: logTo(logger),
+    })
+    await bus.publish({ id: 'a', type: 'json.parsed', body: '{"ids":["m1","m2"]}' })
+    await clock.advance('1s')
+    await bus.publish({ id: 'b', type: 'json.parsed', body: 'no JSON' })
+    await expect.poll(() => lines.at(-1)?.level).toBe('error')
+    await consumer.stop()
+    await bus.close()
+    expect(lines.map(({ fields }) => `${fields.event} ${fields.idempotencyKey}`)).toEqual([
+      'attempt_started chunking-m1-m2',
+      'retry_scheduled chunking-m1-m2',
+      'attempt_started chunking-m1-m2',
+      'attempt_succeeded chunking-m1-m2',
+      'attempt_started chunking-unknown',
+      'gave_up chunking-unknown',
+    ])
   })
 })
 

@@ -36,7 +36,8 @@ export function logTo(logger: Logger): Sink {
 }
 
 function lineOf(event: WorkEvent): Line {
-  const name = `'${label(event.work.name)}'`
+  // Of the events that one service handles, the key tells which one is meant; it begins with the service.
+  const name = `'${label(event.work.idempotencyKey ?? event.work.name)}'`
   switch (event.type) {
     case 'attempt_started': {
       const { attempt, maxAttempts, deferrals = 0 } = event
@@ -46,9 +47,11 @@ function lineOf(event: WorkEvent): Line {
       return { level: 'debug', message, fields: { attempt, maxAttempts, isRetry } }
     }
     case 'attempt_succeeded': {
-      const { attempt, durationMs } = event
-      const message = `${name} succeeded at attempt ${attempt}, in ${formatDuration(durationMs)}`
-      return { level: attempt > 1 ? 'info' : 'debug', message, fields: { attempt, durationMs } }
+      const { attempt, durationMs, totalMs } = event
+      const total = totalMs === undefined || attempt === 1 ? '' : ` (${formatDuration(totalMs)} in all)`
+      const message = `${name} succeeded at attempt ${attempt}, in ${formatDuration(durationMs)}${total}`
+      const fields = { attempt, durationMs, ...(totalMs !== undefined && { totalMs }) }
+      return { level: attempt > 1 ? 'info' : 'debug', message, fields }
     }
     case 'timed_out': {
       const { attempt, timeoutMs } = event
@@ -122,6 +125,7 @@ function about({ type, at, work }: WorkEvent): object {
     ...(work.tenantId !== undefined && { tenantId: work.tenantId }),
     ...(work.correlationId !== undefined && { correlationId: work.correlationId }),
     ...(work.traceId !== undefined && { traceId: work.traceId }),
+    ...(work.idempotencyKey !== undefined && { idempotencyKey: work.idempotencyKey }),
     ...(work.context !== undefined && { context: redactContext(work.context) }),
   }
 }

@@ -63,7 +63,7 @@ for (const [how, broken] of [
     expect(sinkFailures(sink)).toBe(6)
     expect(warnings).toHaveLength(1)
     expect(warnings[0]?.code).toBe('REDRIVE_SINK_FAILED')
-    expect(warnings[0]?.message).toContain('failed with ENOSPC')
+    expect(warnings[0]?.message).toBe(`The sink 'sink' failed.`)
     expect(warnings[0]?.cause).toBe(diskFull)
   })
 }

@@ -1,4 +1,4 @@
-import { classify } from '../policy/index.js'
+import { RedriveError } from '../policy/index.js'
 import type { WorkEvent } from './events.js'
 
 /** Takes the events of work. It may be slow or broken: the work never waits for it, nor fails with it. */
@@ -48,8 +48,6 @@ function failed(sink: Sink, cause: unknown): void {
   const count = sinkFailures(sink) + 1
   failures.set(sink, count)
   if (count > 1) return
-  // What the sink said may hold secrets, so only its code is printed; all of it is the cause of the warning.
-  const { code } = classify(cause, { giveUpOn: [], maxRetryAfter: 0 }, 0)
-  const text = `A sink (${sink.name || 'without a name'}) failed with ${code}. The work goes on; sinkFailures(sink) counts.`
-  process.emitWarning(Object.assign(new Error(text, { cause }), { name: 'Warning', code: 'REDRIVE_SINK_FAILED' }))
+  // What the sink said may hold secrets, so it is not printed; it is the cause of the warning.
+  process.emitWarning(new RedriveError('REDRIVE_SINK_FAILED', `The sink '${sink.name}' failed.`, { cause }))
 }

@@ -12,9 +12,11 @@ export function sleep(delayMs: number, clock: Clock, signal?: AbortSignal): Prom
       resolve()
     }
     const timer = clock.setTimer({ wake }, delayMs)
-    const onAbort = () => {
-      clock.clearTimer(timer)
-      reject(signal?.reason)
+    const onAbort = {
+      wake: () => {
+        clock.clearTimer(timer)
+        reject(signal?.reason)
+      },
     }
     if (signal !== undefined) watchAbort(signal, onAbort)
   })

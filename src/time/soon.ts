@@ -11,11 +11,9 @@ let count = 0
  * however many retries without a delay follow each other.
  */
 export function soon(sleeper: Sleeper): void {
+  // Bound, since a function around it would be one more frame in the stack of every error, and those are costly.
+  const wake = sleeper.wake.bind(sleeper)
   count = (count + 1) % IN_A_ROW
-  if (count === 0) setImmediate(wake, sleeper)
-  else Promise.resolve(sleeper).then(wake)
-}
-
-function wake(sleeper: Sleeper): void {
-  sleeper.wake()
+  if (count === 0) setImmediate(wake)
+  else Promise.resolve().then(wake)
 }

@@ -1,0 +1,14 @@
+import { RetryableError } from './errors.js'
+
+/** Throw it from any work to say: the other side asks to wait, for `retryAfterMs` where it said how long. */
+export class RateLimitedError extends RetryableError {
+  static {
+    RateLimitedError.prototype.name = 'RateLimitedError'
+  }
+  readonly retryAfterMs: number | undefined
+
+  constructor(message: string, options?: ErrorOptions & { code?: string; retryAfterMs?: number }) {
+    super(message, { ...options, code: options?.code ?? 'rate_limited' })
+    this.retryAfterMs = options?.retryAfterMs
+  }
+}
