@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 import { openSqlite } from 'redrive/sqlite'
 import { StaleFenceError } from 'redrive/store'
-import { defineTask, TaskQueue, Worker } from 'redrive/task'
+import { defineTask, type TaskContext, TaskQueue, Worker } from 'redrive/task'
 
 const folder = await mkdtemp(join(tmpdir(), 'redrive-'))
 const path = join(folder, 'shop.db')
@@ -16,17 +16,19 @@ const db = new Database(path)
 db.exec('CREATE TABLE invoices (number INTEGER PRIMARY KEY, task TEXT NOT NULL)')
 
 let runs = 0
-let oldFence = { id: '', token: '' }
+let oldRun: TaskContext | undefined
 const bill = defineTask('bill', {
   policy: { attempts: 3, backoff: 'none' },
-  handler: async (_: { customer: string }, { id, fence }) => {
+  handler: async (_: { customer: string }, task) => {
     runs++
     // The row, the key and its result are committed together. Whoever comes with the key later gets the result.
-    const insert = 'INSERT INTO invoices (task) VALUES (?)'
-    const number = await store.once(`bill-${id}`, tx => Number(tx.prepare(insert).run(id).lastInsertRowid), { fence })
+    const number = await task.once(`bill-${task.id}`, (tx: Database.Database) => {
+      const insert = tx.prepare('INSERT INTO invoices (task) VALUES (?)')
+      return Number(insert.run(task.id).lastInsertRowid)
+    })
     console.log(`  run ${runs}: invoice ${number}`)
     if (runs < 3) throw Object.assign(new Error('The printer is on fire.'), { status: 503 })
-    oldFence = fence
+    oldRun = task
     return number
   },
 })
@@ -43,8 +45,8 @@ console.log(`${runs} runs, ${invoices} invoice.`)
 assert.deepEqual([runs, invoices], [3, 1])
 
 // The fence: a run that no longer holds its task, such as one that stood still beyond its lease, writes nothing.
-const late = store.once('another key', tx => tx.exec('DELETE FROM invoices'), { fence: oldFence })
-await assert.rejects(late, StaleFenceError)
+const late = oldRun?.once('another key', (tx: Database.Database) => tx.exec('DELETE FROM invoices'))
+await assert.rejects(async () => late, StaleFenceError)
 console.log('A late run was refused.')
 
 db.close()

@@ -105,3 +105,68 @@ export class StaleFenceError extends FinalError {
     super(`'${key}' was not run: the task '${id}' is no longer this worker's.`, { code: 'stale_fence' })
   }
 }
+
+/** The database did not answer. */
+export class StoreUnavailableError extends RetryableError {
+  static {
+    StoreUnavailableError.prototype.name = 'StoreUnavailableError'
+  }
+
+  constructor(store: string, problem: string, options?: ErrorOptions) {
+    super(
+      `${store} did not answer (${problem}): whether this call was written is not known. Call again; an enqueue with an id of your own is not done twice.`,
+      { ...options, code: 'store_unavailable' },
+    )
+  }
+}
+
+/** The database refuses what the store needs to do. */
+export class StoreForbiddenError extends FinalError {
+  static {
+    StoreForbiddenError.prototype.name = 'StoreForbiddenError'
+  }
+
+  constructor(store: string, problem: string, options?: ErrorOptions) {
+    super(`${store} refuses this role: ${problem}. Grant it what the page on PostgreSQL lists.`, {
+      ...options,
+      code: 'store_forbidden',
+    })
+  }
+}
+
+/** The store is not there, or older than this code, and was not to be made or changed. */
+export class StoreNotReadyError extends FinalError {
+  static {
+    StoreNotReadyError.prototype.name = 'StoreNotReadyError'
+  }
+
+  constructor(store: string, found: number, known: number) {
+    const problem = found === 0 ? 'is not there yet' : `has version ${found}, and this Redrive needs version ${known}`
+    super(`${store} ${problem}. Run 'redrive migrate', with a role that may make tables.`, { code: 'store_not_ready' })
+  }
+}
+
+/** A move between two stores was refused: one of them is in use, or the target holds something else. */
+export class MoveRefusedError extends FinalError {
+  static {
+    MoveRefusedError.prototype.name = 'MoveRefusedError'
+  }
+
+  constructor(problem: string) {
+    super(`${problem}.`, { code: 'move_refused' })
+  }
+}
+
+/** After a move, the two stores do not hold the same. */
+export class MoveDifferenceError extends FinalError {
+  static {
+    MoveDifferenceError.prototype.name = 'MoveDifferenceError'
+  }
+
+  constructor(difference: string) {
+    super(
+      `The two stores do not hold the same: ${difference}. Stop whatever still uses one of them, and move again; the source is as it was.`,
+      { code: 'move_difference' },
+    )
+  }
+}

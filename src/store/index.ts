@@ -1,14 +1,29 @@
 export {
   MissingPackageError,
+  MoveDifferenceError,
+  MoveRefusedError,
   StaleFenceError,
   StoreBusyError,
   StoreClosedError,
   StoreDamagedError,
+  StoreForbiddenError,
   StoreForeignError,
   StoreFullError,
   StoreNewerError,
+  StoreNotReadyError,
+  StoreUnavailableError,
 } from './errors.js'
 export { MemoryStore } from './memory-store.js'
+export type { Movable, MovedRow, Sort } from './movable.js'
+export {
+  type Move,
+  type MovedSort,
+  type MoveOptions,
+  type MoveProgress,
+  moveStore,
+  planMove,
+  type SortPlan,
+} from './move.js'
 export type {
   AttemptEntry,
   Claim,
@@ -21,8 +36,11 @@ export type {
   LaneRecord,
   LedgerRow,
   NewTask,
+  OnceOptions,
   Outcome,
   Page,
+  PageRequest,
+  Retention,
   Settled,
   Settlement,
   Store,

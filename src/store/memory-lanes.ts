@@ -1,16 +1,18 @@
+import { isOneLane } from './lane-limits.js'
 import { MemoryLane, type Turn } from './memory-lane.js'
 import { goesBefore, type MemoryTask } from './memory-task.js'
-import type { Lane } from './store.js'
+import type { Lane, LaneLimits } from './store.js'
 
 /** Which lanes are meant: those that agree in every field that is given. */
 export type LaneFilter = Partial<Lane>
 
-interface PauseRule {
+/** What was said of all lanes that match, those that come later included. */
+interface Rule<T> {
   readonly lanes: LaneFilter
-  readonly isPaused: boolean
+  readonly said: T
 }
 
-/** All lanes of the memory store, who is next, and what is paused. */
+/** All lanes of the memory store, who is next, and what was said of those that come later. */
 export class MemoryLanes {
   readonly #lanes = new Map<string, MemoryLane>()
   /** In the order of the turns: who was served goes to the end. Only those with ready tasks. */
@@ -18,7 +20,8 @@ export class MemoryLanes {
   readonly #unkeyed: Turn = new Set()
   /** Lanes with ready tasks that must run alone. */
   readonly #alone = new Set<MemoryLane>()
-  #pauses: PauseRule[] = []
+  #pauses: Rule<boolean>[] = []
+  #limits: Rule<LaneLimits>[] = []
 
   /** Every lane that ever was. */
   all(): Iterable<MemoryLane> {
@@ -30,8 +33,9 @@ export class MemoryLanes {
     const name = JSON.stringify([kind, category, key])
     let lane = this.#lanes.get(name)
     if (lane === undefined) {
-      const isPaused = this.#pauses.findLast(({ lanes }) => matches(lanes, { kind, category, key }))?.isPaused ?? false
-      lane = new MemoryLane({ kind, category, key }, key === '' ? this.#unkeyed : new Set(), isPaused)
+      const named = { kind, category, key }
+      const turn = key === '' ? this.#unkeyed : new Set<MemoryLane>()
+      lane = new MemoryLane(named, turn, lastWord(this.#pauses, named) ?? false, lastWord(this.#limits, named) ?? {})
       this.#lanes.set(name, lane)
     }
     return lane
@@ -55,7 +59,11 @@ export class MemoryLanes {
     if (limit <= 0) return
     // A turn that was served is added again at the end, where this same iteration comes to it once more.
     for (const turn of this.#turns) {
-      const lane = firstLane(turn, 'ready', candidate => isAllowed(candidate) && candidate.isOpen(now))
+      const lane = firstLane(
+        turn,
+        'ready',
+        candidate => isAllowed(candidate) && candidate.isOpen(now) && !candidate.isBlocked,
+      )
       const task = lane?.ready.pop()
       if (task !== undefined || turn.size === 0) this.#turns.delete(turn)
       if (task === undefined) continue
@@ -82,11 +90,29 @@ export class MemoryLanes {
   }
 
   pause(lanes: LaneFilter, isPaused: boolean): void {
-    this.#pauses = [...this.#pauses.filter(rule => !matches(lanes, rule.lanes)), { lanes, isPaused }]
-    for (const lane of this.all()) {
-      if (matches(lanes, lane)) lane.isPaused = isPaused
-    }
+    this.#pauses = withRule(this.#pauses, { lanes, said: isPaused })
+    for (const lane of this.#matching(lanes)) lane.isPaused = isPaused
   }
+
+  limit(lanes: LaneFilter & { readonly kind: string }, limits: LaneLimits): void {
+    // One lane needs no rule: it is made.
+    if (isOneLane(lanes)) return this.of(lanes).limit(limits)
+    this.#limits = withRule(this.#limits, { lanes, said: limits })
+    for (const lane of this.#matching(lanes)) lane.limit(limits)
+  }
+
+  #matching(lanes: LaneFilter): MemoryLane[] {
+    return [...this.all()].filter(lane => matches(lanes, lane))
+  }
+}
+
+/** The rules with a new one, which overrules those that it covers. */
+function withRule<T>(rules: readonly Rule<T>[], rule: Rule<T>): Rule<T>[] {
+  return [...rules.filter(({ lanes }) => !matches(rule.lanes, lanes)), rule]
+}
+
+function lastWord<T>(rules: readonly Rule<T>[], lane: Lane): T | undefined {
+  return rules.findLast(({ lanes }) => matches(lanes, lane))?.said
 }
 
 /** Whether something lies within what a filter means; an empty category or key is one of its own. */

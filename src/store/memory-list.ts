@@ -1,13 +1,14 @@
+import { type TaskPlace, taskCursor, taskPlace } from './cursor.js'
 import { matches } from './memory-lanes.js'
-import type { Page, TaskFilter, TaskRecord, TaskStatus } from './store.js'
+import type { Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from './store.js'
 
 /** A page of what a filter finds: newest change first, among equals the higher id. */
 export function listTasks(
   records: Iterable<TaskRecord>,
   filter: TaskFilter,
-  { limit, after }: { readonly limit: number; readonly after?: string },
+  { limit, after }: PageRequest,
 ): Page<TaskRecord> {
-  const from = after === undefined ? undefined : parseCursor(after)
+  const from = after === undefined ? undefined : taskPlace(after)
   const found: TaskRecord[] = []
   for (const record of records) {
     if (isMeant(filter, record) && (from === undefined || isNewer(from, record))) found.push(record)
@@ -15,7 +16,7 @@ export function listTasks(
   found.sort((a, b) => (isNewer(a, b) ? -1 : 1))
   const items = found.slice(0, limit)
   const last = items.at(-1)
-  return found.length > items.length && last !== undefined ? { items, next: cursorOf(last) } : { items }
+  return found.length > items.length && last !== undefined ? { items, next: taskCursor(last) } : { items }
 }
 
 /** How many tasks that a filter means are in each state. */
@@ -27,8 +28,6 @@ export function countTasks(records: Iterable<TaskRecord>, filter: TaskFilter): R
   return counts
 }
 
-type Place = Pick<TaskRecord, 'changedAt' | 'id'>
-
 function isMeant(filter: TaskFilter, record: TaskRecord): boolean {
   return (
     matches(filter, record) &&
@@ -37,16 +36,6 @@ function isMeant(filter: TaskFilter, record: TaskRecord): boolean {
   )
 }
 
-function isNewer(a: Place, b: Place): boolean {
+function isNewer(a: TaskPlace, b: TaskPlace): boolean {
   return a.changedAt === b.changedAt ? a.id > b.id : a.changedAt > b.changedAt
-}
-
-/** The place of the last task on a page: the next page begins behind it, whatever was added since. */
-function cursorOf({ changedAt, id }: Place): string {
-  return `${changedAt}:${id}`
-}
-
-function parseCursor(cursor: string): Place {
-  const colon = cursor.indexOf(':')
-  return { changedAt: Number(cursor.slice(0, colon)), id: cursor.slice(colon + 1) }
 }

@@ -1,4 +1,4 @@
-import type { AttemptEntry, LedgerRow, Outcome, TaskRecord } from './store.js'
+import type { AttemptEntry, LedgerRow, Outcome, Retention, TaskRecord } from './store.js'
 
 /** What new work has, and what a success or a skip leaves. */
 export const NO_FAILURES = {
@@ -47,6 +47,13 @@ export function afterOutcome(
 /** Whether a task waits again after an outcome. */
 export function isAnotherTry({ type }: Outcome): boolean {
   return type === 'retry' || type === 'deferred' || type === 'later' || type === 'released'
+}
+
+/** Whether a task ended so long ago that it need not be kept. */
+export function isOver({ status, changedAt }: TaskRecord, { endedMs, deadMs }: Retention, now: number): boolean {
+  if (status === 'waiting' || status === 'running') return false
+  const keepMs = status === 'dead' ? deadMs : endedMs
+  return keepMs !== undefined && changedAt <= now - keepMs
 }
 
 /** What the ledger keeps of an outcome besides its name. */

@@ -1,10 +1,13 @@
 import { MemoryIdempotencyStore } from '../idempotency/index.js'
 import { type Clock, systemClock } from '../time/index.js'
+import { checkedLimits } from './lane-limits.js'
+import { MemoryAudit } from './memory-audit.js'
 import type { MemoryHeap } from './memory-heap.js'
 import type { MemoryLane } from './memory-lane.js'
 import { MemoryLanes, matches } from './memory-lanes.js'
 import { countTasks, listTasks } from './memory-list.js'
-import { afterOutcome, consequence, isAnotherTry, NO_FAILURES } from './memory-outcome.js'
+import { MemoryOnce } from './memory-once.js'
+import { afterOutcome, consequence, isAnotherTry, isOver, NO_FAILURES } from './memory-outcome.js'
 import { type MemoryTask, scheduledHeap } from './memory-task.js'
 import type {
   AttemptEntry,
@@ -18,8 +21,11 @@ import type {
   LaneRecord,
   LedgerRow,
   NewTask,
+  OnceOptions,
   Outcome,
   Page,
+  PageRequest,
+  Retention,
   Settled,
   Settlement,
   Store,
@@ -28,6 +34,7 @@ import type {
   TaskStatus,
 } from './store.js'
 import { taskIds } from './task-id.js'
+import { triedForMs } from './tried-for.js'
 
 interface MemoryWorker {
   /** On the monotonic clock: a lease is a time measured. */
@@ -49,13 +56,15 @@ export class MemoryStore implements Store {
   readonly #scheduled = new Map<string, MemoryHeap<MemoryTask>>()
   readonly #workers = new Map<string, MemoryWorker>()
   readonly #policies = new Map<string, string>()
-  readonly #audit: string[] = []
+  readonly #once: MemoryOnce
+  readonly #audit = new MemoryAudit()
   readonly #watchers = new Set<{ readonly callback: () => void }>()
   #isCallingWatchers = false
 
   constructor({ clock = systemClock }: { readonly clock?: Clock } = {}) {
     this.#clock = clock
     this.idempotency = new MemoryIdempotencyStore({ clock })
+    this.#once = new MemoryOnce(this.idempotency, ({ id, token }) => this.#tasks.get(id)?.lease?.token === token)
   }
 
   async now(): Promise<number> {
@@ -119,7 +128,7 @@ export class MemoryStore implements Store {
     return this.#tasks.get(id)?.record
   }
 
-  async list(filter: TaskFilter, page: { readonly limit: number; readonly after?: string }): Promise<Page<TaskRecord>> {
+  async list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>> {
     return listTasks(this.#records(), filter, page)
   }
 
@@ -175,8 +184,8 @@ export class MemoryStore implements Store {
     if (!isPaused) this.#callWatchers()
   }
 
-  async limit(lane: Lane, limits: LaneLimits): Promise<void> {
-    this.#lanes.of(lane).limits = { ...limits }
+  async limit(lanes: Partial<Lane> & { readonly kind: string }, limits: LaneLimits): Promise<void> {
+    this.#lanes.limit(lanes, checkedLimits(limits))
     this.#callWatchers()
   }
 
@@ -188,15 +197,30 @@ export class MemoryStore implements Store {
     return this.#policies.get(hash)
   }
 
-  async appendAudit(records: readonly string[]): Promise<void> {
-    for (const record of records) this.#audit.push(record)
+  once<T>(key: string, work: (tx: never) => T, options: OnceOptions = {}): Promise<Awaited<T>> {
+    return this.#once.run(key, work, options)
   }
 
-  async audit({ limit, after = '0' }: { readonly limit: number; readonly after?: string }): Promise<Page<string>> {
-    const from = Number(after)
-    const items = this.#audit.slice(from, from + limit)
-    const next = from + items.length
-    return next < this.#audit.length ? { items, next: String(next) } : { items }
+  async appendAudit(records: readonly string[]): Promise<void> {
+    this.#audit.append(records, this.#clock.now())
+  }
+
+  async audit(page: PageRequest): Promise<Page<string>> {
+    return this.#audit.page(page)
+  }
+
+  async prune(keep: Retention, limit: number): Promise<number> {
+    const now = this.#clock.now()
+    let left = limit
+    for (const { record } of this.#tasks.values()) {
+      if (left === 0) break
+      if (!isOver(record, keep, now)) continue
+      this.#tasks.delete(record.id)
+      left--
+    }
+    if (keep.keysMs !== undefined) left -= this.idempotency.prune(keep.keysMs, left)
+    if (keep.auditMs !== undefined) left -= this.#audit.prune(now - keep.auditMs, left)
+    return limit - left
   }
 
   watch(callback: () => void): () => void {
@@ -212,6 +236,7 @@ export class MemoryStore implements Store {
   #add({ kind, category = '', key = '', payload, ...task }: NewTask, now: number): Enqueued {
     const id = task.id ?? this.#newId(now)
     if (this.#tasks.has(id)) return { id, isNew: false }
+    const lane = this.#lanes.of({ kind, category, key })
     const record: TaskRecord = {
       id,
       kind,
@@ -220,18 +245,22 @@ export class MemoryStore implements Store {
       payload,
       status: 'waiting',
       priority: task.priority ?? 0,
-      submittedAt: task.submittedAt ?? now,
-      startedAt: now,
+      submittedAt: task.submittedAt ?? lane.submittedAt(now),
+      startedAt: now - triedForMs(task),
       nextAttemptAt: task.runAt ?? now,
       ...NO_FAILURES,
       reason: undefined,
       result: undefined,
       changedAt: now,
     }
-    const lane = this.#lanes.of(record)
+    lane.added(record)
     const added = { record, lane, ledger: [], dueAt: now, lease: undefined, isUndecided: false, isToBeCancelled: false }
     this.#tasks.set(id, added)
-    this.#queue(added, now)
+    if (task.tried === undefined) this.#queue(added, now)
+    else {
+      lane.running++
+      this.#settle(added, task.tried.outcome, task.tried.attempt, now)
+    }
     return { id, isNew: true }
   }
 
@@ -248,7 +277,7 @@ export class MemoryStore implements Store {
     task.record = afterOutcome(task.record, outcome, attempt, attempt !== undefined && !isDecision ? 1 : 0, now)
     this.#endRun(task)
     task.lane.end(claimedAt, outcome, now)
-    if (task.record.status === 'waiting') this.#queue(task, now)
+    if (task.record.status === 'waiting') this.#queue(task, now, task.lane.isOrdered)
     if (task.record.status === 'waiting' || task.lane.isBounded) this.#callWatchers()
   }
 
@@ -296,9 +325,10 @@ export class MemoryStore implements Store {
     task.isToBeCancelled = false
   }
 
-  #queue(task: MemoryTask, now: number): void {
+  /** Ready before its time only in a lane that is held until then, so that it keeps its place there. */
+  #queue(task: MemoryTask, now: number, keepsPlace = false): void {
     task.dueAt = task.record.nextAttemptAt ?? now
-    if (task.dueAt <= now) this.#lanes.addReady(task)
+    if (task.dueAt <= now || keepsPlace) this.#lanes.addReady(task)
     else this.#scheduledOf(task.record.kind).push(task)
   }
 

@@ -1,10 +1,9 @@
-import type { Verdict } from '../../policy/index.js'
-import type { LedgerRow, TaskRecord, TaskStatus } from '../store.js'
-import { State } from './schema.js'
+import type { Verdict } from '../policy/index.js'
+import type { LedgerRow, TaskRecord } from './store.js'
+import { statusOf } from './task-state.js'
 
 /** A task with its lane, as it is read to be shown. */
 export interface TaskRow {
-  readonly seq: number
   readonly id: string
   readonly kind: string
   readonly category: string
@@ -47,27 +46,9 @@ export interface EntryRow {
 
 /** The columns of a `TaskRow`, from `task` joined with `lane`. */
 export const TASK_COLUMNS = /* sql */ `
-  task.seq, task.id, lane.kind, lane.category, lane.key, task.payload, task.state, task.priority, task.submitted_at,
+  task.id, lane.kind, lane.category, lane.key, task.payload, task.state, task.priority, task.submitted_at,
   task.started_at, task.changed_at, task.next_at, task.attempts, task.deferrals, task.losses, task.previous_delay,
   task.error_class, task.error_code, task.error_message, task.reason, task.result`
-
-const STATUS_BY_STATE: Readonly<Record<number, TaskStatus>> = {
-  [State.scheduled]: 'waiting',
-  [State.ready]: 'waiting',
-  [State.alone]: 'waiting',
-  [State.running]: 'running',
-  [State.succeeded]: 'succeeded',
-  [State.skipped]: 'skipped',
-  [State.dead]: 'dead',
-  [State.cancelled]: 'cancelled',
-}
-
-/** The status that a state is a part of. */
-export function statusOf(state: number): TaskStatus {
-  const status = STATUS_BY_STATE[state]
-  if (status === undefined) throw new RangeError(`A task has the state ${state}, which does not exist.`)
-  return status
-}
 
 /** The record that a row stands for. */
 export function taskRecord(row: TaskRow): TaskRecord {

@@ -51,6 +51,8 @@ export interface NewTask extends Partial<Lane> {
   readonly submittedAt?: number
   /** Not before then. Default: at once. */
   readonly runAt?: number
+  /** Its first attempt was made elsewhere and came to this: the task is enqueued as that leaves it, with its ledger. */
+  readonly tried?: { readonly outcome: Outcome; readonly attempt: AttemptEntry }
 }
 
 /** What became of a task that was to be enqueued: `isNew` is false if its id was there already, and nothing changed. */
@@ -92,6 +94,7 @@ export interface TaskRecord extends Lane {
 export interface ClaimRequest {
   /** Who asks, and whose lease keeps what it gets. */
   readonly worker: string
+  /** For how long the lease runs from now on; after a claim that gave nothing, and so need not write, at least half of it. */
   readonly leaseMs: number
   /** No kinds, no work. */
   readonly kinds: readonly string[]
@@ -208,6 +211,13 @@ export interface TaskFilter extends Partial<Lane> {
   readonly errorCode?: string
 }
 
+/** Which page of a list is wanted. */
+export interface PageRequest {
+  readonly limit: number
+  /** The `next` of the page before, from this very store; anything else is an `OptionError`. */
+  readonly after?: string
+}
+
 /** A page of a list: by key, so that the last page costs what the first does. */
 export interface Page<T> {
   readonly items: readonly T[]
@@ -224,10 +234,37 @@ export interface LaneRecord extends Lane {
   readonly limits: LaneLimits
 }
 
-/** How much of a lane may run at once, and how many of its tasks may start in a second. */
+/** How much of a lane may run at once, and how many of its tasks may start in a second. What cannot be is an `OptionError`. */
 export interface LaneLimits {
+  /** A whole number. With 0, nothing of it runs. */
   readonly concurrency?: number
+  /** Above 0, also less than 1. A second's worth may start at once, and then one whenever an even flow has made room. */
   readonly perSecond?: number
+  /**
+   * One after the other, whatever happens to the first: while it waits for another attempt, or was lost, all that come
+   * after it wait too. So the concurrency is 1. What is enqueued comes after all that are there, whatever the clock says,
+   * unless it says itself when it was submitted. What is to run later takes its place once its time has come.
+   */
+  readonly isOrdered?: boolean
+}
+
+/** What a `once` may be given besides its key and its function. */
+export interface OnceOptions {
+  /** What the function is asked to do, as plain data. The same key with other parameters is an error. */
+  readonly params?: unknown
+  /** The claimed task on whose behalf it runs: it does not run if that is somebody else's by now. */
+  readonly fence?: { readonly id: string; readonly token: string }
+}
+
+/** How long what is over is kept, on the store's clock. What is left out is kept for ever. */
+export interface Retention {
+  /** Tasks that succeeded, were skipped or were cancelled, with their ledger. */
+  readonly endedMs?: number
+  /** Dead letters, with theirs. */
+  readonly deadMs?: number
+  /** Idempotency keys whose work is done. */
+  readonly keysMs?: number
+  readonly auditMs?: number
 }
 
 /**
@@ -251,7 +288,7 @@ export interface Store {
   leave(worker: string): Promise<void>
 
   get(id: string): Promise<TaskRecord | undefined>
-  list(filter: TaskFilter, page: { readonly limit: number; readonly after?: string }): Promise<Page<TaskRecord>>
+  list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>>
   count(filter: TaskFilter): Promise<Record<TaskStatus, number>>
   /** The whole history of a task, oldest first. */
   ledger(id: string): Promise<LedgerRow[]>
@@ -266,16 +303,35 @@ export interface Store {
   lanes(filter?: Partial<Lane>): Promise<LaneRecord[]>
   /** Pauses or resumes all lanes that match, those that come later included. The last word on a lane holds. */
   pause(lanes: Partial<Lane> & { readonly kind: string }, isPaused: boolean): Promise<void>
-  /** Limits one lane, in place of what was said before. */
-  limit(lane: Lane, limits: LaneLimits): Promise<void>
+  /**
+   * Limits all lanes that match, each by itself, those that come later included. The last word on a lane holds, in place
+   * of what was said before, and said again it changes nothing. A rate begins with a second's worth.
+   */
+  limit(lanes: Partial<Lane> & { readonly kind: string }, limits: LaneLimits): Promise<void>
 
   /** Keeps a policy under its hash, so that decisions can be recomputed. */
   keepPolicy(hash: string, policy: string): Promise<void>
   policy(hash: string): Promise<string | undefined>
   readonly idempotency: IdempotencyStore
+  /**
+   * Runs a function once per key, within a transaction that it is given: what it writes through that, the key and its
+   * result are committed together, or not at all. Who comes with the key later gets the result, as JSON holds it; who
+   * comes meanwhile waits for it. A function that throws leaves nothing behind, and the key free. The keys are those of
+   * `idempotency`: one that a guard has in progress is an `IdempotencyInProgressError`.
+   *
+   * The transaction is each store's own: `(db: Database) => …` on SQLite, where the function must be synchronous,
+   * `async (client: ClientBase) => …` on PostgreSQL, and nothing in memory.
+   */
+  once<T>(key: string, work: (tx: never) => T, options?: OnceOptions): Promise<Awaited<T>>
   appendAudit(records: readonly string[]): Promise<void>
   /** Oldest first. */
-  audit(page: { readonly limit: number; readonly after?: string }): Promise<Page<string>>
+  audit(page: PageRequest): Promise<Page<string>>
+  /**
+   * Forgets what has been over for at least as long as it is to be kept, up to `limit` tasks, keys and records in all.
+   * Returns how many went: fewer than the limit means that nothing is left to forget. A task goes with its ledger, and
+   * its id is free again.
+   */
+  prune(keep: Retention, limit: number): Promise<number>
 
   /** Calls back when there may be something new to claim. Returns what stops that. */
   watch(callback: () => void): () => void

@@ -1,4 +1,6 @@
 import { extendPolicy, hashJson, OptionError, type Policy, type PolicyInput, policies } from '../policy/index.js'
+import type { Settlement } from '../store/index.js'
+import type { Work } from '../telemetry/index.js'
 import type { Later, Skip } from './outcomes.js'
 import type { StandardSchema } from './standard-schema.js'
 import type { TaskContext } from './task-context.js'
@@ -16,6 +18,13 @@ export interface TaskOptions<Payload, Result> {
   /** Validates payloads: any Standard Schema. */
   readonly payload?: StandardSchema<Payload>
   readonly handler: TaskHandler<Payload, Result>
+  /**
+   * Takes the dead letter somewhere else than into the store, and returns where: the task then ends as skipped, for that
+   * reason. Asked again until it resolves.
+   */
+  readonly bury?: (payload: string, settlement: Settlement) => Promise<string>
+  /** What sinks are told of the work, where that is not simply a task by the name of its kind. It must not throw. */
+  readonly describe?: (payload: string) => Partial<Work>
 }
 
 /** A kind of task: what is enqueued under this name is run by this handler, under this policy. */
@@ -25,6 +34,8 @@ export interface TaskDefinition<Payload = unknown, Result = unknown> {
   /** Under which the ledger names the policy. */
   readonly policyHash: string
   readonly schema: StandardSchema<Payload> | undefined
+  readonly bury: TaskOptions<Payload, Result>['bury']
+  readonly describe: TaskOptions<Payload, Result>['describe']
   /** A method, so that definitions with different payloads fit into one list. */
   handler(payload: Payload, task: TaskContext): ReturnType<TaskHandler<Payload, Result>>
 }
@@ -41,11 +52,11 @@ export interface TaskDefinition<Payload = unknown, Result = unknown> {
  */
 export function defineTask<Payload, Result>(
   kind: string,
-  { policy = {}, payload, handler }: TaskOptions<Payload, Result>,
+  { policy = {}, payload, handler, bury, describe }: TaskOptions<Payload, Result>,
 ): TaskDefinition<Payload, Result> {
   if (!/^[\w.:-]{1,100}$/.test(kind)) {
     throw new OptionError('kind', `A kind of task is named with letters, digits and _.:- (at most 100), got '${kind}'.`)
   }
   const effective = extendPolicy(policies.task, policy)
-  return { kind, policy: effective, policyHash: hashJson(effective), schema: payload, handler }
+  return { kind, policy: effective, policyHash: hashJson(effective), schema: payload, handler, bury, describe }
 }

@@ -1,8 +1,10 @@
-import { type Duration, OptionError, parseDuration, plainJson, problemOf } from '../policy/index.js'
+import { type Duration, OptionError, plainJson, problemOf } from '../policy/index.js'
 import type { Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter, TaskRecord } from '../store/index.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
+import { redriveDeadLetters } from './redrive.js'
 import { validate } from './standard-schema.js'
+import { toMs } from './to-ms.js'
 
 /** A moment: a date, milliseconds since the epoch, or ISO text. */
 export type Moment = Date | number | string
@@ -77,8 +79,12 @@ export class TaskQueue {
   }
 
   /** Gives dead letters fresh attempts; their history stays. Returns the ids of those that were moved. */
-  redrive(ids: string | readonly string[], by: { readonly who: string; readonly why?: string }): Promise<string[]> {
-    return this.store.redrive(typeof ids === 'string' ? [ids] : ids, by)
+  async redrive(
+    ids: string | readonly string[],
+    by: { readonly who: string; readonly why?: string },
+  ): Promise<readonly string[]> {
+    const redriven = await redriveDeadLetters(this.store, { ids: typeof ids === 'string' ? [ids] : ids }, by)
+    return redriven.ids
   }
 
   /** Ends waiting tasks, and asks running ones to end. Returns the ids of those. */
@@ -106,7 +112,7 @@ async function newTask<P>(
     priority,
     payload: toJson(task.kind, payload),
     submittedAt: toTime('submittedAt', submittedAt),
-    runAt: delay === undefined ? toTime('runAt', runAt) : (await store.now()) + toDelay(delay),
+    runAt: delay === undefined ? toTime('runAt', runAt) : (await store.now()) + toMs('delay', delay),
   }
 }
 
@@ -131,10 +137,4 @@ function toTime(option: string, moment: Moment | undefined): number | undefined 
     option,
     `'${option}' must be a date, milliseconds since the epoch or ISO text, got ${String(moment)}.`,
   )
-}
-
-function toDelay(delay: Duration): number {
-  const ms = parseDuration(delay)
-  if (ms === undefined) throw new OptionError('delay', `'delay' must be a duration such as '5m', got ${String(delay)}.`)
-  return ms
 }

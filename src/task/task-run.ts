@@ -11,17 +11,19 @@ import {
   TimeoutError,
   type Verdict,
 } from '../policy/index.js'
-import type { AttemptEntry, ClaimedTask, Outcome, Settlement } from '../store/index.js'
+import type { AttemptEntry, ClaimedTask, Outcome, Settlement, Store } from '../store/index.js'
 import { type AttemptEvent, emit, failureText, type Sink, type Work } from '../telemetry/index.js'
 import type { Clock, Sleeper, Timer } from '../time/index.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError, TaskCancelledError } from './errors.js'
 import { isLater, isSkip } from './outcomes.js'
+import { persistently } from './persistently.js'
 import { validate } from './standard-schema.js'
 import { TaskContext } from './task-context.js'
 
 /** What all the runs of a worker share. */
 export interface RunEnvironment {
+  readonly store: Pick<Store, 'once'>
   readonly worker: string
   readonly clock: Clock
   readonly sink: Sink | undefined
@@ -47,6 +49,8 @@ export class TaskRun implements Sleeper {
   private readonly context: TaskContext
   private readonly startedAt: number
   private timer: Timer | undefined = undefined
+  /** What sinks are told of; made when the first of them is told. */
+  private work: Work | undefined = undefined
   private hasEnded = false
 
   constructor(
@@ -56,7 +60,7 @@ export class TaskRun implements Sleeper {
     /** The store's clock when the task was claimed. */
     private readonly claimedAt: number,
   ) {
-    this.context = new TaskContext(task)
+    this.context = new TaskContext(task, environment.store)
     this.startedAt = environment.clock.monotonic()
   }
 
@@ -111,7 +115,9 @@ export class TaskRun implements Sleeper {
     if (this.hasEnded) return
     const outcome = outcomeOfResult(result)
     this.end(outcome, {})
-    if (outcome.type === 'succeeded') this.tell({ type: 'attempt_succeeded', durationMs: this.elapsedMs() })
+    if (outcome.type !== 'succeeded') return
+    const totalMs = this.now() - this.task.startedAt
+    this.tell({ type: 'attempt_succeeded', durationMs: this.elapsedMs(), totalMs })
   }
 
   private failed(failure: unknown): void {
@@ -149,7 +155,18 @@ export class TaskRun implements Sleeper {
     const { id, token } = this.task
     const times = { startedAt: this.claimedAt, endedAt: this.now() }
     const attempt = entry && { attempt: this.context.attempt, ...times, worker, ...entry }
-    settle(this, { id, token, outcome, attempt })
+    const settlement = { id, token, outcome, attempt }
+    if (outcome.type === 'dead' && this.definition.bury !== undefined) this.bury(settlement, this.definition.bury)
+    else settle(this, settlement)
+  }
+
+  /** Takes a dead letter where it belongs, and settles the task without it; where that can never be, the store keeps it. */
+  private bury(settlement: Settlement, bury: (payload: string, settlement: Settlement) => Promise<string>): void {
+    const { clock, settle } = this.environment
+    persistently(() => bury(this.task.payload, settlement), clock).then(
+      reason => settle(this, { ...settlement, outcome: { type: 'skipped', reason } }),
+      () => settle(this, settlement),
+    )
   }
 
   /** On the store's clock. */
@@ -171,10 +188,15 @@ export class TaskRun implements Sleeper {
   private tell(details: Details): void {
     const { sink, clock } = this.environment
     if (sink === undefined) return
-    const { id, kind, category, key } = this.task
-    const work: Work = { kind: 'task', id, name: kind, category: category || undefined, tenantId: key || undefined }
+    this.work ??= this.describe()
     const { attempt } = this.context
-    emit(sink, { work, at: clock.now(), attempt, maxAttempts: this.definition.policy.attempts, ...details })
+    emit(sink, { work: this.work, at: clock.now(), attempt, maxAttempts: this.definition.policy.attempts, ...details })
+  }
+
+  private describe(): Work {
+    const { id, kind, category, key, payload } = this.task
+    const work: Work = { kind: 'task', id, name: kind, category: category || undefined, tenantId: key || undefined }
+    return { ...work, ...this.definition.describe?.(payload) }
   }
 }
 

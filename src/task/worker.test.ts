@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import { IdempotencyMismatchError } from '../idempotency/index.js'
 import { FinalError, RateLimitedError } from '../policy/index.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore, StaleFenceError } from '../store/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import {
@@ -9,6 +10,7 @@ import {
   PayloadError,
   type StandardSchema,
   skip,
+  type TaskContext,
   type TaskDefinition,
   TaskQueue,
   Worker,
@@ -405,5 +407,87 @@ describe('a worker', () => {
       'attempt_succeeded',
     ])
     expect(events[0]?.work).toEqual({ kind: 'task', id: 't1', name: 'flaky', category: undefined, tenantId: 'tenant' })
+  })
+
+  it('forgets nothing unless it is told to', async () => {
+    const work = defineTask('work', { handler: () => 'done' })
+    const { clock, queue, start } = await bench([work], { lease: '365d' })
+    const { id } = await queue.enqueue(work, null)
+    await start()
+    await clock.advance('365d')
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded' })
+  })
+
+  it('forgets what is over once its time is over, and dead letters only if it is told so', async () => {
+    const work = defineTask('work', { handler: () => 'done' })
+    const fail = defineTask('fail', {
+      handler: () => {
+        throw new FinalError('no')
+      },
+    })
+    const retention = { ended: '1h', keys: '2h', audit: '3h' } as const
+    const { clock, store, queue, start } = await bench([work, fail], { retention, concurrency: 500, lease: '1h' })
+    const items = Array.from({ length: 450 }, () => ({ payload: null }))
+    const done = (await queue.enqueueMany(work, items)).map(({ id }) => id)
+    const dead = await queue.enqueue(fail, null)
+    await store.once('key', () => 1)
+    await store.appendAudit(['1'])
+    await start()
+    await clock.advance('59m')
+    expect(await store.count({})).toMatchObject({ succeeded: 450, dead: 1 })
+    await clock.advance('3m')
+    expect(await store.count({})).toMatchObject({ succeeded: 0, dead: 1 })
+    expect(await store.ledger(done[0] ?? '')).toEqual([])
+    expect(await store.once('key', () => 2)).toBe(1)
+    await clock.advance('2h')
+    expect(await store.once('key', () => 2)).toBe(2)
+    expect((await store.audit({ limit: 1 })).items).toEqual([])
+    expect(await queue.deadLetter(dead.id)).toBeDefined()
+  })
+
+  it('goes on forgetting after the store was away, and stops with the worker', async () => {
+    const work = defineTask('work', { handler: () => 'done' })
+    const { clock, store, queue, worker, start } = await bench([work], { retention: { ended: 0 }, lease: '1h' })
+    const prune = store.prune.bind(store)
+    let calls = 0
+    store.prune = (keep, limit) => (++calls === 1 ? Promise.reject(new Error('away')) : prune(keep, limit))
+    await queue.enqueue(work, null)
+    await start()
+    await clock.advance('30s')
+    expect(await store.count({})).toMatchObject({ succeeded: 1 })
+    await clock.advance('1m')
+    expect(await store.count({})).toMatchObject({ succeeded: 0 })
+    await worker.stop()
+    expect(clock.timers).toBe(0)
+  })
+
+  it('refuses a retention that is no duration', () => {
+    const retention = { dead: 'for ever' as '1d' }
+    expect(() => new Worker(new MemoryStore(), { tasks: [], retention })).toThrow(/'retention.dead'/)
+  })
+
+  it('runs a handler’s once for as long as the run holds its task', async () => {
+    let runs = 0
+    let writes = 0
+    let late: TaskContext | undefined
+    const bill = defineTask('bill', {
+      policy: { attempts: 3, backoff: 'none' },
+      handler: async (_: null, task) => {
+        const number = await task.once('bill', () => ++writes, { params: { customer: 'ada' } })
+        late ??= task
+        if (++runs < 3) throw new Error('the printer is on fire')
+        return number
+      },
+    })
+    const { clock, queue, start } = await bench([bill])
+    const { id } = await queue.enqueue(bill, null)
+    await start()
+    while (runs < 3) await settle(clock)
+    await settle(clock)
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: '1' })
+    expect([runs, writes]).toEqual([3, 1])
+    await expect(late?.once('another', () => ++writes)).rejects.toThrow(StaleFenceError)
+    await expect(late?.once('bill', () => ++writes, { params: {} })).rejects.toThrow(IdempotencyMismatchError)
+    expect(writes).toBe(1)
   })
 })

@@ -1,14 +1,16 @@
 import { hostname } from 'node:os'
-import { type Classifier, canonicalJson, type Duration, OptionError, parseDuration } from '../policy/index.js'
+import { type Classifier, canonicalJson, type Duration, OptionError } from '../policy/index.js'
 import type { Claim, ClaimedTask, Settlement, Store } from '../store/index.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, type Sleeper, systemClock, type Timer } from '../time/index.js'
 import { Bell } from './bell.js'
 import type { TaskDefinition } from './define-task.js'
 import { LeaseLostError, WorkerStoppedError } from './errors.js'
+import { Janitor, type RetentionOptions } from './janitor.js'
 import { persistently } from './persistently.js'
 import { Settler } from './settler.js'
 import { type RunEnvironment, TaskRun } from './task-run.js'
+import { toMs } from './to-ms.js'
 
 /** How a worker works. */
 export interface WorkerOptions {
@@ -22,6 +24,8 @@ export interface WorkerOptions {
   readonly lease?: Duration
   /** How long `stop()` waits for what is running before it hands it back. Default 10 s. */
   readonly grace?: Duration
+  /** How long the store keeps what is over. Default: for ever. */
+  readonly retention?: RetentionOptions
   /** Who it is; made up, if it is absent. No two workers may share a name. */
   readonly name?: string
   /** Code that corrects the verdict on a failure. */
@@ -52,6 +56,7 @@ export class Worker implements Sleeper {
   private readonly clock: Clock
   private readonly bell: Bell
   private readonly settler: Settler
+  private readonly janitor: Janitor
   private readonly environment: RunEnvironment
   private readonly leaseMs: number
   private readonly graceMs: number
@@ -74,12 +79,14 @@ export class Worker implements Sleeper {
     this.name = name ?? `${hostname()}-${process.pid}-${crypto.randomUUID().slice(0, 8)}`
     this.definitions = new Map(tasks.map(task => [task.kind, task]))
     this.concurrency = concurrency
-    this.leaseMs = length('lease', options.lease ?? '30s', 1)
-    this.graceMs = length('grace', options.grace ?? '10s', 0)
+    this.leaseMs = toMs('lease', options.lease ?? '30s', 1)
+    this.graceMs = toMs('grace', options.grace ?? '10s')
     this.clock = clock
     this.bell = new Bell(clock)
     this.settler = new Settler(store, clock)
+    this.janitor = new Janitor(store, clock, options.retention ?? {})
     this.environment = {
+      store,
       worker: this.name,
       clock,
       sink,
@@ -101,6 +108,7 @@ export class Worker implements Sleeper {
       await this.store.keepPolicy(policyHash, canonicalJson(policy))
     }
     this.armBeat()
+    this.janitor.start()
     this.looping = this.loop()
   }
 
@@ -108,6 +116,7 @@ export class Worker implements Sleeper {
   async stop(): Promise<void> {
     if (this.isStopping) return this.looping
     this.isStopping = true
+    this.janitor.stop()
     this.bell.ring()
     await this.looping
     if (this.runs.size > 0) await this.graceful()
@@ -196,11 +205,4 @@ export class Worker implements Sleeper {
     for (const run of this.runs) if (cancelled.includes(run.task.token)) run.cancel()
     if (rescued > 0) this.bell.ring()
   }
-}
-
-function length(option: string, value: Duration, min: number): number {
-  const ms = parseDuration(value)
-  if (ms === undefined || ms < min)
-    throw new OptionError(option, `'${option}' must be a duration such as '30s', got ${String(value)}.`)
-  return ms
 }

@@ -1,3 +1,4 @@
+export { type BusUnderTest, busConformance } from './bus-conformance/index.js'
 export { type FakeClock, fakeClock } from './fake-clock.js'
 export {
   type ConformanceCase,

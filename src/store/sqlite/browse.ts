@@ -1,7 +1,8 @@
-import type { Lane, LaneRecord, LedgerRow, Page, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
+import { taskCursor, taskPlace } from '../cursor.js'
+import { type EntryRow, ledgerRow, TASK_COLUMNS, type TaskRow, taskRecord } from '../rows.js'
+import type { Lane, LaneRecord, LedgerRow, Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
+import { State, statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
-import { type EntryRow, ledgerRow, statusOf, TASK_COLUMNS, type TaskRow, taskRecord } from './record.js'
-import { State } from './schema.js'
 
 interface InlineAttempt {
   readonly seq: number
@@ -19,6 +20,7 @@ interface LaneRow extends Lane {
   readonly running: number
   readonly concurrency: number | null
   readonly per_second: number | null
+  readonly ordered: number
 }
 
 /** Which index finds the tasks of a state. */
@@ -28,6 +30,8 @@ const INDEX_OF_STATE: Readonly<Record<number, string>> = {
   [State.alone]: 'task_alone',
   [State.running]: 'task_running',
 }
+
+const BEFORE_ALL = { changedAt: Number.MAX_SAFE_INTEGER, id: '' }
 
 const STATES = Object.values(State)
 
@@ -65,7 +69,7 @@ export class Browser {
       WHERE task.error_code = :error_code AND ${MATCHES_LANE}
       GROUP BY task.state`)
     this.#lanes = db.prepare<object, LaneRow>(/* sql */ `
-      SELECT kind, category, key, paused, held_until, running, concurrency, per_second
+      SELECT kind, category, key, paused, held_until, running, concurrency, per_second, ordered
       FROM lane WHERE ${MATCHES_LANE}
       ORDER BY kind, category, key`)
     this.#lists = STATES.map(state =>
@@ -91,10 +95,10 @@ export class Browser {
   }
 
   /** Reads each state that is wanted up to a page's length, and merges. */
-  list(filter: TaskFilter, { limit, after }: { readonly limit: number; readonly after?: string }): Page<TaskRecord> {
+  list(filter: TaskFilter, { limit, after }: PageRequest): Page<TaskRecord> {
     const statements = filter.errorCode === undefined ? this.#lists : this.#listErrors
-    const place = after === undefined ? { changed_at: Number.MAX_SAFE_INTEGER, id: '' } : parsePlace(after)
-    const values = { ...laneValues(filter), ...errorValue(filter), ...place, limit: limit + 1 }
+    const { changedAt, id } = after === undefined ? BEFORE_ALL : taskPlace(after)
+    const values = { ...laneValues(filter), ...errorValue(filter), changed_at: changedAt, id, limit: limit + 1 }
     const rows = this.#db.transaction(() =>
       statements
         .filter((_, state) => filter.status === undefined || statusOf(state) === filter.status)
@@ -102,9 +106,9 @@ export class Browser {
     )()
     rows.sort((a, b) => b.changed_at - a.changed_at || (a.id < b.id ? 1 : -1))
     const page = rows.slice(0, limit)
-    const last = page.at(-1)
     const items = page.map(taskRecord)
-    return rows.length > limit && last !== undefined ? { items, next: `${last.changed_at}.${last.id}` } : { items }
+    const last = items.at(-1)
+    return rows.length > limit && last !== undefined ? { items, next: taskCursor(last) } : { items }
   }
 
   count(filter: TaskFilter): Record<TaskStatus, number> {
@@ -138,6 +142,7 @@ export class Browser {
       limits: {
         ...(row.concurrency !== null && { concurrency: row.concurrency }),
         ...(row.per_second !== null && { perSecond: row.per_second }),
+        ...(row.ordered === 1 && { isOrdered: true }),
       },
     }))
   }
@@ -163,11 +168,6 @@ function laneValues({ kind, category, key }: Partial<Lane>) {
 
 function errorValue({ errorCode }: TaskFilter) {
   return errorCode === undefined ? {} : { error_code: errorCode }
-}
-
-function parsePlace(after: string): { changed_at: number; id: string } {
-  const dot = after.indexOf('.')
-  return { changed_at: Number(after.slice(0, dot)), id: after.slice(dot + 1) }
 }
 
 /** The attempt that a task succeeded with, which is kept in its own row. */

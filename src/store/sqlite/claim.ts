@@ -1,6 +1,6 @@
+import { errorClass } from '../rows.js'
 import type { Claim, ClaimedTask, ClaimRequest } from '../store.js'
 import { byOrder, LaneQueue } from './lane-queue.js'
-import { errorClass } from './record.js'
 import type { HistoryRow, OpenLaneRow, ReadyRow, Statements } from './statements.js'
 import { makeNonce, tokenOf } from './token.js'
 

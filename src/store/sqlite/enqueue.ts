@@ -1,7 +1,10 @@
-import type { Enqueued, NewTask } from '../store.js'
+import type { Enqueued, NewTask, Settlement } from '../store.js'
+import { State } from '../task-state.js'
+import { triedForMs } from '../tried-for.js'
 import { LaneBook } from './lane-book.js'
-import { State } from './schema.js'
+import { settle } from './settle.js'
 import type { Statements } from './statements.js'
+import { makeNonce, tokenOf } from './token.js'
 
 /** The ids of lanes, so that they need not be looked up for each task. Cleared after a rollback: a lane may be gone. */
 export type LaneIds = Map<string, number>
@@ -17,18 +20,34 @@ export function enqueue(
   makeId: (now: number) => string,
 ): Enqueued[] {
   const book = new LaneBook(statements)
+  const tried: Settlement[] = []
   const results = tasks.map(task => {
-    const { id = makeId(now), kind, category = '', key = '', payload, priority = 0, submittedAt = now } = task
+    const { id = makeId(now), kind, category = '', key = '', payload, priority = 0 } = task
     const lane = laneId(statements, lanes, kind, category, key)
     const runAt = Math.ceil(task.runAt ?? now)
     const state = runAt > now ? State.scheduled : State.ready
-    const submitted = Math.floor(submittedAt)
-    const { changes } = statements.insertTask.run(id, lane, state, priority, submitted, now, now, runAt, payload)
-    if (changes > 0) book.move(lane, undefined, 'waiting')
-    return { id, isNew: changes > 0 }
+    const place = book.isOrdered(lane) ? (statements.lastPlace.get({ lane, priority }) ?? 0) + 1 : 0
+    const submitted = Math.floor(task.submittedAt ?? Math.max(now, place))
+    const began = now - triedForMs(task)
+    const added = statements.insertTask.run(id, lane, state, priority, submitted, began, now, runAt, payload)
+    const isNew = added.changes > 0
+    if (isNew) book.move(lane, undefined, task.tried === undefined ? 'waiting' : 'running')
+    if (isNew && task.tried !== undefined) {
+      const token = start(statements, Number(added.lastInsertRowid), lane, task.tried.attempt.worker, now)
+      tried.push({ id, token, ...task.tried })
+    }
+    return { id, isNew }
   })
   book.write()
+  if (tried.length > 0) settle(statements, tried, now)
   return results
+}
+
+/** Makes a task run whose attempt was made elsewhere, so that this can be settled. */
+function start(statements: Statements, seq: number, lane: number, worker: string, now: number): string {
+  const nonce = makeNonce()
+  statements.start.run(worker, nonce, now, now, JSON.stringify([seq]))
+  return tokenOf(seq, lane, nonce)
 }
 
 /** The id of a lane, which is made if it is new. */

@@ -23,7 +23,7 @@ export class SqliteIdempotencyKeys implements IdempotencyStore {
   }
 
   complete(key: string, token: string, result: string): Promise<boolean> {
-    return this.#commits.write(() => this.#statements.completeKey.run(result, key, token).changes > 0)
+    return this.#commits.write(() => completeKey(this.#statements, key, token, result, this.#now()))
   }
 
   async release(key: string, token: string): Promise<void> {
@@ -52,4 +52,9 @@ export function claimKey(
   const token = crypto.randomUUID()
   statements.takeKey.run({ key, fingerprint, token, until: Math.ceil(now + leaseMs) })
   return { state: 'fresh', token }
+}
+
+/** Makes a key done. False if the token is stale. To be called within a transaction. */
+export function completeKey(statements: Statements, key: string, token: string, result: string, now: number): boolean {
+  return statements.completeKey.run({ key, token, result, now }).changes > 0
 }

@@ -1,3 +1,2 @@
-export type { OnceOptions } from './once.js'
 export { openSqlite, type SqliteOptions } from './open-sqlite.js'
 export { SqliteStore } from './sqlite-store.js'

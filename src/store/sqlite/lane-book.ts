@@ -26,15 +26,15 @@ export class LaneBook {
     this.#statements = statements
   }
 
-  /** Counts tasks that are new in a status, or come from another. */
-  move(lane: number, from: TaskStatus | undefined, to: TaskStatus, count = 1): void {
+  /** Counts tasks that leave a status for another: none before a task is there, none after it is forgotten. */
+  move(lane: number, from: TaskStatus | undefined, to: TaskStatus | undefined, count = 1): void {
     let counts = this.#moves.get(lane)
     if (counts === undefined) {
       counts = [0, 0, 0, 0, 0, 0]
       this.#moves.set(lane, counts)
     }
     if (from !== undefined) counts[COLUMN[from]]! -= count
-    counts[COLUMN[to]]! += count
+    if (to !== undefined) counts[COLUMN[to]]! += count
   }
 
   /** Whether any lane is bounded: mostly none is, and then they need not be asked one by one. */
@@ -50,15 +50,27 @@ export class LaneBook {
 
   /** A run that began after the hold has come to something: one more may run, so that the lane doubles with each round. */
   ended(lane: number, began: number): void {
-    if (!this.isRamping(lane)) return
-    const { ramp, held_until } = this.#ramp(lane)
+    if (!this.isRamping(lane) || this.isOrdered(lane)) return
+    const { ramp, held_until, ordered } = this.#ramp(lane)
     if (ramp === null || began < held_until) return
-    this.#setRamp(lane, { ramp: ramp + 1 < RAMP_END ? ramp + 1 : null, held_until })
+    this.#setRamp(lane, { ramp: ramp + 1 < RAMP_END ? ramp + 1 : null, held_until, ordered })
+  }
+
+  /** Whether a task that waits for its time keeps its place at the head of the lane, and with it all others. */
+  isOrdered(lane: number): boolean {
+    return this.isAnyBounded && this.#ramp(lane).ordered === 1
   }
 
   /** Holds a lane back until then; afterwards it starts with one task. */
   hold(lane: number, until: number): void {
-    this.#setRamp(lane, { ramp: 1, held_until: Math.max(until, this.#ramp(lane).held_until) })
+    this.holdHead(lane, until)
+    this.#setRamp(lane, { ...this.#ramp(lane), ramp: 1 })
+  }
+
+  /** Holds an ordered lane back until the first of it is due. */
+  holdHead(lane: number, until: number): void {
+    const row = this.#ramp(lane)
+    this.#setRamp(lane, { ...row, held_until: Math.max(until, row.held_until) })
   }
 
   write(): void {
@@ -72,7 +84,7 @@ export class LaneBook {
   #ramp(lane: number): RampRow {
     let row = this.#ramps.get(lane)
     if (row === undefined) {
-      row = this.#statements.ramp.get(lane) ?? { ramp: null, held_until: 0 }
+      row = this.#statements.ramp.get(lane) ?? { ramp: null, held_until: 0, ordered: 0 }
       this.#ramps.set(lane, row)
     }
     return row

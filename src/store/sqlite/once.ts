@@ -1,54 +1,34 @@
-import {
-  checkKey,
-  decodeResult,
-  encodeResult,
-  fingerprint as fingerprintOf,
-  IdempotencyInProgressError,
-  IdempotencyMismatchError,
-} from '../../idempotency/index.js'
+import { encodeResult } from '../../idempotency/index.js'
 import { FinalError } from '../../policy/index.js'
 import { StaleFenceError } from '../errors.js'
-import type { Connection } from './driver.js'
-import { claimKey } from './idempotency-keys.js'
+import { knownResult, onceFingerprint } from '../once.js'
+import type { OnceOptions } from '../store.js'
+import { claimKey, completeKey } from './idempotency-keys.js'
 import type { Statements } from './statements.js'
 import { placeOf } from './token.js'
 
-/** What a `once` may be given besides its key and its function. */
-export interface OnceOptions {
-  /** What the function is asked to do, as plain data. The same key with other parameters is an error. */
-  readonly params?: unknown
-  /** The claimed task on whose behalf it runs: it does not run if that is somebody else's by now. */
-  readonly fence?: { readonly id: string; readonly token: string }
-}
-
 /** Runs a function under a key, or gives back what it returned before. To be called within a transaction. */
 export function once<T>(
-  db: Connection,
   statements: Statements,
   key: string,
-  fn: (db: Connection) => T,
+  work: () => T,
   { params, fence }: OnceOptions,
   now: number,
-): T {
-  checkKey(key)
-  const fingerprint = fingerprintOf(key, params)
+): Awaited<T> {
+  const fingerprint = onceFingerprint(key, params)
   const claim = claimKey(statements, key, { fingerprint, leaseMs: 0 }, now)
-  if (claim.state !== 'fresh') {
-    if (claim.fingerprint !== fingerprint) throw new IdempotencyMismatchError(key)
-    if (claim.state === 'in_progress') throw new IdempotencyInProgressError(key, claim.leaseLeftMs)
-    // The caller says what its key stands for: a store cannot know types.
-    return decodeResult(key, claim.result) as T
-  }
+  // The caller says what its key stands for: a store cannot know types.
+  if (claim.state !== 'fresh') return knownResult(key, fingerprint, claim) as Awaited<T>
   // Who has the result already has it, whoever asks; only a run is fenced.
   if (fence !== undefined && !isHeld(statements, fence)) throw new StaleFenceError(key, fence.id)
 
-  const result = fn(db)
-  if (isThenable(result)) {
+  const result = work()
+  if (!isSynchronous(result)) {
     throw new FinalError(`The function under '${key}' is asynchronous: a transaction of SQLite cannot wait for it.`, {
       code: 'once_async',
     })
   }
-  statements.completeKey.run(encodeResult(result), key, claim.token)
+  completeKey(statements, key, claim.token, encodeResult(result), now)
   return result
 }
 
@@ -57,6 +37,6 @@ function isHeld(statements: Statements, { id, token }: { readonly id: string; re
   return place !== undefined && statements.running.get(place.seq, token, id) !== undefined
 }
 
-function isThenable(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+function isSynchronous<T>(result: T): result is T & Awaited<T> {
+  return !(typeof result === 'object' && result !== null && 'then' in result && typeof result.then === 'function')
 }

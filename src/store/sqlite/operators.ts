@@ -1,8 +1,8 @@
+import { isOneLane } from '../lane-limits.js'
 import type { Lane, LaneLimits } from '../store.js'
+import { State, statusOf } from '../task-state.js'
 import { type LaneIds, laneId } from './enqueue.js'
 import { LaneBook } from './lane-book.js'
-import { statusOf } from './record.js'
-import { State } from './schema.js'
 import { record } from './settle.js'
 import type { Statements } from './statements.js'
 
@@ -59,19 +59,22 @@ export function pause(
   statements.pause.run({ ...rule, paused })
 }
 
-/** Limits one lane, which is made if it is new. Within a transaction. */
+/** Limits the lanes that match, those that come later included. Within a transaction. */
 export function limit(
   statements: Statements,
-  lanes: LaneIds,
-  { kind, category, key }: Lane,
-  { concurrency, perSecond }: LaneLimits,
+  known: LaneIds,
+  lanes: Partial<Lane> & { readonly kind: string },
+  { concurrency, perSecond, isOrdered }: LaneLimits,
   now: number,
 ): void {
-  statements.limit.run({
-    id: laneId(statements, lanes, kind, category, key),
-    concurrency: concurrency ?? null,
-    per_second: perSecond ?? null,
-    tokens: Math.max(1, perSecond ?? 0),
-    now,
-  })
+  const limits = { concurrency: concurrency ?? null, per_second: perSecond ?? null, ordered: isOrdered ? 1 : 0 }
+  if (isOneLane(lanes)) {
+    // One lane needs no rule: it is made.
+    statements.limitLane.run({ id: laneId(statements, known, lanes.kind, lanes.category, lanes.key), ...limits, now })
+    return
+  }
+  const rule = { kind: lanes.kind, category: lanes.category ?? null, key: lanes.key ?? null }
+  statements.dropLimitRules.run(rule)
+  statements.addLimitRule.run({ ...rule, ...limits })
+  statements.limitLanes.run({ ...rule, ...limits, now })
 }

@@ -1,22 +1,6 @@
 /** Stands in the header of our files: `RDRV`. */
 export const APPLICATION_ID = 0x52445256
 
-/** A task's state as its row has it. Those that wait come first, those that have ended last. */
-export const State = {
-  scheduled: 0,
-  ready: 1,
-  /** Ready, and to be run alone in its worker: it has a loss. */
-  alone: 2,
-  running: 3,
-  succeeded: 4,
-  skipped: 5,
-  dead: 6,
-  cancelled: 7,
-} as const
-
-/** One of the numbers of `State`. */
-export type StateNumber = (typeof State)[keyof typeof State]
-
 /**
  * What brings a file from each version to the next. Never change one that was released: add another.
  *
@@ -24,6 +8,8 @@ export type StateNumber = (typeof State)[keyof typeof State]
  *   in their index. A lane counts its tasks by status: counting costs what the number of lanes does.
  * - The attempt that a task succeeded with is kept in the task's own row (`ran_*`), not in the ledger: most tasks succeed
  *   at once, and so have one row in all. `entries` counts the rows of the history, that one included.
+ * - What waits for its time is scheduled. In an ordered lane it stays ready instead, and so first in the order of its lane,
+ *   which is held until then.
  * - The indexes are partial, so that a task pays only for those of the state it is in.
  */
 export const MIGRATIONS: readonly string[] = [
@@ -38,6 +24,7 @@ export const MIGRATIONS: readonly string[] = [
       ramp        INTEGER,           -- after a hold: how many may run at once
       concurrency INTEGER,
       per_second  REAL,
+      ordered     INTEGER NOT NULL DEFAULT 0,
       tokens      REAL    NOT NULL DEFAULT 0,
       refilled_at INTEGER NOT NULL DEFAULT 0,
       waiting     INTEGER NOT NULL DEFAULT 0,
@@ -59,6 +46,15 @@ export const MIGRATIONS: readonly string[] = [
       category TEXT,
       key      TEXT,
       paused   INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE limit_rule (
+      id          INTEGER PRIMARY KEY,
+      kind        TEXT    NOT NULL,
+      category    TEXT,
+      key         TEXT,
+      concurrency INTEGER,
+      per_second  REAL,
+      ordered     INTEGER NOT NULL
     ) STRICT;
 
     CREATE TABLE task (
@@ -132,12 +128,16 @@ export const MIGRATIONS: readonly string[] = [
       fingerprint TEXT    NOT NULL,
       token       TEXT    NOT NULL,
       until       INTEGER NOT NULL,
-      result      TEXT
+      result      TEXT,
+      done_at     INTEGER
     ) STRICT;
+    CREATE INDEX idempotency_done ON idempotency (done_at) WHERE done_at IS NOT NULL;
 
+    -- No id is given twice, so that who reads on after the last one misses none when older ones are gone.
     CREATE TABLE audit (
-      id     INTEGER PRIMARY KEY,
-      record TEXT NOT NULL
+      id     INTEGER PRIMARY KEY AUTOINCREMENT,
+      at     INTEGER NOT NULL,
+      record TEXT    NOT NULL
     ) STRICT;
   `,
 ]

@@ -1,7 +1,6 @@
 import type { AttemptEntry, LedgerRow, Outcome, Settled, Settlement } from '../store.js'
+import { State, type StateNumber, statusOf } from '../task-state.js'
 import { LaneBook } from './lane-book.js'
-import { statusOf } from './record.js'
-import { State, type StateNumber } from './schema.js'
 import type { HistoryRow, RunningRow, Statements } from './statements.js'
 import { type Place, placeOf } from './token.js'
 
@@ -103,7 +102,12 @@ function apply(statements: Statements, book: LaneBook, row: RunningRow, settleme
   } else if (isDecision) {
     statements.tell.run(...decisionColumns(outcome), ...factColumns(attempt), row.seq, row.entries)
   }
-  write(statements, book, row, nextOf(row, outcome, attempt, isRun, now), now)
+  const next = nextOf(row, outcome, attempt, isRun, now)
+  if (next.state === State.scheduled && book.isOrdered(row.lane)) {
+    book.holdHead(row.lane, next.next_at ?? now)
+    next.state = readyState(next)
+  }
+  write(statements, book, row, next, now)
   if (outcome.type === 'deferred') book.hold(row.lane, Math.ceil(now + outcome.delayMs))
   else if (outcome.type !== 'released' && outcome.type !== 'cancelled') book.ended(row.lane, row.ran_from)
 }
@@ -160,9 +164,12 @@ export function released(row: RunningRow, now: number): Next {
 /** Waiting until a delay is over, alone if it has cost a worker its life. */
 export function waiting(next: Next, now: number, delayMs = 0): Next {
   next.next_at = Math.ceil(now + Math.max(0, delayMs))
-  if (next.next_at > now) next.state = State.scheduled
-  else next.state = next.losses > 0 ? State.alone : State.ready
+  next.state = next.next_at > now ? State.scheduled : readyState(next)
   return next
+}
+
+function readyState({ losses }: Next): StateNumber {
+  return losses > 0 ? State.alone : State.ready
 }
 
 function unchanged(row: RunningRow): Next {

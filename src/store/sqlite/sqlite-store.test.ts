@@ -8,28 +8,33 @@ import { openSqlite } from './index.js'
 
 async function open() {
   const folder = mkdtempSync(join(tmpdir(), 'redrive-'))
+  const path = join(folder, 'redrive.db')
   const clock = fakeClock()
-  const store = await openSqlite(join(folder, 'redrive.db'), { clock })
+  const advance = (ms: number) => clock.advance(ms)
+  const store = await openSqlite(path, { clock })
+  let latest = store
+  const reopen = async () => {
+    const gone = latest
+    latest = await openSqlite(path, { clock })
+    await gone.close()
+    return latest
+  }
   const close = async () => rmSync(folder, { recursive: true })
-  return { store, clock, close }
+  return { store, advance, reopen, close }
 }
 
 describe('the SQLite store keeps the contract', () => {
-  for (const { name, run } of storeConformance(async () => {
-    const { store, clock, close } = await open()
-    return { store, advance: (ms: number) => clock.advance(ms), close }
-  }))
-    it(name, run)
+  for (const { name, run } of storeConformance(open)) it(name, run)
 })
 
 describe('its idempotency keys keep theirs', () => {
   for (const { name, run } of idempotencyStoreConformance(async () => {
-    const { store, clock, close } = await open()
+    const { store, advance, close } = await open()
     const closeAll = async () => {
       await store.close()
       await close()
     }
-    return { store: store.idempotency, pass: (ms: number) => clock.advance(ms), close: closeAll }
+    return { store: store.idempotency, pass: advance, close: closeAll }
   }))
     it(name, run)
 })
@@ -37,11 +42,5 @@ describe('its idempotency keys keep theirs', () => {
 const seed = Number(process.env.REDRIVE_TEST_SEED ?? Date.now() % 1_000_000)
 
 it(`the SQLite store does what its model does (seed ${seed})`, { timeout: 120_000 }, () =>
-  storeModelTest(
-    async () => {
-      const { store, clock, close } = await open()
-      return { store, advance: (ms: number) => clock.advance(ms), close }
-    },
-    { seed, runs: 100 },
-  ),
+  storeModelTest(open, { seed, runs: 100, withinMs: 100_000 }),
 )

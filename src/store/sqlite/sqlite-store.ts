@@ -1,6 +1,9 @@
 import type { IdempotencyStore } from '../../idempotency/index.js'
 import type { Clock } from '../../time/index.js'
+import { auditPlace } from '../cursor.js'
 import { StoreForeignError } from '../errors.js'
+import { checkedLimits } from '../lane-limits.js'
+import type { Movable, MovedRow, Sort } from '../movable.js'
 import type {
   Claim,
   ClaimRequest,
@@ -11,10 +14,12 @@ import type {
   LaneRecord,
   LedgerRow,
   NewTask,
+  OnceOptions,
   Page,
+  PageRequest,
+  Retention,
   Settled,
   Settlement,
-  Store,
   TaskFilter,
   TaskRecord,
   TaskStatus,
@@ -26,16 +31,18 @@ import type { Connection } from './driver.js'
 import { enqueue, type LaneIds } from './enqueue.js'
 import { GroupCommit } from './group-commit.js'
 import { SqliteIdempotencyKeys } from './idempotency-keys.js'
-import { type OnceOptions, once } from './once.js'
+import { once } from './once.js'
 import { cancel, limit, pause, redrive } from './operators.js'
+import { prune } from './prune.js'
 import { APPLICATION_ID } from './schema.js'
 import { settle } from './settle.js'
 import { type Statements, statementsOf } from './statements.js'
+import { exportPage, importRows } from './transfer.js'
 import { Watchers } from './watchers.js'
 import { heartbeat, leave } from './workers.js'
 
 /** A store in a file of SQLite's, which any number of processes on one machine may share. */
-export class SqliteStore implements Store {
+export class SqliteStore implements Movable {
   readonly idempotency: IdempotencyStore
   readonly #db: Connection
   readonly #path: string
@@ -120,7 +127,7 @@ export class SqliteStore implements Store {
     return this.#commits.read(() => this.#browser.get(id))
   }
 
-  list(filter: TaskFilter, page: { readonly limit: number; readonly after?: string }): Promise<Page<TaskRecord>> {
+  list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>> {
     return this.#commits.read(() => this.#browser.list(filter, page))
   }
 
@@ -151,8 +158,9 @@ export class SqliteStore implements Store {
     if (!isPaused) this.#watchers.ring()
   }
 
-  async limit(lane: Lane, limits: LaneLimits): Promise<void> {
-    await this.#commits.write(() => limit(this.#statements, this.#lanes, lane, limits, this.#now()))
+  async limit(lanes: Partial<Lane> & { readonly kind: string }, limits: LaneLimits): Promise<void> {
+    const checked = checkedLimits(limits)
+    await this.#commits.write(() => limit(this.#statements, this.#lanes, lanes, checked, this.#now()))
     this.#watchers.ring()
   }
 
@@ -169,31 +177,45 @@ export class SqliteStore implements Store {
   async appendAudit(records: readonly string[]): Promise<void> {
     if (records.length === 0) return
     await this.#commits.write(() => {
-      for (const record of records) this.#statements.appendAudit.run(record)
+      for (const record of records) this.#statements.appendAudit.run(this.#now(), record)
     })
   }
 
-  audit({ limit, after = '0' }: { readonly limit: number; readonly after?: string }): Promise<Page<string>> {
+  async audit({ limit, after = '0' }: PageRequest): Promise<Page<string>> {
+    const place = auditPlace(after)
     return this.#commits.read(() => {
-      const rows = this.#statements.audit.all(Number(after), limit + 1)
+      const rows = this.#statements.audit.all(place, limit + 1)
       const page = rows.slice(0, limit)
       const items = page.map(({ record }) => record)
       return rows.length > limit ? { items, next: String(page.at(-1)?.id) } : { items }
     })
   }
 
+  prune(keep: Retention, limit: number): Promise<number> {
+    return this.#commits.write(() => prune(this.#statements, keep, limit, this.#now()))
+  }
+
   /**
-   * Runs a synchronous function once per key, within a transaction on this store's connection: what it writes through
-   * that connection, the key and its result are committed together, or not at all. Who comes with the key later gets the
-   * result, as JSON holds it. A function that throws leaves nothing behind, and the key free.
+   * Runs a synchronous function once per key, within a transaction on this store's connection.
    *
    * ```ts
    * await store.once('invoice-42', db => db.prepare('INSERT INTO invoices (id) VALUES (?)').run(42).changes)
    * ```
    */
-  once<T>(key: string, fn: (db: Connection) => T, options: OnceOptions = {}): Promise<T> {
-    const work = () => once(this.#db, this.#statements, key, fn, options, this.#now())
-    return this.#commits.write(work, { isRepeatable: false })
+  once<T>(key: string, work: (db: Connection) => T, options?: OnceOptions): Promise<Awaited<T>>
+  /** As the contract has it: who calls it on any store says what its function takes the transaction for. */
+  once<T>(key: string, work: (tx: never) => T, options?: OnceOptions): Promise<Awaited<T>>
+  once<T>(key: string, work: (tx: never) => T, options: OnceOptions = {}): Promise<Awaited<T>> {
+    const run = () => once(this.#statements, key, () => work(this.#db as never), options, this.#now())
+    return this.#commits.write(run, { isRepeatable: false })
+  }
+
+  exportPage(sort: Sort, page: PageRequest): Promise<Page<MovedRow>> {
+    return this.#commits.read(this.#db.transaction(() => exportPage(this.#db, sort, page)))
+  }
+
+  importRows(sort: Sort, rows: readonly MovedRow[]): Promise<number> {
+    return this.#commits.write(() => importRows(this.#db, this.#lanes, sort, rows))
   }
 
   watch(callback: () => void): () => void {

@@ -74,10 +74,11 @@ export interface StandRow {
   readonly entries: number
 }
 
-/** Where a lane stands after a hold. */
+/** Where a lane stands after a hold, and whether it is ordered. */
 export interface RampRow {
   readonly ramp: number | null
   readonly held_until: number
+  readonly ordered: number
 }
 
 /** A key with what is under it. */
@@ -107,6 +108,15 @@ const IS_OPEN = /* sql */ `
   AND (lane.concurrency IS NULL OR lane.running < lane.concurrency)
   AND (lane.per_second IS NULL OR lane.tokens + (:now - lane.refilled_at) * lane.per_second / 1000 > 1 - 1e-9)`
 
+/** A rate begins with a second's worth. */
+const SET_LIMITS = /* sql */ `
+  UPDATE lane
+  SET concurrency = :concurrency, per_second = :per_second, ordered = :ordered, tokens = max(1, ifnull(:per_second, 1)),
+      refilled_at = :now`
+
+const HAS_OTHER_LIMITS = /* sql */ `
+  (concurrency IS NOT :concurrency OR per_second IS NOT :per_second OR ordered IS NOT :ordered)`
+
 function prepare(db: Preparer) {
   return {
     // Enqueue
@@ -117,14 +127,19 @@ function prepare(db: Preparer) {
       .pluck(),
     insertLane: db
       .prepare<{ kind: string; category: string; key: string }, number>(/* sql */ `
-        INSERT INTO lane (id, kind, category, key, paused)
-        VALUES (
+        INSERT INTO lane (id, kind, category, key, paused, concurrency, per_second, ordered, tokens)
+        SELECT
           CASE :key WHEN '' THEN (SELECT min(0, ifnull(min(id), 0)) - 1 FROM lane)
                     ELSE         (SELECT max(0, ifnull(max(id), 0)) + 1 FROM lane) END,
           :kind, :category, :key,
           ifnull((SELECT paused FROM pause_rule
                   WHERE kind = :kind AND ifnull(category = :category, 1) AND ifnull(key = :key, 1)
-                  ORDER BY id DESC LIMIT 1), 0)
+                  ORDER BY id DESC LIMIT 1), 0),
+          concurrency, per_second, ifnull(ordered, 0), max(1, ifnull(per_second, 1))
+        FROM (SELECT 1) LEFT JOIN (
+          SELECT concurrency, per_second, ordered FROM limit_rule
+          WHERE kind = :kind AND ifnull(category = :category, 1) AND ifnull(key = :key, 1)
+          ORDER BY id DESC LIMIT 1
         )
         RETURNING id`)
       .pluck(),
@@ -132,6 +147,16 @@ function prepare(db: Preparer) {
       INSERT INTO task (id, lane, state, priority, submitted_at, started_at, changed_at, next_at, payload)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id) DO NOTHING`),
+    /** The last that waits or runs in an ordered lane. */
+    lastPlace: db
+      .prepare<{ lane: number; priority: number }, number | null>(/* sql */ `
+        SELECT max(
+          ifnull((SELECT max(submitted_at) FROM task INDEXED BY task_ready
+                  WHERE state = 1 AND lane = :lane AND priority = :priority), 0),
+          ifnull((SELECT max(submitted_at) FROM task INDEXED BY task_running
+                  WHERE state = 3 AND lane = :lane AND priority = :priority), 0)
+        )`)
+      .pluck(),
     count: db.prepare(/* sql */ `
       UPDATE lane
       SET waiting   = waiting + ?,
@@ -158,6 +183,10 @@ function prepare(db: Preparer) {
       SELECT id, kind, category, key, running, ramp, concurrency, per_second, tokens, refilled_at
       FROM busy CROSS JOIN lane ON lane.id = busy.lane
       WHERE ${IS_OPEN}
+        -- In an ordered lane, one that must run alone goes before all others.
+        AND NOT (lane.ordered AND EXISTS (
+          SELECT 1 FROM task INDEXED BY task_alone WHERE task.state = 2 AND task.lane = lane.id
+        ))
       LIMIT :limit + 0`),
     ready: db
       .prepare<[number, number], ReadyRow>(/* sql */ `
@@ -241,7 +270,7 @@ function prepare(db: Preparer) {
 
     // Lanes
 
-    ramp: db.prepare<[number], RampRow>(/* sql */ `SELECT ramp, held_until FROM lane WHERE id = ?`),
+    ramp: db.prepare<[number], RampRow>(/* sql */ `SELECT ramp, held_until, ordered FROM lane WHERE id = ?`),
     /** Whether there is a lane in which the end of one task may let another start. */
     isAnyBounded: db
       .prepare<[], number>(/* sql */ `
@@ -258,10 +287,17 @@ function prepare(db: Preparer) {
     pause: db.prepare(/* sql */ `
       UPDATE lane SET paused = :paused
       WHERE kind = :kind AND (:category IS NULL OR category = :category) AND (:key IS NULL OR key = :key)`),
-    limit: db.prepare(/* sql */ `
-      UPDATE lane
-      SET concurrency = :concurrency, per_second = :per_second, tokens = :tokens, refilled_at = :now
-      WHERE id = :id`),
+    dropLimitRules: db.prepare(/* sql */ `
+      DELETE FROM limit_rule
+      WHERE kind = :kind AND (:category IS NULL OR category = :category) AND (:key IS NULL OR key = :key)`),
+    addLimitRule: db.prepare(/* sql */ `
+      INSERT INTO limit_rule (kind, category, key, concurrency, per_second, ordered)
+      VALUES (:kind, :category, :key, :concurrency, :per_second, :ordered)`),
+    limitLane: db.prepare(/* sql */ `${SET_LIMITS} WHERE id = :id AND ${HAS_OTHER_LIMITS}`),
+    limitLanes: db.prepare(/* sql */ `
+      ${SET_LIMITS}
+      WHERE kind = :kind AND (:category IS NULL OR category = :category) AND (:key IS NULL OR key = :key)
+        AND ${HAS_OTHER_LIMITS}`),
 
     // Operators
 
@@ -279,7 +315,7 @@ function prepare(db: Preparer) {
 
     keepPolicy: db.prepare(/* sql */ `INSERT INTO policy (hash, policy) VALUES (?, ?) ON CONFLICT DO NOTHING`),
     policy: db.prepare<[string], string>(/* sql */ `SELECT policy FROM policy WHERE hash = ?`).pluck(),
-    appendAudit: db.prepare(/* sql */ `INSERT INTO audit (record) VALUES (?)`),
+    appendAudit: db.prepare(/* sql */ `INSERT INTO audit (at, record) VALUES (?, ?)`),
     audit: db.prepare<[number, number], { id: number; record: string }>(/* sql */ `
       SELECT id, record FROM audit WHERE id > ? ORDER BY id LIMIT ? + 0`),
 
@@ -293,8 +329,27 @@ function prepare(db: Preparer) {
     renewKey: db.prepare(/* sql */ `
       UPDATE idempotency SET until = ? WHERE key = ? AND token = ? AND result IS NULL`),
     completeKey: db.prepare(/* sql */ `
-      UPDATE idempotency SET result = ifnull(result, ?) WHERE key = ? AND token = ?`),
+      UPDATE idempotency SET result = ifnull(result, :result), done_at = ifnull(done_at, :now)
+      WHERE key = :key AND token = :token`),
     releaseKey: db.prepare(/* sql */ `DELETE FROM idempotency WHERE key = ? AND token = ? AND result IS NULL`),
     clearKey: db.prepare(/* sql */ `DELETE FROM idempotency WHERE key = ?`),
+
+    // Retention
+
+    endedBefore: db.prepare<[number, number, number], { seq: number; lane: number }>(/* sql */ `
+      SELECT seq, lane FROM task INDEXED BY task_ended
+      WHERE state = ? AND state > 3 AND changed_at <= ?
+      ORDER BY changed_at
+      LIMIT ? + 0`),
+    forgetTask: db.prepare(/* sql */ `DELETE FROM task WHERE seq = ?`),
+    forgetLedger: db.prepare(/* sql */ `DELETE FROM ledger WHERE task = ?`),
+    forgetKeys: db.prepare(/* sql */ `
+      DELETE FROM idempotency
+      WHERE key IN (SELECT key FROM idempotency INDEXED BY idempotency_done
+                    WHERE done_at <= ? ORDER BY done_at LIMIT ? + 0)`),
+    /** Looks at the oldest alone: they are in the order of their times, so that no index is needed. */
+    forgetAudit: db.prepare(/* sql */ `
+      DELETE FROM audit
+      WHERE at <= ? AND id IN (SELECT id FROM audit ORDER BY id LIMIT ? + 0)`),
   }
 }

@@ -139,4 +139,41 @@ export const ENQUEUE: StoreBehaviours = {
     assertFields(await get(store, id), lane)
     assert.deepEqual(await claimIds(store, { kinds: [lane.kind], categories: [lane.category] }), [id])
   },
+
+  async 'a task that was tried elsewhere waits for its retry, with that attempt on its ledger'(store, advance) {
+    const now = await store.now()
+    const verdict = { class: 'retryable', code: 'E_BUSY' } as const
+    const attempt = { attempt: 1, startedAt: now - 5, endedAt: now - 1, worker: 'elsewhere', verdict, error: 'busy' }
+    const outcome = { type: 'retry', delayMs: 1000, isBackoff: true } as const
+    const id = await addOne(store, { tried: { outcome, attempt } })
+    const waits = { status: 'waiting', attempts: 1, nextAttemptAt: now + 1000, previousDelayMs: 1000 } as const
+    assertFields(await get(store, id), { ...waits, startedAt: now - 4, errorCode: 'E_BUSY', errorMessage: 'busy' })
+    assertFields((await store.ledger(id))[0], { ...attempt, sequence: 1, outcome: 'retry', delayMs: 1000 })
+
+    assert.deepEqual(await claimIds(store), [])
+    await advance(1000)
+    assertFields(await claimOne(store), { id, attempts: 1 })
+  },
+
+  async 'a task that was tried elsewhere may be dead, and is redriven like any other'(store) {
+    const now = await store.now()
+    const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'elsewhere' }
+    const tried = { outcome: { type: 'dead', reason: 'final_error' }, attempt } as const
+    const id = await addOne(store, { id: 'a', tried })
+    assertFields(await get(store, id), { status: 'dead', attempts: 1, reason: 'final_error' })
+    assert.deepEqual(await store.enqueue([{ id, kind: 'k', payload: '{}', tried }]), [{ id, isNew: false }])
+    assert.equal((await store.ledger(id)).length, 1, 'what is there already stays as it is')
+    assert.deepEqual(await store.redrive([id], { who: 'ada' }), [id])
+    assertFields(await claimOne(store), { id, attempts: 0 })
+  },
+
+  async 'a task that a rate limit deferred elsewhere holds its lane'(store, advance) {
+    const now = await store.now()
+    const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'elsewhere' }
+    await add(store, { id: 'a', tried: { outcome: { type: 'deferred', delayMs: 500 }, attempt } }, { id: 'b' })
+    assertFields(await get(store, 'a'), { attempts: 0, deferrals: 1 })
+    assert.deepEqual(await claimIds(store), [])
+    await advance(500)
+    assert.equal((await claimIds(store)).length, 1, 'afterwards it starts with one')
+  },
 }

@@ -17,6 +17,8 @@ export interface StoreUnderTest {
   readonly store: Store
   /** Lets so much time pass for the store. */
   advance(ms: number): Promise<void> | void
+  /** The same store as another process finds it after this one has died; not for a store that dies with its process. */
+  reopen?(): Promise<Store>
   close?(): Promise<void>
 }
 

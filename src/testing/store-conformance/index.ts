@@ -7,7 +7,9 @@ import { LANES } from './lanes.js'
 import { LEASES } from './leases.js'
 import { LIMITS } from './limits.js'
 import { LISTS } from './lists.js'
+import { ONCE } from './once.js'
 import { OPERATORS } from './operators.js'
+import { PRUNE } from './prune.js'
 import { RECORDS } from './records.js'
 import { SETTLE } from './settle.js'
 
@@ -25,6 +27,8 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   operators: OPERATORS,
   lists: LISTS,
   records: RECORDS,
+  once: ONCE,
+  prune: PRUNE,
 }
 
 /**

@@ -1,16 +1,24 @@
 import assert from 'node:assert/strict'
+import { OptionError } from '../../policy/index.js'
 import {
   add,
   addOne,
   assertFields,
+  assertSame,
   claim,
   claimIds,
   claimOne,
+  decide,
+  get,
+  kill,
   laneOf,
+  lose,
   type StoreBehaviours,
   settle,
   start,
 } from './harness.js'
+
+const idsOf = (tasks: readonly { readonly id: string }[]) => tasks.map(({ id }) => id)
 
 const LANE = { kind: 'k', category: '', key: 't' }
 
@@ -140,5 +148,160 @@ export const LIMITS: StoreBehaviours = {
     await store.limit(LANE, {})
     assert.equal((await claimIds(store)).length, 3)
     assertFields(await laneOf(store, LANE), { limits: {} })
+  },
+
+  async 'a rate begins with a second’s worth, also where another one was used up'(store) {
+    await add(store, ...Array.from({ length: 9 }, () => ({ key: 't' })))
+    await store.limit(LANE, { perSecond: 2 })
+    assert.equal((await claimIds(store)).length, 2)
+    await store.limit(LANE, { perSecond: 3 })
+    assert.equal((await claimIds(store)).length, 3)
+  },
+
+  async 'a lane that may run none at once runs none'(store) {
+    await store.limit(LANE, { concurrency: 0 })
+    await add(store, { key: 't' })
+    assertFields(await claim(store), { tasks: [], nextAt: undefined })
+  },
+
+  async 'a kind is limited lane by lane, its later lanes included'(store) {
+    await add(store, { key: 't' }, { key: 't' }, { key: 'u' }, { key: 'u' }, { id: 'other', kind: 'l' })
+    await store.limit({ kind: 'k' }, { concurrency: 1 })
+    assert.equal((await claimIds(store, { kinds: ['k', 'l'] })).length, 3)
+    await add(store, { key: 'later' }, { key: 'later' }, { category: 'c' }, { category: 'c' })
+    assert.equal((await claimIds(store)).length, 2)
+    assertFields(await laneOf(store, { key: 'later' }), { running: 1, limits: { concurrency: 1 } })
+    await store.limit({ kind: 'k' }, {})
+    assert.equal((await claimIds(store)).length, 4)
+  },
+
+  async 'a lane that comes later has the rate of its kind, and begins with a second’s worth'(store) {
+    await store.limit({ kind: 'k', category: 'c' }, { perSecond: 2 })
+    await add(store, ...Array.from({ length: 5 }, () => ({ category: 'c', key: 't' })), { id: 'other', key: 't' })
+    assert.equal((await claimIds(store)).length, 3)
+    assertFields(await laneOf(store, { category: 'c' }), { limits: { perSecond: 2 } })
+    assertFields(await laneOf(store, { category: '' }), { limits: {} })
+  },
+
+  async 'the last word on a lane’s limits holds'(store) {
+    const limitsOf = async (lane: object) => (await laneOf(store, lane)).limits
+    await store.limit({ kind: 'k' }, { concurrency: 1 })
+    await store.limit(LANE, { concurrency: 2 })
+    await store.limit({ kind: 'k', key: 'u' }, { concurrency: 3 })
+    await add(store, { key: 't' }, { key: 'u' }, { key: 'v' })
+    assert.deepEqual(await limitsOf({ key: 't' }), { concurrency: 2 })
+    assert.deepEqual(await limitsOf({ key: 'u' }), { concurrency: 3 })
+    assert.deepEqual(await limitsOf({ key: 'v' }), { concurrency: 1 })
+    await store.limit({ kind: 'k' }, { concurrency: 4 })
+    await add(store, { category: 'x', key: 'u' })
+    for (const lane of await store.lanes()) assert.deepEqual(lane.limits, { concurrency: 4 }, JSON.stringify(lane))
+  },
+
+  async 'a limit that is said again changes nothing'(store) {
+    await store.limit({ kind: 'k' }, { perSecond: 2 })
+    await add(store, ...Array.from({ length: 5 }, () => ({ key: 't' })))
+    assert.equal((await claimIds(store)).length, 2)
+    await store.limit({ kind: 'k' }, { perSecond: 2 })
+    await store.limit(LANE, { perSecond: 2 })
+    assert.deepEqual(await claimIds(store), [])
+    await store.limit({ kind: 'k', category: '' }, { perSecond: 3 })
+    await store.limit({ kind: 'k' }, { perSecond: 2 })
+    await add(store, { key: 'u' })
+    assertFields(await laneOf(store, { key: 'u' }), { limits: { perSecond: 2 } })
+  },
+
+  async 'an ordered lane runs one task after the other, and a retry keeps its place'(store, advance) {
+    await store.limit({ kind: 'k' }, { isOrdered: true })
+    await add(store, { id: 'a', key: 't' }, { id: 'b', key: 't' }, { id: 'other', key: 'u' })
+    const claimed = (await claim(store)).tasks
+    assertSame(idsOf(claimed), ['a', 'other'])
+    assertFields(await laneOf(store, LANE), { running: 1, limits: { concurrency: 1, isOrdered: true } })
+    const [first] = claimed.filter(({ id }) => id === 'a')
+    if (first) await settle(store, first, { type: 'retry', delayMs: 1000, isBackoff: true })
+    const { tasks, now, nextAt } = await claim(store)
+    assert.deepEqual(tasks, [], 'b waits for a')
+    assert.equal(nextAt, now + 1000)
+    assertFields(await get(store, 'a'), { status: 'waiting', attempts: 1, nextAttemptAt: now + 1000 })
+    await advance(1000)
+    const again = await claimOne(store)
+    assertFields(again, { id: 'a', attempts: 1 })
+    await settle(store, again, { type: 'succeeded' })
+    assert.deepEqual(await claimIds(store), ['b'])
+  },
+
+  async 'in an ordered lane what is deferred, or asks for later, keeps its place, and a dead letter lets the next go on'(
+    store,
+    advance,
+  ) {
+    await store.limit({ kind: 'k' }, { isOrdered: true })
+    await add(store, { id: 'a', key: 't' }, { id: 'b', key: 't' })
+    for (const type of ['deferred', 'later'] as const) {
+      await settle(store, await claimOne(store), { type, delayMs: 500 })
+      await advance(499)
+      assert.deepEqual(await claimIds(store), [], type)
+      await advance(1)
+    }
+    const task = await claimOne(store)
+    assert.equal(task.id, 'a')
+    await decide(store, task, { type: 'released' })
+    const again = await claimOne(store)
+    assert.equal(again.id, 'a', 'what is handed back is first again')
+    await kill(store, again)
+    assert.deepEqual(await claimIds(store), ['b'])
+  },
+
+  async 'in an ordered lane nothing overtakes what was lost'(store, advance) {
+    await store.limit({ kind: 'k' }, { isOrdered: true })
+    await add(store, { id: 'a', key: 't' }, { id: 'b', key: 't' })
+    await lose(store, advance)
+    assert.deepEqual(await claimIds(store), [], 'a must run alone, and b waits for it')
+    const lost = await claimOne(store, { isIdle: true })
+    assertFields(lost, { id: 'a', isUndecided: true })
+    await decide(store, lost, { type: 'retry', delayMs: 1000, isBackoff: true })
+    assert.deepEqual(await claimIds(store, { isIdle: true }), [])
+    await advance(1000)
+    const again = await claimOne(store, { isIdle: true })
+    assert.equal(again.id, 'a')
+    await settle(store, again, { type: 'succeeded' })
+    assert.deepEqual(await claimIds(store), ['b'])
+  },
+
+  async 'what is enqueued into an ordered lane comes after all that are there, whatever its id'(store) {
+    await store.limit({ kind: 'k' }, { isOrdered: true })
+    for (const id of ['c', 'b', 'a']) await add(store, { id, key: 't' })
+    const first = await claimOne(store)
+    await add(store, { id: '0', key: 't' })
+    await decide(store, first, { type: 'released' })
+    const order: string[] = []
+    for (let n = 0; n < 4; n++) {
+      const task = await claimOne(store)
+      order.push(task.id)
+      await settle(store, task, { type: 'succeeded' })
+    }
+    assert.deepEqual(order, ['c', 'b', 'a', '0'])
+    const { now } = await claim(store)
+    await add(store, { id: 'said', key: 't', submittedAt: now - 1000 })
+    assert.equal((await get(store, 'said')).submittedAt, now - 1000)
+  },
+
+  async 'what is enqueued for later takes its place in an ordered lane once its time has come'(store, advance) {
+    await store.limit({ kind: 'k' }, { isOrdered: true })
+    const { now } = await claim(store)
+    await add(store, { id: 'later', key: 't', runAt: now + 1000 }, { id: 'b', key: 't', submittedAt: now + 1 })
+    assert.deepEqual(await claimIds(store), ['b'])
+    await add(store, { id: 'c', key: 't', submittedAt: now + 2 })
+    await advance(1000)
+    await store.leave('w1')
+    const task = await claimOne(store)
+    assert.equal(task.id, 'later')
+  },
+
+  async 'limits that cannot be are an OptionError, and change nothing'(store) {
+    await store.limit(LANE, { concurrency: 1 })
+    for (const limits of [{ concurrency: -1 }, { concurrency: 1.5 }, { perSecond: 0 }, { perSecond: -1 }])
+      await assert.rejects(store.limit(LANE, limits), OptionError, JSON.stringify(limits))
+    await assert.rejects(store.limit(LANE, { perSecond: Number.NaN }), OptionError)
+    await assert.rejects(store.limit(LANE, { perSecond: Infinity }), OptionError)
+    assertFields(await laneOf(store, LANE), { limits: { concurrency: 1 } })
   },
 }

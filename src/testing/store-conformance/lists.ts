@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { OptionError } from '../../policy/index.js'
 import type { Store, TaskFilter } from '../../store/index.js'
 import { add, addOne, claim, get, kill, type StoreBehaviours, settle, start } from './harness.js'
 
@@ -59,6 +60,16 @@ export const LISTS: StoreBehaviours = {
       await add(store, {}, {})
     }
     assert.deepEqual(seen, ['t8', 't7', 't6', 't5', 't4', 't3', 't2', 't1', 't0'])
+  },
+
+  async 'a place that is none of this store’s is an OptionError'(store) {
+    await add(store, { id: 'a' }, { id: 'b' })
+    await store.appendAudit(['1', '2'])
+    for (const after of ['', 'x', '12', ':', 'x:1', '1e3:a', 'null', '-', "'; --"]) {
+      await assert.rejects(store.list({}, { limit: 1, after }), OptionError, `list after ${JSON.stringify(after)}`)
+    }
+    for (const after of ['', 'x', '-1', '1.5', '0x1', '1:a', 'NaN'])
+      await assert.rejects(store.audit({ limit: 1, after }), OptionError, `audit after ${JSON.stringify(after)}`)
   },
 
   async 'lists and counts are filtered by lane, status and error code'(store) {

@@ -1,260 +1,185 @@
 import assert from 'node:assert/strict'
-import type { ClaimedTask, Outcome, Store } from '../../store/index.js'
+import type FastCheck from 'fast-check'
+import { type ClaimedTask, MissingPackageError, type Settlement, type Store } from '../../store/index.js'
 import { assertFields, assertSame, LEASE_MS, type StoreUnderTest } from './harness.js'
 import { allTasks, checkInvariants } from './invariants.js'
 import { StoreModel } from './model.js'
+import { type NewTaskChoice, type Operation, operations, type SettlementChoice } from './operations.js'
 
-const STEPS = 120
-const KINDS = ['k', 'l'] as const
-const KEYS = ['', '', 't', 'u'] as const
-const WORKERS = ['w1', 'w2', 'w3'] as const
-
-/** How often, and with which random numbers. The seed of a run that fails is in its error. */
+/** How often, and with which random numbers. */
 export interface StoreModelTestOptions {
   readonly seed: number
   readonly runs: number
+  /** It ends after this time, with what it has found by then. */
+  readonly withinMs?: number
+  /** With the seed, the one case to run again: the error of a run that failed names both. */
+  readonly path?: string
 }
 
 /**
- * Drives a store and a simple model of it through the same random operations, worker deaths and steps of the clock, and
- * rejects where they differ. To see a failure again, give the seed that its error names, and one run.
+ * Drives a store and a simple model of it through the same random operations, deaths and steps of the clock, and rejects
+ * where they differ, with the fewest operations that show it. Needs the package `fast-check`.
  */
 export async function storeModelTest(
   open: () => Promise<StoreUnderTest> | StoreUnderTest,
-  { seed, runs }: StoreModelTestOptions,
+  { seed, runs, withinMs, path }: StoreModelTestOptions,
 ): Promise<void> {
-  for (let run = seed; run < seed + runs; run++) {
-    const { store, advance, close } = await open()
-    const log: string[] = []
+  const fc = await loadFastCheck()
+  const does = fc.asyncProperty(operations(fc), async steps => {
+    const run = new ModelRun(await open())
     try {
-      await new Driver(store, async ms => advance(ms), randomOf(run), log, await store.now()).drive()
+      for (const step of steps) await run.do(step)
+      await run.end()
     } catch (error) {
-      throw new Error(`The store differs from its model with seed ${run}, at the last of:\n  ${log.join('\n  ')}`, {
-        cause: error,
-      })
+      throw new Error(`The store differs from its model at the last of:\n  ${run.log.join('\n  ')}`, { cause: error })
     } finally {
-      await store.close()
-      await close?.()
+      await run.close()
     }
+  })
+  await fc.assert(does, { seed, path, numRuns: runs, interruptAfterTimeLimit: withinMs })
+}
+
+async function loadFastCheck(): Promise<typeof FastCheck> {
+  try {
+    return (await import('fast-check')).default
+  } catch (error) {
+    throw new MissingPackageError('The model test', 'fast-check', '^4.3', { cause: error })
   }
 }
 
-class Driver {
-  readonly #store: Store
-  readonly #advance: (ms: number) => Promise<void>
-  readonly #random: () => number
-  readonly #log: string[]
-  readonly #model: StoreModel
+/** One run: a store, its model, and what was done to both. */
+class ModelRun {
+  readonly log: string[] = []
+  readonly #underTest: StoreUnderTest
+  #store: Store
+  #model: StoreModel | undefined
   /** Everything that was ever claimed: most of it can be settled once, and is stale afterwards. */
   readonly #claimed: ClaimedTask[] = []
-  #ids = 0
 
-  constructor(store: Store, advance: (ms: number) => Promise<void>, random: () => number, log: string[], now: number) {
-    this.#store = store
-    this.#advance = advance
-    this.#random = random
-    this.#log = log
-    this.#model = new StoreModel(now)
+  constructor(underTest: StoreUnderTest) {
+    this.#underTest = underTest
+    this.#store = underTest.store
   }
 
-  async drive(): Promise<void> {
-    const { enqueue, claim, settle, heartbeat, leave, cancel, redrive, pause, limit, step } = this.#operations()
-    const often = [enqueue, enqueue, claim, claim, claim, claim, settle, settle, settle, settle, step, step]
-    // Time for all leases to run out, so that all workers but one are dead.
-    const die = async () => {
-      await this.#passTime(LEASE_MS)
-      await heartbeat()
+  /** Does one step, and compares. */
+  async do(step: Operation): Promise<void> {
+    this.#model ??= new StoreModel(await this.#store.now())
+    this.log.push(JSON.stringify(step))
+    await this.#apply(step, this.#model)
+    await this.#compare(this.#model)
+  }
+
+  /** Compares what is compared once. */
+  async end(): Promise<void> {
+    for (const { id, ledger } of this.#model?.tasks.values() ?? []) {
+      const outcomes = (await this.#store.ledger(id)).map(({ outcome }) => outcome)
+      assert.deepEqual(outcomes, ledger, `the ledger of ${id}`)
     }
-    const operations = [...often, die, heartbeat, heartbeat, leave, cancel, redrive, redrive, pause, limit]
-    for (let count = 0; count < STEPS; count++) {
-      await this.#pick(operations)()
-      await this.#compare()
-    }
-    await this.#compareLedgers()
     await checkInvariants(this.#store)
   }
 
-  #operations() {
-    const store = this.#store
-    const model = this.#model
-    return {
-      enqueue: async () => {
-        const tasks = this.#some(5, () => this.#newTask())
-        this.#log.push(`enqueue ${JSON.stringify(tasks)}`)
-        const expected = tasks.map(({ runAt, ...task }) => ({
-          id: task.id,
-          isNew: model.add({ ...task, dueAt: runAt }),
-        }))
-        assert.deepEqual(await store.enqueue(tasks.map(task => ({ ...task, payload: '{}' }))), expected)
-      },
+  async close(): Promise<void> {
+    await this.#store.close()
+    await this.#underTest.close?.()
+  }
 
-      claim: async () => {
-        const worker = this.#pick(WORKERS)
-        const kinds = this.#chance(0.7) ? KINDS : this.#some(1, () => this.#pick(KINDS))
-        const request = { worker, kinds, limit: this.#below(5), isIdle: model.isIdle(worker), leaseMs: LEASE_MS }
+  async #apply(step: Operation, model: StoreModel): Promise<void> {
+    const store = this.#store
+    switch (step.op) {
+      case 'enqueue': {
+        const tasks = step.tasks.map(task => newTask(task, model.now))
+        const expected = tasks.map(task => ({ id: task.id, isNew: model.add(task) }))
+        return assert.deepEqual(await store.enqueue(tasks), expected)
+      }
+      case 'claim': {
+        const { worker, kinds, categories, limit } = step
+        const request = { worker, kinds, categories, limit, isIdle: model.isIdle(worker), leaseMs: LEASE_MS }
         const claim = await store.claim(request)
-        this.#log.push(`claim ${JSON.stringify(request)} → ${claim.tasks.map(({ id }) => id)}, next ${claim.nextAt}`)
+        this.log.push(`  → ${claim.tasks.map(({ id }) => id)}, next ${claim.nextAt}`)
         model.claim(request, claim)
         this.#claimed.push(...claim.tasks)
-      },
-
-      settle: async () => {
-        const settlements = this.#some(3, () => this.#settlement())
-        this.#log.push(`settle ${JSON.stringify(settlements)}`)
+        return
+      }
+      case 'settle': {
+        const settlements = step.settlements.map(choice => this.#settlement(choice, model))
         const expected = settlements.map(settlement => model.settle(settlement))
-        assert.deepEqual(await store.settle(settlements), expected)
-      },
-
-      heartbeat: async () => {
-        const worker = this.#pick(WORKERS)
-        this.#log.push(`heartbeat ${worker}`)
-        const expected = model.heartbeat(worker, LEASE_MS)
-        const { cancelled, rescued } = await store.heartbeat(worker, LEASE_MS)
-        assert.equal(rescued, expected.rescued, 'rescued')
-        assertSame(cancelled, expected.cancelled)
-      },
-
-      leave: async () => {
-        const worker = this.#pick(WORKERS)
-        this.#log.push(`leave ${worker}`)
-        model.leave(worker)
-        await store.leave(worker)
-      },
-
-      cancel: async () => {
-        const ids = this.#someIds()
-        this.#log.push(`cancel ${ids}`)
+        return assert.deepEqual(await store.settle(settlements), expected)
+      }
+      case 'heartbeat':
+        return model.isUnsure ? undefined : this.#heartbeat(step.worker, model)
+      case 'die':
+        await this.#passTime(LEASE_MS, model)
+        return this.#heartbeat(step.survivor, model)
+      case 'leave':
+        model.leave(step.worker)
+        return store.leave(step.worker)
+      case 'cancel': {
+        const ids = chosen(step.picks, [...model.tasks.keys()])
         const expected = ids.filter(id => model.cancel(id))
-        assert.deepEqual(await store.cancel(ids), expected)
-      },
-
-      redrive: async () => {
-        const dead = [...model.tasks.values()].filter(({ status }) => status === 'dead').map(({ id }) => id)
-        const ids = [...new Set([...dead.slice(0, 2), ...this.#someIds()])]
-        this.#log.push(`redrive ${ids}`)
+        return assert.deepEqual(await store.cancel(ids), expected)
+      }
+      case 'redrive': {
+        const ids = chosen(step.picks, model.idsByDeath())
         const expected = ids.filter(id => model.redrive(id))
-        assert.deepEqual(await store.redrive(ids, { who: 'ann' }), expected)
-      },
-
-      pause: async () => {
-        const kind = this.#pick(KINDS)
-        const isPaused = !model.pausedKinds.delete(kind)
-        if (isPaused) model.pausedKinds.add(kind)
-        this.#log.push(`pause ${kind} ${isPaused}`)
-        await store.pause({ kind }, isPaused)
-      },
-
-      limit: async () => {
-        const lane = { kind: this.#pick(KINDS), category: '', key: this.#pick(KEYS) }
-        const concurrency = this.#chance(0.4) ? undefined : 1 + this.#below(3)
-        this.#log.push(`limit ${JSON.stringify(lane)} ${concurrency}`)
-        model.lane(lane).concurrency = concurrency ?? Infinity
-        await store.limit(lane, concurrency === undefined ? {} : { concurrency })
-      },
-
-      step: () => this.#passTime(this.#below(this.#chance(0.1) ? LEASE_MS : 2000)),
+        return assert.deepEqual(await store.redrive(ids, { who: 'ann' }), expected)
+      }
+      case 'pause':
+        model.pause(step.lanes, step.isPaused)
+        return store.pause(step.lanes, step.isPaused)
+      case 'limit':
+        model.limit(step.lanes, step.limits)
+        return store.limit(step.lanes, step.limits)
+      case 'prune':
+        return assert.equal(await store.prune(step.keep, 10_000), model.prune(step.keep), 'how many were forgotten')
+      case 'advance':
+        return this.#passTime(step.ms, model)
+      case 'reopen':
+        this.#store = (await this.#underTest.reopen?.()) ?? store
     }
   }
 
-  async #passTime(ms: number): Promise<void> {
-    this.#log.push(`advance ${ms}`)
-    await this.#advance(ms)
-    this.#model.now += ms
+  async #heartbeat(worker: string, model: StoreModel): Promise<void> {
+    const expected = model.heartbeat(worker, LEASE_MS)
+    const { cancelled, rescued } = await this.#store.heartbeat(worker, LEASE_MS)
+    assert.equal(rescued, expected.rescued, 'rescued')
+    assertSame(cancelled, expected.cancelled)
   }
 
-  async #compare(): Promise<void> {
+  async #passTime(ms: number, model: StoreModel): Promise<void> {
+    await this.#underTest.advance(ms)
+    model.now += ms
+  }
+
+  async #compare(model: StoreModel): Promise<void> {
     const tasks = await allTasks(this.#store)
-    assert.equal(tasks.length, this.#model.tasks.size)
+    assert.equal(tasks.length, model.tasks.size)
     for (const task of tasks) {
-      const known = this.#model.tasks.get(task.id)
+      const known = model.tasks.get(task.id)
       assert.ok(known !== undefined, `${task.id} is not known`)
-      assertFields(task, { ...this.#model.expected(known), id: known.id })
+      assertFields(task, { ...model.expected(known), id: known.id })
     }
+    for (const lane of await this.#store.lanes())
+      assert.equal(lane.isPaused, model.isPaused(lane), `whether ${JSON.stringify(lane)} is paused`)
   }
 
-  async #compareLedgers(): Promise<void> {
-    for (const { id, ledger } of this.#model.tasks.values()) {
-      const rows = await this.#store.ledger(id)
-      assert.deepEqual(
-        rows.map(({ outcome }) => outcome),
-        ledger,
-        `the ledger of ${id}`,
-      )
-    }
-  }
-
-  #newTask() {
-    const { now } = this.#model
-    const id = this.#chance(0.1) ? `t${this.#below(this.#ids + 1)}` : `t${this.#ids++}`
-    return {
-      id,
-      kind: this.#pick(KINDS),
-      key: this.#pick(KEYS),
-      priority: this.#below(2),
-      submittedAt: this.#chance(0.5) ? now : now - this.#below(5000),
-      runAt: this.#chance(0.7) ? now : now + this.#below(3000),
-    }
-  }
-
-  #settlement() {
-    const live = this.#claimed.filter(({ id, token }) => this.#model.tasks.get(id)?.run?.token === token)
-    const task = this.#chance(0.9) && live.length > 0 ? this.#pick(live) : this.#pick(this.#claimed)
-    if (task === undefined) return { id: 'unknown', token: 'none', outcome: { type: 'succeeded' } } as const
-    const { id, token, attempts, changedAt } = task
-    const settlement = { id, token, outcome: this.#outcome(task.isUndecided) }
-    if (settlement.outcome.type === 'released' || (task.isUndecided && this.#chance(0.5))) return settlement
-    const attempt = { attempt: attempts + 1, startedAt: changedAt, endedAt: this.#model.now, worker: 'w1' }
+  #settlement({ pick, isAny, hasAttempt, outcome, decision }: SettlementChoice, model: StoreModel): Settlement {
+    const running = this.#claimed.filter(({ id, token }) => model.tasks.get(id)?.run?.token === token)
+    const [task] = chosen([pick], isAny || running.length === 0 ? this.#claimed : running)
+    if (task === undefined) return { id: 'unknown', token: 'none', outcome }
+    const { id, token, attempts, changedAt, isUndecided } = task
+    const settlement = { id, token, outcome: isUndecided ? decision : outcome }
+    // Without an attempt nothing is counted, and so nothing that claims to have been one may be settled.
+    if (settlement.outcome.type === 'released' || (isUndecided && !hasAttempt)) return settlement
+    const attempt = { attempt: attempts + 1, startedAt: changedAt, endedAt: model.now, worker: 'w1' }
     return { ...settlement, attempt }
-  }
-
-  #outcome(isUndecided: boolean): Outcome {
-    const delayMs = this.#chance(0.3) ? 0 : this.#below(3000)
-    const retry = { type: 'retry', delayMs, isBackoff: this.#chance(0.5) } as const
-    const decisions: readonly Outcome[] = [
-      retry,
-      retry,
-      { type: 'dead', reason: 'attempts_exhausted' },
-      { type: 'released' },
-    ]
-    const others: readonly Outcome[] = [
-      { type: 'succeeded', result: '1' },
-      { type: 'succeeded' },
-      { type: 'skipped', reason: 'r' },
-      { type: 'deferred', delayMs },
-      { type: 'later', delayMs },
-      { type: 'cancelled' },
-    ]
-    return this.#pick(isUndecided ? decisions : [...decisions, ...others])
-  }
-
-  #someIds(): string[] {
-    return [...new Set(this.#some(2, () => `t${this.#below(this.#ids + 1)}`))]
-  }
-
-  #some<T>(max: number, make: () => T): T[] {
-    return Array.from({ length: 1 + this.#below(max) }, make)
-  }
-
-  #pick<T>(from: readonly T[]): T {
-    return from[this.#below(from.length)] as T
-  }
-
-  #below(end: number): number {
-    return Math.floor(this.#random() * end)
-  }
-
-  #chance(probability: number): boolean {
-    return this.#random() < probability
   }
 }
 
-/** Random numbers from a seed: mulberry32. */
-function randomOf(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
+/** What the numbers pick from a list, each once. */
+function chosen<T>(picks: readonly number[], from: readonly T[]): T[] {
+  return from.length === 0 ? [] : [...new Set(picks.map(pick => from[pick % from.length] as T))]
+}
+
+function newTask({ submittedAgoMs, dueInMs, ...task }: NewTaskChoice, now: number) {
+  return { ...task, payload: '{}', submittedAt: now - submittedAgoMs, runAt: now + dueInMs }
 }

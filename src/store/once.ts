@@ -1,0 +1,25 @@
+import {
+  checkKey,
+  decodeResult,
+  fingerprint,
+  type IdempotencyClaim,
+  IdempotencyInProgressError,
+  IdempotencyMismatchError,
+} from '../idempotency/index.js'
+
+/** The fingerprint under which a `once` claims its key. Throws if the key or the parameters cannot be. */
+export function onceFingerprint(key: string, params: unknown): string {
+  checkKey(key)
+  return fingerprint(key, params)
+}
+
+/** What there is for a `once` whose key was not fresh: the result from before, or an error. */
+export function knownResult(
+  key: string,
+  fingerprint: string,
+  claim: Exclude<IdempotencyClaim, { readonly state: 'fresh' }>,
+): unknown {
+  if (claim.fingerprint !== fingerprint) throw new IdempotencyMismatchError(key)
+  if (claim.state === 'in_progress') throw new IdempotencyInProgressError(key, claim.leaseLeftMs)
+  return decodeResult(key, claim.result)
+}

@@ -1,0 +1,29 @@
+import type { Retention } from '../store.js'
+import { State, type StateNumber, statusOf } from '../task-state.js'
+import { LaneBook } from './lane-book.js'
+import type { Statements } from './statements.js'
+
+/** Forgets what is over, up to a limit. Returns how much it was. To be called within a transaction. */
+export function prune(statements: Statements, keep: Retention, limit: number, now: number): number {
+  const { endedMs, deadMs, keysMs, auditMs } = keep
+  const book = new LaneBook(statements)
+  let left = limit
+  for (const state of [State.succeeded, State.skipped, State.cancelled]) {
+    if (endedMs !== undefined) left -= pruneTasks(statements, book, state, now - endedMs, left)
+  }
+  if (deadMs !== undefined) left -= pruneTasks(statements, book, State.dead, now - deadMs, left)
+  book.write()
+  if (keysMs !== undefined) left -= statements.forgetKeys.run(now - keysMs, left).changes
+  if (auditMs !== undefined) left -= statements.forgetAudit.run(now - auditMs, left).changes
+  return limit - left
+}
+
+function pruneTasks(statements: Statements, book: LaneBook, state: StateNumber, before: number, limit: number): number {
+  const tasks = statements.endedBefore.all(state, before, limit)
+  for (const { seq, lane } of tasks) {
+    statements.forgetLedger.run(seq)
+    statements.forgetTask.run(seq)
+    book.move(lane, statusOf(state), undefined)
+  }
+  return tasks.length
+}

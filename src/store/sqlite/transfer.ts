@@ -1,0 +1,93 @@
+import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SORTS, type Sort } from '../movable.js'
+import type { Page, PageRequest } from '../store.js'
+import { statusOf } from '../task-state.js'
+import type { Connection } from './driver.js'
+import { type LaneIds, laneId } from './enqueue.js'
+import { LaneBook } from './lane-book.js'
+import { statementsOf } from './statements.js'
+
+interface MovedLane extends MovedRow {
+  readonly kind: string
+  readonly category: string
+  readonly key: string
+}
+
+interface MovedTask extends MovedLane {
+  readonly state: number
+  readonly ledger: readonly MovedRow[]
+}
+
+/** A page of what the store holds of a sort. */
+export function exportPage(db: Connection, sort: Sort, { limit, after }: PageRequest): Page<MovedRow> {
+  const { table, key, columns } = SORTS[sort]
+  const order = key.map(column => `${table}.${column}`).join(', ')
+  const place = after === undefined ? [] : placeOf(after)
+  const rows = db
+    .prepare<unknown[], MovedRow>(/* sql */ `
+      SELECT ${columns.map(column => `${table}.${column}`).join(', ')} ${sort === 'task' ? LANE_OF_TASK : ''}
+      FROM ${table} ${sort === 'task' ? 'JOIN lane ON lane.id = task.lane' : ''}
+      ${after === undefined ? '' : `WHERE (${order}) > (${place.map(() => '?').join(', ')})`}
+      ORDER BY ${order}
+      LIMIT ?`)
+    .all(...place, limit)
+  return pageOf(sort, sort === 'task' ? withLedgers(db, rows) : rows, limit)
+}
+
+const LANE_OF_TASK = ', lane.kind, lane.category, lane.key, task.seq'
+
+function withLedgers(db: Connection, tasks: readonly MovedRow[]): MovedRow[] {
+  const ledger = db.prepare<unknown[], MovedRow>(/* sql */ `
+    SELECT ${ENTRY_COLUMNS.join(', ')} FROM ledger WHERE task = :seq
+    UNION ALL
+    SELECT ${INLINE_ENTRY} FROM task
+    WHERE seq = :seq AND state = 4 AND NOT EXISTS (SELECT 1 FROM ledger WHERE task = :seq AND sequence = entries)
+    ORDER BY sequence`)
+  return tasks.map(({ seq, ...task }) => ({ ...task, ledger: ledger.all({ seq }) }))
+}
+
+/** Adds rows that are not there yet. Returns how many were new. To be called within a transaction. */
+export function importRows(db: Connection, lanes: LaneIds, sort: Sort, rows: readonly MovedRow[]): number {
+  switch (sort) {
+    case 'lane':
+      return importLanes(db, rows as readonly MovedLane[])
+    case 'task':
+      return importTasks(db, lanes, rows as readonly MovedTask[])
+    default: {
+      const insert = inserting(db, SORTS[sort].table, SORTS[sort].columns)
+      return rows.filter(row => insert.run(row).changes > 0).length
+    }
+  }
+}
+
+function importLanes(db: Connection, rows: readonly MovedLane[]): number {
+  const statements = statementsOf(db)
+  const { columns } = SORTS.lane
+  const fill = db.prepare(/* sql */ `
+    UPDATE lane SET ${columns.map(column => `${column} = :${column}`).join(', ')} WHERE id = :id`)
+  const added = rows.filter(({ kind, category, key }) => statements.laneId.get(kind, category, key) === undefined)
+  for (const row of added) fill.run({ ...row, id: statements.insertLane.get(row) })
+  return added.length
+}
+
+function importTasks(db: Connection, lanes: LaneIds, tasks: readonly MovedTask[]): number {
+  const statements = statementsOf(db)
+  const insert = inserting(db, 'task', [...SORTS.task.columns, 'lane'])
+  const insertEntry = inserting(db, 'ledger', [...ENTRY_COLUMNS, 'task'])
+  const book = new LaneBook(statements)
+  const added = tasks.filter(({ ledger, ...task }) => {
+    const lane = laneId(statements, lanes, task.kind, task.category, task.key)
+    const { changes, lastInsertRowid } = insert.run({ ...task, lane })
+    if (changes === 0) return false
+    for (const entry of ledger) insertEntry.run({ ...entry, task: lastInsertRowid })
+    book.move(lane, undefined, statusOf(task.state))
+    return true
+  })
+  book.write()
+  return added.length
+}
+
+function inserting(db: Connection, table: string, columns: readonly string[]) {
+  return db.prepare(/* sql */ `
+    INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(column => `:${column}`).join(', ')})
+    ON CONFLICT DO NOTHING`)
+}

@@ -1,0 +1,35 @@
+import type { TaskStatus } from './store.js'
+
+/** A task's state as its row has it. Those that wait come first, those that have ended last. */
+export const State = {
+  scheduled: 0,
+  ready: 1,
+  /** Ready, and to be run alone in its worker: it has a loss. */
+  alone: 2,
+  running: 3,
+  succeeded: 4,
+  skipped: 5,
+  dead: 6,
+  cancelled: 7,
+} as const
+
+/** One of the numbers of `State`. */
+export type StateNumber = (typeof State)[keyof typeof State]
+
+const STATUS_BY_STATE: Readonly<Record<number, TaskStatus>> = {
+  [State.scheduled]: 'waiting',
+  [State.ready]: 'waiting',
+  [State.alone]: 'waiting',
+  [State.running]: 'running',
+  [State.succeeded]: 'succeeded',
+  [State.skipped]: 'skipped',
+  [State.dead]: 'dead',
+  [State.cancelled]: 'cancelled',
+}
+
+/** The status that a state is a part of. */
+export function statusOf(state: number): TaskStatus {
+  const status = STATUS_BY_STATE[state]
+  if (status === undefined) throw new RangeError(`A task has the state ${state}, which does not exist.`)
+  return status
+}

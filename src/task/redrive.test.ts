@@ -1,0 +1,110 @@
+import { describe, expect, it } from 'vitest'
+import { OptionError } from '../policy/index.js'
+import { MemoryStore, type NewTask } from '../store/index.js'
+import { fakeClock } from '../testing/index.js'
+import { type RedriveRecord, redriveDeadLetters, TaskQueue } from './index.js'
+
+/** A store with so many dead letters, `t0` to `tN`, on a clock that the test moves. */
+async function deadLetters(count: number, task: Partial<NewTask> = {}) {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const ids = Array.from({ length: count }, (_, index) => `t${index}`)
+  await store.enqueue(ids.map(id => ({ id, kind: 'k', payload: '{}', ...task })))
+  const { tasks } = await store.claim({ worker: 'w', leaseMs: 1, kinds: ['k'], limit: count, isIdle: false })
+  const dead = { type: 'dead', reason: 'final_error' } as const
+  await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome: dead })))
+  const audit = async () => (await store.audit({ limit: 100 })).items.map(record => JSON.parse(record) as RedriveRecord)
+  return { clock, store, ids, audit }
+}
+
+const by = { who: 'ada', why: 'it is back' }
+
+describe('a redrive', () => {
+  it('is on record: who, when, why, which filter, how many', async () => {
+    const { clock, store, audit } = await deadLetters(3, { key: 'acme' })
+    await clock.advance('1h')
+    const { ids, isStopped } = await redriveDeadLetters(store, { filter: { kind: 'k', key: 'acme' } }, by)
+    expect([ids.length, isStopped]).toEqual([3, false])
+    const about = { ...by, selection: { filter: { kind: 'k', key: 'acme' } }, timestamp: '2000-01-01T01:00:00.000Z' }
+    const [started, ended, ...rest] = await audit()
+    expect(rest).toEqual([])
+    expect(started).toMatchObject({ event_type: 'redrive_started', ...about, moved: 0, end: null })
+    expect(ended).toMatchObject({ event_type: 'redrive_ended', ...about, moved: 3, end: 'complete' })
+    expect(ended?.operation_id).toBe(started?.operation_id)
+  })
+
+  it('is on record when nothing was moved, when all were meant, and when it was called on the queue', async () => {
+    const { store, audit } = await deadLetters(2)
+    await redriveDeadLetters(store, { filter: { kind: 'other' } }, by)
+    await redriveDeadLetters(store, { all: true }, { who: 'ada' })
+    expect(await new TaskQueue(store).redrive(['t0', 't0', 'unknown'], by)).toEqual([])
+    const ended = (await audit()).filter(({ event_type }) => event_type === 'redrive_ended')
+    expect(ended.map(({ selection, moved, why }) => [selection, moved, why])).toEqual([
+      [{ filter: { kind: 'other' } }, 0, 'it is back'],
+      ['all', 2, null],
+      [{ named: 2 }, 0, 'it is back'],
+    ])
+  })
+
+  it('refuses an empty filter, and moves and records nothing', async () => {
+    const { store, audit } = await deadLetters(1)
+    for (const filter of [{}, { kind: undefined }])
+      await expect(redriveDeadLetters(store, { filter }, by)).rejects.toThrow(OptionError)
+    expect(await store.count({})).toMatchObject({ dead: 1 })
+    expect(await audit()).toEqual([])
+  })
+
+  it.each([0, -1, Number.NaN])('refuses a rate of %d', async perSecond => {
+    const { store } = await deadLetters(1)
+    await expect(redriveDeadLetters(store, { all: true }, { ...by, perSecond })).rejects.toThrow(OptionError)
+  })
+
+  it.each([
+    [100, 10],
+    [2, 1],
+    [0.5, 1],
+  ])('moves %d per second at most, evenly', async (perSecond, atOnce) => {
+    const { clock, store } = await deadLetters(50)
+    const redriving = redriveDeadLetters(store, { all: true }, { ...by, perSecond, clock })
+    const moved: number[] = []
+    for (let second = 0; second < 4; second++) {
+      await clock.advance(0)
+      moved.push((await store.count({})).waiting)
+      await clock.advance('1s')
+    }
+    expect(moved).toEqual([0, 1, 2, 3].map(second => Math.min(50, Math.floor(second * perSecond) + atOnce)))
+    await clock.advance('5m')
+    expect((await redriving).ids).toHaveLength(50)
+  })
+
+  it('stops after the batch that is under way, and goes on with the rest when it is called again', async () => {
+    const { clock, store, ids, audit } = await deadLetters(50)
+    const stop = new AbortController()
+    const progress: number[] = []
+    const onProgress = (moved: number) => {
+      progress.push(moved)
+      if (moved >= 20) stop.abort()
+    }
+    const options = { ...by, perSecond: 100, clock, signal: stop.signal, onProgress }
+    const stopping = redriveDeadLetters(store, { filter: { kind: 'k' } }, options)
+    await clock.advance('10s')
+    const first = await stopping
+    expect(first.isStopped).toBe(true)
+    expect(progress).toEqual([10, 20])
+    expect(clock.timers).toBe(0)
+    expect(await store.count({})).toMatchObject({ waiting: 20, dead: 30 })
+    expect((await audit()).at(-1)).toMatchObject({ moved: 20, end: 'stopped' })
+
+    const second = await redriveDeadLetters(store, { filter: { kind: 'k' } }, by)
+    expect([...first.ids, ...second.ids].sort()).toEqual([...ids].sort())
+  })
+
+  it('that fails half-way says on record how many it had moved', async () => {
+    const { store, audit } = await deadLetters(600)
+    const redrive = store.redrive.bind(store)
+    let calls = 0
+    store.redrive = (ids, who) => (++calls === 2 ? Promise.reject(new Error('away')) : redrive(ids, who))
+    await expect(redriveDeadLetters(store, { all: true }, by)).rejects.toThrow('away')
+    expect((await audit()).at(-1)).toMatchObject({ event_type: 'redrive_ended', moved: 500, end: 'failed' })
+  })
+})

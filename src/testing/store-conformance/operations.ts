@@ -1,0 +1,148 @@
+import type FastCheck from 'fast-check'
+import type { Lane, LaneLimits, Outcome, Retention } from '../../store/index.js'
+import { LEASE_MS } from './harness.js'
+
+/**
+ * One step of the model test, as data, so that a list of them can be made smaller when it fails. What depends on what is
+ * in the store by then is told as a number: it picks from the list of those that come into question.
+ */
+export type Operation =
+  | { readonly op: 'enqueue'; readonly tasks: readonly NewTaskChoice[] }
+  | {
+      readonly op: 'claim'
+      readonly worker: string
+      readonly kinds: readonly string[]
+      readonly categories: readonly string[] | undefined
+      readonly limit: number
+    }
+  | { readonly op: 'settle'; readonly settlements: readonly SettlementChoice[] }
+  | { readonly op: 'heartbeat'; readonly worker: string }
+  /** All workers die, and one comes back once their leases have run out. */
+  | { readonly op: 'die'; readonly survivor: string }
+  | { readonly op: 'leave'; readonly worker: string }
+  | { readonly op: 'cancel'; readonly picks: readonly number[] }
+  | { readonly op: 'redrive'; readonly picks: readonly number[] }
+  | { readonly op: 'pause'; readonly lanes: Partial<Lane> & { readonly kind: string }; readonly isPaused: boolean }
+  | { readonly op: 'limit'; readonly lanes: Partial<Lane> & { readonly kind: string }; readonly limits: LaneLimits }
+  | { readonly op: 'prune'; readonly keep: Retention }
+  | { readonly op: 'advance'; readonly ms: number }
+  /** The process dies, and another one opens the store. */
+  | { readonly op: 'reopen' }
+
+/** A task to be enqueued, with its times counted from now. */
+export interface NewTaskChoice extends Lane {
+  readonly id: string
+  readonly priority: number
+  readonly submittedAgoMs: number
+  readonly dueInMs: number
+}
+
+/** A claimed task to be settled: one that is running, or any that ever was claimed. */
+export interface SettlementChoice {
+  readonly pick: number
+  readonly isAny: boolean
+  readonly hasAttempt: boolean
+  readonly outcome: Outcome
+  /** What is settled instead where the claim was for a decision. */
+  readonly decision: Outcome
+}
+
+const KINDS = ['k', 'l']
+const CATEGORIES = ['', 'c']
+const KEYS = ['', 't', 'u']
+/** Lanes that are made late, when others have been paused and resumed. */
+const RARE_KEYS = ['a', 'b', 'c', 'd', 'e']
+const WORKERS = ['w1', 'w2', 'w3']
+/** So few that some ids are enqueued twice, in whatever state the first one is. */
+const IDS = 300
+const STEPS = 120
+
+/** Any list of operations. */
+export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[]> {
+  const kind = fc.constantFrom(...KINDS)
+  const category = fc.constantFrom(...CATEGORIES)
+  const key = fc.oneof(
+    { weight: 4, arbitrary: fc.constantFrom(...KEYS) },
+    { weight: 1, arbitrary: fc.constantFrom(...RARE_KEYS) },
+  )
+  const worker = fc.constantFrom(...WORKERS)
+  const lanes = fc.record({ kind, category, key }, { requiredKeys: ['kind'] })
+  const pick = fc.nat({ max: 1000 })
+  const picks = fc.array(pick, { minLength: 1, maxLength: 3 })
+  const often = <T>(value: T, other: FastCheck.Arbitrary<T>) =>
+    fc.oneof({ weight: 2, arbitrary: fc.constant(value) }, { weight: 1, arbitrary: other })
+  const ms = (max: number) => often(0, fc.nat({ max }))
+
+  const task = fc.record({
+    id: fc.nat({ max: IDS }).map(number => `t${number}`),
+    kind,
+    category,
+    key,
+    priority: fc.nat({ max: 1 }),
+    submittedAgoMs: ms(5000),
+    dueInMs: ms(3000),
+  })
+  const delayMs = fc.oneof(fc.constant(0), fc.nat({ max: 3000 }))
+  const decision: FastCheck.Arbitrary<Outcome> = fc.oneof(
+    fc.record({ type: fc.constant('retry' as const), delayMs, isBackoff: fc.boolean() }),
+    fc.constant({ type: 'dead', reason: 'attempts_exhausted' } as const),
+    fc.constant({ type: 'released' } as const),
+  )
+  const outcome: FastCheck.Arbitrary<Outcome> = fc.oneof(
+    { weight: 3, arbitrary: decision },
+    { weight: 2, arbitrary: fc.constant({ type: 'succeeded', result: '1' } as const) },
+    { weight: 1, arbitrary: fc.constant({ type: 'skipped', reason: 'r' } as const) },
+    { weight: 1, arbitrary: fc.record({ type: fc.constant('deferred' as const), delayMs }) },
+    { weight: 1, arbitrary: fc.record({ type: fc.constant('later' as const), delayMs }) },
+    { weight: 1, arbitrary: fc.constant({ type: 'cancelled' } as const) },
+  )
+  const settlement = fc.record({ pick, isAny: often(false, fc.boolean()), hasAttempt: fc.boolean(), outcome, decision })
+  const limits = fc.record(
+    { concurrency: fc.nat({ max: 3 }), perSecond: fc.constantFrom(0.5, 1, 2.5, 4), isOrdered: fc.boolean() },
+    { requiredKeys: [] },
+  )
+
+  const op = <Name extends Operation['op']>(name: Name) => fc.constant(name)
+  const operation: FastCheck.Arbitrary<Operation> = fc.oneof(
+    { weight: 4, arbitrary: fc.record({ op: op('enqueue'), tasks: fc.array(task, { minLength: 1, maxLength: 5 }) }) },
+    {
+      weight: 8,
+      arbitrary: fc.record({
+        op: op('claim'),
+        worker,
+        kinds: often(KINDS, fc.subarray(KINDS)),
+        categories: often<string[] | undefined>(undefined, fc.subarray(CATEGORIES)),
+        limit: fc.nat({ max: 4 }),
+      }),
+    },
+    {
+      weight: 8,
+      arbitrary: fc.record({ op: op('settle'), settlements: fc.array(settlement, { minLength: 1, maxLength: 3 }) }),
+    },
+    { weight: 4, arbitrary: fc.record({ op: op('advance'), ms: fc.nat({ max: 2000 }) }) },
+    { weight: 1, arbitrary: fc.record({ op: op('advance'), ms: fc.nat({ max: LEASE_MS }) }) },
+    { weight: 2, arbitrary: fc.record({ op: op('heartbeat'), worker }) },
+    { weight: 2, arbitrary: fc.record({ op: op('die'), survivor: worker }) },
+    { weight: 1, arbitrary: fc.record({ op: op('leave'), worker }) },
+    { weight: 1, arbitrary: fc.record({ op: op('cancel'), picks }) },
+    { weight: 2, arbitrary: fc.record({ op: op('redrive'), picks }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        op: op('pause'),
+        lanes,
+        isPaused: fc.boolean(),
+      }),
+    },
+    { weight: 2, arbitrary: fc.record({ op: op('limit'), lanes, limits }) },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        op: op('prune'),
+        keep: fc.record({ endedMs: fc.nat({ max: 10_000 }), deadMs: fc.nat({ max: 10_000 }) }, { requiredKeys: [] }),
+      }),
+    },
+    { weight: 1, arbitrary: fc.record({ op: op('reopen') }) },
+  )
+  return fc.array(operation, { maxLength: STEPS, size: 'max' })
+}

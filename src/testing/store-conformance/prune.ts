@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict'
+import type { Store } from '../../store/index.js'
+import { add, addOne, assertSame, claim, get, kill, type StoreBehaviours, settle, start } from './harness.js'
+
+const ALL = { endedMs: 1000, deadMs: 1000, keysMs: 1000, auditMs: 1000 }
+
+/** One task in each state, each named after it. */
+async function oneOfEach(store: Store): Promise<void> {
+  const states = ['succeeded', 'skipped', 'dead', 'cancelled'] as const
+  for (const id of states) {
+    const task = await start(store, { id })
+    if (id === 'dead') await kill(store, task)
+    else if (id === 'skipped') await settle(store, task, { type: id, reason: 'r' })
+    else await settle(store, task, { type: id })
+  }
+  await start(store, { id: 'running' })
+  await add(store, { id: 'waiting' }, { id: 'scheduled', runAt: (await store.now()) + 60_000 })
+}
+
+const idsOf = async (store: Store) => (await store.list({}, { limit: 100 })).items.map(({ id }) => id)
+
+export const PRUNE: StoreBehaviours = {
+  async 'tasks that ended are forgotten with their ledger; dead letters and what is alive stay'(store, advance) {
+    await oneOfEach(store)
+    await advance(1000)
+    assert.equal(await store.prune({ endedMs: 1000 }, 100), 3)
+    assertSame(await idsOf(store), ['dead', 'running', 'waiting', 'scheduled'])
+    assert.equal(await store.get('succeeded'), undefined)
+    assert.deepEqual(await store.ledger('succeeded'), [])
+    assert.equal((await store.ledger('dead')).length, 1)
+  },
+
+  async 'dead letters are forgotten where that is asked for, and nothing else is'(store, advance) {
+    await oneOfEach(store)
+    await advance(1000)
+    assert.equal(await store.prune({ deadMs: 1000 }, 100), 1)
+    assertSame(await idsOf(store), ['succeeded', 'skipped', 'cancelled', 'running', 'waiting', 'scheduled'])
+  },
+
+  async 'a task is forgotten exactly when its time is over, counted from its end'(store, advance) {
+    const task = await start(store, { id: 'a' })
+    await advance(5000)
+    await settle(store, task, { type: 'succeeded' })
+    await advance(999)
+    assert.equal(await store.prune(ALL, 100), 0)
+    await advance(1)
+    assert.equal(await store.prune(ALL, 100), 1)
+    assert.equal(await store.prune(ALL, 100), 0)
+  },
+
+  async 'what is not asked for is kept for ever'(store, advance) {
+    await oneOfEach(store)
+    await store.appendAudit(['1'])
+    await store.once('k', () => 1)
+    await advance(1e10)
+    assert.equal(await store.prune({}, 100), 0)
+    assert.equal((await idsOf(store)).length, 7)
+    assert.equal(await store.once('k', () => 2), 1)
+    assert.deepEqual((await store.audit({ limit: 10 })).items, ['1'])
+  },
+
+  async 'no more than the limit goes at once, of all sorts together'(store, advance) {
+    const ids = await add(store, ...Array.from({ length: 7 }, () => ({})))
+    for (const task of (await claim(store)).tasks) await settle(store, task, { type: 'succeeded' })
+    for (const id of ids) await store.once(id, () => 1)
+    await store.appendAudit(ids)
+    await advance(1000)
+    const gone: number[] = []
+    for (let count = 5; count === 5; gone.push(count)) count = await store.prune(ALL, 5)
+    assert.deepEqual(gone, [5, 5, 5, 5, 1])
+    assert.deepEqual(await idsOf(store), [])
+  },
+
+  async 'the id of a forgotten task is free: a task with it is new'(store, advance) {
+    await kill(store, await start(store, { id: 'mine', payload: '1' }))
+    await advance(1000)
+    await store.prune(ALL, 100)
+    assert.deepEqual(await store.enqueue([{ id: 'mine', kind: 'k', payload: '2' }]), [{ id: 'mine', isNew: true }])
+    assert.deepEqual(await store.ledger('mine'), [])
+    const { tasks } = await claim(store)
+    assert.deepEqual(
+      tasks.map(({ id, payload }) => [id, payload]),
+      [['mine', '2']],
+    )
+  },
+
+  async 'a settlement for a forgotten task is stale'(store, advance) {
+    const task = await start(store, { id: 'a' })
+    await settle(store, task, { type: 'cancelled' })
+    await advance(1000)
+    await store.prune(ALL, 100)
+    await addOne(store, { id: 'a' })
+    assert.equal(await settle(store, task, { type: 'succeeded' }), 'stale')
+    assert.equal((await get(store, 'a')).status, 'waiting')
+  },
+
+  async 'what was cancelled before its time and forgotten does not come back'(store, advance) {
+    const now = await store.now()
+    await add(store, { id: 'a', runAt: now + 5000 }, { id: 'b', runAt: now + 5000 })
+    await store.cancel(['a'])
+    await advance(1000)
+    assert.equal(await store.prune(ALL, 100), 1)
+    await advance(4000)
+    assert.deepEqual(
+      (await claim(store)).tasks.map(({ id }) => id),
+      ['b'],
+    )
+  },
+
+  async 'done keys are forgotten, and keys in progress stay'(store, advance) {
+    const fingerprint = 'f'.repeat(64)
+    const owned = await store.idempotency.claim('owned', { fingerprint, leaseMs: 10 })
+    await store.once('done', () => 1)
+    await advance(999)
+    assert.equal(await store.prune(ALL, 100), 0)
+    await advance(1)
+    assert.equal(await store.prune(ALL, 100), 1)
+    assert.equal(await store.once('done', () => 2), 2)
+    assert.ok(owned.state === 'fresh')
+    assert.equal(await store.idempotency.complete('owned', owned.token, '1'), true)
+    await advance(999)
+    assert.equal(await store.prune(ALL, 100), 0, 'the time is counted from when the work was done')
+  },
+
+  async 'who reads the audit records on misses none when older ones are forgotten'(store, advance) {
+    await store.appendAudit(['1', '2', '3'])
+    const { next } = await store.audit({ limit: 2 })
+    assert.ok(next !== undefined)
+    await advance(500)
+    await store.appendAudit(['4'])
+    await advance(500)
+    assert.equal(await store.prune(ALL, 100), 3)
+    assert.deepEqual((await store.audit({ limit: 10 })).items, ['4'])
+    assert.deepEqual((await store.audit({ limit: 10, after: next })).items, ['4'])
+    await advance(500)
+    assert.equal(await store.prune(ALL, 100), 1)
+    await store.appendAudit(['5'])
+    assert.deepEqual((await store.audit({ limit: 10, after: next })).items, ['5'])
+  },
+}
