@@ -8,7 +8,22 @@ import { parseArgs } from 'node:util'
 import { installPeers } from './install-peers.mjs'
 import { table, verdict } from './report.mjs'
 
-const SUITES = ['success', 'fails-twice', 'heap', 'stack', 'arming', 'size', 'tasks', 'backlog', 'latency']
+const SUITES = [
+  'success',
+  'fails-twice',
+  'heap',
+  'stack',
+  'arming',
+  'size',
+  'tasks',
+  'backlog',
+  'worker-heap',
+  'latency',
+  'postgres',
+  'postgres-backlog',
+  'postgres-latency',
+  'events',
+]
 
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,

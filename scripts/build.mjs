@@ -1,10 +1,13 @@
 // Makes dist/ from src/: plain tsc, from scratch, so that nothing of an earlier build is left in the package.
 import { spawnSync } from 'node:child_process'
-import { chmodSync, rmSync } from 'node:fs'
+import { chmodSync, cpSync, rmSync } from 'node:fs'
 
 rmSync('dist', { recursive: true, force: true })
 const { status } = spawnSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'], {
   stdio: 'inherit',
 })
-if (status === 0) chmodSync('dist/cli/main.js', 0o755)
+if (status === 0) {
+  cpSync('src/store/postgres/migrations', 'dist/store/postgres/migrations', { recursive: true })
+  chmodSync('dist/cli/main.js', 0o755)
+}
 process.exit(status ?? 1)

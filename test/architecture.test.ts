@@ -13,8 +13,11 @@ const ALLOWED: Record<string, readonly string[]> = {
   call: ['policy', 'time', 'telemetry', 'idempotency'],
   store: ['policy', 'time', 'idempotency'],
   task: ['policy', 'time', 'telemetry', 'idempotency', 'store'],
-  testing: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store'],
-  cli: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'task'],
+  bus: ['policy', 'time', 'idempotency', 'store'],
+  event: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'task', 'bus'],
+  metrics: ['telemetry', 'store'],
+  testing: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'bus'],
+  cli: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'task', 'bus', 'event'],
 }
 
 interface Import {

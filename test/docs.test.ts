@@ -1,7 +1,8 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import ts from 'typescript'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { freshDatabase } from './services/fresh-database.js'
 
 /**
  * Every TypeScript block in the docs is a module: it is type-checked, and it is run unless it says `no-run` (because it
@@ -59,8 +60,10 @@ describe('the code in the docs', () => {
     expect(typeErrors()).toEqual([])
   })
 
-  it.each(blocks.filter(({ runs }) => runs))('runs: $name', async ({ file }) => {
+  it.each(blocks.filter(({ runs }) => runs))('runs: $name', { timeout: 60_000 }, async ({ file, code }) => {
+    if (code.includes('DATABASE_URL')) vi.stubEnv('DATABASE_URL', await freshDatabase())
     await import(/* @vite-ignore */ file)
+    vi.unstubAllEnvs()
   })
 })
 

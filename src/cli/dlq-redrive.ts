@@ -1,28 +1,28 @@
 import type { Command } from 'commander'
 import type { Store, TaskFilter, TaskRecord } from '../store/index.js'
+import { type Redriven, type RedriveSelection, redriveDeadLetters } from '../task/index.js'
 import type { CommandContext } from './command.js'
 import type { Console } from './console.js'
 import type { Environment } from './environment.js'
 import { ExitCode, UsageError } from './errors.js'
 import { withStore } from './open-store.js'
-import { type CommonOptions, nonEmpty, withCommonOptions, withFilterOptions } from './options.js'
+import { type CommonOptions, nonEmpty, rate, withCommonOptions, withFilterOptions } from './options.js'
 import { writeList, writeOne } from './output.js'
+import { signalsOf } from './signals.js'
 import { letterTable } from './task-text.js'
 import { taskJson } from './task-view.js'
 
-interface RedriveOptions extends CommonOptions {
+interface RedriveCommandOptions extends CommonOptions {
   readonly kind?: string
   readonly category?: string
   readonly key?: string
   readonly code?: string
   readonly all?: boolean
   readonly why?: string
+  readonly rate?: number
   readonly dryRun?: boolean
   readonly yes?: boolean
 }
-
-/** Which dead letters: those named, or those that match. */
-type Selection = { readonly ids: readonly string[] } | { readonly filter: TaskFilter }
 
 /** An id that was named, and why it cannot be redriven. */
 interface NotMoved {
@@ -30,10 +30,11 @@ interface NotMoved {
   readonly why: string
 }
 
-/** How many are moved in one transaction. */
-const BATCH = 500
-/** How many a dry run lists for people. */
+/** How many a dry run reads at a time, and how many it lists for people. */
+const PAGE = 500
 const SHOWN = 20
+/** How often a redrive that takes long says how far it is. */
+const PROGRESS_EVERY_MS = 1000
 
 /** Adds `redrive dlq redrive`. */
 export function addRedrive(dlq: Command, context: CommandContext): void {
@@ -44,28 +45,34 @@ export function addRedrive(dlq: Command, context: CommandContext): void {
   withFilterOptions(redrive)
     .option('--all', 'every dead letter there is')
     .option('--why <text>', 'why, for the record', nonEmpty)
+    .option('--rate <rate>', "so many at most, such as '50/s' or '600/m'", rate)
     .option('--dry-run', 'show which would be moved, and move none')
     .option('-y, --yes', 'do not ask')
-    .action(async (ids: string[], options: RedriveOptions) => context.end(await redriveLetters(context, ids, options)))
+    .action(async (ids: string[], options: RedriveCommandOptions) =>
+      context.end(await redriveLetters(context, ids, options)),
+    )
   withCommonOptions(redrive).addHelpText(
     'after',
     `
-Who did it and why goes on record with each of them.
-Ends with 3 if only some of those named were moved.
+Who did it and why goes on record with each of them, and the whole of it in the
+audit: who, when, why, which and how many. Ctrl-C stops it after the batch that
+is under way; the same command then goes on with the rest.
+Ends with 3 if only some of those named were moved, or if it was stopped.
 
 Examples:
   redrive dlq redrive order-42 order-43
   redrive dlq redrive --kind send-email --dry-run
   redrive dlq redrive --code ECONNREFUSED --why 'the mail server is back'
-  redrive dlq redrive --all --yes`,
+  redrive dlq redrive --all --rate 50/s --yes`,
   )
 }
 
 function redriveLetters(
-  { console, environment }: CommandContext,
+  context: CommandContext,
   ids: readonly string[],
-  options: RedriveOptions,
+  options: RedriveCommandOptions,
 ): Promise<ExitCode> {
+  const { console, environment } = context
   const selection = selectionOf(ids, options)
   return withStore(options, environment, async store => {
     const { dead, notMoved } = await matching(store, selection)
@@ -73,36 +80,64 @@ function redriveLetters(
     if (options.dryRun) return preview(store, console, options, selection, dead, notMoved)
     if (dead > 0) await confirm(environment, dead, options)
 
-    const moved: string[] = []
-    const by = { who: environment.user, why: options.why }
-    for await (const letters of batches(store, selection)) {
-      moved.push(
-        ...(await store.redrive(
-          letters.map(({ id }) => id),
-          by,
-        )),
-      )
-    }
+    const { ids: moved, isStopped } = await move(store, context, selection, options, dead)
     if (options.output !== 'table') {
-      writeOne(console, options.output, { moved: moved.length, ids: moved, notMoved }, () => '')
+      writeOne(console, options.output, { moved: moved.length, ids: moved, notMoved, isStopped }, () => '')
     }
     console.say(`${moved.length} moved.`)
+    if (isStopped) {
+      console.say('Stopped: the rest is as it was. The same command goes on with it.')
+      return ExitCode.partly
+    }
     return endOf(moved.length, notMoved.length)
   })
+}
+
+/** Moves them, says how far it is, and stops at the first signal. */
+async function move(
+  store: Store,
+  { console, environment }: CommandContext,
+  selection: RedriveSelection,
+  { why, rate: perSecond }: RedriveCommandOptions,
+  dead: number,
+): Promise<Redriven> {
+  const signals = signalsOf(environment)
+  const stop = new AbortController()
+  void signals.next().then(name => {
+    console.say(`${name}: stopping after this batch.`)
+    stop.abort()
+  })
+  let moved = 0
+  let saidAt = performance.now()
+  const onProgress = (count: number) => {
+    moved = count
+    if (moved >= dead || performance.now() - saidAt < PROGRESS_EVERY_MS) return
+    saidAt = performance.now()
+    console.say(`${moved} of ${dead} moved so far.`)
+  }
+  try {
+    const { signal } = stop
+    return await redriveDeadLetters(store, selection, { who: environment.user, why, perSecond, signal, onProgress })
+  } catch (error) {
+    console.say(`${moved} moved before it failed. The same command goes on with the rest.`)
+    throw error
+  } finally {
+    signals.close()
+  }
 }
 
 /** Says what a redrive would do. */
 async function preview(
   store: Store,
   console: Console,
-  { output }: RedriveOptions,
-  selection: Selection,
+  { output }: RedriveCommandOptions,
+  selection: RedriveSelection,
   dead: number,
   notMoved: readonly NotMoved[],
 ): Promise<ExitCode> {
   const now = await store.now()
   const shown: TaskRecord[] = []
-  for await (const letters of batches(store, selection)) {
+  for await (const letters of pages(store, selection)) {
     shown.push(...letters)
     if (output === 'table' && shown.length >= SHOWN) break
   }
@@ -114,7 +149,10 @@ async function preview(
 }
 
 /** Refuses to guess: an empty filter is no filter, and a name and a filter together are a mistake. */
-function selectionOf(ids: readonly string[], { kind, category, key, code, all }: RedriveOptions): Selection {
+function selectionOf(
+  ids: readonly string[],
+  { kind, category, key, code, all }: RedriveCommandOptions,
+): RedriveSelection {
   const filter = { kind, category, key, errorCode: code }
   const hasFilter = Object.values(filter).some(value => value !== undefined)
   if ([ids.length > 0, hasFilter, all === true].filter(Boolean).length > 1) {
@@ -124,12 +162,12 @@ function selectionOf(ids: readonly string[], { kind, category, key, code, all }:
   if (!hasFilter && !all) {
     throw new UsageError('Which dead letters? Give ids, a filter such as --kind or --code, or --all for every one.')
   }
-  return { filter: { ...filter, status: 'dead' } }
+  return all ? { all } : { filter }
 }
 
 /** How many there are to move, and which of those named cannot be. */
-async function matching(store: Store, selection: Selection): Promise<{ dead: number; notMoved: NotMoved[] }> {
-  if ('filter' in selection) return { dead: (await store.count(selection.filter)).dead, notMoved: [] }
+async function matching(store: Store, selection: RedriveSelection): Promise<{ dead: number; notMoved: NotMoved[] }> {
+  if (!('ids' in selection)) return { dead: (await store.count(filterOf(selection))).dead, notMoved: [] }
   const notMoved: NotMoved[] = []
   for (const id of selection.ids) {
     const task = await store.get(id)
@@ -140,27 +178,26 @@ async function matching(store: Store, selection: Selection): Promise<{ dead: num
   return { dead: selection.ids.length - notMoved.length, notMoved }
 }
 
-/**
- * The dead letters, a transaction's worth at a time. Pages go from the newest to the oldest, so that one that is redriven
- * and dies again meanwhile does not come by a second time.
- */
-async function* batches(store: Store, selection: Selection): AsyncGenerator<readonly TaskRecord[]> {
+/** The dead letters that are meant, page by page. */
+async function* pages(store: Store, selection: RedriveSelection): AsyncGenerator<readonly TaskRecord[]> {
   if ('ids' in selection) {
-    for (let start = 0; start < selection.ids.length; start += BATCH) {
-      const tasks = await Promise.all(selection.ids.slice(start, start + BATCH).map(id => store.get(id)))
-      yield tasks.filter(task => task !== undefined).filter(task => task.status === 'dead')
-    }
+    const tasks = await Promise.all(selection.ids.map(id => store.get(id)))
+    yield tasks.filter(task => task?.status === 'dead').filter(task => task !== undefined)
     return
   }
   let after: string | undefined
   do {
-    const { items, next } = await store.list(selection.filter, { limit: BATCH, after })
+    const { items, next } = await store.list(filterOf(selection), { limit: PAGE, after })
     yield items
     after = next
   } while (after !== undefined)
 }
 
-async function confirm({ isTTY, prompt }: Environment, dead: number, { yes }: RedriveOptions): Promise<void> {
+function filterOf(selection: Exclude<RedriveSelection, { readonly ids: readonly string[] }>): TaskFilter {
+  return { ...('filter' in selection ? selection.filter : {}), status: 'dead' }
+}
+
+async function confirm({ isTTY, prompt }: Environment, dead: number, { yes }: RedriveCommandOptions): Promise<void> {
   if (yes) return
   const letters = `${dead} dead ${dead === 1 ? 'letter' : 'letters'}`
   if (!(isTTY.stdin && isTTY.stderr)) {

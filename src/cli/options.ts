@@ -18,15 +18,17 @@ export interface ListOptions extends CommonOptions {
   readonly after?: string
 }
 
+/** Adds the flag that says which store. */
+export function withStoreOption(command: Command): Command {
+  const where = `where the tasks are (or REDRIVE_STORE; default: ${DEFAULT_STORE})`
+  return command.addOption(new Option('--store <url>', where).argParser(nonEmpty))
+}
+
 /** Adds the flags of every command. */
 export function withCommonOptions(command: Command): Command {
-  return command
-    .addOption(
-      new Option('--store <url>', `where the tasks are (or REDRIVE_STORE; default: ${DEFAULT_STORE})`).argParser(
-        nonEmpty,
-      ),
-    )
-    .addOption(new Option('--output <format>', 'how data is written').choices(OUTPUT_FORMATS).default('table'))
+  return withStoreOption(command).addOption(
+    new Option('--output <format>', 'how data is written').choices(OUTPUT_FORMATS).default('table'),
+  )
 }
 
 /** Adds the flags that choose tasks. */
@@ -69,6 +71,16 @@ export function duration(min: number): (text: string) => number {
     if (ms === undefined || ms < min) throw new InvalidArgumentError("It must be a duration such as '30s' or '5m'.")
     return ms
   }
+}
+
+const SECONDS = { s: 1, m: 60, h: 3600 } as const
+
+/** Reads a rate, as so many per second. */
+export function rate(text: string): number {
+  const [, count, unit] = /^(\d+(?:\.\d+)?)\/(s|m|h)$/.exec(text) ?? []
+  const perSecond = Number(count) / SECONDS[(unit ?? 's') as keyof typeof SECONDS]
+  if (!(perSecond > 0)) throw new InvalidArgumentError("It must be a rate such as '50/s', '600/m' or '100/h'.")
+  return perSecond
 }
 
 /** Collects a flag that may be given more than once. */

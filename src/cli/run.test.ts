@@ -122,7 +122,8 @@ describe('every command', () => {
   })
 
   it.each([
-    ['postgres://ada:secret@db/x', "'postgres:' is not supported yet"],
+    ['mysql://ada:secret@db/x', "of the kind 'mysql:' is not known"],
+    ['postgres://ada:secret%@db:x/y', 'cannot be read'],
     ['./redrive.db', "did you mean --store 'sqlite:./redrive.db'"],
     ['sqlite:', 'names no file'],
     ['sqlite::memory:', 'names no file'],
@@ -264,6 +265,15 @@ describe('task ls', () => {
       after = ['--after', cursor ?? '']
     }
     expect(seen).toEqual(['t 4', 't 3', 't 2', 't 1', 't 0'])
+  })
+
+  it('refuses a place that no page ended at', async () => {
+    await deadLetters([{ id: 'a' }])
+    for (const noun of ['task', 'dlq']) {
+      const { code, out, err } = await redrive([noun, 'ls', '--after', 'order-42'])
+      expect({ code, out }).toEqual({ code: 2, out: '' })
+      expect(err).toContain('"order-42"')
+    }
   })
 
   it('has nothing on stdout but an empty list when there are none', async () => {
@@ -410,6 +420,12 @@ describe('dlq redrive', () => {
       expect(await statuses()).toMatchObject({ dead: 1 })
     },
   )
+
+  it.each(['50', '0/s', '-1/s', '5/d', 'fast'])('refuses a rate of %j', async rate => {
+    await deadLetters([{ id: 'a' }])
+    expect(await redrive(['dlq', 'redrive', 'a', '--rate', rate, '--yes'])).toMatchObject({ code: 2 })
+    expect(await statuses()).toMatchObject({ dead: 1 })
+  })
 
   it('moves nothing in a dry run, and shows what it would', async () => {
     await deadLetters(Array.from({ length: 25 }, (_, i) => ({ id: `t${i}` })))

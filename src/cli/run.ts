@@ -1,12 +1,16 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { RedriveError } from '../policy/index.js'
+import { OptionError, RedriveError } from '../policy/index.js'
 import { failureText } from '../telemetry/index.js'
+import { addBus } from './bus.js'
 import type { CommandContext } from './command.js'
 import { consoleOf } from './console.js'
 import { addDlq } from './dlq.js'
 import type { Environment } from './environment.js'
 import { ExitCode, UsageError } from './errors.js'
+import { addMigrate } from './migrate.js'
+import { addMove } from './move.js'
+import { addQueue } from './queue.js'
 import { addTask } from './task.js'
 import { visibleLines } from './visible.js'
 import { addWorker } from './worker.js'
@@ -25,7 +29,7 @@ export async function run(argv: readonly string[], environment: Environment): Pr
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.done : ExitCode.usage
     console.say(`redrive: ${error instanceof RedriveError ? error.message : failureText(error)}`)
-    return error instanceof UsageError ? ExitCode.usage : ExitCode.error
+    return error instanceof UsageError || error instanceof OptionError ? ExitCode.usage : ExitCode.error
   }
 }
 
@@ -52,6 +56,10 @@ function programOf(context: CommandContext): Command {
   addWorker(program, context)
   addTask(program, context)
   addDlq(program, context)
+  addQueue(program, context)
+  addBus(program, context)
+  addMigrate(program, context)
+  addMove(program, context)
   return program.addHelpText(
     'after',
     `

@@ -72,6 +72,22 @@ async function redrive(argv: readonly string[], overrides: Partial<Environment> 
 }
 
 describe('a worker that stops when nothing is left', () => {
+  it('forgets what has been over for longer than --keep, and dead letters only with --keep-dead', async () => {
+    const pass = (...flags: string[]) => redrive(['worker', 'tasks.ts', '--until-empty', '--quiet', ...flags])
+    await enqueue({ id: 'w', kind: 'works', payload: '{}' }, { id: 'b', kind: 'broken', payload: '{}' })
+    await pass()
+    await enqueue({ id: 's', kind: 'slow', payload: '200' })
+    await pass('--keep', '1d', '--keep-dead', '1d')
+    expect(await count()).toMatchObject({ succeeded: 2, dead: 1 })
+    await enqueue({ id: 't', kind: 'slow', payload: '200' })
+    await pass('--keep', '0s')
+    expect(await inStore(store => store.get('w'))).toBeUndefined()
+    expect(await count()).toMatchObject({ dead: 1 })
+    await enqueue({ id: 'u', kind: 'slow', payload: '200' })
+    await pass('--keep-dead', '0s')
+    expect(await count()).toMatchObject({ dead: 0 })
+  })
+
   it('runs what there is, logs each attempt, and ends with 0', async () => {
     await enqueue({ id: 'w', kind: 'works', payload: '{}' }, { id: 'f', kind: 'flaky', payload: '{}' })
     const { code, out, err } = await redrive(['worker', 'tasks.ts', '--until-empty', '--output', 'json'])

@@ -19,6 +19,8 @@ interface WorkerCommandOptions extends CommonOptions {
   readonly category?: readonly string[]
   readonly lease?: number
   readonly grace?: number
+  readonly keep?: number
+  readonly keepDead?: number
   readonly untilEmpty?: boolean
   readonly quiet?: boolean
 }
@@ -38,6 +40,12 @@ export function addWorker(program: Command, context: CommandContext): void {
       duration(1),
     )
     .option('--grace <duration>', 'how long running tasks may take to end when it stops (default: 10s)', duration(0))
+    .option(
+      '--keep <duration>',
+      'forget what is over after this time, dead letters excepted (default: never)',
+      duration(0),
+    )
+    .option('--keep-dead <duration>', 'forget dead letters after this time (default: never)', duration(0))
     .option('--until-empty', 'stop when nothing is waiting or running')
     .option('--quiet', 'log warnings and errors only')
     .action(async (file: string, options: WorkerCommandOptions) => context.end(await work(context, file, options)))
@@ -48,8 +56,12 @@ SIGINT and SIGTERM stop it: running tasks may end within the grace period, and
 the rest is handed back at no cost. A second signal ends it at once, with 1.
 With --until-empty, it ends with 3 if tasks went to the dead letters.
 
+What is over are tasks that succeeded, were skipped or were cancelled, with
+their history, idempotency keys whose work is done, and audit records. The id of
+a task that was forgotten is free again.
+
 Examples:
-  redrive worker ./tasks.js
+  redrive worker ./tasks.js --keep 30d
   redrive worker ./tasks.js --kind send-email --concurrency 50
   redrive worker ./tasks.js --until-empty --output json`,
   )
@@ -61,9 +73,10 @@ async function work(context: CommandContext, file: string, options: WorkerComman
   const store = await openStore(options, environment, { mayCreate: true })
   const tally = new Tally()
   const logger = consoleLogger(console, { from: options.quiet ? 'warn' : 'debug' })
-  const { concurrency, category: categories, lease, grace } = options
+  const { concurrency, category: categories, lease, grace, keep, keepDead } = options
   const sink = fanOut(logTo(logger), event => tally.add(event))
-  const worker = new Worker(store, { tasks, concurrency, categories, lease, grace, sink })
+  const retention = { ended: keep, keys: keep, audit: keep, dead: keepDead }
+  const worker = new Worker(store, { tasks, concurrency, categories, lease, grace, retention, sink })
   const signals = signalsOf(environment)
   let isCutShort = false
   try {

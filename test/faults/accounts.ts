@@ -3,12 +3,14 @@ import { expect } from 'vitest'
 import { allTasks, checkInvariants } from '../../src/testing/store-conformance/invariants.js'
 import type { Scene } from './scene.js'
 
+/** Kinds whose handlers fail only if the store does, or if they are told to. */
+const WRITERS = new Set(['write', 'complete'])
 const ENDED = ['succeeded', 'skipped', 'dead', 'cancelled']
 
 /**
  * What must hold after any fault: the queue drains by itself; every accepted task has ended in exactly one state; its
  * ledger has no gap and accounts for every start of its handler; no attempt goes beyond the policy; each write made
- * through `once` exists once.
+ * through `once`, or in the transaction that completed its task, exists once.
  */
 export async function expectAllAccountedFor(scene: Scene): Promise<void> {
   await scene.drained()
@@ -38,7 +40,11 @@ export async function expectAllAccountedFor(scene: Scene): Promise<void> {
     if (task?.status === 'dead' && task.reason === 'attempts_exhausted') {
       expect(made.length, `${about}: given up too early`).toBe(attempts)
     }
+    if (task?.status === 'dead' && WRITERS.has(task.kind))
+      expect(task.reason, `${about}: ${task.errorMessage}`).toBe('attempts_exhausted')
     if (task?.kind === 'write' && task.status === 'succeeded') expect(effects.get(id), `${about}: its write`).toBe(1)
+    if (task?.kind === 'complete')
+      expect(effects.get(id) ?? 0, `${about}: its write`).toBe(task.status === 'succeeded' ? 1 : 0)
   }
   expect([...effects].filter(([id, times]) => times !== 1 && tasks.get(id)?.kind !== 'zombie')).toEqual([])
 }

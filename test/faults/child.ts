@@ -2,9 +2,13 @@ import { appendFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openSqlite } from 'redrive/sqlite'
+import type { Pool } from 'pg'
+import { openPostgres } from 'redrive/postgres'
 import { TaskQueue, Worker } from 'redrive/task'
 import { deadlyStore, dieAt, type Point } from './deadly-store.js'
+import { openStore } from './open-store.js'
+import { shiftClock } from './shifted-clock.js'
+import { type SqliteWatch, watchSqlite } from './sqlite-watch.js'
 import { makeTasks } from './tasks.js'
 
 /*
@@ -15,12 +19,20 @@ import { makeTasks } from './tasks.js'
 /** What a process is told when it starts. */
 export interface ChildOptions {
   readonly folder: string
-  readonly path: string
+  /** Of its store. */
+  readonly url: string
   readonly name: string
   readonly leaseMs: number
   readonly concurrency: number
   /** It enqueues tasks too, and notes in `accepted.log` those that were acknowledged. */
   readonly enqueues?: boolean
+  readonly watchesSqlite?: boolean
+  /** On PostgreSQL: how many connections there are for its store and its handlers together. Else each has its own. */
+  readonly poolSize?: number
+  /** On PostgreSQL: how long it waits for an answer. */
+  readonly timeoutMs?: number
+  /** How far its clock is off. */
+  readonly clockShiftMs?: number
   readonly dieAt?: { readonly point: Point; readonly time: number }
 }
 
@@ -30,13 +42,21 @@ export interface ChildReport {
   readonly stale: number
   /** How long its event loop stood still at most, from when it was ready. */
   readonly stallMs: number
+  /** If it was told to watch. */
+  readonly sqlite?: SqliteWatch
 }
 
 const options: ChildOptions = JSON.parse(process.env.REDRIVE_FAULT_CHILD ?? '')
 const reach = options.dieAt === undefined ? () => {} : dieAt(options.dieAt)
-const opened = await openSqlite(options.path)
+const sqlite = options.watchesSqlite ? watchSqlite() : undefined
+shiftClock(options.clockShiftMs ?? 0)
+const pool = options.url.startsWith('postgres:') ? await makePool(options) : undefined
+const opened =
+  pool === undefined || options.poolSize === undefined
+    ? await openStore(options.url, { timeout: options.timeoutMs })
+    : await openPostgres(pool, { timeout: options.timeoutMs })
 const store = options.dieAt === undefined ? opened : deadlyStore(opened, reach)
-const tasks = makeTasks({ folder: options.folder, store, reach })
+const tasks = makeTasks({ folder: options.folder, reach, pool, store })
 const worker = new Worker(store, {
   tasks: Object.values(tasks),
   name: options.name,
@@ -50,7 +70,8 @@ process.once('SIGTERM', async () => {
   delay.disable()
   await worker.stop()
   await store.close()
-  const report: ChildReport = { stale: worker.stale, stallMs: delay.max / 1e6 }
+  await pool?.end()
+  const report: ChildReport = { stale: worker.stale, stallMs: delay.max / 1e6, sqlite }
   writeSync(1, `${JSON.stringify(report)}\n`)
   process.exit(0)
 })
@@ -67,4 +88,14 @@ while (options.enqueues) {
   ])
   appendFileSync(join(options.folder, 'accepted.log'), added.map(({ id }) => `${id}\n`).join(''))
   await sleep(50)
+}
+
+/** What the handlers of an application on PostgreSQL reach their database with. */
+async function makePool({ url, poolSize }: ChildOptions): Promise<Pool> {
+  const { default: pg } = await import('pg')
+  const ignore = () => {}
+  // Between the one and the other, a connection that breaks would end the process.
+  return new pg.Pool({ connectionString: url, max: poolSize })
+    .on('error', ignore)
+    .on('connect', client => client.on('error', ignore))
 }

@@ -1,4 +1,6 @@
-import type { SqliteStore } from 'redrive/sqlite'
+import type { PostgresStore } from 'redrive/postgres'
+import { SqliteStore } from 'redrive/sqlite'
+import type { Store } from 'redrive/store'
 
 /** Where a worker process can be made to die: in the order in which a task passes them. */
 export const POINTS = [
@@ -28,11 +30,15 @@ export function dieAt({ point, time }: { readonly point: Point; readonly time: n
 }
 
 /** A store that says where it is in the life of a task. */
-export function deadlyStore(store: SqliteStore, reach: Reach): SqliteStore {
-  // Jobs of one turn share a transaction, in their order: this one comes after the verb's own, before the commit.
-  const inSameTransaction = (point: Point) => void store.once(crypto.randomUUID(), () => reach(point))
+export function deadlyStore<S extends SqliteStore | PostgresStore>(store: S, reach: Reach): S {
+  const inSameTransaction = (point: Point) => {
+    // Jobs of one turn share a transaction, in their order: this one comes after the verb's own, before the commit.
+    if (store instanceof SqliteStore) void store.once(crypto.randomUUID(), () => reach(point))
+    // By then the call is on its way, and the server is at it; the answer is not there yet.
+    else setImmediate(() => setImmediate(() => reach(point)))
+  }
 
-  const verbs: Partial<SqliteStore> = {
+  const verbs: Partial<Store> = {
     async claim(request) {
       reach('claim: called')
       const claiming = store.claim(request)

@@ -1,13 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { buildSync } from 'esbuild'
-import { openSqlite, type SqliteStore } from 'redrive/sqlite'
+import { type Store, StoreUnavailableError } from 'redrive/store'
 import { type EnqueueOptions, type TaskDefinition, TaskQueue } from 'redrive/task'
 import { afterAll } from 'vitest'
 import type { ChildOptions, ChildReport } from './child.js'
+import { countEffects, createEffects, type Transaction } from './effects.js'
+import { openStore } from './open-store.js'
 import { makeTasks, type Tasks } from './tasks.js'
 
 export const LEASE_MS = 400
@@ -19,8 +21,8 @@ export interface End {
 }
 
 /**
- * A store in a file, the processes that work on it, and what was accepted. Close it in the end, however it went: it ends
- * the processes that it started.
+ * A store, the processes that work on it, and what was accepted. Close it in the end, however it went: it ends the
+ * processes that it started.
  */
 export class Scene {
   /** The ids of all tasks whose enqueueing was acknowledged, with the attempts that their policies allow. */
@@ -30,19 +32,25 @@ export class Scene {
   readonly #children = new Set<Child>()
 
   private constructor(
+    /** Where tasks leave their traces. */
     readonly folder: string,
-    readonly path: string,
-    readonly store: SqliteStore,
+    readonly url: string,
+    readonly store: Store,
   ) {
     this.#queue = new TaskQueue(store)
-    this.tasks = makeTasks({ folder, store, reach: () => {} })
+    this.tasks = makeTasks({ folder, reach: () => {} })
   }
 
-  static async open(folder = mkdtempSync(join(tmpdir(), 'redrive-faults-'))): Promise<Scene> {
-    const path = join(folder, 'redrive.db')
-    const store = await openSqlite(path)
-    await store.once('table', db => void db.exec('CREATE TABLE effect (task TEXT, attempt INTEGER)'))
-    return new Scene(folder, path, store)
+  /** On a SQLite file in a folder. */
+  static open(folder = makeFolder()): Promise<Scene> {
+    return Scene.on(`sqlite:${join(folder, 'redrive.db')}`, folder)
+  }
+
+  /** On the store that a url names. */
+  static async on(url: string, folder = makeFolder()): Promise<Scene> {
+    const store = await openStore(url)
+    await store.once('table', (tx: Transaction) => createEffects(tx))
+    return new Scene(folder, url, store)
   }
 
   /** Enqueues one task, and notes that it was accepted. */
@@ -62,11 +70,24 @@ export class Scene {
     return added.map(({ id }) => id)
   }
 
+  /** Enqueues tasks, again and again until that is acknowledged: under ids of their own, so that they are there once. */
+  async addSurely<P>(task: TaskDefinition<P>, payloads: readonly P[]): Promise<string[]> {
+    const items = payloads.map(payload => ({ payload, id: crypto.randomUUID() }))
+    await until('the store takes new tasks', () =>
+      this.#queue.enqueueMany(task, items).then(
+        () => true,
+        () => false,
+      ),
+    )
+    for (const { id } of items) this.accepted.set(id, task.policy.attempts)
+    return items.map(({ id }) => id)
+  }
+
   /** Starts a worker in a process of its own. */
   start(options: Partial<ChildOptions> = {}): Child {
-    const { folder, path } = this
+    const { folder, url } = this
     const name = `worker-${this.#children.size + 1}`
-    const child = new Child({ folder, path, name, leaseMs: LEASE_MS, concurrency: 4, ...options })
+    const child = new Child({ folder, url, name, leaseMs: LEASE_MS, concurrency: 4, ...options })
     this.#children.add(child)
     return child
   }
@@ -93,19 +114,26 @@ export class Scene {
     }
   }
 
-  /** How often each task wrote, through `once`. */
+  /** How often each task wrote. */
   async effects(): Promise<Map<string, number>> {
-    const rows = await this.store.once(crypto.randomUUID(), db =>
-      db.prepare<[], { task: string; times: number }>('SELECT task, count(*) AS times FROM effect GROUP BY task').all(),
-    )
-    return new Map(rows.map(({ task, times }) => [task, times]))
+    const rows = await this.store.once(crypto.randomUUID(), (tx: Transaction) => countEffects(tx))
+    return new Map(rows.map(({ task, times }) => [task, Number(times)]))
   }
 
   /** Resolves once nothing waits and nothing runs. */
   async drained(): Promise<void> {
-    await until('the queue has drained', async () => {
-      const { waiting, running } = await this.store.count({})
-      return waiting + running === 0
+    const isEmpty = () =>
+      this.store.count({}).then(
+        ({ waiting, running }) => waiting + running === 0,
+        error => {
+          // What is away just now is asked again.
+          if (error instanceof StoreUnavailableError) return false
+          throw error
+        },
+      )
+    await until('the queue has drained', isEmpty).catch(error => {
+      const words = [...this.#children].map(({ pid, end, errors }) => `\n${pid} ${JSON.stringify(end)} ${errors}`)
+      throw new Error(`${error.message}${words.join('')}`)
     })
   }
 
@@ -149,7 +177,13 @@ export class Child {
   }
 
   get isOver(): boolean {
-    return this.#process.exitCode !== null || this.#process.signalCode !== null
+    const { code, signal } = this.end
+    return code !== null || signal !== null
+  }
+
+  /** How it has ended; both are null while it lives. */
+  get end(): End {
+    return { code: this.#process.exitCode, signal: this.#process.signalCode }
   }
 
   /** What it said on stderr. */
@@ -192,11 +226,12 @@ export async function until(what: string, isSo: () => boolean | Promise<boolean>
   }
 }
 
-/** Within the project, so that the program finds its packages. */
-const CACHE = resolve(import.meta.dirname, '../../node_modules/.cache')
+const makeFolder = () => mkdtempSync(join(tmpdir(), 'redrive-faults-'))
+
+const PROJECT = resolve(import.meta.dirname, '../..')
 let built: string | undefined
 afterAll(() => {
-  if (built !== undefined) rmSync(built)
+  if (built !== undefined) rmSync(built, { recursive: true, force: true })
 })
 
 /**
@@ -204,8 +239,10 @@ afterAll(() => {
  * that it takes to compile each file anew. Hundreds of them are started.
  */
 function program(): string {
-  if (built !== undefined) return built
-  const outfile = join(CACHE, `redrive-faults-${crypto.randomUUID()}.mjs`)
+  // Within the project, so that the program finds its packages.
+  built ??= join(PROJECT, 'node_modules/.cache', `redrive-faults-${crypto.randomUUID()}`)
+  const outfile = join(built, 'child.mjs')
+  if (existsSync(outfile)) return outfile
   buildSync({
     entryPoints: [join(import.meta.dirname, 'child.ts')],
     outfile,
@@ -213,9 +250,10 @@ function program(): string {
     platform: 'node',
     format: 'esm',
     target: 'node20',
-    external: ['better-sqlite3'],
+    external: ['better-sqlite3', 'pg'],
     sourcemap: 'inline',
   })
-  built = outfile
-  return built
+  // The store looks for them beside its own file.
+  cpSync(join(PROJECT, 'src/store/postgres/migrations'), join(built, 'migrations'), { recursive: true })
+  return outfile
 }

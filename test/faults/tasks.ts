@@ -1,10 +1,13 @@
 import { appendFileSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { ClientBase, Pool } from 'pg'
 import type { PolicyInput } from 'redrive'
-import type { SqliteStore } from 'redrive/sqlite'
+import { PostgresStore } from 'redrive/postgres'
+import type { Store } from 'redrive/store'
 import { defineTask, later, skip, type TaskContext } from 'redrive/task'
 import type { Reach } from './deadly-store.js'
+import { type Transaction, writeEffect } from './effects.js'
 import { POISON_ERRORS, POISON_RESULTS, POISON_SKIPS } from './poison.js'
 
 const QUICK: PolicyInput = { attempts: 4, backoff: { kind: 'exponential', base: '10ms', max: '40ms' }, jitter: 'full' }
@@ -12,12 +15,19 @@ const QUICK: PolicyInput = { attempts: 4, backoff: { kind: 'exponential', base: 
 /** Where the tasks of a scene leave their traces. */
 export interface Surroundings {
   readonly folder: string
-  readonly store: SqliteStore
   readonly reach: Reach
+  /** What the handlers of an application on PostgreSQL have besides. */
+  readonly pool?: Pool
+  readonly store?: Store
+}
+
+interface WriteOptions {
+  readonly ms?: number
+  readonly failures?: number
 }
 
 /** All kinds of tasks in these tests. The processes run them; the tests enqueue them. */
-export function makeTasks({ folder, store, reach }: Surroundings) {
+export function makeTasks({ folder, reach, pool, store }: Surroundings) {
   /** Every start is on disk before anything else happens, whatever becomes of the process. */
   const started = (task: TaskContext) => {
     appendFileSync(join(folder, 'starts.log'), `${task.id} ${task.attempt} ${process.pid}\n`)
@@ -25,12 +35,24 @@ export function makeTasks({ folder, store, reach }: Surroundings) {
   }
   /** A write that exists once, however often its task runs. */
   const effect = async (task: TaskContext, key = `effect-${task.id}`) => {
-    const write = (db: Parameters<Parameters<SqliteStore['once']>[1]>[0]) => {
-      db.prepare('INSERT INTO effect (task, attempt) VALUES (?, ?)').run(task.id, task.attempt)
-      reach('effect: in its transaction')
-    }
-    await store.once(key, write, { fence: task.fence })
+    const write = (tx: Transaction) => writeEffect(tx, task, () => reach('effect: in its transaction'))
+    await task.once(key, write)
     reach('effect: committed')
+  }
+  /** Does something within a transaction of the handler's own. */
+  const transaction = async (work: (client: ClientBase, store: PostgresStore) => Promise<void>) => {
+    if (pool === undefined || !(store instanceof PostgresStore)) throw new TypeError('This task needs PostgreSQL.')
+    const client = await pool.connect()
+    try {
+      await client.query('BEGIN')
+      await work(client, store)
+      await client.query('COMMIT')
+      client.release()
+    } catch (error) {
+      // The transaction ends with its connection.
+      client.release(true)
+      throw error
+    }
   }
   const signal = async (name: string) => {
     while (!existsSync(join(folder, name))) await sleep(10)
@@ -46,13 +68,52 @@ export function makeTasks({ folder, store, reach }: Surroundings) {
     /** Works for a while, writes, and works for a while again. Fails its first attempts where it is told to. */
     write: defineTask('write', {
       policy: { ...QUICK, attempts: 6 },
-      handler: async ({ ms = 0, failures = 0 }: { ms?: number; failures?: number }, task) => {
+      handler: async ({ ms = 0, failures = 0 }: WriteOptions, task) => {
         started(task)
         await sleep(ms)
         if (task.attempt <= failures) throw new Error('not yet')
         await effect(task)
         await sleep(ms)
         return task.attempt
+      },
+    }),
+    /** As `write`, but writes and completes itself within one transaction of its own. Each attempt waits for its file. */
+    complete: defineTask('complete', {
+      policy: { ...QUICK, attempts: 6 },
+      handler: async ({ ms = 0, failures = 0, files = [] }: WriteOptions & { files?: string[] }, task) => {
+        started(task)
+        await sleep(ms)
+        if (task.attempt <= failures) throw new Error('not yet')
+        const file = files[task.attempt - 1]
+        if (file !== undefined) await signal(file)
+        await transaction(async (client, store) => {
+          await writeEffect(client, task, () => reach('effect: in its transaction'))
+          await store.completeIn(client, task.fence, { result: String(task.attempt) })
+        })
+        reach('effect: committed')
+        await sleep(ms)
+      },
+    }),
+    /** Its first attempt writes, and does not end its transaction until the file `go` is there. */
+    hold: defineTask('hold', {
+      policy: QUICK,
+      handler: async (_: unknown, task) => {
+        started(task)
+        await task.once(`effect-${task.id}`, async (client: ClientBase) => {
+          await writeEffect(client, task)
+          appendFileSync(join(folder, 'held.log'), `${task.id}\n`)
+          if (task.attempt === 1) await signal('go')
+        })
+      },
+    }),
+    /** Takes all connections there are, for a while. */
+    hoard: defineTask('hoard', {
+      policy: QUICK,
+      handler: async ({ ms }: { ms: number }, task) => {
+        started(task)
+        const clients = await Promise.all(Array.from({ length: pool?.options.max ?? 0 }, () => pool?.connect()))
+        await sleep(ms)
+        for (const client of clients) client?.release()
       },
     }),
     /** Its first attempt waits until the file `go` is there, and does not listen when it is told that its lease is over. */

@@ -1,0 +1,4 @@
+import { openPostgres } from '../../dist/store/postgres/index.js'
+
+export { drain, enqueue, enqueueConcurrently, enqueueOneByOne } from '../tasks/redrive.mjs'
+export const open = url => openPostgres(url)

@@ -1,0 +1,13 @@
+import { tsImport } from 'tsx/esm/api'
+
+const { startPostgres } = await tsImport('../../test/services/postgres.ts', import.meta.url)
+
+/** A PostgreSQL of our own with the server's defaults, fsync included, for as long as `use` takes. */
+export async function withServer(use) {
+  const server = await startPostgres()
+  try {
+    return await use(server)
+  } finally {
+    await server.close()
+  }
+}

@@ -1,0 +1,47 @@
+// Workers in processes of their own.
+import { once } from 'node:events'
+import { defineTask, Worker } from '../../dist/task/index.js'
+import { isMain, startProcess } from './process.mjs'
+import { open } from './redrive.mjs'
+
+/** Starts processes that are ready to drain a database, and returns what lets them. */
+export async function workersApart(url, processes) {
+  const children = await Promise.all(Array.from({ length: processes }, () => startProcess(import.meta.url, [url])))
+  return async count => {
+    let left = count
+    await new Promise(resolve => {
+      for (const child of children) {
+        child.on('message', run => {
+          left -= run
+          if (left === 0) resolve()
+        })
+        child.send('start')
+      }
+    })
+    for (const child of children) child.send('stop')
+    await Promise.all(children.map(child => once(child, 'exit')))
+  }
+}
+
+/** What such a process does. It says how many handlers it has run since it last said so. */
+async function main(url) {
+  const store = await open(url)
+  let run = 0
+  const say = () => {
+    process.send(run)
+    run = 0
+  }
+  const handler = () => {
+    if (run++ === 0) setImmediate(say)
+  }
+  const worker = new Worker(store, { tasks: [defineTask('work', { handler })], concurrency: 500 })
+  process.on('message', async told => {
+    if (told === 'start') return worker.start()
+    await worker.stop()
+    await store.close()
+    process.disconnect()
+  })
+  process.send('ready')
+}
+
+if (isMain(import.meta.url)) await main(process.argv[2])

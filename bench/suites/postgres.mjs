@@ -1,0 +1,128 @@
+// Durable tasks on PostgreSQL: how near they come to SQL written by hand, and to others. By the clock on the wall.
+
+import { median } from '../interleave.mjs'
+import * as bullmq from '../postgres/bullmq.mjs'
+import * as graphileWorker from '../postgres/graphile-worker.mjs'
+import * as limit from '../postgres/limit.mjs'
+import * as pgBoss from '../postgres/pg-boss.mjs'
+import * as redrive from '../postgres/redrive.mjs'
+import { rateFigure, ratios, timeRounds } from '../postgres/rounds.mjs'
+import { withServer } from '../postgres/server.mjs'
+import { workersApart } from '../postgres/workers-apart.mjs'
+
+const TASKS = 20_000
+const FEWER = 5000
+
+const toDrain = (contestant, count, failing) => ({
+  open: contestant.open,
+  prepare: store => contestant.enqueue(store, count),
+  measured: store => contestant.drain(store, count, failing),
+})
+const toEnqueue = (contestant, count) => ({
+  open: contestant.open,
+  measured: store => contestant.enqueue(store, count),
+})
+const names = { limit: 'SQL by hand, in batches of 500' }
+const shares = { names, shareOf: 'limit', head: '× limit' }
+
+async function drains(server) {
+  const tasks = { all: TASKS, BullMQ: FEWER }
+  const times = await timeRounds(server, {
+    limit: toDrain(limit, TASKS),
+    redrive: toDrain(redrive, TASKS),
+    'graphile-worker': toDrain(graphileWorker, TASKS),
+    'pg-boss': toDrain(pgBoss, TASKS),
+    BullMQ: toDrain(bullmq, FEWER),
+  })
+  const target = { row: 'redrive', key: 'share', min: 0.65 }
+  const notes = { redrive: 'every attempt on record', 'graphile-worker': 'deletes what is done', BullMQ: 'of 5000' }
+  return [
+    rateFigure(`Drain of ${TASKS} tasks that do nothing, on PostgreSQL`, { times, tasks, notes, target, ...shares }),
+    against('The same, against graphile-worker', { times, tasks, other: 'graphile-worker', min: 1 }),
+    against('The same, against pg-boss', { times, tasks, other: 'pg-boss', min: 1 }),
+  ]
+}
+
+/** How many times as fast redrive is as another. */
+function against(title, { times, tasks, other, min }) {
+  return {
+    title,
+    columns: [{ key: 'times', head: `× ${other}`, digits: 2 }],
+    rows: [{ name: 'redrive', times: median(ratios(times, tasks, 'redrive', other)) }],
+    target: { row: 'redrive', key: 'times', min },
+  }
+}
+
+async function drainsApart(server) {
+  const apart = processes => ({
+    open: async url => ({ url, store: await redrive.open(url), close() {} }),
+    prepare: async here => {
+      await redrive.enqueue(here.store, TASKS)
+      await here.store.close()
+      here.drain = await workersApart(here.url, processes)
+    },
+    measured: ({ drain }) => drain(TASKS),
+  })
+  const times = await timeRounds(server, { 'one process': apart(1), 'two processes': apart(2) })
+  return [
+    rateFigure('The same, in processes of their own', {
+      times,
+      tasks: { all: TASKS },
+      shareOf: 'one process',
+      head: '× one process',
+      target: { row: 'two processes', key: 'share', min: 1 },
+    }),
+  ]
+}
+
+async function drainsWithFailures(server) {
+  const tasks = { all: FEWER }
+  const times = await timeRounds(server, {
+    limit: toDrain(limit, FEWER, 5),
+    redrive: toDrain(redrive, FEWER, 5),
+    'pg-boss': toDrain(pgBoss, FEWER, 5),
+  })
+  const target = { row: 'redrive', key: 'share', min: 0.5 }
+  return [
+    rateFigure(`Drain of ${FEWER} tasks, every fifth of which fails once`, { times, tasks, target, ...shares }),
+    against('The same, against pg-boss', { times, tasks, other: 'pg-boss', min: 5 }),
+  ]
+}
+
+async function enqueues(server) {
+  const times = await timeRounds(server, {
+    limit: toEnqueue(limit, TASKS),
+    redrive: toEnqueue(redrive, TASKS),
+    'graphile-worker': toEnqueue(graphileWorker, TASKS),
+    'pg-boss': toEnqueue(pgBoss, TASKS),
+    BullMQ: toEnqueue(bullmq, TASKS),
+  })
+  const target = { row: 'redrive', key: 'share', min: 0.6 }
+  return [rateFigure(`Enqueue of ${TASKS} tasks at once`, { times, tasks: { all: TASKS }, target, ...shares })]
+}
+
+async function singleEnqueues(server) {
+  const { open } = redrive
+  const times = await timeRounds(server, {
+    'one by one': { open, measured: store => redrive.enqueueOneByOne(store, 1000) },
+    concurrently: { open, measured: store => redrive.enqueueConcurrently(store, 1000) },
+  })
+  return [
+    rateFigure('1000 single enqueues', {
+      times,
+      tasks: { all: 1000 },
+      shareOf: 'one by one',
+      head: '× one by one',
+      target: { row: 'concurrently', key: 'share', min: 20 },
+    }),
+  ]
+}
+
+const figures = await withServer(async server => [
+  ...(await drains(server)),
+  ...(await drainsApart(server)),
+  ...(await drainsWithFailures(server)),
+  ...(await enqueues(server)),
+  ...(await singleEnqueues(server)),
+])
+console.log(JSON.stringify(figures))

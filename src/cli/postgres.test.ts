@@ -1,0 +1,86 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { beforeAll, expect, it } from 'vitest'
+import { freshDatabase } from '../../test/services/fresh-database.js'
+import { openPostgres } from '../store/postgres/index.js'
+import { defineTask, TaskQueue } from '../task/index.js'
+import { run } from './run.js'
+
+let url: string
+beforeAll(async () => {
+  url = await freshDatabase()
+}, 120_000)
+
+async function redrive(...argv: string[]) {
+  let out = ''
+  let err = ''
+  const code = await run(argv, {
+    stdout: { write: text => (out += text) },
+    stderr: { write: text => (err += text) },
+    env: {},
+    cwd: '/',
+    isTTY: { stdin: false, stdout: false, stderr: false },
+    user: 'ada',
+    prompt: () => Promise.reject(new Error('nobody should be asked')),
+    onSignal: () => () => {},
+  })
+  return { code, out, err }
+}
+
+it('reads a store of PostgreSQL, which it does not make by looking', async () => {
+  const missing = await redrive('task', 'ls', '--store', url)
+  expect(missing.code).toBe(1)
+  expect(missing.err).toContain("is not there yet. Run 'redrive migrate'")
+
+  expect(await redrive('migrate', '--store', url)).toMatchObject({ code: 0, err: 'The store is ready.\n' })
+  const store = await openPostgres(url)
+  const email = defineTask('send-email', { handler: (_: { to: string }) => {} })
+  await new TaskQueue(store).enqueue(email, { to: 'ada' }, { id: 'mail-1' })
+  await store.close()
+  const { code, out } = await redrive('task', 'ls', '--store', url, '--output', 'json')
+  expect({ code, tasks: JSON.parse(out) }).toMatchObject({ code: 0, tasks: [{ id: 'mail-1', kind: 'send-email' }] })
+})
+
+it('takes the schema from the URL', async () => {
+  expect(await redrive('migrate', '--store', `${url}?schema=orders`)).toMatchObject({ code: 0 })
+  expect(await redrive('task', 'ls', '--store', `${url}?schema=orders`, '--output', 'json')).toMatchObject({
+    code: 0,
+    out: '[]\n',
+  })
+  expect((await redrive('task', 'ls', '--store', `${url}?schema=No-Name`)).err).toContain("'schema' must be a name")
+})
+
+it('lets a role use the store, and no more', async () => {
+  const admin = new pg.Client(url)
+  await admin.connect()
+  await admin.query('CREATE ROLE "shop app" LOGIN')
+  expect(await redrive('migrate', '--store', url, '--grant', 'shop app')).toMatchObject({ code: 0 })
+  const app = new URL(url)
+  app.username = 'shop app'
+  expect(await redrive('task', 'ls', '--store', app.href)).toMatchObject({ code: 0 })
+
+  const store = await openPostgres(app.href)
+  await store.enqueue([{ kind: 'k', payload: '{}' }])
+  const { tasks } = await store.claim({ worker: 'w', leaseMs: 1000, kinds: ['k'], limit: 1, isIdle: true })
+  expect(tasks).toHaveLength(1)
+  await store.close()
+
+  const client = new pg.Client(app.href)
+  await client.connect()
+  await expect(client.query('CREATE TABLE redrive.mine (id int)')).rejects.toThrow('permission denied')
+  await expect(client.query('DROP TABLE redrive.task')).rejects.toThrow('must be owner')
+  await expect(client.query('UPDATE redrive.schema_version SET version = 99')).rejects.toThrow('permission denied')
+  await client.end()
+  await admin.end()
+})
+
+it('says that a file has no roles', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'redrive-'))
+  expect(await redrive('migrate', '--store', `sqlite:${folder}/x.db`, '--grant', 'ada')).toMatchObject({
+    code: 2,
+    err: 'redrive: --grant is for PostgreSQL: a file has no roles.\n',
+  })
+  rmSync(folder, { recursive: true })
+})

@@ -1,0 +1,46 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, it } from 'vitest'
+import { MemoryBus } from '../bus/index.js'
+import { consoleOf } from './console.js'
+import type { Environment } from './environment.js'
+import { walk } from './queue-walk.js'
+
+/** A bus with three messages in a failed queue, and what is said while somebody goes through it. */
+async function scene() {
+  const bus = new MemoryBus()
+  await bus.declare({ chunking: 'json.parsed' })
+  for (const id of ['1', '2', '3']) await bus.put('chunking.failed', { id, type: 'json.parsed', body: id })
+  const said: string[] = []
+  const environment: Environment = {
+    stdout: { write: () => {} },
+    stderr: { write: text => said.push(text) },
+    env: {},
+    cwd: '/',
+    isTTY: { stdin: false, stdout: false, stderr: false },
+    user: 'ada',
+    prompt: () => Promise.reject(new Error('nobody should be asked')),
+    onSignal: () => () => {},
+  }
+  const context = { environment, console: consoleOf(environment), end: () => {} }
+  return { bus, context, said, queue: { name: 'chunking.failed', messages: 3, route: undefined } }
+}
+
+it('says how far it is, about once a second', async () => {
+  const { bus, context, said, queue } = await scene()
+  const visit = async () => {
+    await sleep(550)
+    return true
+  }
+  expect(await walk(context, bus, queue, { done: 'removed' }, visit)).toEqual({ count: 3, isStopped: false })
+  expect(said).toEqual(['2 of 3 removed so far.\n'])
+})
+
+it('counts what was done, and says how much that is when it fails', async () => {
+  const { bus, context, said, queue } = await scene()
+  const visit = async ({ id }: { id: string | undefined }) => {
+    if (id === '3') throw new Error('the broker is gone')
+    return id === '1'
+  }
+  await expect(walk(context, bus, queue, { done: 'requeued' }, visit)).rejects.toThrow('the broker is gone')
+  expect(said).toEqual(['1 requeued before it failed. The rest is where it was.\n'])
+})

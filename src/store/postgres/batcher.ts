@@ -1,0 +1,67 @@
+/** What somebody wants done, and who waits for it. */
+interface Job<Item, Result> {
+  readonly items: readonly Item[]
+  readonly resolve: (results: Result[]) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** More than this is not sent at once, unless one caller brings it. */
+const MOST_ITEMS = 5000
+
+/**
+ * Sends the calls of one turn of the event loop together, and those that come while others are under way together after
+ * them, since a commit and a round trip cost more than most calls. A batch that fails is sent again call by call, so that
+ * each fails alone; but not where that cannot help, as `isOutage` says.
+ */
+export class Batcher<Item, Result> {
+  readonly #send: (items: readonly Item[]) => Promise<Result[]>
+  readonly #isOutage: (error: unknown) => boolean
+  #queue: Job<Item, Result>[] = []
+  #flushing: Promise<void> | undefined
+
+  constructor(send: (items: readonly Item[]) => Promise<Result[]>, isOutage: (error: unknown) => boolean) {
+    this.#send = send
+    this.#isOutage = isOutage
+  }
+
+  add(items: readonly Item[]): Promise<Result[]> {
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ items, resolve, reject })
+      this.#flushing ??= this.#flush()
+    })
+  }
+
+  /** Resolves when all that was added has ended. */
+  async idle(): Promise<void> {
+    await this.#flushing
+  }
+
+  async #flush(): Promise<void> {
+    await new Promise(resolve => setImmediate(resolve))
+    while (this.#queue.length > 0) await this.#sendTogether(this.#next())
+    this.#flushing = undefined
+  }
+
+  #next(): Job<Item, Result>[] {
+    let items = 0
+    const past = this.#queue.findIndex(job => {
+      items += job.items.length
+      return items > MOST_ITEMS
+    })
+    return this.#queue.splice(0, past === -1 ? this.#queue.length : Math.max(1, past))
+  }
+
+  async #sendTogether(jobs: Job<Item, Result>[]): Promise<void> {
+    try {
+      const results = await this.#send(jobs.flatMap(({ items }) => items))
+      let first = 0
+      for (const { items, resolve } of jobs) {
+        resolve(results.slice(first, first + items.length))
+        first += items.length
+      }
+    } catch (error) {
+      if (jobs.length > 1 && !this.#isOutage(error)) for (const job of jobs) await this.#sendTogether([job])
+      else for (const { reject } of jobs) reject(error)
+    }
+  }
+}

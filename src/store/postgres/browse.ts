@@ -1,0 +1,152 @@
+import { taskCursor, taskPlace } from '../cursor.js'
+import { type EntryRow, ledgerRow, TASK_COLUMNS, type TaskRow, taskRecord } from '../rows.js'
+import type { Lane, LaneRecord, LedgerRow, Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
+import { State, statusOf } from '../task-state.js'
+import { answerOf, type Database, LONG } from './database.js'
+import { storable, stored } from './text.js'
+
+interface LaneRow extends Lane {
+  readonly paused: boolean
+  readonly held_until: number | null
+  readonly running: number
+  readonly concurrency: number | null
+  readonly per_second: number | null
+  readonly ordered: boolean
+}
+
+/** What people look at: tasks, their history, counts and lanes. Reads only. All rows come as JSON: numbers are numbers. */
+export class Browser {
+  readonly #database: Database
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  async get(id: string): Promise<TaskRecord | undefined> {
+    const [row] = (await this.#read(GET, [id])) as TaskRow[]
+    return row && recordOf(row)
+  }
+
+  async ledger(id: string): Promise<LedgerRow[]> {
+    const rows = (await this.#read(LEDGER, [id])) as EntryRow[]
+    return rows.map(entryOf)
+  }
+
+  async list(filter: TaskFilter, { limit, after }: PageRequest): Promise<Page<TaskRecord>> {
+    const place = after === undefined ? undefined : taskPlace(after)
+    const states = Object.values(State).filter(
+      state => filter.status === undefined || statusOf(state) === filter.status,
+    )
+    const rows = (await this.#read(listing(states), [
+      ...laneValues(filter),
+      storable(filter.errorCode) ?? null,
+      place?.changedAt ?? null,
+      place?.id ?? null,
+      limit + 1,
+    ])) as TaskRow[]
+    const items = rows.slice(0, limit).map(recordOf)
+    const last = items.at(-1)
+    return rows.length > limit && last !== undefined ? { items, next: taskCursor(last) } : { items }
+  }
+
+  async count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
+    const byError = filter.errorCode === undefined ? [] : [storable(filter.errorCode)]
+    const [counts] = await this.#read(byError.length > 0 ? COUNT_ERRORS : COUNT, [...laneValues(filter), ...byError])
+    const { status } = filter
+    const all = counts as Record<TaskStatus, number>
+    if (status === undefined) return all
+    return { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0, [status]: all[status] }
+  }
+
+  async lanes(filter: Partial<Lane>, now: number | null): Promise<LaneRecord[]> {
+    const rows = (await this.#read(LANES, [...laneValues(filter), now])) as LaneRow[]
+    return rows.map(row => ({
+      kind: row.kind,
+      category: row.category,
+      key: row.key,
+      isPaused: row.paused,
+      heldUntil: row.held_until ?? undefined,
+      running: row.running,
+      limits: {
+        ...(row.concurrency !== null && { concurrency: row.concurrency }),
+        ...(row.per_second !== null && { perSecond: row.per_second }),
+        ...(row.ordered && { isOrdered: true }),
+      },
+    }))
+  }
+
+  async #read(rows: string, values: unknown[]): Promise<unknown[]> {
+    const text = `SELECT coalesce(json_agg(answer), '[]')::text AS answer FROM (${rows}) AS answer`
+    return JSON.parse(String(answerOf(await this.#database.query(text, values, LONG)))) as unknown[]
+  }
+}
+
+const MATCHES_LANE = /* sql */ `
+  ($1::text IS NULL OR lane.kind = $1)
+  AND ($2::text IS NULL OR lane.category = $2)
+  AND ($3::text IS NULL OR lane.key = $3)`
+
+const GET = /* sql */ `
+  SELECT ${TASK_COLUMNS} FROM redrive.task JOIN redrive.lane ON lane.id = task.lane WHERE task.id = $1`
+
+/** The attempt that a task succeeded with is in its own row. */
+const LEDGER = /* sql */ `
+  SELECT * FROM redrive.ledger WHERE task = $1
+  UNION ALL
+  SELECT id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+  FROM redrive.task
+  WHERE id = $1 AND state = 4 AND NOT EXISTS (SELECT FROM redrive.ledger WHERE task = id AND sequence = entries)
+  ORDER BY sequence`
+
+/** Each state that is wanted up to a page's length, by its own index, and of those the newest changes. */
+function listing(states: readonly number[]): string {
+  const parts = states.map(
+    state => /* sql */ `(
+      SELECT ${TASK_COLUMNS}
+      FROM redrive.task JOIN redrive.lane ON lane.id = task.lane
+      WHERE task.state = ${state}
+        AND ($4::text IS NULL OR task.error_code = $4)
+        AND ($5::bigint IS NULL OR (task.changed_at, task.id) < ($5, $6))
+        AND ${MATCHES_LANE}
+      ORDER BY task.changed_at DESC, task.id DESC
+      LIMIT $7
+    )`,
+  )
+  return `SELECT * FROM (${parts.join(' UNION ALL ')}) AS listed ORDER BY changed_at DESC, id DESC LIMIT $7`
+}
+
+const COUNT = /* sql */ `
+  SELECT coalesce(sum(waiting), 0)   AS waiting,   coalesce(sum(running), 0) AS running,
+         coalesce(sum(succeeded), 0) AS succeeded, coalesce(sum(skipped), 0) AS skipped,
+         coalesce(sum(dead), 0)      AS dead,      coalesce(sum(cancelled), 0) AS cancelled
+  FROM redrive.tally JOIN redrive.lane ON lane.id = tally.lane
+  WHERE ${MATCHES_LANE}`
+
+const COUNT_ERRORS = /* sql */ `
+  SELECT count(*) FILTER (WHERE state < 3) AS waiting,   count(*) FILTER (WHERE state = 3) AS running,
+         count(*) FILTER (WHERE state = 4) AS succeeded, count(*) FILTER (WHERE state = 5) AS skipped,
+         count(*) FILTER (WHERE state = 6) AS dead,      count(*) FILTER (WHERE state = 7) AS cancelled
+  FROM redrive.task JOIN redrive.lane ON lane.id = task.lane
+  WHERE task.error_code = $4 AND ${MATCHES_LANE}`
+
+const LANES = /* sql */ `
+  SELECT kind, category, key, paused, CASE WHEN held_until > redrive.now_ms($4) THEN held_until END AS held_until,
+    (SELECT coalesce(sum(tally.running), 0) FROM redrive.tally WHERE tally.lane = lane.id) AS running,
+    concurrency, per_second, ordered
+  FROM redrive.lane WHERE ${MATCHES_LANE}
+  ORDER BY kind, category, key`
+
+function recordOf(row: TaskRow): TaskRecord {
+  const { errorCode, errorMessage, reason, ...record } = taskRecord(row)
+  return { ...record, errorCode: stored(errorCode), errorMessage: stored(errorMessage), reason: stored(reason) }
+}
+
+function entryOf(row: EntryRow): LedgerRow {
+  const { error_code, error, reason, worker } = row
+  const [code, text, why, who] = [error_code, error, reason, worker].map(column => stored(column ?? undefined) ?? null)
+  return ledgerRow({ ...row, error_code: code ?? null, error: text ?? null, reason: why ?? null, worker: who ?? '' })
+}
+
+function laneValues({ kind, category, key }: Partial<Lane>): (string | null)[] {
+  return [kind ?? null, category ?? null, key ?? null]
+}

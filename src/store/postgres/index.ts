@@ -1,0 +1,3 @@
+export type { SqlClient } from './driver.js'
+export { openPostgres, type PostgresOptions } from './open-postgres.js'
+export { PostgresStore } from './postgres-store.js'

@@ -1,0 +1,92 @@
+-- Functions here are called once for a whole batch, so that each verb is one round trip and one transaction, by itself or
+-- within a transaction of the caller's. Their plans are settled, not guessed: a table that was empty when a connection
+-- first planned may hold millions of rows by the time it plans again, so nothing but the indexes is ever used.
+
+-- Makes the lanes that do not exist yet, given as a JSON array of {n, kind, category, key}.
+CREATE FUNCTION redrive.make_lanes(named json) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM FROM json_to_recordset(named) AS new (kind text, category text, key text)
+  WHERE NOT EXISTS (
+    SELECT FROM redrive.lane WHERE lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key
+  );
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+
+  -- No rule is made between the reading of the rules and the making of the lane.
+  PERFORM pg_advisory_xact_lock_shared('redrive.pause_rule'::regclass::bigint);
+  INSERT INTO redrive.lane (id, kind, category, key, paused, concurrency, per_second, ordered, tokens)
+  SELECT nextval('redrive.lane_id') * CASE new.key WHEN '' THEN -1 ELSE 1 END, new.kind, new.category, new.key,
+    coalesce((
+      SELECT rule.paused FROM redrive.pause_rule AS rule
+      WHERE rule.kind = new.kind
+        AND coalesce(rule.category = new.category, true)
+        AND coalesce(rule.key = new.key, true)
+      ORDER BY rule.id DESC LIMIT 1
+    ), false),
+    limits.concurrency, limits.per_second, coalesce(limits.ordered, false), greatest(1, limits.per_second)
+  FROM json_to_recordset(named) AS new (kind text, category text, key text)
+  LEFT JOIN LATERAL (
+    SELECT rule.concurrency, rule.per_second, rule.ordered FROM redrive.limit_rule AS rule
+    WHERE rule.kind = new.kind
+      AND coalesce(rule.category = new.category, true)
+      AND coalesce(rule.key = new.key, true)
+    ORDER BY rule.id DESC LIMIT 1
+  ) AS limits ON true
+  ORDER BY new.kind, new.category, new.key
+  ON CONFLICT DO NOTHING;
+END
+$$;
+
+-- The last that waits or runs in a lane.
+CREATE FUNCTION redrive.last_place(of_lane bigint, of_priority float8) RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT greatest(
+    (SELECT max(submitted_at) FROM redrive.task WHERE state = 1 AND lane = of_lane AND priority = of_priority),
+    (SELECT max(submitted_at) FROM redrive.task WHERE state = 3 AND lane = of_lane AND priority = of_priority)
+  )
+$$;
+
+-- Adds tasks, given as a JSON array of {id, lane, priority, submitted_at, run_at, payload}, where `lane` is the `n` of one
+-- of the lanes. Those with a token were tried elsewhere: they run, until what they came to is applied. Returns the ids of
+-- those that are new as a JSON array, or NULL if all are.
+CREATE FUNCTION redrive.enqueue(lanes json, tasks json, tried json, at bigint) RETURNS text LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+  answer text;
+BEGIN
+  PERFORM redrive.make_lanes(lanes);
+  WITH named AS MATERIALIZED (
+    SELECT new.n, lane.id, lane.ordered
+    FROM json_to_recordset(lanes) AS new (n int, kind text, category text, key text)
+    JOIN redrive.lane ON lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key
+  ), added AS (
+    INSERT INTO redrive.task (id, lane, state, priority, submitted_at, started_at, changed_at, next_at, payload, token,
+      ran_from)
+    SELECT new.id, (SELECT named.id FROM named WHERE named.n = new.lane),
+      CASE WHEN new.token IS NOT NULL THEN 3 WHEN new.run_at > now_ms THEN 0 ELSE 1 END,
+      new.priority,
+      -- In an ordered lane, after all that are there: clocks may go back, and many come in one millisecond.
+      coalesce(new.submitted_at, greatest(now_ms, CASE WHEN (SELECT bool_or(named.ordered) FROM named) THEN (
+        SELECT redrive.last_place(named.id, new.priority) + 1 FROM named WHERE named.n = new.lane AND named.ordered
+      ) END)),
+      now_ms - new.tried_ms, now_ms, coalesce(new.run_at, now_ms),
+      new.payload,
+      new.token, now_ms
+    FROM json_to_recordset(tasks) AS new (
+      id text, lane int, priority float8, submitted_at bigint, run_at bigint, payload text, token text,
+      tried_ms bigint
+    )
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id, lane, state
+  ), counted AS (
+    INSERT INTO redrive.tally (lane, waiting, running)
+    SELECT lane, count(*) FILTER (WHERE state < 3), count(*) FILTER (WHERE state = 3) FROM added GROUP BY lane
+  )
+  SELECT CASE WHEN count(*) < json_array_length(tasks) THEN coalesce(json_agg(id), '[]')::text END INTO answer FROM added;
+  IF tried IS NOT NULL THEN
+    PERFORM redrive.apply(tried, now_ms);
+  END IF;
+  RETURN answer;
+END
+$$;

@@ -1,0 +1,225 @@
+-- What ends in a lane that starts slowly after a hold lets one more run, if it began after the hold. `ends` is a JSON array
+-- of {lane, began}.
+CREATE FUNCTION redrive.ramp_up(ends json) RETURNS void LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
+BEGIN
+  UPDATE redrive.lane
+  -- A lane that may run so many at once has outgrown its slow start.
+  SET ramp = CASE WHEN ramp + more.count < 256 THEN ramp + more.count END
+  FROM (
+    SELECT slow.id, count(*)::int AS count
+    FROM json_to_recordset(ends) AS run (lane bigint, began bigint)
+    JOIN redrive.lane AS slow ON slow.id = run.lane AND slow.ramp IS NOT NULL AND run.began >= slow.held_until
+      AND NOT slow.ordered
+    GROUP BY slow.id
+  ) AS more
+  WHERE lane.id = more.id AND lane.ramp IS NOT NULL;
+END
+$$;
+
+-- Settles tasks that succeeded and of whose attempt there is no more to say than when and who: it is kept in the task's
+-- own row. Given a JSON array of {n, id, token, result, attempt, began, ended, worker}. Returns the numbers of those whose
+-- token still holds.
+CREATE FUNCTION redrive.succeed(runs json, now_ms bigint) RETURNS int[] LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  settled int[];
+  ends json;
+BEGIN
+  WITH written AS (
+    UPDATE redrive.task
+    SET state = 4, changed_at = now_ms, result = run.result, worker = run.worker, ran_from = run.began,
+      ran_to = run.ended, ran_attempt = run.attempt, entries = entries + 1, attempts = 0, deferrals = 0, losses = 0,
+      undecided = false, cancel_requested = false, previous_delay = NULL, error_class = NULL, error_code = NULL,
+      error_message = NULL, token = NULL
+    FROM json_to_recordset(runs) AS run (
+      n int, id text, token text, result text, attempt int, began bigint, ended bigint, worker text
+    )
+    -- `+ 0`: found by its id alone, not by the index of what is running.
+    WHERE task.id = run.id AND task.state + 0 = 3 AND task.token = run.token
+    RETURNING run.n, task.lane, task.ran_from
+  ), counted AS (
+    INSERT INTO redrive.tally (lane, running, succeeded)
+    SELECT lane, -count(*), count(*) FROM written GROUP BY lane
+  )
+  SELECT array_agg(n),
+    CASE WHEN EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL)
+      THEN json_agg(json_build_object('lane', lane, 'began', ran_from)) END
+  INTO settled, ends
+  FROM written;
+  IF ends IS NOT NULL THEN
+    PERFORM redrive.ramp_up(ends);
+  END IF;
+  RETURN settled;
+END
+$$;
+
+-- Applies any outcomes, and writes the ledger. Given a JSON array of {n, id, token, type, delay, is_backoff, result,
+-- reason, and what the ledger keeps of an attempt}; `attempt` is absent where none was made. Besides the outcomes of the
+-- contract there is `lost`: the worker died, and nobody has decided yet what follows. Returns the numbers of those whose
+-- token still holds.
+CREATE FUNCTION redrive.apply(outcomes json, now_ms bigint) RETURNS int[] LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  settled int[];
+  ends json;
+BEGIN
+  WITH said AS (
+    SELECT * FROM json_to_recordset(outcomes) AS said (
+      n int, id text, token text, type text, delay float8, is_backoff boolean, result text, reason text,
+      attempt int, began bigint, ended bigint, worker text, error_class text, error_code text, retry_after bigint,
+      error text, random float8, policy text
+    )
+  ), ran AS MATERIALIZED (
+    SELECT task.lane, task.entries, task.attempts, task.deferrals, task.losses, task.undecided, task.previous_delay,
+      task.ran_from, task.error_class AS last_class, task.error_code AS last_code, task.error_message AS last_message,
+      its.ordered, said.*,
+      said.type IN ('succeeded', 'skipped') AS is_cleared,
+      task.undecided AND said.type IN ('retry', 'dead') AS is_decision,
+      -- Somebody wanted it to end: it does where it would have waited again.
+      task.cancel_requested AND said.type IN ('retry', 'deferred', 'later', 'released', 'lost') AS is_cancelled
+    FROM said JOIN redrive.task ON task.id = said.id JOIN redrive.lane AS its ON its.id = task.lane
+    WHERE task.state + 0 = 3 AND task.token = said.token
+    ORDER BY task.id
+    FOR UPDATE OF task
+  ), next AS MATERIALIZED (
+    SELECT *,
+      CASE WHEN is_cancelled THEN 'cancelled' ELSE type END AS outcome,
+      attempt IS NOT NULL AND NOT is_decision AND type <> 'released' AS is_run,
+      type = 'lost' AS is_lost,
+      CASE WHEN type IN ('retry', 'deferred', 'later', 'released', 'lost') AND NOT is_cancelled
+        THEN ceil(now_ms + greatest(0, coalesce(delay, 0)))::bigint END AS next_at
+    FROM ran
+  ), written AS (
+    UPDATE redrive.task
+    SET state = CASE next.outcome
+        WHEN 'succeeded' THEN 4
+        WHEN 'skipped' THEN 5
+        WHEN 'dead' THEN 6
+        WHEN 'cancelled' THEN 7
+        ELSE CASE WHEN next.next_at > now_ms AND NOT next.ordered THEN 0 WHEN next.losses > 0 OR next.is_lost THEN 2 ELSE 1 END
+      END,
+      changed_at = now_ms,
+      next_at = next.next_at,
+      entries = next.entries + next.is_run::int,
+      attempts = CASE WHEN next.is_cleared THEN 0
+        ELSE next.attempts + (next.is_run AND next.outcome IN ('retry', 'dead') OR next.is_lost)::int END,
+      deferrals = CASE WHEN next.is_cleared THEN 0 ELSE next.deferrals + (next.outcome = 'deferred')::int END,
+      losses = CASE WHEN next.is_cleared THEN 0 ELSE next.losses + next.is_lost::int END,
+      undecided = next.is_lost OR next.undecided AND next.type = 'released',
+      previous_delay = CASE WHEN next.is_cleared THEN NULL
+        WHEN next.outcome = 'retry' AND next.is_backoff THEN round(next.delay) ELSE next.previous_delay END,
+      error_class = CASE WHEN NOT next.is_cleared THEN coalesce(next.error_class, next.last_class) END,
+      error_code = CASE WHEN next.is_cleared THEN NULL
+        WHEN next.error_class IS NULL THEN next.last_code ELSE next.error_code END,
+      error_message = CASE WHEN next.is_cleared THEN NULL
+        WHEN next.error_class IS NULL THEN next.last_message ELSE next.error END,
+      reason = CASE WHEN next.outcome IN ('dead', 'skipped') THEN next.reason END,
+      result = CASE WHEN next.outcome = 'succeeded' THEN next.result END,
+      cancel_requested = false,
+      token = NULL,
+      worker = NULL
+    FROM next
+    WHERE task.id = next.id
+    RETURNING next.n, task.lane, redrive.status_of(task.state) AS status, next.ran_from, next.outcome
+  ), counted AS (
+    INSERT INTO redrive.tally (lane, running, waiting, succeeded, skipped, dead, cancelled)
+    SELECT lane, -count(*),
+      count(*) FILTER (WHERE status = 'waiting'),
+      count(*) FILTER (WHERE status = 'succeeded'),
+      count(*) FILTER (WHERE status = 'skipped'),
+      count(*) FILTER (WHERE status = 'dead'),
+      count(*) FILTER (WHERE status = 'cancelled')
+    FROM written GROUP BY lane
+  ), recorded AS (
+    INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason,
+      error_class, error_code, retry_after, error, random, policy)
+    SELECT id, entries + 1, attempt, began, ended, worker, CASE WHEN is_lost THEN type ELSE outcome END,
+      CASE WHEN NOT is_cancelled THEN round(delay) END, CASE WHEN NOT is_cancelled THEN reason END,
+      error_class, error_code, retry_after, error, random, policy
+    FROM next WHERE is_run
+  ), told AS (
+    -- A lost attempt learns what was decided on it.
+    UPDATE redrive.ledger
+    SET delay_ms = CASE WHEN NOT next.is_cancelled THEN round(next.delay) END,
+      reason = CASE WHEN NOT next.is_cancelled THEN next.reason END,
+      error_class = next.error_class, error_code = next.error_code, retry_after = next.retry_after,
+      error = next.error, random = next.random, policy = next.policy
+    FROM next
+    WHERE next.is_decision AND ledger.task = next.id AND ledger.sequence = next.entries
+  ), held AS (
+    UPDATE redrive.lane
+    SET ramp = CASE WHEN hold.is_deferral THEN 1 ELSE ramp END, held_until = greatest(held_until, hold.until)
+    FROM (
+      SELECT lane, max(next_at) AS until, bool_or(outcome = 'deferred') AS is_deferral
+      FROM next WHERE outcome = 'deferred' OR ordered AND next_at > now_ms
+      GROUP BY lane
+    ) AS hold
+    WHERE lane.id = hold.lane
+  )
+  SELECT array_agg(written.n),
+    json_agg(json_build_object('lane', written.lane, 'began', written.ran_from))
+      FILTER (WHERE written.outcome NOT IN ('deferred', 'released', 'cancelled', 'lost'))
+  INTO settled, ends
+  FROM written;
+  IF ends IS NOT NULL AND EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL) THEN
+    PERFORM redrive.ramp_up(ends);
+  END IF;
+  RETURN settled;
+END
+$$;
+
+-- Which of these runs succeeded already within a transaction of their handler's own. They are told so once.
+CREATE FUNCTION redrive.acknowledge(runs json) RETURNS int[] LANGUAGE sql
+SET enable_seqscan = off AS $$
+  WITH told AS (
+    UPDATE redrive.task SET token = NULL
+    FROM json_to_recordset(runs) AS run (n int, id text, token text)
+    WHERE task.id = run.id AND task.state = 4 AND task.token = run.token
+    RETURNING run.n
+  )
+  SELECT array_agg(n) FROM told
+$$;
+
+-- Settles a batch. Returns JSON: {settled, is_any_bounded}, where `settled` are the numbers of those that took effect, and
+-- `is_any_bounded` says that there are lanes in which the end of one task may let another start.
+CREATE FUNCTION redrive.settle(successes json, others json, at bigint) RETURNS text LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+  settled int[] := '{}';
+BEGIN
+  IF successes IS NOT NULL THEN
+    settled := redrive.succeed(successes, now_ms);
+    IF coalesce(cardinality(settled), 0) < json_array_length(successes) THEN
+      settled := settled || redrive.acknowledge(successes);
+    END IF;
+  END IF;
+  IF others IS NOT NULL THEN
+    settled := settled || redrive.apply(others, now_ms);
+  END IF;
+  RETURN json_build_object(
+    'settled', coalesce(settled, '{}'),
+    'is_any_bounded', EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL OR concurrency IS NOT NULL)
+  )::text;
+END
+$$;
+
+-- Completes a task within a transaction of its handler's own. Its token stays with it, so that the worker, which settles it
+-- once more when the handler has returned, is told that it is settled. False if the token does not hold any more.
+CREATE FUNCTION redrive.complete(of_id text, of_token text, of_result text, at bigint) RETURNS boolean LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+  settled int[] := redrive.succeed((
+    SELECT json_agg(json_build_object('n', 0, 'id', id, 'token', token, 'result', of_result, 'attempt', attempts + 1,
+      'began', ran_from, 'ended', now_ms, 'worker', worker))
+    FROM redrive.task WHERE id = of_id AND token = of_token AND state = 3
+  ), now_ms);
+BEGIN
+  UPDATE redrive.task SET token = of_token WHERE id = of_id AND settled IS NOT NULL;
+  RETURN settled IS NOT NULL;
+END
+$$;

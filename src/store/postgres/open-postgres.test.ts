@@ -1,0 +1,284 @@
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { freshDatabase } from '../../../test/services/fresh-database.js'
+import { OptionError } from '../../policy/index.js'
+import { defineTask, TaskQueue, Worker } from '../../task/index.js'
+import {
+  StaleFenceError,
+  StoreClosedError,
+  StoreForbiddenError,
+  StoreForeignError,
+  StoreNewerError,
+  StoreNotReadyError,
+  StoreUnavailableError,
+} from '../errors.js'
+import { openPostgres, type PostgresStore, type SqlClient } from './index.js'
+
+let url: string
+let pool: pg.Pool
+beforeAll(async () => {
+  url = await freshDatabase()
+  pool = new pg.Pool({ connectionString: url })
+  await pool.query('CREATE TABLE orders (id int PRIMARY KEY)')
+}, 120_000)
+afterAll(() => pool.end())
+
+const claim = { worker: 'w', leaseMs: 30_000, kinds: ['k'], limit: 10, isIdle: true }
+
+describe('opening', () => {
+  it('makes the tables once, however many open at once', async () => {
+    const stores = await Promise.all(Array.from({ length: 10 }, () => openPostgres(url, { schema: 'ten' })))
+    for (const store of stores) await store.close()
+    const { rows } = await pool.query('SELECT version FROM ten.schema_version')
+    expect(rows).toHaveLength(1)
+  })
+
+  it('leaves a schema that is not a store, or newer, as it is', async () => {
+    await pool.query('CREATE SCHEMA theirs; CREATE TABLE theirs.task (id int)')
+    await expect(openPostgres(url, { schema: 'theirs' })).rejects.toThrow(StoreForeignError)
+    await (await openPostgres(url, { schema: 'newer' })).close()
+    await pool.query('UPDATE newer.schema_version SET version = 1000')
+    await expect(openPostgres(url, { schema: 'newer' })).rejects.toThrow(StoreNewerError)
+  })
+
+  it('makes nothing if it may not', async () => {
+    await expect(openPostgres(url, { schema: 'absent', migrate: false })).rejects.toThrow(StoreNotReadyError)
+    const { rows } = await pool.query(`SELECT FROM pg_namespace WHERE nspname = 'absent'`)
+    expect(rows).toEqual([])
+  })
+
+  it('says what a role may not do', async () => {
+    await pool.query('CREATE ROLE nobody_much LOGIN')
+    const theirs = new URL(url)
+    theirs.username = 'nobody_much'
+    await expect(openPostgres(theirs.href, { schema: 'forbidden' })).rejects.toThrow(StoreForbiddenError)
+  })
+
+  it.each(['', 'Upper', 'a b', 'a"b', "a'b", 'pg_mine', '1a', 'x'.repeat(51)])(
+    'refuses the schema %j',
+    async schema => {
+      await expect(openPostgres(url, { schema })).rejects.toThrow(OptionError)
+    },
+  )
+
+  it.each(['soon', 0, -1])('refuses the timeout %j', async timeout => {
+    await expect(openPostgres(url, { timeout: timeout as '1s' })).rejects.toThrow(OptionError)
+  })
+
+  it('says that a server is away, without the password', async () => {
+    const away = openPostgres('postgres://ada:secret@127.0.0.1:1/none')
+    await expect(away).rejects.toThrow(StoreUnavailableError)
+    await expect(away).rejects.toThrow("The schema 'redrive' of postgres://127.0.0.1:1/none did not answer")
+    await expect(away).rejects.not.toThrow('secret')
+  })
+
+  it('leaves a pool of the caller’s open', async () => {
+    const store = await openPostgres(pool)
+    await store.close()
+    await expect(store.get('x')).rejects.toThrow(StoreClosedError)
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+  })
+})
+
+describe('in a transaction of the caller’s', () => {
+  let store: PostgresStore
+  let client: pg.PoolClient
+  beforeEach(async () => {
+    await pool.query('DROP SCHEMA IF EXISTS redrive CASCADE; TRUNCATE orders')
+    store = await openPostgres(pool)
+    client = await pool.connect()
+  })
+  afterEach(async () => {
+    client.release()
+    await store.close()
+  })
+
+  it('a row and its task are committed together, or not at all', async () => {
+    await client.query('BEGIN')
+    await client.query('INSERT INTO orders VALUES (1)')
+    expect(await store.enqueueIn(client, [{ id: 'a', kind: 'k', payload: '{}' }])).toEqual([{ id: 'a', isNew: true }])
+    expect(await store.get('a')).toBeUndefined()
+    await client.query('COMMIT')
+    expect(await store.get('a')).toMatchObject({ status: 'waiting' })
+
+    await client.query('BEGIN')
+    await client.query('INSERT INTO orders VALUES (2)')
+    await store.enqueueIn(client, [
+      { id: 'a', kind: 'k', payload: '{}' },
+      { id: 'b', kind: 'new lane', payload: '{}' },
+    ])
+    await client.query('ROLLBACK')
+    expect(await store.get('b')).toBeUndefined()
+    expect(await store.count({})).toMatchObject({ waiting: 1 })
+    expect((await pool.query('SELECT id FROM orders')).rows).toEqual([{ id: 1 }])
+  })
+
+  it('any client will do that has query(text, values), rows as an array included', async () => {
+    const plain: SqlClient = { query: async (text, values) => (await client.query(text, values)).rows }
+    await client.query('BEGIN ISOLATION LEVEL SERIALIZABLE')
+    await store.enqueueIn(plain, [{ id: 'a', kind: 'k', payload: '{}' }])
+    await client.query('COMMIT')
+    const other: SqlClient = { query: async (text, values) => ({ rows: (await client.query(text, values)).rows }) }
+    expect(await store.enqueueIn(other, [{ id: 'a', kind: 'k', payload: '{}' }])).toEqual([{ id: 'a', isNew: false }])
+  })
+
+  it('a task is completed with what its handler wrote, and its worker is told so', async () => {
+    await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
+    const [task] = (await store.claim(claim)).tasks
+    if (task === undefined) throw new Error('nothing was claimed')
+    await client.query('BEGIN')
+    await client.query('INSERT INTO orders VALUES (1)')
+    await store.completeIn(client, task, { result: '"done"' })
+    expect(await store.get('a')).toMatchObject({ status: 'running' })
+    await client.query('COMMIT')
+    expect(await store.get('a')).toMatchObject({ status: 'succeeded', result: '"done"' })
+    expect(await store.ledger('a')).toMatchObject([{ outcome: 'succeeded', attempt: 1, worker: 'w' }])
+
+    const attempt = { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w' }
+    const settlement = { id: 'a', token: task.token, outcome: { type: 'succeeded' }, attempt } as const
+    expect(await store.settle([settlement])).toEqual(['settled'])
+    expect(await store.settle([settlement])).toEqual(['stale'])
+    expect(await store.get('a')).toMatchObject({ status: 'succeeded', result: '"done"' })
+  })
+
+  it('a task that is somebody else’s by now is not completed', async () => {
+    await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
+    const [task] = (await store.claim(claim)).tasks
+    if (task === undefined) throw new Error('nothing was claimed')
+    await store.leave('w')
+    await store.claim({ ...claim, worker: 'v' })
+    await client.query('BEGIN')
+    await client.query('INSERT INTO orders VALUES (1)')
+    await expect(store.completeIn(client, task)).rejects.toThrow(StaleFenceError)
+    await client.query('ROLLBACK')
+    expect((await pool.query('SELECT id FROM orders')).rows).toEqual([])
+    expect(await store.get('a')).toMatchObject({ status: 'running' })
+  })
+
+  it('a worker’s handler completes its task itself', async () => {
+    const order = defineTask('order', {
+      handler: async ({ id }: { id: number }, task) => {
+        const tx = await pool.connect()
+        try {
+          await tx.query('BEGIN')
+          await tx.query('INSERT INTO orders VALUES ($1)', [id])
+          await store.completeIn(tx, task.fence)
+          await tx.query('COMMIT')
+        } finally {
+          tx.release()
+        }
+      },
+    })
+    const { id } = await new TaskQueue(store).enqueue(order, { id: 7 })
+    const worker = new Worker(store, { tasks: [order] })
+    await worker.start()
+    await expect.poll(async () => (await store.get(id))?.status).toBe('succeeded')
+    await worker.stop()
+    expect(worker.stale).toBe(0)
+    expect((await pool.query('SELECT id FROM orders')).rows).toEqual([{ id: 7 }])
+  })
+
+  it('once: key, result and rows are committed together', async () => {
+    await client.query('BEGIN')
+    const insert = (tx: SqlClient) => tx.query('INSERT INTO orders VALUES (1)', []).then(() => 'inserted')
+    expect(await store.onceIn(client, 'order-1', insert)).toBe('inserted')
+    await client.query('ROLLBACK')
+    expect(await store.once('order-1', insert)).toBe('inserted')
+    expect(await store.once('order-1', insert)).toBe('inserted')
+    expect((await pool.query('SELECT id FROM orders')).rows).toEqual([{ id: 1 }])
+  })
+
+  it('once: who comes meanwhile waits, and gets the result', async () => {
+    let calls = 0
+    const slow = async (tx: SqlClient) => {
+      calls++
+      await tx.query('SELECT pg_sleep(0.2)', [])
+      return calls
+    }
+    expect(await Promise.all([1, 2, 3].map(() => store.once('slow', slow)))).toEqual([1, 1, 1])
+  })
+
+  it('once: after a conflict it is done once more, of which nothing was left', async () => {
+    let calls = 0
+    const result = await store.once('conflict', async tx => {
+      await tx.query('INSERT INTO orders VALUES ($1)', [++calls])
+      if (calls < 3) throw Object.assign(new Error('could not serialize access'), { code: '40001' })
+      return calls
+    })
+    expect(result).toBe(3)
+    expect((await pool.query('SELECT id FROM orders')).rows).toEqual([{ id: 3 }])
+  })
+
+  it('once: what a transaction holds is not rescued under it', async () => {
+    await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
+    const [task] = (await store.claim({ ...claim, leaseMs: 1 })).tasks
+    const result = store.once(
+      'k',
+      async tx => {
+        await tx.query('INSERT INTO orders VALUES (1)')
+        expect(await store.heartbeat('other', 30_000)).toMatchObject({ rescued: 0 })
+      },
+      { fence: task },
+    )
+    await result
+    expect(await store.heartbeat('other', 30_000)).toMatchObject({ rescued: 1 })
+    await expect(store.once('late', () => 1, { fence: task })).rejects.toThrow(StaleFenceError)
+  })
+})
+
+describe('new work', () => {
+  it('from another process wakes an idle worker, by notification', async () => {
+    const here = await openPostgres(url, { schema: 'signals' })
+    const there = await openPostgres(url, { schema: 'signals' })
+    let rung = 0
+    const heard = new Promise<void>(resolve => {
+      here.watch(() => {
+        if (++rung === 2) resolve()
+      })
+    })
+    // It is told once when it begins to listen.
+    await expect.poll(() => rung).toBe(1)
+    await there.enqueue([{ kind: 'k', payload: '{}' }])
+    await heard
+    await here.close()
+    await there.close()
+  })
+
+  it('is noticed without notifications too, and after the listening connection was lost', async () => {
+    const here = await openPostgres(url, { schema: 'signals' })
+    const deaf = await openPostgres(url, { schema: 'signals', listen: false })
+    let rung = 0
+    let polled = 0
+    here.watch(() => rung++)
+    deaf.watch(() => polled++)
+    await expect.poll(() => rung).toBe(1)
+    await pool.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN redrive_signals'`)
+    await expect.poll(() => polled, { timeout: 10_000 }).toBeGreaterThan(0)
+    await expect.poll(() => rung, { timeout: 10_000 }).toBeGreaterThan(2)
+    const before = rung
+    await deaf.enqueue([{ kind: 'k', payload: '{}' }])
+    await expect.poll(() => rung).toBeGreaterThan(before)
+    await here.close()
+    await deaf.close()
+  })
+})
+
+it('what a claim whose answer was lost has taken goes back with the next sign of life', async () => {
+  const store = await openPostgres(url, { schema: 'lost_answer' })
+  await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
+  // The same call as the store's own, of which it hears nothing.
+  const values = ['w', 30_000, ['k'], null, 1, true, 'nonce', 0, null]
+  await pool.query('SELECT lost_answer.claim($1, $2, $3, $4, $5, $6, $7, $8, $9)', values)
+  expect(await store.get('a')).toMatchObject({ status: 'running' })
+  await new Promise(resolve => setTimeout(resolve, 5))
+
+  expect((await store.claim(claim)).tasks).toEqual([])
+  await store.heartbeat('w', 30_000)
+  expect(await store.get('a')).toMatchObject({ status: 'waiting', attempts: 0 })
+  expect(await store.ledger('a')).toEqual([])
+  const [task] = (await store.claim(claim)).tasks
+  await store.heartbeat('w', 30_000)
+  expect(await store.get('a')).toMatchObject({ status: 'running' })
+  expect(task?.id).toBe('a')
+  await store.close()
+})

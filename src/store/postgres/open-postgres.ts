@@ -1,0 +1,103 @@
+import type { Client, Pool } from 'pg'
+import { type Duration, OptionError, parseDuration } from '../../policy/index.js'
+import type { Clock } from '../../time/index.js'
+import { Database } from './database.js'
+import { loadDriver } from './driver.js'
+import { migrate } from './migrate.js'
+import { PostgresStore } from './postgres-store.js'
+import { Signals } from './signals.js'
+
+/** How a PostgreSQL store is opened. */
+export interface PostgresOptions {
+  /** The schema that holds its tables and nothing else, made if there is none. Default `redrive`. */
+  readonly schema?: string
+  /**
+   * Where to listen for new work, if that is not where everything else goes: PgBouncer in transaction mode passes on no
+   * notifications. `false`: not at all; idle workers then look every two seconds.
+   */
+  readonly listen?: string | false
+  /**
+   * How long the database may take to be reached, and to answer, before the connection counts as lost. What reads or
+   * writes much may take eight times as long. Default 15 s.
+   */
+  readonly timeout?: Duration
+  /** Whether the tables may be made, and brought to this version. Default true; if not, they must be there. */
+  readonly migrate?: boolean
+  /** For tests; without one, the database's clock counts. */
+  readonly clock?: Clock
+}
+
+/** A store needs few connections at once: to claim, to settle, to enqueue, for a sign of life. */
+const MOST_CONNECTIONS = 8
+
+/**
+ * Opens the store in a PostgreSQL database, by its URL or on a pool of your own, which stays yours to end. Needs the
+ * package `pg`.
+ *
+ * ```ts
+ * const store = await openPostgres('postgres://localhost/app')
+ * ```
+ */
+export async function openPostgres(
+  at: string | Pool,
+  { schema = 'redrive', listen, timeout = '15s', migrate: mayMigrate = true, clock }: PostgresOptions = {},
+): Promise<PostgresStore> {
+  if (!/^[a-z_][a-z0-9_]{0,49}$/.test(schema) || schema.startsWith('pg_'))
+    throw new OptionError('schema', `'schema' must be a name of lower-case letters, digits and _, got '${schema}'.`)
+  const timeoutMs = parseDuration(timeout)
+  if (timeoutMs === undefined || timeoutMs < 1)
+    throw new OptionError('timeout', `'timeout' must be a duration such as '15s', got ${String(timeout)}.`)
+  const driver = await loadDriver()
+  const settings = {
+    connectionTimeoutMillis: timeoutMs,
+    keepAlive: true,
+    application_name: 'redrive',
+  }
+  const pool =
+    typeof at === 'string' ? new driver.Pool({ ...settings, connectionString: at, max: MOST_CONNECTIONS }) : at
+  // An idle connection that breaks is replaced when it is needed.
+  if (pool !== at) pool.on('error', () => {})
+
+  const database = new Database(pool, schema, nameOf(pool, schema), timeoutMs)
+  const connect = async (): Promise<Client> => {
+    const client = new driver.Client({
+      ...pool.options,
+      ...settings,
+      ...(typeof listen === 'string' && { connectionString: listen }),
+    })
+    client.on('error', () => {})
+    await client.connect()
+    return client
+  }
+  const signals = new Signals({
+    channel: `redrive_${schema}`,
+    connect: listen === false ? undefined : connect,
+    notify: (channel, payload) => database.query('SELECT pg_notify($1, $2)', [channel, payload]),
+  })
+  const end = async () => {
+    if (pool !== at) await pool.end()
+  }
+  try {
+    await migrate(database, mayMigrate)
+  } catch (error) {
+    await end()
+    throw database.explain(error)
+  }
+  return new PostgresStore({ database, signals, clock, end })
+}
+
+/** As errors name it: without the password. */
+function nameOf({ options }: Pool, schema: string): string {
+  const {
+    host = 'localhost',
+    port = 5432,
+    database,
+  } = options.connectionString ? fromUrl(options.connectionString) : options
+  return `The schema '${schema}' of postgres://${host}:${port}/${database ?? ''}`
+}
+
+function fromUrl(text: string): { host?: string; port?: number; database?: string } {
+  if (!URL.canParse(text)) return {}
+  const { hostname, port, pathname } = new URL(text)
+  return { host: hostname || undefined, port: port === '' ? undefined : Number(port), database: pathname.slice(1) }
+}

@@ -1,0 +1,369 @@
+import { randomBytes } from 'node:crypto'
+import type { PoolClient } from 'pg'
+import type { IdempotencyStore } from '../../idempotency/index.js'
+import type { Clock } from '../../time/index.js'
+import { auditPlace } from '../cursor.js'
+import { StaleFenceError, StoreUnavailableError } from '../errors.js'
+import { checkedLimits } from '../lane-limits.js'
+import type { Movable, MovedRow, Sort } from '../movable.js'
+import type {
+  Claim,
+  ClaimRequest,
+  Enqueued,
+  Heartbeat,
+  Lane,
+  LaneLimits,
+  LaneRecord,
+  LedgerRow,
+  NewTask,
+  OnceOptions,
+  Page,
+  PageRequest,
+  Retention,
+  Settled,
+  Settlement,
+  TaskFilter,
+  TaskRecord,
+  TaskStatus,
+} from '../store.js'
+import { taskIds } from '../task-id.js'
+import { Batcher } from './batcher.js'
+import { Browser } from './browse.js'
+import { claimedTask, type StartedRow } from './claimed-task.js'
+import { answerOf, type Database, LONG } from './database.js'
+import type { SqlClient } from './driver.js'
+import { grant } from './grant.js'
+import { Holdings } from './holdings.js'
+import { PostgresIdempotencyKeys } from './idempotency-keys.js'
+import { newRows } from './new-tasks.js'
+import { once } from './once.js'
+import { settlementRows } from './settlements.js'
+import type { Signals } from './signals.js'
+import { storable } from './text.js'
+import { exportPage, importRows } from './transfer.js'
+
+/** What a store is made of, and how it ends. */
+export interface PostgresParts {
+  readonly database: Database
+  readonly signals: Signals
+  /** For tests; without one, the database's clock counts. */
+  readonly clock: Clock | undefined
+  /** Ends what was opened for this store. */
+  readonly end: () => Promise<void>
+}
+
+/** A store in a schema of PostgreSQL's, which any number of machines may share. */
+export class PostgresStore implements Movable {
+  readonly idempotency: IdempotencyStore
+  readonly #database: Database
+  readonly #signals: Signals
+  readonly #clock: Clock | undefined
+  readonly #end: () => Promise<void>
+  readonly #browser: Browser
+  readonly #enqueues: Batcher<NewTask, Enqueued>
+  readonly #settlements: Batcher<Settlement, Settled>
+  readonly #holdings = new Holdings()
+  readonly #policies = new Set<string>()
+  readonly #makeId = taskIds()
+  /** Tells the tokens of this store's claims from those of all others. */
+  readonly #ours = randomBytes(6).toString('base64url')
+  #claims = 0
+  #lastTurn = 0
+
+  constructor({ database, signals, clock, end }: PostgresParts) {
+    this.#database = database
+    this.#signals = signals
+    this.#clock = clock
+    this.#end = end
+    this.#browser = new Browser(database)
+    this.#enqueues = new Batcher(tasks => this.#enqueue(tasks), isOutage)
+    this.#settlements = new Batcher(settlements => this.#settle(settlements), isOutage)
+    this.idempotency = new PostgresIdempotencyKeys(database, () => this.#now())
+  }
+
+  async now(): Promise<number> {
+    return Number(await this.#database.call('now_ms', [this.#now()]))
+  }
+
+  async enqueue(tasks: readonly NewTask[]): Promise<Enqueued[]> {
+    if (tasks.length === 0) return []
+    const added = await this.#enqueues.add(tasks)
+    if (added.some(({ isNew }) => isNew)) this.#signals.ring()
+    return added
+  }
+
+  /**
+   * Enqueues within a transaction of the caller's own, so that its rows and the work that follows from them are committed
+   * together, or not at all. Any client that has `query(text, values)` will do.
+   *
+   * ```ts
+   * await client.query('BEGIN')
+   * await client.query('INSERT INTO orders (id) VALUES ($1)', [42])
+   * await store.enqueueIn(client, [{ kind: 'send-receipt', payload: '{"order":42}' }])
+   * await client.query('COMMIT')
+   * ```
+   */
+  async enqueueIn(client: SqlClient, tasks: readonly NewTask[]): Promise<Enqueued[]> {
+    if (tasks.length === 0) return []
+    const { rows, values } = this.#enqueueValues(tasks)
+    const added = enqueuedRows(rows, await this.#database.callIn(client, 'enqueue', values))
+    // It is said when the transaction commits, and only then.
+    await client.query('SELECT pg_notify($1, $2)', [this.#signals.channel, ''])
+    return added
+  }
+
+  claim(request: ClaimRequest): Promise<Claim> {
+    return this.#holdings.claim(request.worker, () => this.#claim(request))
+  }
+
+  async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
+    if (settlements.length === 0) return []
+    const settled = await this.#settlements.add(settlements)
+    this.#holdings.settled(settlements.map(({ token }) => token))
+    return settled
+  }
+
+  /**
+   * Completes a task within a transaction of its handler's own, so that what the handler wrote and that it has succeeded
+   * are committed together. If the task is somebody else's by now, this throws, and the transaction is to be rolled back.
+   *
+   * ```ts
+   * await client.query('BEGIN')
+   * await client.query('INSERT INTO invoices (id) VALUES ($1)', [42])
+   * await store.completeIn(client, task.fence, { result: '"sent"' })
+   * await client.query('COMMIT')
+   * ```
+   */
+  async completeIn(
+    client: SqlClient,
+    fence: { readonly id: string; readonly token: string },
+    { result }: { readonly result?: string } = {},
+  ): Promise<void> {
+    const isHeld = await this.#database.callIn(client, 'complete', [fence.id, fence.token, result ?? null, this.#now()])
+    if (isHeld !== true) throw new StaleFenceError('completeIn', fence.id)
+  }
+
+  async heartbeat(worker: string, leaseMs: number): Promise<Heartbeat> {
+    const { tokens = [], asOf = 0 } = this.#holdings.get(worker) ?? {}
+    const values = [worker, Math.ceil(leaseMs), [...tokens], asOf, this.#now()]
+    const beat = JSON.parse(String(await this.#database.call('heartbeat', values))) as Heartbeat
+    if (beat.rescued > 0) this.#signals.ring()
+    return beat
+  }
+
+  async leave(worker: string): Promise<void> {
+    const count = await this.#database.call('leave', [worker, this.#now()])
+    this.#holdings.left(worker)
+    if (Number(count) > 0) this.#signals.ring()
+  }
+
+  get(id: string): Promise<TaskRecord | undefined> {
+    return this.#browser.get(id)
+  }
+
+  list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>> {
+    return this.#browser.list(filter, page)
+  }
+
+  count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
+    return this.#browser.count(filter)
+  }
+
+  ledger(id: string): Promise<LedgerRow[]> {
+    return this.#browser.ledger(id)
+  }
+
+  async redrive(
+    ids: readonly string[],
+    { who, why }: { readonly who: string; readonly why?: string },
+  ): Promise<string[]> {
+    const moved = await this.#changed(ids, 'redrive', [storable(who), storable(why) ?? null])
+    if (moved.length > 0) this.#signals.ring()
+    return moved
+  }
+
+  cancel(ids: readonly string[]): Promise<string[]> {
+    return this.#changed(ids, 'cancel', [])
+  }
+
+  lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {
+    return this.#browser.lanes(filter, this.#now())
+  }
+
+  async pause({ kind, category, key }: Partial<Lane> & { readonly kind: string }, isPaused: boolean): Promise<void> {
+    await this.#database.call('pause', [kind, category ?? null, key ?? null, isPaused])
+    if (!isPaused) this.#signals.ring()
+  }
+
+  async limit(lanes: Partial<Lane> & { readonly kind: string }, limits: LaneLimits): Promise<void> {
+    const { concurrency = null, perSecond = null, isOrdered = false } = checkedLimits(limits)
+    const { kind, category = null, key = null } = lanes
+    const values = [kind, category, key, concurrency, perSecond, isOrdered, this.#now()]
+    await this.#database.call('limit_lanes', values)
+    this.#signals.ring()
+  }
+
+  async keepPolicy(hash: string, policy: string): Promise<void> {
+    if (this.#policies.has(hash)) return
+    await this.#database.query('INSERT INTO redrive.policy VALUES ($1, $2) ON CONFLICT DO NOTHING', [hash, policy])
+    this.#policies.add(hash)
+  }
+
+  async policy(hash: string): Promise<string | undefined> {
+    const rows = await this.#database.query('SELECT policy AS answer FROM redrive.policy WHERE hash = $1', [hash])
+    const policy = answerOf(rows)
+    return typeof policy === 'string' ? policy : undefined
+  }
+
+  async appendAudit(records: readonly string[]): Promise<void> {
+    if (records.length > 0) await this.#database.call('append_audit', [JSON.stringify(records), this.#now()])
+  }
+
+  async audit({ limit, after = '0' }: PageRequest): Promise<Page<string>> {
+    const answer = answerOf(await this.#database.query(AUDIT, [auditPlace(after), limit + 1], LONG))
+    const rows = JSON.parse(String(answer)) as [id: number, record: string][]
+    const page = rows.slice(0, limit)
+    const items = page.map(([, record]) => record)
+    return rows.length > limit ? { items, next: String(page.at(-1)?.[0]) } : { items }
+  }
+
+  async prune({ endedMs, deadMs, keysMs, auditMs }: Retention, limit: number): Promise<number> {
+    const ages = [endedMs, deadMs, keysMs, auditMs].map(age => (age === undefined ? null : Math.ceil(age)))
+    return Number(await this.#database.call('prune', [...ages, limit, this.#now()], LONG))
+  }
+
+  /**
+   * Runs a function once per key, within a transaction: what it writes through the client that it is given, the key and
+   * its result are committed together, or not at all. After a conflict with another transaction, of which nothing is left,
+   * the function is called once more.
+   *
+   * ```ts
+   * await store.once('invoice-42', client => client.query('INSERT INTO invoices (id) VALUES ($1)', [42]))
+   * ```
+   */
+  once<T>(key: string, work: (client: PoolClient) => T, options?: OnceOptions): Promise<Awaited<T>>
+  /** As the contract has it: who calls it on any store says what its function takes the transaction for. */
+  once<T>(key: string, work: (tx: never) => T, options?: OnceOptions): Promise<Awaited<T>>
+  once<T>(key: string, work: (tx: never) => T, options: OnceOptions = {}): Promise<Awaited<T>> {
+    return this.#database.transaction(client => this.onceIn(client, key, client => work(client as never), options))
+  }
+
+  /** As `once`, within a transaction of the caller's own. */
+  onceIn<T, Client extends SqlClient>(
+    client: Client,
+    key: string,
+    work: (client: Client) => T,
+    options: OnceOptions = {},
+  ): Promise<Awaited<T>> {
+    return once(this.#database, client, key, work, options, this.#now())
+  }
+
+  /** Lets a role use this store, and no more: it may read and write rows, but not make or change tables. */
+  grant(role: string): Promise<void> {
+    return grant(this.#database, role)
+  }
+
+  exportPage(sort: Sort, page: PageRequest): Promise<Page<MovedRow>> {
+    return exportPage(this.#database, sort, page)
+  }
+
+  importRows(sort: Sort, rows: readonly MovedRow[]): Promise<number> {
+    return importRows(this.#database, sort, rows)
+  }
+
+  watch(callback: () => void): () => void {
+    return this.#signals.add(callback)
+  }
+
+  async close(): Promise<void> {
+    await this.#enqueues.idle()
+    await this.#settlements.idle()
+    this.#database.close()
+    await this.#signals.stop()
+    await this.#end()
+  }
+
+  async #enqueue(tasks: readonly NewTask[]): Promise<Enqueued[]> {
+    const { rows, values } = this.#enqueueValues(tasks)
+    return enqueuedRows(rows, await this.#database.call('enqueue', values, LONG))
+  }
+
+  #enqueueValues(tasks: readonly NewTask[]) {
+    const { lanes, tasks: rows, tried } = newRows(tasks, () => this.#newId())
+    return { rows, values: [JSON.stringify(lanes), JSON.stringify(rows), rowsOrNull(tried), this.#now()] }
+  }
+
+  async #claim({ worker, leaseMs, kinds, categories, limit, isIdle }: ClaimRequest): Promise<Claim> {
+    const nonce = `${this.#ours}${(this.#claims++).toString(36)}`
+    const allowed = [kinds, categories ?? null, limit, isIdle]
+    const values = [worker, Math.ceil(leaseMs), ...allowed, nonce, this.#lastTurn, this.#now()]
+    const claim = JSON.parse(String(await this.#database.call('claim', values))) as ClaimAnswer
+    this.#lastTurn = claim.last_turn
+    return {
+      tasks: claim.tasks.flatMap(part => part ?? []).map(row => claimedTask(row, claim.now)),
+      now: claim.now,
+      nextAt: claim.next_at ?? undefined,
+      isAloneWaiting: claim.is_alone_waiting,
+    }
+  }
+
+  async #settle(settlements: readonly Settlement[]): Promise<Settled[]> {
+    const { successes, others } = settlementRows(settlements)
+    const values = [rowsOrNull(successes), rowsOrNull(others), this.#now()]
+    const { settled, is_any_bounded } = JSON.parse(String(await this.#database.call('settle', values))) as SettleAnswer
+    const results: Settled[] = settlements.map(() => 'stale')
+    for (const n of settled) results[n] = 'settled'
+    if (is_any_bounded || settlements.some(({ outcome }) => 'delayMs' in outcome || outcome.type === 'released'))
+      this.#signals.ring()
+    return results
+  }
+
+  /** Calls a function that returns the ids of the tasks it changed; in the order in which they were given. */
+  async #changed(ids: readonly string[], fn: string, more: unknown[]): Promise<string[]> {
+    const answer = await this.#database.call(fn, [ids, ...more, this.#now()], LONG)
+    const changed = new Set(JSON.parse(String(answer)) as string[])
+    return [...new Set(ids)].filter(id => changed.has(id))
+  }
+
+  #newId(): string {
+    return this.#makeId(this.#clock?.now() ?? Date.now())
+  }
+
+  #now(): number | null {
+    return this.#clock === undefined ? null : Math.floor(this.#clock.now())
+  }
+}
+
+interface ClaimAnswer {
+  readonly now: number
+  readonly next_at: number | null
+  readonly is_alone_waiting: boolean
+  readonly last_turn: number
+  readonly tasks: readonly (readonly StartedRow[] | null)[]
+}
+
+interface SettleAnswer {
+  readonly settled: readonly number[]
+  readonly is_any_bounded: boolean
+}
+
+const AUDIT = /* sql */ `
+  SELECT coalesce(json_agg(json_build_array(id, record)), '[]')::text AS answer
+  FROM (SELECT id, record FROM redrive.audit WHERE id > $1 ORDER BY id LIMIT $2) AS page`
+
+/** Which of the rows are new: all of them, or those that are named. */
+function enqueuedRows(rows: readonly { readonly id: string }[], answer: unknown): Enqueued[] {
+  if (typeof answer !== 'string') return rows.map(({ id }) => ({ id, isNew: true }))
+  const added = new Set(JSON.parse(answer) as string[])
+  // The first of those that share an id is the new one.
+  return rows.map(({ id }) => ({ id, isNew: added.delete(id) }))
+}
+
+function rowsOrNull(rows: readonly object[]): string | null {
+  return rows.length === 0 ? null : JSON.stringify(rows)
+}
+
+/** Whether the database was away, so that the rest of a batch would fare no better. */
+function isOutage(error: unknown): boolean {
+  return error instanceof StoreUnavailableError
+}

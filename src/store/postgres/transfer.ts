@@ -1,0 +1,139 @@
+import { OptionError } from '../../policy/index.js'
+import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SORTS, type Sort } from '../movable.js'
+import type { Page, PageRequest } from '../store.js'
+import { answerOf, type Database, LONG } from './database.js'
+import { isStorable, storable, stored } from './text.js'
+
+/** Texts that people and errors wrote: they may hold any character, and so are not always stored as they are. */
+const FREE_TEXTS = new Set(['error_code', 'error_message', 'error', 'reason', 'worker'])
+
+/** Booleans here, and 0 and 1 in a moved row. */
+const FLAGS = new Set(['paused', 'ordered', 'undecided'])
+
+/** A page of what the store holds of a sort. Each row comes as JSON: numbers are numbers. */
+export async function exportPage(
+  database: Database,
+  sort: Sort,
+  { limit, after }: PageRequest,
+): Promise<Page<MovedRow>> {
+  const { table, key, columns } = SORTS[sort]
+  const order = key.map(column => `${table}.${column}`).join(', ')
+  const place = after === undefined ? [] : placeOf(after)
+  const text = /* sql */ `
+    SELECT row_to_json(moved)::text AS answer FROM (
+      SELECT ${columns.map(column => `${table}.${column}${FLAGS.has(column) ? '::int' : ''}`).join(', ')}
+        ${sort === 'task' ? LANE_AND_LEDGER : ''}
+      FROM redrive.${table} ${sort === 'task' ? 'JOIN redrive.lane ON lane.id = task.lane' : ''}
+      ${after === undefined ? '' : `WHERE (${order}) > (${place.map((_, index) => `$${index + 2}`).join(', ')})`}
+      ORDER BY ${order}
+      LIMIT $1
+    ) AS moved`
+  const answers = await database.query(text, [limit, ...place], LONG)
+  const rows = answers.map(answer => read(JSON.parse(String(answerOf([answer]))) as MovedRow))
+  return pageOf(sort, rows, limit)
+}
+
+const LANE_AND_LEDGER = /* sql */ `, lane.kind, lane.category, lane.key,
+  (
+    SELECT coalesce(json_agg(entry ORDER BY sequence), '[]') FROM (
+      SELECT ${ENTRY_COLUMNS.join(', ')} FROM redrive.ledger WHERE ledger.task = task.id
+      UNION ALL
+      SELECT ${INLINE_ENTRY}
+      WHERE state = 4 AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)
+    ) AS entry
+  ) AS ledger`
+
+/** Adds rows that are not there yet, in one statement. Returns how many were new. */
+export async function importRows(database: Database, sort: Sort, rows: readonly MovedRow[]): Promise<number> {
+  const values = [JSON.stringify(rows.map(written))]
+  return Number(answerOf(await database.query(IMPORTS[sort], values, LONG)))
+}
+
+const COUNT = /* sql */ `SELECT count(*) AS answer FROM added`
+
+const IMPORTS: Readonly<Record<Sort, string>> = {
+  pause: `WITH ${adding('pause')} ${countAndGoOn('pause')}`,
+  limit: `WITH ${adding('limit')} ${countAndGoOn('limit')}`,
+  lane: /* sql */ `
+    WITH added AS (
+      INSERT INTO redrive.lane (id, ${SORTS.lane.columns.join(', ')})
+      SELECT nextval('redrive.lane_id') * CASE key WHEN '' THEN -1 ELSE 1 END, ${SORTS.lane.columns.join(', ')}
+      FROM json_populate_recordset(NULL::redrive.lane, $1)
+      ON CONFLICT DO NOTHING
+      RETURNING true
+    )
+    ${COUNT}`,
+  policy: `WITH ${adding('policy')} ${COUNT}`,
+  task: /* sql */ `
+    WITH given AS MATERIALIZED (
+      SELECT own.*, more.kind, more.category, more.key, more.ledger
+      FROM json_array_elements($1) AS given (row)
+      CROSS JOIN json_populate_record(NULL::redrive.task, row) AS own
+      CROSS JOIN json_to_record(row) AS more (kind text, category text, key text, ledger json)
+    ), added AS (
+      INSERT INTO redrive.task (lane, ${SORTS.task.columns.join(', ')})
+      SELECT lane.id, ${SORTS.task.columns.map(column => `given.${column}`).join(', ')}
+      FROM given JOIN redrive.lane USING (kind, category, key)
+      ON CONFLICT DO NOTHING
+      RETURNING id, lane, state
+    ), recorded AS (
+      INSERT INTO redrive.ledger (task, ${ENTRY_COLUMNS.join(', ')})
+      SELECT given.id, ${ENTRY_COLUMNS.map(column => `entry.${column}`).join(', ')}
+      FROM given JOIN added USING (id)
+      CROSS JOIN json_populate_recordset(NULL::redrive.ledger, given.ledger) AS entry
+    ), counted AS (
+      INSERT INTO redrive.tally (lane, waiting, running, succeeded, skipped, dead, cancelled)
+      SELECT lane, count(*) FILTER (WHERE state < 3), count(*) FILTER (WHERE state = 3),
+        count(*) FILTER (WHERE state = 4), count(*) FILTER (WHERE state = 5),
+        count(*) FILTER (WHERE state = 6), count(*) FILTER (WHERE state = 7)
+      FROM added GROUP BY lane
+    )
+    ${COUNT}`,
+  key: `WITH ${adding('key')} ${COUNT}`,
+  audit: `WITH ${adding('audit')} ${countAndGoOn('audit')}`,
+}
+
+function adding(sort: Sort): string {
+  const { table, columns } = SORTS[sort]
+  return /* sql */ `added AS (
+    INSERT INTO redrive.${table} (${columns.join(', ')}) OVERRIDING SYSTEM VALUE
+    SELECT ${columns.join(', ')} FROM json_populate_recordset(NULL::redrive.${table}, $1)
+    ON CONFLICT DO NOTHING
+    RETURNING ${table}.*
+  )`
+}
+
+/** What is added later has ids after those that were moved. */
+function countAndGoOn(sort: 'pause' | 'limit' | 'audit'): string {
+  return /* sql */ `
+    SELECT count(*) AS answer, setval(pg_get_serial_sequence('redrive.${SORTS[sort].table}', 'id'), max(id)) FROM added`
+}
+
+/** A row as it was before it was written. Half a pair of surrogates becomes U+FFFD: only a text without it can be moved. */
+function read(row: MovedRow): MovedRow {
+  return mapped(row, read, (column, text) => {
+    return FREE_TEXTS.has(column) ? Buffer.from(stored(text) ?? '').toString() : text
+  })
+}
+
+function written(row: MovedRow): MovedRow {
+  return mapped(row, written, (column, text) => {
+    if (FREE_TEXTS.has(column)) return storable(text)
+    if (isStorable(text)) return text
+    const shown = JSON.stringify(text.slice(0, 60))
+    throw new OptionError(column, `'${column}' has a character that PostgreSQL cannot store, so it stays: ${shown}.`)
+  })
+}
+
+/** A row with other texts, those of the rows within it too. */
+function mapped(
+  row: MovedRow,
+  mapRow: (row: MovedRow) => MovedRow,
+  mapText: (column: string, text: string) => string,
+): MovedRow {
+  const columns = Object.entries(row).map(([column, value]) => {
+    if (typeof value === 'string') return [column, mapText(column, value)]
+    return [column, Array.isArray(value) ? value.map(mapRow) : value]
+  })
+  return Object.fromEntries(columns)
+}

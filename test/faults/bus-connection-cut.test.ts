@@ -1,0 +1,99 @@
+import { type Bus, type Delivery, textOf } from 'redrive/bus'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { BrokerUrls } from '../services/broker.js'
+import { type Proxy, startProxy } from '../services/proxy.js'
+import { BROKER_MS, sharedBroker } from '../services/shared-broker.js'
+import { BROKERS, events, freshNames, numbers, publishPersistently } from './bus-brokers.js'
+
+const WITHIN = { timeout: 15_000, interval: 20 }
+
+describe.each(BROKERS)('a connection to $name that is cut', ({ name, open, confirmation }) => {
+  let broker: BrokerUrls
+  let proxy: Proxy
+  let bus: Bus
+  const { queue, type } = freshNames()
+  const event = { id: 'event-1', type, body: '1' }
+
+  beforeAll(async () => {
+    broker = await sharedBroker(name)
+  }, BROKER_MS)
+
+  beforeEach(async () => {
+    proxy = await startProxy(broker.url)
+    bus = await open(proxy.through(broker.url), { timeout: '2s' })
+    await bus.declare({ [queue]: type })
+  })
+
+  afterEach(async () => {
+    proxy.repair()
+    await bus.close()
+    await proxy.close()
+  })
+
+  /** What waits in the queue, acknowledged, over a connection of its own. */
+  async function drain(count: number): Promise<Delivery[]> {
+    const other = await open(broker.url)
+    const deliveries: Delivery[] = []
+    await other.consume(queue, delivery => {
+      deliveries.push(delivery)
+      delivery.ack()
+    })
+    await vi.waitUntil(() => deliveries.length >= count, WITHIN)
+    await other.close()
+    return deliveries
+  }
+
+  it('between a publish and its confirmation: it says so, and whoever publishes again under the same id loses nothing', {
+    timeout: 30_000,
+  }, async () => {
+    await bus.publish({ ...event, id: 'before' })
+    const cut = proxy.cutBeforeAnswer(confirmation)
+    await expect(bus.publish(event)).rejects.toMatchObject({ code: 'publish_unconfirmed' })
+    await cut
+    await publishPersistently(bus, event)
+    // The broker had it the first time: what it did not get rid of was the confirmation.
+    expect((await drain(3)).map(({ id }) => id)).toEqual(['before', 'event-1', 'event-1'])
+  })
+
+  it('while a consumer has deliveries: all are handled in the end, and nothing is left', {
+    timeout: 30_000,
+  }, async () => {
+    for (const event of events(type, 10)) await bus.publish(event)
+    const held: Delivery[] = []
+    const handled = new Set<string>()
+    let isCut = false
+    const consumer = await bus.consume(queue, delivery => {
+      if (!isCut) return void held.push(delivery)
+      handled.add(textOf(delivery))
+      delivery.ack()
+    })
+    await vi.waitUntil(() => held.length === 10, WITHIN)
+    isCut = true
+    proxy.cut()
+    // They are redelivered, or may still be acknowledged, as the broker has it: either way, not lost.
+    const isBack = () =>
+      bus.status({ [queue]: type }).then(
+        () => true,
+        () => false,
+      )
+    await vi.waitUntil(isBack, WITHIN)
+    for (const delivery of held) {
+      delivery.ack()
+      handled.add(textOf(delivery))
+    }
+    await vi.waitUntil(async () => (await bus.status({ [queue]: type }))[0]?.messages === 0, WITHIN)
+    await consumer.stop()
+    expect([...handled].sort()).toEqual(numbers(10).sort())
+  })
+
+  it('without a word, as by a black hole: a publish ends in time, and the next ones go through once it is repaired', {
+    timeout: 60_000,
+  }, async () => {
+    await bus.publish({ ...event, id: 'before' })
+    proxy.blackHole()
+    await expect(bus.publish({ ...event, id: 'swallowed' })).rejects.toMatchObject({ code: 'publish_unconfirmed' })
+    proxy.repair()
+    await publishPersistently(bus, { ...event, id: 'after' })
+    expect((await drain(2)).map(({ id }) => id)).toContain('after')
+  })
+})

@@ -1,0 +1,93 @@
+import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { type Movable, planMove } from '../../src/store/index.js'
+import { openPostgres } from '../../src/store/postgres/index.js'
+import { openSqlite } from '../../src/store/sqlite/index.js'
+import { checkInvariants } from '../../src/testing/index.js'
+import { freshDatabase } from '../services/fresh-database.js'
+import { diceOf } from './seed.js'
+
+const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname
+const TSX = import.meta.resolve('tsx')
+const TASKS = 1500
+const dice = diceOf('move killed')
+
+let folder: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'redrive-move-'))
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+/** Tasks that wait, have succeeded, and are dead with a history. */
+async function fill(store: Movable): Promise<void> {
+  const tenant = (n: number) => (n % 3 === 0 ? '' : `tenant ${n % 7}`)
+  await store.enqueue(Array.from({ length: TASKS }, (_, n) => ({ kind: 'k', key: tenant(n), payload: `{"n":${n}}` })))
+  await store.appendAudit(Array.from({ length: 500 }, (_, n) => `{"n":${n}}`))
+  const { tasks } = await store.claim({ worker: 'w', leaseMs: 60_000, kinds: ['k'], limit: 500, isIdle: true })
+  const entry = { attempt: 1, startedAt: 1, endedAt: 2, worker: 'w' }
+  const failure = { ...entry, verdict: { class: 'final', code: 'E' } as const, error: 'broken \0' }
+  await store.settle(
+    tasks.map(({ id, token }, n) =>
+      n % 2 === 0
+        ? { id, token, outcome: { type: 'succeeded' }, attempt: entry }
+        : { id, token, outcome: { type: 'dead', reason: 'final_error' }, attempt: failure },
+    ),
+  )
+  await store.leave('w')
+}
+
+function redriveMove(from: string, to: string) {
+  const child = spawn(process.execPath, ['--import', TSX, MAIN, 'move', '--from', from, '--to', to], { cwd: folder })
+  let words = ''
+  child.stderr.on('data', data => (words += data))
+  const ended = new Promise<string>(resolve => child.on('close', (code, signal) => resolve(`${code ?? signal}`)))
+  return { child, ended, words: () => words }
+}
+
+const STORES = {
+  sqlite: async (name: string) => ({ url: `sqlite:${name}.db`, store: await openSqlite(join(folder, `${name}.db`)) }),
+  postgres: async () => {
+    const url = await freshDatabase()
+    return { url, store: await openPostgres(url, { listen: false }) }
+  },
+}
+
+it.each([
+  ['sqlite', 'postgres'],
+  ['postgres', 'sqlite'],
+] as const)(
+  'a move from %s to %s that is killed again and again goes on where it was, and ends complete and verified',
+  { timeout: 180_000 },
+  async (from, to) => {
+    const [source, target] = [await STORES[from]('source'), await STORES[to]('target')]
+    await fill(source.store)
+    const there = async () => Object.values(await target.store.count({})).reduce((sum, count) => sum + count, 0)
+
+    const kills = [dice.between(1, 500), dice.between(501, 1000), dice.between(1001, TASKS), TASKS]
+    for (const most of kills) {
+      const { child, ended } = redriveMove(source.url, target.url)
+      let isOver = false
+      void ended.then(() => (isOver = true))
+      while (!isOver && (await there()) < most) await sleep(2)
+      await sleep(dice.between(0, 20))
+      child.kill('SIGKILL')
+      await ended
+      if (most < 1000) expect(await there(), 'killed half-way').toBeLessThan(TASKS)
+      await checkInvariants(target.store)
+    }
+
+    const { ended, words } = redriveMove(source.url, target.url)
+    expect(await ended, words()).toBe('0')
+    expect(words()).toContain('Moved and verified')
+    expect(await there()).toBe(TASKS)
+    const plan = await planMove(source.store, target.store)
+    expect(plan.map(({ sort, source, before }) => [sort, source - before])).toEqual(plan.map(({ sort }) => [sort, 0]))
+    await checkInvariants(target.store)
+    await source.store.close()
+    await target.store.close()
+  },
+)

@@ -1,0 +1,117 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectAllAccountedFor } from '../accounts.js'
+import { LEASE_MS, type Scene, until } from '../scene.js'
+import type { Dice } from '../seed.js'
+
+/** Workers that stand still for longer than their lease, and go on as if nothing had happened. */
+export function zombieFaults(openScene: () => Promise<Scene>, dice: Dice): void {
+  let scene: Scene
+  beforeEach(async () => {
+    scene = await openScene()
+  })
+  afterEach(() => scene.close())
+
+  const touch = (name: string) => writeFileSync(join(scene.folder, name), '')
+  const told = () => scene.lines('zombie.log').map(line => JSON.parse(line))
+  const outcomes = async (id: string) => (await scene.store.ledger(id)).map(({ outcome }) => outcome)
+
+  /** A worker that stands still with a task under way, and another that works. */
+  async function frozenWithTask(payload: { othersWaitFor?: string } = {}) {
+    const zombie = scene.start()
+    await zombie.ready
+    const id = await scene.add(scene.tasks.zombie, payload)
+    await until('it has started', () => scene.starts().length === 1)
+    zombie.freeze()
+    return { id, zombie }
+  }
+
+  describe('a worker that stood still for longer than its lease', { timeout: 60_000 }, () => {
+    it('is refused when another has done its task meanwhile', async () => {
+      const { id, zombie } = await frozenWithTask()
+      const heir = scene.start()
+      await until('the heir has done it', async () => (await scene.store.get(id))?.status === 'succeeded')
+      touch('go')
+      zombie.thaw()
+      await until('the zombie has gone on', () => scene.lines('zombie.log').length === 2)
+      expect(await zombie.stop()).toMatchObject({ stale: 1 })
+      expect(await heir.stop()).toMatchObject({ stale: 0 })
+      await expectAllAccountedFor(scene)
+      expect(told()).toEqual([
+        [2, '', '', ''],
+        // What the heir wrote under the key that both share is no secret.
+        [1, 'lease_lost', 'stale_fence', ''],
+      ])
+      expect(await outcomes(id)).toEqual(['lost', 'succeeded'])
+      // One under the key that both share, and one under the heir's own.
+      expect(await scene.effects()).toEqual(new Map([[id, 2]]))
+    })
+
+    it('is refused while another runs its task', async () => {
+      const { id, zombie } = await frozenWithTask({ othersWaitFor: 'heir-may-go' })
+      const heir = scene.start()
+      await until('the heir runs it', () => scene.lines('starts.log').length === 2)
+      touch('go')
+      zombie.thaw()
+      await until('the zombie has gone on', () => scene.lines('zombie.log').length === 1)
+      expect(await zombie.stop()).toMatchObject({ stale: 1 })
+      expect(await scene.store.get(id)).toMatchObject({ status: 'running' })
+      touch('heir-may-go')
+      await expectAllAccountedFor(scene)
+      expect(await heir.stop()).toMatchObject({ stale: 0 })
+      expect(told()).toEqual([
+        [1, 'lease_lost', 'stale_fence', 'stale_fence'],
+        [2, '', '', ''],
+      ])
+      expect(await outcomes(id)).toEqual(['lost', 'succeeded'])
+      expect(await scene.effects()).toEqual(new Map([[id, 2]]))
+    })
+
+    it('keeps its task when nobody has asked for it', async () => {
+      const { id, zombie } = await frozenWithTask()
+      await sleep(2 * LEASE_MS)
+      touch('go')
+      zombie.thaw()
+      await expectAllAccountedFor(scene)
+      expect(await zombie.stop()).toMatchObject({ stale: 0 })
+      expect(told()).toEqual([[1, 'lease_lost', '', '']])
+      expect(await scene.effects()).toEqual(new Map([[id, 2]]))
+      expect(await outcomes(id)).toEqual(['succeeded'])
+    })
+  })
+
+  describe('workers that stand still at random moments', { timeout: 60_000 }, () => {
+    it('cost attempts, but no work is lost and no write is doubled', async () => {
+      const workers = [scene.start(), scene.start(), scene.start()]
+      await Promise.all(workers.map(({ ready }) => ready))
+      let isOver = false
+      const keepEnqueueing = async () => {
+        while (!isOver) {
+          const payloads = Array.from({ length: 3 }, () => ({
+            ms: dice.between(0, 20),
+            failures: dice.pick([0, 0, 1]),
+          }))
+          await scene.addMany(scene.tasks.write, payloads)
+          await sleep(dice.between(10, 60))
+        }
+      }
+      const enqueueing = keepEnqueueing()
+      for (let round = 0; round < 8; round++) {
+        const worker = dice.pick(workers)
+        worker.freeze()
+        // Some come back in time, most do not.
+        await sleep(dice.between(LEASE_MS / 2, 2 * LEASE_MS))
+        worker.thaw()
+        await sleep(dice.between(0, 50))
+      }
+      isOver = true
+      await enqueueing
+      await expectAllAccountedFor(scene)
+      const reports = await Promise.all(workers.map(worker => worker.stop()))
+      const stale = reports.reduce((sum, report) => sum + report.stale, 0)
+      process.stdout.write(`[faults] 8 stops among 3 workers: ${stale} settlements were refused\n`)
+    })
+  })
+}
