@@ -1,0 +1,69 @@
+import { OptionError } from '../policy/index.js'
+import { isFailedQueue, type NewMessage, type Topology } from './bus.js'
+
+/** Words of letters, digits, `-` and `_`, joined by dots: every broker takes such a name as it is. */
+const NAME = /^[\w-]+(\.[\w-]+)*$/
+const MAX_NAME_LENGTH = 120
+
+/** What stands on one line, as it is: no control characters, no halves of characters, no space at its ends. */
+const isOneLine = (text: unknown): text is string =>
+  typeof text === 'string' && !/[\p{Cc}\p{Cs}]/u.test(text) && text === text.trim()
+const MAX_ID_BYTES = 255
+
+/** Header names that mean something to a broker or to Redrive itself. */
+const RESERVED_HEADER = /^(nats-|redrive-|x-|cc$|bcc$)/i
+
+/** Throws unless every bus can carry the message as it is. */
+export function checkMessage({ id, type, headers = {} }: NewMessage): void {
+  if (!isOneLine(id) || id === '' || Buffer.byteLength(id) > MAX_ID_BYTES) {
+    throw new OptionError('id', `'id' must be text on one line, of 1 to 255 bytes, got ${JSON.stringify(id)}.`)
+  }
+  checkName('type', type)
+  for (const [name, value] of Object.entries(headers)) checkHeader(name, value)
+}
+
+/** Throws unless the queues can be declared on every bus. */
+export function checkTopology(topology: Topology): void {
+  for (const [queue, type] of Object.entries(topology)) {
+    checkName('queue', queue)
+    checkName('type', type)
+    if (isFailedQueue(queue)) {
+      throw new OptionError('queue', `'${queue}' cannot be declared by itself: a failed queue comes with its queue.`)
+    }
+  }
+}
+
+/** Throws unless the name is that of a failed queue. */
+export function checkFailedQueue(name: string): void {
+  checkName('queue', name)
+  if (!isFailedQueue(name))
+    throw new OptionError('queue', `'${name}' is no failed queue: its name ends with '.failed'.`)
+}
+
+/** Throws unless a consumer can hold so many deliveries. */
+export function checkPrefetch(prefetch: number): void {
+  if (!Number.isInteger(prefetch) || prefetch < 1 || prefetch > 65_535) {
+    throw new OptionError('prefetch', `'prefetch' must be a whole number from 1 to 65535, got ${prefetch}.`)
+  }
+}
+
+/** Throws unless every broker takes the name of a queue or of a type. */
+export function checkName(option: 'queue' | 'type', name: string): void {
+  if (typeof name === 'string' && name.length <= MAX_NAME_LENGTH && NAME.test(name)) return
+  throw new OptionError(
+    option,
+    `'${option}' must be words of letters, digits, '-' and '_' joined by dots, such as 'json.parsed', and up to ${MAX_NAME_LENGTH} characters, got ${JSON.stringify(name)}.`,
+  )
+}
+
+function checkHeader(name: string, value: string): void {
+  if (!/^[\w-]{1,120}$/.test(name) || RESERVED_HEADER.test(name)) {
+    throw new OptionError(
+      'headers',
+      `A header cannot be called ${JSON.stringify(name)}: use letters, digits, '-', '_'.`,
+    )
+  }
+  if (!isOneLine(value)) {
+    throw new OptionError('headers', `The header '${name}' must be text on one line, got ${JSON.stringify(value)}.`)
+  }
+}

@@ -1,0 +1,28 @@
+export {
+  type Bus,
+  type ConsumeOptions,
+  type Consumer,
+  type Delivery,
+  type DeliveryHandler,
+  type FailedMessage,
+  type Finding,
+  type FindingCode,
+  type FoundQueue,
+  failedQueueOf,
+  isFailedQueue,
+  type Message,
+  type NewMessage,
+  type QueueStatus,
+  type Topology,
+} from './bus.js'
+export {
+  BusClosedError,
+  BusUnavailableError,
+  MessageTooLargeError,
+  NoQueueError,
+  PublishRefusedError,
+  PublishUnconfirmedError,
+  TopologyError,
+} from './errors.js'
+export { MemoryBus, type MemoryBusOptions } from './memory-bus.js'
+export { textOf } from './message.js'

@@ -1,0 +1,46 @@
+import { describe, expect, it, vi } from 'vitest'
+import { busConformance } from '../testing/bus-conformance/index.js'
+import { MemoryBus, textOf } from './index.js'
+
+describe('the memory bus keeps the contract', () => {
+  const maxBytes = 1_000_000
+  for (const { name, run } of busConformance(() => ({ bus: new MemoryBus({ maxBytes }), maxBytes })))
+    it(name, { timeout: 60_000 }, run)
+})
+
+describe('the memory bus', () => {
+  it('leaves the event loop its turns, however often a handler gives back', async () => {
+    const bus = new MemoryBus()
+    await bus.declare({ work: 'a' })
+    await bus.publish({ id: '1', type: 'a', body: '' })
+    let deliveries = 0
+    await bus.consume('work', delivery => {
+      deliveries++
+      delivery.giveBack()
+    })
+    await new Promise(resolve => setTimeout(resolve, 20))
+    expect(deliveries).toBeGreaterThan(1)
+    await bus.close()
+  })
+
+  it('says that its queues take one type each', async () => {
+    const bus = new MemoryBus()
+    await bus.declare({ work: 'a' })
+    await expect(bus.declare({ work: 'b' })).rejects.toMatchObject({ code: 'topology_mismatch' })
+  })
+
+  it('delivers to the next what a handler has not changed', async () => {
+    const bus = new MemoryBus()
+    await bus.declare({ work: 'a' })
+    await bus.publish({ id: '1', type: 'a', body: 'as it was' })
+    const bodies: string[] = []
+    const consumer = await bus.consume('work', delivery => {
+      bodies.push(textOf(delivery))
+      delivery.body.fill(0)
+      return delivery.isRedelivered ? delivery.ack() : delivery.giveBack()
+    })
+    await vi.waitUntil(() => bodies.length === 2)
+    await consumer.stop()
+    expect(bodies).toEqual(['as it was', 'as it was'])
+  })
+})

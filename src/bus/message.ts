@@ -1,0 +1,11 @@
+import type { Message, NewMessage } from './bus.js'
+
+/** The body of a message as text. */
+export function textOf({ body }: Pick<Message, 'body'>): string {
+  return new TextDecoder().decode(body)
+}
+
+/** The body of a new message as bytes. */
+export function bytesOf({ body }: NewMessage): Uint8Array {
+  return typeof body === 'string' ? new TextEncoder().encode(body) : body
+}

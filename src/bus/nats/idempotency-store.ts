@@ -1,0 +1,163 @@
+import { createHash } from 'node:crypto'
+import type { KV, KvEntry } from '@nats-io/kv'
+import type { IdempotencyClaim, IdempotencyClaimRequest, IdempotencyStore } from '../../idempotency/index.js'
+import type { NatsConnection } from './connection.js'
+import { apiCode, WRONG_LAST_SEQUENCE } from './driver.js'
+
+/** What the bucket has under a key. Times are not in it: the server stamps every write. */
+interface Value {
+  readonly fingerprint: string
+  readonly token: string
+  readonly leaseMs: number
+  /** There once the key is done. */
+  readonly result?: string
+}
+
+interface Found {
+  readonly entry: KvEntry
+  readonly value: Value
+}
+
+/** Holds nothing: its last write tells what time it is on the server. No hash is called so. */
+const CLOCK = 'clock'
+
+/**
+ * Keeps idempotency keys in a bucket of NATS JetStream, which outlives restarts of both sides. Every write names the
+ * revision that it replaces, so that of any number at once one counts.
+ */
+export class NatsIdempotencyStore implements IdempotencyStore {
+  readonly #connection: NatsConnection
+  readonly #bucket: KV
+  readonly #stream: string
+  readonly #keepForMs: number
+
+  constructor(connection: NatsConnection, bucket: KV, stream: string, keepForMs: number) {
+    this.#connection = connection
+    this.#bucket = bucket
+    this.#stream = stream
+    this.#keepForMs = keepForMs
+  }
+
+  claim(key: string, { fingerprint, leaseMs }: IdempotencyClaimRequest): Promise<IdempotencyClaim> {
+    return this.#untilItCounts(key, async found => {
+      if (found !== undefined) {
+        const { value, entry } = found
+        if (value.result !== undefined && !this.#isOver(entry)) {
+          return { state: 'done', fingerprint: value.fingerprint, result: value.result }
+        }
+        const leaseLeftMs = value.result === undefined ? await this.#leaseLeftMs(found) : 0
+        if (value.result === undefined && (leaseLeftMs > 0 || value.fingerprint !== fingerprint)) {
+          return { state: 'in_progress', fingerprint: value.fingerprint, leaseLeftMs }
+        }
+      }
+      const token = crypto.randomUUID()
+      await this.#write(key, { fingerprint, token, leaseMs: Math.ceil(leaseMs) }, found)
+      return { state: 'fresh', token }
+    })
+  }
+
+  renew(key: string, token: string, leaseMs: number): Promise<boolean> {
+    return this.#untilItCounts(key, async found => {
+      if (found?.value.token !== token || found.value.result !== undefined) return false
+      await this.#write(key, { ...found.value, leaseMs: Math.ceil(leaseMs) }, found)
+      return true
+    })
+  }
+
+  complete(key: string, token: string, result: string): Promise<boolean> {
+    return this.#untilItCounts(key, async found => {
+      if (found?.value.token !== token) return false
+      if (found.value.result === undefined) await this.#write(key, { ...found.value, result }, found)
+      return true
+    })
+  }
+
+  release(key: string, token: string): Promise<void> {
+    return this.#untilItCounts(key, async found => {
+      if (found?.value.token === token && found.value.result === undefined) await this.#remove(found.entry)
+    })
+  }
+
+  clear(key: string): Promise<void> {
+    return this.#untilItCounts(key, async found => {
+      if (found !== undefined) await this.#remove(found.entry)
+    })
+  }
+
+  /** Removes the done keys whose time is over, and returns how many. They count as forgotten before, but take room. */
+  async sweep(): Promise<number> {
+    let removed = 0
+    for await (const entry of await this.#bucket.history()) {
+      if (entry.key === CLOCK || entry.operation !== 'PUT' || !this.#isOver(entry)) continue
+      if (valueOf(entry).result === undefined) continue
+      // Whoever has claimed it meanwhile has written a newer one, and keeps that.
+      if (await this.#remove(entry).catch(isOutrun)) removed++
+    }
+    return removed
+  }
+
+  close(): Promise<void> {
+    return this.#connection.close()
+  }
+
+  /** Does what follows from what is under the key; again, if somebody else has written in between. */
+  async #untilItCounts<T>(key: string, act: (found: Found | undefined) => Promise<T>): Promise<T> {
+    for (;;) {
+      const entry = await this.#bucket.get(nameOf(key))
+      try {
+        // Who deletes a key with a tool of NATS leaves a mark in its place.
+        if (entry !== null && entry.operation !== 'PUT') await this.#remove(entry)
+        else return await act(entry === null ? undefined : { entry, value: valueOf(entry) })
+      } catch (error) {
+        if (!(error instanceof Outrun)) throw error
+      }
+    }
+  }
+
+  async #write(key: string, value: Value, { entry }: Partial<Found> = {}): Promise<void> {
+    try {
+      await this.#bucket.put(nameOf(key), JSON.stringify(value), { previousSeq: entry?.revision ?? 0 })
+    } catch (error) {
+      throw apiCode(error) === WRONG_LAST_SEQUENCE ? new Outrun() : error
+    }
+  }
+
+  /** Takes the very revision away, and leaves no trace: the bucket's own way would keep a mark for each key for ever. */
+  async #remove({ revision, rawKey }: KvEntry): Promise<true> {
+    try {
+      await this.#connection.manager.streams.deleteMessage(this.#stream, revision, false)
+      return true
+    } catch (error) {
+      const current = await this.#bucket.get(rawKey)
+      throw current?.revision === revision ? error : new Outrun()
+    }
+  }
+
+  async #leaseLeftMs({ entry, value }: Found): Promise<number> {
+    await this.#bucket.put(CLOCK, '')
+    const now = (await this.#bucket.get(CLOCK))?.created.getTime() ?? 0
+    return Math.max(0, entry.created.getTime() + value.leaseMs - now)
+  }
+
+  /** Done keys are kept for hours or days: no difference between clocks matters to that. */
+  #isOver({ created }: KvEntry): boolean {
+    return Date.now() >= created.getTime() + this.#keepForMs
+  }
+}
+
+/** Somebody else has written what was to be replaced. */
+class Outrun extends Error {}
+
+function isOutrun(error: unknown): false {
+  if (error instanceof Outrun) return false
+  throw error
+}
+
+function valueOf(entry: KvEntry): Value {
+  return entry.json<Value>()
+}
+
+/** Keys may hold anything, and a bucket takes few characters: colons and spaces are not among them. */
+function nameOf(key: string): string {
+  return createHash('sha256').update(key).digest('hex')
+}

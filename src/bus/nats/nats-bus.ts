@@ -1,0 +1,142 @@
+import {
+  type Bus,
+  type ConsumeOptions,
+  type Consumer,
+  type DeliveryHandler,
+  type FailedMessage,
+  type Finding,
+  type FoundQueue,
+  isFailedQueue,
+  type NewMessage,
+  type QueueStatus,
+  type Topology,
+} from '../bus.js'
+import { checkFailedQueue, checkMessage, checkName, checkPrefetch, checkTopology } from '../check.js'
+import { BusClosedError, NoQueueError } from '../errors.js'
+import type { OnTrouble } from '../trouble.js'
+import { browseStream } from './browse.js'
+import type { NatsConnection } from './connection.js'
+import { NatsConsumer } from './consumer.js'
+import { examineTopology } from './doctor.js'
+import { type NatsDriver, orMissing } from './driver.js'
+import { NatsPublisher } from './publisher.js'
+import { declareTopology, discoverQueues, findQueue, type NatsTopologyOptions, topologyStatus } from './topology.js'
+
+/** What a bus is made of. */
+export interface NatsParts extends NatsTopologyOptions {
+  readonly connection: NatsConnection
+  readonly driver: NatsDriver
+  readonly timeoutMs: number
+  readonly monitorUrl: string | undefined
+  readonly onTrouble: OnTrouble
+}
+
+/** Carries events over NATS JetStream: a stream for each type, a durable consumer for each queue. */
+export class NatsBus implements Bus {
+  readonly #parts: NatsParts
+  readonly #publisher: NatsPublisher
+  readonly #consumers = new Set<NatsConsumer>()
+  #isClosed = false
+
+  constructor(parts: NatsParts) {
+    this.#parts = parts
+    this.#publisher = new NatsPublisher(parts.connection, parts.driver, parts.timeoutMs)
+  }
+
+  async declare(topology: Topology): Promise<void> {
+    checkTopology(topology)
+    await this.#ask(({ manager }) => declareTopology(manager, this.#parts, topology))
+  }
+
+  discover(): Promise<FoundQueue[]> {
+    return this.#ask(({ manager }) => discoverQueues(manager, this.#parts.names))
+  }
+
+  status(topology: Topology): Promise<QueueStatus[]> {
+    return this.#ask(({ manager }) => topologyStatus(manager, this.#parts.names, topology))
+  }
+
+  examine(topology: Topology): Promise<Finding[]> {
+    return this.#ask(() => examineTopology(this.#parts, topology))
+  }
+
+  async publish(message: NewMessage): Promise<void> {
+    this.#checkOpen()
+    checkMessage(message)
+    const { names } = this.#parts
+    const { type } = message
+    const missing = `No queue takes '${type}'.`
+    await this.#publisher.publish({ stream: names.streamOf(type), subject: names.subjectOf(type), missing }, message)
+  }
+
+  async put(queue: string, message: NewMessage): Promise<void> {
+    this.#checkOpen()
+    checkName('queue', queue)
+    checkMessage(message)
+    const { names } = this.#parts
+    const missing = `There is no queue '${queue}' that takes '${message.type}'.`
+    if (isFailedQueue(queue)) {
+      const target = { stream: names.failedStreamOf(queue), subject: names.failedSubjectOf(queue), missing, queue }
+      return this.#publisher.publish(target, message)
+    }
+    const target = { stream: names.streamOf(message.type), subject: names.subjectOf(message.type), missing, queue }
+    const find = ({ manager }: NatsConnection) => manager.consumers.info(target.stream, names.consumerOf(queue))
+    const consumer = await orMissing(this.#ask(find))
+    if (consumer === undefined) throw new NoQueueError(missing)
+    await this.#publisher.publish(target, message)
+  }
+
+  async consume(queue: string, handle: DeliveryHandler, { prefetch = 100 }: ConsumeOptions = {}): Promise<Consumer> {
+    checkName('queue', queue)
+    checkPrefetch(prefetch)
+    const { names, driver, ackWaitMs } = this.#parts
+    const { stream_name: stream, name, config } = await this.#ask(({ manager }) => findQueue(manager, names, queue))
+    const consumer = new NatsConsumer({
+      ...this.#parts,
+      queue,
+      type: names.typeOf(stream),
+      stream,
+      consumer: name,
+      ackWaitMs: (config.ack_wait ?? ackWaitMs * 1e6) / 1e6,
+      inbox: driver.transport.createInbox(),
+      handle,
+      prefetch,
+    })
+    this.#consumers.add(consumer)
+    return {
+      stop: async () => {
+        await consumer.stop()
+        this.#consumers.delete(consumer)
+      },
+    }
+  }
+
+  async *browse(failedQueue: string, { limit = Infinity } = {}): AsyncGenerator<FailedMessage> {
+    checkFailedQueue(failedQueue)
+    const { connection, names } = this.#parts
+    const stream = names.failedStreamOf(failedQueue)
+    const info = await this.#ask(({ manager }) => orMissing(manager.streams.info(stream)))
+    if (info === undefined) throw new NoQueueError(`There is no queue '${failedQueue}'.`)
+    yield* browseStream(connection.manager, info, failedQueue, limit)
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    await Promise.all([...this.#consumers].map(consumer => consumer.close()))
+    await this.#publisher.idle()
+    await this.#parts.connection.close()
+  }
+
+  /** What the server answers, once there is a connection. */
+  async #ask<T>(question: (connection: NatsConnection) => Promise<T>): Promise<T> {
+    this.#checkOpen()
+    const { connection, timeoutMs } = this.#parts
+    await connection.connected(timeoutMs)
+    return connection.whileConnected(question(connection))
+  }
+
+  #checkOpen(): void {
+    if (this.#isClosed) throw new BusClosedError(this.#parts.connection.name)
+  }
+}

@@ -1,0 +1,80 @@
+import type { NewMessage } from '../bus.js'
+import {
+  BusUnavailableError,
+  MessageTooLargeError,
+  NoQueueError,
+  PublishRefusedError,
+  PublishUnconfirmedError,
+} from '../errors.js'
+import { bytesOf } from '../message.js'
+import { Slots } from '../slots.js'
+import type { NatsConnection } from './connection.js'
+import { type NatsDriver, orMissing } from './driver.js'
+import { writeHeaders } from './message.js'
+
+/** So many publishes may wait for their confirmation; who comes then waits for a place. */
+const MAX_UNCONFIRMED = 1000
+
+/** Where a message goes. */
+export interface Target {
+  readonly stream: string
+  readonly subject: string
+  /** The one queue that it is for, if it is not for all. */
+  readonly queue?: string
+  /** What it means that there is no such stream. */
+  readonly missing: string
+}
+
+/** Publishes, and waits for the stream's word on each message. */
+export class NatsPublisher {
+  readonly #connection: NatsConnection
+  readonly #driver: NatsDriver
+  readonly #timeoutMs: number
+  readonly #slots = new Slots(MAX_UNCONFIRMED)
+
+  constructor(connection: NatsConnection, driver: NatsDriver, timeoutMs: number) {
+    this.#connection = connection
+    this.#driver = driver
+    this.#timeoutMs = timeoutMs
+  }
+
+  /** Resolves once the stream has the message on record. */
+  publish(target: Target, message: NewMessage): Promise<void> {
+    return this.#slots.run(async () => {
+      await this.#connection.connected(this.#timeoutMs)
+      const body = bytesOf(message)
+      const headers = writeHeaders(this.#driver.transport.headers(), message, target.queue)
+      try {
+        const { jetstream } = this.#connection
+        const confirmed = jetstream.publish(target.subject, body, { headers, timeout: this.#timeoutMs })
+        await this.#connection.whileConnected(confirmed)
+      } catch (cause) {
+        throw await this.#failureOf(target, message.id, body.length, cause)
+      }
+    })
+  }
+
+  /** Resolves once nothing waits for its confirmation. */
+  idle(): Promise<void> {
+    return this.#slots.idle()
+  }
+
+  async #failureOf(target: Target, id: string, bytes: number, cause: unknown): Promise<Error> {
+    const { transport, jetstream } = this.#driver
+    const { client, manager, name } = this.#connection
+    if (cause instanceof jetstream.JetStreamApiError) {
+      return new PublishRefusedError(id, target.stream, cause.message, { cause })
+    }
+    // Its headers count too. Every other argument was checked before.
+    if (cause instanceof transport.InvalidArgumentError) {
+      return new MessageTooLargeError(id, bytes, client.info?.max_payload ?? 0, { cause })
+    }
+    const request = cause instanceof Error ? cause.cause : undefined
+    if (!(request instanceof transport.RequestError && request.isNoResponders())) {
+      return new PublishUnconfirmedError(id, name, { cause })
+    }
+    // Nobody listens to the subject: there is no such stream; or JetStream, which would tell, is not up yet.
+    const stream = await orMissing(manager.streams.info(target.stream)).catch(() => 'unknown')
+    return stream === undefined ? new NoQueueError(target.missing, { cause }) : new BusUnavailableError(name, { cause })
+  }
+}

@@ -1,0 +1,146 @@
+import type { ConsumerInfo, JetStreamManager, StreamConfig, StreamInfo } from '@nats-io/jetstream'
+import { type FoundQueue, failedQueueOf, type QueueStatus, type Topology } from '../bus.js'
+import { NoQueueError, TopologyError } from '../errors.js'
+import { apiCode, orMissing, STREAM_NAME_IN_USE } from './driver.js'
+import type { NatsNames } from './names.js'
+
+/** How streams and consumers are made. */
+export interface NatsTopologyOptions {
+  readonly names: NatsNames
+  readonly replicas: number
+  /** How long a consumer may be silent about a delivery before it is delivered again. */
+  readonly ackWaitMs: number
+}
+
+/** On disk, without limits; and if somebody sets a limit later, what is too much is refused, not dropped. */
+const KEPT = { storage: 'file', discard: 'new' } as const
+
+/** Makes a stream for each type, a durable consumer for each queue, and a stream for each failed queue. */
+export async function declareTopology(
+  manager: JetStreamManager,
+  options: NatsTopologyOptions,
+  topology: Topology,
+): Promise<void> {
+  for (const [queue, type] of Object.entries(topology)) {
+    await declareFailedQueue(manager, options, failedQueueOf(queue))
+    await declareQueue(manager, options, queue, type)
+  }
+}
+
+/**
+ * A stream keeps an event until all its queues have acknowledged it; without a queue it would confirm and drop it. So a
+ * new stream is closed until its first queue is there.
+ */
+async function declareQueue(
+  manager: JetStreamManager,
+  { names, replicas, ackWaitMs }: NatsTopologyOptions,
+  queue: string,
+  type: string,
+): Promise<void> {
+  const name = names.streamOf(type)
+  const { config } = await ensureStream(manager, {
+    ...KEPT,
+    name,
+    subjects: [names.closedSubjectOf(type)],
+    retention: 'interest',
+    num_replicas: replicas,
+  })
+  if (config.retention !== 'interest') throw new TopologyError(name, `its retention is '${config.retention}'`)
+
+  const consumer = names.consumerOf(queue)
+  const found = await orMissing(manager.consumers.info(name, consumer))
+  if (found === undefined) {
+    await manager.consumers.add(name, {
+      durable_name: consumer,
+      ack_policy: 'explicit',
+      ack_wait: ackWaitMs * 1e6,
+      deliver_policy: 'new',
+      max_deliver: -1,
+      max_ack_pending: -1,
+    })
+  } else if (found.config.ack_policy !== 'explicit' || found.config.deliver_subject !== undefined) {
+    throw new TopologyError(consumer, 'it is no pull consumer with explicit acknowledgement')
+  }
+
+  const open = names.subjectOf(type)
+  if (!config.subjects.includes(open)) await manager.streams.update(name, { ...config, subjects: [open] })
+}
+
+async function declareFailedQueue(
+  manager: JetStreamManager,
+  { names, replicas }: NatsTopologyOptions,
+  failedQueue: string,
+): Promise<void> {
+  const name = names.failedStreamOf(failedQueue)
+  const subjects = [names.failedSubjectOf(failedQueue)]
+  const { config } = await ensureStream(manager, {
+    ...KEPT,
+    name,
+    subjects,
+    retention: 'limits',
+    num_replicas: replicas,
+  })
+  if (config.retention !== 'limits') throw new TopologyError(name, `its retention is '${config.retention}'`)
+}
+
+/** The stream that is there, or a new one. Somebody else may make it at the same moment. */
+async function ensureStream(
+  manager: JetStreamManager,
+  config: Partial<StreamConfig> & { name: string },
+): Promise<StreamInfo> {
+  let found = await orMissing(manager.streams.info(config.name))
+  try {
+    found ??= await manager.streams.add(config)
+  } catch (error) {
+    if (apiCode(error) !== STREAM_NAME_IN_USE) throw error
+    found = await manager.streams.info(config.name)
+  }
+  if (found.config.storage !== 'file') throw new TopologyError(config.name, 'it is in memory alone')
+  return found
+}
+
+/** Where a queue is: its consumer, and the stream that it belongs to. */
+export async function findQueue(manager: JetStreamManager, names: NatsNames, queue: string): Promise<ConsumerInfo> {
+  for await (const stream of manager.streams.names(`${names.prefix}.>`)) {
+    const consumer = await orMissing(manager.consumers.info(stream, names.consumerOf(queue)))
+    if (consumer !== undefined) return consumer
+  }
+  throw new NoQueueError(`There is no queue '${queue}'.`)
+}
+
+/** The queues that there are: the consumers of the streams of types, and the streams of failed queues. */
+export async function discoverQueues(
+  { streams, consumers }: JetStreamManager,
+  names: NatsNames,
+): Promise<FoundQueue[]> {
+  const found: FoundQueue[] = []
+  for await (const stream of streams.names()) {
+    const failedQueue = names.failedQueueOf(stream)
+    if (failedQueue !== undefined) found.push({ name: failedQueue, type: undefined })
+    if (!names.isStream(stream)) continue
+    for await (const { config } of consumers.list(stream)) {
+      const { durable_name } = config
+      if (durable_name !== undefined) found.push({ name: names.queueOf(durable_name), type: names.typeOf(stream) })
+    }
+  }
+  return found
+}
+
+/** Where the queues stand. */
+export async function topologyStatus(
+  manager: JetStreamManager,
+  names: NatsNames,
+  topology: Topology,
+): Promise<QueueStatus[]> {
+  const statuses = Object.entries(topology).map(async ([queue, type]): Promise<QueueStatus[]> => {
+    const consumer = await orMissing(manager.consumers.info(names.streamOf(type), names.consumerOf(queue)))
+    const failedQueue = failedQueueOf(queue)
+    const failed = await orMissing(manager.streams.info(names.failedStreamOf(failedQueue)))
+    const waiting = consumer && consumer.num_pending + consumer.num_ack_pending
+    return [
+      { name: queue, type, isFailedQueue: false, messages: waiting },
+      { name: failedQueue, type, isFailedQueue: true, messages: failed?.state.messages },
+    ]
+  })
+  return (await Promise.all(statuses)).flat()
+}

@@ -1,0 +1,71 @@
+import type { Delivery, DeliveryHandler, Message } from './bus.js'
+
+/** How the broker is told of one delivery. */
+export interface Settlement {
+  ack(): void
+  giveBack(): void
+  /** It is still being worked on. Only for brokers that ask. */
+  keep?(): void
+}
+
+/** The deliveries of one consumer that are not settled yet. */
+export class OpenDeliveries {
+  readonly #open = new Set<Settlement>()
+  readonly #handle: DeliveryHandler
+  readonly #onSettled: () => void
+  #waiting: (() => void)[] = []
+
+  constructor(handle: DeliveryHandler, onSettled: () => void = () => {}) {
+    this.#handle = handle
+    this.#onSettled = onSettled
+  }
+
+  get size(): number {
+    return this.#open.size
+  }
+
+  /** Hands a message to the handler, and its settlement to the broker, once. */
+  hand(message: Message, isRedelivered: boolean, settlement: Settlement): void {
+    this.#open.add(settlement)
+    const delivery: Delivery = {
+      ...message,
+      isRedelivered,
+      ack: () => this.#settle(settlement, 'ack'),
+      giveBack: () => this.#settle(settlement, 'giveBack'),
+    }
+    // The handler is called at once, so that deliveries start in their order.
+    new Promise<void>(resolve => resolve(this.#handle(delivery))).catch(() => delivery.giveBack())
+  }
+
+  /** Resolves once all are settled. */
+  async settled(): Promise<void> {
+    if (this.#open.size > 0) await new Promise<void>(resolve => this.#waiting.push(resolve))
+  }
+
+  /** Tells the broker that all of them are still being worked on. */
+  keep(): void {
+    for (const settlement of this.#open) settlement.keep?.()
+  }
+
+  giveBackAll(): void {
+    for (const settlement of [...this.#open]) this.#settle(settlement, 'giveBack')
+  }
+
+  /** Their connection is gone: the broker delivers them again, and there is nobody to settle them with. */
+  abandon(): void {
+    this.#open.clear()
+    this.#wake()
+  }
+
+  #settle(settlement: Settlement, how: 'ack' | 'giveBack'): void {
+    if (!this.#open.delete(settlement)) return
+    settlement[how]()
+    this.#onSettled()
+    this.#wake()
+  }
+
+  #wake(): void {
+    if (this.#open.size > 0) return
+    for (const wake of this.#waiting.splice(0)) wake()
+  }
+}

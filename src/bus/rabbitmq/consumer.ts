@@ -1,0 +1,109 @@
+import type { Channel, ConsumeMessage } from 'amqplib'
+import { sleep, systemClock } from '../../time/index.js'
+import type { Consumer, DeliveryHandler } from '../bus.js'
+import { BusClosedError, NoQueueError } from '../errors.js'
+import { OpenDeliveries } from '../open-deliveries.js'
+import { reconnectDelayMs } from '../reconnect.js'
+import type { OnTrouble } from '../trouble.js'
+import type { RabbitmqConnection } from './connection.js'
+import { closeReason, NOT_FOUND } from './driver.js'
+import { fromRabbitmq } from './message.js'
+
+/** What a consumer needs. */
+export interface RabbitmqConsumerOptions {
+  readonly connection: RabbitmqConnection
+  readonly queue: string
+  readonly handle: DeliveryHandler
+  readonly prefetch: number
+  readonly timeoutMs: number
+  readonly onTrouble: OnTrouble
+}
+
+/** Takes the deliveries of a queue on a channel of its own, and on another one whenever that is lost. */
+export class RabbitmqConsumer implements Consumer {
+  readonly #options: RabbitmqConsumerOptions
+  readonly #deliveries: OpenDeliveries
+  #attached: { readonly channel: Channel; readonly tag: string } | undefined
+  #isStopped = false
+
+  constructor(options: RabbitmqConsumerOptions) {
+    this.#options = options
+    this.#deliveries = new OpenDeliveries(options.handle)
+  }
+
+  /** Resolves once deliveries may come. */
+  async start(): Promise<void> {
+    await this.#attach(this.#options.timeoutMs)
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    const attached = this.#attached
+    // Once the broker has answered, all that it sent before is here, and nothing more will come.
+    await attached?.channel.cancel(attached.tag).catch(() => {})
+    await this.#deliveries.settled()
+    await this.#leave()
+  }
+
+  /** Does not wait for what is not settled: it goes back with the channel. */
+  async close(): Promise<void> {
+    this.#isStopped = true
+    this.#deliveries.abandon()
+    await this.#leave()
+  }
+
+  async #attach(timeoutMs?: number): Promise<void> {
+    const { connection, queue, prefetch } = this.#options
+    const channel = await connection.channel(timeoutMs)
+    const closed = new Promise<void>(resolve => {
+      channel.once('close', () => {
+        this.#deliveries.abandon()
+        resolve()
+      })
+    })
+    try {
+      await channel.prefetch(prefetch)
+      const { consumerTag } = await channel.consume(queue, message => this.#receive(channel, message))
+      this.#attached = { channel, tag: consumerTag }
+    } catch (error) {
+      await channel.close().catch(() => {})
+      throw closeReason(error).code === NOT_FOUND ? new NoQueueError(`There is no queue '${queue}'.`) : error
+    }
+    void closed.then(() => this.#resume())
+    if (this.#isStopped) await this.#leave()
+  }
+
+  #receive(channel: Channel, message: ConsumeMessage | null): void {
+    if (message === null) {
+      // The queue was deleted. Somebody may declare it again.
+      channel.close().catch(() => {})
+    } else if (this.#isStopped) {
+      channel.nack(message, false, true)
+    } else {
+      this.#deliveries.hand(fromRabbitmq(message), message.fields.redelivered, {
+        ack: () => channel.ack(message),
+        giveBack: () => channel.nack(message, false, true),
+      })
+    }
+  }
+
+  /** The channel is gone, and with it what was not settled: takes another one, unless this was meant to end. */
+  async #resume(): Promise<void> {
+    this.#attached = undefined
+    for (let attempt = 1; !this.#isStopped; attempt++) {
+      try {
+        return await this.#attach()
+      } catch (trouble) {
+        if (trouble instanceof BusClosedError) return
+        this.#options.onTrouble(trouble instanceof Error ? trouble : new Error(String(trouble)))
+        await sleep(reconnectDelayMs(attempt), systemClock)
+      }
+    }
+  }
+
+  async #leave(): Promise<void> {
+    const attached = this.#attached
+    this.#attached = undefined
+    await attached?.channel.close().catch(() => {})
+  }
+}

@@ -1,0 +1,93 @@
+import { type Finding, type FindingCode, failedQueueOf, isFailedQueue, type Topology } from '../bus.js'
+import { TopologyError } from '../errors.js'
+import type { Management, QueueFacts } from './management.js'
+import type { RabbitmqParts } from './rabbitmq-bus.js'
+import { assertQueue, countMessages } from './topology.js'
+
+/** Settings of a queue or of a policy that drop messages, as both call them. */
+const LIMITS: Readonly<Record<string, FindingCode>> = {
+  'delivery-limit': 'delivery_limit',
+  'max-length': 'length_limit',
+  'max-length-bytes': 'length_limit',
+  'message-ttl': 'expiry',
+  expires: 'expiry',
+}
+
+/** What about the queues could lose a message. AMQP shows the queues; policies are shown by the management alone. */
+export async function examineTopology(parts: RabbitmqParts, topology: Topology): Promise<Finding[]> {
+  const { connection, timeoutMs, management } = parts
+  const findings: Finding[] = []
+  for (const [queue, type] of Object.entries(topology)) {
+    for (const name of [queue, failedQueueOf(queue)]) {
+      if ((await countMessages(connection, name, timeoutMs)) === undefined) {
+        findings.push(finding('missing', name, `There is no queue '${name}'. Declare it.`))
+      } else if (management === undefined) {
+        findings.push(...(await differences(parts, name)))
+      } else {
+        findings.push(...(await examineQueue(management, name)))
+        if (!isFailedQueue(name)) findings.push(...(await examineBinding(management, parts.exchange, name, type)))
+      }
+    }
+  }
+  return management === undefined ? [...findings, POLICIES_UNSEEN] : findings
+}
+
+/** Declaring a queue anew changes nothing if it is as it should be; otherwise the broker names the first difference. */
+async function differences({ connection, timeoutMs }: RabbitmqParts, name: string): Promise<Finding[]> {
+  try {
+    await connection.ask(timeoutMs, channel => assertQueue(channel, name))
+    return []
+  } catch (error) {
+    if (!(error instanceof TopologyError)) throw error
+    const setting = Object.keys(LIMITS).find(setting => error.message.includes(`'x-${setting}'`))
+    return [finding(LIMITS[setting ?? ''] ?? 'mismatch', name, error.message)]
+  }
+}
+
+async function examineQueue(management: Management, name: string): Promise<Finding[]> {
+  const facts = await management.queue(name)
+  return facts === undefined ? [] : [...kindFindings(name, facts), ...limitFindings(name, facts)]
+}
+
+function kindFindings(name: string, { type, durable }: QueueFacts): Finding[] {
+  const expected = isFailedQueue(name) ? 'classic' : 'quorum'
+  if (!durable) return [finding('memory_only', name, `'${name}' is not durable: a restart of the broker loses it.`)]
+  if (type === expected) return []
+  return [finding('mismatch', name, `'${name}' is a ${type} queue; Redrive declares a ${expected} queue.`)]
+}
+
+function limitFindings(name: string, facts: QueueFacts): Finding[] {
+  const policy = facts.effective_policy_definition ?? {}
+  const settingOf = (setting: string) => facts.arguments[`x-${setting}`] ?? policy[setting]
+  const refuses = String(settingOf('overflow') ?? '').startsWith('reject-publish')
+  return Object.entries(LIMITS).flatMap(([setting, code]) => {
+    const value = settingOf(setting)
+    if (value === undefined || value === -1) return []
+    const from = facts.arguments[`x-${setting}`] === undefined ? 'by a policy' : 'by its declaration'
+    if (code === 'length_limit' && refuses) {
+      return [finding(code, name, `'${name}' refuses messages at ${setting} ${value} (${from}).`, 'warning')]
+    }
+    return [finding(code, name, `'${name}' drops messages: ${setting} is ${value} (${from}). Take that away.`)]
+  })
+}
+
+async function examineBinding(management: Management, exchange: string, queue: string, type: string) {
+  if (await management.isBound(exchange, queue, type)) return []
+  return [finding('missing', queue, `'${queue}' does not get '${type}': '${exchange}' is not bound to it. Declare it.`)]
+}
+
+const POLICIES_UNSEEN: Finding = {
+  code: 'unseen',
+  severity: 'warning',
+  subject: 'policies',
+  message: 'Policies may set limits that AMQP does not show. Give the url of the management plugin to see them.',
+}
+
+function finding(
+  code: FindingCode,
+  subject: string,
+  message: string,
+  severity: Finding['severity'] = 'error',
+): Finding {
+  return { code, severity, subject, message }
+}

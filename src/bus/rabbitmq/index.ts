@@ -1,0 +1,2 @@
+export { openRabbitmq, type RabbitmqOptions } from './open-rabbitmq.js'
+export { RabbitmqBus } from './rabbitmq-bus.js'

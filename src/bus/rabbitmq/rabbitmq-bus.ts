@@ -1,0 +1,110 @@
+import type {
+  Bus,
+  ConsumeOptions,
+  Consumer,
+  DeliveryHandler,
+  FailedMessage,
+  Finding,
+  FoundQueue,
+  NewMessage,
+  QueueStatus,
+  Topology,
+} from '../bus.js'
+import { checkFailedQueue, checkMessage, checkName, checkPrefetch, checkTopology } from '../check.js'
+import { BusClosedError } from '../errors.js'
+import type { OnTrouble } from '../trouble.js'
+import { browseQueue } from './browse.js'
+import type { RabbitmqConnection } from './connection.js'
+import { RabbitmqConsumer } from './consumer.js'
+import { examineTopology } from './doctor.js'
+import type { Management } from './management.js'
+import { RabbitmqPublisher } from './publisher.js'
+import { declareTopology, topologyStatus } from './topology.js'
+
+/** What a bus is made of. */
+export interface RabbitmqParts {
+  readonly connection: RabbitmqConnection
+  readonly exchange: string
+  readonly timeoutMs: number
+  readonly management: Management | undefined
+  readonly onTrouble: OnTrouble
+}
+
+/** Carries events over RabbitMQ: a topic exchange, a quorum queue for each consumer, a classic queue for what failed. */
+export class RabbitmqBus implements Bus {
+  readonly #parts: RabbitmqParts
+  readonly #publisher: RabbitmqPublisher
+  readonly #consumers = new Set<RabbitmqConsumer>()
+  #isClosed = false
+
+  constructor(parts: RabbitmqParts) {
+    this.#parts = parts
+    this.#publisher = new RabbitmqPublisher(parts.connection, parts.timeoutMs)
+  }
+
+  async declare(topology: Topology): Promise<void> {
+    checkTopology(topology)
+    const { connection, exchange, timeoutMs } = this.#parts
+    await connection.ask(timeoutMs, channel => declareTopology(channel, exchange, topology))
+  }
+
+  /** AMQP does not tell; the management does. */
+  async discover(): Promise<FoundQueue[] | undefined> {
+    return this.#parts.management?.queues(this.#parts.exchange)
+  }
+
+  status(topology: Topology): Promise<QueueStatus[]> {
+    const { connection, timeoutMs } = this.#parts
+    return topologyStatus(connection, topology, timeoutMs)
+  }
+
+  examine(topology: Topology): Promise<Finding[]> {
+    return examineTopology(this.#parts, topology)
+  }
+
+  async publish(message: NewMessage): Promise<void> {
+    this.#checkOpen()
+    checkMessage(message)
+    await this.#publisher.publish({ exchange: this.#parts.exchange, key: message.type }, message)
+  }
+
+  async put(queue: string, message: NewMessage): Promise<void> {
+    this.#checkOpen()
+    checkName('queue', queue)
+    checkMessage(message)
+    await this.#publisher.publish({ exchange: '', key: queue }, message)
+  }
+
+  async consume(queue: string, handle: DeliveryHandler, { prefetch = 100 }: ConsumeOptions = {}): Promise<Consumer> {
+    this.#checkOpen()
+    checkName('queue', queue)
+    checkPrefetch(prefetch)
+    const consumer = new RabbitmqConsumer({ ...this.#parts, queue, handle, prefetch })
+    await consumer.start()
+    this.#consumers.add(consumer)
+    return {
+      stop: async () => {
+        await consumer.stop()
+        this.#consumers.delete(consumer)
+      },
+    }
+  }
+
+  async *browse(failedQueue: string, { limit = Infinity } = {}): AsyncGenerator<FailedMessage> {
+    checkFailedQueue(failedQueue)
+    const { connection, timeoutMs } = this.#parts
+    yield* browseQueue(connection, failedQueue, limit, timeoutMs)
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    await Promise.all([...this.#consumers].map(consumer => consumer.close()))
+    await this.#publisher.idle()
+    await this.#parts.connection.close()
+  }
+
+  #checkOpen(): void {
+    if (this.#isClosed) throw new BusClosedError(this.#parts.connection.name)
+  }
+}

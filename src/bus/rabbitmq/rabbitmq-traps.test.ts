@@ -1,0 +1,149 @@
+import amqplib, { type ChannelModel } from 'amqplib'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { BrokerUrls } from '../../../test/services/broker.js'
+import { BROKER_MS, sharedBroker } from '../../../test/services/shared-broker.js'
+import type { Delivery } from '../bus.js'
+import { openRabbitmq, type RabbitmqBus } from './index.js'
+import { queueOptions } from './topology.js'
+
+let broker: BrokerUrls
+let bus: RabbitmqBus
+let raw: ChannelModel
+beforeAll(async () => {
+  broker = await sharedBroker('rabbitmq')
+  bus = await openRabbitmq(broker.url, { exchange: 'traps' })
+  raw = await amqplib.connect(broker.url)
+}, BROKER_MS)
+afterAll(async () => {
+  await bus.close()
+  await raw.close()
+})
+
+const unique = (name: string) => `${name}-${crypto.randomUUID().slice(0, 8)}`
+const isBefore4 = () => Number.parseInt(raw.connection.serverProperties.version, 10) < 4
+
+describe('the delivery limit of a quorum queue', () => {
+  it('is switched off from 4.0 on, where it is 20 by default, and left out before', () => {
+    expect(queueOptions('work', '3.10.8').arguments).toEqual({ 'x-queue-type': 'quorum' })
+    expect(queueOptions('work', '4.0.1').arguments).toEqual({ 'x-queue-type': 'quorum', 'x-delivery-limit': -1 })
+    expect(queueOptions('work', '10.1.0').arguments).toHaveProperty('x-delivery-limit', -1)
+  })
+
+  it('would, before 4.0, drop a message at its first redelivery if it were switched off', async ({ skip }) => {
+    if (!isBefore4()) skip('This server is newer.')
+    const channel = await raw.createConfirmChannel()
+    const { queue } = await channel.assertQueue(unique('limited'), queueOptions('limited', '4.0.0'))
+    channel.sendToQueue(queue, Buffer.from('gone'))
+    await channel.waitForConfirms()
+    const message = await vi.waitFor(async () => (await channel.get(queue)) || Promise.reject(new Error('Not yet')))
+    channel.nack(message, false, true)
+    await channel.checkQueue(queue)
+    expect(await channel.get(queue)).toBe(false)
+    await channel.close()
+  })
+})
+
+describe('a failed queue', () => {
+  it('is classic, since looking at a quorum queue changes its order', async () => {
+    expect(queueOptions('work.failed', '3.10.8').arguments).toEqual({ 'x-queue-type': 'classic' })
+    expect(queueOptions('work.failed', '4.1.0').arguments).toEqual({ 'x-queue-type': 'classic' })
+
+    const channel = await raw.createConfirmChannel()
+    const name = `${unique('look')}.failed`
+    await channel.assertQueue(name, queueOptions(name, raw.connection.serverProperties.version))
+    for (const body of ['1', '2', '3']) channel.sendToQueue(name, Buffer.from(body))
+    await channel.waitForConfirms()
+    const look = async () => {
+      const messages = [await channel.get(name), await channel.get(name), await channel.get(name)]
+      for (const message of messages) if (message !== false) channel.nack(message, false, true)
+      return messages.map(message => message !== false && message.content.toString())
+    }
+    await look()
+    expect(await look()).toEqual(['1', '2', '3'])
+    await channel.close()
+  })
+})
+
+describe('what somebody else has published', () => {
+  it('is delivered, with what can be told of it', async () => {
+    const queue = unique('foreign')
+    await bus.declare({ [queue]: queue })
+    const channel = await raw.createConfirmChannel()
+    const headers = { text: 'a', number: 7, yes: true, list: [1], nested: { a: 1 }, 'x-internal': 'b' }
+    channel.publish('traps', queue, Buffer.from('hello'), { headers, type: 'SomeClass' })
+    await channel.waitForConfirms()
+    await channel.close()
+
+    const deliveries: Delivery[] = []
+    const consumer = await bus.consume(queue, delivery => {
+      deliveries.push(delivery)
+      delivery.ack()
+    })
+    await vi.waitUntil(() => deliveries.length === 1)
+    await consumer.stop()
+    expect(deliveries[0]).toMatchObject({ id: undefined, type: queue })
+    expect(deliveries[0]?.headers).toEqual({ text: 'a', number: '7', yes: 'true' })
+  })
+})
+
+describe('a consumer', () => {
+  it('goes on by itself when its queue was deleted and is declared again', { timeout: 20_000 }, async () => {
+    const queue = unique('deleted')
+    const troubles: Error[] = []
+    const own = await openRabbitmq(broker.url, { exchange: 'traps', onTrouble: trouble => troubles.push(trouble) })
+    await own.declare({ [queue]: queue })
+    let count = 0
+    await own.consume(queue, delivery => {
+      count++
+      delivery.ack()
+    })
+    const channel = await raw.createChannel()
+    await channel.deleteQueue(queue)
+    await vi.waitUntil(() => troubles.some(({ name }) => name === 'NoQueueError'), { timeout: 10_000 })
+    await own.declare({ [queue]: queue })
+    await own.publish({ id: '1', type: queue, body: '' })
+    await vi.waitUntil(() => count === 1, { timeout: 10_000 })
+    await channel.close()
+    await own.close()
+  })
+})
+
+describe('declaring', () => {
+  it('refuses a queue that is there and is of another kind, and leaves it as it is', async () => {
+    const queue = unique('classic')
+    const channel = await raw.createChannel()
+    await channel.assertQueue(queue, { durable: true })
+    await expect(bus.declare({ [queue]: queue })).rejects.toMatchObject({
+      name: 'TopologyError',
+      code: 'topology_mismatch',
+      message: expect.stringContaining('x-queue-type'),
+    })
+    expect((await channel.checkQueue(queue)).queue).toBe(queue)
+    await channel.close()
+  })
+
+  it('refuses an exchange that is there and is of another kind', async () => {
+    const exchange = unique('fanout')
+    const channel = await raw.createChannel()
+    await channel.assertExchange(exchange, 'fanout')
+    const other = await openRabbitmq(broker.url, { exchange })
+    await expect(other.declare({ work: 'a' })).rejects.toMatchObject({ code: 'topology_mismatch' })
+    await other.close()
+    await channel.close()
+  })
+})
+
+describe('opening', () => {
+  it('says where there is no broker, and tells no password', async () => {
+    const error: unknown = await openRabbitmq('amqp://me:secret@127.0.0.1:1').catch(error => error)
+    expect(error).toMatchObject({
+      code: 'bus_unavailable',
+      message: expect.stringContaining('RabbitMQ at 127.0.0.1:1'),
+    })
+    expect(String(error)).not.toContain('secret')
+  })
+
+  it('refuses a timeout that is none', async () => {
+    await expect(openRabbitmq(broker.url, { timeout: 0 })).rejects.toMatchObject({ code: 'invalid_option' })
+  })
+})

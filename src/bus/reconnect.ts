@@ -1,0 +1,17 @@
+import { begin, decide, policy } from '../policy/index.js'
+
+/** A broker that is away is tried for until it is back: it usually is within seconds. */
+const UNTIL_IT_IS_BACK = /* @__PURE__ */ policy({
+  attempts: Number.MAX_SAFE_INTEGER,
+  backoff: { base: '100ms', max: '5s' },
+  jitter: 'equal',
+})
+const AWAY = { class: 'retryable', code: 'bus_unavailable' } as const
+
+/** How long to wait after the n-th attempt to reach the broker has failed. */
+export function reconnectDelayMs(failedAttempts: number): number {
+  const history = { ...begin(0), attempts: failedAttempts - 1 }
+  const decision = decide(UNTIL_IT_IS_BACK, history, AWAY, { now: 0, random: Math.random() })
+  if (decision.action === 'give_up') throw new RangeError(`No delay follows attempt ${failedAttempts}.`)
+  return decision.delayMs
+}

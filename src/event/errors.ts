@@ -1,0 +1,51 @@
+import { RedriveError, RetryableError } from '../policy/index.js'
+import type { DeadLetterEntry } from './dead-letter-entry.js'
+
+/** What an event speaks of cannot be seen yet. Throw it from a handler: it is retried. */
+export class DocumentNotFoundError extends RetryableError {
+  static {
+    DocumentNotFoundError.prototype.name = 'DocumentNotFoundError'
+  }
+
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, { ...options, code: 'document_not_found' })
+  }
+}
+
+/** An event was tried for as often or as long as its policy allows. Its last failure is the `cause`. */
+export class EventExhaustedError extends RedriveError {
+  static {
+    EventExhaustedError.prototype.name = 'EventExhaustedError'
+  }
+
+  constructor(
+    readonly deadLetter: DeadLetterEntry,
+    options: ErrorOptions,
+  ) {
+    const { idempotency_key, attempt_count, abandoned_reason, last_error } = deadLetter
+    const times = `${attempt_count} attempt${attempt_count === 1 ? '' : 's'}`
+    super(
+      'event_exhausted',
+      `Gave up on the event '${idempotency_key}' after ${times} (${abandoned_reason}). Last failure: ${last_error}`,
+      options,
+    )
+  }
+}
+
+/** An event was given up, and its dead letter could not be written: do not acknowledge it. */
+export class DeadLetterError extends RedriveError {
+  static {
+    DeadLetterError.prototype.name = 'DeadLetterError'
+  }
+
+  constructor(
+    readonly deadLetter: DeadLetterEntry,
+    options: ErrorOptions,
+  ) {
+    super(
+      'dead_letter_not_written',
+      `The dead letter of the event '${deadLetter.idempotency_key}' could not be written. The event must be handled again: do not acknowledge it.`,
+      options,
+    )
+  }
+}

@@ -1,0 +1,1 @@
+export { eventMetrics } from './event-metrics.js'

@@ -1,0 +1,11 @@
+import type * as promClient from 'prom-client'
+import { MissingPackageError } from '../store/index.js'
+
+/** Loads prom-client when it is needed: who makes no metrics need not have it. */
+export async function loadPromClient(): Promise<typeof promClient> {
+  try {
+    return await import('prom-client')
+  } catch (error) {
+    throw new MissingPackageError('Metrics', 'prom-client', '^15.1', { cause: error })
+  }
+}
