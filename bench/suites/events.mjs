@@ -105,7 +105,10 @@ async function figuresOf({ name, start, openBus, openByHand }) {
     await broker.hand.close()
     return [
       shareFigure(`${EVENTS} events that succeed, consumed from ${name}`, consuming, { row: 'redrive', min: 0.6 }),
-      shareFigure(`… while ${EVENTS} others wait for their retry`, beside, { row: 'beside those that wait', min: 0.8 }),
+      shareFigure(`The same from ${name}, while ${EVENTS} others wait for their retry`, beside, {
+        row: 'beside those that wait',
+        min: 0.8,
+      }),
       shareFigure(`${EVENTS} events published to ${name}, confirmed`, publishing, { row: 'redrive', min: 0.6 }),
     ]
   } finally {

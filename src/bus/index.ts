@@ -24,5 +24,6 @@ export {
   PublishUnconfirmedError,
   TopologyError,
 } from './errors.js'
+export { InHand } from './in-hand.js'
 export { MemoryBus, type MemoryBusOptions } from './memory-bus.js'
 export { textOf } from './message.js'

@@ -1,4 +1,5 @@
 import type { Delivery, DeliveryHandler, Message } from './bus.js'
+import { InHand } from './in-hand.js'
 
 /** How the broker is told of one delivery. */
 export interface Settlement {
@@ -10,7 +11,7 @@ export interface Settlement {
 
 /** The deliveries of one consumer that are not settled yet. */
 export class OpenDeliveries {
-  readonly #open = new Set<Settlement>()
+  readonly #open = new InHand<Settlement>()
   readonly #handle: DeliveryHandler
   readonly #onSettled: () => void
   #waiting: (() => void)[] = []
@@ -26,15 +27,24 @@ export class OpenDeliveries {
 
   /** Hands a message to the handler, and its settlement to the broker, once. */
   hand(message: Message, isRedelivered: boolean, settlement: Settlement): void {
-    this.#open.add(settlement)
+    const place = this.#open.take(settlement)
+    const { id, type, body, headers } = message
     const delivery: Delivery = {
-      ...message,
+      id,
+      type,
+      body,
+      headers,
       isRedelivered,
-      ack: () => this.#settle(settlement, 'ack'),
-      giveBack: () => this.#settle(settlement, 'giveBack'),
+      ack: () => this.#settle(place, settlement, 'ack'),
+      giveBack: () => this.#settle(place, settlement, 'giveBack'),
     }
     // The handler is called at once, so that deliveries start in their order.
-    new Promise<void>(resolve => resolve(this.#handle(delivery))).catch(() => delivery.giveBack())
+    try {
+      const handling = this.#handle(delivery)
+      if (handling instanceof Promise) handling.catch(() => delivery.giveBack())
+    } catch {
+      delivery.giveBack()
+    }
   }
 
   /** Resolves once all are settled. */
@@ -48,17 +58,19 @@ export class OpenDeliveries {
   }
 
   giveBackAll(): void {
-    for (const settlement of [...this.#open]) this.#settle(settlement, 'giveBack')
+    for (const settlement of this.#open.dropAll()) settlement.giveBack()
+    this.#onSettled()
+    this.#wake()
   }
 
   /** Their connection is gone: the broker delivers them again, and there is nobody to settle them with. */
   abandon(): void {
-    this.#open.clear()
+    this.#open.dropAll()
     this.#wake()
   }
 
-  #settle(settlement: Settlement, how: 'ack' | 'giveBack'): void {
-    if (!this.#open.delete(settlement)) return
+  #settle(place: number, settlement: Settlement, how: 'ack' | 'giveBack'): void {
+    if (!this.#open.drop(place, settlement)) return
     settlement[how]()
     this.#onSettled()
     this.#wake()

@@ -1,4 +1,4 @@
-import type { Bus, Consumer, Delivery } from '../bus/index.js'
+import { type Bus, type Consumer, type Delivery, InHand } from '../bus/index.js'
 import type { IdempotencyGuard } from '../idempotency/index.js'
 import {
   type Classifier,
@@ -11,10 +11,9 @@ import {
 import type { AttemptEntry, ClaimedTask, NewTask, Outcome, Settlement, Store } from '../store/index.js'
 import { persistently, type RunEnvironment, TaskRun, Worker, WorkerStoppedError } from '../task/index.js'
 import type { Sink } from '../telemetry/index.js'
-import { type Clock, sleep, systemClock } from '../time/index.js'
+import { type Clock, queueClock, sleep } from '../time/index.js'
 import { EventKind } from './event-kind.js'
 import { type EventTask, eventTask, textOf } from './event-task.js'
-import { InHand } from './in-hand.js'
 
 /** What a handler is told of the attempt besides the event. */
 export interface EventContext {
@@ -108,7 +107,7 @@ export class EventConsumer<Event> {
   #isStopping = false
 
   constructor(bus: Bus, queue: string, options: ConsumeOptions<Event>) {
-    const { store, sink, service, classify, lease, clock = systemClock, concurrency = 10, grace = '10s' } = options
+    const { store, sink, service, classify, lease, clock = queueClock, concurrency = 10, grace = '10s' } = options
     if (service === '') throw new OptionError('service', `'service' must name the service that handles the events.`)
     this.#bus = bus
     this.#queue = queue
@@ -149,7 +148,7 @@ export class EventConsumer<Event> {
     const now = Math.floor(this.#clock.now())
     const task = freshTask(this.#kind.idOf(delivery), this.#kind.fresh.kind, textOf(delivery), now)
     const settle = (_: TaskRun, settlement: Settlement) => {
-      this.#firsts.drop(place)
+      this.#firsts.drop(place, run)
       this.#settle(delivery, settlement)
     }
     const run = new TaskRun(task, this.#kind.fresh, { ...this.#environment, settle }, now)

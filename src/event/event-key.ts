@@ -13,7 +13,7 @@ const LONGEST = 100
  */
 export function eventKey(service: string, ids: readonly string[]): string {
   if (service === '') throw new OptionError('service', `'service' must name the service that handles the event.`)
-  if (ids.length === 0 || ids.includes(''))
+  if (ids.length === 0 || ids.some(id => (id ?? '') === ''))
     throw new OptionError('key', `The key of an event for '${service}' needs at least one id, and none of them empty.`)
   const joined = ids.join('-')
   if (joined.length <= LONGEST) return `${service}-${joined}`

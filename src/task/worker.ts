@@ -2,7 +2,7 @@ import { hostname } from 'node:os'
 import { type Classifier, canonicalJson, type Duration, OptionError } from '../policy/index.js'
 import type { Claim, ClaimedTask, Settlement, Store } from '../store/index.js'
 import type { Sink } from '../telemetry/index.js'
-import { type Clock, type Sleeper, systemClock, type Timer } from '../time/index.js'
+import { type Clock, queueClock, type Sleeper, type Timer } from '../time/index.js'
 import { Bell } from './bell.js'
 import type { TaskDefinition } from './define-task.js'
 import { LeaseLostError, WorkerStoppedError } from './errors.js'
@@ -72,7 +72,7 @@ export class Worker implements Sleeper {
     private readonly store: Store,
     private readonly options: WorkerOptions,
   ) {
-    const { tasks, concurrency = 10, name, clock = systemClock, sink, classify } = options
+    const { tasks, concurrency = 10, name, clock = queueClock, sink, classify } = options
     if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
       throw new OptionError('concurrency', `'concurrency' must be a whole number, 1 or more, got ${concurrency}.`)
     }

@@ -3,8 +3,12 @@
  * keeps the garbage collector busier than they do themselves.
  */
 export class InHand<T> {
-  readonly #places: (T | undefined)[] = []
-  readonly #free: number[] = []
+  #places: (T | undefined)[] = []
+  #free: number[] = []
+
+  get size(): number {
+    return this.#places.length - this.#free.length
+  }
 
   /** Returns its place, for `drop`. */
   take(item: T): number {
@@ -13,9 +17,20 @@ export class InHand<T> {
     return place
   }
 
-  drop(place: number): void {
+  /** False if it is not there any more. */
+  drop(place: number, item: T): boolean {
+    if (this.#places[place] !== item) return false
     this.#places[place] = undefined
     this.#free.push(place)
+    return true
+  }
+
+  /** Drops all of them, and returns what they were. */
+  dropAll(): T[] {
+    const all = [...this]
+    this.#places = []
+    this.#free = []
+    return all
   }
 
   *[Symbol.iterator](): Generator<T> {
