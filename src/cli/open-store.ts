@@ -77,7 +77,7 @@ export function sqlitePath(url: string): string {
 
 function schemeOf(url: string): string {
   const [, scheme] = /^([a-z][a-z0-9+.-]+):/i.exec(url) ?? []
-  if (scheme === undefined) throw new UsageError(`A store is a URL: did you mean --store 'sqlite:${url}'?`)
+  if (scheme === undefined) throw new UsageError(`A store is a URL: did you mean 'sqlite:${url}'?`)
   return scheme.toLowerCase()
 }
 
@@ -86,7 +86,7 @@ async function openSqliteUrl(url: string, cwd: string, mayCreate: boolean): Prom
   const isMissing = (statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0
   if (isMissing && !mayCreate) {
     throw new CommandError(
-      `There is no store at '${nearPath(path, cwd)}'. Say where it is with --store or REDRIVE_STORE; 'redrive worker' makes a new one.`,
+      `There is no store at '${nearPath(path, cwd)}'. Give another URL, or make a store there: redrive migrate --store '${url}'`,
     )
   }
   return openSqlite(path)

@@ -124,7 +124,7 @@ describe('every command', () => {
   it.each([
     ['mysql://ada:secret@db/x', "of the kind 'mysql:' is not known"],
     ['postgres://ada:secret%@db:x/y', 'cannot be read'],
-    ['./redrive.db', "did you mean --store 'sqlite:./redrive.db'"],
+    ['./redrive.db', "did you mean 'sqlite:./redrive.db'"],
     ['sqlite:', 'names no file'],
     ['sqlite::memory:', 'names no file'],
     ['sqlite://host/x.db', 'names no file'],

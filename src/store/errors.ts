@@ -112,9 +112,11 @@ export class StoreUnavailableError extends RetryableError {
     StoreUnavailableError.prototype.name = 'StoreUnavailableError'
   }
 
-  constructor(store: string, problem: string, options?: ErrorOptions) {
+  constructor(store: string, problem: string, { wasSent, ...options }: ErrorOptions & { readonly wasSent: boolean }) {
     super(
-      `${store} did not answer (${problem}): whether this call was written is not known. Call again; an enqueue with an id of your own is not done twice.`,
+      wasSent
+        ? `${store} did not answer (${problem}): whether this call was written is not known. Call again; an enqueue with an id of your own is not done twice.`
+        : `${store} cannot be reached (${problem}): nothing of this call was sent. Is the server running, and does it take connections?`,
       { ...options, code: 'store_unavailable' },
     )
   }

@@ -116,20 +116,20 @@ export class Database {
     return new Promise((resolve, reject) => {
       // Not its promise: what has broken by the time that is heard of ends the process, since nobody listens.
       this.pool.connect((error, client) => {
-        if (client === undefined) return reject(error)
+        if (client === undefined) return reject(this.explain(error, { wasSent: false }))
         resolve(client.on('error', ignore))
       })
     })
   }
 
   /** What an error of the driver's means for the store. */
-  explain(error: unknown): unknown {
+  explain(error: unknown, { wasSent } = { wasSent: true }): unknown {
     const state = sqlState(error)
     if (state === '53100') return new StoreFullError(this.name, { cause: error })
     if (state === '42501') return new StoreForbiddenError(this.name, messageOf(error), { cause: error })
-    if (/^(08|53|57P)/.test(state)) return new StoreUnavailableError(this.name, messageOf(error), { cause: error })
-    if (state !== '' || error instanceof RedriveError || error instanceof TypeError) return error
-    return new StoreUnavailableError(this.name, messageOf(error), { cause: error })
+    if (error instanceof RedriveError || error instanceof TypeError) return error
+    if (state !== '' && !/^(08|53|57P)/.test(state)) return error
+    return new StoreUnavailableError(this.name, messageOf(error), { cause: error, wasSent })
   }
 }
 

@@ -68,7 +68,9 @@ describe('opening', () => {
   it('says that a server is away, without the password', async () => {
     const away = openPostgres('postgres://ada:secret@127.0.0.1:1/none')
     await expect(away).rejects.toThrow(StoreUnavailableError)
-    await expect(away).rejects.toThrow("The schema 'redrive' of postgres://127.0.0.1:1/none did not answer")
+    await expect(away).rejects.toThrow(
+      "The schema 'redrive' of postgres://127.0.0.1:1/none cannot be reached (connect ECONNREFUSED 127.0.0.1:1): nothing",
+    )
     await expect(away).rejects.not.toThrow('secret')
   })
 
