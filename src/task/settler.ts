@@ -7,16 +7,21 @@ import { persistently } from './persistently.js'
 export class Settler {
   /** Settlements that came too late: by then the task was somebody else's. */
   stale = 0
+  /** How many were added that are not on record yet. */
+  unsettled = 0
   private waiting: Settlement[] = []
   private flushing: Promise<void> | undefined = undefined
 
   constructor(
     private readonly store: Store,
     private readonly clock: Clock,
+    /** Called whenever a batch is on record. */
+    private readonly onSettled: () => void,
   ) {}
 
   add(settlement: Settlement): void {
     this.waiting.push(settlement)
+    this.unsettled++
   }
 
   /** Resolves once all that was added is on record. One batch is under way at a time, so that the order holds. */
@@ -39,6 +44,8 @@ export class Settler {
           await this.settle([settlement]).catch(failure => this.settle([refused(settlement, failure)]))
         }
       }
+      this.unsettled -= batch.length
+      this.onSettled()
     }
   }
 

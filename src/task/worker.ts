@@ -43,6 +43,8 @@ const BEATS_PER_LEASE = 3
  * - **claiming**: while it has room, it asks the store for as many tasks as it can start at once, and starts them.
  * - **waiting**: with nothing to claim or no room, until a task ends, the store says there is something new, or the time
  *   comes that the last claim named.
+ * - **behind**: more has ended than the store has on record, by as many as it runs at once. Nothing is claimed until it has
+ *   caught up.
  * - **making room**: a task waits that must run alone, since a worker died of it before. Nothing is claimed until all that
  *   is running has ended; then that one runs alone.
  * - **stopping**: nothing is claimed any more. What is running may end within the grace period; the rest is handed back.
@@ -63,6 +65,7 @@ export class Worker implements Sleeper {
   private readonly concurrency: number
   private isStopping = false
   private isMakingRoom = false
+  private isBehind = false
   /** When the last sign of life that the store took was sent. */
   private aliveAt = 0
   private beat: Timer | undefined = undefined
@@ -83,7 +86,9 @@ export class Worker implements Sleeper {
     this.graceMs = toMs('grace', options.grace ?? '10s')
     this.clock = clock
     this.bell = new Bell(clock)
-    this.settler = new Settler(store, clock)
+    this.settler = new Settler(store, clock, () => {
+      if (this.isBehind) this.bell.ring()
+    })
     this.janitor = new Janitor(store, clock, options.retention ?? {})
     this.environment = {
       store,
@@ -150,14 +155,14 @@ export class Worker implements Sleeper {
   private async turn(): Promise<number> {
     // What ends in the same turn of the event loop is settled in the same batch.
     await new Promise(resolve => setImmediate(resolve))
+    void this.settler.flush()
     if (this.runs.size === 0) this.isMakingRoom = false
-    const room = this.isMakingRoom ? 0 : this.concurrency - this.runs.size
-    const settled = this.settler.flush()
+    // A claim need not wait until all is on record; but what has ended and is not must not become ever more.
+    this.isBehind = this.settler.unsettled > this.concurrency
+    const room = this.isMakingRoom || this.isBehind ? 0 : this.concurrency - this.runs.size
     const claim = room > 0 && !this.isStopping ? await this.claim(room) : undefined
-    // Started before anything else is waited for: what is claimed but not started would lose an attempt with its worker.
-    for (const task of claim?.tasks ?? []) this.begin(task, claim?.now ?? 0)
-    await settled
     if (claim === undefined) return Infinity
+    for (const task of claim.tasks) this.begin(task, claim.now)
     if (claim.isAloneWaiting || claim.tasks.some(task => task.losses > 0)) this.isMakingRoom = this.runs.size > 0
     if (claim.tasks.length === room) return 0
     return claim.nextAt === undefined ? Infinity : Math.max(1, claim.nextAt - claim.now)

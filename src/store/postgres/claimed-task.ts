@@ -2,22 +2,21 @@ import { errorClass } from '../rows.js'
 import type { ClaimedTask } from '../store.js'
 import { stored } from './text.js'
 
-/** A task as the function `start` returns it. */
-export type StartedRow = [
-  id: string,
-  kind: string,
-  category: string,
-  key: string,
-  priority: number,
-  submittedAt: number,
-  startedAt: number,
-  token: string,
-  payload: string,
-  history: HistoryRow | null,
-]
+/** Tasks as the function `start` returns them: column by column. */
+export interface StartedTasks {
+  readonly lanes: readonly [id: number, kind: string, category: string, key: string][]
+  readonly lane: readonly number[]
+  readonly id: readonly string[]
+  readonly priority: readonly number[]
+  readonly submitted_at: readonly number[]
+  readonly started_at: readonly number[]
+  readonly token: readonly string[]
+  readonly payload: readonly string[]
+  readonly history: readonly (History | null)[]
+}
 
 /** What a task has been through. */
-type HistoryRow = [
+type History = [
   attempts: number,
   deferrals: number,
   losses: number,
@@ -28,34 +27,38 @@ type HistoryRow = [
   errorMessage: string | null,
 ]
 
-const NOTHING_YET: HistoryRow = [0, 0, 0, false, null, null, null, null]
+const NOTHING_YET: History = [0, 0, 0, false, null, null, null, null]
 
-/** The task that a row stands for. */
-export function claimedTask(row: StartedRow, now: number): ClaimedTask {
-  const [id, kind, category, key, priority, submittedAt, startedAt, token, payload, history] = row
-  const [attempts, deferrals, losses, isUndecided, previousDelayMs, error, code, message] = history ?? NOTHING_YET
-  return {
-    id,
-    kind,
-    category,
-    key,
-    payload,
-    status: 'running',
-    priority,
-    submittedAt,
-    startedAt,
-    nextAttemptAt: undefined,
-    attempts,
-    deferrals,
-    losses,
-    previousDelayMs: previousDelayMs ?? undefined,
-    errorClass: errorClass(error),
-    errorCode: stored(code ?? undefined),
-    errorMessage: stored(message ?? undefined),
-    reason: undefined,
-    result: undefined,
-    changedAt: now,
-    token,
-    isUndecided,
-  }
+/** The tasks that the columns stand for. */
+export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] {
+  const lanes = new Map(started.lanes.map(([id, kind, category, key]) => [id, { kind, category, key }]))
+  return started.id.map((id, n) => {
+    const lane = lanes.get(started.lane[n] ?? 0) ?? { kind: '', category: '', key: '' }
+    const [attempts, deferrals, losses, isUndecided, previousDelayMs, error, code, message] =
+      started.history[n] ?? NOTHING_YET
+    return {
+      id,
+      kind: lane.kind,
+      category: lane.category,
+      key: lane.key,
+      payload: started.payload[n] ?? '',
+      status: 'running',
+      priority: started.priority[n] ?? 0,
+      submittedAt: started.submitted_at[n] ?? 0,
+      startedAt: started.started_at[n] ?? 0,
+      nextAttemptAt: undefined,
+      attempts,
+      deferrals,
+      losses,
+      previousDelayMs: previousDelayMs ?? undefined,
+      errorClass: errorClass(error),
+      errorCode: stored(code ?? undefined),
+      errorMessage: stored(message ?? undefined),
+      reason: undefined,
+      result: undefined,
+      changedAt: now,
+      token: started.token[n] ?? '',
+      isUndecided,
+    }
+  })
 }

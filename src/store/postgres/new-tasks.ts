@@ -1,40 +1,47 @@
 import { OptionError } from '../../policy/index.js'
 import type { Lane, NewTask } from '../store.js'
 import { triedForMs } from '../tried-for.js'
+import { column } from './column.js'
 import { outcomeRow } from './settlements.js'
 import { isStorable } from './text.js'
 
-/** Tasks as the function `enqueue` takes them. */
+/** Tasks to be added, and how the function `enqueue` takes them. */
 export interface NewRows {
-  readonly lanes: readonly object[]
-  readonly tasks: readonly { readonly id: string }[]
-  /** What became of the attempts that were made elsewhere. */
-  readonly tried: readonly object[]
+  readonly ids: readonly string[]
+  readonly values: readonly (string | null)[]
 }
 
 /** Gives each task its id, and names each lane once. */
 export function newRows(tasks: readonly NewTask[], makeId: () => string): NewRows {
   const lanes = new Map<string, Lane & { readonly n: number }>()
+  /** What became of the attempts that were made elsewhere. */
   const tried: object[] = []
-  const rows = tasks.map(({ id = makeId(), kind, category = '', key = '', payload, priority = 0, ...task }, n) => {
+  const rows = tasks.map((task, n) => {
+    const { id = makeId(), kind, category = '', key = '', payload } = task
     const name = `${kind}\0${category}\0${key}`
     const lane = lanes.get(name) ?? { n: lanes.size, kind, category, key }
     lanes.set(name, lane)
     for (const [option, text] of Object.entries({ id, kind, category, key, payload })) checkText(option, text)
     const token = task.tried && crypto.randomUUID()
     if (task.tried !== undefined) tried.push(outcomeRow({ id, token: String(token), ...task.tried }, n))
-    return {
-      id,
-      lane: lane.n,
-      priority,
-      submitted_at: task.submittedAt === undefined ? undefined : Math.floor(task.submittedAt),
-      run_at: task.runAt === undefined ? undefined : Math.ceil(task.runAt),
-      payload,
-      token,
-      tried_ms: triedForMs(task),
-    }
+    return { task, id, lane: lane.n, token }
   })
-  return { lanes: [...lanes.values()], tasks: rows, tried }
+  const ids = rows.map(({ id }) => id)
+  return {
+    ids,
+    values: [
+      JSON.stringify([...lanes.values()]),
+      column(ids, id => id),
+      column(rows, ({ lane }) => lane),
+      column(tasks, ({ priority }) => priority),
+      column(tasks, ({ submittedAt }) => submittedAt && Math.floor(submittedAt)),
+      column(tasks, ({ runAt }) => runAt && Math.ceil(runAt)),
+      column(tasks, ({ payload }) => payload),
+      column(rows, ({ token }) => token),
+      column(tasks, task => task.tried && triedForMs(task)),
+      tried.length === 0 ? null : JSON.stringify(tried),
+    ],
+  }
 }
 
 /** What tasks are found by is stored as it is, or not at all. */

@@ -29,7 +29,7 @@ import type {
 import { taskIds } from '../task-id.js'
 import { Batcher } from './batcher.js'
 import { Browser } from './browse.js'
-import { claimedTask, type StartedRow } from './claimed-task.js'
+import { claimedTasks, type StartedTasks } from './claimed-task.js'
 import { answerOf, type Database, LONG } from './database.js'
 import type { SqlClient } from './driver.js'
 import { grant } from './grant.js'
@@ -37,7 +37,7 @@ import { Holdings } from './holdings.js'
 import { PostgresIdempotencyKeys } from './idempotency-keys.js'
 import { newRows } from './new-tasks.js'
 import { once } from './once.js'
-import { settlementRows } from './settlements.js'
+import { type SettleAnswer, SettlementBatch } from './settlements.js'
 import type { Signals } from './signals.js'
 import { storable } from './text.js'
 import { exportPage, importRows } from './transfer.js'
@@ -105,8 +105,8 @@ export class PostgresStore implements Movable {
    */
   async enqueueIn(client: SqlClient, tasks: readonly NewTask[]): Promise<Enqueued[]> {
     if (tasks.length === 0) return []
-    const { rows, values } = this.#enqueueValues(tasks)
-    const added = enqueuedRows(rows, await this.#database.callIn(client, 'enqueue', values))
+    const { ids, values } = this.#newRows(tasks)
+    const added = enqueued(ids, await this.#database.callIn(client, 'enqueue', values))
     // It is said when the transaction commits, and only then.
     await client.query('SELECT pg_notify($1, $2)', [this.#signals.channel, ''])
     return added
@@ -284,13 +284,13 @@ export class PostgresStore implements Movable {
   }
 
   async #enqueue(tasks: readonly NewTask[]): Promise<Enqueued[]> {
-    const { rows, values } = this.#enqueueValues(tasks)
-    return enqueuedRows(rows, await this.#database.call('enqueue', values, LONG))
+    const { ids, values } = this.#newRows(tasks)
+    return enqueued(ids, await this.#database.call('enqueue', values, LONG))
   }
 
-  #enqueueValues(tasks: readonly NewTask[]) {
-    const { lanes, tasks: rows, tried } = newRows(tasks, () => this.#newId())
-    return { rows, values: [JSON.stringify(lanes), JSON.stringify(rows), rowsOrNull(tried), this.#now()] }
+  #newRows(tasks: readonly NewTask[]) {
+    const { ids, values } = newRows(tasks, () => this.#newId())
+    return { ids, values: [...values, this.#now()] }
   }
 
   async #claim({ worker, leaseMs, kinds, categories, limit, isIdle }: ClaimRequest): Promise<Claim> {
@@ -300,7 +300,7 @@ export class PostgresStore implements Movable {
     const claim = JSON.parse(String(await this.#database.call('claim', values))) as ClaimAnswer
     this.#lastTurn = claim.last_turn
     return {
-      tasks: claim.tasks.flatMap(part => part ?? []).map(row => claimedTask(row, claim.now)),
+      tasks: claim.tasks.flatMap(started => (started === null ? [] : claimedTasks(started, claim.now))),
       now: claim.now,
       nextAt: claim.next_at ?? undefined,
       isAloneWaiting: claim.is_alone_waiting,
@@ -308,14 +308,13 @@ export class PostgresStore implements Movable {
   }
 
   async #settle(settlements: readonly Settlement[]): Promise<Settled[]> {
-    const { successes, others } = settlementRows(settlements)
-    const values = [rowsOrNull(successes), rowsOrNull(others), this.#now()]
-    const { settled, is_any_bounded } = JSON.parse(String(await this.#database.call('settle', values))) as SettleAnswer
-    const results: Settled[] = settlements.map(() => 'stale')
-    for (const n of settled) results[n] = 'settled'
-    if (is_any_bounded || settlements.some(({ outcome }) => 'delayMs' in outcome || outcome.type === 'released'))
-      this.#signals.ring()
-    return results
+    const batch = new SettlementBatch(settlements)
+    const answer = JSON.parse(
+      String(await this.#database.call('settle', [...batch.values, this.#now()])),
+    ) as SettleAnswer
+    const isAnyBack = settlements.some(({ outcome }) => 'delayMs' in outcome || outcome.type === 'released')
+    if (answer.is_any_bounded || isAnyBack) this.#signals.ring()
+    return batch.results(answer)
   }
 
   /** Calls a function that returns the ids of the tasks it changed; in the order in which they were given. */
@@ -339,28 +338,19 @@ interface ClaimAnswer {
   readonly next_at: number | null
   readonly is_alone_waiting: boolean
   readonly last_turn: number
-  readonly tasks: readonly (readonly StartedRow[] | null)[]
-}
-
-interface SettleAnswer {
-  readonly settled: readonly number[]
-  readonly is_any_bounded: boolean
+  readonly tasks: readonly (StartedTasks | null)[]
 }
 
 const AUDIT = /* sql */ `
   SELECT coalesce(json_agg(json_build_array(id, record)), '[]')::text AS answer
   FROM (SELECT id, record FROM redrive.audit WHERE id > $1 ORDER BY id LIMIT $2) AS page`
 
-/** Which of the rows are new: all of them, or those that are named. */
-function enqueuedRows(rows: readonly { readonly id: string }[], answer: unknown): Enqueued[] {
-  if (typeof answer !== 'string') return rows.map(({ id }) => ({ id, isNew: true }))
+/** Which of the ids are new: all of them, or those that are named. */
+function enqueued(ids: readonly string[], answer: unknown): Enqueued[] {
+  if (typeof answer !== 'string') return ids.map(id => ({ id, isNew: true }))
   const added = new Set(JSON.parse(answer) as string[])
   // The first of those that share an id is the new one.
-  return rows.map(({ id }) => ({ id, isNew: added.delete(id) }))
-}
-
-function rowsOrNull(rows: readonly object[]): string | null {
-  return rows.length === 0 ? null : JSON.stringify(rows)
+  return ids.map(id => ({ id, isNew: added.delete(id) }))
 }
 
 /** Whether the database was away, so that the rest of a batch would fare no better. */

@@ -1,36 +1,68 @@
-import type { AttemptEntry, Settlement } from '../store.js'
+import type { AttemptEntry, Settled, Settlement } from '../store.js'
+import { column } from './column.js'
 import { storable } from './text.js'
 
-/** Settlements as the function `settle` takes them, each with its number. */
-export interface SettlementRows {
-  readonly successes: readonly object[]
-  readonly others: readonly object[]
+/** What the function `settle` answers: which took effect, by their places among those of their sort, from 1 or by `n`. */
+export interface SettleAnswer {
+  readonly succeeded: readonly number[]
+  readonly applied: readonly number[]
+  readonly is_any_bounded: boolean
 }
 
-/** Sorts settlements by what there is to say of them. A token that comes twice is settled once. */
-export function settlementRows(settlements: readonly Settlement[]): SettlementRows {
-  const successes: object[] = []
-  const others: object[] = []
-  const seen = new Set<string>()
-  settlements.forEach((settlement, n) => {
-    const { id, token, outcome, attempt } = settlement
-    const key = `${token} ${id}`
-    if (seen.has(key)) return
-    seen.add(key)
-    if (outcome.type === 'succeeded' && attempt !== undefined && isPlain(attempt))
-      successes.push({ n, id, token, result: outcome.result, ...timesOf(attempt) })
-    else others.push(outcomeRow(settlement, n))
-  })
-  return { successes, others }
+interface Success {
+  readonly n: number
+  readonly id: string
+  readonly token: string
+  readonly result: string | undefined
+  readonly attempt: AttemptEntry
+}
+
+/** A batch of settlements, sorted by what there is to say of them. A token that comes twice is settled once. */
+export class SettlementBatch {
+  readonly #count: number
+  readonly #successes: Success[] = []
+  readonly #others: object[] = []
+
+  constructor(settlements: readonly Settlement[]) {
+    this.#count = settlements.length
+    const seen = new Set<string>()
+    settlements.forEach((settlement, n) => {
+      const { id, token, outcome, attempt } = settlement
+      const key = `${token} ${id}`
+      if (seen.has(key)) return
+      seen.add(key)
+      if (outcome.type === 'succeeded' && attempt !== undefined && isPlain(attempt))
+        this.#successes.push({ n, id, token, result: outcome.result, attempt })
+      else this.#others.push(outcomeRow(settlement, n))
+    })
+  }
+
+  /** As the function `settle` takes them. */
+  get values(): (string | null)[] {
+    const successes = this.#successes
+    return [
+      column(successes, ({ id }) => id),
+      column(successes, ({ token }) => token),
+      column(successes, ({ result }) => result),
+      column(successes, ({ attempt }) => attempt.attempt),
+      column(successes, ({ attempt }) => Math.round(attempt.startedAt)),
+      column(successes, ({ attempt }) => Math.round(attempt.endedAt)),
+      column(successes, ({ attempt }) => attempt.worker),
+      this.#others.length === 0 ? null : JSON.stringify(this.#others),
+    ]
+  }
+
+  results({ succeeded, applied }: SettleAnswer): Settled[] {
+    const results = Array.from<Settled>({ length: this.#count }).fill('stale')
+    for (const place of succeeded) results[this.#successes[place - 1]?.n ?? 0] = 'settled'
+    for (const n of applied) results[n] = 'settled'
+    return results
+  }
 }
 
 /** A success of which there is no more to say than when and who: it is kept in the task's own row. */
 function isPlain({ verdict, error, random, policy }: AttemptEntry): boolean {
   return verdict === undefined && error === undefined && random === undefined && policy === undefined
-}
-
-function timesOf({ attempt, startedAt, endedAt, worker }: AttemptEntry): object {
-  return { attempt, began: Math.round(startedAt), ended: Math.round(endedAt), worker }
 }
 
 /** A settlement as the function `apply` takes it. */
@@ -45,13 +77,17 @@ export function outcomeRow({ id, token, outcome, attempt }: Settlement, n: numbe
     is_backoff: type === 'retry' && outcome.isBackoff,
     result: type === 'succeeded' ? outcome.result : undefined,
     reason: 'reason' in outcome ? storable(outcome.reason) : undefined,
-    ...(attempt !== undefined && { ...timesOf(attempt), ...factsOf(attempt) }),
+    ...(attempt !== undefined && attemptRow(attempt)),
   }
 }
 
-function factsOf({ verdict, error, random, policy }: AttemptEntry): object {
+function attemptRow({ attempt, startedAt, endedAt, worker, verdict, error, random, policy }: AttemptEntry): object {
   const retryAfterMs = verdict?.class === 'rate_limited' ? verdict.retryAfterMs : undefined
   return {
+    attempt,
+    began: Math.round(startedAt),
+    ended: Math.round(endedAt),
+    worker,
     error_class: verdict?.class,
     error_code: storable(verdict?.code),
     retry_after: retryAfterMs === undefined ? undefined : Math.round(retryAfterMs),

@@ -46,10 +46,13 @@ CREATE FUNCTION redrive.last_place(of_lane bigint, of_priority float8) RETURNS b
   )
 $$;
 
--- Adds tasks, given as a JSON array of {id, lane, priority, submitted_at, run_at, payload}, where `lane` is the `n` of one
--- of the lanes. Those with a token were tried elsewhere: they run, until what they came to is applied. Returns the ids of
--- those that are new as a JSON array, or NULL if all are.
-CREATE FUNCTION redrive.enqueue(lanes json, tasks json, tried json, at bigint) RETURNS text LANGUAGE plpgsql
+-- Adds tasks, given column by column, where `lane_numbers` are the `n` of their lanes. Those with a token were tried
+-- elsewhere: they run, until what they came to is applied. Returns the ids of those that are new as a JSON array, or NULL if
+-- all are.
+CREATE FUNCTION redrive.enqueue(
+  lanes json, ids text[], lane_numbers int[], priorities float8[], submitted bigint[], due bigint[], payloads text[],
+  tokens text[], tried_for bigint[], tried json, at bigint
+) RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
@@ -65,25 +68,24 @@ BEGIN
       ran_from)
     SELECT new.id, (SELECT named.id FROM named WHERE named.n = new.lane),
       CASE WHEN new.token IS NOT NULL THEN 3 WHEN new.run_at > now_ms THEN 0 ELSE 1 END,
-      new.priority,
+      coalesce(new.priority, 0),
       -- In an ordered lane, after all that are there: clocks may go back, and many come in one millisecond.
       coalesce(new.submitted_at, greatest(now_ms, CASE WHEN (SELECT bool_or(named.ordered) FROM named) THEN (
-        SELECT redrive.last_place(named.id, new.priority) + 1 FROM named WHERE named.n = new.lane AND named.ordered
+        SELECT redrive.last_place(named.id, coalesce(new.priority, 0)) + 1 FROM named
+        WHERE named.n = new.lane AND named.ordered
       ) END)),
-      now_ms - new.tried_ms, now_ms, coalesce(new.run_at, now_ms),
+      now_ms - coalesce(new.tried_ms, 0), now_ms, coalesce(new.run_at, now_ms),
       new.payload,
       new.token, now_ms
-    FROM json_to_recordset(tasks) AS new (
-      id text, lane int, priority float8, submitted_at bigint, run_at bigint, payload text, token text,
-      tried_ms bigint
-    )
+    FROM unnest(ids, lane_numbers, priorities, submitted, due, payloads, tokens, tried_for)
+      AS new (id, lane, priority, submitted_at, run_at, payload, token, tried_ms)
     ON CONFLICT (id) DO NOTHING
     RETURNING id, lane, state
   ), counted AS (
     INSERT INTO redrive.tally (lane, waiting, running)
     SELECT lane, count(*) FILTER (WHERE state < 3), count(*) FILTER (WHERE state = 3) FROM added GROUP BY lane
   )
-  SELECT CASE WHEN count(*) < json_array_length(tasks) THEN coalesce(json_agg(id), '[]')::text END INTO answer FROM added;
+  SELECT CASE WHEN count(*) < cardinality(ids) THEN coalesce(json_agg(id), '[]')::text END INTO answer FROM added;
   IF tried IS NOT NULL THEN
     PERFORM redrive.apply(tried, now_ms);
   END IF;

@@ -186,8 +186,8 @@ BEGIN
 END
 $$;
 
--- Starts tasks that are locked. Returns them in this order as a JSON array of arrays; the last element is what they have
--- been through, if anything.
+-- Starts tasks that are locked. Returns them in this order, column by column, as a JSON object of arrays: much cheaper to
+-- make than an array of objects. `history` is what a task has been through, if anything.
 CREATE FUNCTION redrive.start(
   places tid[], by_worker text, nonce text, taken int, now_ms bigint
 ) RETURNS json LANGUAGE plpgsql
@@ -201,7 +201,10 @@ BEGIN
       changed_at = now_ms, next_at = NULL
     FROM unnest(places) WITH ORDINALITY AS place (ctid, number)
     WHERE task.ctid = place.ctid
-    RETURNING place.number, task.*
+    RETURNING place.number, task.id, task.lane, task.priority, task.submitted_at, task.started_at, task.token, task.payload,
+      CASE WHEN task.entries > 0 OR task.previous_delay IS NOT NULL THEN json_build_array(
+        task.attempts, task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class,
+        task.error_code, task.error_message) END AS history
   ), counted AS (
     INSERT INTO redrive.tally (lane, waiting, running)
     SELECT lane, -count(*), count(*) FROM started GROUP BY lane
@@ -210,22 +213,24 @@ BEGIN
     UPDATE redrive.lane AS its SET tokens = redrive.tokens(its, now_ms) - counted.running, refilled_at = now_ms
     FROM counted WHERE its.id = counted.lane AND its.per_second IS NOT NULL
   )
-  SELECT json_agg(json_build_array(
-      task.id, lane.kind, lane.category, lane.key, task.priority, task.submitted_at, task.started_at, task.token,
-      task.payload,
-      CASE WHEN task.entries > 0 OR task.previous_delay IS NOT NULL THEN json_build_array(
-        task.attempts, task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class,
-        task.error_code, task.error_message) END
-    ) ORDER BY task.number)
+  SELECT json_build_object(
+    'lanes', (
+      SELECT json_agg(json_build_array(its.id, its.kind, its.category, its.key))
+      FROM counted JOIN redrive.lane AS its ON its.id = counted.lane
+    ),
+    'lane', array_agg(lane), 'id', array_agg(id), 'priority', array_agg(priority),
+    'submitted_at', array_agg(submitted_at), 'started_at', array_agg(started_at), 'token', array_agg(token),
+    'payload', array_agg(payload), 'history', array_agg(history)
+  )
   INTO answer
-  FROM started AS task JOIN redrive.lane ON lane.id = task.lane;
+  FROM (SELECT * FROM started ORDER BY number) AS task;
   RETURN answer;
 END
 $$;
 
 -- Makes due tasks ready, then takes ready ones from lanes that are open: one task from each in turn, beginning after the
 -- one that had the last turn. All lanes without a key are one in that (turn 0), and the order over all of them is exact.
--- Returns JSON: {now, next_at, is_alone_waiting, last_turn, tasks}, where `tasks` are arrays of what `start` returns.
+-- Returns JSON: {now, next_at, is_alone_waiting, last_turn, tasks}, where `tasks` is an array of what `start` returns.
 CREATE FUNCTION redrive.claim(
   by_worker text, lease_ms bigint, kinds text[], categories text[], up_to int, is_idle boolean, nonce text,
   last_turn bigint, at bigint
