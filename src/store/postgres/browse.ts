@@ -1,7 +1,7 @@
 import { taskCursor, taskPlace } from '../cursor.js'
 import { type EntryRow, ledgerRow, TASK_COLUMNS, type TaskRow, taskRecord } from '../rows.js'
 import type { Lane, LaneRecord, LedgerRow, Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
-import { State, statusOf } from '../task-state.js'
+import { State } from '../task-state.js'
 import { answerOf, type Database, LONG } from './database.js'
 import { storable, stored } from './text.js'
 
@@ -34,10 +34,8 @@ export class Browser {
 
   async list(filter: TaskFilter, { limit, after }: PageRequest): Promise<Page<TaskRecord>> {
     const place = after === undefined ? undefined : taskPlace(after)
-    const states = Object.values(State).filter(
-      state => filter.status === undefined || statusOf(state) === filter.status,
-    )
-    const rows = (await this.#read(listing(states), [
+    const statuses = filter.status === undefined ? STATUSES : [filter.status]
+    const rows = (await this.#read(listing(statuses), [
       ...laneValues(filter),
       storable(filter.errorCode) ?? null,
       place?.changedAt ?? null,
@@ -87,7 +85,7 @@ const MATCHES_LANE = /* sql */ `
   AND ($3::text IS NULL OR lane.key = $3)`
 
 const GET = /* sql */ `
-  SELECT ${TASK_COLUMNS} FROM redrive.task JOIN redrive.lane ON lane.id = task.lane WHERE task.id = $1`
+  SELECT ${TASK_COLUMNS} FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane WHERE task.id = $1`
 
 /** The attempt that a task succeeded with is in its own row. */
 const LEDGER = /* sql */ `
@@ -98,14 +96,32 @@ const LEDGER = /* sql */ `
   WHERE id = $1 AND state = 4 AND NOT EXISTS (SELECT FROM redrive.ledger WHERE task = id AND sequence = entries)
   ORDER BY sequence`
 
-/** Each state that is wanted up to a page's length, by its own index, and of those the newest changes. */
-function listing(states: readonly number[]): string {
-  const parts = states.map(
-    state => /* sql */ `(
+/** Where the tasks of a status are found. What has ended is found by when it did, before the last page's end ($5). */
+const FOUND: Readonly<Record<TaskStatus, string>> = {
+  waiting: '(SELECT * FROM redrive.standing WHERE is_waiting) AS task',
+  running: '(SELECT * FROM redrive.standing WHERE is_running) AS task',
+  succeeded: endedAs(State.succeeded),
+  skipped: endedAs(State.skipped),
+  dead: endedAs(State.dead),
+  cancelled: endedAs(State.cancelled),
+}
+const STATUSES = Object.keys(FOUND) as TaskStatus[]
+
+function endedAs(state: number): string {
+  return /* sql */ `(
+    SELECT task.* FROM redrive.ended CROSS JOIN unnest(ended.tasks) AS one (id)
+    JOIN redrive.task ON task.id = one.id AND task.state = ended.state AND task.changed_at = ended.at
+    WHERE ended.state = ${state} AND ($5::bigint IS NULL OR ended.at <= $5)
+  ) AS task`
+}
+
+/** Each status that is wanted up to a page's length, from where its tasks are found, and of those the newest changes. */
+function listing(statuses: readonly TaskStatus[]): string {
+  const parts = statuses.map(
+    status => /* sql */ `(
       SELECT ${TASK_COLUMNS}
-      FROM redrive.task JOIN redrive.lane ON lane.id = task.lane
-      WHERE task.state = ${state}
-        AND ($4::text IS NULL OR task.error_code = $4)
+      FROM ${FOUND[status]} JOIN redrive.lane ON lane.id = task.lane
+      WHERE ($4::text IS NULL OR task.error_code = $4)
         AND ($5::bigint IS NULL OR (task.changed_at, task.id) < ($5, $6))
         AND ${MATCHES_LANE}
       ORDER BY task.changed_at DESC, task.id DESC
@@ -114,7 +130,6 @@ function listing(states: readonly number[]): string {
   )
   return `SELECT * FROM (${parts.join(' UNION ALL ')}) AS listed ORDER BY changed_at DESC, id DESC LIMIT $7`
 }
-
 const COUNT = /* sql */ `
   SELECT coalesce(sum(waiting), 0)   AS waiting,   coalesce(sum(running), 0) AS running,
          coalesce(sum(succeeded), 0) AS succeeded, coalesce(sum(skipped), 0) AS skipped,
@@ -126,7 +141,7 @@ const COUNT_ERRORS = /* sql */ `
   SELECT count(*) FILTER (WHERE state < 3) AS waiting,   count(*) FILTER (WHERE state = 3) AS running,
          count(*) FILTER (WHERE state = 4) AS succeeded, count(*) FILTER (WHERE state = 5) AS skipped,
          count(*) FILTER (WHERE state = 6) AS dead,      count(*) FILTER (WHERE state = 7) AS cancelled
-  FROM redrive.task JOIN redrive.lane ON lane.id = task.lane
+  FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane
   WHERE task.error_code = $4 AND ${MATCHES_LANE}`
 
 const LANES = /* sql */ `

@@ -1,16 +1,18 @@
 import { errorClass } from '../rows.js'
 import type { ClaimedTask } from '../store.js'
 import { stored } from './text.js'
+import { tokenOf } from './token.js'
 
 /** Tasks as the function `start` returns them: column by column. */
 export interface StartedTasks {
+  readonly claim: number
   readonly lanes: readonly [id: number, kind: string, category: string, key: string][]
   readonly lane: readonly number[]
   readonly id: readonly string[]
+  readonly round: readonly number[]
   readonly priority: readonly number[]
   readonly submitted_at: readonly number[]
   readonly started_at: readonly number[]
-  readonly token: readonly string[]
   readonly payload: readonly string[]
   readonly history: readonly (History | null)[]
 }
@@ -57,7 +59,7 @@ export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] 
       reason: undefined,
       result: undefined,
       changedAt: now,
-      token: started.token[n] ?? '',
+      token: tokenOf({ claim: started.claim, n: n + 1, round: started.round[n] ?? 0 }),
       isUndecided,
     }
   })

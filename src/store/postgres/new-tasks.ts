@@ -11,6 +11,9 @@ export interface NewRows {
   readonly values: readonly (string | null)[]
 }
 
+/** A task's first round is any of so many, as the function `enqueue` has it too. */
+const FIRST_ROUNDS = 1_000_000_000
+
 /** Gives each task its id, and names each lane once. */
 export function newRows(tasks: readonly NewTask[], makeId: () => string): NewRows {
   const lanes = new Map<string, Lane & { readonly n: number }>()
@@ -22,9 +25,10 @@ export function newRows(tasks: readonly NewTask[], makeId: () => string): NewRow
     const lane = lanes.get(name) ?? { n: lanes.size, kind, category, key }
     lanes.set(name, lane)
     for (const [option, text] of Object.entries({ id, kind, category, key, payload })) checkText(option, text)
-    const token = task.tried && crypto.randomUUID()
-    if (task.tried !== undefined) tried.push(outcomeRow({ id, token: String(token), ...task.tried }, n))
-    return { task, id, lane: lane.n, token }
+    if (task.tried === undefined) return { id, lane: lane.n }
+    const round = Math.floor(Math.random() * FIRST_ROUNDS)
+    tried.push(outcomeRow({ id, ...task.tried }, round, n))
+    return { id, lane: lane.n, round }
   })
   const ids = rows.map(({ id }) => id)
   return {
@@ -37,7 +41,7 @@ export function newRows(tasks: readonly NewTask[], makeId: () => string): NewRow
       column(tasks, ({ submittedAt }) => submittedAt && Math.floor(submittedAt)),
       column(tasks, ({ runAt }) => runAt && Math.ceil(runAt)),
       column(tasks, ({ payload }) => payload),
-      column(rows, ({ token }) => token),
+      column(rows, ({ round }) => round),
       column(tasks, task => task.tried && triedForMs(task)),
       tried.length === 0 ? null : JSON.stringify(tried),
     ],

@@ -5,10 +5,11 @@ import type { OnceOptions } from '../store.js'
 import { type Database, inSchema, rowsOf } from './database.js'
 import type { SqlClient } from './driver.js'
 import { COMPLETE_KEY } from './idempotency-keys.js'
+import { claimedBy } from './token.js'
 
 /** Holds the task until the transaction ends: whoever would rescue it leaves it alone meanwhile. */
 const HOLD = /* sql */ `
-  SELECT true FROM redrive.task WHERE id = $1 AND token = $2 AND state = 3 FOR UPDATE`
+  SELECT true FROM redrive.task WHERE id = $1 AND round = $2 AND state = 3 FOR UPDATE`
 
 /**
  * Runs a function under a key, or gives back what it returned before. To be called within a transaction: until that ends,
@@ -30,7 +31,7 @@ export async function once<T, Client extends SqlClient>(
   if (claim.state !== 'fresh') return knownResult(key, fingerprint, claim) as Awaited<T>
   // Who has the result already has it, whoever asks; only a run is fenced.
   if (fence !== undefined) {
-    const held = await client.query(inSchema(HOLD, database.schema), [fence.id, fence.token])
+    const held = await client.query(inSchema(HOLD, database.schema), [fence.id, claimedBy(fence.token).round])
     if (rowsOf(held).length === 0) throw new StaleFenceError(key, fence.id)
   }
   const result = await work(client)

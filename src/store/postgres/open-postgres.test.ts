@@ -269,8 +269,8 @@ it('what a claim whose answer was lost has taken goes back with the next sign of
   const store = await openPostgres(url, { schema: 'lost_answer' })
   await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
   // The same call as the store's own, of which it hears nothing.
-  const values = ['w', 30_000, ['k'], null, 1, true, 'nonce', 0, null]
-  await pool.query('SELECT lost_answer.claim($1, $2, $3, $4, $5, $6, $7, $8, $9)', values)
+  const values = ['w', 30_000, ['k'], null, 1, true, 0, null]
+  await pool.query('SELECT lost_answer.claim($1, $2, $3, $4, $5, $6, $7, $8)', values)
   expect(await store.get('a')).toMatchObject({ status: 'running' })
   await new Promise(resolve => setTimeout(resolve, 5))
 

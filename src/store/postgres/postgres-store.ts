@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import type { PoolClient } from 'pg'
 import type { IdempotencyStore } from '../../idempotency/index.js'
 import type { Clock } from '../../time/index.js'
@@ -40,6 +39,7 @@ import { once } from './once.js'
 import { type SettleAnswer, SettlementBatch } from './settlements.js'
 import type { Signals } from './signals.js'
 import { storable } from './text.js'
+import { type Claimed, claimedBy, tokenOf } from './token.js'
 import { exportPage, importRows } from './transfer.js'
 
 /** What a store is made of, and how it ends. */
@@ -65,9 +65,6 @@ export class PostgresStore implements Movable {
   readonly #holdings = new Holdings()
   readonly #policies = new Set<string>()
   readonly #makeId = taskIds()
-  /** Tells the tokens of this store's claims from those of all others. */
-  readonly #ours = randomBytes(6).toString('base64url')
-  #claims = 0
   #lastTurn = 0
 
   constructor({ database, signals, clock, end }: PostgresParts) {
@@ -139,16 +136,19 @@ export class PostgresStore implements Movable {
     fence: { readonly id: string; readonly token: string },
     { result }: { readonly result?: string } = {},
   ): Promise<void> {
-    const isHeld = await this.#database.callIn(client, 'complete', [fence.id, fence.token, result ?? null, this.#now()])
+    const { claim, round } = claimedBy(fence.token)
+    const values = [fence.id, claim, round, result ?? null, this.#now()]
+    const isHeld = await this.#database.callIn(client, 'complete', values)
     if (isHeld !== true) throw new StaleFenceError('completeIn', fence.id)
   }
 
   async heartbeat(worker: string, leaseMs: number): Promise<Heartbeat> {
     const { tokens = [], asOf = 0 } = this.#holdings.get(worker) ?? {}
-    const values = [worker, Math.ceil(leaseMs), [...tokens], asOf, this.#now()]
-    const beat = JSON.parse(String(await this.#database.call('heartbeat', values))) as Heartbeat
+    const known = new Set([...tokens].map(token => claimedBy(token).claim))
+    const values = [worker, Math.ceil(leaseMs), [...known], asOf, this.#now()]
+    const beat = JSON.parse(String(await this.#database.call('heartbeat', values))) as HeartbeatAnswer
     if (beat.rescued > 0) this.#signals.ring()
-    return beat
+    return { cancelled: beat.cancelled.map(tokenOf), rescued: beat.rescued }
   }
 
   async leave(worker: string): Promise<void> {
@@ -294,9 +294,8 @@ export class PostgresStore implements Movable {
   }
 
   async #claim({ worker, leaseMs, kinds, categories, limit, isIdle }: ClaimRequest): Promise<Claim> {
-    const nonce = `${this.#ours}${(this.#claims++).toString(36)}`
     const allowed = [kinds, categories ?? null, limit, isIdle]
-    const values = [worker, Math.ceil(leaseMs), ...allowed, nonce, this.#lastTurn, this.#now()]
+    const values = [worker, Math.ceil(leaseMs), ...allowed, this.#lastTurn, this.#now()]
     const claim = JSON.parse(String(await this.#database.call('claim', values))) as ClaimAnswer
     this.#lastTurn = claim.last_turn
     return {
@@ -331,6 +330,11 @@ export class PostgresStore implements Movable {
   #now(): number | null {
     return this.#clock === undefined ? null : Math.floor(this.#clock.now())
   }
+}
+
+interface HeartbeatAnswer {
+  readonly cancelled: readonly Claimed[]
+  readonly rescued: number
 }
 
 interface ClaimAnswer {

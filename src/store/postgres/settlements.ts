@@ -1,6 +1,7 @@
 import type { AttemptEntry, Settled, Settlement } from '../store.js'
 import { column } from './column.js'
 import { storable } from './text.js'
+import { claimedBy } from './token.js'
 
 /** What the function `settle` answers: which took effect, by their places among those of their sort, from 1 or by `n`. */
 export interface SettleAnswer {
@@ -12,7 +13,7 @@ export interface SettleAnswer {
 interface Success {
   readonly n: number
   readonly id: string
-  readonly token: string
+  readonly round: number
   readonly result: string | undefined
   readonly attempt: AttemptEntry
 }
@@ -22,6 +23,8 @@ export class SettlementBatch {
   readonly #count: number
   readonly #successes: Success[] = []
   readonly #others: object[] = []
+  /** How many there are of which claim. */
+  readonly #claims = new Map<number, number>()
 
   constructor(settlements: readonly Settlement[]) {
     this.#count = settlements.length
@@ -31,9 +34,11 @@ export class SettlementBatch {
       const key = `${token} ${id}`
       if (seen.has(key)) return
       seen.add(key)
+      const { claim, round } = claimedBy(token)
+      this.#claims.set(claim, (this.#claims.get(claim) ?? 0) + 1)
       if (outcome.type === 'succeeded' && attempt !== undefined && isPlain(attempt))
-        this.#successes.push({ n, id, token, result: outcome.result, attempt })
-      else this.#others.push(outcomeRow(settlement, n))
+        this.#successes.push({ n, id, round, result: outcome.result, attempt })
+      else this.#others.push(outcomeRow(settlement, round, n))
     })
   }
 
@@ -42,13 +47,15 @@ export class SettlementBatch {
     const successes = this.#successes
     return [
       column(successes, ({ id }) => id),
-      column(successes, ({ token }) => token),
+      column(successes, ({ round }) => round),
       column(successes, ({ result }) => result),
       column(successes, ({ attempt }) => attempt.attempt),
       column(successes, ({ attempt }) => Math.round(attempt.startedAt)),
       column(successes, ({ attempt }) => Math.round(attempt.endedAt)),
       column(successes, ({ attempt }) => attempt.worker),
       this.#others.length === 0 ? null : JSON.stringify(this.#others),
+      column([...this.#claims.keys()], claim => claim),
+      column([...this.#claims.values()], count => count),
     ]
   }
 
@@ -66,12 +73,12 @@ function isPlain({ verdict, error, random, policy }: AttemptEntry): boolean {
 }
 
 /** A settlement as the function `apply` takes it. */
-export function outcomeRow({ id, token, outcome, attempt }: Settlement, n: number): object {
+export function outcomeRow({ id, outcome, attempt }: Omit<Settlement, 'token'>, round: number, n: number): object {
   const { type } = outcome
   return {
     n,
     id,
-    token,
+    round,
     type,
     delay: 'delayMs' in outcome ? outcome.delayMs : undefined,
     is_backoff: type === 'retry' && outcome.isBackoff,

@@ -23,7 +23,7 @@ export async function exportPage(
     SELECT row_to_json(moved)::text AS answer FROM (
       SELECT ${columns.map(column => `${table}.${column}${FLAGS.has(column) ? '::int' : ''}`).join(', ')}
         ${sort === 'task' ? LANE_AND_LEDGER : ''}
-      FROM redrive.${table} ${sort === 'task' ? 'JOIN redrive.lane ON lane.id = task.lane' : ''}
+      FROM ${sort === 'task' ? 'redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane' : `redrive.${table}`}
       ${after === undefined ? '' : `WHERE (${order}) > (${place.map((_, index) => `$${index + 2}`).join(', ')})`}
       ORDER BY ${order}
       LIMIT $1
@@ -49,6 +49,11 @@ export async function importRows(database: Database, sort: Sort, rows: readonly 
   return Number(answerOf(await database.query(IMPORTS[sort], values, LONG)))
 }
 
+/** In its own row, a task that has not ended has the state of one that runs. */
+function ownColumn(column: string): string {
+  return column === 'state' ? 'greatest(given.state, 3)' : `given.${column}`
+}
+
 const COUNT = /* sql */ `SELECT count(*) AS answer FROM added`
 
 const IMPORTS: Readonly<Record<Sort, string>> = {
@@ -71,11 +76,19 @@ const IMPORTS: Readonly<Record<Sort, string>> = {
       CROSS JOIN json_populate_record(NULL::redrive.task, row) AS own
       CROSS JOIN json_to_record(row) AS more (kind text, category text, key text, ledger json)
     ), added AS (
-      INSERT INTO redrive.task (lane, ${SORTS.task.columns.join(', ')})
-      SELECT lane.id, ${SORTS.task.columns.map(column => `given.${column}`).join(', ')}
+      INSERT INTO redrive.task (lane, round, ${SORTS.task.columns.join(', ')})
+      SELECT lane.id, 0, ${SORTS.task.columns.map(ownColumn).join(', ')}
       FROM given JOIN redrive.lane USING (kind, category, key)
       ON CONFLICT DO NOTHING
-      RETURNING id, lane, state
+      RETURNING task.*
+    ), queued AS (
+      INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone)
+      SELECT added.id, added.lane, given.state, added.priority, added.submitted_at, coalesce(added.next_at, 0),
+        added.losses > 0
+      FROM added JOIN given USING (id) WHERE given.state < 3
+    ), listed AS (
+      INSERT INTO redrive.ended (state, at, tasks)
+      SELECT state, changed_at, array_agg(id) FROM added WHERE state > 3 GROUP BY state, changed_at
     ), recorded AS (
       INSERT INTO redrive.ledger (task, ${ENTRY_COLUMNS.join(', ')})
       SELECT given.id, ${ENTRY_COLUMNS.map(column => `entry.${column}`).join(', ')}
@@ -83,10 +96,10 @@ const IMPORTS: Readonly<Record<Sort, string>> = {
       CROSS JOIN json_populate_recordset(NULL::redrive.ledger, given.ledger) AS entry
     ), counted AS (
       INSERT INTO redrive.tally (lane, waiting, running, succeeded, skipped, dead, cancelled)
-      SELECT lane, count(*) FILTER (WHERE state < 3), count(*) FILTER (WHERE state = 3),
-        count(*) FILTER (WHERE state = 4), count(*) FILTER (WHERE state = 5),
-        count(*) FILTER (WHERE state = 6), count(*) FILTER (WHERE state = 7)
-      FROM added GROUP BY lane
+      SELECT added.lane, count(*) FILTER (WHERE given.state < 3), count(*) FILTER (WHERE given.state = 3),
+        count(*) FILTER (WHERE given.state = 4), count(*) FILTER (WHERE given.state = 5),
+        count(*) FILTER (WHERE given.state = 6), count(*) FILTER (WHERE given.state = 7)
+      FROM added JOIN given USING (id) GROUP BY added.lane
     )
     ${COUNT}`,
   key: `WITH ${adding('key')} ${COUNT}`,

@@ -1,12 +1,24 @@
 -- The tables of the store. `redrive.` stands for the schema that the store was given.
 --
--- - Lanes without a key have negative ids and the others positive ones, so that the ready tasks of both sorts stand
---   apart in their index.
+-- A task's own row, in `task`, is written when it is enqueued and when an attempt has ended, and not between. Where it stands
+-- meanwhile is said by narrower rows:
+--
+-- - `waiting`: a row for each task that waits. A claim deletes it.
+-- - `claim`: a row for all that a worker took at once.
+-- - `ended`: a row for all that ended at once, in the same way: what lists and pruning find them by.
+--
+-- So a task that succeeds at once costs two versions of its row, and the second lies beside the first, where there is room
+-- for it: no index has to know. That holds only while no index of `task` has a column that a success changes.
+--
+-- - A task that has not ended has the state of one that runs: it does, unless there is a row for it in `waiting`.
+-- - `round` changes whenever a task changes hands, so that id and round say whether whoever claimed it still has it. The
+--   first is random: an id may come again once its task is forgotten.
 -- - The attempt that a task succeeded with is kept in the task's own row (`ran_*`), not in the ledger: most tasks
 --   succeed at once, and so have one row in all. `entries` counts the rows of the history, that one included.
 -- - What waits for its time is scheduled. In an ordered lane it stays ready instead, and so first in the order of its
 --   lane, which is held until then.
--- - The indexes are partial, so that a task pays only for those of the state it is in.
+-- - Lanes without a key have negative ids and the others positive ones, so that the ready tasks of both sorts stand
+--   apart in their index.
 -- - States: 0 scheduled, 1 ready, 2 ready to run alone, 3 running, 4 succeeded, 5 skipped, 6 dead, 7 cancelled.
 -- - Times are milliseconds since the epoch. Texts that are compared or ordered have the collation "C": the same order
 --   everywhere, and the fastest.
@@ -24,6 +36,7 @@ CREATE TABLE redrive.lane (
   concurrency int,
   per_second  float8,
   ordered     boolean NOT NULL DEFAULT false,
+  last_place  bigint,            -- of an ordered lane: the `submitted_at` of the last that started
   tokens      float8  NOT NULL DEFAULT 0,
   refilled_at bigint  NOT NULL DEFAULT 0,
   UNIQUE (kind, category, key)
@@ -32,8 +45,8 @@ CREATE INDEX lane_held    ON redrive.lane (held_until) WHERE held_until > 0;
 CREATE INDEX lane_limited ON redrive.lane (id)         WHERE per_second IS NOT NULL;
 CREATE INDEX lane_bounded ON redrive.lane (id)         WHERE ramp IS NOT NULL OR concurrency IS NOT NULL;
 
--- How many tasks of a lane are in each status, as changes to be added up: nobody waits for another's count.
--- Heartbeats fold many rows into one.
+-- How many tasks of a lane are in each status, as changes to be added up: nobody waits for another's count. Many rows are
+-- folded into one now and then.
 CREATE TABLE redrive.tally (
   lane      bigint NOT NULL,
   waiting   bigint NOT NULL DEFAULT 0,
@@ -43,6 +56,7 @@ CREATE TABLE redrive.tally (
   dead      bigint NOT NULL DEFAULT 0,
   cancelled bigint NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX tally_lane ON redrive.tally (lane);
 
 -- The last rule that matches a lane holds; NULL matches all.
 CREATE TABLE redrive.pause_rule (
@@ -65,12 +79,13 @@ CREATE TABLE redrive.limit_rule (
 CREATE TABLE redrive.task (
   id               text COLLATE "C" PRIMARY KEY,
   lane             bigint   NOT NULL,
-  state            smallint NOT NULL,
+  state            smallint NOT NULL DEFAULT 3,
+  round            int      NOT NULL,
   priority         float8   NOT NULL,
   submitted_at     bigint   NOT NULL,
   started_at       bigint   NOT NULL,
   changed_at       bigint   NOT NULL,
-  next_at          bigint,
+  next_at          bigint,       -- for what it waits, or last did
   entries          int      NOT NULL DEFAULT 0,
   attempts         int      NOT NULL DEFAULT 0,
   deferrals        int      NOT NULL DEFAULT 0,
@@ -83,20 +98,61 @@ CREATE TABLE redrive.task (
   error_message    text,
   reason           text,
   worker           text COLLATE "C",
-  token            text COLLATE "C",
-  ran_from         bigint,       -- while it runs: when it was claimed
+  ran_from         bigint,
   ran_to           bigint,
   ran_attempt      int,
   result           text,
   payload          text NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+        autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX task_error ON redrive.task (error_code) WHERE error_code IS NOT NULL;
+
+-- The indexes are partial, so that a task pays only for that of the state it is in.
+CREATE TABLE redrive.waiting (
+  task         text COLLATE "C" PRIMARY KEY,
+  lane         bigint   NOT NULL,
+  state        smallint NOT NULL,
+  priority     float8   NOT NULL,
+  submitted_at bigint   NOT NULL,
+  next_at      bigint   NOT NULL,
+  alone        boolean  NOT NULL DEFAULT false  -- it is to run alone, once it is due
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX task_scheduled ON redrive.task (next_at)                               WHERE state = 0;
-CREATE INDEX task_ready     ON redrive.task (lane, priority DESC, submitted_at, id) WHERE state = 1;
-CREATE INDEX task_alone     ON redrive.task (priority DESC, submitted_at, id)       WHERE state = 2;
-CREATE INDEX task_running   ON redrive.task (lane, worker)                          WHERE state = 3;
-CREATE INDEX task_ended     ON redrive.task (state, changed_at, id)                 WHERE state > 3;
-CREATE INDEX task_error     ON redrive.task (error_code, changed_at, id)            WHERE error_code IS NOT NULL;
+CREATE INDEX waiting_scheduled ON redrive.waiting (next_at)                                 WHERE state = 0;
+CREATE INDEX waiting_ready     ON redrive.waiting (lane, priority DESC, submitted_at, task) WHERE state = 1;
+CREATE INDEX waiting_alone     ON redrive.waiting (priority DESC, submitted_at, task)       WHERE state = 2;
+
+-- What of it still runs are the tasks whose round is still the one they were claimed in. `unsettled` is at least as many:
+-- it goes once that is 0, or once somebody has looked.
+CREATE TABLE redrive.claim (
+  id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  worker    text COLLATE "C" NOT NULL,
+  at        bigint NOT NULL,
+  tasks     text[] COLLATE "C" NOT NULL,
+  rounds    int[]  NOT NULL,
+  unsettled int    NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX claim_worker ON redrive.claim (worker);
+
+CREATE TABLE redrive.ended (
+  state smallint NOT NULL,
+  at    bigint   NOT NULL,
+  tasks text[] COLLATE "C" NOT NULL
+);
+CREATE INDEX ended_at ON redrive.ended (state, at);
+
+-- Tasks as they stand.
+CREATE VIEW redrive.standing AS
+  SELECT task.id, task.lane, coalesce(waiting.state, task.state) AS state, task.priority, task.submitted_at,
+    task.started_at, coalesce(held.at, task.changed_at) AS changed_at, waiting.next_at, task.entries, task.attempts,
+    task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class, task.error_code,
+    task.error_message, task.reason, task.worker, task.ran_from, task.ran_to, task.ran_attempt, task.result,
+    task.payload, waiting.task IS NOT NULL AS is_waiting, held.id IS NOT NULL AS is_running
+  FROM redrive.task
+  LEFT JOIN redrive.waiting ON waiting.task = task.id
+  LEFT JOIN (
+    SELECT one.id, one.round, claim.at FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
+  ) AS held ON held.id = task.id AND held.round = task.round AND task.state = 3;
 
 CREATE TABLE redrive.ledger (
   task        text COLLATE "C" NOT NULL,

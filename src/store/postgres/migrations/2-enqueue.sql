@@ -38,20 +38,20 @@ BEGIN
 END
 $$;
 
--- The last that waits or runs in a lane.
+-- The last that waits in a lane, or has started.
 CREATE FUNCTION redrive.last_place(of_lane bigint, of_priority float8) RETURNS bigint LANGUAGE sql STABLE AS $$
   SELECT greatest(
-    (SELECT max(submitted_at) FROM redrive.task WHERE state = 1 AND lane = of_lane AND priority = of_priority),
-    (SELECT max(submitted_at) FROM redrive.task WHERE state = 3 AND lane = of_lane AND priority = of_priority)
+    (SELECT max(submitted_at) FROM redrive.waiting WHERE state = 1 AND lane = of_lane AND priority = of_priority),
+    (SELECT last_place FROM redrive.lane WHERE id = of_lane)
   )
 $$;
 
--- Adds tasks, given column by column, where `lane_numbers` are the `n` of their lanes. Those with a token were tried
--- elsewhere: they run, until what they came to is applied. Returns the ids of those that are new as a JSON array, or NULL if
--- all are.
+-- Adds tasks, given column by column, where `lane_numbers` are the `n` of their lanes. Those with a round were tried
+-- elsewhere: they do not wait until what they came to is applied. Returns the ids of those that are new as a JSON array, or
+-- NULL if all are.
 CREATE FUNCTION redrive.enqueue(
   lanes json, ids text[], lane_numbers int[], priorities float8[], submitted bigint[], due bigint[], payloads text[],
-  tokens text[], tried_for bigint[], tried json, at bigint
+  rounds int[], tried_for bigint[], tried json, at bigint
 ) RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
@@ -64,26 +64,28 @@ BEGIN
     FROM json_to_recordset(lanes) AS new (n int, kind text, category text, key text)
     JOIN redrive.lane ON lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key
   ), added AS (
-    INSERT INTO redrive.task (id, lane, state, priority, submitted_at, started_at, changed_at, next_at, payload, token,
-      ran_from)
+    INSERT INTO redrive.task (id, lane, round, priority, submitted_at, started_at, changed_at, next_at, payload)
     SELECT new.id, (SELECT named.id FROM named WHERE named.n = new.lane),
-      CASE WHEN new.token IS NOT NULL THEN 3 WHEN new.run_at > now_ms THEN 0 ELSE 1 END,
+      coalesce(new.round, floor(random() * 1000000000)),
       coalesce(new.priority, 0),
       -- In an ordered lane, after all that are there: clocks may go back, and many come in one millisecond.
       coalesce(new.submitted_at, greatest(now_ms, CASE WHEN (SELECT bool_or(named.ordered) FROM named) THEN (
         SELECT redrive.last_place(named.id, coalesce(new.priority, 0)) + 1 FROM named
         WHERE named.n = new.lane AND named.ordered
       ) END)),
-      now_ms - coalesce(new.tried_ms, 0), now_ms, coalesce(new.run_at, now_ms),
-      new.payload,
-      new.token, now_ms
-    FROM unnest(ids, lane_numbers, priorities, submitted, due, payloads, tokens, tried_for)
-      AS new (id, lane, priority, submitted_at, run_at, payload, token, tried_ms)
+      now_ms - coalesce(new.tried_for, 0), now_ms, CASE WHEN new.round IS NULL THEN coalesce(new.due, now_ms) END,
+      new.payload
+    FROM unnest(ids, lane_numbers, priorities, submitted, due, payloads, rounds, tried_for)
+      AS new (id, lane, priority, submitted_at, due, payload, round, tried_for)
     ON CONFLICT (id) DO NOTHING
-    RETURNING id, lane, state
+    RETURNING id, lane, priority, submitted_at, next_at
+  ), queued AS (
+    INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at)
+    SELECT id, lane, CASE WHEN next_at > now_ms THEN 0 ELSE 1 END, priority, submitted_at, next_at
+    FROM added WHERE next_at IS NOT NULL
   ), counted AS (
     INSERT INTO redrive.tally (lane, waiting, running)
-    SELECT lane, count(*) FILTER (WHERE state < 3), count(*) FILTER (WHERE state = 3) FROM added GROUP BY lane
+    SELECT lane, count(next_at), count(*) - count(next_at) FROM added GROUP BY lane
   )
   SELECT CASE WHEN count(*) < cardinality(ids) THEN coalesce(json_agg(id), '[]')::text END INTO answer FROM added;
   IF tried IS NOT NULL THEN

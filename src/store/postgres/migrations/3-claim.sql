@@ -6,6 +6,24 @@ CREATE FUNCTION redrive.tokens(this redrive.lane, now_ms bigint) RETURNS float8 
   )
 $$;
 
+-- Adds up the changes of the counts of some lanes, once there are many.
+CREATE FUNCTION redrive.fold_tally(first_lane bigint, last_lane bigint, many bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF (SELECT count(*) FROM redrive.tally WHERE lane BETWEEN first_lane AND last_lane) < many THEN
+    RETURN;
+  END IF;
+  WITH folded AS (
+    DELETE FROM redrive.tally WHERE ctid = ANY (ARRAY(
+      SELECT ctid FROM redrive.tally WHERE lane BETWEEN first_lane AND last_lane FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING *
+  )
+  INSERT INTO redrive.tally (lane, waiting, running, succeeded, skipped, dead, cancelled)
+  SELECT lane, sum(waiting), sum(running), sum(succeeded), sum(skipped), sum(dead), sum(cancelled)
+  FROM folded GROUP BY lane;
+END
+$$;
+
 -- How many tasks of a lane may start now.
 CREATE FUNCTION redrive.allowance(this redrive.lane, now_ms bigint) RETURNS int LANGUAGE plpgsql
 SET enable_seqscan = off AS $$
@@ -16,7 +34,7 @@ BEGIN
     RETURN 0;
   END IF;
   IF most IS NOT NULL THEN
-    most := most - (SELECT count(*) FROM redrive.task WHERE task.state = 3 AND task.lane = this.id);
+    most := most - (SELECT coalesce(sum(tally.running), 0) FROM redrive.tally WHERE tally.lane = this.id);
   END IF;
   IF this.per_second IS NOT NULL THEN
     most := least(most, floor(redrive.tokens(this, now_ms) + 1e-9)::int);
@@ -42,9 +60,9 @@ DECLARE
 BEGIN
   WHILE most > 0 LOOP
     place := (
-      SELECT task.lane FROM redrive.task
-      WHERE task.state = 1 AND task.lane > place AND task.lane <= last_lane
-      ORDER BY task.lane LIMIT 1
+      SELECT waiting.lane FROM redrive.waiting
+      WHERE waiting.state = 1 AND waiting.lane > place AND waiting.lane <= last_lane
+      ORDER BY waiting.lane LIMIT 1
     );
     EXIT WHEN place IS NULL;
 
@@ -54,11 +72,16 @@ BEGIN
     CONTINUE WHEN allowed = 0;
     IF lane.concurrency IS NOT NULL OR lane.ramp IS NOT NULL OR lane.per_second IS NOT NULL THEN
       SELECT * INTO lane FROM redrive.lane AS named WHERE named.id = place FOR UPDATE SKIP LOCKED;
-      allowed := CASE WHEN FOUND THEN redrive.allowance(lane, now_ms) END;
+      IF FOUND THEN
+        PERFORM redrive.fold_tally(place, place, 64);
+        allowed := redrive.allowance(lane, now_ms);
+      ELSE
+        allowed := NULL;
+      END IF;
       CONTINUE WHEN allowed = 0;
     END IF;
     -- In an ordered lane, one that must run alone goes before all others. Asked last: until now it may have been running.
-    CONTINUE WHEN lane.ordered AND EXISTS (SELECT FROM redrive.task WHERE task.state = 2 AND task.lane = place);
+    CONTINUE WHEN lane.ordered AND EXISTS (SELECT FROM redrive.waiting WHERE waiting.state = 2 AND waiting.lane = place);
     RETURN NEXT ROW(place, allowed)::redrive.share;
     most := most - 1;
   END LOOP;
@@ -70,29 +93,29 @@ CREATE FUNCTION redrive.first_alone(kinds text[], categories text[], now_ms bigi
 SET enable_seqscan = off SET enable_sort = off AS $$
 BEGIN
   RETURN (
-    SELECT task.id FROM redrive.task JOIN redrive.lane AS its ON its.id = task.lane
-    WHERE task.state = 2 AND its.kind = ANY (kinds) AND coalesce(its.category = ANY (categories), true)
+    SELECT waiting.task FROM redrive.waiting JOIN redrive.lane AS its ON its.id = waiting.lane
+    WHERE waiting.state = 2 AND its.kind = ANY (kinds) AND coalesce(its.category = ANY (categories), true)
       AND redrive.allowance(its, now_ms) > 0
-    ORDER BY task.priority DESC, task.submitted_at, task.id
+    ORDER BY waiting.priority DESC, waiting.submitted_at, waiting.task
     LIMIT 1
   );
 END
 $$;
 
 -- Locks a task that must run alone, and its lane. Nothing if somebody else is at either.
-CREATE FUNCTION redrive.lock_alone(alone text, now_ms bigint) RETURNS tid[] LANGUAGE sql
+CREATE FUNCTION redrive.lock_alone(lone text, now_ms bigint) RETURNS tid[] LANGUAGE sql
 SET enable_seqscan = off AS $$
   SELECT array_agg(locked.ctid) FROM (
-    SELECT task.ctid FROM redrive.task JOIN redrive.lane AS its ON its.id = task.lane
-    WHERE task.id = alone AND task.state = 2 AND redrive.allowance(its, now_ms) > 0
+    SELECT waiting.ctid FROM redrive.waiting JOIN redrive.lane AS its ON its.id = waiting.lane
+    WHERE waiting.task = lone AND waiting.state = 2 AND redrive.allowance(its, now_ms) > 0
     FOR UPDATE SKIP LOCKED
   ) AS locked
 $$;
 
 -- Whether a lane has tasks that could start at once.
 CREATE FUNCTION redrive.has_ready(of_lane bigint) RETURNS boolean LANGUAGE sql AS $$
-  SELECT EXISTS (SELECT FROM redrive.task WHERE state = 1 AND lane = of_lane)
-      OR EXISTS (SELECT FROM redrive.task WHERE state = 2 AND lane = of_lane)
+  SELECT EXISTS (SELECT FROM redrive.waiting WHERE state = 1 AND lane = of_lane)
+      OR EXISTS (SELECT FROM redrive.waiting WHERE state = 2 AND lane = of_lane)
 $$;
 
 -- When there may be more to claim: the earliest task that will be due, the end of a hold, or a rate's next start.
@@ -101,7 +124,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 BEGIN
   RETURN (
     SELECT CASE WHEN first.time IS NOT NULL THEN greatest(first.time, now_ms) END FROM (SELECT least(
-      (SELECT next_at FROM redrive.task WHERE state = 0 ORDER BY next_at LIMIT 1),
+      (SELECT next_at FROM redrive.waiting WHERE state = 0 ORDER BY next_at LIMIT 1),
       (
         SELECT min(held_until) FROM redrive.lane
         WHERE held_until > 0 AND held_until > now_ms AND redrive.has_ready(id)
@@ -130,9 +153,9 @@ BEGIN
   IF cardinality(shares) = 1 THEN
     -- One lane takes no turns.
     places := ARRAY(
-      SELECT task.ctid FROM redrive.task
-      WHERE task.state = 1 AND task.lane = shares[1].lane
-      ORDER BY task.priority DESC, task.submitted_at, task.id
+      SELECT waiting.ctid FROM redrive.waiting
+      WHERE waiting.state = 1 AND waiting.lane = shares[1].lane
+      ORDER BY waiting.priority DESC, waiting.submitted_at, waiting.task
       LIMIT least(chunk, coalesce(shares[1].allowance, 0))
       FOR UPDATE SKIP LOCKED
     );
@@ -152,16 +175,16 @@ BEGIN
   ), candidate AS MATERIALIZED (
     SELECT party.lane, party.turn, party.seat, ready.*
     FROM party CROSS JOIN LATERAL (
-      SELECT task.ctid AS place, task.priority, task.submitted_at, task.id
-      FROM redrive.task
-      WHERE task.state = 1 AND task.lane = party.lane
-      ORDER BY task.priority DESC, task.submitted_at, task.id
+      SELECT waiting.ctid AS place, waiting.priority, waiting.submitted_at, waiting.task
+      FROM redrive.waiting
+      WHERE waiting.state = 1 AND waiting.lane = party.lane
+      ORDER BY waiting.priority DESC, waiting.submitted_at, waiting.task
       LIMIT least(party.chunk, party.allowance)
       FOR UPDATE SKIP LOCKED
     ) AS ready
   ), ranked AS MATERIALIZED (
     SELECT candidate.*,
-      row_number() OVER (PARTITION BY turn ORDER BY priority DESC, submitted_at, id) AS rank,
+      row_number() OVER (PARTITION BY turn ORDER BY priority DESC, submitted_at, task) AS rank,
       min(seat) OVER (PARTITION BY turn) AS first_seat
     FROM candidate
   ), gave AS MATERIALIZED (
@@ -186,44 +209,53 @@ BEGIN
 END
 $$;
 
--- Starts tasks that are locked. Returns them in this order, column by column, as a JSON object of arrays: much cheaper to
--- make than an array of objects. `history` is what a task has been through, if anything.
-CREATE FUNCTION redrive.start(
-  places tid[], by_worker text, nonce text, taken int, now_ms bigint
-) RETURNS json LANGUAGE plpgsql
+-- Starts tasks whose rows in `waiting` are locked. Returns them in this order, column by column, as a JSON object of arrays:
+-- much cheaper to make than an array of objects. `history` is what a task has been through, if anything.
+CREATE FUNCTION redrive.start(places tid[], by_worker text, now_ms bigint) RETURNS json LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   answer json;
 BEGIN
-  WITH started AS (
-    UPDATE redrive.task
-    SET state = 3, worker = by_worker, token = nonce || '.' || (taken + place.number), ran_from = now_ms,
-      changed_at = now_ms, next_at = NULL
-    FROM unnest(places) WITH ORDINALITY AS place (ctid, number)
-    WHERE task.ctid = place.ctid
-    RETURNING place.number, task.id, task.lane, task.priority, task.submitted_at, task.started_at, task.token, task.payload,
+  IF places IS NULL THEN
+    RETURN NULL;
+  END IF;
+  WITH taken AS (
+    DELETE FROM redrive.waiting USING unnest(places) WITH ORDINALITY AS place (ctid, number)
+    WHERE waiting.ctid = place.ctid
+    RETURNING place.number, waiting.task
+  ), started AS MATERIALIZED (
+    SELECT task.id, task.lane, task.round, task.priority, task.submitted_at, task.started_at, task.payload,
       CASE WHEN task.entries > 0 OR task.previous_delay IS NOT NULL THEN json_build_array(
         task.attempts, task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class,
         task.error_code, task.error_message) END AS history
+    FROM taken JOIN redrive.task ON task.id = taken.task
+    ORDER BY taken.number
+  ), held AS (
+    INSERT INTO redrive.claim (worker, at, tasks, rounds, unsettled)
+    SELECT by_worker, now_ms, array_agg(id), array_agg(round), count(*) FROM started
+    RETURNING id
+  ), gave AS MATERIALIZED (
+    SELECT lane, count(*) AS count, max(submitted_at) AS last_place FROM started GROUP BY lane
   ), counted AS (
-    INSERT INTO redrive.tally (lane, waiting, running)
-    SELECT lane, -count(*), count(*) FROM started GROUP BY lane
-    RETURNING tally.lane, tally.running
+    INSERT INTO redrive.tally (lane, waiting, running) SELECT lane, -count, count FROM gave
   ), charged AS (
-    UPDATE redrive.lane AS its SET tokens = redrive.tokens(its, now_ms) - counted.running, refilled_at = now_ms
-    FROM counted WHERE its.id = counted.lane AND its.per_second IS NOT NULL
+    UPDATE redrive.lane AS its
+    SET tokens = CASE WHEN its.per_second IS NULL THEN its.tokens ELSE redrive.tokens(its, now_ms) - gave.count END,
+      refilled_at = now_ms, last_place = CASE WHEN its.ordered THEN gave.last_place END
+    FROM gave WHERE its.id = gave.lane AND (its.per_second IS NOT NULL OR its.ordered)
   )
   SELECT json_build_object(
+    'claim', (SELECT id FROM held),
     'lanes', (
       SELECT json_agg(json_build_array(its.id, its.kind, its.category, its.key))
-      FROM counted JOIN redrive.lane AS its ON its.id = counted.lane
+      FROM gave JOIN redrive.lane AS its ON its.id = gave.lane
     ),
-    'lane', array_agg(lane), 'id', array_agg(id), 'priority', array_agg(priority),
-    'submitted_at', array_agg(submitted_at), 'started_at', array_agg(started_at), 'token', array_agg(token),
-    'payload', array_agg(payload), 'history', array_agg(history)
+    'lane', array_agg(lane), 'id', array_agg(id), 'round', array_agg(round), 'priority', array_agg(priority),
+    'submitted_at', array_agg(submitted_at), 'started_at', array_agg(started_at), 'payload', array_agg(payload),
+    'history', array_agg(history)
   )
   INTO answer
-  FROM (SELECT * FROM started ORDER BY number) AS task;
+  FROM started;
   RETURN answer;
 END
 $$;
@@ -232,8 +264,8 @@ $$;
 -- one that had the last turn. All lanes without a key are one in that (turn 0), and the order over all of them is exact.
 -- Returns JSON: {now, next_at, is_alone_waiting, last_turn, tasks}, where `tasks` is an array of what `start` returns.
 CREATE FUNCTION redrive.claim(
-  by_worker text, lease_ms bigint, kinds text[], categories text[], up_to int, is_idle boolean, nonce text,
-  last_turn bigint, at bigint
+  by_worker text, lease_ms bigint, kinds text[], categories text[], up_to int, is_idle boolean, last_turn bigint,
+  at bigint
 ) RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -243,7 +275,7 @@ DECLARE
   -- A claim asks few of very many lanes, for some tasks each: to ask a lane costs more than to take a task from it.
   most_lanes constant int := least(up_to, greatest(8, ceil(up_to / 32.0)::int));
   made_ready int;
-  alone text;
+  lone text;
   is_contended boolean := false;
   later redrive.share[];
   unkeyed redrive.share[];
@@ -257,17 +289,17 @@ BEGIN
   INSERT INTO redrive.worker AS known (id, until) VALUES (by_worker, now_ms + lease_ms)
   ON CONFLICT (id) DO UPDATE SET until = greatest(known.until, excluded.until);
 
-  UPDATE redrive.task SET state = CASE losses WHEN 0 THEN 1 ELSE 2 END
-  WHERE id IN (
-    SELECT due.id FROM redrive.task AS due
+  UPDATE redrive.waiting SET state = CASE WHEN alone THEN 2 ELSE 1 END
+  WHERE task IN (
+    SELECT due.task FROM redrive.waiting AS due
     WHERE due.state = 0 AND due.next_at <= now_ms
     ORDER BY due.next_at LIMIT most_made_ready FOR UPDATE SKIP LOCKED
   );
   GET DIAGNOSTICS made_ready = ROW_COUNT;
 
-  alone := redrive.first_alone(kinds, categories, now_ms);
-  IF alone IS NOT NULL AND is_idle AND up_to > 0 THEN
-    tasks := ARRAY[redrive.start(redrive.lock_alone(alone, now_ms), by_worker, nonce, 0, now_ms)];
+  lone := redrive.first_alone(kinds, categories, now_ms);
+  IF lone IS NOT NULL AND is_idle AND up_to > 0 THEN
+    tasks := ARRAY[redrive.start(redrive.lock_alone(lone, now_ms), by_worker, now_ms)];
     is_contended := tasks[1] IS NULL;
   ELSE
     WHILE taken < up_to LOOP
@@ -282,18 +314,18 @@ BEGIN
 
       picked := redrive.pick(later || unkeyed || earlier, ceil((up_to - taken)::float8 / asked)::int, up_to - taken);
       IF picked.places IS NOT NULL THEN
-        tasks := tasks || redrive.start(picked.places, by_worker, nonce, taken, now_ms);
+        tasks := tasks || redrive.start(picked.places, by_worker, now_ms);
         taken := taken + cardinality(picked.places);
         last_turn := picked.last_turn;
       END IF;
-      is_contended := EXISTS (SELECT FROM redrive.task WHERE state = 1 AND lane = ANY (picked.short));
+      is_contended := EXISTS (SELECT FROM redrive.waiting WHERE state = 1 AND lane = ANY (picked.short));
       EXIT WHEN is_contended OR NOT picked.has_more;
     END LOOP;
   END IF;
 
-  IF alone IS NOT NULL THEN
+  IF lone IS NOT NULL THEN
     -- It was taken, or its lane may be full by now.
-    alone := redrive.first_alone(kinds, categories, now_ms);
+    lone := redrive.first_alone(kinds, categories, now_ms);
   END IF;
   RETURN json_build_object(
     'now', now_ms,
@@ -302,7 +334,7 @@ BEGIN
       -- What another claim has locked is taken or free again in a moment.
       WHEN is_contended THEN least(now_ms + 5, redrive.next_time(now_ms))
       ELSE redrive.next_time(now_ms) END,
-    'is_alone_waiting', alone IS NOT NULL,
+    'is_alone_waiting', lone IS NOT NULL,
     'last_turn', last_turn,
     'tasks', array_to_json(tasks)
   )::text;

@@ -18,10 +18,10 @@ END
 $$;
 
 -- Settles tasks that succeeded and of whose attempt there is no more to say than when and who: it is kept in the task's
--- own row. Given column by column, which is much cheaper to read than JSON. Returns the numbers of those whose token still
--- holds, from 1.
+-- own row. Given column by column, which is much cheaper to read than JSON. Returns the numbers of those that were still in
+-- their round, from 1.
 CREATE FUNCTION redrive.succeed(
-  ids text[], tokens text[], results text[], numbers int[], began bigint[], ended bigint[], workers text[], now_ms bigint
+  ids text[], rounds int[], results text[], numbers int[], began bigint[], ended bigint[], workers text[], now_ms bigint
 ) RETURNS int[] LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -31,18 +31,20 @@ DECLARE
 BEGIN
   WITH written AS (
     UPDATE redrive.task
-    SET state = 4, changed_at = now_ms, result = run.result, worker = run.worker, ran_from = run.began,
-      ran_to = run.ended, ran_attempt = run.attempt, entries = entries + 1, attempts = 0, deferrals = 0, losses = 0,
-      undecided = false, cancel_requested = false, previous_delay = NULL, error_class = NULL, error_code = NULL,
-      error_message = NULL, token = NULL
-    FROM unnest(ids, tokens, results, numbers, began, ended, workers)
-      WITH ORDINALITY AS run (id, token, result, attempt, began, ended, worker, n)
-    -- `+ 0`: found by its id alone, not by the index of what is running.
-    WHERE task.id = run.id AND task.state + 0 = 3 AND task.token = run.token
-    RETURNING run.n, task.lane, task.ran_from
+    SET state = 4, round = task.round + 1, changed_at = now_ms, next_at = NULL, result = run.result, worker = run.worker,
+      ran_from = run.began, ran_to = run.ended, ran_attempt = run.attempt, entries = entries + 1, attempts = 0,
+      deferrals = 0, losses = 0, undecided = false, cancel_requested = false, previous_delay = NULL, error_class = NULL,
+      error_code = NULL, error_message = NULL
+    FROM unnest(ids, rounds, results, numbers, succeed.began, succeed.ended, workers)
+      WITH ORDINALITY AS run (id, round, result, attempt, began, ended, worker, n)
+    WHERE task.id = run.id AND task.state = 3 AND task.round = run.round
+    RETURNING run.n, task.id, task.lane, task.ran_from
   ), counted AS (
     INSERT INTO redrive.tally (lane, running, succeeded)
     SELECT lane, -count(*), count(*) FROM written GROUP BY lane
+  ), listed AS (
+    INSERT INTO redrive.ended (state, at, tasks)
+    SELECT 4, now_ms, array_agg(id) FROM written HAVING count(*) > 0
   )
   SELECT array_agg(n),
     CASE WHEN EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL)
@@ -56,10 +58,10 @@ BEGIN
 END
 $$;
 
--- Applies any outcomes, and writes the ledger. Given a JSON array of {n, id, token, type, delay, is_backoff, result,
+-- Applies any outcomes, and writes the ledger. Given a JSON array of {n, id, round, type, delay, is_backoff, result,
 -- reason, and what the ledger keeps of an attempt}; `attempt` is absent where none was made. Besides the outcomes of the
--- contract there is `lost`: the worker died, and nobody has decided yet what follows. Returns the numbers of those whose
--- token still holds.
+-- contract there is `lost`: the worker died, and nobody has decided yet what follows. Returns the numbers of those that were
+-- still in their round.
 CREATE FUNCTION redrive.apply(outcomes json, now_ms bigint) RETURNS int[] LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -69,20 +71,21 @@ DECLARE
 BEGIN
   WITH said AS (
     SELECT * FROM json_to_recordset(outcomes) AS said (
-      n int, id text, token text, type text, delay float8, is_backoff boolean, result text, reason text,
+      n int, id text, round int, type text, delay float8, is_backoff boolean, result text, reason text,
       attempt int, began bigint, ended bigint, worker text, error_class text, error_code text, retry_after bigint,
       error text, random float8, policy text
     )
   ), ran AS MATERIALIZED (
-    SELECT task.lane, task.entries, task.attempts, task.deferrals, task.losses, task.undecided, task.previous_delay,
-      task.ran_from, task.error_class AS last_class, task.error_code AS last_code, task.error_message AS last_message,
+    SELECT task.lane, task.priority, task.submitted_at, task.entries, task.attempts, task.deferrals, task.losses,
+      task.undecided, task.previous_delay, task.error_class AS last_class, task.error_code AS last_code,
+      task.error_message AS last_message,
       its.ordered, said.*,
       said.type IN ('succeeded', 'skipped') AS is_cleared,
       task.undecided AND said.type IN ('retry', 'dead') AS is_decision,
       -- Somebody wanted it to end: it does where it would have waited again.
       task.cancel_requested AND said.type IN ('retry', 'deferred', 'later', 'released', 'lost') AS is_cancelled
     FROM said JOIN redrive.task ON task.id = said.id JOIN redrive.lane AS its ON its.id = task.lane
-    WHERE task.state + 0 = 3 AND task.token = said.token
+    WHERE task.state = 3 AND task.round = said.round
     ORDER BY task.id
     FOR UPDATE OF task
   ), next AS MATERIALIZED (
@@ -95,13 +98,9 @@ BEGIN
     FROM ran
   ), written AS (
     UPDATE redrive.task
-    SET state = CASE next.outcome
-        WHEN 'succeeded' THEN 4
-        WHEN 'skipped' THEN 5
-        WHEN 'dead' THEN 6
-        WHEN 'cancelled' THEN 7
-        ELSE CASE WHEN next.next_at > now_ms AND NOT next.ordered THEN 0 WHEN next.losses > 0 OR next.is_lost THEN 2 ELSE 1 END
-      END,
+    SET state = CASE next.outcome WHEN 'succeeded' THEN 4 WHEN 'skipped' THEN 5 WHEN 'dead' THEN 6
+        WHEN 'cancelled' THEN 7 ELSE 3 END,
+      round = task.round + 1,
       changed_at = now_ms,
       next_at = next.next_at,
       entries = next.entries + next.is_run::int,
@@ -119,20 +118,27 @@ BEGIN
         WHEN next.error_class IS NULL THEN next.last_message ELSE next.error END,
       reason = CASE WHEN next.outcome IN ('dead', 'skipped') THEN next.reason END,
       result = CASE WHEN next.outcome = 'succeeded' THEN next.result END,
-      cancel_requested = false,
-      token = NULL,
-      worker = NULL
+      cancel_requested = false
     FROM next
     WHERE task.id = next.id
-    RETURNING next.n, task.lane, redrive.status_of(task.state) AS status, next.ran_from, next.outcome
+    RETURNING next.n, task.id, task.lane, task.state, next.began, next.outcome
+  ), queued AS (
+    INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone)
+    SELECT id, lane,
+      CASE WHEN next_at > now_ms AND NOT ordered THEN 0 WHEN losses > 0 OR is_lost THEN 2 ELSE 1 END,
+      priority, submitted_at, next_at, losses > 0 OR is_lost
+    FROM next WHERE next_at IS NOT NULL
+  ), listed AS (
+    INSERT INTO redrive.ended (state, at, tasks)
+    SELECT state, now_ms, array_agg(id) FROM written WHERE state > 3 GROUP BY state
   ), counted AS (
     INSERT INTO redrive.tally (lane, running, waiting, succeeded, skipped, dead, cancelled)
     SELECT lane, -count(*),
-      count(*) FILTER (WHERE status = 'waiting'),
-      count(*) FILTER (WHERE status = 'succeeded'),
-      count(*) FILTER (WHERE status = 'skipped'),
-      count(*) FILTER (WHERE status = 'dead'),
-      count(*) FILTER (WHERE status = 'cancelled')
+      count(*) FILTER (WHERE state = 3),
+      count(*) FILTER (WHERE state = 4),
+      count(*) FILTER (WHERE state = 5),
+      count(*) FILTER (WHERE state = 6),
+      count(*) FILTER (WHERE state = 7)
     FROM written GROUP BY lane
   ), recorded AS (
     INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason,
@@ -161,7 +167,7 @@ BEGIN
     WHERE lane.id = hold.lane
   )
   SELECT array_agg(written.n),
-    json_agg(json_build_object('lane', written.lane, 'began', written.ran_from))
+    json_agg(json_build_object('lane', written.lane, 'began', written.began))
       FILTER (WHERE written.outcome NOT IN ('deferred', 'released', 'cancelled', 'lost'))
   INTO settled, ends
   FROM written;
@@ -173,61 +179,69 @@ END
 $$;
 
 -- Which of these runs succeeded already within a transaction of their handler's own. They are told so once.
-CREATE FUNCTION redrive.acknowledge(ids text[], tokens text[]) RETURNS int[] LANGUAGE sql
+CREATE FUNCTION redrive.acknowledge(ids text[], rounds int[]) RETURNS int[] LANGUAGE sql
 SET enable_seqscan = off AS $$
   WITH told AS (
-    UPDATE redrive.task SET token = NULL
-    FROM unnest(ids, tokens) WITH ORDINALITY AS run (id, token, n)
-    WHERE task.id = run.id AND task.state = 4 AND task.token = run.token
+    UPDATE redrive.task SET round = task.round + 1
+    FROM unnest(ids, rounds) WITH ORDINALITY AS run (id, round, n)
+    WHERE task.id = run.id AND task.state = 4 AND task.round = run.round
     RETURNING run.n
   )
   SELECT array_agg(n) FROM told
 $$;
 
--- Settles a batch: successes as `succeed` takes them, and others as `apply` does. Returns JSON: {succeeded, applied,
--- is_any_bounded}, where the first two are the numbers of those that took effect, and `is_any_bounded` says that there are
--- lanes in which the end of one task may let another start.
+-- Settles a batch: successes as `succeed` takes them, and others as `apply` does; `claims` and `counts` are how many of
+-- which claim that is. Returns JSON: {succeeded, applied, is_any_bounded}, where the first two are the numbers of those that
+-- took effect, and `is_any_bounded` says that there are lanes in which the end of one task may let another start.
 CREATE FUNCTION redrive.settle(
-  ids text[], tokens text[], results text[], numbers int[], began bigint[], ended bigint[], workers text[], others json,
-  at bigint
+  ids text[], rounds int[], results text[], numbers int[], began bigint[], ended bigint[], workers text[], others json,
+  claims bigint[], counts int[], at bigint
 ) RETURNS text LANGUAGE plpgsql
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
-  succeeded int[];
-  applied int[];
+  succeeded int[] := '{}';
+  applied int[] := '{}';
 BEGIN
   IF ids IS NOT NULL THEN
-    succeeded := redrive.succeed(ids, tokens, results, numbers, began, ended, workers, now_ms);
-    IF coalesce(cardinality(succeeded), 0) < cardinality(ids) THEN
-      succeeded := succeeded || redrive.acknowledge(ids, tokens);
+    succeeded := coalesce(redrive.succeed(ids, rounds, results, numbers, began, ended, workers, now_ms), '{}');
+    IF cardinality(succeeded) < cardinality(ids) THEN
+      succeeded := succeeded || redrive.acknowledge(ids, rounds);
     END IF;
   END IF;
   IF others IS NOT NULL THEN
-    applied := redrive.apply(others, now_ms);
+    applied := coalesce(redrive.apply(others, now_ms), '{}');
+  END IF;
+  -- Last, so that nobody waits for a task while it has a claim locked. If some came too late, the count stays too high.
+  IF cardinality(succeeded) + cardinality(applied) = (SELECT sum(count) FROM unnest(counts) AS count) THEN
+    DELETE FROM redrive.claim USING unnest(claims, counts) AS done (id, count)
+    WHERE claim.id = done.id AND claim.unsettled = done.count;
+    UPDATE redrive.claim SET unsettled = unsettled - done.count
+    FROM unnest(claims, counts) AS done (id, count) WHERE claim.id = done.id;
   END IF;
   RETURN json_build_object(
-    'succeeded', coalesce(succeeded, '{}'),
-    'applied', coalesce(applied, '{}'),
+    'succeeded', succeeded,
+    'applied', applied,
     'is_any_bounded', EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL OR concurrency IS NOT NULL)
   )::text;
 END
 $$;
 
--- Completes a task within a transaction of its handler's own. Its token stays with it, so that the worker, which settles it
--- once more when the handler has returned, is told that it is settled. False if the token does not hold any more.
-CREATE FUNCTION redrive.complete(of_id text, of_token text, of_result text, at bigint) RETURNS boolean LANGUAGE plpgsql
+-- Completes a task within a transaction of its handler's own. Its round stays, so that the worker, which settles it once
+-- more when the handler has returned, is told that it is settled. False if the task is not in that round any more.
+CREATE FUNCTION redrive.complete(of_id text, of_claim bigint, of_round int, of_result text, at bigint) RETURNS boolean
+LANGUAGE plpgsql
 SET enable_seqscan = off AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
-  run redrive.task;
   settled int[];
 BEGIN
-  SELECT * INTO run FROM redrive.task WHERE id = of_id AND token = of_token AND state = 3;
-  settled := redrive.succeed(
-    ARRAY[of_id], ARRAY[of_token], ARRAY[of_result], ARRAY[run.attempts + 1], ARRAY[run.ran_from], ARRAY[now_ms],
-    ARRAY[run.worker], now_ms);
-  UPDATE redrive.task SET token = of_token WHERE id = of_id AND settled IS NOT NULL;
+  SELECT redrive.succeed(ARRAY[of_id], ARRAY[of_round], ARRAY[of_result], ARRAY[task.attempts + 1], ARRAY[claim.at],
+    ARRAY[now_ms], ARRAY[claim.worker], now_ms)
+  INTO settled
+  FROM redrive.task, redrive.claim
+  WHERE task.id = of_id AND claim.id = of_claim;
+  UPDATE redrive.task SET round = of_round WHERE id = of_id AND settled IS NOT NULL;
   RETURN settled IS NOT NULL;
 END
 $$;

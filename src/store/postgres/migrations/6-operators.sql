@@ -4,23 +4,35 @@ SET enable_seqscan = off SET jit = off AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   moved text;
+  times bigint[];
 BEGIN
   WITH dead AS MATERIALIZED (
-    SELECT id, lane, entries FROM redrive.task WHERE id = ANY (ids) AND state = 6 ORDER BY id FOR UPDATE
+    SELECT id, lane, entries, losses, priority, submitted_at, changed_at
+    FROM redrive.task WHERE id = ANY (ids) AND state = 6 ORDER BY id FOR UPDATE
   ), recorded AS (
     INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason)
     SELECT id, entries + 1, 0, now_ms, now_ms, who, 'redriven', why FROM dead
   ), counted AS (
     INSERT INTO redrive.tally (lane, dead, waiting) SELECT lane, -count(*), count(*) FROM dead GROUP BY lane
+  ), queued AS (
+    INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone)
+    SELECT id, lane, CASE losses WHEN 0 THEN 1 ELSE 2 END, priority, submitted_at, now_ms, losses > 0 FROM dead
+  ), unlisted AS (
+    UPDATE redrive.ended SET tasks = ARRAY(
+      SELECT id FROM unnest(tasks) AS id WHERE id NOT IN (SELECT dead.id FROM dead)
+    )
+    WHERE ended.state = 6 AND ended.at IN (SELECT dead.changed_at FROM dead)
   ), written AS (
     UPDATE redrive.task
-    SET state = CASE losses WHEN 0 THEN 1 ELSE 2 END, started_at = now_ms, changed_at = now_ms, next_at = now_ms,
-      entries = entries + 1, attempts = 0, deferrals = 0, undecided = false, previous_delay = NULL, error_class = NULL,
-      error_code = NULL, error_message = NULL, reason = NULL
+    SET state = 3, round = round + 1, started_at = now_ms, changed_at = now_ms, next_at = now_ms, entries = entries + 1,
+      attempts = 0, deferrals = 0, undecided = false, previous_delay = NULL, error_class = NULL, error_code = NULL,
+      error_message = NULL, reason = NULL
     WHERE id IN (SELECT dead.id FROM dead)
     RETURNING id
   )
-  SELECT coalesce(json_agg(id), '[]')::text INTO moved FROM written;
+  SELECT coalesce(json_agg(id), '[]')::text, (SELECT array_agg(DISTINCT changed_at) FROM dead) INTO moved, times
+  FROM written;
+  DELETE FROM redrive.ended WHERE ended.state = 6 AND ended.at = ANY (times) AND tasks = '{}';
   RETURN moved;
 END
 $$;
@@ -32,19 +44,27 @@ DECLARE
   now_ms bigint := redrive.now_ms(at);
   cancelled text;
 BEGIN
-  WITH living AS MATERIALIZED (
-    SELECT id, lane, state FROM redrive.task WHERE id = ANY (ids) AND state <= 3 ORDER BY id FOR UPDATE
+  -- What one of them came to just now is on record before its place is looked at.
+  PERFORM FROM redrive.task WHERE id = ANY (ids) AND state = 3 ORDER BY id FOR UPDATE;
+  WITH freed AS (
+    DELETE FROM redrive.waiting WHERE task = ANY (ids) RETURNING task, lane
   ), counted AS (
-    INSERT INTO redrive.tally (lane, waiting, cancelled)
-    SELECT lane, -count(*), count(*) FROM living WHERE state < 3 GROUP BY lane
+    INSERT INTO redrive.tally (lane, waiting, cancelled) SELECT lane, -count(*), count(*) FROM freed GROUP BY lane
+  ), listed AS (
+    INSERT INTO redrive.ended (state, at, tasks) SELECT 7, now_ms, array_agg(task) FROM freed HAVING count(*) > 0
   ), written AS (
     UPDATE redrive.task
-    SET state = CASE WHEN state < 3 THEN 7 ELSE state END,
-      changed_at = CASE WHEN state < 3 THEN now_ms ELSE changed_at END,
+    SET state = CASE WHEN is_free THEN 7 ELSE 3 END,
+      round = CASE WHEN is_free THEN round + 1 ELSE round END,
+      changed_at = CASE WHEN is_free THEN now_ms ELSE changed_at END,
       next_at = NULL,
-      cancel_requested = state = 3
-    WHERE id IN (SELECT living.id FROM living)
-    RETURNING id
+      cancel_requested = NOT is_free
+    FROM (
+      SELECT living.id, living.id IN (SELECT freed.task FROM freed) AS is_free
+      FROM redrive.task AS living WHERE living.id = ANY (ids) AND living.state = 3
+    ) AS living
+    WHERE task.id = living.id
+    RETURNING task.id
   )
   SELECT coalesce(json_agg(id), '[]')::text INTO cancelled FROM written;
   RETURN cancelled;
@@ -96,6 +116,41 @@ BEGIN
 END
 $$;
 
+-- Forgets tasks that ended so in one of the states, up to so many. Returns how many went.
+CREATE FUNCTION redrive.prune_ended(of_state smallint, before bigint, up_to int) RETURNS int LANGUAGE plpgsql
+SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+  gone int := 0;
+  place tid;
+  ids text[];
+  old text[];
+BEGIN
+  WHILE gone < up_to LOOP
+    SELECT ended.ctid, ended.tasks INTO place, ids FROM redrive.ended
+    WHERE ended.state = of_state AND ended.at <= before
+    ORDER BY ended.at LIMIT 1 FOR UPDATE SKIP LOCKED;
+    EXIT WHEN NOT FOUND;
+    old := ids[1 : up_to - gone];
+    IF cardinality(ids) > cardinality(old) THEN
+      UPDATE redrive.ended SET tasks = ids[cardinality(old) + 1 :] WHERE ctid = place;
+    ELSE
+      DELETE FROM redrive.ended WHERE ctid = place;
+    END IF;
+    WITH forgotten AS (
+      DELETE FROM redrive.task WHERE id = ANY (old) AND state = of_state RETURNING id, lane
+    ), unrecorded AS (
+      DELETE FROM redrive.ledger WHERE task IN (SELECT forgotten.id FROM forgotten)
+    )
+    INSERT INTO redrive.tally (lane, succeeded, skipped, cancelled, dead)
+    SELECT lane, -count(*) FILTER (WHERE of_state = 4), -count(*) FILTER (WHERE of_state = 5),
+      -count(*) FILTER (WHERE of_state = 7), -count(*) FILTER (WHERE of_state = 6)
+    FROM forgotten GROUP BY lane;
+    gone := gone + coalesce(cardinality(old), 0);
+  END LOOP;
+  RETURN gone;
+END
+$$;
+
 -- Forgets what ended long enough ago, up to so many tasks, keys and records in all. Returns how many went.
 CREATE FUNCTION redrive.prune(
   ended_ms bigint, dead_ms bigint, keys_ms bigint, audit_ms bigint, up_to int, at bigint
@@ -108,23 +163,8 @@ DECLARE
   of_state smallint;
 BEGIN
   FOREACH of_state IN ARRAY ARRAY[4, 5, 7, 6]::smallint[] LOOP
-    WITH old AS MATERIALIZED (
-      SELECT id FROM redrive.task
-      WHERE state > 3 AND state = of_state AND changed_at <= now_ms - CASE of_state WHEN 6 THEN dead_ms ELSE ended_ms END
-      ORDER BY changed_at LIMIT up_to - gone
-      FOR UPDATE SKIP LOCKED
-    ), forgotten AS (
-      DELETE FROM redrive.task WHERE id IN (SELECT old.id FROM old) RETURNING lane
-    ), unrecorded AS (
-      DELETE FROM redrive.ledger WHERE task IN (SELECT old.id FROM old)
-    ), counted AS (
-      INSERT INTO redrive.tally (lane, succeeded, skipped, cancelled, dead)
-      SELECT lane, -count(*) FILTER (WHERE of_state = 4), -count(*) FILTER (WHERE of_state = 5),
-        -count(*) FILTER (WHERE of_state = 7), -count(*) FILTER (WHERE of_state = 6)
-      FROM forgotten GROUP BY lane
-    )
-    SELECT count(*) INTO count FROM old;
-    gone := gone + count;
+    gone := gone + redrive.prune_ended(
+      of_state, now_ms - CASE of_state WHEN 6 THEN dead_ms ELSE ended_ms END, up_to - gone);
   END LOOP;
 
   DELETE FROM redrive.idempotency WHERE key IN (
