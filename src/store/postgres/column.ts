@@ -8,14 +8,24 @@ export function column<Row>(rows: readonly Row[], valueOf: (row: Row) => string 
   for (const row of rows) {
     const value = valueOf(row)
     if (text !== '') text += ','
-    if (value === undefined) {
-      text += 'NULL'
-      continue
-    }
-    isEmpty = false
-    text += typeof value === 'number' ? value : `"${SPECIAL.test(value) ? value.replaceAll(/["\\]/g, '\\$&') : value}"`
+    if (value !== undefined) isEmpty = false
+    text += element(value)
   }
   return isEmpty ? null : `{${text}}`
+}
+
+/** A column in which every row has a value, and most the same: where all do, it is said once. */
+export function evenColumn<Row>(rows: readonly Row[], valueOf: (row: Row) => string | number): string | null {
+  const [first, ...others] = rows
+  if (first === undefined) return null
+  const value = valueOf(first)
+  return others.every(row => valueOf(row) === value) ? `{${element(value)}}` : column(rows, valueOf)
+}
+
+function element(value: string | number | undefined): string | number {
+  if (typeof value === 'number') return value
+  if (value === undefined) return 'NULL'
+  return `"${SPECIAL.test(value) ? value.replaceAll(/["\\]/g, '\\$&') : value}"`
 }
 
 const SPECIAL = /["\\]/

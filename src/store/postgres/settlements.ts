@@ -1,5 +1,5 @@
 import type { AttemptEntry, Settled, Settlement } from '../store.js'
-import { column } from './column.js'
+import { column, evenColumn } from './column.js'
 import { storable } from './text.js'
 import { claimedBy } from './token.js'
 
@@ -49,10 +49,10 @@ export class SettlementBatch {
       column(successes, ({ id }) => id),
       column(successes, ({ round }) => round),
       column(successes, ({ result }) => result),
-      column(successes, ({ attempt }) => attempt.attempt),
-      column(successes, ({ attempt }) => Math.round(attempt.startedAt)),
-      column(successes, ({ attempt }) => Math.round(attempt.endedAt)),
-      column(successes, ({ attempt }) => attempt.worker),
+      evenColumn(successes, ({ attempt }) => attempt.attempt),
+      evenColumn(successes, ({ attempt }) => Math.round(attempt.startedAt)),
+      evenColumn(successes, ({ attempt }) => Math.round(attempt.endedAt) - Math.round(attempt.startedAt)),
+      evenColumn(successes, ({ attempt }) => attempt.worker),
       this.#others.length === 0 ? null : JSON.stringify(this.#others),
       column([...this.#claims.keys()], claim => claim),
       column([...this.#claims.values()], count => count),

@@ -13,11 +13,16 @@ export function tokenOf({ claim, n, round }: Claimed): string {
 const NOT_OURS: Claimed = { claim: -1, n: 0, round: -1 }
 
 export function claimedBy(token: string): Claimed {
-  const [claim, n, round, ...more] = token.split('.').map(Number)
-  const isOurs = Number.isSafeInteger(claim) && isInt4(n) && isInt4(round) && more.length === 0
-  return isOurs ? { claim: claim ?? 0, n: n ?? 0, round: round ?? 0 } : NOT_OURS
+  const first = token.indexOf('.')
+  const second = token.indexOf('.', first + 1)
+  const claim = Number(token.slice(0, first))
+  const n = Number(token.slice(first + 1, second))
+  const round = Number(token.slice(second + 1))
+  return first > 0 && second > 0 && Number.isSafeInteger(claim) && isInt4(n) && isInt4(round)
+    ? { claim, n, round }
+    : NOT_OURS
 }
 
-function isInt4(number: number | undefined): boolean {
-  return number !== undefined && (number | 0) === number
+function isInt4(number: number): boolean {
+  return (number | 0) === number
 }

@@ -18,10 +18,10 @@ END
 $$;
 
 -- Settles tasks that succeeded and of whose attempt there is no more to say than when and who: it is kept in the task's
--- own row. Given column by column, which is much cheaper to read than JSON. Returns the numbers of those that were still in
--- their round, from 1.
+-- own row. Given column by column, which is much cheaper to read than JSON; of `numbers`, `began`, `took` and `workers` the
+-- first stands for all that are absent. Returns the numbers of those that were still in their round, from 1.
 CREATE FUNCTION redrive.succeed(
-  ids text[], rounds int[], results text[], numbers int[], began bigint[], ended bigint[], workers text[], now_ms bigint
+  ids text[], rounds int[], results text[], numbers int[], began bigint[], took bigint[], workers text[], now_ms bigint
 ) RETURNS int[] LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -31,12 +31,14 @@ DECLARE
 BEGIN
   WITH written AS (
     UPDATE redrive.task
-    SET state = 4, round = task.round + 1, changed_at = now_ms, next_at = NULL, result = run.result, worker = run.worker,
-      ran_from = run.began, ran_to = run.ended, ran_attempt = run.attempt, entries = entries + 1, attempts = 0,
+    SET state = 4, round = task.round + 1, changed_at = now_ms, next_at = NULL, result = run.result,
+      worker = coalesce(run.worker, workers[1]), ran_from = coalesce(run.began, succeed.began[1]),
+      ran_to = coalesce(run.began, succeed.began[1]) + coalesce(run.took, succeed.took[1]),
+      ran_attempt = coalesce(run.attempt, numbers[1]), entries = entries + 1, attempts = 0,
       deferrals = 0, losses = 0, undecided = false, cancel_requested = false, previous_delay = NULL, error_class = NULL,
       error_code = NULL, error_message = NULL
-    FROM unnest(ids, rounds, results, numbers, succeed.began, succeed.ended, workers)
-      WITH ORDINALITY AS run (id, round, result, attempt, began, ended, worker, n)
+    FROM unnest(ids, rounds, results, numbers, succeed.began, succeed.took, workers)
+      WITH ORDINALITY AS run (id, round, result, attempt, began, took, worker, n)
     WHERE task.id = run.id AND task.state = 3 AND task.round = run.round
     RETURNING run.n, task.id, task.lane, task.ran_from
   ), counted AS (
@@ -194,7 +196,7 @@ $$;
 -- which claim that is. Returns JSON: {succeeded, applied, is_any_bounded}, where the first two are the numbers of those that
 -- took effect, and `is_any_bounded` says that there are lanes in which the end of one task may let another start.
 CREATE FUNCTION redrive.settle(
-  ids text[], rounds int[], results text[], numbers int[], began bigint[], ended bigint[], workers text[], others json,
+  ids text[], rounds int[], results text[], numbers int[], began bigint[], took bigint[], workers text[], others json,
   claims bigint[], counts int[], at bigint
 ) RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -204,7 +206,7 @@ DECLARE
   applied int[] := '{}';
 BEGIN
   IF ids IS NOT NULL THEN
-    succeeded := coalesce(redrive.succeed(ids, rounds, results, numbers, began, ended, workers, now_ms), '{}');
+    succeeded := coalesce(redrive.succeed(ids, rounds, results, numbers, began, took, workers, now_ms), '{}');
     IF cardinality(succeeded) < cardinality(ids) THEN
       succeeded := succeeded || redrive.acknowledge(ids, rounds);
     END IF;
@@ -237,7 +239,7 @@ DECLARE
   settled int[];
 BEGIN
   SELECT redrive.succeed(ARRAY[of_id], ARRAY[of_round], ARRAY[of_result], ARRAY[task.attempts + 1], ARRAY[claim.at],
-    ARRAY[now_ms], ARRAY[claim.worker], now_ms)
+    ARRAY[now_ms - claim.at], ARRAY[claim.worker], now_ms)
   INTO settled
   FROM redrive.task, redrive.claim
   WHERE task.id = of_id AND claim.id = of_claim;
