@@ -96,40 +96,65 @@ const LEDGER = /* sql */ `
   WHERE id = $1 AND state = 4 AND NOT EXISTS (SELECT FROM redrive.ledger WHERE task = id AND sequence = entries)
   ORDER BY sequence`
 
-/** Where the tasks of a status are found. What has ended is found by when it did, before the last page's end ($5). */
-const FOUND: Readonly<Record<TaskStatus, string>> = {
-  waiting: '(SELECT * FROM redrive.standing WHERE is_waiting) AS task',
-  running: '(SELECT * FROM redrive.standing WHERE is_running) AS task',
+interface Place {
+  readonly from: string
+  readonly state: string
+  readonly changedAt: string
+  readonly nextAt: string
+}
+
+/** Where the tasks of a status are found, and where it is said since when they have it. */
+const PLACES: Readonly<Record<TaskStatus, Place>> = {
+  waiting: {
+    from: 'redrive.waiting JOIN redrive.task ON task.id = waiting.task',
+    state: 'waiting.state',
+    changedAt: 'task.changed_at',
+    nextAt: 'waiting.next_at',
+  },
+  running: {
+    from: /* sql */ `
+      redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
+      JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = 3`,
+    state: 'task.state',
+    changedAt: 'claim.at',
+    nextAt: 'NULL::bigint',
+  },
   succeeded: endedAs(State.succeeded),
   skipped: endedAs(State.skipped),
   dead: endedAs(State.dead),
   cancelled: endedAs(State.cancelled),
 }
-const STATUSES = Object.keys(FOUND) as TaskStatus[]
+const STATUSES = Object.keys(PLACES) as TaskStatus[]
 
-function endedAs(state: number): string {
-  return /* sql */ `(
-    SELECT task.* FROM redrive.ended CROSS JOIN unnest(ended.tasks) AS one (id)
-    JOIN redrive.task ON task.id = one.id AND task.state = ended.state AND task.changed_at = ended.at
-    WHERE ended.state = ${state} AND ($5::bigint IS NULL OR ended.at <= $5)
-  ) AS task`
+function endedAs(state: number): Place {
+  return {
+    from: `redrive.ended_page(${state}, $1, $2, $3, $4, $5, $6, $7) AS task`,
+    state: 'task.state',
+    changedAt: 'task.changed_at',
+    nextAt: 'NULL::bigint',
+  }
 }
 
-/** Each status that is wanted up to a page's length, from where its tasks are found, and of those the newest changes. */
+/** Each status that is wanted up to a page's length, and of those the newest changes. */
 function listing(statuses: readonly TaskStatus[]): string {
-  const parts = statuses.map(
-    status => /* sql */ `(
-      SELECT ${TASK_COLUMNS}
-      FROM ${FOUND[status]} JOIN redrive.lane ON lane.id = task.lane
+  const parts = statuses.map(status => {
+    const { from, state, changedAt, nextAt } = PLACES[status]
+    const columns = TASK_COLUMNS.replace('task.state', `${state} AS state`)
+      .replace('task.changed_at', `${changedAt} AS changed_at`)
+      .replace('task.next_at', `${nextAt} AS next_at`)
+    return /* sql */ `(
+      SELECT ${columns}
+      FROM ${from} JOIN redrive.lane ON lane.id = task.lane
       WHERE ($4::text IS NULL OR task.error_code = $4)
-        AND ($5::bigint IS NULL OR (task.changed_at, task.id) < ($5, $6))
+        AND ($5::bigint IS NULL OR (${changedAt}, task.id) < ($5, $6))
         AND ${MATCHES_LANE}
-      ORDER BY task.changed_at DESC, task.id DESC
+      ORDER BY ${changedAt} DESC, task.id DESC
       LIMIT $7
-    )`,
-  )
+    )`
+  })
   return `SELECT * FROM (${parts.join(' UNION ALL ')}) AS listed ORDER BY changed_at DESC, id DESC LIMIT $7`
 }
+
 const COUNT = /* sql */ `
   SELECT coalesce(sum(waiting), 0)   AS waiting,   coalesce(sum(running), 0) AS running,
          coalesce(sum(succeeded), 0) AS succeeded, coalesce(sum(skipped), 0) AS skipped,

@@ -141,18 +141,18 @@ CREATE TABLE redrive.ended (
 );
 CREATE INDEX ended_at ON redrive.ended (state, at);
 
--- Tasks as they stand.
+-- Tasks as they stand. Only for one that runs is its claim looked for.
 CREATE VIEW redrive.standing AS
   SELECT task.id, task.lane, coalesce(waiting.state, task.state) AS state, task.priority, task.submitted_at,
     task.started_at, coalesce(held.at, task.changed_at) AS changed_at, waiting.next_at, task.entries, task.attempts,
     task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class, task.error_code,
-    task.error_message, task.reason, task.worker, task.ran_from, task.ran_to, task.ran_attempt, task.result,
-    task.payload, waiting.task IS NOT NULL AS is_waiting, held.id IS NOT NULL AS is_running
+    task.error_message, task.reason, task.worker, task.ran_from, task.ran_to, task.ran_attempt, task.result, task.payload
   FROM redrive.task
   LEFT JOIN redrive.waiting ON waiting.task = task.id
-  LEFT JOIN (
-    SELECT one.id, one.round, claim.at FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
-  ) AS held ON held.id = task.id AND held.round = task.round AND task.state = 3;
+  LEFT JOIN LATERAL (
+    SELECT max(claim.at) AS at FROM redrive.claim
+    WHERE task.state = 3 AND waiting.task IS NULL AND task.id = ANY (claim.tasks)
+  ) AS held ON true;
 
 CREATE TABLE redrive.ledger (
   task        text COLLATE "C" NOT NULL,

@@ -1,3 +1,25 @@
+-- A page of what ended in a state, the newest first, from before the end of the last page. NULL matches all. Walks back in
+-- time, however much there is: nothing is sorted but what ended at the same time.
+CREATE FUNCTION redrive.ended_page(
+  of_state int, of_kind text, of_category text, of_key text, of_error text, before bigint, before_id text, up_to bigint
+) RETURNS SETOF redrive.task LANGUAGE plpgsql STABLE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_sort = off SET jit = off AS $$
+BEGIN
+  RETURN QUERY SELECT task.* FROM redrive.ended CROSS JOIN unnest(ended.tasks) AS one (id)
+  JOIN redrive.task ON task.id = one.id AND task.state = ended.state AND task.changed_at = ended.at
+  JOIN redrive.lane ON lane.id = task.lane
+  WHERE ended.state = of_state AND ended.at <= coalesce(before, 9223372036854775807)
+    AND coalesce((ended.at, one.id) < (before, before_id), true)
+    AND (of_kind IS NULL OR lane.kind = of_kind)
+    AND (of_category IS NULL OR lane.category = of_category)
+    AND (of_key IS NULL OR lane.key = of_key)
+    AND (of_error IS NULL OR task.error_code = of_error)
+  ORDER BY ended.at DESC, one.id DESC
+  LIMIT up_to;
+END
+$$;
+
 -- Gives dead tasks fresh attempts, on record. Returns the ids of those it moved, as a JSON array.
 CREATE FUNCTION redrive.redrive(ids text[], who text, why text, at bigint) RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET jit = off AS $$
