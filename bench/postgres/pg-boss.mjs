@@ -15,8 +15,35 @@ export async function enqueue({ boss }, count) {
   )
 }
 
-/** Drains `count` tasks; every `failing`th fails once, and is retried without a delay. */
+const polling = { burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 }
+
+/** Drains `count` tasks; every `failing`th fails once, and is retried without a delay: its handler says so of each job. */
 export async function drain({ boss }, count, failing = 0) {
+  const { isFailure, done, drained } = course(count, failing)
+  const options = { ...polling, localConcurrency: 2, batchSize: 1000, perJobResults: failing > 0 }
+  await boss.work('work', options, async jobs => {
+    const results = jobs.map(({ id }) => ({ id, status: isFailure(id) ? 'failed' : 'completed' }))
+    done(results.filter(({ status }) => status === 'completed').length)
+    return failing > 0 ? results : undefined
+  })
+  await drained
+  // What is still to be completed is, before it has stopped.
+  await boss.offWork('work', { wait: true })
+}
+
+/** The same with a handler that throws: then a job that is to fail alone must come alone. */
+export async function drainThrowing({ boss }, count, failing) {
+  const { isFailure, done, drained } = course(count, failing)
+  await boss.work('work', { ...polling, localConcurrency: 100, batchSize: 1 }, async ([{ id }]) => {
+    if (isFailure(id)) throw new Error('down')
+    done(1)
+  })
+  await drained
+  await boss.offWork('work', { wait: true })
+}
+
+/** What is to fail, and when all is done. */
+function course(count, failing) {
   const failed = new Set()
   let left = count
   let seen = 0
@@ -24,25 +51,16 @@ export async function drain({ boss }, count, failing = 0) {
   const drained = new Promise(resolve => {
     finish = resolve
   })
-  const isFailure = id => {
-    if (failing === 0 || failed.has(id) || ++seen % failing !== 0) return false
-    failed.add(id)
-    return true
+  return {
+    drained,
+    isFailure(id) {
+      if (failing === 0 || failed.has(id) || ++seen % failing !== 0) return false
+      failed.add(id)
+      return true
+    },
+    done(more) {
+      left -= more
+      if (left === 0) finish()
+    },
   }
-  const options = {
-    localConcurrency: 2,
-    batchSize: 1000,
-    burstWhenBatchFull: true,
-    pollingIntervalSeconds: 0.5,
-    perJobResults: failing > 0,
-  }
-  await boss.work('work', options, async jobs => {
-    const results = jobs.map(({ id }) => ({ id, status: isFailure(id) ? 'failed' : 'completed' }))
-    left -= results.filter(({ status }) => status === 'completed').length
-    if (left === 0) finish()
-    return failing > 0 ? results : undefined
-  })
-  await drained
-  // What is still to be completed is, before it has stopped.
-  await boss.offWork('work', { wait: true })
 }

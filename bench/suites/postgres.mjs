@@ -12,6 +12,7 @@ import { workersApart } from '../postgres/workers-apart.mjs'
 
 const TASKS = 20_000
 const FEWER = 5000
+const FEW = 500
 
 const toDrain = (contestant, count, failing) => ({
   open: contestant.open,
@@ -76,16 +77,24 @@ async function drainsApart(server) {
 }
 
 async function drainsWithFailures(server) {
-  const tasks = { all: FEWER }
+  const tasks = { all: FEWER, 'pg-boss, throwing': FEW }
   const times = await timeRounds(server, {
     limit: toDrain(limit, FEWER, 5),
     redrive: toDrain(redrive, FEWER, 5),
     'pg-boss': toDrain(pgBoss, FEWER, 5),
+    'pg-boss, throwing': toDrain({ ...pgBoss, drain: pgBoss.drainThrowing }, FEW, 5),
   })
   const target = { row: 'redrive', key: 'share', min: 0.5 }
+  const notes = { 'pg-boss': 'the handler says of each job of a batch how it went', 'pg-boss, throwing': `of ${FEW}` }
   return [
-    rateFigure(`Drain of ${FEWER} tasks, every fifth of which fails once`, { times, tasks, target, ...shares }),
+    rateFigure(`Drain of ${FEWER} tasks, every fifth of which fails once`, { times, tasks, notes, target, ...shares }),
     against('The same, against pg-boss', { times, tasks, other: 'pg-boss', min: 5 }),
+    against('The same, against pg-boss with a handler that throws', {
+      times,
+      tasks,
+      other: 'pg-boss, throwing',
+      min: 5,
+    }),
   ]
 }
 
