@@ -1,30 +1,10 @@
 import amqplib from 'amqplib'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { quietEnvironment, runCommand } from '../../test/command.js'
 import type { BrokerUrls } from '../../test/services/broker.js'
 import { ownSpace } from '../../test/services/own-space.js'
 import { BROKER_MS, sharedBroker } from '../../test/services/shared-broker.js'
-import type { Environment } from './environment.js'
 import { openBus } from './open-bus.js'
-import { run } from './run.js'
-
-const ENVIRONMENT: Environment = {
-  stdout: { write: () => {} },
-  stderr: { write: () => {} },
-  env: {},
-  cwd: '/',
-  isTTY: { stdin: false, stdout: false, stderr: false },
-  user: 'ada',
-  prompt: () => Promise.reject(new Error('nobody should be asked')),
-  onSignal: () => () => {},
-}
-
-async function redrive(argv: readonly string[], overrides: Partial<Environment> = {}) {
-  let [out, err] = ['', '']
-  const stdout = { write: (text: string) => (out += text) }
-  const stderr = { write: (text: string) => (err += text) }
-  const code = await run(argv, { ...ENVIRONMENT, stdout, stderr, ...overrides })
-  return { code, out, err, json: () => JSON.parse(out) }
-}
 
 describe('the bus of a command', () => {
   it.each([
@@ -35,7 +15,7 @@ describe('the bus of a command', () => {
     ['queue', 'purge', 'x.failed'],
     ['bus', 'doctor'],
   ])('must be named: %s %s', async (...argv) => {
-    expect(await redrive(argv)).toMatchObject({
+    expect(await runCommand(argv)).toMatchObject({
       code: 2,
       out: '',
       err: "redrive: Which bus? Give --bus or set REDRIVE_BUS: 'amqp://localhost' or 'nats://localhost'.\n",
@@ -44,9 +24,9 @@ describe('the bus of a command', () => {
 
   it('comes from --bus, else from REDRIVE_BUS', async () => {
     const env = { REDRIVE_BUS: 'nats://127.0.0.1:1' }
-    expect((await redrive(['queue', 'list'], { env })).err).toContain('NATS at 127.0.0.1:1')
+    expect((await runCommand(['queue', 'list'], { env })).err).toContain('NATS at 127.0.0.1:1')
     const flag = ['--bus', 'amqp://127.0.0.1:2']
-    expect((await redrive(['queue', 'list', ...flag], { env })).err).toContain('RabbitMQ at 127.0.0.1:2')
+    expect((await runCommand(['queue', 'list', ...flag], { env })).err).toContain('RabbitMQ at 127.0.0.1:2')
   })
 
   it.each([
@@ -58,14 +38,14 @@ describe('the bus of a command', () => {
     [['--bus', 'amqp://ada:secret@127.0.0.1:1'], 'There is no connection to RabbitMQ at 127.0.0.1:1', 1],
     [['--bus', 'nats://ada:secret@127.0.0.1:1'], 'There is no connection to NATS at 127.0.0.1:1', 1],
   ])('%j is refused, and no password is repeated', async (flags, text, code) => {
-    const { err, ...rest } = await redrive(['queue', 'list', ...flags])
+    const { err, ...rest } = await runCommand(['queue', 'list', ...flags])
     expect(rest).toMatchObject({ code, out: '' })
     expect(err).toContain(text)
     expect(err).not.toContain('secret')
   })
 
   it.each(['chunking', '=json.parsed', 'chunking='])('has no queue --queue %s', async queue => {
-    const { code, err } = await redrive(['queue', 'list', '--bus', 'nats://h', '--queue', queue])
+    const { code, err } = await runCommand(['queue', 'list', '--bus', 'nats://h', '--queue', queue])
     expect(code).toBe(2)
     expect(err).toContain("such as 'chunking=json.parsed'")
   })
@@ -79,7 +59,7 @@ describe.each(['rabbitmq', 'nats'] as const)('bus doctor on %s', name => {
 
   async function declared() {
     const env = { REDRIVE_BUS: await ownSpace(name, broker), REDRIVE_BUS_MONITOR: broker.httpUrl }
-    const bus = await openBus({}, { ...ENVIRONMENT, env })
+    const bus = await openBus({}, quietEnvironment({ env }))
     await bus.declare({ chunking: 'json.parsed' })
     await bus.put('chunking.failed', { id: 'event-1', type: 'json.parsed', body: '{}' })
     await bus.close()
@@ -89,7 +69,7 @@ describe.each(['rabbitmq', 'nats'] as const)('bus doctor on %s', name => {
   it('shows the queues, and ends with 0 where nothing loses a message', async ({ skip }) => {
     if (broker.httpUrl === undefined) skip('It needs a server of our own, with its management.')
     const env = await declared()
-    const { code, out, err } = await redrive(['bus', 'doctor'], { env })
+    const { code, out, err } = await runCommand(['bus', 'doctor'], { env })
     expect(code).toBe(0)
     expect(out).toMatch(/^QUEUE +TAKES +MESSAGES\nchunking +json\.parsed +0\nchunking\.failed +1\n/)
     expect(err).toMatch(/^0 errors, \d warnings?\.\n$/)
@@ -99,7 +79,7 @@ describe.each(['rabbitmq', 'nats'] as const)('bus doctor on %s', name => {
     if (broker.httpUrl === undefined) skip('It needs a server of our own, with its management.')
     const env = await declared()
     const argv = ['bus', 'doctor', '--queue', 'nope=order.placed']
-    const { code, err, json } = await redrive([...argv, '--output', 'json'], { env })
+    const { code, err, json } = await runCommand([...argv, '--output', 'json'], { env })
     expect(code).toBe(1)
     expect(err).toMatch(/^2 errors, \d warnings?\.\n$/)
     expect(json().queues).toEqual([
@@ -116,7 +96,7 @@ describe.each(['rabbitmq', 'nats'] as const)('bus doctor on %s', name => {
     })
 
     const terminal = { isTTY: { stdin: true, stdout: true, stderr: true }, columns: 80 }
-    const { out } = await redrive(argv, { env: { ...env, NO_COLOR: '1' }, ...terminal })
+    const { out } = await runCommand(argv, { env: { ...env, NO_COLOR: '1' }, ...terminal })
     expect(out).toMatch(/^nope +order\.placed +missing$/m)
     expect(out).toMatch(/^error +missing +nope\n {2}There is no queue 'nope'/m)
     for (const line of out.split('\n')) expect(line.length).toBeLessThanOrEqual(80)
@@ -126,7 +106,7 @@ describe.each(['rabbitmq', 'nats'] as const)('bus doctor on %s', name => {
     if (broker.httpUrl === undefined) skip('It needs a server of our own, with its management.')
     const { REDRIVE_BUS } = await declared()
     const env = { REDRIVE_BUS }
-    expect(await redrive(['bus', 'doctor'], { env })).toMatchObject({
+    expect(await runCommand(['bus', 'doctor'], { env })).toMatchObject({
       code: 2,
       err: expect.stringContaining('Which queues? Give --queue name=type, or --monitor'),
     })
@@ -136,14 +116,14 @@ describe.each(['rabbitmq', 'nats'] as const)('bus doctor on %s', name => {
       arguments: { 'x-queue-type': 'quorum', 'x-max-length': 10 },
     })
     await connection.close()
-    const limited = await redrive(['bus', 'doctor', '--queue', 'limited=x', '--output', 'jsonl'], { env })
+    const limited = await runCommand(['bus', 'doctor', '--queue', 'limited=x', '--output', 'jsonl'], { env })
     expect(limited.code).toBe(1)
     expect(limited.json().findings).toMatchObject([
       { code: 'length_limit', subject: 'limited' },
       { code: 'missing', subject: 'limited.failed' },
       { code: 'unseen', severity: 'warning' },
     ])
-    const well = await redrive(['bus', 'doctor', '--queue', 'chunking=json.parsed'], { env })
+    const well = await runCommand(['bus', 'doctor', '--queue', 'chunking=json.parsed'], { env })
     expect(well).toMatchObject({ code: 0, err: '0 errors, 1 warning.\n' })
   })
 })

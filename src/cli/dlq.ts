@@ -12,8 +12,9 @@ import {
   withFilterOptions,
   withPageOptions,
 } from './options.js'
-import { moreAfter, writeList, writeOne } from './output.js'
+import { writeOne } from './output.js'
 import { paragraph } from './table.js'
+import { listTasks } from './task-list.js'
 import { letterTable, maxAttemptsOf, taskText } from './task-text.js'
 import { ledgerRowJson, taskJson } from './task-view.js'
 
@@ -24,7 +25,11 @@ export function addDlq(program: Command, context: CommandContext): void {
   const ls = dlq
     .command('ls')
     .description('list dead letters, newest first')
-    .action(async (options: ListOptions) => context.end(await list(context, options)))
+    .action(async (options: ListOptions) =>
+      context.end(
+        await listTasks(context, { ...options, status: 'dead' }, { toTable: letterTable, none: 'No dead letters.' }),
+      ),
+    )
   withCommonOptions(withPageOptions(withFilterOptions(ls))).addHelpText(
     'after',
     `
@@ -42,18 +47,6 @@ Examples:
   withCommonOptions(show).addHelpText('after', '\nExample:\n  redrive dlq show order-42')
 
   addRedrive(dlq, context)
-}
-
-function list({ console, environment }: CommandContext, options: ListOptions): Promise<ExitCode> {
-  return withStore(options, environment, async store => {
-    const { kind, category, key, code: errorCode, limit, after } = options
-    const { items, next } = await store.list({ status: 'dead', kind, category, key, errorCode }, { limit, after })
-    const now = await store.now()
-    writeList(console, options.output, items, { toJson: taskJson, toTable: all => letterTable(all, console, now) })
-    if (items.length === 0) console.say('No dead letters.')
-    if (next !== undefined) console.say(moreAfter(next))
-    return ExitCode.done
-  })
 }
 
 function showLetter({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {

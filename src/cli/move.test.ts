@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { runCommand } from '../../test/command.js'
 import { freshDatabase } from '../../test/services/fresh-database.js'
 import type { NewTask } from '../store/index.js'
 import { openPostgres } from '../store/postgres/index.js'
 import { openSqlite, type SqliteStore } from '../store/sqlite/index.js'
-import { run } from './run.js'
 
 const MAIN = new URL('main.ts', import.meta.url).pathname
 const TSX = import.meta.resolve('tsx')
@@ -28,20 +28,7 @@ afterEach(async () => {
 })
 
 /** Runs the command in the test's folder. */
-async function redrive(...argv: string[]) {
-  let [out, err] = ['', '']
-  const code = await run(argv, {
-    stdout: { write: text => (out += text) },
-    stderr: { write: text => (err += text) },
-    env: {},
-    cwd: folder,
-    isTTY: { stdin: false, stdout: false, stderr: false },
-    user: 'ada',
-    prompt: () => Promise.reject(new Error('nobody should be asked')),
-    onSignal: () => () => {},
-  })
-  return { code, out, err }
-}
+const redrive = (...argv: string[]) => runCommand(argv, { cwd: folder })
 
 const move = (...argv: string[]) => redrive('move', '--from', 'sqlite:source.db', '--to', target, ...argv)
 

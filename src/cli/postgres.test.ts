@@ -3,31 +3,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { beforeAll, expect, it } from 'vitest'
+import { runCommand } from '../../test/command.js'
 import { freshDatabase } from '../../test/services/fresh-database.js'
 import { openPostgres } from '../store/postgres/index.js'
 import { defineTask, TaskQueue } from '../task/index.js'
-import { run } from './run.js'
 
 let url: string
 beforeAll(async () => {
   url = await freshDatabase()
 }, 120_000)
 
-async function redrive(...argv: string[]) {
-  let out = ''
-  let err = ''
-  const code = await run(argv, {
-    stdout: { write: text => (out += text) },
-    stderr: { write: text => (err += text) },
-    env: {},
-    cwd: '/',
-    isTTY: { stdin: false, stdout: false, stderr: false },
-    user: 'ada',
-    prompt: () => Promise.reject(new Error('nobody should be asked')),
-    onSignal: () => () => {},
-  })
-  return { code, out, err }
-}
+const redrive = (...argv: string[]) => runCommand(argv)
 
 it('reads a store of PostgreSQL, which it does not make by looking', async () => {
   const missing = await redrive('task', 'ls', '--store', url)

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
+import { quietEnvironment } from '../../test/command.js'
 import { MemoryBus } from '../bus/index.js'
 import { consoleOf } from './console.js'
-import type { Environment } from './environment.js'
 import { walk } from './queue-walk.js'
 
 /** A bus with three messages in a failed queue, and what is said while somebody goes through it. */
@@ -11,16 +11,7 @@ async function scene() {
   await bus.declare({ chunking: 'json.parsed' })
   for (const id of ['1', '2', '3']) await bus.put('chunking.failed', { id, type: 'json.parsed', body: id })
   const said: string[] = []
-  const environment: Environment = {
-    stdout: { write: () => {} },
-    stderr: { write: text => said.push(text) },
-    env: {},
-    cwd: '/',
-    isTTY: { stdin: false, stdout: false, stderr: false },
-    user: 'ada',
-    prompt: () => Promise.reject(new Error('nobody should be asked')),
-    onSignal: () => () => {},
-  }
+  const environment = quietEnvironment({ stderr: { write: text => said.push(text) } })
   const context = { environment, console: consoleOf(environment), end: () => {} }
   return { bus, context, said, queue: { name: 'chunking.failed', messages: 3, route: undefined } }
 }

@@ -6,6 +6,7 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import amqplib from 'amqplib'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { quietEnvironment, runCommand } from '../../test/command.js'
 import { ownSpace } from '../../test/services/own-space.js'
 import { BROKER_MS, sharedBroker } from '../../test/services/shared-broker.js'
 import { type Bus, type Message, type NewMessage, textOf } from '../bus/index.js'
@@ -14,7 +15,6 @@ import { RetryableError } from '../policy/index.js'
 import { MemoryStore } from '../store/index.js'
 import type { Environment } from './environment.js'
 import { openBus } from './open-bus.js'
-import { run } from './run.js'
 
 const MAIN = new URL('main.ts', import.meta.url).pathname
 const TSX = import.meta.resolve('tsx')
@@ -40,7 +40,7 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
     if (shared.httpUrl === undefined) skip('It needs a server of our own, with its management.')
     folder = mkdtempSync(join(tmpdir(), 'redrive-cli-'))
     env = { REDRIVE_BUS: await ownSpace(broker, shared), REDRIVE_BUS_MONITOR: shared.httpUrl }
-    bus = await openBus({}, environment())
+    bus = await openBus({}, quietEnvironment({ env }))
     await bus.declare({ chunking: TYPE, search: TYPE })
   }, BROKER_MS)
   afterEach(async () => {
@@ -48,25 +48,8 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
     if (folder !== undefined) rmSync(folder, { recursive: true, force: true })
   })
 
-  const environment = (overrides: Partial<Environment> = {}): Environment => ({
-    stdout: { write: () => {} },
-    stderr: { write: () => {} },
-    env,
-    cwd: folder,
-    isTTY: { stdin: false, stdout: false, stderr: false },
-    user: 'ada',
-    prompt: () => Promise.reject(new Error('nobody should be asked')),
-    onSignal: () => () => {},
-    ...overrides,
-  })
-
-  async function redrive(argv: readonly string[], overrides: Partial<Environment> = {}) {
-    let [out, err] = ['', '']
-    const stdout = { write: (text: string) => (out += text) }
-    const stderr = { write: (text: string) => (err += text) }
-    const code = await run(argv, environment({ stdout, stderr, ...overrides }))
-    return { code, out, err, json: () => JSON.parse(out) }
-  }
+  const redrive = (argv: readonly string[], overrides: Partial<Environment> = {}) =>
+    runCommand(argv, { env, cwd: folder, ...overrides })
 
   async function fail(bodies: readonly NewMessage['body'][], queue = 'chunking.failed') {
     for (const [index, body] of bodies.entries()) await bus.put(queue, { id: `event-${index + 1}`, type: TYPE, body })

@@ -2,13 +2,13 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { runCommand } from '../../test/command.js'
 import { FinalError, RateLimitedError } from '../policy/index.js'
 import type { SqliteStore } from '../store/sqlite/index.js'
 import { openSqlite } from '../store/sqlite/index.js'
 import { defineTask, skip, TaskQueue, Worker } from '../task/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import type { Environment } from './environment.js'
-import { run } from './run.js'
 
 let folder: string
 beforeEach(() => {
@@ -17,22 +17,8 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 /** Runs the command in the test's folder. */
-async function redrive(argv: readonly string[], overrides: Partial<Environment> = {}) {
-  let out = ''
-  let err = ''
-  const code = await run(argv, {
-    stdout: { write: text => (out += text) },
-    stderr: { write: text => (err += text) },
-    env: {},
-    cwd: folder,
-    isTTY: { stdin: false, stdout: false, stderr: false },
-    user: 'ada',
-    prompt: () => Promise.reject(new Error('nobody should be asked')),
-    onSignal: () => () => {},
-    ...overrides,
-  })
-  return { code, out, err, json: () => JSON.parse(out), lines: () => out.trimEnd().split('\n') }
-}
+const redrive = (argv: readonly string[], overrides: Partial<Environment> = {}) =>
+  runCommand(argv, { cwd: folder, ...overrides })
 
 const TERMINAL = { isTTY: { stdin: true, stdout: true, stderr: true }, columns: 80 }
 

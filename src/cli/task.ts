@@ -11,7 +11,8 @@ import {
   withFilterOptions,
   withPageOptions,
 } from './options.js'
-import { moreAfter, writeList, writeOne } from './output.js'
+import { writeOne } from './output.js'
+import { listTasks } from './task-list.js'
 import { maxAttemptsOf, taskTable, taskText } from './task-text.js'
 import { ledgerRowJson, taskJson } from './task-view.js'
 
@@ -26,7 +27,7 @@ export function addTask(program: Command, context: CommandContext): void {
     .description('list tasks, those that changed last first')
     .addOption(new Option('--status <status>', 'only in this state').choices(STATUSES))
     .action(async (options: ListOptions & { readonly status?: TaskStatus }) =>
-      context.end(await list(context, options)),
+      context.end(await listTasks(context, options, { toTable: taskTable, none: 'No tasks.' })),
     )
   withCommonOptions(withPageOptions(withFilterOptions(ls))).addHelpText(
     'after',
@@ -49,19 +50,6 @@ Examples:
   redrive task show order-42
   redrive task show order-42 --output json | jq '.history[].error'`,
   )
-}
-
-function list(context: CommandContext, options: ListOptions & { readonly status?: TaskStatus }): Promise<ExitCode> {
-  const { console, environment } = context
-  return withStore(options, environment, async store => {
-    const { status, kind, category, key, code: errorCode, limit, after } = options
-    const { items, next } = await store.list({ status, kind, category, key, errorCode }, { limit, after })
-    const now = await store.now()
-    writeList(console, options.output, items, { toJson: taskJson, toTable: tasks => taskTable(tasks, console, now) })
-    if (items.length === 0) console.say('No tasks.')
-    if (next !== undefined) console.say(moreAfter(next))
-    return ExitCode.done
-  })
 }
 
 function showTask({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {

@@ -3,10 +3,10 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { runCommand } from '../../test/command.js'
 import type { NewTask, Store } from '../store/index.js'
 import { openSqlite } from '../store/sqlite/index.js'
 import type { Environment } from './environment.js'
-import { run } from './run.js'
 
 const TASK = JSON.stringify(new URL('../task/index.ts', import.meta.url).pathname)
 const POLICY = JSON.stringify(new URL('../policy/index.ts', import.meta.url).pathname)
@@ -53,23 +53,9 @@ async function inStore<T>(use: (store: Store) => Promise<T>): Promise<T> {
 const enqueue = (...tasks: NewTask[]) => inStore(store => store.enqueue(tasks))
 const count = () => inStore(store => store.count({}))
 
-/** Runs the command in this process. */
-async function redrive(argv: readonly string[], overrides: Partial<Environment> = {}) {
-  let out = ''
-  let err = ''
-  const code = await run(argv, {
-    stdout: { write: text => (out += text) },
-    stderr: { write: text => (err += text) },
-    env: {},
-    cwd: folder,
-    isTTY: { stdin: false, stdout: false, stderr: false },
-    user: 'ada',
-    prompt: async () => '',
-    onSignal: () => () => {},
-    ...overrides,
-  })
-  return { code, out, err }
-}
+/** Runs the command in the test's folder. */
+const redrive = (argv: readonly string[], overrides: Partial<Environment> = {}) =>
+  runCommand(argv, { cwd: folder, ...overrides })
 
 describe('a worker that stops when nothing is left', () => {
   it('forgets what has been over for longer than --keep, and dead letters only with --keep-dead', async () => {

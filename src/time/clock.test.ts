@@ -131,13 +131,13 @@ describe("a timer of the machine's clock, in real time", () => {
   })
 })
 
-describe('a process', { timeout: 30_000 }, () => {
+describe.each(['systemClock', 'queueClock'])('a process with timers of the %s', { timeout: 30_000 }, name => {
   /** Runs code in a process of its own, to its end. One that does not end is killed. */
   function run(code: string) {
-    const clock = JSON.stringify(new URL('clock.ts', import.meta.url).href)
+    const time = JSON.stringify(new URL('index.ts', import.meta.url).href)
     const retry = JSON.stringify(new URL('../call/retry.ts', import.meta.url).href)
     const script = `
-      import { systemClock as clock } from ${clock}
+      import { ${name} as clock } from ${time}
       import { retry } from ${retry}
       const say = text => ({ wake: () => console.log(text) })
       ${code}`
@@ -155,7 +155,7 @@ describe('a process', { timeout: 30_000 }, () => {
   })
 
   it('ends at once when a call with a long timeout has succeeded', () => {
-    const code = `console.log(await retry(async () => 'done', { timeout: '1h' }))`
+    const code = `console.log(await retry(async () => 'done', { timeout: '1h' }, { clock }))`
     expect(run(code)).toEqual({ ...ended, said: 'done' })
   })
 
@@ -163,7 +163,7 @@ describe('a process', { timeout: 30_000 }, () => {
     const code = `
       let calls = 0
       retry(() => { if (++calls < 3) throw new Error('down'); console.log('called three times') },
-            { backoff: { kind: 'fixed', base: 20 }, jitter: 'none' })`
+            { backoff: { kind: 'fixed', base: 20 }, jitter: 'none' }, { clock })`
     expect(run(code)).toEqual({ ...ended, said: 'called three times' })
   })
 

@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { TimerQueue } from './timer-queue.js'
@@ -199,49 +198,5 @@ describe('a timer queue, in real time', () => {
     expect(woken).not.toHaveBeenCalled()
     expect(warned).not.toHaveBeenCalled()
     queue.remove(entry)
-  })
-})
-
-describe('a process', { timeout: 30_000 }, () => {
-  /** Runs code in a process of its own, to its end. One that does not end is killed. */
-  function run(code: string) {
-    const clock = JSON.stringify(new URL('clock.ts', import.meta.url).href)
-    const retry = JSON.stringify(new URL('../call/retry.ts', import.meta.url).href)
-    const script = `
-      import { systemClock as clock } from ${clock}
-      import { retry } from ${retry}
-      const say = text => ({ wake: () => console.log(text) })
-      ${code}`
-    const { status, signal, stdout, stderr } = spawnSync(
-      process.execPath,
-      ['--import', 'tsx', '--input-type=module', '--eval', script],
-      { encoding: 'utf8', timeout: 20_000 },
-    )
-    return { status, signal, said: stdout.trim(), stderr }
-  }
-  const ended = { status: 0, signal: null, stderr: '' }
-
-  it('ends at once when nothing waits any more, however far away the timer was', () => {
-    expect(run(`clock.clearTimer(clock.setTimer(say('late'), 3_600_000))`)).toEqual({ ...ended, said: '' })
-  })
-
-  it('ends at once when a call with a long timeout has succeeded', () => {
-    const code = `console.log(await retry(async () => 'done', { timeout: '1h' }))`
-    expect(run(code)).toEqual({ ...ended, said: 'done' })
-  })
-
-  it('is kept alive by a call that waits for its next attempt', () => {
-    const code = `
-      let calls = 0
-      retry(() => { if (++calls < 3) throw new Error('down'); console.log('called three times') },
-            { backoff: { kind: 'fixed', base: 20 }, jitter: 'none' })`
-    expect(run(code)).toEqual({ ...ended, said: 'called three times' })
-  })
-
-  it('is kept alive by a sleeper that came after everyone had left', () => {
-    const code = `
-      clock.clearTimer(clock.setTimer(say('never'), 20))
-      clock.setTimer(say('woken'), 40)`
-    expect(run(code)).toEqual({ ...ended, said: 'woken' })
   })
 })
