@@ -13,9 +13,9 @@ const ALLOWED: Record<string, readonly string[]> = {
   call: ['policy', 'time', 'telemetry', 'idempotency'],
   store: ['policy', 'time', 'idempotency'],
   task: ['policy', 'time', 'telemetry', 'idempotency', 'store'],
-  bus: ['policy', 'time', 'idempotency', 'store'],
+  bus: ['policy', 'time', 'idempotency'],
   event: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'task', 'bus'],
-  metrics: ['telemetry', 'store'],
+  metrics: ['policy', 'telemetry'],
   testing: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'bus'],
   cli: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'task', 'bus', 'event'],
 }

@@ -1,5 +1,5 @@
 import type * as promClient from 'prom-client'
-import { MissingPackageError } from '../store/index.js'
+import { MissingPackageError } from '../policy/index.js'
 
 /** Loads prom-client when it is needed: who makes no metrics need not have it. */
 export async function loadPromClient(): Promise<typeof promClient> {

@@ -81,20 +81,6 @@ export class StoreNewerError extends FinalError {
   }
 }
 
-/** A package that this part of Redrive needs is not there, or does not load. */
-export class MissingPackageError extends FinalError {
-  static {
-    MissingPackageError.prototype.name = 'MissingPackageError'
-  }
-
-  constructor(part: string, name: string, range: string, options?: ErrorOptions) {
-    super(`${part} needs the package '${name}', which does not load here. Run: npm install ${name}@${range}`, {
-      ...options,
-      code: 'missing_package',
-    })
-  }
-}
-
 /** The task that a write was to belong to is somebody else's by now. Nothing was written. */
 export class StaleFenceError extends FinalError {
   static {

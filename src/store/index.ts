@@ -1,5 +1,4 @@
 export {
-  MissingPackageError,
   MoveDifferenceError,
   MoveRefusedError,
   StaleFenceError,

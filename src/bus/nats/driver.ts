@@ -1,7 +1,7 @@
 import type * as jetstream from '@nats-io/jetstream'
 import type * as kv from '@nats-io/kv'
 import type * as transport from '@nats-io/transport-node'
-import { MissingPackageError } from '../../store/index.js'
+import { MissingPackageError } from '../../policy/index.js'
 
 /** What is used of the packages of NATS. */
 export interface NatsDriver {

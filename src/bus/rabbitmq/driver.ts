@@ -1,5 +1,5 @@
 import type amqplib from 'amqplib'
-import { MissingPackageError } from '../../store/index.js'
+import { MissingPackageError } from '../../policy/index.js'
 
 /** Loads amqplib when it is needed: who opens no RabbitMQ need not have it. */
 export async function loadDriver(): Promise<typeof amqplib> {

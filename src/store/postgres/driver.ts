@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { MissingPackageError } from '../errors.js'
+import { MissingPackageError } from '../../policy/index.js'
 
 /**
  * A connection, or a transaction on one, of any client that has `query(text, values)`: a client of `pg`, or what adapts

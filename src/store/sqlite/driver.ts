@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3'
-import { MissingPackageError } from '../errors.js'
+import { MissingPackageError } from '../../policy/index.js'
 
 /** A connection of better-sqlite3. */
 export type Connection = Database.Database

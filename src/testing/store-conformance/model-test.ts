@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type FastCheck from 'fast-check'
-import { type ClaimedTask, MissingPackageError, type Settlement, type Store } from '../../store/index.js'
+import { MissingPackageError } from '../../policy/index.js'
+import type { ClaimedTask, Settlement, Store } from '../../store/index.js'
 import { assertFields, assertSame, LEASE_MS, type StoreUnderTest } from './harness.js'
 import { allTasks, checkInvariants } from './invariants.js'
 import { StoreModel } from './model.js'
