@@ -1,167 +1,19 @@
-import { spawnSync } from 'node:child_process'
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdtempSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import type { Settlement } from 'redrive/store'
-import { StoreFullError } from 'redrive/store'
-import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { checkInvariants } from '../../src/testing/store-conformance/invariants.js'
-import { expectAllAccountedFor } from './accounts.js'
-import { LEASE_MS, Scene, until } from './scene.js'
+import { expect, it } from 'vitest'
+import { Scene } from './scene.js'
 import { diceOf } from './seed.js'
+import { smallDisk } from './small-disk.js'
+import { diskFullFaults } from './suites/disk-full.js'
 
 const dice = diceOf('a disk without room')
-const folder = mkdtempSync(join(tmpdir(), 'redrive-disk-'))
-const { status, stderr } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=12m', 'redrive-faults', folder], {
-  encoding: 'utf8',
-})
-const isMounted = status === 0
-if (!isMounted) {
-  rmSync(folder, { recursive: true })
-  process.stdout.write(`[faults] SKIPPED: a disk without room. Mounting a tmpfs needs root: ${stderr ?? 'no mount'}\n`)
-}
+const disk = smallDisk(12)
+const newFolder = () => mkdtempSync(join(disk.folder, 'scene-'))
 
-/** A file that takes what room there is. */
-const ballast = join(folder, 'ballast')
-function fillUp(): void {
-  const file = openSync(ballast, 'a')
-  try {
-    for (const bytes of [65_536, 4096, 512, 1]) {
-      const block = Buffer.alloc(bytes)
-      try {
-        while (writeSync(file, block) === bytes);
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
-      }
-    }
-  } finally {
-    closeSync(file)
-  }
-}
-const makeRoom = () => rmSync(ballast, { force: true })
+diskFullFaults({ disk, dice, openScene: () => Scene.open(newFolder()) })
 
-describe.skipIf(!isMounted)('a disk without room', { timeout: 60_000 }, () => {
-  let scene: Scene
-  let here: string
-  beforeEach(async () => {
-    here = mkdtempSync(join(folder, 'scene-'))
-    scene = await Scene.open(here)
-  })
-  afterEach(async () => {
-    makeRoom()
-    await scene.close()
-  })
-  afterAll(() => {
-    spawnSync('umount', [folder])
-    rmSync(folder, { recursive: true, force: true })
-  })
-
-  const big = () => ({ ms: 0, filler: 'x'.repeat(dice.between(20_000, 60_000)) })
-
-  it('refuses to enqueue with a clear error, writes nothing of it, and takes it once there is room', async () => {
-    fillUp()
-    let refused = 0
-    for (let call = 0; call < 40; call++) {
-      const before = await scene.store.count({})
-      const adding = scene.addMany(scene.tasks.write, Array.from({ length: dice.between(1, 5) }, big))
-      await adding.catch(async error => {
-        refused++
-        expect(error).toBeInstanceOf(StoreFullError)
-        expect(error).toMatchObject({ code: 'store_full', message: expect.stringContaining(here) })
-        expect(await scene.store.count({}), 'nothing was written').toEqual(before)
-      })
-    }
-    expect(refused).toBeGreaterThan(30)
-    await checkInvariants(scene.store)
-
-    makeRoom()
-    await scene.addMany(scene.tasks.write, [big(), big()])
-    scene.start()
-    await expectAllAccountedFor(scene)
-  })
-
-  it('fails all who share the transaction, and none of them half', async () => {
-    fillUp()
-    const calls = Array.from({ length: 10 }, () => scene.addMany(scene.tasks.write, [big(), big(), big()]))
-    const results = await Promise.allSettled(calls)
-    expect(results.some(({ status }) => status === 'rejected')).toBe(true)
-    expect((await scene.store.count({})).waiting).toBe(scene.accepted.size)
-    await checkInvariants(scene.store)
-    makeRoom()
-    scene.start()
-    await expectAllAccountedFor(scene)
-  })
-
-  it('refuses to settle with a clear error: the task still runs, and is settled once there is room', async () => {
-    const ids = await scene.addMany(scene.tasks.echo, [1, 2, 3])
-    const request = { worker: 'w', leaseMs: 60_000, kinds: ['echo'], limit: 10, isIdle: true }
-    const { tasks, now } = await scene.store.claim(request)
-    const settlements = tasks.map(
-      ({ id, token }): Settlement => ({
-        id,
-        token,
-        outcome: { type: 'succeeded', result: JSON.stringify('x'.repeat(300_000)) },
-        attempt: { attempt: 1, startedAt: now, endedAt: now, worker: 'w' },
-      }),
-    )
-    fillUp()
-    await expect(scene.store.settle(settlements)).rejects.toBeInstanceOf(StoreFullError)
-    expect(await scene.store.count({})).toMatchObject({ running: 3, succeeded: 0 })
-    for (const id of ids) expect(await scene.store.ledger(id)).toEqual([])
-    await checkInvariants(scene.store)
-
-    makeRoom()
-    expect(await scene.store.settle(settlements)).toEqual(['settled', 'settled', 'settled'])
-    await expectAllAccountedFor(scene)
-  })
-
-  it('makes a worker wait with what it has done, and do it no second time', async () => {
-    const worker = scene.start({ concurrency: 2 })
-    await worker.ready
-    const ids = await scene.addMany(
-      scene.tasks.echo,
-      Array.from({ length: 12 }, () => 'x'.repeat(200_000)),
-    )
-    fillUp()
-    await sleep(2 * LEASE_MS)
-    expect(worker.isOver, worker.errors).toBe(false)
-    makeRoom()
-    await expectAllAccountedFor(scene)
-    await worker.stop()
-    const starts = scene.starts().map(({ id }) => id)
-    expect(starts.sort()).toEqual([...ids].sort())
-  })
-
-  it('that fills and empties while work goes on loses nothing', async () => {
-    const workers = [scene.start(), scene.start()]
-    await Promise.all(workers.map(({ ready }) => ready))
-    let refused = 0
-    for (let round = 0; round < 6; round++) {
-      for (let call = 0; call < 4; call++) {
-        await scene.addMany(scene.tasks.write, [big(), { ms: 5, failures: 1 }]).catch(error => {
-          expect(error).toBeInstanceOf(StoreFullError)
-          refused++
-        })
-      }
-      if (round % 2 === 0) fillUp()
-      await sleep(dice.between(50, LEASE_MS))
-      if (round % 2 === 1) makeRoom()
-    }
-    makeRoom()
-    await until('there is room again', async () =>
-      scene.addMany(scene.tasks.write, [{ ms: 0 }]).then(
-        () => true,
-        () => false,
-      ),
-    )
-    await expectAllAccountedFor(scene)
-    for (const worker of workers) expect(worker.isOver, worker.errors).toBe(false)
-    process.stdout.write(`[faults] a disk that fills and empties: ${refused} calls were refused\n`)
-  })
-
-  it('refuses to open a new store with an error that says so', async () => {
-    fillUp()
-    await expect(Scene.open(mkdtempSync(join(folder, 'other-')))).rejects.toThrow()
-  })
+it.skipIf(!disk.isMounted)('a disk without room takes no new store, and an error says so', async () => {
+  disk.fillUp()
+  await expect(Scene.open(newFolder())).rejects.toThrow()
+  disk.makeRoom()
 })
