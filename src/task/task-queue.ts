@@ -49,7 +49,33 @@ export class TaskQueue {
     task: TaskDefinition<P>,
     items: readonly (EnqueueOptions & { readonly payload: P })[],
   ): Promise<Enqueued[]> {
-    return this.store.enqueue(await Promise.all(items.map(item => newTask(this.store, task, item.payload, item))))
+    return this.store.enqueue(await Promise.all(items.map(item => this.prepare(task, item.payload, item))))
+  }
+
+  /**
+   * A task as a store takes it, its payload checked: for `store.enqueueIn`, in a transaction of your own.
+   *
+   * ```ts
+   * const receipt = await queue.prepare(sendReceipt, { order: 42 })
+   * await store.enqueueIn(client, [receipt])
+   * ```
+   */
+  async prepare<P>(task: TaskDefinition<P>, payload: P, options: EnqueueOptions = {}): Promise<NewTask> {
+    const { id, category, key, priority, runAt, delay, submittedAt } = options
+    if (task.schema !== undefined) {
+      const result = await validate(task.schema, payload)
+      if ('problem' in result) throw new PayloadError(task.kind, result.problem)
+    }
+    return {
+      id,
+      kind: task.kind,
+      category,
+      key,
+      priority,
+      payload: toJson(task.kind, payload),
+      submittedAt: toTime('submittedAt', submittedAt),
+      runAt: delay === undefined ? toTime('runAt', runAt) : (await this.store.now()) + toMs('delay', delay),
+    }
   }
 
   get(id: string): Promise<TaskRecord | undefined> {
@@ -90,29 +116,6 @@ export class TaskQueue {
   /** Ends waiting tasks, and asks running ones to end. Returns the ids of those. */
   cancel(ids: string | readonly string[]): Promise<string[]> {
     return this.store.cancel(typeof ids === 'string' ? [ids] : ids)
-  }
-}
-
-async function newTask<P>(
-  store: Store,
-  task: TaskDefinition<P>,
-  payload: P,
-  options: EnqueueOptions,
-): Promise<NewTask> {
-  const { id, category, key, priority, runAt, delay, submittedAt } = options
-  if (task.schema !== undefined) {
-    const result = await validate(task.schema, payload)
-    if ('problem' in result) throw new PayloadError(task.kind, result.problem)
-  }
-  return {
-    id,
-    kind: task.kind,
-    category,
-    key,
-    priority,
-    payload: toJson(task.kind, payload),
-    submittedAt: toTime('submittedAt', submittedAt),
-    runAt: delay === undefined ? toTime('runAt', runAt) : (await store.now()) + toMs('delay', delay),
   }
 }
 

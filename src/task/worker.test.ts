@@ -209,6 +209,8 @@ describe('a worker', () => {
     const { clock, queue, start } = await bench([strict])
     await expect(queue.enqueue(strict, 'x' as unknown as number)).rejects.toThrow(PayloadError)
     await expect(queue.enqueue(old, { at: 10n })).rejects.toThrow(/bigint/)
+    await expect(queue.prepare(strict, 'x' as unknown as number)).rejects.toThrow(PayloadError)
+    expect(await queue.prepare(strict, 7, { key: 'acme' })).toMatchObject({ kind: 'count', key: 'acme', payload: '7' })
     const { id } = await queue.enqueue(old, 'x')
     await start()
     await settle(clock)
