@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type Movable, planMove } from '../../src/store/index.js'
 import { openPostgres } from '../../src/store/postgres/index.js'
@@ -48,11 +49,24 @@ function redriveMove(from: string, to: string) {
   return { child, ended, words: () => words }
 }
 
+/** Resolves when the server has ended what a killed process left it with: its last statement may still be committed. */
+async function atRest(url: string): Promise<void> {
+  const client = new pg.Client(url)
+  await client.connect()
+  const others = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'
+    AND pid <> pg_backend_pid()`
+  while ((await client.query(others)).rowCount !== 0) await sleep(5)
+  await client.end()
+}
+
 const STORES = {
-  sqlite: async (name: string) => ({ url: `sqlite:${name}.db`, store: await openSqlite(join(folder, `${name}.db`)) }),
+  sqlite: async (name: string) => {
+    const store = await openSqlite(join(folder, `${name}.db`))
+    return { url: `sqlite:${name}.db`, store, atRest: async () => {} }
+  },
   postgres: async () => {
     const url = await freshDatabase()
-    return { url, store: await openPostgres(url, { listen: false }) }
+    return { url, store: await openPostgres(url, { listen: false }), atRest: () => atRest(url) }
   },
 }
 
@@ -76,6 +90,7 @@ it.each([
       await sleep(dice.between(0, 20))
       child.kill('SIGKILL')
       await ended
+      await target.atRest()
       if (most < 1000) expect(await there(), 'killed half-way').toBeLessThan(TASKS)
       await checkInvariants(target.store)
     }

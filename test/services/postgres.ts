@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import { Client } from 'pg'
 import { freePort } from './free-port.js'
 import { postgresPrograms } from './postgres-programs.js'
+import { fetchPostgres } from './postgres-release.js'
 
 /** Where databases can be had for tests. */
 export interface Databases {
@@ -28,28 +29,33 @@ export type Settings = Readonly<Record<string, string>>
 /** For tests that are not about crashes: a commit does not wait for the disk. */
 export const FAST: Settings = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }
 
-/** Starts a server of our own, on loopback, with the server's own defaults but for `settings`. */
-export async function startPostgres(settings: Settings = {}): Promise<PostgresServer> {
-  const programs = await postgresPrograms()
+/**
+ * Starts a server of our own, on loopback, with the server's own defaults but for `settings`: of the PostgreSQL that the
+ * machine has, or of a release that is fetched for it.
+ */
+export async function startPostgres(settings: Settings = {}, release?: string): Promise<PostgresServer> {
   const folder = await mkdtemp(join(tmpdir(), 'redrive-postgres-'))
-  const owner = serverOwner()
-  if (owner !== undefined) await chown(folder, owner.uid, owner.gid)
-  const server = new PostgresServer({ programs, folder, owner, settings, port: await freePort() })
+  let server: PostgresServer | undefined
   try {
-    const init = ['-D', folder, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync']
+    const owner = serverOwner()
+    if (owner !== undefined) await chown(folder, owner.uid, owner.gid)
+    const programs = release === undefined ? await postgresPrograms() : await fetchPostgres(release, folder)
+    const init = ['-D', join(folder, 'data'), '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync']
     await promisify(execFile)(join(programs, 'initdb'), init, { cwd: folder, ...owner })
+    server = new PostgresServer({ programs, folder, owner, settings, port: await freePort() })
     await server.start()
+    return server
   } catch (error) {
-    await server.close()
+    await server?.stop()
+    await rm(folder, { recursive: true, force: true })
     throw error
   }
-  return server
 }
 
 /** A server that is ours alone: it can be stopped, and started again on the same port with the same data. */
 export class PostgresServer implements Databases {
   readonly url: string
-  /** Where its data is. */
+  /** Where its data is, and its programs if they were fetched for it. */
   readonly folder: string
   readonly #options: ServerOptions
   #process: ChildProcess | undefined
@@ -66,7 +72,7 @@ export class PostgresServer implements Databases {
     const { programs, folder, owner, settings, port } = this.#options
     const all = { listen_addresses: '127.0.0.1', unix_socket_directories: '', port, ...settings }
     const flags = Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-    const child = spawn(join(programs, 'postgres'), ['-D', folder, ...flags], {
+    const child = spawn(join(programs, 'postgres'), ['-D', join(folder, 'data'), ...flags], {
       cwd: folder,
       stdio: ['ignore', 'ignore', 'pipe'],
       ...owner,

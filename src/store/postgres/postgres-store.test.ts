@@ -1,9 +1,9 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, it } from 'vitest'
+import { emptyPostgresStore } from '../../../test/services/empty-postgres-store.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import { fakeClock, idempotencyStoreConformance } from '../../testing/index.js'
+import { idempotencyStoreConformance } from '../../testing/index.js'
 import { storeConformance, storeModelTest } from '../../testing/store-conformance/index.js'
-import { openPostgres } from './index.js'
 
 let pool: pg.Pool
 beforeAll(async () => {
@@ -11,44 +11,16 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(() => pool.end())
 
-const EMPTY = `TRUNCATE ${[
-  'lane',
-  'tally',
-  'pause_rule',
-  'limit_rule',
-  'task',
-  'waiting',
-  'claim',
-  'ended',
-  'ledger',
-  'worker',
-  'policy',
-  'idempotency',
-  'audit',
-]
-  .map(table => `redrive.${table}`)
-  .join(', ')}`
-
-/** An empty store. */
-async function open() {
-  const clock = fakeClock()
-  const store = await openPostgres(pool, { clock })
-  await pool.query(EMPTY)
-  return { store, clock }
-}
+const open = () => emptyPostgresStore(pool)
 
 describe('the PostgreSQL store keeps the contract', () => {
-  for (const { name, run } of storeConformance(async () => {
-    const { store, clock } = await open()
-    return { store, advance: (ms: number) => clock.advance(ms) }
-  }))
-    it(name, run)
+  for (const { name, run } of storeConformance(open)) it(name, run)
 })
 
 describe('its idempotency keys keep theirs', () => {
   for (const { name, run } of idempotencyStoreConformance(async () => {
-    const { store, clock } = await open()
-    return { store: store.idempotency, pass: (ms: number) => clock.advance(ms), close: () => store.close() }
+    const { store, advance } = await open()
+    return { store: store.idempotency, pass: advance, close: () => store.close() }
   }))
     it(name, run)
 })
@@ -56,11 +28,5 @@ describe('its idempotency keys keep theirs', () => {
 const seed = Number(process.env.REDRIVE_TEST_SEED ?? Date.now() % 1_000_000)
 
 it(`the PostgreSQL store does what its model does (seed ${seed})`, { timeout: 120_000 }, () =>
-  storeModelTest(
-    async () => {
-      const { store, clock } = await open()
-      return { store, advance: (ms: number) => clock.advance(ms) }
-    },
-    { seed, runs: 20 },
-  ),
+  storeModelTest(open, { seed, runs: 20, withinMs: 100_000 }),
 )

@@ -28,6 +28,8 @@ export class SettlementBatch {
 
   constructor(settlements: readonly Settlement[]) {
     this.#count = settlements.length
+    // A deferral says how its lane starts again, and with it all depends on the order.
+    const isInOrder = settlements.some(({ outcome }) => outcome.type === 'deferred')
     const seen = new Set<string>()
     settlements.forEach((settlement, n) => {
       const { id, token, outcome, attempt } = settlement
@@ -36,7 +38,7 @@ export class SettlementBatch {
       seen.add(key)
       const { claim, round } = claimedBy(token)
       this.#claims.set(claim, (this.#claims.get(claim) ?? 0) + 1)
-      if (outcome.type === 'succeeded' && attempt !== undefined && isPlain(attempt))
+      if (outcome.type === 'succeeded' && attempt !== undefined && isPlain(attempt) && !isInOrder)
         this.#successes.push({ n, id, round, result: outcome.result, attempt })
       else this.#others.push(outcomeRow(settlement, round, n))
     })

@@ -62,8 +62,8 @@ $$;
 
 -- Applies any outcomes, and writes the ledger. Given a JSON array of {n, id, round, type, delay, is_backoff, result,
 -- reason, and what the ledger keeps of an attempt}; `attempt` is absent where none was made. Besides the outcomes of the
--- contract there is `lost`: the worker died, and nobody has decided yet what follows. Returns the numbers of those that were
--- still in their round.
+-- contract there is `lost`: the worker died, and nobody has decided yet what follows. What comes after a deferral of its lane,
+-- in the order of `n`, ended after that. Returns the numbers of those that were still in their round.
 CREATE FUNCTION redrive.apply(outcomes json, now_ms bigint) RETURNS int[] LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -170,9 +170,12 @@ BEGIN
   )
   SELECT array_agg(written.n),
     json_agg(json_build_object('lane', written.lane, 'began', written.began))
-      FILTER (WHERE written.outcome NOT IN ('deferred', 'released', 'cancelled', 'lost'))
+      FILTER (WHERE written.outcome NOT IN ('deferred', 'released', 'cancelled', 'lost')
+        AND written.n > coalesce(deferral.n, -1))
   INTO settled, ends
-  FROM written;
+  FROM written
+  LEFT JOIN (SELECT lane, max(n) AS n FROM next WHERE outcome = 'deferred' GROUP BY lane) AS deferral
+    ON deferral.lane = written.lane;
   IF ends IS NOT NULL AND EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL) THEN
     PERFORM redrive.ramp_up(ends);
   END IF;
