@@ -1,7 +1,7 @@
 import { OptionError } from '../../policy/index.js'
 import type { Lane, NewTask } from '../store.js'
 import { triedForMs } from '../tried-for.js'
-import { column } from './column.js'
+import { column, evenColumn } from './column.js'
 import { outcomeRow } from './settlements.js'
 import { isStorable } from './text.js'
 
@@ -22,9 +22,13 @@ export function newRows(tasks: readonly NewTask[], makeId: () => string): NewRow
   const rows = tasks.map((task, n) => {
     const { id = makeId(), kind, category = '', key = '', payload } = task
     const name = `${kind}\0${category}\0${key}`
-    const lane = lanes.get(name) ?? { n: lanes.size, kind, category, key }
-    lanes.set(name, lane)
-    for (const [option, text] of Object.entries({ id, kind, category, key, payload })) checkText(option, text)
+    let lane = lanes.get(name)
+    if (lane === undefined) {
+      checkTexts({ kind, category, key })
+      lane = { n: lanes.size, kind, category, key }
+      lanes.set(name, lane)
+    }
+    checkTexts({ id, payload })
     if (task.tried === undefined) return { id, lane: lane.n }
     const round = Math.floor(Math.random() * FIRST_ROUNDS)
     tried.push(outcomeRow({ id, ...task.tried }, round, n))
@@ -36,7 +40,7 @@ export function newRows(tasks: readonly NewTask[], makeId: () => string): NewRow
     values: [
       JSON.stringify([...lanes.values()]),
       column(ids, id => id),
-      column(rows, ({ lane }) => lane),
+      evenColumn(rows, ({ lane }) => lane),
       column(tasks, ({ priority }) => priority),
       column(tasks, ({ submittedAt }) => submittedAt && Math.floor(submittedAt)),
       column(tasks, ({ runAt }) => runAt && Math.ceil(runAt)),
@@ -49,8 +53,10 @@ export function newRows(tasks: readonly NewTask[], makeId: () => string): NewRow
 }
 
 /** What tasks are found by is stored as it is, or not at all. */
-function checkText(option: string, text: string): void {
-  if (isStorable(text)) return
-  const shown = JSON.stringify(text.slice(0, 60))
-  throw new OptionError(option, `'${option}' has a character that PostgreSQL cannot store, got ${shown}.`)
+function checkTexts(texts: Readonly<Record<string, string>>): void {
+  for (const [option, text] of Object.entries(texts)) {
+    if (isStorable(text)) continue
+    const shown = JSON.stringify(text.slice(0, 60))
+    throw new OptionError(option, `'${option}' has a character that PostgreSQL cannot store, got ${shown}.`)
+  }
 }

@@ -46,9 +46,9 @@ CREATE FUNCTION redrive.last_place(of_lane bigint, of_priority float8) RETURNS b
   )
 $$;
 
--- Adds tasks, given column by column, where `lane_numbers` are the `n` of their lanes. Those with a round were tried
--- elsewhere: they do not wait until what they came to is applied. Returns the ids of those that are new as a JSON array, or
--- NULL if all are.
+-- Adds tasks, given column by column, where `lane_numbers` are the `n` of their lanes; the first of them stands for all that
+-- are absent. Those with a round were tried elsewhere: they do not wait until what they came to is applied. Returns the ids
+-- of those that are new as a JSON array, or NULL if all are.
 CREATE FUNCTION redrive.enqueue(
   lanes json, ids text[], lane_numbers int[], priorities float8[], submitted bigint[], due bigint[], payloads text[],
   rounds int[], tried_for bigint[], tried json, at bigint
@@ -65,13 +65,13 @@ BEGIN
     JOIN redrive.lane ON lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key
   ), added AS (
     INSERT INTO redrive.task (id, lane, round, priority, submitted_at, started_at, changed_at, next_at, payload)
-    SELECT new.id, (SELECT named.id FROM named WHERE named.n = new.lane),
+    SELECT new.id, (SELECT named.id FROM named WHERE named.n = coalesce(new.lane, lane_numbers[1])),
       coalesce(new.round, floor(random() * 1000000000)),
       coalesce(new.priority, 0),
       -- In an ordered lane, after all that are there: clocks may go back, and many come in one millisecond.
       coalesce(new.submitted_at, greatest(now_ms, CASE WHEN (SELECT bool_or(named.ordered) FROM named) THEN (
         SELECT redrive.last_place(named.id, coalesce(new.priority, 0)) + 1 FROM named
-        WHERE named.n = new.lane AND named.ordered
+        WHERE named.n = coalesce(new.lane, lane_numbers[1]) AND named.ordered
       ) END)),
       now_ms - coalesce(new.tried_for, 0), now_ms, CASE WHEN new.round IS NULL THEN coalesce(new.due, now_ms) END,
       new.payload
