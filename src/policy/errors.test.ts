@@ -3,6 +3,7 @@ import { classify } from './classify.js'
 import { OptionError, PolicyError, RedriveError, RetryableError, TimeoutError } from './errors.js'
 import { FinalError } from './final-error.js'
 import * as kernel from './index.js'
+import { MissingPackageError } from './missing-package-error.js'
 import { policy } from './parse.js'
 import { RateLimitedError } from './rate-limited-error.js'
 
@@ -11,6 +12,7 @@ const MADE = {
   PolicyError: new PolicyError('attempts', 'x'),
   OptionError: new OptionError('random', 'x'),
   FinalError: new FinalError('x'),
+  MissingPackageError: new MissingPackageError('x', 'pg', '^8'),
   RetryableError: new RetryableError('x'),
   RateLimitedError: new RateLimitedError('x'),
   TimeoutError: new TimeoutError('x', { timeoutMs: 5 }),

@@ -25,7 +25,7 @@ export function newRows(tasks: readonly NewTask[], makeId: () => string): NewRow
     let lane = lanes.get(name)
     if (lane === undefined) {
       checkTexts({ kind, category, key })
-      lane = { n: lanes.size, kind, category, key }
+      lane = { n: lanes.size + 1, kind, category, key }
       lanes.set(name, lane)
     }
     checkTexts({ id, payload })

@@ -143,6 +143,29 @@ describe('in a transaction of the caller’s', () => {
     expect(await store.get('a')).toMatchObject({ status: 'succeeded', result: '"done"' })
   })
 
+  it('its worker is told so beside whatever else is settled, and nobody waits for the transaction', async () => {
+    const attempt = { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w' }
+    await store.enqueue(['a', 'b', 'c'].map(id => ({ id, kind: 'k', payload: '{}' })))
+    const [a, b, c] = (await store.claim({ ...claim, limit: 3 })).tasks
+    if (a === undefined || b === undefined || c === undefined) throw new Error('too little was claimed')
+    // The lane starts slowly after this.
+    const deferred = { type: 'deferred', delayMs: 0 } as const
+    expect(await store.settle([{ ...c, outcome: deferred, attempt }])).toEqual(['settled'])
+
+    await client.query('BEGIN')
+    await store.completeIn(client, a)
+    expect(await store.settle([{ ...b, outcome: { type: 'succeeded' }, attempt }])).toEqual(['settled'])
+    await client.query('COMMIT')
+
+    const [again] = (await store.claim(claim)).tasks
+    if (again === undefined) throw new Error('nothing was claimed')
+    const settlements = [
+      { ...a, outcome: { type: 'succeeded' } as const, attempt },
+      { ...again, outcome: deferred, attempt },
+    ]
+    expect(await store.settle(settlements)).toEqual(['settled', 'settled'])
+  })
+
   it('a task that is somebody else’s by now is not completed', async () => {
     await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
     const [task] = (await store.claim(claim)).tasks
@@ -155,6 +178,29 @@ describe('in a transaction of the caller’s', () => {
     await client.query('ROLLBACK')
     expect((await pool.query('SELECT id FROM orders')).rows).toEqual([])
     expect(await store.get('a')).toMatchObject({ status: 'running' })
+  })
+
+  it('what ends while others are cancelled stays as it ended', async () => {
+    await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
+    await client.query(`BEGIN; SELECT FROM redrive.task WHERE id = 'a' FOR UPDATE`)
+    // It waits for 'a', and 'b' comes, runs and ends meanwhile.
+    const cancelling = store.cancel(['a', 'b'])
+    await new Promise(resolve => setTimeout(resolve, 50))
+    await store.enqueue([{ id: 'b', kind: 'other', payload: '{}' }])
+    const [task] = (await store.claim({ ...claim, kinds: ['other'] })).tasks
+    if (task === undefined) throw new Error('nothing was claimed')
+    const keeper = await pool.connect()
+    await keeper.query(`BEGIN; SELECT FROM redrive.waiting WHERE task = 'a' FOR UPDATE`)
+    await client.query('COMMIT')
+    await new Promise(resolve => setTimeout(resolve, 50))
+    const attempt = { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w' }
+    expect(await store.settle([{ ...task, outcome: { type: 'succeeded' }, attempt }])).toEqual(['settled'])
+    await keeper.query('COMMIT')
+    keeper.release()
+
+    expect(await cancelling).toEqual(['a'])
+    expect(await store.get('b')).toMatchObject({ status: 'succeeded' })
+    expect(await store.count({})).toMatchObject({ succeeded: 1, cancelled: 1, running: 0, waiting: 0 })
   })
 
   it('a worker’s handler completes its task itself', async () => {

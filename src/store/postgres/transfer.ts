@@ -77,7 +77,7 @@ const IMPORTS: Readonly<Record<Sort, string>> = {
       CROSS JOIN json_to_record(row) AS more (kind text, category text, key text, ledger json)
     ), added AS (
       INSERT INTO redrive.task (lane, round, ${SORTS.task.columns.join(', ')})
-      SELECT lane.id, 0, ${SORTS.task.columns.map(ownColumn).join(', ')}
+      SELECT lane.id, floor(random() * 1000000000), ${SORTS.task.columns.map(ownColumn).join(', ')}
       FROM given JOIN redrive.lane USING (kind, category, key)
       ON CONFLICT DO NOTHING
       RETURNING task.*

@@ -65,11 +65,16 @@ export function claim(statements: Statements, request: ClaimRequest, now: number
     startTaken()
     chargeLane(statements, alone, 1, now)
     alone = statements.alone.get(allowed)
-  } else if (limit > 0) {
-    const all = parties(statements, allowed, limit, turns.last)
-    takeTurns(all, limit, turns, take, startTaken)
-    startTaken()
-    for (const { queues } of all) for (const { lane, taken } of queues) chargeLane(statements, lane, taken, now)
+  } else {
+    // As long as so many have a turn that others may have to wait for theirs.
+    for (let isMore = true; isMore && tasks.length < limit; ) {
+      const before = tasks.length
+      const all = parties(statements, allowed, limit - before, turns.last)
+      takeTurns(all, limit - before, turns, take, startTaken)
+      startTaken()
+      for (const { queues } of all) for (const { lane, taken } of queues) chargeLane(statements, lane, taken, now)
+      isMore = all.length >= mostParties(limit - before) && tasks.length > before
+    }
     // Its lane may be full by now.
     if (alone !== undefined) alone = statements.alone.get(allowed)
   }
@@ -84,7 +89,7 @@ export function claim(statements: Statements, request: ClaimRequest, now: number
 
 /** Those that have something to give and whose turn it is, beginning after the one that had the last. */
 function parties(statements: Statements, allowed: { now: number }, limit: number, last: number): Party[] {
-  const most = Math.min(limit, Math.max(FEWEST_PARTIES, Math.ceil(limit / TASKS_PER_PARTY)))
+  const most = mostParties(limit)
   const lanesIn = (after: number, until: number, most: number) =>
     most > 0 ? statements.openLanes.all({ ...allowed, after, last: until, limit: most }) : []
   const later = lanesIn(last, Number.MAX_SAFE_INTEGER, most)
@@ -100,7 +105,12 @@ function parties(statements: Statements, allowed: { now: number }, limit: number
   })
   const chunk = unkeyed.length === 1 ? share : Math.ceil(share / unkeyed.length) + 8
   const queues = unkeyed.map(lane => new LaneQueue(statements, lane, allowed.now, chunk))
-  return [...later.map(party), { turn: UNKEYED_TURN, queues }, ...earlier.map(party)]
+  const all = [...later.map(party), { turn: UNKEYED_TURN, queues }, ...earlier.map(party)]
+  return all.filter(({ queues }) => queues.length > 0)
+}
+
+function mostParties(limit: number): number {
+  return Math.min(limit, Math.max(FEWEST_PARTIES, Math.ceil(limit / TASKS_PER_PARTY)))
 }
 
 /** One task from each in turn, until there are enough or nobody has more. */

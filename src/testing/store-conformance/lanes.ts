@@ -54,6 +54,12 @@ export const LANES: StoreBehaviours = {
     assert.deepEqual(countByLane(await claimIds(store, { limit: 8 })), { a: 6, b: 2 })
   },
 
+  async 'however many lanes there are, a claim gets what they have'(store) {
+    const lanes = Array.from({ length: 40 }, (_, n) => ({ id: `k-${n}`, key: `tenant-${n}` }))
+    await add(store, ...lanes, { id: 'no-key' })
+    assert.equal((await claimIds(store, { limit: 100 })).length, 41)
+  },
+
   async 'within a lane the order is exact, due retries included'(store, advance) {
     const retried = await start(store, { id: 'a-0', key: 'a' })
     await settle(store, retried, { type: 'retry', delayMs: 5, isBackoff: true })

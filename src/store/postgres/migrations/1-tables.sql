@@ -43,6 +43,7 @@ CREATE TABLE redrive.lane (
 ) WITH (fillfactor = 50);
 CREATE INDEX lane_held    ON redrive.lane (held_until) WHERE held_until > 0;
 CREATE INDEX lane_limited ON redrive.lane (id)         WHERE per_second IS NOT NULL;
+CREATE INDEX lane_ramping ON redrive.lane (id)         WHERE ramp IS NOT NULL;
 CREATE INDEX lane_bounded ON redrive.lane (id)         WHERE ramp IS NOT NULL OR concurrency IS NOT NULL;
 
 -- How many tasks of a lane are in each status, as changes to be added up: nobody waits for another's count. Many rows are
@@ -203,9 +204,4 @@ CREATE TABLE redrive.audit (
 -- The clock of the database, unless a test brings its own.
 CREATE FUNCTION redrive.now_ms(at bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
   SELECT coalesce(at, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
-$$;
-
--- The status that a state is a part of.
-CREATE FUNCTION redrive.status_of(state smallint) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-  SELECT (ARRAY['waiting', 'waiting', 'waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled'])[state + 1]
 $$;

@@ -56,23 +56,23 @@ CREATE FUNCTION redrive.enqueue(
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
+  lane_ids bigint[];
+  ordered boolean[];
   answer text;
 BEGIN
   PERFORM redrive.make_lanes(lanes);
-  WITH named AS MATERIALIZED (
-    SELECT new.n, lane.id, lane.ordered
-    FROM json_to_recordset(lanes) AS new (n int, kind text, category text, key text)
-    JOIN redrive.lane ON lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key
-  ), added AS (
+  SELECT array_agg(lane.id ORDER BY new.n), array_agg(lane.ordered ORDER BY new.n) INTO lane_ids, ordered
+  FROM json_to_recordset(lanes) AS new (n int, kind text, category text, key text)
+  JOIN redrive.lane ON lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key;
+
+  WITH added AS (
     INSERT INTO redrive.task (id, lane, round, priority, submitted_at, started_at, changed_at, next_at, payload)
-    SELECT new.id, (SELECT named.id FROM named WHERE named.n = coalesce(new.lane, lane_numbers[1])),
+    SELECT new.id, lane_ids[coalesce(new.lane, lane_numbers[1])],
       coalesce(new.round, floor(random() * 1000000000)),
       coalesce(new.priority, 0),
       -- In an ordered lane, after all that are there: clocks may go back, and many come in one millisecond.
-      coalesce(new.submitted_at, greatest(now_ms, CASE WHEN (SELECT bool_or(named.ordered) FROM named) THEN (
-        SELECT redrive.last_place(named.id, coalesce(new.priority, 0)) + 1 FROM named
-        WHERE named.n = coalesce(new.lane, lane_numbers[1]) AND named.ordered
-      ) END)),
+      coalesce(new.submitted_at, greatest(now_ms, CASE WHEN ordered[coalesce(new.lane, lane_numbers[1])] THEN
+        redrive.last_place(lane_ids[coalesce(new.lane, lane_numbers[1])], coalesce(new.priority, 0)) + 1 END)),
       now_ms - coalesce(new.tried_for, 0), now_ms, CASE WHEN new.round IS NULL THEN coalesce(new.due, now_ms) END,
       new.payload
     FROM unnest(ids, lane_numbers, priorities, submitted, due, payloads, rounds, tried_for)

@@ -102,14 +102,21 @@ BEGIN
 END
 $$;
 
--- Locks a task that must run alone, and its lane. Nothing if somebody else is at either.
-CREATE FUNCTION redrive.lock_alone(lone text, now_ms bigint) RETURNS tid[] LANGUAGE sql
+-- Locks a task that must run alone, and its lane; NULL if somebody else is at either, or if the lane may not give it.
+CREATE FUNCTION redrive.lock_alone(lone text, now_ms bigint) RETURNS tid[] LANGUAGE plpgsql
 SET enable_seqscan = off AS $$
-  SELECT array_agg(locked.ctid) FROM (
-    SELECT waiting.ctid FROM redrive.waiting JOIN redrive.lane AS its ON its.id = waiting.lane
-    WHERE waiting.task = lone AND waiting.state = 2 AND redrive.allowance(its, now_ms) > 0
-    FOR UPDATE SKIP LOCKED
-  ) AS locked
+DECLARE
+  place tid;
+BEGIN
+  SELECT waiting.ctid INTO place FROM redrive.waiting JOIN redrive.lane AS its ON its.id = waiting.lane
+  WHERE waiting.task = lone AND waiting.state = 2
+  FOR UPDATE SKIP LOCKED;
+  -- Asked once it is locked: until then another may have started.
+  RETURN (
+    SELECT ARRAY[place] FROM redrive.waiting JOIN redrive.lane AS its ON its.id = waiting.lane
+    WHERE waiting.ctid = place AND redrive.allowance(its, now_ms) > 0
+  );
+END
 $$;
 
 -- Whether a lane has tasks that could start at once.
@@ -267,7 +274,8 @@ CREATE FUNCTION redrive.claim(
   by_worker text, lease_ms bigint, kinds text[], categories text[], up_to int, is_idle boolean, last_turn bigint,
   at bigint
 ) RETURNS text LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   -- So many due tasks are made ready at most, so that no claim takes long. The next ones go on with the rest.
@@ -319,7 +327,7 @@ BEGIN
         last_turn := picked.last_turn;
       END IF;
       is_contended := EXISTS (SELECT FROM redrive.waiting WHERE state = 1 AND lane = ANY (picked.short));
-      EXIT WHEN is_contended OR NOT picked.has_more;
+      EXIT WHEN is_contended OR picked.places IS NULL OR NOT (picked.has_more OR asked >= most_lanes);
     END LOOP;
   END IF;
 

@@ -19,15 +19,14 @@ $$;
 
 -- Settles tasks that succeeded and of whose attempt there is no more to say than when and who: it is kept in the task's
 -- own row. Given column by column, which is much cheaper to read than JSON; of `numbers`, `began`, `took` and `workers` the
--- first stands for all that are absent. Returns the numbers of those that were still in their round, from 1.
+-- first stands for all that are absent. Returns those that were still in their round, counted from 1, and what `ramp_up` is
+-- to be told.
 CREATE FUNCTION redrive.succeed(
-  ids text[], rounds int[], results text[], numbers int[], began bigint[], took bigint[], workers text[], now_ms bigint
-) RETURNS int[] LANGUAGE plpgsql
+  ids text[], rounds int[], results text[], numbers int[], began bigint[], took bigint[], workers text[], now_ms bigint,
+  OUT settled int[], OUT ends json
+) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan AS $$
-DECLARE
-  settled int[];
-  ends json;
 BEGIN
   WITH written AS (
     UPDATE redrive.task
@@ -53,10 +52,6 @@ BEGIN
       THEN json_agg(json_build_object('lane', lane, 'began', ran_from)) END
   INTO settled, ends
   FROM written;
-  IF ends IS NOT NULL THEN
-    PERFORM redrive.ramp_up(ends);
-  END IF;
-  RETURN settled;
 END
 $$;
 
@@ -80,23 +75,25 @@ BEGIN
   ), ran AS MATERIALIZED (
     SELECT task.lane, task.priority, task.submitted_at, task.entries, task.attempts, task.deferrals, task.losses,
       task.undecided, task.previous_delay, task.error_class AS last_class, task.error_code AS last_code,
-      task.error_message AS last_message,
-      its.ordered, said.*,
+      task.error_message AS last_message, task.ordered, said.*,
       said.type IN ('succeeded', 'skipped') AS is_cleared,
       task.undecided AND said.type IN ('retry', 'dead') AS is_decision,
       -- Somebody wanted it to end: it does where it would have waited again.
       task.cancel_requested AND said.type IN ('retry', 'deferred', 'later', 'released', 'lost') AS is_cancelled
-    FROM said JOIN redrive.task ON task.id = said.id JOIN redrive.lane AS its ON its.id = task.lane
-    WHERE task.state = 3 AND task.round = said.round
-    ORDER BY task.id
-    FOR UPDATE OF task
+    -- One by one, in the order of their ids: however the table is planned for, it is not read as a whole.
+    FROM (SELECT * FROM said ORDER BY id COLLATE "C") AS said CROSS JOIN LATERAL (
+      SELECT task.*, (SELECT lane.ordered FROM redrive.lane WHERE lane.id = task.lane) AS ordered
+      FROM redrive.task WHERE task.id = said.id AND task.state = 3 AND task.round = said.round
+      FOR UPDATE OF task
+    ) AS task
   ), next AS MATERIALIZED (
     SELECT *,
       CASE WHEN is_cancelled THEN 'cancelled' ELSE type END AS outcome,
       attempt IS NOT NULL AND NOT is_decision AND type <> 'released' AS is_run,
       type = 'lost' AS is_lost,
       CASE WHEN type IN ('retry', 'deferred', 'later', 'released', 'lost') AND NOT is_cancelled
-        THEN ceil(now_ms + greatest(0, coalesce(delay, 0)))::bigint END AS next_at
+        THEN ceil(now_ms + greatest(0, coalesce(delay, 0)))::bigint END AS next_at,
+      max(n) FILTER (WHERE type = 'deferred' AND NOT is_cancelled) OVER (PARTITION BY lane) AS last_deferral
     FROM ran
   ), written AS (
     UPDATE redrive.task
@@ -123,7 +120,7 @@ BEGIN
       cancel_requested = false
     FROM next
     WHERE task.id = next.id
-    RETURNING next.n, task.id, task.lane, task.state, next.began, next.outcome
+    RETURNING next.n, task.id, task.lane, task.state, next.began, next.outcome, next.last_deferral
   ), queued AS (
     INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone)
     SELECT id, lane,
@@ -171,11 +168,9 @@ BEGIN
   SELECT array_agg(written.n),
     json_agg(json_build_object('lane', written.lane, 'began', written.began))
       FILTER (WHERE written.outcome NOT IN ('deferred', 'released', 'cancelled', 'lost')
-        AND written.n > coalesce(deferral.n, -1))
+        AND written.n > coalesce(written.last_deferral, -1))
   INTO settled, ends
-  FROM written
-  LEFT JOIN (SELECT lane, max(n) AS n FROM next WHERE outcome = 'deferred' GROUP BY lane) AS deferral
-    ON deferral.lane = written.lane;
+  FROM written;
   IF ends IS NOT NULL AND EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL) THEN
     PERFORM redrive.ramp_up(ends);
   END IF;
@@ -183,16 +178,26 @@ BEGIN
 END
 $$;
 
--- Which of these runs succeeded already within a transaction of their handler's own. They are told so once.
-CREATE FUNCTION redrive.acknowledge(ids text[], rounds int[]) RETURNS int[] LANGUAGE sql
-SET enable_seqscan = off AS $$
+-- Which of these runs, given with their numbers, succeeded already within a transaction of their handler's own. They are told
+-- so once.
+CREATE FUNCTION redrive.acknowledge(ids text[], rounds int[], numbers int[]) RETURNS int[] LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+  acknowledged int[];
+  ends json;
+BEGIN
   WITH told AS (
     UPDATE redrive.task SET round = task.round + 1
-    FROM unnest(ids, rounds) WITH ORDINALITY AS run (id, round, n)
+    FROM unnest(ids, rounds, numbers) AS run (id, round, n)
     WHERE task.id = run.id AND task.state = 4 AND task.round = run.round
-    RETURNING run.n
+    RETURNING run.n, task.lane, task.ran_from
   )
-  SELECT array_agg(n) FROM told
+  SELECT array_agg(n), json_agg(json_build_object('lane', lane, 'began', ran_from)) INTO acknowledged, ends FROM told;
+  IF ends IS NOT NULL THEN
+    PERFORM redrive.ramp_up(ends);
+  END IF;
+  RETURN acknowledged;
+END
 $$;
 
 -- Settles a batch: successes as `succeed` takes them, and others as `apply` does; `claims` and `counts` are how many of
@@ -207,15 +212,24 @@ DECLARE
   now_ms bigint := redrive.now_ms(at);
   succeeded int[] := '{}';
   applied int[] := '{}';
+  ends json;
 BEGIN
   IF ids IS NOT NULL THEN
-    succeeded := coalesce(redrive.succeed(ids, rounds, results, numbers, began, took, workers, now_ms), '{}');
+    SELECT coalesce(done.settled, '{}'), done.ends INTO succeeded, ends
+    FROM redrive.succeed(ids, rounds, results, numbers, began, took, workers, now_ms) AS done;
+    IF ends IS NOT NULL THEN
+      PERFORM redrive.ramp_up(ends);
+    END IF;
     IF cardinality(succeeded) < cardinality(ids) THEN
-      succeeded := succeeded || redrive.acknowledge(ids, rounds);
+      succeeded := succeeded || redrive.acknowledge(ids, rounds, ARRAY(SELECT generate_subscripts(ids, 1)));
     END IF;
   END IF;
   IF others IS NOT NULL THEN
     applied := coalesce(redrive.apply(others, now_ms), '{}');
+    IF cardinality(applied) < json_array_length(others) THEN
+      SELECT applied || redrive.acknowledge(array_agg(id), array_agg(round), array_agg(n)) INTO applied
+      FROM json_to_recordset(others) AS run (n int, id text, round int, type text) WHERE type = 'succeeded';
+    END IF;
   END IF;
   -- Last, so that nobody waits for a task while it has a claim locked. If some came too late, the count stays too high.
   IF cardinality(succeeded) + cardinality(applied) = (SELECT sum(count) FROM unnest(counts) AS count) THEN
@@ -233,7 +247,8 @@ END
 $$;
 
 -- Completes a task within a transaction of its handler's own. Its round stays, so that the worker, which settles it once
--- more when the handler has returned, is told that it is settled. False if the task is not in that round any more.
+-- more when the handler has returned, is told that it is settled. Locks nothing but the task: nobody else has to wait until
+-- the transaction is over. False if the task is not in that round any more.
 CREATE FUNCTION redrive.complete(of_id text, of_claim bigint, of_round int, of_result text, at bigint) RETURNS boolean
 LANGUAGE plpgsql
 SET enable_seqscan = off AS $$
@@ -241,10 +256,10 @@ DECLARE
   now_ms bigint := redrive.now_ms(at);
   settled int[];
 BEGIN
-  SELECT redrive.succeed(ARRAY[of_id], ARRAY[of_round], ARRAY[of_result], ARRAY[task.attempts + 1], ARRAY[claim.at],
-    ARRAY[now_ms - claim.at], ARRAY[claim.worker], now_ms)
-  INTO settled
-  FROM redrive.task, redrive.claim
+  SELECT done.settled INTO settled
+  FROM redrive.task CROSS JOIN redrive.claim CROSS JOIN LATERAL redrive.succeed(
+    ARRAY[of_id], ARRAY[of_round], ARRAY[of_result], ARRAY[task.attempts + 1], ARRAY[claim.at],
+    ARRAY[now_ms - claim.at], ARRAY[claim.worker], now_ms) AS done
   WHERE task.id = of_id AND claim.id = of_claim;
   UPDATE redrive.task SET round = of_round WHERE id = of_id AND settled IS NOT NULL;
   RETURN settled IS NOT NULL;

@@ -14,6 +14,8 @@ BEGIN
     AND (of_kind IS NULL OR lane.kind = of_kind)
     AND (of_category IS NULL OR lane.category = of_category)
     AND (of_key IS NULL OR lane.key = of_key)
+    -- A success, or a skip, has cleared the error.
+    AND (of_error IS NULL OR of_state > 5)
     AND (of_error IS NULL OR task.error_code = of_error)
   ORDER BY ended.at DESC, one.id DESC
   LIMIT up_to;
@@ -66,8 +68,8 @@ DECLARE
   now_ms bigint := redrive.now_ms(at);
   cancelled text;
 BEGIN
-  -- What one of them came to just now is on record before its place is looked at.
-  PERFORM FROM redrive.task WHERE id = ANY (ids) AND state = 3 ORDER BY id FOR UPDATE;
+  -- Locked first: what one of them came to just now is on record before its place is looked at.
+  ids := ARRAY(SELECT id FROM redrive.task WHERE id = ANY (ids) AND state = 3 ORDER BY id FOR UPDATE);
   WITH freed AS (
     DELETE FROM redrive.waiting WHERE task = ANY (ids) RETURNING task, lane
   ), counted AS (
@@ -81,10 +83,7 @@ BEGIN
       changed_at = CASE WHEN is_free THEN now_ms ELSE changed_at END,
       next_at = NULL,
       cancel_requested = NOT is_free
-    FROM (
-      SELECT living.id, living.id IN (SELECT freed.task FROM freed) AS is_free
-      FROM redrive.task AS living WHERE living.id = ANY (ids) AND living.state = 3
-    ) AS living
+    FROM (SELECT id, id IN (SELECT freed.task FROM freed) AS is_free FROM unnest(ids) AS id) AS living
     WHERE task.id = living.id
     RETURNING task.id
   )
@@ -147,11 +146,11 @@ DECLARE
   ids text[];
   old text[];
 BEGIN
-  WHILE gone < up_to LOOP
-    SELECT ended.ctid, ended.tasks INTO place, ids FROM redrive.ended
-    WHERE ended.state = of_state AND ended.at <= before
-    ORDER BY ended.at LIMIT 1 FOR UPDATE SKIP LOCKED;
-    EXIT WHEN NOT FOUND;
+  FOR place, ids IN
+    SELECT ended.ctid, ended.tasks FROM redrive.ended
+    WHERE ended.state = of_state AND ended.at <= before AND up_to > 0
+    ORDER BY ended.at FOR UPDATE SKIP LOCKED
+  LOOP
     old := ids[1 : up_to - gone];
     IF cardinality(ids) > cardinality(old) THEN
       UPDATE redrive.ended SET tasks = ids[cardinality(old) + 1 :] WHERE ctid = place;
@@ -167,7 +166,8 @@ BEGIN
     SELECT lane, -count(*) FILTER (WHERE of_state = 4), -count(*) FILTER (WHERE of_state = 5),
       -count(*) FILTER (WHERE of_state = 7), -count(*) FILTER (WHERE of_state = 6)
     FROM forgotten GROUP BY lane;
-    gone := gone + coalesce(cardinality(old), 0);
+    gone := gone + cardinality(old);
+    EXIT WHEN gone >= up_to;
   END LOOP;
   RETURN gone;
 END
