@@ -41,9 +41,11 @@ CREATE TABLE redrive.lane (
   refilled_at bigint  NOT NULL DEFAULT 0,
   UNIQUE (kind, category, key)
 ) WITH (fillfactor = 50);
+CREATE INDEX lane_kind    ON redrive.lane (kind, id);
 CREATE INDEX lane_held    ON redrive.lane (held_until) WHERE held_until > 0;
-CREATE INDEX lane_limited ON redrive.lane (id)         WHERE per_second IS NOT NULL;
 CREATE INDEX lane_ramping ON redrive.lane (id)         WHERE ramp IS NOT NULL;
+-- When a lane with a rate may start its next task, or might have since.
+CREATE INDEX lane_limited ON redrive.lane ((refilled_at + (1 - tokens) * 1000 / per_second)) WHERE per_second IS NOT NULL;
 CREATE INDEX lane_bounded ON redrive.lane (id)         WHERE ramp IS NOT NULL OR concurrency IS NOT NULL;
 
 -- How many tasks of a lane are in each status, as changes to be added up: nobody waits for another's count. Many rows are

@@ -67,7 +67,18 @@ BEGIN
     EXIT WHEN place IS NULL;
 
     SELECT * INTO lane FROM redrive.lane AS named WHERE named.id = place;
-    CONTINUE WHEN NOT lane.kind = ANY (kinds) OR NOT coalesce(lane.category = ANY (categories), true);
+    IF NOT lane.kind = ANY (kinds) THEN
+      -- On to the next lane of a kind that is asked for, past all others.
+      place := (
+        SELECT min(next.id) - 1 FROM unnest(kinds) AS asked (kind) CROSS JOIN LATERAL (
+          SELECT named.id FROM redrive.lane AS named WHERE named.kind = asked.kind AND named.id > place
+          ORDER BY named.id LIMIT 1
+        ) AS next
+      );
+      CONTINUE WHEN place IS NOT NULL;
+      EXIT;
+    END IF;
+    CONTINUE WHEN NOT coalesce(lane.category = ANY (categories), true);
     allowed := redrive.allowance(lane, now_ms);
     CONTINUE WHEN allowed = 0;
     IF lane.concurrency IS NOT NULL OR lane.ramp IS NOT NULL OR lane.per_second IS NOT NULL THEN
@@ -137,8 +148,10 @@ BEGIN
         WHERE held_until > 0 AND held_until > now_ms AND redrive.has_ready(id)
       ),
       (
-        SELECT min(ceil(refilled_at + (1 - tokens) * 1000 / per_second))::bigint FROM redrive.lane AS its
-        WHERE per_second IS NOT NULL AND redrive.tokens(its, now_ms) <= 1 - 1e-9 AND redrive.has_ready(id)
+        SELECT ceil(refilled_at + (1 - tokens) * 1000 / per_second)::bigint FROM redrive.lane
+        WHERE per_second IS NOT NULL AND refilled_at + (1 - tokens) * 1000 / per_second > now_ms
+          AND redrive.has_ready(id)
+        ORDER BY refilled_at + (1 - tokens) * 1000 / per_second LIMIT 1
       )
     ) AS time) AS first
   );
