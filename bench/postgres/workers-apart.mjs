@@ -4,22 +4,31 @@ import { defineTask, Worker } from '../../dist/task/index.js'
 import { isMain, startProcess } from './process.mjs'
 import { open } from './redrive.mjs'
 
-/** Starts processes that are ready to drain a database, and returns what lets them. */
+/** Starts processes that work on a database. `drained(count)` resolves when they have run so many more tasks. */
 export async function workersApart(url, processes) {
   const children = await Promise.all(Array.from({ length: processes }, () => startProcess(import.meta.url, [url])))
-  return async count => {
-    let left = count
-    await new Promise(resolve => {
-      for (const child of children) {
-        child.on('message', run => {
-          left -= run
-          if (left === 0) resolve()
-        })
-        child.send('start')
-      }
+  let run = 0
+  let look = () => {}
+  for (const child of children) {
+    child.on('message', more => {
+      run += more
+      look()
     })
-    for (const child of children) child.send('stop')
-    await Promise.all(children.map(child => once(child, 'exit')))
+  }
+  return {
+    drained: count =>
+      new Promise(resolve => {
+        look = () => {
+          if (run < count) return
+          run -= count
+          look = () => {}
+          resolve()
+        }
+      }),
+    async stop() {
+      for (const child of children) child.send('stop')
+      await Promise.all(children.map(child => once(child, 'exit')))
+    },
   }
 }
 
@@ -35,12 +44,12 @@ async function main(url) {
     if (run++ === 0) setImmediate(say)
   }
   const worker = new Worker(store, { tasks: [defineTask('work', { handler })], concurrency: 500 })
-  process.on('message', async told => {
-    if (told === 'start') return worker.start()
+  process.once('message', async () => {
     await worker.stop()
     await store.close()
     process.disconnect()
   })
+  await worker.start()
   process.send('ready')
 }
 

@@ -71,7 +71,7 @@ export class TaskQueue {
       kind: task.kind,
       category,
       key,
-      priority,
+      priority: checkedPriority(priority),
       payload: toJson(task.kind, payload),
       submittedAt: toTime('submittedAt', submittedAt),
       runAt: delay === undefined ? toTime('runAt', runAt) : (await this.store.now()) + toMs('delay', delay),
@@ -132,10 +132,15 @@ function toJson(kind: string, payload: unknown): string {
   return json
 }
 
+function checkedPriority(priority: number | undefined): number | undefined {
+  if (priority === undefined || Number.isFinite(priority)) return priority
+  throw new OptionError('priority', `'priority' must be a number, got ${priority}.`)
+}
+
 function toTime(option: string, moment: Moment | undefined): number | undefined {
   if (moment === undefined) return undefined
   const time = typeof moment === 'string' ? Date.parse(moment) : Number(moment)
-  if (Number.isInteger(time)) return time
+  if (Number.isSafeInteger(time)) return time
   throw new OptionError(
     option,
     `'${option}' must be a date, milliseconds since the epoch or ISO text, got ${String(moment)}.`,

@@ -192,6 +192,8 @@ describe('a worker', () => {
     await clock.advance('10s')
     expect(starts).toEqual([1, 2, 0, 4].map((n, i) => [n, 1000 * (i + 1)]))
     await expect(queue.enqueue(at, 5, { runAt: 'soon' })).rejects.toThrow(/'runAt' must be a date/)
+    await expect(queue.enqueue(at, 5, { runAt: 1e19 })).rejects.toThrow(/'runAt' must be a date/)
+    await expect(queue.enqueue(at, 5, { priority: Infinity })).rejects.toThrow(/'priority' must be a number/)
     await expect(queue.enqueue(at, 5, { delay: '5 minutes' as '5m' })).rejects.toThrow(/'delay' must be a duration/)
   })
 
