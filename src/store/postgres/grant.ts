@@ -6,7 +6,7 @@ export async function grant(database: Database, role: string): Promise<void> {
   const rights = [
     `USAGE ON SCHEMA ${schema}`,
     `SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${schema}`,
-    `USAGE ON ALL SEQUENCES IN SCHEMA ${schema}`,
+    `USAGE, SELECT ON ALL SEQUENCES IN SCHEMA ${schema}`,
   ]
   await database.transaction(async client => {
     // A name cannot be a parameter of GRANT.

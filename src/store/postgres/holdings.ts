@@ -1,7 +1,9 @@
+import type { Claim } from '../store.js'
+
 /** What a worker was given, as far as this store knows. */
 export interface Holding {
   readonly tokens: Set<string>
-  /** The store's clock at the last claim that was answered: what was claimed before then, and is not here, nobody has. */
+  /** The last claim that anybody had made when one was answered: what was claimed until then, and is not here, nobody has. */
   asOf: number
   /** Claims whose answer has not come yet. */
   claims: number
@@ -16,16 +18,13 @@ export class Holdings {
   readonly #holdings = new Map<string, Holding>()
 
   /** Notes what a claim gives to a worker. */
-  async claim<T extends { readonly now: number; readonly tasks: readonly { readonly token: string }[] }>(
-    worker: string,
-    ask: () => Promise<T>,
-  ): Promise<T> {
+  async claim(worker: string, ask: () => Promise<{ readonly claim: Claim; readonly asOf: number }>): Promise<Claim> {
     const holding = this.#of(worker)
     holding.claims++
     try {
-      const claim = await ask()
+      const { claim, asOf } = await ask()
       for (const { token } of claim.tasks) holding.tokens.add(token)
-      if (holding.claims === 1) holding.asOf = claim.now
+      if (holding.claims === 1) holding.asOf = asOf
       return claim
     } finally {
       holding.claims--

@@ -293,17 +293,18 @@ export class PostgresStore implements Movable {
     return { ids, values: [...values, this.#now()] }
   }
 
-  async #claim({ worker, leaseMs, kinds, categories, limit, isIdle }: ClaimRequest): Promise<Claim> {
+  async #claim({ worker, leaseMs, kinds, categories, limit, isIdle }: ClaimRequest) {
     const allowed = [kinds, categories ?? null, limit, isIdle]
     const values = [worker, Math.ceil(leaseMs), ...allowed, this.#lastTurn, this.#now()]
     const claim = JSON.parse(String(await this.#database.call('claim', values))) as ClaimAnswer
     this.#lastTurn = claim.last_turn
-    return {
+    const answer: Claim = {
       tasks: claim.tasks.flatMap(started => (started === null ? [] : claimedTasks(started, claim.now))),
       now: claim.now,
       nextAt: claim.next_at ?? undefined,
       isAloneWaiting: claim.is_alone_waiting,
     }
+    return { claim: answer, asOf: claim.as_of }
   }
 
   async #settle(settlements: readonly Settlement[]): Promise<Settled[]> {
@@ -342,6 +343,7 @@ interface ClaimAnswer {
   readonly next_at: number | null
   readonly is_alone_waiting: boolean
   readonly last_turn: number
+  readonly as_of: number
   readonly tasks: readonly (StartedTasks | null)[]
 }
 

@@ -282,7 +282,8 @@ $$;
 
 -- Makes due tasks ready, then takes ready ones from lanes that are open: one task from each in turn, beginning after the
 -- one that had the last turn. All lanes without a key are one in that (turn 0), and the order over all of them is exact.
--- Returns JSON: {now, next_at, is_alone_waiting, last_turn, tasks}, where `tasks` is an array of what `start` returns.
+-- Returns JSON: {now, next_at, is_alone_waiting, last_turn, as_of, tasks}, where `as_of` is the last claim that anybody made,
+-- and `tasks` is an array of what `start` returns.
 CREATE FUNCTION redrive.claim(
   by_worker text, lease_ms bigint, kinds text[], categories text[], up_to int, is_idle boolean, last_turn bigint,
   at bigint
@@ -357,6 +358,7 @@ BEGIN
       ELSE redrive.next_time(now_ms) END,
     'is_alone_waiting', lone IS NOT NULL,
     'last_turn', last_turn,
+    'as_of', (SELECT last_value FROM redrive.claim_id_seq),
     'tasks', array_to_json(tasks)
   )::text;
 END

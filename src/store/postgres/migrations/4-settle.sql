@@ -7,13 +7,14 @@ BEGIN
   -- A lane that may run so many at once has outgrown its slow start.
   SET ramp = CASE WHEN ramp + more.count < 256 THEN ramp + more.count END
   FROM (
-    SELECT slow.id, count(*)::int AS count
+    SELECT slow.id, count(*)::int AS count, min(run.began) AS began
     FROM json_to_recordset(ends) AS run (lane bigint, began bigint)
     JOIN redrive.lane AS slow ON slow.id = run.lane AND slow.ramp IS NOT NULL AND run.began >= slow.held_until
       AND NOT slow.ordered
     GROUP BY slow.id
   ) AS more
-  WHERE lane.id = more.id AND lane.ramp IS NOT NULL;
+  -- Asked again: it may have been held once more since.
+  WHERE lane.id = more.id AND lane.ramp IS NOT NULL AND more.began >= lane.held_until;
 END
 $$;
 

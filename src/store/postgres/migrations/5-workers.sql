@@ -1,4 +1,4 @@
--- Takes from a worker what it claimed before a time by claims that it does not know of: as `released`, at no cost, or as
+-- Takes from a worker what it claimed, up to a claim, by claims that it does not know of: as `released`, at no cost, or as
 -- `lost`, since it died. What somebody has locked, a handler in its own transaction say, is left for the next time. Forgets
 -- claims of which nothing runs any more. Returns how many tasks that were.
 CREATE FUNCTION redrive.take_from(gone text, as_type text, known_claims bigint[], as_of bigint, now_ms bigint) RETURNS int
@@ -18,14 +18,14 @@ BEGIN
     SELECT task.id, task.round, task.undecided, task.attempts, claim.at
     FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
     JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = 3
-    WHERE claim.worker = gone AND claim.at < as_of AND claim.id <> ALL (known_claims)
+    WHERE claim.worker = gone AND claim.id <= as_of AND claim.id <> ALL (known_claims)
     FOR UPDATE OF task SKIP LOCKED
   ) AS held;
   IF runs IS NOT NULL THEN
     count := cardinality(redrive.apply(runs, now_ms));
   END IF;
   DELETE FROM redrive.claim
-  WHERE worker = gone AND claim.id <> ALL (known_claims) AND NOT EXISTS (
+  WHERE worker = gone AND claim.id <= as_of AND claim.id <> ALL (known_claims) AND NOT EXISTS (
     SELECT FROM unnest(claim.tasks, claim.rounds) AS one (id, round)
     JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = 3
   );
