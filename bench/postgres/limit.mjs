@@ -57,7 +57,7 @@ const UNCLAIM = 'DELETE FROM redrive.claim'
 const SUCCEED = /* sql */ `
   WITH written AS (
     UPDATE redrive.task
-    SET state = 4, round = task.round + 1, changed_at = $4, next_at = NULL, entries = entries + 1, attempts = 0,
+    SET state = 4, round = task.round + 1, changed_at = $4, entries = entries + 1, attempts = 0,
       error_class = NULL, error_code = NULL, error_message = NULL, worker = '${WORKER}', ran_from = $4, ran_to = $4,
       ran_attempt = done.attempt
     FROM unnest($1::text[], $2::int[], $3::int[]) AS done (id, round, attempt)
@@ -69,7 +69,7 @@ const SUCCEED = /* sql */ `
 const FAIL = /* sql */ `
   WITH failed AS (
     UPDATE redrive.task
-    SET round = task.round + 1, changed_at = $3, next_at = $3, entries = 1, attempts = 1, error_class = 'retryable',
+    SET round = task.round + 1, changed_at = $3, entries = 1, attempts = 1, error_class = 'retryable',
       error_code = 'unknown', error_message = 'Error: down'
     FROM unnest($1::text[], $2::int[]) AS done (id, round)
     WHERE task.id = done.id AND task.round = done.round

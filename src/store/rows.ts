@@ -44,11 +44,21 @@ export interface EntryRow {
   readonly policy: string | null
 }
 
-/** The columns of a `TaskRow`, from `task` joined with `lane`. */
-export const TASK_COLUMNS = /* sql */ `
-  task.id, lane.kind, lane.category, lane.key, task.payload, task.state, task.priority, task.submitted_at,
-  task.started_at, task.changed_at, task.next_at, task.attempts, task.deferrals, task.losses, task.previous_delay,
-  task.error_class, task.error_code, task.error_message, task.reason, task.result`
+/** The columns of a `TaskRow`, from `task` joined with `lane`, save those that stand elsewhere. */
+export function taskColumns({
+  state = 'task.state',
+  changedAt = 'task.changed_at',
+  nextAt = 'task.next_at',
+}: {
+  readonly state?: string
+  readonly changedAt?: string
+  readonly nextAt?: string
+} = {}): string {
+  return /* sql */ `
+    task.id, lane.kind, lane.category, lane.key, task.payload, ${state} AS state, task.priority, task.submitted_at,
+    task.started_at, ${changedAt} AS changed_at, ${nextAt} AS next_at, task.attempts, task.deferrals, task.losses,
+    task.previous_delay, task.error_class, task.error_code, task.error_message, task.reason, task.result`
+}
 
 /** The record that a row stands for. */
 export function taskRecord(row: TaskRow): TaskRecord {

@@ -30,7 +30,19 @@ export class BrokerServer implements BrokerUrls {
   #process: ChildProcess | undefined
   #helper: ChildProcess | undefined
 
-  constructor(options: BrokerOptions) {
+  /** One that is ready. */
+  static async started(options: BrokerOptions): Promise<BrokerServer> {
+    const server = new BrokerServer(options)
+    try {
+      await server.start()
+    } catch (error) {
+      await server.close()
+      throw error
+    }
+    return server
+  }
+
+  private constructor(options: BrokerOptions) {
     this.#options = options
     this.url = options.url
     this.httpUrl = options.httpUrl

@@ -19,7 +19,7 @@ export async function startNats(more: readonly string[] = []): Promise<BrokerSer
   const folder = await mkdtemp(join(tmpdir(), 'redrive-nats-'))
   const [port, httpPort] = [await freePort(), await freePort()]
   const args = ['-js', '-sd', folder, '-a', '127.0.0.1', '-p', String(port), '-m', String(httpPort), ...more]
-  const server = new BrokerServer({
+  return BrokerServer.started({
     title: 'NATS',
     url: `nats://127.0.0.1:${port}`,
     httpUrl: `http://127.0.0.1:${httpPort}`,
@@ -29,11 +29,4 @@ export async function startNats(more: readonly string[] = []): Promise<BrokerSer
     env: process.env,
     readyText: 'Server is ready',
   })
-  try {
-    await server.start()
-  } catch (error) {
-    await server.close()
-    throw error
-  }
-  return server
 }

@@ -22,7 +22,7 @@ export async function startPrometheus(target: string): Promise<BrokerServer> {
     `scrape_configs: [{ job_name: redrive, scrape_interval: 200ms, scrape_timeout: 200ms, static_configs: [{ targets: ['${target}'] }] }]\n`,
   )
   const listen = `127.0.0.1:${await freePort()}`
-  const server = new BrokerServer({
+  return BrokerServer.started({
     title: 'Prometheus',
     url: `http://${listen}`,
     folder,
@@ -31,11 +31,4 @@ export async function startPrometheus(target: string): Promise<BrokerServer> {
     env: process.env,
     readyText: 'Server is ready',
   })
-  try {
-    await server.start()
-  } catch (error) {
-    await server.close()
-    throw error
-  }
-  return server
 }

@@ -45,7 +45,7 @@ export async function startRabbitmq(): Promise<BrokerServer> {
     // Not under systemd; but so the script becomes the server, instead of starting it as another process.
     RUNNING_UNDER_SYSTEMD: 'true',
   }
-  const server = new BrokerServer({
+  return BrokerServer.started({
     title: 'RabbitMQ',
     url: `amqp://127.0.0.1:${port}`,
     httpUrl: `http://127.0.0.1:${httpPort}`,
@@ -57,11 +57,4 @@ export async function startRabbitmq(): Promise<BrokerServer> {
     // Erlang's name server. RabbitMQ would start one that outlives it.
     helper: { command: 'epmd', args: [] },
   })
-  try {
-    await server.start()
-  } catch (error) {
-    await server.close()
-    throw error
-  }
-  return server
 }

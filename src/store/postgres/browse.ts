@@ -1,5 +1,5 @@
 import { taskCursor, taskPlace } from '../cursor.js'
-import { type EntryRow, ledgerRow, TASK_COLUMNS, type TaskRow, taskRecord } from '../rows.js'
+import { type EntryRow, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import type { Lane, LaneRecord, LedgerRow, Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
 import { State } from '../task-state.js'
 import { answerOf, type Database, LONG } from './database.js'
@@ -85,7 +85,7 @@ const MATCHES_LANE = /* sql */ `
   AND ($3::text IS NULL OR lane.key = $3)`
 
 const GET = /* sql */ `
-  SELECT ${TASK_COLUMNS} FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane WHERE task.id = $1`
+  SELECT ${taskColumns()} FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane WHERE task.id = $1`
 
 /** The attempt that a task succeeded with is in its own row. */
 const LEDGER = /* sql */ `
@@ -98,8 +98,9 @@ const LEDGER = /* sql */ `
 
 interface Place {
   readonly from: string
-  readonly state: string
-  readonly changedAt: string
+  /** Where these stand, if not in the task's own row. */
+  readonly state?: string
+  readonly changedAt?: string
   readonly nextAt: string
 }
 
@@ -108,14 +109,12 @@ const PLACES: Readonly<Record<TaskStatus, Place>> = {
   waiting: {
     from: 'redrive.waiting JOIN redrive.task ON task.id = waiting.task',
     state: 'waiting.state',
-    changedAt: 'task.changed_at',
     nextAt: 'waiting.next_at',
   },
   running: {
     from: /* sql */ `
       redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
       JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = 3`,
-    state: 'task.state',
     changedAt: 'claim.at',
     nextAt: 'NULL::bigint',
   },
@@ -129,8 +128,6 @@ const STATUSES = Object.keys(PLACES) as TaskStatus[]
 function endedAs(state: number): Place {
   return {
     from: `redrive.ended_page(${state}, $1, $2, $3, $4, $5, $6, $7) AS task`,
-    state: 'task.state',
-    changedAt: 'task.changed_at',
     nextAt: 'NULL::bigint',
   }
 }
@@ -138,12 +135,9 @@ function endedAs(state: number): Place {
 /** Each status that is wanted up to a page's length, and of those the newest changes. */
 function listing(statuses: readonly TaskStatus[]): string {
   const parts = statuses.map(status => {
-    const { from, state, changedAt, nextAt } = PLACES[status]
-    const columns = TASK_COLUMNS.replace('task.state', `${state} AS state`)
-      .replace('task.changed_at', `${changedAt} AS changed_at`)
-      .replace('task.next_at', `${nextAt} AS next_at`)
+    const { from, changedAt = 'task.changed_at', ...columns } = PLACES[status]
     return /* sql */ `(
-      SELECT ${columns}
+      SELECT ${taskColumns({ changedAt, ...columns })}
       FROM ${from} JOIN redrive.lane ON lane.id = task.lane
       WHERE ($4::text IS NULL OR task.error_code = $4)
         AND ($5::bigint IS NULL OR (${changedAt}, task.id) < ($5, $6))

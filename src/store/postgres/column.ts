@@ -16,10 +16,10 @@ export function column<Row>(rows: readonly Row[], valueOf: (row: Row) => string 
 
 /** A column in which every row has a value, and most the same: where all do, it is said once. */
 export function evenColumn<Row>(rows: readonly Row[], valueOf: (row: Row) => string | number): string | null {
-  const [first, ...others] = rows
+  const [first] = rows
   if (first === undefined) return null
   const value = valueOf(first)
-  return others.every(row => valueOf(row) === value) ? `{${element(value)}}` : column(rows, valueOf)
+  return rows.every(row => valueOf(row) === value) ? `{${element(value)}}` : column(rows, valueOf)
 }
 
 function element(value: string | number | undefined): string | number {

@@ -11,7 +11,7 @@ export interface NewRows {
   readonly values: readonly (string | null)[]
 }
 
-/** A task's first round is any of so many, as the function `enqueue` has it too. */
+/** A task's first round is any of so many, as the function `first_round` has it too. */
 const FIRST_ROUNDS = 1_000_000_000
 
 /** Gives each task its id, and names each lane once. */

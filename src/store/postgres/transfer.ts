@@ -76,8 +76,8 @@ const IMPORTS: Readonly<Record<Sort, string>> = {
       CROSS JOIN json_populate_record(NULL::redrive.task, row) AS own
       CROSS JOIN json_to_record(row) AS more (kind text, category text, key text, ledger json)
     ), added AS (
-      INSERT INTO redrive.task (lane, round, ${SORTS.task.columns.join(', ')})
-      SELECT lane.id, floor(random() * 1000000000), ${SORTS.task.columns.map(ownColumn).join(', ')}
+      INSERT INTO redrive.task (lane, ${SORTS.task.columns.join(', ')})
+      SELECT lane.id, ${SORTS.task.columns.map(ownColumn).join(', ')}
       FROM given JOIN redrive.lane USING (kind, category, key)
       ON CONFLICT DO NOTHING
       RETURNING task.*

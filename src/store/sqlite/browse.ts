@@ -1,5 +1,5 @@
 import { taskCursor, taskPlace } from '../cursor.js'
-import { type EntryRow, ledgerRow, TASK_COLUMNS, type TaskRow, taskRecord } from '../rows.js'
+import { type EntryRow, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import type { Lane, LaneRecord, LedgerRow, Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
 import { State, statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
@@ -55,7 +55,7 @@ export class Browser {
   constructor(db: Connection) {
     this.#db = db
     this.#get = db.prepare<[string], TaskRow>(/* sql */ `
-      SELECT ${TASK_COLUMNS} FROM task JOIN lane ON lane.id = task.lane WHERE task.id = ?`)
+      SELECT ${taskColumns()} FROM task JOIN lane ON lane.id = task.lane WHERE task.id = ?`)
     this.#attempt = db.prepare<[string], InlineAttempt>(/* sql */ `
       SELECT seq, state, entries, ran_from, ran_to, ran_attempt, worker FROM task WHERE id = ?`)
     this.#ledger = db.prepare<[number], EntryRow>(/* sql */ `SELECT * FROM ledger WHERE task = ? ORDER BY sequence`)
@@ -152,7 +152,7 @@ export class Browser {
 function listing(index: string, condition: string): string {
   const isEnded = index === 'task_ended' ? 'AND task.state > 3' : ''
   return /* sql */ `
-    SELECT ${TASK_COLUMNS}
+    SELECT ${taskColumns()}
     FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
     WHERE ${condition} ${isEnded}
       AND (task.changed_at < :changed_at OR (task.changed_at = :changed_at AND task.id < :id))

@@ -79,16 +79,20 @@ CREATE TABLE redrive.limit_rule (
   ordered     boolean NOT NULL
 );
 
+CREATE FUNCTION redrive.first_round() RETURNS int LANGUAGE sql VOLATILE AS $$
+  SELECT floor(random() * 1000000000)::int
+$$;
+
 CREATE TABLE redrive.task (
   id               text COLLATE "C" PRIMARY KEY,
   lane             bigint   NOT NULL,
   state            smallint NOT NULL DEFAULT 3,
-  round            int      NOT NULL,
+  round            int      NOT NULL DEFAULT redrive.first_round(),
   priority         float8   NOT NULL,
   submitted_at     bigint   NOT NULL,
   started_at       bigint   NOT NULL,
   changed_at       bigint   NOT NULL,
-  next_at          bigint,       -- for what it waits, or last did
+  next_at          bigint,       -- as it was enqueued: `waiting` says what counts
   entries          int      NOT NULL DEFAULT 0,
   attempts         int      NOT NULL DEFAULT 0,
   deferrals        int      NOT NULL DEFAULT 0,

@@ -68,7 +68,7 @@ BEGIN
   WITH added AS (
     INSERT INTO redrive.task (id, lane, round, priority, submitted_at, started_at, changed_at, next_at, payload)
     SELECT new.id, lane_ids[coalesce(new.lane, lane_numbers[1])],
-      coalesce(new.round, floor(random() * 1000000000)),
+      coalesce(new.round, redrive.first_round()),
       coalesce(new.priority, 0),
       -- In an ordered lane, after all that are there: clocks may go back, and many come in one millisecond.
       coalesce(new.submitted_at, greatest(now_ms, CASE WHEN ordered[coalesce(new.lane, lane_numbers[1])] THEN

@@ -31,7 +31,7 @@ SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   WITH written AS (
     UPDATE redrive.task
-    SET state = 4, round = task.round + 1, changed_at = now_ms, next_at = NULL, result = run.result,
+    SET state = 4, round = task.round + 1, changed_at = now_ms, result = run.result,
       worker = coalesce(run.worker, workers[1]), ran_from = coalesce(run.began, succeed.began[1]),
       ran_to = coalesce(run.began, succeed.began[1]) + coalesce(run.took, succeed.took[1]),
       ran_attempt = coalesce(run.attempt, numbers[1]), entries = entries + 1, attempts = 0,
@@ -102,7 +102,6 @@ BEGIN
         WHEN 'cancelled' THEN 7 ELSE 3 END,
       round = task.round + 1,
       changed_at = now_ms,
-      next_at = next.next_at,
       entries = next.entries + next.is_run::int,
       attempts = CASE WHEN next.is_cleared THEN 0
         ELSE next.attempts + (next.is_run AND next.outcome IN ('retry', 'dead') OR next.is_lost)::int END,

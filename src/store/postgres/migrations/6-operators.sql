@@ -48,7 +48,7 @@ BEGIN
     WHERE ended.state = 6 AND ended.at IN (SELECT dead.changed_at FROM dead)
   ), written AS (
     UPDATE redrive.task
-    SET state = 3, round = round + 1, started_at = now_ms, changed_at = now_ms, next_at = now_ms, entries = entries + 1,
+    SET state = 3, round = round + 1, started_at = now_ms, changed_at = now_ms, entries = entries + 1,
       attempts = 0, deferrals = 0, undecided = false, previous_delay = NULL, error_class = NULL, error_code = NULL,
       error_message = NULL, reason = NULL
     WHERE id IN (SELECT dead.id FROM dead)
@@ -81,7 +81,6 @@ BEGIN
     SET state = CASE WHEN is_free THEN 7 ELSE 3 END,
       round = CASE WHEN is_free THEN round + 1 ELSE round END,
       changed_at = CASE WHEN is_free THEN now_ms ELSE changed_at END,
-      next_at = NULL,
       cancel_requested = NOT is_free
     FROM (SELECT id, id IN (SELECT freed.task FROM freed) AS is_free FROM unnest(ids) AS id) AS living
     WHERE task.id = living.id
