@@ -1,4 +1,5 @@
 import { RedriveError } from '../policy/index.js'
+import { failureText } from '../telemetry/index.js'
 
 /** What the command ends with. */
 export const ExitCode = {
@@ -32,4 +33,9 @@ export class UsageError extends RedriveError {
   constructor(message: string) {
     super('wrong_usage', message)
   }
+}
+
+/** What a person is told of an error: one of ours speaks for itself. */
+export function errorText(error: unknown): string {
+  return error instanceof RedriveError ? error.message : failureText(error)
 }

@@ -1,13 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { OptionError, RedriveError } from '../policy/index.js'
-import { failureText } from '../telemetry/index.js'
+import { OptionError } from '../policy/index.js'
 import { addBus } from './bus.js'
 import type { CommandContext } from './command.js'
 import { consoleOf } from './console.js'
 import { addDlq } from './dlq.js'
 import type { Environment } from './environment.js'
-import { ExitCode, UsageError } from './errors.js'
+import { ExitCode, errorText, UsageError } from './errors.js'
 import { addMigrate } from './migrate.js'
 import { addMove } from './move.js'
 import { addQueue } from './queue.js'
@@ -28,7 +27,7 @@ export async function run(argv: readonly string[], environment: Environment): Pr
     return code
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.done : ExitCode.usage
-    console.say(`redrive: ${error instanceof RedriveError ? error.message : failureText(error)}`)
+    console.say(`redrive: ${errorText(error)}`)
     return error instanceof UsageError || error instanceof OptionError ? ExitCode.usage : ExitCode.error
   }
 }

@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
 import type { Store } from '../store/index.js'
-import { type TaskDefinition, Worker } from '../task/index.js'
+import { type Outage, type TaskDefinition, Worker } from '../task/index.js'
 import { fanOut, logTo } from '../telemetry/index.js'
 import type { CommandContext } from './command.js'
 import { consoleLogger } from './console-logger.js'
-import { ExitCode, UsageError } from './errors.js'
+import { ExitCode, errorText, UsageError } from './errors.js'
 import { loadTasks } from './load-tasks.js'
 import { openStore } from './open-store.js'
 import { type CommonOptions, collect, duration, wholeNumber, withCommonOptions } from './options.js'
@@ -76,7 +76,11 @@ async function work(context: CommandContext, file: string, options: WorkerComman
   const { concurrency, category: categories, lease, grace, keep, keepDead } = options
   const sink = fanOut(logTo(logger), event => tally.add(event))
   const retention = { ended: keep, keys: keep, audit: keep, dead: keepDead }
-  const worker = new Worker(store, { tasks, concurrency, categories, lease, grace, retention, sink })
+  const onOutage = (outage: Outage) =>
+    console.say(
+      outage.isOver ? 'The store answers again.' : `${errorText(outage.failure)} The worker asks until it answers.`,
+    )
+  const worker = new Worker(store, { tasks, concurrency, categories, lease, grace, retention, sink, onOutage })
   const signals = signalsOf(environment)
   let isCutShort = false
   try {

@@ -1,6 +1,7 @@
 export { defineTask, type TaskDefinition, type TaskHandler, type TaskOptions } from './define-task.js'
 export { LeaseLostError, PayloadError, TaskCancelledError, WorkerStoppedError } from './errors.js'
 export type { RetentionOptions } from './janitor.js'
+export type { Outage } from './outages.js'
 export { Later, later, Skip, skip } from './outcomes.js'
 export { persistently } from './persistently.js'
 export {

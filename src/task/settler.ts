@@ -1,6 +1,7 @@
 import type { Settlement, Store } from '../store/index.js'
 import { failureText } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
+import type { Outages } from './outages.js'
 import { persistently } from './persistently.js'
 
 /** Collects what runs came to, and settles it in batches. What has been done must be on record, so it does not give up. */
@@ -15,6 +16,7 @@ export class Settler {
   constructor(
     private readonly store: Store,
     private readonly clock: Clock,
+    private readonly outages: Outages,
     /** Called whenever a batch is on record. */
     private readonly onSettled: () => void,
   ) {}
@@ -50,7 +52,7 @@ export class Settler {
   }
 
   private async settle(batch: readonly Settlement[]): Promise<void> {
-    const answers = await persistently(() => this.store.settle(batch), this.clock)
+    const answers = await persistently(() => this.store.settle(batch), this.clock, this.outages)
     this.stale += answers.filter(answer => answer === 'stale').length
   }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { IdempotencyMismatchError } from '../idempotency/index.js'
 import { FinalError, RateLimitedError } from '../policy/index.js'
-import { MemoryStore, StaleFenceError } from '../store/index.js'
+import { MemoryStore, StaleFenceError, StoreUnavailableError } from '../store/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import {
@@ -217,6 +217,31 @@ describe('a worker', () => {
     await start()
     await settle(clock)
     expect(await queue.get(id)).toMatchObject({ status: 'dead', errorCode: 'payload_invalid', reason: 'final_error' })
+  })
+
+  it('says once that the store does not answer, and once that it does again; what no store takes is no outage', async () => {
+    const told: unknown[] = []
+    const work = defineTask('work', { handler: () => 'done' })
+    const { clock, store, queue, worker, start } = await bench([work], { onOutage: outage => told.push(outage) })
+    await start()
+    await settle(clock)
+    const away = new StoreUnavailableError('the store', 'ECONNREFUSED', { wasSent: false })
+    const claim = store.claim.bind(store)
+    let failures = 3
+    store.claim = request => (failures-- > 0 ? Promise.reject(away) : claim(request))
+    const { id } = await queue.enqueue(work, undefined)
+    await clock.advance('1m')
+    expect(told).toEqual([{ isOver: false, failure: away }, { isOver: true }])
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded' })
+
+    const settled = store.settle.bind(store)
+    let refusals = 1
+    store.settle = batch => (refusals-- > 0 ? Promise.reject(new FinalError('refused')) : settled(batch))
+    await queue.enqueue(work, undefined)
+    await clock.advance('1m')
+    expect(refusals).toBeLessThan(0)
+    expect(told).toHaveLength(2)
+    await worker.stop()
   })
 
   it('lets running tasks end when it stops, and hands back what does not end in time, uncounted', async () => {

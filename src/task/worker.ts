@@ -7,6 +7,7 @@ import { Bell } from './bell.js'
 import type { TaskDefinition } from './define-task.js'
 import { LeaseLostError, WorkerStoppedError } from './errors.js'
 import { Janitor, type RetentionOptions } from './janitor.js'
+import { type Outage, Outages } from './outages.js'
 import { persistently } from './persistently.js'
 import { Settler } from './settler.js'
 import { type RunEnvironment, TaskRun } from './task-run.js'
@@ -31,6 +32,8 @@ export interface WorkerOptions {
   /** Code that corrects the verdict on a failure. */
   readonly classify?: Classifier
   readonly sink?: Sink
+  /** Told when the store does not answer, and when it does again. The worker asks until then. */
+  readonly onOutage?: (outage: Outage) => void
   readonly clock?: Clock
 }
 
@@ -57,6 +60,7 @@ export class Worker implements Sleeper {
   private readonly runs = new Set<TaskRun>()
   private readonly clock: Clock
   private readonly bell: Bell
+  private readonly outages: Outages
   private readonly settler: Settler
   private readonly janitor: Janitor
   private readonly environment: RunEnvironment
@@ -86,7 +90,11 @@ export class Worker implements Sleeper {
     this.graceMs = toMs('grace', options.grace ?? '10s')
     this.clock = clock
     this.bell = new Bell(clock)
-    this.settler = new Settler(store, clock, () => {
+    this.outages = new Outages(outage => {
+      // One that stops asks no more, and so does not know.
+      if (!(outage.isOver && this.isStopping)) options.onOutage?.(outage)
+    })
+    this.settler = new Settler(store, clock, this.outages, () => {
       if (this.isBehind) this.bell.ring()
     })
     this.janitor = new Janitor(store, clock, options.retention ?? {})
@@ -172,7 +180,7 @@ export class Worker implements Sleeper {
     const { name: worker, leaseMs, options } = this
     const kinds = [...this.definitions.keys()]
     const request = { worker, leaseMs, kinds, categories: options.categories, limit, isIdle: this.runs.size === 0 }
-    return persistently(async () => (this.isStopping ? undefined : this.store.claim(request)), this.clock)
+    return persistently(async () => (this.isStopping ? undefined : this.store.claim(request)), this.clock, this.outages)
   }
 
   private begin(task: ClaimedTask, now: number): void {

@@ -358,7 +358,8 @@ BEGIN
       ELSE redrive.next_time(now_ms) END,
     'is_alone_waiting', lone IS NOT NULL,
     'last_turn', last_turn,
-    'as_of', (SELECT last_value FROM redrive.claim_id_seq),
+    -- A sequence that was never asked shows what it will give first.
+    'as_of', (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM redrive.claim_id_seq),
     'tasks', array_to_json(tasks)
   )::text;
 END
