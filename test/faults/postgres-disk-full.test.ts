@@ -8,9 +8,10 @@ import { smallDisk } from './small-disk.js'
 import { diskFullFaults } from './suites/disk-full.js'
 
 const dice = diceOf("a disk without room for PostgreSQL's tables")
+// Before the server, which would keep it busy: what is made first is taken away last.
+const disk = smallDisk(96)
 // What the server writes ahead of them has room elsewhere: without that it would stop.
 const postgres = ownPostgres()
-const disk = smallDisk(96)
 
 /** Says something to the server that no transaction may hold. */
 async function say(sql: string): Promise<void> {

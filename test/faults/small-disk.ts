@@ -1,4 +1,4 @@
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ export function smallDisk(megabytes: number): SmallDisk {
     )
   }
   afterAll(() => {
-    if (isMounted) spawnSync('umount', [folder])
+    if (isMounted) execFileSync('umount', [folder])
     rmSync(folder, { recursive: true, force: true })
   })
   const ballast = join(folder, 'ballast')
