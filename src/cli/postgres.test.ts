@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -12,6 +12,12 @@ let url: string
 beforeAll(async () => {
   url = await freshDatabase()
 }, 120_000)
+
+async function say(sql: string): Promise<void> {
+  const client = new pg.Client(url)
+  await client.connect()
+  await client.query(sql).finally(() => client.end())
+}
 
 const redrive = (...argv: string[]) => runCommand(argv)
 
@@ -60,6 +66,30 @@ it('lets a role use the store, and no more', async () => {
   await expect(client.query('UPDATE redrive.schema_version SET version = 99')).rejects.toThrow('permission denied')
   await client.end()
   await admin.end()
+})
+
+it('ends a worker whose store refuses for good, and says why', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'redrive-'))
+  const task = JSON.stringify(new URL('../task/index.ts', import.meta.url).pathname)
+  writeFileSync(
+    join(folder, 'tasks.ts'),
+    `import { defineTask } from ${task}\nexport default [defineTask('k', { handler() {} })]`,
+  )
+  const app = new URL(url)
+  app.username = 'clerk'
+  await say('CREATE ROLE clerk LOGIN')
+  await redrive('migrate', '--store', url, '--grant', 'clerk')
+  let said = ''
+  const stderr = { write: (text: string) => void (said += text) }
+  const worker = runCommand(['worker', join(folder, 'tasks.ts'), '--store', app.href, '--quiet'], { stderr })
+  await expect.poll(() => said, { timeout: 10_000 }).toContain('runs k')
+  await say('REVOKE ALL ON ALL TABLES IN SCHEMA redrive FROM clerk')
+  const store = await openPostgres(url)
+  await store.enqueue([{ kind: 'k', payload: '{}' }])
+  await store.close()
+  expect(await worker).toMatchObject({ code: 1 })
+  expect(said).toMatch(/redrive: The schema .* refuses this role: permission denied .* redrive migrate --grant ROLE/)
+  rmSync(folder, { recursive: true })
 })
 
 it('says that a file has no roles', async () => {

@@ -86,7 +86,7 @@ async function work(context: CommandContext, file: string, options: WorkerComman
   try {
     await worker.start()
     console.say(`Worker ${worker.name} runs ${tasks.map(({ kind }) => kind).join(', ')}, ${concurrency} at once.`)
-    console.say(await stopReason(store, tasks, options, signals))
+    console.say(await stopReason(worker, store, tasks, options, signals))
     isCutShort = (await stopped(worker, signals)) === 'cut short'
   } finally {
     signals.close()
@@ -102,20 +102,22 @@ async function work(context: CommandContext, file: string, options: WorkerComman
   return options.untilEmpty && tally.dead > 0 ? ExitCode.partly : ExitCode.done
 }
 
-/** Waits until there is a reason to stop. */
+/** Waits until there is a reason to stop. Rejects if the worker cannot go on. */
 async function stopReason(
+  worker: Worker,
   store: Store,
   tasks: readonly TaskDefinition[],
   options: WorkerCommandOptions,
   signals: Signals,
 ): Promise<string> {
   const signal = signals.next().then(name => `${name}: stopping. Once more, and it ends at once.`)
-  if (!options.untilEmpty) return signal
+  const failure = worker.stopped.then(() => 'The worker has stopped.')
+  if (!options.untilEmpty) return Promise.race([signal, failure])
   const isOver = new AbortController()
   const scope = { kinds: tasks.map(({ kind }) => kind), categories: options.category }
   const empty = untilEmpty(store, scope, isOver.signal).then(() => 'Nothing is waiting or running any more.')
   try {
-    return await Promise.race([signal, empty])
+    return await Promise.race([signal, empty, failure])
   } finally {
     isOver.abort()
   }

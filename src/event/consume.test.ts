@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Bus, failedQueueOf, MemoryBus, type NewMessage } from '../bus/index.js'
 import { IdempotencyGuard } from '../idempotency/index.js'
 import { FinalError, RateLimitedError } from '../policy/index.js'
-import { MemoryStore, type TaskStatus } from '../store/index.js'
+import { MemoryStore, StoreUnavailableError, type TaskStatus } from '../store/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
 import { checkInvariants, type FakeClock, fakeClock } from '../testing/index.js'
 import { type ConsumeOptions, consume, DocumentNotFoundError, type EventConsumer } from './index.js'
@@ -260,6 +260,54 @@ describe('a consumer', () => {
     const seen: unknown[] = []
     await start(event => seen.push(event))
     await expect.poll(() => seen).toEqual([{ ids: ['m1'] }])
+  })
+
+  it('says once that its store does not answer, keeps what failed in hand, and says when it does again', async () => {
+    const told: unknown[] = []
+    const away = new StoreUnavailableError('the store', 'ECONNREFUSED', { wasSent: false })
+    const enqueue = store.enqueue.bind(store)
+    let failures = 3
+    store.enqueue = tasks => (failures-- > 0 ? Promise.reject(away) : enqueue(tasks))
+    await start(
+      () => {
+        throw new FinalError('no use')
+      },
+      { onOutage: outage => told.push(outage) },
+    )
+    await publish('m1')
+    await expect.poll(() => told).toEqual([{ isOver: false, failure: away }])
+    expect(await statusOf('m1')).toBeUndefined()
+    await clock.advance('1m')
+    await expect.poll(() => statusOf('m1')).toBe('dead')
+    await expect.poll(waiting).toBe(0)
+    expect(told).toEqual([{ isOver: false, failure: away }, { isOver: true }])
+  })
+
+  it('whose store refuses for good gives back what it has, stops, and says why', async () => {
+    const cannot = new FinalError('refused for good')
+    let attempts = 0
+    const enqueue = store.enqueue.bind(store)
+    store.enqueue = () => Promise.reject(cannot)
+    const consumer = await start(() => {
+      attempts++
+      throw new FinalError('no use')
+    })
+    const stopped = expect(consumer.stopped).rejects.toBe(cannot)
+    await publish('m1')
+    await stopped
+    expect(attempts).toBe(1)
+    expect(await waiting()).toBe(1)
+    expect(clock.timers).toBe(0)
+    store.enqueue = enqueue
+    await start(() => {})
+    await expect.poll(() => statusOf('m1')).toBe('succeeded')
+  })
+
+  it('of a queue that is not there leaves no worker behind', async () => {
+    await expect(
+      consume(bus, 'nowhere', { service: 'chunking', key: () => ['1'], store, clock, handler: () => {} }),
+    ).rejects.toThrow("There is no queue 'nowhere'")
+    expect(clock.timers).toBe(0)
   })
 
   it('tells its sink of events, by the name of its service', async () => {

@@ -9,7 +9,16 @@ import {
   parseDuration,
 } from '../policy/index.js'
 import type { AttemptEntry, ClaimedTask, NewTask, Outcome, Settlement, Store } from '../store/index.js'
-import { persistently, type RunEnvironment, TaskRun, Worker, WorkerStoppedError } from '../task/index.js'
+import {
+  Ending,
+  type Outage,
+  Outages,
+  persistently,
+  type RunEnvironment,
+  TaskRun,
+  Worker,
+  WorkerStoppedError,
+} from '../task/index.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, queueClock, sleep } from '../time/index.js'
 import { EventKind } from './event-kind.js'
@@ -52,6 +61,8 @@ export interface ConsumeOptions<Event> {
   /** Code that corrects the verdict on a failure. */
   readonly classify?: Classifier
   readonly sink?: Sink
+  /** Told when the store does not answer, and when it does again. The consumer asks until then. */
+  readonly onOutage?: (outage: Outage) => void
   readonly clock?: Clock
 }
 
@@ -99,12 +110,13 @@ export class EventConsumer<Event> {
   readonly #concurrency: number
   readonly #graceMs: number
   readonly #kind: EventKind<Event>
+  readonly #ending = new Ending(() => this.#end())
+  readonly #outages: Outages
   readonly #worker: Worker
   readonly #environment: Omit<RunEnvironment, 'settle'>
   /** The first attempts that are being made. */
   readonly #firsts = new InHand<TaskRun>()
   #consumer: Consumer | undefined
-  #isStopping = false
 
   constructor(bus: Bus, queue: string, options: ConsumeOptions<Event>) {
     const { store, sink, service, classify, lease, clock = queueClock, concurrency = 10, grace = '10s' } = options
@@ -116,23 +128,42 @@ export class EventConsumer<Event> {
     this.#concurrency = concurrency
     this.#graceMs = parseDuration(grace) ?? 0
     this.#kind = new EventKind(bus, queue, options, clock)
-    this.#worker = new Worker(store, { tasks: [this.#kind.waiting], concurrency, classify, sink, clock, lease, grace })
+    this.#outages = new Outages(options.onOutage, this.#ending)
+    const onOutage = (outage: Outage) => this.#outages.note(outage)
+    const tasks = [this.#kind.waiting]
+    this.#worker = new Worker(store, { tasks, concurrency, classify, sink, clock, lease, grace, onOutage })
+    this.#worker.stopped.catch(failure => this.#ending.fail(failure))
     this.#environment = { store, worker: this.#worker.name, clock, sink, classify }
   }
 
   /** Begins to take deliveries, and to make the attempts that are due. */
   async start(): Promise<void> {
     await this.#worker.start()
-    this.#consumer = await this.#bus.consume(this.#queue, delivery => this.#take(delivery), {
-      prefetch: this.#concurrency,
-    })
+    const take = (delivery: Delivery) => this.#take(delivery)
+    try {
+      this.#consumer = await this.#bus.consume(this.#queue, take, { prefetch: this.#concurrency })
+    } catch (failure) {
+      await this.stop()
+      throw failure
+    }
   }
 
   /** Takes no more deliveries, lets handlers end within the grace period, and gives the rest back. */
-  async stop(): Promise<void> {
-    this.#isStopping = true
-    const stopped = this.#consumer?.stop()
-    const worker = this.#worker.stop()
+  stop(): Promise<void> {
+    return this.#ending.stop()
+  }
+
+  /**
+   * Resolves when it has stopped. Rejects if it cannot go on, since the store refuses for good, as one that is damaged does;
+   * what it had in hand is given back. A process that does not look at it ends of that.
+   */
+  get stopped(): Promise<void> {
+    return this.#ending.over
+  }
+
+  async #end(): Promise<void> {
+    const parts = [this.#consumer?.stop(), this.#worker.stop()]
+    const stopped = Promise.allSettled(parts)
     const ended = new AbortController()
     const graceful = sleep(this.#graceMs, this.#clock, ended.signal).catch(() => {})
     await Promise.race([stopped, graceful])
@@ -140,11 +171,11 @@ export class EventConsumer<Event> {
     ended.abort()
     for (const run of this.#firsts) run.release(new WorkerStoppedError(this.#worker.name))
     await stopped
-    await worker
+    await Promise.all(parts)
   }
 
   #take(delivery: Delivery): void | Promise<void> {
-    if (delivery.isRedelivered) return this.#record(this.#taskOf(delivery)).then(() => delivery.ack())
+    if (delivery.isRedelivered) return this.#acknowledge(delivery, this.#record(this.#taskOf(delivery)))
     const now = Math.floor(this.#clock.now())
     const task = freshTask(this.#kind.idOf(delivery), this.#kind.fresh.kind, textOf(delivery), now)
     const settle = (_: TaskRun, settlement: Settlement) => {
@@ -161,10 +192,18 @@ export class EventConsumer<Event> {
     // It was released: no attempt was made.
     if (attempt === undefined) return delivery.giveBack()
     if (outcome.type === 'succeeded' || outcome.type === 'skipped') return delivery.ack()
-    this.#recordFailure(this.#taskOf(delivery), settlement, attempt).then(
-      () => delivery.ack(),
-      () => delivery.giveBack(),
-    )
+    void this.#acknowledge(delivery, this.#recordFailure(this.#taskOf(delivery), settlement, attempt))
+  }
+
+  /** Once it is on record. What the store refuses for good is given back: without a store no event can be dealt with. */
+  async #acknowledge(delivery: Delivery, recorded: Promise<void>): Promise<void> {
+    try {
+      await recorded
+      delivery.ack()
+    } catch (failure) {
+      delivery.giveBack()
+      this.#ending.fail(failure)
+    }
   }
 
   #taskOf(delivery: Delivery): EventTask {
@@ -177,7 +216,7 @@ export class EventConsumer<Event> {
     const isLetter = outcome.type === 'dead' && this.#kind.isHomeTheBus
     if (!isLetter) return this.#record({ ...task, tried: { outcome, attempt } })
     // If the event was delivered twice, and has a task by now, its letter is that task's business.
-    const known = await this.#persistently(() => this.#store.get(task.id))
+    const known = await this.#persistently(() => this.#store.get(task.id), this.#outages)
     if (known !== undefined) return
     await this.#record({ ...task, tried: { outcome: await this.#bury(task, settlement), attempt } })
   }
@@ -188,21 +227,22 @@ export class EventConsumer<Event> {
       const reason = await this.#persistently(() => this.#kind.bury(payload, settlement))
       return { type: 'skipped', reason }
     } catch (error) {
-      if (this.#isStopping) throw error
+      if (this.#ending.hasBegun) throw error
       return settlement.outcome
     }
   }
 
   async #record(task: NewTask): Promise<void> {
-    await this.#persistently(() => this.#store.enqueue([task]))
+    await this.#persistently(() => this.#store.enqueue([task]), this.#outages)
   }
 
   /** Asks for as long as it takes. A consumer that stops rejects instead, and its delivery is given back. */
-  #persistently<T>(ask: () => Promise<T>): Promise<T> {
-    return persistently(async () => {
-      if (this.#isStopping) throw new FinalError('The consumer is stopping.')
+  #persistently<T>(ask: () => Promise<T>, outages?: Outages): Promise<T> {
+    const askUnlessStopping = async () => {
+      if (this.#ending.hasBegun) throw new FinalError('The consumer is stopping.')
       return ask()
-    }, this.#clock)
+    }
+    return persistently(askUnlessStopping, this.#clock, outages)
   }
 }
 

@@ -115,7 +115,7 @@ export class StoreForbiddenError extends FinalError {
   }
 
   constructor(store: string, problem: string, options?: ErrorOptions) {
-    super(`${store} refuses this role: ${problem}. Grant it what the page on PostgreSQL lists.`, {
+    super(`${store} refuses this role: ${problem}. Its owner grants it what it needs: redrive migrate --grant ROLE.`, {
       ...options,
       code: 'store_forbidden',
     })

@@ -1,7 +1,8 @@
 export { defineTask, type TaskDefinition, type TaskHandler, type TaskOptions } from './define-task.js'
+export { Ending } from './ending.js'
 export { LeaseLostError, PayloadError, TaskCancelledError, WorkerStoppedError } from './errors.js'
 export type { RetentionOptions } from './janitor.js'
-export type { Outage } from './outages.js'
+export { type Outage, Outages } from './outages.js'
 export { Later, later, Skip, skip } from './outcomes.js'
 export { persistently } from './persistently.js'
 export {

@@ -1,3 +1,5 @@
+import type { Ending } from './ending.js'
+
 /** A store does not answer, or does so again. */
 export type Outage = { readonly isOver: false; readonly failure: unknown } | { readonly isOver: true }
 
@@ -5,14 +7,24 @@ export type Outage = { readonly isOver: false; readonly failure: unknown } | { r
 export class Outages {
   private unanswered = 0
 
-  constructor(private readonly tell: (outage: Outage) => void) {}
+  constructor(
+    private readonly tell: (outage: Outage) => void = () => {},
+    private readonly ending: Ending,
+  ) {}
 
   began(failure: unknown): void {
     if (this.unanswered++ === 0) this.say({ isOver: false, failure })
   }
 
   ended(): void {
-    if (--this.unanswered === 0) this.say({ isOver: true })
+    // One that stops asks no more, and so does not know.
+    if (--this.unanswered === 0 && !this.ending.hasBegun) this.say({ isOver: true })
+  }
+
+  /** What somebody else was told, who asks the same store. */
+  note(outage: Outage): void {
+    if (outage.isOver) this.ended()
+    else this.began(outage.failure)
   }
 
   /** What the listener throws is its own affair, and does not stop who asks. */

@@ -244,6 +244,40 @@ describe('a worker', () => {
     await worker.stop()
   })
 
+  it('that cannot go on stops and says why, leaves what runs to its lease, and leaves no timer behind', async () => {
+    const started: string[] = []
+    const cannot = new FinalError('refused for good')
+    for (const verb of ['claim', 'settle'] as const) {
+      const hang = defineTask('hang', {
+        handler: (_: null, { signal }) => {
+          started.push(verb)
+          return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+        },
+      })
+      const quick = defineTask('quick', { handler: () => {} })
+      const { clock, store, queue, worker, start } = await bench([hang, quick])
+      const { id } = await queue.enqueue(hang, null)
+      await start()
+      await settle(clock)
+      Object.assign(store, { [verb]: () => Promise.reject(cannot) })
+      const stopped = expect(worker.stopped).rejects.toBe(cannot)
+      await queue.enqueue(quick, undefined)
+      await clock.advance('1m')
+      await stopped
+      await worker.stop()
+      expect(clock.timers).toBe(0)
+      expect(await queue.get(id)).toMatchObject({ status: verb === 'claim' ? 'waiting' : 'running' })
+    }
+    expect(started).toEqual(['claim', 'settle'])
+  })
+
+  it('has stopped once what stops it has', async () => {
+    const { worker, start } = await bench([])
+    await start()
+    const both = [worker.stop(), worker.stop(), worker.stopped]
+    expect(await Promise.all(both)).toEqual([undefined, undefined, undefined])
+  })
+
   it('lets running tasks end when it stops, and hands back what does not end in time, uncounted', async () => {
     const finish: (() => void)[] = []
     const slow = defineTask('slow', {

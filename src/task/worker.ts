@@ -5,6 +5,7 @@ import type { Sink } from '../telemetry/index.js'
 import { type Clock, queueClock, type Sleeper, type Timer } from '../time/index.js'
 import { Bell } from './bell.js'
 import type { TaskDefinition } from './define-task.js'
+import { Ending } from './ending.js'
 import { LeaseLostError, WorkerStoppedError } from './errors.js'
 import { Janitor, type RetentionOptions } from './janitor.js'
 import { type Outage, Outages } from './outages.js'
@@ -60,6 +61,7 @@ export class Worker implements Sleeper {
   private readonly runs = new Set<TaskRun>()
   private readonly clock: Clock
   private readonly bell: Bell
+  private readonly ending = new Ending(() => this.end())
   private readonly outages: Outages
   private readonly settler: Settler
   private readonly janitor: Janitor
@@ -67,7 +69,6 @@ export class Worker implements Sleeper {
   private readonly leaseMs: number
   private readonly graceMs: number
   private readonly concurrency: number
-  private isStopping = false
   private isMakingRoom = false
   private isBehind = false
   /** When the last sign of life that the store took was sent. */
@@ -90,10 +91,7 @@ export class Worker implements Sleeper {
     this.graceMs = toMs('grace', options.grace ?? '10s')
     this.clock = clock
     this.bell = new Bell(clock)
-    this.outages = new Outages(outage => {
-      // One that stops asks no more, and so does not know.
-      if (!(outage.isOver && this.isStopping)) options.onOutage?.(outage)
-    })
+    this.outages = new Outages(options.onOutage, this.ending)
     this.settler = new Settler(store, clock, this.outages, () => {
       if (this.isBehind) this.bell.ring()
     })
@@ -113,6 +111,14 @@ export class Worker implements Sleeper {
     return this.settler.stale
   }
 
+  /**
+   * Resolves when it has stopped. Rejects if it cannot go on, since the store refuses for good, as one that is damaged does.
+   * A process that does not look at it ends of that, as of every rejection that nobody handles.
+   */
+  get stopped(): Promise<void> {
+    return this.ending.over
+  }
+
   /** Begins to work. Resolves when it is ready, and rejects when the store cannot be reached. */
   async start(): Promise<void> {
     if (this.looping !== undefined) return
@@ -126,17 +132,8 @@ export class Worker implements Sleeper {
   }
 
   /** Stops claiming, lets running tasks end within the grace period, hands the rest back, and leaves. */
-  async stop(): Promise<void> {
-    if (this.isStopping) return this.looping
-    this.isStopping = true
-    this.janitor.stop()
-    this.bell.ring()
-    await this.looping
-    if (this.runs.size > 0) await this.graceful()
-    for (const run of this.runs) run.release(new WorkerStoppedError(this.name))
-    await this.settler.flush()
-    if (this.beat !== undefined) this.clock.clearTimer(this.beat)
-    await this.store.leave(this.name)
+  stop(): Promise<void> {
+    return this.ending.stop()
   }
 
   /** It is time for a sign of life. */
@@ -153,7 +150,9 @@ export class Worker implements Sleeper {
   private async loop(): Promise<void> {
     const unwatch = this.store.watch(() => this.bell.ring())
     try {
-      while (!this.isStopping) await this.bell.wait(await this.turn())
+      while (!this.ending.hasBegun) await this.bell.wait(await this.turn())
+    } catch (failure) {
+      this.ending.fail(failure)
     } finally {
       unwatch()
     }
@@ -163,12 +162,12 @@ export class Worker implements Sleeper {
   private async turn(): Promise<number> {
     // What ends in the same turn of the event loop is settled in the same batch.
     await new Promise(resolve => setImmediate(resolve))
-    void this.settler.flush()
+    this.settler.flush().catch(failure => this.ending.fail(failure))
     if (this.runs.size === 0) this.isMakingRoom = false
     // A claim need not wait until all is on record; but what has ended and is not must not become ever more.
     this.isBehind = this.settler.unsettled > this.concurrency
     const room = this.isMakingRoom || this.isBehind ? 0 : this.concurrency - this.runs.size
-    const claim = room > 0 && !this.isStopping ? await this.claim(room) : undefined
+    const claim = room > 0 && !this.ending.hasBegun ? await this.claim(room) : undefined
     if (claim === undefined) return Infinity
     for (const task of claim.tasks) this.begin(task, claim.now)
     if (claim.isAloneWaiting || claim.tasks.some(task => task.losses > 0)) this.isMakingRoom = this.runs.size > 0
@@ -180,7 +179,8 @@ export class Worker implements Sleeper {
     const { name: worker, leaseMs, options } = this
     const kinds = [...this.definitions.keys()]
     const request = { worker, leaseMs, kinds, categories: options.categories, limit, isIdle: this.runs.size === 0 }
-    return persistently(async () => (this.isStopping ? undefined : this.store.claim(request)), this.clock, this.outages)
+    const ask = async () => (this.ending.hasBegun ? undefined : this.store.claim(request))
+    return persistently(ask, this.clock, this.outages)
   }
 
   private begin(task: ClaimedTask, now: number): void {
@@ -198,6 +198,19 @@ export class Worker implements Sleeper {
     this.bell.ring()
   }
 
+  private async end(): Promise<void> {
+    this.janitor.stop()
+    this.bell.ring()
+    try {
+      await this.looping
+      await this.graceful()
+    } finally {
+      for (const run of this.runs) run.release(new WorkerStoppedError(this.name))
+      await this.settler.flush().finally(() => this.disarmBeat())
+    }
+    await this.store.leave(this.name)
+  }
+
   private async graceful(): Promise<void> {
     const endsAt = this.clock.monotonic() + this.graceMs
     for (let leftMs = this.graceMs; leftMs > 0 && this.runs.size > 0; leftMs = endsAt - this.clock.monotonic()) {
@@ -207,8 +220,12 @@ export class Worker implements Sleeper {
   }
 
   private armBeat(): void {
-    if (this.isStopping && this.runs.size === 0) return
+    if (this.ending.hasBegun && this.runs.size === 0) return
     this.beat = this.clock.setTimer(this, this.leaseMs / BEATS_PER_LEASE)
+  }
+
+  private disarmBeat(): void {
+    if (this.beat !== undefined) this.clock.clearTimer(this.beat)
   }
 
   private async heartbeat(): Promise<void> {
