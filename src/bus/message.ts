@@ -1,8 +1,10 @@
 import type { Message, NewMessage } from './bus.js'
 
+const UTF8 = new TextDecoder()
+
 /** The body of a message as text. */
 export function textOf({ body }: Pick<Message, 'body'>): string {
-  return new TextDecoder().decode(body)
+  return UTF8.decode(body)
 }
 
 /** The body of a new message as bytes. */

@@ -1,4 +1,4 @@
-import { type Bus, type Consumer, type Delivery, InHand } from '../bus/index.js'
+import { type Bus, type Consumer, type Delivery, InHand, textOf } from '../bus/index.js'
 import type { IdempotencyGuard } from '../idempotency/index.js'
 import {
   type Classifier,
@@ -22,7 +22,7 @@ import {
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, queueClock, sleep } from '../time/index.js'
 import { EventKind } from './event-kind.js'
-import { type EventTask, eventTask, textOf } from './event-task.js'
+import { type EventTask, eventTask } from './event-task.js'
 
 /** What a handler is told of the attempt besides the event. */
 export interface EventContext {

@@ -1,4 +1,4 @@
-import type { Message } from '../bus/index.js'
+import { type Message, textOf } from '../bus/index.js'
 import type { NewTask } from '../store/index.js'
 
 /** An event that waits in a store, as the payload of its task. */
@@ -28,13 +28,6 @@ export function eventTask(taskId: string, queue: string, message: Message, key: 
   // The event is kept as it came, to the byte, not as it would be written again.
   const content = isJson(text) ? `"event":${text}` : `"raw_body":${JSON.stringify(text)}`
   return { id: taskId, kind: eventKind(queue), payload: `{${about},${content}}` }
-}
-
-const UTF8 = new TextDecoder()
-
-/** The body of a message as text. */
-export function textOf({ body }: Message): string {
-  return UTF8.decode(body)
 }
 
 function isJson(text: string): boolean {

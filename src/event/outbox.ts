@@ -96,6 +96,11 @@ export class Relay {
     await this.#worker.start()
   }
 
+  /** Like `stopped` of its worker: rejects if the store refuses for good. */
+  get stopped(): Promise<void> {
+    return this.#worker.stopped
+  }
+
   /** Lets publishes that are under way end, and leaves the rest to other relays, or to the next one. */
   stop(): Promise<void> {
     return this.#worker.stop()

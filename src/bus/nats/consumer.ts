@@ -1,5 +1,6 @@
 import type { Msg, Subscription } from '@nats-io/transport-node'
-import type { Consumer, DeliveryHandler } from '../bus.js'
+import type { DeliveryHandler } from '../bus.js'
+import type { ClosableConsumer } from '../consumers.js'
 import { NoQueueError } from '../errors.js'
 import { OpenDeliveries } from '../open-deliveries.js'
 import { reconnectDelayMs } from '../reconnect.js'
@@ -44,7 +45,7 @@ export interface NatsConsumerOptions {
  * Asks a durable consumer for as many messages as it has room for, never more: what it has been sent and what it has
  * asked for stay within the prefetch. All answers come to one inbox, which outlives the connection.
  */
-export class NatsConsumer implements Consumer {
+export class NatsConsumer implements ClosableConsumer {
   readonly #options: NatsConsumerOptions
   readonly #deliveries: OpenDeliveries
   readonly #inbox: Subscription
@@ -83,7 +84,6 @@ export class NatsConsumer implements Consumer {
     await this.#leave()
   }
 
-  /** Does not wait for what is not settled: gives it back. */
   async close(): Promise<void> {
     await this.#takeNoMore()
     this.#deliveries.giveBackAll()

@@ -12,6 +12,7 @@ import {
   type Topology,
 } from '../bus.js'
 import { checkFailedQueue, checkMessage, checkName, checkPrefetch, checkTopology } from '../check.js'
+import { Consumers } from '../consumers.js'
 import { BusClosedError, NoQueueError } from '../errors.js'
 import type { OnTrouble } from '../trouble.js'
 import { browseStream } from './browse.js'
@@ -35,7 +36,7 @@ export interface NatsParts extends NatsTopologyOptions {
 export class NatsBus implements Bus {
   readonly #parts: NatsParts
   readonly #publisher: NatsPublisher
-  readonly #consumers = new Set<NatsConsumer>()
+  readonly #consumers = new Consumers()
   #isClosed = false
 
   constructor(parts: NatsParts) {
@@ -102,13 +103,7 @@ export class NatsBus implements Bus {
       handle,
       prefetch,
     })
-    this.#consumers.add(consumer)
-    return {
-      stop: async () => {
-        await consumer.stop()
-        this.#consumers.delete(consumer)
-      },
-    }
+    return this.#consumers.add(consumer)
   }
 
   async *browse(failedQueue: string, { limit = Infinity } = {}): AsyncGenerator<FailedMessage> {
@@ -123,7 +118,7 @@ export class NatsBus implements Bus {
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
-    await Promise.all([...this.#consumers].map(consumer => consumer.close()))
+    await this.#consumers.close()
     await this.#publisher.idle()
     await this.#parts.connection.close()
   }

@@ -1,6 +1,7 @@
 import type { Channel, ConsumeMessage } from 'amqplib'
 import { sleep, systemClock } from '../../time/index.js'
-import type { Consumer, DeliveryHandler } from '../bus.js'
+import type { DeliveryHandler } from '../bus.js'
+import type { ClosableConsumer } from '../consumers.js'
 import { BusClosedError, NoQueueError } from '../errors.js'
 import { OpenDeliveries } from '../open-deliveries.js'
 import { reconnectDelayMs } from '../reconnect.js'
@@ -20,7 +21,7 @@ export interface RabbitmqConsumerOptions {
 }
 
 /** Takes the deliveries of a queue on a channel of its own, and on another one whenever that is lost. */
-export class RabbitmqConsumer implements Consumer {
+export class RabbitmqConsumer implements ClosableConsumer {
   readonly #options: RabbitmqConsumerOptions
   readonly #deliveries: OpenDeliveries
   #attached: { readonly channel: Channel; readonly tag: string } | undefined
@@ -45,9 +46,9 @@ export class RabbitmqConsumer implements Consumer {
     await this.#leave()
   }
 
-  /** Does not wait for what is not settled: it goes back with the channel. */
   async close(): Promise<void> {
     this.#isStopped = true
+    // What is not settled goes back with the channel.
     this.#deliveries.abandon()
     await this.#leave()
   }

@@ -11,6 +11,7 @@ import type {
   Topology,
 } from '../bus.js'
 import { checkFailedQueue, checkMessage, checkName, checkPrefetch, checkTopology } from '../check.js'
+import { Consumers } from '../consumers.js'
 import { BusClosedError } from '../errors.js'
 import type { OnTrouble } from '../trouble.js'
 import { browseQueue } from './browse.js'
@@ -34,7 +35,7 @@ export interface RabbitmqParts {
 export class RabbitmqBus implements Bus {
   readonly #parts: RabbitmqParts
   readonly #publisher: RabbitmqPublisher
-  readonly #consumers = new Set<RabbitmqConsumer>()
+  readonly #consumers = new Consumers()
   #isClosed = false
 
   constructor(parts: RabbitmqParts) {
@@ -81,13 +82,7 @@ export class RabbitmqBus implements Bus {
     checkPrefetch(prefetch)
     const consumer = new RabbitmqConsumer({ ...this.#parts, queue, handle, prefetch })
     await consumer.start()
-    this.#consumers.add(consumer)
-    return {
-      stop: async () => {
-        await consumer.stop()
-        this.#consumers.delete(consumer)
-      },
-    }
+    return this.#consumers.add(consumer)
   }
 
   async *browse(failedQueue: string, { limit = Infinity } = {}): AsyncGenerator<FailedMessage> {
@@ -99,7 +94,7 @@ export class RabbitmqBus implements Bus {
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
-    await Promise.all([...this.#consumers].map(consumer => consumer.close()))
+    await this.#consumers.close()
     await this.#publisher.idle()
     await this.#parts.connection.close()
   }
