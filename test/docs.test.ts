@@ -1,5 +1,10 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
+import * as calls from 'redrive'
+import * as bus from 'redrive/bus'
+import * as event from 'redrive/event'
+import * as store from 'redrive/store'
+import * as task from 'redrive/task'
 import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { freshDatabase } from './services/fresh-database.js'
@@ -68,12 +73,46 @@ describe('the code in the docs', () => {
 })
 
 describe('the links in the docs', () => {
-  it.each(pages)('%s points at files that exist', page => {
-    const text = readFileSync(join(ROOT, page), 'utf8')
-    const links = [...text.matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, link]) =>
-      resolve(ROOT, page, '..', link ?? ''),
-    )
-    const missing = links.filter(link => !ts.sys.fileExists(link) && !ts.sys.directoryExists(link))
-    expect(missing).toEqual([])
+  it.each(pages)('%s points at files and headings that exist', page => {
+    const links = [...proseOf(join(ROOT, page)).matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)]
+    const missing = links.filter(([, path = '', heading]) => {
+      const file = path === '' ? join(ROOT, page) : resolve(ROOT, page, '..', path)
+      if (heading !== undefined) return !headingsOf(file).includes(heading)
+      return !ts.sys.fileExists(file) && !ts.sys.directoryExists(file)
+    })
+    expect(missing.map(([link]) => link)).toEqual([])
   })
+})
+
+/** A page without its code. */
+function proseOf(file: string): string {
+  return ts.sys.fileExists(file) ? readFileSync(file, 'utf8').replace(/^```[\s\S]*?^```$/gm, '') : ''
+}
+
+/** What the headings of a page are linked by. */
+function headingsOf(file: string): string[] {
+  return [...proseOf(file).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  )
+}
+
+it.each(Object.entries({ calls, bus, event, store, task }))(
+  'the errors in the docs are all that %s have',
+  (_, exported) => {
+    const told = ['errors', 'idempotency'].map(page => readFileSync(join(ROOT, `docs/${page}.md`), 'utf8')).join()
+    const errors = Object.keys(exported).filter(name => name.endsWith('Error'))
+    expect(errors.length).toBeGreaterThan(0)
+    expect(errors.filter(name => !told.includes(`\`${name}\``))).toEqual([])
+  },
+)
+
+it('the README names every import of the package, and every package that one may need besides', () => {
+  const { exports, peerDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  const imports = Object.keys(exports).filter(path => path !== './package.json')
+  const names = [...imports.map(path => path.replace(/^\./, 'redrive')), ...Object.keys(peerDependencies)]
+  const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
+  expect(names.filter(name => !readme.includes(`\`${name}`))).toEqual([])
 })

@@ -1,4 +1,4 @@
-/*
+/**
  * What carries events
  *
  *   publish ──► type ──► queue ──consume──► delivery ──ack──► gone
@@ -33,7 +33,9 @@ export interface Message {
 export interface NewMessage {
   /** The same each time it is published again: consumers know by it what they have seen. */
   readonly id: string
+  /** What it tells of. It decides which queues take it. */
   readonly type: string
+  /** JSON text, as a rule: `consume` of `redrive/event` takes nothing else. */
   readonly body: string | Uint8Array
   readonly headers?: Readonly<Record<string, string>>
 }

@@ -24,6 +24,10 @@ export {
   PublishUnconfirmedError,
   TopologyError,
 } from './errors.js'
-export { InHand } from './in-hand.js'
 export { MemoryBus, type MemoryBusOptions } from './memory-bus.js'
 export { textOf } from './message.js'
+
+// Below is what other folders use, and no user needs: it is left out of the declarations.
+
+/** @internal */
+export { InHand } from './in-hand.js'

@@ -76,6 +76,7 @@ export class CircuitBreaker {
     this.openForMs = time('openFor', openFor)
   }
 
+  /** As of the last attempt: an open one is half open once somebody comes after `openFor`. */
   get state(): BreakerState {
     return this.current
   }

@@ -5,6 +5,7 @@ import { type RetryOptions, retry } from './retry.js'
 
 /** What `fetch` takes, and how to retry it. */
 export interface RetryFetchInit extends RequestInit {
+  /** How to retry. Default `policies.call`. */
   readonly policy?: PolicyInput
   /** Everything that `retry` takes besides. */
   readonly retry?: Omit<RetryOptions, 'signal'>
@@ -72,7 +73,11 @@ export async function retryFetch(input: string | URL | Request, init: RetryFetch
     throw new HttpError(answer)
   }
   try {
-    return await retry(attempt, effective, { name: nameOf(method, input), ...options, signal: caller ?? undefined })
+    return await retry(attempt, effective, {
+      ...options,
+      name: options?.name ?? nameOf(method, input),
+      signal: caller ?? undefined,
+    })
   } catch (error) {
     const failure = error instanceof RetryExhaustedError ? error.cause : error
     if (failure instanceof HttpError) return failure.response

@@ -15,7 +15,9 @@ export interface RetryManagerOptions {
   readonly sink?: Sink
   /** Where idempotency keys live; unless it is given, in memory, for a day. */
   readonly idempotency?: IdempotencyGuard
+  /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
+  /** Where jitter comes from; by default, from each call's id and the attempt's number. */
   readonly random?: () => number
 }
 

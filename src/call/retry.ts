@@ -6,8 +6,11 @@ import { Call } from './call.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
 import type { RetryBudget } from './retry-budget.js'
 
+/** What the events of a call, and its errors, say of it. */
+type Description = { readonly [Field in Exclude<keyof Work, 'kind' | 'idempotencyKey'>]?: Work[Field] | undefined }
+
 /** What a call may be given besides its policy. */
-export interface RetryOptions extends Partial<Omit<Work, 'kind'>> {
+export interface RetryOptions extends Description {
   /** Ends the call at once, whatever it is doing. An abort is not a failure, and is never retried. */
   readonly signal?: AbortSignal
   /** How long the whole call may take, attempts and delays together. An attempt still running then is cut short. */
@@ -22,6 +25,7 @@ export interface RetryOptions extends Partial<Omit<Work, 'kind'>> {
   readonly breaker?: CircuitBreaker
   /** Bounds the retries of all the calls that share it. */
   readonly budget?: RetryBudget
+  /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
   /** Where jitter comes from; by default, from the call's id and the attempt's number. */
   readonly random?: () => number
@@ -62,7 +66,7 @@ export function retrying<This, Args extends unknown[], T>(
   options: RetryOptions = NONE,
 ): (this: This, ...args: Args) => Promise<T> {
   const parsed = parse(policy)
-  const named = { name: fn.name || undefined, ...options }
+  const named = { ...options, name: options.name ?? (fn.name || undefined) }
   return function (...args) {
     return retry(() => fn.apply(this, args), parsed, named)
   }

@@ -17,6 +17,7 @@ import { paragraph } from './table.js'
 import { listTasks } from './task-list.js'
 import { letterTable, maxAttemptsOf, taskText } from './task-text.js'
 import { ledgerRowJson, taskJson } from './task-view.js'
+import { shellWord } from './visible.js'
 
 /** Adds `redrive dlq`. */
 export function addDlq(program: Command, context: CommandContext): void {
@@ -55,7 +56,9 @@ function showLetter({ console, environment }: CommandContext, id: string, option
     if (letter === undefined)
       throw new CommandError(`There is no task '${id}'. To see the dead letters: redrive dlq ls`)
     if (letter.status !== 'dead') {
-      throw new CommandError(`The task '${id}' is not dead: it is ${letter.status}. To see it: redrive task show`)
+      throw new CommandError(
+        `The task '${id}' is not dead: it is ${letter.status}. To see it: redrive task show ${shellWord(id)}`,
+      )
     }
     const history = await store.ledger(id)
     const maxAttempts = await maxAttemptsOf(store, history)

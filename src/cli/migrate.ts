@@ -11,8 +11,18 @@ interface MigrateOptions extends StoreOptions {
 /** Adds `redrive migrate`. */
 export function addMigrate(program: Command, { environment, console }: CommandContext): void {
   withStoreOption(program.command('migrate'))
-    .description('Make the store, or bring it to the version of this Redrive.')
+    .description('make the store, or bring it to the version of this Redrive')
     .option('--grant <role>', 'let this role of PostgreSQL use the store, and no more', nonEmpty)
+    .addHelpText(
+      'after',
+      `
+A worker does so by itself where it may. With PostgreSQL, give a role that may
+make the schema, or the one that owns it.
+
+Examples:
+  redrive migrate --store sqlite:./.redrive/redrive.db
+  redrive migrate --store postgres://owner@host/app --grant shop_app`,
+    )
     .action(async (options: MigrateOptions) => {
       const store = await openStore(options, environment, { mayCreate: true })
       try {

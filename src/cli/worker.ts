@@ -32,8 +32,8 @@ export function addWorker(program: Command, context: CommandContext): void {
     .description('run the tasks of the store with the handlers of a module')
     .argument('<file>', 'a module that exports what defineTask() returns')
     .option('--concurrency <n>', 'how many tasks run at once', wholeNumber(1, 10_000), 10)
-    .option('--kind <kind>', 'only this kind (repeatable)', collect)
-    .option('--category <category>', 'only this category (repeatable)', collect)
+    .option('--kind <kind>', 'only this kind; may be repeated', collect)
+    .option('--category <category>', 'only this category; may be repeated', collect)
     .option(
       '--lease <duration>',
       'how long its tasks stay its own after its last sign of life (default: 30s)',

@@ -60,9 +60,11 @@ export interface ConsumeOptions<Event> {
   readonly grace?: Duration
   /** Code that corrects the verdict on a failure. */
   readonly classify?: Classifier
+  /** Takes the events of the work. */
   readonly sink?: Sink
   /** Told when the store does not answer, and when it does again. The consumer asks until then. */
   readonly onOutage?: (outage: Outage) => void
+  /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
 }
 

@@ -20,8 +20,11 @@ export interface HandleEventOptions {
   readonly classify?: Classifier
   /** Stops waiting and trying. What was aborted is no dead letter: it is to be delivered again. */
   readonly signal?: AbortSignal
+  /** Takes the events of the work. */
   readonly sink?: Sink
+  /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
+  /** Where jitter comes from; by default, from the key and the attempt's number. */
   readonly random?: () => number
 }
 

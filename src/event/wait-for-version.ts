@@ -13,6 +13,7 @@ export interface WaitForVersionOptions<V extends Version> {
   readonly compare?: (a: V, b: V) => number
   /** Stops waiting: an event's own, say. */
   readonly signal?: AbortSignal
+  /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
 }
 

@@ -21,11 +21,13 @@ import type { IdempotencyStore } from './store.js'
 
 /** How a guard keeps its keys and waits for those of others. */
 export interface IdempotencyGuardOptions {
+  /** Where the keys live. */
   readonly store: IdempotencyStore
   /** How long a key outlives an owner that died. While its function runs, the owner renews it. Default 30 s. */
   readonly lease?: Duration
   /** What `run` does about a key in progress, unless it says so itself. Default `true`. */
   readonly wait?: boolean | Duration
+  /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
   /** Where the jitter of waits comes from. */
   readonly random?: () => number
@@ -41,6 +43,7 @@ export interface IdempotencyRunOptions {
   readonly signal?: AbortSignal
   /** Takes the events of the run, if `work` says what they are about. */
   readonly sink?: Sink
+  /** What the events are about. */
   readonly work?: Work
 }
 

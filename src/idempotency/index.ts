@@ -12,7 +12,13 @@ export {
   type IdempotencyRunOptions,
   type IdempotentFunction,
 } from './guard.js'
-export { checkKey, fingerprint, type IdempotencyKeyParts, idempotencyKey } from './idempotency-key.js'
+export { type IdempotencyKeyParts, idempotencyKey } from './idempotency-key.js'
 export { MemoryIdempotencyStore, type MemoryIdempotencyStoreOptions } from './memory-store.js'
-export { decodeResult, encodeResult } from './result-codec.js'
 export type { IdempotencyClaim, IdempotencyClaimRequest, IdempotencyDone, IdempotencyStore } from './store.js'
+
+// Below is what other folders use, and no user needs: it is left out of the declarations.
+
+/** @internal */
+export { checkKey, fingerprint } from './idempotency-key.js'
+/** @internal */
+export { decodeResult, encodeResult } from './result-codec.js'

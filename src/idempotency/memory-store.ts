@@ -4,6 +4,7 @@ import type { IdempotencyClaim, IdempotencyClaimRequest, IdempotencyStore } from
 
 /** How a `MemoryIdempotencyStore` counts time, and when it forgets. */
 export interface MemoryIdempotencyStoreOptions {
+  /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
   /** How long a done key is remembered. Left out: until it is cleared, so that the memory it takes only grows. */
   readonly keepFor?: Duration

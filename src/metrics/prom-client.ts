@@ -6,6 +6,6 @@ export async function loadPromClient(): Promise<typeof promClient> {
   try {
     return await import('prom-client')
   } catch (error) {
-    throw new MissingPackageError('Metrics', 'prom-client', '^15.1', { cause: error })
+    throw new MissingPackageError('The metrics sink', 'prom-client', '^15.1', { cause: error })
   }
 }

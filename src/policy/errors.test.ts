@@ -91,6 +91,17 @@ describe('what an error carries', () => {
     expect(MADE.OptionError).toMatchObject({ option: 'random', code: 'invalid_option' })
   })
 
+  it('MissingPackageError: what to run, whether the package is not there or does not load', () => {
+    const missing = Object.assign(new Error("Cannot find package 'pg'"), { code: 'ERR_MODULE_NOT_FOUND' })
+    expect(new MissingPackageError('The store', 'pg', '^8', { cause: missing }).message).toBe(
+      "The store needs the package 'pg', which is not installed. Run: npm install pg@^8",
+    )
+    const unbuilt = new Error('Could not locate the bindings file. Tried:\n → build/pg.node')
+    expect(new MissingPackageError('The store', 'pg', '^8', { cause: unbuilt }).message).toBe(
+      "The store needs the package 'pg', which does not load (Could not locate the bindings file. Tried:). Run: npm install pg@^8, or if it is installed already: npm rebuild pg",
+    )
+  })
+
   it('RateLimitedError: how long to wait, if the other side said so', () => {
     expect(new RateLimitedError('x', { retryAfterMs: 5 })).toMatchObject({ code: 'rate_limited', retryAfterMs: 5 })
     expect(new RateLimitedError('x').retryAfterMs).toBeUndefined()

@@ -9,6 +9,7 @@ export class RedriveError extends Error {
   static {
     RedriveError.prototype.name = 'RedriveError'
   }
+  /** Stable: what to match on, to count and to alert on. */
   readonly code: string
 
   constructor(code: string, message: string, options?: ErrorOptions) {
@@ -24,6 +25,7 @@ export class PolicyError extends RedriveError {
   static {
     PolicyError.prototype.name = 'PolicyError'
   }
+  /** The part that is wrong, as in `backoff.base`. */
   readonly field: string
 
   constructor(field: string, problem: string) {
@@ -37,6 +39,7 @@ export class OptionError extends RedriveError {
   static {
     OptionError.prototype.name = 'OptionError'
   }
+  /** The name of the option. */
   readonly option: string
 
   constructor(option: string, problem: string) {
@@ -61,6 +64,7 @@ export class TimeoutError extends RetryableError {
   static {
     TimeoutError.prototype.name = 'TimeoutError'
   }
+  /** How long it was allowed to take. */
   readonly timeoutMs: number
 
   constructor(message: string, options: ErrorOptions & { code?: string; timeoutMs: number }) {

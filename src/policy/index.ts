@@ -1,6 +1,6 @@
 export { canonicalJson } from './canonical-json.js'
 export { type Classifier, type ClassifierRules, classify } from './classify.js'
-export { advance, allowance, begin, type Circumstances, decide } from './decide.js'
+export { advance, begin, type Circumstances, decide } from './decide.js'
 export { type Duration, formatDuration, parseDuration } from './duration.js'
 export { OptionError, PolicyError, RedriveError, RetryableError, TimeoutError } from './errors.js'
 export { type AttemptTimes, type Explanation, explain } from './explain.js'
@@ -10,7 +10,6 @@ export { hashJson } from './hash.js'
 export { MissingPackageError } from './missing-package-error.js'
 export { policies } from './named-policies.js'
 export { policy } from './parse.js'
-export { plainJson, problemOf } from './plain-json.js'
 export type {
   Backoff,
   BackoffInput,
@@ -26,3 +25,10 @@ export type {
 } from './policy.js'
 export { identityRandom } from './random.js'
 export { RateLimitedError } from './rate-limited-error.js'
+
+// Below is what other folders use, and no user needs: it is left out of the declarations.
+
+/** @internal */
+export { allowance } from './decide.js'
+/** @internal */
+export { plainJson, problemOf } from './plain-json.js'

@@ -9,7 +9,9 @@ export interface Policy {
   readonly attempts: number
   /** How many times a rate limit may ask to wait without that costing an attempt. */
   readonly deferrals: number
+  /** The delay after a failed attempt. */
   readonly backoff: Backoff
+  /** How that delay is spread. */
   readonly jitter: Jitter
   /** How long one attempt may run. */
   readonly timeout?: number
@@ -43,22 +45,35 @@ export type FailureMatch = string | number
 
 /** A policy as people write it: every field may be left out, and durations may be text. A `Policy` is one too. */
 export interface PolicyInput {
+  /** Calls in total: 3 means one call and at most two retries. Default 3. */
   attempts?: number
+  /** How many times a rate limit may ask to wait without that costing an attempt. Default 0. */
   deferrals?: number
+  /** The delay after a failed attempt. Default: exponential, from 1 s to 30 s. */
   backoff?: Backoff['kind'] | BackoffInput
+  /** How that delay is spread. Default `full`: anything from 0 to the delay. A `ratio` is for `proportional`, default 0.1. */
   jitter?: Jitter['kind'] | { readonly kind: Jitter['kind']; readonly ratio?: number }
+  /** How long one attempt may run. Default: no limit. */
   timeout?: Duration
+  /** The time to live of the whole work: no attempt starts once it is over. Default: no limit. */
   ttl?: Duration
+  /** The longest wait that a service may ask for; a longer one is cut to this. Default 24 h. */
   maxRetryAfter?: Duration
+  /** Which failures are retried; a list is complete. Default: what Redrive knows of errors decides. */
   retryOn?: 'all' | 'none' | readonly (FailureMatch | ErrorClass)[]
+  /** Which failures end the work at once, wherever in a chain of causes they stand. Default: none. */
   giveUpOn?: readonly (FailureMatch | ErrorClass)[]
 }
 
 /** Exponential, from one second to thirty, unless it says otherwise. */
 export interface BackoffInput {
+  /** How delays grow. Default `exponential`. */
   readonly kind?: Backoff['kind']
+  /** The delay after the first failed attempt. Default 1 s. */
   readonly base?: Duration
+  /** How much longer each delay is than the one before: for `exponential`. Default 2. */
   readonly factor?: number
+  /** The longest delay, no less than the base: not for `fixed`. Default 30 s. */
   readonly max?: Duration
 }
 
@@ -69,6 +84,7 @@ export type ErrorClass = abstract new (...args: never[]) => Error
 export interface History {
   /** Failed attempts that counted. */
   readonly attempts: number
+  /** Waits that a rate limit asked for, and that cost no attempt. */
   readonly deferrals: number
   /** When the work began, or was last redriven: its time to live runs from here. */
   readonly startedAt: number

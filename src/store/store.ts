@@ -1,7 +1,7 @@
 import type { IdempotencyStore } from '../idempotency/index.js'
 import type { GiveUpReason, Verdict } from '../policy/index.js'
 
-/*
+/**
  * The life of a task
  *
  *                      ┌──────────── retry, deferred, released, lost ────────────┐
@@ -39,8 +39,13 @@ export interface Lane {
 }
 
 /** A task to be enqueued. */
-export interface NewTask extends Partial<Lane> {
+export interface NewTask {
+  /** Which tasks it is one of: the name that `defineTask` was given. */
   readonly kind: string
+  /** A part of its lane. Default: none. */
+  readonly category?: string
+  /** The key of its lane: a tenant, an account, a host. Default: none. */
+  readonly key?: string
   /** The caller's own, for deduplication; made up, and ordered by time, if it is absent. */
   readonly id?: string
   /** JSON text. */
@@ -64,8 +69,10 @@ export interface Enqueued {
 /** A task as it is on record. Times are milliseconds since the epoch, on the store's clock. */
 export interface TaskRecord extends Lane {
   readonly id: string
+  /** JSON text. */
   readonly payload: string
   readonly status: TaskStatus
+  /** Higher goes first. */
   readonly priority: number
   readonly submittedAt: number
   /** When it began to count its attempts and its time to live: when it was enqueued, or last redriven. */
@@ -74,13 +81,17 @@ export interface TaskRecord extends Lane {
   readonly nextAttemptAt: number | undefined
   /** Failed attempts that counted, losses among them. All counters and errors are cleared by a success or a skip. */
   readonly attempts: number
+  /** Waits that a rate limit asked for, and that cost no attempt. */
   readonly deferrals: number
   /** How many workers died with it. A redrive keeps this one: what kills its worker runs alone for ever after. */
   readonly losses: number
   /** The last delay that the backoff asked for. */
   readonly previousDelayMs: number | undefined
+  /** What the classifier said of the last failure. */
   readonly errorClass: Verdict['class'] | undefined
+  /** The stable code of that: `http_502`, say. */
   readonly errorCode: string | undefined
+  /** Name and message of the last failure, bounded, secrets left out. */
   readonly errorMessage: string | undefined
   /** Why it is dead or was skipped. */
   readonly reason: string | undefined
@@ -205,14 +216,19 @@ export interface Heartbeat {
   readonly rescued: number
 }
 
-/** Which tasks to list: newest change first, among equals the higher id. */
-export interface TaskFilter extends Partial<Lane> {
+/** Which tasks to list: newest change first, among equals the higher id. What is left out matches everything. */
+export interface TaskFilter {
+  readonly kind?: string
+  readonly category?: string
+  readonly key?: string
   readonly status?: TaskStatus
+  /** The code of the last verdict: `http_502`, say. */
   readonly errorCode?: string
 }
 
 /** Which page of a list is wanted. */
 export interface PageRequest {
+  /** How many items at most. */
   readonly limit: number
   /** The `next` of the page before, from this very store; anything else is an `OptionError`. */
   readonly after?: string
@@ -264,6 +280,7 @@ export interface Retention {
   readonly deadMs?: number
   /** Idempotency keys whose work is done. */
   readonly keysMs?: number
+  /** Audit records. */
   readonly auditMs?: number
 }
 
@@ -274,6 +291,7 @@ export interface Retention {
 export interface Store {
   /** The store's clock. */
   now(): Promise<number>
+  /** All of them or none, in the order given. One whose id is there already changes nothing. */
   enqueue(tasks: readonly NewTask[]): Promise<Enqueued[]>
   /**
    * Over all lanes without a key the order is exact: priority, then `submittedAt`, then id. Lanes with a key take turns
@@ -287,8 +305,11 @@ export interface Store {
   /** Ends a worker's lease: what it still has goes back uncounted. */
   leave(worker: string): Promise<void>
 
+  /** A task, whatever its status; `undefined` if there is none of that id. */
   get(id: string): Promise<TaskRecord | undefined>
+  /** A page of the tasks that match. */
   list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>>
+  /** How many tasks match, by status. */
   count(filter: TaskFilter): Promise<Record<TaskStatus, number>>
   /** The whole history of a task, oldest first. */
   ledger(id: string): Promise<LedgerRow[]>
@@ -300,6 +321,7 @@ export interface Store {
    */
   cancel(ids: readonly string[]): Promise<string[]>
 
+  /** Where the lanes that match stand. */
   lanes(filter?: Partial<Lane>): Promise<LaneRecord[]>
   /** Pauses or resumes all lanes that match, those that come later included. The last word on a lane holds. */
   pause(lanes: Partial<Lane> & { readonly kind: string }, isPaused: boolean): Promise<void>
@@ -311,7 +333,9 @@ export interface Store {
 
   /** Keeps a policy under its hash, so that decisions can be recomputed. */
   keepPolicy(hash: string, policy: string): Promise<void>
+  /** The policy that was kept under a hash, as JSON text. */
   policy(hash: string): Promise<string | undefined>
+  /** Where the keys of an `IdempotencyGuard` can live: as durable as the tasks. */
   readonly idempotency: IdempotencyStore
   /**
    * Runs a function once per key, within a transaction that it is given: what it writes through that, the key and its
@@ -323,6 +347,7 @@ export interface Store {
    * `async (client: ClientBase) => …` on PostgreSQL, and nothing in memory.
    */
   once<T>(key: string, work: (tx: never) => T, options?: OnceOptions): Promise<Awaited<T>>
+  /** Puts records, each a JSON text, on record for good. */
   appendAudit(records: readonly string[]): Promise<void>
   /** Oldest first. */
   audit(page: PageRequest): Promise<Page<string>>
@@ -335,5 +360,6 @@ export interface Store {
 
   /** Calls back when there may be something new to claim. Returns what stops that. */
   watch(callback: () => void): () => void
+  /** Lets go of the file or the connections. The store takes no more calls. */
   close(): Promise<void>
 }

@@ -12,29 +12,38 @@ export type TaskHandler<Payload, Result> = (
 ) => Result | Later | Skip | PromiseLike<Result | Later | Skip>
 
 /** What makes a kind of task. */
-export interface TaskOptions<Payload, Result> {
+export interface TaskOptions<Payload, Result, Input = Payload> {
   /** Laid over `policies.task`, field by field. */
   readonly policy?: PolicyInput
-  /** Validates payloads: any Standard Schema. */
-  readonly payload?: StandardSchema<Payload>
+  /** Validates payloads, when they are enqueued and before they run: any Standard Schema. */
+  readonly payload?: StandardSchema<Input, Payload>
+  /** What it does: gets the payload, as the schema makes it, and its task. */
   readonly handler: TaskHandler<Payload, Result>
   /**
-   * Takes the dead letter somewhere else than into the store, and returns where: the task then ends as skipped, for that
+   * @internal Takes the dead letter somewhere else than into the store, and returns where: the task then ends as skipped, for that
    * reason. Asked again until it resolves.
    */
   readonly bury?: (payload: string, settlement: Settlement) => Promise<string>
-  /** What sinks are told of the work, where that is not simply a task by the name of its kind. It must not throw. */
+  /** @internal What sinks are told of the work, where that is not simply a task by the name of its kind. It must not throw. */
   readonly describe?: (payload: string) => Partial<Work>
 }
 
-/** A kind of task: what is enqueued under this name is run by this handler, under this policy. */
-export interface TaskDefinition<Payload = unknown, Result = unknown> {
+/**
+ * A kind of task: what is enqueued under this name is run by this handler, under this policy. Where a schema makes another
+ * thing of what is enqueued, `Input` is what it takes and `Payload` what the handler gets.
+ */
+export interface TaskDefinition<Payload = unknown, Result = unknown, Input = Payload> {
+  /** Its name in the store. */
   readonly kind: string
+  /** The whole of it: what was given, laid over `policies.task`. */
   readonly policy: Policy
   /** Under which the ledger names the policy. */
   readonly policyHash: string
-  readonly schema: StandardSchema<Payload> | undefined
+  /** What validates its payloads. */
+  readonly schema: StandardSchema<Input, Payload> | undefined
+  /** @internal */
   readonly bury: TaskOptions<Payload, Result>['bury']
+  /** @internal */
   readonly describe: TaskOptions<Payload, Result>['describe']
   /** A method, so that definitions with different payloads fit into one list. */
   handler(payload: Payload, task: TaskContext): ReturnType<TaskHandler<Payload, Result>>
@@ -50,10 +59,12 @@ export interface TaskDefinition<Payload = unknown, Result = unknown> {
  * })
  * ```
  */
-export function defineTask<Payload, Result>(
+export function defineTask<Payload, Result, Input = Payload>(
   kind: string,
-  { policy = {}, payload, handler, bury, describe }: TaskOptions<Payload, Result>,
-): TaskDefinition<Payload, Result> {
+  options: TaskOptions<Payload, Result, Input>,
+): TaskDefinition<Payload, Result, Input> {
+  const { policy = {}, payload, handler, bury, describe } = options
+  if (typeof handler !== 'function') throw new OptionError('handler', `The task '${kind}' has no handler.`)
   if (!/^[\w.:-]{1,100}$/.test(kind)) {
     throw new OptionError('kind', `A kind of task is named with letters, digits and _.:- (at most 100), got '${kind}'.`)
   }

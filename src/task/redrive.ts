@@ -10,7 +10,9 @@ export type RedriveSelection =
 
 /** Who redrives, why, and how fast. */
 export interface RedriveOptions {
+  /** Who asked for it, for the record. */
   readonly who: string
+  /** Why, for the record. */
   readonly why?: string
   /** So many per second at most, so that what failed under load does not come back all at once. Default: no limit. */
   readonly perSecond?: number
@@ -18,11 +20,13 @@ export interface RedriveOptions {
   readonly signal?: AbortSignal
   /** Called after each batch with how many were moved so far. */
   readonly onProgress?: (moved: number) => void
+  /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
 }
 
 /** What a redrive came to. */
 export interface Redriven {
+  /** Those that were moved. */
   readonly ids: readonly string[]
   /** Whether it was stopped before it had come to the end. */
   readonly isStopped: boolean

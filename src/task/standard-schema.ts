@@ -1,9 +1,14 @@
-/** What any validation library offers that follows the Standard Schema: valibot, zod, arktype and others. */
-export interface StandardSchema<Output = unknown> {
+/**
+ * What any validation library offers that follows the Standard Schema: valibot, zod, arktype and others. It takes `Input` and
+ * makes `Output` of it: a default is filled in, a text becomes a date.
+ */
+export interface StandardSchema<Input = unknown, Output = Input> {
   readonly '~standard': {
     readonly version: 1
     readonly vendor: string
     readonly validate: (value: unknown) => SchemaResult<Output> | Promise<SchemaResult<Output>>
+    /** Never there: it is for the compiler alone. */
+    readonly types?: { readonly input: Input; readonly output: Output } | undefined
   }
 }
 
@@ -18,7 +23,7 @@ interface SchemaIssue {
 
 /** The value as the schema makes it, or what is wrong with it, in words. */
 export async function validate<Output>(
-  schema: StandardSchema<Output>,
+  schema: StandardSchema<unknown, Output>,
   value: unknown,
 ): Promise<{ readonly value: Output } | { readonly problem: string }> {
   const result = await schema['~standard'].validate(value)

@@ -3,12 +3,15 @@ import { LazyAbort } from '../time/index.js'
 
 /** A task as its handler sees it. Its `signal` aborts when its time is up, it is cancelled, or its worker stops. */
 export class TaskContext extends LazyAbort {
+  /** The task's: the natural key to pass on to the other side. */
   readonly id: string
+  /** As it was enqueued; empty if it has none. */
   readonly category: string
-  /** The key of its lane: a tenant, an account, a host. */
+  /** The key of its lane: a tenant, an account, a host; empty if it has none. */
   readonly key: string
   /** The number of this attempt, from 1. */
   readonly attempt: number
+  /** When it was enqueued, in milliseconds since the epoch, unless it was enqueued with another time. */
   readonly submittedAt: number
   /** When it began to count its attempts: when it was enqueued, or last redriven. */
   readonly startedAt: number

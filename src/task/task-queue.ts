@@ -13,6 +13,7 @@ export type Moment = Date | number | string
 export interface EnqueueOptions {
   /** Your own id: a second task with the same one changes nothing, and says so. */
   readonly id?: string
+  /** A part of the lane. Workers can be told which categories to run. */
   readonly category?: string
   /** The lane's key: a tenant, an account, a host. Lanes take turns. */
   readonly key?: string
@@ -28,8 +29,12 @@ export interface EnqueueOptions {
 
 /** A dead letter with its whole history. */
 export interface DeadLetter extends TaskRecord {
+  /** Its rows of the ledger, oldest first. */
   readonly history: readonly LedgerRow[]
 }
+
+/** A kind of task that takes such payloads, whatever its handler gets. */
+type TaskFor<P> = TaskDefinition<unknown, unknown, P>
 
 /** A longer payload belongs into a file or a table of its own, and its name into the task. */
 const MAX_PAYLOAD = 2 ** 20
@@ -39,15 +44,15 @@ export class TaskQueue {
   constructor(private readonly store: Store) {}
 
   /** Resolves once the task is on disk. */
-  async enqueue<P>(task: TaskDefinition<P>, payload: P, options: EnqueueOptions = {}): Promise<Enqueued> {
+  async enqueue<P>(task: TaskFor<P>, payload: NoInfer<P>, options: EnqueueOptions = {}): Promise<Enqueued> {
     const [enqueued] = await this.enqueueMany(task, [{ ...options, payload }])
     return enqueued as Enqueued
   }
 
   /** Enqueues many in one transaction: all of them or none. */
   async enqueueMany<P>(
-    task: TaskDefinition<P>,
-    items: readonly (EnqueueOptions & { readonly payload: P })[],
+    task: TaskFor<P>,
+    items: readonly (EnqueueOptions & { readonly payload: NoInfer<P> })[],
   ): Promise<Enqueued[]> {
     return this.store.enqueue(await Promise.all(items.map(item => this.prepare(task, item.payload, item))))
   }
@@ -60,8 +65,12 @@ export class TaskQueue {
    * await store.enqueueIn(client, [receipt])
    * ```
    */
-  async prepare<P>(task: TaskDefinition<P>, payload: P, options: EnqueueOptions = {}): Promise<NewTask> {
+  async prepare<P>(task: TaskFor<P>, payload: NoInfer<P>, options: EnqueueOptions = {}): Promise<NewTask> {
+    if (typeof task.kind !== 'string') throw new OptionError('task', 'A task is what defineTask() returns.')
     const { id, category, key, priority, runAt, delay, submittedAt } = options
+    if (runAt !== undefined && delay !== undefined) {
+      throw new OptionError('delay', `A task runs at 'runAt' or after 'delay', not both.`)
+    }
     if (task.schema !== undefined) {
       const result = await validate(task.schema, payload)
       if ('problem' in result) throw new PayloadError(task.kind, result.problem)
@@ -78,6 +87,7 @@ export class TaskQueue {
     }
   }
 
+  /** A task, whatever its status; `undefined` if there is none of that id. */
   get(id: string): Promise<TaskRecord | undefined> {
     return this.store.get(id)
   }
@@ -87,7 +97,7 @@ export class TaskQueue {
     filter: TaskFilter = {},
     page: { readonly limit?: number; readonly after?: string } = {},
   ): Promise<Page<TaskRecord>> {
-    return this.store.list(filter, { limit: 50, ...page })
+    return this.store.list(filter, { ...page, limit: page.limit ?? 50 })
   }
 
   /** The dead letters, newest first. */

@@ -28,6 +28,21 @@ async function bench(tasks: readonly TaskDefinition[], options: Partial<WorkerOp
 
 const settle = (clock: FakeClock) => clock.advance(0)
 
+describe('a mistake that no type has caught', () => {
+  const work = defineTask('work', { handler: () => {} })
+
+  it('is refused at once: a task without a handler, a name in the place of a task', async () => {
+    expect(() => defineTask('work', JSON.parse('{}'))).toThrow("The task 'work' has no handler.")
+    const { queue } = await bench([])
+    await expect(queue.enqueue(JSON.parse('"work"'), {})).rejects.toThrow('A task is what defineTask() returns.')
+  })
+
+  it('is refused at once: two tasks of one kind in one worker, of which only one would run', async () => {
+    await expect(bench([work, defineTask('work', { handler: () => {} })])).rejects.toThrow(/of the kind 'work'/)
+    await expect(bench([work, work])).resolves.toBeDefined()
+  })
+})
+
 describe('a worker', () => {
   it('runs what is enqueued before and after its start', async () => {
     const greeted: string[] = []
@@ -193,6 +208,7 @@ describe('a worker', () => {
     expect(starts).toEqual([1, 2, 0, 4].map((n, i) => [n, 1000 * (i + 1)]))
     await expect(queue.enqueue(at, 5, { runAt: 'soon' })).rejects.toThrow(/'runAt' must be a date/)
     await expect(queue.enqueue(at, 5, { runAt: 1e19 })).rejects.toThrow(/'runAt' must be a date/)
+    await expect(queue.enqueue(at, 5, { runAt: 1, delay: '1s' })).rejects.toThrow(/not both/)
     await expect(queue.enqueue(at, 5, { priority: Infinity })).rejects.toThrow(/'priority' must be a number/)
     await expect(queue.enqueue(at, 5, { delay: '5 minutes' as '5m' })).rejects.toThrow(/'delay' must be a duration/)
   })

@@ -32,9 +32,11 @@ export interface WorkerOptions {
   readonly name?: string
   /** Code that corrects the verdict on a failure. */
   readonly classify?: Classifier
+  /** Takes the events of its tasks. */
   readonly sink?: Sink
   /** Told when the store does not answer, and when it does again. The worker asks until then. */
   readonly onOutage?: (outage: Outage) => void
+  /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
 }
 
@@ -56,6 +58,7 @@ const BEATS_PER_LEASE = 3
  * What runs came to is settled in batches, together with the next claim, so that both share a transaction.
  */
 export class Worker implements Sleeper {
+  /** Who it is, on record. */
   readonly name: string
   private readonly definitions: ReadonlyMap<string, TaskDefinition>
   private readonly runs = new Set<TaskRun>()
@@ -85,7 +88,7 @@ export class Worker implements Sleeper {
       throw new OptionError('concurrency', `'concurrency' must be a whole number, 1 or more, got ${concurrency}.`)
     }
     this.name = name ?? `${hostname()}-${process.pid}-${crypto.randomUUID().slice(0, 8)}`
-    this.definitions = new Map(tasks.map(task => [task.kind, task]))
+    this.definitions = byKind(tasks)
     this.concurrency = concurrency
     this.leaseMs = toMs('lease', options.lease ?? '30s', 1)
     this.graceMs = toMs('grace', options.grace ?? '10s')
@@ -235,4 +238,11 @@ export class Worker implements Sleeper {
     for (const run of this.runs) if (cancelled.includes(run.task.token)) run.cancel()
     if (rescued > 0) this.bell.ring()
   }
+}
+
+function byKind(tasks: readonly TaskDefinition[]): ReadonlyMap<string, TaskDefinition> {
+  const definitions = new Map(tasks.map(task => [task.kind, task]))
+  const twice = tasks.find(task => definitions.get(task.kind) !== task)
+  if (twice !== undefined) throw new OptionError('tasks', `Two of the tasks are of the kind '${twice.kind}'.`)
+  return definitions
 }

@@ -2,14 +2,19 @@ import type { GiveUpReason, Verdict } from '../policy/index.js'
 
 /** The piece of work that an event is about. */
 export interface Work {
+  /** Which kind of work it is. */
   readonly kind: 'call' | 'event' | 'task' | 'pipeline' | 'document'
   /** Its identity, from which its jitter is derived. */
   readonly id: string
   /** What it does, in the user's words. */
   readonly name: string
+  /** What it is counted under: `API_REQUEST`, say. A timeout gets the code `TIMEOUT_<CATEGORY>`. */
   readonly category?: string
+  /** Whose work it is, for events alone. */
   readonly tenantId?: string
+  /** What it belongs to: a request, say. For events alone. */
   readonly correlationId?: string
+  /** The trace that it is part of. For events alone. */
   readonly traceId?: string
   /** The key of an event: see `eventKey`. It is for logs and dead letters; a metric with it would have no bounds. */
   readonly idempotencyKey?: string

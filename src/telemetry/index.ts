@@ -31,4 +31,9 @@ export {
 } from './patterns.js'
 export { redact } from './redact.js'
 export { type Json, redactContext } from './redact-context.js'
-export { emit, fanOut, on, type Sink, sinkFailures } from './sink.js'
+export { fanOut, on, type Sink, sinkFailures } from './sink.js'
+
+// Below is what other folders use, and no user needs: it is left out of the declarations.
+
+/** @internal */
+export { emit } from './sink.js'

@@ -26,6 +26,7 @@ export interface RetryAlert {
 
 /** When to raise an alert, and where. */
 export interface RetryPatternsOptions {
+  /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
   /** More retries of a category than this in a minute raise an alert. */
   readonly alertAbovePerMinute?: number

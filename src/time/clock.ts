@@ -6,6 +6,7 @@ export interface Clock {
   monotonic(): number
   /** Wakes a sleeper once, after any finite delay, however long. Returns what `clearTimer` takes. */
   setTimer(sleeper: Sleeper, delayMs: number): Timer
+  /** Lets a timer go, so that it wakes nobody. */
   clearTimer(timer: Timer): void
 }
 

@@ -45,6 +45,11 @@ describe('the result of retry()', () => {
   })
 })
 
+it('the options of retry() have no idempotency key: that is for the retry manager, and for a guard', () => {
+  // @ts-expect-error it would do nothing
+  retry(() => 42, {}, { idempotencyKey: 'order-42' })
+})
+
 describe('the function that retry() takes', () => {
   it('is given its attempt', () => {
     retry(attempt => expectTypeOf(attempt).toEqualTypeOf<Attempt>())

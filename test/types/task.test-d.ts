@@ -1,11 +1,34 @@
 import type { Database } from 'better-sqlite3'
 import type { SqliteStore } from 'redrive/sqlite'
 import { MemoryStore, type Store } from 'redrive/store'
-import { defineTask, type TaskContext, Worker } from 'redrive/task'
+import { defineTask, type StandardSchema, type TaskContext, TaskQueue, Worker } from 'redrive/task'
 import { describe, expectTypeOf, it } from 'vitest'
 
 declare const sqlite: SqliteStore
 declare const task: TaskContext
+
+describe('the payload of a task', () => {
+  const queue = new TaskQueue({} as Store)
+
+  it('is what its handler takes', () => {
+    const greet = defineTask('greet', { handler: ({ name }: { name: string }) => name })
+    queue.enqueue(greet, { name: 'ada' })
+    // @ts-expect-error a field is missing
+    queue.enqueue(greet, {})
+    // @ts-expect-error a field is missing
+    queue.enqueueMany(greet, [{ payload: {} }])
+  })
+
+  it('is what its schema takes, and its handler gets what the schema makes of it', () => {
+    const url = {} as StandardSchema<string, URL>
+    const visit = defineTask('visit', { payload: url, handler: at => expectTypeOf(at).toEqualTypeOf<URL>() })
+    queue.enqueue(visit, 'https://example.com')
+    queue.prepare(visit, 'https://example.com')
+    // @ts-expect-error what the schema makes, not what it takes
+    queue.enqueue(visit, new URL('https://example.com'))
+    new Worker({} as Store, { tasks: [visit, defineTask('other', { handler: (_: number) => {} })] })
+  })
+})
 
 describe('once', () => {
   it('gives what the function returns, waited for', () => {

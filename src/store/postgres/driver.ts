@@ -6,6 +6,7 @@ import { MissingPackageError } from '../../policy/index.js'
  * another library's. It answers with the rows, or with an object that has them as `rows`.
  */
 export interface SqlClient {
+  /** Runs a statement with `$1`, `$2`, … in the place of its values. */
   query(text: string, values: unknown[]): Promise<readonly unknown[] | { readonly rows: readonly unknown[] }>
 }
 

@@ -53,6 +53,10 @@ async function madeStore(count = 100): Promise<void> {
 }
 
 describe('opening a SQLite store', () => {
+  it.each(['', ':memory:'])("refuses '%s', which is no file", async nowhere => {
+    await expect(openSqlite(nowhere)).rejects.toMatchObject({ code: 'invalid_option', option: 'path' })
+  })
+
   it('makes the file, and the folder it is in', async () => {
     const deep = join(folder, 'a', 'b', 'redrive.db')
     const store = await openSqlite(deep)

@@ -1,3 +1,4 @@
+import { OptionError } from '../../policy/index.js'
 import { type Clock, systemClock } from '../../time/index.js'
 import { loadDriver } from './driver.js'
 import { openFile } from './open-file.js'
@@ -5,6 +6,7 @@ import { SqliteStore } from './sqlite-store.js'
 
 /** How a SQLite store counts time. */
 export interface SqliteOptions {
+  /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
 }
 
@@ -18,5 +20,11 @@ export interface SqliteOptions {
  * A file that is not a store, is damaged or was written by a newer Redrive is refused, and left as it is.
  */
 export async function openSqlite(path: string, { clock = systemClock }: SqliteOptions = {}): Promise<SqliteStore> {
+  if (path === '' || path === ':memory:') {
+    throw new OptionError(
+      'path',
+      `'${path}' is no file. Give a path; what need not outlive the process is a MemoryStore.`,
+    )
+  }
   return new SqliteStore(await openFile(await loadDriver(), path), path, clock)
 }
