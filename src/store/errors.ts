@@ -6,25 +6,53 @@ export class StoreFullError extends RetryableError {
     StoreFullError.prototype.name = 'StoreFullError'
   }
 
-  constructor(path: string, options?: ErrorOptions) {
-    super(`There is no room to write to '${path}': nothing of this call was written. Make room, then call again.`, {
+  constructor(store: string, options?: ErrorOptions) {
+    super(`${store} has no room left to write to: nothing of this call was written. Make room, then call again.`, {
       ...options,
       code: 'store_full',
     })
   }
 }
 
-/** Other processes held the lock of the file for too long. Nothing of the call was written. */
+/** Others held a lock for too long. Nothing of the call was written. */
 export class StoreBusyError extends RetryableError {
   static {
     StoreBusyError.prototype.name = 'StoreBusyError'
   }
 
-  constructor(path: string, options?: ErrorOptions) {
-    super(`Another process keeps '${path}' locked: nothing of this call was written. Look for a long transaction.`, {
+  constructor(store: string, options?: ErrorOptions) {
+    super(`${store} is kept locked by others: nothing of this call was written. Look for a long transaction.`, {
       ...options,
       code: 'store_busy',
     })
+  }
+}
+
+/** The database takes no writes: it is a standby, or was made read-only, or the file is not this user's to write to. */
+export class StoreReadOnlyError extends RetryableError {
+  static {
+    StoreReadOnlyError.prototype.name = 'StoreReadOnlyError'
+  }
+
+  constructor(store: string, problem: string, options?: ErrorOptions) {
+    super(`${store} cannot be written to (${problem}): nothing of this call was written.`, {
+      ...options,
+      code: 'store_read_only',
+    })
+  }
+}
+
+/** The file that was opened is no longer the one that its path names: whoever opens that finds nothing of what is written. */
+export class StoreReplacedError extends FinalError {
+  static {
+    StoreReplacedError.prototype.name = 'StoreReplacedError'
+  }
+
+  constructor(path: string) {
+    super(
+      `'${path}' was removed or replaced while it was open: nothing of this call was written. Open it again, and next time stop whatever uses it first.`,
+      { code: 'store_replaced' },
+    )
   }
 }
 
@@ -34,8 +62,8 @@ export class StoreClosedError extends FinalError {
     StoreClosedError.prototype.name = 'StoreClosedError'
   }
 
-  constructor(path: string) {
-    super(`The store '${path}' is closed. Open it again, or close it later.`, { code: 'store_closed' })
+  constructor(store: string) {
+    super(`${store} is closed. Open it again, or close it later.`, { code: 'store_closed' })
   }
 }
 

@@ -10,6 +10,8 @@ export {
   StoreFullError,
   StoreNewerError,
   StoreNotReadyError,
+  StoreReadOnlyError,
+  StoreReplacedError,
   StoreUnavailableError,
 } from './errors.js'
 export { MemoryStore } from './memory-store.js'

@@ -1,7 +1,14 @@
 import type { PoolClient } from 'pg'
 import { RedriveError } from '../../policy/index.js'
 import { sleep, systemClock } from '../../time/index.js'
-import { StoreClosedError, StoreForbiddenError, StoreFullError, StoreUnavailableError } from '../errors.js'
+import {
+  StoreBusyError,
+  StoreClosedError,
+  StoreForbiddenError,
+  StoreFullError,
+  StoreReadOnlyError,
+  StoreUnavailableError,
+} from '../errors.js'
 import type { Pool, SqlClient } from './driver.js'
 
 /** How much longer than others a call may take that reads or writes as much as there is. */
@@ -11,6 +18,15 @@ export const LONG = 8
 const CONFLICT = /^(40001|40P01)$/
 const MOST_CONFLICTS = 20
 const LONGEST_PAUSE_MS = 200
+
+/** A lock could not be had in the time that the role has for it. */
+const LOCKED = '55P03'
+
+/** What was the primary may be a standby by now, or the name that led to it lead elsewhere. */
+const READ_ONLY = '25006'
+
+/** The statement took longer than the role may, or an operator ended it. */
+export const CANCELED = '57014'
 
 /**
  * The functions of a schema, called on a pool. Each call is one statement, and so one transaction, whatever pooler stands
@@ -126,9 +142,11 @@ export class Database {
   explain(error: unknown, { wasSent } = { wasSent: true }): unknown {
     const state = sqlState(error)
     if (state === '53100') return new StoreFullError(this.name, { cause: error })
+    if (state === READ_ONLY) return new StoreReadOnlyError(this.name, messageOf(error), { cause: error })
+    if (state === LOCKED || CONFLICT.test(state)) return new StoreBusyError(this.name, { cause: error })
     if (state === '42501') return new StoreForbiddenError(this.name, messageOf(error), { cause: error })
     if (error instanceof RedriveError || error instanceof TypeError) return error
-    if (state !== '' && !/^(08|53|57P)/.test(state)) return error
+    if (state !== '' && !/^(08|53|57)/.test(state)) return error
     return new StoreUnavailableError(this.name, messageOf(error), { cause: error, wasSent })
   }
 }
@@ -150,7 +168,7 @@ async function untilNoConflict<T>(attempt: () => Promise<T>): Promise<T> {
 
 /** Whether an error says that its connection is of no more use. */
 function isBroken(error: unknown): boolean {
-  return /^(|08...|57P..)$/.test(sqlState(error))
+  return /^(|08...|57P..|25006)$/.test(sqlState(error))
 }
 
 /** What stands in SQL as `redrive.` is in the schema of that name. */

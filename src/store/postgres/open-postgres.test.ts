@@ -1,15 +1,17 @@
 import pg from 'pg'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import { OptionError } from '../../policy/index.js'
+import { OptionError, RetryableError } from '../../policy/index.js'
 import { defineTask, TaskQueue, Worker } from '../../task/index.js'
 import {
   StaleFenceError,
+  StoreBusyError,
   StoreClosedError,
   StoreForbiddenError,
   StoreForeignError,
   StoreNewerError,
   StoreNotReadyError,
+  StoreReadOnlyError,
   StoreUnavailableError,
 } from '../errors.js'
 import { openPostgres, type PostgresStore, type SqlClient } from './index.js'
@@ -309,6 +311,60 @@ describe('new work', () => {
     await here.close()
     await deaf.close()
   })
+})
+
+describe('a server that refuses for now', () => {
+  const task = { kind: 'k', payload: '{}' }
+
+  it('because it is read-only is asked again on another connection: it may be a standby by now', async () => {
+    await (await openPostgres(url, { schema: 'standby' })).close()
+    const own = new pg.Pool({ connectionString: url, max: 1 })
+    const store = await openPostgres(own, { schema: 'standby', listen: false })
+    await own.query('SET default_transaction_read_only = on')
+    await expect(store.enqueue([task])).rejects.toThrow(StoreReadOnlyError)
+    expect(await store.enqueue([task])).toMatchObject([{ isNew: true }])
+    await store.close()
+    await own.end()
+  })
+
+  it.each([
+    { setting: 'lock_timeout', error: StoreBusyError },
+    { setting: 'statement_timeout', error: StoreUnavailableError },
+  ])('because of a $setting says so in a way that can be retried', async ({ setting, error }) => {
+    await (await openPostgres(url, { schema: setting })).close()
+    const hasty = new URL(url)
+    hasty.searchParams.set('options', `-c ${setting}=100ms`)
+    const store = await openPostgres(hasty.href, { schema: setting })
+    const client = await pool.connect()
+    await client.query(`BEGIN; LOCK TABLE ${setting}.idempotency`)
+    const claiming = store.idempotency.claim('k', { fingerprint: 'f', leaseMs: 1000 })
+    await expect(claiming).rejects.toThrow(error)
+    await expect(claiming).rejects.toThrow(RetryableError)
+    await client.query('ROLLBACK')
+    client.release()
+    await store.close()
+  })
+})
+
+it('a store can be closed twice', async () => {
+  const store = await openPostgres(url, { schema: 'closed_twice' })
+  await Promise.all([store.close(), store.close()])
+  await store.close()
+  await expect(store.get('x')).rejects.toThrow(StoreClosedError)
+})
+
+it('a store on a pool with a password of its own listens with it', async () => {
+  const { hostname: host, port, username: user, pathname } = new URL(url)
+  const own = new pg.Pool({ host, port: Number(port), user, database: pathname.slice(1), password: 'a secret' })
+  const store = await openPostgres(own, { schema: 'with_password' })
+  const connect = vi.spyOn(pg.Client.prototype, 'connect')
+  let rung = 0
+  store.watch(() => rung++)
+  await expect.poll(() => rung).toBe(1)
+  expect(connect.mock.contexts).toMatchObject([{ password: 'a secret' }])
+  connect.mockRestore()
+  await store.close()
+  await own.end()
 })
 
 it('a claim whose answer is still on its way is its worker’s, even if the server’s clock goes back', async () => {

@@ -62,6 +62,8 @@ export async function openPostgres(
   const connect = async (): Promise<Client> => {
     const client = new driver.Client({
       ...pool.options,
+      // A pool hides it from whoever copies its options.
+      password: pool.options.password,
       ...settings,
       ...(typeof listen === 'string' && { connectionString: listen }),
     })

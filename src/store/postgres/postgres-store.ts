@@ -2,7 +2,7 @@ import type { PoolClient } from 'pg'
 import type { IdempotencyStore } from '../../idempotency/index.js'
 import type { Clock } from '../../time/index.js'
 import { auditPlace } from '../cursor.js'
-import { StaleFenceError, StoreUnavailableError } from '../errors.js'
+import { StaleFenceError, StoreReadOnlyError, StoreUnavailableError } from '../errors.js'
 import { checkedLimits } from '../lane-limits.js'
 import type { Movable, MovedRow, Sort } from '../movable.js'
 import type {
@@ -29,7 +29,7 @@ import { taskIds } from '../task-id.js'
 import { Batcher } from './batcher.js'
 import { Browser } from './browse.js'
 import { claimedTasks, type StartedTasks } from './claimed-task.js'
-import { answerOf, type Database, LONG } from './database.js'
+import { answerOf, CANCELED, type Database, LONG, sqlState } from './database.js'
 import type { SqlClient } from './driver.js'
 import { grant } from './grant.js'
 import { Holdings } from './holdings.js'
@@ -66,6 +66,7 @@ export class PostgresStore implements Movable {
   readonly #policies = new Set<string>()
   readonly #makeId = taskIds()
   #lastTurn = 0
+  #closing: Promise<void> | undefined
 
   constructor({ database, signals, clock, end }: PostgresParts) {
     this.#database = database
@@ -275,7 +276,12 @@ export class PostgresStore implements Movable {
     return this.#signals.add(callback)
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
     await this.#enqueues.idle()
     await this.#settlements.idle()
     this.#database.close()
@@ -359,7 +365,8 @@ function enqueued(ids: readonly string[], answer: unknown): Enqueued[] {
   return ids.map(id => ({ id, isNew: added.delete(id) }))
 }
 
-/** Whether the database was away, so that the rest of a batch would fare no better. */
+/** Whether the database was away, so that the rest of a batch would fare no better. What took too long might, in parts. */
 function isOutage(error: unknown): boolean {
-  return error instanceof StoreUnavailableError
+  if (error instanceof StoreUnavailableError) return sqlState(error.cause) !== CANCELED
+  return error instanceof StoreReadOnlyError
 }

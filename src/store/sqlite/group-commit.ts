@@ -1,7 +1,14 @@
-import { StoreClosedError, StoreDamagedError, StoreFullError } from '../errors.js'
+import {
+  StoreClosedError,
+  StoreDamagedError,
+  StoreFullError,
+  StoreReadOnlyError,
+  StoreReplacedError,
+  StoreUnavailableError,
+} from '../errors.js'
 import { type Connection, sqliteCode } from './driver.js'
 import { waitingForLock } from './lock.js'
-import { isDamage } from './open-file.js'
+import { fileAt, isDamage, isReadOnly } from './open-file.js'
 
 /** Something to be done within a transaction, and who waits for it. */
 interface Job {
@@ -26,6 +33,9 @@ const LONGEST_MS = 20
 export class GroupCommit {
   readonly #db: Connection
   readonly #path: string
+  /** As errors name it. */
+  readonly #name: string
+  readonly #file: string | undefined
   readonly #onRollback: () => void
   readonly #begin
   readonly #commit
@@ -41,6 +51,8 @@ export class GroupCommit {
   constructor(db: Connection, path: string, onRollback: () => void) {
     this.#db = db
     this.#path = path
+    this.#name = `'${path}'`
+    this.#file = fileAt(path)
     this.#onRollback = onRollback
     this.#begin = db.prepare('BEGIN IMMEDIATE')
     this.#commit = db.prepare('COMMIT')
@@ -52,7 +64,7 @@ export class GroupCommit {
 
   /** Does something within the next transaction. What is not repeatable is not called again after a rollback. */
   write<T>(work: () => T, { isRepeatable = true }: { readonly isRepeatable?: boolean } = {}): Promise<T> {
-    if (this.#isClosed) return Promise.reject(new StoreClosedError(this.#path))
+    if (this.#isClosed) return Promise.reject(new StoreClosedError(this.#name))
     return new Promise<T>((resolve, reject) => {
       this.#queue.push({ work, isRepeatable, resolve: resolve as (value: unknown) => void, reject })
       this.#flushing ??= this.#flush()
@@ -61,10 +73,10 @@ export class GroupCommit {
 
   /** Reads what is committed. */
   async read<T>(work: () => T): Promise<T> {
-    if (this.#isClosed) throw new StoreClosedError(this.#path)
+    if (this.#isClosed) throw new StoreClosedError(this.#name)
     try {
       return await waitingForLock(this.#path, () => {
-        if (this.#isClosed) throw new StoreClosedError(this.#path)
+        if (this.#isClosed) throw new StoreClosedError(this.#name)
         return work()
       })
     } catch (error) {
@@ -83,7 +95,7 @@ export class GroupCommit {
       // Calls that are made in this turn, or by what runs in it, come along.
       await new Promise(resolve => setImmediate(resolve))
       try {
-        await waitingForLock(this.#path, () => this.#begin.run())
+        await waitingForLock(this.#path, () => this.#start())
       } catch (error) {
         for (const { reject } of this.#queue.splice(0)) reject(this.#explain(error))
         continue
@@ -91,6 +103,21 @@ export class GroupCommit {
       this.#runTransaction()
     }
     this.#flushing = undefined
+  }
+
+  #start(): void {
+    // SQLite goes on with a file that was removed or replaced, and what it writes there is lost without a word.
+    if (fileAt(this.#path) !== this.#file) throw new StoreReplacedError(this.#path)
+    if (this.#db.inTransaction) this.#rollback.run()
+    this.#begin.run()
+  }
+
+  #undo(): void {
+    try {
+      if (this.#db.inTransaction) this.#rollback.run()
+    } catch {
+      // A query that a caller's function has left open keeps the connection busy. The next to start tries again.
+    }
   }
 
   #runTransaction(): void {
@@ -108,7 +135,7 @@ export class GroupCommit {
       this.#commit.run()
     } catch (error) {
       const isWhole = !this.#db.inTransaction || isFatal(error)
-      if (this.#db.inTransaction) this.#rollback.run()
+      this.#undo()
       this.#onRollback()
       // The jobs stay in the queue, for a transaction in which the one that threw fails alone.
       if (!isWhole && done > 1) this.#isGuarded = true
@@ -137,8 +164,12 @@ export class GroupCommit {
 
   #explain(error: unknown): unknown {
     if (/^SQLITE_(FULL|IOERR_SHMSIZE|IOERR_WRITE)/.test(sqliteCode(error)))
-      return new StoreFullError(this.#path, { cause: error })
-    if (isDamage(error)) return new StoreDamagedError(this.#path, String((error as Error).message), { cause: error })
+      return new StoreFullError(this.#name, { cause: error })
+    const problem = error instanceof Error ? error.message : String(error)
+    if (isDamage(error)) return new StoreDamagedError(this.#path, problem, { cause: error })
+    if (isReadOnly(error)) return new StoreReadOnlyError(this.#name, problem, { cause: error })
+    if (/^SQLITE_(IOERR|CANTOPEN|NOMEM|PROTOCOL)/.test(sqliteCode(error)))
+      return new StoreUnavailableError(this.#name, problem, { cause: error, wasSent: true })
     return error
   }
 }

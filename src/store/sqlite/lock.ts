@@ -25,7 +25,7 @@ export async function waitingForLock<T>(path: string, action: () => T): Promise<
       if (!isBusy(error)) throw error
       const circumstances = { now: systemClock.monotonic(), random: Math.random() }
       const decision = decide(PATIENCE, history, LOCKED, circumstances)
-      if (decision.action === 'give_up') throw new StoreBusyError(path, { cause: error })
+      if (decision.action === 'give_up') throw new StoreBusyError(`'${path}'`, { cause: error })
       history = advance(history, LOCKED, decision)
       await sleep(decision.delayMs, systemClock)
     }

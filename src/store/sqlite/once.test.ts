@@ -45,6 +45,20 @@ describe('once', () => {
     expect(await store.once('k', write)).toBe(1)
   })
 
+  it('refuses a function that leaves a query open, and the store goes on once that is closed', async () => {
+    let rows: IterableIterator<unknown> | undefined
+    const failing = store.once('k', db => {
+      write(db)
+      rows = db.prepare('SELECT 1 UNION SELECT 2').iterate()
+      return rows.next().value
+    })
+    await expect(failing).rejects.toThrow(/busy executing a query/)
+    await expect(store.enqueue([{ kind: 'k', payload: '{}' }])).rejects.toThrow(/busy executing a query/)
+    rows?.return?.()
+    expect(await store.enqueue([{ kind: 'k', payload: '{}' }])).toMatchObject([{ isNew: true }])
+    expect(await invoices()).toBe(0)
+  })
+
   it('refuses a function that is asynchronous, and undoes what it wrote', async () => {
     await expect(store.once('k', async db => write(db))).rejects.toThrow(/asynchronous/)
     expect(await invoices()).toBe(0)

@@ -1,7 +1,7 @@
 import { closeSync, mkdirSync, openSync, readSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type Database from 'better-sqlite3'
-import { StoreDamagedError, StoreForeignError, StoreNewerError } from '../errors.js'
+import { StoreDamagedError, StoreForeignError, StoreNewerError, StoreReadOnlyError } from '../errors.js'
 import { type Connection, sqliteCode } from './driver.js'
 import { waitingForLock } from './lock.js'
 import { APPLICATION_ID, MIGRATIONS } from './schema.js'
@@ -30,7 +30,7 @@ export async function openFile(driver: typeof Database, path: string): Promise<C
     return db
   } catch (error) {
     db.close()
-    throw error
+    throw explained(error, path)
   }
 }
 
@@ -49,16 +49,27 @@ function inspect(driver: typeof Database, path: string): void {
     const problem = sizeOf(path) > CHECKED_BYTES ? 'ok' : db.pragma('quick_check(1)', { simple: true })
     if (problem !== 'ok') throw new StoreDamagedError(path, String(problem))
   } catch (error) {
-    if (isDamage(error)) throw new StoreDamagedError(path, String((error as Error).message), { cause: error })
-    throw error
+    throw explained(error, path)
   } finally {
     db?.close()
   }
 }
 
+/** What an error of SQLite's means for the store. */
+function explained(error: unknown, path: string): unknown {
+  if (isDamage(error)) return new StoreDamagedError(path, String((error as Error).message), { cause: error })
+  if (isReadOnly(error)) return new StoreReadOnlyError(`'${path}'`, String((error as Error).message), { cause: error })
+  return error
+}
+
 /** Whether SQLite says that a file is damaged. */
 export function isDamage(error: unknown): boolean {
   return /^SQLITE_(CORRUPT|NOTADB)/.test(sqliteCode(error))
+}
+
+/** Whether SQLite says that a file, or the folder beside it that WAL needs, may not be written to. */
+export function isReadOnly(error: unknown): boolean {
+  return sqliteCode(error).startsWith('SQLITE_READONLY')
 }
 
 /**
@@ -85,6 +96,12 @@ function refuseNewer(db: Connection, path: string): number {
 
 function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0
+}
+
+/** Which file a path names now; `undefined` if there is none. */
+export function fileAt(path: string): string | undefined {
+  const found = statSync(path, { throwIfNoEntry: false, bigint: true })
+  return found && `${found.dev} ${found.ino}`
 }
 
 function readHeader(path: string): Buffer {

@@ -5,16 +5,24 @@ import {
   mkdtempSync,
   openSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
   writeSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { StoreClosedError, StoreDamagedError, StoreForeignError, StoreNewerError } from '../errors.js'
+import {
+  StoreClosedError,
+  StoreDamagedError,
+  StoreForeignError,
+  StoreNewerError,
+  StoreReadOnlyError,
+  StoreReplacedError,
+} from '../errors.js'
 import { openSqlite } from './index.js'
 import { MIGRATIONS } from './schema.js'
 
@@ -138,6 +146,46 @@ describe('a file that cannot be opened is refused, and left as it is:', () => {
     writeSync(file, Buffer.alloc(4096, 0xaa), 0, 4096, middle)
     closeSync(file)
     await refused(StoreDamagedError, /damaged/)
+  })
+})
+
+describe('a store whose file', () => {
+  const task = { kind: 'k', payload: '{}' }
+
+  it('was removed takes nothing more, since it would be lost', async () => {
+    const store = await openSqlite(path)
+    await store.enqueue([task])
+    rmSync(path)
+    await expect(store.enqueue([task])).rejects.toThrow(StoreReplacedError)
+    await store.close()
+  })
+
+  it('was replaced, by a backup say, takes nothing more either, and leaves the other as it is', async () => {
+    const other = await openSqlite(`${path}.backup`)
+    await other.close()
+    const store = await openSqlite(path)
+    await store.enqueue([task])
+    renameSync(`${path}.backup`, path)
+    const before = hash()
+    await expect(store.enqueue([task])).rejects.toThrow(StoreReplacedError)
+    await store.close()
+    expect(hash()).toBe(before)
+  })
+
+  it('was named from where the process was then is found from elsewhere too', async () => {
+    const store = await openSqlite(relative(process.cwd(), path))
+    const before = process.cwd()
+    process.chdir(folder)
+    const enqueued = await store.enqueue([task]).finally(() => process.chdir(before))
+    expect(enqueued).toMatchObject([{ isNew: true }])
+    await store.close()
+  })
+
+  it('may not be written to says so in a way that can be retried', async () => {
+    const store = await openSqlite(path)
+    await expect(store.once('k', db => db.pragma('query_only = on'))).rejects.toThrow(StoreReadOnlyError)
+    await expect(store.enqueue([task])).rejects.toThrow(StoreReadOnlyError)
+    await store.close()
   })
 })
 

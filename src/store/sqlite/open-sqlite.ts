@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import { OptionError } from '../../policy/index.js'
 import { type Clock, systemClock } from '../../time/index.js'
 import { loadDriver } from './driver.js'
@@ -26,5 +27,7 @@ export async function openSqlite(path: string, { clock = systemClock }: SqliteOp
       `'${path}' is no file. Give a path; what need not outlive the process is a MemoryStore.`,
     )
   }
-  return new SqliteStore(await openFile(await loadDriver(), path), path, clock)
+  // The process may go elsewhere while it is open.
+  const file = resolve(path)
+  return new SqliteStore(await openFile(await loadDriver(), file), file, clock)
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { OptionError } from '../../policy/index.js'
 import {
   add,
   addOne,
@@ -51,6 +52,35 @@ export const ENQUEUE: StoreBehaviours = {
       startedAt: now,
       nextAttemptAt: now + 7000,
     })
+  },
+
+  async 'an id of any characters is kept as it is, or refused'(store) {
+    const ids = [
+      '',
+      ' ',
+      'a"b',
+      'a\\b',
+      '{a,b}',
+      'NULL',
+      'a\nb',
+      "it's",
+      '__proto__',
+      'é 😀',
+      'a\0b',
+      '\ud800',
+      'x'.repeat(1000),
+    ]
+    for (const id of ids) {
+      const isRefused = await store.enqueue([{ id, kind: 'k', key: id, payload: '1' }]).then(
+        () => false,
+        error => error instanceof OptionError,
+      )
+      if (isRefused) continue
+      const task = await claimOne(store)
+      assert.deepEqual([task.id, task.key], [id, id])
+      assert.equal(await settle(store, task, { type: 'succeeded' }), 'settled')
+      assertFields(await get(store, id), { id, key: id, status: 'succeeded' })
+    }
   },
 
   async 'a payload comes back to the byte'(store) {
