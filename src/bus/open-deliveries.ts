@@ -58,7 +58,7 @@ export class OpenDeliveries {
   }
 
   giveBackAll(): void {
-    for (const settlement of this.#open.dropAll()) settlement.giveBack()
+    for (const settlement of this.#open.dropAll()) tell(settlement, 'giveBack')
     this.#onSettled()
     this.#wake()
   }
@@ -71,7 +71,7 @@ export class OpenDeliveries {
 
   #settle(place: number, settlement: Settlement, how: 'ack' | 'giveBack'): void {
     if (!this.#open.drop(place, settlement)) return
-    settlement[how]()
+    tell(settlement, how)
     this.#onSettled()
     this.#wake()
   }
@@ -79,5 +79,14 @@ export class OpenDeliveries {
   #wake(): void {
     if (this.#open.size > 0) return
     for (const wake of this.#waiting.splice(0)) wake()
+  }
+}
+
+/** A connection that is on its way down takes no more: then the broker delivers it again. */
+function tell(settlement: Settlement, how: 'ack' | 'giveBack'): void {
+  try {
+    settlement[how]()
+  } catch {
+    // Nobody is left to be told.
   }
 }

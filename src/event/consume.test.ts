@@ -303,6 +303,48 @@ describe('a consumer', () => {
     await expect.poll(() => statusOf('m1')).toBe('succeeded')
   })
 
+  it('whose store refuses for good while it starts takes nothing, and says why', async () => {
+    const cannot = new FinalError('refused for good')
+    store.claim = () => Promise.reject(cannot)
+    const take = bus.consume.bind(bus)
+    bus.consume = async (...args) => {
+      await clock.advance('1s')
+      return take(...args)
+    }
+    const seen: unknown[] = []
+    await expect(start(event => seen.push(event))).rejects.toBe(cannot)
+    await publish('m1')
+    await clock.advance('1m')
+    expect(seen).toEqual([])
+    expect(await waiting()).toBe(1)
+    expect(clock.timers).toBe(0)
+  })
+
+  it('that stops gives back a dead letter that the bus does not take', async () => {
+    const put = bus.put.bind(bus)
+    bus.put = () => Promise.reject(new Error('the broker is away'))
+    const policy = { attempts: 2, backoff: { base: '1s' }, jitter: 'none' } as const
+    const fail = () => {
+      throw new DocumentNotFoundError('never')
+    }
+    const consumer = await start(fail, { deadLetters: 'failed-queue', policy })
+    await publish('m1')
+    await expect.poll(() => statusOf('m1')).toBe('waiting')
+    await clock.advance('10s')
+    expect(await statusOf('m1')).toBe('running')
+    const stopping = consumer.stop()
+    await clock.advance('1m')
+    await stopping
+    expect(await statusOf('m1')).toBe('waiting')
+    expect(clock.timers).toBe(0)
+
+    bus.put = put
+    await start(fail, { deadLetters: 'failed-queue', policy })
+    await clock.advance('1m')
+    await expect.poll(() => statusOf('m1')).toBe('skipped')
+    expect(await failedLetters()).toHaveLength(1)
+  })
+
   it('of a queue that is not there leaves no worker behind', async () => {
     await expect(
       consume(bus, 'nowhere', { service: 'chunking', key: () => ['1'], store, clock, handler: () => {} }),

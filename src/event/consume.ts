@@ -118,7 +118,7 @@ export class EventConsumer<Event> {
   readonly #environment: Omit<RunEnvironment, 'settle'>
   /** The first attempts that are being made. */
   readonly #firsts = new InHand<TaskRun>()
-  #consumer: Consumer | undefined
+  #consumer: Promise<Consumer> | undefined
 
   constructor(bus: Bus, queue: string, options: ConsumeOptions<Event>) {
     const { store, sink, service, classify, lease, clock = queueClock, concurrency = 10, grace = '10s' } = options
@@ -143,11 +143,16 @@ export class EventConsumer<Event> {
     await this.#worker.start()
     const take = (delivery: Delivery) => this.#take(delivery)
     try {
-      this.#consumer = await this.#bus.consume(this.#queue, take, { prefetch: this.#concurrency })
+      this.#consumer = this.#bus.consume(this.#queue, take, { prefetch: this.#concurrency })
+      await this.#consumer
     } catch (failure) {
-      await this.stop()
+      // Why it could not start is what matters.
+      await this.stop().catch(() => {})
       throw failure
     }
+    if (!this.#ending.hasBegun) return
+    await this.stopped
+    throw new FinalError(`The consumer of '${this.#queue}' was stopped before it had started.`)
   }
 
   /** Takes no more deliveries, lets handlers end within the grace period, and gives the rest back. */
@@ -164,7 +169,13 @@ export class EventConsumer<Event> {
   }
 
   async #end(): Promise<void> {
-    const parts = [this.#consumer?.stop(), this.#worker.stop()]
+    const parts = [
+      this.#consumer?.then(
+        consumer => consumer.stop(),
+        () => {},
+      ),
+      this.#worker.stop(),
+    ]
     const stopped = Promise.allSettled(parts)
     const ended = new AbortController()
     const graceful = sleep(this.#graceMs, this.#clock, ended.signal).catch(() => {})

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
-import { classify, OptionError, policies } from '../policy/index.js'
+import { classify, FinalError, OptionError, policies } from '../policy/index.js'
 import type { Work, WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
@@ -349,6 +349,19 @@ describe('a lease', () => {
     await expect(another.run('k', fn, { wait: false })).rejects.toMatchObject({ leaseLeftMs: 3000 })
     run(0).resolve(1)
     expect(await first).toBe(1)
+    expect(clock.timers).toBe(0)
+  })
+
+  it('is given up when the store refuses for good, and nothing is left that would keep the process alive', async () => {
+    const clock = fakeClock()
+    const { broken, through } = breakable(new MemoryIdempotencyStore({ clock }))
+    const guard = new IdempotencyGuard({ store: through, clock })
+    const { fn, run } = controlled()
+    void guard.run('k', fn)
+    await clock.advance('1s')
+    broken.renew = () => Promise.reject(new FinalError('closed'))
+    await clock.advance('10s')
+    expect(run(0).signal.reason).toBeInstanceOf(IdempotencyLeaseLostError)
     expect(clock.timers).toBe(0)
   })
 

@@ -1,4 +1,6 @@
+import { classify } from '../policy/index.js'
 import { type Clock, sleep, unwatchAbort, watchAbort } from '../time/index.js'
+import { AT_ONCE } from './persist.js'
 
 /** What a lease needs to know. */
 export interface LeaseOptions {
@@ -52,12 +54,16 @@ export class Lease {
     if (!signal.aborted) this.#controller.abort(lost())
   }
 
-  /** A renewal that fails says nothing of whose the key is, so the next beat asks again. */
+  /**
+   * A renewal that fails says nothing of whose the key is, so the next beat asks again; unless that is of no use, since the
+   * store was closed say. A function that never ends must not keep the process alive for it.
+   */
   async #renew(): Promise<boolean> {
+    const { renew, clock } = this.#options
     try {
-      return await this.#options.renew()
-    } catch {
-      return true
+      return await renew()
+    } catch (failure) {
+      return classify(failure, AT_ONCE, clock.now()).class !== 'final'
     }
   }
 }

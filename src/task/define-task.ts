@@ -20,11 +20,14 @@ export interface TaskOptions<Payload, Result, Input = Payload> {
   /** What it does: gets the payload, as the schema makes it, and its task. */
   readonly handler: TaskHandler<Payload, Result>
   /**
-   * @internal Takes the dead letter somewhere else than into the store, and returns where: the task then ends as skipped, for that
-   * reason. Asked again until it resolves.
+   * @internal Takes the dead letter somewhere else than into the store, and returns where: the task then ends as skipped,
+   * for that reason. Asked again until it resolves.
    */
   readonly bury?: (payload: string, settlement: Settlement) => Promise<string>
-  /** @internal What sinks are told of the work, where that is not simply a task by the name of its kind. It must not throw. */
+  /**
+   * @internal What sinks are told of the work, where that is not simply a task by the name of its kind; which it is if this
+   * throws.
+   */
   readonly describe?: (payload: string) => Partial<Work>
 }
 

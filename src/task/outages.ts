@@ -27,8 +27,10 @@ export class Outages {
     else this.began(outage.failure)
   }
 
-  /** What the listener throws is its own affair, and does not stop who asks. */
+  /** A listener that throws is the trouble of whoever wrote it, never that of who asks. */
   private say(outage: Outage): void {
-    queueMicrotask(() => this.tell(outage))
+    Promise.resolve(outage)
+      .then(this.tell)
+      .catch(() => {})
   }
 }

@@ -10,6 +10,11 @@ const UNTIL_IT_ANSWERS = /* @__PURE__ */ policy({
   maxRetryAfter: '5s',
 })
 
+/** Whether a store says that asking it again will not help. */
+export function isForGood(failure: unknown, clock: Clock): boolean {
+  return classify(failure, UNTIL_IT_ANSWERS, clock.now()).class === 'final'
+}
+
 /** Asks the store until it answers. Rejects only if it says that asking again will not help. */
 export async function persistently<T>(ask: () => Promise<T>, clock: Clock, outages?: Outages): Promise<T> {
   let history = begin(clock.monotonic())

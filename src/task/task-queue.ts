@@ -39,6 +39,9 @@ type TaskFor<P> = TaskDefinition<unknown, unknown, P>
 /** A longer payload belongs into a file or a table of its own, and its name into the task. */
 const MAX_PAYLOAD = 2 ** 20
 
+/** No date is further from the epoch, in milliseconds. */
+const MAX_TIME = 8.64e15
+
 /** Puts tasks into a store, and shows what became of them. */
 export class TaskQueue {
   constructor(private readonly store: Store) {}
@@ -150,7 +153,7 @@ function checkedPriority(priority: number | undefined): number | undefined {
 function toTime(option: string, moment: Moment | undefined): number | undefined {
   if (moment === undefined) return undefined
   const time = typeof moment === 'string' ? Date.parse(moment) : Number(moment)
-  if (Number.isSafeInteger(time)) return time
+  if (Number.isInteger(time) && Math.abs(time) <= MAX_TIME) return time
   throw new OptionError(
     option,
     `'${option}' must be a date, milliseconds since the epoch or ISO text, got ${String(moment)}.`,

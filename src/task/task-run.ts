@@ -4,6 +4,7 @@ import {
   classify,
   type Decision,
   decide,
+  FinalError,
   type History,
   identityRandom,
   plainJson,
@@ -52,6 +53,8 @@ export class TaskRun implements Sleeper {
   /** What sinks are told of; made when the first of them is told. */
   private work: Work | undefined = undefined
   private hasEnded = false
+  /** It ended as a dead letter that is on its way to where it belongs. */
+  private isBurying = false
 
   constructor(
     readonly task: ClaimedTask,
@@ -94,7 +97,8 @@ export class TaskRun implements Sleeper {
   /** The worker cannot wait for it any longer: it goes back at no cost. */
   release(reason: unknown): void {
     this.context.stop(reason)
-    this.end({ type: 'released' })
+    if (this.isBurying) this.buried({ type: 'released' })
+    else this.end({ type: 'released' })
   }
 
   /** Another may have it by now. The handler is told; what it comes to is settled only if the token still holds. */
@@ -162,11 +166,22 @@ export class TaskRun implements Sleeper {
 
   /** Takes a dead letter where it belongs, and settles the task without it; where that can never be, the store keeps it. */
   private bury(settlement: Settlement, bury: (payload: string, settlement: Settlement) => Promise<string>): void {
-    const { clock, settle } = this.environment
-    persistently(() => bury(this.task.payload, settlement), clock).then(
-      reason => settle(this, { ...settlement, outcome: { type: 'skipped', reason } }),
-      () => settle(this, settlement),
+    this.isBurying = true
+    const ask = async () => {
+      if (!this.isBurying) throw new FinalError('The worker is stopping.')
+      return bury(this.task.payload, settlement)
+    }
+    persistently(ask, this.environment.clock).then(
+      reason => this.buried({ type: 'skipped', reason }, settlement.attempt),
+      () => this.buried(settlement.outcome, settlement.attempt),
     )
+  }
+
+  private buried(outcome: Outcome, attempt?: AttemptEntry): void {
+    if (!this.isBurying) return
+    this.isBurying = false
+    const { id, token } = this.task
+    this.environment.settle(this, { id, token, outcome, attempt })
   }
 
   /** On the store's clock. */
@@ -196,7 +211,12 @@ export class TaskRun implements Sleeper {
   private describe(): Work {
     const { id, kind, category, key, payload } = this.task
     const work: Work = { kind: 'task', id, name: kind, category: category || undefined, tenantId: key || undefined }
-    return { ...work, ...this.definition.describe?.(payload) }
+    try {
+      return { ...work, ...this.definition.describe?.(payload) }
+    } catch {
+      // Only sinks are told of it, and they never touch the work.
+      return work
+    }
   }
 }
 

@@ -2,6 +2,7 @@ import { expect, it } from 'vitest'
 import { RateLimitedError } from '../policy/index.js'
 import { type LedgerRow, MemoryStore } from '../store/index.js'
 import { fakeClock } from '../testing/index.js'
+import { sleep } from '../time/index.js'
 import { defineTask, TaskQueue, verify, Worker } from './index.js'
 
 /** A store in which tasks were retried, deferred, given up, lost and redriven. */
@@ -37,6 +38,30 @@ it('finds nothing to say of a store that nobody has tampered with', async () => 
   expect(discrepancies).toEqual([])
   expect(counts).toMatchObject({ tasks: 20, unknown: 0 })
   expect(counts.decisions).toBeGreaterThanOrEqual(60)
+})
+
+it('finds nothing to say of what was cancelled while it ran, nor of a dead letter that was taken elsewhere', async () => {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const queue = new TaskQueue(store)
+  const policy = { attempts: 2, backoff: { base: '10s' } } as const
+  const handler = async () => {
+    await sleep(1000, clock)
+    throw new Error('down')
+  }
+  const task = defineTask('task', { policy, handler })
+  const buried = defineTask('buried', { policy, handler, bury: async () => 'It lies elsewhere.' })
+  for (const id of ['failed', 'lost']) await queue.enqueue(task, null, { id })
+  await queue.enqueue(buried, null, { id: 'buried' })
+  await store.claim({ worker: 'dead', leaseMs: 1, kinds: ['task'], limit: 1, isIdle: true })
+  const worker = new Worker(store, { tasks: [task, buried], clock })
+  await worker.start()
+  await clock.advance(500)
+  await queue.cancel(['failed', 'lost'])
+  await clock.advance('1h')
+  await worker.stop()
+  expect(await store.count({})).toMatchObject({ cancelled: 2, skipped: 1 })
+  expect(await verify(store)).toMatchObject({ decisions: 1, discrepancies: [] })
 })
 
 it('names the row whose decision is not the one that the kernel makes', async () => {

@@ -38,6 +38,7 @@ export async function verify(store: LedgerSource): Promise<Verification> {
     tasks++
     for (const { row, history } of withHistory(task, await store.ledger(task.id))) {
       if (row.verdict === undefined || row.policy === undefined || row.random === undefined) continue
+      if (!isDecisionOnRecord(row)) continue
       const policy = await policyOf(row.policy)
       if (policy === undefined) {
         unknown++
@@ -78,6 +79,12 @@ function* withHistory(task: TaskRecord, rows: readonly LedgerRow[]): Generator<{
     const decision = decisionOf(row)
     if (row.verdict !== undefined && decision !== undefined) history = advance(history, row.verdict, decision)
   }
+}
+
+/** Not if something else became of it: somebody had cancelled the task, or its dead letter was taken elsewhere. */
+function isDecisionOnRecord({ outcome, delayMs, reason }: LedgerRow): boolean {
+  if (outcome === 'lost') return delayMs !== undefined || reason !== undefined
+  return outcome !== 'cancelled' && outcome !== 'skipped'
 }
 
 function decisionOf({ outcome, delayMs = 0, endedAt }: LedgerRow): Decision | undefined {

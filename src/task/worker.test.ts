@@ -209,6 +209,8 @@ describe('a worker', () => {
     await expect(queue.enqueue(at, 5, { runAt: 'soon' })).rejects.toThrow(/'runAt' must be a date/)
     await expect(queue.enqueue(at, 5, { runAt: 1e19 })).rejects.toThrow(/'runAt' must be a date/)
     await expect(queue.enqueue(at, 5, { runAt: 1, delay: '1s' })).rejects.toThrow(/not both/)
+    // A whole number, and yet no date that anybody could be shown.
+    await expect(queue.enqueue(at, 5, { runAt: Number.MAX_SAFE_INTEGER })).rejects.toThrow(/'runAt' must be a date/)
     await expect(queue.enqueue(at, 5, { priority: Infinity })).rejects.toThrow(/'priority' must be a number/)
     await expect(queue.enqueue(at, 5, { delay: '5 minutes' as '5m' })).rejects.toThrow(/'delay' must be a duration/)
   })
@@ -258,6 +260,49 @@ describe('a worker', () => {
     expect(refusals).toBeLessThan(0)
     expect(told).toHaveLength(2)
     await worker.stop()
+  })
+
+  it.each([
+    () => {
+      throw new Error('a bug')
+    },
+    () => Promise.reject(new Error('a bug')),
+  ])('goes on though whoever is told of an outage fails', async onOutage => {
+    const work = defineTask('work', { handler: () => 'done' })
+    const { clock, store, queue, start } = await bench([work], { onOutage })
+    const claim = store.claim.bind(store)
+    let failures = 3
+    store.claim = request => (failures-- > 0 ? Promise.reject(new Error('away')) : claim(request))
+    const { id } = await queue.enqueue(work, null)
+    await start()
+    await clock.advance('1m')
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded' })
+  })
+
+  it('says that the store does not take its signs of life, though it has nothing else to ask', async () => {
+    const told: unknown[] = []
+    const { clock, store, worker, start } = await bench([], { onOutage: outage => told.push(outage) })
+    await start()
+    const away = new StoreUnavailableError('the store', 'ECONNREFUSED', { wasSent: false })
+    const heartbeat = store.heartbeat.bind(store)
+    store.heartbeat = () => Promise.reject(away)
+    await clock.advance('25s')
+    expect(told).toEqual([{ isOver: false, failure: away }])
+    store.heartbeat = heartbeat
+    await clock.advance('10s')
+    expect(told).toEqual([{ isOver: false, failure: away }, { isOver: true }])
+    await worker.stop()
+  })
+
+  it('that is idle stops and says why when the store refuses its signs of life for good', async () => {
+    const { clock, store, worker, start } = await bench([])
+    await start()
+    const cannot = new FinalError('refused for good')
+    const stopped = expect(worker.stopped).rejects.toBe(cannot)
+    store.heartbeat = () => Promise.reject(cannot)
+    await clock.advance('10s')
+    await stopped
+    expect(clock.timers).toBe(0)
   })
 
   it('that cannot go on stops and says why, leaves what runs to its lease, and leaves no timer behind', async () => {
@@ -486,6 +531,100 @@ describe('a worker', () => {
       'attempt_succeeded',
     ])
     expect(events[0]?.work).toEqual({ kind: 'task', id: 't1', name: 'flaky', category: undefined, tenantId: 'tenant' })
+  })
+
+  it('runs a task whose description for sinks throws, and tells them what it can', async () => {
+    const events: WorkEvent[] = []
+    const work = defineTask('work', {
+      handler: () => 'done',
+      describe: () => {
+        throw new TypeError('a bug')
+      },
+    })
+    const { clock, queue, start } = await bench([work], { sink: event => events.push(event) })
+    const { id } = await queue.enqueue(work, null)
+    await start()
+    await settle(clock)
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded' })
+    expect(events[0]?.work).toMatchObject({ kind: 'task', id, name: 'work' })
+  })
+
+  it('soon finds what is due when the clock was set, or the machine has slept', async () => {
+    const work = defineTask('work', { handler: () => 'done' })
+    const { clock, queue, start } = await bench([work])
+    const { id } = await queue.enqueue(work, null, { delay: '8h' })
+    await start()
+    await clock.advance('1m')
+    clock.setNow(clock.now() + 9 * 3_600_000)
+    await clock.advance('1m')
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded' })
+  })
+
+  it('starts once, however often it is told to', async () => {
+    const work = defineTask('work', { handler: () => 'done' })
+    const { clock, worker, start } = await bench([work])
+    await Promise.all([start(), start()])
+    await start()
+    await settle(clock)
+    expect(clock.timers).toBe(1)
+    await worker.stop()
+    expect(clock.timers).toBe(0)
+  })
+
+  it('can be started again after the store was away', async () => {
+    const work = defineTask('work', { handler: () => 'done' })
+    const { clock, store, queue, start } = await bench([work])
+    const heartbeat = store.heartbeat.bind(store)
+    store.heartbeat = () => Promise.reject(new Error('away'))
+    await expect(start()).rejects.toThrow('away')
+    store.heartbeat = heartbeat
+    const { id } = await queue.enqueue(work, null)
+    await start()
+    await settle(clock)
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded' })
+  })
+
+  it('that is stopped while it starts does not start, nor does one that was stopped', async () => {
+    const work = defineTask('work', { handler: () => 'done' })
+    const { clock, store, queue, worker, start } = await bench([work])
+    const { id } = await queue.enqueue(work, null)
+    const starting = expect(start()).rejects.toMatchObject({ code: 'worker_stopped' })
+    await worker.stop()
+    await starting
+    await expect(start()).rejects.toMatchObject({ code: 'worker_stopped' })
+    await clock.advance('1m')
+    expect(await queue.get(id)).toMatchObject({ status: 'waiting' })
+    expect([clock.timers, await store.heartbeat('other', 1000)]).toEqual([0, { cancelled: [], rescued: 0 }])
+  })
+
+  it('tells its tasks to end when the grace period is over, though the store is away', async () => {
+    let reason: unknown
+    let end = () => {}
+    const hang = defineTask('hang', {
+      handler: (_: null, { signal }) => {
+        signal.addEventListener('abort', () => (reason = signal.reason))
+        return new Promise(() => {})
+      },
+    })
+    const quick = defineTask('quick', { handler: () => new Promise<void>(resolve => (end = resolve)) })
+    const { clock, store, queue, worker, start } = await bench([hang, quick], { grace: '5s' })
+    const hung = await queue.enqueue(hang, null)
+    const done = await queue.enqueue(quick, null)
+    await start()
+    await settle(clock)
+    const settleFor = store.settle.bind(store)
+    store.settle = () => Promise.reject(new Error('away'))
+    const stopping = worker.stop()
+    end()
+    await clock.advance('6s')
+    expect(reason).toMatchObject({ code: 'worker_stopped' })
+
+    store.settle = settleFor
+    await clock.advance('10s')
+    await stopping
+    expect(await queue.get(hung.id)).toMatchObject({ status: 'waiting', attempts: 0 })
+    expect(await queue.get(done.id)).toMatchObject({ status: 'succeeded' })
+    expect(clock.timers).toBe(0)
   })
 
   it('forgets nothing unless it is told to', async () => {

@@ -1,5 +1,5 @@
 import { hostname } from 'node:os'
-import { type Classifier, canonicalJson, type Duration, OptionError } from '../policy/index.js'
+import { type Classifier, canonicalJson, type Duration, OptionError, RedriveError } from '../policy/index.js'
 import type { Claim, ClaimedTask, Settlement, Store } from '../store/index.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, queueClock, type Sleeper, type Timer } from '../time/index.js'
@@ -9,7 +9,7 @@ import { Ending } from './ending.js'
 import { LeaseLostError, WorkerStoppedError } from './errors.js'
 import { Janitor, type RetentionOptions } from './janitor.js'
 import { type Outage, Outages } from './outages.js'
-import { persistently } from './persistently.js'
+import { isForGood, persistently } from './persistently.js'
 import { Settler } from './settler.js'
 import { type RunEnvironment, TaskRun } from './task-run.js'
 import { toMs } from './to-ms.js'
@@ -42,6 +42,9 @@ export interface WorkerOptions {
 
 /** Three signs of life per lease: two may be missed. */
 const BEATS_PER_LEASE = 3
+
+/** So often it looks for what should be due by now: the clock may have been set, or the machine have slept. */
+const LONGEST_WAIT_MS = 60_000
 
 /**
  * Runs the tasks of a store.
@@ -76,7 +79,9 @@ export class Worker implements Sleeper {
   private isBehind = false
   /** When the last sign of life that the store took was sent. */
   private aliveAt = 0
+  private isUnheard = false
   private beat: Timer | undefined = undefined
+  private starting: Promise<void> | undefined = undefined
   private looping: Promise<void> | undefined = undefined
 
   constructor(
@@ -122,13 +127,25 @@ export class Worker implements Sleeper {
     return this.ending.over
   }
 
-  /** Begins to work. Resolves when it is ready, and rejects when the store cannot be reached. */
-  async start(): Promise<void> {
-    if (this.looping !== undefined) return
+  /**
+   * Begins to work. Resolves when it is ready, and rejects when the store cannot be reached: then it may be called again. It
+   * rejects too once the worker was stopped.
+   */
+  start(): Promise<void> {
+    this.starting ??= this.getReady().catch(failure => {
+      this.starting = undefined
+      throw failure
+    })
+    return this.starting
+  }
+
+  private async getReady(): Promise<void> {
+    this.checkNotStopped()
     await this.heartbeat()
     for (const { policy, policyHash } of this.definitions.values()) {
       await this.store.keepPolicy(policyHash, canonicalJson(policy))
     }
+    this.checkNotStopped()
     this.armBeat()
     this.janitor.start()
     this.looping = this.loop()
@@ -146,7 +163,10 @@ export class Worker implements Sleeper {
       for (const run of this.runs) run.warn(new LeaseLostError(this.name))
     }
     this.heartbeat()
-      .catch(() => {})
+      .then(
+        () => this.heard(),
+        failure => this.unheard(failure),
+      )
       .finally(() => this.armBeat())
   }
 
@@ -175,7 +195,8 @@ export class Worker implements Sleeper {
     for (const task of claim.tasks) this.begin(task, claim.now)
     if (claim.isAloneWaiting || claim.tasks.some(task => task.losses > 0)) this.isMakingRoom = this.runs.size > 0
     if (claim.tasks.length === room) return 0
-    return claim.nextAt === undefined ? Infinity : Math.max(1, claim.nextAt - claim.now)
+    if (claim.nextAt === undefined) return Infinity
+    return Math.min(Math.max(1, claim.nextAt - claim.now), LONGEST_WAIT_MS)
   }
 
   private claim(limit: number): Promise<Claim | undefined> {
@@ -204,6 +225,8 @@ export class Worker implements Sleeper {
   private async end(): Promise<void> {
     this.janitor.stop()
     this.bell.ring()
+    // What is being started stops there, and leaves nothing behind.
+    await this.starting?.catch(() => {})
     try {
       await this.looping
       await this.graceful()
@@ -217,9 +240,18 @@ export class Worker implements Sleeper {
   private async graceful(): Promise<void> {
     const endsAt = this.clock.monotonic() + this.graceMs
     for (let leftMs = this.graceMs; leftMs > 0 && this.runs.size > 0; leftMs = endsAt - this.clock.monotonic()) {
+      // Not waited for: a store that is away does not make the grace period longer.
+      this.settler.flush().catch(failure => this.ending.fail(failure))
       await this.bell.wait(leftMs)
-      await this.settler.flush()
     }
+  }
+
+  private checkNotStopped(): void {
+    if (!this.ending.hasBegun) return
+    throw new RedriveError(
+      'worker_stopped',
+      `The worker '${this.name}' was stopped, and does not start again: make another.`,
+    )
   }
 
   private armBeat(): void {
@@ -229,6 +261,18 @@ export class Worker implements Sleeper {
 
   private disarmBeat(): void {
     if (this.beat !== undefined) this.clock.clearTimer(this.beat)
+  }
+
+  private heard(): void {
+    if (this.isUnheard) this.outages.ended()
+    this.isUnheard = false
+  }
+
+  /** The store did not take its sign of life. The next one comes in time, unless there is no use. */
+  private unheard(failure: unknown): void {
+    if (isForGood(failure, this.clock)) return this.ending.fail(failure)
+    if (!this.isUnheard) this.outages.began(failure)
+    this.isUnheard = true
   }
 
   private async heartbeat(): Promise<void> {

@@ -1,0 +1,30 @@
+import { describe, expect, it } from 'vitest'
+import type { Delivery, Message } from './bus.js'
+import { OpenDeliveries } from './open-deliveries.js'
+
+const MESSAGE: Message = { id: 'm1', type: 't', body: new Uint8Array(), headers: {} }
+
+describe('a delivery whose connection is on its way down', () => {
+  const closing = () => {
+    throw new Error('Channel closing')
+  }
+
+  it.each(['ack', 'giveBack'] as const)('does not trouble who settles it with %s', async how => {
+    const handed: Delivery[] = []
+    const deliveries = new OpenDeliveries(delivery => void handed.push(delivery))
+    deliveries.hand(MESSAGE, false, { ack: closing, giveBack: closing })
+    const settled = deliveries.settled()
+    handed[0]?.[how]()
+    await settled
+    expect(deliveries.size).toBe(0)
+  })
+
+  it('does not keep the others from being given back', () => {
+    let givenBack = 0
+    const deliveries = new OpenDeliveries(() => {})
+    deliveries.hand(MESSAGE, false, { ack: closing, giveBack: closing })
+    deliveries.hand(MESSAGE, false, { ack: closing, giveBack: () => givenBack++ })
+    deliveries.giveBackAll()
+    expect([givenBack, deliveries.size]).toEqual([1, 0])
+  })
+})
