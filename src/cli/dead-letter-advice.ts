@@ -1,4 +1,5 @@
 import type { TaskRecord } from '../store/index.js'
+import { redact } from '../telemetry/index.js'
 import { shellWord } from './visible.js'
 
 /** Why a task is dead, in a sentence. */
@@ -44,7 +45,8 @@ export function beforeRedriving({ reason, errorCode, losses }: TaskRecord): stri
 
 /** The command lines that redrive it, and those like it if there are any. */
 export function redriveCommands({ id, kind, errorCode }: TaskRecord, { alike, store }: RedriveHints): string[] {
-  const flags = store === undefined ? '' : ` --store ${shellWord(store)}`
+  // What is shown may be passed on: not the password.
+  const flags = store === undefined ? '' : ` --store ${shellWord(redact(store))}`
   const word = shellWord(id)
   const one = `redrive dlq redrive${flags} ${id.startsWith('-') ? `-- ${word}` : word}`
   if (alike < 2 || errorCode === undefined) return [one]

@@ -29,6 +29,8 @@ const environment: Environment = {
 
 // Whoever reads has seen enough, as in `redrive task ls | head`.
 process.stdout.on('error', error => process.exit('code' in error && error.code === 'EPIPE' ? 0 : 1))
+// That nobody reads the words any more is no reason to end: a worker has tasks under way.
+process.stderr.on('error', () => {})
 
 const code = await run(process.argv.slice(2), environment)
 // A handler that was given up on may still be running, so the process has to be ended; but not before all is written.

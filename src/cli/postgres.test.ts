@@ -44,6 +44,21 @@ it('takes the schema from the URL', async () => {
   expect((await redrive('task', 'ls', '--store', `${url}?schema=No-Name`)).err).toContain("'schema' must be a name")
 })
 
+it('repeats no password in the commands that it suggests', async () => {
+  const store = await openPostgres(url)
+  const verdict = { class: 'final', code: 'no_use' } as const
+  const attempt = { attempt: 1, startedAt: 1, endedAt: 2, worker: 'w', verdict, error: 'no use' }
+  const outcome = { type: 'dead', reason: 'final_error' } as const
+  await store.enqueue([{ id: 'letter', kind: 'k', payload: '{}', tried: { outcome, attempt } }])
+  await store.close()
+  const secret = new URL(url)
+  secret.password = 'hunter2'
+  const { code, out } = await redrive('dlq', 'show', 'letter', '--store', secret.href)
+  expect(code).toBe(0)
+  expect(out).toContain(':[redacted]@')
+  expect(out).not.toContain('hunter2')
+})
+
 it('lets a role use the store, and no more', async () => {
   const admin = new pg.Client(url)
   await admin.connect()

@@ -309,6 +309,15 @@ describe('task show', () => {
     expect((await redrive(['task', 'show', 'skipped'])).out).toMatch(/skipped\n +nobody to send it to/)
   })
 
+  it('shows people no secrets of a payload, and machines all of it', async () => {
+    const payload = JSON.stringify({ to: 'ada', password: 'hunter2' })
+    await inStore(store => store.enqueue([{ id: 'secret', kind: 'k', payload }]))
+    const { out } = await redrive(['task', 'show', 'secret'])
+    expect(out).toContain('"to":"ada","password":[redacted]')
+    expect(out).not.toContain('hunter2')
+    expect((await redrive(['task', 'show', 'secret', '--output', 'json'])).json().payload.password).toBe('hunter2')
+  })
+
   it('cuts a long payload for people, not for machines', async () => {
     const payload = JSON.stringify('x'.repeat(5000))
     await inStore(store => store.enqueue([{ id: 'long', kind: 'k', payload }]))

@@ -1,11 +1,12 @@
 import type { LedgerRow, Store, TaskRecord, TaskStatus } from '../store/index.js'
+import { redact } from '../telemetry/index.js'
 import type { Console, Paint } from './console.js'
 import { fields, oneLine, table } from './table.js'
 import { nextRetryAt, retryCount } from './task-view.js'
 import { moment, relative } from './times.js'
 import { visible } from './visible.js'
 
-/** Longer payloads and results are cut; `--output json` has all of them. */
+/** Longer payloads and results are cut, and what looks secret in them is left out; `--output json` has all of them. */
 const MAX_JSON = 500
 
 /** Tasks as a table. */
@@ -104,5 +105,6 @@ function nextOf({ nextAttemptAt }: TaskRecord, now: number): string {
 }
 
 function cut(json: string): string {
-  return json.length <= MAX_JSON ? json : `${json.slice(0, MAX_JSON)}… (${json.length} characters: see --output json)`
+  const text = redact(json)
+  return json.length <= MAX_JSON ? text : `${text.slice(0, MAX_JSON)}… (${json.length} characters: see --output json)`
 }

@@ -203,6 +203,15 @@ describe('a worker in a process of its own', { timeout: 60_000 }, () => {
     expect(await count()).toMatchObject({ running: 1 })
   })
 
+  it('goes on when nobody reads what it says any more', async () => {
+    await enqueue(...Array.from({ length: 3 }, (_, i) => ({ id: `t${i}`, kind: 'slow', payload: '300' })))
+    const { child, ended, says } = start('worker', 'tasks.ts', '--until-empty', '--concurrency', '1')
+    await says('First attempt')
+    child.stderr?.destroy()
+    expect(await ended).toBe(0)
+    expect(await count()).toMatchObject({ succeeded: 3, running: 0 })
+  })
+
   it('writes all of a long list into a pipe, and is content when nobody reads it to its end', async () => {
     await enqueue(...Array.from({ length: 3000 }, (_, i) => ({ id: `t${i}`, kind: 'k', payload: '{}' })))
     const all = start('task', 'ls', '--limit', '10000', '--output', 'jsonl')
