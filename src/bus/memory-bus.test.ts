@@ -39,7 +39,7 @@ describe('the memory bus', () => {
       delivery.body.fill(0)
       return delivery.isRedelivered ? delivery.ack() : delivery.giveBack()
     })
-    await vi.waitUntil(() => bodies.length === 2)
+    await vi.waitUntil(() => bodies.length === 2, { timeout: 10_000 })
     await consumer.stop()
     expect(bodies).toEqual(['as it was', 'as it was'])
   })

@@ -1,5 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { quietEnvironment } from '../../test/command.js'
 import { MemoryBus } from '../bus/index.js'
 import { consoleOf } from './console.js'
@@ -17,9 +16,11 @@ async function scene() {
 }
 
 it('says how far it is, about once a second', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
   const { bus, context, said, queue } = await scene()
   const visit = async () => {
-    await sleep(550)
+    vi.advanceTimersByTime(550)
     return true
   }
   expect(await walk(context, bus, queue, { done: 'removed' }, visit)).toEqual({ count: 3, isStopped: false })

@@ -170,7 +170,7 @@ describe('a worker in a process of its own', { timeout: 60_000 }, () => {
   }
 
   it('lets running tasks end when it is told to stop, and claims no more', async () => {
-    await enqueue({ id: 'a', kind: 'slow', payload: '600' }, { id: 'b', kind: 'slow', payload: '600' })
+    await enqueue({ id: 'a', kind: 'slow', payload: '2000' }, { id: 'b', kind: 'slow', payload: '2000' })
     const { child, said, ended, says } = start('worker', 'tasks.ts', '--concurrency', '1')
     await says('First attempt')
     child.kill('SIGTERM')

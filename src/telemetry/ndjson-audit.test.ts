@@ -208,7 +208,7 @@ describe('an audit file that cannot be written', () => {
     const kept = 10 - audit.dropped
     // Refused as well, but it is what finds out that the file can be written again.
     expect(() => audit(retryOf('refused'))).toThrow(/\d+ of the 1000 bytes that may wait are taken/)
-    await vi.waitFor(async () => expect(await lines()).toHaveLength(kept))
+    await vi.waitFor(async () => expect(await lines()).toHaveLength(kept), { timeout: 10_000 })
     await audit(retryOf('accepted'))
     const records = (await lines()).map(line => JSON.parse(line))
     expect(records.slice(0, kept).map(record => record.exception_message)).toEqual(

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Bus, Delivery } from 'redrive/bus'
 import { consume } from 'redrive/event'
 import { BROKERS } from './bus-brokers.js'
@@ -6,7 +7,7 @@ import { openStore } from './open-store.js'
 
 /*
  * A consumer of events in a process of its own. It may be told to kill itself with -9: after an effect, or just before
- * an acknowledgement. SIGTERM lets it stop in good order.
+ * an acknowledgement. SIGTERM lets it stop in good order, once it has nothing in hand: what it has may come back.
  */
 
 /** What the process is told when it starts. */
@@ -21,6 +22,7 @@ export interface EventChildOptions {
 
 const options: EventChildOptions = JSON.parse(process.env.REDRIVE_FAULT_CHILD ?? '')
 let times = 0
+let inHand = 0
 function reach(moment: DeadlyMoment): void {
   if (moment === options.dieAt?.moment && ++times === options.dieAt.time) process.kill(process.pid, 'SIGKILL')
 }
@@ -32,9 +34,22 @@ function deadly(bus: Bus): Bus {
     ack() {
       reach('ack')
       delivery.ack()
+      inHand--
+    },
+    giveBack() {
+      delivery.giveBack()
+      inHand--
     },
   })
-  const take: Bus['consume'] = (queue, handle, more) => bus.consume(queue, delivery => handle(fatal(delivery)), more)
+  const take: Bus['consume'] = (queue, handle, more) =>
+    bus.consume(
+      queue,
+      delivery => {
+        inHand++
+        return handle(fatal(delivery))
+      },
+      more,
+    )
   return new Proxy(bus, {
     get(target, name: keyof Bus) {
       return name === 'consume' ? take : target[name].bind(target)
@@ -52,6 +67,10 @@ const consumer = await consume(
   consumeOptions(store, () => reach('effect')),
 )
 process.once('SIGTERM', async () => {
+  for (let quiet = 0; quiet < 20; quiet++) {
+    await sleep(10)
+    if (inHand > 0) quiet = 0
+  }
   await consumer.stop()
   await bus.close()
   await store.close()

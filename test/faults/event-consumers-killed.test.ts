@@ -6,11 +6,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Bus } from 'redrive/bus'
 import type { Store } from 'redrive/store'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { freshDatabase } from '../services/fresh-database.js'
 import { BROKER_MS, sharedBroker } from '../services/shared-broker.js'
 import { BROKERS, freshNames } from './bus-brokers.js'
-import { badIds, expectEffectsOnce, isDone, prepareEffects } from './event-account.js'
+import { badIds, effectsOf, expectEffectsOnce, isDone, prepareEffects } from './event-account.js'
 import type { EventChildOptions } from './event-child.js'
 import { someEvents, toMessage } from './event-handler.js'
 import { openStore } from './open-store.js'
@@ -82,10 +82,22 @@ describe.each(BROKERS)('events from $name, each delivered 1 to 5 times and in an
       await consumerThatDies({ moment: 'ack', time: dice.between(1, 60) })
     }
     const fromOutside = async () => {
+      // They must not do all there is before the other has begun, which then would not die.
+      await vi.waitUntil(async () => (await effectsOf(store)).size > 0, { timeout: 60_000, interval: 10 })
       for (let kill = 0; kill < 2; kill++) await consumerThatIsKilled()
     }
-    await Promise.all([byThemselves(), fromOutside()])
+    let areDead = false
+    const deaths = Promise.allSettled([byThemselves(), fromOutside()]).then(results => {
+      areDead = true
+      return results
+    })
     await published
+    // Whoever is to die at an acknowledgement gets something to acknowledge, however quick the others are.
+    for (let next = 0; !areDead; next++) {
+      await bus.publish(messages[next % messages.length])
+      await sleep(5)
+    }
+    expect((await deaths).flatMap(result => (result.status === 'rejected' ? [result.reason] : []))).toEqual([])
 
     const survivor = startConsumer()
     const dead = async () => (await store.list({ status: 'dead' }, { limit: 1000 })).items.map(({ id }) => id)

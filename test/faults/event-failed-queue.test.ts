@@ -82,7 +82,7 @@ describe.each(BROKERS)('an event of $name whose dead letter', kind => {
     await start()
     await expect.poll(() => statusOf('precious'), WITHIN).toBe('skipped')
     expect(await letters()).toEqual(['precious'])
-    expect(await waiting()).toBe(0)
+    await expect.poll(waiting, WITHIN).toBe(0)
   })
 
   it('is refused by a full failed queue is kept until there is room, and others go on', TEST, async ({ skip }) => {
@@ -111,7 +111,7 @@ describe.each(BROKERS)('an event of $name whose dead letter', kind => {
     expect(await statusOf('precious')).toBeUndefined()
 
     while ((await letters()).includes('first'))
-      for await (const letter of bus.browse(failedQueue)) await letter.remove()
+      for await (const letter of bus.browse(failedQueue)) if (letter.id === 'first') await letter.remove()
     await expect.poll(() => statusOf('precious'), WITHIN).toBe('skipped')
     expect(await letters()).toEqual(['precious'])
     expect(handled).toEqual(['precious', 'good-1', 'good-2'])
@@ -147,6 +147,6 @@ describe.each(BROKERS)('an event of $name whose dead letter', kind => {
     await expect.poll(() => statusOf('later'), WITHIN).toBe('skipped')
     await consumer?.stop()
     expect(await letters()).toEqual(['twice', 'later'])
-    expect(await waiting()).toBe(0)
+    await expect.poll(waiting, WITHIN).toBe(0)
   })
 })

@@ -59,15 +59,44 @@ async function atRest(url: string): Promise<void> {
   await client.end()
 }
 
+/** A store, and how to wait until nothing is done in it any more. */
+interface Place {
+  readonly url: string
+  readonly store: Movable
+  atRest(): Promise<void>
+}
+
 const STORES = {
-  sqlite: async (name: string) => {
+  sqlite: async (name: string): Promise<Place> => {
     const store = await openSqlite(join(folder, `${name}.db`))
     return { url: `sqlite:${name}.db`, store, atRest: async () => {} }
   },
-  postgres: async () => {
+  postgres: async (_: string): Promise<Place> => {
     const url = await freshDatabase()
     return { url, store: await openPostgres(url, { listen: false }), atRest: () => atRest(url) }
   },
+}
+
+const tasksIn = async (store: Movable) => Object.values(await store.count({})).reduce((sum, count) => sum + count, 0)
+
+/** Kills several moves into a new store, at random moments. Says how many of them were half-way by then. */
+async function killedMoves(source: string, open: () => Promise<Place>) {
+  const target = await open()
+  let halfWay = 0
+  for (const most of [dice.between(1, 500), dice.between(501, 1000), dice.between(1001, TASKS), TASKS]) {
+    const { child, ended } = redriveMove(source, target.url)
+    let isOver = false
+    void ended.then(() => (isOver = true))
+    while (!isOver && (await tasksIn(target.store)) < most) await sleep(2)
+    await sleep(dice.between(0, 20))
+    child.kill('SIGKILL')
+    await ended
+    await target.atRest()
+    const moved = await tasksIn(target.store)
+    if (moved > 0 && moved < TASKS) halfWay++
+    await checkInvariants(target.store)
+  }
+  return { target, halfWay }
 }
 
 it.each([
@@ -77,28 +106,19 @@ it.each([
   'a move from %s to %s that is killed again and again goes on where it was, and ends complete and verified',
   { timeout: 180_000 },
   async (from, to) => {
-    const [source, target] = [await STORES[from]('source'), await STORES[to]('target')]
+    const source = await STORES[from]('source')
     await fill(source.store)
-    const there = async () => Object.values(await target.store.count({})).reduce((sum, count) => sum + count, 0)
-
-    const kills = [dice.between(1, 500), dice.between(501, 1000), dice.between(1001, TASKS), TASKS]
-    for (const most of kills) {
-      const { child, ended } = redriveMove(source.url, target.url)
-      let isOver = false
-      void ended.then(() => (isOver = true))
-      while (!isOver && (await there()) < most) await sleep(2)
-      await sleep(dice.between(0, 20))
-      child.kill('SIGKILL')
-      await ended
-      await target.atRest()
-      if (most < 1000) expect(await there(), 'killed half-way').toBeLessThan(TASKS)
-      await checkInvariants(target.store)
+    let { target, halfWay } = await killedMoves(source.url, () => STORES[to]('target'))
+    // On a busy machine kills may come too late: then once more, into another store.
+    for (let tries = 2; halfWay < 2; tries++) {
+      await target.store.close()
+      ;({ target, halfWay } = await killedMoves(source.url, () => STORES[to](`target-${tries}`)))
     }
 
     const { ended, words } = redriveMove(source.url, target.url)
     expect(await ended, words()).toBe('0')
     expect(words()).toContain('Moved and verified')
-    expect(await there()).toBe(TASKS)
+    expect(await tasksIn(target.store)).toBe(TASKS)
     const plan = await planMove(source.store, target.store)
     expect(plan.map(({ sort, source, before }) => [sort, source - before])).toEqual(plan.map(({ sort }) => [sort, 0]))
     await checkInvariants(target.store)

@@ -85,6 +85,8 @@ describe('a migration', { timeout: 60_000 }, () => {
   })
 
   it('that dies with the server is made when that is back', async () => {
+    // So that it takes long enough to be seen.
+    proxy.delayMs = 20
     const opening = openAll()
     await until('it has begun', async () => {
       const { rowCount } = await admin.query(`SELECT FROM pg_locks WHERE locktype = 'advisory'`)

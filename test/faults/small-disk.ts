@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll } from 'vitest'
 
 /** A disk of a test file's own, to be filled up. Without root there is none. */
@@ -24,8 +25,8 @@ export function smallDisk(megabytes: number): SmallDisk {
       `[faults] SKIPPED: a disk without room. Mounting a tmpfs needs root: ${stderr ?? 'no mount'}\n`,
     )
   }
-  afterAll(() => {
-    if (isMounted) execFileSync('umount', [folder])
+  afterAll(async () => {
+    if (isMounted) await unmount(folder)
     rmSync(folder, { recursive: true, force: true })
   })
   const ballast = join(folder, 'ballast')
@@ -34,6 +35,18 @@ export function smallDisk(megabytes: number): SmallDisk {
     isMounted,
     fillUp: () => fill(ballast),
     makeRoom: () => rmSync(ballast, { force: true }),
+  }
+}
+
+/** Whoever goes through all folders of the machine may be in this one just now. */
+async function unmount(folder: string): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return void execFileSync('umount', [folder])
+    } catch (error) {
+      if (tries === 50) throw error
+      await sleep(100)
+    }
   }
 }
 

@@ -147,12 +147,16 @@ export function makeTasks({ folder, reach, pool, store }: Surroundings) {
         await effect(task)
       },
     }),
-    /** Stops the event loop, on its first attempt. */
+    /** Stops the event loop, on its first attempt: for a while, or until a file is there. */
     block: defineTask('block', {
       policy: QUICK,
-      handler: async ({ ms }: { ms: number }, task) => {
+      handler: async ({ ms = 10, file }: { ms?: number; file?: string }, task) => {
         started(task)
-        if (task.attempt === 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+        const stop = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+        if (task.attempt === 1) {
+          do stop()
+          while (file !== undefined && !existsSync(join(folder, file)))
+        }
         await effect(task)
       },
     }),

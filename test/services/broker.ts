@@ -79,8 +79,9 @@ export class BrokerServer implements BrokerUrls {
       // Read to the end of its life, or the server would stand still once the pipe is full.
       for (const output of [child.stdout, child.stderr]) {
         output?.setEncoding('utf8').on('data', (text: string) => {
-          log = (log + text).slice(-4000)
+          log += text
           if (log.includes(readyText)) resolve()
+          log = log.slice(-4000)
         })
       }
     })

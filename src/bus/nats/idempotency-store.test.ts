@@ -44,13 +44,13 @@ describe('idempotency keys in NATS', () => {
   })
 
   it('are forgotten once they have been kept for long enough, and not while they are in progress', async () => {
-    const store = await openNatsIdempotencyStore(broker.url, { bucket: freshBucket(), keepFor: 300 })
+    const store = await openNatsIdempotencyStore(broker.url, { bucket: freshBucket(), keepFor: 2000 })
     const done = await store.claim('done', request)
     if (done.state === 'fresh') await store.complete('done', done.token, '1')
     await store.claim('in progress', request)
     expect(await store.claim('done', request)).toMatchObject({ state: 'done' })
     expect(await store.sweep()).toBe(0)
-    await sleep(350)
+    await sleep(2050)
     expect(await store.claim('done', request)).toMatchObject({ state: 'fresh' })
     expect(await store.claim('in progress', request)).toMatchObject({ state: 'in_progress' })
     await store.close()

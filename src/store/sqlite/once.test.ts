@@ -138,9 +138,12 @@ describe('enqueueing in a transaction of the caller’s own', () => {
     const calls = [vi.fn(), vi.fn()]
     const stops = [store.watch(calls[0] ?? (() => {})), other.watch(calls[1] ?? (() => {}))]
     store.enqueueIn(db, [task])
-    await vi.waitFor(() => {
-      for (const called of calls) expect(called).toHaveBeenCalled()
-    })
+    await vi.waitFor(
+      () => {
+        for (const called of calls) expect(called).toHaveBeenCalled()
+      },
+      { timeout: 10_000 },
+    )
     for (const stop of stops) stop()
   })
 

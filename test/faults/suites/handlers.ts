@@ -1,6 +1,11 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectAllAccountedFor } from '../accounts.js'
 import { LEASE_MS, type Scene, until } from '../scene.js'
+
+/** Longer than a busy machine keeps a worker from its heartbeat: here nobody who lives is to be taken for dead. */
+const LONG_LEASE_MS = 1500
 
 /** What a handler may do to its worker. */
 export function handlerFaults(openScene: () => Promise<Scene>): void {
@@ -16,29 +21,21 @@ export function handlerFaults(openScene: () => Promise<Scene>): void {
   })
 
   const outcomes = async (id: string) => (await scene.store.ledger(id)).map(({ outcome }) => outcome)
-  const lossesOf = async (id: string) => (await outcomes(id)).filter(outcome => outcome === 'lost').length
   const startsOf = (id: string) => scene.starts().filter(start => start.id === id)
-  /** The tasks that a process which died of a task had under way when that one began, or started later. */
-  const besidesFirst = (id: string) => {
-    const first = startsOf(id)[0]?.pid
-    return new Set(
-      scene
-        .starts()
-        .filter(({ pid }) => pid === first)
-        .map(start => start.id),
-    )
-  }
+  /** The workers that a task was lost with, one for each loss. */
+  const lostWith = async (id: string) =>
+    (await scene.store.ledger(id)).filter(({ outcome }) => outcome === 'lost').map(({ worker }) => worker)
 
   /** A worker that is started again whenever it has ended, as a process manager does. */
-  async function keepRunning(): Promise<void> {
-    while (!isOver) await scene.start().ended
+  async function keepRunning(leaseMs = LEASE_MS): Promise<void> {
+    while (!isOver) await scene.start({ leaseMs }).ended
   }
 
   describe('a handler', { timeout: 60_000 }, () => {
     it('may outlive its lease: its worker’s heartbeat keeps the task', async () => {
-      const workers = [scene.start(), scene.start()]
+      const workers = [scene.start({ leaseMs: LONG_LEASE_MS }), scene.start({ leaseMs: LONG_LEASE_MS })]
       await Promise.all(workers.map(({ ready }) => ready))
-      const id = await scene.add(scene.tasks.slow, { ms: 3 * LEASE_MS })
+      const id = await scene.add(scene.tasks.slow, { ms: 2 * LONG_LEASE_MS })
       await expectAllAccountedFor(scene)
       expect(await outcomes(id)).toEqual(['succeeded'])
       expect(await scene.effects()).toEqual(new Map([[id, 1]]))
@@ -47,10 +44,12 @@ export function handlerFaults(openScene: () => Promise<Scene>): void {
     it('that blocks the event loop beyond the lease loses its task, and its neighbours theirs, but nothing is doubled', async () => {
       const blocked = scene.start()
       await blocked.ready
-      const neighbour = await scene.add(scene.tasks.slow, { ms: LEASE_MS })
-      const id = await scene.add(scene.tasks.block, { ms: 4 * LEASE_MS })
+      const neighbour = await scene.add(scene.tasks.slow, { ms: 4 * LEASE_MS })
+      const id = await scene.add(scene.tasks.block, { file: 'go' })
       await until('it blocks', () => startsOf(id).length === 1)
       const heir = scene.start()
+      await until('the heir has done both', async () => (await scene.store.count({})).succeeded === 2)
+      writeFileSync(join(scene.folder, 'go'), '')
       await expectAllAccountedFor(scene)
       expect(await blocked.stop()).toMatchObject({ stale: 2 })
       await heir.stop()
@@ -87,15 +86,16 @@ export function handlerFaults(openScene: () => Promise<Scene>): void {
       const others = await scene.addMany(scene.tasks.write, Array(40).fill({ ms: 20 }))
       const id = await scene.add(scene.tasks.kill, { ms: 30 }, { priority: 1 })
       const more = await scene.addMany(scene.tasks.write, Array(40).fill({ ms: 20 }))
-      void keepRunning()
-      void keepRunning()
+      void keepRunning(LONG_LEASE_MS)
+      void keepRunning(LONG_LEASE_MS)
       await expectAllAccountedFor(scene)
       expect(await scene.store.get(id)).toMatchObject({ status: 'dead', reason: 'attempts_exhausted', losses: 3 })
       expect(await outcomes(id)).toEqual(['lost', 'lost', 'lost'])
-      const beside = besidesFirst(id)
+      const [first] = await lostWith(id)
       for (const other of [...others, ...more]) {
         expect(await scene.store.get(other)).toMatchObject({ status: 'succeeded' })
-        expect(await lossesOf(other), 'a neighbour').toBeLessThanOrEqual(beside.has(other) ? 1 : 0)
+        // Claimed is enough: its answer may have been on its way when the worker died.
+        expect([[], [first]], 'a neighbour').toContainEqual(await lostWith(other))
       }
     })
 

@@ -3,8 +3,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectAllAccountedFor } from '../accounts.js'
-import { LEASE_MS, type Scene, until } from '../scene.js'
+import { type Child, LEASE_MS, type Scene, until } from '../scene.js'
 import type { Dice } from '../seed.js'
+
+/** Of a worker that is not to be taken for dead, however busy the machine is. */
+const HEIR = { leaseMs: 3000 }
 
 /** Workers that stand still for longer than their lease, and go on as if nothing had happened. */
 export function zombieFaults(openScene: () => Promise<Scene>, dice: Dice): void {
@@ -18,20 +21,31 @@ export function zombieFaults(openScene: () => Promise<Scene>, dice: Dice): void 
   const told = () => scene.lines('zombie.log').map(line => JSON.parse(line))
   const outcomes = async (id: string) => (await scene.store.ledger(id)).map(({ outcome }) => outcome)
 
-  /** A worker that stands still with a task under way, and another that works. */
+  /** At a moment when it does not have the lock of a file: nobody else could write until it goes on. */
+  async function freeze(worker: Child): Promise<void> {
+    for (;;) {
+      worker.freeze()
+      const writing = scene.store.once(crypto.randomUUID(), () => 'written')
+      if ((await Promise.race([writing, sleep(500, 'locked')])) === 'written') return
+      worker.thaw()
+      await writing
+    }
+  }
+
+  /** A worker that stands still with a task under way. */
   async function frozenWithTask(payload: { othersWaitFor?: string } = {}) {
     const zombie = scene.start()
     await zombie.ready
     const id = await scene.add(scene.tasks.zombie, payload)
     await until('it has started', () => scene.starts().length === 1)
-    zombie.freeze()
+    await freeze(zombie)
     return { id, zombie }
   }
 
   describe('a worker that stood still for longer than its lease', { timeout: 60_000 }, () => {
     it('is refused when another has done its task meanwhile', async () => {
       const { id, zombie } = await frozenWithTask()
-      const heir = scene.start()
+      const heir = scene.start(HEIR)
       await until('the heir has done it', async () => (await scene.store.get(id))?.status === 'succeeded')
       touch('go')
       zombie.thaw()
@@ -51,7 +65,7 @@ export function zombieFaults(openScene: () => Promise<Scene>, dice: Dice): void 
 
     it('is refused while another runs its task', async () => {
       const { id, zombie } = await frozenWithTask({ othersWaitFor: 'heir-may-go' })
-      const heir = scene.start()
+      const heir = scene.start(HEIR)
       await until('the heir runs it', () => scene.lines('starts.log').length === 2)
       touch('go')
       zombie.thaw()
