@@ -38,16 +38,22 @@ export class Settler {
     while (this.waiting.length > 0) {
       const batch = this.waiting
       this.waiting = []
-      try {
-        await this.settle(batch)
-      } catch {
-        // One of them is the kind that no store can take. It must not hold up the others.
-        for (const settlement of batch) {
-          await this.settle([settlement]).catch(failure => this.settle([refused(settlement, failure)]))
-        }
-      }
+      await this.settle(batch).catch(() => this.settleEach(batch))
       this.unsettled -= batch.length
       this.onSettled()
+    }
+  }
+
+  /** One of them is the kind that no store can take. It must not hold up the others. */
+  private async settleEach(batch: readonly Settlement[]): Promise<void> {
+    for (const [done, settlement] of batch.entries()) {
+      try {
+        await this.settle([settlement]).catch(failure => this.settle([refused(settlement, failure)]))
+      } catch (failure) {
+        // It takes nothing at all. What is left stays, so that whoever flushes next is told too.
+        this.waiting.unshift(...batch.slice(done))
+        throw failure
+      }
     }
   }
 

@@ -332,6 +332,25 @@ describe('a worker', () => {
     expect(started).toEqual(['claim', 'settle'])
   })
 
+  it('that stops forgets nothing of what the store refused meanwhile', async () => {
+    let [end, refusals] = [() => {}, 3]
+    const hang = defineTask('hang', { handler: () => new Promise(() => {}) })
+    const quick = defineTask('quick', { handler: () => new Promise<void>(resolve => (end = resolve)) })
+    const { clock, store, queue, worker, start } = await bench([hang, quick], { grace: '5s' })
+    await queue.enqueue(hang, undefined)
+    const { id } = await queue.enqueue(quick, undefined)
+    await start()
+    await settle(clock)
+    const taken = store.settle.bind(store)
+    store.settle = batch => (refusals-- > 0 ? Promise.reject(new FinalError('refused')) : taken(batch))
+    const stopping = worker.stop()
+    end()
+    await clock.advance('10s')
+    await stopping
+    expect(refusals).toBeLessThan(0)
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded' })
+  })
+
   it('has stopped once what stops it has', async () => {
     const { worker, start } = await bench([])
     await start()

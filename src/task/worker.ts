@@ -139,18 +139,6 @@ export class Worker implements Sleeper {
     return this.starting
   }
 
-  private async getReady(): Promise<void> {
-    this.checkNotStopped()
-    await this.heartbeat()
-    for (const { policy, policyHash } of this.definitions.values()) {
-      await this.store.keepPolicy(policyHash, canonicalJson(policy))
-    }
-    this.checkNotStopped()
-    this.armBeat()
-    this.janitor.start()
-    this.looping = this.loop()
-  }
-
   /** Stops claiming, lets running tasks end within the grace period, hands the rest back, and leaves. */
   stop(): Promise<void> {
     return this.ending.stop()
@@ -168,6 +156,18 @@ export class Worker implements Sleeper {
         failure => this.unheard(failure),
       )
       .finally(() => this.armBeat())
+  }
+
+  private async getReady(): Promise<void> {
+    this.checkNotStopped()
+    await this.heartbeat()
+    for (const { policy, policyHash } of this.definitions.values()) {
+      await this.store.keepPolicy(policyHash, canonicalJson(policy))
+    }
+    this.checkNotStopped()
+    this.armBeat()
+    this.janitor.start()
+    this.looping = this.loop()
   }
 
   private async loop(): Promise<void> {
