@@ -9,17 +9,30 @@ const MAX_NAME_LENGTH = 120
 const isOneLine = (text: unknown): text is string =>
   typeof text === 'string' && !/[\p{Cc}\p{Cs}]/u.test(text) && text === text.trim()
 const MAX_ID_BYTES = 255
+/** RabbitMQ's client and NATS both take 64 KiB, with what they write around them and what we add. */
+const MAX_HEADERS_BYTES = 60_000
+const BYTES_AROUND = 8
 
 /** Header names that mean something to a broker or to Redrive itself. */
 const RESERVED_HEADER = /^(nats-|redrive-|x-|cc$|bcc$)/i
 
 /** Throws unless every bus can carry the message as it is. */
-export function checkMessage({ id, type, headers = {} }: NewMessage): void {
+export function checkMessage({ id, type, body, headers = {} }: NewMessage): void {
   if (!isOneLine(id) || id === '' || Buffer.byteLength(id) > MAX_ID_BYTES) {
     throw new OptionError('id', `'id' must be text on one line, of 1 to 255 bytes, got ${JSON.stringify(id)}.`)
   }
   checkName('type', type)
-  for (const [name, value] of Object.entries(headers)) checkHeader(name, value)
+  if (typeof body !== 'string' && !(body instanceof Uint8Array)) {
+    throw new OptionError('body', `'body' must be text or a Uint8Array, got ${body === null ? 'null' : typeof body}.`)
+  }
+  let bytes = 0
+  for (const [name, value] of Object.entries(headers)) {
+    checkHeader(name, value)
+    bytes += name.length + Buffer.byteLength(value) + BYTES_AROUND
+  }
+  if (bytes > MAX_HEADERS_BYTES) {
+    throw new OptionError('headers', `The headers of a message have room for 60 kB in all, got ${bytes} bytes.`)
+  }
 }
 
 /** Throws unless the queues can be declared on every bus. */

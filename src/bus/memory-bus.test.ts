@@ -43,4 +43,22 @@ describe('the memory bus', () => {
     await consumer.stop()
     expect(bodies).toEqual(['as it was', 'as it was'])
   })
+
+  it('delivers a long backlog in its order, and without standing still for it', async () => {
+    const bus = new MemoryBus()
+    await bus.declare({ work: 'a' })
+    const ids = Array.from({ length: 200_000 }, (_, i) => String(i))
+    for (const id of ids) await bus.publish({ id, type: 'a', body: '' })
+    const delivered: (string | undefined)[] = []
+    const startedAt = performance.now()
+    const consumer = await bus.consume('work', ({ id, isRedelivered, ack, giveBack }) => {
+      if (id === '1500' && !isRedelivered) return giveBack()
+      delivered.push(id)
+      ack()
+    })
+    await vi.waitUntil(() => delivered.length === ids.length, { timeout: 25_000 })
+    expect(performance.now() - startedAt).toBeLessThan(6000)
+    expect(delivered).toEqual(ids)
+    await consumer.stop()
+  })
 })

@@ -8,24 +8,28 @@ interface Entry {
 
 /** A queue in memory, and its consumers, who take turns. */
 export class MemoryQueue {
-  readonly waiting: Entry[] = []
+  readonly #waiting = new Line<Entry>()
   readonly #consumers: MemoryConsumer[] = []
   #isScheduled = false
 
   constructor(readonly type: string) {}
 
   get size(): number {
-    return this.waiting.length
+    return this.#waiting.length
+  }
+
+  /** What waits now, oldest first. */
+  get waiting(): readonly Entry[] {
+    return this.#waiting.all()
   }
 
   add(message: Message): void {
-    this.waiting.push({ message, isRedelivered: false })
+    this.#waiting.push({ message, isRedelivered: false })
     this.#schedule()
   }
 
   remove(entry: Entry): void {
-    const index = this.waiting.indexOf(entry)
-    if (index >= 0) this.waiting.splice(index, 1)
+    this.#waiting.remove(entry)
   }
 
   consume(handle: DeliveryHandler, prefetch: number): Consumer {
@@ -55,10 +59,10 @@ export class MemoryQueue {
 
   /** No more than waits now: what is given back meanwhile comes in the next turn, so that others get theirs. */
   #deliver(): void {
-    for (let left = this.waiting.length; left > 0; left--) {
+    for (let left = this.#waiting.length; left > 0; left--) {
       const index = this.#consumers.findIndex(({ deliveries, prefetch }) => deliveries.size < prefetch)
       const [consumer] = index < 0 ? [] : this.#consumers.splice(index, 1)
-      const entry = consumer && this.waiting.shift()
+      const entry = consumer && this.#waiting.shift()
       if (entry === undefined || consumer === undefined) return
       this.#consumers.push(consumer)
       // A copy: what a handler does to it is not delivered to the next.
@@ -67,7 +71,7 @@ export class MemoryQueue {
         ack: () => {},
         giveBack: () => {
           entry.isRedelivered = true
-          this.waiting.unshift(entry)
+          this.#waiting.unshift(entry)
           this.#schedule()
         },
       })
@@ -85,5 +89,45 @@ class MemoryConsumer implements Consumer {
   async stop(): Promise<void> {
     this.leave()
     await this.deliveries.settled()
+  }
+}
+
+/** A list whose front is cheap to take: an array moves all the rest for it, which takes seconds once it is long. */
+class Line<T> {
+  #items: (T | undefined)[] = []
+  /** Where it begins: what was before has been taken. */
+  #start = 0
+
+  get length(): number {
+    return this.#items.length - this.#start
+  }
+
+  all(): T[] {
+    return this.#items.slice(this.#start) as T[]
+  }
+
+  push(item: T): void {
+    this.#items.push(item)
+  }
+
+  unshift(item: T): void {
+    if (this.#start > 0) this.#items[--this.#start] = item
+    else this.#items.unshift(item)
+  }
+
+  shift(): T | undefined {
+    if (this.length === 0) return undefined
+    const item = this.#items[this.#start]
+    this.#items[this.#start++] = undefined
+    if (this.#start > 1000 && this.#start > this.length) {
+      this.#items = this.all()
+      this.#start = 0
+    }
+    return item
+  }
+
+  remove(item: T): void {
+    const index = this.#items.indexOf(item, this.#start)
+    if (index >= 0) this.#items.splice(index, 1)
   }
 }

@@ -27,4 +27,34 @@ describe('a delivery whose connection is on its way down', () => {
     deliveries.giveBackAll()
     expect([givenBack, deliveries.size]).toEqual([1, 0])
   })
+
+  it('does not keep the others from being kept', () => {
+    let kept = 0
+    const deliveries = new OpenDeliveries(() => {})
+    deliveries.hand(MESSAGE, false, { ack: closing, giveBack: closing, keep: closing })
+    deliveries.hand(MESSAGE, false, { ack: closing, giveBack: closing, keep: () => kept++ })
+    deliveries.keep()
+    expect([kept, deliveries.size]).toEqual([1, 2])
+  })
+})
+
+describe('a handler that fails', () => {
+  const NO = new Error('No')
+  const throws = () => {
+    throw NO
+  }
+  // As those of Bluebird, or of a query builder.
+  const foreign = () => ({ then: (_: unknown, reject: (reason: Error) => void) => reject(NO) }) as Promise<void>
+
+  it.each([
+    ['throws', throws],
+    ['rejects', () => Promise.reject(NO)],
+    ['rejects with a promise of another make', foreign],
+  ])('gives its delivery back, if it %s', async (_, handle) => {
+    let givenBack = 0
+    const deliveries = new OpenDeliveries(handle)
+    deliveries.hand(MESSAGE, false, { ack: () => {}, giveBack: () => givenBack++ })
+    await deliveries.settled()
+    expect(givenBack).toBe(1)
+  })
 })

@@ -41,7 +41,8 @@ export class OpenDeliveries {
     // The handler is called at once, so that deliveries start in their order.
     try {
       const handling = this.#handle(delivery)
-      if (handling instanceof Promise) handling.catch(() => delivery.giveBack())
+      // Promises of other makes count too: a query builder's, say.
+      if (handling !== undefined) Promise.resolve(handling).catch(() => delivery.giveBack())
     } catch {
       delivery.giveBack()
     }
@@ -54,7 +55,7 @@ export class OpenDeliveries {
 
   /** Tells the broker that all of them are still being worked on. */
   keep(): void {
-    for (const settlement of this.#open) settlement.keep?.()
+    for (const settlement of this.#open) tell(settlement, 'keep')
   }
 
   giveBackAll(): void {
@@ -83,9 +84,9 @@ export class OpenDeliveries {
 }
 
 /** A connection that is on its way down takes no more: then the broker delivers it again. */
-function tell(settlement: Settlement, how: 'ack' | 'giveBack'): void {
+function tell(settlement: Settlement, how: keyof Settlement): void {
   try {
-    settlement[how]()
+    settlement[how]?.()
   } catch {
     // Nobody is left to be told.
   }

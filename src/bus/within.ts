@@ -2,6 +2,7 @@ import { systemClock } from '../time/index.js'
 
 /** What a promise comes to, if it does so in time; otherwise rejects with the error. */
 export function within<T>(promise: Promise<T>, ms: number, late: () => Error): Promise<T> {
+  if (ms === Infinity) return promise
   return new Promise((resolve, reject) => {
     const timer = systemClock.setTimer({ wake: () => reject(late()) }, ms)
     promise.then(resolve, reject).finally(() => systemClock.clearTimer(timer))

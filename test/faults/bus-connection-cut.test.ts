@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Bus, type Delivery, type NewMessage, textOf } from 'redrive/bus'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { BrokerUrls } from '../services/broker.js'
@@ -34,6 +35,12 @@ describe.each(BROKERS)('a connection to $name that is cut', ({ name, open, confi
     await bus.close()
     await proxy.close()
   })
+
+  const isBack = () =>
+    bus.status({ [queue]: type }).then(
+      () => true,
+      () => false,
+    )
 
   /** The ids of what waits in the queue, acknowledged, over a connection of its own, until all that is expected is there. */
   async function drain(isAll: (ids: readonly unknown[]) => boolean): Promise<unknown[]> {
@@ -76,11 +83,6 @@ describe.each(BROKERS)('a connection to $name that is cut', ({ name, open, confi
     isCut = true
     proxy.cut()
     // They are redelivered, or may still be acknowledged, as the broker has it: either way, not lost.
-    const isBack = () =>
-      bus.status({ [queue]: type }).then(
-        () => true,
-        () => false,
-      )
     await vi.waitUntil(isBack, WITHIN)
     for (const delivery of held) {
       delivery.ack()
@@ -89,6 +91,22 @@ describe.each(BROKERS)('a connection to $name that is cut', ({ name, open, confi
     await expect.poll(async () => (await bus.status({ [queue]: type }))[0]?.messages, WITHIN).toBe(0)
     await consumer.stop()
     expect([...handled].sort()).toEqual(numbers(10).sort())
+  })
+
+  it('again and again, with nothing to deliver meanwhile: a consumer still never has more than its prefetch', {
+    timeout: 30_000,
+  }, async () => {
+    const held: Delivery[] = []
+    await bus.consume(queue, delivery => void held.push(delivery), { prefetch: 2 })
+    for (let i = 0; i < 3; i++) {
+      proxy.cut()
+      // The last one has come back before the next one is cut.
+      await vi.waitUntil(isBack, WITHIN)
+    }
+    for (const event of events(type, 10)) await publishPersistently(bus, event)
+    await vi.waitUntil(() => held.length >= 2, WITHIN)
+    await sleep(300)
+    expect(held.map(textOf)).toEqual(numbers(10).slice(0, 2))
   })
 
   it('without a word, as by a black hole: a publish ends in time, and the next ones go through once it is repaired', {

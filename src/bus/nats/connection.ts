@@ -15,7 +15,7 @@ export class NatsConnection {
   readonly #watchers = new Set<() => void>()
   readonly #pending = new Set<() => void>()
   #isConnected = true
-  #waiting: (() => void)[] = []
+  readonly #waiting = new Set<() => void>()
 
   private constructor(
     /** As it is called in messages: without its password. */
@@ -60,14 +60,19 @@ export class NatsConnection {
   }
 
   get isConnected(): boolean {
-    return this.#isConnected
+    return this.#isConnected && !this.client.isClosed()
   }
 
   /** Resolves once there is a connection. What is sent while there is none would be thrown away. */
   async connected(timeoutMs: number): Promise<void> {
     if (!this.#isConnected) {
-      const back = new Promise<void>(resolve => this.#waiting.push(resolve))
-      await within(back, timeoutMs, () => new BusUnavailableError(this.name))
+      let wake = () => {}
+      const back = new Promise<void>(resolve => {
+        wake = resolve
+      })
+      this.#waiting.add(wake)
+      const late = () => new BusUnavailableError(this.name)
+      await within(back, timeoutMs, late).finally(() => this.#waiting.delete(wake))
     }
     if (this.client.isClosed()) throw new BusClosedError(this.name)
   }
@@ -92,7 +97,7 @@ export class NatsConnection {
     if (this.client.isClosed()) return
     if (this.#isConnected) await this.client.drain().catch(() => {})
     await this.client.close()
-    for (const wake of this.#waiting.splice(0)) wake()
+    for (const wake of this.#waiting) wake()
   }
 
   async #watch(tell: (event: 'disconnect' | 'reconnecting' | 'reconnect') => void): Promise<void> {
@@ -102,7 +107,7 @@ export class NatsConnection {
       tell(type)
       if (type === 'disconnect') for (const lose of this.#pending) lose()
       if (type !== 'reconnect') continue
-      for (const wake of this.#waiting.splice(0)) wake()
+      for (const wake of this.#waiting) wake()
       for (const callback of this.#watchers) callback()
     }
   }

@@ -35,7 +35,8 @@ export interface NatsConsumerOptions {
   readonly consumer: string
   /** Of the durable consumer: it hears of each delivery thrice in that time. */
   readonly ackWaitMs: number
-  readonly inbox: string
+  /** Makes up a subject that answers come to. */
+  readonly createInbox: () => string
   readonly handle: DeliveryHandler
   readonly prefetch: number
   readonly onTrouble: OnTrouble
@@ -43,12 +44,15 @@ export interface NatsConsumerOptions {
 
 /**
  * Asks a durable consumer for as many messages as it has room for, never more: what it has been sent and what it has
- * asked for stay within the prefetch. All answers come to one inbox, which outlives the connection.
+ * asked for stay within the prefetch. All answers come to one inbox, until what was asked for counts no more: the server
+ * sends nothing to an inbox that nobody listens to.
  */
 export class NatsConsumer implements ClosableConsumer {
   readonly #options: NatsConsumerOptions
   readonly #deliveries: OpenDeliveries
-  readonly #inbox: Subscription
+  #inbox: Subscription
+  /** Lets go of an inbox, and has not asked in the name of the next one yet. */
+  #isChanging = false
   readonly #pullSubject: string
   readonly #timers: NodeJS.Timeout[]
   readonly #unwatch: () => void
@@ -68,12 +72,12 @@ export class NatsConsumer implements ClosableConsumer {
     this.#heartbeatMs = heartbeatMsOf(ackWaitMs)
     this.#deliveries = new OpenDeliveries(options.handle, () => this.#ask())
     this.#pullSubject = `${connection.jetstream.apiPrefix}.CONSUMER.MSG.NEXT.${stream}.${consumer}`
-    this.#inbox = connection.client.subscribe(options.inbox, { callback: (_, message) => this.#receive(message) })
+    this.#inbox = this.#listen()
     // A server that was restarted knows nothing of what was asked before; nor does one that has fallen silent.
-    this.#unwatch = connection.onBack(() => this.#askAnew())
+    this.#unwatch = connection.onBack(() => void this.#askAnew())
     this.#timers = [
       setInterval(() => this.#deliveries.keep(), ackWaitMs / 3),
-      setInterval(() => this.#isSilent() && this.#askAnew(), this.#heartbeatMs),
+      setInterval(() => void (this.#isSilent() && this.#askAnew()), this.#heartbeatMs),
     ]
     this.#ask()
   }
@@ -113,9 +117,16 @@ export class NatsConsumer implements ClosableConsumer {
     if (answer?.reply) this.#late.push(answer)
   }
 
+  #listen(): Subscription {
+    const { connection, createInbox } = this.#options
+    return connection.client.subscribe(createInbox(), { callback: (_, message) => this.#receive(message) })
+  }
+
   #receive(message: Msg): void {
     this.#heardAt = performance.now()
-    if (message.subject === this.#options.inbox) return this.#hear(message)
+    if (message.subject === this.#inbox.getSubject()) return this.#hear(message)
+    // The server's word on a request that does not count any more.
+    if (!message.reply) return
     const { queue, type } = this.#options
     this.#asked = Math.max(0, this.#asked - 1)
     this.#failures = 0
@@ -147,19 +158,29 @@ export class NatsConsumer implements ClosableConsumer {
 
   /** Asks for what there is room for; in not too small portions, unless nothing is on its way. */
   #ask(): void {
-    const { connection, prefetch, inbox } = this.#options
-    if (this.#isStopped || !connection.isConnected) return
+    const { connection, prefetch } = this.#options
+    if (this.#isStopped || this.#isChanging || !connection.isConnected) return
     const room = prefetch - this.#deliveries.size - this.#asked
     if (room <= 0 || (this.#asked > 0 && room < prefetch / 4)) return
     const heartbeat = Math.round(this.#heartbeatMs * 1e6)
     const request = { batch: room, expires: EXPIRES_AFTER * heartbeat, idle_heartbeat: heartbeat }
     this.#asked += room
-    connection.client.publish(this.#pullSubject, JSON.stringify(request), { reply: inbox })
+    connection.client.publish(this.#pullSubject, JSON.stringify(request), { reply: this.#inbox.getSubject() })
   }
 
-  #askAnew(): void {
-    this.#asked = 0
+  /**
+   * In the name of another inbox: a server that was not restarted still has what was asked for before, and would send it
+   * on top of what is asked for now. What it has sent by now is taken.
+   */
+  async #askAnew(): Promise<void> {
     this.#heardAt = performance.now()
+    if (this.#isStopped || this.#isChanging || !this.#options.connection.isConnected) return
+    this.#isChanging = true
+    const before = this.#inbox
+    this.#inbox = this.#listen()
+    await before.drain().catch(() => {})
+    this.#isChanging = false
+    this.#asked = 0
     this.#ask()
   }
 

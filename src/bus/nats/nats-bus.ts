@@ -92,6 +92,8 @@ export class NatsBus implements Bus {
     checkPrefetch(prefetch)
     const { names, driver, ackWaitMs } = this.#parts
     const { stream_name: stream, name, config } = await this.#ask(({ manager }) => findQueue(manager, names, queue))
+    // Nobody would end a consumer that came after its bus was closed.
+    this.#checkOpen()
     const consumer = new NatsConsumer({
       ...this.#parts,
       queue,
@@ -99,7 +101,7 @@ export class NatsBus implements Bus {
       stream,
       consumer: name,
       ackWaitMs: (config.ack_wait ?? ackWaitMs * 1e6) / 1e6,
-      inbox: driver.transport.createInbox(),
+      createInbox: () => driver.transport.createInbox(),
       handle,
       prefetch,
     })
@@ -128,7 +130,10 @@ export class NatsBus implements Bus {
     this.#checkOpen()
     const { connection, timeoutMs } = this.#parts
     await connection.connected(timeoutMs)
-    return connection.whileConnected(question(connection))
+    return connection.whileConnected(question(connection)).catch(error => {
+      this.#checkOpen()
+      throw error
+    })
   }
 
   #checkOpen(): void {

@@ -26,6 +26,17 @@ afterAll(async () => {
 const unique = (name: string) => `${name}-${crypto.randomUUID().slice(0, 8)}`
 const event = (type: string, body = '{}') => ({ id: crypto.randomUUID(), type, body })
 
+describe('closing', () => {
+  it('refuses a consumer that was about to start, and leaves none behind', async () => {
+    const queue = unique('closing')
+    await bus.declare({ [queue]: queue })
+    const own = await openNats(broker.url, { prefix: 'traps' })
+    const consuming = own.consume(queue, () => {})
+    const publishing = own.publish(event(queue))
+    await Promise.all([own.close(), publishing, expect(consuming).rejects.toMatchObject({ code: 'bus_closed' })])
+  })
+})
+
 describe('a delivery', () => {
   it('that takes longer than the server waits for an acknowledgement is not delivered again', {
     timeout: 20_000,

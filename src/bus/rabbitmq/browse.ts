@@ -1,6 +1,6 @@
 import type { FailedMessage } from '../bus.js'
 import { BusUnavailableError, NoQueueError } from '../errors.js'
-import type { RabbitmqConnection } from './connection.js'
+import { closeChannel, type RabbitmqConnection } from './connection.js'
 import { closeReason, NOT_FOUND } from './driver.js'
 import { fromRabbitmq } from './message.js'
 
@@ -35,6 +35,6 @@ export async function* browseQueue(
   } catch (error) {
     throw closeReason(error).code === NOT_FOUND ? new NoQueueError(`There is no queue '${queue}'.`) : error
   } finally {
-    await channel.close().catch(() => {})
+    await closeChannel(channel)
   }
 }

@@ -1,4 +1,5 @@
-import type { Channel, ConfirmChannel, RecoveringChannelModel } from 'amqplib'
+import { Socket } from 'node:net'
+import type { Channel, ChannelModel, ConfirmChannel, RecoveringChannelModel } from 'amqplib'
 import { RedriveError } from '../../policy/index.js'
 import { BusClosedError, BusUnavailableError } from '../errors.js'
 import { reconnectDelayMs } from '../reconnect.js'
@@ -9,6 +10,8 @@ import { closeReason, loadDriver } from './driver.js'
 /** How long the first connection may take, and how often a silent one is asked whether it is alive. */
 const CONNECT_MS = 10_000
 const HEARTBEAT_SECONDS = 10
+/** How long who leaves waits for the broker's answer. None comes on a dead connection, nor while memory or disk run low. */
+const CLOSE_MS = 5000
 
 /** A connection to RabbitMQ that comes back by itself. Channels are for those who use them to bring back. */
 export class RabbitmqConnection {
@@ -18,6 +21,8 @@ export class RabbitmqConnection {
     /** As it is called in messages: without its password. */
     readonly name: string,
     private readonly model: RecoveringChannelModel,
+    /** Ends the connection there is, or was last, without a word. */
+    private readonly drop: () => void,
   ) {}
 
   /** Connects once: a broker that is not there at the start is most often a wrong url. */
@@ -29,7 +34,13 @@ export class RabbitmqConnection {
     const recovery = { initialMaxRetries: 0, waitForConnect: false, calculateDelay: reconnectDelayMs }
     const model = await driver.connect(target.href, { timeout: CONNECT_MS, noDelay: true, recovery })
     const tell = (cause: Error) => onTrouble(new BusUnavailableError(name, { cause }))
-    model.on('error', () => {})
+    let latest: ChannelModel | undefined
+    // A connection that is lost may not know it yet: its socket would keep the process alive.
+    const drop = () => latest && socketOf(latest)?.destroy(new BusUnavailableError(name))
+    model.on('error', () => {}).on('disconnect', drop)
+    model.on('connect', connected => {
+      latest = connected
+    })
     try {
       await model.waitForConnect()
     } catch (cause) {
@@ -37,7 +48,7 @@ export class RabbitmqConnection {
     }
     model.on('disconnect', tell).on('connect-failed', tell)
     model.on('blocked', reason => tell(new Error(`It takes no publishes for now: ${reason}.`)))
-    return new RabbitmqConnection(name, model)
+    return new RabbitmqConnection(name, model, drop)
   }
 
   /** A new channel, once there is a connection. */
@@ -55,7 +66,7 @@ export class RabbitmqConnection {
       const isAnswered = cause instanceof RedriveError || closeReason(cause).code !== 0
       throw isAnswered ? cause : new BusUnavailableError(this.name, { cause })
     } finally {
-      await channel.close().catch(() => {})
+      await closeChannel(channel)
     }
   }
 
@@ -66,17 +77,39 @@ export class RabbitmqConnection {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    await this.model.close()
+    await within(this.model.close(), CLOSE_MS, () => new BusUnavailableError(this.name)).catch(this.drop)
   }
 
   async #make<C extends Channel>(create: () => Promise<C>, timeoutMs: number): Promise<C> {
     if (this.#isClosed) throw new BusClosedError(this.name)
     const late = () => new BusUnavailableError(this.name)
-    const channel = await within(create(), timeoutMs, late).catch(cause => {
+    const created = create().then(channel => {
+      // A channel that the broker closes says so to whoever waits on it; nobody else needs to hear it.
+      channel.on('error', () => {})
+      return channel
+    })
+    return within(created, timeoutMs, late).catch(cause => {
+      // It comes all the same, once there is a connection, and is nobody's by then.
+      created.then(closeChannel).catch(() => {})
+      if (this.#isClosed) throw new BusClosedError(this.name)
       throw cause instanceof BusUnavailableError ? cause : new BusUnavailableError(this.name, { cause })
     })
-    // A channel that the broker closes says so to whoever waits on it; nobody else needs to hear it.
-    channel.on('error', () => {})
-    return channel
   }
+}
+
+/** Closes a channel. The driver waits for the broker's answer, and for ever if the connection is lost before it comes. */
+export async function closeChannel(channel: Channel): Promise<void> {
+  const closed = new Promise<void>(resolve => channel.once('close', resolve))
+  await orNothing(Promise.race([channel.close(), closed]))
+}
+
+/** Waits for an answer, and for none if it does not come soon. */
+export async function orNothing(answer: Promise<unknown>): Promise<void> {
+  await within(answer, CLOSE_MS, () => new Error('No answer came.')).catch(() => {})
+}
+
+/** The driver has it, and does not say so. */
+function socketOf({ connection }: ChannelModel): Socket | undefined {
+  const stream: unknown = Reflect.get(connection, 'stream')
+  return stream instanceof Socket ? stream : undefined
 }

@@ -6,7 +6,7 @@ import { BusClosedError, NoQueueError } from '../errors.js'
 import { OpenDeliveries } from '../open-deliveries.js'
 import { reconnectDelayMs } from '../reconnect.js'
 import type { OnTrouble } from '../trouble.js'
-import type { RabbitmqConnection } from './connection.js'
+import { closeChannel, orNothing, type RabbitmqConnection } from './connection.js'
 import { closeReason, NOT_FOUND } from './driver.js'
 import { fromRabbitmq } from './message.js'
 
@@ -40,8 +40,8 @@ export class RabbitmqConsumer implements ClosableConsumer {
   async stop(): Promise<void> {
     this.#isStopped = true
     const attached = this.#attached
-    // Once the broker has answered, all that it sent before is here, and nothing more will come.
-    await attached?.channel.cancel(attached.tag).catch(() => {})
+    // Once the broker has answered, all that it sent before is here, and nothing more will come; else it is given back.
+    if (attached !== undefined) await orNothing(attached.channel.cancel(attached.tag))
     await this.#deliveries.settled()
     await this.#leave()
   }
@@ -67,7 +67,7 @@ export class RabbitmqConsumer implements ClosableConsumer {
       const { consumerTag } = await channel.consume(queue, message => this.#receive(channel, message))
       this.#attached = { channel, tag: consumerTag }
     } catch (error) {
-      await channel.close().catch(() => {})
+      await closeChannel(channel)
       throw closeReason(error).code === NOT_FOUND ? new NoQueueError(`There is no queue '${queue}'.`) : error
     }
     void closed.then(() => this.#resume())
@@ -77,7 +77,7 @@ export class RabbitmqConsumer implements ClosableConsumer {
   #receive(channel: Channel, message: ConsumeMessage | null): void {
     if (message === null) {
       // The queue was deleted. Somebody may declare it again.
-      channel.close().catch(() => {})
+      void closeChannel(channel)
     } else if (this.#isStopped) {
       channel.nack(message, false, true)
     } else {
@@ -105,6 +105,6 @@ export class RabbitmqConsumer implements ClosableConsumer {
   async #leave(): Promise<void> {
     const attached = this.#attached
     this.#attached = undefined
-    await attached?.channel.close().catch(() => {})
+    if (attached !== undefined) await closeChannel(attached.channel)
   }
 }

@@ -3,7 +3,7 @@ import type { NewMessage } from '../bus.js'
 import { MessageTooLargeError, NoQueueError, PublishRefusedError, PublishUnconfirmedError } from '../errors.js'
 import { Slots } from '../slots.js'
 import { within } from '../within.js'
-import type { RabbitmqConnection } from './connection.js'
+import { closeChannel, type RabbitmqConnection } from './connection.js'
 import { closeReason, NOT_FOUND, PRECONDITION_FAILED } from './driver.js'
 import { type Outgoing, toRabbitmq } from './message.js'
 
@@ -59,7 +59,7 @@ export class RabbitmqPublisher {
       try {
         await this.#send(line, pending, outgoing)
       } finally {
-        await line.channel.close().catch(() => {})
+        await closeChannel(line.channel)
       }
     })
   }

@@ -82,6 +82,10 @@ export class RabbitmqBus implements Bus {
     checkPrefetch(prefetch)
     const consumer = new RabbitmqConsumer({ ...this.#parts, queue, handle, prefetch })
     await consumer.start()
+    if (this.#isClosed) {
+      await consumer.close()
+      this.#checkOpen()
+    }
     return this.#consumers.add(consumer)
   }
 

@@ -1,8 +1,10 @@
 import amqplib, { type ChannelModel } from 'amqplib'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { BrokerUrls } from '../../../test/services/broker.js'
+import { startProxy } from '../../../test/services/proxy.js'
 import { BROKER_MS, sharedBroker } from '../../../test/services/shared-broker.js'
 import type { Delivery } from '../bus.js'
+import { RabbitmqConnection } from './connection.js'
 import { openRabbitmq, type RabbitmqBus } from './index.js'
 import { queueOptions } from './topology.js'
 
@@ -131,6 +133,66 @@ describe('declaring', () => {
     await expect(other.declare({ work: 'a' })).rejects.toMatchObject({ code: 'topology_mismatch' })
     await other.close()
     await channel.close()
+  })
+})
+
+describe('a channel', () => {
+  /** The broker's answer to who closes a channel: class 20, method 41. */
+  const CLOSE_OK = '\0\x14\0)'
+
+  it('whose connection is lost while it is being closed holds nobody up', async () => {
+    const queue = unique('cut')
+    await bus.declare({ [queue]: queue })
+    const proxy = await startProxy(broker.url)
+    const own = await openRabbitmq(proxy.through(broker.url), { exchange: 'traps' })
+    const cut = proxy.cutBeforeAnswer(CLOSE_OK)
+    const [status] = await own.status({ [queue]: queue })
+    await cut
+    expect(status?.messages).toBe(0)
+    await own.close()
+    await proxy.close()
+  })
+
+  it('that comes after nobody waits for it any more is closed', async () => {
+    const proxy = await startProxy(broker.url)
+    const connection = await RabbitmqConnection.open(proxy.through(broker.url), () => {})
+    proxy.blackHole()
+    proxy.cut()
+    for (let i = 0; i < 5; i++) await expect(connection.channel(50)).rejects.toMatchObject({ code: 'bus_unavailable' })
+    proxy.repair()
+    // Channels get the lowest number that is free.
+    const numberOfNext = async () => {
+      const channel = await connection.channel()
+      await channel.close()
+      return Reflect.get(channel, 'ch')
+    }
+    await vi.waitUntil(async () => (await numberOfNext()) === 1, { timeout: 20_000 })
+    await connection.close()
+    await proxy.close()
+  })
+})
+
+describe('closing', () => {
+  it('refuses a consumer that was about to start', async () => {
+    const queue = unique('closing')
+    await bus.declare({ [queue]: queue })
+    const own = await openRabbitmq(broker.url, { exchange: 'traps' })
+    const consuming = own.consume(queue, () => {})
+    await Promise.all([own.close(), expect(consuming).rejects.toMatchObject({ code: 'bus_closed' })])
+  })
+
+  it('does not wait for a network that swallows everything, nor does a consumer that stops', async () => {
+    const queue = unique('hole')
+    await bus.declare({ [queue]: queue })
+    const proxy = await startProxy(broker.url)
+    const own = await openRabbitmq(proxy.through(broker.url), { exchange: 'traps' })
+    const consumer = await own.consume(queue, () => {})
+    proxy.blackHole()
+    const startedAt = performance.now()
+    await Promise.all([consumer.stop(), own.close()])
+    // It would be noticed by its silence after some twenty seconds.
+    expect(performance.now() - startedAt).toBeLessThan(15_000)
+    await proxy.close()
   })
 })
 
