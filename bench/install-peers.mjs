@@ -9,12 +9,12 @@ export function installPeers() {
   const installed = here('node_modules/.package-lock.json')
   if (existsSync(installed) && statSync(installed).mtimeMs >= statSync(here('package-lock.json')).mtimeMs) return
   console.error('Installing the peers (once) …')
-  const { status } = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], {
+  const { status } = spawnSync('npm', ['install', '--no-save', '--no-audit', '--no-fund'], {
     cwd: here('.'),
     stdio: ['ignore', 'ignore', 'inherit'],
     shell: process.platform === 'win32',
   })
   if (status === 0) return
-  console.error('The peers could not be installed: see above. Run `npm ci` in bench/ to try again.')
+  console.error('The peers could not be installed: see above. Run `npm install` in bench/ to try again.')
   process.exit(status ?? 1)
 }

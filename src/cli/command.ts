@@ -1,6 +1,6 @@
-import type { Console } from './console.js'
 import type { Environment } from './environment.js'
 import type { ExitCode } from './errors.js'
+import type { Console } from './terminal/console.js'
 
 /** What every command works with. */
 export interface CommandContext {

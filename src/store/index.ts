@@ -14,8 +14,8 @@ export {
   StoreReplacedError,
   StoreUnavailableError,
 } from './errors.js'
-export { MemoryStore } from './memory-store.js'
-export type { Movable, MovedRow, Sort } from './movable.js'
+export { MemoryStore } from './memory/memory-store.js'
+export type { Movable, MovedRow, Sort } from './move/movable.js'
 export {
   type Move,
   type MovedSort,
@@ -24,7 +24,7 @@ export {
   moveStore,
   planMove,
   type SortPlan,
-} from './move.js'
+} from './move/move.js'
 export type {
   AttemptEntry,
   Claim,

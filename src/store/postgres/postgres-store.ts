@@ -4,7 +4,7 @@ import type { Clock } from '../../time/index.js'
 import { auditPlace } from '../cursor.js'
 import { StaleFenceError, StoreReadOnlyError, StoreUnavailableError } from '../errors.js'
 import { checkedLimits } from '../lane-limits.js'
-import type { Movable, MovedRow, Sort } from '../movable.js'
+import type { Movable, MovedRow, Sort } from '../move/movable.js'
 import type {
   Claim,
   ClaimRequest,

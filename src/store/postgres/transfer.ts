@@ -1,5 +1,5 @@
 import { OptionError } from '../../policy/index.js'
-import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SORTS, type Sort } from '../movable.js'
+import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SORTS, type Sort } from '../move/movable.js'
 import type { Page, PageRequest } from '../store.js'
 import { answerOf, type Database, LONG } from './database.js'
 import { isStorable, storable, stored } from './text.js'

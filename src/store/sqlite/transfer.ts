@@ -1,4 +1,4 @@
-import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SORTS, type Sort } from '../movable.js'
+import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SORTS, type Sort } from '../move/movable.js'
 import type { Page, PageRequest } from '../store.js'
 import { statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'

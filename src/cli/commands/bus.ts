@@ -1,0 +1,88 @@
+import type { Command } from 'commander'
+import type { Finding, QueueStatus } from '../../bus/index.js'
+import type { CommandContext } from '../command.js'
+import { ExitCode, UsageError } from '../errors.js'
+import type { Console } from '../terminal/console.js'
+import { writeOne } from '../terminal/output.js'
+import { paragraph, table } from '../terminal/table.js'
+import { type BusOutputOptions, withBusOutputOptions } from './bus-options.js'
+import { withBus } from './open-bus.js'
+import { survey } from './queue-routes.js'
+
+/** Adds `redrive bus`. */
+export function addBus(program: Command, context: CommandContext): void {
+  const bus = program
+    .command('bus')
+    .helpCommand(false)
+    .description('the bus that carries events: see whether it is well')
+
+  const doctor = bus
+    .command('doctor')
+    .description('show the queues, and what about the broker could lose a message')
+    .action(async (options: BusOutputOptions) => context.end(await examine(context, options)))
+  withBusOutputOptions(doctor).addHelpText(
+    'after',
+    `
+Looks for queues that are missing or of another kind, delivery limits, length
+limits, expiries, streams in memory, and how late the broker writes to disk.
+NATS tells which queues it has; RabbitMQ tells through its management plugin,
+which alone shows policies too. Changes nothing.
+
+Ends with 1 if a message will be lost in ordinary operation (an error); what may
+happen, or could not be seen, is a warning.
+
+Examples:
+  redrive bus doctor --bus nats://localhost --monitor http://localhost:8222
+  redrive bus doctor --bus amqp://localhost --monitor http://localhost:15672
+  redrive bus doctor --bus amqp://localhost --queue chunking=json.parsed`,
+  )
+}
+
+function examine({ console, environment }: CommandContext, options: BusOutputOptions): Promise<ExitCode> {
+  return withBus(options, environment, async bus => {
+    const { topology, isComplete } = await survey(bus, options.queue)
+    if (!isComplete && options.queue === undefined) {
+      throw new UsageError(
+        'Which queues? Give --queue name=type, or --monitor http://localhost:15672: RabbitMQ tells no other way.',
+      )
+    }
+    const queues = await bus.status(topology)
+    const findings = await bus.examine(topology)
+    const errors = findings.filter(({ severity }) => severity === 'error').length
+    const tables = [
+      ...(queues.length === 0 ? [] : [queueTable(queues, console)]),
+      ...(findings.length === 0 ? [] : [findingTable(findings, console)]),
+    ]
+    writeOne(console, options.output, { queues: queues.map(queueJson), findings }, () => tables.join('\n\n'))
+    if (queues.length === 0) console.say('No queues.')
+    console.say(`${countOf(errors, 'error')}, ${countOf(findings.length - errors, 'warning')}.`)
+    return errors === 0 ? ExitCode.done : ExitCode.error
+  })
+}
+
+function queueJson({ name, type, isFailedQueue, messages }: QueueStatus): object {
+  return { name, type, isFailedQueue, messages: messages ?? null }
+}
+
+function queueTable(queues: readonly QueueStatus[], { width, paint }: Console): string {
+  const columns = [{ title: 'QUEUE', mayShrink: true }, { title: 'TAKES', mayShrink: true }, { title: 'MESSAGES' }]
+  const rows = queues.map(({ name, type, isFailedQueue, messages }) => ({
+    cells: [name, isFailedQueue ? '' : type, messages === undefined ? 'missing' : String(messages)],
+    paints: [undefined, undefined, messages === undefined ? paint.red : undefined],
+  }))
+  return table(columns, rows, { width, paint })
+}
+
+function findingTable(findings: readonly Finding[], { width, paint }: Console): string {
+  const columns = [{ title: 'SEVERITY' }, { title: 'FINDING' }, { title: 'ABOUT', mayShrink: true }]
+  const rows = findings.map(({ severity, code, subject, message }) => ({
+    cells: [severity, code, subject],
+    paints: [severity === 'error' ? paint.red : paint.yellow],
+    details: paragraph(message, { width, indent: '  ' }),
+  }))
+  return table(columns, rows, { width, paint })
+}
+
+function countOf(count: number, word: string): string {
+  return `${count} ${word}${count === 1 ? '' : 's'}`
+}

@@ -1,0 +1,62 @@
+import { formatDuration } from '../../policy/index.js'
+import type { LedgerRow } from '../../store/index.js'
+import type { Console, Paint } from '../terminal/console.js'
+import { paragraph, table } from '../terminal/table.js'
+import { timestamp } from '../terminal/times.js'
+
+const COLUMNS = [
+  { title: '#' },
+  { title: 'STARTED' },
+  { title: 'TOOK' },
+  { title: 'OUTCOME' },
+  { title: 'VERDICT', mayShrink: true },
+  { title: 'DELAY' },
+]
+
+/** The whole history of a task as a table: a row for each attempt, with its error below. */
+export function historyTable(history: readonly LedgerRow[], { width, paint }: Console): string {
+  if (history.length === 0) return paint.dim('No attempts yet.')
+  const rows = history.map(row => ({
+    cells: cellsOf(row),
+    paints: [undefined, undefined, undefined, paintOf(row.outcome, paint)],
+    details: detailsOf(row, width),
+  }))
+  return table(COLUMNS, rows, { width, paint })
+}
+
+function cellsOf({ attempt, startedAt, endedAt, outcome, verdict, delayMs }: LedgerRow): string[] {
+  const isAttempt = outcome !== 'redriven'
+  return [
+    isAttempt ? String(attempt) : '-',
+    timestamp(startedAt),
+    isAttempt ? formatDuration(endedAt - startedAt) : '',
+    outcome,
+    verdict === undefined ? '' : [...new Set([verdict.class, verdict.code])].join(' ').trim(),
+    delayMs === undefined ? '' : formatDuration(delayMs),
+  ]
+}
+
+function detailsOf({ outcome, worker, reason, error }: LedgerRow, width: number): string[] {
+  const by = reason === undefined ? `by ${worker}` : `by ${worker}: ${reason}`
+  const text = outcome === 'redriven' ? by : (error ?? (outcome === 'skipped' ? reason : undefined))
+  return text === undefined ? [] : paragraph(text, { width, indent: '   ' })
+}
+
+function paintOf(outcome: LedgerRow['outcome'], paint: Paint): (text: string) => string {
+  switch (outcome) {
+    case 'succeeded':
+      return paint.green
+    case 'dead':
+      return paint.red
+    case 'retry':
+    case 'deferred':
+    case 'lost':
+      return paint.yellow
+    case 'redriven':
+      return paint.cyan
+    case 'skipped':
+    case 'later':
+    case 'cancelled':
+      return paint.dim
+  }
+}

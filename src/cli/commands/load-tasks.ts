@@ -1,0 +1,65 @@
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { TaskDefinition } from '../../task/index.js'
+import { failureText } from '../../telemetry/index.js'
+import { CommandError } from '../errors.js'
+
+/** Loads the task definitions that a module exports: under names, or as a list that is its default export. By kind. */
+export async function loadTasks(file: string, cwd: string): Promise<TaskDefinition[]> {
+  const path = resolve(cwd, file)
+  if (!existsSync(path)) throw new CommandError(`There is no file '${file}'. Give the module that exports your tasks.`)
+  const exported = await importModule(file, path)
+  const definitions = new Map<string, TaskDefinition>()
+  for (const definition of definitionsIn(exported, file)) {
+    const known = definitions.get(definition.kind)
+    if (known !== undefined && known !== definition) {
+      throw new CommandError(`'${file}' defines the kind '${definition.kind}' twice.`)
+    }
+    definitions.set(definition.kind, definition)
+  }
+  if (definitions.size === 0) {
+    throw new CommandError(
+      `'${file}' exports no tasks. Export what defineTask() returns: under names, or as a list that is the default export.`,
+    )
+  }
+  return [...definitions.values()].sort((a, b) => (a.kind < b.kind ? -1 : 1))
+}
+
+async function importModule(file: string, path: string): Promise<object> {
+  try {
+    return await import(pathToFileURL(path).href)
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ERR_UNKNOWN_FILE_EXTENSION') {
+      throw new CommandError(
+        `Node cannot load '${file}' by itself. For TypeScript, install tsx and run: NODE_OPTIONS='--import tsx' redrive worker ${file}`,
+        { cause: error },
+      )
+    }
+    throw new CommandError(`'${file}' does not load: ${failureText(error)}`, { cause: error })
+  }
+}
+
+function* definitionsIn(exported: object, file: string): Generator<TaskDefinition> {
+  for (const [name, value] of Object.entries(exported)) {
+    if (isDefinition(value)) yield value
+    if (name !== 'default' || !Array.isArray(value)) continue
+    for (const [index, item] of value.entries()) {
+      if (!isDefinition(item)) {
+        throw new CommandError(`Item ${index} of the default export of '${file}' was not made by defineTask().`)
+      }
+      yield item
+    }
+  }
+}
+
+function isDefinition(value: unknown): value is TaskDefinition {
+  if (typeof value !== 'object' || value === null) return false
+  const { kind, policy, policyHash, handler } = value as Partial<Record<keyof TaskDefinition, unknown>>
+  return (
+    typeof kind === 'string' &&
+    typeof policy === 'object' &&
+    typeof policyHash === 'string' &&
+    typeof handler === 'function'
+  )
+}

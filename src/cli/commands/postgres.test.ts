@@ -1,0 +1,117 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { beforeAll, expect, it } from 'vitest'
+import { runCommand } from '../../../test/command.js'
+import { freshDatabase } from '../../../test/services/fresh-database.js'
+import { openPostgres } from '../../store/postgres/index.js'
+import { defineTask, TaskQueue } from '../../task/index.js'
+
+let url: string
+beforeAll(async () => {
+  url = await freshDatabase()
+}, 120_000)
+
+async function say(sql: string): Promise<void> {
+  const client = new pg.Client(url)
+  await client.connect()
+  await client.query(sql).finally(() => client.end())
+}
+
+const redrive = (...argv: string[]) => runCommand(argv)
+
+it('reads a store of PostgreSQL, which it does not make by looking', async () => {
+  const missing = await redrive('task', 'ls', '--store', url)
+  expect(missing.code).toBe(1)
+  expect(missing.err).toContain("is not there yet. Run 'redrive migrate'")
+
+  expect(await redrive('migrate', '--store', url)).toMatchObject({ code: 0, err: 'The store is ready.\n' })
+  const store = await openPostgres(url)
+  const email = defineTask('send-email', { handler: (_: { to: string }) => {} })
+  await new TaskQueue(store).enqueue(email, { to: 'ada' }, { id: 'mail-1' })
+  await store.close()
+  const { code, out } = await redrive('task', 'ls', '--store', url, '--output', 'json')
+  expect({ code, tasks: JSON.parse(out) }).toMatchObject({ code: 0, tasks: [{ id: 'mail-1', kind: 'send-email' }] })
+})
+
+it('takes the schema from the URL', async () => {
+  expect(await redrive('migrate', '--store', `${url}?schema=orders`)).toMatchObject({ code: 0 })
+  expect(await redrive('task', 'ls', '--store', `${url}?schema=orders`, '--output', 'json')).toMatchObject({
+    code: 0,
+    out: '[]\n',
+  })
+  expect((await redrive('task', 'ls', '--store', `${url}?schema=No-Name`)).err).toContain("'schema' must be a name")
+})
+
+it('repeats no password in the commands that it suggests', async () => {
+  const store = await openPostgres(url)
+  const verdict = { class: 'final', code: 'no_use' } as const
+  const attempt = { attempt: 1, startedAt: 1, endedAt: 2, worker: 'w', verdict, error: 'no use' }
+  const outcome = { type: 'dead', reason: 'final_error' } as const
+  await store.enqueue([{ id: 'letter', kind: 'k', payload: '{}', tried: { outcome, attempt } }])
+  await store.close()
+  const secret = new URL(url)
+  secret.password = 'hunter2'
+  const { code, out } = await redrive('dlq', 'show', 'letter', '--store', secret.href)
+  expect(code).toBe(0)
+  expect(out).toContain(':[redacted]@')
+  expect(out).not.toContain('hunter2')
+})
+
+it('lets a role use the store, and no more', async () => {
+  const admin = new pg.Client(url)
+  await admin.connect()
+  await admin.query('CREATE ROLE "shop app" LOGIN')
+  expect(await redrive('migrate', '--store', url, '--grant', 'shop app')).toMatchObject({ code: 0 })
+  const app = new URL(url)
+  app.username = 'shop app'
+  expect(await redrive('task', 'ls', '--store', app.href)).toMatchObject({ code: 0 })
+
+  const store = await openPostgres(app.href)
+  await store.enqueue([{ kind: 'k', payload: '{}' }])
+  const { tasks } = await store.claim({ worker: 'w', leaseMs: 1000, kinds: ['k'], limit: 1, isIdle: true })
+  expect(tasks).toHaveLength(1)
+  await store.close()
+
+  const client = new pg.Client(app.href)
+  await client.connect()
+  await expect(client.query('CREATE TABLE redrive.mine (id int)')).rejects.toThrow('permission denied')
+  await expect(client.query('DROP TABLE redrive.task')).rejects.toThrow('must be owner')
+  await expect(client.query('UPDATE redrive.schema_version SET version = 99')).rejects.toThrow('permission denied')
+  await client.end()
+  await admin.end()
+})
+
+it('ends a worker whose store refuses for good, and says why', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'redrive-'))
+  const task = JSON.stringify(new URL('../../task/index.ts', import.meta.url).pathname)
+  writeFileSync(
+    join(folder, 'tasks.ts'),
+    `import { defineTask } from ${task}\nexport default [defineTask('k', { handler() {} })]`,
+  )
+  const app = new URL(url)
+  app.username = 'clerk'
+  await say('CREATE ROLE clerk LOGIN')
+  await redrive('migrate', '--store', url, '--grant', 'clerk')
+  let said = ''
+  const stderr = { write: (text: string) => void (said += text) }
+  const worker = runCommand(['worker', join(folder, 'tasks.ts'), '--store', app.href, '--quiet'], { stderr })
+  await expect.poll(() => said, { timeout: 10_000 }).toContain('runs k')
+  await say('REVOKE ALL ON ALL TABLES IN SCHEMA redrive FROM clerk')
+  const store = await openPostgres(url)
+  await store.enqueue([{ kind: 'k', payload: '{}' }])
+  await store.close()
+  expect(await worker).toMatchObject({ code: 1 })
+  expect(said).toMatch(/redrive: The schema .* refuses this role: permission denied .* redrive migrate --grant ROLE/)
+  rmSync(folder, { recursive: true })
+})
+
+it('says that a file has no roles', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'redrive-'))
+  expect(await redrive('migrate', '--store', `sqlite:${folder}/x.db`, '--grant', 'ada')).toMatchObject({
+    code: 2,
+    err: 'redrive: --grant is for PostgreSQL: a file has no roles.\n',
+  })
+  rmSync(folder, { recursive: true })
+})

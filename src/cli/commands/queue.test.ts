@@ -1,0 +1,485 @@
+import { spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { jetstreamManager } from '@nats-io/jetstream'
+import { connect } from '@nats-io/transport-node'
+import amqplib from 'amqplib'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { quietEnvironment, runCommand } from '../../../test/command.js'
+import { ownSpace } from '../../../test/services/own-space.js'
+import { BROKER_MS, sharedBroker } from '../../../test/services/shared-broker.js'
+import { type Bus, type Message, type NewMessage, textOf } from '../../bus/index.js'
+import { type ConsumeOptions, consume } from '../../event/index.js'
+import { RetryableError } from '../../policy/index.js'
+import { MemoryStore } from '../../store/index.js'
+import type { Environment } from '../environment.js'
+import { openBus } from './open-bus.js'
+
+const MAIN = new URL('../main.ts', import.meta.url).pathname
+const TSX = import.meta.resolve('tsx')
+const TERMINAL = { isTTY: { stdin: true, stdout: true, stderr: true }, columns: 80 }
+
+const TYPE = 'json.parsed'
+const event = (number: number) => ({ event_type: 'JSONParsed', data: { number } })
+const letter = (number: number) =>
+  JSON.stringify({
+    original_event: event(number),
+    attempt_count: 8,
+    last_error: `DocumentNotFoundError: document ${number} is not there yet`,
+    abandoned_reason: 'max_attempts_exceeded',
+    timestamp: new Date().toISOString(),
+  })
+
+describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker => {
+  let folder: string
+  let env: Environment['env']
+  let bus: Bus
+  beforeEach(async ({ skip }) => {
+    const shared = await sharedBroker(broker)
+    if (shared.httpUrl === undefined) skip('It needs a server of our own, with its management.')
+    folder = mkdtempSync(join(tmpdir(), 'redrive-cli-'))
+    env = { REDRIVE_BUS: await ownSpace(broker, shared), REDRIVE_BUS_MONITOR: shared.httpUrl }
+    bus = await openBus({}, quietEnvironment({ env }))
+    await bus.declare({ chunking: TYPE, search: TYPE })
+  }, BROKER_MS)
+  afterEach(async () => {
+    await bus?.close()
+    if (folder !== undefined) rmSync(folder, { recursive: true, force: true })
+  })
+
+  const redrive = (argv: readonly string[], overrides: Partial<Environment> = {}) =>
+    runCommand(argv, { env, cwd: folder, ...overrides })
+
+  async function fail(bodies: readonly NewMessage['body'][], queue = 'chunking.failed') {
+    for (const [index, body] of bodies.entries()) await bus.put(queue, { id: `event-${index + 1}`, type: TYPE, body })
+  }
+
+  async function left(queue = 'chunking.failed'): Promise<Message[]> {
+    const messages: Message[] = []
+    for await (const message of bus.browse(queue)) messages.push(message)
+    return messages
+  }
+
+  async function count(queue: string, type = TYPE): Promise<number | undefined> {
+    return (await bus.status({ [queue]: type }))[0]?.messages
+  }
+
+  /** What is in a queue, taken out of it. */
+  async function drain(queue: string, expected: number): Promise<Message[]> {
+    const messages: Message[] = []
+    const consumer = await bus.consume(queue, delivery => {
+      messages.push(delivery)
+      delivery.ack()
+    })
+    await vi.waitFor(() => expect(messages.length).toBeGreaterThanOrEqual(expected), { timeout: 10_000 })
+    await consumer.stop()
+    return messages
+  }
+
+  /** A failed queue without a queue beside it. */
+  async function orphan(queue: string): Promise<void> {
+    await bus.declare({ [queue]: 'orphan.type' })
+    const url = new URL(env.REDRIVE_BUS ?? '')
+    if (broker === 'rabbitmq') {
+      const connection = await amqplib.connect(url.href)
+      await (await connection.createChannel()).deleteQueue(queue)
+      await connection.close()
+    } else {
+      const connection = await connect({ servers: url.host })
+      const manager = await jetstreamManager(connection)
+      await manager.streams.delete(`${url.searchParams.get('prefix')}+orphan+type`)
+      await connection.close()
+    }
+  }
+
+  describe('list', () => {
+    it('shows the failed queues that are there, how much is in each, and where it would go', async () => {
+      await orphan('parsing')
+      await orphan('legacy')
+      await fail([letter(1), letter(2)])
+      const { code, out, err } = await redrive(['queue', 'list', '--output', 'json'])
+      expect({ code, err }).toEqual({ code: 0, err: '' })
+      expect(JSON.parse(out)).toEqual([
+        { queue: 'chunking.failed', messages: 2, target: { queue: 'chunking', type: TYPE } },
+        { queue: 'legacy.failed', messages: 0, target: null },
+        { queue: 'parsing.failed', messages: 0, target: { queue: null, type: 'archive.ingested' } },
+        { queue: 'search.failed', messages: 0, target: { queue: 'search', type: TYPE } },
+      ])
+      expect((await redrive(['queue', 'list'])).out).toBe(
+        [
+          'FAILED QUEUE     MESSAGES  REQUEUED TO',
+          'chunking.failed  2         chunking',
+          'legacy.failed    0         give --target-queue',
+          'parsing.failed   0         all that take archive.ingested',
+          'search.failed    0         search\n',
+        ].join('\n'),
+      )
+    })
+  })
+
+  describe('inspect', () => {
+    it('shows each message once, oldest first, as often as one looks, and leaves them there', async () => {
+      const bodies = Array.from({ length: 25 }, (_, index) => `{"number":${index}}`)
+      await fail(bodies)
+      for (let look = 0; look < 3; look++) {
+        const { code, json } = await redrive([
+          'queue',
+          'inspect',
+          'chunking.failed',
+          '--limit',
+          '50',
+          '--output',
+          'json',
+        ])
+        expect(code).toBe(0)
+        expect(json().map(({ body }: { body: unknown }) => JSON.stringify(body))).toEqual(bodies)
+      }
+      const { out, err } = await redrive(['queue', 'inspect', 'chunking.failed', '--limit', '2', '--output', 'jsonl'])
+      expect(
+        out
+          .trim()
+          .split('\n')
+          .map(line => JSON.parse(line).id),
+      ).toEqual(['event-1', 'event-2'])
+      expect(err).toBe('2 of 25, oldest first. More: --limit 25\n')
+      expect((await left()).map(textOf)).toEqual(bodies)
+    })
+
+    it('shows why an event failed and what it was, within 80 columns, and nothing raw', async () => {
+      await fail([letter(7), 'no JSON \x1b[31mred\x07\x9b2J', `"${'long '.repeat(50)}"`, new Uint8Array([0xff, 0, 1])])
+      const { out, err } = await redrive(['queue', 'inspect', 'chunking.failed'], {
+        ...TERMINAL,
+        env: { ...env, NO_COLOR: '1' },
+      })
+      expect(out).toContain('max_attempts_exceeded')
+      expect(out).toContain('8 attempts: DocumentNotFoundError: document 7 is not there yet')
+      expect(out).toContain(JSON.stringify(event(7)))
+      expect(out).toContain('no JSON \\x1b[31mred\\x07\\x9b2J')
+      expect(out).toContain('3 bytes that are no text')
+      expect(out + err).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/)
+      for (const line of `${out}${err}`.split('\n')) expect(line.length).toBeLessThanOrEqual(80)
+
+      const asJson = await redrive(['queue', 'inspect', 'chunking.failed', '--output', 'jsonl'])
+      expect(asJson.out).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/)
+    })
+
+    it('says that a queue is empty, is not there, or is no failed queue', async () => {
+      expect(await redrive(['queue', 'inspect', 'chunking.failed'])).toMatchObject({
+        code: 0,
+        err: "'chunking.failed' is empty.\n",
+      })
+      expect(await redrive(['queue', 'inspect', 'nope.failed'])).toMatchObject({
+        code: 1,
+        err: "redrive: There is no failed queue 'nope.failed'. To see which there are: redrive queue list\n",
+      })
+      expect(await redrive(['queue', 'inspect', 'chunking'])).toMatchObject({
+        code: 1,
+        err: "redrive: 'chunking' is no failed queue: did you mean 'chunking.failed'?\n",
+      })
+    })
+  })
+
+  describe('export', () => {
+    it('writes all messages to a new file, whatever their bodies are, and leaves them there', async () => {
+      const bytes = new Uint8Array([0xff, 0, 1])
+      await fail([letter(1), 'no JSON \x9b2J', bytes])
+      const { code, out, err } = await redrive(['queue', 'export', 'chunking.failed', 'failed.json'])
+      expect({ code, out }).toEqual({ code: 0, out: '' })
+      expect(err).toBe("3 of 3 exported; they are still in 'chunking.failed'.\n")
+      const text = readFileSync(join(folder, 'failed.json'), 'utf8')
+      expect(text).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/)
+      const { export_timestamp, ...rest } = JSON.parse(text)
+      expect(Math.abs(Date.parse(export_timestamp) - Date.now())).toBeLessThan(60_000)
+      expect(export_timestamp).toMatch(/Z$/)
+      const about = { type: TYPE, headers: {} }
+      expect(rest).toEqual({
+        queue: 'chunking.failed',
+        total_messages_in_queue: 3,
+        messages_exported: 3,
+        messages: [
+          {
+            id: 'event-1',
+            ...about,
+            body: JSON.parse(letter(1), (key, value) => (key === 'timestamp' ? expect.any(String) : value)),
+          },
+          { id: 'event-2', ...about, raw_body: 'no JSON \x9b2J' },
+          { id: 'event-3', ...about, raw_body: Buffer.from(bytes).toString('base64'), encoding: 'base64' },
+        ],
+      })
+      expect(await left()).toHaveLength(3)
+
+      const again = await redrive(['queue', 'export', 'chunking.failed', 'failed.json'])
+      expect(again).toMatchObject({
+        code: 1,
+        err: "redrive: 'failed.json' is there already: name another file. 0 exported.\n",
+      })
+      expect(readFileSync(join(folder, 'failed.json'), 'utf8')).toBe(text)
+    })
+
+    it('writes to stdout what can be read again, without messages too', async () => {
+      expect((await redrive(['queue', 'export', 'chunking.failed', '-'])).json()).toMatchObject({
+        messages_exported: 0,
+        messages: [],
+      })
+      await fail(['{}', '{}'])
+      const { json } = await redrive(['queue', 'export', 'chunking.failed', '-', '--limit', '1'])
+      expect(json()).toMatchObject({ total_messages_in_queue: 2, messages_exported: 1, messages: [{ id: 'event-1' }] })
+    })
+
+    it('makes no file for a queue that is not there', async () => {
+      expect((await redrive(['queue', 'export', 'nope.failed', 'failed.json'])).code).toBe(1)
+      expect(existsSync(join(folder, 'failed.json'))).toBe(false)
+    })
+  })
+
+  describe('requeue', () => {
+    it('publishes the original events, and other bodies as they are, into the queue that failed on them alone', async () => {
+      const bytes = new Uint8Array([0xff, 0, 1])
+      await fail([letter(1), 'no JSON', bytes, '{"plain":true}'])
+      const { code, out, err } = await redrive(['queue', 'requeue', 'chunking.failed'])
+      expect({ code, out, err }).toEqual({ code: 0, out: '', err: "4 requeued to 'chunking'.\n" })
+      const messages = await drain('chunking', 4)
+      expect(messages.map(({ body }) => Buffer.from(body))).toEqual([
+        Buffer.from(JSON.stringify(event(1))),
+        Buffer.from('no JSON'),
+        Buffer.from(bytes),
+        Buffer.from('{"plain":true}'),
+      ])
+      expect(messages.map(({ type }) => type)).toEqual([TYPE, TYPE, TYPE, TYPE])
+      expect(await left()).toEqual([])
+      await bus.publish({ id: 'for all', type: TYPE, body: 'for all' })
+      expect((await drain('search', 1)).map(textOf)).toEqual(['for all'])
+    })
+
+    it('publishes under another id, which is the same if it is done twice, and never grows', async () => {
+      const dies = async (id: string, body: string) => {
+        await bus.put('chunking.failed', { id, type: TYPE, body })
+        await redrive(['queue', 'requeue', 'chunking.failed'])
+        return (await drain('chunking', 1)).map(({ id }) => id)[0] ?? ''
+      }
+      const body = letter(1)
+      const first = await dies('event-1', body)
+      expect(first).toMatch(/^event-1\.again-[0-9a-f]{16}$/)
+      expect(await dies('event-1', body)).toBe(first)
+      const second = await dies(first, body)
+      expect(second).toMatch(/^event-1\.again-[0-9a-f]{16}$/)
+      expect(second).not.toBe(first)
+      expect(await dies('é'.repeat(120), body)).toMatch(/^[0-9a-f]{64}$/)
+    })
+
+    it('gives an event that a consumer gave up a fresh set of attempts', async () => {
+      const store = new MemoryStore()
+      let isWell = false
+      const attempts: number[] = []
+      const options: ConsumeOptions<ReturnType<typeof event>> = {
+        service: 'chunking',
+        key: ({ data }) => [String(data.number)],
+        store,
+        policy: { attempts: 2, backoff: { kind: 'fixed', base: '10ms' } },
+        deadLetters: 'failed-queue',
+        handler: (_, { attempt }) => {
+          attempts.push(attempt)
+          if (!isWell || attempt === 1) throw new RetryableError('not there yet')
+        },
+      }
+      const consumer = await consume(bus, 'chunking', options)
+      await bus.publish({ id: 'event-1', type: TYPE, body: JSON.stringify(event(1)) })
+      await vi.waitFor(async () => expect(await left()).toHaveLength(1), { timeout: 10_000 })
+      isWell = true
+      await redrive(['queue', 'requeue', 'chunking.failed'])
+      await vi.waitFor(() => expect(attempts).toEqual([1, 2, 1, 2]), { timeout: 10_000 })
+      await consumer.stop()
+      await store.close()
+      expect(await left()).toEqual([])
+    })
+
+    it('publishes to all queues that take the type of a well-known failed queue', async () => {
+      await orphan('parsing')
+      await bus.declare({ first: 'archive.ingested', second: 'archive.ingested' })
+      await fail([letter(1)], 'parsing.failed')
+      const { code, json, err } = await redrive(['queue', 'requeue', 'parsing.failed', '--output', 'json'])
+      expect({ code, err }).toEqual({ code: 0, err: "1 requeued to all that take 'archive.ingested'.\n" })
+      expect(json()).toEqual({
+        queue: 'parsing.failed',
+        target: { queue: null, type: 'archive.ingested' },
+        requeued: 1,
+        kept: [],
+        isStopped: false,
+      })
+      for (const queue of ['first', 'second']) {
+        expect(await drain(queue, 1)).toMatchObject([{ type: 'archive.ingested' }])
+      }
+    })
+
+    it('publishes into another queue that is named', async () => {
+      await bus.declare({ slow: 'slow.work' })
+      await fail([letter(1)])
+      expect((await redrive(['queue', 'requeue', 'chunking.failed', '--target-queue', 'slow'])).code).toBe(0)
+      expect(await drain('slow', 1)).toMatchObject([{ type: 'slow.work' }])
+    })
+
+    it.each([
+      [
+        ['legacy.failed'],
+        "Nobody knows where the messages of 'legacy.failed' came from: give --target-queue. 0 requeued.",
+      ],
+      [['legacy.failed', '--target-queue', 'nope'], "There is no queue 'nope'. 0 requeued."],
+      [
+        ['legacy.failed', '--target-queue', 'search.failed'],
+        "'search.failed' is a failed queue: nobody consumes it. 0 requeued.",
+      ],
+      [
+        ['nope.failed', '--target-queue', 'chunking'],
+        "There is no failed queue 'nope.failed'. To see which there are: redrive queue list",
+      ],
+    ])('refuses %j, and moves nothing', async (argv, text) => {
+      await orphan('legacy')
+      await fail([letter(1)], 'legacy.failed')
+      for (const more of [[], ['--dry-run']]) {
+        const { code, out, err } = await redrive(['queue', 'requeue', ...argv, ...more])
+        expect({ code, out, err }).toEqual({ code: 1, out: '', err: `redrive: ${text}\n` })
+      }
+      expect(await left('legacy.failed')).toHaveLength(1)
+    })
+
+    it('keeps what it could not publish, and says so', async () => {
+      await orphan('parsing')
+      await fail([letter(1), letter(2)], 'parsing.failed')
+      const { code, err } = await redrive(['queue', 'requeue', 'parsing.failed'])
+      expect(code).toBe(1)
+      expect(err).toContain('0 requeued before it failed. The rest is where it was.\n')
+      expect(err).toContain("No queue takes 'archive.ingested'")
+      expect(await left('parsing.failed')).toHaveLength(2)
+    })
+
+    it('takes the oldest with --limit, and none in a dry run', async () => {
+      await fail([letter(1), letter(2), letter(3)])
+      const dry = await redrive(['queue', 'requeue', 'chunking.failed', '--limit', '2', '--dry-run'])
+      expect(dry).toMatchObject({
+        code: 0,
+        err: "2 would be requeued to 'chunking'. This was a dry run: 0 requeued.\n",
+      })
+      expect(await left()).toHaveLength(3)
+      await redrive(['queue', 'requeue', 'chunking.failed', '--limit', '2'])
+      expect((await left()).map(({ id }) => id)).toEqual(['event-3'])
+    })
+
+    it('stopped by Ctrl-C after a message, it says how many it requeued and ends with 3; the rest is there', async () => {
+      const total = 300
+      await fail(Array.from({ length: total }, (_, index) => letter(index)))
+      const onSignal = (send: (signal: string) => void) => {
+        const timer = setInterval(async () => {
+          if (((await count('chunking')) ?? 0) > 0) send('SIGINT')
+        }, 5)
+        return () => clearInterval(timer)
+      }
+      const { code, json, err } = await redrive(['queue', 'requeue', 'chunking.failed', '--output', 'json'], {
+        onSignal,
+      })
+      const { requeued, isStopped } = json()
+      expect({ code, isStopped }).toEqual({ code: 3, isStopped: true })
+      expect(requeued).toBeGreaterThan(0)
+      expect(requeued).toBeLessThan(total)
+      expect(err).toContain('SIGINT: stopping after this message.\n')
+      expect(err).toContain(`${requeued} requeued to 'chunking'.\nStopped: the rest is where it was.`)
+      expect(await left()).toHaveLength(total - requeued)
+      expect(await drain('chunking', requeued)).toHaveLength(requeued)
+    })
+
+    it('killed half-way, it has lost nothing, and the rest keeps its order', { timeout: 60_000 }, async () => {
+      const total = 1000
+      await fail(Array.from({ length: total }, (_, index) => letter(index)))
+      const argv = ['--import', TSX, MAIN, 'queue', 'requeue', 'chunking.failed']
+      const child = spawn(process.execPath, argv, { cwd: folder, env: { ...process.env, ...env }, stdio: 'ignore' })
+      const ended = new Promise(resolve => child.on('close', resolve))
+      await vi.waitFor(async () => expect(await count('chunking')).toBeGreaterThan(20), {
+        timeout: 30_000,
+        interval: 5,
+      })
+      child.kill('SIGKILL')
+      await ended
+      const numberOf = (message: Message) => JSON.parse(textOf(message)).original_event.data.number
+      // The broker may take a moment to notice.
+      const rest = await vi.waitFor(
+        async () => {
+          const numbers = (await left()).map(numberOf)
+          expect(numbers.at(-1)).toBe(total - 1)
+          expect(numbers).toEqual(Array.from(numbers, (_, index) => total - numbers.length + index))
+          return numbers
+        },
+        { timeout: 20_000, interval: 200 },
+      )
+      expect(rest.length).toBeLessThan(total)
+      const moved = await drain('chunking', total - rest.length)
+      const all = new Set([...rest, ...moved.map(message => JSON.parse(textOf(message)).data.number)])
+      expect(all.size).toBe(total)
+      expect(moved.length, 'one at most is published twice').toBeLessThanOrEqual(total - rest.length + 1)
+    })
+  })
+
+  describe('purge', () => {
+    it('removes nothing and ends with 1 unless it is confirmed', async () => {
+      await fail(['1', '2'])
+      expect(await redrive(['queue', 'purge', 'chunking.failed'])).toMatchObject({
+        code: 1,
+        out: '',
+        err: "redrive: This would remove 2 from 'chunking.failed' for good: give --confirm. 0 removed.\n",
+      })
+      expect(await redrive(['queue', 'purge', 'chunking.failed', '--dry-run', '--confirm'])).toMatchObject({
+        code: 0,
+        err: "2 would be removed from 'chunking.failed'. This was a dry run: 0 removed.\n",
+      })
+      expect(await left()).toHaveLength(2)
+    })
+
+    it('removes the oldest with --limit, and all without', async () => {
+      await fail(['1', '2', '3'])
+      expect(await redrive(['queue', 'purge', 'chunking.failed', '--limit', '2', '--confirm'])).toMatchObject({
+        code: 0,
+        err: "2 removed from 'chunking.failed'.\n",
+      })
+      expect((await left()).map(textOf)).toEqual(['3'])
+      const { json } = await redrive(['queue', 'purge', 'chunking.failed', '--confirm', '--output', 'json'])
+      expect(json()).toEqual({ queue: 'chunking.failed', removed: 1, isStopped: false })
+      expect(await left()).toEqual([])
+    })
+  })
+
+  it.runIf(broker === 'rabbitmq')(
+    'what others put there with headers that no bus takes stays, and the rest goes on',
+    async () => {
+      const connection = await amqplib.connect(env.REDRIVE_BUS ?? '')
+      const channel = await connection.createConfirmChannel()
+      channel.sendToQueue('chunking.failed', Buffer.from('{"bad":1}'), {
+        headers: { 'not a name': 'x' },
+        messageId: 'odd',
+      })
+      channel.sendToQueue('chunking.failed', Buffer.from('{"good":1}'))
+      await channel.waitForConfirms()
+      await connection.close()
+      const { code, err } = await redrive(['queue', 'requeue', 'chunking.failed'])
+      expect(code).toBe(3)
+      expect(err).toMatch(/^'odd' stays: A header cannot be called "not a name"/)
+      expect(err).toContain("1 requeued to 'chunking'.")
+      expect((await left()).map(({ id }) => id)).toEqual(['odd'])
+      expect(await drain('chunking', 1)).toMatchObject([{ type: TYPE, body: Buffer.from('{"good":1}') }])
+    },
+  )
+
+  it.runIf(broker === 'rabbitmq')(
+    'without the management, what stands beside its queue is found all the same',
+    async () => {
+      await bus.declare({ orders: 'order.placed' })
+      await bus.put('orders.failed', { id: 'order-1', type: 'order.placed', body: letter(1) })
+      const without = { env: { REDRIVE_BUS: env.REDRIVE_BUS } }
+      const list = await redrive(['queue', 'list', '--output', 'json'], without)
+      expect(list.json().map(({ queue }: { queue: string }) => queue)).toEqual(['chunking.failed'])
+      expect(list.err).toContain('There may be more: RabbitMQ tells which with --monitor')
+      const given = await redrive(['queue', 'list', '--queue', 'orders=order.placed', '--output', 'jsonl'], without)
+      expect(given.out).toContain('"queue":"orders.failed","messages":1')
+      expect(await redrive(['queue', 'requeue', 'orders.failed'], without)).toMatchObject({ code: 0 })
+      expect(await drain('orders', 1)).toMatchObject([{ type: 'order.placed' }])
+    },
+  )
+})

@@ -1,0 +1,41 @@
+import { type TaskPlace, taskCursor, taskPlace } from '../cursor.js'
+import type { Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
+import { matches } from './lanes.js'
+
+/** A page of what a filter finds: newest change first, among equals the higher id. */
+export function listTasks(
+  records: Iterable<TaskRecord>,
+  filter: TaskFilter,
+  { limit, after }: PageRequest,
+): Page<TaskRecord> {
+  const from = after === undefined ? undefined : taskPlace(after)
+  const found: TaskRecord[] = []
+  for (const record of records) {
+    if (isMeant(filter, record) && (from === undefined || isNewer(from, record))) found.push(record)
+  }
+  found.sort((a, b) => (isNewer(a, b) ? -1 : 1))
+  const items = found.slice(0, limit)
+  const last = items.at(-1)
+  return found.length > items.length && last !== undefined ? { items, next: taskCursor(last) } : { items }
+}
+
+/** How many tasks that a filter means are in each state. */
+export function countTasks(records: Iterable<TaskRecord>, filter: TaskFilter): Record<TaskStatus, number> {
+  const counts = { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
+  for (const record of records) {
+    if (isMeant(filter, record)) counts[record.status]++
+  }
+  return counts
+}
+
+function isMeant(filter: TaskFilter, record: TaskRecord): boolean {
+  return (
+    matches(filter, record) &&
+    (filter.status === undefined || filter.status === record.status) &&
+    (filter.errorCode === undefined || filter.errorCode === record.errorCode)
+  )
+}
+
+function isNewer(a: TaskPlace, b: TaskPlace): boolean {
+  return a.changedAt === b.changedAt ? a.id > b.id : a.changedAt > b.changedAt
+}

@@ -1,0 +1,50 @@
+import { encodeResult, type IdempotencyStore } from '../../idempotency/index.js'
+import { StaleFenceError } from '../errors.js'
+import { knownResult, onceFingerprint } from '../once.js'
+import type { OnceOptions } from '../store.js'
+
+/** Nobody takes a key over from a function of this process that has not ended. */
+const LEASE_MS = 24 * 3_600_000
+
+/** Runs functions once per key. There is no transaction to give them, so they may be asynchronous. */
+export class MemoryOnce {
+  /** What each key is at work with. These promises do not reject. */
+  readonly #running = new Map<string, Promise<unknown>>()
+  readonly #keys: IdempotencyStore
+  readonly #isHeld: (fence: { readonly id: string; readonly token: string }) => boolean
+
+  constructor(keys: IdempotencyStore, isHeld: (fence: { readonly id: string; readonly token: string }) => boolean) {
+    this.#keys = keys
+    this.#isHeld = isHeld
+  }
+
+  async run<T>(key: string, work: (tx: never) => T, { params, fence }: OnceOptions): Promise<Awaited<T>> {
+    const fingerprint = onceFingerprint(key, params)
+    while (this.#running.has(key)) await this.#running.get(key)
+    const run = this.#claimAndRun(key, fingerprint, work, fence)
+    const ended = () => this.#running.delete(key)
+    this.#running.set(key, run.then(ended, ended))
+    return run
+  }
+
+  async #claimAndRun<T>(
+    key: string,
+    fingerprint: string,
+    work: (tx: never) => T,
+    fence: OnceOptions['fence'],
+  ): Promise<Awaited<T>> {
+    const claim = await this.#keys.claim(key, { fingerprint, leaseMs: LEASE_MS })
+    // The caller says what its key stands for: a store cannot know types.
+    if (claim.state !== 'fresh') return knownResult(key, fingerprint, claim) as Awaited<T>
+    try {
+      // Who has the result already has it, whoever asks; only a run is fenced.
+      if (fence !== undefined && !this.#isHeld(fence)) throw new StaleFenceError(key, fence.id)
+      const result = await work(undefined as never)
+      await this.#keys.complete(key, claim.token, encodeResult(result))
+      return result
+    } catch (error) {
+      await this.#keys.release(key, claim.token)
+      throw error
+    }
+  }
+}
