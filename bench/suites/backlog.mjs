@@ -59,7 +59,7 @@ function addOthers(path) {
 
 /** Milliseconds to claim and settle the tasks, in batches of 100, beside what is there already. */
 async function claimAndSettle(store) {
-  const request = { worker: 'bench', leaseMs: 60_000, kinds: ['work'], limit: 100, isIdle: false }
+  const request = { worker: 'bench', leaseMs: 60_000, rooms: [{ kinds: ['work'] }], limit: 100, isIdle: false }
   const start = performance.now()
   for (let done = 0; done < TASKS; ) {
     const { tasks, now } = await store.claim(request)

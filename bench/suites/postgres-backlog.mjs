@@ -43,7 +43,7 @@ const BACKLOGS = {
 }
 const LIMITS = [1.2, 1.2, 1.5]
 
-const REQUEST = { worker: 'bench', leaseMs: 60_000, kinds: ['work'], limit: 100, isIdle: false }
+const REQUEST = { worker: 'bench', leaseMs: 60_000, rooms: [{ kinds: ['work'] }], limit: 100, isIdle: false }
 
 /** Milliseconds to claim and settle the tasks, in batches of 100, beside what is there already. */
 async function claimAndSettle(store) {

@@ -63,12 +63,12 @@ async function drainsApart(server) {
       const warm = here.workers.drained(TASKS)
       await redrive.enqueue(here.store, TASKS)
       await warm
-      await here.store.pause({ kind: 'work' }, true)
+      await here.store.pause({ kind: 'work' }, { isPaused: true })
       await redrive.enqueue(here.store, TASKS)
     },
     measured: async ({ store, workers }) => {
       const drained = workers.drained(TASKS)
-      await store.pause({ kind: 'work' }, false)
+      await store.pause({ kind: 'work' }, { isPaused: false })
       await drained
       return async () => {
         await workers.stop()

@@ -73,7 +73,13 @@ function deadLetters(letters: readonly { id: string; kind?: string; code?: strin
   return inStore(async store => {
     await store.enqueue(letters.map(({ id, kind = 'k' }) => ({ id, kind, payload: '{}' })))
     const kinds = [...new Set(letters.map(({ kind = 'k' }) => kind))]
-    const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 60_000, kinds, limit: 10_000, isIdle: true })
+    const { tasks, now } = await store.claim({
+      worker: 'w',
+      leaseMs: 60_000,
+      rooms: [{ kinds }],
+      limit: 10_000,
+      isIdle: true,
+    })
     await store.settle(
       tasks.map(({ id, token }) => {
         const { code = 'E', message = 'broken' } = letters.find(letter => letter.id === id) ?? {}

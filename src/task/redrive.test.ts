@@ -10,10 +10,17 @@ async function deadLetters(count: number, task: Partial<NewTask> = {}) {
   const store = new MemoryStore({ clock })
   const ids = Array.from({ length: count }, (_, index) => `t${index}`)
   await store.enqueue(ids.map(id => ({ id, kind: 'k', payload: '{}', ...task })))
-  const { tasks } = await store.claim({ worker: 'w', leaseMs: 1, kinds: ['k'], limit: count, isIdle: false })
+  const { tasks } = await store.claim({
+    worker: 'w',
+    leaseMs: 1,
+    rooms: [{ kinds: ['k'] }],
+    limit: count,
+    isIdle: false,
+  })
   const dead = { type: 'dead', reason: 'final_error' } as const
   await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome: dead })))
-  const audit = async () => (await store.audit({ limit: 100 })).items.map(record => JSON.parse(record) as RedriveRecord)
+  const audit = async () =>
+    (await store.audit.page({ limit: 100 })).items.map(record => JSON.parse(record) as RedriveRecord)
   return { clock, store, ids, audit }
 }
 

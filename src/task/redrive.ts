@@ -47,7 +47,7 @@ export interface RedriveRecord {
   readonly timestamp: string
 }
 
-type RedriveStore = Pick<Store, 'redrive' | 'list' | 'appendAudit' | 'now'>
+type RedriveStore = Pick<Store, 'redrive' | 'list' | 'audit' | 'now'>
 
 /** How many are moved in one transaction; fewer under a rate, so that they come evenly. */
 const BATCH = 500
@@ -72,7 +72,7 @@ export async function redriveDeadLetters(
   const note = async (event_type: RedriveRecord['event_type'], moved: number, end: RedriveRecord['end']) => {
     const timestamp = new Date(await store.now()).toISOString()
     const record: RedriveRecord = { event_type, ...operation, moved, end, timestamp }
-    await store.appendAudit([JSON.stringify(record)])
+    await store.audit.append([JSON.stringify(record)])
   }
 
   const ids: string[] = []

@@ -59,7 +59,7 @@ export class Settler {
 
   private async settle(batch: readonly Settlement[]): Promise<void> {
     const answers = await persistently(() => this.store.settle(batch), this.clock, this.outages)
-    this.stale += answers.filter(answer => answer === 'stale').length
+    this.stale += answers.filter(({ result }) => result === 'stale').length
   }
 }
 

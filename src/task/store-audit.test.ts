@@ -16,7 +16,7 @@ it('keeps the audit of tasks in their store: a record for each retry, and one fo
   await clock.advance('1m')
   await worker.stop()
 
-  const { items } = await store.audit({ limit: 10 })
+  const { items } = await store.audit.page({ limit: 10 })
   const records = items.map(item => JSON.parse(item))
   expect(records.map(({ event_type }) => event_type)).toEqual(['retry_attempt', 'retry_attempt', 'retry_exhausted'])
   expect(records[0]).toMatchObject({ operation: 'charge', tenant_id: 'tenant-1', attempt_number: 1, max_attempts: 3 })

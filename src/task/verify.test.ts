@@ -22,7 +22,7 @@ async function eventful() {
     task,
     Array.from({ length: 20 }, (_, n) => ({ payload: null, id: `t${n}`, key: `k${n % 7}` })),
   )
-  await store.claim({ worker: 'dead', leaseMs: 1000, kinds: ['task'], limit: 1, isIdle: true })
+  await store.claim({ worker: 'dead', leaseMs: 1000, rooms: [{ kinds: ['task'] }], limit: 1, isIdle: true })
   const worker = new Worker(store, { tasks: [task], clock })
   await worker.start()
   await clock.advance('30m')
@@ -53,7 +53,7 @@ it('finds nothing to say of what was cancelled while it ran, nor of a dead lette
   const buried = defineTask('buried', { policy, handler, bury: async () => 'It lies elsewhere.' })
   for (const id of ['failed', 'lost']) await queue.enqueue(task, null, { id })
   await queue.enqueue(buried, null, { id: 'buried' })
-  await store.claim({ worker: 'dead', leaseMs: 1, kinds: ['task'], limit: 1, isIdle: true })
+  await store.claim({ worker: 'dead', leaseMs: 1, rooms: [{ kinds: ['task'] }], limit: 1, isIdle: true })
   const worker = new Worker(store, { tasks: [task, buried], clock })
   await worker.start()
   await clock.advance(500)
@@ -72,7 +72,7 @@ it('names the row whose decision is not the one that the kernel makes', async ()
   }
   const { discrepancies } = await verify({
     list: (filter, page) => store.list(filter, page),
-    policy: hash => store.policy(hash),
+    policies: store.policies,
     ledger: tampered,
   })
   expect(discrepancies.length).toBeGreaterThan(0)

@@ -20,14 +20,14 @@ export interface Verification {
 }
 
 /** What of a store a verification reads. */
-type LedgerSource = Pick<Store, 'list' | 'ledger' | 'policy'>
+type LedgerSource = Pick<Store, 'list' | 'ledger' | 'policies'>
 
 /** Recomputes each recorded decision of a store from its ledger, and reports those that differ. */
 export async function verify(store: LedgerSource): Promise<Verification> {
   const policies = new Map<string, Policy | undefined>()
   const policyOf = async (hash: string) => {
     if (!policies.has(hash)) {
-      const stored = await store.policy(hash)
+      const stored = await store.policies.get(hash)
       policies.set(hash, stored === undefined ? undefined : parsePolicy(JSON.parse(stored)))
     }
     return policies.get(hash)

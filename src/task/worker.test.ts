@@ -414,7 +414,7 @@ describe('a worker', () => {
     })
     await queue.enqueue(work, null, { id: 'killer' })
     // A worker that claims, and is never heard of again.
-    await store.claim({ worker: 'dead', leaseMs: 30_000, kinds: ['work'], limit: 1, isIdle: true })
+    await store.claim({ worker: 'dead', leaseMs: 30_000, rooms: [{ kinds: ['work'] }], limit: 1, isIdle: true })
     const worker = new Worker(store, { tasks: [work], clock })
     await worker.start()
     await clock.advance('40s')
@@ -435,17 +435,23 @@ describe('a worker', () => {
     const kill = defineTask('kill', { policy: { attempts: 2, backoff: 'none' }, handler: () => {} })
     await queue.enqueue(kill, null, { id: 'killer' })
     for (const name of ['first', 'second']) {
-      const { tasks } = await store.claim({ worker: name, leaseMs: 1000, kinds: ['kill'], limit: 1, isIdle: true })
+      const { tasks } = await store.claim({
+        worker: name,
+        leaseMs: 1000,
+        rooms: [{ kinds: ['kill'] }],
+        limit: 1,
+        isIdle: true,
+      })
       expect(tasks).toHaveLength(1)
       if (tasks[0]?.isUndecided) {
         // Decides that it runs again, as a worker would, and dies of it.
         await store.settle([
           { id: 'killer', token: tasks[0].token, outcome: { type: 'retry', delayMs: 0, isBackoff: true } },
         ])
-        await store.claim({ worker: name, leaseMs: 1000, kinds: ['kill'], limit: 1, isIdle: true })
+        await store.claim({ worker: name, leaseMs: 1000, rooms: [{ kinds: ['kill'] }], limit: 1, isIdle: true })
       }
       await clock.advance('2s')
-      await store.heartbeat('another', 1000)
+      await store.heartbeat({ worker: 'another', leaseMs: 1000 })
     }
     const events: WorkEvent[] = []
     const worker = new Worker(store, { tasks: [kill], clock, sink: event => events.push(event) })
@@ -613,7 +619,10 @@ describe('a worker', () => {
     await expect(start()).rejects.toMatchObject({ code: 'worker_stopped' })
     await clock.advance('1m')
     expect(await queue.get(id)).toMatchObject({ status: 'waiting' })
-    expect([clock.timers, await store.heartbeat('other', 1000)]).toEqual([0, { cancelled: [], rescued: 0 }])
+    expect([clock.timers, await store.heartbeat({ worker: 'other', leaseMs: 1000 })]).toEqual([
+      0,
+      { cancelled: [], rescued: 0 },
+    ])
   })
 
   it('tells its tasks to end when the grace period is over, though the store is away', async () => {
@@ -668,7 +677,7 @@ describe('a worker', () => {
     const done = (await queue.enqueueMany(work, items)).map(({ id }) => id)
     const dead = await queue.enqueue(fail, null)
     await store.once('key', () => 1)
-    await store.appendAudit(['1'])
+    await store.audit.append(['1'])
     await start()
     await clock.advance('59m')
     expect(await store.count({})).toMatchObject({ succeeded: 450, dead: 1 })
@@ -678,7 +687,7 @@ describe('a worker', () => {
     expect(await store.once('key', () => 2)).toBe(1)
     await clock.advance('2h')
     expect(await store.once('key', () => 2)).toBe(2)
-    expect((await store.audit({ limit: 1 })).items).toEqual([])
+    expect((await store.audit.page({ limit: 1 })).items).toEqual([])
     expect(await queue.deadLetter(dead.id)).toBeDefined()
   })
 

@@ -162,7 +162,7 @@ export class Worker implements Sleeper {
     this.checkNotStopped()
     await this.heartbeat()
     for (const { policy, policyHash } of this.definitions.values()) {
-      await this.store.keepPolicy(policyHash, canonicalJson(policy))
+      await this.store.policies.keep(policyHash, canonicalJson(policy))
     }
     this.checkNotStopped()
     this.armBeat()
@@ -202,7 +202,8 @@ export class Worker implements Sleeper {
   private claim(limit: number): Promise<Claim | undefined> {
     const { name: worker, leaseMs, options } = this
     const kinds = [...this.definitions.keys()]
-    const request = { worker, leaseMs, kinds, categories: options.categories, limit, isIdle: this.runs.size === 0 }
+    const rooms = [{ kinds, categories: options.categories }]
+    const request = { worker, leaseMs, rooms, limit, isIdle: this.runs.size === 0 }
     const ask = async () => (this.ending.hasBegun ? undefined : this.store.claim(request))
     return persistently(ask, this.clock, this.outages)
   }
@@ -277,7 +278,7 @@ export class Worker implements Sleeper {
 
   private async heartbeat(): Promise<void> {
     const sentAt = this.clock.monotonic()
-    const { cancelled, rescued } = await this.store.heartbeat(this.name, this.leaseMs)
+    const { cancelled, rescued } = await this.store.heartbeat({ worker: this.name, leaseMs: this.leaseMs })
     this.aliveAt = sentAt
     for (const run of this.runs) if (cancelled.includes(run.task.token)) run.cancel()
     if (rescued > 0) this.bell.ring()

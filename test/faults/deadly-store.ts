@@ -55,8 +55,8 @@ export function deadlyStore<S extends SqliteStore | PostgresStore>(store: S, rea
       reach('settle: committed')
       return settled
     },
-    async heartbeat(worker, leaseMs) {
-      const beating = store.heartbeat(worker, leaseMs)
+    async heartbeat(beat) {
+      const beating = store.heartbeat(beat)
       inSameTransaction('heartbeat: in its transaction')
       return beating
     },

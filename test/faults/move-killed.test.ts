@@ -27,8 +27,14 @@ afterEach(() => rmSync(folder, { recursive: true }))
 async function fill(store: Movable): Promise<void> {
   const tenant = (n: number) => (n % 3 === 0 ? '' : `tenant ${n % 7}`)
   await store.enqueue(Array.from({ length: TASKS }, (_, n) => ({ kind: 'k', key: tenant(n), payload: `{"n":${n}}` })))
-  await store.appendAudit(Array.from({ length: 500 }, (_, n) => `{"n":${n}}`))
-  const { tasks } = await store.claim({ worker: 'w', leaseMs: 60_000, kinds: ['k'], limit: 500, isIdle: true })
+  await store.audit.append(Array.from({ length: 500 }, (_, n) => `{"n":${n}}`))
+  const { tasks } = await store.claim({
+    worker: 'w',
+    leaseMs: 60_000,
+    rooms: [{ kinds: ['k'] }],
+    limit: 500,
+    isIdle: true,
+  })
   const entry = { attempt: 1, startedAt: 1, endedAt: 2, worker: 'w' }
   const failure = { ...entry, verdict: { class: 'final', code: 'E' } as const, error: 'broken \0' }
   await store.settle(

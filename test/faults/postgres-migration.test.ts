@@ -38,7 +38,7 @@ const hasSchema = async () => (await admin.query(`SELECT FROM pg_namespace WHERE
 /** It takes a task, and gives it out. */
 async function expectToWork(store: PostgresStore): Promise<void> {
   const [added] = await store.enqueue([{ kind: 'k', payload: '{}' }])
-  const claim = await store.claim({ worker: 'w', leaseMs: 1000, kinds: ['k'], limit: 10, isIdle: true })
+  const claim = await store.claim({ worker: 'w', leaseMs: 1000, rooms: [{ kinds: ['k'] }], limit: 10, isIdle: true })
   expect(claim.tasks.map(({ id }) => id)).toContain(added?.id)
 }
 

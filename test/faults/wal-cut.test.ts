@@ -43,7 +43,13 @@ beforeAll(async () => {
         break
       }
       case 'claim': {
-        const request = { worker: 'w', leaseMs: 60_000, kinds: ['k'], limit: dice.between(1, 6), isIdle: false }
+        const request = {
+          worker: 'w',
+          leaseMs: 60_000,
+          rooms: [{ kinds: ['k'] }],
+          limit: dice.between(1, 6),
+          isIdle: false,
+        }
         running.push(...(await store.claim(request)).tasks)
         break
       }
@@ -51,7 +57,7 @@ beforeAll(async () => {
         await store.settle(running.splice(0, dice.between(1, 5)).map(settlementOf))
         break
       case 'heartbeat':
-        await store.heartbeat('w', 60_000)
+        await store.heartbeat({ worker: 'w', leaseMs: 60_000 })
     }
     await acknowledged()
   }

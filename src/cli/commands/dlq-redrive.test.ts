@@ -16,7 +16,13 @@ beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'redrive-cli-'))
   store = await openSqlite(join(folder, 'redrive.db'))
   await store.enqueue(Array.from({ length: LETTERS }, () => ({ kind: 'k', payload: '{}' })))
-  const { tasks } = await store.claim({ worker: 'w', leaseMs: 1, kinds: ['k'], limit: LETTERS, isIdle: false })
+  const { tasks } = await store.claim({
+    worker: 'w',
+    leaseMs: 1,
+    rooms: [{ kinds: ['k'] }],
+    limit: LETTERS,
+    isIdle: false,
+  })
   const outcome = { type: 'dead', reason: 'final_error' } as const
   await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome })))
 })
@@ -64,7 +70,7 @@ it.each(['SIGINT', 'SIGTERM'] as const)(
     expect(await store.count({})).toMatchObject({ waiting: LETTERS, dead: 0 })
 
     const who = userInfo().username
-    const records = (await store.audit({ limit: 10 })).items.map(record => JSON.parse(record) as RedriveRecord)
+    const records = (await store.audit.page({ limit: 10 })).items.map(record => JSON.parse(record) as RedriveRecord)
     const filter = { kind: 'k' }
     expect(records.filter(({ event_type }) => event_type === 'redrive_ended')).toMatchObject([
       { who, why: 'it is back', selection: { filter }, moved, end: 'stopped' },

@@ -41,7 +41,7 @@ const listed = async (url: string) => (await redrive('task', 'ls', '--store', ur
 describe('redrive move', () => {
   it('says what it moved, that it was verified, and that the source is not to be used any more', async () => {
     await source.enqueue(tasks(3))
-    await source.appendAudit(['{}'])
+    await source.audit.append(['{}'])
     const { code, out, err } = await move()
     expect(code).toBe(0)
     expect(out).toMatch(/^WHAT +AT THE SOURCE +THERE BEFORE +MOVED +CHECKSUM$/m)
@@ -105,7 +105,7 @@ describe('redrive move', () => {
 
   it('refuses while a worker is at work on the source, with 2', async () => {
     await source.enqueue(tasks(1))
-    await source.claim({ worker: 'w', leaseMs: 60_000, kinds: ['mail'], limit: 1, isIdle: true })
+    await source.claim({ worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['mail'] }], limit: 1, isIdle: true })
     expect((await move('--dry-run')).err).toContain('1 running: stop the workers of the source before you move.\n')
     const { code, out, err } = await move()
     expect({ code, out }).toEqual({ code: 2, out: '' })

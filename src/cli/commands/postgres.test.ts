@@ -70,7 +70,7 @@ it('lets a role use the store, and no more', async () => {
 
   const store = await openPostgres(app.href)
   await store.enqueue([{ kind: 'k', payload: '{}' }])
-  const { tasks } = await store.claim({ worker: 'w', leaseMs: 1000, kinds: ['k'], limit: 1, isIdle: true })
+  const { tasks } = await store.claim({ worker: 'w', leaseMs: 1000, rooms: [{ kinds: ['k'] }], limit: 1, isIdle: true })
   expect(tasks).toHaveLength(1)
   await store.close()
 

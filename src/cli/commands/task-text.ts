@@ -71,7 +71,7 @@ export function taskText(task: TaskRecord, { width, paint }: Console, now: numbe
 /** How many attempts the policy allows that decided last, if one has. */
 export async function maxAttemptsOf(store: Store, history: readonly LedgerRow[]): Promise<number | undefined> {
   const hash = history.findLast(row => row.policy !== undefined)?.policy
-  const json = hash === undefined ? undefined : await store.policy(hash)
+  const json = hash === undefined ? undefined : await store.policies.get(hash)
   if (json === undefined) return undefined
   const policy: unknown = JSON.parse(json)
   const isPolicy = typeof policy === 'object' && policy !== null && 'attempts' in policy

@@ -1,8 +1,12 @@
 import { MemoryIdempotencyStore } from '../../idempotency/index.js'
 import { type Clock, systemClock } from '../../time/index.js'
 import { checkedLimits } from '../lane-limits.js'
+import { oneRoom } from '../rooms.js'
 import type {
   AttemptEntry,
+  AuditStore,
+  Beat,
+  By,
   Claim,
   ClaimedTask,
   ClaimRequest,
@@ -11,12 +15,14 @@ import type {
   Lane,
   LaneLimits,
   LaneRecord,
+  LaneSelection,
   LedgerRow,
   NewTask,
   OnceOptions,
   Outcome,
   Page,
   PageRequest,
+  PolicyStore,
   Retention,
   Settled,
   Settlement,
@@ -25,6 +31,7 @@ import type {
   TaskRecord,
   TaskStatus,
 } from '../store.js'
+import { SETTLED, STALE } from '../store.js'
 import { taskIds } from '../task-id.js'
 import { triedForMs } from '../tried-for.js'
 import { MemoryAudit } from './audit.js'
@@ -48,6 +55,8 @@ interface MemoryWorker {
  */
 export class MemoryStore implements Store {
   readonly idempotency: MemoryIdempotencyStore
+  readonly policies: PolicyStore
+  readonly audit: AuditStore
   readonly #clock: Clock
   readonly #newId = taskIds()
   readonly #tasks = new Map<string, MemoryTask>()
@@ -55,15 +64,19 @@ export class MemoryStore implements Store {
   /** By kind, so that a claim touches only what it asked for. */
   readonly #scheduled = new Map<string, MemoryHeap<MemoryTask>>()
   readonly #workers = new Map<string, MemoryWorker>()
-  readonly #policies = new Map<string, string>()
   readonly #once: MemoryOnce
-  readonly #audit = new MemoryAudit()
+  readonly #auditRecords = new MemoryAudit()
   readonly #watchers = new Set<{ readonly callback: () => void }>()
   #isCallingWatchers = false
 
   constructor({ clock = systemClock }: { readonly clock?: Clock } = {}) {
     this.#clock = clock
     this.idempotency = new MemoryIdempotencyStore({ clock })
+    this.policies = memoryPolicies()
+    this.audit = {
+      append: async records => this.#auditRecords.append(records, clock.now()),
+      page: async page => this.#auditRecords.page(page),
+    }
     this.#once = new MemoryOnce(this.idempotency, ({ id, token }) => this.#tasks.get(id)?.lease?.token === token)
   }
 
@@ -78,7 +91,9 @@ export class MemoryStore implements Store {
     return enqueued
   }
 
-  async claim({ worker, leaseMs, kinds, categories, limit, isIdle }: ClaimRequest): Promise<Claim> {
+  async claim(request: ClaimRequest): Promise<Claim> {
+    const { worker, leaseMs, limit, isIdle } = request
+    const { kinds, categories } = oneRoom(request)
     const now = this.#clock.now()
     const { tasks: own } = this.#renew(worker, leaseMs)
     const isAllowed = (lane: MemoryLane) =>
@@ -103,13 +118,13 @@ export class MemoryStore implements Store {
     const now = this.#clock.now()
     return settlements.map(({ id, token, outcome, attempt }) => {
       const task = this.#tasks.get(id)
-      if (task?.lease?.token !== token) return 'stale'
+      if (task?.lease?.token !== token) return STALE
       this.#settle(task, outcome, attempt, now)
-      return 'settled'
+      return SETTLED
     })
   }
 
-  async heartbeat(worker: string, leaseMs: number): Promise<Heartbeat> {
+  async heartbeat({ worker, leaseMs }: Beat): Promise<Heartbeat> {
     const { tasks } = this.#renew(worker, leaseMs)
     const rescued = this.#rescue()
     const cancelled = [...tasks].flatMap(({ isToBeCancelled, lease }) =>
@@ -140,7 +155,7 @@ export class MemoryStore implements Store {
     return [...(this.#tasks.get(id)?.ledger ?? [])]
   }
 
-  async redrive(ids: readonly string[], by: { readonly who: string; readonly why?: string }): Promise<string[]> {
+  async redrive(ids: readonly string[], by: By): Promise<string[]> {
     const now = this.#clock.now()
     const moved: string[] = []
     for (const id of ids) {
@@ -158,7 +173,7 @@ export class MemoryStore implements Store {
     return moved
   }
 
-  async cancel(ids: readonly string[]): Promise<string[]> {
+  async cancel(ids: readonly string[], _by?: By): Promise<string[]> {
     const now = this.#clock.now()
     const cancelled = new Set<string>()
     for (const id of ids) {
@@ -179,34 +194,18 @@ export class MemoryStore implements Store {
     return [...this.#lanes.all()].filter(lane => matches(filter, lane)).map(lane => lane.toRecord(now))
   }
 
-  async pause(lanes: Partial<Lane> & { readonly kind: string }, isPaused: boolean): Promise<void> {
+  async pause(lanes: LaneSelection, { isPaused }: { readonly isPaused: boolean } & Partial<By>): Promise<void> {
     this.#lanes.pause(lanes, isPaused)
     if (!isPaused) this.#callWatchers()
   }
 
-  async limit(lanes: Partial<Lane> & { readonly kind: string }, limits: LaneLimits): Promise<void> {
+  async limit(lanes: LaneSelection, limits: LaneLimits, _by?: By): Promise<void> {
     this.#lanes.limit(lanes, checkedLimits(limits))
     this.#callWatchers()
   }
 
-  async keepPolicy(hash: string, policy: string): Promise<void> {
-    this.#policies.set(hash, policy)
-  }
-
-  async policy(hash: string): Promise<string | undefined> {
-    return this.#policies.get(hash)
-  }
-
   once<T>(key: string, work: (tx: never) => T, options: OnceOptions = {}): Promise<Awaited<T>> {
     return this.#once.run(key, work, options)
-  }
-
-  async appendAudit(records: readonly string[]): Promise<void> {
-    this.#audit.append(records, this.#clock.now())
-  }
-
-  async audit(page: PageRequest): Promise<Page<string>> {
-    return this.#audit.page(page)
   }
 
   async prune(keep: Retention, limit: number): Promise<number> {
@@ -219,7 +218,7 @@ export class MemoryStore implements Store {
       left--
     }
     if (keep.keysMs !== undefined) left -= this.idempotency.prune(keep.keysMs, left)
-    if (keep.auditMs !== undefined) left -= this.#audit.prune(now - keep.auditMs, left)
+    if (keep.auditMs !== undefined) left -= this.#auditRecords.prune(now - keep.auditMs, left)
     return limit - left
   }
 
@@ -371,5 +370,13 @@ export class MemoryStore implements Store {
       this.#isCallingWatchers = false
       for (const { callback } of this.#watchers) callback()
     })
+  }
+}
+
+function memoryPolicies(): PolicyStore {
+  const policies = new Map<string, string>()
+  return {
+    keep: async (hash, policy) => void policies.set(hash, policy),
+    get: async hash => policies.get(hash),
   }
 }

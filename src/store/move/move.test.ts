@@ -66,7 +66,7 @@ async function settleNext(store: Movable, kind: string, outcomes: readonly Outco
   const { tasks, now } = await store.claim({
     worker: 'w',
     leaseMs: 60_000,
-    kinds: [kind],
+    rooms: [{ kinds: [kind] }],
     limit: outcomes.length,
     isIdle: true,
   })
@@ -77,7 +77,7 @@ async function settleNext(store: Movable, kind: string, outcomes: readonly Outco
     outcome: outcomes[index] as Outcome,
     attempt: { attempt: attempts + 1, startedAt: now - 5, endedAt: now, worker: 'w \u0001🚀"', ...facts },
   }))
-  expect(await store.settle(settlements)).toEqual(outcomes.map(() => 'settled'))
+  expect(await store.settle(settlements)).toEqual(outcomes.map(() => ({ result: 'settled' })))
   return tasks.map(({ id }) => id)
 }
 
@@ -91,12 +91,12 @@ async function wellUsed(engine: Engine): Promise<Movable> {
     policy: 'p1',
   } as const
   const limited = { verdict: { class: 'rate_limited', code: '429', retryAfterMs: 1234 }, error: 'slow down' } as const
-  await store.keepPolicy('p1', '{"attempts":3}')
+  await store.policies.keep('p1', '{"attempts":3}')
   await store.limit({ kind: 'mail', category: 'bulk', key: '🚀' }, { concurrency: 3, perSecond: 0.3 })
   await store.limit({ kind: 'tenants', key: 'later' }, { perSecond: 0.1 })
   await store.limit({ kind: 'paused', key: 'but-not-me' }, { isOrdered: true })
-  await store.pause({ kind: 'paused' }, true)
-  await store.pause({ kind: 'paused', key: 'but-not-me' }, false)
+  await store.pause({ kind: 'paused' }, { isPaused: true })
+  await store.pause({ kind: 'paused', key: 'but-not-me' }, { isPaused: false })
   const lanes = ['', 'a', 'b', '🚀', '\uffee'].map(key => ({ kind: 'tenants', category: 'bulk', key }))
   await store.enqueue([
     // Astral characters come before the last of the others in UTF-16, and after them in UTF-8.
@@ -121,16 +121,16 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   await settleNext(store, 'tenants', [{ type: 'succeeded' }], failure)
 
   // Two workers die: somebody has decided on the first loss, and nobody on the second.
-  const dying = { worker: 'dying', leaseMs: 10, kinds: ['quoted', 'paused'], limit: 2, isIdle: true }
+  const dying = { worker: 'dying', leaseMs: 10, rooms: [{ kinds: ['quoted', 'paused'] }], limit: 2, isIdle: true }
   expect((await store.claim(dying)).tasks).toHaveLength(2)
   await clock.advance(20)
-  expect(await store.heartbeat('w', 60_000)).toMatchObject({ rescued: 2 })
+  expect(await store.heartbeat({ worker: 'w', leaseMs: 60_000 })).toMatchObject({ rescued: 2 })
   await settleNext(store, 'quoted', [retry], failure)
   const waiting = (await store.list({ kind: 'tenants', status: 'waiting', key: 'b' }, { limit: 1 })).items
   await store.cancel(waiting.map(({ id }) => id))
   await store.leave('w')
 
-  await store.appendAudit([JSON.stringify({ WEIRD }), '{}', '{"n":3}'])
+  await store.audit.append([JSON.stringify({ WEIRD }), '{}', '{"n":3}'])
   const request = { fingerprint: 'f'.repeat(64), leaseMs: 60_000 }
   const key = await store.idempotency.claim('done', request)
   if (key.state === 'fresh') await store.idempotency.complete('done', key.token, '{"v":1}')
@@ -159,13 +159,13 @@ async function contents(store: Movable): Promise<Record<Sort, readonly MovedRow[
 async function seen(store: Movable) {
   const tasks = [...(await store.list({}, { limit: 1000 })).items].sort((a, b) => (a.id < b.id ? -1 : 1))
   const ledgers = await Promise.all(tasks.map(({ id }) => store.ledger(id)))
-  const { items: audit } = await store.audit({ limit: 100 })
+  const { items: audit } = await store.audit.page({ limit: 100 })
   return { tasks, ledgers, audit, lanes: await store.lanes(), counts: await store.count({}) }
 }
 
 /** Lets a worker run until nothing is left to run, with every outcome a success. */
 async function drain(store: Movable): Promise<void> {
-  for (const kind of KINDS) await store.pause({ kind }, false)
+  for (const kind of KINDS) await store.pause({ kind }, { isPaused: false })
   const tasks = KINDS.map(kind => defineTask(kind, { handler: () => 'drained' }))
   const worker = new Worker(store, { tasks, clock, lease: '2d' })
   await worker.start()
@@ -231,13 +231,13 @@ describe('a move', () => {
     async to => {
       const target = await empty(to)
       await moveStore(await wellUsed(to === 'sqlite' ? 'postgres' : 'sqlite'), target)
-      await target.appendAudit(['"new"'])
-      expect((await target.audit({ limit: 100 })).items.at(-1)).toBe('"new"')
+      await target.audit.append(['"new"'])
+      expect((await target.audit.page({ limit: 100 })).items.at(-1)).toBe('"new"')
       expect(await target.idempotency.claim('done', { fingerprint: 'f'.repeat(64), leaseMs: 1 })).toMatchObject({
         state: 'done',
         result: '{"v":1}',
       })
-      await target.pause({ kind: 'paused', category: 'late' }, false)
+      await target.pause({ kind: 'paused', category: 'late' }, { isPaused: false })
       await target.enqueue([{ id: 'new', kind: 'paused', category: 'late', payload: '{}' }])
       expect((await target.lanes({ category: 'late' }))[0]).toMatchObject({ isPaused: false })
       await target.limit({ kind: 'tenants', category: 'late' }, {})
@@ -254,7 +254,7 @@ describe('a move', () => {
   it('takes back what dead workers left, and refuses while somebody is at work', async () => {
     const [source, target] = [await empty('sqlite'), await empty('sqlite')]
     await source.enqueue([{ id: 'x', kind: 'mail', payload: '{}' }])
-    await source.claim({ worker: 'w', leaseMs: 1000, kinds: ['mail'], limit: 1, isIdle: true })
+    await source.claim({ worker: 'w', leaseMs: 1000, rooms: [{ kinds: ['mail'] }], limit: 1, isIdle: true })
     await expect(moveStore(source, target)).rejects.toThrow(/one of its tasks is running. Stop its workers/)
     expect((await contents(target)).task).toEqual([])
 
@@ -266,10 +266,10 @@ describe('a move', () => {
 
   it.each([
     ['a task', (store: Movable) => store.enqueue([{ id: 'mine', kind: 'k', payload: '{}' }])],
-    ['an audit record', (store: Movable) => store.appendAudit(['{}', '{}', '{}', '{}'])],
-    ['a policy', (store: Movable) => store.keepPolicy('mine', '{}')],
+    ['an audit record', (store: Movable) => store.audit.append(['{}', '{}', '{}', '{}'])],
+    ['a policy', (store: Movable) => store.policies.keep('mine', '{}')],
     ['a key', (store: Movable) => store.idempotency.claim('mine', { fingerprint: 'f', leaseMs: 1 })],
-    ['a pause rule', (store: Movable) => store.pause({ kind: 'mine' }, true)],
+    ['a pause rule', (store: Movable) => store.pause({ kind: 'mine' }, { isPaused: true })],
     ['a limit rule', (store: Movable) => store.limit({ kind: 'mine' }, { concurrency: 1 })],
     ['a lane', (store: Movable) => store.limit({ kind: 'mine', category: '', key: '' }, { concurrency: 1 })],
   ])('refuses a target that holds %s of its own, and writes nothing', async (_, own) => {
@@ -290,7 +290,7 @@ describe('a move', () => {
 
   it('refuses to go on when a worker starts on the source meanwhile, and moves no running task', async () => {
     const [source, target] = [await wellUsed('sqlite'), await empty('postgres')]
-    const claim = { worker: 'w', leaseMs: 60_000, kinds: ['mail'], limit: 1, isIdle: true }
+    const claim = { worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['mail'] }], limit: 1, isIdle: true }
     const meddle = ({ step, sort }: MoveProgress) => {
       if (step === 'comparing' && sort === 'audit') void source.claim(claim)
     }
@@ -398,8 +398,8 @@ describe('what is moved', () => {
 
   it('has a checksum that does not depend on the order, and changes with any value', async () => {
     const source = await empty('sqlite')
-    await source.keepPolicy('a', '1')
-    await source.keepPolicy('b', '2')
+    await source.policies.keep('a', '1')
+    await source.policies.keep('b', '2')
     const { sorts } = await moveStore(source, await empty('postgres'))
     const sum = [
       { hash: 'b', policy: '2' },

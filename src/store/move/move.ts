@@ -98,7 +98,7 @@ export async function planMove(from: Exporter, to: Exporter, options: MoveOption
 /** Takes back what dead workers left. Throws if somebody is still at work. */
 async function refuseRunning(from: Movable): Promise<void> {
   const name = `redrive-move-${crypto.randomUUID()}`
-  await from.heartbeat(name, LEASE_MS)
+  await from.heartbeat({ worker: name, leaseMs: LEASE_MS })
   await from.leave(name)
   const { running } = await from.count({ status: 'running' })
   if (running > 0) throw atWork(running === 1 ? 'one of its tasks is running' : `${running} of its tasks are running`)

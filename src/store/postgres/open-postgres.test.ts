@@ -25,7 +25,7 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(() => pool.end())
 
-const claim = { worker: 'w', leaseMs: 30_000, kinds: ['k'], limit: 10, isIdle: true }
+const claim = { worker: 'w', leaseMs: 30_000, rooms: [{ kinds: ['k'] }], limit: 10, isIdle: true }
 
 describe('opening', () => {
   it('makes the tables once, however many open at once', async () => {
@@ -140,8 +140,8 @@ describe('in a transaction of the caller’s', () => {
 
     const attempt = { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w' }
     const settlement = { id: 'a', token: task.token, outcome: { type: 'succeeded' }, attempt } as const
-    expect(await store.settle([settlement])).toEqual(['settled'])
-    expect(await store.settle([settlement])).toEqual(['stale'])
+    expect(await store.settle([settlement])).toEqual([{ result: 'settled' }])
+    expect(await store.settle([settlement])).toEqual([{ result: 'stale' }])
     expect(await store.get('a')).toMatchObject({ status: 'succeeded', result: '"done"' })
   })
 
@@ -152,11 +152,11 @@ describe('in a transaction of the caller’s', () => {
     if (a === undefined || b === undefined || c === undefined) throw new Error('too little was claimed')
     // The lane starts slowly after this.
     const deferred = { type: 'deferred', delayMs: 0 } as const
-    expect(await store.settle([{ ...c, outcome: deferred, attempt }])).toEqual(['settled'])
+    expect(await store.settle([{ ...c, outcome: deferred, attempt }])).toEqual([{ result: 'settled' }])
 
     await client.query('BEGIN')
     await store.completeIn(client, a)
-    expect(await store.settle([{ ...b, outcome: { type: 'succeeded' }, attempt }])).toEqual(['settled'])
+    expect(await store.settle([{ ...b, outcome: { type: 'succeeded' }, attempt }])).toEqual([{ result: 'settled' }])
     await client.query('COMMIT')
 
     const [again] = (await store.claim(claim)).tasks
@@ -165,7 +165,7 @@ describe('in a transaction of the caller’s', () => {
       { ...a, outcome: { type: 'succeeded' } as const, attempt },
       { ...again, outcome: deferred, attempt },
     ]
-    expect(await store.settle(settlements)).toEqual(['settled', 'settled'])
+    expect(await store.settle(settlements)).toEqual([{ result: 'settled' }, { result: 'settled' }])
   })
 
   it('a task that is somebody else’s by now is not completed', async () => {
@@ -189,14 +189,14 @@ describe('in a transaction of the caller’s', () => {
     const cancelling = store.cancel(['a', 'b'])
     await new Promise(resolve => setTimeout(resolve, 50))
     await store.enqueue([{ id: 'b', kind: 'other', payload: '{}' }])
-    const [task] = (await store.claim({ ...claim, kinds: ['other'] })).tasks
+    const [task] = (await store.claim({ ...claim, rooms: [{ kinds: ['other'] }] })).tasks
     if (task === undefined) throw new Error('nothing was claimed')
     const keeper = await pool.connect()
     await keeper.query(`BEGIN; SELECT FROM redrive.waiting WHERE task = 'a' FOR UPDATE`)
     await client.query('COMMIT')
     await new Promise(resolve => setTimeout(resolve, 50))
     const attempt = { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w' }
-    expect(await store.settle([{ ...task, outcome: { type: 'succeeded' }, attempt }])).toEqual(['settled'])
+    expect(await store.settle([{ ...task, outcome: { type: 'succeeded' }, attempt }])).toEqual([{ result: 'settled' }])
     await keeper.query('COMMIT')
     keeper.release()
 
@@ -266,12 +266,12 @@ describe('in a transaction of the caller’s', () => {
       'k',
       async tx => {
         await tx.query('INSERT INTO orders VALUES (1)')
-        expect(await store.heartbeat('other', 30_000)).toMatchObject({ rescued: 0 })
+        expect(await store.heartbeat({ worker: 'other', leaseMs: 30_000 })).toMatchObject({ rescued: 0 })
       },
       { fence: task },
     )
     await result
-    expect(await store.heartbeat('other', 30_000)).toMatchObject({ rescued: 1 })
+    expect(await store.heartbeat({ worker: 'other', leaseMs: 30_000 })).toMatchObject({ rescued: 1 })
     await expect(store.once('late', () => 1, { fence: task })).rejects.toThrow(StaleFenceError)
   })
 })
@@ -376,7 +376,7 @@ it('a claim whose answer is still on its way is its worker’s, even if the serv
     ...['w', 7_200_000, ['k'], null, 1, true, 0],
     anHourAgo,
   ])
-  await store.heartbeat('w', 30_000)
+  await store.heartbeat({ worker: 'w', leaseMs: 30_000 })
   expect(await store.get('a')).toMatchObject({ status: 'running' })
   await store.close()
 })
@@ -390,11 +390,11 @@ it('what a claim whose answer was lost has taken goes back with the next sign of
   expect(await store.get('a')).toMatchObject({ status: 'running' })
 
   expect((await store.claim(claim)).tasks).toEqual([])
-  await store.heartbeat('w', 30_000)
+  await store.heartbeat({ worker: 'w', leaseMs: 30_000 })
   expect(await store.get('a')).toMatchObject({ status: 'waiting', attempts: 0 })
   expect(await store.ledger('a')).toEqual([])
   const [task] = (await store.claim(claim)).tasks
-  await store.heartbeat('w', 30_000)
+  await store.heartbeat({ worker: 'w', leaseMs: 30_000 })
   expect(await store.get('a')).toMatchObject({ status: 'running' })
   expect(task?.id).toBe('a')
   await store.close()

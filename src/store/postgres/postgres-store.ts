@@ -1,11 +1,14 @@
 import type { PoolClient } from 'pg'
 import type { IdempotencyStore } from '../../idempotency/index.js'
 import type { Clock } from '../../time/index.js'
-import { auditPlace } from '../cursor.js'
 import { StaleFenceError, StoreReadOnlyError, StoreUnavailableError } from '../errors.js'
 import { checkedLimits } from '../lane-limits.js'
 import type { Movable, MovedRow, Sort } from '../move/movable.js'
+import { oneRoom } from '../rooms.js'
 import type {
+  AuditStore,
+  Beat,
+  By,
   Claim,
   ClaimRequest,
   Enqueued,
@@ -13,11 +16,13 @@ import type {
   Lane,
   LaneLimits,
   LaneRecord,
+  LaneSelection,
   LedgerRow,
   NewTask,
   OnceOptions,
   Page,
   PageRequest,
+  PolicyStore,
   Retention,
   Settled,
   Settlement,
@@ -29,13 +34,14 @@ import { taskIds } from '../task-id.js'
 import { Batcher } from './batcher.js'
 import { Browser } from './browse.js'
 import { claimedTasks, type StartedTasks } from './claimed-task.js'
-import { answerOf, CANCELED, type Database, LONG, sqlState } from './database.js'
+import { CANCELED, type Database, LONG, sqlState } from './database.js'
 import type { SqlClient } from './driver.js'
 import { grant } from './grant.js'
 import { Holdings } from './holdings.js'
 import { PostgresIdempotencyKeys } from './idempotency-keys.js'
 import { newRows } from './new-tasks.js'
 import { once } from './once.js'
+import { postgresAudit, postgresPolicies } from './records.js'
 import { type SettleAnswer, SettlementBatch } from './settlements.js'
 import type { Signals } from './signals.js'
 import { storable } from './text.js'
@@ -55,6 +61,8 @@ export interface PostgresParts {
 /** A store in a schema of PostgreSQL's, which any number of machines may share. */
 export class PostgresStore implements Movable {
   readonly idempotency: IdempotencyStore
+  readonly policies: PolicyStore
+  readonly audit: AuditStore
   readonly #database: Database
   readonly #signals: Signals
   readonly #clock: Clock | undefined
@@ -63,7 +71,6 @@ export class PostgresStore implements Movable {
   readonly #enqueues: Batcher<NewTask, Enqueued>
   readonly #settlements: Batcher<Settlement, Settled>
   readonly #holdings = new Holdings()
-  readonly #policies = new Set<string>()
   readonly #makeId = taskIds()
   #lastTurn = 0
   #closing: Promise<void> | undefined
@@ -77,6 +84,8 @@ export class PostgresStore implements Movable {
     this.#enqueues = new Batcher(tasks => this.#enqueue(tasks), isOutage)
     this.#settlements = new Batcher(settlements => this.#settle(settlements), isOutage)
     this.idempotency = new PostgresIdempotencyKeys(database, () => this.#now())
+    this.policies = postgresPolicies(database)
+    this.audit = postgresAudit(database, () => this.#now())
   }
 
   async now(): Promise<number> {
@@ -143,7 +152,7 @@ export class PostgresStore implements Movable {
     if (isHeld !== true) throw new StaleFenceError('completeIn', fence.id)
   }
 
-  async heartbeat(worker: string, leaseMs: number): Promise<Heartbeat> {
+  async heartbeat({ worker, leaseMs }: Beat): Promise<Heartbeat> {
     const { tokens = [], asOf = 0 } = this.#holdings.get(worker) ?? {}
     const known = new Set([...tokens].map(token => claimedBy(token).claim))
     const values = [worker, Math.ceil(leaseMs), [...known], asOf, this.#now()]
@@ -174,16 +183,13 @@ export class PostgresStore implements Movable {
     return this.#browser.ledger(id)
   }
 
-  async redrive(
-    ids: readonly string[],
-    { who, why }: { readonly who: string; readonly why?: string },
-  ): Promise<string[]> {
+  async redrive(ids: readonly string[], { who, why }: By): Promise<string[]> {
     const moved = await this.#changed(ids, 'redrive', [storable(who), storable(why) ?? null])
     if (moved.length > 0) this.#signals.ring()
     return moved
   }
 
-  cancel(ids: readonly string[]): Promise<string[]> {
+  cancel(ids: readonly string[], _by?: By): Promise<string[]> {
     return this.#changed(ids, 'cancel', [])
   }
 
@@ -191,41 +197,20 @@ export class PostgresStore implements Movable {
     return this.#browser.lanes(filter, this.#now())
   }
 
-  async pause({ kind, category, key }: Partial<Lane> & { readonly kind: string }, isPaused: boolean): Promise<void> {
+  async pause(
+    { kind, category, key }: LaneSelection,
+    { isPaused }: { readonly isPaused: boolean } & Partial<By>,
+  ): Promise<void> {
     await this.#database.call('pause', [kind, category ?? null, key ?? null, isPaused])
     if (!isPaused) this.#signals.ring()
   }
 
-  async limit(lanes: Partial<Lane> & { readonly kind: string }, limits: LaneLimits): Promise<void> {
+  async limit(lanes: LaneSelection, limits: LaneLimits, _by?: By): Promise<void> {
     const { concurrency = null, perSecond = null, isOrdered = false } = checkedLimits(limits)
     const { kind, category = null, key = null } = lanes
     const values = [kind, category, key, concurrency, perSecond, isOrdered, this.#now()]
     await this.#database.call('limit_lanes', values)
     this.#signals.ring()
-  }
-
-  async keepPolicy(hash: string, policy: string): Promise<void> {
-    if (this.#policies.has(hash)) return
-    await this.#database.query('INSERT INTO redrive.policy VALUES ($1, $2) ON CONFLICT DO NOTHING', [hash, policy])
-    this.#policies.add(hash)
-  }
-
-  async policy(hash: string): Promise<string | undefined> {
-    const rows = await this.#database.query('SELECT policy AS answer FROM redrive.policy WHERE hash = $1', [hash])
-    const policy = answerOf(rows)
-    return typeof policy === 'string' ? policy : undefined
-  }
-
-  async appendAudit(records: readonly string[]): Promise<void> {
-    if (records.length > 0) await this.#database.call('append_audit', [JSON.stringify(records), this.#now()])
-  }
-
-  async audit({ limit, after = '0' }: PageRequest): Promise<Page<string>> {
-    const answer = answerOf(await this.#database.query(AUDIT, [auditPlace(after), limit + 1], LONG))
-    const rows = JSON.parse(String(answer)) as [id: number, record: string][]
-    const page = rows.slice(0, limit)
-    const items = page.map(([, record]) => record)
-    return rows.length > limit ? { items, next: String(page.at(-1)?.[0]) } : { items }
   }
 
   async prune({ endedMs, deadMs, keysMs, auditMs }: Retention, limit: number): Promise<number> {
@@ -299,7 +284,9 @@ export class PostgresStore implements Movable {
     return { ids, values: [...values, this.#now()] }
   }
 
-  async #claim({ worker, leaseMs, kinds, categories, limit, isIdle }: ClaimRequest) {
+  async #claim(request: ClaimRequest) {
+    const { worker, leaseMs, limit, isIdle } = request
+    const { kinds, categories } = oneRoom(request)
     const allowed = [kinds, categories ?? null, limit, isIdle]
     const values = [worker, Math.ceil(leaseMs), ...allowed, this.#lastTurn, this.#now()]
     const claim = JSON.parse(String(await this.#database.call('claim', values))) as ClaimAnswer
@@ -352,10 +339,6 @@ interface ClaimAnswer {
   readonly as_of: number
   readonly tasks: readonly (StartedTasks | null)[]
 }
-
-const AUDIT = /* sql */ `
-  SELECT coalesce(json_agg(json_build_array(id, record)), '[]')::text AS answer
-  FROM (SELECT id, record FROM redrive.audit WHERE id > $1 ORDER BY id LIMIT $2) AS page`
 
 /** Which of the ids are new: all of them, or those that are named. */
 function enqueued(ids: readonly string[], answer: unknown): Enqueued[] {

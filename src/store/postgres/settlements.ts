@@ -1,4 +1,4 @@
-import type { AttemptEntry, Settled, Settlement } from '../store.js'
+import { type AttemptEntry, SETTLED, type Settled, type Settlement, STALE } from '../store.js'
 import { column, evenColumn } from './column.js'
 import { storable } from './text.js'
 import { claimedBy } from './token.js'
@@ -62,9 +62,9 @@ export class SettlementBatch {
   }
 
   results({ succeeded, applied }: SettleAnswer): Settled[] {
-    const results = Array.from<Settled>({ length: this.#count }).fill('stale')
-    for (const place of succeeded) results[this.#successes[place - 1]?.n ?? 0] = 'settled'
-    for (const n of applied) results[n] = 'settled'
+    const results = Array.from<Settled>({ length: this.#count }).fill(STALE)
+    for (const place of succeeded) results[this.#successes[place - 1]?.n ?? 0] = SETTLED
+    for (const n of applied) results[n] = SETTLED
     return results
   }
 }

@@ -1,3 +1,4 @@
+import { oneRoom } from '../rooms.js'
 import { errorClass } from '../rows.js'
 import type { Claim, ClaimedTask, ClaimRequest } from '../store.js'
 import { byOrder, LaneQueue } from './lane-queue.js'
@@ -38,7 +39,8 @@ interface Party {
 
 /** Makes due tasks ready, then takes ready ones from lanes that are open. To be called within a transaction. */
 export function claim(statements: Statements, request: ClaimRequest, now: number, turns: Turns): Claim {
-  const { worker, leaseMs, kinds, categories, limit, isIdle } = request
+  const { worker, leaseMs, limit, isIdle } = request
+  const { kinds, categories } = oneRoom(request)
   const madeReady = statements.makeReady.run(now, MOST_MADE_READY).changes
   const allowed = {
     kinds: JSON.stringify(kinds),

@@ -93,7 +93,7 @@ describe('once', () => {
 
   it('does not run for a task that is somebody else’s by now', async () => {
     const [{ id } = { id: '' }] = await store.enqueue([{ kind: 'k', payload: '{}' }])
-    const request = { leaseMs: 1000, kinds: ['k'], limit: 1, isIdle: true }
+    const request = { leaseMs: 1000, rooms: [{ kinds: ['k'] }], limit: 1, isIdle: true }
     const first = (await store.claim({ ...request, worker: 'zombie' })).tasks[0]
     await store.leave('zombie')
     const second = (await other.claim({ ...request, worker: 'live' })).tasks[0]

@@ -49,7 +49,7 @@ async function refused(error: abstract new (...args: never[]) => Error, message:
 async function madeStore(count = 100): Promise<void> {
   const store = await openSqlite(path)
   await store.enqueue(Array.from({ length: count }, (_, index) => ({ id: `t${index}`, kind: 'k', payload: '{}' })))
-  const { tasks } = await store.claim({ worker: 'w', leaseMs: 1000, kinds: ['k'], limit: 2, isIdle: true })
+  const { tasks } = await store.claim({ worker: 'w', leaseMs: 1000, rooms: [{ kinds: ['k'] }], limit: 2, isIdle: true })
   const [first] = tasks
   if (first) {
     const attempt = { attempt: 1, startedAt: 1, endedAt: 2, worker: 'w' }

@@ -1,5 +1,5 @@
 import { isOneLane } from '../lane-limits.js'
-import type { Lane, LaneLimits } from '../store.js'
+import type { By, LaneLimits, LaneSelection } from '../store.js'
 import { State, statusOf } from '../task-state.js'
 import { type LaneIds, laneId } from './enqueue.js'
 import { LaneBook } from './lane-book.js'
@@ -25,12 +25,7 @@ export function cancel(statements: Statements, ids: readonly string[], now: numb
 }
 
 /** Gives dead tasks fresh attempts, on record. Returns those it moved. Within a transaction. */
-export function redrive(
-  statements: Statements,
-  ids: readonly string[],
-  { who, why }: { readonly who: string; readonly why?: string },
-  now: number,
-): string[] {
+export function redrive(statements: Statements, ids: readonly string[], { who, why }: By, now: number): string[] {
   const book = new LaneBook(statements)
   const moved = ids.filter(id => {
     const task = statements.stand.get(id)
@@ -46,11 +41,7 @@ export function redrive(
 }
 
 /** Pauses or resumes the lanes that match, those that come later included. Within a transaction. */
-export function pause(
-  statements: Statements,
-  lanes: Partial<Lane> & { readonly kind: string },
-  isPaused: boolean,
-): void {
+export function pause(statements: Statements, lanes: LaneSelection, isPaused: boolean): void {
   const rule = { kind: lanes.kind, category: lanes.category ?? null, key: lanes.key ?? null }
   const paused = isPaused ? 1 : 0
   // What it covers has been overruled.
@@ -63,7 +54,7 @@ export function pause(
 export function limit(
   statements: Statements,
   known: LaneIds,
-  lanes: Partial<Lane> & { readonly kind: string },
+  lanes: LaneSelection,
   { concurrency, perSecond, isOrdered }: LaneLimits,
   now: number,
 ): void {

@@ -15,7 +15,7 @@ const WORKER = /* js */ `
   const worker = 'w' + process.pid
   const done = []
   for (;;) {
-    const { tasks } = await store.claim({ worker, leaseMs: 60_000, kinds: ['k'], limit: 20, isIdle: true })
+    const { tasks } = await store.claim({ worker, leaseMs: 60_000, rooms: [{ kinds: ['k'] }], limit: 20, isIdle: true })
     if (tasks.length === 0) break
     await store.settle(tasks.map(({ id, token }) => ({
       id, token, outcome: { type: 'succeeded' }, attempt: { attempt: 1, startedAt: 1, endedAt: 2, worker },

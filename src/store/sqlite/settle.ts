@@ -1,4 +1,12 @@
-import type { AttemptEntry, LedgerRow, Outcome, Settled, Settlement } from '../store.js'
+import {
+  type AttemptEntry,
+  type LedgerRow,
+  type Outcome,
+  SETTLED,
+  type Settled,
+  type Settlement,
+  STALE,
+} from '../store.js'
 import { State, type StateNumber, statusOf } from '../task-state.js'
 import { LaneBook } from './lane-book.js'
 import type { HistoryRow, RunningRow, Statements } from './statements.js'
@@ -38,7 +46,7 @@ export function settle(statements: Statements, settlements: readonly Settlement[
   const results = settlements.map((settlement): Settled => {
     const place = placeOf(settlement.token)
     const isSettled = place !== undefined && settleOne(statements, book, settlement, place, now)
-    return isSettled ? 'settled' : 'stale'
+    return isSettled ? SETTLED : STALE
   })
   book.write()
   const isRoomMade = book.isAnyBounded || settlements.some(({ outcome }) => isWaitingAgain(outcome))

@@ -1,10 +1,12 @@
 import type { IdempotencyStore } from '../../idempotency/index.js'
 import type { Clock } from '../../time/index.js'
-import { auditPlace } from '../cursor.js'
 import { StoreForeignError } from '../errors.js'
 import { checkedLimits } from '../lane-limits.js'
 import type { Movable, MovedRow, Sort } from '../move/movable.js'
 import type {
+  AuditStore,
+  Beat,
+  By,
   Claim,
   ClaimRequest,
   Enqueued,
@@ -12,11 +14,13 @@ import type {
   Lane,
   LaneLimits,
   LaneRecord,
+  LaneSelection,
   LedgerRow,
   NewTask,
   OnceOptions,
   Page,
   PageRequest,
+  PolicyStore,
   Retention,
   Settled,
   Settlement,
@@ -34,6 +38,7 @@ import { SqliteIdempotencyKeys } from './idempotency-keys.js'
 import { once } from './once.js'
 import { cancel, limit, pause, redrive } from './operators.js'
 import { prune } from './prune.js'
+import { sqliteAudit, sqlitePolicies } from './records.js'
 import { APPLICATION_ID } from './schema.js'
 import { settle } from './settle.js'
 import { type Statements, statementsOf } from './statements.js'
@@ -44,6 +49,8 @@ import { heartbeat, leave } from './workers.js'
 /** A store in a file of SQLite's, which any number of processes on one machine may share. */
 export class SqliteStore implements Movable {
   readonly idempotency: IdempotencyStore
+  readonly policies: PolicyStore
+  readonly audit: AuditStore
   readonly #db: Connection
   readonly #path: string
   readonly #clock: Clock
@@ -53,7 +60,6 @@ export class SqliteStore implements Movable {
   readonly #watchers: Watchers
   readonly #makeId = taskIds()
   readonly #lanes: LaneIds = new Map()
-  readonly #policies = new Set<string>()
   readonly #turns: Turns = { last: 0 }
 
   constructor(db: Connection, path: string, clock: Clock) {
@@ -65,6 +71,8 @@ export class SqliteStore implements Movable {
     this.#browser = new Browser(db)
     this.#watchers = new Watchers(db)
     this.idempotency = new SqliteIdempotencyKeys(this.#statements, this.#commits, () => this.#now())
+    this.policies = sqlitePolicies(this.#statements, this.#commits)
+    this.audit = sqliteAudit(this.#statements, this.#commits, () => this.#now())
   }
 
   async now(): Promise<number> {
@@ -112,10 +120,10 @@ export class SqliteStore implements Movable {
     return settled.results
   }
 
-  async heartbeat(worker: string, leaseMs: number): Promise<Heartbeat> {
-    const beat = await this.#commits.write(() => heartbeat(this.#statements, worker, leaseMs, this.#now()))
-    if (beat.rescued > 0) this.#watchers.ring()
-    return beat
+  async heartbeat(beat: Beat): Promise<Heartbeat> {
+    const answer = await this.#commits.write(() => heartbeat(this.#statements, beat, this.#now()))
+    if (answer.rescued > 0) this.#watchers.ring()
+    return answer
   }
 
   async leave(worker: string): Promise<void> {
@@ -139,13 +147,13 @@ export class SqliteStore implements Movable {
     return this.#commits.read(() => this.#browser.ledger(id))
   }
 
-  async redrive(ids: readonly string[], by: { readonly who: string; readonly why?: string }): Promise<string[]> {
+  async redrive(ids: readonly string[], by: By): Promise<string[]> {
     const moved = await this.#commits.write(() => redrive(this.#statements, ids, by, this.#now()))
     if (moved.length > 0) this.#watchers.ring()
     return moved
   }
 
-  cancel(ids: readonly string[]): Promise<string[]> {
+  cancel(ids: readonly string[], _by?: By): Promise<string[]> {
     return this.#commits.write(() => cancel(this.#statements, ids, this.#now()))
   }
 
@@ -153,42 +161,15 @@ export class SqliteStore implements Movable {
     return this.#commits.read(() => this.#browser.lanes(filter, this.#now()))
   }
 
-  async pause(lanes: Partial<Lane> & { readonly kind: string }, isPaused: boolean): Promise<void> {
+  async pause(lanes: LaneSelection, { isPaused }: { readonly isPaused: boolean } & Partial<By>): Promise<void> {
     await this.#commits.write(() => pause(this.#statements, lanes, isPaused))
     if (!isPaused) this.#watchers.ring()
   }
 
-  async limit(lanes: Partial<Lane> & { readonly kind: string }, limits: LaneLimits): Promise<void> {
+  async limit(lanes: LaneSelection, limits: LaneLimits, _by?: By): Promise<void> {
     const checked = checkedLimits(limits)
     await this.#commits.write(() => limit(this.#statements, this.#lanes, lanes, checked, this.#now()))
     this.#watchers.ring()
-  }
-
-  async keepPolicy(hash: string, policy: string): Promise<void> {
-    if (this.#policies.has(hash)) return
-    await this.#commits.write(() => this.#statements.keepPolicy.run(hash, policy))
-    this.#policies.add(hash)
-  }
-
-  policy(hash: string): Promise<string | undefined> {
-    return this.#commits.read(() => this.#statements.policy.get(hash))
-  }
-
-  async appendAudit(records: readonly string[]): Promise<void> {
-    if (records.length === 0) return
-    await this.#commits.write(() => {
-      for (const record of records) this.#statements.appendAudit.run(this.#now(), record)
-    })
-  }
-
-  async audit({ limit, after = '0' }: PageRequest): Promise<Page<string>> {
-    const place = auditPlace(after)
-    return this.#commits.read(() => {
-      const rows = this.#statements.audit.all(place, limit + 1)
-      const page = rows.slice(0, limit)
-      const items = page.map(({ record }) => record)
-      return rows.length > limit ? { items, next: String(page.at(-1)?.id) } : { items }
-    })
   }
 
   prune(keep: Retention, limit: number): Promise<number> {

@@ -1,10 +1,10 @@
-import type { Heartbeat } from '../store.js'
+import type { Beat, Heartbeat } from '../store.js'
 import { LaneBook } from './lane-book.js'
 import { record, released, waiting, write } from './settle.js'
 import type { RunningRow, Statements } from './statements.js'
 
 /** Renews a worker's lease and rescues the tasks of those whose lease has run out. Within a transaction. */
-export function heartbeat(statements: Statements, worker: string, leaseMs: number, now: number): Heartbeat {
+export function heartbeat(statements: Statements, { worker, leaseMs }: Beat, now: number): Heartbeat {
   statements.lease.run({ worker, until: now + leaseMs })
   const book = new LaneBook(statements)
   let rescued = 0

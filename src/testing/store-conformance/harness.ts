@@ -7,6 +7,7 @@ import type {
   LaneRecord,
   NewTask,
   Outcome,
+  Room,
   Settled,
   Store,
   TaskRecord,
@@ -44,18 +45,22 @@ export async function addOne(store: Store, task: Partial<NewTask> = {}): Promise
   return id
 }
 
+/** A claim as the cases write it: with rooms, or with the kinds and categories of a single one. */
+export type ClaimOptions = Partial<ClaimRequest & Omit<Room, 'limit'>>
+
 /** Claims as the worker `w1`, with work under way, up to 100 tasks of kind `k`, unless told otherwise. */
-export function claim(store: Store, request: Partial<ClaimRequest> = {}): Promise<Claim> {
-  return store.claim({ worker: 'w1', leaseMs: LEASE_MS, kinds: ['k'], limit: 100, isIdle: false, ...request })
+export function claim(store: Store, { kinds = ['k'], categories, ...request }: ClaimOptions = {}): Promise<Claim> {
+  const rooms = [{ kinds, categories }]
+  return store.claim({ worker: 'w1', leaseMs: LEASE_MS, rooms, limit: 100, isIdle: false, ...request })
 }
 
 /** Claims, and returns the ids of what it got. */
-export async function claimIds(store: Store, request: Partial<ClaimRequest> = {}): Promise<string[]> {
+export async function claimIds(store: Store, request: ClaimOptions = {}): Promise<string[]> {
   return (await claim(store, request)).tasks.map(({ id }) => id)
 }
 
 /** Claims the one task that there is to claim. */
-export async function claimOne(store: Store, request: Partial<ClaimRequest> = {}): Promise<ClaimedTask> {
+export async function claimOne(store: Store, request: ClaimOptions = {}): Promise<ClaimedTask> {
   const { tasks } = await claim(store, request)
   const [task] = tasks
   assert.ok(task !== undefined && tasks.length === 1, `${tasks.length} tasks were claimed where there should be one`)
@@ -63,7 +68,7 @@ export async function claimOne(store: Store, request: Partial<ClaimRequest> = {}
 }
 
 /** Enqueues one task and claims it. */
-export async function start(store: Store, task: Partial<NewTask> = {}, request: Partial<ClaimRequest> = {}) {
+export async function start(store: Store, task: Partial<NewTask> = {}, request: ClaimOptions = {}) {
   const id = await addOne(store, task)
   const claimed = await claimOne(store, { kinds: [task.kind ?? 'k'], ...request })
   assert.equal(claimed.id, id)
@@ -81,15 +86,19 @@ export async function settle(
   task: ClaimedTask,
   outcome: Outcome,
   more: Partial<AttemptEntry> = {},
-): Promise<Settled | undefined> {
+): Promise<Settled['result'] | undefined> {
   const [settled] = await store.settle([{ id: task.id, token: task.token, outcome, attempt: entry(task, more) }])
-  return settled
+  return settled?.result
 }
 
 /** Settles one task without an attempt: hands it back, or decides on a lost one. */
-export async function decide(store: Store, task: ClaimedTask, outcome: Outcome): Promise<Settled | undefined> {
+export async function decide(
+  store: Store,
+  task: ClaimedTask,
+  outcome: Outcome,
+): Promise<Settled['result'] | undefined> {
   const [settled] = await store.settle([{ id: task.id, token: task.token, outcome }])
-  return settled
+  return settled?.result
 }
 
 /** Fails a task for good. */
@@ -103,7 +112,7 @@ export async function kill(store: Store, task: ClaimedTask, code = 'E_BAD'): Pro
 export async function lose(store: Store, advance: (ms: number) => Promise<void>): Promise<void> {
   await claim(store, { worker: 'killed', isIdle: true })
   await advance(LEASE_MS)
-  await store.heartbeat('rescuer', LEASE_MS)
+  await store.heartbeat({ worker: 'rescuer', leaseMs: LEASE_MS })
 }
 
 /** A task that must be there. */

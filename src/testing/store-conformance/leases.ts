@@ -21,10 +21,10 @@ export const LEASES: StoreBehaviours = {
     const task = await start(store)
     for (let beat = 0; beat < 3; beat++) {
       await advance(LEASE_MS - 1)
-      assert.deepEqual(await store.heartbeat('w1', LEASE_MS), { cancelled: [], rescued: 0 })
+      assert.deepEqual(await store.heartbeat({ worker: 'w1', leaseMs: LEASE_MS }), { cancelled: [], rescued: 0 })
       await advance(LEASE_MS - 1)
       await claim(store)
-      assert.equal((await store.heartbeat('w2', LEASE_MS)).rescued, 0)
+      assert.equal((await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS })).rescued, 0)
     }
     assert.equal(await settle(store, task, { type: 'succeeded' }), 'settled')
   },
@@ -32,9 +32,9 @@ export const LEASES: StoreBehaviours = {
   async 'a lease has run out exactly at its end'(store, advance) {
     await start(store)
     await advance(LEASE_MS - 1)
-    assert.equal((await store.heartbeat('w2', LEASE_MS)).rescued, 0)
+    assert.equal((await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS })).rescued, 0)
     await advance(1)
-    assert.equal((await store.heartbeat('w2', LEASE_MS)).rescued, 1)
+    assert.equal((await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS })).rescued, 1)
   },
 
   async 'the tasks of a worker that died are rescued once, each with a lost attempt on the ledger'(store, advance) {
@@ -42,8 +42,8 @@ export const LEASES: StoreBehaviours = {
     await add(store, { id: 'a' }, { id: 'b' }, { id: 'c' })
     await claim(store, { limit: 2 })
     await advance(LEASE_MS + 5)
-    assert.equal((await store.heartbeat('w2', LEASE_MS)).rescued, 2)
-    assert.equal((await store.heartbeat('w2', LEASE_MS)).rescued, 0)
+    assert.equal((await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS })).rescued, 2)
+    assert.equal((await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS })).rescued, 0)
     const now = await store.now()
     for (const id of ['a', 'b']) {
       const expected = { status: 'waiting', attempts: 1, losses: 1, deferrals: 0, nextAttemptAt: now } as const
@@ -71,7 +71,7 @@ export const LEASES: StoreBehaviours = {
     await advance(LEASE_MS / 2)
     await claim(store, { worker: 'lives', limit: 1 })
     await advance(LEASE_MS / 2)
-    assert.equal((await store.heartbeat('w3', LEASE_MS)).rescued, 1)
+    assert.equal((await store.heartbeat({ worker: 'w3', leaseMs: LEASE_MS })).rescued, 1)
     assert.equal((await get(store, 'a')).status, 'waiting')
     assert.equal((await get(store, 'b')).status, 'running')
   },
@@ -79,7 +79,9 @@ export const LEASES: StoreBehaviours = {
   async 'of 10 heartbeats at once one rescues'(store, advance) {
     const { id } = await start(store)
     await advance(LEASE_MS)
-    const beats = await Promise.all(Array.from({ length: 10 }, (_, index) => store.heartbeat(`h${index}`, LEASE_MS)))
+    const beats = await Promise.all(
+      Array.from({ length: 10 }, (_, index) => store.heartbeat({ worker: `h${index}`, leaseMs: LEASE_MS })),
+    )
     assert.equal(
       beats.reduce((sum, { rescued }) => sum + rescued, 0),
       1,
@@ -90,8 +92,8 @@ export const LEASES: StoreBehaviours = {
   async 'a worker whose lease ran out unnoticed keeps its tasks: it may settle, or renew'(store, advance) {
     const task = await start(store)
     await advance(2 * LEASE_MS)
-    assert.equal((await store.heartbeat('w1', LEASE_MS)).rescued, 0)
-    assert.equal((await store.heartbeat('w2', LEASE_MS)).rescued, 0)
+    assert.equal((await store.heartbeat({ worker: 'w1', leaseMs: LEASE_MS })).rescued, 0)
+    assert.equal((await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS })).rescued, 0)
     await advance(2 * LEASE_MS)
     assert.equal(await settle(store, task, { type: 'succeeded' }), 'settled')
   },
@@ -99,7 +101,7 @@ export const LEASES: StoreBehaviours = {
   async 'a late settlement of a worker that died is stale'(store, advance) {
     const task = await start(store)
     await advance(LEASE_MS)
-    await store.heartbeat('w2', LEASE_MS)
+    await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS })
     assert.equal(await settle(store, task, { type: 'succeeded' }), 'stale')
     await claimOne(store, { worker: 'w2', isIdle: true })
     assert.equal(await settle(store, task, { type: 'succeeded' }), 'stale')
@@ -232,9 +234,9 @@ export const LEASES: StoreBehaviours = {
   async 'a task with a loss in a paused or held lane does not wait for an idle worker'(store, advance) {
     await addOne(store, { id: 'a', key: 't' })
     await lose(store, advance)
-    await store.pause({ kind: 'k' }, true)
+    await store.pause({ kind: 'k' }, { isPaused: true })
     assertFields(await claim(store, { isIdle: true }), { tasks: [], isAloneWaiting: false })
-    await store.pause({ kind: 'k' }, false)
+    await store.pause({ kind: 'k' }, { isPaused: false })
 
     const limited = await start(store, { id: 'b', key: 't' })
     await settle(store, limited, { type: 'deferred', delayMs: 100 })
@@ -270,6 +272,6 @@ export const LEASES: StoreBehaviours = {
     await store.leave('w1')
     await store.leave('w1')
     await advance(LEASE_MS)
-    assert.equal((await store.heartbeat('w2', LEASE_MS)).rescued, 0)
+    assert.equal((await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS })).rescued, 0)
   },
 }

@@ -25,11 +25,11 @@ const LANE = { kind: 'k', category: '', key: 't' }
 export const LIMITS: StoreBehaviours = {
   async 'a paused kind gives no work until it is resumed, its later lanes included'(store) {
     await add(store, { id: 'a' }, { id: 'b', category: 'c', key: 't' }, { id: 'other', kind: 'l' })
-    await store.pause({ kind: 'k' }, true)
+    await store.pause({ kind: 'k' }, { isPaused: true })
     await add(store, { id: 'c', key: 'later' })
     assert.deepEqual(await claimIds(store, { kinds: ['k', 'l'] }), ['other'])
     assert.equal((await laneOf(store, { key: 'later' })).isPaused, true)
-    await store.pause({ kind: 'k' }, false)
+    await store.pause({ kind: 'k' }, { isPaused: false })
     assert.deepEqual((await claimIds(store)).sort(), ['a', 'b', 'c'])
     assert.equal((await laneOf(store, { key: 'later' })).isPaused, false)
   },
@@ -42,53 +42,53 @@ export const LIMITS: StoreBehaviours = {
       { id: 'c', key: 't' },
       { id: 'd' },
     )
-    await store.pause({ kind: 'k', category: 'x' }, true)
-    await store.pause({ kind: 'k', key: 't' }, true)
-    await store.pause({ kind: 'l' }, true)
+    await store.pause({ kind: 'k', category: 'x' }, { isPaused: true })
+    await store.pause({ kind: 'k', key: 't' }, { isPaused: true })
+    await store.pause({ kind: 'l' }, { isPaused: true })
     assert.deepEqual(await claimIds(store), ['d'])
-    await store.pause({ kind: 'k', category: 'x' }, false)
+    await store.pause({ kind: 'k', category: 'x' }, { isPaused: false })
     assert.deepEqual((await claimIds(store)).sort(), ['a', 'b'])
-    await store.pause({ kind: 'k', key: 't' }, false)
+    await store.pause({ kind: 'k', key: 't' }, { isPaused: false })
     assert.deepEqual(await claimIds(store), ['c'])
   },
 
   async 'no category and no key are told from any'(store) {
     await add(store, { id: 'a' }, { id: 'b', category: 'x' }, { id: 'c', category: 'x', key: 't' })
-    await store.pause({ kind: 'k', category: '', key: '' }, true)
+    await store.pause({ kind: 'k', category: '', key: '' }, { isPaused: true })
     assert.deepEqual((await claimIds(store)).sort(), ['b', 'c'])
   },
 
   async 'the last word on a lane holds'(store) {
     await add(store, { id: 'a', key: 't' }, { id: 'b', key: 'u' })
-    await store.pause({ kind: 'k' }, true)
-    await store.pause({ kind: 'k', key: 't' }, false)
+    await store.pause({ kind: 'k' }, { isPaused: true })
+    await store.pause({ kind: 'k', key: 't' }, { isPaused: false })
     assert.deepEqual(await claimIds(store), ['a'])
     await add(store, { id: 'c', category: 'x', key: 't' })
     assert.deepEqual(await claimIds(store), ['c'], 'a lane that came later')
-    await store.pause({ kind: 'k' }, false)
+    await store.pause({ kind: 'k' }, { isPaused: false })
     assert.deepEqual(await claimIds(store), ['b'])
-    await store.pause({ kind: 'k', key: 't' }, true)
-    await store.pause({ kind: 'k' }, false)
+    await store.pause({ kind: 'k', key: 't' }, { isPaused: true })
+    await store.pause({ kind: 'k' }, { isPaused: false })
     await add(store, { id: 'd', key: 't' })
     assert.deepEqual(await claimIds(store), ['d'])
   },
 
   async 'what runs when its lane is paused runs on, and its retry waits'(store) {
     const task = await start(store)
-    await store.pause({ kind: 'k' }, true)
+    await store.pause({ kind: 'k' }, { isPaused: true })
     assert.equal(await settle(store, task, { type: 'retry', delayMs: 0, isBackoff: true }), 'settled')
     assert.deepEqual(await claimIds(store), [])
-    await store.pause({ kind: 'k' }, false)
+    await store.pause({ kind: 'k' }, { isPaused: false })
     assert.deepEqual(await claimIds(store), [task.id])
   },
 
   async 'pausing and resuming twice, or what is not there, does nothing more'(store) {
     const id = await addOne(store)
-    await store.pause({ kind: 'k' }, false)
-    await store.pause({ kind: 'unknown' }, true)
-    await store.pause({ kind: 'k' }, true)
-    await store.pause({ kind: 'k' }, true)
-    await store.pause({ kind: 'k' }, false)
+    await store.pause({ kind: 'k' }, { isPaused: false })
+    await store.pause({ kind: 'unknown' }, { isPaused: true })
+    await store.pause({ kind: 'k' }, { isPaused: true })
+    await store.pause({ kind: 'k' }, { isPaused: true })
+    await store.pause({ kind: 'k' }, { isPaused: false })
     assert.deepEqual(await claimIds(store), [id])
   },
 

@@ -64,12 +64,12 @@ export const LISTS: StoreBehaviours = {
 
   async 'a place that is none of this store’s is an OptionError'(store) {
     await add(store, { id: 'a' }, { id: 'b' })
-    await store.appendAudit(['1', '2'])
+    await store.audit.append(['1', '2'])
     for (const after of ['', 'x', '12', ':', 'x:1', '1e3:a', 'null', '-', "'; --"]) {
       await assert.rejects(store.list({}, { limit: 1, after }), OptionError, `list after ${JSON.stringify(after)}`)
     }
     for (const after of ['', 'x', '-1', '1.5', '0x1', '1:a', 'NaN'])
-      await assert.rejects(store.audit({ limit: 1, after }), OptionError, `audit after ${JSON.stringify(after)}`)
+      await assert.rejects(store.audit.page({ limit: 1, after }), OptionError, `audit after ${JSON.stringify(after)}`)
   },
 
   async 'lists and counts are filtered by lane, status and error code'(store) {

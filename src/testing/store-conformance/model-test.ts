@@ -94,7 +94,8 @@ class ModelRun {
       }
       case 'claim': {
         const { worker, kinds, categories, limit } = step
-        const request = { worker, kinds, categories, limit, isIdle: model.isIdle(worker), leaseMs: LEASE_MS }
+        const rooms = [{ kinds, categories }]
+        const request = { worker, rooms, limit, isIdle: model.isIdle(worker), leaseMs: LEASE_MS }
         const claim = await store.claim(request)
         this.log.push(`  → ${claim.tasks.map(({ id }) => id)}, next ${claim.nextAt}`)
         model.claim(request, claim)
@@ -126,7 +127,7 @@ class ModelRun {
       }
       case 'pause':
         model.pause(step.lanes, step.isPaused)
-        return store.pause(step.lanes, step.isPaused)
+        return store.pause(step.lanes, { isPaused: step.isPaused })
       case 'limit':
         model.limit(step.lanes, step.limits)
         return store.limit(step.lanes, step.limits)
@@ -141,7 +142,7 @@ class ModelRun {
 
   async #heartbeat(worker: string, model: StoreModel): Promise<void> {
     const expected = model.heartbeat(worker, LEASE_MS)
-    const { cancelled, rescued } = await this.#store.heartbeat(worker, LEASE_MS)
+    const { cancelled, rescued } = await this.#store.heartbeat({ worker, leaseMs: LEASE_MS })
     assert.equal(rescued, expected.rescued, 'rescued')
     assertSame(cancelled, expected.cancelled)
   }

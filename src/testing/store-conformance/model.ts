@@ -156,9 +156,9 @@ export class StoreModel {
 
   settle({ id, token, outcome, attempt }: Settlement): Settled {
     const task = this.tasks.get(id)
-    if (task?.run?.token !== token) return 'stale'
+    if (task?.run?.token !== token) return { result: 'stale' }
     this.#end(task, outcome, attempt !== undefined)
-    return 'settled'
+    return { result: 'settled' }
   }
 
   heartbeat(worker: string, leaseMs: number): { cancelled: string[]; rescued: number } {
@@ -260,12 +260,13 @@ export class StoreModel {
     return Math.max(task.dueAt, heldUntil, Math.ceil(evenlyUntil - savedUpMs))
   }
 
-  #allowed({ kinds, categories }: ClaimRequest): ModelTask[] {
+  #allowed({ rooms }: ClaimRequest): ModelTask[] {
+    const isInRoom = ({ kind, category }: Lane) =>
+      rooms.some(({ kinds, categories }) => kinds.includes(kind) && (categories?.includes(category) ?? true))
     return [...this.tasks.values()].filter(
       task =>
         task.status === 'waiting' &&
-        kinds.includes(task.kind) &&
-        (categories?.includes(task.category) ?? true) &&
+        isInRoom(task) &&
         !this.isPaused(task) &&
         this.#runningIn(task) < Math.min(this.lane(task).allowance, this.lane(task).limits.concurrency),
     )

@@ -50,20 +50,20 @@ export const PRUNE: StoreBehaviours = {
 
   async 'what is not asked for is kept for ever'(store, advance) {
     await oneOfEach(store)
-    await store.appendAudit(['1'])
+    await store.audit.append(['1'])
     await store.once('k', () => 1)
     await advance(1e10)
     assert.equal(await store.prune({}, 100), 0)
     assert.equal((await idsOf(store)).length, 7)
     assert.equal(await store.once('k', () => 2), 1)
-    assert.deepEqual((await store.audit({ limit: 10 })).items, ['1'])
+    assert.deepEqual((await store.audit.page({ limit: 10 })).items, ['1'])
   },
 
   async 'no more than the limit goes at once, of all sorts together'(store, advance) {
     const ids = await add(store, ...Array.from({ length: 7 }, () => ({})))
     for (const task of (await claim(store)).tasks) await settle(store, task, { type: 'succeeded' })
     for (const id of ids) await store.once(id, () => 1)
-    await store.appendAudit(ids)
+    await store.audit.append(ids)
     await advance(1000)
     const gone: number[] = []
     for (let count = 5; count === 5; gone.push(count)) count = await store.prune(ALL, 5)
@@ -123,18 +123,18 @@ export const PRUNE: StoreBehaviours = {
   },
 
   async 'who reads the audit records on misses none when older ones are forgotten'(store, advance) {
-    await store.appendAudit(['1', '2', '3'])
-    const { next } = await store.audit({ limit: 2 })
+    await store.audit.append(['1', '2', '3'])
+    const { next } = await store.audit.page({ limit: 2 })
     assert.ok(next !== undefined)
     await advance(500)
-    await store.appendAudit(['4'])
+    await store.audit.append(['4'])
     await advance(500)
     assert.equal(await store.prune(ALL, 100), 3)
-    assert.deepEqual((await store.audit({ limit: 10 })).items, ['4'])
-    assert.deepEqual((await store.audit({ limit: 10, after: next })).items, ['4'])
+    assert.deepEqual((await store.audit.page({ limit: 10 })).items, ['4'])
+    assert.deepEqual((await store.audit.page({ limit: 10, after: next })).items, ['4'])
     await advance(500)
     assert.equal(await store.prune(ALL, 100), 1)
-    await store.appendAudit(['5'])
-    assert.deepEqual((await store.audit({ limit: 10, after: next })).items, ['5'])
+    await store.audit.append(['5'])
+    assert.deepEqual((await store.audit.page({ limit: 10, after: next })).items, ['5'])
   },
 }

@@ -4,31 +4,31 @@ import { add, addOne, decide, kill, type StoreBehaviours, start } from './harnes
 
 export const RECORDS: StoreBehaviours = {
   async 'a policy is kept under its hash'(store) {
-    assert.equal(await store.policy('hash'), undefined)
-    await store.keepPolicy('hash', '{"attempts":3}')
-    await store.keepPolicy('other', '{"attempts":4}')
-    await store.keepPolicy('hash', '{"attempts":3}')
-    assert.equal(await store.policy('hash'), '{"attempts":3}')
-    assert.equal(await store.policy('other'), '{"attempts":4}')
+    assert.equal(await store.policies.get('hash'), undefined)
+    await store.policies.keep('hash', '{"attempts":3}')
+    await store.policies.keep('other', '{"attempts":4}')
+    await store.policies.keep('hash', '{"attempts":3}')
+    assert.equal(await store.policies.get('hash'), '{"attempts":3}')
+    assert.equal(await store.policies.get('other'), '{"attempts":4}')
   },
 
   async 'audit records are kept in order, and paged oldest first'(store) {
-    assert.deepEqual((await store.audit({ limit: 10 })).items, [])
-    await store.appendAudit(['1', '2'])
-    await store.appendAudit([])
-    await store.appendAudit(['3', '{"é":"😀"}', '3'])
+    assert.deepEqual((await store.audit.page({ limit: 10 })).items, [])
+    await store.audit.append(['1', '2'])
+    await store.audit.append([])
+    await store.audit.append(['3', '{"é":"😀"}', '3'])
     assert.deepEqual(await auditPages(store, 10), [['1', '2', '3', '{"é":"😀"}', '3']])
     assert.deepEqual(await auditPages(store, 2), [['1', '2'], ['3', '{"é":"😀"}'], ['3']])
     assert.equal((await auditPages(store, 5)).length, 1)
   },
 
   async 'audit pages go on where they were while records are added'(store) {
-    await store.appendAudit(['1', '2', '3'])
-    const { items, next } = await store.audit({ limit: 2 })
+    await store.audit.append(['1', '2', '3'])
+    const { items, next } = await store.audit.page({ limit: 2 })
     assert.deepEqual(items, ['1', '2'])
     assert.ok(next !== undefined)
-    await store.appendAudit(['4'])
-    assert.deepEqual((await store.audit({ limit: 10, after: next })).items, ['3', '4'])
+    await store.audit.append(['4'])
+    assert.deepEqual((await store.audit.page({ limit: 10, after: next })).items, ['3', '4'])
   },
 
   async 'idempotency keys live in the store'(store, advance) {
@@ -69,8 +69,8 @@ export const RECORDS: StoreBehaviours = {
     const dead = await start(store, { kind: 'n' })
     await kill(store, dead)
     await called('redrive', () => store.redrive([dead.id], { who: 'ann' }))
-    await store.pause({ kind: 'k' }, true)
-    await called('resume', () => store.pause({ kind: 'k' }, false))
+    await store.pause({ kind: 'k' }, { isPaused: true })
+    await called('resume', () => store.pause({ kind: 'k' }, { isPaused: false }))
     stop()
   },
 
@@ -90,7 +90,7 @@ export const RECORDS: StoreBehaviours = {
 async function auditPages(store: Store, limit: number): Promise<string[][]> {
   const found: string[][] = []
   for (let after: string | undefined; ; ) {
-    const page = await store.audit(after === undefined ? { limit } : { limit, after })
+    const page = await store.audit.page(after === undefined ? { limit } : { limit, after })
     found.push([...page.items])
     if (page.next === undefined) return found
     after = page.next

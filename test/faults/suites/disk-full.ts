@@ -72,7 +72,7 @@ export function diskFullFaults({ disk, dice, openScene }: DiskFullOptions): void
 
     it('refuses to settle with a clear error: the task still runs, and is settled once there is room', async () => {
       const ids = await scene.addMany(scene.tasks.echo, [1, 2, 3])
-      const request = { worker: 'w', leaseMs: 60_000, kinds: ['echo'], limit: 10, isIdle: true }
+      const request = { worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['echo'] }], limit: 10, isIdle: true }
       const { tasks, now } = await scene.store.claim(request)
       const settlements = tasks.map(
         ({ id, token }): Settlement => ({
@@ -89,7 +89,11 @@ export function diskFullFaults({ disk, dice, openScene }: DiskFullOptions): void
       await checkInvariants(scene.store)
 
       disk.makeRoom()
-      expect(await scene.store.settle(settlements)).toEqual(['settled', 'settled', 'settled'])
+      expect(await scene.store.settle(settlements)).toEqual([
+        { result: 'settled' },
+        { result: 'settled' },
+        { result: 'settled' },
+      ])
       await expectAllAccountedFor(scene)
     })
 

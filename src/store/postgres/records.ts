@@ -1,0 +1,40 @@
+import { auditPlace } from '../cursor.js'
+import type { AuditStore, PolicyStore } from '../store.js'
+import { answerOf, type Database, LONG } from './database.js'
+
+/** The policies of a PostgreSQL store. */
+export function postgresPolicies(database: Database): PolicyStore {
+  const kept = new Set<string>()
+  return {
+    async keep(hash, policy) {
+      if (kept.has(hash)) return
+      await database.query('INSERT INTO redrive.policy VALUES ($1, $2) ON CONFLICT DO NOTHING', [hash, policy])
+      kept.add(hash)
+    },
+    async get(hash) {
+      const rows = await database.query('SELECT policy AS answer FROM redrive.policy WHERE hash = $1', [hash])
+      const policy = answerOf(rows)
+      return typeof policy === 'string' ? policy : undefined
+    },
+  }
+}
+
+/** The audit records of a PostgreSQL store. */
+export function postgresAudit(database: Database, now: () => number | null): AuditStore {
+  return {
+    async append(records) {
+      if (records.length > 0) await database.call('append_audit', [JSON.stringify(records), now()])
+    },
+    async page({ limit, after = '0' }) {
+      const answer = answerOf(await database.query(AUDIT, [auditPlace(after), limit + 1], LONG))
+      const rows = JSON.parse(String(answer)) as [id: number, record: string][]
+      const page = rows.slice(0, limit)
+      const items = page.map(([, record]) => record)
+      return rows.length > limit ? { items, next: String(page.at(-1)?.[0]) } : { items }
+    },
+  }
+}
+
+const AUDIT = /* sql */ `
+  SELECT coalesce(json_agg(json_build_array(id, record)), '[]')::text AS answer
+  FROM (SELECT id, record FROM redrive.audit WHERE id > $1 ORDER BY id LIMIT $2) AS page`

@@ -1,0 +1,38 @@
+import { auditPlace } from '../cursor.js'
+import type { AuditStore, PolicyStore } from '../store.js'
+import type { GroupCommit } from './group-commit.js'
+import type { Statements } from './statements.js'
+
+/** The policies of a SQLite store. */
+export function sqlitePolicies(statements: Statements, commits: GroupCommit): PolicyStore {
+  const kept = new Set<string>()
+  return {
+    async keep(hash, policy) {
+      if (kept.has(hash)) return
+      await commits.write(() => statements.keepPolicy.run(hash, policy))
+      kept.add(hash)
+    },
+    get: hash => commits.read(() => statements.policy.get(hash)),
+  }
+}
+
+/** The audit records of a SQLite store. */
+export function sqliteAudit(statements: Statements, commits: GroupCommit, now: () => number): AuditStore {
+  return {
+    async append(records) {
+      if (records.length === 0) return
+      await commits.write(() => {
+        for (const record of records) statements.appendAudit.run(now(), record)
+      })
+    },
+    async page({ limit, after = '0' }) {
+      const place = auditPlace(after)
+      return commits.read(() => {
+        const rows = statements.audit.all(place, limit + 1)
+        const page = rows.slice(0, limit)
+        const items = page.map(({ record }) => record)
+        return rows.length > limit ? { items, next: String(page.at(-1)?.id) } : { items }
+      })
+    },
+  }
+}
