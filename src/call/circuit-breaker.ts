@@ -1,29 +1,29 @@
 import { type Duration, OptionError, parseDuration, RateLimitedError } from '../policy/index.js'
 import { namedInstances } from './named-instances.js'
 
-/** When a circuit breaker opens, and for how long. */
+/** Controls when a circuit breaker opens, and for how long. */
 export interface CircuitBreakerOptions {
-  /** Opens when at least this share of the calls in the window failed. Default 0.5. */
+  /** The share of failed calls in the window at which the breaker opens. Default 0.5. */
   readonly failureRate?: number
-  /** ...but never on fewer calls than this. Default 10. */
+  /** The minimum number of calls in the window before it can open. Default 10. */
   readonly minimumCalls?: number
-  /** How far back it looks. Default 30 s. */
+  /** The length of the sliding window. Default 30 s. */
   readonly window?: Duration
-  /** How long it stays open before it lets one call through to see. Default 30 s. */
+  /** How long it stays open before it admits one trial call. Default 30 s. */
   readonly openFor?: Duration
 }
 
-/** A breaker is `closed` while calls go through, `open` while none does, `half_open` while one is out to see. */
+/** `closed`: calls go through. `open`: calls are refused. `half_open`: one trial call is under way. */
 export type BreakerState = 'closed' | 'open' | 'half_open'
 
-/** What an attempt was let through with; it says which state of the breaker its outcome speaks of. */
+/** Identifies the breaker's state in which an attempt was admitted, so that its outcome counts for that state only. */
 export type Admission = number
 
 const BUCKETS = 10
 
 /**
- * A circuit breaker is open, so the call was not made. To an outer layer it is a rate limit that we set ourselves:
- * `retryAfterMs` says when the breaker will let a call through again.
+ * Thrown when an open circuit breaker refuses a call. Outer layers treat it as a rate limit: `retryAfterMs` says when
+ * the breaker will admit a call again.
  */
 export class BreakerOpenError extends RateLimitedError {
   static {
@@ -42,119 +42,120 @@ export class BreakerOpenError extends RateLimitedError {
 }
 
 /**
- * Keeps calls away from what has been failing. Final failures (a 404, a bug) do not count: the other side did answer.
+ * Refuses calls to a service that keeps failing. Final failures (a 404, a bug) do not count, because the service did
+ * answer.
  *
- * closed ──too many failed──► open ──after openFor──► half open ──the one call succeeded──► closed
- *                              ▲                          │
- *                              └──────── it failed ───────┘
+ * closed ──too many failures──► open ──after openFor──► half open ──trial succeeds──► closed
+ *                                ▲                          │
+ *                                └────── trial fails ───────┘
  */
 export class CircuitBreaker {
   readonly name: string
-  private readonly failureRate: number
-  private readonly minimumCalls: number
-  private readonly bucketMs: number
-  private readonly openForMs: number
-  private current: BreakerState = 'closed'
-  /** Counts the changes of state: an outcome that belongs to an earlier one says nothing of now. */
-  private era: Admission = 0
-  private openUntil = 0
-  private succeeded = new Array<number>(BUCKETS).fill(0)
-  private failed = new Array<number>(BUCKETS).fill(0)
-  private bucket = 0
+  readonly #failureRate: number
+  readonly #minimumCalls: number
+  readonly #bucketMs: number
+  readonly #openForMs: number
+  #current: BreakerState = 'closed'
+  /** Counts state changes. An outcome from an earlier era is ignored. */
+  #era: Admission = 0
+  #openUntil = 0
+  #succeeded = new Array<number>(BUCKETS).fill(0)
+  #failed = new Array<number>(BUCKETS).fill(0)
+  #bucket = 0
 
   constructor(name: string, options: CircuitBreakerOptions = {}) {
     const { failureRate = 0.5, minimumCalls = 10, window = '30s', openFor = '30s' } = options
     this.name = name
-    this.failureRate = inRange('failureRate', failureRate, failureRate > 0 && failureRate <= 1, 'above 0, at most 1')
-    this.minimumCalls = inRange(
+    this.#failureRate = inRange('failureRate', failureRate, failureRate > 0 && failureRate <= 1, 'above 0, at most 1')
+    this.#minimumCalls = inRange(
       'minimumCalls',
       minimumCalls,
       Number.isInteger(minimumCalls) && minimumCalls > 0,
       'a whole number above 0',
     )
-    this.bucketMs = time('window', window) / BUCKETS
-    this.openForMs = time('openFor', openFor)
+    this.#bucketMs = time('window', window) / BUCKETS
+    this.#openForMs = time('openFor', openFor)
   }
 
-  /** As of the last attempt: an open one is half open once somebody comes after `openFor`. */
+  /** The state as of the last attempt: an open breaker becomes half open with the first call after `openFor`. */
   get state(): BreakerState {
-    return this.current
+    return this.#current
   }
 
-  /** Lets a call through, or not. Times are on the monotonic scale of the callers' clock. */
+  /** Admits a call, or returns undefined. `now` is monotonic time of the caller's clock. */
   admit(now: number): Admission | undefined {
-    if (this.current === 'closed') return this.era
-    if (now < this.openUntil) return undefined
-    // If nothing is ever heard of that one call, another follows after the same time.
-    this.openUntil = now + this.openForMs
-    this.enter('half_open')
-    return this.era
+    if (this.#current === 'closed') return this.#era
+    if (now < this.#openUntil) return undefined
+    // If the trial call never reports back, another is admitted after the same time.
+    this.#openUntil = now + this.#openForMs
+    this.#enter('half_open')
+    return this.#era
   }
 
-  /** What a call that was not let through fails with. */
+  /** Creates the error for a refused call. */
   refusal(now: number, cause?: unknown): BreakerOpenError {
-    return new BreakerOpenError(this.name, Math.max(0, Math.ceil(this.openUntil - now)), { cause })
+    return new BreakerOpenError(this.name, Math.max(0, Math.ceil(this.#openUntil - now)), { cause })
   }
 
-  /** Takes the outcome of a call that it let through; `undefined` where there is none, as of one that was aborted. */
+  /** Records the outcome of an admitted call; `undefined` if it has none, such as an aborted call. */
   record(admission: Admission | undefined, succeeded: boolean | undefined, now: number): void {
     if (succeeded === undefined) return this.release(admission, now)
-    if (admission !== this.era) return
-    if (this.current === 'half_open') {
-      if (succeeded) this.close(now)
-      else this.open(now)
+    if (admission !== this.#era) return
+    if (this.#current === 'half_open') {
+      if (succeeded) this.#close(now)
+      else this.#open(now)
       return
     }
-    const bucket = this.advance(now)
-    const counts = succeeded ? this.succeeded : this.failed
+    const bucket = this.#advance(now)
+    const counts = succeeded ? this.#succeeded : this.#failed
     counts[bucket] = (counts[bucket] ?? 0) + 1
-    if (!succeeded && this.isFailing()) this.open(now)
+    if (!succeeded && this.#isFailing()) this.#open(now)
   }
 
-  /** Takes back a call that it let through and that has no outcome, such as one that was aborted. */
+  /** Takes back the admission of a call without an outcome, such as an aborted one. */
   release(admission: Admission | undefined, now: number): void {
-    if (admission !== this.era || this.current !== 'half_open') return
-    this.openUntil = now
-    this.enter('open')
+    if (admission !== this.#era || this.#current !== 'half_open') return
+    this.#openUntil = now
+    this.#enter('open')
   }
 
-  private isFailing(): boolean {
-    const failed = sum(this.failed)
-    const calls = failed + sum(this.succeeded)
-    return calls >= this.minimumCalls && failed / calls >= this.failureRate
+  #isFailing(): boolean {
+    const failed = sum(this.#failed)
+    const calls = failed + sum(this.#succeeded)
+    return calls >= this.#minimumCalls && failed / calls >= this.#failureRate
   }
 
-  private open(now: number): void {
-    this.openUntil = now + this.openForMs
-    this.enter('open')
+  #open(now: number): void {
+    this.#openUntil = now + this.#openForMs
+    this.#enter('open')
   }
 
-  private close(now: number): void {
-    this.bucket = Math.floor(now / this.bucketMs)
-    this.succeeded.fill(0)
-    this.failed.fill(0)
-    this.enter('closed')
+  #close(now: number): void {
+    this.#bucket = Math.floor(now / this.#bucketMs)
+    this.#succeeded.fill(0)
+    this.#failed.fill(0)
+    this.#enter('closed')
   }
 
-  private enter(state: BreakerState): void {
-    this.current = state
-    this.era++
+  #enter(state: BreakerState): void {
+    this.#current = state
+    this.#era++
   }
 
-  /** The bucket of this moment, after the buckets that the window has left behind have been emptied. */
-  private advance(now: number): number {
-    const bucket = Math.floor(now / this.bucketMs)
-    const passed = Math.min(bucket - this.bucket, BUCKETS)
+  /** Empties the buckets that have left the window, and returns the current bucket. */
+  #advance(now: number): number {
+    const bucket = Math.floor(now / this.#bucketMs)
+    const passed = Math.min(bucket - this.#bucket, BUCKETS)
     for (let i = 0; i < passed; i++) {
-      this.succeeded[(bucket - i) % BUCKETS] = 0
-      this.failed[(bucket - i) % BUCKETS] = 0
+      this.#succeeded[(bucket - i) % BUCKETS] = 0
+      this.#failed[(bucket - i) % BUCKETS] = 0
     }
-    this.bucket = Math.max(bucket, this.bucket)
-    return this.bucket % BUCKETS
+    this.#bucket = Math.max(bucket, this.#bucket)
+    return this.#bucket % BUCKETS
   }
 }
 
-/** The breaker of this name; every call that names it shares it. The first call may set its options. */
+/** Returns the breaker with this name. All calls that name it share it; the first may set its options. */
 export const circuitBreaker = /* @__PURE__ */ namedInstances(
   'circuit breaker',
   (name: string, options?: CircuitBreakerOptions) => new CircuitBreaker(name, options),

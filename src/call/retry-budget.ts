@@ -1,63 +1,63 @@
 import { OptionError } from '../policy/index.js'
 import { namedInstances } from './named-instances.js'
 
-/** How many retries a retry budget allows. */
+/** Limits of a retry budget. */
 export interface RetryBudgetOptions {
-  /** Retries per call: 0.1 lets one retry follow ten calls. Default 0.1. */
+  /** Retries earned per call: with 0.1, ten calls earn one retry. Default 0.1. */
   readonly ratio?: number
-  /** Retries per second that are allowed in any case, for services with few calls. Default 10. */
+  /** Retries per second allowed regardless of traffic, for services with few calls. Default 10. */
   readonly minPerSecond?: number
-  /** The most retries that can be saved up. Default 100. */
+  /** The maximum number of retries that can be saved up. Default 100. */
   readonly max?: number
 }
 
-/** Ten tenths are a little less than one, as numbers go. */
+/** Ten deposits of 0.1 add up to slightly less than 1 in floating point. */
 const ONE = 1 - 1e-9
 
 /**
- * Bounds the retries of all the calls that share it, so that an outage is not answered with a multiple of the load.
- * A token bucket: calls and time put tokens in, each retry takes one out.
+ * Limits the retries of all calls that share it, so that retries cannot multiply the load during an outage.
+ * It is a token bucket: calls and time add tokens, and each retry takes one.
  */
 export class RetryBudget {
   readonly name: string
-  private readonly ratio: number
-  private readonly minPerSecond: number
-  private readonly max: number
-  private tokens: number
-  private refilledAt: number | undefined
+  readonly #ratio: number
+  readonly #minPerSecond: number
+  readonly #max: number
+  #tokens: number
+  #refilledAt: number | undefined
 
   constructor(name: string, { ratio = 0.1, minPerSecond = 10, max = 100 }: RetryBudgetOptions = {}) {
     this.name = name
-    this.ratio = atLeast('ratio', ratio, 0)
-    this.minPerSecond = atLeast('minPerSecond', minPerSecond, 0)
-    this.max = atLeast('max', max, 1)
-    this.tokens = this.max
+    this.#ratio = atLeast('ratio', ratio, 0)
+    this.#minPerSecond = atLeast('minPerSecond', minPerSecond, 0)
+    this.#max = atLeast('max', max, 1)
+    this.#tokens = this.#max
   }
 
-  /** A call was made. */
+  /** Records a call. */
   deposit(): void {
-    this.add(this.ratio)
+    this.#add(this.#ratio)
   }
 
-  /** Whether a retry is too much now. Times are on the monotonic scale of the callers' clock. */
+  /** Whether no retry is allowed now. `now` is monotonic time of the caller's clock. */
   isEmpty(now: number): boolean {
-    const elapsedMs = now - (this.refilledAt ?? now)
-    this.refilledAt = now
-    if (elapsedMs > 0) this.add((elapsedMs / 1000) * this.minPerSecond)
-    return this.tokens < ONE
+    const elapsedMs = now - (this.#refilledAt ?? now)
+    this.#refilledAt = now
+    if (elapsedMs > 0) this.#add((elapsedMs / 1000) * this.#minPerSecond)
+    return this.#tokens < ONE
   }
 
-  /** A retry was scheduled. */
+  /** Records a scheduled retry. */
   withdraw(): void {
-    this.tokens -= 1
+    this.#tokens -= 1
   }
 
-  private add(tokens: number): void {
-    this.tokens = Math.min(this.max, this.tokens + tokens)
+  #add(tokens: number): void {
+    this.#tokens = Math.min(this.#max, this.#tokens + tokens)
   }
 }
 
-/** The budget of this name; every call that names it shares it. The first call may set its options. */
+/** Returns the budget with this name. All calls that name it share it; the first may set its options. */
 export const retryBudget = /* @__PURE__ */ namedInstances(
   'retry budget',
   (name: string, options?: RetryBudgetOptions) => new RetryBudget(name, options),

@@ -1,17 +1,17 @@
-/** An abort signal that is made when it is first asked for: a controller costs more than a call does, and few look at it. */
+/** Creates its abort signal on first use: a controller costs more than a call does, and few handlers look at it. */
 export class LazyAbort {
-  // Not `#`: setting up private fields costs a tenth of a call, and every attempt has these.
+  // `private`, not `#`: every attempt has these fields, and initialising `#` fields costs a tenth of a call.
   private controller: AbortController | undefined = undefined
   private stopped: { readonly reason: unknown } | undefined = undefined
 
   get signal(): AbortSignal {
     this.controller ??= new AbortController()
-    // To abort what has aborted already changes nothing.
+    // Aborting twice is harmless.
     if (this.stopped) this.controller.abort(this.stopped.reason)
     return this.controller.signal
   }
 
-  /** Tells whoever holds the signal that nobody waits for it any more. */
+  /** Aborts the signal, if anyone has asked for it or will. */
   stop(reason: unknown): void {
     this.stopped = { reason }
     this.controller?.abort(reason)

@@ -7,25 +7,28 @@ import type { OnTrouble } from '../trouble.js'
 import { within } from '../within.js'
 import { closeReason, loadDriver } from './driver.js'
 
-/** How long the first connection may take, and how often a silent one is asked whether it is alive. */
+/** The time limit for the first connection, and the interval of heartbeats. */
 const CONNECT_MS = 10_000
 const HEARTBEAT_SECONDS = 10
-/** How long who leaves waits for the broker's answer. None comes on a dead connection, nor while memory or disk run low. */
+/** How long closing waits for the broker, which does not answer on a dead connection or when memory or disk run low. */
 const CLOSE_MS = 5000
 
-/** A connection to RabbitMQ that comes back by itself. Channels are for those who use them to bring back. */
+/** A connection to RabbitMQ that reconnects by itself. Whoever uses a channel reopens it. */
 export class RabbitmqConnection {
+  /** The name used in messages, without the password. */
+  readonly name: string
+  readonly #model: RecoveringChannelModel
+  /** Destroys the current or latest connection without a handshake. */
+  readonly #drop: () => void
   #isClosed = false
 
-  private constructor(
-    /** As it is called in messages: without its password. */
-    readonly name: string,
-    private readonly model: RecoveringChannelModel,
-    /** Ends the connection there is, or was last, without a word. */
-    private readonly drop: () => void,
-  ) {}
+  private constructor(name: string, model: RecoveringChannelModel, drop: () => void) {
+    this.name = name
+    this.#model = model
+    this.#drop = drop
+  }
 
-  /** Connects once: a broker that is not there at the start is most often a wrong url. */
+  /** Connects without retrying: a broker that is missing at the start is most often a wrong URL. */
   static async open(url: string, onTrouble: OnTrouble): Promise<RabbitmqConnection> {
     const driver = await loadDriver()
     const target = new URL(url)
@@ -35,7 +38,7 @@ export class RabbitmqConnection {
     const model = await driver.connect(target.href, { timeout: CONNECT_MS, noDelay: true, recovery })
     const tell = (cause: Error) => onTrouble(new BusUnavailableError(name, { cause }))
     let latest: ChannelModel | undefined
-    // A connection that is lost may not know it yet: its socket would keep the process alive.
+    // A lost connection may not know it yet, and its socket would keep the process alive.
     const drop = () => latest && socketOf(latest)?.destroy(new BusUnavailableError(name))
     model.on('error', () => {}).on('disconnect', drop)
     model.on('connect', connected => {
@@ -51,18 +54,18 @@ export class RabbitmqConnection {
     return new RabbitmqConnection(name, model, drop)
   }
 
-  /** A new channel, once there is a connection. */
+  /** Opens a channel as soon as there is a connection. */
   async channel(timeoutMs = Infinity): Promise<Channel> {
-    return this.#make(() => this.model.createChannel(), timeoutMs)
+    return this.#make(() => this.#model.createChannel(), timeoutMs)
   }
 
-  /** Asks the broker something on a channel of its own, since a refusal closes the channel. */
+  /** Asks the broker on a separate channel, because a refusal closes the channel. */
   async ask<T>(timeoutMs: number, question: (channel: Channel) => Promise<T>): Promise<T> {
     const channel = await this.channel(timeoutMs)
     try {
       return await question(channel)
     } catch (cause) {
-      // Without a reason of the broker's, it was the connection that closed it.
+      // Without a reason from the broker, the channel closed because the connection did.
       const isAnswered = cause instanceof RedriveError || closeReason(cause).code !== 0
       throw isAnswered ? cause : new BusUnavailableError(this.name, { cause })
     } finally {
@@ -70,26 +73,26 @@ export class RabbitmqConnection {
     }
   }
 
-  /** A new channel on which publishes are confirmed, once there is a connection. */
+  /** Opens a channel with publisher confirms as soon as there is a connection. */
   async confirmChannel(timeoutMs: number): Promise<ConfirmChannel> {
-    return this.#make(() => this.model.createConfirmChannel(), timeoutMs)
+    return this.#make(() => this.#model.createConfirmChannel(), timeoutMs)
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
-    await within(this.model.close(), CLOSE_MS, () => new BusUnavailableError(this.name)).catch(this.drop)
+    await within(this.#model.close(), CLOSE_MS, () => new BusUnavailableError(this.name)).catch(this.#drop)
   }
 
   async #make<C extends Channel>(create: () => Promise<C>, timeoutMs: number): Promise<C> {
     if (this.#isClosed) throw new BusClosedError(this.name)
     const late = () => new BusUnavailableError(this.name)
     const created = create().then(channel => {
-      // A channel that the broker closes says so to whoever waits on it; nobody else needs to hear it.
+      // Whoever waits on the channel learns why it closed; without a listener, the event would end the process.
       channel.on('error', () => {})
       return channel
     })
     return within(created, timeoutMs, late).catch(cause => {
-      // It comes all the same, once there is a connection, and is nobody's by then.
+      // The channel still opens once there is a connection, and then belongs to nobody.
       created.then(closeChannel).catch(() => {})
       if (this.#isClosed) throw new BusClosedError(this.name)
       throw cause instanceof BusUnavailableError ? cause : new BusUnavailableError(this.name, { cause })
@@ -97,18 +100,18 @@ export class RabbitmqConnection {
   }
 }
 
-/** Closes a channel. The driver waits for the broker's answer, and for ever if the connection is lost before it comes. */
+/** Closes a channel. The driver alone would wait for ever if the connection is lost before the broker answers. */
 export async function closeChannel(channel: Channel): Promise<void> {
   const closed = new Promise<void>(resolve => channel.once('close', resolve))
   await orNothing(Promise.race([channel.close(), closed]))
 }
 
-/** Waits for an answer, and for none if it does not come soon. */
+/** Waits for an answer for a limited time, and ignores failures. */
 export async function orNothing(answer: Promise<unknown>): Promise<void> {
   await within(answer, CLOSE_MS, () => new Error('No answer came.')).catch(() => {})
 }
 
-/** The driver has it, and does not say so. */
+/** Returns the connection's socket, which the driver keeps but does not declare. */
 function socketOf({ connection }: ChannelModel): Socket | undefined {
   const stream: unknown = Reflect.get(connection, 'stream')
   return stream instanceof Socket ? stream : undefined
