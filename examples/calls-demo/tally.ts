@@ -48,6 +48,7 @@ export class Tally {
         call.ending = event
         this.#countFailure(event.verdict, false)
         break
+      default: // Other events do not change a call's state.
     }
   }
 

@@ -16,22 +16,24 @@ export interface Weather {
 
 /** A service that a task asks for something. What it answers depends on the task's id, so that runs are alike. */
 export class Service {
-  private readonly windows = new Map<string, { endsAt: number; requests: number }>()
+  readonly #windows = new Map<string, { endsAt: number; requests: number }>()
+  readonly #weather: Weather
+  readonly #refusal: string
 
-  constructor(
-    private readonly weather: Weather,
-    /** The code of its refusals. */
-    private readonly refusal: string,
-  ) {}
+  /** `refusal` is the code of its refusals. */
+  constructor(weather: Weather, refusal: string) {
+    this.#weather = weather
+    this.#refusal = refusal
+  }
 
   /** Throws what went wrong. An outage is over by the next run, so that what died of it can be redriven. */
   async ask({ id, attempt, signal }: TaskContext, isOutageOver: boolean): Promise<void> {
     await delay(20 + identityRandom(`${id} latency`, attempt) * 160, undefined, { signal })
-    switch (this.answer(id, attempt)) {
+    switch (this.#answer(id, attempt)) {
       case 'ok':
         return
       case 'refused':
-        throw new FinalError('The service will not have it.', { code: this.refusal })
+        throw new FinalError('The service will not have it.', { code: this.#refusal })
       case 'reset':
         throw Object.assign(new Error('The connection was reset.'), { code: 'ECONNRESET' })
       case 'unavailable':
@@ -46,19 +48,22 @@ export class Service {
   /** A service that counts: so many requests in a second for each key, and a 429 with Retry-After for the rest. */
   limit(key: string, perSecond: number): void {
     const now = Date.now()
-    const window = this.windows.get(key)
+    const window = this.#windows.get(key)
     if (window === undefined || window.endsAt <= now) {
-      this.windows.set(key, { endsAt: now + WINDOW_MS, requests: 1 })
+      this.#windows.set(key, { endsAt: now + WINDOW_MS, requests: 1 })
     } else if (++window.requests > perSecond) {
       throw new RateLimitedError(`${key} has used up its requests.`, { retryAfterMs: window.endsAt - now })
     }
   }
 
-  private answer(id: string, attempt: number): Answer {
-    const { refused, down, troubled } = this.weather
+  #answer(id: string, attempt: number): Answer {
+    const { refused, down, troubled } = this.#weather
     const [once, twice, thrice] = troubled
     let draw = identityRandom(id, 0)
-    const isIn = (share: number) => (draw -= share) < 0
+    const isIn = (share: number) => {
+      draw -= share
+      return draw < 0
+    }
     if (isIn(refused)) return 'refused'
     if (isIn(down)) return 'down'
     const troubles = isIn(once) ? 1 : isIn(twice) ? 2 : isIn(thrice) ? 3 : 0

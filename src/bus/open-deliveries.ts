@@ -14,7 +14,7 @@ export class OpenDeliveries {
   readonly #open = new InHand<Settlement>()
   readonly #handle: DeliveryHandler
   readonly #onSettled: () => void
-  #waiting: (() => void)[] = []
+  readonly #waiting: (() => void)[] = []
 
   constructor(handle: DeliveryHandler, onSettled: () => void = () => {}) {
     this.#handle = handle

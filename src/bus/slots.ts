@@ -3,7 +3,7 @@ export class Slots {
   #free: number
   readonly #limit: number
   readonly #waiting: (() => void)[] = []
-  #idle: (() => void)[] = []
+  readonly #idle: (() => void)[] = []
 
   constructor(limit: number) {
     this.#free = this.#limit = limit
@@ -26,7 +26,7 @@ export class Slots {
 
   #pass(): void {
     const next = this.#waiting.shift()
-    if (next !== undefined) return next()
+    if (next !== undefined) return void next()
     this.#free++
     if (this.#free === this.#limit) for (const wake of this.#idle.splice(0)) wake()
   }

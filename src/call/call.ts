@@ -93,20 +93,21 @@ export class Call<T> implements Sleeper {
     if (running) {
       const reason: unknown = by ? by.reason : this.#timedOut(running)
       running.stop(reason)
-      return this.#failed(running, reason)
+      this.#failed(running, reason)
+      return
     }
     const { breaker } = this.#options
     const last = this.#records?.at(-1)
     // Not when it failed: what waits should hold no more than it must.
     if (last) this.#history = advance(last.history, last.verdict, last.decision)
     const history = this.#history
-    if (by) return this.#refuse('aborted', by.reason)
+    if (by) return void this.#refuse('aborted', by.reason)
     const now = last ? this.#clock.monotonic() : history.startedAt
     const limitMs = allowance(this.#policy, history, now)
-    if (limitMs <= 0) return this.#refuse('deadline_passed', this.#exhausted('deadline_passed'))
+    if (limitMs <= 0) return void this.#refuse('deadline_passed', this.#exhausted('deadline_passed'))
     const attempt = new RunningAttempt(history.attempts + 1, history.deadline, now, breaker?.admit(now))
     if (breaker && attempt.admission === undefined)
-      return this.#refuse('breaker_open', breaker.refusal(now, last?.failure))
+      return void this.#refuse('breaker_open', breaker.refusal(now, last?.failure))
     this.#attempt = attempt
     this.#tell(attempt.attempt, { type: 'attempt_started', deferrals: history.deferrals })
     if (!this.#settle) return

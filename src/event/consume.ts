@@ -203,8 +203,8 @@ export class EventConsumer<Event> {
   #settle(delivery: Delivery, settlement: Settlement): void {
     const { outcome, attempt } = settlement
     // It was released: no attempt was made.
-    if (attempt === undefined) return delivery.giveBack()
-    if (outcome.type === 'succeeded' || outcome.type === 'skipped') return delivery.ack()
+    if (attempt === undefined) return void delivery.giveBack()
+    if (outcome.type === 'succeeded' || outcome.type === 'skipped') return void delivery.ack()
     void this.#acknowledge(delivery, this.#recordFailure(this.#taskOf(delivery), settlement, attempt))
   }
 

@@ -1,5 +1,5 @@
 export { type ConsumeOptions, consume, type EventConsumer, type EventContext } from './consume.js'
-export { type AbandonedReason, type DeadLetterEntry } from './dead-letter-entry.js'
+export type { AbandonedReason, DeadLetterEntry } from './dead-letter-entry.js'
 export { DeadLetterError, DocumentNotFoundError, EventExhaustedError } from './errors.js'
 export { eventKey } from './event-key.js'
 export { type Env, eventPolicy } from './event-policy.js'

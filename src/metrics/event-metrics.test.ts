@@ -36,7 +36,7 @@ describe('the metrics of handleEvent', () => {
     await clock.runAll()
     await handled
   }
-  const after =
+  const succeedsAfter =
     (failures: number, tookMs = 0) =>
     async (attempt: number) => {
       await sleep(tookMs, clock)
@@ -44,9 +44,9 @@ describe('the metrics of handleEvent', () => {
     }
 
   it('tell of an event that succeeds: at which attempt, and how long after its first attempt began', async () => {
-    await handle(after(0, 4000))
+    await handle(succeedsAfter(0, 4000))
     // Three attempts of 2 s, and waits of 125 and 250 ms.
-    await handle(after(2, 2000))
+    await handle(succeedsAfter(2, 2000))
     expect(await scrape()).toEqual([
       'event_retry_success_total{service="chunking",attempt="1"} 1',
       'event_retry_success_total{service="chunking",attempt="3"} 1',
@@ -87,14 +87,14 @@ describe('the metrics of handleEvent', () => {
   })
 
   it('have no key of an event in them, however many events there are', async () => {
-    for (const id of ['m1', 'm2', 'm3']) await handle(after(1), { key: `chunking-${id}` })
+    for (const id of ['m1', 'm2', 'm3']) await handle(succeedsAfter(1), { key: `chunking-${id}` })
     expect(await registry.metrics()).not.toMatch(/m[123]/)
     expect(await scrape()).toContain('event_retry_success_total{service="chunking",attempt="2"} 3')
   })
 
   it('have no more than 101 values for the attempt, whatever a policy allows', async () => {
     const policy = { attempts: 1000, backoff: 'none' }
-    for (const failures of [99, 100, 500]) await handle(after(failures), { policy })
+    for (const failures of [99, 100, 500]) await handle(succeedsAfter(failures), { policy })
     expect((await scrape()).filter(line => line.includes('attempt='))).toEqual([
       'event_retry_success_total{service="chunking",attempt="100"} 1',
       'event_retry_success_total{service="chunking",attempt="over 100"} 2',

@@ -14,6 +14,7 @@ describe('canonical JSON', () => {
     [{ b: { d: 1, c: 2 }, a: [] }, '{"a":[],"b":{"c":2,"d":1}}'],
     [{ a: undefined, b: 1 }, '{"b":1}'],
     [[undefined, 1], '[null,1]'],
+    // biome-ignore lint/suspicious/noSparseArray: the hole is the case.
     [[1, , 2], '[1,null,2]'],
     [{ at: new Date(0) }, '{"at":"1970-01-01T00:00:00.000Z"}'],
     [Object.assign(Object.create(null), { b: 1, a: 2 }), '{"a":2,"b":1}'],

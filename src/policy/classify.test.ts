@@ -818,6 +818,7 @@ function thrower(): never {
 }
 
 function nullThrower(): never {
+  // biome-ignore lint/style/useThrowOnlyError: some libraries do throw null.
   throw null
 }
 

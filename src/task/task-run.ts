@@ -68,7 +68,7 @@ export class TaskRun implements Sleeper {
   }
 
   start(): void {
-    if (this.task.isUndecided) return this.decideOnLoss()
+    if (this.task.isUndecided) return void this.decideOnLoss()
     const { policy } = this.definition
     const { clock } = this.environment
     this.tell({ type: 'attempt_started', deferrals: this.task.deferrals })
@@ -195,7 +195,7 @@ export class TaskRun implements Sleeper {
 
   private report(failure: unknown, verdict: Verdict, decision: Decision): void {
     const about = { durationMs: this.elapsedMs(), failure, verdict }
-    if (decision.action === 'give_up') return this.tell({ type: 'gave_up', ...about, reason: decision.reason })
+    if (decision.action === 'give_up') return void this.tell({ type: 'gave_up', ...about, reason: decision.reason })
     const type = decision.action === 'retry' ? 'retry_scheduled' : 'deferred'
     this.tell({ type, ...about, delayMs: decision.delayMs, nextAttemptAt: this.now() + decision.delayMs })
   }

@@ -271,7 +271,7 @@ export class Worker implements Sleeper {
 
   /** The store did not take its sign of life. The next one comes in time, unless there is no use. */
   private unheard(failure: unknown): void {
-    if (isForGood(failure, this.clock)) return this.ending.fail(failure)
+    if (isForGood(failure, this.clock)) return void this.ending.fail(failure)
     if (!this.isUnheard) this.outages.began(failure)
     this.isUnheard = true
   }

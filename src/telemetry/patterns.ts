@@ -79,6 +79,8 @@ export function retryPatterns(options: RetryPatternsOptions = {}): RetryPatterns
         return retried(counts)
       case 'deferred':
         return retried(counts)
+      default: // Other events are not counted.
+        return
     }
   }
 

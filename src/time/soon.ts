@@ -15,5 +15,5 @@ export function soon(sleeper: Sleeper): void {
   const wake = sleeper.wake.bind(sleeper)
   count = (count + 1) % IN_A_ROW
   if (count === 0) setImmediate(wake)
-  else Promise.resolve().then(wake)
+  else void Promise.resolve().then(wake)
 }

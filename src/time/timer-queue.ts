@@ -60,8 +60,9 @@ export class TimerQueue {
   }
 
   /** Places an entry, starting at a free index: up past later entries, then down past earlier ones. */
-  #settle(entry: Entry, index: number): void {
+  #settle(entry: Entry, start: number): void {
     const heap = this.#heap
+    let index = start
     const isLater = (at: number) => (heap[at]?.dueAt ?? Infinity) > entry.dueAt
     const moveTo = (from: number) => {
       this.#place(heap[from] as Entry, index)

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Bus, type Delivery, type NewMessage, textOf } from 'redrive/bus'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { BrokerUrls } from '../services/broker.js'
-import { type Proxy, startProxy } from '../services/proxy.js'
+import { type NetworkProxy, startProxy } from '../services/proxy.js'
 import { BROKER_MS, sharedBroker } from '../services/shared-broker.js'
 import { BROKERS, events, freshNames, numbers, publishPersistently } from './bus-brokers.js'
 
@@ -10,7 +10,7 @@ const WITHIN = { timeout: 15_000, interval: 20 }
 
 describe.each(BROKERS)('a connection to $name that is cut', ({ name, open, confirmation }) => {
   let broker: BrokerUrls
-  let proxy: Proxy
+  let proxy: NetworkProxy
   let bus: Bus
   let queue: string
   let type: string

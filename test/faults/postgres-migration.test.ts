@@ -3,7 +3,7 @@ import { Client } from 'pg'
 import { openPostgres, type PostgresStore } from 'redrive/postgres'
 import { StoreUnavailableError } from 'redrive/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type Proxy, startProxy } from '../services/proxy.js'
+import { type NetworkProxy, startProxy } from '../services/proxy.js'
 import { ownPostgres } from './own-postgres.js'
 import { until } from './scene.js'
 import { diceOf } from './seed.js'
@@ -14,7 +14,7 @@ const INTERRUPTIONS = 8
 const dice = diceOf('a migration that is interrupted')
 const postgres = ownPostgres()
 let url: string
-let proxy: Proxy
+let proxy: NetworkProxy
 let admin: Client
 beforeEach(async () => {
   url = await postgres.server.createDatabase()

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { openPostgres } from 'redrive/postgres'
 import { StoreUnavailableError } from 'redrive/store'
 import { describe, expect, it } from 'vitest'
-import { type Proxy, startProxy } from '../services/proxy.js'
+import { type NetworkProxy, startProxy } from '../services/proxy.js'
 import { expectAllAccountedFor } from './accounts.js'
 import type { ChildOptions } from './child.js'
 import { ownPostgres } from './own-postgres.js'
@@ -22,7 +22,7 @@ const postgres = ownPostgres()
 /** A scene whose workers find the database behind a proxy. The scene itself has a way of its own. */
 interface Network {
   readonly scene: Scene
-  readonly proxy: Proxy
+  readonly proxy: NetworkProxy
   readonly url: string
   /** Starts workers, and waits until they are ready. */
   start(count: number, options?: Partial<ChildOptions>): Promise<Child[]>

@@ -31,6 +31,7 @@ export class Scene {
   readonly #queue: TaskQueue
   readonly #children = new Set<Child>()
 
+  // biome-ignore lint/style/useConsistentMemberAccessibility: a constructor has no `#` form.
   private constructor(
     /** Where tasks leave their traces. */
     readonly folder: string,
@@ -167,7 +168,10 @@ export class Child {
         if (this.#out.includes('ready')) done()
       })
       // Who is killed at once will never be ready, and need not be.
-      this.ended.then(({ signal }) => (signal === null ? fail(new Error(`It ended early. ${this.#errors}`)) : done()))
+      void this.ended.then(({ signal }) => {
+        if (signal === null) fail(new Error(`It ended early. ${this.#errors}`))
+        else done()
+      })
     })
     this.ready.catch(() => {})
   }

@@ -22,7 +22,8 @@ export function diceOf(theme: string): Dice {
   }
 }
 
-function mulberry32(state: number): () => number {
+function mulberry32(seed: number): () => number {
+  let state = seed
   return () => {
     state = (state + 0x6d2b79f5) | 0
     let mixed = Math.imul(state ^ (state >>> 15), state | 1)

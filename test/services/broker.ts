@@ -42,6 +42,7 @@ export class BrokerServer implements BrokerUrls {
     return server
   }
 
+  // biome-ignore lint/style/useConsistentMemberAccessibility: a constructor has no `#` form.
   private constructor(options: BrokerOptions) {
     this.#options = options
     this.url = options.url

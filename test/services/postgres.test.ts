@@ -5,7 +5,7 @@ import { freshDatabase } from './fresh-database.js'
 import { startPostgres } from './postgres.js'
 import { postgresPrograms } from './postgres-programs.js'
 
-async function valueOf(url: string, sql: string): Promise<unknown> {
+async function valueFrom(url: string, sql: string): Promise<unknown> {
   const client = new Client(url)
   await client.connect()
   try {
@@ -19,9 +19,9 @@ async function valueOf(url: string, sql: string): Promise<unknown> {
 describe('the shared PostgreSQL', () => {
   it('gives everyone a database of their own', async () => {
     const urls = await Promise.all([freshDatabase(), freshDatabase()])
-    await valueOf(urls[0], 'CREATE TABLE mine (n int)')
-    expect(await valueOf(urls[0], `SELECT to_regclass('mine')::text`)).toBe('mine')
-    expect(await valueOf(urls[1], `SELECT to_regclass('mine')::text`)).toBeNull()
+    await valueFrom(urls[0], 'CREATE TABLE mine (n int)')
+    expect(await valueFrom(urls[0], `SELECT to_regclass('mine')::text`)).toBe('mine')
+    expect(await valueFrom(urls[1], `SELECT to_regclass('mine')::text`)).toBeNull()
   })
 })
 
@@ -30,14 +30,14 @@ describe('a PostgreSQL of our own', () => {
     const server = await startPostgres({ work_mem: '5MB' })
     try {
       const url = await server.createDatabase()
-      expect(await valueOf(url, 'SHOW fsync')).toBe('on')
-      expect(await valueOf(url, 'SHOW work_mem')).toBe('5MB')
+      expect(await valueFrom(url, 'SHOW fsync')).toBe('on')
+      expect(await valueFrom(url, 'SHOW work_mem')).toBe('5MB')
 
-      await valueOf(url, 'CREATE TABLE kept AS SELECT 7 AS n')
+      await valueFrom(url, 'CREATE TABLE kept AS SELECT 7 AS n')
       await server.stop('immediate')
-      await expect(valueOf(url, 'SELECT n FROM kept')).rejects.toThrow('ECONNREFUSED')
+      await expect(valueFrom(url, 'SELECT n FROM kept')).rejects.toThrow('ECONNREFUSED')
       await server.start()
-      expect(await valueOf(url, 'SELECT n FROM kept')).toBe(7)
+      expect(await valueFrom(url, 'SELECT n FROM kept')).toBe(7)
     } finally {
       await server.close()
     }
@@ -45,7 +45,7 @@ describe('a PostgreSQL of our own', () => {
   }, 60_000)
 
   it('says what it could not start with', async () => {
-    await expect(startPostgres({ shared_buffers: 'plenty' })).rejects.toThrow(/did not start:[^]*shared_buffers/)
+    await expect(startPostgres({ shared_buffers: 'plenty' })).rejects.toThrow(/did not start:.*shared_buffers/s)
   }, 60_000)
 })
 

@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { freshDatabase } from './fresh-database.js'
-import { type Proxy, startProxy } from './proxy.js'
+import { type NetworkProxy, startProxy } from './proxy.js'
 
-let proxy: Proxy
+let proxy: NetworkProxy
 let direct: Client
 let client: Client
 

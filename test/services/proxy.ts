@@ -3,15 +3,15 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Starts a proxy on loopback in front of a server, with a network that can be made to fail. */
-export async function startProxy(url: string): Promise<Proxy> {
+export async function startProxy(url: string): Promise<NetworkProxy> {
   const { hostname, port } = new URL(url)
-  const proxy = new Proxy({ host: hostname, port: Number(port) })
+  const proxy = new NetworkProxy({ host: hostname, port: Number(port) })
   await proxy.listen()
   return proxy
 }
 
 /** Forwards connections to a server: at once, late, not at all for a while, or cut at a chosen moment. */
-export class Proxy {
+export class NetworkProxy {
   /** How long every piece of data is on its way, in each direction. */
   delayMs = 0
   readonly #target: { readonly host: string; readonly port: number }

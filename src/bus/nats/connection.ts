@@ -17,6 +17,7 @@ export class NatsConnection {
   #isConnected = true
   readonly #waiting = new Set<() => void>()
 
+  // biome-ignore lint/style/useConsistentMemberAccessibility: a constructor has no `#` form.
   private constructor(
     /** As it is called in messages: without its password. */
     readonly name: string,

@@ -89,7 +89,7 @@ export class NatsIdempotencyStore implements IdempotencyStore {
     let removed = 0
     for await (const entry of await this.#bucket.history()) {
       if (entry.key === CLOCK || entry.operation !== 'PUT' || !this.#isOver(entry)) continue
-      if (valueOf(entry).result === undefined) continue
+      if (valueIn(entry).result === undefined) continue
       // Whoever has claimed it meanwhile has written a newer one, and keeps that.
       if (await this.#remove(entry).catch(isOutrun)) removed++
     }
@@ -107,7 +107,7 @@ export class NatsIdempotencyStore implements IdempotencyStore {
       try {
         // Who deletes a key with a tool of NATS leaves a mark in its place.
         if (entry !== null && entry.operation !== 'PUT') await this.#remove(entry)
-        else return await act(entry === null ? undefined : { entry, value: valueOf(entry) })
+        else return await act(entry === null ? undefined : { entry, value: valueIn(entry) })
       } catch (error) {
         if (!(error instanceof Outrun)) throw error
       }
@@ -153,7 +153,7 @@ function isOutrun(error: unknown): false {
   throw error
 }
 
-function valueOf(entry: KvEntry): Value {
+function valueIn(entry: KvEntry): Value {
   return entry.json<Value>()
 }
 

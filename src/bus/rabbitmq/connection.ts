@@ -22,6 +22,7 @@ export class RabbitmqConnection {
   readonly #drop: () => void
   #isClosed = false
 
+  // biome-ignore lint/style/useConsistentMemberAccessibility: a constructor has no `#` form.
   private constructor(name: string, model: RecoveringChannelModel, drop: () => void) {
     this.name = name
     this.#model = model

@@ -95,7 +95,11 @@ it('ends a worker whose store refuses for good, and says why', async () => {
   await say('CREATE ROLE clerk LOGIN')
   await redrive('migrate', '--store', url, '--grant', 'clerk')
   let said = ''
-  const stderr = { write: (text: string) => void (said += text) }
+  const stderr = {
+    write: (text: string) => {
+      said += text
+    },
+  }
   const worker = runCommand(['worker', join(folder, 'tasks.ts'), '--store', app.href, '--quiet'], { stderr })
   await expect.poll(() => said, { timeout: 10_000 }).toContain('runs k')
   await say('REVOKE ALL ON ALL TABLES IN SCHEMA redrive FROM clerk')

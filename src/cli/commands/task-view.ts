@@ -32,8 +32,8 @@ export function taskJson(task: TaskRecord) {
     errorCode: task.errorCode ?? null,
     errorMessage: task.errorMessage ?? null,
     reason: task.reason ?? null,
-    payload: valueOf(task.payload),
-    result: task.result === undefined ? null : valueOf(task.result),
+    payload: parsed(task.payload),
+    result: task.result === undefined ? null : parsed(task.result),
   }
 }
 
@@ -56,7 +56,7 @@ export function ledgerRowJson(row: LedgerRow) {
 }
 
 /** The value of a JSON text; the text itself if it is none, or too deep to be written again. */
-function valueOf(json: string): unknown {
+function parsed(json: string): unknown {
   try {
     const value: unknown = JSON.parse(json)
     JSON.stringify(value)

@@ -15,7 +15,8 @@ export function writeList<T>(
 ): void {
   switch (format) {
     case 'json':
-      return console.data(json(items.map(toJson), 2))
+      console.data(json(items.map(toJson), 2))
+      return
     case 'jsonl':
       for (const item of items) console.data(json(toJson(item)))
       return

@@ -96,7 +96,7 @@ export class MemoryLanes {
 
   limit(lanes: LaneFilter & { readonly kind: string }, limits: LaneLimits): void {
     // One lane needs no rule: it is made.
-    if (isOneLane(lanes)) return this.of(lanes).limit(limits)
+    if (isOneLane(lanes)) return void this.of(lanes).limit(limits)
     this.#limits = withRule(this.#limits, { lanes, said: limits })
     for (const lane of this.#matching(lanes)) lane.limit(limits)
   }

@@ -16,7 +16,7 @@ const MOST_ITEMS = 5000
 export class Batcher<Item, Result> {
   readonly #send: (items: readonly Item[]) => Promise<Result[]>
   readonly #isOutage: (error: unknown) => boolean
-  #queue: Job<Item, Result>[] = []
+  readonly #queue: Job<Item, Result>[] = []
   #flushing: Promise<void> | undefined
 
   constructor(send: (items: readonly Item[]) => Promise<Result[]>, isOutage: (error: unknown) => boolean) {

@@ -2,11 +2,11 @@
  * A column of rows as the text of an array, which any client can send, and which the server reads faster than JSON. `null`
  * if no row has a value.
  */
-export function column<Row>(rows: readonly Row[], valueOf: (row: Row) => string | number | undefined): string | null {
+export function column<Row>(rows: readonly Row[], read: (row: Row) => string | number | undefined): string | null {
   let text = ''
   let isEmpty = true
   for (const row of rows) {
-    const value = valueOf(row)
+    const value = read(row)
     if (text !== '') text += ','
     if (value !== undefined) isEmpty = false
     text += element(value)
@@ -15,11 +15,11 @@ export function column<Row>(rows: readonly Row[], valueOf: (row: Row) => string 
 }
 
 /** A column in which every row has a value, and most the same: where all do, it is said once. */
-export function evenColumn<Row>(rows: readonly Row[], valueOf: (row: Row) => string | number): string | null {
+export function evenColumn<Row>(rows: readonly Row[], read: (row: Row) => string | number): string | null {
   const [first] = rows
   if (first === undefined) return null
-  const value = valueOf(first)
-  return rows.every(row => valueOf(row) === value) ? `{${element(value)}}` : column(rows, valueOf)
+  const value = read(first)
+  return rows.every(row => read(row) === value) ? `{${element(value)}}` : column(rows, read)
 }
 
 function element(value: string | number | undefined): string | number {

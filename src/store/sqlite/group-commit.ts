@@ -43,7 +43,7 @@ export class GroupCommit {
   readonly #savepoint
   readonly #release
   readonly #rollbackTo
-  #queue: Job[] = []
+  readonly #queue: Job[] = []
   #flushing: Promise<void> | undefined
   #isClosed = false
   #isGuarded = false

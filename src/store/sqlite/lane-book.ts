@@ -2,14 +2,16 @@ import type { TaskStatus } from '../store.js'
 import type { RampRow, Statements } from './statements.js'
 
 /** In the order of the statement that counts. */
-const COLUMN: Readonly<Record<TaskStatus, number>> = {
+const COLUMN = {
   waiting: 0,
   running: 1,
   succeeded: 2,
   skipped: 3,
   dead: 4,
   cancelled: 5,
-}
+} as const satisfies Record<TaskStatus, number>
+
+type Counts = [number, number, number, number, number, number]
 
 /** A lane that may run so many at once has outgrown its slow start. */
 const RAMP_END = 256
@@ -17,7 +19,7 @@ const RAMP_END = 256
 /** What a job changes in lanes, collected so that each lane is written once. */
 export class LaneBook {
   readonly #statements: Statements
-  readonly #moves = new Map<number, number[]>()
+  readonly #moves = new Map<number, Counts>()
   readonly #ramps = new Map<number, RampRow>()
   readonly #rampChanges = new Set<number>()
   #isAnyBounded: boolean | undefined
@@ -33,8 +35,8 @@ export class LaneBook {
       counts = [0, 0, 0, 0, 0, 0]
       this.#moves.set(lane, counts)
     }
-    if (from !== undefined) counts[COLUMN[from]]! -= count
-    if (to !== undefined) counts[COLUMN[to]]! += count
+    if (from !== undefined) counts[COLUMN[from]] -= count
+    if (to !== undefined) counts[COLUMN[to]] += count
   }
 
   /** Whether any lane is bounded: mostly none is, and then they need not be asked one by one. */

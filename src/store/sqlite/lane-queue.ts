@@ -6,7 +6,7 @@ export class LaneQueue {
   taken = 0
   readonly #statements: Statements
   readonly #chunk: number
-  #most: number
+  readonly #most: number
   #rows: ReadyRow[] = []
   #next = 0
 

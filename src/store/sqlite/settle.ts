@@ -136,6 +136,7 @@ function nextOf(
     next.error_code = attempt.verdict.code
     next.error_message = attempt.error ?? null
   }
+  // biome-ignore lint/nursery/useExhaustiveSwitchCases: `released` has returned above.
   switch (outcome.type) {
     case 'succeeded':
       return Object.assign(next, NOTHING_HAPPENED, { state: State.succeeded, result: outcome.result ?? null })

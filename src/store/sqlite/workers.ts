@@ -35,7 +35,7 @@ function giveBack(statements: Statements, book: LaneBook, row: RunningRow, now: 
 
 function rescue(statements: Statements, book: LaneBook, row: RunningRow, now: number): void {
   // It was claimed so that somebody decides on its loss, and had not been started.
-  if (row.undecided === 1) return giveBack(statements, book, row, now)
+  if (row.undecided === 1) return void giveBack(statements, book, row, now)
 
   const lost = { attempt: row.attempts + 1, startedAt: row.ran_from, endedAt: now, worker: row.worker }
   record(statements, row.seq, row.entries + 1, lost, { type: 'lost' })

@@ -29,9 +29,9 @@ export const CONSUME: BusBehaviours = {
     const { bus, queue } = scene
     await declared(scene)
     await publishAll(scene, ['once more'])
-    const then = (delivery: Delivery) => (delivery.isRedelivered ? delivery.ack() : delivery.giveBack())
+    const onDelivery = (delivery: Delivery) => (delivery.isRedelivered ? delivery.ack() : delivery.giveBack())
     const startedAt = performance.now()
-    const collected = await collect(bus, queue, { then })
+    const collected = await collect(bus, queue, { onDelivery })
     await collected.reach(2)
     assert.ok(performance.now() - startedAt < SOON_MS, 'it comes again at once')
     await collected.stop()
@@ -47,8 +47,8 @@ export const CONSUME: BusBehaviours = {
     await declared(scene)
     await publishAll(scene, ['stubborn'])
     let deliveries = 0
-    const then = (delivery: Delivery) => (++deliveries < 60 ? delivery.giveBack() : delivery.ack())
-    const collected = await collect(bus, queue, { then })
+    const onDelivery = (delivery: Delivery) => (++deliveries < 60 ? delivery.giveBack() : delivery.ack())
+    const collected = await collect(bus, queue, { onDelivery })
     await collected.reach(60)
     await collected.stop()
     assert.deepEqual(await drain(bus, queue, 0), [])
@@ -58,7 +58,7 @@ export const CONSUME: BusBehaviours = {
     const { bus, queue } = scene
     await declared(scene)
     await publishAll(scene, numbers(10))
-    const collected = await collect(bus, queue, { prefetch: 3, then: () => {} })
+    const collected = await collect(bus, queue, { prefetch: 3, onDelivery: () => {} })
     await collected.reach(3)
     await settle()
     assert.equal(collected.deliveries.length, 3)
@@ -78,7 +78,7 @@ export const CONSUME: BusBehaviours = {
     const { bus, queue } = scene
     await declared(scene)
     await publishAll(scene, numbers(5))
-    const collected = await collect(bus, queue, { then: () => {} })
+    const collected = await collect(bus, queue, { onDelivery: () => {} })
     await collected.reach(5)
     for (const index of [3, 0, 4]) collected.deliveries[index]?.ack()
     for (const index of [2, 1]) collected.deliveries[index]?.giveBack()
@@ -93,12 +93,12 @@ export const CONSUME: BusBehaviours = {
     const { bus, queue } = scene
     await declared(scene)
     await publishAll(scene, ['1'])
-    const then = (delivery: Delivery) => {
+    const onDelivery = (delivery: Delivery) => {
       delivery.ack()
       delivery.ack()
       delivery.giveBack()
     }
-    const collected = await collect(bus, queue, { then })
+    const collected = await collect(bus, queue, { onDelivery })
     await collected.reach(1)
     await settle()
     await collected.stop()
@@ -140,7 +140,7 @@ export const CONSUME: BusBehaviours = {
     const { bus, queue } = scene
     await declared(scene)
     await publishAll(scene, numbers(5))
-    const collected = await collect(bus, queue, { prefetch: 2, then: () => {} })
+    const collected = await collect(bus, queue, { prefetch: 2, onDelivery: () => {} })
     await collected.reach(2)
     let isStopped = false
     const stopped = collected.stop().then(() => {

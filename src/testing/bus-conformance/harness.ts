@@ -53,16 +53,19 @@ export async function putAll({ bus, type }: Scene, queue: string, bodies: readon
   for (const body of bodies) await bus.put(queue, event(type, body))
 }
 
-/** Consumes a queue, keeps what comes, and does with it what `then` says; by default, acknowledges. */
+/** Collects the deliveries of a queue and hands each to `onDelivery`, which acknowledges by default. */
 export async function collect(
   bus: Bus,
   queue: string,
-  { prefetch, then = delivery => delivery.ack() }: { prefetch?: number; then?: (delivery: Delivery) => void } = {},
+  {
+    prefetch,
+    onDelivery = delivery => delivery.ack(),
+  }: { prefetch?: number; onDelivery?: (delivery: Delivery) => void } = {},
 ): Promise<Collected> {
   const deliveries: Delivery[] = []
   const take = (delivery: Delivery) => {
     deliveries.push(delivery)
-    then(delivery)
+    onDelivery(delivery)
   }
   const consumer = await bus.consume(queue, take, { prefetch })
   return {

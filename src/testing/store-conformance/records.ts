@@ -75,8 +75,8 @@ export const RECORDS: StoreBehaviours = {
   },
 
   async 'who has stopped watching is not called, and the others are'(store) {
-    const calls = [0, 0]
-    const stops = calls.map((_, index) => store.watch(() => calls[index]!++))
+    const calls: [number, number] = [0, 0]
+    const stops = [store.watch(() => calls[0]++), store.watch(() => calls[1]++)]
     stops[0]?.()
     stops[0]?.()
     await addOne(store)

@@ -32,7 +32,8 @@ export const SETTLE: StoreBehaviours = {
   },
 
   async 'a success without a result has none, and a result of null is one'(store) {
-    const [first, second] = (await add(store, {}, {}), await claim(store)).tasks
+    await add(store, {}, {})
+    const [first, second] = (await claim(store)).tasks
     if (first) await settle(store, first, { type: 'succeeded' })
     if (second) await settle(store, second, { type: 'succeeded', result: 'null' })
     assert.equal((await get(store, first?.id ?? '')).result, undefined)
