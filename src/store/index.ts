@@ -25,6 +25,7 @@ export {
   planMove,
   type SortPlan,
 } from './move/move.js'
+export type { OperatorRecord } from './operator-record.js'
 export type {
   AttemptEntry,
   AuditStore,

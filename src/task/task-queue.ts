@@ -1,5 +1,5 @@
 import { type Duration, OptionError, plainJson, problemOf } from '../policy/index.js'
-import type { Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter, TaskRecord } from '../store/index.js'
+import type { By, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter, TaskRecord } from '../store/index.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
 import { redriveDeadLetters } from './redrive.js'
@@ -126,9 +126,12 @@ export class TaskQueue {
     return redriven.ids
   }
 
-  /** Ends waiting tasks, and asks running ones to end. Returns the ids of those. */
-  cancel(ids: string | readonly string[]): Promise<string[]> {
-    return this.store.cancel(typeof ids === 'string' ? [ids] : ids)
+  /**
+   * Ends waiting tasks, and asks running ones to end. Returns the ids that have ended or will end. With `by`, the audit log
+   * records who asked, and why.
+   */
+  cancel(ids: string | readonly string[], by?: By): Promise<string[]> {
+    return this.store.cancel(typeof ids === 'string' ? [ids] : ids, by)
   }
 }
 

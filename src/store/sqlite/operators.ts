@@ -1,4 +1,5 @@
 import { isOneLane } from '../lane-limits.js'
+import { cancelRecord, limitRecord, pauseRecord } from '../operator-record.js'
 import type { By, LaneLimits, LaneSelection } from '../store.js'
 import { State, statusOf } from '../task-state.js'
 import { type LaneIds, laneId } from './enqueue.js'
@@ -6,8 +7,8 @@ import { LaneBook } from './lane-book.js'
 import { record } from './settle.js'
 import type { Statements } from './statements.js'
 
-/** Ends waiting tasks and marks running ones. Returns those that will end or have ended. Within a transaction. */
-export function cancel(statements: Statements, ids: readonly string[], now: number): string[] {
+/** Ends waiting tasks and marks running ones. Returns the ids that have ended or will end. Within a transaction. */
+export function cancel(statements: Statements, ids: readonly string[], by: By | undefined, now: number): string[] {
   const book = new LaneBook(statements)
   const cancelled = [...new Set(ids)].filter(id => {
     const task = statements.stand.get(id)
@@ -21,10 +22,11 @@ export function cancel(statements: Statements, ids: readonly string[], now: numb
     return true
   })
   book.write()
+  if (by !== undefined) statements.appendAudit.run(now, cancelRecord(cancelled, by, now))
   return cancelled
 }
 
-/** Gives dead tasks fresh attempts, on record. Returns those it moved. Within a transaction. */
+/** Gives dead tasks fresh attempts, on record. Returns the ids that it moved. Within a transaction. */
 export function redrive(statements: Statements, ids: readonly string[], { who, why }: By, now: number): string[] {
   const book = new LaneBook(statements)
   const moved = ids.filter(id => {
@@ -40,32 +42,43 @@ export function redrive(statements: Statements, ids: readonly string[], { who, w
   return moved
 }
 
-/** Pauses or resumes the lanes that match, those that come later included. Within a transaction. */
-export function pause(statements: Statements, lanes: LaneSelection, isPaused: boolean): void {
+/** Pauses or resumes all lanes that match, including lanes that are made later. Within a transaction. */
+export function pause(
+  statements: Statements,
+  lanes: LaneSelection,
+  isPaused: boolean,
+  by: By | undefined,
+  now: number,
+): void {
   const rule = { kind: lanes.kind, category: lanes.category ?? null, key: lanes.key ?? null }
   const paused = isPaused ? 1 : 0
-  // What it covers has been overruled.
+  // The new rule replaces those that it covers.
   statements.dropPauseRules.run(rule)
   statements.addPauseRule.run({ ...rule, paused })
   statements.pause.run({ ...rule, paused })
+  if (by !== undefined) statements.appendAudit.run(now, pauseRecord(lanes, isPaused, by, now))
 }
 
-/** Limits the lanes that match, those that come later included. Within a transaction. */
+/** Limits all lanes that match, including lanes that are made later. Within a transaction. */
 export function limit(
   statements: Statements,
   known: LaneIds,
   lanes: LaneSelection,
-  { concurrency, perSecond, isOrdered }: LaneLimits,
+  limits: LaneLimits,
+  by: By | undefined,
   now: number,
 ): void {
-  const limits = { concurrency: concurrency ?? null, per_second: perSecond ?? null, ordered: isOrdered ? 1 : 0 }
+  const { concurrency = null, perSecond: per_second = null, isOrdered } = limits
+  const columns = { concurrency, per_second, ordered: isOrdered ? 1 : 0 }
   if (isOneLane(lanes)) {
-    // One lane needs no rule: it is made.
-    statements.limitLane.run({ id: laneId(statements, known, lanes.kind, lanes.category, lanes.key), ...limits, now })
-    return
+    // A single lane is made if it does not exist, so it needs no rule.
+    const id = laneId(statements, known, lanes.kind, lanes.category, lanes.key)
+    statements.limitLane.run({ id, ...columns, now })
+  } else {
+    const rule = { kind: lanes.kind, category: lanes.category ?? null, key: lanes.key ?? null }
+    statements.dropLimitRules.run(rule)
+    statements.addLimitRule.run({ ...rule, ...columns })
+    statements.limitLanes.run({ ...rule, ...columns, now })
   }
-  const rule = { kind: lanes.kind, category: lanes.category ?? null, key: lanes.key ?? null }
-  statements.dropLimitRules.run(rule)
-  statements.addLimitRule.run({ ...rule, ...limits })
-  statements.limitLanes.run({ ...rule, ...limits, now })
+  if (by !== undefined) statements.appendAudit.run(now, limitRecord(lanes, limits, by, now))
 }

@@ -153,22 +153,26 @@ export class SqliteStore implements Movable {
     return moved
   }
 
-  cancel(ids: readonly string[], _by?: By): Promise<string[]> {
-    return this.#commits.write(() => cancel(this.#statements, ids, this.#now()))
+  cancel(ids: readonly string[], by?: By): Promise<string[]> {
+    return this.#commits.write(() => cancel(this.#statements, ids, by, this.#now()))
   }
 
   lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {
     return this.#commits.read(() => this.#browser.lanes(filter, this.#now()))
   }
 
-  async pause(lanes: LaneSelection, { isPaused }: { readonly isPaused: boolean } & Partial<By>): Promise<void> {
-    await this.#commits.write(() => pause(this.#statements, lanes, isPaused))
+  async pause(
+    lanes: LaneSelection,
+    { isPaused, who, why }: { readonly isPaused: boolean } & Partial<By>,
+  ): Promise<void> {
+    const by = who === undefined ? undefined : { who, why }
+    await this.#commits.write(() => pause(this.#statements, lanes, isPaused, by, this.#now()))
     if (!isPaused) this.#watchers.ring()
   }
 
-  async limit(lanes: LaneSelection, limits: LaneLimits, _by?: By): Promise<void> {
+  async limit(lanes: LaneSelection, limits: LaneLimits, by?: By): Promise<void> {
     const checked = checkedLimits(limits)
-    await this.#commits.write(() => limit(this.#statements, this.#lanes, lanes, checked, this.#now()))
+    await this.#commits.write(() => limit(this.#statements, this.#lanes, lanes, checked, by, this.#now()))
     this.#watchers.ring()
   }
 

@@ -8,6 +8,7 @@ import { LEASES } from './leases.js'
 import { LIMITS } from './limits.js'
 import { LISTS } from './lists.js'
 import { ONCE } from './once.js'
+import { OPERATOR_RECORDS } from './operator-records.js'
 import { OPERATORS } from './operators.js'
 import { PRUNE } from './prune.js'
 import { RECORDS } from './records.js'
@@ -25,6 +26,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   limits: LIMITS,
   leases: LEASES,
   operators: OPERATORS,
+  'operator records': OPERATOR_RECORDS,
   lists: LISTS,
   records: RECORDS,
   once: ONCE,

@@ -1,0 +1,53 @@
+import type { By, LaneLimits, LaneSelection } from './store.js'
+
+/** An operator's act as the audit log keeps it, in the log's spelling. Written in the transaction that carries it out. */
+export type OperatorRecord = OperatorAct & {
+  readonly who: string
+  readonly why: string | null
+  /** The store's clock: ISO 8601, in UTC. */
+  readonly timestamp: string
+}
+
+type OperatorAct =
+  /** `ids` has the first hundred of those that have ended or will end, `count` their number. */
+  | { readonly event_type: 'tasks_cancelled'; readonly count: number; readonly ids: readonly string[] }
+  | { readonly event_type: 'lanes_paused' | 'lanes_resumed'; readonly lanes: LaneSelection }
+  | {
+      readonly event_type: 'lanes_limited'
+      readonly lanes: LaneSelection
+      readonly limits: { readonly concurrency?: number; readonly per_second?: number; readonly is_ordered?: boolean }
+    }
+
+/** A record must stay readable, and fit on a page, however many tasks were cancelled at once. */
+const MAX_IDS = 100
+
+/** The record of a cancellation, as JSON. */
+export function cancelRecord(ids: readonly string[], by: By, now: number): string {
+  return recordOf({ event_type: 'tasks_cancelled', count: ids.length, ids: ids.slice(0, MAX_IDS) }, by, now)
+}
+
+/** The record of a pause or of its end, as JSON. */
+export function pauseRecord(lanes: LaneSelection, isPaused: boolean, by: By, now: number): string {
+  return recordOf({ event_type: isPaused ? 'lanes_paused' : 'lanes_resumed', lanes: named(lanes) }, by, now)
+}
+
+/** The record of new limits, as JSON. */
+export function limitRecord(lanes: LaneSelection, limits: LaneLimits, by: By, now: number): string {
+  const { concurrency, perSecond: per_second, isOrdered: is_ordered } = limits
+  const act = {
+    event_type: 'lanes_limited',
+    lanes: named(lanes),
+    limits: { concurrency, per_second, is_ordered },
+  } as const
+  return recordOf(act, by, now)
+}
+
+function recordOf(act: OperatorAct, { who, why }: By, now: number): string {
+  const record: OperatorRecord = { ...act, who, why: why ?? null, timestamp: new Date(now).toISOString() }
+  return JSON.stringify(record)
+}
+
+/** Only the fields that select: callers may pass whole lane records. */
+function named({ kind, category, key }: LaneSelection): LaneSelection {
+  return { kind, category, key }
+}
