@@ -1,6 +1,7 @@
 /** What happens to a call comes as one stream of events. A sink takes them; `on` is one with a hook for each type. */
 import assert from 'node:assert/strict'
-import { fanOut, on, retry, sinkFailures, type WorkEvent } from 'redrive'
+import { retry } from 'redrive'
+import { fanOut, on, sinkFailures, type WorkEvent } from 'redrive/telemetry'
 import { fakeClock } from 'redrive/testing'
 
 const clock = fakeClock()

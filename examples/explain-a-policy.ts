@@ -1,6 +1,6 @@
 /** What a policy does, before anything has failed: in words, as a table, and as figures to test against. */
 import assert from 'node:assert/strict'
-import { classify, explain, extendPolicy, PolicyError, policy } from 'redrive'
+import { classify, explain, extendPolicy, PolicyError, policy } from 'redrive/policy'
 
 const gentle = policy({
   attempts: 5,

@@ -16,8 +16,9 @@ const ALLOWED: Record<string, readonly string[]> = {
   bus: ['policy', 'time', 'idempotency'],
   event: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'task', 'bus'],
   metrics: ['policy', 'telemetry'],
+  presets: ['policy'],
   testing: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'bus'],
-  cli: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'task', 'bus', 'event'],
+  cli: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'task', 'bus', 'event', 'presets'],
 }
 
 interface Import {
@@ -55,10 +56,12 @@ describe('the dependency direction', () => {
     expect(outside).toEqual([])
   })
 
-  it('reaches another folder through its index alone', () => {
+  it('reaches another folder through its index.ts or internal.ts alone', () => {
     const inside = imports
       .filter(({ specifier }) => specifier.startsWith('..'))
-      .filter(entry => folderOf(target(entry)) !== folderOf(entry.file) && !entry.specifier.endsWith('/index.js'))
+      .filter(
+        entry => folderOf(target(entry)) !== folderOf(entry.file) && !/\/(index|internal)\.js$/.test(entry.specifier),
+      )
     expect(inside).toEqual([])
   })
 })

@@ -1,12 +1,15 @@
 import { gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 import { expect, it } from 'vitest'
+import { ROOT, subpaths } from './subpaths.js'
+
+const alias = Object.fromEntries(Object.entries(subpaths()).map(([name, source]) => [name, `${ROOT}/${source}`]))
 
 /** Bundles a module that imports from the package, as an application's build would. */
 async function bundle(contents: string): Promise<string> {
   const { outputFiles } = await build({
     stdin: { contents, resolveDir: import.meta.dirname, loader: 'ts' },
-    alias: { redrive: `${import.meta.dirname}/../src/index.ts` },
+    alias,
     bundle: true,
     minify: true,
     format: 'esm',
@@ -25,7 +28,7 @@ it("keeps `import { retry } from 'redrive'` small: what a call does not use is n
 
 it('still finds its own error classes by name after a minifier has renamed them', async () => {
   const code = await bundle(`
-    import { classify, policy, FinalError, RateLimitedError, RetryableError } from 'redrive'
+    import { classify, FinalError, policy, RateLimitedError, RetryableError } from 'redrive/policy'
     class Mine extends RetryableError {}
     const listed = policy({ retryOn: ['RetryableError'] })
     export const verdicts = [new Mine('x'), new FinalError('x'), new RateLimitedError('x', { retryAfterMs: 5 })]

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { identityRandom } from 'redrive'
+import { identityRandom } from 'redrive/policy'
 
 /** A service on a bad day, on loopback and a free port. */
 export interface FlakyServer {

@@ -1,5 +1,5 @@
 /** Calls in process: a few hundred, against a server that often fails. Run it with `npx tsx examples/calls-demo/main.ts`. */
-import { explain } from 'redrive'
+import { explain } from 'redrive/policy'
 import { painter, wrap } from '../demo/terminal.js'
 import { startFlakyServer } from './flaky-server.js'
 import { showProgress } from './progress.js'

@@ -1,4 +1,5 @@
-import { type AttemptRecord, formatDuration, RetryExhaustedError } from 'redrive'
+import { type AttemptRecord, RetryExhaustedError } from 'redrive'
+import { formatDuration } from 'redrive/policy'
 import { bar, type Paint, wrap } from '../demo/terminal.js'
 import type { Tally } from './tally.js'
 

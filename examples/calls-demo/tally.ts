@@ -1,4 +1,5 @@
-import type { GaveUp, Sink, Verdict, WorkEvent } from 'redrive'
+import type { Verdict } from 'redrive'
+import type { GaveUp, Sink, WorkEvent } from 'redrive/telemetry'
 
 /** One call, as the events tell it. */
 export interface CallState {

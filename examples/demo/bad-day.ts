@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { FinalError, identityRandom, RateLimitedError } from 'redrive'
+import { FinalError, identityRandom, RateLimitedError } from 'redrive/policy'
 import type { TaskContext } from 'redrive/task'
 
 type Answer = 'ok' | 'refused' | 'reset' | 'unavailable' | 'hang' | 'down'

@@ -1,5 +1,5 @@
 /** What `npm start` runs: a few thousand durable tasks on a bad day, from their first attempt to the dead letters. */
-import { explain } from 'redrive'
+import { explain } from 'redrive/policy'
 import { openSqlite } from 'redrive/sqlite'
 import { TaskQueue, Worker } from 'redrive/task'
 import { audit } from './audit.js'

@@ -26,8 +26,3 @@ export {
 } from './errors.js'
 export { MemoryBus, type MemoryBusOptions } from './memory-bus.js'
 export { textOf } from './message.js'
-
-// Below is what other folders use, and no user needs: it is left out of the declarations.
-
-/** @internal */
-export { InHand } from './in-hand.js'

@@ -1,6 +1,5 @@
 import {
   advance,
-  allowance,
   begin,
   classify,
   decide,
@@ -13,7 +12,9 @@ import {
   TimeoutError,
   type Verdict,
 } from '../policy/index.js'
-import { type AttemptEvent, emit, type Work, type WorkEvent } from '../telemetry/index.js'
+import { allowance } from '../policy/internal.js'
+import type { AttemptEvent, Work, WorkEvent } from '../telemetry/index.js'
+import { emit } from '../telemetry/internal.js'
 import { type Clock, type Sleeper, soon, systemClock, type Timer, unwatchAbort, watchAbort } from '../time/index.js'
 import { type Attempt, RunningAttempt } from './attempt.js'
 import { type AttemptRecord, RetryExhaustedError } from './errors.js'

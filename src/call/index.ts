@@ -1,5 +1,4 @@
 export type { Attempt } from './attempt.js'
-export { CATEGORIES, type KnownCategory } from './categories.js'
 export {
   BreakerOpenError,
   type BreakerState,
@@ -11,4 +10,4 @@ export { type AttemptRecord, RetryExhaustedError } from './errors.js'
 export { type RetryOptions, retry, retrying } from './retry.js'
 export { RetryBudget, type RetryBudgetOptions, retryBudget } from './retry-budget.js'
 export { HttpError, type RetryFetchInit, retryFetch } from './retry-fetch.js'
-export { type Category, type ExecuteOptions, RetryManager, type RetryManagerOptions } from './retry-manager.js'
+export { type ExecuteOptions, RetryManager, type RetryManagerOptions } from './retry-manager.js'

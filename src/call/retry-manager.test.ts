@@ -10,34 +10,7 @@ import {
 import { OptionError, PolicyError } from '../policy/index.js'
 import { fanOut, memoryAudit, type WorkEvent } from '../telemetry/index.js'
 import { fakeClock } from '../testing/index.js'
-import { type Attempt, CATEGORIES, RetryExhaustedError, RetryManager, type RetryManagerOptions } from './index.js'
-
-/** Attempts, base and max of the backoff in seconds, and the timeout of an attempt in seconds. */
-const TABLE = `
-  NATS_CONNECT           5   1    30   10
-  NATS_PUBLISH           3   0.5  10   5
-  NATS_SUBSCRIBE         3   0.5  10   5
-  NATS_STREAM_CREATE     2   2    60   15
-  KV_CREATE              2   1    30   10
-  KV_GET                 3   0.5  10   5
-  KV_PUT                 3   0.5  10   5
-  KV_DELETE              2   1    30   5
-  EXECUTION_INTENT       2   2    60   30
-  EXECUTION_CONTAINMENT  2   2    60   60
-  EXECUTION_EXPIRATION   1   1    30   120
-  APPROVAL_CHECK         3   1    30   5
-  APPROVAL_GRANT         2   2    60   10
-  REPLAY_PROCESSING      1   1    30   300
-  REPLAY_VALIDATION      2   1    30   60
-  API_REQUEST            3   1    30   30
-  API_VALIDATION         2   0.5  10   10`
-  .trim()
-  .split('\n')
-  .map(line => line.trim().split(/\s+/))
-  .map(([category = '', ...numbers]) => {
-    const [attempts = 0, base = 0, max = 0, timeout = 0] = numbers.map(Number)
-    return { category, attempts, base, max, timeout }
-  })
+import { type Attempt, RetryExhaustedError, RetryManager, type RetryManagerOptions } from './index.js'
 
 const down = () => Promise.reject(new Error('down'))
 const never = () => new Promise<never>(() => {})
@@ -50,13 +23,21 @@ afterEach(() => {
   vi.restoreAllMocks()
 })
 
-/** A manager whose jitter is in the middle of its range, so that each delay is what the table says. */
+const CATEGORIES = {
+  API_REQUEST: { attempts: 3, timeout: '30s' },
+  KV_GET: { attempts: 3 },
+  KV_PUT: { attempts: 3 },
+  NATS_CONNECT: { attempts: 5 },
+  REPLAY_PROCESSING: { attempts: 1 },
+} as const
+
+/** A manager whose jitter is in the middle of its range, so that each delay is the one of its backoff. */
 function setUp(options: RetryManagerOptions = {}) {
   const clock = fakeClock()
   const events: WorkEvent[] = []
   const audit = memoryAudit()
   const sink = fanOut(audit, event => void events.push(event))
-  const manager = new RetryManager({ clock, sink, random: () => 0.5, ...options })
+  const manager = new RetryManager({ categories: CATEGORIES, clock, sink, random: () => 0.5, ...options })
   const settled = async <T>(call: Promise<T>): Promise<PromiseSettledResult<T>> => {
     const [result] = await Promise.allSettled([call, clock.runAll()])
     return result
@@ -65,67 +46,7 @@ function setUp(options: RetryManagerOptions = {}) {
   return { clock, events, audit, manager, settled, delays }
 }
 
-describe('the categories', () => {
-  it('are these seventeen', () => {
-    expect(Object.keys(CATEGORIES).sort()).toEqual(TABLE.map(({ category }) => category).sort())
-    expect(TABLE).toHaveLength(17)
-  })
-
-  it.each(TABLE)('$category: $attempts attempts', async ({ category, attempts }) => {
-    const { manager, settled } = setUp()
-    const fn = vi.fn(down)
-    await settled(manager.execute(category, 'operation', fn))
-    expect(fn).toHaveBeenCalledTimes(attempts)
-    expect(warned).not.toHaveBeenCalled()
-  })
-
-  it.each(TABLE)('$category: from $base s to $max s, doubling', async ({ category, base, max }) => {
-    const { manager, settled, delays } = setUp()
-    await settled(manager.execute(category, 'operation', down, { policy: { attempts: 12 } }))
-    expect(delays()).toEqual(Array.from({ length: 11 }, (_, n) => Math.min(base * 2 ** n, max) * 1000))
-  })
-
-  it.each(TABLE)('$category: jitter of 10 % either way', async ({ category, base }) => {
-    const extremes = await Promise.all(
-      [0, 1 - Number.EPSILON].map(async random => {
-        const { manager, settled, delays } = setUp({ random: () => random })
-        await settled(manager.execute(category, 'operation', down, { policy: { attempts: 2 } }))
-        return delays()
-      }),
-    )
-    expect(extremes).toEqual([[base * 900], [base * 1100]])
-  })
-
-  it.each(TABLE)('$category: $timeout s for an attempt', async ({ category, attempts, timeout }) => {
-    const { manager, settled, audit } = setUp()
-    const result = await settled(manager.execute(category, 'operation', never))
-    expect(result).toMatchObject({
-      status: 'rejected',
-      reason: { cause: { name: 'TimeoutError', code: `TIMEOUT_${category}`, timeoutMs: timeout * 1000 } },
-    })
-    const timeouts = audit.records.filter(({ event_type }) => event_type === 'timeout_occurred')
-    expect(timeouts).toHaveLength(attempts)
-    expect(timeouts[0]).toMatchObject({ timeout_code: `TIMEOUT_${category}`, timeout_seconds: timeout })
-  })
-
-  it.each(TABLE)('$category: its code in the audit is RETRY_$category', async ({ category }) => {
-    const { manager, settled, audit } = setUp()
-    await settled(manager.execute(category, 'operation', down))
-    for (const { retry_category } of audit.records) expect(retry_category).toBe(`RETRY_${category}`)
-    expect(audit.records.length).toBeGreaterThan(0)
-  })
-
-  it('retry every failure that is not said to be final', async () => {
-    const { manager, settled } = setUp()
-    for (const failure of [{ status: 404 }, new TypeError('a bug'), 'text', null]) {
-      const fn = vi.fn(() => Promise.reject(failure))
-      await settled(manager.execute('API_REQUEST', 'operation', fn))
-      expect(fn).toHaveBeenCalledTimes(3)
-    }
-  })
-})
-
-describe('a category that nobody registered', () => {
+describe('an unknown category', () => {
   it('gets three attempts, from 1 s to 30 s, and 30 s for each', async () => {
     const { manager, settled, delays } = setUp()
     const fn = vi.fn(down)
@@ -147,6 +68,12 @@ describe('a category that nobody registered', () => {
       expect.stringContaining(`'MINE'`),
       expect.stringContaining(`'YOURS'`),
     ])
+  })
+
+  it('is every one that was not given: a manager knows none by itself', () => {
+    const manager = new RetryManager()
+    expect(manager.policyOf('NATS_CONNECT')).toEqual(manager.policyOf('MINE'))
+    expect(warned).toHaveBeenCalledTimes(2)
   })
 
   it('is not found among the properties that every object has', async () => {
@@ -176,7 +103,7 @@ describe('a category that was registered', () => {
     expect(delays()).toEqual([1000])
   })
 
-  it('may replace one that is known from the start, for that manager alone', async () => {
+  it('may replace one that the manager was made with, for that manager alone', async () => {
     const [mine, other] = [setUp(), setUp()]
     mine.manager.register('KV_GET', { attempts: 7 })
     const [fn, otherFn] = [vi.fn(down), vi.fn(down)]
@@ -192,9 +119,18 @@ describe('a category that was registered', () => {
     expect(() => manager.register(name, {})).toThrow(`'${name}'`)
   })
 
-  it('cannot have a policy that cannot be', () => {
+  it('cannot have an invalid policy', () => {
     const { manager } = setUp()
     expect(() => manager.register('MINE', { attempts: 0 })).toThrow(PolicyError)
+  })
+
+  it('may be given when the manager is made, under the same rules', async () => {
+    const { manager, settled, delays } = setUp({ categories: { MINE: { attempts: 4, backoff: { base: '2s' } } } })
+    await settled(manager.execute('MINE', 'operation', down))
+    expect(delays()).toEqual([2000, 4000, 8000])
+    expect(warned).not.toHaveBeenCalled()
+    expect(() => new RetryManager({ categories: { mine: {} } })).toThrow(OptionError)
+    expect(() => new RetryManager({ categories: { MINE: { attempts: 0 } } })).toThrow(PolicyError)
   })
 })
 

@@ -1,16 +1,14 @@
 import { IdempotencyGuard, MemoryIdempotencyStore } from '../idempotency/index.js'
-import { type Duration, extendPolicy, OptionError, type Policy, type PolicyInput } from '../policy/index.js'
+import { type Duration, extendPolicy, OptionError, type Policy, type PolicyInput, policy } from '../policy/index.js'
 import type { Sink, Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import type { Attempt } from './attempt.js'
-import { CATEGORIES, type KnownCategory, UNKNOWN_CATEGORY } from './categories.js'
 import { type RetryOptions, retry } from './retry.js'
-
-/** A category's name: a predefined one, or one of your own. */
-export type Category = KnownCategory | (string & {})
 
 /** Options shared by all calls of a retry manager. */
 export interface RetryManagerOptions {
+  /** The policy of each category, as `register` takes it. Default: none. `redrive/presets` has a set of 17. */
+  readonly categories?: Readonly<Record<string, PolicyInput>>
   /** Receives the work events of every call. */
   readonly sink?: Sink
   /** Stores idempotency keys. Default: in memory, for a day. */
@@ -33,52 +31,62 @@ export interface ExecuteOptions extends Omit<RetryOptions, 'name' | 'category' |
   readonly wait?: boolean | Duration
 }
 
+/** The policy of an unknown category, and the base of those that are registered. */
+const DEFAULT: Policy = /* @__PURE__ */ policy({
+  attempts: 3,
+  backoff: { base: '1s', factor: 2, max: '30s' },
+  jitter: { kind: 'proportional', ratio: 0.1 },
+  timeout: '30s',
+  retryOn: 'all',
+})
+
 /**
  * Retries calls by category. Each category has its own policy and timeout; all share one sink and one set of
  * idempotency keys.
  *
  * ```ts
- * const manager = new RetryManager({ sink: memoryAudit() })
- * await manager.execute('API_REQUEST', 'charge card', ({ signal }) => charge(signal), { idempotencyKey: 'order-42' })
+ * const manager = new RetryManager({ categories: { PAYMENT: { attempts: 4, timeout: '5s' } } })
+ * await manager.execute('PAYMENT', 'charge card', ({ signal }) => charge(signal), { idempotencyKey: 'order-42' })
  * ```
  */
 export class RetryManager {
   /** The guard that holds the idempotency keys. `clear(key)` forgets one. */
   readonly idempotency: IdempotencyGuard
-  readonly #categories = new Map<string, Policy>(Object.entries(CATEGORIES))
-  readonly #options: RetryManagerOptions
+  readonly #categories = new Map<string, Policy>()
+  readonly #shared: Pick<RetryOptions, 'sink' | 'clock' | 'random'>
 
   constructor(options: RetryManagerOptions = {}) {
-    const { clock, idempotency } = options
-    this.#options = options
+    const { categories = {}, sink, idempotency, clock, random } = options
+    this.#shared = { sink, clock, random }
     this.idempotency =
       idempotency ?? new IdempotencyGuard({ store: new MemoryIdempotencyStore({ clock, keepFor: '24h' }), clock })
+    for (const [category, policy] of Object.entries(categories)) this.register(category, policy)
   }
 
-  /** Registers a category, or replaces its policy. */
-  register(category: Category, policy: PolicyInput): void {
+  /** Registers a category, or replaces its policy. Fields left out get the default: 3 attempts, 1 s to 30 s apart. */
+  register(category: string, policy: PolicyInput): void {
     if (!/^[A-Z][A-Z0-9_]*$/.test(category)) {
       throw new OptionError('category', `A category is written like API_REQUEST, got '${category}'.`)
     }
-    this.#categories.set(category, extendPolicy(UNKNOWN_CATEGORY, policy))
+    this.#categories.set(category, extendPolicy(DEFAULT, policy))
   }
 
-  /** Returns the category's policy. An unregistered category gets a default policy, with a warning the first time. */
-  policyOf(category: Category): Policy {
+  /** Returns the category's policy. An unknown category gets the default policy, with a warning the first time. */
+  policyOf(category: string): Policy {
     const known = this.#categories.get(category)
     if (known !== undefined) return known
     process.emitWarning(
-      `Nobody registered the retry category '${category}': it gets 3 attempts, 1s to 30s apart. ` +
-        `Call register('${category}', { … }) to give it a policy of its own.`,
+      `The retry category '${category}' is unknown: it gets 3 attempts, 1s to 30s apart. ` +
+        `Call register('${category}', { … }) or pass it in 'categories' to set its policy.`,
       { code: 'REDRIVE_UNKNOWN_CATEGORY' },
     )
-    this.#categories.set(category, UNKNOWN_CATEGORY)
-    return UNKNOWN_CATEGORY
+    this.#categories.set(category, DEFAULT)
+    return DEFAULT
   }
 
   /** Calls a function under its category's policy, once per idempotency key if one is given. */
   async execute<T>(
-    category: Category,
+    category: string,
     operation: string,
     fn: (attempt: Attempt) => T | PromiseLike<T>,
     options: ExecuteOptions = {},
@@ -87,7 +95,7 @@ export class RetryManager {
     const base = this.policyOf(category)
     const effective = policy === undefined ? base : extendPolicy(base, policy)
     const id = options.id ?? crypto.randomUUID()
-    const call = { ...callOptions, id, category, name: operation, ...this.#shared() }
+    const call = { ...callOptions, id, category, name: operation, ...this.#shared }
     if (idempotencyKey === undefined) return retry(fn, effective, call)
 
     const { tenantId, correlationId, traceId, context } = options
@@ -97,13 +105,8 @@ export class RetryManager {
       params: { category, operation, tenantId, params },
       wait: wait ?? options.deadline,
       work,
-      sink: this.#options.sink,
+      sink: this.#shared.sink,
       signal: options.signal,
     })
-  }
-
-  #shared(): Pick<RetryOptions, 'sink' | 'clock' | 'random'> {
-    const { sink, clock, random } = this.#options
-    return { sink, clock, random }
   }
 }

@@ -1,4 +1,5 @@
-import { emit, type Sink, type Work, type WorkEvent } from '../telemetry/index.js'
+import type { Sink, Work, WorkEvent } from '../telemetry/index.js'
+import { emit } from '../telemetry/internal.js'
 import type { Clock } from '../time/index.js'
 
 /** What is known of an event that a call is about to handle. */

@@ -1,4 +1,5 @@
-import { type Bus, type Consumer, type Delivery, InHand, textOf } from '../bus/index.js'
+import { type Bus, type Consumer, type Delivery, textOf } from '../bus/index.js'
+import { InHand } from '../bus/internal.js'
 import type { IdempotencyGuard } from '../idempotency/index.js'
 import {
   type Classifier,
@@ -9,16 +10,8 @@ import {
   parseDuration,
 } from '../policy/index.js'
 import type { AttemptEntry, ClaimedTask, NewTask, Outcome, Settlement, Store } from '../store/index.js'
-import {
-  Ending,
-  type Outage,
-  Outages,
-  persistently,
-  type RunEnvironment,
-  TaskRun,
-  Worker,
-  WorkerStoppedError,
-} from '../task/index.js'
+import { type Outage, Worker, WorkerStoppedError } from '../task/index.js'
+import { Ending, Outages, persistently, type RunEnvironment, TaskRun } from '../task/internal.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, queueClock, sleep } from '../time/index.js'
 import { EventKind } from './event-kind.js'

@@ -2,7 +2,6 @@ export { type ConsumeOptions, consume, type EventConsumer, type EventContext } f
 export type { AbandonedReason, DeadLetterEntry } from './dead-letter-entry.js'
 export { DeadLetterError, DocumentNotFoundError, EventExhaustedError } from './errors.js'
 export { eventKey } from './event-key.js'
-export { type Env, eventPolicy } from './event-policy.js'
 export { type EventHandler, type HandleEventOptions, handleEvent } from './handle-event.js'
 export { Outbox, type OutboxEvent, type OutboxStore, Relay, type RelayOptions } from './outbox.js'
 export { type Version, type WaitForVersionOptions, waitForVersion } from './wait-for-version.js'

@@ -8,7 +8,8 @@ import {
   parseDuration,
   policy,
 } from '../policy/index.js'
-import { emit, type Sink, type Work } from '../telemetry/index.js'
+import type { Sink, Work } from '../telemetry/index.js'
+import { emit } from '../telemetry/internal.js'
 import { type Clock, systemClock, unwatchAbort, watchAbort } from '../time/index.js'
 import { Doorbell } from './doorbell.js'
 import { IdempotencyInProgressError, IdempotencyLeaseLostError, IdempotencyMismatchError } from './errors.js'

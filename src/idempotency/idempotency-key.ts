@@ -1,4 +1,5 @@
-import { hashJson, OptionError, plainJson, problemOf } from '../policy/index.js'
+import { hashJson, OptionError } from '../policy/index.js'
+import { plainJson, problemOf } from '../policy/internal.js'
 import { IdempotencyKeyError, IdempotencyParamsError } from './errors.js'
 
 /** What makes two requests the same request. */

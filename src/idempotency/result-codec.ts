@@ -1,4 +1,4 @@
-import { plainJson, problemOf } from '../policy/index.js'
+import { plainJson, problemOf } from '../policy/internal.js'
 import { IdempotencyResultUnavailableError } from './errors.js'
 
 /*

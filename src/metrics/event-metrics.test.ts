@@ -4,6 +4,7 @@ import { MemoryBus } from '../bus/index.js'
 import { retry } from '../call/index.js'
 import { type ConsumeOptions, consume, DocumentNotFoundError, type EventConsumer, handleEvent } from '../event/index.js'
 import { FinalError } from '../policy/index.js'
+import { presets } from '../presets/index.js'
 import { MemoryStore } from '../store/index.js'
 import type { GaveUp, Sink } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
@@ -16,7 +17,7 @@ let sink: Sink
 beforeEach(async () => {
   clock = fakeClock()
   registry = new Registry()
-  sink = await eventMetrics(registry)
+  sink = await eventMetrics({ registry, names: presets.events.metricNames })
 })
 
 /** The lines of a scrape, without those of buckets and those that are 0. */
@@ -161,7 +162,7 @@ describe('the metrics of consume', () => {
     await clock.advance('1m')
     // Another process has a registry of its own.
     registry = new Registry()
-    await start(() => {}, { sink: await eventMetrics(registry) })
+    await start(() => {}, { sink: await eventMetrics({ registry, names: presets.events.metricNames }) })
     await expect.poll(() => statusOf('m1')).toBe('succeeded')
     expect(await scrape()).toEqual([
       'event_retry_success_total{service="chunking",attempt="2"} 1',
@@ -235,15 +236,22 @@ it('work that is no event is left out', async () => {
   expect(await scrape()).toEqual([])
 })
 
-it('the registry is that of prom-client, unless another is given', async () => {
+it('the registry is that of prom-client, and the names are our own, unless others are given', async () => {
   await eventMetrics()
   expect(register.getMetricsAsArray().map(({ name }) => name)).toEqual([
-    'event_retry_success_total',
-    'event_retry_latency_seconds',
-    'event_retry_dlq_total',
-    'event_retry_attempt_count',
+    'redrive_event_successes_total',
+    'redrive_event_latency_seconds',
+    'redrive_event_dead_letters_total',
+    'redrive_event_attempts',
   ])
   register.clear()
+})
+
+it('single names may be given', async () => {
+  const mine = new Registry()
+  await eventMetrics({ registry: mine, names: { deadLetters: 'my_dead_letters_total' } })
+  expect(mine.getMetricsAsArray().map(({ name }) => name)).toContain('my_dead_letters_total')
+  expect(mine.getMetricsAsArray().map(({ name }) => name)).toContain('redrive_event_attempts')
 })
 
 it('who makes metrics without having prom-client is told what to install', async () => {

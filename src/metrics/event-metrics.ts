@@ -9,49 +9,67 @@ const REASONS: { readonly [R in GaveUp['reason']]?: string } = {
   final_error: 'non_retryable',
 }
 
-/** From an event that succeeds at once to one that took its whole time to live. */
+/** From an event that succeeds at once to one that takes its whole time to live. */
 const LATENCY_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
 const ATTEMPTS = [1, 2, 3, 4, 5, 6, 7, 8, 10, 15, 20, 50, 100]
 
-/** Attempts beyond this share one value of the label, however many a policy allows. */
+/** Attempts beyond this share one label value, however many a policy allows. */
 const MAX_ATTEMPT_LABEL = 100
 
+/** Options of `eventMetrics`. */
+export interface EventMetricsOptions {
+  /** Where the metrics are registered. Default: prom-client's own registry. */
+  readonly registry?: Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
+  /** The names of the metrics. Default: `redrive_event_…`; a preset has the names of another system. */
+  readonly names?: Partial<EventMetricNames>
+}
+
+/** The names of the metrics that `eventMetrics` makes. */
+export interface EventMetricNames {
+  /** Counter of events that succeeded. Default `redrive_event_successes_total`. */
+  readonly successes: string
+  /** Histogram of the time to success. Default `redrive_event_latency_seconds`. */
+  readonly latency: string
+  /** Counter of dead letters. Default `redrive_event_dead_letters_total`. */
+  readonly deadLetters: string
+  /** Histogram of the attempts of events that ended. Default `redrive_event_attempts`. */
+  readonly attempts: string
+}
+
 /**
- * A sink that counts events for Prometheus: those that succeeded, at which attempt and after how long, and those that
- * became dead letters. Make one for a registry, which is prom-client's own by default, and give it to all consumers.
+ * Makes a sink that counts events for Prometheus: those that succeeded, at which attempt and after how long, and those
+ * that became dead letters. Make one per registry and share it among all consumers.
  *
  * ```ts
  * const sink = await eventMetrics()
  * await consume(bus, 'chunking', { service: 'chunking', sink, key, store, handler })
  * ```
  */
-export async function eventMetrics(
-  registry?: Registry<PrometheusContentType> | Registry<OpenMetricsContentType>,
-): Promise<Sink> {
+export async function eventMetrics({ registry, names = {} }: EventMetricsOptions = {}): Promise<Sink> {
   const { Counter, Histogram, register } = await loadPromClient()
   const registers = [registry ?? register]
   const successes = new Counter({
-    name: 'event_retry_success_total',
-    help: 'Events that succeeded, by the attempt at which they did.',
+    name: names.successes ?? 'redrive_event_successes_total',
+    help: 'Events that succeeded, by attempt.',
     labelNames: ['service', 'attempt'],
     registers,
   })
   const latency = new Histogram({
-    name: 'event_retry_latency_seconds',
+    name: names.latency ?? 'redrive_event_latency_seconds',
     help: 'Time from the first attempt at an event to its success, waits included.',
     labelNames: ['service'],
     buckets: LATENCY_SECONDS,
     registers,
   })
   const deadLetters = new Counter({
-    name: 'event_retry_dlq_total',
-    help: 'Events that became dead letters, by the reason.',
+    name: names.deadLetters ?? 'redrive_event_dead_letters_total',
+    help: 'Events that became dead letters, by reason.',
     labelNames: ['service', 'reason'],
     registers,
   })
   const attempts = new Histogram({
-    name: 'event_retry_attempt_count',
-    help: 'Attempts of events that have ended, well or not.',
+    name: names.attempts ?? 'redrive_event_attempts',
+    help: 'Attempts per event that succeeded or became a dead letter.',
     labelNames: ['service'],
     buckets: ATTEMPTS,
     registers,
@@ -62,7 +80,7 @@ export async function eventMetrics(
     const service = event.work.name
     switch (event.type) {
       case 'attempt_started':
-        // To Prometheus, a counter that appears with its first dead letter has not increased.
+        // Start at 0: Prometheus sees no increase in a counter that appears with its first dead letter.
         for (const reason of Object.values(REASONS)) deadLetters.inc({ service, reason }, 0)
         return
       case 'attempt_succeeded':
@@ -70,7 +88,7 @@ export async function eventMetrics(
         if (event.totalMs !== undefined) latency.observe({ service }, event.totalMs / 1000)
         return attempts.observe({ service }, event.attempt)
       case 'gave_up':
-        // What was aborted has not ended: it is delivered again.
+        // An aborted event has not ended: it will be delivered again.
         if (event.reason === 'aborted') return
         deadLetters.inc({ service, reason: REASONS[event.reason] ?? 'other' })
         return attempts.observe({ service }, event.attempt)

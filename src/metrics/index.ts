@@ -1,1 +1,1 @@
-export { eventMetrics } from './event-metrics.js'
+export { type EventMetricNames, type EventMetricsOptions, eventMetrics } from './event-metrics.js'

@@ -1,7 +1,7 @@
 import type * as promClient from 'prom-client'
 import { MissingPackageError } from '../policy/index.js'
 
-/** Loads prom-client when it is needed: who makes no metrics need not have it. */
+/** Loads prom-client on first use, so that only those who make metrics have to install it. */
 export async function loadPromClient(): Promise<typeof promClient> {
   try {
     return await import('prom-client')

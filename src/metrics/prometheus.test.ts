@@ -25,16 +25,16 @@ it(
     await once(metrics, 'listening')
     const prometheus = await startPrometheus(`127.0.0.1:${(metrics.address() as AddressInfo).port}`)
     onTestFinished(() => prometheus.close())
-    const deadLetters = () => ask(prometheus.url, 'event_retry_dlq_total{service="chunking"}')
+    const deadLetters = () => ask(prometheus.url, 'redrive_event_dead_letters_total{service="chunking"}')
 
-    const options = { service: 'chunking', key: 'chunking-m1', sink: await eventMetrics(registry) }
+    const options = { service: 'chunking', key: 'chunking-m1', sink: await eventMetrics({ registry }) }
     await handleEvent(() => 'done', {}, options)
     const none = { max_attempts: 0, ttl_exceeded: 0, non_retryable: 0 }
     await expect.poll(deadLetters, { timeout: 10_000 }).toEqual(none)
 
     await handleEvent(() => Promise.reject(new Error('bad')), {}, options).catch(() => {})
     await expect.poll(deadLetters, { timeout: 10_000 }).toEqual({ ...none, non_retryable: 1 })
-    const increase = await ask(prometheus.url, 'increase(event_retry_dlq_total{service="chunking"}[1m]) > 0')
+    const increase = await ask(prometheus.url, 'increase(redrive_event_dead_letters_total{service="chunking"}[1m]) > 0')
     expect(Object.keys(increase)).toEqual(['non_retryable'])
   },
   BROKER_MS,

@@ -25,10 +25,3 @@ export type {
 } from './policy.js'
 export { identityRandom } from './random.js'
 export { RateLimitedError } from './rate-limited-error.js'
-
-// Below is what other folders use, and no user needs: it is left out of the declarations.
-
-/** @internal */
-export { allowance } from './decide.js'
-/** @internal */
-export { plainJson, problemOf } from './plain-json.js'

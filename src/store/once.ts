@@ -1,11 +1,5 @@
-import {
-  checkKey,
-  decodeResult,
-  fingerprint,
-  type IdempotencyClaim,
-  IdempotencyInProgressError,
-  IdempotencyMismatchError,
-} from '../idempotency/index.js'
+import { type IdempotencyClaim, IdempotencyInProgressError, IdempotencyMismatchError } from '../idempotency/index.js'
+import { checkKey, decodeResult, fingerprint } from '../idempotency/internal.js'
 
 /** The fingerprint under which a `once` claims its key. Throws if the key or the parameters cannot be. */
 export function onceFingerprint(key: string, params: unknown): string {

@@ -16,14 +16,3 @@ export type { TaskContext } from './task-context.js'
 export { type DeadLetter, type EnqueueOptions, type Moment, TaskQueue } from './task-queue.js'
 export { type Discrepancy, type Verification, verify } from './verify.js'
 export { Worker, type WorkerOptions } from './worker.js'
-
-// Below is what other folders use, and no user needs: it is left out of the declarations.
-
-/** @internal */
-export { Ending } from './ending.js'
-/** @internal */
-export { Outages } from './outages.js'
-/** @internal */
-export { persistently } from './persistently.js'
-/** @internal */
-export { type RunEnvironment, TaskRun } from './task-run.js'

@@ -1,4 +1,5 @@
-import { type Duration, OptionError, plainJson, problemOf } from '../policy/index.js'
+import { type Duration, OptionError } from '../policy/index.js'
+import { plainJson, problemOf } from '../policy/internal.js'
 import type { By, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter, TaskRecord } from '../store/index.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'

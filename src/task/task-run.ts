@@ -7,13 +7,14 @@ import {
   FinalError,
   type History,
   identityRandom,
-  plainJson,
   RetryableError,
   TimeoutError,
   type Verdict,
 } from '../policy/index.js'
+import { plainJson } from '../policy/internal.js'
 import type { AttemptEntry, ClaimedTask, Outcome, Settlement, Store } from '../store/index.js'
-import { type AttemptEvent, emit, failureText, type Sink, type Work } from '../telemetry/index.js'
+import { type AttemptEvent, failureText, type Sink, type Work } from '../telemetry/index.js'
+import { emit } from '../telemetry/internal.js'
 import type { Clock, Sleeper, Timer } from '../time/index.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError, TaskCancelledError } from './errors.js'

@@ -32,8 +32,3 @@ export {
 export { redact } from './redact.js'
 export { type Json, redactContext } from './redact-context.js'
 export { fanOut, on, type Sink, sinkFailures } from './sink.js'
-
-// Below is what other folders use, and no user needs: it is left out of the declarations.
-
-/** @internal */
-export { emit } from './sink.js'

@@ -1,4 +1,4 @@
-import { IdempotencyGuard } from 'redrive'
+import { IdempotencyGuard } from 'redrive/idempotency'
 import { openNatsIdempotencyStore } from 'redrive/nats'
 import { expect, it } from 'vitest'
 import { startNats } from '../services/nats.js'

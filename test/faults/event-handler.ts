@@ -1,6 +1,7 @@
-import { FinalError, IdempotencyGuard } from 'redrive'
+import { FinalError } from 'redrive'
 import type { NewMessage } from 'redrive/bus'
 import { type ConsumeOptions, DocumentNotFoundError } from 'redrive/event'
+import { IdempotencyGuard } from 'redrive/idempotency'
 import type { Store } from 'redrive/store'
 import { type Transaction, writeEffect } from './effects.js'
 import type { Dice } from './seed.js'

@@ -1,39 +1,39 @@
+import { type Attempt, type Policy, RetryManager } from 'redrive'
 import {
-  type Attempt,
-  CATEGORIES,
-  type Category,
   type IdempotencyClaim,
   IdempotencyGuard,
   type IdempotencyStore,
   idempotencyKey,
-  type KnownCategory,
   MemoryIdempotencyStore,
-  type Policy,
-  RetryManager,
-} from 'redrive'
+} from 'redrive/idempotency'
+import { presets } from 'redrive/presets'
 import { assertType, describe, expectTypeOf, it } from 'vitest'
 
 const manager = new RetryManager()
 const guard = new IdempotencyGuard({ store: new MemoryIdempotencyStore() })
 
 describe('a category', () => {
-  it('is one of those known from the start, or one of your own', () => {
-    assertType<Category>('API_REQUEST')
-    assertType<Category>('PAYMENT')
-    assertType<Category>('PAYMENT' as string)
-    assertType<KnownCategory>('KV_GET')
-    // @ts-expect-error not known from the start
-    assertType<KnownCategory>('PAYMENT')
+  it('is any text', () => {
+    manager.policyOf('PAYMENT' as string)
     // @ts-expect-error not text
-    assertType<Category>(42)
+    manager.policyOf(42)
   })
 
   it('has a policy', () => {
-    expectTypeOf(CATEGORIES.NATS_CONNECT).toEqualTypeOf<Policy>()
     expectTypeOf(manager.policyOf('PAYMENT')).toEqualTypeOf<Policy>()
     manager.register('PAYMENT', { attempts: 4 })
+    new RetryManager({ categories: { PAYMENT: { attempts: 4 } } })
     // @ts-expect-error a policy with a wrong field
     manager.register('PAYMENT', { retries: 4 })
+    // @ts-expect-error a policy with a wrong field
+    new RetryManager({ categories: { PAYMENT: { retries: 4 } } })
+  })
+
+  it('may come from a preset', () => {
+    expectTypeOf(presets.calls.categories.NATS_CONNECT).toEqualTypeOf<Policy>()
+    new RetryManager({ categories: presets.calls.categories })
+    // @ts-expect-error the preset has no such category
+    presets.calls.categories.PAYMENT
   })
 })
 

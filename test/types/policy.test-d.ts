@@ -16,7 +16,7 @@ import {
   policy,
   TimeoutError,
   type Verdict,
-} from 'redrive'
+} from 'redrive/policy'
 import { assertType, describe, expectTypeOf, it } from 'vitest'
 
 class DatabaseError extends Error {

@@ -1,3 +1,4 @@
+import type { GiveUpReason, Verdict } from 'redrive'
 import {
   type AttemptStarted,
   type AttemptSucceeded,
@@ -5,7 +6,6 @@ import {
   auditRecord,
   fanOut,
   type GaveUp,
-  type GiveUpReason,
   type IdempotencyNotRecorded,
   type IdempotencyUsed,
   type Logger,
@@ -17,10 +17,9 @@ import {
   retryPatterns,
   type Sink,
   type TimedOut,
-  type Verdict,
   type Work,
   type WorkEvent,
-} from 'redrive'
+} from 'redrive/telemetry'
 import { fakeClock } from 'redrive/testing'
 import { assertType, describe, expectTypeOf, it } from 'vitest'
 

@@ -1,4 +1,5 @@
-import { type Clock, type IdempotencyStore, MemoryIdempotencyStore, retry } from 'redrive'
+import { type Clock, retry } from 'redrive'
+import { type IdempotencyStore, MemoryIdempotencyStore } from 'redrive/idempotency'
 import { type ConformanceCase, type FakeClock, fakeClock, idempotencyStoreConformance } from 'redrive/testing'
 import { describe, expectTypeOf, it } from 'vitest'
 

@@ -1,16 +1,9 @@
 import { type Bus, failedQueueOf, isFailedQueue, type Message, type Topology } from '../../bus/index.js'
+import { presets } from '../../presets/index.js'
 import { CommandError } from '../errors.js'
 
-/** Where the messages of well-known failed queues go when no queue stands beside them: to all queues of a type. */
-const ROUTES: Readonly<Record<string, string>> = {
-  'archive.ingestion.failed': 'archive.ingested',
-  'parsing.failed': 'archive.ingested',
-  'orchestration.failed': 'archive.ingested',
-  'chunking.failed': 'json.parsed',
-  'embedding.generation.failed': 'chunks.prepared',
-  'summarization.failed': 'summarization.requested',
-  'report.delivery.failed': 'summary.complete',
-}
+/** The event type that each known failed queue goes back to, where no queue stands beside it. */
+const ROUTES: Readonly<Record<string, string>> = presets.documents.routes
 
 /** Where a message that is requeued goes: into one queue, whose type may not be known, or to all that take a type. */
 export type Route =

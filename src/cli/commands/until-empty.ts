@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Store, TaskFilter } from '../../store/index.js'
-import { persistently } from '../../task/index.js'
+import { persistently } from '../../task/internal.js'
 import { systemClock } from '../../time/index.js'
 
 /** To count is cheap, but not free. */

@@ -1,4 +1,5 @@
-import { encodeResult, type IdempotencyClaim } from '../../idempotency/index.js'
+import type { IdempotencyClaim } from '../../idempotency/index.js'
+import { encodeResult } from '../../idempotency/internal.js'
 import { StaleFenceError } from '../errors.js'
 import { knownResult, onceFingerprint } from '../once.js'
 import type { OnceOptions } from '../store.js'

@@ -1,4 +1,4 @@
-import { encodeResult } from '../../idempotency/index.js'
+import { encodeResult } from '../../idempotency/internal.js'
 import { FinalError } from '../../policy/index.js'
 import { StaleFenceError } from '../errors.js'
 import { knownResult, onceFingerprint } from '../once.js'

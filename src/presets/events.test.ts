@@ -1,13 +1,31 @@
 import { describe, expect, it } from 'vitest'
-import { explain, OptionError, policies } from '../policy/index.js'
-import { eventPolicy } from './event-policy.js'
+import { classify, explain, OptionError, policy, RetryableError } from '../policy/index.js'
+import { presets } from './index.js'
 
-describe('the policy of events, from the environment', () => {
-  it('is the preset where nothing is set', () => {
-    expect(eventPolicy({})).toEqual(policies.event)
+const eventPolicy = presets.events.policy
+
+describe('the policy of the preset for events', () => {
+  it('is eight attempts within half an hour where nothing is set', () => {
+    const expected = policy({
+      attempts: 8,
+      backoff: { base: '250ms', factor: 2, max: '60s' },
+      jitter: 'full',
+      ttl: '30m',
+      retryOn: ['RetryableError'],
+    })
+    expect(eventPolicy({})).toEqual(expected)
     expect(eventPolicy({ RETRY_MAX_ATTEMPTS: '', RETRY_TTL_MINUTES: ' ', EVENT_RETRY_TYPE: 'default' })).toEqual(
-      policies.event,
+      expected,
     )
+  })
+
+  it('retries a RetryableError and its subclasses, and nothing else', () => {
+    class NotThereYet extends RetryableError {}
+    const classOf = (failure: unknown) => classify(failure, eventPolicy({}), 0).class
+    expect([new RetryableError('x'), new NotThereYet('x')].map(classOf)).toEqual(['retryable', 'retryable'])
+    const others = [new Error('x'), new TypeError('x'), { status: 503 }, { code: 'ECONNRESET' }]
+    expect(others.map(classOf)).toEqual(['final', 'final', 'final', 'final'])
+    expect(presets.events.retryOn).toEqual(eventPolicy({}).retryOn)
   })
 
   it('waits up to 250 ms first, then 500, 1000 and so on: eight calls, seven waits', () => {

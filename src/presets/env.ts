@@ -1,0 +1,23 @@
+import { OptionError } from '../policy/index.js'
+
+/** Environment variables: `process.env`, or an object like it. */
+export type Env = Readonly<Record<string, string | undefined>>
+
+interface Expected {
+  readonly min: number
+  readonly isWhole?: boolean
+  /** Milliseconds per unit, if the variable is a duration. */
+  readonly unitMs?: number
+}
+
+/** Reads a number from the environment; `undefined` if the variable is unset or blank. */
+export function readNumber(env: Env, name: string, { min, isWhole = false, unitMs }: Expected): number | undefined {
+  const text = env[name]?.trim() ?? ''
+  if (text === '') return undefined
+  const value = Number(text)
+  if (!(Number.isFinite(value) && value >= min && (!isWhole || Number.isInteger(value)))) {
+    const expected = `${isWhole ? 'a whole number' : 'a number'}, ${min} or more`
+    throw new OptionError(name, `${name} must be ${expected}, got '${text.slice(0, 60)}'.`)
+  }
+  return unitMs === undefined ? value : Math.round(value * unitMs)
+}

@@ -1,0 +1,18 @@
+import type { Policy } from '../policy/index.js'
+import type { Env } from './env.js'
+
+/** The settings of one existing system as data, each for the option that takes it. */
+export interface Preset {
+  /** What `presetNamed` and `--preset` find it by. */
+  readonly name: string
+  /** The policy of each category of calls: the option `categories` of `RetryManager`. */
+  readonly categories?: Readonly<Record<string, Policy>>
+  /** The event type that the messages of each failed queue go back to, where no queue of that name is left. */
+  readonly routes?: Readonly<Record<string, string>>
+  /** The policy of its work, as the environment sets it: the option `policy` of tasks, consumers and `handleEvent`. */
+  readonly policy?: (env: Env) => Policy
+  /** The errors that it retries, and no others: the field `retryOn` of a policy. */
+  readonly retryOn?: readonly string[]
+  /** The names of its metrics: the option `names` of `eventMetrics`. */
+  readonly metricNames?: Readonly<Record<'successes' | 'latency' | 'deadLetters' | 'attempts', string>>
+}
