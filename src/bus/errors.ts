@@ -7,11 +7,20 @@ export class BusUnavailableError extends RetryableError {
   }
 
   constructor(bus: string, options?: ErrorOptions) {
-    super(`There is no connection to ${bus}: nothing was sent. Is it running, and does it let this user in?`, {
-      ...options,
-      code: 'bus_unavailable',
-    })
+    super(
+      `There is no connection to ${bus}${reasonOf(options?.cause)}: nothing was sent. Is it running, and does it let this user in?`,
+      { ...options, code: 'bus_unavailable' },
+    )
   }
+}
+
+/** The cause of a lost connection, in brackets: a refused certificate is fixed elsewhere than a server that is down. */
+function reasonOf(cause: unknown): string {
+  if (!(cause instanceof Error)) return ''
+  // Where each address of a host refused, Node's error has a code and no message.
+  const text = cause.message || ('code' in cause ? String(cause.code) : '')
+  const [line = ''] = text.slice(0, 200).trim().split('\n')
+  return line === '' ? '' : ` (${line.replace(/\.$/, '')})`
 }
 
 /** A message was sent, and no confirmation came. The broker may have it or not. */

@@ -26,3 +26,4 @@ export {
 } from './errors.js'
 export { MemoryBus, type MemoryBusOptions } from './memory-bus.js'
 export { textOf } from './message.js'
+export type { TlsOptions } from './tls-options.js'

@@ -17,8 +17,11 @@ const PROGRAM = {
 /** What the servers that we start take as a message: less than their default, so that tests reach it. */
 export const MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
-/** Starts a node of our own on loopback: with its own name, ports, folders and cookie, and with the management plugin. */
-export async function startRabbitmq(): Promise<BrokerServer> {
+/**
+ * Starts a node of our own on loopback: with its own name, ports, folders and cookie, and with the management plugin.
+ * `more` are further lines of its configuration.
+ */
+export async function startRabbitmq(more: readonly string[] = []): Promise<BrokerServer> {
   const command = await findProgram(PROGRAM)
   const folder = await mkdtemp(join(tmpdir(), 'redrive-rabbitmq-'))
   const [port, httpPort, distPort, epmdPort] = [await freePort(), await freePort(), await freePort(), await freePort()]
@@ -28,7 +31,8 @@ export async function startRabbitmq(): Promise<BrokerServer> {
     `listeners.tcp.1 = 127.0.0.1:${port}
      management.tcp.ip = 127.0.0.1
      management.tcp.port = ${httpPort}
-     max_message_size = ${MAX_MESSAGE_BYTES}\n`.replace(/^ +/gm, ''),
+     max_message_size = ${MAX_MESSAGE_BYTES}
+     ${more.join('\n')}\n`.replace(/^ +/gm, ''),
   )
   const env = {
     ...process.env,

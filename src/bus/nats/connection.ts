@@ -1,16 +1,30 @@
+import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream'
 import type { NatsConnection as Connection, NodeConnectionOptions } from '@nats-io/transport-node'
 import { BusClosedError, BusUnavailableError } from '../errors.js'
 import { reconnectDelayMs } from '../reconnect.js'
+import type { TlsOptions } from '../tls-options.js'
 import type { OnTrouble } from '../trouble.js'
 import { within } from '../within.js'
+import { natsAddress } from './address.js'
 import { loadDriver } from './driver.js'
 
-/** How long the first connection may take, and how often a silent one is asked whether it is alive. */
+/** How to connect to NATS. */
+export interface NatsConnectOptions {
+  /** Certificates for TLS. Giving any makes TLS a must, as `tls://` in the URL does. */
+  readonly tls?: TlsOptions & {
+    /** Whether the server expects TLS from the first byte (`handshake_first`). Default false. */
+    readonly handshakeFirst?: boolean
+  }
+  /** Further options of the client, such as its `authenticator`. */
+  readonly connection?: Omit<NodeConnectionOptions, 'servers' | 'port' | 'tls'>
+}
+
+/** The timeout of the first connection, and the interval of pings. */
 const CONNECT_MS = 10_000
 const PING_MS = 10_000
 
-/** A connection to NATS that comes back by itself, subscriptions included. */
+/** A connection to NATS that reconnects by itself, and renews its subscriptions. */
 export class NatsConnection {
   readonly #watchers = new Set<() => void>()
   readonly #pending = new Set<() => void>()
@@ -19,31 +33,37 @@ export class NatsConnection {
 
   // biome-ignore lint/style/useConsistentMemberAccessibility: a constructor has no `#` form.
   private constructor(
-    /** As it is called in messages: without its password. */
+    /** The name in error messages, without credentials. */
     readonly name: string,
     readonly client: Connection,
     readonly jetstream: JetStreamClient,
     readonly manager: JetStreamManager,
   ) {}
 
-  /** Connects once: a broker that is not there at the start is most often a wrong url. */
-  static async open(url: string, options: NodeConnectionOptions, onTrouble: OnTrouble): Promise<NatsConnection> {
+  /** Connects, without retrying the first time: a broker that cannot be reached at the start is usually a wrong URL. */
+  static async open(
+    url: string,
+    { tls, connection }: NatsConnectOptions,
+    onTrouble: OnTrouble,
+  ): Promise<NatsConnection> {
+    const { servers, hosts, name, credentials, isTls } = natsAddress(url)
     const { transport, jetstream } = await loadDriver()
-    const { servers, name, credentials } = addressOf(url)
     let attempts = 0
     const client = await transport
       .connect({
-        servers,
         ...credentials,
         timeout: CONNECT_MS,
         pingInterval: PING_MS,
         maxReconnectAttempts: -1,
         ignoreAuthErrorAbort: true,
-        // It would take a stack trace for each publish, for the few that fail.
+        // Otherwise each publish captures a stack trace, for the sake of the few that fail.
         noAsyncTraces: true,
-        // Asked several times for one attempt.
+        // The client calls this several times for one attempt.
         reconnectDelayHandler: () => reconnectDelayMs(Math.max(1, attempts)),
-        ...options,
+        ...connection,
+        servers,
+        // Any `tls`, even an empty one, makes the client insist on TLS.
+        ...((isTls || tls !== undefined) && { tls: tlsFor(hosts, tls) }),
       })
       .catch(cause => {
         throw new BusUnavailableError(name, { cause })
@@ -52,19 +72,19 @@ export class NatsConnection {
       await client.close()
       throw new BusUnavailableError(`${name} with JetStream`, { cause })
     })
-    const connection = new NatsConnection(name, client, jetstream.jetstream(client), manager)
-    void connection.#watch(event => {
+    const opened = new NatsConnection(name, client, jetstream.jetstream(client), manager)
+    void opened.#watch(event => {
       if (event === 'disconnect') onTrouble(new BusUnavailableError(name))
       attempts = event === 'reconnecting' ? attempts + 1 : 0
     })
-    return connection
+    return opened
   }
 
   get isConnected(): boolean {
     return this.#isConnected && !this.client.isClosed()
   }
 
-  /** Resolves once there is a connection. What is sent while there is none would be thrown away. */
+  /** Resolves once there is a connection. The client drops what is sent without one. */
   async connected(timeoutMs: number): Promise<void> {
     if (!this.#isConnected) {
       let wake = () => {}
@@ -78,7 +98,7 @@ export class NatsConnection {
     if (this.client.isClosed()) throw new BusClosedError(this.name)
   }
 
-  /** What the server answers; rejects as soon as the connection is lost, since then no answer will come. */
+  /** Waits for the server's answer. Rejects as soon as the connection is lost, since no answer will come then. */
   whileConnected<T>(answer: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const lose = () => reject(new BusUnavailableError(this.name))
@@ -87,13 +107,13 @@ export class NatsConnection {
     })
   }
 
-  /** Calls back when the connection has come back. Returns what stops that. */
+  /** Calls back after each reconnection. Returns a function that ends this. */
   onBack(callback: () => void): () => void {
     this.#watchers.add(callback)
     return () => this.#watchers.delete(callback)
   }
 
-  /** Sends what is to be sent, then disconnects. */
+  /** Flushes pending data, then disconnects. */
   async close(): Promise<void> {
     if (this.client.isClosed()) return
     if (this.#isConnected) await this.client.drain().catch(() => {})
@@ -114,16 +134,15 @@ export class NatsConnection {
   }
 }
 
-/** What a url says: one server or, with commas, several of a cluster; and who connects, which the client wants apart. */
-function addressOf(url: string) {
-  const urls = url.split(',').map(server => new URL(server.includes('://') ? server : `nats://${server}`))
-  const [username = '', password = ''] = [urls[0]?.username, urls[0]?.password].map(text =>
-    decodeURIComponent(text ?? ''),
-  )
-  const hosts = urls.map(({ host }) => host)
-  return {
-    name: `NATS at ${hosts.join(', ')}`,
-    servers: urls.map(({ protocol, host }) => `${protocol}//${host}`),
-    credentials: username === '' ? {} : password === '' ? { token: username } : { user: username, pass: password },
+/**
+ * A server that is named by its address has no name for the client, which would then accept any certificate for `localhost`.
+ * Its certificate must be for one of the hosts that the URL names.
+ */
+function tlsFor(hosts: readonly string[], tls: NatsConnectOptions['tls']) {
+  const check = (name: string, certificate: PeerCertificate) => {
+    const names = name === 'localhost' && tls?.servername === undefined ? hosts : [name]
+    const errors = names.map(name => checkServerIdentity(name, certificate))
+    return errors.includes(undefined) ? undefined : errors[0]
   }
+  return { ...tls, checkServerIdentity: check }
 }

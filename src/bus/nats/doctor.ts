@@ -2,6 +2,7 @@ import type { ConsumerConfig, StreamConfig } from '@nats-io/jetstream'
 import { type Finding, type FindingCode, failedQueueOf, type Topology } from '../bus.js'
 import { BusUnavailableError } from '../errors.js'
 import { readJson } from '../read-json.js'
+import type { TlsOptions } from '../tls-options.js'
 import { orMissing } from './driver.js'
 import type { NatsParts } from './nats-bus.js'
 
@@ -23,7 +24,7 @@ export async function examineTopology(parts: NatsParts, topology: Topology): Pro
     if (failed === undefined) findings.push(missing(failedQueue))
     else findings.push(...streamFindings(failedQueue, failed.config, 'limits'))
   }
-  return [...findings, ...(await diskFindings(parts.monitorUrl))]
+  return [...findings, ...(await diskFindings(parts))]
 }
 
 function streamFindings(queue: string, config: StreamConfig, retention: string): Finding[] {
@@ -59,7 +60,7 @@ function consumerFindings(
 }
 
 /** Only the server's monitoring tells when it writes to disk; servers before 2.10 always wait two minutes. */
-async function diskFindings(monitorUrl: string | undefined): Promise<Finding[]> {
+async function diskFindings({ monitorUrl, tls }: NatsParts): Promise<Finding[]> {
   const subject = 'the server'
   const advice = 'Set sync_interval: always (from 2.10 on), or use 3 replicas on machines that fail independently.'
   const unseen = 'NATS by default writes to disk every 2 minutes, after it has confirmed: a power cut loses that much.'
@@ -67,20 +68,22 @@ async function diskFindings(monitorUrl: string | undefined): Promise<Finding[]> 
     const message = `${unseen} ${advice} Give the url of the server's monitoring to see what this one does.`
     return [finding('sync_interval', subject, message, 'warning')]
   }
-  const { sync_always, sync_interval } = await storageConfig(monitorUrl)
+  const { sync_always, sync_interval } = await storageConfig(monitorUrl, tls)
   if (sync_always === true) return []
   const seconds = typeof sync_interval === 'number' ? sync_interval / 1e9 : 120
   const message = `NATS writes to disk every ${seconds} s, after it has confirmed: a power cut loses that much. ${advice}`
   return [finding('sync_interval', subject, message, 'warning')]
 }
 
-async function storageConfig(monitorUrl: string): Promise<Record<string, unknown>> {
+async function storageConfig(monitorUrl: URL, tls: TlsOptions | undefined): Promise<Record<string, unknown>> {
   try {
-    const url = new URL('varz', monitorUrl.replace(/\/?$/, '/'))
-    const server = await readJson<{ jetstream?: { config?: Record<string, unknown> } }>(url)
+    const server = await readJson<{ jetstream?: { config?: Record<string, unknown> } }>(
+      new URL('varz', monitorUrl),
+      tls,
+    )
     return server?.jetstream?.config ?? {}
   } catch (cause) {
-    throw new BusUnavailableError(`the monitoring of NATS at ${new URL(monitorUrl).host}`, { cause })
+    throw new BusUnavailableError(`the monitoring of NATS at ${monitorUrl.host}`, { cause })
   }
 }
 

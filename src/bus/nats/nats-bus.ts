@@ -14,6 +14,7 @@ import {
 import { checkFailedQueue, checkMessage, checkName, checkPrefetch, checkTopology } from '../check.js'
 import { Consumers } from '../consumers.js'
 import { BusClosedError, NoQueueError } from '../errors.js'
+import type { TlsOptions } from '../tls-options.js'
 import type { OnTrouble } from '../trouble.js'
 import { browseStream } from './browse.js'
 import type { NatsConnection } from './connection.js'
@@ -28,7 +29,8 @@ export interface NatsParts extends NatsTopologyOptions {
   readonly connection: NatsConnection
   readonly driver: NatsDriver
   readonly timeoutMs: number
-  readonly monitorUrl: string | undefined
+  readonly monitorUrl: URL | undefined
+  readonly tls: TlsOptions | undefined
   readonly onTrouble: OnTrouble
 }
 

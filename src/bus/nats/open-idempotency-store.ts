@@ -1,19 +1,16 @@
-import type { NodeConnectionOptions } from '@nats-io/transport-node'
 import { type Duration, OptionError, parseDuration } from '../../policy/index.js'
-import { NatsConnection } from './connection.js'
+import { NatsConnection, type NatsConnectOptions } from './connection.js'
 import { loadKv } from './driver.js'
 import { NatsIdempotencyStore } from './idempotency-store.js'
 
-/** Where idempotency keys are kept, and for how long. */
-export interface NatsIdempotencyStoreOptions {
-  /** The bucket, which is made if there is none. Default `redrive-idempotency`. */
+/** The options of an idempotency store in NATS. */
+export interface NatsIdempotencyStoreOptions extends NatsConnectOptions {
+  /** The bucket, created if it does not exist. Default `redrive-idempotency`. */
   readonly bucket?: string
-  /** How many servers of a cluster keep a bucket that is made. Default 1. */
+  /** The number of servers of a cluster that keep a created bucket. Default 1. */
   readonly replicas?: number
-  /** How long a done key is remembered. Left out: until it is cleared. */
+  /** How long a done key is remembered. Default: until it is cleared. */
   readonly keepFor?: Duration
-  /** What the client takes besides: credentials, TLS. */
-  readonly connection?: NodeConnectionOptions
 }
 
 /**
@@ -26,15 +23,15 @@ export interface NatsIdempotencyStoreOptions {
  */
 export async function openNatsIdempotencyStore(
   url: string,
-  { bucket = 'redrive-idempotency', replicas = 1, keepFor, connection = {} }: NatsIdempotencyStoreOptions = {},
+  { bucket = 'redrive-idempotency', replicas = 1, keepFor, ...connectOptions }: NatsIdempotencyStoreOptions = {},
 ): Promise<NatsIdempotencyStore> {
   const keepForMs = keepFor === undefined ? Infinity : parseDuration(keepFor)
   if (!keepForMs)
     throw new OptionError('keepFor', `'keepFor' must be a duration above 0 such as '24h', got ${String(keepFor)}.`)
   const { Kvm } = await loadKv()
-  const nats = await NatsConnection.open(url, connection, () => {})
+  const nats = await NatsConnection.open(url, connectOptions, () => {})
   try {
-    // Read from the leader: a replica may not know yet what was written last.
+    // Reads go to the leader: a replica may not have the latest write yet.
     const options = { history: 1, replicas, storage: 'file', allow_direct: false } as const
     const opened = await new Kvm(nats.jetstream).create(bucket, options)
     return new NatsIdempotencyStore(nats, opened, `KV_${bucket}`, keepForMs)

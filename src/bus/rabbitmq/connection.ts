@@ -3,6 +3,7 @@ import type { Channel, ChannelModel, ConfirmChannel, RecoveringChannelModel } fr
 import { RedriveError } from '../../policy/index.js'
 import { BusClosedError, BusUnavailableError } from '../errors.js'
 import { reconnectDelayMs } from '../reconnect.js'
+import type { TlsOptions } from '../tls-options.js'
 import type { OnTrouble } from '../trouble.js'
 import { within } from '../within.js'
 import { closeReason, loadDriver } from './driver.js'
@@ -30,13 +31,13 @@ export class RabbitmqConnection {
   }
 
   /** Connects without retrying: a broker that is missing at the start is most often a wrong URL. */
-  static async open(url: string, onTrouble: OnTrouble): Promise<RabbitmqConnection> {
+  static async open(url: URL, onTrouble: OnTrouble, tls?: TlsOptions): Promise<RabbitmqConnection> {
     const driver = await loadDriver()
     const target = new URL(url)
     const name = `RabbitMQ at ${target.host}`
     if (!target.searchParams.has('heartbeat')) target.searchParams.set('heartbeat', String(HEARTBEAT_SECONDS))
     const recovery = { initialMaxRetries: 0, waitForConnect: false, calculateDelay: reconnectDelayMs }
-    const model = await driver.connect(target.href, { timeout: CONNECT_MS, noDelay: true, recovery })
+    const model = await driver.connect(target.href, { ...tls, timeout: CONNECT_MS, noDelay: true, recovery })
     const tell = (cause: Error) => onTrouble(new BusUnavailableError(name, { cause }))
     let latest: ChannelModel | undefined
     // A lost connection may not know it yet, and its socket would keep the process alive.

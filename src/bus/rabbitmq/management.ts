@@ -1,8 +1,10 @@
+import { monitoringUrl } from '../broker-url.js'
 import { type FoundQueue, isFailedQueue } from '../bus.js'
 import { BusUnavailableError } from '../errors.js'
 import { readJson } from '../read-json.js'
+import type { TlsOptions } from '../tls-options.js'
 
-/** What RabbitMQ's management plugin says of a queue. */
+/** The properties of a queue, as RabbitMQ's management plugin names them. */
 export interface QueueFacts {
   readonly durable: boolean
   readonly type: string
@@ -10,35 +12,36 @@ export interface QueueFacts {
   readonly effective_policy_definition?: Readonly<Record<string, unknown>>
 }
 
-/** That an exchange sends messages with a routing key somewhere. */
+/** A rule by which an exchange sends the messages with one routing key to one destination. */
 interface Binding {
   readonly destination: string
   readonly destination_type: string
   readonly routing_key: string
 }
 
-/** RabbitMQ's HTTP API: it shows what AMQP does not, policies above all. */
+/** RabbitMQ's HTTP API. It shows policies and lists queues, which AMQP cannot do. */
 export class Management {
   readonly #url: URL
-  readonly #authorization: string
   readonly #vhost: string
+  readonly #tls: TlsOptions | undefined
 
-  /** The virtual host is that of the bus; a url without a user has that of the bus. */
-  constructor(url: string, busUrl: string) {
-    const bus = new URL(busUrl)
-    this.#url = new URL(url)
-    const { username, password } = this.#url.username === '' ? bus : this.#url
-    const user = `${decodeURIComponent(username) || 'guest'}:${decodeURIComponent(password) || 'guest'}`
-    this.#authorization = `Basic ${Buffer.from(user).toString('base64')}`
-    this.#vhost = bus.pathname.slice(1) || encodeURIComponent('/')
+  /**
+   * The virtual host is that of the bus. The user is not: without one in its own URL it is `guest`, RabbitMQ's default, so
+   * that the password of the bus never goes to another address, and perhaps in clear.
+   */
+  constructor(url: string, busUrl: URL, tls?: TlsOptions) {
+    this.#url = monitoringUrl(url, 'managementUrl')
+    if (this.#url.username === '') this.#url.username = this.#url.password = 'guest'
+    this.#vhost = busUrl.pathname.slice(1) || encodeURIComponent('/')
+    this.#tls = tls
   }
 
-  /** `undefined`: there is no such queue. */
+  /** Reads a queue's properties; `undefined` if the queue does not exist. */
   queue(name: string): Promise<QueueFacts | undefined> {
     return this.#get(`queues/${this.#vhost}/${encodeURIComponent(name)}`)
   }
 
-  /** The queues that an exchange sends events of one type to, and all failed queues. */
+  /** Lists the queues that an exchange feeds with one type of event, and all failed queues. */
   async queues(exchange: string): Promise<FoundQueue[]> {
     const path = `exchanges/${this.#vhost}/${encodeURIComponent(exchange)}/bindings/source`
     const bindings = (await this.#get<Binding[]>(path)) ?? []
@@ -52,7 +55,7 @@ export class Management {
     ]
   }
 
-  /** Whether an exchange sends a type to a queue. */
+  /** Whether an exchange sends events of a type to a queue. */
   async isBound(exchange: string, queue: string, type: string): Promise<boolean> {
     const path = `bindings/${this.#vhost}/e/${encodeURIComponent(exchange)}/q/${encodeURIComponent(queue)}`
     const bindings = (await this.#get<Binding[]>(path)) ?? []
@@ -60,9 +63,9 @@ export class Management {
   }
 
   async #get<T>(path: string): Promise<T | undefined> {
-    const url = new URL(`api/${path}`, `${this.#url.origin}${this.#url.pathname.replace(/\/?$/, '/')}`)
+    const url = new URL(`api/${path}`, this.#url)
     try {
-      return await readJson<T>(url, { authorization: this.#authorization })
+      return await readJson<T>(url, this.#tls)
     } catch (cause) {
       throw new BusUnavailableError(`the management of RabbitMQ at ${url.host}`, { cause })
     }

@@ -1,19 +1,26 @@
 import { type Duration, OptionError, parseDuration } from '../../policy/index.js'
+import { brokerUrl } from '../broker-url.js'
+import type { TlsOptions } from '../tls-options.js'
 import { harmless, type OnTrouble } from '../trouble.js'
 import { RabbitmqConnection } from './connection.js'
 import { Management } from './management.js'
 import { RabbitmqBus } from './rabbitmq-bus.js'
 
-/** How a RabbitMQ bus is used. */
+/** The options of a RabbitMQ bus. */
 export interface RabbitmqOptions {
-  /** The exchange that events are published to. Default `redrive`. */
+  /** The exchange to publish events to. Default `redrive`. */
   readonly exchange?: string
-  /** How long a publish may take, waiting for a lost connection included. Default 30 s. */
+  /** The longest that a publish may take, including the wait for a lost connection. Default 30 s. */
   readonly timeout?: Duration
-  /** Where the management plugin listens, such as `http://localhost:15672`: `examine` then sees policies too. */
+  /**
+   * The URL of the management plugin, such as `http://user:password@localhost:15672`: `examine` then sees policies too. It
+   * is not sent the credentials of the bus.
+   */
   readonly managementUrl?: string
-  /** Told whenever the connection is lost or a consumer cannot go on; both are tried again by themselves. */
+  /** Called when the connection is lost or a consumer fails. Both recover by themselves. */
   readonly onTrouble?: OnTrouble
+  /** Certificates for `amqps://`, and for a `managementUrl` with `https://`. */
+  readonly tls?: TlsOptions
 }
 
 /**
@@ -25,12 +32,15 @@ export interface RabbitmqOptions {
  * ```
  */
 export async function openRabbitmq(url: string, options: RabbitmqOptions = {}): Promise<RabbitmqBus> {
-  const { exchange = 'redrive', timeout = '30s', managementUrl } = options
+  const { exchange = 'redrive', timeout = '30s', managementUrl, tls } = options
   const timeoutMs = parseDuration(timeout)
   if (!timeoutMs)
     throw new OptionError('timeout', `'timeout' must be a duration above 0 such as '30s', got ${String(timeout)}.`)
-  const management = managementUrl === undefined ? undefined : new Management(managementUrl, url)
+  const target = brokerUrl(url, 'url', ['amqp:', 'amqps:'])
+  if (tls !== undefined && target.protocol === 'amqp:')
+    throw new OptionError('tls', `'tls' needs a URL that begins with amqps://; amqp:// connects in clear.`)
+  const management = managementUrl === undefined ? undefined : new Management(managementUrl, target, tls)
   const onTrouble = harmless(options.onTrouble)
-  const connection = await RabbitmqConnection.open(url, onTrouble)
+  const connection = await RabbitmqConnection.open(target, onTrouble, tls)
   return new RabbitmqBus({ connection, exchange, timeoutMs, management, onTrouble })
 }

@@ -155,7 +155,7 @@ describe('a channel', () => {
 
   it('that comes after nobody waits for it any more is closed', async () => {
     const proxy = await startProxy(broker.url)
-    const connection = await RabbitmqConnection.open(proxy.through(broker.url), () => {})
+    const connection = await RabbitmqConnection.open(new URL(proxy.through(broker.url)), () => {})
     proxy.blackHole()
     proxy.cut()
     for (let i = 0; i < 5; i++) await expect(connection.channel(50)).rejects.toMatchObject({ code: 'bus_unavailable' })

@@ -18,7 +18,7 @@ export interface BusOutputOptions extends KnownBusOptions {
 /** Adds the flags that say which bus. */
 export function withBusOptions(command: Command): Command {
   return command
-    .option('--bus <url>', 'amqp://… or nats://… (or REDRIVE_BUS)', nonEmpty)
+    .option('--bus <url>', 'amqp://…, amqps://…, nats://… or tls://… (or REDRIVE_BUS)', nonEmpty)
     .option(
       '--monitor <url>',
       "RabbitMQ's management or NATS's monitoring, such as http://localhost:15672 or :8222 (or REDRIVE_BUS_MONITOR)",

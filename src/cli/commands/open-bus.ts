@@ -1,8 +1,10 @@
-import type { Bus } from '../../bus/index.js'
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import type { Bus, TlsOptions } from '../../bus/index.js'
 import { openNats } from '../../bus/nats/index.js'
 import { openRabbitmq } from '../../bus/rabbitmq/index.js'
 import type { Environment } from '../environment.js'
-import { UsageError } from '../errors.js'
+import { CommandError, UsageError } from '../errors.js'
 
 /** Which bus: what `--bus` says, else REDRIVE_BUS. */
 export interface BusOptions {
@@ -14,25 +16,25 @@ export interface BusOptions {
 const EXAMPLES = "'amqp://localhost' or 'nats://localhost'"
 
 /** Opens the bus that a command is for. */
-export async function openBus({ bus, monitor }: BusOptions, { env }: Environment): Promise<Bus> {
-  const url = bus ?? env.REDRIVE_BUS
-  if (!url) throw new UsageError(`Which bus? Give --bus or set REDRIVE_BUS: ${EXAMPLES}.`)
-  const address = addressOf(url, 'bus')
+export async function openBus({ bus, monitor }: BusOptions, { env, cwd }: Environment): Promise<Bus> {
+  const text = bus ?? env.REDRIVE_BUS
+  if (!text) throw new UsageError(`Which bus? Give --bus or set REDRIVE_BUS: ${EXAMPLES}.`)
+  const servers = serversOf(text).map(server => addressOf(server, 'bus'))
   const monitorUrl = monitor ?? (env.REDRIVE_BUS_MONITOR || undefined)
   if (monitorUrl !== undefined) addressOf(monitorUrl, 'monitor')
-  switch (address.protocol) {
+  const [exchange, prefix] = [take(servers, 'exchange'), take(servers, 'prefix')]
+  const tls = await certificatesOf(servers, cwd)
+  const url = servers.map(({ href }) => href).join(',')
+  switch (servers[0]?.protocol) {
     case 'amqp:':
-    case 'amqps:': {
-      const exchange = take(address, 'exchange')
-      return openRabbitmq(address.href, { exchange, managementUrl: monitorUrl })
-    }
-    case 'nats:': {
-      const prefix = take(address, 'prefix')
-      return openNats(address.href, { prefix, monitorUrl })
-    }
+    case 'amqps:':
+      return openRabbitmq(url, { exchange, managementUrl: monitorUrl, tls })
+    case 'nats:':
+    case 'tls:':
+      return openNats(url, { prefix, monitorUrl, tls })
     default:
       // The rest of a URL may hold a password, so it is not repeated.
-      throw new UsageError(`A bus of the kind '${address.protocol}' is not known: give one such as ${EXAMPLES}.`)
+      throw new UsageError(`A bus of the kind '${servers[0]?.protocol}' is not known: give one such as ${EXAMPLES}.`)
   }
 }
 
@@ -50,6 +52,12 @@ export async function withBus<T>(
   }
 }
 
+/** The servers that a URL names: NATS takes several of a cluster, with commas between them. */
+function serversOf(text: string): string[] {
+  if (!/^(nats|tls):/i.test(text)) return [text]
+  return text.split(',').map(server => (server.includes('://') ? server : `nats://${server}`))
+}
+
 function addressOf(url: string, what: string): URL {
   try {
     const address = new URL(url)
@@ -60,9 +68,30 @@ function addressOf(url: string, what: string): URL {
   }
 }
 
-/** Takes out of a URL what is for Redrive: `?exchange=NAME` for RabbitMQ, `?prefix=NAME` for NATS. */
-function take(address: URL, name: string): string | undefined {
-  const value = address.searchParams.get(name) ?? undefined
-  address.searchParams.delete(name)
-  return value
+/**
+ * Takes a parameter that is for Redrive out of the URL: `?exchange=NAME` for RabbitMQ, `?prefix=NAME` for NATS. In a list of
+ * servers it may stand at any of them.
+ */
+function take(servers: readonly URL[], name: string): string | undefined {
+  const values = servers.map(({ searchParams }) => searchParams.get(name) ?? undefined)
+  for (const { searchParams } of servers) searchParams.delete(name)
+  return values.find(value => value !== undefined)
+}
+
+/** Reads the certificates that the URL names, by the same parameters as a URL of PostgreSQL. */
+async function certificatesOf(servers: readonly URL[], cwd: string): Promise<TlsOptions | undefined> {
+  const read = async (name: string) => {
+    const file = take(servers, name)
+    return file === undefined ? undefined : await readText(resolve(cwd, file))
+  }
+  const [ca, cert, key] = await Promise.all(['sslrootcert', 'sslcert', 'sslkey'].map(read))
+  return (ca ?? cert ?? key) === undefined ? undefined : { ca, cert, key }
+}
+
+async function readText(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (cause) {
+    throw new CommandError(`The URL of the bus names '${path}', which cannot be read.`, { cause })
+  }
 }

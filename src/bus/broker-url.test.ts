@@ -1,0 +1,43 @@
+import { inspect } from 'node:util'
+import { describe, expect, it } from 'vitest'
+import { OptionError } from '../policy/index.js'
+import { openNats, openNatsIdempotencyStore } from './nats/index.js'
+import { openRabbitmq } from './rabbitmq/index.js'
+
+describe.each([
+  ['openRabbitmq', 'amqp:', (url: string, monitor?: string) => openRabbitmq(url, { managementUrl: monitor })],
+  ['openNats', 'nats:', (url: string, monitor?: string) => openNats(url, { monitorUrl: monitor })],
+  ['openNatsIdempotencyStore', 'nats:', (url: string) => openNatsIdempotencyStore(url)],
+])('%s', (name, scheme, open) => {
+  /** The error, which must be about an option and must not show the password in any of its parts. */
+  async function refusal(opening: Promise<unknown>): Promise<string> {
+    const error: unknown = await opening.catch((error: unknown) => error)
+    expect(error).toBeInstanceOf(OptionError)
+    expect(inspect(error, { depth: 9, showHidden: true })).not.toMatch(/hunter/)
+    return error instanceof Error ? error.message : ''
+  }
+
+  it.each([
+    `${scheme}//ada:hunter2/pass@host:5672`,
+    `${scheme}//ada:hunter2%@host`,
+    `${scheme}//ada:hunter2@host:port`,
+    `${scheme}//ada:hunter2@ho st`,
+    `${scheme}//ada:hunter2@`,
+  ])('refuses %s without repeating it', async url => {
+    expect(await refusal(open(url))).toMatch(/is not a valid URL|must name one host/)
+  })
+
+  it.each(['http:', 'amqp+ssl:', 'ws:', 'redis:'])('refuses the scheme %s', async other => {
+    const message = `'url' must begin with ${scheme}// or ${scheme === 'amqp:' ? 'amqps:' : 'tls:'}//, got '${other}'.`
+    expect(await refusal(open(`${other}//ada:hunter2@host`))).toBe(message)
+  })
+
+  it.runIf(name !== 'openNatsIdempotencyStore')('refuses a monitoring URL without repeating it', async () => {
+    expect(await refusal(open(`${scheme}//host`, 'http://ada:hunter2@host:port'))).toMatch(/Url' is not a valid URL/)
+    expect(await refusal(open(`${scheme}//host`, 'localhost:15672'))).toMatch(/Url' must begin with http:\/\/ or https/)
+  })
+})
+
+it('RabbitMQ is one host: several are refused', async () => {
+  await expect(openRabbitmq('amqp://a,amqp://b')).rejects.toThrow(/must name one host/)
+})
