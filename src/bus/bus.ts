@@ -56,9 +56,9 @@ export interface Delivery extends Message {
 /** What is called with each delivery, and sees to it that it is settled. If it fails, the delivery is given back. */
 export type DeliveryHandler = (delivery: Delivery) => void | Promise<void>
 
-/** How a consumer takes its deliveries. */
-export interface ConsumeOptions {
-  /** How many deliveries it may have that are not settled yet; no more are sent meanwhile. Default 100. */
+/** Options of `bus.consume`. */
+export interface DeliveryOptions {
+  /** The maximum number of deliveries in hand that are not settled yet. Default 100. */
   readonly prefetch?: number
 }
 
@@ -136,7 +136,7 @@ export interface Bus {
   /** Puts a message into one queue: a failed queue, or the queue that takes its type. Resolves once it is on record. */
   put(queue: string, message: NewMessage): Promise<void>
   /** Takes the deliveries of a queue. Resolves once it does. */
-  consume(queue: string, handle: DeliveryHandler, options?: ConsumeOptions): Promise<Consumer>
+  consume(queue: string, handle: DeliveryHandler, options?: DeliveryOptions): Promise<Consumer>
   /**
    * Goes through the messages that are in a failed queue now, oldest first, each once. What is not removed on the way
    * stays, in its place.

@@ -1,9 +1,9 @@
 export {
   type Bus,
-  type ConsumeOptions,
   type Consumer,
   type Delivery,
   type DeliveryHandler,
+  type DeliveryOptions,
   type FailedMessage,
   type Finding,
   type FindingCode,

@@ -1,8 +1,8 @@
 import {
   type Bus,
-  type ConsumeOptions,
   type Consumer,
   type DeliveryHandler,
+  type DeliveryOptions,
   type FailedMessage,
   type Finding,
   type FoundQueue,
@@ -92,7 +92,7 @@ export class MemoryBus implements Bus {
     found.add(copy)
   }
 
-  async consume(queue: string, handle: DeliveryHandler, { prefetch = 100 }: ConsumeOptions = {}): Promise<Consumer> {
+  async consume(queue: string, handle: DeliveryHandler, { prefetch = 100 }: DeliveryOptions = {}): Promise<Consumer> {
     this.#checkOpen()
     checkPrefetch(prefetch)
     return this.#find(queue).consume(handle, prefetch)

@@ -1,17 +1,17 @@
 import type { Delivery, DeliveryHandler, Message } from './bus.js'
 import { InHand } from './in-hand.js'
 
-/** How the broker is told of one delivery. */
-export interface Settlement {
+/** Tells the broker about one delivery. */
+export interface Acknowledger {
   ack(): void
   giveBack(): void
-  /** It is still being worked on. Only for brokers that ask. */
+  /** Says that the delivery is still being worked on, to brokers that ask. */
   keep?(): void
 }
 
 /** The deliveries of one consumer that are not settled yet. */
 export class OpenDeliveries {
-  readonly #open = new InHand<Settlement>()
+  readonly #open = new InHand<Acknowledger>()
   readonly #handle: DeliveryHandler
   readonly #onSettled: () => void
   readonly #waiting: (() => void)[] = []
@@ -25,9 +25,9 @@ export class OpenDeliveries {
     return this.#open.size
   }
 
-  /** Hands a message to the handler, and its settlement to the broker, once. */
-  hand(message: Message, isRedelivered: boolean, settlement: Settlement): void {
-    const place = this.#open.take(settlement)
+  /** Hands a message to the handler, and tells the broker once how it was settled. */
+  hand(message: Message, isRedelivered: boolean, broker: Acknowledger): void {
+    const place = this.#open.take(broker)
     const { id, type, body, headers } = message
     const delivery: Delivery = {
       id,
@@ -35,13 +35,13 @@ export class OpenDeliveries {
       body,
       headers,
       isRedelivered,
-      ack: () => this.#settle(place, settlement, 'ack'),
-      giveBack: () => this.#settle(place, settlement, 'giveBack'),
+      ack: () => this.#settle(place, broker, 'ack'),
+      giveBack: () => this.#settle(place, broker, 'giveBack'),
     }
-    // The handler is called at once, so that deliveries start in their order.
+    // Call the handler at once, so that deliveries start in order.
     try {
       const handling = this.#handle(delivery)
-      // Promises of other makes count too: a query builder's, say.
+      // Foreign thenables count too, such as those of query builders.
       if (handling !== undefined) Promise.resolve(handling).catch(() => delivery.giveBack())
     } catch {
       delivery.giveBack()
@@ -55,24 +55,24 @@ export class OpenDeliveries {
 
   /** Tells the broker that all of them are still being worked on. */
   keep(): void {
-    for (const settlement of this.#open) tell(settlement, 'keep')
+    for (const broker of this.#open) tell(broker, 'keep')
   }
 
   giveBackAll(): void {
-    for (const settlement of this.#open.dropAll()) tell(settlement, 'giveBack')
+    for (const broker of this.#open.dropAll()) tell(broker, 'giveBack')
     this.#onSettled()
     this.#wake()
   }
 
-  /** Their connection is gone: the broker delivers them again, and there is nobody to settle them with. */
+  /** Forgets all deliveries after their connection is lost: the broker delivers them again. */
   abandon(): void {
     this.#open.dropAll()
     this.#wake()
   }
 
-  #settle(place: number, settlement: Settlement, how: 'ack' | 'giveBack'): void {
-    if (!this.#open.drop(place, settlement)) return
-    tell(settlement, how)
+  #settle(place: number, broker: Acknowledger, how: 'ack' | 'giveBack'): void {
+    if (!this.#open.drop(place, broker)) return
+    tell(broker, how)
     this.#onSettled()
     this.#wake()
   }
@@ -83,11 +83,11 @@ export class OpenDeliveries {
   }
 }
 
-/** A connection that is on its way down takes no more: then the broker delivers it again. */
-function tell(settlement: Settlement, how: keyof Settlement): void {
+/** Ignores a connection that is going down: the broker then delivers the message again. */
+function tell(broker: Acknowledger, how: keyof Acknowledger): void {
   try {
-    settlement[how]?.()
+    broker[how]?.()
   } catch {
-    // Nobody is left to be told.
+    // There is no connection left to tell.
   }
 }

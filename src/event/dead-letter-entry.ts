@@ -1,5 +1,6 @@
 import type { GiveUpReason } from '../policy/index.js'
 import { describeFailure, failureText } from '../telemetry/index.js'
+import { type AbandonedReason, abandonedReason } from '../telemetry/internal.js'
 
 /** A dead letter as it is written for those who read failed queues. */
 export interface DeadLetterEntry {
@@ -14,27 +15,6 @@ export interface DeadLetterEntry {
   readonly service_name: string
   /** ISO, in UTC. */
   readonly timestamp: string
-}
-
-/** Why an event was given up. */
-export type AbandonedReason =
-  | 'max_attempts_exceeded'
-  | 'ttl_exceeded'
-  | 'non_retryable_error'
-  | Exclude<GiveUpReason, 'attempts_exhausted' | 'ttl_expired' | 'final_error'>
-
-/** The reason of the kernel's, in the words of dead letters. */
-export function abandonedReason(reason: GiveUpReason): AbandonedReason {
-  switch (reason) {
-    case 'attempts_exhausted':
-      return 'max_attempts_exceeded'
-    case 'ttl_expired':
-      return 'ttl_exceeded'
-    case 'final_error':
-      return 'non_retryable_error'
-    default:
-      return reason
-  }
 }
 
 /** What is known of an event that was given up. */

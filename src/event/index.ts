@@ -1,5 +1,6 @@
+export type { AbandonedReason } from '../telemetry/internal.js'
 export { type ConsumeOptions, consume, type EventConsumer, type EventContext } from './consume.js'
-export type { AbandonedReason, DeadLetterEntry } from './dead-letter-entry.js'
+export type { DeadLetterEntry } from './dead-letter-entry.js'
 export { DeadLetterError, DocumentNotFoundError, EventExhaustedError } from './errors.js'
 export { eventKey } from './event-key.js'
 export { type EventHandler, type HandleEventOptions, handleEvent } from './handle-event.js'

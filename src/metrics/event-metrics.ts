@@ -1,13 +1,7 @@
 import type { OpenMetricsContentType, PrometheusContentType, Registry } from 'prom-client'
-import type { GaveUp, Sink } from '../telemetry/index.js'
+import type { Sink } from '../telemetry/index.js'
+import { REASON_LABELS, reasonLabel } from '../telemetry/internal.js'
 import { loadPromClient } from './prom-client.js'
-
-/** Why events become dead letters, as the label `reason` says it. Whatever else may end one is `other`. */
-const REASONS: { readonly [R in GaveUp['reason']]?: string } = {
-  attempts_exhausted: 'max_attempts',
-  ttl_expired: 'ttl_exceeded',
-  final_error: 'non_retryable',
-}
 
 /** From an event that succeeds at once to one that takes its whole time to live. */
 const LATENCY_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
@@ -81,7 +75,7 @@ export async function eventMetrics({ registry, names = {} }: EventMetricsOptions
     switch (event.type) {
       case 'attempt_started':
         // Start at 0: Prometheus sees no increase in a counter that appears with its first dead letter.
-        for (const reason of Object.values(REASONS)) deadLetters.inc({ service, reason }, 0)
+        for (const reason of REASON_LABELS) deadLetters.inc({ service, reason }, 0)
         return
       case 'attempt_succeeded':
         successes.inc({ service, attempt: attemptLabel(event.attempt) })
@@ -90,7 +84,7 @@ export async function eventMetrics({ registry, names = {} }: EventMetricsOptions
       case 'gave_up':
         // An aborted event has not ended: it will be delivered again.
         if (event.reason === 'aborted') return
-        deadLetters.inc({ service, reason: REASONS[event.reason] ?? 'other' })
+        deadLetters.inc({ service, reason: reasonLabel(event.reason) })
         return attempts.observe({ service }, event.attempt)
     }
   }

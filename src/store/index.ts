@@ -15,15 +15,15 @@ export {
   StoreUnavailableError,
 } from './errors.js'
 export { MemoryStore } from './memory/memory-store.js'
-export type { Movable, MovedRow, Sort } from './move/movable.js'
+export type { Movable, MovedRow, Section } from './move/movable.js'
 export {
   type Move,
-  type MovedSort,
+  type MovedSection,
   type MoveOptions,
   type MoveProgress,
   moveStore,
   planMove,
-  type SortPlan,
+  type SectionPlan,
 } from './move/move.js'
 export type { OperatorRecord } from './operator-record.js'
 export type {

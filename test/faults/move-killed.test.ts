@@ -126,7 +126,9 @@ it.each([
     expect(words()).toContain('Moved and verified')
     expect(await tasksIn(target.store)).toBe(TASKS)
     const plan = await planMove(source.store, target.store)
-    expect(plan.map(({ sort, source, before }) => [sort, source - before])).toEqual(plan.map(({ sort }) => [sort, 0]))
+    expect(plan.map(({ section, source, before }) => [section, source - before])).toEqual(
+      plan.map(({ section }) => [section, 0]),
+    )
     await checkInvariants(target.store)
     await source.store.close()
     await target.store.close()

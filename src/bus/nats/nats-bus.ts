@@ -1,8 +1,8 @@
 import {
   type Bus,
-  type ConsumeOptions,
   type Consumer,
   type DeliveryHandler,
+  type DeliveryOptions,
   type FailedMessage,
   type Finding,
   type FoundQueue,
@@ -89,7 +89,7 @@ export class NatsBus implements Bus {
     await this.#publisher.publish(target, message)
   }
 
-  async consume(queue: string, handle: DeliveryHandler, { prefetch = 100 }: ConsumeOptions = {}): Promise<Consumer> {
+  async consume(queue: string, handle: DeliveryHandler, { prefetch = 100 }: DeliveryOptions = {}): Promise<Consumer> {
     checkName('queue', queue)
     checkPrefetch(prefetch)
     const { names, driver, ackWaitMs } = this.#parts

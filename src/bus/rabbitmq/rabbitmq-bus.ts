@@ -1,8 +1,8 @@
 import type {
   Bus,
-  ConsumeOptions,
   Consumer,
   DeliveryHandler,
+  DeliveryOptions,
   FailedMessage,
   Finding,
   FoundQueue,
@@ -76,7 +76,7 @@ export class RabbitmqBus implements Bus {
     await this.#publisher.publish({ exchange: '', key: queue }, message)
   }
 
-  async consume(queue: string, handle: DeliveryHandler, { prefetch = 100 }: ConsumeOptions = {}): Promise<Consumer> {
+  async consume(queue: string, handle: DeliveryHandler, { prefetch = 100 }: DeliveryOptions = {}): Promise<Consumer> {
     this.#checkOpen()
     checkName('queue', queue)
     checkPrefetch(prefetch)

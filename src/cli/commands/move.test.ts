@@ -57,7 +57,7 @@ describe('redrive move', () => {
     const again = await move('--output', 'json')
     expect(again.code).toBe(0)
     const parts = JSON.parse(again.out)
-    expect(parts.map(({ sort }: { sort: string }) => sort)).toEqual([
+    expect(parts.map(({ section }: { section: string }) => section)).toEqual([
       'pause',
       'limit',
       'lane',
@@ -67,7 +67,7 @@ describe('redrive move', () => {
       'audit',
     ])
     expect(parts[4]).toEqual({
-      sort: 'task',
+      section: 'task',
       source: 3,
       before: 3,
       moved: 0,
@@ -87,7 +87,7 @@ describe('redrive move', () => {
     await source.enqueue(tasks(3))
     const { code, out, err } = await move('--dry-run', '--output', 'jsonl')
     expect(code).toBe(0)
-    expect(out).toContain('{"sort":"task","source":3,"before":0}\n')
+    expect(out).toContain('{"section":"task","source":3,"before":0}\n')
     expect(err).toContain('4 would be moved. This was a dry run: 0 moved.\n')
     const client = new pg.Client({ connectionString: target })
     await client.connect()
@@ -161,6 +161,6 @@ describe('redrive move', () => {
 
     const rest = await move('--output', 'jsonl')
     expect(rest.code).toBe(0)
-    expect(rest.out).toContain(`{"sort":"task","source":2000,"before":${moved},"moved":${2000 - moved},"checksum":"`)
+    expect(rest.out).toContain(`{"section":"task","source":2000,"before":${moved},"moved":${2000 - moved},"checksum":"`)
   })
 })

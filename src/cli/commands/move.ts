@@ -23,11 +23,11 @@ interface MoveCommandOptions {
   readonly output: OutputFormat
 }
 
-/** What there is, or was moved, of a sort; a dry run moves and verifies nothing. */
-type Part = Pick<Move['sorts'][number], 'sort' | 'source' | 'before'> & Partial<Move['sorts'][number]>
+/** A section that is to be moved, or was; a dry run moves and verifies nothing. */
+type Part = Pick<Move['sections'][number], 'section' | 'source' | 'before'> & Partial<Move['sections'][number]>
 
-/** What each sort is called among people. */
-const NAMES: Readonly<Record<Part['sort'], string>> = {
+/** The name of each section in tables and messages. */
+const NAMES: Readonly<Record<Part['section'], string>> = {
   pause: 'pause rules',
   limit: 'limit rules',
   lane: 'lanes',
@@ -97,8 +97,8 @@ async function moveAll(
   })
   try {
     const onProgress = teller(console)
-    const { sorts, isStopped } = await moveStore(source, target, { signal: stop.signal, onProgress })
-    write(console, output, sorts)
+    const { sections, isStopped } = await moveStore(source, target, { signal: stop.signal, onProgress })
+    write(console, output, sections)
     if (isStopped) {
       console.say('Stopped: what was moved stays there. The same command goes on with the rest.')
       return ExitCode.partly
@@ -141,18 +141,18 @@ const NOTHING = { exportPage: async () => ({ items: [] }) }
 /** Says how far it is, now and then. */
 function teller(console: Console): (progress: MoveProgress) => void {
   let saidAt = performance.now()
-  return ({ step, sort, done, total }) => {
+  return ({ step, section, done, total }) => {
     if (performance.now() - saidAt < PROGRESS_EVERY_MS) return
     saidAt = performance.now()
-    console.say(`${step} ${NAMES[sort]}: ${done}${total === undefined ? '' : ` of ${total}`}`)
+    console.say(`${step} ${NAMES[section]}: ${done}${total === undefined ? '' : ` of ${total}`}`)
   }
 }
 
 function write(console: Console, output: OutputFormat, parts: readonly Part[]): void {
   const isMove = parts.some(({ moved }) => moved !== undefined)
   const titles = ['WHAT', 'AT THE SOURCE', 'THERE BEFORE', ...(isMove ? ['MOVED', 'CHECKSUM'] : [])]
-  const cellsOf = ({ sort, source, before, moved, checksum = '' }: Part) => [
-    ...[NAMES[sort], String(source), String(before)],
+  const cellsOf = ({ section, source, before, moved, checksum = '' }: Part) => [
+    ...[NAMES[section], String(source), String(before)],
     ...(isMove ? [String(moved), checksum.slice(0, SHOWN_DIGITS)] : []),
   ]
   writeList(console, output, parts, {

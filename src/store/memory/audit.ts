@@ -2,9 +2,9 @@ import { auditPlace } from '../cursor.js'
 import type { Page, PageRequest } from '../store.js'
 
 /** The audit records of the memory store. */
-export class MemoryAudit {
+export class MemoryAuditLog {
   #records: { readonly at: number; readonly record: string }[] = []
-  /** Those count too, so that the number of a record never changes. */
+  /** Pruned records still count, so that the number of a record never changes. */
   #forgotten = 0
 
   append(records: readonly string[], at: number): void {
@@ -18,7 +18,7 @@ export class MemoryAudit {
     return next < this.#records.length ? { items, next: String(this.#forgotten + next) } : { items }
   }
 
-  /** Forgets records up to a time, and up to a limit. Returns how many. */
+  /** Removes records up to a time, at most `limit`. Returns how many. */
   prune(before: number, limit: number): number {
     const firstKept = this.#records.findIndex(({ at }) => at > before)
     const count = Math.min(firstKept === -1 ? this.#records.length : firstKept, limit)

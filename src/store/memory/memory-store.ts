@@ -35,7 +35,7 @@ import type {
 import { SETTLED, STALE } from '../store.js'
 import { taskIds } from '../task-id.js'
 import { triedForMs } from '../tried-for.js'
-import { MemoryAudit } from './audit.js'
+import { MemoryAuditLog } from './audit.js'
 import type { MemoryHeap } from './heap.js'
 import type { MemoryLane } from './lane.js'
 import { MemoryLanes, matches } from './lanes.js'
@@ -66,7 +66,7 @@ export class MemoryStore implements Store {
   readonly #scheduled = new Map<string, MemoryHeap<MemoryTask>>()
   readonly #workers = new Map<string, MemoryWorker>()
   readonly #once: MemoryOnce
-  readonly #auditRecords = new MemoryAudit()
+  readonly #auditRecords = new MemoryAuditLog()
   readonly #watchers = new Set<{ readonly callback: () => void }>()
   #isCallingWatchers = false
 

@@ -1,11 +1,11 @@
 import type { Page, PageRequest, Store } from '../store.js'
 
 /**
- * What a store is made of, in the order in which it is moved: the table that holds each sort, what its rows are known and
- * ordered by, and the columns that are moved. A task comes with the name of its lane and with its `ledger`, in which the
- * attempt that is kept in the task's own row is a row as all others.
+ * The sections of a store, in the order in which they are moved: each with its table, the columns that identify and order
+ * its rows, and the columns that are moved. A task also has the name of its lane and its `ledger`, in which the attempt
+ * kept in the task's own row is a row like all others.
  */
-export const SORTS = {
+export const SECTIONS = {
   pause: { table: 'pause_rule', key: ['id'], columns: words('id kind category key paused') },
   limit: {
     table: 'limit_rule',
@@ -29,39 +29,39 @@ export const SORTS = {
   audit: { table: 'audit', key: ['id'], columns: words('id at record') },
 }
 
-/** One of the sorts of things that a store holds. */
-export type Sort = keyof typeof SORTS
+/** A section of a store: one sort of rows that it holds, such as tasks or lanes. */
+export type Section = keyof typeof SECTIONS
 
 /** The columns of a task's ledger. */
 export const ENTRY_COLUMNS = words(`
   sequence attempt started_at ended_at worker outcome delay_ms reason error_class error_code retry_after error random
   policy`)
 
-/** What stands in those columns for the attempt that is kept in the task's own row. */
+/** The values of those columns for the attempt that is kept in the task's own row. */
 export const INLINE_ENTRY = /* sql */ `
   entries, ran_attempt, ran_from, ran_to, task.worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL`
 
-/** A row by its columns, as every database spells it: flags are 0 and 1, times are milliseconds. */
+/** A row by column, in the same form for every database: flags are 0 and 1, times are milliseconds. */
 export interface MovedRow {
   readonly [column: string]: string | number | null | readonly MovedRow[]
 }
 
-/** A store whose whole contents can be moved to another, and which another's can be moved to. */
+/** A store whose contents can be moved to another store, and that can receive another's. */
 export interface Movable extends Store {
-  /** A page of what it holds of a sort, in the order of their keys. */
-  exportPage(sort: Sort, page: PageRequest): Promise<Page<MovedRow>>
-  /** Adds rows in one transaction. What is there already stays as it is. Returns how many were new. */
-  importRows(sort: Sort, rows: readonly MovedRow[]): Promise<number>
+  /** Reads a page of a section, in the order of its keys. */
+  exportPage(section: Section, page: PageRequest): Promise<Page<MovedRow>>
+  /** Adds rows in one transaction, and leaves those that exist as they are. Returns how many were new. */
+  importRows(section: Section, rows: readonly MovedRow[]): Promise<number>
 }
 
-/** The page that these rows are, of so many at most. */
-export function pageOf(sort: Sort, rows: readonly MovedRow[], limit: number): Page<MovedRow> {
+/** Makes a page of rows that were read with this limit. */
+export function pageOf(section: Section, rows: readonly MovedRow[], limit: number): Page<MovedRow> {
   const last = rows.at(-1)
   if (last === undefined || rows.length < limit) return { items: rows }
-  return { items: rows, next: JSON.stringify(SORTS[sort].key.map(column => last[column])) }
+  return { items: rows, next: JSON.stringify(SECTIONS[section].key.map(column => last[column])) }
 }
 
-/** The key of the row that a page begins behind. */
+/** Reads the key after which a page begins. */
 export function placeOf(after: string): (string | number)[] {
   return JSON.parse(after) as (string | number)[]
 }

@@ -17,11 +17,11 @@ import {
   moveStore,
   type Outcome,
   planMove,
-  type Sort,
+  type Section,
 } from '../index.js'
 import { openPostgres } from '../postgres/index.js'
 import { openSqlite } from '../sqlite/index.js'
-import { ENTRY_COLUMNS, SORTS } from './movable.js'
+import { ENTRY_COLUMNS, SECTIONS } from './movable.js'
 
 let pool: pg.Pool
 let folder: string
@@ -138,19 +138,19 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   return store
 }
 
-/** Everything that a store holds, by sort. */
-async function contents(store: Movable): Promise<Record<Sort, readonly MovedRow[]>> {
-  const all = {} as Record<Sort, readonly MovedRow[]>
-  for (const sort of Object.keys(SORTS) as Sort[]) {
+/** Everything that a store holds, by section. */
+async function contents(store: Movable): Promise<Record<Section, readonly MovedRow[]>> {
+  const all = {} as Record<Section, readonly MovedRow[]>
+  for (const section of Object.keys(SECTIONS) as Section[]) {
     const rows: MovedRow[] = []
     // In pages of two, so that the places between them matter.
     for (let after: string | undefined; ; ) {
-      const page = await store.exportPage(sort, { limit: 2, after })
+      const page = await store.exportPage(section, { limit: 2, after })
       rows.push(...page.items)
       after = page.next
       if (after === undefined) break
     }
-    all[sort] = rows
+    all[section] = rows
   }
   return all
 }
@@ -188,16 +188,16 @@ describe('a move', () => {
     const source = await wellUsed(from)
     const [before, shown] = [await contents(source), await seen(source)]
     const target = await empty(to)
-    const { sorts, isStopped } = await moveStore(source, target)
+    const { sections, isStopped } = await moveStore(source, target)
 
     expect(isStopped).toBe(false)
     expect(await contents(target)).toEqual(before)
     expect(await seen(target)).toEqual(shown)
     expect(await contents(source)).toEqual(before)
-    for (const { sort, checksum, ...counts } of sorts) {
-      const all = before[sort].length
-      expect(all, `how many of the sort ${sort}`).toBeGreaterThan(0)
-      expect({ sort, ...counts }).toEqual({ sort, source: all, before: 0, moved: all })
+    for (const { section, checksum, ...counts } of sections) {
+      const all = before[section].length
+      expect(all, `how many in the section ${section}`).toBeGreaterThan(0)
+      expect({ section, ...counts }).toEqual({ section, source: all, before: 0, moved: all })
       expect(checksum).toMatch(/^[0-9a-f]{64}$/)
     }
     await checkInvariants(target)
@@ -291,8 +291,8 @@ describe('a move', () => {
   it('refuses to go on when a worker starts on the source meanwhile, and moves no running task', async () => {
     const [source, target] = [await wellUsed('sqlite'), await empty('postgres')]
     const claim = { worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['mail'] }], limit: 1, isIdle: true }
-    const meddle = ({ step, sort }: MoveProgress) => {
-      if (step === 'comparing' && sort === 'audit') void source.claim(claim)
+    const meddle = ({ step, section }: MoveProgress) => {
+      if (step === 'comparing' && section === 'audit') void source.claim(claim)
     }
     await expect(moveStore(source, target, { onProgress: meddle })).rejects.toThrow(/a worker has started/)
     expect((await contents(target)).task).toEqual([])
@@ -302,8 +302,8 @@ describe('a move', () => {
     const [source, target] = [await wellUsed('sqlite'), await empty('postgres')]
     await moveStore(source, target)
     await source.enqueue(['\uffef', '🚀🚀'].map(end => ({ id: `mail-${end}`, kind: 'new', payload: '{}' })))
-    const { sorts } = await moveStore(source, target)
-    expect(sorts.map(({ sort, moved }) => `${sort} ${moved}`)).toEqual(
+    const { sections } = await moveStore(source, target)
+    expect(sections.map(({ section, moved }) => `${section} ${moved}`)).toEqual(
       expect.arrayContaining(['pause 0', 'lane 1', 'task 2', 'audit 0']),
     )
     expect(await contents(target)).toEqual(await contents(source))
@@ -311,8 +311,8 @@ describe('a move', () => {
 
   it('says which is not the same if something was written meanwhile', async () => {
     const [source, target] = [await wellUsed('sqlite'), await empty('postgres')]
-    const meddle = ({ step, sort }: MoveProgress) => {
-      if (step === 'verifying' && sort === 'pause') void source.cancel(['later'])
+    const meddle = ({ step, section }: MoveProgress) => {
+      if (step === 'verifying' && section === 'pause') void source.cancel(['later'])
     }
     const error = await moveStore(source, target, { onProgress: meddle }).catch(error => error)
     expect(error).toBeInstanceOf(MoveDifferenceError)
@@ -346,19 +346,19 @@ describe('a move that is stopped', () => {
     const [source, target] = [await wellUsed('sqlite'), await empty('postgres')]
     await source.enqueue(Array.from({ length: 500 }, (_, n) => ({ id: `n${n}`, kind: 'mail', payload: `${n}` })))
     const stop = new AbortController()
-    const onProgress = ({ step, sort, done }: MoveProgress) => {
-      if (step === 'moving' && sort === 'task' && done >= 200) stop.abort()
+    const onProgress = ({ step, section, done }: MoveProgress) => {
+      if (step === 'moving' && section === 'task' && done >= 200) stop.abort()
     }
     const first = await moveStore(source, target, { onProgress, signal: stop.signal })
     expect(first.isStopped).toBe(true)
-    const { moved = 0, source: total = 0 } = first.sorts.find(({ sort }) => sort === 'task') ?? {}
+    const { moved = 0, source: total = 0 } = first.sections.find(({ section }) => section === 'task') ?? {}
     expect(moved).toBe(200)
     expect(total).toBeGreaterThan(500)
 
     const rest = await moveStore(source, target)
     expect(rest.isStopped).toBe(false)
-    expect(rest.sorts.find(({ sort }) => sort === 'task')).toMatchObject({ before: 200, moved: total - 200 })
-    expect(rest.sorts.find(({ sort }) => sort === 'lane')).toMatchObject({ moved: 0 })
+    expect(rest.sections.find(({ section }) => section === 'task')).toMatchObject({ before: 200, moved: total - 200 })
+    expect(rest.sections.find(({ section }) => section === 'lane')).toMatchObject({ moved: 0 })
     expect(await contents(target)).toEqual(await contents(source))
     await checkInvariants(target)
   })
@@ -372,7 +372,7 @@ describe('what is moved', () => {
     ledger: ['task'],
   }
   const MOVED = [
-    ...Object.values(SORTS).map(({ table, columns }) => [table, columns] as const),
+    ...Object.values(SECTIONS).map(({ table, columns }) => [table, columns] as const),
     ['ledger', ENTRY_COLUMNS] as const,
   ]
 
@@ -400,13 +400,13 @@ describe('what is moved', () => {
     const source = await empty('sqlite')
     await source.policies.keep('a', '1')
     await source.policies.keep('b', '2')
-    const { sorts } = await moveStore(source, await empty('postgres'))
+    const { sections } = await moveStore(source, await empty('postgres'))
     const sum = [
       { hash: 'b', policy: '2' },
       { hash: 'a', policy: '1' },
     ]
       .map(row => BigInt(`0x${hashJson(row)}`))
       .reduce((a, b) => (a + b) % 2n ** 256n)
-    expect(sorts.find(({ sort }) => sort === 'policy')?.checksum).toBe(sum.toString(16).padStart(64, '0'))
+    expect(sections.find(({ section }) => section === 'policy')?.checksum).toBe(sum.toString(16).padStart(64, '0'))
   })
 })

@@ -1,101 +1,102 @@
 import { canonicalJson, hashJson } from '../../policy/index.js'
 import { MoveDifferenceError, MoveRefusedError } from '../errors.js'
 import { State } from '../task-state.js'
-import { type Movable, type MovedRow, SORTS, type Sort } from './movable.js'
+import { type Movable, type MovedRow, SECTIONS, type Section } from './movable.js'
 import { pagesOf, sideBySide } from './side-by-side.js'
 
 /*
- * A move in three steps, each page by page over all sorts of things:
+ * A move has three steps, each of which goes through all sections page by page:
  *
- * - **compare**: whatever the target holds must be as it is at the source: then an interrupted move left it there. Two
- *   stores are never mixed.
- * - **move**: what is not there yet is added, page by page; the source is only read.
- * - **verify**: both are read from end to end, and counted and added up.
+ * - **compare**: every row of the target must equal one of the source, as after an interrupted move. Two stores are never
+ *   mixed.
+ * - **move**: rows that the target lacks are added; the source is only read.
+ * - **verify**: both stores are read from end to end, and their counts and checksums compared.
  *
- * It keeps no notes of its own: after an interruption, at whatever moment, the same call goes on.
+ * A move keeps no state of its own: after an interruption at any moment, the same call continues.
  */
 
-/** How far a move has come. */
+/** The progress of a move. */
 export interface MoveProgress {
   readonly step: 'comparing' | 'moving' | 'verifying'
-  readonly sort: Sort
+  readonly section: Section
   readonly done: number
-  /** How many there are; not known before they were compared. */
+  /** The rows in the section; unknown until it has been compared. */
   readonly total?: number
 }
 
-/** How a move is watched and stopped. */
+/** Options of a move. */
 export interface MoveOptions {
   readonly onProgress?: (progress: MoveProgress) => void
-  /** Stops it after the page that is under way. */
+  /** Stops the move after the current page. */
   readonly signal?: AbortSignal
 }
 
-/** What there is to move of a sort. */
-export interface SortPlan {
-  readonly sort: Sort
-  /** How many the source has. */
+/** The rows of a section that a move finds. */
+export interface SectionPlan {
+  readonly section: Section
+  /** Rows in the source. */
   readonly source: number
-  /** How many of them the target had already. */
+  /** Rows of the source that the target had already. */
   readonly before: number
 }
 
-/** What was moved of a sort. */
-export interface MovedSort extends SortPlan {
+/** The result of a move for one section. */
+export interface MovedSection extends SectionPlan {
+  /** Rows added to the target. */
   moved: number
-  /** The sum of the SHA-256 of all, equal on both sides; `undefined` if it was stopped before that was verified. */
+  /** The sum of the rows' SHA-256, equal on both sides; `undefined` if the move was stopped before it was verified. */
   checksum: string | undefined
 }
 
-/** What a move came to. */
+/** The result of a move. */
 export interface Move {
-  readonly sorts: readonly MovedSort[]
-  /** It was stopped by its signal. The same call goes on with the rest. */
+  readonly sections: readonly MovedSection[]
+  /** True if its signal stopped it. The same call continues with the rest. */
   readonly isStopped: boolean
 }
 
-/** What can be compared. */
+/** A store that can be read section by section. */
 type Exporter = Pick<Movable, 'exportPage'>
 
-const SORT_NAMES = Object.keys(SORTS) as Sort[]
+const SECTIONS_IN_ORDER = Object.keys(SECTIONS) as Section[]
 
-/** A worker by name only: it gives one sign of life, which rescues what dead ones left, and leaves. */
+/** The lease of a worker that exists only to send one heartbeat, which rescues the tasks of dead workers. */
 const LEASE_MS = 1000
 
 /**
- * Moves everything that a store holds to another: tasks with their ledger, lanes, pause rules, policies, idempotency keys
+ * Copies the whole contents of a store to another: tasks with their ledger, lanes, pause rules, policies, idempotency keys
  * and audit records. Then verifies that both hold the same. The source keeps everything.
  *
  * ```ts
- * const { sorts } = await moveStore(await openSqlite('redrive.db'), await openPostgres('postgres://localhost/app'))
+ * const { sections } = await moveStore(await openSqlite('redrive.db'), await openPostgres('postgres://localhost/app'))
  * ```
  *
- * Stop whatever uses either store first. A source that has running tasks and a target that holds something else are
- * refused: `MoveRefusedError`. If the two differ afterwards, that is a `MoveDifferenceError`.
+ * Stop everything that uses either store first. Throws a `MoveRefusedError` if tasks of the source are running or the
+ * target holds anything else, and a `MoveDifferenceError` if the two differ afterwards.
  */
 export async function moveStore(from: Movable, to: Movable, options: MoveOptions = {}): Promise<Move> {
-  const sorts: MovedSort[] = []
+  const sections: MovedSection[] = []
   try {
     await refuseRunning(from)
-    for (const plan of await planMove(from, to, options)) sorts.push({ ...plan, moved: 0, checksum: undefined })
-    for (const part of sorts) await moveSort(from, to, part, options)
-    for (const part of sorts) part.checksum = await verifySort(from, to, part, options)
+    for (const plan of await planMove(from, to, options)) sections.push({ ...plan, moved: 0, checksum: undefined })
+    for (const part of sections) await moveSection(from, to, part, options)
+    for (const part of sections) part.checksum = await verifySection(from, to, part, options)
     await verifyCounts(from, to)
-    return { sorts, isStopped: false }
+    return { sections, isStopped: false }
   } catch (error) {
-    if (options.signal?.aborted && error === options.signal.reason) return { sorts, isStopped: true }
+    if (options.signal?.aborted && error === options.signal.reason) return { sections, isStopped: true }
     throw error
   }
 }
 
-/** Says what there is to move, and moves nothing. Throws a `MoveRefusedError` if the target holds something else. */
-export async function planMove(from: Exporter, to: Exporter, options: MoveOptions = {}): Promise<SortPlan[]> {
-  const plans: SortPlan[] = []
-  for (const sort of SORT_NAMES) plans.push(await planSort(from, to, sort, options))
+/** Counts the rows to move, and moves none. Throws a `MoveRefusedError` if the target holds anything else. */
+export async function planMove(from: Exporter, to: Exporter, options: MoveOptions = {}): Promise<SectionPlan[]> {
+  const plans: SectionPlan[] = []
+  for (const section of SECTIONS_IN_ORDER) plans.push(await planSection(from, to, section, options))
   return plans
 }
 
-/** Takes back what dead workers left. Throws if somebody is still at work. */
+/** Rescues the tasks of dead workers. Throws if any task is still running. */
 async function refuseRunning(from: Movable): Promise<void> {
   const name = `redrive-move-${crypto.randomUUID()}`
   await from.heartbeat({ worker: name, leaseMs: LEASE_MS })
@@ -104,55 +105,55 @@ async function refuseRunning(from: Movable): Promise<void> {
   if (running > 0) throw atWork(running === 1 ? 'one of its tasks is running' : `${running} of its tasks are running`)
 }
 
-async function planSort(
+async function planSection(
   from: Exporter,
   to: Exporter,
-  sort: Sort,
+  section: Section,
   { onProgress, signal }: MoveOptions,
-): Promise<SortPlan> {
+): Promise<SectionPlan> {
   let [source, before] = [0, 0]
-  for await (const [given, found] of sideBySide([from, to], sort, signal)) {
+  for await (const [given, found] of sideBySide([from, to], section, signal)) {
     if (found !== undefined) {
-      if (given === undefined || hashJson(given) !== hashJson(found)) throw mixed(differenceOf(sort, given, found))
+      if (given === undefined || hashJson(given) !== hashJson(found)) throw mixed(differenceOf(section, given, found))
       before++
     }
     source++
-    onProgress?.({ step: 'comparing', sort, done: source })
+    onProgress?.({ step: 'comparing', section, done: source })
   }
-  return { sort, source, before }
+  return { section, source, before }
 }
 
-async function moveSort(
+async function moveSection(
   from: Movable,
   to: Movable,
-  part: MovedSort,
+  part: MovedSection,
   { onProgress, signal }: MoveOptions,
 ): Promise<void> {
-  const { sort, source } = part
+  const { section, source } = part
   let done = 0
-  for await (const rows of pagesOf(from, sort, signal)) {
-    if (sort === 'task' && rows.some(({ state }) => state === State.running)) throw atWork('a worker has started')
-    if (rows.length > 0) part.moved += await to.importRows(sort, rows)
+  for await (const rows of pagesOf(from, section, signal)) {
+    if (section === 'task' && rows.some(({ state }) => state === State.running)) throw atWork('a worker has started')
+    if (rows.length > 0) part.moved += await to.importRows(section, rows)
     done += rows.length
-    onProgress?.({ step: 'moving', sort, done, total: source })
+    onProgress?.({ step: 'moving', section, done, total: source })
   }
 }
 
 /** The checksum that both have. Throws if they differ. */
-async function verifySort(
+async function verifySection(
   from: Exporter,
   to: Exporter,
-  { sort, source }: SortPlan,
+  { section, source }: SectionPlan,
   { onProgress, signal }: MoveOptions,
 ): Promise<string> {
   const [inSource, inTarget] = [new Checksum(), new Checksum()]
   let example: string | undefined
-  for await (const [given, found] of sideBySide([from, to], sort, signal)) {
-    if (inSource.add(given) !== inTarget.add(found)) example ??= differenceOf(sort, given, found)
-    onProgress?.({ step: 'verifying', sort, done: inSource.count, total: source })
+  for await (const [given, found] of sideBySide([from, to], section, signal)) {
+    if (inSource.add(given) !== inTarget.add(found)) example ??= differenceOf(section, given, found)
+    onProgress?.({ step: 'verifying', section, done: inSource.count, total: source })
   }
   if (example !== undefined || inSource.text !== inTarget.text)
-    throw new MoveDifferenceError(example ?? `the checksums of the sort '${sort}' differ`)
+    throw new MoveDifferenceError(example ?? `the checksums of the section '${section}' differ`)
   return inSource.text
 }
 
@@ -193,9 +194,9 @@ function mixed(difference: string): MoveRefusedError {
   )
 }
 
-function differenceOf(sort: Sort, given: MovedRow | undefined, found: MovedRow | undefined): string {
+function differenceOf(section: Section, given: MovedRow | undefined, found: MovedRow | undefined): string {
   const row = given ?? found ?? {}
-  const name = `the ${sort} ${SORTS[sort].key.map(column => `'${row[column]}'`).join(' ')}`
+  const name = `the ${section} ${SECTIONS[section].key.map(column => `'${row[column]}'`).join(' ')}`
   if (found === undefined) return `${name} is at the source alone`
   return given === undefined ? `${name} is at the target alone` : `${name} is not the same in both`
 }

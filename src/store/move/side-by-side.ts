@@ -1,36 +1,36 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type Movable, type MovedRow, SORTS, type Sort } from './movable.js'
+import { type Movable, type MovedRow, SECTIONS, type Section } from './movable.js'
 
-/** How much is read and written at a time: what is in memory, and what is done again after an interruption. */
+/** The rows per page: what is held in memory, and what is repeated after an interruption. */
 const PAGE = 100
 
-/** What a store holds of a sort, page by page. Stops with the reason of the signal. */
+/** Reads a section of a store page by page. Throws the reason of the signal when it aborts. */
 export async function* pagesOf(
   store: Pick<Movable, 'exportPage'>,
-  sort: Sort,
+  section: Section,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<readonly MovedRow[]> {
   let after: string | undefined
   do {
-    // SQLite answers within a turn of the event loop, and in that no signal is heard.
+    // SQLite answers within one turn of the event loop, during which no signal can arrive.
     await nextTurn()
     signal?.throwIfAborted()
-    const page = await store.exportPage(sort, { limit: PAGE, after })
+    const page = await store.exportPage(section, { limit: PAGE, after })
     yield page.items
     after = page.next
   } while (after !== undefined)
 }
 
-/** What two stores hold of a sort, in the order of the keys; those with the same key are one pair. */
+/** Reads the same section of two stores in the order of its keys; rows with the same key come as a pair. */
 export async function* sideBySide(
   [first, second]: readonly [Pick<Movable, 'exportPage'>, Pick<Movable, 'exportPage'>],
-  sort: Sort,
+  section: Section,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<readonly [MovedRow | undefined, MovedRow | undefined]> {
-  const [left, right] = [rowsOf(pagesOf(first, sort, signal)), rowsOf(pagesOf(second, sort, signal))]
+  const [left, right] = [rowsOf(pagesOf(first, section, signal)), rowsOf(pagesOf(second, section, signal))]
   let [a, b] = [await left.next(), await right.next()]
   while (!(a.done && b.done)) {
-    const order = a.done ? 1 : b.done ? -1 : compareKeys(sort, a.value, b.value)
+    const order = a.done ? 1 : b.done ? -1 : compareKeys(section, a.value, b.value)
     yield [order <= 0 ? a.value : undefined, order >= 0 ? b.value : undefined]
     if (order <= 0) a = await left.next()
     if (order >= 0) b = await right.next()
@@ -42,15 +42,15 @@ async function* rowsOf(pages: AsyncGenerator<readonly MovedRow[]>): AsyncGenerat
   return undefined
 }
 
-function compareKeys(sort: Sort, a: MovedRow, b: MovedRow): number {
-  for (const column of SORTS[sort].key) {
+function compareKeys(section: Section, a: MovedRow, b: MovedRow): number {
+  for (const column of SECTIONS[section].key) {
     const order = compare(a[column], b[column])
     if (order !== 0) return order
   }
   return 0
 }
 
-/** Both databases order texts by their bytes in UTF-8, which is not the order of JavaScript's strings. */
+/** Both databases order text by its UTF-8 bytes, which is not the order of JavaScript strings. */
 function compare(a: MovedRow[string] | undefined, b: MovedRow[string] | undefined): number {
   if (typeof a === 'number' && typeof b === 'number') return a - b
   return Buffer.compare(Buffer.from(String(a)), Buffer.from(String(b)))

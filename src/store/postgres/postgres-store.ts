@@ -3,7 +3,7 @@ import type { IdempotencyStore } from '../../idempotency/index.js'
 import type { Clock } from '../../time/index.js'
 import { StaleFenceError, StoreReadOnlyError, StoreUnavailableError } from '../errors.js'
 import { checkedLimits } from '../lane-limits.js'
-import type { Movable, MovedRow, Sort } from '../move/movable.js'
+import type { Movable, MovedRow, Section } from '../move/movable.js'
 import { oneRoom } from '../rooms.js'
 import type {
   AuditStore,
@@ -249,12 +249,12 @@ export class PostgresStore implements Movable {
     return grant(this.#database, role)
   }
 
-  exportPage(sort: Sort, page: PageRequest): Promise<Page<MovedRow>> {
-    return exportPage(this.#database, sort, page)
+  exportPage(section: Section, page: PageRequest): Promise<Page<MovedRow>> {
+    return exportPage(this.#database, section, page)
   }
 
-  importRows(sort: Sort, rows: readonly MovedRow[]): Promise<number> {
-    return importRows(this.#database, sort, rows)
+  importRows(section: Section, rows: readonly MovedRow[]): Promise<number> {
+    return importRows(this.#database, section, rows)
   }
 
   watch(callback: () => void): () => void {

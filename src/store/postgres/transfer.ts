@@ -1,5 +1,5 @@
 import { OptionError } from '../../policy/index.js'
-import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SORTS, type Sort } from '../move/movable.js'
+import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
 import type { Page, PageRequest } from '../store.js'
 import { answerOf, type Database, LONG } from './database.js'
 import { isStorable, storable, stored } from './text.js'
@@ -10,27 +10,27 @@ const FREE_TEXTS = new Set(['error_code', 'error_message', 'error', 'reason', 'w
 /** Booleans here, and 0 and 1 in a moved row. */
 const FLAGS = new Set(['paused', 'ordered', 'undecided'])
 
-/** A page of what the store holds of a sort. Each row comes as JSON: numbers are numbers. */
+/** Reads a page of a section. Each row comes as JSON, so that numbers are numbers. */
 export async function exportPage(
   database: Database,
-  sort: Sort,
+  section: Section,
   { limit, after }: PageRequest,
 ): Promise<Page<MovedRow>> {
-  const { table, key, columns } = SORTS[sort]
+  const { table, key, columns } = SECTIONS[section]
   const order = key.map(column => `${table}.${column}`).join(', ')
   const place = after === undefined ? [] : placeOf(after)
   const text = /* sql */ `
     SELECT row_to_json(moved)::text AS answer FROM (
       SELECT ${columns.map(column => `${table}.${column}${FLAGS.has(column) ? '::int' : ''}`).join(', ')}
-        ${sort === 'task' ? LANE_AND_LEDGER : ''}
-      FROM ${sort === 'task' ? 'redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane' : `redrive.${table}`}
+        ${section === 'task' ? LANE_AND_LEDGER : ''}
+      FROM ${section === 'task' ? 'redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane' : `redrive.${table}`}
       ${after === undefined ? '' : `WHERE (${order}) > (${place.map((_, index) => `$${index + 2}`).join(', ')})`}
       ORDER BY ${order}
       LIMIT $1
     ) AS moved`
   const answers = await database.query(text, [limit, ...place], LONG)
   const rows = answers.map(answer => read(JSON.parse(String(answerOf([answer]))) as MovedRow))
-  return pageOf(sort, rows, limit)
+  return pageOf(section, rows, limit)
 }
 
 const LANE_AND_LEDGER = /* sql */ `, lane.kind, lane.category, lane.key,
@@ -44,9 +44,9 @@ const LANE_AND_LEDGER = /* sql */ `, lane.kind, lane.category, lane.key,
   ) AS ledger`
 
 /** Adds rows that are not there yet, in one statement. Returns how many were new. */
-export async function importRows(database: Database, sort: Sort, rows: readonly MovedRow[]): Promise<number> {
+export async function importRows(database: Database, section: Section, rows: readonly MovedRow[]): Promise<number> {
   const values = [JSON.stringify(rows.map(written))]
-  return Number(answerOf(await database.query(IMPORTS[sort], values, LONG)))
+  return Number(answerOf(await database.query(IMPORTS[section], values, LONG)))
 }
 
 /** In its own row, a task that has not ended has the state of one that runs. */
@@ -56,13 +56,13 @@ function ownColumn(column: string): string {
 
 const COUNT = /* sql */ `SELECT count(*) AS answer FROM added`
 
-const IMPORTS: Readonly<Record<Sort, string>> = {
+const IMPORTS: Readonly<Record<Section, string>> = {
   pause: `WITH ${adding('pause')} ${countAndGoOn('pause')}`,
   limit: `WITH ${adding('limit')} ${countAndGoOn('limit')}`,
   lane: /* sql */ `
     WITH added AS (
-      INSERT INTO redrive.lane (id, ${SORTS.lane.columns.join(', ')})
-      SELECT nextval('redrive.lane_id') * CASE key WHEN '' THEN -1 ELSE 1 END, ${SORTS.lane.columns.join(', ')}
+      INSERT INTO redrive.lane (id, ${SECTIONS.lane.columns.join(', ')})
+      SELECT nextval('redrive.lane_id') * CASE key WHEN '' THEN -1 ELSE 1 END, ${SECTIONS.lane.columns.join(', ')}
       FROM json_populate_recordset(NULL::redrive.lane, $1)
       ON CONFLICT DO NOTHING
       RETURNING true
@@ -76,8 +76,8 @@ const IMPORTS: Readonly<Record<Sort, string>> = {
       CROSS JOIN json_populate_record(NULL::redrive.task, row) AS own
       CROSS JOIN json_to_record(row) AS more (kind text, category text, key text, ledger json)
     ), added AS (
-      INSERT INTO redrive.task (lane, ${SORTS.task.columns.join(', ')})
-      SELECT lane.id, ${SORTS.task.columns.map(ownColumn).join(', ')}
+      INSERT INTO redrive.task (lane, ${SECTIONS.task.columns.join(', ')})
+      SELECT lane.id, ${SECTIONS.task.columns.map(ownColumn).join(', ')}
       FROM given JOIN redrive.lane USING (kind, category, key)
       ON CONFLICT DO NOTHING
       RETURNING task.*
@@ -106,8 +106,8 @@ const IMPORTS: Readonly<Record<Sort, string>> = {
   audit: `WITH ${adding('audit')} ${countAndGoOn('audit')}`,
 }
 
-function adding(sort: Sort): string {
-  const { table, columns } = SORTS[sort]
+function adding(section: Section): string {
+  const { table, columns } = SECTIONS[section]
   return /* sql */ `added AS (
     INSERT INTO redrive.${table} (${columns.join(', ')}) OVERRIDING SYSTEM VALUE
     SELECT ${columns.join(', ')} FROM json_populate_recordset(NULL::redrive.${table}, $1)
@@ -117,9 +117,9 @@ function adding(sort: Sort): string {
 }
 
 /** What is added later has ids after those that were moved. */
-function countAndGoOn(sort: 'pause' | 'limit' | 'audit'): string {
+function countAndGoOn(section: 'pause' | 'limit' | 'audit'): string {
   return /* sql */ `
-    SELECT count(*) AS answer, setval(pg_get_serial_sequence('redrive.${SORTS[sort].table}', 'id'), max(id)) FROM added`
+    SELECT count(*) AS answer, setval(pg_get_serial_sequence('redrive.${SECTIONS[section].table}', 'id'), max(id)) FROM added`
 }
 
 /** A row as it was before it was written. Half a pair of surrogates becomes U+FFFD: only a text without it can be moved. */

@@ -2,7 +2,7 @@ import type { IdempotencyStore } from '../../idempotency/index.js'
 import type { Clock } from '../../time/index.js'
 import { StoreForeignError } from '../errors.js'
 import { checkedLimits } from '../lane-limits.js'
-import type { Movable, MovedRow, Sort } from '../move/movable.js'
+import type { Movable, MovedRow, Section } from '../move/movable.js'
 import type {
   AuditStore,
   Beat,
@@ -195,12 +195,12 @@ export class SqliteStore implements Movable {
     return this.#commits.write(run, { isRepeatable: false })
   }
 
-  exportPage(sort: Sort, page: PageRequest): Promise<Page<MovedRow>> {
-    return this.#commits.read(this.#db.transaction(() => exportPage(this.#db, sort, page)))
+  exportPage(section: Section, page: PageRequest): Promise<Page<MovedRow>> {
+    return this.#commits.read(this.#db.transaction(() => exportPage(this.#db, section, page)))
   }
 
-  importRows(sort: Sort, rows: readonly MovedRow[]): Promise<number> {
-    return this.#commits.write(() => importRows(this.#db, this.#lanes, sort, rows))
+  importRows(section: Section, rows: readonly MovedRow[]): Promise<number> {
+    return this.#commits.write(() => importRows(this.#db, this.#lanes, section, rows))
   }
 
   watch(callback: () => void): () => void {

@@ -1,4 +1,4 @@
-import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SORTS, type Sort } from '../move/movable.js'
+import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
 import type { Page, PageRequest } from '../store.js'
 import { statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
@@ -17,20 +17,20 @@ interface MovedTask extends MovedLane {
   readonly ledger: readonly MovedRow[]
 }
 
-/** A page of what the store holds of a sort. */
-export function exportPage(db: Connection, sort: Sort, { limit, after }: PageRequest): Page<MovedRow> {
-  const { table, key, columns } = SORTS[sort]
+/** Reads a page of a section. */
+export function exportPage(db: Connection, section: Section, { limit, after }: PageRequest): Page<MovedRow> {
+  const { table, key, columns } = SECTIONS[section]
   const order = key.map(column => `${table}.${column}`).join(', ')
   const place = after === undefined ? [] : placeOf(after)
   const rows = db
     .prepare<unknown[], MovedRow>(/* sql */ `
-      SELECT ${columns.map(column => `${table}.${column}`).join(', ')} ${sort === 'task' ? LANE_OF_TASK : ''}
-      FROM ${table} ${sort === 'task' ? 'JOIN lane ON lane.id = task.lane' : ''}
+      SELECT ${columns.map(column => `${table}.${column}`).join(', ')} ${section === 'task' ? LANE_OF_TASK : ''}
+      FROM ${table} ${section === 'task' ? 'JOIN lane ON lane.id = task.lane' : ''}
       ${after === undefined ? '' : `WHERE (${order}) > (${place.map(() => '?').join(', ')})`}
       ORDER BY ${order}
       LIMIT ?`)
     .all(...place, limit)
-  return pageOf(sort, sort === 'task' ? withLedgers(db, rows) : rows, limit)
+  return pageOf(section, section === 'task' ? withLedgers(db, rows) : rows, limit)
 }
 
 const LANE_OF_TASK = ', lane.kind, lane.category, lane.key, task.seq'
@@ -46,14 +46,14 @@ function withLedgers(db: Connection, tasks: readonly MovedRow[]): MovedRow[] {
 }
 
 /** Adds rows that are not there yet. Returns how many were new. To be called within a transaction. */
-export function importRows(db: Connection, lanes: LaneIds, sort: Sort, rows: readonly MovedRow[]): number {
-  switch (sort) {
+export function importRows(db: Connection, lanes: LaneIds, section: Section, rows: readonly MovedRow[]): number {
+  switch (section) {
     case 'lane':
       return importLanes(db, rows as readonly MovedLane[])
     case 'task':
       return importTasks(db, lanes, rows as readonly MovedTask[])
     default: {
-      const insert = inserting(db, SORTS[sort].table, SORTS[sort].columns)
+      const insert = inserting(db, SECTIONS[section].table, SECTIONS[section].columns)
       return rows.filter(row => insert.run(row).changes > 0).length
     }
   }
@@ -61,7 +61,7 @@ export function importRows(db: Connection, lanes: LaneIds, sort: Sort, rows: rea
 
 function importLanes(db: Connection, rows: readonly MovedLane[]): number {
   const statements = statementsOf(db)
-  const { columns } = SORTS.lane
+  const { columns } = SECTIONS.lane
   const fill = db.prepare(/* sql */ `
     UPDATE lane SET ${columns.map(column => `${column} = :${column}`).join(', ')} WHERE id = :id`)
   const added = rows.filter(({ kind, category, key }) => statements.laneId.get(kind, category, key) === undefined)
@@ -71,7 +71,7 @@ function importLanes(db: Connection, rows: readonly MovedLane[]): number {
 
 function importTasks(db: Connection, lanes: LaneIds, tasks: readonly MovedTask[]): number {
   const statements = statementsOf(db)
-  const insert = inserting(db, 'task', [...SORTS.task.columns, 'lane'])
+  const insert = inserting(db, 'task', [...SECTIONS.task.columns, 'lane'])
   const insertEntry = inserting(db, 'ledger', [...ENTRY_COLUMNS, 'task'])
   const book = new LaneBook(statements)
   const added = tasks.filter(({ ledger, ...task }) => {

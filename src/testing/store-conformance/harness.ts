@@ -91,8 +91,8 @@ export async function settle(
   return settled?.result
 }
 
-/** Settles one task without an attempt: hands it back, or decides on a lost one. */
-export async function decide(
+/** Settles one task without an attempt: releases it, or settles the decision on a lost attempt. */
+export async function settleUncounted(
   store: Store,
   task: ClaimedTask,
   outcome: Outcome,

@@ -7,12 +7,12 @@ import {
   claim,
   claimIds,
   claimOne,
-  decide,
   get,
   LEASE_MS,
   lose,
   type StoreBehaviours,
   settle,
+  settleUncounted,
   start,
 } from './harness.js'
 
@@ -113,7 +113,7 @@ export const LEASES: StoreBehaviours = {
     await lose(store, advance)
     const task = await claimOne(store, { isIdle: true })
     assertFields(task, { id, isUndecided: true, attempts: 1, losses: 1 })
-    assert.equal(await decide(store, task, { type: 'retry', delayMs: 500, isBackoff: true }), 'settled')
+    assert.equal(await settleUncounted(store, task, { type: 'retry', delayMs: 500, isBackoff: true }), 'settled')
     const expected = { status: 'waiting', attempts: 1, losses: 1, previousDelayMs: 500 } as const
     assertFields(await get(store, id), { ...expected, nextAttemptAt: (await store.now()) + 500 })
     const rows = await store.ledger(id)
@@ -127,7 +127,7 @@ export const LEASES: StoreBehaviours = {
     const id = await addOne(store)
     await lose(store, advance)
     const task = await claimOne(store, { isIdle: true })
-    assert.equal(await decide(store, task, { type: 'dead', reason: 'attempts_exhausted' }), 'settled')
+    assert.equal(await settleUncounted(store, task, { type: 'dead', reason: 'attempts_exhausted' }), 'settled')
     assertFields(await get(store, id), { status: 'dead', reason: 'attempts_exhausted', attempts: 1, losses: 1 })
     const rows = await store.ledger(id)
     assert.equal(rows.length, 1)
@@ -163,7 +163,7 @@ export const LEASES: StoreBehaviours = {
     assert.equal((await store.ledger(id)).length, 1)
     const task = await claimOne(store, { isIdle: true })
     assert.equal(task.isUndecided, true)
-    await decide(store, task, { type: 'released' })
+    await settleUncounted(store, task, { type: 'released' })
     assert.equal((await claimOne(store, { isIdle: true })).isUndecided, true)
   },
 
@@ -172,7 +172,11 @@ export const LEASES: StoreBehaviours = {
     for (let loss = 1; loss <= 3; loss++) {
       await lose(store, advance)
       assertFields(await get(store, id), { attempts: loss, losses: loss })
-      await decide(store, await claimOne(store, { isIdle: true }), { type: 'retry', delayMs: loss, isBackoff: true })
+      await settleUncounted(store, await claimOne(store, { isIdle: true }), {
+        type: 'retry',
+        delayMs: loss,
+        isBackoff: true,
+      })
       await advance(loss)
     }
     const rows = await store.ledger(id)
@@ -210,7 +214,7 @@ export const LEASES: StoreBehaviours = {
     await add(store, { id: 'other', priority: 9 }, { id: 'another' })
     const undecided = await claimOne(store, { isIdle: true })
     assert.equal(undecided.id, id)
-    await decide(store, undecided, { type: 'retry', delayMs: 10, isBackoff: true })
+    await settleUncounted(store, undecided, { type: 'retry', delayMs: 10, isBackoff: true })
     assert.equal((await claim(store, { limit: 0 })).isAloneWaiting, false, 'it is not due')
     await advance(10)
     assert.equal((await claim(store, { limit: 0 })).isAloneWaiting, true)

@@ -8,13 +8,13 @@ import {
   claim,
   claimIds,
   claimOne,
-  decide,
   get,
   kill,
   laneOf,
   lose,
   type StoreBehaviours,
   settle,
+  settleUncounted,
   start,
 } from './harness.js'
 
@@ -243,7 +243,7 @@ export const LIMITS: StoreBehaviours = {
     }
     const task = await claimOne(store)
     assert.equal(task.id, 'a')
-    await decide(store, task, { type: 'released' })
+    await settleUncounted(store, task, { type: 'released' })
     const again = await claimOne(store)
     assert.equal(again.id, 'a', 'what is handed back is first again')
     await kill(store, again)
@@ -257,7 +257,7 @@ export const LIMITS: StoreBehaviours = {
     assert.deepEqual(await claimIds(store), [], 'a must run alone, and b waits for it')
     const lost = await claimOne(store, { isIdle: true })
     assertFields(lost, { id: 'a', isUndecided: true })
-    await decide(store, lost, { type: 'retry', delayMs: 1000, isBackoff: true })
+    await settleUncounted(store, lost, { type: 'retry', delayMs: 1000, isBackoff: true })
     assert.deepEqual(await claimIds(store, { isIdle: true }), [])
     await advance(1000)
     const again = await claimOne(store, { isIdle: true })
@@ -271,7 +271,7 @@ export const LIMITS: StoreBehaviours = {
     for (const id of ['c', 'b', 'a']) await add(store, { id, key: 't' })
     const first = await claimOne(store)
     await add(store, { id: '0', key: 't' })
-    await decide(store, first, { type: 'released' })
+    await settleUncounted(store, first, { type: 'released' })
     const order: string[] = []
     for (let n = 0; n < 4; n++) {
       const task = await claimOne(store)

@@ -6,13 +6,13 @@ import {
   claim,
   claimIds,
   claimOne,
-  decide,
   get,
   kill,
   LEASE_MS,
   lose,
   type StoreBehaviours,
   settle,
+  settleUncounted,
   start,
   TIMED_OUT,
 } from './harness.js'
@@ -87,7 +87,10 @@ export const OPERATORS: StoreBehaviours = {
   async 'what killed its worker still runs alone after a redrive'(store, advance) {
     const id = await addOne(store)
     await lose(store, advance)
-    await decide(store, await claimOne(store, { isIdle: true }), { type: 'dead', reason: 'attempts_exhausted' })
+    await settleUncounted(store, await claimOne(store, { isIdle: true }), {
+      type: 'dead',
+      reason: 'attempts_exhausted',
+    })
     await store.redrive([id], { who: 'ann' })
     assertFields(await get(store, id), { ...CLEAN, losses: 1 })
     assertFields(await claim(store, { isIdle: false }), { tasks: [], isAloneWaiting: true })
@@ -135,7 +138,7 @@ export const OPERATORS: StoreBehaviours = {
     }
     const released = await start(store)
     await store.cancel([released.id])
-    await decide(store, released, { type: 'released' })
+    await settleUncounted(store, released, { type: 'released' })
     assertFields(await get(store, released.id), { status: 'cancelled' })
   },
 
@@ -149,7 +152,7 @@ export const OPERATORS: StoreBehaviours = {
     await kill(store, dead)
     assertFields(await get(store, dead.id), { status: 'dead' })
     await store.redrive([dead.id], { who: 'ann' })
-    await decide(store, await claimOne(store), { type: 'released' })
+    await settleUncounted(store, await claimOne(store), { type: 'released' })
     assertFields(await get(store, dead.id), { status: 'waiting' })
   },
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Store } from '../../store/index.js'
-import { add, addOne, decide, kill, type StoreBehaviours, start } from './harness.js'
+import { add, addOne, kill, type StoreBehaviours, settleUncounted, start } from './harness.js'
 
 export const RECORDS: StoreBehaviours = {
   async 'a policy is kept under its hash'(store) {
@@ -65,7 +65,7 @@ export const RECORDS: StoreBehaviours = {
     await called('enqueue for later', () => add(store, { kind: 'l', runAt: Date.now() * 2 }))
     await store.cancel(['unknown'])
     const task = await start(store, { kind: 'm' })
-    await called('a release', () => decide(store, task, { type: 'released' }))
+    await called('a release', () => settleUncounted(store, task, { type: 'released' }))
     const dead = await start(store, { kind: 'n' })
     await kill(store, dead)
     await called('redrive', () => store.redrive([dead.id], { who: 'ann' }))

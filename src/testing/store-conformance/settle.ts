@@ -7,11 +7,11 @@ import {
   claim,
   claimIds,
   claimOne,
-  decide,
   entry,
   get,
   type StoreBehaviours,
   settle,
+  settleUncounted,
   start,
   TIMED_OUT,
 } from './harness.js'
@@ -172,7 +172,7 @@ export const SETTLE: StoreBehaviours = {
     await settle(store, task, RETRY)
     const again = await claimOne(store)
     await advance(10)
-    assert.equal(await decide(store, again, { type: 'released' }), 'settled')
+    assert.equal(await settleUncounted(store, again, { type: 'released' }), 'settled')
     const now = await store.now()
     const expected = { status: 'waiting', attempts: 1, deferrals: 0, losses: 0, nextAttemptAt: now } as const
     assertFields(await get(store, task.id), expected)
@@ -211,7 +211,7 @@ export const SETTLE: StoreBehaviours = {
 
   async 'a stale token changes nothing and says so'(store) {
     const old = await start(store)
-    await decide(store, old, { type: 'released' })
+    await settleUncounted(store, old, { type: 'released' })
     const outcomes: Outcome[] = [
       { type: 'succeeded', result: '1' },
       { type: 'skipped', reason: 'r' },
@@ -275,7 +275,7 @@ export const SETTLE: StoreBehaviours = {
 
   async 'what is given up without an attempt is not counted'(store) {
     const id = await addOne(store)
-    await decide(store, await claimOne(store), { type: 'dead', reason: 'ttl_expired' })
+    await settleUncounted(store, await claimOne(store), { type: 'dead', reason: 'ttl_expired' })
     assertFields(await get(store, id), { status: 'dead', reason: 'ttl_expired', attempts: 0 })
     assert.deepEqual(await store.ledger(id), [])
   },
