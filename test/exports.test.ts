@@ -1,5 +1,98 @@
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
-import { readJson, subpaths } from './subpaths.js'
+import { ROOT, readJson, subpaths } from './subpaths.js'
+
+/** Every name that users can import, types included. A new one is a promise: add it here when it is meant to be public. */
+const EXPORTS: Readonly<Record<string, string>> = {
+  redrive: `
+    Attempt AttemptRecord Backoff BackoffInput BreakerOpenError BreakerState CircuitBreaker CircuitBreakerOptions
+    Classifier Clock Decision Duration ErrorClass ExecuteOptions FailureMatch FinalError GiveUpReason HttpError Jitter
+    OptionError Policy PolicyError PolicyInput RateLimitedError RedriveError RetryBudget RetryBudgetOptions
+    RetryExhaustedError RetryFetchInit RetryManager RetryManagerOptions RetryOptions RetryableError Sink Sleeper
+    TimeoutError Timer Verdict Work WorkEvent circuitBreaker policies policy retry retryBudget retryFetch retrying`,
+  'redrive/policy': `
+    AttemptTimes Backoff BackoffInput Circumstances Classifier ClassifierRules Decision Duration ErrorClass
+    Explanation FailureMatch FinalError GiveUpReason History Jitter MissingPackageError OptionError Policy PolicyError
+    PolicyInput RateLimitedError RedriveError RetryableError TimeoutError Verdict advance begin canonicalJson classify
+    decide explain extendPolicy formatDuration hashJson identityRandom parseDuration policies policy`,
+  'redrive/telemetry': `
+    AttemptEvent AttemptStarted AttemptSucceeded AuditRecord FailureDescription GaveUp IdempotencyNotRecorded
+    IdempotencyRecord IdempotencyUsed Json Logger MemoryAudit NdjsonAudit NdjsonAuditOptions RecordsDropped RetryAlert
+    RetryAttemptRecord RetryExhaustedRecord RetryPattern RetryPatterns RetryPatternsOptions RetryScheduled Sink
+    TimedOut TimeoutRecord Work WorkEvent auditRecord describeFailure failureText fanOut logTo memoryAudit ndjsonAudit
+    on redact redactContext retryPatterns sinkFailures`,
+  'redrive/idempotency': `
+    IdempotencyClaim IdempotencyClaimRequest IdempotencyDone IdempotencyGuard IdempotencyGuardOptions
+    IdempotencyInProgressError IdempotencyKeyError IdempotencyKeyParts IdempotencyLeaseLostError
+    IdempotencyMismatchError IdempotencyParamsError IdempotencyResultUnavailableError IdempotencyRunOptions
+    IdempotencyStore IdempotentFunction MemoryIdempotencyStore MemoryIdempotencyStoreOptions idempotencyKey`,
+  'redrive/presets': `
+    Env Preset presetNamed presets`,
+  'redrive/task': `
+    DeadLetter Discrepancy EnqueueOptions Later LeaseLostError Moment Outage PayloadError RedriveOptions RedriveRecord
+    RedriveSelection Redriven RetentionOptions Skip StandardSchema TaskCancelledError TaskContext TaskDefinition
+    TaskHandler TaskOptions TaskQueue Verification Worker WorkerOptions WorkerStoppedError defineTask later
+    redriveDeadLetters skip storeAudit verify`,
+  'redrive/store': `
+    AttemptEntry AuditStore Beat By Claim ClaimRequest ClaimedTask Enqueued Heartbeat Lane LaneControl LaneLimits
+    LaneRecord LaneSelection LedgerRow MemoryStore Movable Move MoveDifferenceError MoveOptions MoveProgress
+    MoveRefusedError MovedRow MovedSection NewTask OnceOptions OperatorRecord Outcome Page PageRequest PolicyStore
+    Retention Room Section SectionPlan Settled Settlement StaleFenceError Store StoreBusyError StoreClosedError
+    StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError StoreNotReadyError
+    StoreReadOnlyError StoreReplacedError StoreUnavailableError TaskControl TaskFilter TaskReader TaskRecord
+    TaskStatus TaskVerbs moveStore planMove taskIds`,
+  'redrive/sqlite': `
+    SqliteOptions SqliteStore openSqlite`,
+  'redrive/postgres': `
+    PostgresOptions PostgresStore SqlClient openPostgres`,
+  'redrive/event': `
+    AbandonedReason ConsumeOptions DeadLetterEntry DeadLetterError DocumentNotFoundError EventConsumer EventContext
+    EventExhaustedError EventHandler HandleEventOptions Outbox OutboxEvent OutboxStore Relay RelayOptions Version
+    WaitForVersionOptions consume eventKey handleEvent waitForVersion`,
+  'redrive/bus': `
+    Bus BusClosedError BusUnavailableError Consumer Delivery DeliveryHandler DeliveryOptions FailedMessage Finding
+    FindingCode FoundQueue MemoryBus MemoryBusOptions Message MessageTooLargeError NewMessage NoQueueError
+    PublishRefusedError PublishUnconfirmedError QueueStatus TlsOptions Topology TopologyError failedQueueOf
+    isFailedQueue textOf`,
+  'redrive/rabbitmq': `
+    RabbitmqBus RabbitmqOptions openRabbitmq`,
+  'redrive/nats': `
+    NatsBus NatsConnectOptions NatsIdempotencyStore NatsIdempotencyStoreOptions NatsOptions openNats
+    openNatsIdempotencyStore`,
+  'redrive/metrics': `
+    EventMetricNames EventMetricsOptions eventMetrics`,
+  'redrive/testing': `
+    BusUnderTest ConformanceCase FakeClock IdempotencyStoreUnderTest StoreModelTestOptions StoreUnderTest
+    busConformance checkInvariants fakeClock idempotencyStoreConformance storeConformance storeModelTest`,
+}
+
+interface Export {
+  readonly name: string
+  /** The file that it is exported from. */
+  readonly file: string
+}
+
+/** The exports of an index file, which does nothing but export names of other files. */
+function exportsOf(index: string): Export[] {
+  const { statements } = ts.createSourceFile(index, readFileSync(join(ROOT, index), 'utf8'), ts.ScriptTarget.Latest)
+  return statements.flatMap(statement => {
+    const { exportClause, moduleSpecifier } = ts.isExportDeclaration(statement) ? statement : {}
+    if (!exportClause || !ts.isNamedExports(exportClause) || !moduleSpecifier || !ts.isStringLiteral(moduleSpecifier)) {
+      throw new Error(`${index} must export names of other files, and hold nothing else.`)
+    }
+    const file = join(dirname(index), moduleSpecifier.text).replace(/\.js$/, '.ts')
+    return exportClause.elements.map(({ name }) => ({ name: name.text, file }))
+  })
+}
+
+/** Follows an export through index files to the file that declares it. */
+function homeOf({ name, file }: Export): string {
+  if (!/\/(index|internal)\.ts$/.test(file)) return file
+  const next = exportsOf(file).find(entry => entry.name === name)
+  return next === undefined ? file : homeOf(next)
+}
 
 describe('the imports of the package', () => {
   it('are the same in package.json and in tsconfig.json', () => {
@@ -11,9 +104,25 @@ describe('the imports of the package', () => {
   it('have their declarations beside their code', () => {
     for (const target of Object.values(readJson('package.json').exports)) {
       if (typeof target === 'string') continue
-      expect(target).toEqual({ types: expect.stringMatching(/^\.\/dist\/.*\.d\.ts$/), default: expect.any(String) })
       const { types, default: code } = target as { types: string; default: string }
       expect(types.replace(/\.d\.ts$/, '.js')).toBe(code)
     }
+  })
+
+  it('are those listed here', () => {
+    expect(Object.keys(subpaths())).toEqual(Object.keys(EXPORTS))
+  })
+
+  it.each(Object.entries(subpaths()))('%s exports the names listed here, and no others', (name, source) => {
+    const names = exportsOf(source).map(entry => entry.name)
+    expect(names.sort()).toEqual(EXPORTS[name]?.trim().split(/\s+/))
+  })
+
+  it('give one name to one thing', () => {
+    const homes = new Map<string, Set<string>>()
+    for (const entry of Object.values(subpaths()).flatMap(exportsOf)) {
+      homes.set(entry.name, (homes.get(entry.name) ?? new Set()).add(homeOf(entry)))
+    }
+    expect([...homes].filter(([, files]) => files.size > 1)).toEqual([])
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import { busConformance } from '../testing/bus-conformance/index.js'
+import { busConformance } from '../testing/index.js'
 import { MemoryBus, textOf } from './index.js'
 
 describe('the memory bus keeps the contract', () => {

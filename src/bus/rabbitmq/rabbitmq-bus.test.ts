@@ -2,7 +2,7 @@ import { beforeAll, describe, it } from 'vitest'
 import type { BrokerUrls } from '../../../test/services/broker.js'
 import { MAX_MESSAGE_BYTES } from '../../../test/services/rabbitmq.js'
 import { BROKER_MS, sharedBroker } from '../../../test/services/shared-broker.js'
-import { busConformance } from '../../testing/bus-conformance/index.js'
+import { busConformance } from '../../testing/index.js'
 import { openRabbitmq } from './index.js'
 
 let broker: BrokerUrls

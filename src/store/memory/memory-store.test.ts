@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { fakeClock } from '../../testing/index.js'
-import { storeConformance, storeModelTest } from '../../testing/store-conformance/index.js'
+import { fakeClock, storeConformance, storeModelTest } from '../../testing/index.js'
 import { MemoryStore } from './memory-store.js'
 
 const open = () => {

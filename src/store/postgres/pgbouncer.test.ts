@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { startPgbouncer } from '../../../test/services/pgbouncer.js'
 import { defineTask, TaskQueue, Worker } from '../../task/index.js'
-import { checkInvariants } from '../../testing/store-conformance/index.js'
+import { checkInvariants } from '../../testing/index.js'
 import { openPostgres } from './index.js'
 
 let direct: string

@@ -2,8 +2,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { emptyPostgresStore } from '../../../test/services/empty-postgres-store.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import { idempotencyStoreConformance } from '../../testing/index.js'
-import { storeConformance, storeModelTest } from '../../testing/store-conformance/index.js'
+import { idempotencyStoreConformance, storeConformance, storeModelTest } from '../../testing/index.js'
 
 let pool: pg.Pool
 beforeAll(async () => {

@@ -2,8 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'vitest'
-import { fakeClock, idempotencyStoreConformance } from '../../testing/index.js'
-import { storeConformance, storeModelTest } from '../../testing/store-conformance/index.js'
+import { fakeClock, idempotencyStoreConformance, storeConformance, storeModelTest } from '../../testing/index.js'
 import { openSqlite } from './index.js'
 
 async function open() {

@@ -14,10 +14,6 @@ import { PRUNE } from './prune.js'
 import { RECORDS } from './records.js'
 import { SETTLE } from './settle.js'
 
-export type { StoreUnderTest } from './harness.js'
-export { checkInvariants } from './invariants.js'
-export { type StoreModelTestOptions, storeModelTest } from './model-test.js'
-
 const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   enqueue: ENQUEUE,
   claim: CLAIM,
@@ -34,7 +30,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
 }
 
 /**
- * What every store must do, as cases for any test runner. After each, the invariants hold.
+ * The behaviour that every store must have, as cases for any test runner. Each case also checks the invariants.
  *
  * ```ts
  * for (const { name, run } of storeConformance(open)) it(name, run)

@@ -5,8 +5,6 @@ import type { BusBehaviours, BusUnderTest } from './harness.js'
 import { PUBLISH } from './publish.js'
 import { TOPOLOGY } from './topology.js'
 
-export type { BusUnderTest } from './harness.js'
-
 const THEMES: Readonly<Record<string, BusBehaviours>> = {
   topology: TOPOLOGY,
   publish: PUBLISH,
@@ -15,7 +13,7 @@ const THEMES: Readonly<Record<string, BusBehaviours>> = {
 }
 
 /**
- * What every bus must do, as cases for any test runner.
+ * The behaviour that every bus must have, as cases for any test runner.
  *
  * ```ts
  * for (const { name, run } of busConformance(open)) it(name, run)
