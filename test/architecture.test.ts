@@ -15,10 +15,11 @@ const ALLOWED: Record<string, readonly string[]> = {
   task: ['policy', 'time', 'telemetry', 'idempotency', 'store'],
   bus: ['policy', 'time', 'idempotency'],
   event: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'task', 'bus'],
+  operate: ['policy', 'time', 'telemetry', 'store', 'bus'],
   metrics: ['policy', 'telemetry'],
   presets: ['policy'],
   testing: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'bus'],
-  cli: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'task', 'bus', 'event', 'presets'],
+  cli: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'task', 'bus', 'event', 'operate', 'presets'],
 }
 
 interface Import {
@@ -54,6 +55,13 @@ describe('the dependency direction', () => {
       .filter(({ file, specifier }) => folderOf(file) === folder && specifier.startsWith('.'))
       .filter(entry => folderOf(target(entry)) !== folder && !allowed.includes(folderOf(target(entry))))
     expect(outside).toEqual([])
+  })
+
+  it('imports the operator functions in the commands alone: the terminal only prints', () => {
+    const importers = imports.filter(entry => folderOf(target(entry)) === 'operate' && folderOf(entry.file) === 'cli')
+    expect(importers.length).toBeGreaterThan(0)
+    const others = importers.filter(({ file }) => !relative(SRC, file).startsWith('cli/commands/'))
+    expect(others).toEqual([])
   })
 
   it('reaches another folder through its index.ts or internal.ts alone', () => {

@@ -4,6 +4,7 @@ import * as calls from 'redrive'
 import * as bus from 'redrive/bus'
 import * as event from 'redrive/event'
 import * as idempotency from 'redrive/idempotency'
+import * as operate from 'redrive/operate'
 import * as policy from 'redrive/policy'
 import * as store from 'redrive/store'
 import * as task from 'redrive/task'
@@ -101,7 +102,7 @@ function headingsOf(file: string): string[] {
   )
 }
 
-it.each(Object.entries({ calls, policy, idempotency, bus, event, store, task }))(
+it.each(Object.entries({ calls, policy, idempotency, bus, event, operate, store, task }))(
   'the errors in the docs are all that %s have',
   (_, exported) => {
     const told = ['errors', 'idempotency'].map(page => readFileSync(join(ROOT, `docs/${page}.md`), 'utf8')).join()

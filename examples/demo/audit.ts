@@ -1,5 +1,5 @@
+import { verify } from 'redrive/operate'
 import type { Store } from 'redrive/store'
-import { verify } from 'redrive/task'
 import type { Summary } from './ledger-summary.js'
 import type { Counts } from './progress.js'
 

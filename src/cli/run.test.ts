@@ -342,7 +342,7 @@ describe('dlq show', () => {
     await history(queue => queue.enqueue(email, { to: 'bob' }, { id: 'bob' }))
     const { code, out } = await redrive(['dlq', 'show', 'bob', '--store', 'sqlite:.redrive/redrive.db'])
     expect(code).toBe(0)
-    expect(out).toContain('All of its 3 attempts failed.')
+    expect(out).toContain('All 3 attempts failed.')
     expect(out).toMatch(/retry count +2 \(3 failed attempts, 3 allowed\)/)
     expect(out.match(/mail server refuses bob/g)).toHaveLength(4)
     expect(out).toContain('    redrive dlq redrive --store sqlite:.redrive/redrive.db bob\n')
@@ -457,7 +457,7 @@ describe('dlq redrive', () => {
     await deadLetters([{ id: 'a' }])
     const { code, err } = await redrive(['dlq', 'redrive', '--all'])
     expect(code).toBe(2)
-    expect(err).toContain('give --yes')
+    expect(err).toContain('pass --yes')
     expect(await statuses()).toMatchObject({ dead: 1 })
   })
 

@@ -26,6 +26,7 @@ export {
   type SectionPlan,
 } from './move/move.js'
 export type { OperatorRecord } from './operator-record.js'
+export type { RedriveRecord } from './redrive-record.js'
 export type {
   AttemptEntry,
   AuditStore,

@@ -1,68 +1,72 @@
 import { type Duration, OptionError } from '../policy/index.js'
 import { plainJson, problemOf } from '../policy/internal.js'
 import type { By, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter, TaskRecord } from '../store/index.js'
+import { recordRedrive } from '../store/internal.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
-import { redriveDeadLetters } from './redrive.js'
 import { validate } from './standard-schema.js'
 import { toMs } from './to-ms.js'
 
-/** A moment: a date, milliseconds since the epoch, or ISO text. */
+/** A point in time: a date, milliseconds since the epoch, or ISO 8601 text. */
 export type Moment = Date | number | string
 
-/** How a task is to be enqueued. */
+/** Options for enqueueing a task. */
 export interface EnqueueOptions {
-  /** Your own id: a second task with the same one changes nothing, and says so. */
+  /** Your own id, for deduplication: a second task with the same id changes nothing, and `isNew` is false. */
   readonly id?: string
-  /** A part of the lane. Workers can be told which categories to run. */
+  /** Part of the lane. A worker can be limited to some categories. */
   readonly category?: string
-  /** The lane's key: a tenant, an account, a host. Lanes take turns. */
+  /** The lane's key: a tenant, an account, a host. Lanes with a key take turns. */
   readonly key?: string
   /** Higher goes first. Default 0. */
   readonly priority?: number
-  /** Not before then. */
+  /** The earliest time to run it. */
   readonly runAt?: Moment
-  /** Not before this time has passed. */
+  /** The time to wait before it runs. */
   readonly delay?: Duration
-  /** When it counts as submitted: among equals, the oldest goes first. Default: now. */
+  /** The time it counts as submitted: among tasks of equal priority, the oldest goes first. Default: now. */
   readonly submittedAt?: Moment
 }
 
 /** A dead letter with its whole history. */
 export interface DeadLetter extends TaskRecord {
-  /** Its rows of the ledger, oldest first. */
+  /** Its ledger, oldest first. */
   readonly history: readonly LedgerRow[]
 }
 
-/** A kind of task that takes such payloads, whatever its handler gets. */
+/** A task definition that takes payloads of type `P`, whatever its handler receives. */
 type TaskFor<P> = TaskDefinition<unknown, unknown, P>
 
-/** A longer payload belongs into a file or a table of its own, and its name into the task. */
+/** Longer payloads belong in a file or a table, with a reference to it in the task. */
 const MAX_PAYLOAD = 2 ** 20
 
-/** No date is further from the epoch, in milliseconds. */
+/** The latest date that JavaScript can hold, in milliseconds since the epoch. */
 const MAX_TIME = 8.64e15
 
-/** Puts tasks into a store, and shows what became of them. */
+/** Enqueues tasks into a store, and reads, cancels and redrives them. */
 export class TaskQueue {
-  constructor(private readonly store: Store) {}
+  readonly #store: Store
 
-  /** Resolves once the task is on disk. */
+  constructor(store: Store) {
+    this.#store = store
+  }
+
+  /** Enqueues a task. Resolves once it is on disk. */
   async enqueue<P>(task: TaskFor<P>, payload: NoInfer<P>, options: EnqueueOptions = {}): Promise<Enqueued> {
     const [enqueued] = await this.enqueueMany(task, [{ ...options, payload }])
     return enqueued as Enqueued
   }
 
-  /** Enqueues many in one transaction: all of them or none. */
+  /** Enqueues many tasks in one transaction: all of them or none. */
   async enqueueMany<P>(
     task: TaskFor<P>,
     items: readonly (EnqueueOptions & { readonly payload: NoInfer<P> })[],
   ): Promise<Enqueued[]> {
-    return this.store.enqueue(await Promise.all(items.map(item => this.prepare(task, item.payload, item))))
+    return this.#store.enqueue(await Promise.all(items.map(item => this.prepare(task, item.payload, item))))
   }
 
   /**
-   * A task as a store takes it, its payload checked: for `store.enqueueIn`, in a transaction of your own.
+   * Checks the payload and returns the task as a store takes it, for `store.enqueueIn` in a transaction of your own.
    *
    * ```ts
    * const receipt = await queue.prepare(sendReceipt, { order: 42 })
@@ -87,13 +91,13 @@ export class TaskQueue {
       priority: checkedPriority(priority),
       payload: toJson(task.kind, payload),
       submittedAt: toTime('submittedAt', submittedAt),
-      runAt: delay === undefined ? toTime('runAt', runAt) : (await this.store.now()) + toMs('delay', delay),
+      runAt: delay === undefined ? toTime('runAt', runAt) : (await this.#store.now()) + toMs('delay', delay),
     }
   }
 
-  /** A task, whatever its status; `undefined` if there is none of that id. */
+  /** A task, whatever its status; `undefined` if there is none with that id. */
   get(id: string): Promise<TaskRecord | undefined> {
-    return this.store.get(id)
+    return this.#store.get(id)
   }
 
   /** Tasks, newest change first. */
@@ -101,7 +105,7 @@ export class TaskQueue {
     filter: TaskFilter = {},
     page: { readonly limit?: number; readonly after?: string } = {},
   ): Promise<Page<TaskRecord>> {
-    return this.store.list(filter, { ...page, limit: page.limit ?? 50 })
+    return this.#store.list(filter, { ...page, limit: page.limit ?? 50 })
   }
 
   /** The dead letters, newest first. */
@@ -112,19 +116,22 @@ export class TaskQueue {
     return this.list({ ...filter, status: 'dead' }, page)
   }
 
-  /** A dead letter with its whole history; `undefined` if there is none of that id. */
+  /** A dead letter with its whole history; `undefined` if there is none with that id. */
   async deadLetter(id: string): Promise<DeadLetter | undefined> {
-    const task = await this.store.get(id)
-    return task?.status === 'dead' ? { ...task, history: await this.store.ledger(id) } : undefined
+    const task = await this.#store.get(id)
+    return task?.status === 'dead' ? { ...task, history: await this.#store.ledger(id) } : undefined
   }
 
-  /** Gives dead letters fresh attempts; their history stays. Returns the ids of those that were moved. */
-  async redrive(
-    ids: string | readonly string[],
-    by: { readonly who: string; readonly why?: string },
-  ): Promise<readonly string[]> {
-    const redriven = await redriveDeadLetters(this.store, { ids: typeof ids === 'string' ? [ids] : ids }, by)
-    return redriven.ids
+  /**
+   * Gives dead letters fresh attempts, in one transaction and on record; their history stays. Returns the ids that were
+   * moved. To redrive by filter, at a rate or with a way to stop, use `redriveDeadLetters` of `redrive/operate`.
+   */
+  redrive(ids: string | readonly string[], by: By): Promise<readonly string[]> {
+    const named = [...new Set(typeof ids === 'string' ? [ids] : ids)]
+    return recordRedrive(this.#store, { named: named.length }, by, async moved => {
+      moved.push(...(await this.#store.redrive(named, by)))
+      return 'complete'
+    })
   }
 
   /**
@@ -132,7 +139,7 @@ export class TaskQueue {
    * records who asked, and why.
    */
   cancel(ids: string | readonly string[], by?: By): Promise<string[]> {
-    return this.store.cancel(typeof ids === 'string' ? [ids] : ids, by)
+    return this.#store.cancel(typeof ids === 'string' ? [ids] : ids, by)
   }
 }
 

@@ -8,8 +8,8 @@ import { openBus } from './open-bus.js'
 
 describe('the bus of a command', () => {
   it.each([
-    ['queue', 'list'],
-    ['queue', 'inspect', 'x.failed'],
+    ['queue', 'ls'],
+    ['queue', 'show', 'x.failed'],
     ['queue', 'export', 'x.failed', '-'],
     ['queue', 'requeue', 'x.failed'],
     ['queue', 'purge', 'x.failed'],
@@ -24,9 +24,9 @@ describe('the bus of a command', () => {
 
   it('comes from --bus, else from REDRIVE_BUS', async () => {
     const env = { REDRIVE_BUS: 'nats://127.0.0.1:1' }
-    expect((await runCommand(['queue', 'list'], { env })).err).toContain('NATS at 127.0.0.1:1')
+    expect((await runCommand(['queue', 'ls'], { env })).err).toContain('NATS at 127.0.0.1:1')
     const flag = ['--bus', 'amqp://127.0.0.1:2']
-    expect((await runCommand(['queue', 'list', ...flag], { env })).err).toContain('RabbitMQ at 127.0.0.1:2')
+    expect((await runCommand(['queue', 'ls', ...flag], { env })).err).toContain('RabbitMQ at 127.0.0.1:2')
   })
 
   it.each([
@@ -38,14 +38,14 @@ describe('the bus of a command', () => {
     [['--bus', 'amqp://ada:secret@127.0.0.1:1'], 'There is no connection to RabbitMQ at 127.0.0.1:1', 1],
     [['--bus', 'nats://ada:secret@127.0.0.1:1'], 'There is no connection to NATS at 127.0.0.1:1', 1],
   ])('%j is refused, and no password is repeated', async (flags, text, code) => {
-    const { err, ...rest } = await runCommand(['queue', 'list', ...flags])
+    const { err, ...rest } = await runCommand(['queue', 'ls', ...flags])
     expect(rest).toMatchObject({ code, out: '' })
     expect(err).toContain(text)
     expect(err).not.toContain('secret')
   })
 
   it.each(['chunking', '=json.parsed', 'chunking='])('has no queue --queue %s', async queue => {
-    const { code, err } = await runCommand(['queue', 'list', '--bus', 'nats://h', '--queue', queue])
+    const { code, err } = await runCommand(['queue', 'ls', '--bus', 'nats://h', '--queue', queue])
     expect(code).toBe(2)
     expect(err).toContain("such as 'chunking=json.parsed'")
   })
@@ -108,7 +108,7 @@ describe.each(['rabbitmq', 'nats'] as const)('bus doctor on %s', name => {
     const env = { REDRIVE_BUS }
     expect(await runCommand(['bus', 'doctor'], { env })).toMatchObject({
       code: 2,
-      err: expect.stringContaining('Which queues? Give --queue name=type, or --monitor'),
+      err: expect.stringContaining('Which queues? Pass --queue name=type, or --monitor'),
     })
     const connection = await amqplib.connect(REDRIVE_BUS)
     await (await connection.createChannel()).assertQueue('limited', {

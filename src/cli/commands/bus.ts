@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Finding, QueueStatus } from '../../bus/index.js'
+import { examineBus } from '../../operate/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
 import type { Console } from '../terminal/console.js'
@@ -7,29 +8,25 @@ import { writeOne } from '../terminal/output.js'
 import { paragraph, table } from '../terminal/table.js'
 import { type BusOutputOptions, withBusOutputOptions } from './bus-options.js'
 import { withBus } from './open-bus.js'
-import { survey } from './queue-routes.js'
 
 /** Adds `redrive bus`. */
 export function addBus(program: Command, context: CommandContext): void {
-  const bus = program
-    .command('bus')
-    .helpCommand(false)
-    .description('the bus that carries events: see whether it is well')
+  const bus = program.command('bus').helpCommand(false).description('check the bus that carries events')
 
   const doctor = bus
     .command('doctor')
-    .description('show the queues, and what about the broker could lose a message')
+    .description('show the queues, and what could make the broker lose a message')
     .action(async (options: BusOutputOptions) => context.end(await examine(context, options)))
   withBusOutputOptions(doctor).addHelpText(
     'after',
     `
-Looks for queues that are missing or of another kind, delivery limits, length
-limits, expiries, streams in memory, and how late the broker writes to disk.
-NATS tells which queues it has; RabbitMQ tells through its management plugin,
-which alone shows policies too. Changes nothing.
+Looks for queues that are missing or of the wrong kind, delivery limits, length
+limits, expiry, streams in memory, and late writes to disk. NATS lists its
+queues; RabbitMQ needs its management plugin for that, and for its policies.
+Changes nothing.
 
-Ends with 1 if a message will be lost in ordinary operation (an error); what may
-happen, or could not be seen, is a warning.
+An error means that messages will be lost in normal operation, and the command
+exits with 1. A warning means that they may be, or that it could not be checked.
 
 Examples:
   redrive bus doctor --bus nats://localhost --monitor http://localhost:8222
@@ -40,14 +37,12 @@ Examples:
 
 function examine({ console, environment }: CommandContext, options: BusOutputOptions): Promise<ExitCode> {
   return withBus(options, environment, async bus => {
-    const { topology, isComplete } = await survey(bus, options.queue)
+    const { queues, findings, isComplete } = await examineBus(bus, options.queue)
     if (!isComplete && options.queue === undefined) {
       throw new UsageError(
-        'Which queues? Give --queue name=type, or --monitor http://localhost:15672: RabbitMQ tells no other way.',
+        'Which queues? Pass --queue name=type, or --monitor http://localhost:15672: RabbitMQ lists its queues there only.',
       )
     }
-    const queues = await bus.status(topology)
-    const findings = await bus.examine(topology)
     const errors = findings.filter(({ severity }) => severity === 'error').length
     const tables = [
       ...(queues.length === 0 ? [] : [queueTable(queues, console)]),

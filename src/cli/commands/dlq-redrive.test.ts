@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { RedriveRecord } from '../../store/index.js'
 import { openSqlite, type SqliteStore } from '../../store/sqlite/index.js'
-import type { RedriveRecord } from '../../task/index.js'
 
 const MAIN = new URL('../main.ts', import.meta.url).pathname
 const TSX = import.meta.resolve('tsx')
@@ -58,7 +58,7 @@ it.each(['SIGINT', 'SIGTERM'] as const)(
     expect(stopped.err).toMatch(/^\d+ of 200 moved so far\.$/m)
     expect(stopped.err).toContain(`${stopWith}: stopping after this batch.`)
     expect(stopped.err).toContain(
-      `${moved} moved.\nStopped: the rest is as it was. The same command goes on with it.\n`,
+      `${moved} moved.\nStopped. The rest is unchanged: run the same command again to continue.\n`,
     )
     expect({ code: stopped.code, isStopped }).toEqual({ code: 3, isStopped: true })
     expect(moved).toBeGreaterThan(0)

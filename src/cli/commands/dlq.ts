@@ -1,10 +1,11 @@
 import type { Command } from 'commander'
+import { explainTask, type TaskExplanation } from '../../operate/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
+import type { Console } from '../terminal/console.js'
 import { writeOne } from '../terminal/output.js'
 import { paragraph } from '../terminal/table.js'
 import { shellWord } from '../terminal/visible.js'
-import { beforeRedriving, redriveCommands, whyDead } from './dead-letter-advice.js'
 import { addRedrive } from './dlq-redrive.js'
 import { historyTable } from './history.js'
 import { withStore } from './open-store.js'
@@ -15,20 +16,23 @@ import {
   withFilterOptions,
   withPageOptions,
 } from './options.js'
-import { listTasks } from './task-list.js'
-import { letterTable, maxAttemptsOf, taskText } from './task-text.js'
-import { ledgerRowJson, taskJson } from './task-view.js'
+import { redriveCommands } from './redrive-commands.js'
+import { printTasks } from './task-list.js'
+import { letterTable, taskText } from './task-text.js'
 
 /** Adds `redrive dlq`. */
 export function addDlq(program: Command, context: CommandContext): void {
-  const dlq = program.command('dlq').helpCommand(false).description('the dead letters: look at them, redrive them')
+  const dlq = program
+    .command('dlq')
+    .helpCommand(false)
+    .description('list, show and redrive the dead letters of a store')
 
   const ls = dlq
     .command('ls')
     .description('list dead letters, newest first')
     .action(async (options: ListOptions) =>
       context.end(
-        await listTasks(context, { ...options, status: 'dead' }, { toTable: letterTable, none: 'No dead letters.' }),
+        await printTasks(context, { ...options, status: 'dead' }, { toTable: letterTable, none: 'No dead letters.' }),
       ),
     )
   withCommonOptions(withPageOptions(withFilterOptions(ls))).addHelpText(
@@ -42,8 +46,8 @@ Examples:
 
   const show = dlq
     .command('show')
-    .description('show why a task is dead, its whole history, and what to try next')
-    .argument('<id>', 'the id of the dead letter')
+    .description('show why a task is dead, its history, and what to do next')
+    .argument('<id>', 'id of the dead letter')
     .action(async (id: string, options: CommonOptions) => context.end(await showLetter(context, id, options)))
   withCommonOptions(show).addHelpText('after', '\nExample:\n  redrive dlq show order-42')
 
@@ -52,54 +56,40 @@ Examples:
 
 function showLetter({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
   return withStore(options, environment, async store => {
-    const letter = await store.get(id)
-    if (letter === undefined)
-      throw new CommandError(`There is no task '${id}'. To see the dead letters: redrive dlq ls`)
+    const letter = await explainTask(store, id)
+    if (letter === undefined) {
+      throw new CommandError(`There is no task '${id}'. To list dead letters, run: redrive dlq ls`)
+    }
     if (letter.status !== 'dead') {
       throw new CommandError(
-        `The task '${id}' is not dead: it is ${letter.status}. To see it: redrive task show ${shellWord(id)}`,
+        `The task '${id}' is not dead: it is ${letter.status}. To see it, run: redrive task show ${shellWord(id)}`,
       )
     }
-    const history = await store.ledger(id)
-    const maxAttempts = await maxAttemptsOf(store, history)
-    const { kind, errorCode } = letter
-    const { dead: alike } =
-      errorCode === undefined ? { dead: 1 } : await store.count({ status: 'dead', kind, errorCode })
+    const commands = redriveCommands(letter, options.store)
     const now = await store.now()
-    const why = whyDead(letter)
-    const next = { advice: beforeRedriving(letter), commands: redriveCommands(letter, { alike, store: options.store }) }
-    const json = {
-      ...taskJson(letter),
-      maxAttempts: maxAttempts ?? null,
-      why,
-      alike,
-      next,
-      history: history.map(ledgerRowJson),
-    }
-    writeOne(console, options.output, json, () => {
-      const { paint, width } = console
-      const lines = [
-        taskText(letter, console, now, maxAttempts),
-        '',
-        paint.bold('Why it is dead'),
-        ...paragraph(why, { width, indent: '  ' }),
-        '',
-        paint.bold('History'),
-        historyTable(history, console),
-        '',
-        paint.bold('What to try next'),
-        ...paragraph(next.advice, { width, indent: '  ' }),
-        ...(next.commands.length > 1
-          ? paragraph(`${alike} dead letters of this kind have this code: redrive this one, or all of them.`, {
-              width,
-              indent: '  ',
-            })
-          : []),
-        // Never wrapped, so that they can be copied.
-        ...next.commands.map(command => `    ${paint.cyan(command)}`),
-      ]
-      return lines.join('\n')
-    })
+    writeOne(console, options.output, { ...letter, commands }, () => letterText(letter, commands, console, now))
     return ExitCode.done
   })
+}
+
+function letterText(letter: TaskExplanation, commands: readonly string[], console: Console, now: number): string {
+  const { paint, width } = console
+  const indented = (text: string) => paragraph(text, { width, indent: '  ' })
+  return [
+    taskText(letter, console, now),
+    '',
+    paint.bold('Why it is dead'),
+    ...indented(letter.cause?.text ?? ''),
+    '',
+    paint.bold('History'),
+    historyTable(letter.history, console),
+    '',
+    paint.bold('What to do next'),
+    ...indented(letter.advice?.text ?? ''),
+    ...(commands.length > 1
+      ? indented(`${letter.alike} dead letters have this kind and error code. Redrive this one, or all of them:`)
+      : []),
+    // Never wrapped, so that they can be copied.
+    ...commands.map(command => `    ${paint.cyan(command)}`),
+  ].join('\n')
 }

@@ -1,5 +1,5 @@
+import type { LedgerRowView } from '../../operate/index.js'
 import { formatDuration } from '../../policy/index.js'
-import type { LedgerRow } from '../../store/index.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { paragraph, table } from '../terminal/table.js'
 import { timestamp } from '../terminal/times.js'
@@ -13,8 +13,8 @@ const COLUMNS = [
   { title: 'DELAY' },
 ]
 
-/** The whole history of a task as a table: a row for each attempt, with its error below. */
-export function historyTable(history: readonly LedgerRow[], { width, paint }: Console): string {
+/** The history of a task as a table: a row for each attempt, with its error below. */
+export function historyTable(history: readonly LedgerRowView[], { width, paint }: Console): string {
   if (history.length === 0) return paint.dim('No attempts yet.')
   const rows = history.map(row => ({
     cells: cellsOf(row),
@@ -24,25 +24,25 @@ export function historyTable(history: readonly LedgerRow[], { width, paint }: Co
   return table(COLUMNS, rows, { width, paint })
 }
 
-function cellsOf({ attempt, startedAt, endedAt, outcome, verdict, delayMs }: LedgerRow): string[] {
+function cellsOf({ attempt, startedAt, endedAt, outcome, verdict, delayMs }: LedgerRowView): string[] {
   const isAttempt = outcome !== 'redriven'
   return [
     isAttempt ? String(attempt) : '-',
     timestamp(startedAt),
-    isAttempt ? formatDuration(endedAt - startedAt) : '',
+    isAttempt ? formatDuration(Date.parse(endedAt) - Date.parse(startedAt)) : '',
     outcome,
-    verdict === undefined ? '' : [...new Set([verdict.class, verdict.code])].join(' ').trim(),
-    delayMs === undefined ? '' : formatDuration(delayMs),
+    verdict === null ? '' : [...new Set([verdict.class, verdict.code])].join(' ').trim(),
+    delayMs === null ? '' : formatDuration(delayMs),
   ]
 }
 
-function detailsOf({ outcome, worker, reason, error }: LedgerRow, width: number): string[] {
-  const by = reason === undefined ? `by ${worker}` : `by ${worker}: ${reason}`
-  const text = outcome === 'redriven' ? by : (error ?? (outcome === 'skipped' ? reason : undefined))
-  return text === undefined ? [] : paragraph(text, { width, indent: '   ' })
+function detailsOf({ outcome, worker, reason, error }: LedgerRowView, width: number): string[] {
+  const by = reason === null ? `by ${worker}` : `by ${worker}: ${reason}`
+  const text = outcome === 'redriven' ? by : (error ?? (outcome === 'skipped' ? reason : null))
+  return text === null ? [] : paragraph(text, { width, indent: '   ' })
 }
 
-function paintOf(outcome: LedgerRow['outcome'], paint: Paint): (text: string) => string {
+function paintOf(outcome: LedgerRowView['outcome'], paint: Paint): (text: string) => string {
   switch (outcome) {
     case 'succeeded':
       return paint.green

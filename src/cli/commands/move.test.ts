@@ -49,7 +49,7 @@ describe('redrive move', () => {
     expect(out).toMatch(/^audit records +1 +0 +1 +[0-9a-f]{12}$/m)
     expect(err).toBe(
       'Moved and verified: both stores hold the same, by count and by checksum.\n' +
-        'The source still has everything. Start no worker on it again: its tasks would run twice.\n',
+        'The source still has everything. Do not start a worker on it again: its tasks would run twice.\n',
     )
     expect((await listed(target)).trimEnd().split('\n')).toHaveLength(3)
     expect(await listed(target)).toBe(await listed('sqlite:source.db'))
@@ -106,7 +106,7 @@ describe('redrive move', () => {
   it('refuses while a worker is at work on the source, with 2', async () => {
     await source.enqueue(tasks(1))
     await source.claim({ worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['mail'] }], limit: 1, isIdle: true })
-    expect((await move('--dry-run')).err).toContain('1 running: stop the workers of the source before you move.\n')
+    expect((await move('--dry-run')).err).toContain('1 running: stop the workers of the source before you move it.\n')
     const { code, out, err } = await move()
     expect({ code, out }).toEqual({ code: 2, out: '' })
     expect(err).toMatch(/^redrive: The source is in use: one of its tasks is running\. Stop its workers;/)
@@ -154,7 +154,7 @@ describe('redrive move', () => {
     while (child.exitCode === null && (await theirs.count({})).waiting < 100) await sleep(2)
     child.kill('SIGINT')
     expect(await ended, err).toBe(3)
-    expect(err).toContain('SIGINT: stopping after this page.\nStopped: what was moved stays there.')
+    expect(err).toContain('SIGINT: stopping after this page.\nStopped. The target keeps what was moved')
     const { moved } = JSON.parse(out.split('\n').find(line => line.includes('"task"')) ?? '{}')
     expect((await theirs.count({})).waiting).toBe(moved)
     await theirs.close()

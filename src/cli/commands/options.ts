@@ -47,6 +47,11 @@ export function withPageOptions(command: Command): Command {
     .option('--after <cursor>', 'go on where the last page ended', nonEmpty)
 }
 
+/** Adds the flag that limits the messages of a failed queue. */
+export function withLimitOption(command: Command): Command {
+  return command.option('--limit <n>', 'maximum number of messages, oldest first', wholeNumber(1, 1_000_000_000))
+}
+
 /** A variable that was not set in a script must not turn a filter into none. */
 export function nonEmpty(text: string): string {
   if (text === '') throw new InvalidArgumentError('It is empty.')

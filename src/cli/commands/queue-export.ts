@@ -1,43 +1,46 @@
 import { open, rm } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
+import { exportFailedQueue, findFailedQueue } from '../../operate/index.js'
 import type { CommandContext } from '../command.js'
+import type { Environment } from '../environment.js'
 import { CommandError, ExitCode } from '../errors.js'
+import { withCount } from '../terminal/progress.js'
 import { visibleJson } from '../terminal/visible.js'
 import { type KnownBusOptions, withBusOptions } from './bus-options.js'
-import { withBus } from './open-bus.js'
-import { messageJson } from './queue-message.js'
-import { findFailedQueue } from './queue-routes.js'
-import { walk, withLimitOption } from './queue-walk.js'
+import { withQueues } from './known-queues.js'
+import { withLimitOption } from './options.js'
 
 interface ExportOptions extends KnownBusOptions {
   readonly limit?: number
 }
 
-/** Where an export is written to, piece by piece: a failed queue may not fit into memory. */
+/** Where an export is written to, piece by piece. */
 interface Destination {
   write(text: string): Promise<unknown>
   close(): Promise<void>
-  /** What failed half-way leaves no file behind. */
+  /** Removes the file of an export that failed. */
   discard(): Promise<void>
 }
+
+const STAY = 'They are still in the queue.'
 
 /** Adds `redrive queue export`. */
 export function addExport(queue: Command, context: CommandContext): void {
   const command = queue
     .command('export')
-    .description('write the messages of a failed queue to a file; they stay')
-    .argument('<queue>', 'the failed queue')
-    .argument('<file>', "a new file; '-' is stdout")
+    .description('write the messages of a failed queue to a file; they stay in the queue')
+    .argument('<queue>', 'name of the failed queue')
+    .argument('<file>', "new file, or '-' for stdout")
     .action(async (name: string, file: string, options: ExportOptions) =>
-      context.end(await exportAll(context, name, file, options)),
+      context.end(await exportQueue(context, name, file, options)),
     )
   withBusOptions(withLimitOption(command)).addHelpText(
     'after',
     `
 The file is JSON: queue, export_timestamp (UTC), total_messages_in_queue,
-messages, messages_exported. A message has id, type, headers and body; a body
-that is no JSON is its raw_body, and one that is no text is base64.
+messages, messages_exported. A message has id, type, headers and body. A body
+that is not JSON is its raw_body; if it is not text either, in base64.
 
 Examples:
   redrive queue export chunking.failed chunking-failed.json
@@ -45,38 +48,35 @@ Examples:
   )
 }
 
-function exportAll(context: CommandContext, name: string, file: string, options: ExportOptions): Promise<ExitCode> {
+function exportQueue(context: CommandContext, name: string, file: string, options: ExportOptions): Promise<ExitCode> {
   const { console, environment } = context
   const { limit } = options
-  return withBus(options, environment, async bus => {
-    const queue = await findFailedQueue(bus, name, options.queue)
-    const head = {
-      queue: name,
-      export_timestamp: new Date().toISOString(),
-      total_messages_in_queue: queue.messages,
-    }
-    const destination = await destinationOf(context, file)
-    try {
-      await destination.write(`${JSON.stringify(head, null, 2).slice(0, -'\n}'.length)},\n  "messages": [`)
-      let separator = '\n'
-      const { count, isStopped } = await walk(context, bus, queue, { limit, done: 'exported' }, async message => {
-        await destination.write(`${separator}    ${visibleJson(JSON.stringify(messageJson(message)))}`)
-        separator = ',\n'
-        return true
-      })
-      await destination.write(`\n  ],\n  "messages_exported": ${count}\n}\n`)
-      await destination.close()
-      console.say(`${count} of ${queue.messages} exported; they are still in '${name}'.`)
-      return isStopped ? ExitCode.partly : ExitCode.done
-    } catch (error) {
-      await destination.discard()
-      throw error
-    }
+  return withQueues(options, environment, async bus => {
+    const { messages: total } = await findFailedQueue(bus, name)
+    const destination = await destinationOf(environment, file)
+    const counting = { total: Math.min(total, limit ?? total), verb: 'exported', unit: 'message', rest: STAY }
+    return withCount(context, counting, async ({ signal, onProgress }) => {
+      let exported = 0
+      const count = (done: number) => {
+        exported = done
+        onProgress(done)
+      }
+      try {
+        for await (const text of exportFailedQueue(bus, name, { limit, signal, onProgress: count })) {
+          await destination.write(visibleJson(text))
+        }
+        await destination.close()
+      } catch (error) {
+        await destination.discard()
+        throw error
+      }
+      console.say(`${exported} of ${total} exported. ${STAY}`)
+      return signal.aborted ? ExitCode.partly : ExitCode.done
+    })
   })
 }
 
-async function destinationOf({ environment }: CommandContext, file: string): Promise<Destination> {
-  const { stdout, cwd } = environment
+async function destinationOf({ stdout, cwd }: Environment, file: string): Promise<Destination> {
   if (file === '-') {
     return { write: async text => stdout.write(text), close: async () => {}, discard: async () => {} }
   }
@@ -92,8 +92,8 @@ async function destinationOf({ environment }: CommandContext, file: string): Pro
       },
     }
   } catch (error) {
-    const isThere = error instanceof Error && 'code' in error && error.code === 'EEXIST'
-    const problem = isThere ? 'is there already: name another file' : 'cannot be written: is its folder there?'
-    throw new CommandError(`'${file}' ${problem}. 0 exported.`, { cause: error })
+    const exists = error instanceof Error && 'code' in error && error.code === 'EEXIST'
+    const problem = exists ? 'exists already. Name another file.' : 'cannot be created. Does its folder exist?'
+    throw new CommandError(`'${file}' ${problem} 0 exported.`, { cause: error })
   }
 }

@@ -1,14 +1,18 @@
 import type { Command } from 'commander'
+import { findFailedQueue, purgeFailedQueue } from '../../operate/index.js'
 import type { CommandContext } from '../command.js'
+import type { Environment } from '../environment.js'
 import { CommandError, ExitCode } from '../errors.js'
-import { writeOne } from '../terminal/output.js'
+import { confirm } from '../terminal/confirm.js'
+import { writeResult } from '../terminal/output.js'
+import { withCount } from '../terminal/progress.js'
 import { type BusOutputOptions, withBusOutputOptions } from './bus-options.js'
-import { withBus } from './open-bus.js'
-import { findFailedQueue } from './queue-routes.js'
-import { walk, withLimitOption } from './queue-walk.js'
+import { withQueues } from './known-queues.js'
+import { withLimitOption } from './options.js'
 
 interface PurgeOptions extends BusOutputOptions {
   readonly limit?: number
+  readonly yes?: boolean
   readonly confirm?: boolean
   readonly dryRun?: boolean
 }
@@ -18,50 +22,60 @@ export function addPurge(queue: Command, context: CommandContext): void {
   const purge = queue
     .command('purge')
     .description('remove the messages of a failed queue for good, oldest first')
-    .argument('<queue>', 'the failed queue')
-    .option('--confirm', 'yes, remove them')
-    .option('--dry-run', 'show how many would be removed, and remove none')
+    .argument('<queue>', 'name of the failed queue')
+    .option('-y, --yes', 'skip the confirmation prompt')
+    .option('--confirm', 'same as --yes')
+    .option('--dry-run', 'show how many messages would be removed, and remove none')
     .action(async (name: string, options: PurgeOptions) => context.end(await purgeAll(context, name, options)))
   withBusOutputOptions(withLimitOption(purge)).addHelpText(
     'after',
     `
-Without --confirm or --dry-run it removes nothing and ends with 1. Export what
-you may want to see again. Ctrl-C stops it after the message that is under way,
-and ends with 3.
+Asks for confirmation; without a terminal to ask on, pass --yes. Unless it is
+confirmed, it removes nothing and exits with 1. Export the messages first if
+you may need them again. Ctrl-C stops it after the current message, and exits
+with 3.
 
 Examples:
   redrive queue export chunking.failed chunking-failed.json
   redrive queue purge chunking.failed --limit 100 --dry-run
-  redrive queue purge chunking.failed --limit 100 --confirm`,
+  redrive queue purge chunking.failed --limit 100 --yes`,
   )
 }
 
 function purgeAll(context: CommandContext, name: string, options: PurgeOptions): Promise<ExitCode> {
   const { console, environment } = context
-  const { limit, confirm: isConfirmed = false, dryRun: isDryRun = false, output } = options
-  return withBus(options, environment, async bus => {
-    const queue = await findFailedQueue(bus, name, options.queue)
-    const total = Math.min(queue.messages, limit ?? Infinity)
-    const write = (result: object) =>
-      output === 'table' || writeOne(console, output, { queue: name, ...result }, () => '')
-
-    if (isDryRun) {
-      write({ wouldRemove: total, removed: 0 })
+  const { limit, output } = options
+  return withQueues(options, environment, async bus => {
+    const { messages } = await findFailedQueue(bus, name)
+    const total = Math.min(messages, limit ?? messages)
+    if (options.dryRun) {
+      writeResult(console, output, { queue: name, wouldRemove: total, removed: 0 })
       console.say(`${total} would be removed from '${name}'. This was a dry run: 0 removed.`)
       return ExitCode.done
     }
-    if (!isConfirmed) {
-      throw new CommandError(`This would remove ${total} from '${name}' for good: give --confirm. 0 removed.`)
-    }
+    if (!(options.yes || options.confirm)) await askFirst(environment, name, total)
 
-    const { count, isStopped } = await walk(context, bus, queue, { limit, done: 'removed' }, async message => {
-      await message.remove()
-      return true
-    })
-    write({ removed: count, isStopped })
-    console.say(`${count} removed from '${name}'.`)
-    if (!isStopped) return ExitCode.done
-    console.say('Stopped: the rest is where it was.')
+    const counting = { total, verb: 'removed', unit: 'message', rest: 'The rest is still in the queue.' }
+    const result = await withCount(context, counting, progress => purgeFailedQueue(bus, name, { limit, ...progress }))
+    writeResult(console, output, { queue: name, ...result })
+    console.say(`${result.removed} removed from '${name}'.`)
+    if (!result.isStopped) return ExitCode.done
+    console.say('Stopped. The rest is still in the queue.')
     return ExitCode.partly
   })
+}
+
+/** A purge that is not confirmed exits with 1, as in the tool that it replaces. */
+async function askFirst(environment: Environment, name: string, count: number): Promise<void> {
+  const messages = `${count} ${count === 1 ? 'message' : 'messages'}`
+  switch (await confirm(environment, `Remove ${messages} from '${name}' for good?`)) {
+    case 'yes':
+      return
+    case 'no':
+      throw new CommandError('Not confirmed. 0 removed.')
+    case 'unasked':
+      throw new CommandError(
+        `This would remove ${messages} from '${name}' for good. To confirm, pass --yes. 0 removed.`,
+      )
+  }
 }

@@ -1,27 +1,18 @@
-import { createHash } from 'node:crypto'
 import type { Command } from 'commander'
-import type { Bus, FailedMessage, Message } from '../../bus/index.js'
-import { FinalError, OptionError } from '../../policy/index.js'
+import { NoRouteError, planRequeue, type Requeued, type Route, requeueFailedQueue } from '../../operate/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
-import { writeOne } from '../terminal/output.js'
-import { type BusOutputOptions, withBusOutputOptions } from './bus-options.js'
-import { withBus } from './open-bus.js'
-import { nonEmpty } from './options.js'
-import { eventIn } from './queue-message.js'
-import { findFailedQueue, type Route, routeInto, routeJson, routeText, typeOnRoute } from './queue-routes.js'
-import { walk, withLimitOption } from './queue-walk.js'
+import { type OutputFormat, writeResult } from '../terminal/output.js'
+import { withCount } from '../terminal/progress.js'
+import { withBusOutputOptions } from './bus-options.js'
+import { presetFor, type QueueOptions, withPresetOption, withQueues } from './known-queues.js'
+import { nonEmpty, withLimitOption } from './options.js'
 
-interface RequeueOptions extends BusOutputOptions {
+interface RequeueOptions extends QueueOptions {
   readonly limit?: number
   readonly targetQueue?: string
   readonly dryRun?: boolean
-}
-
-/** A message that the bus does not take, and why. */
-interface Kept {
-  readonly id: string | null
-  readonly why: string
+  readonly output: OutputFormat
 }
 
 /** Adds `redrive queue requeue`. */
@@ -29,23 +20,22 @@ export function addRequeue(queue: Command, context: CommandContext): void {
   const requeue = queue
     .command('requeue')
     .description('publish the messages of a failed queue again, oldest first')
-    .argument('<queue>', 'the failed queue')
-    .option('--target-queue <queue>', 'into this queue, instead of where they came from', nonEmpty)
-    .option('--dry-run', 'show how many would be requeued, and requeue none')
+    .argument('<queue>', 'name of the failed queue')
+    .option('--target-queue <queue>', 'queue to publish into, instead of the one they came from', nonEmpty)
+    .option('--dry-run', 'show how many messages would be requeued, and requeue none')
     .action(async (name: string, options: RequeueOptions) => context.end(await requeueAll(context, name, options)))
-  withBusOutputOptions(withLimitOption(requeue)).addHelpText(
+  withBusOutputOptions(withPresetOption(withLimitOption(requeue))).addHelpText(
     'after',
     `
-Publishes the original event of each dead letter, and what is no dead letter as
-it is: into the queue beside the failed queue, and where there is none, to all
-queues that take the type of a well-known failed queue ('redrive queue list'
-shows where). Each message is removed once the broker has confirmed the publish,
-one by one, so that none is lost; if it is interrupted, the last one may be
-published twice, under the same id.
+Publishes the original event of each dead letter, and any other message as it
+is, into the queue beside the failed queue. If there is none, the preset may
+know the type to publish as ('redrive queue ls' shows it).
 
-Ctrl-C stops it after the message that is under way, and ends with 3; the same
-command then goes on with the rest. It also ends with 3 if the bus did not take
-some messages: these stay.
+Each message is removed once the broker has confirmed its publish, so that none
+is lost. If the command is killed, the last message may be published twice,
+under the same id. Ctrl-C stops it after the current message; run the same
+command again to continue.
+Exits with 3 if it was stopped, or if the bus refused some messages: these stay.
 
 Examples:
   redrive queue requeue chunking.failed --dry-run
@@ -56,64 +46,45 @@ Examples:
 
 function requeueAll(context: CommandContext, name: string, options: RequeueOptions): Promise<ExitCode> {
   const { console, environment } = context
-  const { limit, targetQueue, dryRun: isDryRun = false, output } = options
-  return withBus(options, environment, async bus => {
-    const queue = await findFailedQueue(bus, name, options.queue)
-    const route = targetQueue === undefined ? queue.route : await routeInto(bus, targetQueue, options.queue)
-    if (route === undefined) {
-      throw new CommandError(`Nobody knows where the messages of '${name}' came from: give --target-queue. 0 requeued.`)
-    }
-    const write = (result: object) =>
-      output === 'table' || writeOne(console, output, { queue: name, target: routeJson(route), ...result }, () => '')
-
-    if (isDryRun) {
-      const count = Math.min(queue.messages, limit ?? Infinity)
-      write({ wouldRequeue: count, requeued: 0 })
+  const { limit, targetQueue: target, output } = options
+  return withQueues(options, environment, async (bus, known) => {
+    const { count, route } = await planRequeue(bus, name, { ...known, target, limit }).catch((error: unknown) => {
+      throw error instanceof NoRouteError ? new CommandError(noRouteText(error, name, target)) : error
+    })
+    if (options.dryRun) {
+      writeResult(console, output, { queue: name, route, wouldRequeue: count, requeued: 0 })
       console.say(`${count} would be requeued to ${routeText(route)}. This was a dry run: 0 requeued.`)
       return ExitCode.done
     }
 
-    const kept: Kept[] = []
-    const { count, isStopped } = await walk(context, bus, queue, { limit, done: 'requeued' }, async message => {
-      const why = await requeueOne(bus, route, message)
-      if (why === undefined) return true
-      kept.push({ id: message.id ?? null, why })
-      console.say(`${message.id === undefined ? 'A message without an id' : `'${message.id}'`} stays: ${why}`)
-      return false
-    })
-    write({ requeued: count, kept, isStopped })
-    console.say(`${count} requeued to ${routeText(route)}.`)
-    if (isStopped) {
-      console.say('Stopped: the rest is where it was. The same command goes on with it.')
-      return ExitCode.partly
+    const counting = { total: count, verb: 'requeued', unit: 'message', rest: 'The rest is still in the queue.' }
+    const result = await withCount(context, counting, progress =>
+      requeueFailedQueue(bus, name, { ...known, target, limit, ...progress }),
+    )
+    writeResult(console, output, { queue: name, ...result })
+    for (const { id, text } of result.kept) {
+      console.say(`${id === null ? 'A message without an id' : `'${id}'`} was kept: ${text}`)
     }
-    if (kept.length === 0) return ExitCode.done
-    return count === 0 ? ExitCode.error : ExitCode.partly
+    console.say(`${result.requeued} requeued to ${routeText(route)}.`)
+    if (result.isStopped)
+      console.say('Stopped. The rest is still in the queue: run the same command again to continue.')
+    return endOf(result)
   })
 }
 
-/** Publishes, then removes. Returns why the bus does not take the message, if that is the message's own fault. */
-async function requeueOne(bus: Bus, route: Route, message: FailedMessage): Promise<string | undefined> {
-  const type = typeOnRoute(route, message)
-  const again = { id: idAgain(message), type, headers: message.headers, body: eventIn(message) }
-  try {
-    await (route.queue === undefined ? bus.publish(again) : bus.put(route.queue, again))
-  } catch (error) {
-    if (error instanceof FinalError || error instanceof OptionError) return error.message
-    throw error
-  }
-  await message.remove()
-  return undefined
+function endOf({ requeued, kept, isStopped }: Requeued): ExitCode {
+  if (isStopped) return ExitCode.partly
+  if (kept.length === 0) return ExitCode.done
+  return requeued === 0 ? ExitCode.error : ExitCode.partly
 }
 
-const AGAIN = /\.again-[0-9a-f]{16}$/
+function noRouteText(error: NoRouteError, name: string, target: string | undefined): string {
+  if (target !== undefined) return `${error.message} 0 requeued.`
+  const preset = presetFor(name)
+  const flags = preset === undefined ? '--target-queue' : `--preset ${preset} or --target-queue`
+  return `No route is known for '${name}'. Pass ${flags}. 0 requeued.`
+}
 
-/**
- * An id of its own, since whoever gave the event up knows it by the other. The same each time for the same message, so
- * that it is known if it is published twice.
- */
-function idAgain({ id = '', body }: Message): string {
-  const digest = createHash('sha256').update(`${id}\n`).update(body).digest('hex')
-  const original = id.replace(AGAIN, '')
-  return /^[\x21-\x7e]{1,150}$/.test(original) ? `${original}.again-${digest.slice(0, 16)}` : digest
+function routeText({ queue, type }: Route): string {
+  return queue === null ? `every queue for '${type}'` : `'${queue}'`
 }

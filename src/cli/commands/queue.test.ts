@@ -93,62 +93,85 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
     }
   }
 
-  describe('list', () => {
+  describe('ls', () => {
     it('shows the failed queues that are there, how much is in each, and where it would go', async () => {
       await orphan('parsing')
       await orphan('legacy')
       await fail([letter(1), letter(2)])
-      const { code, out, err } = await redrive(['queue', 'list', '--output', 'json'])
+      const ls = ['queue', 'ls', '--preset', 'documents']
+      const { code, out, err } = await redrive([...ls, '--output', 'json'])
       expect({ code, err }).toEqual({ code: 0, err: '' })
       expect(JSON.parse(out)).toEqual([
-        { queue: 'chunking.failed', messages: 2, target: { queue: 'chunking', type: TYPE } },
-        { queue: 'legacy.failed', messages: 0, target: null },
-        { queue: 'parsing.failed', messages: 0, target: { queue: null, type: 'archive.ingested' } },
-        { queue: 'search.failed', messages: 0, target: { queue: 'search', type: TYPE } },
+        { name: 'chunking.failed', messages: 2, route: { queue: 'chunking', type: TYPE } },
+        { name: 'legacy.failed', messages: 0, route: null },
+        { name: 'parsing.failed', messages: 0, route: { queue: null, type: 'archive.ingested' } },
+        { name: 'search.failed', messages: 0, route: { queue: 'search', type: TYPE } },
       ])
-      expect((await redrive(['queue', 'list'])).out).toBe(
+      expect((await redrive(ls)).out).toBe(
         [
           'FAILED QUEUE     MESSAGES  REQUEUED TO',
           'chunking.failed  2         chunking',
-          'legacy.failed    0         give --target-queue',
-          'parsing.failed   0         all that take archive.ingested',
+          'legacy.failed    0         pass --target-queue',
+          'parsing.failed   0         every queue for archive.ingested',
           'search.failed    0         search\n',
         ].join('\n'),
       )
     })
+
+    it('takes the preset from --preset, else from REDRIVE_PRESET, and knows its routes with it alone', async () => {
+      await orphan('parsing')
+      const routeOf = async (flags: readonly string[], more: Environment['env'] = {}) => {
+        const { json } = await redrive(['queue', 'ls', '--output', 'json', ...flags], { env: { ...env, ...more } })
+        return json().find(({ name }: { name: string }) => name === 'parsing.failed').route
+      }
+      expect(await routeOf([])).toBeNull()
+      expect(await routeOf([], { REDRIVE_PRESET: 'documents' })).toEqual({ queue: null, type: 'archive.ingested' })
+      expect(await routeOf(['--preset', 'calls'], { REDRIVE_PRESET: 'documents' })).toBeNull()
+      expect(await redrive(['queue', 'ls', '--preset', 'nope'])).toMatchObject({
+        code: 2,
+        err: expect.stringContaining("There is no preset 'nope'"),
+      })
+    })
+
+    it('answers to its older name too, as do the other commands', async () => {
+      await fail([letter(1)])
+      for (const [older, name] of [
+        [['list'], ['ls']],
+        [
+          ['inspect', 'chunking.failed'],
+          ['show', 'chunking.failed'],
+        ],
+      ] as const) {
+        const expected = await redrive(['queue', ...name, '--output', 'json'])
+        expect(expected.code).toBe(0)
+        expect((await redrive(['queue', ...older, '--output', 'json'])).out).toBe(expected.out)
+      }
+    })
   })
 
-  describe('inspect', () => {
+  describe('show', () => {
     it('shows each message once, oldest first, as often as one looks, and leaves them there', async () => {
       const bodies = Array.from({ length: 25 }, (_, index) => `{"number":${index}}`)
       await fail(bodies)
       for (let look = 0; look < 3; look++) {
-        const { code, json } = await redrive([
-          'queue',
-          'inspect',
-          'chunking.failed',
-          '--limit',
-          '50',
-          '--output',
-          'json',
-        ])
+        const { code, json } = await redrive(['queue', 'show', 'chunking.failed', '--limit', '50', '--output', 'json'])
         expect(code).toBe(0)
         expect(json().map(({ body }: { body: unknown }) => JSON.stringify(body))).toEqual(bodies)
       }
-      const { out, err } = await redrive(['queue', 'inspect', 'chunking.failed', '--limit', '2', '--output', 'jsonl'])
+      const { out, err } = await redrive(['queue', 'show', 'chunking.failed', '--limit', '2', '--output', 'jsonl'])
       expect(
         out
           .trim()
           .split('\n')
           .map(line => JSON.parse(line).id),
       ).toEqual(['event-1', 'event-2'])
-      expect(err).toBe('2 of 25, oldest first. More: --limit 25\n')
+      expect(err).toBe('2 of 25, oldest first. For all of them, pass --limit 25.\n')
       expect((await left()).map(textOf)).toEqual(bodies)
     })
 
     it('shows why an event failed and what it was, within 80 columns, and nothing raw', async () => {
       await fail([letter(7), 'no JSON \x1b[31mred\x07\x9b2J', `"${'long '.repeat(50)}"`, new Uint8Array([0xff, 0, 1])])
-      const { out, err } = await redrive(['queue', 'inspect', 'chunking.failed'], {
+      const { out, err } = await redrive(['queue', 'show', 'chunking.failed'], {
         ...TERMINAL,
         env: { ...env, NO_COLOR: '1' },
       })
@@ -156,26 +179,26 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       expect(out).toContain('8 attempts: DocumentNotFoundError: document 7 is not there yet')
       expect(out).toContain(JSON.stringify(event(7)))
       expect(out).toContain('no JSON \\x1b[31mred\\x07\\x9b2J')
-      expect(out).toContain('3 bytes that are no text')
+      expect(out).toContain('3 bytes that are not text')
       expect(out + err).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/)
       for (const line of `${out}${err}`.split('\n')) expect(line.length).toBeLessThanOrEqual(80)
 
-      const asJson = await redrive(['queue', 'inspect', 'chunking.failed', '--output', 'jsonl'])
+      const asJson = await redrive(['queue', 'show', 'chunking.failed', '--output', 'jsonl'])
       expect(asJson.out).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/)
     })
 
-    it('says that a queue is empty, is not there, or is no failed queue', async () => {
-      expect(await redrive(['queue', 'inspect', 'chunking.failed'])).toMatchObject({
+    it('says that a queue is empty, does not exist, or is not a failed queue', async () => {
+      expect(await redrive(['queue', 'show', 'chunking.failed'])).toMatchObject({
         code: 0,
         err: "'chunking.failed' is empty.\n",
       })
-      expect(await redrive(['queue', 'inspect', 'nope.failed'])).toMatchObject({
+      expect(await redrive(['queue', 'show', 'nope.failed'])).toMatchObject({
         code: 1,
-        err: "redrive: There is no failed queue 'nope.failed'. To see which there are: redrive queue list\n",
+        err: "redrive: There is no failed queue 'nope.failed'. To list failed queues, run: redrive queue ls\n",
       })
-      expect(await redrive(['queue', 'inspect', 'chunking'])).toMatchObject({
+      expect(await redrive(['queue', 'show', 'chunking'])).toMatchObject({
         code: 1,
-        err: "redrive: 'chunking' is no failed queue: did you mean 'chunking.failed'?\n",
+        err: "redrive: 'chunking' is not a failed queue. Did you mean 'chunking.failed'? To list failed queues, run: redrive queue ls\n",
       })
     })
   })
@@ -186,7 +209,7 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       await fail([letter(1), 'no JSON \x9b2J', bytes])
       const { code, out, err } = await redrive(['queue', 'export', 'chunking.failed', 'failed.json'])
       expect({ code, out }).toEqual({ code: 0, out: '' })
-      expect(err).toBe("3 of 3 exported; they are still in 'chunking.failed'.\n")
+      expect(err).toBe('3 of 3 exported. They are still in the queue.\n')
       const text = readFileSync(join(folder, 'failed.json'), 'utf8')
       expect(text).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/)
       const { export_timestamp, ...rest } = JSON.parse(text)
@@ -212,7 +235,7 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       const again = await redrive(['queue', 'export', 'chunking.failed', 'failed.json'])
       expect(again).toMatchObject({
         code: 1,
-        err: "redrive: 'failed.json' is there already: name another file. 0 exported.\n",
+        err: "redrive: 'failed.json' exists already. Name another file. 0 exported.\n",
       })
       expect(readFileSync(join(folder, 'failed.json'), 'utf8')).toBe(text)
     })
@@ -294,15 +317,23 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       expect(await left()).toEqual([])
     })
 
-    it('publishes to all queues that take the type of a well-known failed queue', async () => {
+    it('publishes to every queue for the type that the preset names', async () => {
       await orphan('parsing')
       await bus.declare({ first: 'archive.ingested', second: 'archive.ingested' })
       await fail([letter(1)], 'parsing.failed')
-      const { code, json, err } = await redrive(['queue', 'requeue', 'parsing.failed', '--output', 'json'])
-      expect({ code, err }).toEqual({ code: 0, err: "1 requeued to all that take 'archive.ingested'.\n" })
+      const { code, json, err } = await redrive([
+        'queue',
+        'requeue',
+        'parsing.failed',
+        '--preset',
+        'documents',
+        '--output',
+        'json',
+      ])
+      expect({ code, err }).toEqual({ code: 0, err: "1 requeued to every queue for 'archive.ingested'.\n" })
       expect(json()).toEqual({
         queue: 'parsing.failed',
-        target: { queue: null, type: 'archive.ingested' },
+        route: { queue: null, type: 'archive.ingested' },
         requeued: 1,
         kept: [],
         isStopped: false,
@@ -320,21 +351,23 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
     })
 
     it.each([
+      [['legacy.failed'], "No route is known for 'legacy.failed'. Pass --target-queue. 0 requeued."],
       [
-        ['legacy.failed'],
-        "Nobody knows where the messages of 'legacy.failed' came from: give --target-queue. 0 requeued.",
+        ['parsing.failed'],
+        "No route is known for 'parsing.failed'. Pass --preset documents or --target-queue. 0 requeued.",
       ],
       [['legacy.failed', '--target-queue', 'nope'], "There is no queue 'nope'. 0 requeued."],
       [
         ['legacy.failed', '--target-queue', 'search.failed'],
-        "'search.failed' is a failed queue: nobody consumes it. 0 requeued.",
+        "'search.failed' is a failed queue: nothing consumes it. 0 requeued.",
       ],
       [
         ['nope.failed', '--target-queue', 'chunking'],
-        "There is no failed queue 'nope.failed'. To see which there are: redrive queue list",
+        "There is no failed queue 'nope.failed'. To list failed queues, run: redrive queue ls",
       ],
     ])('refuses %j, and moves nothing', async (argv, text) => {
       await orphan('legacy')
+      await orphan('parsing')
       await fail([letter(1)], 'legacy.failed')
       for (const more of [[], ['--dry-run']]) {
         const { code, out, err } = await redrive(['queue', 'requeue', ...argv, ...more])
@@ -346,9 +379,9 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
     it('keeps what it could not publish, and says so', async () => {
       await orphan('parsing')
       await fail([letter(1), letter(2)], 'parsing.failed')
-      const { code, err } = await redrive(['queue', 'requeue', 'parsing.failed'])
+      const { code, err } = await redrive(['queue', 'requeue', 'parsing.failed', '--preset', 'documents'])
       expect(code).toBe(1)
-      expect(err).toContain('0 requeued before it failed. The rest is where it was.\n')
+      expect(err).toContain('0 requeued before it failed. The rest is still in the queue.\n')
       expect(err).toContain("No queue takes 'archive.ingested'")
       expect(await left('parsing.failed')).toHaveLength(2)
     })
@@ -382,7 +415,9 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       expect(requeued).toBeGreaterThan(0)
       expect(requeued).toBeLessThan(total)
       expect(err).toContain('SIGINT: stopping after this message.\n')
-      expect(err).toContain(`${requeued} requeued to 'chunking'.\nStopped: the rest is where it was.`)
+      expect(err).toContain(
+        `${requeued} requeued to 'chunking'.\nStopped. The rest is still in the queue: run the same command again`,
+      )
       expect(await left()).toHaveLength(total - requeued)
       expect(await drain('chunking', requeued)).toHaveLength(requeued)
     })
@@ -424,9 +459,9 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       expect(await redrive(['queue', 'purge', 'chunking.failed'])).toMatchObject({
         code: 1,
         out: '',
-        err: "redrive: This would remove 2 from 'chunking.failed' for good: give --confirm. 0 removed.\n",
+        err: "redrive: This would remove 2 messages from 'chunking.failed' for good. To confirm, pass --yes. 0 removed.\n",
       })
-      expect(await redrive(['queue', 'purge', 'chunking.failed', '--dry-run', '--confirm'])).toMatchObject({
+      expect(await redrive(['queue', 'purge', 'chunking.failed', '--dry-run', '--yes'])).toMatchObject({
         code: 0,
         err: "2 would be removed from 'chunking.failed'. This was a dry run: 0 removed.\n",
       })
@@ -435,7 +470,7 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
 
     it('removes the oldest with --limit, and all without', async () => {
       await fail(['1', '2', '3'])
-      expect(await redrive(['queue', 'purge', 'chunking.failed', '--limit', '2', '--confirm'])).toMatchObject({
+      expect(await redrive(['queue', 'purge', 'chunking.failed', '--limit', '2', '--yes'])).toMatchObject({
         code: 0,
         err: "2 removed from 'chunking.failed'.\n",
       })
@@ -443,6 +478,22 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       const { json } = await redrive(['queue', 'purge', 'chunking.failed', '--confirm', '--output', 'json'])
       expect(json()).toEqual({ queue: 'chunking.failed', removed: 1, isStopped: false })
       expect(await left()).toEqual([])
+    })
+
+    it.each([
+      ['y', 0, 0],
+      ['n', 1, 2],
+      ['', 1, 2],
+    ])('asks on a terminal, and takes %j for what it is', async (answer, code, rest) => {
+      await fail(['1', '2'])
+      const questions: string[] = []
+      const prompt = async (question: string) => {
+        questions.push(question)
+        return answer
+      }
+      expect(await redrive(['queue', 'purge', 'chunking.failed'], { ...TERMINAL, prompt })).toMatchObject({ code })
+      expect(questions).toEqual(["Remove 2 messages from 'chunking.failed' for good? [y/N] "])
+      expect(await left()).toHaveLength(rest)
     })
   })
 
@@ -460,7 +511,7 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       await connection.close()
       const { code, err } = await redrive(['queue', 'requeue', 'chunking.failed'])
       expect(code).toBe(3)
-      expect(err).toMatch(/^'odd' stays: A header cannot be called "not a name"/)
+      expect(err).toMatch(/^'odd' was kept: A header cannot be called "not a name"/)
       expect(err).toContain("1 requeued to 'chunking'.")
       expect((await left()).map(({ id }) => id)).toEqual(['odd'])
       expect(await drain('chunking', 1)).toMatchObject([{ type: TYPE, body: Buffer.from('{"good":1}') }])
@@ -473,11 +524,11 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       await bus.declare({ orders: 'order.placed' })
       await bus.put('orders.failed', { id: 'order-1', type: 'order.placed', body: letter(1) })
       const without = { env: { REDRIVE_BUS: env.REDRIVE_BUS } }
-      const list = await redrive(['queue', 'list', '--output', 'json'], without)
-      expect(list.json().map(({ queue }: { queue: string }) => queue)).toEqual(['chunking.failed'])
-      expect(list.err).toContain('There may be more: RabbitMQ tells which with --monitor')
-      const given = await redrive(['queue', 'list', '--queue', 'orders=order.placed', '--output', 'jsonl'], without)
-      expect(given.out).toContain('"queue":"orders.failed","messages":1')
+      const list = await redrive(['queue', 'ls', '--preset', 'documents', '--output', 'json'], without)
+      expect(list.json().map(({ name }: { name: string }) => name)).toEqual(['chunking.failed'])
+      expect(list.err).toContain('There may be more: RabbitMQ lists its queues with --monitor')
+      const given = await redrive(['queue', 'ls', '--queue', 'orders=order.placed', '--output', 'jsonl'], without)
+      expect(given.out).toContain('"name":"orders.failed","messages":1')
       expect(await redrive(['queue', 'requeue', 'orders.failed'], without)).toMatchObject({ code: 0 })
       expect(await drain('orders', 1)).toMatchObject([{ type: 'order.placed' }])
     },

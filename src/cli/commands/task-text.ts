@@ -1,16 +1,16 @@
-import type { LedgerRow, Store, TaskRecord, TaskStatus } from '../../store/index.js'
+import type { TaskExplanation, TaskView } from '../../operate/index.js'
+import type { TaskStatus } from '../../store/index.js'
 import { redact } from '../../telemetry/index.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { fields, oneLine, table } from '../terminal/table.js'
 import { moment, relative } from '../terminal/times.js'
 import { visible } from '../terminal/visible.js'
-import { nextRetryAt, retryCount } from './task-view.js'
 
-/** Longer payloads and results are cut, and what looks secret in them is left out; `--output json` has all of them. */
+/** Longer payloads and results are cut, and secrets in them are redacted. `--output json` has them in full. */
 const MAX_JSON = 500
 
 /** Tasks as a table. */
-export function taskTable(tasks: readonly TaskRecord[], { width, paint }: Console, now: number): string {
+export function taskTable(tasks: readonly TaskView[], { width, paint }: Console, now: number): string {
   const columns = [
     { title: 'ID' },
     { title: 'KIND', mayShrink: true },
@@ -19,7 +19,7 @@ export function taskTable(tasks: readonly TaskRecord[], { width, paint }: Consol
     { title: 'NEXT' },
   ]
   const rows = tasks.map(task => ({
-    cells: [task.id, task.kind, task.status, String(retryCount(task)), nextOf(task, now)],
+    cells: [task.id, task.kind, task.status, String(task.retryCount), nextOf(task, now)],
     paints: [undefined, undefined, statusPaint(task.status, paint)],
     details: errorLine(task, width),
   }))
@@ -27,7 +27,7 @@ export function taskTable(tasks: readonly TaskRecord[], { width, paint }: Consol
 }
 
 /** Dead letters as a table. */
-export function letterTable(letters: readonly TaskRecord[], { width, paint }: Console, now: number): string {
+export function letterTable(letters: readonly TaskView[], { width, paint }: Console, now: number): string {
   const columns = [{ title: 'ID' }, { title: 'KIND', mayShrink: true }, { title: 'REASON' }, { title: 'DIED' }]
   const rows = letters.map(letter => ({
     cells: [letter.id, letter.kind, letter.reason ?? '', relative(letter.changedAt, now)],
@@ -37,12 +37,12 @@ export function letterTable(letters: readonly TaskRecord[], { width, paint }: Co
   return table(columns, rows, { width, paint })
 }
 
-/** Its name, its state and its fields. */
-export function taskText(task: TaskRecord, { width, paint }: Console, now: number, maxAttempts?: number): string {
-  const { status, attempts } = task
-  const retryAt = nextRetryAt(task)
+/** A task's id, status and fields. */
+export function taskText(task: TaskExplanation, { width, paint }: Console, now: number): string {
+  const { status, attempts, maxAttempts, nextAttemptAt, nextRetryAt } = task
   const failed = `${attempts} failed ${attempts === 1 ? 'attempt' : 'attempts'}`
-  const used = maxAttempts === undefined ? failed : `${failed}, ${maxAttempts} allowed`
+  const used = maxAttempts === null ? failed : `${failed}, ${maxAttempts} allowed`
+  const isFirst = nextAttemptAt !== null && nextRetryAt === null
   const text = fields(
     [
       ['kind', task.kind],
@@ -51,35 +51,25 @@ export function taskText(task: TaskRecord, { width, paint }: Console, now: numbe
       ['priority', task.priority === 0 ? undefined : String(task.priority)],
       ['submitted', moment(task.submittedAt, now)],
       [status === 'waiting' ? 'waiting since' : status, moment(task.changedAt, now)],
-      ['next attempt', retryAt === undefined && task.nextAttemptAt ? moment(task.nextAttemptAt, now) : undefined],
-      ['retry count', attempts === 0 ? '0' : `${retryCount(task)} (${used})`],
+      ['next attempt', isFirst ? moment(nextAttemptAt, now) : undefined],
+      ['retry count', attempts === 0 ? '0' : `${task.retryCount} (${used})`],
       ['deferrals', task.deferrals === 0 ? undefined : String(task.deferrals)],
       ['losses', task.losses === 0 ? undefined : `${task.losses} (its worker died; it runs alone)`],
-      ['next retry', retryAt === undefined ? 'none' : moment(retryAt, now)],
+      ['next retry', nextRetryAt === null ? 'none' : moment(nextRetryAt, now)],
       ['error class', task.errorClass ?? 'none'],
-      ['error code', task.errorCode],
+      ['error code', task.errorCode ?? undefined],
       ['error message', task.errorMessage ?? 'none'],
-      ['reason', task.reason],
+      ['reason', task.reason ?? undefined],
       ['payload', cut(task.payload)],
-      ['result', task.result === undefined ? undefined : cut(task.result)],
+      ['result', task.result === null ? undefined : cut(task.result)],
     ],
     { width, paint },
   )
   return `${paint.bold(`Task ${visible(task.id)}`)}  ${statusPaint(status, paint)(status)}\n${text}`
 }
 
-/** How many attempts the policy allows that decided last, if one has. */
-export async function maxAttemptsOf(store: Store, history: readonly LedgerRow[]): Promise<number | undefined> {
-  const hash = history.findLast(row => row.policy !== undefined)?.policy
-  const json = hash === undefined ? undefined : await store.policies.get(hash)
-  if (json === undefined) return undefined
-  const policy: unknown = JSON.parse(json)
-  const isPolicy = typeof policy === 'object' && policy !== null && 'attempts' in policy
-  return isPolicy && typeof policy.attempts === 'number' ? policy.attempts : undefined
-}
-
-function errorLine({ errorCode, errorMessage }: TaskRecord, width: number): string[] {
-  const text = [errorCode, errorMessage].filter(part => part !== undefined).join(': ')
+function errorLine({ errorCode, errorMessage }: TaskView, width: number): string[] {
+  const text = [errorCode, errorMessage].filter(part => part !== null).join(': ')
   return text === '' ? [] : [oneLine(text, { width, indent: '  ' })]
 }
 
@@ -99,12 +89,13 @@ function statusPaint(status: TaskStatus, paint: Paint): (text: string) => string
   }
 }
 
-function nextOf({ nextAttemptAt }: TaskRecord, now: number): string {
-  if (nextAttemptAt === undefined) return ''
-  return nextAttemptAt <= now ? 'now' : relative(nextAttemptAt, now)
+function nextOf({ nextAttemptAt }: TaskView, now: number): string {
+  if (nextAttemptAt === null) return ''
+  return Date.parse(nextAttemptAt) <= now ? 'now' : relative(nextAttemptAt, now)
 }
 
-function cut(json: string): string {
+function cut(value: unknown): string {
+  const json = JSON.stringify(value)
   const text = redact(json)
   return json.length <= MAX_JSON ? text : `${text.slice(0, MAX_JSON)}… (${json.length} characters: see --output json)`
 }

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { explainTask } from '../../operate/index.js'
 import type { TaskStatus } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
@@ -12,22 +13,21 @@ import {
   withFilterOptions,
   withPageOptions,
 } from './options.js'
-import { listTasks } from './task-list.js'
-import { maxAttemptsOf, taskTable, taskText } from './task-text.js'
-import { ledgerRowJson, taskJson } from './task-view.js'
+import { printTasks } from './task-list.js'
+import { taskTable, taskText } from './task-text.js'
 
 const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled']
 
 /** Adds `redrive task`. */
 export function addTask(program: Command, context: CommandContext): void {
-  const task = program.command('task').helpCommand(false).description('look at tasks')
+  const task = program.command('task').helpCommand(false).description('list and show tasks')
 
   const ls = task
     .command('ls')
-    .description('list tasks, those that changed last first')
-    .addOption(new Option('--status <status>', 'only in this state').choices(STATUSES))
+    .description('list tasks, most recently changed first')
+    .addOption(new Option('--status <status>', 'only tasks with this status').choices(STATUSES))
     .action(async (options: ListOptions & { readonly status?: TaskStatus }) =>
-      context.end(await listTasks(context, options, { toTable: taskTable, none: 'No tasks.' })),
+      context.end(await printTasks(context, options, { toTable: taskTable, none: 'No tasks.' })),
     )
   withCommonOptions(withPageOptions(withFilterOptions(ls))).addHelpText(
     'after',
@@ -40,8 +40,8 @@ Examples:
 
   const show = task
     .command('show')
-    .description('show a task with its whole history')
-    .argument('<id>', 'the id of the task')
+    .description('show a task and its history')
+    .argument('<id>', 'id of the task')
     .action(async (id: string, options: CommonOptions) => context.end(await showTask(context, id, options)))
   withCommonOptions(show).addHelpText(
     'after',
@@ -54,16 +54,11 @@ Examples:
 
 function showTask({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
   return withStore(options, environment, async store => {
-    const task = await store.get(id)
-    if (task === undefined) throw new CommandError(`There is no task '${id}'. To see which there are: redrive task ls`)
-    const history = await store.ledger(id)
-    const maxAttempts = await maxAttemptsOf(store, history)
+    const task = await explainTask(store, id)
+    if (task === undefined) throw new CommandError(`There is no task '${id}'. To list tasks, run: redrive task ls`)
     const now = await store.now()
-    writeOne(
-      console,
-      options.output,
-      { ...taskJson(task), maxAttempts: maxAttempts ?? null, history: history.map(ledgerRowJson) },
-      () => [taskText(task, console, now, maxAttempts), '', historyTable(history, console)].join('\n'),
+    writeOne(console, options.output, task, () =>
+      [taskText(task, console, now), '', historyTable(task.history, console)].join('\n'),
     )
     return ExitCode.done
   })

@@ -1,37 +1,42 @@
 import type { Console } from './console.js'
 import { shellWord, visibleJson } from './visible.js'
 
-/** How data is written: for people, as one JSON text, or as a JSON text per line. */
+/** The formats of data: a table for people, one JSON text, or one JSON text per line. */
 export const OUTPUT_FORMATS = ['table', 'json', 'jsonl'] as const
 
 export type OutputFormat = (typeof OUTPUT_FORMATS)[number]
 
-/** Writes a list. Without items, a table is nothing at all. */
-export function writeList<T>(
+/** Writes a list of plain JSON values. An empty table is not written at all. */
+export function writeList<T extends object>(
   console: Console,
   format: OutputFormat,
   items: readonly T[],
-  { toJson, toTable }: { readonly toJson: (item: T) => object; readonly toTable: (items: readonly T[]) => string },
+  toTable: (items: readonly T[]) => string,
 ): void {
   switch (format) {
     case 'json':
-      console.data(json(items.map(toJson), 2))
+      console.data(json(items, 2))
       return
     case 'jsonl':
-      for (const item of items) console.data(json(toJson(item)))
+      for (const item of items) console.data(json(item))
       return
     case 'table':
       if (items.length > 0) console.data(toTable(items))
   }
 }
 
-/** Writes one thing. */
+/** Writes one plain JSON value. */
 export function writeOne(console: Console, format: OutputFormat, value: object, toText: () => string): void {
   if (format === 'table') console.data(toText())
-  else console.data(json(value, format === 'json' ? 2 : undefined))
+  else writeResult(console, format, value)
 }
 
-/** What to say when a list goes on. */
+/** Writes the result of an operation for programs. For people, a message says it. */
+export function writeResult(console: Console, format: OutputFormat, value: object): void {
+  if (format !== 'table') console.data(json(value, format === 'json' ? 2 : undefined))
+}
+
+/** The message after a page that is not the last. */
 export function moreAfter(cursor: string): string {
   return `There are more: --after ${shellWord(cursor)}`
 }

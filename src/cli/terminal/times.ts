@@ -1,23 +1,21 @@
 import { formatDuration } from '../../policy/index.js'
 
-/** `2026-07-30 10:00:00Z`. */
-export function timestamp(at: number): string {
-  return `${iso(at).slice(0, 19).replace('T', ' ')}Z`
+/** A point in time: ISO 8601 text, or milliseconds since the epoch. */
+export type Time = string | number
+
+/** `2026-07-30 10:00:00Z` */
+export function timestamp(at: Time): string {
+  return `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')}Z`
 }
 
-/** `in 4m`, `3h 5m ago` or `now`. */
-export function relative(at: number, now: number): string {
-  const ms = Math.round((at - now) / 1000) * 1000
+/** `in 4m`, `3h 5m ago` or `now` */
+export function relative(at: Time, now: number): string {
+  const ms = Math.round((new Date(at).getTime() - now) / 1000) * 1000
   if (ms === 0) return 'now'
   return ms > 0 ? `in ${formatDuration(ms)}` : `${formatDuration(-ms)} ago`
 }
 
-/** Both of them. */
-export function moment(at: number, now: number): string {
+/** `2026-07-30 10:00:00Z (in 4m)` */
+export function moment(at: Time, now: number): string {
   return `${timestamp(at)} (${relative(at, now)})`
-}
-
-/** As machines read it. */
-export function iso(at: number): string {
-  return new Date(at).toISOString()
 }

@@ -1,9 +1,10 @@
 import { expect, it } from 'vitest'
 import { RateLimitedError } from '../policy/index.js'
 import { type LedgerRow, MemoryStore } from '../store/index.js'
+import { defineTask, TaskQueue, Worker } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
-import { defineTask, TaskQueue, verify, Worker } from './index.js'
+import { verify } from './index.js'
 
 /** A store in which tasks were retried, deferred, given up, lost and redriven. */
 async function eventful() {

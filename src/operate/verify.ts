@@ -1,28 +1,27 @@
 import { advance, type Decision, decide, type History, type Policy, policy as parsePolicy } from '../policy/index.js'
 import type { LedgerRow, Store, TaskRecord } from '../store/index.js'
 
-/** A decision on record that the kernel, asked again, would not make. */
+/** A recorded decision that differs from what the kernel decides when asked again. */
 export interface Discrepancy {
   readonly taskId: string
-  /** Which row of its ledger. */
+  /** The row of its ledger. */
   readonly sequence: number
   readonly recorded: string
   readonly recomputed: string
 }
 
-/** What a verification came to. */
+/** The result of a verification. */
 export interface Verification {
   readonly tasks: number
   readonly decisions: number
-  /** Decisions that cannot be recomputed, since the store does not know their policy. */
+  /** Decisions that cannot be recomputed, because the store does not have their policy. */
   readonly unknown: number
   readonly discrepancies: readonly Discrepancy[]
 }
 
-/** What of a store a verification reads. */
 type LedgerSource = Pick<Store, 'list' | 'ledger' | 'policies'>
 
-/** Recomputes each recorded decision of a store from its ledger, and reports those that differ. */
+/** Recomputes every recorded decision of a store from its ledger, and reports those that differ. */
 export async function verify(store: LedgerSource): Promise<Verification> {
   const policies = new Map<string, Policy | undefined>()
   const policyOf = async (hash: string) => {
@@ -62,7 +61,7 @@ async function* allTasks(store: LedgerSource): AsyncGenerator<TaskRecord> {
   } while (after !== undefined)
 }
 
-/** Each row with what was on record before it. A redrive and a success start afresh. */
+/** Each row with the history before it. A redrive starts a new one. */
 function* withHistory(task: TaskRecord, rows: readonly LedgerRow[]): Generator<{ row: LedgerRow; history: History }> {
   const redrives = rows.filter(({ outcome }) => outcome === 'redriven')
   let history: History = {
@@ -81,7 +80,7 @@ function* withHistory(task: TaskRecord, rows: readonly LedgerRow[]): Generator<{
   }
 }
 
-/** Not if something else became of it: somebody had cancelled the task, or its dead letter was taken elsewhere. */
+/** A row shows no decision if the task was cancelled meanwhile, or if its dead letter went to another home. */
 function isDecisionOnRecord({ outcome, delayMs, reason }: LedgerRow): boolean {
   if (outcome === 'lost') return delayMs !== undefined || reason !== undefined
   return outcome !== 'cancelled' && outcome !== 'skipped'
@@ -92,7 +91,7 @@ function decisionOf({ outcome, delayMs = 0, endedAt }: LedgerRow): Decision | un
   return outcome === 'retry' || outcome === 'lost' ? { action: 'retry', delayMs, at: endedAt + delayMs } : undefined
 }
 
-/** A lost attempt is told what was decided on it: a delay, or a reason to give up. */
+/** The row of a lost attempt holds the decision on it: a delay, or a reason to give up. */
 function inWords({ outcome, delayMs, reason }: LedgerRow): string {
   if (reason !== undefined) return `gave up: ${reason}`
   return outcome === 'deferred' ? `deferred for ${delayMs} ms` : `retry after ${delayMs} ms`

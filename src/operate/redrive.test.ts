@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { OptionError } from '../policy/index.js'
-import { MemoryStore, type NewTask } from '../store/index.js'
+import { MemoryStore, type NewTask, type RedriveRecord } from '../store/index.js'
+import { TaskQueue } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
-import { type RedriveRecord, redriveDeadLetters, TaskQueue } from './index.js'
+import { redriveDeadLetters } from './index.js'
 
 /** A store with so many dead letters, `t0` to `tN`, on a clock that the test moves. */
 async function deadLetters(count: number, task: Partial<NewTask> = {}) {

@@ -1,0 +1,29 @@
+import { failedQueueOf, isFailedQueue } from '../bus/index.js'
+import { FinalError } from '../policy/index.js'
+
+/** Thrown when there is no failed queue of the name given. */
+export class NoFailedQueueError extends FinalError {
+  static {
+    NoFailedQueueError.prototype.name = 'NoFailedQueueError'
+  }
+
+  constructor(name: string) {
+    super(
+      isFailedQueue(name)
+        ? `There is no failed queue '${name}'.`
+        : `'${name}' is not a failed queue. Did you mean '${failedQueueOf(name)}'?`,
+      { code: 'no_failed_queue' },
+    )
+  }
+}
+
+/** Thrown when the messages of a failed queue cannot be requeued, because nobody knows where to or the target is unusable. */
+export class NoRouteError extends FinalError {
+  static {
+    NoRouteError.prototype.name = 'NoRouteError'
+  }
+
+  constructor(problem: string) {
+    super(problem, { code: 'no_route' })
+  }
+}

@@ -1,0 +1,49 @@
+import type { LedgerRow, Store, TaskReader, TaskRecord } from '../store/index.js'
+import { adviceFor, causeOf, type Remark } from './cause.js'
+import { type LedgerRowView, ledgerRowView, type TaskView, taskView } from './task-view.js'
+
+/** A task with its whole history and, if it is dead, why it died and what to do about it. */
+export interface TaskExplanation extends TaskView {
+  /** The attempts that its policy allows; `null` until a policy has decided on it. */
+  readonly maxAttempts: number | null
+  /** Its ledger, oldest first. */
+  readonly history: readonly LedgerRowView[]
+  /** Why it is dead; `null` if it is not. */
+  readonly cause: Remark | null
+  /** What to do before it is redriven; `null` if it is not dead. */
+  readonly advice: Remark | null
+  /** The number of dead letters with the same kind and error code, itself included. */
+  readonly alike: number
+}
+
+type Reader = TaskReader & Pick<Store, 'policies'>
+
+/** Explains a task. Resolves with `undefined` if the store has none with this id. */
+export async function explainTask(store: Reader, id: string): Promise<TaskExplanation | undefined> {
+  const task = await store.get(id)
+  if (task === undefined) return undefined
+  const isDead = task.status === 'dead'
+  const history = await store.ledger(id)
+  return {
+    ...taskView(task),
+    maxAttempts: await maxAttemptsOf(store, history),
+    history: history.map(ledgerRowView),
+    cause: isDead ? causeOf(task) : null,
+    advice: isDead ? adviceFor(task) : null,
+    alike: isDead ? await countAlike(store, task) : 0,
+  }
+}
+
+/** The attempts that the policy of the last decision allows. */
+async function maxAttemptsOf(store: Reader, history: readonly LedgerRow[]): Promise<number | null> {
+  const hash = history.findLast(row => row.policy !== undefined)?.policy
+  const json = hash === undefined ? undefined : await store.policies.get(hash)
+  if (json === undefined) return null
+  const policy: unknown = JSON.parse(json)
+  const isPolicy = typeof policy === 'object' && policy !== null && 'attempts' in policy
+  return isPolicy && typeof policy.attempts === 'number' ? policy.attempts : null
+}
+
+async function countAlike(store: Reader, { kind, errorCode }: TaskRecord): Promise<number> {
+  return errorCode === undefined ? 1 : (await store.count({ status: 'dead', kind, errorCode })).dead
+}

@@ -1,0 +1,32 @@
+export { type Cancelled, cancelTasks } from './cancel-tasks.js'
+export type { Remark } from './cause.js'
+export { NoFailedQueueError, NoRouteError } from './errors.js'
+export { type Examination, examineBus } from './examine-bus.js'
+export { explainTask, type TaskExplanation } from './explain-task.js'
+export { type ExportOptions, exportFailedQueue } from './export.js'
+export {
+  type FailedQueue,
+  type FailedQueues,
+  failedQueues,
+  findFailedQueue,
+  type KnownQueues,
+} from './failed-queues.js'
+export { eventIn, type MessageView, messageView } from './message-view.js'
+export { planRedrive, type RedrivePlan } from './plan-redrive.js'
+export { type Purged, purgeFailedQueue } from './purge.js'
+export { type Redriven, type RedriveOptions, redriveDeadLetters } from './redrive.js'
+export type { Refusal } from './refusal.js'
+export {
+  type KeptMessage,
+  planRequeue,
+  type Requeued,
+  type RequeuePlan,
+  type RequeueTarget,
+  requeueFailedQueue,
+} from './requeue.js'
+export type { Route, Routes } from './route.js'
+export type { RedriveSelection } from './selection.js'
+export { type LedgerRowView, ledgerRowView, type TaskView, taskView } from './task-view.js'
+export { listTasks } from './tasks.js'
+export { type Discrepancy, type Verification, verify } from './verify.js'
+export { type FailedQueueOptions, type WalkOptions, walkFailedQueue } from './walk.js'

@@ -1,0 +1,43 @@
+import type { Message } from '../bus/index.js'
+
+/** A body as JSON holds it: the value of a JSON text, or the raw text, or base64 if it is not UTF-8. */
+type Content = { readonly body: unknown } | { readonly rawBody: string; readonly encoding?: 'base64' }
+
+/** A message as plain JSON. */
+export type MessageView = Content & {
+  /** `null` if whoever published it gave it none. */
+  readonly id: string | null
+  readonly type: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** The view of a message. */
+export function messageView({ id, type, headers, body }: Message): MessageView {
+  return { id: id ?? null, type, headers, ...contentOf(body) }
+}
+
+/** The event that a message carries: the original event of a dead letter, or else the body as it is. */
+export function eventIn({ body }: Message): string | Uint8Array {
+  const content = contentOf(body)
+  if (!('body' in content)) return body
+  const value = content.body
+  const isLetter = typeof value === 'object' && value !== null && 'original_event' in value
+  return isLetter ? JSON.stringify(value.original_event) : body
+}
+
+function contentOf(bytes: Uint8Array): Content {
+  let text: string
+  try {
+    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch {
+    return { rawBody: Buffer.from(bytes).toString('base64'), encoding: 'base64' }
+  }
+  try {
+    const body: unknown = JSON.parse(text)
+    // Throws if the value is too deep to be written again.
+    JSON.stringify(body)
+    return { body }
+  } catch {
+    return { rawBody: text }
+  }
+}

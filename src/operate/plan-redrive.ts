@@ -1,0 +1,54 @@
+import type { TaskReader } from '../store/index.js'
+import { notDead, notFound, type Refusal } from './refusal.js'
+import { checkSelection, filterOf, type RedriveSelection } from './selection.js'
+import { type TaskView, taskView } from './task-view.js'
+
+/** What a redrive would do now. Nothing is moved. */
+export interface RedrivePlan {
+  /** The number of dead letters that would be moved. */
+  readonly count: number
+  /** The first of them, newest first; in the order given if they were named. */
+  readonly sample: readonly TaskView[]
+  /** Tasks that were named and cannot be redriven. */
+  readonly refused: readonly Refusal[]
+}
+
+const PAGE = 500
+
+/** Plans a redrive, with a sample of `sampleSize` dead letters (20 by default). */
+export async function planRedrive(
+  store: TaskReader,
+  selection: RedriveSelection,
+  { sampleSize = 20 }: { readonly sampleSize?: number } = {},
+): Promise<RedrivePlan> {
+  checkSelection(selection)
+  if ('ids' in selection) return planNamed(store, selection.ids, sampleSize)
+  const filter = filterOf(selection)
+  const { dead } = await store.count(filter)
+  const sample: TaskView[] = []
+  let after: string | undefined
+  do {
+    const limit = Math.min(PAGE, sampleSize - sample.length)
+    if (limit <= 0) break
+    const { items, next } = await store.list(filter, { limit, after })
+    sample.push(...items.map(taskView))
+    after = next
+  } while (after !== undefined)
+  return { count: dead, sample, refused: [] }
+}
+
+async function planNamed(store: TaskReader, ids: readonly string[], sampleSize: number): Promise<RedrivePlan> {
+  let count = 0
+  const sample: TaskView[] = []
+  const refused: Refusal[] = []
+  for (const id of new Set(ids)) {
+    const task = await store.get(id)
+    if (task?.status !== 'dead') {
+      refused.push(task === undefined ? notFound(id) : notDead(id, task.status))
+      continue
+    }
+    count++
+    if (sample.length < sampleSize) sample.push(taskView(task))
+  }
+  return { count, sample, refused }
+}

@@ -1,0 +1,22 @@
+import type { TaskStatus } from '../store/index.js'
+import type { Remark } from './cause.js'
+
+/** A task that was named and left as it was, and why. */
+export interface Refusal extends Remark {
+  readonly id: string
+}
+
+/** The refusal of a task that does not exist. */
+export function notFound(id: string): Refusal {
+  return { id, code: 'not_found', text: `'${id}' is not in the store.` }
+}
+
+/** The refusal of a task that only a dead letter would be accepted for. */
+export function notDead(id: string, status: TaskStatus): Refusal {
+  return { id, code: 'not_dead', text: `'${id}' is not dead: it is ${status}.` }
+}
+
+/** The refusal of a task that has ended already. */
+export function alreadyEnded(id: string, status: TaskStatus): Refusal {
+  return { id, code: 'already_ended', text: `'${id}' has ended already: it is ${status}.` }
+}

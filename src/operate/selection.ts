@@ -1,0 +1,25 @@
+import { OptionError } from '../policy/index.js'
+import type { RedriveRecord, TaskFilter } from '../store/index.js'
+
+/** The dead letters to redrive: by id, by filter, or every one of them, which has to be said. */
+export type RedriveSelection =
+  | { readonly ids: readonly string[] }
+  | { readonly filter: Omit<TaskFilter, 'status'> }
+  | { readonly all: true }
+
+/** Throws an `OptionError` if the filter is empty: a filter that came out empty by mistake must not mean everything. */
+export function checkSelection(selection: RedriveSelection): void {
+  if (!('filter' in selection) || Object.values(selection.filter).some(value => value !== undefined)) return
+  throw new OptionError('filter', 'The filter is empty. Pass { all: true } to redrive every dead letter.')
+}
+
+/** The store's filter for a selection that names no ids. */
+export function filterOf(selection: Exclude<RedriveSelection, { readonly ids: readonly string[] }>): TaskFilter {
+  return { ...('filter' in selection ? selection.filter : {}), status: 'dead' }
+}
+
+/** The selection as the audit keeps it. */
+export function selectionOnRecord(selection: RedriveSelection): RedriveRecord['selection'] {
+  if ('ids' in selection) return { named: new Set(selection.ids).size }
+  return 'filter' in selection ? { filter: selection.filter } : 'all'
+}

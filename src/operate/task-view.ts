@@ -1,0 +1,117 @@
+import type { LedgerRow, TaskRecord, TaskStatus } from '../store/index.js'
+
+/** A task as plain JSON: times as ISO 8601 text in UTC, `null` where there is no value. */
+export interface TaskView {
+  readonly id: string
+  readonly kind: string
+  readonly category: string
+  readonly key: string
+  readonly status: TaskStatus
+  readonly priority: number
+  readonly submittedAt: string
+  /** When the task reached its status. */
+  readonly changedAt: string
+  readonly nextAttemptAt: string | null
+  /** Failed attempts that were scheduled again. */
+  readonly retryCount: number
+  /** When the next retry is due. `null` for a task that waits for its first attempt. */
+  readonly nextRetryAt: string | null
+  readonly attempts: number
+  readonly deferrals: number
+  readonly losses: number
+  readonly errorClass: NonNullable<TaskRecord['errorClass']> | null
+  readonly errorCode: string | null
+  readonly errorMessage: string | null
+  readonly reason: string | null
+  /** The value itself. */
+  readonly payload: unknown
+  readonly result: unknown
+}
+
+/** A row of the ledger as plain JSON. */
+export interface LedgerRowView {
+  readonly sequence: number
+  readonly attempt: number
+  readonly startedAt: string
+  readonly endedAt: string
+  readonly worker: string
+  readonly outcome: LedgerRow['outcome']
+  readonly verdict: NonNullable<LedgerRow['verdict']> | null
+  readonly delayMs: number | null
+  readonly reason: string | null
+  readonly error: string | null
+  readonly random: number | null
+  readonly policy: string | null
+}
+
+/** The view of a task. */
+export function taskView(task: TaskRecord): TaskView {
+  return {
+    id: task.id,
+    kind: task.kind,
+    category: task.category,
+    key: task.key,
+    status: task.status,
+    priority: task.priority,
+    submittedAt: iso(task.submittedAt),
+    changedAt: iso(task.changedAt),
+    nextAttemptAt: isoOrNull(task.nextAttemptAt),
+    retryCount: retryCount(task),
+    nextRetryAt: isoOrNull(nextRetryAt(task)),
+    attempts: task.attempts,
+    deferrals: task.deferrals,
+    losses: task.losses,
+    errorClass: task.errorClass ?? null,
+    errorCode: task.errorCode ?? null,
+    errorMessage: task.errorMessage ?? null,
+    reason: task.reason ?? null,
+    payload: parsed(task.payload),
+    result: task.result === undefined ? null : parsed(task.result),
+  }
+}
+
+/** The view of a row of the ledger. */
+export function ledgerRowView(row: LedgerRow): LedgerRowView {
+  return {
+    sequence: row.sequence,
+    attempt: row.attempt,
+    startedAt: iso(row.startedAt),
+    endedAt: iso(row.endedAt),
+    worker: row.worker,
+    outcome: row.outcome,
+    verdict: row.verdict ?? null,
+    delayMs: row.delayMs ?? null,
+    reason: row.reason ?? null,
+    error: row.error ?? null,
+    random: row.random ?? null,
+    policy: row.policy ?? null,
+  }
+}
+
+/** The last attempt of a dead letter was not scheduled again. */
+function retryCount({ status, attempts }: TaskRecord): number {
+  return Math.max(0, status === 'dead' ? attempts - 1 : attempts)
+}
+
+function nextRetryAt({ status, attempts, deferrals, nextAttemptAt }: TaskRecord): number | undefined {
+  return status === 'waiting' && attempts + deferrals > 0 ? nextAttemptAt : undefined
+}
+
+/** The value of a JSON text; the text itself if it is not JSON, or too deep to be written again. */
+function parsed(json: string): unknown {
+  try {
+    const value: unknown = JSON.parse(json)
+    JSON.stringify(value)
+    return value
+  } catch {
+    return json
+  }
+}
+
+function iso(at: number): string {
+  return new Date(at).toISOString()
+}
+
+function isoOrNull(at: number | undefined): string | null {
+  return at === undefined ? null : iso(at)
+}
