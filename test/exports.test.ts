@@ -31,18 +31,17 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/presets': `
     Env Preset presetNamed presets`,
   'redrive/task': `
-    DeadLetter Discrepancy EnqueueOptions Later LeaseLostError Moment Outage PayloadError RedriveOptions RedriveRecord
-    RedriveSelection Redriven RetentionOptions Skip StandardSchema TaskCancelledError TaskContext TaskDefinition
-    TaskHandler TaskOptions TaskQueue Verification Worker WorkerOptions WorkerStoppedError defineTask later
-    redriveDeadLetters skip storeAudit verify`,
+    DeadLetter EnqueueOptions Later LeaseLostError Moment Outage PayloadError RetentionOptions Skip StandardSchema
+    TaskCancelledError TaskContext TaskDefinition TaskHandler TaskOptions TaskQueue Worker WorkerOptions
+    WorkerStoppedError defineTask later skip storeAudit`,
   'redrive/store': `
     AttemptEntry AuditStore Beat By Claim ClaimRequest ClaimedTask Enqueued Heartbeat Lane LaneControl LaneLimits
     LaneRecord LaneSelection LedgerRow MemoryStore Movable Move MoveDifferenceError MoveOptions MoveProgress
     MoveRefusedError MovedRow MovedSection NewTask OnceOptions OperatorRecord Outcome Page PageRequest PolicyStore
-    Retention Room Section SectionPlan Settled Settlement StaleFenceError Store StoreBusyError StoreClosedError
-    StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError StoreNotReadyError
-    StoreReadOnlyError StoreReplacedError StoreUnavailableError TaskControl TaskFilter TaskReader TaskRecord
-    TaskStatus TaskVerbs moveStore planMove taskIds`,
+    RedriveRecord Retention Room Section SectionPlan Settled Settlement StaleFenceError Store StoreBusyError
+    StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
+    StoreNotReadyError StoreReadOnlyError StoreReplacedError StoreUnavailableError TaskControl TaskFilter TaskReader
+    TaskRecord TaskStatus TaskVerbs moveStore planMove taskIds`,
   'redrive/sqlite': `
     SqliteOptions SqliteStore openSqlite`,
   'redrive/postgres': `
@@ -61,6 +60,13 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/nats': `
     NatsBus NatsConnectOptions NatsIdempotencyStore NatsIdempotencyStoreOptions NatsOptions openNats
     openNatsIdempotencyStore`,
+  'redrive/operate': `
+    Cancelled Discrepancy Examination ExportOptions FailedQueue FailedQueueOptions FailedQueues KeptMessage
+    KnownQueues LedgerRowView MessageView NoFailedQueueError NoRouteError Purged RedriveOptions RedrivePlan
+    RedriveSelection Redriven Refusal Remark RequeuePlan RequeueTarget Requeued Route Routes TaskExplanation TaskView
+    Verification WalkOptions cancelTasks eventIn examineBus explainTask exportFailedQueue failedQueues findFailedQueue
+    ledgerRowView listTasks messageView planRedrive planRequeue purgeFailedQueue redriveDeadLetters requeueFailedQueue
+    taskView verify walkFailedQueue`,
   'redrive/metrics': `
     EventMetricNames EventMetricsOptions eventMetrics`,
   'redrive/testing': `
