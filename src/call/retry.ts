@@ -6,7 +6,7 @@ import { Call } from './call.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
 import type { RetryBudget } from './retry-budget.js'
 
-/** What the events of a call, and its errors, say of it. */
+/** The description of a call in its work events and errors. */
 type Description = { readonly [Field in Exclude<keyof Work, 'kind' | 'idempotencyKey'>]?: Work[Field] | undefined }
 
 /** What a call may be given besides its policy. */
@@ -19,7 +19,7 @@ export interface RetryOptions extends Description {
   readonly within?: Attempt
   /** Code that corrects the verdict on a failure. */
   readonly classify?: Classifier
-  /** Takes the events of the call. */
+  /** Takes the work events of the call. */
   readonly sink?: Sink
   /** Keeps calls away from what has been failing. */
   readonly breaker?: CircuitBreaker

@@ -42,9 +42,9 @@ export interface IdempotencyRunOptions {
   readonly wait?: boolean | Duration
   /** Ends the run at once. A function that is running sees it, and its key is settled once it has ended. */
   readonly signal?: AbortSignal
-  /** Takes the events of the run, if `work` says what they are about. */
+  /** Takes the work events of the run. Needs `work`. */
   readonly sink?: Sink
-  /** What the events are about. */
+  /** The work that these are about. */
   readonly work?: Work
 }
 

@@ -3,8 +3,8 @@ import { circuitBreaker, retry } from '../call/index.js'
 import { FinalError, type GiveUpReason, RateLimitedError } from '../policy/index.js'
 import { fakeClock } from '../testing/index.js'
 import { auditRecord } from './audit.js'
-import type { GaveUp, IdempotencyUsed, Work } from './events.js'
 import { memoryAudit } from './memory-audit.js'
+import type { GaveUp, IdempotencyUsed, Work } from './work-events.js'
 
 const work: Work = { kind: 'call', id: 'w-1', name: 'Publish an order' }
 const at = Date.UTC(2026, 0, 25, 21, 15)

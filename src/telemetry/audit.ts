@@ -1,7 +1,7 @@
 import { describeFailure } from './describe-failure.js'
-import type { GaveUp, IdempotencyUsed, RetryScheduled, TimedOut, Work, WorkEvent } from './events.js'
 import { label, redact } from './redact.js'
 import { type Json, redactContext } from './redact-context.js'
+import type { GaveUp, IdempotencyUsed, RetryScheduled, TimedOut, Work, WorkEvent } from './work-events.js'
 
 /** What every audit record has. What the caller did not give is `null`, so that the shape is always the same. */
 interface AboutWork {

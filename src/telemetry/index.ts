@@ -7,18 +7,6 @@ export {
   type TimeoutRecord,
 } from './audit.js'
 export { describeFailure, type FailureDescription, failureText } from './describe-failure.js'
-export type {
-  AttemptEvent,
-  AttemptStarted,
-  AttemptSucceeded,
-  GaveUp,
-  IdempotencyNotRecorded,
-  IdempotencyUsed,
-  RetryScheduled,
-  TimedOut,
-  Work,
-  WorkEvent,
-} from './events.js'
 export { type Logger, logTo } from './logger.js'
 export { type MemoryAudit, memoryAudit } from './memory-audit.js'
 export { type NdjsonAudit, type NdjsonAuditOptions, ndjsonAudit, type RecordsDropped } from './ndjson-audit.js'
@@ -32,3 +20,15 @@ export {
 export { redact } from './redact.js'
 export { type Json, redactContext } from './redact-context.js'
 export { fanOut, on, type Sink, sinkFailures } from './sink.js'
+export type {
+  AttemptEvent,
+  AttemptStarted,
+  AttemptSucceeded,
+  GaveUp,
+  IdempotencyNotRecorded,
+  IdempotencyUsed,
+  RetryScheduled,
+  TimedOut,
+  Work,
+  WorkEvent,
+} from './work-events.js'

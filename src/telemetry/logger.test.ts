@@ -5,9 +5,9 @@ import { consume, DocumentNotFoundError, handleEvent } from '../event/index.js'
 import { extendPolicy, FinalError, policies, RateLimitedError } from '../policy/index.js'
 import { MemoryStore } from '../store/index.js'
 import { fakeClock } from '../testing/index.js'
-import type { AttemptStarted, WorkEvent } from './events.js'
 import { type Logger, logTo } from './logger.js'
 import { emit } from './sink.js'
+import type { AttemptStarted, WorkEvent } from './work-events.js'
 
 const work = { kind: 'call', id: 'w-1', name: 'load user' } as const
 

@@ -1,9 +1,9 @@
 import { formatDuration } from '../policy/index.js'
 import { describeFailure, failureText } from './describe-failure.js'
-import type { GaveUp, RetryScheduled, WorkEvent } from './events.js'
 import { label } from './redact.js'
 import { redactContext } from './redact-context.js'
 import type { Sink } from './sink.js'
+import type { GaveUp, RetryScheduled, WorkEvent } from './work-events.js'
 
 /** What a logger must have; pino's and bunyan's do. */
 export interface Logger {

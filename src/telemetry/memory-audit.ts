@@ -1,6 +1,6 @@
 import { OptionError } from '../policy/index.js'
 import { type AuditRecord, auditRecord } from './audit.js'
-import type { WorkEvent } from './events.js'
+import type { WorkEvent } from './work-events.js'
 
 /** A sink that keeps audit records in memory, for tests and development. */
 export interface MemoryAudit {

@@ -19,9 +19,9 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { retry } from '../call/index.js'
 import { fakeClock } from '../testing/index.js'
-import type { RetryScheduled } from './events.js'
 import { type NdjsonAudit, ndjsonAudit } from './ndjson-audit.js'
 import { emit, sinkFailures } from './sink.js'
+import type { RetryScheduled } from './work-events.js'
 
 // Warnings of failed sinks are expected here, and counted; they need not be printed.
 process.removeAllListeners('warning')

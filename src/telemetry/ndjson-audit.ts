@@ -1,7 +1,7 @@
 import { OptionError, RedriveError } from '../policy/index.js'
 import { type AuditRecord, auditRecord } from './audit.js'
-import type { WorkEvent } from './events.js'
 import { LineFile } from './line-file.js'
+import type { WorkEvent } from './work-events.js'
 
 /** How much an audit file may fall behind. */
 export interface NdjsonAuditOptions {

@@ -3,10 +3,10 @@ import { describe, expect, test } from 'vitest'
 import { circuitBreaker, retry } from '../call/index.js'
 import { FinalError, RateLimitedError } from '../policy/index.js'
 import { fakeClock } from '../testing/index.js'
-import type { RetryScheduled } from './events.js'
 import { MinuteCount } from './minute-count.js'
 import { type RetryAlert, type RetryPatternsOptions, retryPatterns } from './patterns.js'
 import { emit, sinkFailures } from './sink.js'
+import type { RetryScheduled } from './work-events.js'
 
 // The warning of a failed sink is expected here; it need not be printed.
 process.removeAllListeners('warning')

@@ -1,7 +1,7 @@
 import { OptionError } from '../policy/index.js'
 import { type Clock, systemClock } from '../time/index.js'
-import type { WorkEvent } from './events.js'
 import { MinuteCount } from './minute-count.js'
+import type { WorkEvent } from './work-events.js'
 
 /** How the work of one category goes. */
 export interface RetryPattern {

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { retry } from '../call/index.js'
 import { fakeClock } from '../testing/index.js'
-import type { WorkEvent } from './events.js'
 import { emit, fanOut, on, type Sink, sinkFailures } from './sink.js'
+import type { WorkEvent } from './work-events.js'
 
 const event: WorkEvent = {
   type: 'attempt_started',

@@ -1,12 +1,12 @@
 import { RedriveError } from '../policy/index.js'
-import type { WorkEvent } from './events.js'
+import type { WorkEvent } from './work-events.js'
 
-/** Takes the events of work. It may be slow or broken: the work never waits for it, nor fails with it. */
+/** Takes work events. A sink may be slow or broken: the work never waits for it, nor fails with it. */
 export type Sink = (event: WorkEvent) => unknown
 
 const failures = new WeakMap<Sink, number>()
 
-/** Hands an event to a sink. A sink that throws or rejects is counted, and the first time reported as a warning. */
+/** Hands a work event to a sink. Counts the failures of a sink that throws or rejects, and warns of the first. */
 export function emit(sink: Sink, event: WorkEvent): void {
   try {
     const pending = sink(event)
@@ -17,12 +17,12 @@ export function emit(sink: Sink, event: WorkEvent): void {
   }
 }
 
-/** How many events a sink has failed to take. */
+/** Returns how many work events a sink has failed to take. */
 export function sinkFailures(sink: Sink): number {
   return failures.get(sink) ?? 0
 }
 
-/** One sink that feeds several; one that fails does not keep the event from the others. */
+/** Makes one sink of several. A sink that fails does not keep the others from their work event. */
 export function fanOut(...sinks: readonly Sink[]): Sink {
   return event => {
     for (const sink of sinks) emit(sink, event)
@@ -30,7 +30,7 @@ export function fanOut(...sinks: readonly Sink[]): Sink {
 }
 
 /**
- * A sink with a function for each type of event that is of interest.
+ * Makes a sink that calls a function for each type of work event that is of interest.
  *
  * ```ts
  * on({ gave_up: ({ work, reason }) => page(`${work.name} gave up: ${reason}`) })
@@ -39,7 +39,7 @@ export function fanOut(...sinks: readonly Sink[]): Sink {
 export function on(handlers: { [T in WorkEvent['type']]?: (event: WorkEvent & { readonly type: T }) => void }): Sink {
   return event => {
     const handler = handlers[event.type] as Sink | undefined
-    // Returned, so that the rejection of a handler that is async is this sink's failure, not an unhandled one.
+    // Return it, so that the rejection of an async handler is a failure of this sink, and not unhandled.
     return handler?.(event)
   }
 }
@@ -48,6 +48,6 @@ function failed(sink: Sink, cause: unknown): void {
   const count = sinkFailures(sink) + 1
   failures.set(sink, count)
   if (count > 1) return
-  // What the sink said may hold secrets, so it is not printed; it is the cause of the warning.
+  // The failure may hold secrets, so it is not printed but kept as the cause of the warning.
   process.emitWarning(new RedriveError('REDRIVE_SINK_FAILED', `The sink '${sink.name}' failed.`, { cause }))
 }

@@ -1,5 +1,5 @@
 import type { GiveUpReason } from '../policy/index.js'
-import type { GaveUp } from './events.js'
+import type { GaveUp } from './work-events.js'
 
 /**
  * The reasons that other systems read in a spelling of their own: dead-letter entries as `abandoned_reason`, metrics as the

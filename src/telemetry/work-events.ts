@@ -1,37 +1,37 @@
 import type { GiveUpReason, Verdict } from '../policy/index.js'
 
-/** The piece of work that an event is about. */
+/** The piece of work that a work event is about. */
 export interface Work {
-  /** Which kind of work it is. */
+  /** The kind of work. */
   readonly kind: 'call' | 'event' | 'task' | 'pipeline' | 'document'
   /** Its identity, from which its jitter is derived. */
   readonly id: string
-  /** What it does, in the user's words. */
+  /** Its name, in the user's words. */
   readonly name: string
-  /** What it is counted under: `API_REQUEST`, say. A timeout gets the code `TIMEOUT_<CATEGORY>`. */
+  /** The category that it is counted under, such as `API_REQUEST`. A timeout gets the code `TIMEOUT_<CATEGORY>`. */
   readonly category?: string
-  /** Whose work it is, for events alone. */
+  /** The tenant that it is done for. Only reported. */
   readonly tenantId?: string
-  /** What it belongs to: a request, say. For events alone. */
+  /** The request, or anything else, that it belongs to. Only reported. */
   readonly correlationId?: string
-  /** The trace that it is part of. For events alone. */
+  /** The trace that it is part of. Only reported. */
   readonly traceId?: string
-  /** The key of an event: see `eventKey`. It is for logs and dead letters; a metric with it would have no bounds. */
+  /** The key of an event: see `eventKey`. For logs and dead letters; as a metric label it would be unbounded. */
   readonly idempotencyKey?: string
-  /** What else the caller wants to see beside it. */
+  /** Anything else that the caller wants to see with it. */
   readonly context?: Readonly<Record<string, unknown>>
 }
 
 interface About {
   readonly work: Work
-  /** When it happened, in milliseconds since the epoch. */
+  /** The time of the work event, in milliseconds since the epoch. */
   readonly at: number
 }
 
 interface AboutAttempt extends About {
   /** The number of the attempt, from 1. */
   readonly attempt: number
-  /** How many attempts the policy allows. */
+  /** The attempts that the policy allows. */
   readonly maxAttempts: number
 }
 
@@ -44,7 +44,7 @@ interface FailedAttempt extends AboutAttempt {
 /** An attempt has begun. */
 export interface AttemptStarted extends AboutAttempt {
   readonly type: 'attempt_started'
-  /** How many deferrals came before: after one the number of the attempt stays, but it is not the first run. */
+  /** The deferrals before it. A deferral does not change the attempt's number, so attempt 1 may not be the first run. */
   readonly deferrals: number
 }
 
@@ -53,13 +53,13 @@ export interface AttemptSucceeded extends AboutAttempt {
   readonly type: 'attempt_succeeded'
   readonly durationMs: number
   /**
-   * Since it began to count its attempts, all waits included, whichever processes made them: for an event since its first
-   * attempt, for a task since it was enqueued or last redriven. A call does not tell it.
+   * The time since the work began, all waits included, over all processes: for an event since its first attempt, for a task
+   * since it was enqueued or last redriven. Calls do not report it.
    */
   readonly totalMs?: number
 }
 
-/** An attempt ran for too long. What follows from that is an event of its own. */
+/** An attempt ran for too long. The decision that follows is a work event of its own. */
 export interface TimedOut extends AboutAttempt {
   readonly type: 'timed_out'
   readonly timeoutMs: number
@@ -73,8 +73,8 @@ export interface RetryScheduled extends FailedAttempt {
 }
 
 /**
- * The work has failed, and no attempt follows. `attempt` is the last one that was made; where none was, because the
- * caller had aborted or the breaker was open, it is 0.
+ * The work has failed, and no attempt follows. `attempt` is the last one made, or 0 if none was, because the caller had
+ * aborted or the breaker was open.
  */
 export interface GaveUp extends FailedAttempt {
   readonly type: 'gave_up'
@@ -87,15 +87,15 @@ export interface IdempotencyUsed extends About {
   readonly key: string
 }
 
-/** The work succeeded, but its key could not be recorded as done. The work is not run again for that. */
+/** The work succeeded, but its key could not be recorded as done. The work does not run again because of that. */
 export interface IdempotencyNotRecorded extends About {
   readonly type: 'idempotency_not_recorded'
   readonly key: string
   readonly failure: unknown
 }
 
-/** What happens to work, as one stream. Audit, metrics, logs and traces are sinks of it. */
+/** Something that happened to a piece of work. All kinds of work emit one stream of these, which sinks take. */
 export type WorkEvent = AttemptEvent | IdempotencyUsed | IdempotencyNotRecorded
 
-/** What happens to an attempt. */
+/** Something that happened to an attempt. */
 export type AttemptEvent = AttemptStarted | AttemptSucceeded | TimedOut | RetryScheduled | GaveUp
