@@ -1,11 +1,8 @@
 // Another process that enqueues: it is told a number, enqueues that, and says when it began.
 import { once } from 'node:events'
-import { defineTask, TaskQueue } from '../../dist/task/index.js'
+import { enqueueRecord } from '../tasks/latency.mjs'
 import { isMain, startProcess } from './process.mjs'
 import { open } from './redrive.mjs'
-
-/** The clock that all processes of a machine share, in milliseconds. */
-export const monotonicMs = () => Number(process.hrtime.bigint()) / 1e6
 
 export async function enqueuerApart(url) {
   const child = await startProcess(import.meta.url, [url])
@@ -24,13 +21,7 @@ export async function enqueuerApart(url) {
 
 async function main(url) {
   const store = await open(url)
-  const queue = new TaskQueue(store)
-  const record = defineTask('record', { handler: () => {} })
-  process.on('message', async n => {
-    const beganAt = monotonicMs()
-    await queue.enqueue(record, n)
-    process.send(beganAt)
-  })
+  process.on('message', async n => process.send(await enqueueRecord(store, n)))
   process.on('disconnect', () => store.close())
   process.send('ready')
 }

@@ -31,7 +31,7 @@ export async function drain(queue, count) {
       if (--left === 0) finish()
     },
   })
-  worker.start()
+  void worker.start()
   await drained
   await worker.stop()
 }
