@@ -15,6 +15,7 @@ import {
 } from './bus.js'
 import { checkFailedQueue, checkMessage, checkPrefetch, checkTopology } from './check.js'
 import { BusClosedError, MessageTooLargeError, NoQueueError, TopologyError } from './errors.js'
+import { finding } from './finding.js'
 import { MemoryQueue } from './memory-queue.js'
 import { bytesOf } from './message.js'
 
@@ -64,16 +65,11 @@ export class MemoryBus implements Bus {
   }
 
   async examine(topology: Topology): Promise<Finding[]> {
-    const findings: Finding[] = (await this.status(topology))
+    const findings = (await this.status(topology))
       .filter(({ messages }) => messages === undefined)
-      .map(({ name }) => ({
-        code: 'missing',
-        severity: 'error',
-        subject: name,
-        message: `There is no queue '${name}'. Declare it.`,
-      }))
+      .map(({ name }) => finding('missing', name, `There is no queue '${name}'. Declare it.`))
     const message = 'What it carries is lost when this process ends. Use RabbitMQ or NATS where that matters.'
-    return [...findings, { code: 'memory_only', severity: 'warning', subject: 'the memory bus', message }]
+    return [...findings, finding('memory_only', 'the memory bus', message, 'warning')]
   }
 
   async publish(message: NewMessage): Promise<void> {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { IdempotencyClaim, IdempotencyStore } from '../idempotency/index.js'
+import type { ConformanceCase } from './conformance-case.js'
 
 /** A store under test. Each case opens one; stores that share their data are fine, since the cases share no keys. */
 export interface IdempotencyStoreUnderTest {
@@ -7,12 +8,6 @@ export interface IdempotencyStoreUnderTest {
   /** Lets at least so much time pass for the store: advances the clock it was given, or sleeps. */
   pass(ms: number): Promise<void>
   close?(): Promise<void>
-}
-
-/** A named piece of behaviour; `run` rejects if the store does not show it. */
-export interface ConformanceCase {
-  readonly name: string
-  run(): Promise<void>
 }
 
 const SHORT = 50

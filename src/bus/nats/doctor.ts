@@ -1,6 +1,7 @@
 import type { ConsumerConfig, StreamConfig } from '@nats-io/jetstream'
 import { type Finding, type FindingCode, failedQueueOf, type Topology } from '../bus.js'
 import { BusUnavailableError } from '../errors.js'
+import { finding } from '../finding.js'
 import { readJson } from '../read-json.js'
 import type { TlsOptions } from '../tls-options.js'
 import { orMissing } from './driver.js'
@@ -89,13 +90,4 @@ async function storageConfig(monitorUrl: URL, tls: TlsOptions | undefined): Prom
 
 function missing(name: string): Finding {
   return finding('missing', name, `There is no queue '${name}', or it does not get its events. Declare it.`)
-}
-
-function finding(
-  code: FindingCode,
-  subject: string,
-  message: string,
-  severity: Finding['severity'] = 'error',
-): Finding {
-  return { code, severity, subject, message }
 }

@@ -1,5 +1,6 @@
 import { type Finding, type FindingCode, failedQueueOf, isFailedQueue, type Topology } from '../bus.js'
 import { TopologyError } from '../errors.js'
+import { finding } from '../finding.js'
 import type { Management, QueueFacts } from './management.js'
 import type { RabbitmqParts } from './rabbitmq-bus.js'
 import { assertQueue, countMessages } from './topology.js'
@@ -76,18 +77,9 @@ async function examineBinding(management: Management, exchange: string, queue: s
   return [finding('missing', queue, `'${queue}' does not get '${type}': '${exchange}' is not bound to it. Declare it.`)]
 }
 
-const POLICIES_UNSEEN: Finding = {
-  code: 'unseen',
-  severity: 'warning',
-  subject: 'policies',
-  message: 'Policies may set limits that AMQP does not show. Give the url of the management plugin to see them.',
-}
-
-function finding(
-  code: FindingCode,
-  subject: string,
-  message: string,
-  severity: Finding['severity'] = 'error',
-): Finding {
-  return { code, severity, subject, message }
-}
+const POLICIES_UNSEEN = finding(
+  'unseen',
+  'policies',
+  'Policies may set limits that AMQP does not show. Give the url of the management plugin to see them.',
+  'warning',
+)

@@ -114,6 +114,9 @@ const SET_LIMITS = /* sql */ `
   SET concurrency = :concurrency, per_second = :per_second, ordered = :ordered, tokens = max(1, ifnull(:per_second, 1)),
       refilled_at = :now`
 
+const MATCHES_FILTER = /* sql */ `
+  kind = :kind AND (:category IS NULL OR category = :category) AND (:key IS NULL OR key = :key)`
+
 const HAS_OTHER_LIMITS = /* sql */ `
   (concurrency IS NOT :concurrency OR per_second IS NOT :per_second OR ordered IS NOT :ordered)`
 
@@ -281,23 +284,22 @@ function prepare(db: Preparer) {
     setRamp: db.prepare(/* sql */ `UPDATE lane SET ramp = ?, held_until = ? WHERE id = ?`),
     dropPauseRules: db.prepare(/* sql */ `
       DELETE FROM pause_rule
-      WHERE kind = :kind AND (:category IS NULL OR category = :category) AND (:key IS NULL OR key = :key)`),
+      WHERE ${MATCHES_FILTER}`),
     addPauseRule: db.prepare(/* sql */ `
       INSERT INTO pause_rule (kind, category, key, paused) VALUES (:kind, :category, :key, :paused)`),
     pause: db.prepare(/* sql */ `
       UPDATE lane SET paused = :paused
-      WHERE kind = :kind AND (:category IS NULL OR category = :category) AND (:key IS NULL OR key = :key)`),
+      WHERE ${MATCHES_FILTER}`),
     dropLimitRules: db.prepare(/* sql */ `
       DELETE FROM limit_rule
-      WHERE kind = :kind AND (:category IS NULL OR category = :category) AND (:key IS NULL OR key = :key)`),
+      WHERE ${MATCHES_FILTER}`),
     addLimitRule: db.prepare(/* sql */ `
       INSERT INTO limit_rule (kind, category, key, concurrency, per_second, ordered)
       VALUES (:kind, :category, :key, :concurrency, :per_second, :ordered)`),
     limitLane: db.prepare(/* sql */ `${SET_LIMITS} WHERE id = :id AND ${HAS_OTHER_LIMITS}`),
     limitLanes: db.prepare(/* sql */ `
       ${SET_LIMITS}
-      WHERE kind = :kind AND (:category IS NULL OR category = :category) AND (:key IS NULL OR key = :key)
-        AND ${HAS_OTHER_LIMITS}`),
+      WHERE ${MATCHES_FILTER} AND ${HAS_OTHER_LIMITS}`),
 
     // Operators
 

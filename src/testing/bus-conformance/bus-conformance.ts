@@ -1,4 +1,4 @@
-import type { ConformanceCase } from '../idempotency-store-conformance.js'
+import { type ConformanceCase, casesOf } from '../conformance-case.js'
 import { CONSUME } from './consume.js'
 import { FAILED_QUEUES } from './failed-queues.js'
 import type { BusBehaviours, BusUnderTest } from './harness.js'
@@ -20,19 +20,14 @@ const THEMES: Readonly<Record<string, BusBehaviours>> = {
  * ```
  */
 export function busConformance(open: () => Promise<BusUnderTest> | BusUnderTest): readonly ConformanceCase[] {
-  return Object.entries(THEMES).flatMap(([theme, behaviours]) =>
-    Object.entries(behaviours).map(([name, behaviour]) => ({
-      name: `${theme}: ${name}`,
-      async run() {
-        const { bus, maxBytes, close } = await open()
-        const unique = crypto.randomUUID().slice(0, 13)
-        try {
-          await behaviour({ bus, maxBytes, queue: `queue-${unique}`, type: `type.${unique}` })
-        } finally {
-          await bus.close()
-          await close?.()
-        }
-      },
-    })),
-  )
+  return casesOf(THEMES, async behaviour => {
+    const { bus, maxBytes, close } = await open()
+    const unique = crypto.randomUUID().slice(0, 13)
+    try {
+      await behaviour({ bus, maxBytes, queue: `queue-${unique}`, type: `type.${unique}` })
+    } finally {
+      await bus.close()
+      await close?.()
+    }
+  })
 }

@@ -1,4 +1,4 @@
-import type { ConformanceCase } from '../idempotency-store-conformance.js'
+import { type ConformanceCase, casesOf } from '../conformance-case.js'
 import { CLAIM } from './claim.js'
 import { ENQUEUE } from './enqueue.js'
 import type { StoreBehaviours, StoreUnderTest } from './harness.js'
@@ -37,19 +37,14 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
  * ```
  */
 export function storeConformance(open: () => Promise<StoreUnderTest> | StoreUnderTest): readonly ConformanceCase[] {
-  return Object.entries(THEMES).flatMap(([theme, behaviours]) =>
-    Object.entries(behaviours).map(([name, behaviour]) => ({
-      name: `${theme}: ${name}`,
-      async run() {
-        const { store, advance, close } = await open()
-        try {
-          await behaviour(store, async ms => advance(ms))
-          await checkInvariants(store)
-        } finally {
-          await store.close()
-          await close?.()
-        }
-      },
-    })),
-  )
+  return casesOf(THEMES, async behaviour => {
+    const { store, advance, close } = await open()
+    try {
+      await behaviour(store, async ms => advance(ms))
+      await checkInvariants(store)
+    } finally {
+      await store.close()
+      await close?.()
+    }
+  })
 }

@@ -1,0 +1,18 @@
+/** A named piece of behaviour. `run` rejects if the implementation does not show it. */
+export interface ConformanceCase {
+  readonly name: string
+  run(): Promise<void>
+}
+
+/** Turns themes of named behaviours into cases. `check` opens what a behaviour needs, runs it and cleans up. */
+export function casesOf<Behaviour>(
+  themes: Readonly<Record<string, Readonly<Record<string, Behaviour>>>>,
+  check: (behaviour: Behaviour) => Promise<void>,
+): readonly ConformanceCase[] {
+  return Object.entries(themes).flatMap(([theme, behaviours]) =>
+    Object.entries(behaviours).map(([name, behaviour]) => ({
+      name: `${theme}: ${name}`,
+      run: () => check(behaviour),
+    })),
+  )
+}
