@@ -6,6 +6,7 @@ import { runInNewContext } from 'node:vm'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { OptionError, type PolicyInput } from '../policy/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
+
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { CircuitBreaker, HttpError, RetryExhaustedError, retryFetch } from './index.js'
 
@@ -70,6 +71,18 @@ function listener() {
   }
   const heard = (type: WorkEvent['type']) => new Promise<WorkEvent>(resolve => waiting.push({ type, resolve }))
   return { sink, events, heard }
+}
+
+/** Aborts a call while it waits for its next attempt, and expects it to reject with the reason. */
+async function abortBetweenAttempts(url: string, clock: FakeClock): Promise<void> {
+  const controller = new AbortController()
+  const { sink, heard } = listener()
+  const scheduled = heard('retry_scheduled')
+  const call = retryFetch(url, { signal: controller.signal, policy: quick, retry: { clock, sink } })
+  const rejected = expect(call).rejects.toBe('enough')
+  await scheduled
+  controller.abort('enough')
+  await rejected
 }
 
 /** Waits until something is so. What never becomes so fails by the test's own timeout. */
@@ -377,14 +390,7 @@ describe('an abort', () => {
   it('while it waits for the next attempt rejects with the reason, and sends nothing more', async () => {
     const clock = fakeClock()
     const { url, seen } = await serve(status(503))
-    const controller = new AbortController()
-    const { sink, heard } = listener()
-    const scheduled = heard('retry_scheduled')
-    const call = retryFetch(url, { signal: controller.signal, policy: quick, retry: { clock, sink } })
-    const rejected = expect(call).rejects.toBe('enough')
-    await scheduled
-    controller.abort('enough')
-    await rejected
+    await abortBetweenAttempts(url, clock)
     await clock.advance('1h')
     expect(seen).toHaveLength(1)
   })
@@ -459,16 +465,8 @@ describe('answers that were not good enough', () => {
   })
 
   it('do not hold their connections when the caller aborts', async () => {
-    const clock = fakeClock()
     const { url, held } = await serve(endless503)
-    const controller = new AbortController()
-    const { sink, heard } = listener()
-    const scheduled = heard('retry_scheduled')
-    const call = retryFetch(url, { signal: controller.signal, policy: quick, retry: { clock, sink } })
-    const rejected = expect(call).rejects.toBe('enough')
-    await scheduled
-    controller.abort('enough')
-    await rejected
+    await abortBetweenAttempts(url, fakeClock())
     await until(() => held.size === 0)
   })
 

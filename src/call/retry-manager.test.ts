@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { managerOnFakeClock } from '../../test/manager-on-fake-clock.js'
 import {
   IdempotencyGuard,
   IdempotencyInProgressError,
@@ -8,7 +9,6 @@ import {
   MemoryIdempotencyStore,
 } from '../idempotency/index.js'
 import { OptionError, PolicyError } from '../policy/index.js'
-import { fanOut, memoryAudit, type WorkEvent } from '../telemetry/index.js'
 import { fakeClock } from '../testing/index.js'
 import { type Attempt, RetryExhaustedError, RetryManager, type RetryManagerOptions } from './index.js'
 
@@ -31,20 +31,7 @@ const CATEGORIES = {
   REPLAY_PROCESSING: { attempts: 1 },
 } as const
 
-/** A manager whose jitter is in the middle of its range, so that each delay is the one of its backoff. */
-function setUp(options: RetryManagerOptions = {}) {
-  const clock = fakeClock()
-  const events: WorkEvent[] = []
-  const audit = memoryAudit()
-  const sink = fanOut(audit, event => void events.push(event))
-  const manager = new RetryManager({ categories: CATEGORIES, clock, sink, random: () => 0.5, ...options })
-  const settled = async <T>(call: Promise<T>): Promise<PromiseSettledResult<T>> => {
-    const [result] = await Promise.allSettled([call, clock.runAll()])
-    return result
-  }
-  const delays = () => events.flatMap(event => ('delayMs' in event ? [event.delayMs] : []))
-  return { clock, events, audit, manager, settled, delays }
-}
+const setUp = (options: RetryManagerOptions = {}) => managerOnFakeClock({ categories: CATEGORIES, ...options })
 
 describe('an unknown category', () => {
   it('gets three attempts, from 1 s to 30 s, and 30 s for each', async () => {

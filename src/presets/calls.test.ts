@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { RetryManager, type RetryManagerOptions } from '../call/index.js'
-import { fanOut, memoryAudit, type WorkEvent } from '../telemetry/index.js'
-import { fakeClock } from '../testing/index.js'
+import { managerOnFakeClock } from '../../test/manager-on-fake-clock.js'
+import type { RetryManagerOptions } from '../call/index.js'
 import { presets } from './index.js'
 
 /** Attempts, base and max of the backoff in seconds, and the timeout of an attempt in seconds. */
@@ -42,21 +41,8 @@ afterEach(() => {
   vi.restoreAllMocks()
 })
 
-/** A manager with the preset, whose jitter is in the middle of its range: each delay is what the table says. */
-function setUp(options: RetryManagerOptions = {}) {
-  const clock = fakeClock()
-  const events: WorkEvent[] = []
-  const audit = memoryAudit()
-  const sink = fanOut(audit, event => void events.push(event))
-  const { categories } = presets.calls
-  const manager = new RetryManager({ categories, clock, sink, random: () => 0.5, ...options })
-  const settled = async <T>(call: Promise<T>): Promise<PromiseSettledResult<T>> => {
-    const [result] = await Promise.allSettled([call, clock.runAll()])
-    return result
-  }
-  const delays = () => events.flatMap(event => ('delayMs' in event ? [event.delayMs] : []))
-  return { audit, manager, settled, delays }
-}
+const { categories } = presets.calls
+const setUp = (options: RetryManagerOptions = {}) => managerOnFakeClock({ categories, ...options })
 
 describe('the categories of the preset for calls', () => {
   it('are these seventeen', () => {

@@ -1,5 +1,6 @@
 import { type Bus, type Delivery, textOf } from 'redrive/bus'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { bodies, collect } from '../../src/testing/bus-conformance/harness.js'
 import type { BrokerUrls } from '../services/broker.js'
 import { BROKER_MS, sharedBroker } from '../services/shared-broker.js'
 import { BROKERS, freshNames } from './bus-brokers.js'
@@ -46,14 +47,10 @@ describe.each(BROKERS)('a failed queue of $name', kind => {
   /** What a new consumer gets, as after a restart. */
   async function redelivered(): Promise<string> {
     const other = await kind.open(broker.url)
-    const deliveries: Delivery[] = []
-    await other.consume(queue, delivery => {
-      deliveries.push(delivery)
-      delivery.ack()
-    })
-    await vi.waitUntil(() => deliveries.length > 0, { timeout: 15_000 })
+    const { deliveries, reach } = await collect(other, queue)
+    await reach(1)
     await other.close()
-    return deliveries.map(textOf).join()
+    return bodies(deliveries).join()
   }
 
   it('that does not exist refuses the letter, and the event stays unacknowledged', { timeout: 60_000 }, async () => {

@@ -11,3 +11,8 @@ export async function sharedBroker(name: BrokerName): Promise<BrokerUrls> {
 
 /** How long a test file may wait for its broker: it may have to be installed first. */
 export const BROKER_MS = 300_000
+
+/** A name that no other test on the shared broker has. */
+export function unique(name: string): string {
+  return `${name}-${crypto.randomUUID().slice(0, 8)}`
+}

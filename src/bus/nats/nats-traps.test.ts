@@ -4,8 +4,8 @@ import { connect, headers, type NatsConnection } from '@nats-io/transport-node'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { BrokerUrls } from '../../../test/services/broker.js'
 import { startNats } from '../../../test/services/nats.js'
-import { BROKER_MS, sharedBroker } from '../../../test/services/shared-broker.js'
-import { type Delivery, textOf } from '../index.js'
+import { BROKER_MS, sharedBroker, unique } from '../../../test/services/shared-broker.js'
+import { bodies, collect, event } from '../../testing/bus-conformance/harness.js'
 import { type NatsBus, openNats } from './index.js'
 
 let broker: BrokerUrls
@@ -22,9 +22,6 @@ afterAll(async () => {
   await bus.close()
   await raw.close()
 })
-
-const unique = (name: string) => `${name}-${crypto.randomUUID().slice(0, 8)}`
-const event = (type: string, body = '{}') => ({ id: crypto.randomUUID(), type, body })
 
 describe('closing', () => {
   it('refuses a consumer that was about to start, and leaves none behind', async () => {
@@ -64,13 +61,9 @@ describe('a delivery', () => {
     await first.consume(queue, () => void held++)
     await vi.waitUntil(() => held === 1, { timeout: 10_000 })
     await first.close()
-    const deliveries: Delivery[] = []
-    const consumer = await bus.consume(queue, delivery => {
-      deliveries.push(delivery)
-      delivery.ack()
-    })
-    await vi.waitUntil(() => deliveries.length === 1, { timeout: 10_000 })
-    await consumer.stop()
+    const { deliveries, reach, stop } = await collect(bus, queue)
+    await reach(1)
+    await stop()
     expect(deliveries[0]?.isRedelivered).toBe(true)
   })
 
@@ -78,11 +71,10 @@ describe('a delivery', () => {
     const queue = unique('many')
     await bus.declare({ [queue]: queue })
     await Promise.all(Array.from({ length: 1500 }, () => bus.publish(event(queue))))
-    const held: Delivery[] = []
-    const consumer = await bus.consume(queue, delivery => void held.push(delivery), { prefetch: 2000 })
-    await vi.waitUntil(() => held.length === 1500, { timeout: 15_000 })
-    for (const delivery of held) delivery.ack()
-    await consumer.stop()
+    const { deliveries, reach, stop } = await collect(bus, queue, { prefetch: 2000, onDelivery: () => {} })
+    await reach(1500)
+    for (const delivery of deliveries) delivery.ack()
+    await stop()
   })
 
   it('of a message that somebody else has published has what can be told of it', async () => {
@@ -93,13 +85,9 @@ describe('a delivery', () => {
     ownHeaders.set('Nats-Msg-Id', 'theirs')
     ownHeaders.set('trace', '1')
     await raw.request(`traps.${queue}`, 'hello again', { timeout: 10_000, headers: ownHeaders })
-    const deliveries: Delivery[] = []
-    const consumer = await bus.consume(queue, delivery => {
-      deliveries.push(delivery)
-      delivery.ack()
-    })
-    await vi.waitUntil(() => deliveries.length === 2, { timeout: 10_000 })
-    await consumer.stop()
+    const { deliveries, reach, stop } = await collect(bus, queue)
+    await reach(2)
+    await stop()
     expect(deliveries[0]).toMatchObject({ id: undefined, type: queue, headers: {} })
     expect(deliveries[1]).toMatchObject({ id: 'theirs', type: queue, headers: { trace: '1' } })
   })
@@ -117,14 +105,10 @@ describe('a stream without a queue', () => {
     await expect(bus.publish(event(queue))).rejects.toMatchObject({ code: 'bus_unavailable' })
     await bus.declare({ [queue]: queue })
     await bus.publish(event(queue, 'kept'))
-    const bodies: string[] = []
-    const consumer = await bus.consume(queue, delivery => {
-      bodies.push(textOf(delivery))
-      delivery.ack()
-    })
-    await vi.waitUntil(() => bodies.length === 1, { timeout: 10_000 })
-    await consumer.stop()
-    expect(bodies).toEqual(['kept'])
+    const { deliveries, reach, stop } = await collect(bus, queue)
+    await reach(1)
+    await stop()
+    expect(bodies(deliveries)).toEqual(['kept'])
   })
 
   it('is found by an examination', async () => {

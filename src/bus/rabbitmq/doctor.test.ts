@@ -1,7 +1,7 @@
 import amqplib from 'amqplib'
 import { beforeAll, expect, it, vi } from 'vitest'
 import type { BrokerUrls } from '../../../test/services/broker.js'
-import { BROKER_MS, sharedBroker } from '../../../test/services/shared-broker.js'
+import { BROKER_MS, sharedBroker, unique } from '../../../test/services/shared-broker.js'
 import { openRabbitmq, type RabbitmqOptions } from './index.js'
 import { queueOptions } from './topology.js'
 
@@ -9,8 +9,6 @@ let broker: BrokerUrls
 beforeAll(async () => {
   broker = await sharedBroker('rabbitmq')
 }, BROKER_MS)
-
-const unique = (name: string) => `${name}-${crypto.randomUUID().slice(0, 8)}`
 
 async function examine(queue: string, options: RabbitmqOptions = {}): Promise<string[]> {
   const bus = await openRabbitmq(broker.url, options)

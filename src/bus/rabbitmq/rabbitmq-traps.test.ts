@@ -2,8 +2,8 @@ import amqplib, { type ChannelModel } from 'amqplib'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { BrokerUrls } from '../../../test/services/broker.js'
 import { startProxy } from '../../../test/services/proxy.js'
-import { BROKER_MS, sharedBroker } from '../../../test/services/shared-broker.js'
-import type { Delivery } from '../bus.js'
+import { BROKER_MS, sharedBroker, unique } from '../../../test/services/shared-broker.js'
+import { collect } from '../../testing/bus-conformance/harness.js'
 import { RabbitmqConnection } from './connection.js'
 import { openRabbitmq, type RabbitmqBus } from './index.js'
 import { queueOptions } from './topology.js'
@@ -21,7 +21,6 @@ afterAll(async () => {
   await raw.close()
 })
 
-const unique = (name: string) => `${name}-${crypto.randomUUID().slice(0, 8)}`
 const isBefore4 = () => Number.parseInt(raw.connection.serverProperties.version, 10) < 4
 
 describe('the delivery limit of a quorum queue', () => {
@@ -77,13 +76,9 @@ describe('what somebody else has published', () => {
     await channel.waitForConfirms()
     await channel.close()
 
-    const deliveries: Delivery[] = []
-    const consumer = await bus.consume(queue, delivery => {
-      deliveries.push(delivery)
-      delivery.ack()
-    })
-    await vi.waitUntil(() => deliveries.length === 1, { timeout: 10_000 })
-    await consumer.stop()
+    const { deliveries, reach, stop } = await collect(bus, queue)
+    await reach(1)
+    await stop()
     expect(deliveries[0]).toMatchObject({ id: undefined, type: queue })
     expect(deliveries[0]?.headers).toEqual({ text: 'a', number: '7', yes: 'true' })
   })
@@ -144,12 +139,13 @@ describe('a channel', () => {
     const queue = unique('cut')
     await bus.declare({ [queue]: queue })
     const proxy = await startProxy(broker.url)
-    const own = await openRabbitmq(proxy.through(broker.url), { exchange: 'traps' })
+    const connection = await RabbitmqConnection.open(new URL(proxy.through(broker.url)), () => {})
     const cut = proxy.cutBeforeAnswer(CLOSE_OK)
-    const [status] = await own.status({ [queue]: queue })
+    // A single question: another one under way would lose its answer with the connection.
+    const { messageCount } = await connection.ask(10_000, channel => channel.checkQueue(queue))
     await cut
-    expect(status?.messages).toBe(0)
-    await own.close()
+    expect(messageCount).toBe(0)
+    await connection.close()
     await proxy.close()
   })
 
