@@ -2,10 +2,10 @@ import type { Environment } from './environment.js'
 import type { ExitCode } from './errors.js'
 import type { Console } from './terminal/console.js'
 
-/** What every command works with. */
+/** The context of a command. */
 export interface CommandContext {
   readonly environment: Environment
   readonly console: Console
-  /** Called once, with what the command ends with. */
+  /** Called once, with the exit code. */
   readonly end: (code: ExitCode) => void
 }

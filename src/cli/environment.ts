@@ -1,21 +1,21 @@
-/** What the command has from its process. Tests give their own. */
+/** The process that the command runs in. Tests pass their own. */
 export interface Environment {
   readonly stdout: Writer
   readonly stderr: Writer
   readonly env: Readonly<Record<string, string | undefined>>
   readonly cwd: string
   readonly isTTY: { readonly stdin: boolean; readonly stdout: boolean; readonly stderr: boolean }
-  /** How wide the terminal is. */
+  /** The width of the terminal. */
   readonly columns?: number
-  /** Who is at work: the user of the operating system. */
+  /** The user of the operating system, for the record. */
   readonly user: string
-  /** Asks a person, and resolves with what they typed; with nothing if they left. */
+  /** Asks a question, and resolves with the line that was typed; with an empty one on Ctrl-C or Ctrl-D. */
   readonly prompt: (question: string) => Promise<string>
-  /** Calls back at each SIGINT and SIGTERM. Returns what stops that. */
+  /** Calls back at each SIGINT and SIGTERM. Returns a function that stops that. */
   readonly onSignal: (callback: (signal: string) => void) => () => void
 }
 
-/** Where text goes. */
+/** A stream that takes text. */
 export interface Writer {
   write(text: string): unknown
 }

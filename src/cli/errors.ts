@@ -1,7 +1,7 @@
 import { RedriveError } from '../policy/index.js'
 import { failureText } from '../telemetry/index.js'
 
-/** What the command ends with. */
+/** The exit codes of the command. */
 export const ExitCode = {
   done: 0,
   error: 1,
@@ -13,7 +13,7 @@ export const ExitCode = {
 
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode]
 
-/** The command could not do what it was asked to. */
+/** Thrown when the command fails. */
 export class CommandError extends RedriveError {
   static {
     CommandError.prototype.name = 'CommandError'
@@ -24,7 +24,7 @@ export class CommandError extends RedriveError {
   }
 }
 
-/** The command was called in a way that makes no sense, or was refused. Nothing was done. */
+/** Thrown when the command is used wrongly, or refused. Nothing was done. */
 export class UsageError extends RedriveError {
   static {
     UsageError.prototype.name = 'UsageError'
@@ -35,7 +35,7 @@ export class UsageError extends RedriveError {
   }
 }
 
-/** What a person is told of an error: one of ours speaks for itself. */
+/** An error as people see it. The messages of our own errors say it all. */
 export function errorText(error: unknown): string {
   return error instanceof RedriveError ? error.message : failureText(error)
 }

@@ -27,13 +27,13 @@ const environment: Environment = {
   },
 }
 
-// Whoever reads has seen enough, as in `redrive task ls | head`.
+// The reader has seen enough, as in `redrive task ls | head`.
 process.stdout.on('error', error => process.exit('code' in error && error.code === 'EPIPE' ? 0 : 1))
-// That nobody reads the words any more is no reason to end: a worker has tasks under way.
+// A closed stderr is no reason to exit: a worker may have tasks running.
 process.stderr.on('error', () => {})
 
 const code = await run(process.argv.slice(2), environment)
-// A handler that was given up on may still be running, so the process has to be ended; but not before all is written.
+// A handler that outlived its grace may still be running, so the process has to be ended, once everything is written.
 process.stdout.write('', () => process.stderr.write('', () => process.exit(code)))
 
 function prompt(question: string): Promise<string> {
@@ -41,7 +41,7 @@ function prompt(question: string): Promise<string> {
     const lines = createInterface({ input: process.stdin, output: process.stderr })
     let answer: string | undefined
     lines.on('close', () => {
-      // Ctrl-C and Ctrl-D leave the cursor behind the question.
+      // Ctrl-C and Ctrl-D leave the cursor on the line of the question.
       if (answer === undefined) process.stderr.write('\n')
       resolve(answer ?? '')
     })
@@ -56,7 +56,7 @@ function userName(): string {
   try {
     return userInfo().username
   } catch {
-    // In a container, the user may have no name.
+    // In a container, a user may have no name.
     return `uid ${process.getuid?.() ?? 'unknown'}`
   }
 }

@@ -114,9 +114,9 @@ describe('every command', () => {
   })
 
   it.each([
-    ['mysql://ada:secret@db/x', "of the kind 'mysql:' is not known"],
-    ['postgres://ada:secret%@db:x/y', 'cannot be read'],
-    ['./redrive.db', "did you mean 'sqlite:./redrive.db'"],
+    ['mysql://ada:secret@db/x', "of the kind 'mysql:' are not supported"],
+    ['postgres://ada:secret%@db:x/y', 'cannot be parsed'],
+    ['./redrive.db', "Did you mean 'sqlite:./redrive.db'"],
     ['sqlite:', 'names no file'],
     ['sqlite::memory:', 'names no file'],
     ['sqlite://host/x.db', 'names no file'],

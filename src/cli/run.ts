@@ -14,10 +14,10 @@ import { ExitCode, errorText, UsageError } from './errors.js'
 import { consoleOf } from './terminal/console.js'
 import { visibleLines } from './terminal/visible.js'
 
-/** Longer lines are no easier to read. */
+/** Longer lines are harder to read. */
 const HELP_WIDTH = 80
 
-/** Runs the command `redrive` with these arguments. Resolves with its exit code; never rejects. */
+/** Runs the `redrive` command. Resolves with its exit code, and never rejects. */
 export async function run(argv: readonly string[], environment: Environment): Promise<ExitCode> {
   const console = consoleOf(environment)
   let code: ExitCode = ExitCode.done
@@ -36,20 +36,20 @@ function programOf(context: CommandContext): Command {
   const { environment, console } = context
   const { stdout, stderr } = environment
   const program = new Command('redrive')
-    .description('Run durable tasks, see what became of them, and redrive the dead letters.')
+    .description('Run durable tasks, inspect them, and redrive their dead letters.')
     .version(versionOfPackage(), '--version', 'print the version')
     .helpOption('-h, --help', 'print this help')
     .helpCommand(false)
-    .showHelpAfterError('(--help says more)')
+    .showHelpAfterError('(For help, pass --help.)')
     .exitOverride()
     .configureOutput({
       writeOut: text => stdout.write(text),
       writeErr: text => stderr.write(text),
       outputError: (text, write) => write(visibleLines(text.replace(/^error: /, 'redrive: '))),
       getOutHelpWidth: () => Math.min(console.width, HELP_WIDTH),
-      getErrHelpWidth: () => Math.min(console.wordsWidth, HELP_WIDTH),
+      getErrHelpWidth: () => Math.min(console.messageWidth, HELP_WIDTH),
       getOutHasColors: () => console.paint.isColorSupported,
-      getErrHasColors: () => console.paintWords.isColorSupported,
+      getErrHasColors: () => console.messagePaint.isColorSupported,
     })
     .configureHelp({ styleTitle: title => console.paint.bold(title) })
   addWorker(program, context)
@@ -62,15 +62,15 @@ function programOf(context: CommandContext): Command {
   return program.addHelpText(
     'after',
     `
-Data goes to stdout, words go to stderr.
+Data goes to stdout; messages and progress go to stderr.
 Exit codes: 0 done, 1 error, 2 wrong usage or refused, 3 done in part.
 
 Examples:
   redrive worker ./tasks.js                 run tasks until Ctrl-C
-  redrive task ls --status waiting          what is waiting
-  redrive dlq ls                            what has failed for good
-  redrive dlq show ID                       why, and what to try next
-  redrive dlq redrive --kind K --code C     give all of these fresh attempts`,
+  redrive task ls --status waiting          list waiting tasks
+  redrive dlq ls                            list dead letters
+  redrive dlq show ID                       why a task died, and what to do next
+  redrive dlq redrive --kind K --code C     redrive dead letters that match`,
   )
 }
 

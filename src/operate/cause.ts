@@ -13,7 +13,7 @@ export function causeOf({ reason = 'unknown', attempts }: Death): Remark {
   return { code: reason, text: causeText(reason, attempts) }
 }
 
-/** What to do before a dead letter is redriven. */
+/** The next step before a dead letter is redriven. */
 export function adviceFor({ reason, errorCode, losses }: Death): Remark {
   if (errorCode === 'lost' || losses > 0) return ADVICE.investigate_crash
   if (errorCode === 'payload_invalid') return ADVICE.fix_payload

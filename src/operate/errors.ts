@@ -17,7 +17,7 @@ export class NoFailedQueueError extends FinalError {
   }
 }
 
-/** Thrown when the messages of a failed queue cannot be requeued, because nobody knows where to or the target is unusable. */
+/** Thrown when no route is known for the messages of a failed queue, or the target queue cannot be used. */
 export class NoRouteError extends FinalError {
   static {
     NoRouteError.prototype.name = 'NoRouteError'

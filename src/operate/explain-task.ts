@@ -10,7 +10,7 @@ export interface TaskExplanation extends TaskView {
   readonly history: readonly LedgerRowView[]
   /** Why it is dead; `null` if it is not. */
   readonly cause: Remark | null
-  /** What to do before it is redriven; `null` if it is not dead. */
+  /** The next step before it is redriven; `null` if it is not dead. */
   readonly advice: Remark | null
   /** The number of dead letters with the same kind and error code, itself included. */
   readonly alike: number

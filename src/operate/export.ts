@@ -31,7 +31,8 @@ export async function* exportFailedQueue(
   let exported = 0
   for await (const message of walkFailedQueue(bus, name, range)) {
     yield `${exported === 0 ? '\n' : ',\n'}    ${JSON.stringify(exportedMessage(message))}`
-    onProgress?.(++exported)
+    exported++
+    onProgress?.(exported)
   }
   yield `\n  ],\n  "messages_exported": ${exported}\n}\n`
 }

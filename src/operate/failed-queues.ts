@@ -3,7 +3,7 @@ import { NoFailedQueueError } from './errors.js'
 import type { Route, Routes } from './route.js'
 import { discover, messageCounts, typeOf } from './topology.js'
 
-/** What the caller knows about a bus besides what its broker tells. */
+/** Facts about a bus that its broker does not tell. */
 export interface KnownQueues {
   /** Queues, and the type that each takes. */
   readonly topology?: Topology

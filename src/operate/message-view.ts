@@ -5,7 +5,7 @@ type Content = { readonly body: unknown } | { readonly rawBody: string; readonly
 
 /** A message as plain JSON. */
 export type MessageView = Content & {
-  /** `null` if whoever published it gave it none. */
+  /** `null` if it was published without an id. */
   readonly id: string | null
   readonly type: string
   readonly headers: Readonly<Record<string, string>>

@@ -3,7 +3,7 @@ import { notDead, notFound, type Refusal } from './refusal.js'
 import { checkSelection, filterOf, type RedriveSelection } from './selection.js'
 import { type TaskView, taskView } from './task-view.js'
 
-/** What a redrive would do now. Nothing is moved. */
+/** The effect that a redrive would have now. Nothing is moved. */
 export interface RedrivePlan {
   /** The number of dead letters that would be moved. */
   readonly count: number

@@ -15,7 +15,8 @@ export async function purgeFailedQueue(bus: Bus, name: string, options: FailedQu
   let removed = 0
   for await (const message of walkFailedQueue(bus, name, options)) {
     await message.remove()
-    options.onProgress?.(++removed)
+    removed++
+    options.onProgress?.(removed)
   }
   return { removed, isStopped: options.signal?.aborted === true }
 }

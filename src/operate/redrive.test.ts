@@ -46,7 +46,9 @@ describe('a redrive', () => {
     await redriveDeadLetters(store, { filter: { kind: 'other' } }, by)
     await redriveDeadLetters(store, { all: true }, { who: 'ada' })
     expect(await new TaskQueue(store).redrive(['t0', 't0', 'unknown'], by)).toEqual([])
+    const started = (await audit()).filter(({ event_type }) => event_type === 'redrive_started')
     const ended = (await audit()).filter(({ event_type }) => event_type === 'redrive_ended')
+    expect(started.map(({ operation_id }) => operation_id)).toEqual(ended.map(({ operation_id }) => operation_id))
     expect(ended.map(({ selection, moved, why }) => [selection, moved, why])).toEqual([
       [{ filter: { kind: 'other' } }, 0, 'it is back'],
       ['all', 2, null],

@@ -11,7 +11,7 @@ export function notFound(id: string): Refusal {
   return { id, code: 'not_found', text: `'${id}' is not in the store.` }
 }
 
-/** The refusal of a task that only a dead letter would be accepted for. */
+/** The refusal of a task that is not a dead letter. */
 export function notDead(id: string, status: TaskStatus): Refusal {
   return { id, code: 'not_dead', text: `'${id}' is not dead: it is ${status}.` }
 }

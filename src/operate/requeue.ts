@@ -15,7 +15,7 @@ export interface RequeueTarget extends KnownQueues {
   readonly target?: string
 }
 
-/** What a requeue would do now. Nothing is moved. */
+/** The effect that a requeue would have now. Nothing is moved. */
 export interface RequeuePlan {
   /** The number of messages in the failed queue, up to the limit. */
   readonly count: number
@@ -68,8 +68,9 @@ export async function requeueFailedQueue(
   let requeued = 0
   for await (const message of walkFailedQueue(bus, name, options)) {
     const refusal = await requeue(bus, route, message)
-    if (refusal === undefined) options.onProgress?.(++requeued)
+    if (refusal === undefined) requeued++
     else kept.push(refusal)
+    options.onProgress?.(requeued)
   }
   return { route, requeued, kept, isStopped: options.signal?.aborted === true }
 }

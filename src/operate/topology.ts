@@ -1,6 +1,6 @@
 import { type Bus, isFailedQueue, type Topology } from '../bus/index.js'
 
-/** What is known about the queues of a bus. */
+/** The known queues of a bus. */
 export interface Discovery {
   readonly topology: Topology
   /** The names of the failed queues that the broker listed. */
@@ -9,7 +9,7 @@ export interface Discovery {
   readonly isComplete: boolean
 }
 
-/** Merges what the broker tells with what the caller knows. */
+/** Merges the queues that the broker lists with those that the caller knows. */
 export async function discover(bus: Bus, known: Topology = {}): Promise<Discovery> {
   const listed = await bus.discover()
   const found = listed ?? []

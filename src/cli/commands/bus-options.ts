@@ -4,9 +4,9 @@ import { OUTPUT_FORMATS, type OutputFormat } from '../terminal/output.js'
 import type { BusOptions } from './open-bus.js'
 import { nonEmpty } from './options.js'
 
-/** The flags that say which bus, and what is known of it. */
+/** The flags that name the bus, and what is known about it. */
 export interface KnownBusOptions extends BusOptions {
-  /** Queues that the broker does not tell of, and the type that each takes. */
+  /** Queues that the broker does not list, and the type that each takes. */
   readonly queue?: Topology
 }
 
@@ -15,29 +15,29 @@ export interface BusOutputOptions extends KnownBusOptions {
   readonly output: OutputFormat
 }
 
-/** Adds the flags that say which bus. */
+/** Adds the flags that name the bus. */
 export function withBusOptions(command: Command): Command {
   return command
-    .option('--bus <url>', 'amqp://…, amqps://…, nats://… or tls://… (or REDRIVE_BUS)', nonEmpty)
+    .option('--bus <url>', 'URL of the bus: amqp://…, amqps://…, nats://… or tls://… (or REDRIVE_BUS)', nonEmpty)
     .option(
       '--monitor <url>',
-      "RabbitMQ's management or NATS's monitoring, such as http://localhost:15672 or :8222 (or REDRIVE_BUS_MONITOR)",
+      "URL of RabbitMQ's management or NATS's monitoring, such as http://localhost:15672 (or REDRIVE_BUS_MONITOR)",
       nonEmpty,
     )
-    .option('--queue <name=type>', 'a queue that the broker does not tell of; may be repeated', queueAndType)
+    .option('--queue <name=type>', 'queue that the broker does not list; may be repeated', queueAndType)
 }
 
-/** Adds those, and the one that says how data is written. */
+/** Adds the flags that name the bus, and the output format. */
 export function withBusOutputOptions(command: Command): Command {
   return withBusOptions(command).addOption(
-    new Option('--output <format>', 'how data is written').choices(OUTPUT_FORMATS).default('table'),
+    new Option('--output <format>', 'output format').choices(OUTPUT_FORMATS).default('table'),
   )
 }
 
 function queueAndType(text: string, before: Topology = {}): Topology {
   const [, queue, type] = /^([^=]+)=([^=]+)$/.exec(text) ?? []
   if (queue === undefined || type === undefined) {
-    throw new InvalidArgumentError("It must be a queue and the type that it takes, such as 'chunking=json.parsed'.")
+    throw new InvalidArgumentError("It must be a queue and the type it takes, such as 'chunking=json.parsed'.")
   }
   return { ...before, [queue]: type }
 }

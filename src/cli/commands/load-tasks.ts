@@ -4,11 +4,12 @@ import { pathToFileURL } from 'node:url'
 import type { TaskDefinition } from '../../task/index.js'
 import { failureText } from '../../telemetry/index.js'
 import { CommandError } from '../errors.js'
+import { shellWord } from '../terminal/visible.js'
 
-/** Loads the task definitions that a module exports: under names, or as a list that is its default export. By kind. */
+/** Loads the task definitions that a module exports, by name or as a default array. Sorted by kind. */
 export async function loadTasks(file: string, cwd: string): Promise<TaskDefinition[]> {
   const path = resolve(cwd, file)
-  if (!existsSync(path)) throw new CommandError(`There is no file '${file}'. Give the module that exports your tasks.`)
+  if (!existsSync(path)) throw new CommandError(`There is no file '${file}'. Pass the module that exports your tasks.`)
   const exported = await importModule(file, path)
   const definitions = new Map<string, TaskDefinition>()
   for (const definition of definitionsIn(exported, file)) {
@@ -20,7 +21,7 @@ export async function loadTasks(file: string, cwd: string): Promise<TaskDefiniti
   }
   if (definitions.size === 0) {
     throw new CommandError(
-      `'${file}' exports no tasks. Export what defineTask() returns: under names, or as a list that is the default export.`,
+      `'${file}' exports no tasks. Export the results of defineTask(), by name or as a default array.`,
     )
   }
   return [...definitions.values()].sort((a, b) => (a.kind < b.kind ? -1 : 1))
@@ -32,11 +33,11 @@ async function importModule(file: string, path: string): Promise<object> {
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ERR_UNKNOWN_FILE_EXTENSION') {
       throw new CommandError(
-        `Node cannot load '${file}' by itself. For TypeScript, install tsx and run: NODE_OPTIONS='--import tsx' redrive worker ${file}`,
+        `Node cannot load '${file}' directly. For TypeScript, install tsx and run: NODE_OPTIONS='--import tsx' redrive worker ${shellWord(file)}`,
         { cause: error },
       )
     }
-    throw new CommandError(`'${file}' does not load: ${failureText(error)}`, { cause: error })
+    throw new CommandError(`'${file}' cannot be loaded: ${failureText(error)}`, { cause: error })
   }
 }
 

@@ -11,13 +11,13 @@ interface MigrateOptions extends StoreOptions {
 /** Adds `redrive migrate`. */
 export function addMigrate(program: Command, { environment, console }: CommandContext): void {
   withStoreOption(program.command('migrate'))
-    .description('make the store, or bring it to the version of this Redrive')
-    .option('--grant <role>', 'let this role of PostgreSQL use the store, and no more', nonEmpty)
+    .description('create the store, or upgrade it to this version')
+    .option('--grant <role>', 'PostgreSQL role to let use the store, and nothing else', nonEmpty)
     .addHelpText(
       'after',
       `
-A worker does so by itself where it may. With PostgreSQL, give a role that may
-make the schema, or the one that owns it.
+A worker does this by itself if it may. With PostgreSQL, connect as a role that
+may create the schema, or that owns it.
 
 Examples:
   redrive migrate --store sqlite:./.redrive/redrive.db
@@ -27,7 +27,7 @@ Examples:
       const store = await openStore(options, environment, { mayCreate: true })
       try {
         if (options.grant !== undefined) {
-          if (!('grant' in store)) throw new UsageError('--grant is for PostgreSQL: a file has no roles.')
+          if (!('grant' in store)) throw new UsageError('--grant is for PostgreSQL. SQLite files have no roles.')
           await store.grant(options.grant)
         }
       } finally {

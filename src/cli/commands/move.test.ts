@@ -127,7 +127,7 @@ describe('redrive move', () => {
     [['--to', 'sqlite:x.db'], "required option '--from <url>' not specified"],
     [['--from', 'sqlite:x.db'], "required option '--to <url>' not specified"],
     [['--from', 'sqlite:x.db', '--to', 'sqlite:x.db'], '--from and --to are the same store'],
-    [['--from', 'mysql://ada:secret@db/x', '--to', 'sqlite:x.db'], "'mysql:' is not known"],
+    [['--from', 'mysql://ada:secret@db/x', '--to', 'sqlite:x.db'], "'mysql:' are not supported"],
   ])('refuses %j, with 2, and repeats no password', async (argv, text) => {
     const { code, err } = await redrive('move', ...argv)
     expect(code).toBe(2)

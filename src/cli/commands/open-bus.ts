@@ -6,10 +6,10 @@ import { openRabbitmq } from '../../bus/rabbitmq/index.js'
 import type { Environment } from '../environment.js'
 import { CommandError, UsageError } from '../errors.js'
 
-/** Which bus: what `--bus` says, else REDRIVE_BUS. */
+/** The bus: `--bus`, or else REDRIVE_BUS. */
 export interface BusOptions {
   readonly bus?: string
-  /** Where the broker tells of itself over HTTP: what `--monitor` says, else REDRIVE_BUS_MONITOR. */
+  /** The broker's management or monitoring over HTTP: `--monitor`, or else REDRIVE_BUS_MONITOR. */
   readonly monitor?: string
 }
 
@@ -18,7 +18,7 @@ const EXAMPLES = "'amqp://localhost' or 'nats://localhost'"
 /** Opens the bus that a command is for. */
 export async function openBus({ bus, monitor }: BusOptions, { env, cwd }: Environment): Promise<Bus> {
   const text = bus ?? env.REDRIVE_BUS
-  if (!text) throw new UsageError(`Which bus? Give --bus or set REDRIVE_BUS: ${EXAMPLES}.`)
+  if (!text) throw new UsageError(`Which bus? Pass --bus or set REDRIVE_BUS, such as ${EXAMPLES}.`)
   const servers = serversOf(text).map(server => addressOf(server, 'bus'))
   const monitorUrl = monitor ?? (env.REDRIVE_BUS_MONITOR || undefined)
   if (monitorUrl !== undefined) addressOf(monitorUrl, 'monitor')
@@ -34,7 +34,9 @@ export async function openBus({ bus, monitor }: BusOptions, { env, cwd }: Enviro
       return openNats(url, { prefix, monitorUrl, tls })
     default:
       // The rest of a URL may hold a password, so it is not repeated.
-      throw new UsageError(`A bus of the kind '${servers[0]?.protocol}' is not known: give one such as ${EXAMPLES}.`)
+      throw new UsageError(
+        `Buses of the kind '${servers[0]?.protocol}' are not supported. Pass a URL such as ${EXAMPLES}.`,
+      )
   }
 }
 
@@ -64,7 +66,7 @@ function addressOf(url: string, what: string): URL {
     decodeURIComponent(address.username + address.password)
     return address
   } catch {
-    throw new UsageError(`The URL of the ${what} cannot be read: is a character of its password not escaped?`)
+    throw new UsageError(`The URL of the ${what} cannot be parsed. Are the special characters of its password escaped?`)
   }
 }
 

@@ -4,10 +4,11 @@ import { openPostgres, type PostgresStore } from '../../store/postgres/index.js'
 import { openSqlite, type SqliteStore } from '../../store/sqlite/index.js'
 import type { Environment } from '../environment.js'
 import { CommandError, UsageError } from '../errors.js'
+import { shellWord } from '../terminal/visible.js'
 
 export const DEFAULT_STORE = 'sqlite:./.redrive/redrive.db'
 
-/** Which store: what `--store` says, else REDRIVE_STORE, else the default. */
+/** The store: `--store`, or else REDRIVE_STORE, or else the default. */
 export interface StoreOptions {
   readonly store?: string
 }
@@ -20,7 +21,7 @@ export function storeUrl({ store }: StoreOptions, { env }: Environment): string 
   return store ?? (env.REDRIVE_STORE || DEFAULT_STORE)
 }
 
-/** Opens the store. One that does not exist is made if it `mayCreate`; otherwise that is an error, and nothing is made. */
+/** Opens the store. Creates a missing store if it `mayCreate`, and otherwise throws. */
 export function openStore(
   options: StoreOptions,
   environment: Environment,
@@ -44,12 +45,12 @@ export async function openStoreUrl(
     default:
       // The rest of a URL may hold a password, so it is not repeated.
       throw new UsageError(
-        `A store of the kind '${schemeOf(url)}:' is not known: give one such as '${DEFAULT_STORE}' or 'postgres://host/database'.`,
+        `Stores of the kind '${schemeOf(url)}:' are not supported. Pass a URL such as '${DEFAULT_STORE}' or 'postgres://host/database'.`,
       )
   }
 }
 
-/** Opens a store that exists, and closes it afterwards. */
+/** Opens an existing store, and closes it afterwards. */
 export async function withStore<T>(
   options: StoreOptions,
   environment: Environment,
@@ -69,7 +70,7 @@ export function sqlitePath(url: string): string {
   const path = rest.startsWith('///') ? rest.slice(2) : rest
   if (path === '' || path.startsWith(':') || path.startsWith('//')) {
     throw new UsageError(
-      `'${url}' names no file: give one such as '${DEFAULT_STORE}' or 'sqlite:///var/lib/redrive.db'.`,
+      `'${url}' names no file. Pass a URL such as '${DEFAULT_STORE}' or 'sqlite:///var/lib/redrive.db'.`,
     )
   }
   return path
@@ -77,7 +78,7 @@ export function sqlitePath(url: string): string {
 
 function schemeOf(url: string): string {
   const [, scheme] = /^([a-z][a-z0-9+.-]+):/i.exec(url) ?? []
-  if (scheme === undefined) throw new UsageError(`A store is a URL: did you mean 'sqlite:${url}'?`)
+  if (scheme === undefined) throw new UsageError(`A store is named by a URL. Did you mean 'sqlite:${url}'?`)
   return scheme.toLowerCase()
 }
 
@@ -86,16 +87,16 @@ async function openSqliteUrl(url: string, cwd: string, mayCreate: boolean): Prom
   const isMissing = (statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0
   if (isMissing && !mayCreate) {
     throw new CommandError(
-      `There is no store at '${nearPath(path, cwd)}'. Give another URL, or make a store there: redrive migrate --store '${url}'`,
+      `There is no store at '${nearPath(path, cwd)}'. Check the URL, or create a store there: redrive migrate --store ${shellWord(url)}`,
     )
   }
   return openSqlite(path)
 }
 
-/** `?schema=NAME` says which schema it is, if it is not `redrive`. */
+/** `?schema=NAME` names the schema, if it is not `redrive`. */
 async function openPostgresUrl(url: string, mayCreate: boolean): Promise<PostgresStore> {
   if (!URL.canParse(url))
-    throw new UsageError('The URL of the store cannot be read: is a character of its password not escaped?')
+    throw new UsageError('The URL of the store cannot be parsed. Are the special characters of its password escaped?')
   const address = new URL(url)
   const schema = address.searchParams.get('schema') ?? undefined
   address.searchParams.delete('schema')

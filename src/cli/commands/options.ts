@@ -18,33 +18,33 @@ export interface ListOptions extends CommonOptions {
   readonly after?: string
 }
 
-/** Adds the flag that says which store. */
+/** Adds the flag that names the store. */
 export function withStoreOption(command: Command): Command {
-  const where = `where the tasks are (or REDRIVE_STORE; default: ${DEFAULT_STORE})`
+  const where = `URL of the store (or REDRIVE_STORE; default: ${DEFAULT_STORE})`
   return command.addOption(new Option('--store <url>', where).argParser(nonEmpty))
 }
 
 /** Adds the flags of every command. */
 export function withCommonOptions(command: Command): Command {
   return withStoreOption(command).addOption(
-    new Option('--output <format>', 'how data is written').choices(OUTPUT_FORMATS).default('table'),
+    new Option('--output <format>', 'output format').choices(OUTPUT_FORMATS).default('table'),
   )
 }
 
-/** Adds the flags that choose tasks. */
+/** Adds the flags that filter tasks. */
 export function withFilterOptions(command: Command): Command {
   return command
-    .option('--kind <kind>', 'only of this kind', nonEmpty)
-    .option('--category <category>', 'only of this category', nonEmpty)
-    .option('--key <key>', "only with this lane's key", nonEmpty)
-    .option('--code <code>', "only with this error's code", nonEmpty)
+    .option('--kind <kind>', 'only tasks of this kind', nonEmpty)
+    .option('--category <category>', 'only tasks in this category', nonEmpty)
+    .option('--key <key>', 'only tasks whose lane has this key', nonEmpty)
+    .option('--code <code>', 'only tasks whose last error has this code', nonEmpty)
 }
 
 /** Adds the flags of every list. */
 export function withPageOptions(command: Command): Command {
   return command
-    .option('--limit <n>', 'how many to list', wholeNumber(1, 10_000), 50)
-    .option('--after <cursor>', 'go on where the last page ended', nonEmpty)
+    .option('--limit <n>', 'maximum number of tasks', wholeNumber(1, 10_000), 50)
+    .option('--after <cursor>', 'continue after this cursor of the previous page', nonEmpty)
 }
 
 /** Adds the flag that limits the messages of a failed queue. */
@@ -52,13 +52,13 @@ export function withLimitOption(command: Command): Command {
   return command.option('--limit <n>', 'maximum number of messages, oldest first', wholeNumber(1, 1_000_000_000))
 }
 
-/** A variable that was not set in a script must not turn a filter into none. */
+/** Rejects empty text: an unset variable in a script must not turn a filter off. */
 export function nonEmpty(text: string): string {
-  if (text === '') throw new InvalidArgumentError('It is empty.')
+  if (text === '') throw new InvalidArgumentError('It must not be empty.')
   return text
 }
 
-/** Reads a whole number. */
+/** Parses a whole number. */
 export function wholeNumber(min: number, max: number): (text: string) => number {
   return text => {
     const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
@@ -69,7 +69,7 @@ export function wholeNumber(min: number, max: number): (text: string) => number 
   }
 }
 
-/** Reads a duration, as milliseconds. */
+/** Parses a duration into milliseconds. */
 export function duration(min: number): (text: string) => number {
   return text => {
     const ms = parseDuration(text)
@@ -80,7 +80,7 @@ export function duration(min: number): (text: string) => number {
 
 const SECONDS = { s: 1, m: 60, h: 3600 } as const
 
-/** Reads a rate, as so many per second. */
+/** Parses a rate into a number per second. */
 export function rate(text: string): number {
   const [, count, unit] = /^(\d+(?:\.\d+)?)\/(s|m|h)$/.exec(text) ?? []
   const perSecond = Number(count) / SECONDS[(unit ?? 's') as keyof typeof SECONDS]
@@ -88,7 +88,7 @@ export function rate(text: string): number {
   return perSecond
 }
 
-/** Collects a flag that may be given more than once. */
+/** Collects the values of a flag that may be repeated. */
 export function collect(text: string, before: readonly string[] = []): string[] {
   return [...before, nonEmpty(text)]
 }

@@ -115,7 +115,7 @@ it('says that a file has no roles', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'redrive-'))
   expect(await redrive('migrate', '--store', `sqlite:${folder}/x.db`, '--grant', 'ada')).toMatchObject({
     code: 2,
-    err: 'redrive: --grant is for PostgreSQL: a file has no roles.\n',
+    err: 'redrive: --grant is for PostgreSQL. SQLite files have no roles.\n',
   })
   rmSync(folder, { recursive: true })
 })

@@ -131,7 +131,7 @@ describe('the module of a worker', () => {
   it.each([
     ['export const x = 1', 'exports no tasks'],
     ['export default [{}]', 'Item 0 of the default export'],
-    ['throw new Error("no database")', 'does not load: Error: no database'],
+    ['throw new Error("no database")', 'cannot be loaded: Error: no database'],
     [
       `import { defineTask } from ${TASK}\nconst handler = () => 1\nexport const a = defineTask('a', { handler }), b = defineTask('a', { handler })`,
       "defines the kind 'a' twice",

@@ -29,36 +29,32 @@ interface WorkerCommandOptions extends CommonOptions {
 export function addWorker(program: Command, context: CommandContext): void {
   const worker = program
     .command('worker')
-    .description('run the tasks of the store with the handlers of a module')
-    .argument('<file>', 'a module that exports what defineTask() returns')
-    .option('--concurrency <n>', 'how many tasks run at once', wholeNumber(1, 10_000), 10)
-    .option('--kind <kind>', 'only this kind; may be repeated', collect)
-    .option('--category <category>', 'only this category; may be repeated', collect)
+    .description('run tasks with the handlers of a module')
+    .argument('<file>', 'module that exports the results of defineTask()')
+    .option('--concurrency <n>', 'maximum number of tasks at once', wholeNumber(1, 10_000), 10)
+    .option('--kind <kind>', 'only tasks of this kind; may be repeated', collect)
+    .option('--category <category>', 'only tasks in this category; may be repeated', collect)
     .option(
       '--lease <duration>',
-      'how long its tasks stay its own after its last sign of life (default: 30s)',
+      'time after its last heartbeat until others take its tasks over (default: 30s)',
       duration(1),
     )
-    .option('--grace <duration>', 'how long running tasks may take to end when it stops (default: 10s)', duration(0))
-    .option(
-      '--keep <duration>',
-      'forget what is over after this time, dead letters excepted (default: never)',
-      duration(0),
-    )
-    .option('--keep-dead <duration>', 'forget dead letters after this time (default: never)', duration(0))
-    .option('--until-empty', 'stop when nothing is waiting or running')
-    .option('--quiet', 'log warnings and errors only')
+    .option('--grace <duration>', 'time that running tasks have to end when it stops (default: 10s)', duration(0))
+    .option('--keep <duration>', 'delete ended work after this time, except dead letters (default: never)', duration(0))
+    .option('--keep-dead <duration>', 'delete dead letters after this time (default: never)', duration(0))
+    .option('--until-empty', 'stop when no task is waiting or running')
+    .option('--quiet', 'log only warnings and errors')
     .action(async (file: string, options: WorkerCommandOptions) => context.end(await work(context, file, options)))
   withCommonOptions(worker).addHelpText(
     'after',
     `
-SIGINT and SIGTERM stop it: running tasks may end within the grace period, and
-the rest is handed back at no cost. A second signal ends it at once, with 1.
-With --until-empty, it ends with 3 if tasks went to the dead letters.
+SIGINT and SIGTERM stop it: running tasks get the grace period to end, and the
+rest is handed back uncounted. A second signal ends it at once, with exit code
+1. With --until-empty, it exits with 3 if tasks became dead letters.
 
-What is over are tasks that succeeded, were skipped or were cancelled, with
-their history, idempotency keys whose work is done, and audit records. The id of
-a task that was forgotten is free again.
+Ended work is tasks that succeeded, were skipped or were cancelled, with their
+history, idempotency keys whose work is done, and audit records. The id of a
+deleted task is free again.
 
 Examples:
   redrive worker ./tasks.js --keep 30d
@@ -77,32 +73,30 @@ async function work(context: CommandContext, file: string, options: WorkerComman
   const sink = fanOut(logTo(logger), event => tally.add(event))
   const retention = { ended: keep, keys: keep, audit: keep, dead: keepDead }
   const onOutage = (outage: Outage) =>
-    console.say(
-      outage.isOver ? 'The store answers again.' : `${errorText(outage.failure)} The worker asks until it answers.`,
-    )
+    console.say(outage.isOver ? 'The store answers again.' : `${errorText(outage.failure)} The worker keeps trying.`)
   const worker = new Worker(store, { tasks, concurrency, categories, lease, grace, retention, sink, onOutage })
   const signals = signalsOf(environment)
   let isCutShort = false
   try {
     await worker.start()
-    console.say(`Worker ${worker.name} runs ${tasks.map(({ kind }) => kind).join(', ')}, ${concurrency} at once.`)
+    console.say(`Worker ${worker.name} runs ${tasks.map(({ kind }) => kind).join(', ')}, up to ${concurrency} at once.`)
     console.say(await stopReason(worker, store, tasks, options, signals))
     isCutShort = (await stopped(worker, signals)) === 'cut short'
   } finally {
     signals.close()
-    // Cut short, the worker still uses it.
+    // A worker that was cut short still uses the store.
     if (!isCutShort) await store.close()
   }
   if (isCutShort) {
-    console.say('Ended at once: what was running will be taken over when the lease has run out.')
+    console.say('Ended at once. Other workers will take over its running tasks when its lease has expired.')
     return ExitCode.error
   }
   if (options.output !== 'table') writeOne(console, options.output, tally.counts(), () => '')
   console.say(`Stopped: ${tally.text()}.`)
-  return options.untilEmpty && tally.dead > 0 ? ExitCode.partly : ExitCode.done
+  return options.untilEmpty && tally.counts().dead > 0 ? ExitCode.partly : ExitCode.done
 }
 
-/** Waits until there is a reason to stop. Rejects if the worker cannot go on. */
+/** Waits for a reason to stop. Rejects if the worker fails. */
 async function stopReason(
   worker: Worker,
   store: Store,
@@ -110,12 +104,12 @@ async function stopReason(
   options: WorkerCommandOptions,
   signals: Signals,
 ): Promise<string> {
-  const signal = signals.next().then(name => `${name}: stopping. Once more, and it ends at once.`)
+  const signal = signals.next().then(name => `${name}: stopping. Send it again to end at once.`)
   const failure = worker.stopped.then(() => 'The worker has stopped.')
   if (!options.untilEmpty) return Promise.race([signal, failure])
   const isOver = new AbortController()
   const scope = { kinds: tasks.map(({ kind }) => kind), categories: options.category }
-  const empty = untilEmpty(store, scope, isOver.signal).then(() => 'Nothing is waiting or running any more.')
+  const empty = untilEmpty(store, scope, isOver.signal).then(() => 'No task is waiting or running any more.')
   try {
     return await Promise.race([signal, empty, failure])
   } finally {
@@ -135,7 +129,7 @@ function chosen(
   const unknown = kinds?.find(kind => tasks.every(task => task.kind !== kind))
   if (unknown !== undefined) {
     const known = tasks.map(({ kind }) => kind).join(', ')
-    throw new UsageError(`'${file}' defines no task of kind '${unknown}'. It defines: ${known}`)
+    throw new UsageError(`'${file}' defines no task of kind '${unknown}'. It defines: ${known}.`)
   }
   return tasks.filter(({ kind }) => kinds?.includes(kind) ?? true)
 }

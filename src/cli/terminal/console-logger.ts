@@ -8,21 +8,21 @@ type Level = keyof Logger
 const LEVELS: readonly Level[] = ['debug', 'info', 'warn', 'error']
 const LEVEL_WIDTH = 5
 
-/** How lines are written. */
+/** Options for the logger. */
 export interface ConsoleLoggerOptions {
-  /** What is below this is left out. */
+  /** The lowest level that is printed. */
   readonly from: Level
 }
 
 /** A logger for people, on stderr: time, level, message and the id of the work. */
 export function consoleLogger(console: Console, { from }: ConsoleLoggerOptions): Logger {
-  const { paintWords: paint, wordsWidth } = console
+  const { messagePaint: paint, messageWidth } = console
   const write = (level: Level) => (fields: object, message: string) => {
     if (LEVELS.indexOf(level) < LEVELS.indexOf(from)) return
     const at = read(fields, 'at')
-    // On a terminal the day is known.
-    const time = wordsWidth === Infinity ? at : at.slice('2026-07-30T'.length)
-    const room = wordsWidth - time.length - LEVEL_WIDTH - 2
+    // On a terminal, the day goes without saying.
+    const time = messageWidth === Infinity ? at : at.slice('2026-07-30T'.length)
+    const room = messageWidth - time.length - LEVEL_WIDTH - 2
     const text = wrap(`${visible(message)} [${visible(read(fields, 'workId'))}]`, room)
     const indent = ' '.repeat(time.length + LEVEL_WIDTH + 2)
     console.sayRaw(`${paint.dim(time)} ${painted(level, paint)} ${text.join(`\n${indent}`)}`)

@@ -5,44 +5,44 @@ import { visible } from './visible.js'
 
 export type Paint = ReturnType<typeof pc.createColors>
 
-/** Where the command writes: data to stdout, words to stderr, each in colour where that can be seen. */
+/** Where the command writes: data to stdout, messages to stderr, in colour if the stream is a terminal. */
 export interface Console {
-  /** Data, as it is. */
+  /** Writes data to stdout as it is. */
   data(text: string): void
-  /** Words, with what could drive a terminal made visible. */
+  /** Writes a message to stderr. Control characters are made visible. */
   say(text: string): void
-  /** Words that were made safe already, and may be in colour. */
+  /** Writes a message that is safe already and may be coloured. */
   sayRaw(text: string): void
   readonly paint: Paint
-  readonly paintWords: Paint
-  /** How wide data may be: the terminal's width, and without one as wide as it is. */
+  readonly messagePaint: Paint
+  /** The width of stdout: `Infinity` if it is not a terminal. */
   readonly width: number
-  /** The same for words. */
-  readonly wordsWidth: number
+  /** The width of stderr. */
+  readonly messageWidth: number
 }
 
 const DEFAULT_WIDTH = 80
-/** On a narrower terminal, lines run over. */
+/** On a narrower terminal, lines wrap. */
 const MIN_WIDTH = 40
 
 /** The console of an environment. */
 export function consoleOf({ stdout, stderr, env, isTTY, columns }: Environment): Console {
-  // Some terminals, such as a new pty, say that they have no columns at all.
+  // Some terminals, such as a new pty, report 0 columns.
   const terminalWidth = Math.max(MIN_WIDTH, columns || DEFAULT_WIDTH)
-  const wordsWidth = isTTY.stderr ? terminalWidth : Infinity
+  const messageWidth = isTTY.stderr ? terminalWidth : Infinity
   const hasColours = !env.NO_COLOR && env.TERM !== 'dumb'
   const wrapLines = (text: string) =>
     text
       .split('\n')
-      .flatMap(line => wrap(visible(line), wordsWidth))
+      .flatMap(line => wrap(visible(line), messageWidth))
       .join('\n')
   return {
     data: text => stdout.write(`${text}\n`),
     say: text => stderr.write(`${wrapLines(text)}\n`),
     sayRaw: text => stderr.write(`${text}\n`),
     paint: pc.createColors(hasColours && isTTY.stdout),
-    paintWords: pc.createColors(hasColours && isTTY.stderr),
+    messagePaint: pc.createColors(hasColours && isTTY.stderr),
     width: isTTY.stdout ? terminalWidth : Infinity,
-    wordsWidth,
+    messageWidth,
   }
 }

@@ -2,7 +2,7 @@ import type { CommandContext } from '../command.js'
 import type { Console } from './console.js'
 import { signalsOf } from './signals.js'
 
-/** What a long operation works with. */
+/** Stops a long operation, and reports how far it is. */
 export interface Progress {
   /** Aborted by the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal

@@ -1,13 +1,13 @@
 import type { Environment } from '../environment.js'
 
-/** The signals that a process gets, one after the other. */
+/** The signals that the process receives, one after the other. */
 export interface Signals {
-  /** The next one; those that came before it was asked for count too. */
+  /** The next signal, which may have arrived before this call. */
   next(): Promise<string>
   close(): void
 }
 
-/** Under npm and tsx, one Ctrl-C comes twice: from the terminal, and passed on. No person is that quick. */
+/** Under npm and tsx, one Ctrl-C arrives twice: from the terminal, and forwarded. Nobody types that fast. */
 const SAME_SIGNAL_MS = 100
 
 /** Listens for SIGINT and SIGTERM until it is closed. */

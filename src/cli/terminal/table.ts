@@ -2,13 +2,13 @@ import type { Paint } from './console.js'
 import { clip, pad, textWidth, wrap } from './text-width.js'
 import { visible } from './visible.js'
 
-/** A column. One that may shrink is clipped where the table would be wider than the terminal. */
+/** A column. A column that may shrink is clipped if the table would be wider than the terminal. */
 export interface Column {
   readonly title: string
   readonly mayShrink?: boolean
 }
 
-/** A row: its cells, how each of them is painted, and the lines below it, which are safe and fit already. */
+/** A row: its cells, the paint of each, and the lines below it, which are safe to print and fit already. */
 export interface Row {
   readonly cells: readonly string[]
   readonly paints?: readonly (((text: string) => string) | undefined)[]
@@ -44,7 +44,7 @@ export function table(
   return [paint.bold(header), ...lines].join('\n')
 }
 
-/** A text as one indented line, cut where it does not fit. */
+/** A text as one indented line, clipped if it does not fit. */
 export function oneLine(text: string, { width, indent }: { readonly width: number; readonly indent: string }): string {
   return indent + clip(visible(text), width - indent.length)
 }
@@ -57,7 +57,7 @@ export function paragraph(
   return wrap(visible(text), width - indent.length).map(line => indent + line)
 }
 
-/** Names and what they stand for, one below the other; what is `undefined` is left out. */
+/** Names and values, one pair per line. Pairs without a value are left out. */
 export function fields(
   entries: readonly (readonly [string, string | undefined])[],
   { width, paint }: { readonly width: number; readonly paint: Paint },

@@ -2,19 +2,19 @@ const WIDE =
   /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}/u
 const NARROWEST = /\p{M}|\p{Cf}/u
 
-/** How many columns of a terminal a text takes. */
+/** The number of terminal columns that a text takes. */
 export function textWidth(text: string): number {
   let width = 0
   for (const char of text) width += charWidth(char)
   return width
 }
 
-/** Text filled up with spaces. */
+/** Text padded with spaces. */
 export function pad(text: string, width: number): string {
   return text + ' '.repeat(Math.max(0, width - textWidth(text)))
 }
 
-/** Text cut to a width, with an ellipsis where something is missing. */
+/** Text clipped to a width, with an ellipsis if something was cut. */
 export function clip(text: string, width: number): string {
   if (textWidth(text) <= width) return text
   let kept = ''
@@ -27,7 +27,7 @@ export function clip(text: string, width: number): string {
   return `${kept}…`
 }
 
-/** The lines of a text, each no wider than `width`: broken at spaces, and within a word only if it is too long itself. */
+/** Wraps a text at spaces, and within a word only if the word alone is wider than a line. */
 export function wrap(text: string, width: number): string[] {
   const lines: string[] = []
   let line = ''

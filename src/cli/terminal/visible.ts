@@ -1,9 +1,9 @@
-/** What could drive a terminal, turn the direction of a text or break an encoding. */
+/** Characters that control a terminal, change the direction of text or break an encoding. */
 const UNSAFE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/gu
 
 const NAMED: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
 
-/** Text that is safe on a terminal, on one line: `\x1b` in place of an escape character, and so on. */
+/** Text that is safe to print on one line: `\x1b` in place of an escape character, and so on. */
 export function visible(text: string): string {
   return text.replace(UNSAFE, char => NAMED[char] ?? escaped(char))
 }
@@ -13,14 +13,14 @@ export function visibleLines(text: string): string {
   return text.split('\n').map(visible).join('\n')
 }
 
-/** JSON in which what `JSON.stringify` leaves raw, such as C1 controls, is escaped too. Lines stay lines. */
+/** JSON that is safe to print: `JSON.stringify` leaves C1 controls and others raw. Lines stay lines. */
 export function visibleJson(json: string): string {
   return json.replace(UNSAFE, char => (char === '\n' ? char : unicode(char)))
 }
 
 const PLAIN_WORD = /^[\w@%+=:,./-]+$/
 
-/** A word as a shell takes it: as it is, in quotes, or with escapes in bash's `$'…'`. */
+/** A word quoted for a shell, if it needs to be: in quotes, or with escapes in bash's `$'…'`. */
 export function shellWord(text: string): string {
   if (PLAIN_WORD.test(text)) return text
   if (text.search(UNSAFE) < 0) return `'${text.replaceAll("'", `'\\''`)}'`

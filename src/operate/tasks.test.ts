@@ -1,0 +1,176 @@
+import { describe, expect, it } from 'vitest'
+import { type Duration, FinalError, RateLimitedError } from '../policy/index.js'
+import { MemoryStore } from '../store/index.js'
+import { defineTask, TaskQueue, Worker } from '../task/index.js'
+import { fakeClock } from '../testing/index.js'
+import { cancelTasks, explainTask, listTasks, planRedrive, redriveDeadLetters } from './index.js'
+
+const charge = defineTask('charge', {
+  policy: { attempts: 3, backoff: { base: '10s' } },
+  handler: (failure: string) => {
+    if (failure === 'final') throw new FinalError('card expired')
+    if (failure === 'limited') throw new RateLimitedError('slow down', { retryAfterMs: 5000 })
+    if (failure === 'down') throw Object.assign(new Error('Bad gateway'), { status: 502 })
+    return { charged: true }
+  },
+})
+
+/** A store after a worker has run these tasks for an hour: each id with the failure that its handler throws. */
+async function runTasks(tasks: Readonly<Record<string, string>>, ranFor: Duration = '1h') {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const queue = new TaskQueue(store)
+  for (const [id, failure] of Object.entries(tasks)) await queue.enqueue(charge, failure, { id, key: id })
+  const worker = new Worker(store, { tasks: [charge], clock })
+  await worker.start()
+  await clock.advance(ranFor)
+  const stopping = worker.stop()
+  await clock.advance('1m')
+  await stopping
+  return { clock, store, queue }
+}
+
+describe('listTasks', () => {
+  it('gives views that JSON can hold, newest change first, page by page', async () => {
+    const { store } = await runTasks({ a: 'down', b: 'none' })
+    const { items, next } = await listTasks(store, {}, { limit: 1 })
+    expect(items.map(({ id, status }) => [id, status])).toEqual([['a', 'dead']])
+    const { items: rest, next: end } = await listTasks(store, {}, { limit: 1, after: next })
+    expect([rest[0]?.id, rest[0]?.result, end]).toEqual(['b', { charged: true }, undefined])
+    expect(JSON.parse(JSON.stringify(items))).toEqual(items)
+    expect(items[0]).toMatchObject({
+      payload: 'down',
+      retryCount: 2,
+      nextRetryAt: null,
+      errorClass: 'retryable',
+      errorCode: 'http_502',
+      reason: 'attempts_exhausted',
+      submittedAt: '2000-01-01T00:00:00.000Z',
+      changedAt: '2000-01-01T00:00:30.000Z',
+    })
+  })
+
+  it('filters', async () => {
+    const { store } = await runTasks({ a: 'down', b: 'none' })
+    expect((await listTasks(store, { status: 'succeeded' }, { limit: 9 })).items.map(({ id }) => id)).toEqual(['b'])
+  })
+
+  it('shows a payload that is not JSON, or too deep to be written again, as its text', async () => {
+    const store = new MemoryStore()
+    const deep = '['.repeat(100_000) + ']'.repeat(100_000)
+    for (const payload of ['{"half":', deep]) {
+      await store.enqueue([{ kind: 'k', payload }])
+      const { items } = await listTasks(store, {}, { limit: 1 })
+      expect(items[0]?.payload === payload).toBe(true)
+      expect(() => JSON.stringify(items)).not.toThrow()
+    }
+  })
+})
+
+describe('explainTask', () => {
+  it('gives a dead letter with its history, the cause, an advice and the number of those like it', async () => {
+    const { store } = await runTasks({ a: 'down', b: 'down', c: 'final' })
+    expect(await explainTask(store, 'a')).toMatchObject({
+      id: 'a',
+      maxAttempts: 3,
+      cause: { code: 'attempts_exhausted', text: 'All 3 attempts failed.' },
+      advice: { code: 'check_dependency' },
+      alike: 2,
+      history: [{ outcome: 'retry' }, { outcome: 'retry' }, { outcome: 'dead', delayMs: null }],
+    })
+    expect(await explainTask(store, 'c')).toMatchObject({
+      cause: { code: 'final_error' },
+      advice: { code: 'fix_error', text: expect.stringContaining('Fix the cause named in the error') },
+      alike: 1,
+    })
+  })
+
+  it('gives a task that is not dead no cause and no advice', async () => {
+    const { store } = await runTasks({ a: 'limited' }, '1s')
+    const task = await explainTask(store, 'a')
+    expect(task).toMatchObject({
+      status: 'waiting',
+      retryCount: 0,
+      cause: null,
+      advice: null,
+      alike: 0,
+      maxAttempts: 3,
+    })
+    expect(task?.nextRetryAt).toBe('2000-01-01T00:00:05.000Z')
+  })
+
+  it('advises to look for a crash where workers died', async () => {
+    const clock = fakeClock()
+    const store = new MemoryStore({ clock })
+    await new TaskQueue(store).enqueue(charge, 'final', { id: 'a' })
+    await store.claim({ worker: 'gone', leaseMs: 1, rooms: [{ kinds: ['charge'] }], limit: 1, isIdle: true })
+    await clock.advance('1s')
+    const worker = new Worker(store, { tasks: [charge], clock })
+    await worker.start()
+    await clock.advance('1h')
+    await worker.stop()
+    expect(await explainTask(store, 'a')).toMatchObject({ losses: 1, advice: { code: 'investigate_crash' } })
+  })
+
+  it('resolves with undefined for an unknown task', async () => {
+    expect(await explainTask(new MemoryStore(), 'x')).toBeUndefined()
+  })
+})
+
+describe('planRedrive', () => {
+  it('counts, samples, and moves nothing', async () => {
+    const { store } = await runTasks({ a: 'down', b: 'down', c: 'final', d: 'none' })
+    const plan = await planRedrive(store, { filter: { errorCode: 'http_502' } }, { sampleSize: 1 })
+    expect(plan).toMatchObject({ count: 2, sample: [{ status: 'dead', errorCode: 'http_502' }], refused: [] })
+    expect((await planRedrive(store, { all: true })).sample).toHaveLength(3)
+    expect(await store.count({})).toMatchObject({ dead: 3 })
+  })
+
+  it('refuses those named that are not dead or not there, and says why', async () => {
+    const { store } = await runTasks({ a: 'down', b: 'none' })
+    const { count, sample, refused } = await planRedrive(store, { ids: ['a', 'b', 'a', 'c'] })
+    expect([count, sample.map(({ id }) => id)]).toEqual([1, ['a']])
+    expect(refused).toEqual([
+      { id: 'b', code: 'not_dead', text: "'b' is not dead: it is succeeded." },
+      { id: 'c', code: 'not_found', text: "'c' is not in the store." },
+    ])
+  })
+
+  it('counts as many as a redrive then moves, over more than one page', async () => {
+    const store = new MemoryStore()
+    await store.enqueue(Array.from({ length: 1203 }, (_, n) => ({ id: `t${n}`, kind: 'k', payload: '0' })))
+    const { tasks } = await store.claim({
+      worker: 'w',
+      leaseMs: 1000,
+      rooms: [{ kinds: ['k'] }],
+      limit: 2000,
+      isIdle: true,
+    })
+    const outcome = { type: 'dead', reason: 'final_error' } as const
+    await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome })))
+    const { count, sample } = await planRedrive(store, { all: true }, { sampleSize: Infinity })
+    expect([count, new Set(sample.map(({ id }) => id)).size]).toEqual([1203, 1203])
+    expect((await redriveDeadLetters(store, { all: true }, { who: 'ada' })).ids).toHaveLength(1203)
+  })
+
+  it('refuses an empty filter', async () => {
+    await expect(planRedrive(new MemoryStore(), { filter: {} })).rejects.toThrow('The filter is empty')
+  })
+})
+
+describe('cancelTasks', () => {
+  it('cancels what waits, refuses what has ended or is not there, and is on record', async () => {
+    const { store, queue } = await runTasks({ a: 'none' })
+    await queue.enqueue(charge, 'none', { id: 'b' })
+    expect(await cancelTasks(store, ['a', 'b', 'b', 'c'], { who: 'ada', why: 'a mistake' })).toEqual({
+      ids: ['b'],
+      refused: [
+        { id: 'a', code: 'already_ended', text: "'a' has ended already: it is succeeded." },
+        { id: 'c', code: 'not_found', text: "'c' is not in the store." },
+      ],
+    })
+    expect(await store.get('b')).toMatchObject({ status: 'cancelled' })
+    const { items } = await store.audit.page({ limit: 10 })
+    expect(items.map(record => JSON.parse(record))).toMatchObject([{ who: 'ada', why: 'a mistake' }])
+  })
+})
