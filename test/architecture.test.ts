@@ -25,6 +25,7 @@ const ALLOWED: Record<string, readonly string[]> = {
 interface Import {
   readonly file: string
   readonly specifier: string
+  readonly isOfTypes: boolean
 }
 
 const sources = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
@@ -34,9 +35,13 @@ const sources = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
 function importsOf(file: string): Import[] {
   const text = readFileSync(file, 'utf8')
   const statements = text.matchAll(
-    /^(?:import|export)\b[^'"]*?from '([^']+)'|^import '([^']+)'|\bimport\('([^']+)'\)/gm,
+    /^(?:import|export)\b( type\b)?[^'"]*?from '([^']+)'|^import '([^']+)'|\bimport\('([^']+)'\)/gm,
   )
-  return [...statements].map(([, from, bare, lazy]) => ({ file, specifier: from ?? bare ?? lazy ?? '' }))
+  return [...statements].map(([, type, from, bare, lazy]) => ({
+    file,
+    specifier: from ?? bare ?? lazy ?? '',
+    isOfTypes: type !== undefined,
+  }))
 }
 
 const folderOf = (file: string) => relative(SRC, file).split('/')[0] ?? ''
@@ -62,6 +67,13 @@ describe('the dependency direction', () => {
     expect(importers.length).toBeGreaterThan(0)
     const others = importers.filter(({ file }) => !relative(SRC, file).startsWith('cli/commands/'))
     expect(others).toEqual([])
+  })
+
+  it('shows testing only the types of the stores: their model must not share the rules that it checks', () => {
+    const values = imports.filter(
+      entry => folderOf(entry.file) === 'testing' && folderOf(target(entry)) === 'store' && !entry.isOfTypes,
+    )
+    expect(values).toEqual([])
   })
 
   it('reaches another folder through its index.ts or internal.ts alone', () => {

@@ -1,7 +1,13 @@
 import { OptionError } from '../policy/index.js'
-import type { Lane, LaneLimits } from './store.js'
+import type { Lane, LaneLimits, LaneSelection } from './store.js'
 
-/** Limits as a lane keeps them: only what was said, and what follows from it. Those that cannot be are an `OptionError`. */
+/**
+ * After a hold a lane starts with one task, and one more may run for each that ends. Once this many may run at once, it is
+ * as free as before.
+ */
+export const RAMP_END = 256
+
+/** Limits as a lane keeps them: the fields that were given and what follows from them. Invalid ones are an `OptionError`. */
 export function checkedLimits({ concurrency, perSecond, isOrdered = false }: LaneLimits): LaneLimits {
   if (concurrency !== undefined && !(Number.isInteger(concurrency) && concurrency >= 0))
     throw new OptionError('concurrency', `'concurrency' must be a whole number, 0 or more, got ${concurrency}.`)
@@ -18,7 +24,7 @@ export function checkedLimits({ concurrency, perSecond, isOrdered = false }: Lan
   }
 }
 
-/** Whether one lane is meant, and no other. */
-export function isOneLane(lanes: Partial<Lane> & { readonly kind: string }): lanes is Lane {
+/** Whether a selection names exactly one lane. */
+export function isOneLane(lanes: LaneSelection): lanes is Lane {
   return lanes.category !== undefined && lanes.key !== undefined
 }

@@ -69,7 +69,7 @@ export interface Enqueued {
   readonly isNew: boolean
 }
 
-/** A task as it is on record. Times are milliseconds since the epoch, on the store's clock. */
+/** A task as it is on record. Times are whole milliseconds since the epoch, on the store's clock. */
 export interface TaskRecord extends Lane {
   readonly id: string
   /** JSON text. */
@@ -147,8 +147,9 @@ export interface ClaimedTask extends TaskRecord {
   /** Issued anew by each claim. A settlement has to present it. */
   readonly token: string
   /**
-   * Its last attempt was lost, and nobody has decided yet what follows. This claim is for the decision alone, settled as
-   * `retry` or `dead`. If this worker dies too, the task goes back unchanged and uncounted.
+   * Its last attempt was lost, and nobody has decided yet what follows. This claim is for the decision, which is settled as
+   * `retry` or `dead`; any other outcome ends an attempt like any other. If this worker dies too, the task goes back
+   * unchanged and uncounted.
    */
   readonly isUndecided: boolean
 }
@@ -159,13 +160,13 @@ export interface Settlement {
   readonly token: string
   readonly outcome: Outcome
   /**
-   * The ledger row. Absent where no attempt was made: then nothing is counted and no row is written. On an undecided task
-   * it is not an attempt either: its verdict, error, random and policy complete the `lost` row.
+   * The ledger row. Absent where no attempt was made: then nothing is counted and no row is written. With the decision on a
+   * lost attempt it is not an attempt either: its verdict, error, random and policy complete the `lost` row.
    */
   readonly attempt?: AttemptEntry
 }
 
-/** What happens to a task after an attempt. Delays count from the store's now. */
+/** What happens to a task after an attempt. Delays count from the store's now; due times are rounded up to milliseconds. */
 export type Outcome =
   | { readonly type: 'succeeded'; readonly result?: string }
   | { readonly type: 'skipped'; readonly reason: string }

@@ -1,41 +1,38 @@
+import { runsAlone } from '../after-settlement.js'
 import { isOneLane } from '../lane-limits.js'
-import type { Lane, LaneLimits } from '../store.js'
-import { MemoryLane, type Turn } from './lane.js'
+import type { Lane, LaneLimits, LaneSelection } from '../store.js'
+import { MemoryLane } from './lane.js'
+import { MemoryLaneRules, matches } from './lane-rules.js'
 import { goesBefore, type MemoryTask } from './task.js'
 
-/** Which lanes are meant: those that agree in every field that is given. */
-export type LaneFilter = Partial<Lane>
+/** Which lanes a claim may take from. */
+export type LaneTest = (lane: MemoryLane) => boolean
 
-/** What was said of all lanes that match, those that come later included. */
-interface Rule<T> {
-  readonly lanes: LaneFilter
-  readonly said: T
-}
-
-/** All lanes of the memory store, who is next, and what was said of those that come later. */
+/** All lanes of the memory store with their ready tasks, and the order of their turns. */
 export class MemoryLanes {
   readonly #lanes = new Map<string, MemoryLane>()
-  /** In the order of the turns: who was served goes to the end. Only those with ready tasks. */
-  readonly #turns = new Set<Turn>()
-  readonly #unkeyed: Turn = new Set()
+  readonly #pauses = new MemoryLaneRules<boolean>()
+  readonly #limits = new MemoryLaneRules<LaneLimits>()
+  /** Lanes with a key that have ready tasks, in the order of their turns: a lane that was served goes to the end. */
+  readonly #keyed = new Set<MemoryLane>()
+  /** Lanes without a key that have ready tasks. They take one turn together. */
+  readonly #unkeyed = new Set<MemoryLane>()
   /** Lanes with ready tasks that must run alone. */
   readonly #alone = new Set<MemoryLane>()
-  #pauses: Rule<boolean>[] = []
-  #limits: Rule<LaneLimits>[] = []
+  #turns = 0
 
   /** Every lane that ever was. */
   all(): Iterable<MemoryLane> {
     return this.#lanes.values()
   }
 
-  /** The lane, made if it was not there. */
+  /** The lane, made if it does not exist. */
   of({ kind, category, key }: Lane): MemoryLane {
     const name = JSON.stringify([kind, category, key])
     let lane = this.#lanes.get(name)
     if (lane === undefined) {
       const named = { kind, category, key }
-      const turn = key === '' ? this.#unkeyed : new Set<MemoryLane>()
-      lane = new MemoryLane(named, turn, lastWord(this.#pauses, named) ?? false, lastWord(this.#limits, named) ?? {})
+      lane = new MemoryLane(named, this.#pauses.for(named) ?? false, this.#limits.for(named) ?? {})
       this.#lanes.set(name, lane)
     }
     return lane
@@ -43,45 +40,63 @@ export class MemoryLanes {
 
   addReady(task: MemoryTask): void {
     const { lane } = task
-    if (task.record.losses > 0) {
+    if (runsAlone(task.record)) {
       lane.alone.push(task)
       this.#alone.add(lane)
-    } else {
-      lane.ready.push(task)
-      lane.turn.add(lane)
-      this.#turns.add(lane.turn)
+      return
     }
+    lane.ready.push(task)
+    if (lane.key === '') this.#unkeyed.add(lane)
+    else if (!this.#keyed.has(lane)) this.#toTheEnd(lane)
   }
 
-  /** Takes up to so many tasks, turn by turn, from lanes that are allowed. The caller starts each before the next. */
-  *take(limit: number, isAllowed: (lane: MemoryLane) => boolean, now: number): Iterable<MemoryTask> {
-    let taken = 0
-    if (limit <= 0) return
-    // A turn that was served is added again at the end, where this same iteration comes to it once more.
-    for (const turn of this.#turns) {
-      const lane = firstLane(
-        turn,
-        'ready',
-        candidate => isAllowed(candidate) && candidate.isOpen(now) && !candidate.isBlocked,
-      )
+  /**
+   * Starts up to `limit` tasks, turn by turn. `unkeyedTurn` is the last turn of the lanes without a key in the room that is
+   * served; returns the one that they have afterwards.
+   */
+  take(
+    limit: number,
+    isAllowed: LaneTest,
+    now: number,
+    unkeyedTurn: number,
+    start: (task: MemoryTask) => void,
+  ): number {
+    const isOpen = (lane: MemoryLane) => isAllowed(lane) && lane.isOpen(now) && !lane.isBlocked
+    let left = limit
+    let turn = unkeyedTurn
+    let hasUnkeyed = true
+    const startFrom = (lane: MemoryLane | undefined): boolean => {
       const task = lane?.ready.pop()
-      if (task !== undefined || turn.size === 0) this.#turns.delete(turn)
-      if (task === undefined) continue
-      this.#turns.add(turn)
-      yield task
-      if (++taken >= limit) return
+      if (task === undefined) return false
+      start(task)
+      left--
+      return true
     }
+    const serveUnkeyed = () => {
+      hasUnkeyed = startFrom(firstLane(this.#unkeyed, 'ready', isOpen))
+      turn = ++this.#turns
+    }
+
+    // A lane that was served goes to the end, where this same iteration comes to it once more.
+    for (const lane of this.#keyed) {
+      if (left > 0 && hasUnkeyed && turn < lane.turn) serveUnkeyed()
+      if (left <= 0) break
+      if (isOpen(lane) && startFrom(lane)) this.#toTheEnd(lane)
+      if (lane.ready.peek() === undefined) this.#keyed.delete(lane)
+    }
+    while (left > 0 && hasUnkeyed) serveUnkeyed()
+    return turn
   }
 
-  /** The first lane with a task that could run alone now. */
-  firstAlone(isAllowed: (lane: MemoryLane) => boolean, now: number): MemoryLane | undefined {
+  /** The lane whose task would be the first to run alone now. */
+  firstAlone(isAllowed: LaneTest, now: number): MemoryLane | undefined {
     return firstLane(this.#alone, 'alone', lane => isAllowed(lane) && lane.isOpen(now))
   }
 
-  /** When the next of the lanes that have ready tasks, and room, opens. */
-  nextOpening(isAllowed: (lane: MemoryLane) => boolean, now: number): number {
+  /** When the next lane that has ready tasks opens, as far as time keeps it closed. */
+  nextOpening(isAllowed: LaneTest, now: number): number {
     let next = Infinity
-    for (const lanes of [...this.#turns, this.#alone]) {
+    for (const lanes of [this.#keyed, this.#unkeyed, this.#alone]) {
       for (const lane of lanes) {
         if (isAllowed(lane) && lane.hasRoom && lane.opensAt > now) next = Math.min(next, lane.opensAt)
       }
@@ -89,47 +104,31 @@ export class MemoryLanes {
     return next
   }
 
-  pause(lanes: LaneFilter, isPaused: boolean): void {
-    this.#pauses = withRule(this.#pauses, { lanes, said: isPaused })
+  pause(lanes: LaneSelection, isPaused: boolean): void {
+    this.#pauses.add(lanes, isPaused)
     for (const lane of this.#matching(lanes)) lane.isPaused = isPaused
   }
 
-  limit(lanes: LaneFilter & { readonly kind: string }, limits: LaneLimits): void {
-    // One lane needs no rule: it is made.
-    if (isOneLane(lanes)) return void this.of(lanes).limit(limits)
-    this.#limits = withRule(this.#limits, { lanes, said: limits })
+  limit(lanes: LaneSelection, limits: LaneLimits): void {
+    // A single lane is made if it does not exist, so it needs no rule.
+    if (isOneLane(lanes)) this.of(lanes)
+    else this.#limits.add(lanes, limits)
     for (const lane of this.#matching(lanes)) lane.limit(limits)
   }
 
-  #matching(lanes: LaneFilter): MemoryLane[] {
+  #toTheEnd(lane: MemoryLane): void {
+    this.#keyed.delete(lane)
+    this.#keyed.add(lane)
+    lane.turn = ++this.#turns
+  }
+
+  #matching(lanes: LaneSelection): MemoryLane[] {
     return [...this.all()].filter(lane => matches(lanes, lane))
   }
 }
 
-/** The rules with a new one, which overrules those that it covers. */
-function withRule<T>(rules: readonly Rule<T>[], rule: Rule<T>): Rule<T>[] {
-  return [...rules.filter(({ lanes }) => !matches(rule.lanes, lanes)), rule]
-}
-
-function lastWord<T>(rules: readonly Rule<T>[], lane: Lane): T | undefined {
-  return rules.findLast(({ lanes }) => matches(lanes, lane))?.said
-}
-
-/** Whether something lies within what a filter means; an empty category or key is one of its own. */
-export function matches(filter: LaneFilter, { kind, category, key }: LaneFilter): boolean {
-  return (
-    (filter.kind === undefined || filter.kind === kind) &&
-    (filter.category === undefined || filter.category === category) &&
-    (filter.key === undefined || filter.key === key)
-  )
-}
-
-/** The lane whose first task goes before those of the others. Lanes that have none are dropped on the way. */
-function firstLane(
-  lanes: Set<MemoryLane>,
-  queue: 'ready' | 'alone',
-  isOpen: (lane: MemoryLane) => boolean,
-): MemoryLane | undefined {
+/** The lane whose first task goes before those of the others. Lanes without any are dropped on the way. */
+function firstLane(lanes: Set<MemoryLane>, queue: 'ready' | 'alone', isOpen: LaneTest): MemoryLane | undefined {
   let first: { readonly lane: MemoryLane; readonly task: MemoryTask } | undefined
   for (const lane of lanes) {
     const task = lane[queue].peek()

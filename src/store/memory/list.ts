@@ -1,6 +1,6 @@
 import { type TaskPlace, taskCursor, taskPlace } from '../cursor.js'
 import type { Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
-import { matches } from './lanes.js'
+import { matches } from './lane-rules.js'
 
 /** A page of what a filter finds: newest change first, among equals the higher id. */
 export function listTasks(

@@ -1,4 +1,7 @@
-import type { LedgerRow, TaskRecord } from '../store.js'
+import { NO_FAILURES, type Standing } from '../after-settlement.js'
+import type { LedgerChange } from '../ledger-change.js'
+import type { LedgerRow, NewTask, TaskRecord } from '../store.js'
+import { triedForMs } from '../tried-for.js'
 import { MemoryHeap } from './heap.js'
 import type { MemoryLane } from './lane.js'
 
@@ -7,22 +10,58 @@ export interface MemoryTask {
   record: TaskRecord
   readonly lane: MemoryLane
   readonly ledger: LedgerRow[]
-  /** When it was last due. Unlike the record's time it stays when the task is cancelled, since a heap is ordered by it. */
+  /** When it was last due. Heaps are ordered by it, so it stays when the record's time is cleared. */
   dueAt: number
-  /** Whose it is while it runs. */
+  /** Its owner while it runs. */
   lease: { readonly worker: string; readonly token: string } | undefined
   /** Its last attempt was lost, and nobody has decided yet what follows. */
   isUndecided: boolean
-  /** Somebody asked to cancel it while it ran. */
+  /** Somebody asked to cancel it while it was running. */
   isToBeCancelled: boolean
 }
 
-/** Waiting tasks in the order in which they are claimed. None of what it depends on ever changes. */
+/** A task as it is when it was enqueued. */
+export function newTask(task: NewTask & { readonly id: string }, lane: MemoryLane, now: number): MemoryTask {
+  const { kind, category, key } = lane
+  const { id, payload, priority = 0, submittedAt, runAt = now } = task
+  const record: TaskRecord = {
+    id,
+    kind,
+    category,
+    key,
+    payload,
+    status: 'waiting',
+    priority,
+    submittedAt: Math.floor(submittedAt ?? lane.submittedAt(now)),
+    startedAt: now - triedForMs(task),
+    nextAttemptAt: Math.ceil(runAt),
+    ...NO_FAILURES,
+    reason: undefined,
+    result: undefined,
+    changedAt: now,
+  }
+  return { record, lane, ledger: [], dueAt: now, lease: undefined, isUndecided: false, isToBeCancelled: false }
+}
+
+/** The task as the rules of a settlement read it. */
+export function standingOf({ record, isUndecided, isToBeCancelled }: MemoryTask): Standing {
+  return { ...record, isUndecided, isToBeCancelled }
+}
+
+/** Carries a change of the ledger out. */
+export function writeLedger(ledger: LedgerRow[], change: LedgerChange): void {
+  if (change.type === 'none') return
+  if (change.type === 'append') return void ledger.push({ ...change.row, sequence: ledger.length + 1 })
+  const last = ledger.pop()
+  if (last !== undefined) ledger.push({ ...last, ...change.row })
+}
+
+/** Waiting tasks in the order in which they are claimed. Nothing that this order depends on ever changes. */
 export function readyHeap(): MemoryHeap<MemoryTask> {
   return new MemoryHeap(goesBefore, isWaiting)
 }
 
-/** Waiting tasks in the order of their times. */
+/** Waiting tasks in the order of their due times. */
 export function scheduledHeap(): MemoryHeap<MemoryTask> {
   return new MemoryHeap((a, b) => a.dueAt < b.dueAt, isWaiting)
 }
@@ -34,7 +73,7 @@ export function goesBefore({ record: a }: MemoryTask, { record: b }: MemoryTask)
   return a.id < b.id
 }
 
-/** A task leaves the heaps by a claim, which takes it out, or by being cancelled, which leaves it to be dropped. */
+/** A claim takes a task out of its heap. A cancelled task stays in it until it comes to the front. */
 function isWaiting({ record }: MemoryTask): boolean {
   return record.status === 'waiting'
 }

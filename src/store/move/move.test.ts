@@ -120,6 +120,12 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   await settleNext(store, 'tenants', [{ type: 'deferred', delayMs: 600_000 }], limited)
   await settleNext(store, 'tenants', [{ type: 'succeeded' }], failure)
 
+  // A success without an attempt leaves no row in the ledger.
+  await store.enqueue([{ id: 'unattempted', kind: 'quoted', payload: '1' }])
+  const request = { worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['quoted'] }], limit: 2, isIdle: true }
+  for (const { id, token } of (await store.claim(request)).tasks)
+    await store.settle([{ id, token, outcome: id === 'unattempted' ? { type: 'succeeded' } : { type: 'released' } }])
+
   // Two workers die: somebody has decided on the first loss, and nobody on the second.
   const dying = { worker: 'dying', leaseMs: 10, rooms: [{ kinds: ['quoted', 'paused'] }], limit: 2, isIdle: true }
   expect((await store.claim(dying)).tasks).toHaveLength(2)
@@ -131,10 +137,10 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   await store.leave('w')
 
   await store.audit.append([JSON.stringify({ WEIRD }), '{}', '{"n":3}'])
-  const request = { fingerprint: 'f'.repeat(64), leaseMs: 60_000 }
-  const key = await store.idempotency.claim('done', request)
+  const keyRequest = { fingerprint: 'f'.repeat(64), leaseMs: 60_000 }
+  const key = await store.idempotency.claim('done', keyRequest)
   if (key.state === 'fresh') await store.idempotency.complete('done', key.token, '{"v":1}')
-  await store.idempotency.claim('in progress 🚀', request)
+  await store.idempotency.claim('in progress 🚀', keyRequest)
   return store
 }
 

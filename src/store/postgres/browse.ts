@@ -93,7 +93,8 @@ const LEDGER = /* sql */ `
   UNION ALL
   SELECT id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
   FROM redrive.task
-  WHERE id = $1 AND state = 4 AND NOT EXISTS (SELECT FROM redrive.ledger WHERE task = id AND sequence = entries)
+  WHERE id = $1 AND state = 4 AND ran_attempt IS NOT NULL
+    AND NOT EXISTS (SELECT FROM redrive.ledger WHERE task = id AND sequence = entries)
   ORDER BY sequence`
 
 interface Place {

@@ -39,7 +39,8 @@ const LANE_AND_LEDGER = /* sql */ `, lane.kind, lane.category, lane.key,
       SELECT ${ENTRY_COLUMNS.join(', ')} FROM redrive.ledger WHERE ledger.task = task.id
       UNION ALL
       SELECT ${INLINE_ENTRY}
-      WHERE state = 4 AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)
+      WHERE state = 4 AND ran_attempt IS NOT NULL
+        AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)
     ) AS entry
   ) AS ledger`
 

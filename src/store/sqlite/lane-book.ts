@@ -1,3 +1,4 @@
+import { RAMP_END } from '../lane-limits.js'
 import type { TaskStatus } from '../store.js'
 import type { RampRow, Statements } from './statements.js'
 
@@ -13,10 +14,7 @@ const COLUMN = {
 
 type Counts = [number, number, number, number, number, number]
 
-/** A lane that may run so many at once has outgrown its slow start. */
-const RAMP_END = 256
-
-/** What a job changes in lanes, collected so that each lane is written once. */
+/** The changes that a job makes to lanes, collected so that each lane is written once. */
 export class LaneBook {
   readonly #statements: Statements
   readonly #moves = new Map<number, Counts>()
@@ -28,7 +26,7 @@ export class LaneBook {
     this.#statements = statements
   }
 
-  /** Counts tasks that leave a status for another: none before a task is there, none after it is forgotten. */
+  /** Counts tasks that go from one status to another. A new task comes from none, a deleted one goes to none. */
   move(lane: number, from: TaskStatus | undefined, to: TaskStatus | undefined, count = 1): void {
     let counts = this.#moves.get(lane)
     if (counts === undefined) {
@@ -39,7 +37,7 @@ export class LaneBook {
     if (to !== undefined) counts[COLUMN[to]] += count
   }
 
-  /** Whether any lane is bounded: mostly none is, and then they need not be asked one by one. */
+  /** Whether any lane is bounded. Mostly none is, and then no lane has to be looked up. */
   get isAnyBounded(): boolean {
     this.#isAnyBounded ??= this.#statements.isAnyBounded.get() === 1
     return this.#isAnyBounded
@@ -50,8 +48,8 @@ export class LaneBook {
     return this.isAnyBounded && this.#ramp(lane).ramp !== null
   }
 
-  /** A run that began after the hold has come to something: one more may run, so that the lane doubles with each round. */
-  ended(lane: number, began: number): void {
+  /** An attempt that began after the hold has ended: one more may run, so that the number doubles with every round. */
+  answered(lane: number, began: number): void {
     if (!this.isRamping(lane) || this.isOrdered(lane)) return
     const { ramp, held_until, ordered } = this.#ramp(lane)
     if (ramp === null || began < held_until) return
@@ -63,13 +61,13 @@ export class LaneBook {
     return this.isAnyBounded && this.#ramp(lane).ordered === 1
   }
 
-  /** Holds a lane back until then; afterwards it starts with one task. */
+  /** Holds a lane until a time. Afterwards it starts with one task. */
   hold(lane: number, until: number): void {
     this.holdHead(lane, until)
     this.#setRamp(lane, { ...this.#ramp(lane), ramp: 1 })
   }
 
-  /** Holds an ordered lane back until the first of it is due. */
+  /** Holds an ordered lane until its first task is due. */
   holdHead(lane: number, until: number): void {
     const row = this.#ramp(lane)
     this.#setRamp(lane, { ...row, held_until: Math.max(until, row.held_until) })

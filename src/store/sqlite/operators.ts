@@ -1,17 +1,18 @@
+import { afterRedrive } from '../after-settlement.js'
 import { isOneLane } from '../lane-limits.js'
 import { cancelRecord, limitRecord, pauseRecord } from '../operator-record.js'
 import type { By, LaneLimits, LaneSelection } from '../store.js'
 import { State, statusOf } from '../task-state.js'
 import { type LaneIds, laneId } from './enqueue.js'
 import { LaneBook } from './lane-book.js'
-import { record } from './settle.js'
+import { change, standingOf } from './settle.js'
 import type { Statements } from './statements.js'
 
 /** Ends waiting tasks and marks running ones. Returns the ids that have ended or will end. Within a transaction. */
 export function cancel(statements: Statements, ids: readonly string[], by: By | undefined, now: number): string[] {
   const book = new LaneBook(statements)
   const cancelled = [...new Set(ids)].filter(id => {
-    const task = statements.stand.get(id)
+    const task = statements.state.get(id)
     if (task === undefined || task.state > State.running) return false
     if (task.state === State.running) {
       statements.requestCancel.run(task.seq)
@@ -27,15 +28,12 @@ export function cancel(statements: Statements, ids: readonly string[], by: By | 
 }
 
 /** Gives dead tasks fresh attempts, on record. Returns the ids that it moved. Within a transaction. */
-export function redrive(statements: Statements, ids: readonly string[], { who, why }: By, now: number): string[] {
+export function redrive(statements: Statements, ids: readonly string[], by: By, now: number): string[] {
   const book = new LaneBook(statements)
   const moved = ids.filter(id => {
-    const task = statements.stand.get(id)
-    if (task?.state !== State.dead) return false
-    const entry = { attempt: 0, startedAt: now, endedAt: now, worker: who }
-    record(statements, task.seq, task.entries + 1, entry, { type: 'redriven', reason: why })
-    statements.redrive.run({ seq: task.seq, now })
-    book.move(task.lane, 'dead', 'waiting')
+    const row = statements.dead.get(id)
+    if (row === undefined) return false
+    change(statements, book, row, 'dead', afterRedrive(standingOf(row), by, now), now)
     return true
   })
   book.write()

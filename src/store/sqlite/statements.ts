@@ -1,3 +1,4 @@
+import { ALONE_FROM_LOSSES } from '../after-settlement.js'
 import type { Connection, Preparer } from './driver.js'
 
 /**
@@ -44,7 +45,7 @@ export interface OpenLaneRow {
   readonly refilled_at: number
 }
 
-/** What a task has been through. */
+/** The counters and the last error of a task. */
 export interface HistoryRow {
   readonly attempts: number
   readonly deferrals: number
@@ -56,22 +57,15 @@ export interface HistoryRow {
   readonly error_message: string | null
 }
 
-/** A task that is under way. */
-export interface RunningRow extends HistoryRow {
+/** The part of a task that the rules of a settlement read, and where it is kept. */
+export interface StandingRow extends HistoryRow {
   readonly seq: number
   readonly lane: number
   readonly entries: number
+  readonly started_at: number
   readonly cancel_requested: number
-  readonly worker: string
-  readonly ran_from: number
-}
-
-/** A task that somebody wants to end or redrive. */
-export interface StandRow {
-  readonly seq: number
-  readonly lane: number
-  readonly state: number
-  readonly entries: number
+  /** When it was claimed, while it runs. */
+  readonly ran_from: number | null
 }
 
 /** Where a lane stands after a hold, and whether it is ordered. */
@@ -95,8 +89,8 @@ const READY_COLUMNS = /* sql */ `
 const HISTORY_COLUMNS = /* sql */ `
   attempts, deferrals, losses, undecided, previous_delay, error_class, error_code, error_message`
 
-const RUNNING_COLUMNS = /* sql */ `
-  ${HISTORY_COLUMNS}, seq, lane, entries, cancel_requested, worker, ran_from`
+const STANDING_COLUMNS = /* sql */ `
+  ${HISTORY_COLUMNS}, seq, lane, entries, started_at, cancel_requested, ran_from`
 
 /** The kinds and categories that are allowed, as JSON, and what a lane itself allows. */
 const IS_OPEN = /* sql */ `
@@ -173,7 +167,7 @@ function prepare(db: Preparer) {
     // Claim
 
     makeReady: db.prepare(/* sql */ `
-      UPDATE task SET state = CASE losses WHEN 0 THEN 1 ELSE 2 END
+      UPDATE task SET state = CASE WHEN losses >= ${ALONE_FROM_LOSSES} THEN 2 ELSE 1 END
       WHERE seq IN (SELECT seq FROM task WHERE state = 0 AND next_at <= ? ORDER BY next_at LIMIT ? + 0)`),
     /** Steps from lane to lane over the index of ready tasks, so that their number does not matter. */
     openLanes: db.prepare<object, OpenLaneRow>(/* sql */ `
@@ -235,8 +229,8 @@ function prepare(db: Preparer) {
     prolong: db.prepare(/* sql */ `UPDATE worker SET until = :until WHERE id = :worker AND until < :before`),
     expired: db.prepare<[number], string>(/* sql */ `SELECT id FROM worker WHERE until <= ?`).pluck(),
     removeWorker: db.prepare(/* sql */ `DELETE FROM worker WHERE id = ?`),
-    runningOf: db.prepare<[string], RunningRow>(/* sql */ `
-      SELECT ${RUNNING_COLUMNS} FROM task INDEXED BY task_running WHERE state = 3 AND worker = ?`),
+    runningOf: db.prepare<[string], StandingRow>(/* sql */ `
+      SELECT ${STANDING_COLUMNS} FROM task INDEXED BY task_running WHERE state = 3 AND worker = ?`),
     cancelledOf: db
       .prepare<[string], string>(/* sql */ `
         SELECT token FROM task INDEXED BY task_running WHERE state = 3 AND worker = ? AND cancel_requested = 1`)
@@ -250,23 +244,23 @@ function prepare(db: Preparer) {
           entries = entries + 1, attempts = 0, deferrals = 0, losses = 0, undecided = 0, cancel_requested = 0,
           previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL, token = NULL
       WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),
-    running: db.prepare<[number, string, string], RunningRow>(/* sql */ `
-      SELECT ${RUNNING_COLUMNS} FROM task WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),
+    running: db.prepare<[number, string, string], StandingRow>(/* sql */ `
+      SELECT ${STANDING_COLUMNS} FROM task WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),
     ranFrom: db
       .prepare<[number, string], number>(/* sql */ `
         SELECT ran_from FROM task WHERE seq = ? AND state = 3 AND token = ?`)
       .pluck(),
-    settle: db.prepare(/* sql */ `
+    change: db.prepare(/* sql */ `
       UPDATE task
-      SET state = ?, changed_at = ?, next_at = ?, entries = ?, attempts = ?, deferrals = ?, losses = ?, undecided = ?,
-          previous_delay = ?, error_class = ?, error_code = ?, error_message = ?, reason = ?, result = ?,
+      SET state = ?, changed_at = ?, next_at = ?, started_at = ?, entries = ?, attempts = ?, deferrals = ?, losses = ?,
+          undecided = ?, previous_delay = ?, error_class = ?, error_code = ?, error_message = ?, reason = ?, result = ?,
           cancel_requested = 0, token = NULL, worker = NULL
       WHERE seq = ?`),
-    record: db.prepare(/* sql */ `
+    append: db.prepare(/* sql */ `
       INSERT INTO ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason,
                           error_class, error_code, retry_after, error, random, policy)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
-    tell: db.prepare(/* sql */ `
+    complete: db.prepare(/* sql */ `
       UPDATE ledger
       SET delay_ms = ?, reason = ?, error_class = ?, error_code = ?, retry_after = ?, error = ?, random = ?, policy = ?
       WHERE task = ? AND sequence = ?`),
@@ -303,15 +297,12 @@ function prepare(db: Preparer) {
 
     // Operators
 
-    stand: db.prepare<[string], StandRow>(/* sql */ `SELECT seq, lane, state, entries FROM task WHERE id = ?`),
+    state: db.prepare<[string], { seq: number; lane: number; state: number }>(/* sql */ `
+      SELECT seq, lane, state FROM task WHERE id = ?`),
+    dead: db.prepare<[string], StandingRow>(/* sql */ `
+      SELECT ${STANDING_COLUMNS} FROM task WHERE id = ? AND state = 6`),
     cancel: db.prepare(/* sql */ `UPDATE task SET state = 7, changed_at = ?, next_at = NULL WHERE seq = ?`),
     requestCancel: db.prepare(/* sql */ `UPDATE task SET cancel_requested = 1 WHERE seq = ?`),
-    redrive: db.prepare(/* sql */ `
-      UPDATE task
-      SET state = CASE losses WHEN 0 THEN 1 ELSE 2 END, started_at = :now, changed_at = :now, next_at = :now,
-          entries = entries + 1, attempts = 0, deferrals = 0, undecided = 0, previous_delay = NULL,
-          error_class = NULL, error_code = NULL, error_message = NULL, reason = NULL
-      WHERE seq = :seq`),
 
     // Records
 

@@ -40,7 +40,8 @@ function withLedgers(db: Connection, tasks: readonly MovedRow[]): MovedRow[] {
     SELECT ${ENTRY_COLUMNS.join(', ')} FROM ledger WHERE task = :seq
     UNION ALL
     SELECT ${INLINE_ENTRY} FROM task
-    WHERE seq = :seq AND state = 4 AND NOT EXISTS (SELECT 1 FROM ledger WHERE task = :seq AND sequence = entries)
+    WHERE seq = :seq AND state = 4 AND ran_attempt IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM ledger WHERE task = :seq AND sequence = entries)
     ORDER BY sequence`)
   return tasks.map(({ seq, ...task }) => ({ ...task, ledger: ledger.all({ seq }) }))
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import type { Outcome } from '../../store/index.js'
 import {
   add,
   addOne,
@@ -153,6 +154,37 @@ export const LEASES: StoreBehaviours = {
     assertFields(rows[0], { attempt, startedAt, endedAt, worker, ...told, outcome: 'lost', delayMs: 500 })
     const error = { errorClass: 'retryable', errorCode: 'worker_lost', errorMessage: 'the worker died' } as const
     assertFields(await get(store, id), { attempts: 1, ...error })
+  },
+
+  async 'only a retry or a dead letter decides on a lost attempt: any other outcome is an attempt of its own'(
+    store,
+    advance,
+  ) {
+    const outcomes: Outcome[] = [
+      { type: 'succeeded', result: '1' },
+      { type: 'skipped', reason: 'r' },
+      { type: 'deferred', delayMs: 0 },
+      { type: 'later', delayMs: 0 },
+      { type: 'cancelled' },
+    ]
+    for (const outcome of outcomes) {
+      const id = await addOne(store, { id: outcome.type })
+      await lose(store, advance)
+      const task = await claimOne(store, { isIdle: true })
+      assert.equal(task.isUndecided, true)
+      await settle(store, task, outcome, { policy: 'hash' })
+      const rows = await store.ledger(id)
+      assert.deepEqual(
+        rows.map(row => [row.outcome, row.policy]),
+        [
+          ['lost', undefined],
+          [outcome.type, 'hash'],
+        ],
+      )
+      assertFields(await get(store, id), { deferrals: outcome.type === 'deferred' ? 1 : 0 })
+      await store.cancel([id])
+    }
+    assert.deepEqual(await claimIds(store, { isIdle: true }), [])
   },
 
   async 'an undecided task whose worker dies too goes back as it was, uncounted'(store, advance) {

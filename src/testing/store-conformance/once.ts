@@ -5,8 +5,9 @@ import {
   IdempotencyMismatchError,
   IdempotencyResultUnavailableError,
 } from '../../idempotency/index.js'
-import { StaleFenceError } from '../../store/index.js'
 import { claimOne, type StoreBehaviours, settle, settleUncounted, start } from './harness.js'
+
+const STALE_FENCE = { code: 'stale_fence' }
 
 /** A function that counts its calls. */
 function counting<T>(result: T) {
@@ -110,15 +111,15 @@ export const ONCE: StoreBehaviours = {
     const heir = await claimOne(store)
     const { count, work } = counting('heir')
     const fence = { id: old.id, token: old.token }
-    await assert.rejects(store.once('k', work, { fence }), StaleFenceError)
+    await assert.rejects(store.once('k', work, { fence }), STALE_FENCE)
     assert.equal(count.calls, 0)
     assert.equal(await store.once('k', work, { fence: { id: heir.id, token: heir.token } }), 'heir')
     assert.equal(await store.once('k', work, { fence }), 'heir')
 
     await settle(store, heir, { type: 'succeeded' })
     const late = { fence: { id: heir.id, token: heir.token } }
-    await assert.rejects(store.once('other', work, late), StaleFenceError)
-    await assert.rejects(store.once('other', work, { fence: { id: 'x', token: heir.token } }), StaleFenceError)
+    await assert.rejects(store.once('other', work, late), STALE_FENCE)
+    await assert.rejects(store.once('other', work, { fence: { id: 'x', token: heir.token } }), STALE_FENCE)
     assert.equal(count.calls, 1)
     assert.equal(await store.once('other', work), 'heir', 'a refusal leaves the key free')
   },

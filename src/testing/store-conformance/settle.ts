@@ -9,6 +9,7 @@ import {
   claimOne,
   entry,
   get,
+  laneOf,
   type StoreBehaviours,
   settle,
   settleUncounted,
@@ -278,6 +279,56 @@ export const SETTLE: StoreBehaviours = {
     await settleUncounted(store, await claimOne(store), { type: 'dead', reason: 'ttl_expired' })
     assertFields(await get(store, id), { status: 'dead', reason: 'ttl_expired', attempts: 0 })
     assert.deepEqual(await store.ledger(id), [])
+  },
+
+  async 'a deferral without an attempt holds its lane and is not counted'(store, advance) {
+    const id = await addOne(store)
+    await settleUncounted(store, await claimOne(store), { type: 'deferred', delayMs: 500 })
+    assertFields(await get(store, id), { status: 'waiting', deferrals: 0, nextAttemptAt: (await store.now()) + 500 })
+    assert.deepEqual(await store.ledger(id), [])
+    assert.equal((await laneOf(store, { kind: 'k' })).heldUntil, (await store.now()) + 500)
+    await advance(500)
+    assertFields(await claimOne(store), { id, deferrals: 0 })
+  },
+
+  async 'no outcome without an attempt counts or is on the ledger'(store) {
+    const outcomes: Outcome[] = [
+      { type: 'succeeded', result: '1' },
+      { type: 'skipped', reason: 'r' },
+      RETRY,
+      { type: 'later', delayMs: 0 },
+      { type: 'dead', reason: 'final_error' },
+      { type: 'cancelled' },
+      { type: 'released' },
+    ]
+    for (const [index, outcome] of outcomes.entries()) {
+      const kind = `k${index}`
+      const id = await addOne(store, { kind })
+      assert.equal(await settleUncounted(store, await claimOne(store, { kinds: [kind] }), outcome), 'settled')
+      assertFields(await get(store, id), { attempts: 0, deferrals: 0, losses: 0 })
+      assert.deepEqual(await store.ledger(id), [], outcome.type)
+    }
+  },
+
+  async 'due times and holds are whole milliseconds, rounded up'(store, advance) {
+    const now = await store.now()
+    await add(store, { id: 'a' }, { id: 'b', kind: 'l' }, { id: 'c', kind: 'm', runAt: now + 0.5 })
+    assertFields(await get(store, 'c'), { nextAttemptAt: now + 1 })
+    const [a, b] = (await claim(store, { kinds: ['k', 'l', 'm'] })).tasks
+    assert.ok(a && b)
+    const verdict = { class: 'rate_limited', code: '429', retryAfterMs: 1.6 } as const
+    const times = { startedAt: now + 0.4, endedAt: now + 0.6 }
+    await settle(store, a, { type: 'retry', delayMs: 100.2, isBackoff: true }, times)
+    await settle(store, b, { type: 'deferred', delayMs: 1.6 }, { verdict })
+    assertFields(await get(store, 'a'), { nextAttemptAt: now + 101, previousDelayMs: 100 })
+    assertFields((await store.ledger('a'))[0], { delayMs: 100, startedAt: now, endedAt: now + 1 })
+    assertFields(await get(store, 'b'), { nextAttemptAt: now + 2 })
+    assertFields((await store.ledger('b'))[0], { delayMs: 2, verdict: { ...verdict, retryAfterMs: 2 } })
+    assert.equal((await laneOf(store, { kind: 'l' })).heldUntil, now + 2)
+    await advance(100)
+    assert.deepEqual(await claimIds(store), [])
+    await advance(1)
+    assert.deepEqual(await claimIds(store), ['a'])
   },
 
   async 'an empty batch does nothing'(store) {

@@ -1,0 +1,51 @@
+import type { Verdict } from '../policy/index.js'
+import type { AttemptEntry, By, LedgerRow, Outcome } from './store.js'
+
+/** How a settlement changes the ledger: with a new row, by completing the `lost` row that is its last, or not at all. */
+export type LedgerChange =
+  | { readonly type: 'append'; readonly row: NewLedgerRow }
+  | { readonly type: 'complete'; readonly row: LossDecision }
+  | { readonly type: 'none' }
+
+/** A row whose place in the history is not known yet. */
+export type NewLedgerRow = Omit<LedgerRow, 'sequence'>
+
+/** The part of a `lost` row that the decision on it brings. */
+export type LossDecision = Pick<LedgerRow, 'delayMs' | 'reason' | 'verdict' | 'error' | 'random' | 'policy'>
+
+/** Appends an attempt, if one was made. */
+export function attempted(outcome: Outcome, entry: AttemptEntry | undefined): LedgerChange {
+  if (entry === undefined || outcome.type === 'released') return { type: 'none' }
+  const { attempt, startedAt, endedAt, worker } = entry
+  const times = { startedAt: Math.round(startedAt), endedAt: Math.round(endedAt) }
+  return { type: 'append', row: { outcome: outcome.type, attempt, ...times, worker, ...decisionOf(outcome, entry) } }
+}
+
+/** Appends an attempt that died with its worker. */
+export function lost(attempt: number, startedAt: number, endedAt: number, worker: string): LedgerChange {
+  const row = { attempt, startedAt, endedAt, worker, delayMs: undefined, reason: undefined }
+  return { type: 'append', row: { outcome: 'lost', ...row } }
+}
+
+/** Completes the `lost` row with the decision on it. */
+export function decided(outcome: Outcome, entry: AttemptEntry | undefined): LedgerChange {
+  return { type: 'complete', row: decisionOf(outcome, entry) }
+}
+
+/** Appends who asked for a redrive, and why. */
+export function redriven({ who, why }: By, now: number): LedgerChange {
+  const row = { attempt: 0, startedAt: now, endedAt: now, worker: who, delayMs: undefined, reason: why }
+  return { type: 'append', row: { outcome: 'redriven', ...row } }
+}
+
+function decisionOf(outcome: Outcome, { verdict, error, random, policy }: Partial<AttemptEntry> = {}): LossDecision {
+  const delayMs = 'delayMs' in outcome ? Math.round(outcome.delayMs) : undefined
+  const reason = 'reason' in outcome ? outcome.reason : undefined
+  return { delayMs, reason, verdict: wholeHint(verdict), error, random, policy }
+}
+
+/** Stores keep whole milliseconds. */
+function wholeHint(verdict: Verdict | undefined): Verdict | undefined {
+  if (verdict?.class !== 'rate_limited' || verdict.retryAfterMs === undefined) return verdict
+  return { ...verdict, retryAfterMs: Math.round(verdict.retryAfterMs) }
+}

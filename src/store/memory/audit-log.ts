@@ -1,0 +1,39 @@
+import { auditPlace } from '../cursor.js'
+import type { AuditStore, Page, PageRequest } from '../store.js'
+
+/** The audit records of the memory store. */
+export class MemoryAuditLog implements AuditStore {
+  readonly #now: () => number
+  #records: { readonly at: number; readonly record: string }[] = []
+  /** How many were deleted. They still count, so that the number of a record never changes. */
+  #deleted = 0
+
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  async append(records: readonly string[]): Promise<void> {
+    for (const record of records) this.add(record)
+  }
+
+  /** Appends a record as part of a verb. */
+  add(record: string): void {
+    this.#records.push({ at: this.#now(), record })
+  }
+
+  async page({ limit, after = '0' }: PageRequest): Promise<Page<string>> {
+    const from = Math.max(auditPlace(after) - this.#deleted, 0)
+    const items = this.#records.slice(from, from + limit).map(({ record }) => record)
+    const next = from + items.length
+    return next < this.#records.length ? { items, next: String(this.#deleted + next) } : { items }
+  }
+
+  /** Deletes records up to a time, and up to a limit. Returns how many. */
+  prune(before: number, limit: number): number {
+    const firstKept = this.#records.findIndex(({ at }) => at > before)
+    const count = Math.min(firstKept === -1 ? this.#records.length : firstKept, limit)
+    this.#records = this.#records.slice(count)
+    this.#deleted += count
+    return count
+  }
+}

@@ -1,0 +1,8 @@
+import type { Retention, TaskRecord } from '../store.js'
+
+/** Whether a task has been ended for longer than its retention. */
+export function isOver({ status, changedAt }: TaskRecord, { endedMs, deadMs }: Retention, now: number): boolean {
+  if (status === 'waiting' || status === 'running') return false
+  const keepMs = status === 'dead' ? deadMs : endedMs
+  return keepMs !== undefined && changedAt <= now - keepMs
+}

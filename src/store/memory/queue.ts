@@ -1,0 +1,86 @@
+import { isInRoom, placesIn, RoomTurns } from '../room-turns.js'
+import type { ClaimRequest, Room } from '../store.js'
+import type { MemoryHeap } from './heap.js'
+import type { MemoryLane } from './lane.js'
+import { MemoryLanes } from './lanes.js'
+import { type MemoryTask, scheduledHeap } from './task.js'
+
+/** The waiting tasks of the memory store: scheduled until they are due, then ready in their lanes. */
+export class MemoryQueue {
+  readonly lanes = new MemoryLanes()
+  /** By kind, so that a claim touches only the kinds that it asks for. */
+  readonly #scheduled = new Map<string, MemoryHeap<MemoryTask>>()
+  readonly #turns = new RoomTurns()
+
+  /** Adds a waiting task. With `keepsPlace` it is ready before it is due: its lane is held until then. */
+  add(task: MemoryTask, now: number, keepsPlace: boolean): void {
+    task.dueAt = task.record.nextAttemptAt ?? now
+    if (task.dueAt <= now || keepsPlace) this.lanes.addReady(task)
+    else this.#scheduledOf(task.record.kind).push(task)
+  }
+
+  /** Makes due tasks ready, then starts those that a claim gets. */
+  claim({ rooms, limit, isIdle }: ClaimRequest, now: number, start: (task: MemoryTask) => void): void {
+    for (const kind of kindsOf(rooms)) this.#makeReady(kind, now)
+    if (isIdle && this.#startAlone(rooms, limit, now, start)) return
+    let left = limit
+    const count = (task: MemoryTask) => {
+      start(task)
+      left--
+    }
+    for (const [index, room] of rooms.entries()) {
+      const turn = this.lanes.take(placesIn(room, left), laneTest(rooms, index), now, this.#turns.last(room), count)
+      this.#turns.set(room, turn)
+    }
+  }
+
+  /** Whether a task of any room is ready that must run alone. */
+  isAloneWaiting(rooms: readonly Room[], now: number): boolean {
+    return this.lanes.firstAlone(laneTest(rooms), now) !== undefined
+  }
+
+  /** When there may be more to claim. */
+  nextAt(rooms: readonly Room[], now: number): number | undefined {
+    const due = kindsOf(rooms).map(kind => this.#scheduled.get(kind)?.peek()?.record.nextAttemptAt ?? Infinity)
+    const next = Math.min(...due, this.lanes.nextOpening(laneTest(rooms), now))
+    return next === Infinity ? undefined : next
+  }
+
+  /** Starts the first task that must run alone, of the first room that has one. */
+  #startAlone(rooms: readonly Room[], limit: number, now: number, start: (task: MemoryTask) => void): boolean {
+    for (const [index, room] of rooms.entries()) {
+      if (placesIn(room, limit) === 0) continue
+      const task = this.lanes.firstAlone(laneTest(rooms, index), now)?.alone.pop()
+      if (task === undefined) continue
+      start(task)
+      return true
+    }
+    return false
+  }
+
+  #makeReady(kind: string, now: number): void {
+    const scheduled = this.#scheduled.get(kind)
+    for (let task = scheduled?.peek(); task !== undefined && task.dueAt <= now; task = scheduled?.peek()) {
+      scheduled?.pop()
+      this.lanes.addReady(task)
+    }
+  }
+
+  #scheduledOf(kind: string): MemoryHeap<MemoryTask> {
+    const heap = this.#scheduled.get(kind) ?? scheduledHeap()
+    this.#scheduled.set(kind, heap)
+    return heap
+  }
+}
+
+/** Whether a lane belongs to a room, which is the first one that names it. Without an index: to any of them. */
+function laneTest(rooms: readonly Room[], index?: number): (lane: MemoryLane) => boolean {
+  return lane => {
+    const first = rooms.findIndex(room => isInRoom(room, lane))
+    return index === undefined ? first >= 0 : first === index
+  }
+}
+
+function kindsOf(rooms: readonly Room[]): string[] {
+  return [...new Set(rooms.flatMap(({ kinds }) => kinds))]
+}
