@@ -22,7 +22,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     IdempotencyRecord IdempotencyUsed Json Logger MemoryAudit NdjsonAudit NdjsonAuditOptions RecordsDropped RetryAlert
     RetryAttemptRecord RetryExhaustedRecord RetryPattern RetryPatterns RetryPatternsOptions RetryScheduled Sink
     TimedOut TimeoutRecord Work WorkEvent auditRecord describeFailure failureText fanOut logTo memoryAudit ndjsonAudit
-    on redact redactContext retryPatterns sinkFailures`,
+    on redact redactContext retryPatterns sinkFailures withoutSecrets`,
   'redrive/idempotency': `
     IdempotencyClaim IdempotencyClaimRequest IdempotencyDone IdempotencyGuard IdempotencyGuardOptions
     IdempotencyInProgressError IdempotencyKeyError IdempotencyKeyParts IdempotencyLeaseLostError

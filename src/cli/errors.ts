@@ -1,5 +1,5 @@
 import { RedriveError } from '../policy/index.js'
-import { failureText } from '../telemetry/index.js'
+import { failureText, withoutSecrets } from '../telemetry/index.js'
 
 /** The exit codes of the command. */
 export const ExitCode = {
@@ -35,7 +35,7 @@ export class UsageError extends RedriveError {
   }
 }
 
-/** An error as people see it. The messages of our own errors say it all. */
+/** An error in words, without secrets: it may repeat an argument, or what a driver said. */
 export function errorText(error: unknown): string {
-  return error instanceof RedriveError ? error.message : failureText(error)
+  return error instanceof RedriveError ? withoutSecrets(error.message) : failureText(error)
 }

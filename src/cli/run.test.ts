@@ -116,6 +116,9 @@ describe('every command', () => {
   it.each([
     ['mysql://ada:secret@db/x', "of the kind 'mysql:' are not supported"],
     ['postgres://ada:secret%@db:x/y', 'cannot be parsed'],
+    ['host=db user=ada password=secret', "named by a URL. Pass one such as 'sqlite:./.redrive/redrive.db'"],
+    ['secret@db/app', "named by a URL. Pass one such as 'sqlite:./.redrive/redrive.db'"],
+    ['sqlite://ada:secret@db/x.db', 'names no file'],
     ['./redrive.db', "Did you mean 'sqlite:./redrive.db'"],
     ['sqlite:', 'names no file'],
     ['sqlite::memory:', 'names no file'],
@@ -125,6 +128,16 @@ describe('every command', () => {
     expect(code).toBe(2)
     expect(err).toContain(text)
     expect(err).not.toContain('secret')
+  })
+
+  it.each([
+    ['--stoer=postgres://ada:hunter2@db/x', "unknown option '--stoer=postgres://ada:[redacted]@db/x'"],
+    ['--limit=password=hunter2', "option '--limit <n>' argument 'password=[redacted]' is invalid"],
+  ])('repeats no password of an argument that it does not understand: %s', async (argument, text) => {
+    const { code, err } = await redrive(['task', 'ls', argument])
+    expect(code).toBe(2)
+    expect(err).toContain(text)
+    expect(err).not.toContain('hunter2')
   })
 
   it('refuses a file that is not a store, in words', async () => {

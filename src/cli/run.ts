@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { OptionError } from '../policy/index.js'
+import { withoutSecrets } from '../telemetry/index.js'
 import type { CommandContext } from './command.js'
 import { addBus } from './commands/bus.js'
 import { addDlq } from './commands/dlq.js'
@@ -45,7 +46,7 @@ function programOf(context: CommandContext): Command {
     .configureOutput({
       writeOut: text => stdout.write(text),
       writeErr: text => stderr.write(text),
-      outputError: (text, write) => write(visibleLines(text.replace(/^error: /, 'redrive: '))),
+      outputError: (text, write) => write(visibleLines(withoutSecrets(text.replace(/^error: /, 'redrive: ')))),
       getOutHelpWidth: () => Math.min(console.width, HELP_WIDTH),
       getErrHelpWidth: () => Math.min(console.messageWidth, HELP_WIDTH),
       getOutHasColors: () => console.paint.isColorSupported,

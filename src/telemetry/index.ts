@@ -19,6 +19,7 @@ export {
 } from './patterns.js'
 export { redact } from './redact.js'
 export { type Json, redactContext } from './redact-context.js'
+export { withoutSecrets } from './secrets.js'
 export { fanOut, on, type Sink, sinkFailures } from './sink.js'
 export type {
   AttemptEvent,

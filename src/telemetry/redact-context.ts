@@ -1,20 +1,21 @@
 import { failureText } from './describe-failure.js'
-import { isSecretKey, label, redact } from './redact.js'
+import { label, redact } from './redact.js'
+import { isSecretKey } from './secrets.js'
 
-/** What JSON can hold. */
+/** Any JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
 
 const MAX_DEPTH = 6
-/** Of one list or object. */
+/** The most entries of one list or object. */
 const MAX_ENTRIES = 100
-/** Of the whole, roughly. */
+/** The most characters of the whole, roughly. */
 const MAX_CHARACTERS = 16_000
-/** What each value counts for besides its text, so that many small ones are bounded too. */
+/** The cost of each value besides its text, so that many small ones are bounded too. */
 const VALUE_CHARACTERS = 8
 
 /**
- * What a caller wants to see beside its work, in a form that can be stored: values under keys that look secret are
- * replaced, texts redacted, and depth and size bounded. Never throws, and never changes what it was given.
+ * Copies a caller's context in a form that can be stored: replaces values under secret names, redacts texts, and bounds
+ * depth and size. Never throws, and never changes its argument.
  *
  * ```ts
  * redactContext({ order: 7, apiKey: 'k-123' }) // { order: 7, apiKey: '[redacted]' }
@@ -56,12 +57,15 @@ class Redaction {
 
   #list(values: Iterable<unknown> & ({ length: number } | { size: number }), parents: readonly object[]): Json {
     const copies: Json[] = []
+    // In `['Cookie', 'a=b']` and in a list of raw headers, a name stands before its value.
+    let name: string | undefined
     for (const value of values) {
       if (this.#isFull(copies.length)) {
         const count = 'length' in values ? values.length : values.size
         return [...copies, `[${count - copies.length} more]`]
       }
-      copies.push(this.copy(value, parents))
+      copies.push(this.#value(name, value, parents))
+      name = typeof value === 'string' && /^\S{1,100}$/.test(value) ? value : undefined
     }
     return copies
   }
@@ -82,12 +86,18 @@ class Redaction {
   #member(holder: object, key: unknown, parents: readonly object[]): Json {
     try {
       const member: unknown = holder instanceof Map ? holder.get(key) : Reflect.get(holder, key as string)
-      // That there is a password, or none, is no secret.
-      const isBare = member === null || member === undefined || typeof member === 'boolean'
-      return isSecretKey(String(key)) && !isBare ? '[redacted]' : this.copy(member, parents)
+      // In `{ name: 'Cookie', value: 'a=b' }`, the name is a value itself.
+      const name = key === 'value' ? (Reflect.get(holder, 'name') ?? Reflect.get(holder, 'key') ?? key) : String(key)
+      return this.#value(name, member, parents)
     } catch {
       return '[unreadable]'
     }
+  }
+
+  /** That there is a password, or none, is no secret. */
+  #value(name: unknown, value: unknown, parents: readonly object[]): Json {
+    const isBare = value === null || value === undefined || typeof value === 'boolean'
+    return typeof name === 'string' && isSecretKey(name) && !isBare ? '[redacted]' : this.copy(value, parents)
   }
 
   #text(text: string): string {

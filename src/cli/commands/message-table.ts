@@ -1,7 +1,9 @@
 import type { MessageView } from '../../operate/index.js'
+import { redact } from '../../telemetry/index.js'
 import type { Console } from '../terminal/console.js'
 import { oneLine, table } from '../terminal/table.js'
 import { relative } from '../terminal/times.js'
+import { visible } from '../terminal/visible.js'
 
 /** Messages of a failed queue as a table: a row for each, with its error and its event below. */
 export function messageTable(messages: readonly MessageView[], { width, paint }: Console, now: number): string {
@@ -9,8 +11,8 @@ export function messageTable(messages: readonly MessageView[], { width, paint }:
   const rows = messages.map((message, index) => {
     const { last_error, attempt_count, abandoned_reason, timestamp } = letterIn(message)
     const diedAt = typeof timestamp === 'string' ? Date.parse(timestamp) : NaN
-    const count = attempt_count === 1 ? '1 attempt' : `${attempt_count} attempts`
-    const error = last_error === undefined ? [] : [`${attempt_count === undefined ? '' : `${count}: `}${last_error}`]
+    const count = attempt_count === 1 ? '1 attempt: ' : `${textOf(attempt_count)} attempts: `
+    const error = last_error === undefined ? [] : [`${attempt_count === undefined ? '' : count}${textOf(last_error)}`]
     return {
       cells: [
         String(index + 1),
@@ -19,7 +21,8 @@ export function messageTable(messages: readonly MessageView[], { width, paint }:
         Number.isNaN(diedAt) ? '' : relative(diedAt, now),
       ],
       paints: [undefined, undefined, paint.red],
-      details: [...error, eventText(message)].map(text => oneLine(text, { width, indent: '   ' })),
+      // For people, without secrets; `--output json` has all of it.
+      details: [...error, eventText(message)].map(text => oneLine(redact(visible(text)), { width, indent: '   ' })),
     }
   })
   return table(columns, rows, { width, paint })
@@ -29,6 +32,11 @@ export function messageTable(messages: readonly MessageView[], { width, paint }:
 function letterIn(message: MessageView): Readonly<Record<string, unknown>> {
   const isObject = 'body' in message && typeof message.body === 'object' && message.body !== null
   return isObject ? { ...message.body } : {}
+}
+
+/** A field as text. An object may have a `toString` that is none. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
 function eventText(message: MessageView): string {

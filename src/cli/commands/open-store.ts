@@ -78,7 +78,13 @@ export function sqlitePath(url: string): string {
 
 function schemeOf(url: string): string {
   const [, scheme] = /^([a-z][a-z0-9+.-]+):/i.exec(url) ?? []
-  if (scheme === undefined) throw new UsageError(`A store is named by a URL. Did you mean 'sqlite:${url}'?`)
+  if (scheme === undefined) {
+    // A text such as 'host=db password=…' is not a path, and is not repeated.
+    const isPath = !/[=@\s]/.test(url)
+    const known = `Pass one such as '${DEFAULT_STORE}' or 'postgres://host/database'.`
+    const advice = isPath ? `Did you mean 'sqlite:${url}'?` : known
+    throw new UsageError(`A store is named by a URL. ${advice}`)
+  }
   return scheme.toLowerCase()
 }
 

@@ -169,6 +169,26 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       expect((await left()).map(textOf)).toEqual(bodies)
     })
 
+    it('shows people no secrets of an event or an error, and machines all of it', async () => {
+      const original_event = { to: 'ada', password: 'hunter2', tokens: ['hunter3'] }
+      const last_error = 'Error: connect postgres://app:hunter4@db failed'
+      await fail([JSON.stringify({ original_event, last_error }), 'Cookie: sid=hunter5', '{"pass":"hunter6"}'])
+      const { out } = await redrive(['queue', 'show', 'chunking.failed'])
+      expect(out).not.toContain('hunter')
+      expect(out).toContain('Error: connect postgres://app:[redacted]@db failed')
+      expect(out).toContain('{"to":"ada","password":[redacted],"tokens":[redacted]}')
+      const { json } = await redrive(['queue', 'show', 'chunking.failed', '--output', 'json'])
+      expect(json()[0].body).toEqual({ original_event, last_error })
+    })
+
+    it('shows an error that is no text', async () => {
+      const last_error = { toString: 1, code: 'E_ODD' }
+      await fail([JSON.stringify({ original_event: 1, last_error, attempt_count: { toString: 1 } })])
+      const { code, out } = await redrive(['queue', 'show', 'chunking.failed'])
+      expect(code).toBe(0)
+      expect(out).toContain('"code":"E_ODD"')
+    })
+
     it('shows why an event failed and what it was, within 80 columns, and nothing raw', async () => {
       await fail([letter(7), 'no JSON \x1b[31mred\x07\x9b2J', `"${'long '.repeat(50)}"`, new Uint8Array([0xff, 0, 1])])
       const { out, err } = await redrive(['queue', 'show', 'chunking.failed'], {

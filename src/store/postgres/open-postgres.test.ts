@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
@@ -33,6 +34,19 @@ describe('opening', () => {
     for (const store of stores) await store.close()
     const { rows } = await pool.query('SELECT version FROM ten.schema_version')
     expect(rows).toHaveLength(1)
+  })
+
+  it.each([
+    'host=db user=ada password=hunter2',
+    'ada:hunter2@db/app',
+    'postgres://ada:hunter2@db:port/app',
+    'mysql://ada:hunter2@db/app',
+  ])('refuses %s, which is no URL of PostgreSQL, without repeating it', async text => {
+    for (const opening of [openPostgres(text), openPostgres(url, { listen: text })]) {
+      const error: unknown = await opening.catch((error: unknown) => error)
+      expect(error).toBeInstanceOf(OptionError)
+      expect(inspect(error, { showHidden: true, depth: 9 })).not.toContain('hunter2')
+    }
   })
 
   it('leaves a schema that is not a store, or newer, as it is', async () => {

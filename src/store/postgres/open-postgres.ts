@@ -47,6 +47,8 @@ export async function openPostgres(
   const timeoutMs = parseDuration(timeout)
   if (timeoutMs === undefined || timeoutMs < 1)
     throw new OptionError('timeout', `'timeout' must be a duration such as '15s', got ${String(timeout)}.`)
+  if (typeof at === 'string') checkUrl('url', at)
+  if (typeof listen === 'string') checkUrl('listen', listen)
   const driver = await loadDriver()
   const settings = {
     connectionTimeoutMillis: timeoutMs,
@@ -86,6 +88,21 @@ export async function openPostgres(
     throw database.explain(error)
   }
   return new PostgresStore({ database, signals, clock, end })
+}
+
+/**
+ * Refuses what `pg` would misread: it takes `host=db password=…` for the name of a database. The error does not repeat the
+ * text, which may hold a password.
+ */
+function checkUrl(option: string, text: string): void {
+  const isSocket = text.startsWith('/')
+  // `pg` allows an empty host, Node does not.
+  const isUrl = /^(postgres|postgresql|socket):/i.test(text) && URL.canParse(text.replace('@/', '@localhost/'))
+  if (isSocket || isUrl) return
+  throw new OptionError(
+    option,
+    `'${option}' must be a URL such as 'postgres://user:password@host/database', with special characters in the password percent-encoded, such as '@' as '%40'.`,
+  )
 }
 
 /** As errors name it: without the password. */
