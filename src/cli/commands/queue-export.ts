@@ -82,7 +82,8 @@ async function destinationOf({ stdout, cwd }: Environment, file: string): Promis
   }
   const path = resolve(cwd, file)
   try {
-    const handle = await open(path, 'wx')
+    // Messages may be private.
+    const handle = await open(path, 'wx', 0o600)
     return {
       write: text => handle.appendFile(text),
       close: () => handle.close(),

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
@@ -224,6 +224,14 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
   })
 
   describe('export', () => {
+    it('writes a file that its owner alone can read, whatever the umask', async () => {
+      await fail([letter(1)])
+      const umask = process.umask(0)
+      await redrive(['queue', 'export', 'chunking.failed', 'failed.json'])
+      process.umask(umask)
+      expect((statSync(join(folder, 'failed.json')).mode & 0o777).toString(8)).toBe('600')
+    })
+
     it('writes all messages to a new file, whatever their bodies are, and leaves them there', async () => {
       const bytes = new Uint8Array([0xff, 0, 1])
       await fail([letter(1), 'no JSON \x9b2J', bytes])

@@ -16,7 +16,7 @@ const CHECKED_BYTES = 32 * 2 ** 20
 /** Opens a file of ours, or makes one, with the latest schema. Refuses any other without having touched it. */
 export async function openFile(driver: typeof Database, path: string): Promise<Connection> {
   if (sizeOf(path) > 0) await waitingForLock(path, () => inspect(driver, path))
-  else mkdirSync(dirname(path), { recursive: true })
+  else create(path)
 
   // A timeout of 0: the driver's own waiting would stop the event loop.
   const db = new driver(path, { timeout: 0 })
@@ -32,6 +32,15 @@ export async function openFile(driver: typeof Database, path: string): Promise<C
     db.close()
     throw explained(error, path)
   }
+}
+
+/**
+ * Creates an empty file that its owner alone can read, since payloads may be private, and its folder likewise. SQLite gives
+ * the WAL and its index the permissions of the file. What exists already keeps the permissions that it has.
+ */
+function create(path: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  if (fileAt(path) === undefined) closeSync(openSync(path, 'a', 0o600))
 }
 
 /** Looks at a file without writing to it. Throws unless it is ours and sound. */

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import {
+  chmodSync,
   closeSync,
   existsSync,
   mkdtempSync,
@@ -186,6 +187,45 @@ describe('a store whose file', () => {
     await expect(store.once('k', db => db.pragma('query_only = on'))).rejects.toThrow(StoreReadOnlyError)
     await expect(store.enqueue([task])).rejects.toThrow(StoreReadOnlyError)
     await store.close()
+  })
+})
+
+describe('the files of a store', () => {
+  let umask: number
+  beforeEach(() => {
+    // The most permissive: what nobody forbids here is forbidden by the store alone.
+    umask = process.umask(0)
+  })
+  afterEach(() => void process.umask(umask))
+
+  const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
+
+  it('are readable by their owner alone, and so is the folder that it makes', async () => {
+    path = join(folder, 'new', 'redrive', 'redrive.db')
+    for (let opened = 0; opened < 2; opened++) {
+      const store = await openSqlite(path)
+      await store.enqueue([{ kind: 'k', payload: '{}' }])
+      expect(['', '-wal', '-shm'].map(suffix => modeOf(path + suffix))).toEqual(['600', '600', '600'])
+      await store.close()
+    }
+    expect([join(folder, 'new'), join(folder, 'new', 'redrive')].map(modeOf)).toEqual(['700', '700'])
+  })
+
+  it('keep the permissions that somebody gave them, as do folders that exist', async () => {
+    await madeStore()
+    chmodSync(path, 0o640)
+    chmodSync(folder, 0o750)
+    const store = await openSqlite(path)
+    await store.enqueue([{ kind: 'k', payload: '{}' }])
+    expect(['', '-wal', '-shm'].map(suffix => modeOf(path + suffix))).toEqual(['640', '640', '640'])
+    await store.close()
+    expect([path, folder].map(modeOf)).toEqual(['640', '750'])
+  })
+
+  it('keep the permissions of an empty file that was there before', async () => {
+    writeFileSync(path, '', { mode: 0o660 })
+    await madeStore()
+    expect(modeOf(path)).toBe('660')
   })
 })
 
