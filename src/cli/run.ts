@@ -38,8 +38,8 @@ function programOf(context: CommandContext): Command {
   const { stdout, stderr } = environment
   const program = new Command('redrive')
     .description('Run durable tasks, inspect them, and redrive their dead letters.')
-    .version(versionOfPackage(), '--version', 'print the version')
-    .helpOption('-h, --help', 'print this help')
+    .version(versionOfPackage(), '--version', 'Print the version')
+    .helpOption('-h, --help', 'Print this help')
     .helpCommand(false)
     .showHelpAfterError('(For help, pass --help.)')
     .exitOverride()

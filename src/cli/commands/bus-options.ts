@@ -24,13 +24,13 @@ export function withBusOptions(command: Command): Command {
       "URL of RabbitMQ's management or NATS's monitoring, such as http://localhost:15672 (or REDRIVE_BUS_MONITOR)",
       nonEmpty,
     )
-    .option('--queue <name=type>', 'queue that the broker does not list; may be repeated', queueAndType)
+    .option('--queue <name=type>', 'Queue that the broker does not list; may be repeated', queueAndType)
 }
 
 /** Adds the flags that name the bus, and the output format. */
 export function withBusOutputOptions(command: Command): Command {
   return withBusOptions(command).addOption(
-    new Option('--output <format>', 'output format').choices(OUTPUT_FORMATS).default('table'),
+    new Option('--output <format>', 'Output format').choices(OUTPUT_FORMATS).default('table'),
   )
 }
 

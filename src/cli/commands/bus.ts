@@ -11,11 +11,11 @@ import { withBus } from './open-bus.js'
 
 /** Adds `redrive bus`. */
 export function addBus(program: Command, context: CommandContext): void {
-  const bus = program.command('bus').helpCommand(false).description('check the bus that carries events')
+  const bus = program.command('bus').helpCommand(false).description('Check the bus that carries events')
 
   const doctor = bus
     .command('doctor')
-    .description('show the queues, and what could make the broker lose a message')
+    .description('Show the queues, and what could make the broker lose a message')
     .action(async (options: BusOutputOptions) => context.end(await examine(context, options)))
   withBusOutputOptions(doctor).addHelpText(
     'after',

@@ -29,14 +29,14 @@ const SHOWN = 20
 export function addRedrive(dlq: Command, context: CommandContext): void {
   const redrive = dlq
     .command('redrive')
-    .description('give dead letters fresh attempts; their history stays')
-    .argument('[ids...]', 'ids of the dead letters')
+    .description('Give dead letters fresh attempts; their history stays')
+    .argument('[ids...]', 'Ids of the dead letters')
   withFilterOptions(redrive)
-    .option('--all', 'redrive every dead letter')
-    .option('--why <text>', 'reason, for the record', nonEmpty)
-    .option('--rate <rate>', "maximum rate, such as '50/s' or '600/m'", rate)
-    .option('--dry-run', 'show which dead letters would be moved, and move none')
-    .option('-y, --yes', 'skip the confirmation prompt')
+    .option('--all', 'Redrive every dead letter')
+    .option('--why <text>', 'Reason, for the record', nonEmpty)
+    .option('--rate <rate>', "Maximum rate, such as '50/s' or '600/m'", rate)
+    .option('--dry-run', 'Show which dead letters would be moved, and move none')
+    .option('-y, --yes', 'Skip the confirmation prompt')
     .action(async (ids: string[], options: RedriveCommandOptions) =>
       context.end(await redriveLetters(context, ids, options)),
     )

@@ -25,11 +25,11 @@ export function addDlq(program: Command, context: CommandContext): void {
   const dlq = program
     .command('dlq')
     .helpCommand(false)
-    .description('list, show and redrive the dead letters of a store')
+    .description('List, show and redrive the dead letters of a store')
 
   const ls = dlq
     .command('ls')
-    .description('list dead letters, newest first')
+    .description('List dead letters, newest first')
     .action(async (options: ListOptions) =>
       context.end(
         await printTasks(context, { ...options, status: 'dead' }, { toTable: letterTable, none: 'No dead letters.' }),
@@ -46,8 +46,8 @@ Examples:
 
   const show = dlq
     .command('show')
-    .description('show why a task is dead, its history, and what to do next')
-    .argument('<id>', 'id of the dead letter')
+    .description('Show why a task is dead, its history, and what to do next')
+    .argument('<id>', 'Id of the dead letter')
     .action(async (id: string, options: CommonOptions) => context.end(await showLetter(context, id, options)))
   withCommonOptions(show).addHelpText('after', '\nExample:\n  redrive dlq show order-42')
 

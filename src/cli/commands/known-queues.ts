@@ -18,7 +18,11 @@ const WITH_ROUTES = Object.values<Preset>(presets).filter(({ routes }) => routes
 /** Adds the flag that names a preset. */
 export function withPresetOption(command: Command): Command {
   const names = WITH_ROUTES.map(({ name }) => name).join(', ')
-  return command.option('--preset <name>', `routes of failed queues: ${names} (or REDRIVE_PRESET)`, nonEmpty)
+  return command.option(
+    '--preset <name>',
+    `Preset with routes for failed queues: ${names} (or REDRIVE_PRESET)`,
+    nonEmpty,
+  )
 }
 
 /** Opens the bus for a command about its failed queues, with what flags and preset tell about them. */

@@ -11,8 +11,8 @@ interface MigrateOptions extends StoreOptions {
 /** Adds `redrive migrate`. */
 export function addMigrate(program: Command, { environment, console }: CommandContext): void {
   withStoreOption(program.command('migrate'))
-    .description('create the store, or upgrade it to this version')
-    .option('--grant <role>', 'PostgreSQL role to let use the store, and nothing else', nonEmpty)
+    .description('Create the store, or upgrade it to this version')
+    .option('--grant <role>', 'PostgreSQL role that gets the right to use the store, and nothing else', nonEmpty)
     .addHelpText(
       'after',
       `

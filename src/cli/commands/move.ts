@@ -44,11 +44,11 @@ const SHOWN_DIGITS = 12
 export function addMove(program: Command, context: CommandContext): void {
   program
     .command('move')
-    .description('move everything from one store to another; the source keeps it')
-    .requiredOption('--from <url>', "source, such as 'sqlite:./.redrive/redrive.db'", nonEmpty)
-    .requiredOption('--to <url>', "target, such as 'postgres://host/database'", nonEmpty)
-    .option('--dry-run', 'show what would be moved, and move nothing')
-    .addOption(new Option('--output <format>', 'output format').choices(OUTPUT_FORMATS).default('table'))
+    .description('Move everything from one store to another; the source keeps it')
+    .requiredOption('--from <url>', "Source, such as 'sqlite:./.redrive/redrive.db'", nonEmpty)
+    .requiredOption('--to <url>', "Target, such as 'postgres://host/database'", nonEmpty)
+    .option('--dry-run', 'Show what would be moved, and move nothing')
+    .addOption(new Option('--output <format>', 'Output format').choices(OUTPUT_FORMATS).default('table'))
     .action(async (options: MoveCommandOptions) => context.end(await move(context, options)))
     .addHelpText(
       'after',

@@ -27,29 +27,29 @@ export function withStoreOption(command: Command): Command {
 /** Adds the flags of every command. */
 export function withCommonOptions(command: Command): Command {
   return withStoreOption(command).addOption(
-    new Option('--output <format>', 'output format').choices(OUTPUT_FORMATS).default('table'),
+    new Option('--output <format>', 'Output format').choices(OUTPUT_FORMATS).default('table'),
   )
 }
 
 /** Adds the flags that filter tasks. */
 export function withFilterOptions(command: Command): Command {
   return command
-    .option('--kind <kind>', 'only tasks of this kind', nonEmpty)
-    .option('--category <category>', 'only tasks in this category', nonEmpty)
-    .option('--key <key>', 'only tasks whose lane has this key', nonEmpty)
-    .option('--code <code>', 'only tasks whose last error has this code', nonEmpty)
+    .option('--kind <kind>', 'Only tasks of this kind', nonEmpty)
+    .option('--category <category>', 'Only tasks in this category', nonEmpty)
+    .option('--key <key>', 'Only tasks whose lane has this key', nonEmpty)
+    .option('--code <code>', 'Only tasks whose last error has this code', nonEmpty)
 }
 
 /** Adds the flags of every list. */
 export function withPageOptions(command: Command): Command {
   return command
-    .option('--limit <n>', 'maximum number of tasks', wholeNumber(1, 10_000), 50)
-    .option('--after <cursor>', 'continue after this cursor of the previous page', nonEmpty)
+    .option('--limit <n>', 'Maximum number of tasks', wholeNumber(1, 10_000), 50)
+    .option('--after <cursor>', 'Continue after this cursor of the previous page', nonEmpty)
 }
 
 /** Adds the flag that limits the messages of a failed queue. */
 export function withLimitOption(command: Command): Command {
-  return command.option('--limit <n>', 'maximum number of messages, oldest first', wholeNumber(1, 1_000_000_000))
+  return command.option('--limit <n>', 'Maximum number of messages, oldest first', wholeNumber(1, 1_000_000_000))
 }
 
 /** Rejects empty text: an unset variable in a script must not turn a filter off. */

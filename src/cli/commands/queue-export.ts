@@ -29,9 +29,9 @@ const STAY = 'They are still in the queue.'
 export function addExport(queue: Command, context: CommandContext): void {
   const command = queue
     .command('export')
-    .description('write the messages of a failed queue to a file; they stay in the queue')
-    .argument('<queue>', 'name of the failed queue')
-    .argument('<file>', "new file, or '-' for stdout")
+    .description('Write the messages of a failed queue to a file; they stay in the queue')
+    .argument('<queue>', 'Name of the failed queue')
+    .argument('<file>', "New file, or '-' for stdout")
     .action(async (name: string, file: string, options: ExportOptions) =>
       context.end(await exportQueue(context, name, file, options)),
     )

@@ -21,11 +21,11 @@ interface PurgeOptions extends BusOutputOptions {
 export function addPurge(queue: Command, context: CommandContext): void {
   const purge = queue
     .command('purge')
-    .description('remove the messages of a failed queue for good, oldest first')
-    .argument('<queue>', 'name of the failed queue')
-    .option('-y, --yes', 'skip the confirmation prompt')
-    .option('--confirm', 'same as --yes')
-    .option('--dry-run', 'show how many messages would be removed, and remove none')
+    .description('Remove the messages of a failed queue for good, oldest first')
+    .argument('<queue>', 'Name of the failed queue')
+    .option('-y, --yes', 'Skip the confirmation prompt')
+    .option('--confirm', 'Same as --yes')
+    .option('--dry-run', 'Show how many messages would be removed, and remove none')
     .action(async (name: string, options: PurgeOptions) => context.end(await purgeAll(context, name, options)))
   withBusOutputOptions(withLimitOption(purge)).addHelpText(
     'after',

@@ -19,10 +19,10 @@ interface RequeueOptions extends QueueOptions {
 export function addRequeue(queue: Command, context: CommandContext): void {
   const requeue = queue
     .command('requeue')
-    .description('publish the messages of a failed queue again, oldest first')
-    .argument('<queue>', 'name of the failed queue')
-    .option('--target-queue <queue>', 'queue to publish into, instead of the one they came from', nonEmpty)
-    .option('--dry-run', 'show how many messages would be requeued, and requeue none')
+    .description('Publish the messages of a failed queue again, oldest first')
+    .argument('<queue>', 'Name of the failed queue')
+    .option('--target-queue <queue>', 'Queue to publish into, instead of the one they came from', nonEmpty)
+    .option('--dry-run', 'Show how many messages would be requeued, and requeue none')
     .action(async (name: string, options: RequeueOptions) => context.end(await requeueAll(context, name, options)))
   withBusOutputOptions(withPresetOption(withLimitOption(requeue))).addHelpText(
     'after',

@@ -29,12 +29,12 @@ export function addQueue(program: Command, context: CommandContext): void {
   const queue = program
     .command('queue')
     .helpCommand(false)
-    .description('list, show, export, requeue and purge the failed queues of a bus')
+    .description('List, show, export, requeue and purge the failed queues of a bus')
 
   const ls = queue
     .command('ls')
     .alias('list')
-    .description('list failed queues, and where their messages would be requeued to')
+    .description('List failed queues, and where their messages would be requeued to')
     .action(async (options: QueueOutputOptions) => context.end(await listQueues(context, options)))
   withBusOutputOptions(withPresetOption(ls)).addHelpText(
     'after',
@@ -51,9 +51,9 @@ Examples:
   const show = queue
     .command('show')
     .alias('inspect')
-    .description('show the messages of a failed queue, oldest first; they stay there')
-    .argument('<queue>', 'name of the failed queue')
-    .option('--limit <n>', 'maximum number of messages, oldest first', wholeNumber(1, 10_000), 10)
+    .description('Show the messages of a failed queue, oldest first; they stay there')
+    .argument('<queue>', 'Name of the failed queue')
+    .option('--limit <n>', 'Maximum number of messages, oldest first', wholeNumber(1, 10_000), 10)
     .action(async (name: string, options: QueueOutputOptions & { readonly limit: number }) =>
       context.end(await showQueue(context, name, options)),
     )

@@ -20,12 +20,12 @@ const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'ski
 
 /** Adds `redrive task`. */
 export function addTask(program: Command, context: CommandContext): void {
-  const task = program.command('task').helpCommand(false).description('list and show tasks')
+  const task = program.command('task').helpCommand(false).description('List and show tasks')
 
   const ls = task
     .command('ls')
-    .description('list tasks, most recently changed first')
-    .addOption(new Option('--status <status>', 'only tasks with this status').choices(STATUSES))
+    .description('List tasks, most recently changed first')
+    .addOption(new Option('--status <status>', 'Only tasks with this status').choices(STATUSES))
     .action(async (options: ListOptions & { readonly status?: TaskStatus }) =>
       context.end(await printTasks(context, options, { toTable: taskTable, none: 'No tasks.' })),
     )
@@ -40,8 +40,8 @@ Examples:
 
   const show = task
     .command('show')
-    .description('show a task and its history')
-    .argument('<id>', 'id of the task')
+    .description('Show a task and its history')
+    .argument('<id>', 'Id of the task')
     .action(async (id: string, options: CommonOptions) => context.end(await showTask(context, id, options)))
   withCommonOptions(show).addHelpText(
     'after',

@@ -29,21 +29,21 @@ interface WorkerCommandOptions extends CommonOptions {
 export function addWorker(program: Command, context: CommandContext): void {
   const worker = program
     .command('worker')
-    .description('run tasks with the handlers of a module')
-    .argument('<file>', 'module that exports the results of defineTask()')
-    .option('--concurrency <n>', 'maximum number of tasks at once', wholeNumber(1, 10_000), 10)
-    .option('--kind <kind>', 'only tasks of this kind; may be repeated', collect)
-    .option('--category <category>', 'only tasks in this category; may be repeated', collect)
+    .description('Run tasks with the handlers of a module')
+    .argument('<file>', 'Module that exports the results of defineTask()')
+    .option('--concurrency <n>', 'Maximum number of tasks at once', wholeNumber(1, 10_000), 10)
+    .option('--kind <kind>', 'Only tasks of this kind; may be repeated', collect)
+    .option('--category <category>', 'Only tasks in this category; may be repeated', collect)
     .option(
       '--lease <duration>',
-      'time after its last heartbeat until others take its tasks over (default: 30s)',
+      'Time after its last heartbeat until others take its tasks over (default: 30s)',
       duration(1),
     )
-    .option('--grace <duration>', 'time that running tasks have to end when it stops (default: 10s)', duration(0))
-    .option('--keep <duration>', 'delete ended work after this time, except dead letters (default: never)', duration(0))
-    .option('--keep-dead <duration>', 'delete dead letters after this time (default: never)', duration(0))
-    .option('--until-empty', 'stop when no task is waiting or running')
-    .option('--quiet', 'log only warnings and errors')
+    .option('--grace <duration>', 'Time that running tasks have to end when it stops (default: 10s)', duration(0))
+    .option('--keep <duration>', 'Delete ended work after this time, except dead letters (default: never)', duration(0))
+    .option('--keep-dead <duration>', 'Delete dead letters after this time (default: never)', duration(0))
+    .option('--until-empty', 'Stop when no task is waiting or running')
+    .option('--quiet', 'Log only warnings and errors')
     .action(async (file: string, options: WorkerCommandOptions) => context.end(await work(context, file, options)))
   withCommonOptions(worker).addHelpText(
     'after',
