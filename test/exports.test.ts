@@ -16,7 +16,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     AttemptTimes Backoff BackoffInput Circumstances Classifier ClassifierRules Decision Duration ErrorClass
     Explanation FailureMatch FinalError GiveUpReason History Jitter MissingPackageError OptionError Policy PolicyError
     PolicyInput RateLimitedError RedriveError RetryableError TimeoutError Verdict advance begin canonicalJson classify
-    decide explain extendPolicy formatDuration hashJson identityRandom parseDuration policies policy`,
+    decide decideLoss explain extendPolicy formatDuration hashJson identityRandom parseDuration policies policy`,
   'redrive/telemetry': `
     AttemptEvent AttemptStarted AttemptSucceeded AuditRecord FailureDescription GaveUp IdempotencyNotRecorded
     IdempotencyRecord IdempotencyUsed Json Logger MemoryAudit NdjsonAudit NdjsonAuditOptions RecordsDropped RetryAlert

@@ -1,8 +1,9 @@
 import { begin, decide, policy } from '../policy/index.js'
 
-/** A broker that is away is tried for until it is back: it usually is within seconds. */
-const UNTIL_IT_IS_BACK = /* @__PURE__ */ policy({
+/** For a broker that is away: it is usually back within seconds. */
+export const UNTIL_BACK = /* @__PURE__ */ policy({
   attempts: Number.MAX_SAFE_INTEGER,
+  retryOn: 'all',
   backoff: { base: '100ms', max: '5s' },
   jitter: 'equal',
 })
@@ -11,7 +12,7 @@ const AWAY = { class: 'retryable', code: 'bus_unavailable' } as const
 /** How long to wait after the n-th attempt to reach the broker has failed. */
 export function reconnectDelayMs(failedAttempts: number): number {
   const history = { ...begin(0), attempts: failedAttempts - 1 }
-  const decision = decide(UNTIL_IT_IS_BACK, history, AWAY, { now: 0, random: Math.random() })
+  const decision = decide(UNTIL_BACK, history, AWAY, { now: 0, random: Math.random() })
   if (decision.action === 'give_up') throw new RangeError(`No delay follows attempt ${failedAttempts}.`)
   return decision.delayMs
 }

@@ -12,8 +12,8 @@ import {
   TimeoutError,
   type Verdict,
 } from '../policy/index.js'
-import { allowance } from '../policy/internal.js'
-import type { AttemptEvent, Work, WorkEvent } from '../telemetry/index.js'
+import { allowance, DURATION, mustBe, refusal } from '../policy/internal.js'
+import type { AttemptEvent, GaveUp, Work, WorkEvent } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
 import { type Clock, type Sleeper, soon, systemClock, type Timer, unwatchAbort, watchAbort } from '../time/index.js'
 import { type Attempt, RunningAttempt } from './attempt.js'
@@ -93,7 +93,7 @@ export class Call<T> implements Sleeper {
     const running = this.#attempt
     if (running) {
       const reason: unknown = by ? by.reason : this.#timedOut(running)
-      running.stop(reason)
+      running.abort(reason)
       this.#failed(running, reason)
       return
     }
@@ -102,13 +102,14 @@ export class Call<T> implements Sleeper {
     // Not when it failed: what waits should hold no more than it must.
     if (last) this.#history = advance(last.history, last.verdict, last.decision)
     const history = this.#history
-    if (by) return void this.#refuse('aborted', by.reason)
+    if (by) return this.#refuse('aborted', by.reason)
     const now = last ? this.#clock.monotonic() : history.startedAt
+    const late = refusal(this.#policy, history, now)
+    if (late) return this.#refuse(late, this.#exhausted(late))
     const limitMs = allowance(this.#policy, history, now)
-    if (limitMs <= 0) return void this.#refuse('deadline_passed', this.#exhausted('deadline_passed'))
     const attempt = new RunningAttempt(history.attempts + 1, history.deadline, now, breaker?.admit(now))
     if (breaker && attempt.admission === undefined)
-      return void this.#refuse('breaker_open', breaker.refusal(now, last?.failure))
+      return this.#refuse('breaker_open', breaker.refusal(now, last?.failure))
     this.#attempt = attempt
     this.#tell(attempt.attempt, { type: 'attempt_started', deferrals: history.deferrals })
     if (!this.#settle) return
@@ -187,7 +188,7 @@ export class Call<T> implements Sleeper {
   }
 
   /** Ends the call without a further attempt having been made. */
-  #refuse(reason: 'aborted' | 'deadline_passed' | 'breaker_open', failure: unknown): void {
+  #refuse(reason: GaveUp['reason'], failure: unknown): void {
     const verdict: Verdict = { class: reason === 'breaker_open' ? 'rate_limited' : 'final', code: reason }
     this.#fail(failure)
     this.#tell(this.#records?.at(-1)?.attempt ?? 0, { type: 'gave_up', durationMs: 0, failure, verdict, reason })
@@ -242,7 +243,7 @@ export class Call<T> implements Sleeper {
     if (!random) return id === undefined ? Math.random() : identityRandom(id, attempt)
     const drawn = random()
     if (drawn >= 0 && drawn < 1) return drawn
-    throw new OptionError('random', `'random' must return a number in [0, 1); got ${drawn}.`)
+    throw new OptionError('random', mustBe('random', 'a number in [0, 1)', drawn))
   }
 }
 
@@ -263,7 +264,6 @@ function beginNow({ deadline, within }: RetryOptions, clock: Clock): History {
   const startedAt = clock.monotonic()
   if (deadline === undefined) return begin(startedAt, within?.deadline)
   const ms = parseDuration(deadline)
-  if (ms === undefined)
-    throw new OptionError('deadline', `'deadline' must be a duration such as '10s'; got ${deadline}.`)
+  if (ms === undefined) throw new OptionError('deadline', mustBe('deadline', DURATION, deadline))
   return begin(startedAt, Math.min(startedAt + ms, within?.deadline ?? Infinity))
 }

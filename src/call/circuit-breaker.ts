@@ -99,7 +99,7 @@ export class CircuitBreaker {
 
   /** Records the outcome of an admitted call; `undefined` if it has none, such as an aborted call. */
   record(admission: Admission | undefined, succeeded: boolean | undefined, now: number): void {
-    if (succeeded === undefined) return void this.release(admission, now)
+    if (succeeded === undefined) return this.release(admission, now)
     if (admission !== this.#era) return
     if (this.#current === 'half_open') {
       if (succeeded) this.#close(now)

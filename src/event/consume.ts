@@ -1,4 +1,14 @@
-import { type Bus, type Consumer, type Delivery, textOf } from '../bus/index.js'
+import {
+  ActiveAttempt,
+  type End,
+  type Environment,
+  type Outage,
+  Outages,
+  persist,
+  type Stopped,
+  UNTIL_ANSWERED,
+} from '../attempt/index.js'
+import type { Bus, Consumer, Delivery } from '../bus/index.js'
 import { InHand } from '../bus/internal.js'
 import type { IdempotencyGuard } from '../idempotency/index.js'
 import {
@@ -9,53 +19,54 @@ import {
   type PolicyInput,
   parseDuration,
 } from '../policy/index.js'
-import type { AttemptEntry, ClaimedTask, NewTask, Outcome, Settlement, Store } from '../store/index.js'
-import { type Outage, Worker, WorkerStoppedError } from '../task/index.js'
-import { Ending, Outages, persistently, type RunEnvironment, TaskRun } from '../task/internal.js'
+import type { NewTask, Outcome, Store } from '../store/index.js'
+import { WorkerStoppedError } from '../task/index.js'
+import { Ending, Engine, entryOf, outcomeOf } from '../task/internal.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, queueClock, sleep } from '../time/index.js'
 import { EventKind } from './event-kind.js'
-import { type EventTask, eventTask } from './event-task.js'
+import { type EventTask, storedEvent } from './event-task.js'
+import { FirstAttempt } from './first-attempt.js'
 
-/** What a handler is told of the attempt besides the event. */
+/** The attempt, as the handler of an event sees it. */
 export interface EventContext {
   /** The number of this attempt, from 1. */
   readonly attempt: number
-  /** Aborts when the attempt's time is up, or the consumer stops. */
+  /** Aborts when the time of the attempt is up, or the consumer stops. */
   readonly signal: AbortSignal
   /** The event's idempotency key. */
   readonly key: string
 }
 
-/** How the events of a queue are consumed. */
+/** Options of `consume`. */
 export interface ConsumeOptions<Event> {
-  /** Called with each event. It may be called again with the same one: after a failure, and after a consumer has died. */
+  /** Handles an event. It may be called again with the same one: after a failure, and after a consumer died. */
   readonly handler: (event: Event, context: EventContext) => unknown
-  /** Who handles them, as keys, dead letters and metrics name it. */
+  /** The name of the service, as keys, dead letters and metrics show it. */
   readonly service: string
-  /** The ids of what an event speaks of. They make its idempotency key. */
+  /** The ids of the entities that an event is about. They make its idempotency key. */
   readonly key: (event: Event) => readonly string[]
-  /** Where events wait for their retry, with every attempt on record, and where dead letters lie. */
+  /** Keeps events that wait for their retry, every attempt, and dead letters. */
   readonly store: Store
   /** Laid over `policies.event`: eight attempts within half an hour, of a `RetryableError` and nothing else. */
   readonly policy?: PolicyInput
   /** The one home of its dead letters: the store, or the failed queue of the bus. Default `store`. */
   readonly deadLetters?: 'store' | 'failed-queue'
-  /** What becomes of a dead letter in the store that is redriven: it is handled, or published again. Default `handle`. */
+  /** Whether a dead letter that is redriven from the store is handled, or published again. Default `handle`. */
   readonly redrive?: 'handle' | 'publish'
   /** Runs each event once per key, however often it is delivered. */
   readonly guard?: IdempotencyGuard
-  /** How many events are handled at once, and as many that come back for a retry. Default 10. */
+  /** How many new events are handled at once, and how many retries. Default 10. */
   readonly concurrency?: number
-  /** How long after a consumer has died another takes over what it was trying again. Default 30 s. */
+  /** How long after the death of a consumer another one takes over its retries. Default 30 s. */
   readonly lease?: Duration
-  /** How long `stop()` waits for what is being handled before it gives it back. Default 10 s. */
+  /** How long `stop()` waits for running handlers before it gives their events back. Default 10 s. */
   readonly grace?: Duration
   /** Code that corrects the verdict on a failure. */
   readonly classify?: Classifier
-  /** Takes the events of the work. */
+  /** Takes the work events. */
   readonly sink?: Sink
-  /** Told when the store does not answer, and when it does again. The consumer asks until then. */
+  /** Called when the store stops answering, and when it answers again. The consumer asks until then. */
   readonly onOutage?: (outage: Outage) => void
   /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
@@ -86,31 +97,33 @@ export async function consume<Event>(
 }
 
 /**
- * A delivery is acknowledged once what became of it is on record, and not before:
+ * Takes the events of a queue. A delivery is acknowledged once its end is on record, and not before:
  *
  *   delivered ──handler──► succeeded ─────────────────────────────────────► ack
  *       │                  to be retried ──► a task that waits in the store ► ack
  *       │                  given up ──► a dead letter, in its one home ─────► ack
  *       └── again ──► a task in the store, unless there is one ────────────► ack
  *
- * The first attempt is made with the delivery in hand, and costs the store nothing. Everything after a failure is a task's
- * life: its worker here makes the other attempts, and counts them however often processes die. A message that comes a
- * second time may have killed its consumer the first time, so it goes to the store before anything runs.
+ * The first attempt is made with the delivery in hand, and costs the store nothing. From the first failure on, an event
+ * has the life of a task: the engine here makes the other attempts, and they are counted however often processes die. A
+ * message that is delivered again may have killed its consumer, so it goes to the store before anything runs.
  */
 export class EventConsumer<Event> {
   readonly #bus: Bus
   readonly #queue: string
+  readonly #service: string
   readonly #store: Store
   readonly #clock: Clock
   readonly #concurrency: number
   readonly #graceMs: number
   readonly #kind: EventKind<Event>
   readonly #ending = new Ending(() => this.#end())
+  readonly #stopping = new AbortController()
   readonly #outages: Outages
-  readonly #worker: Worker
-  readonly #environment: Omit<RunEnvironment, 'settle'>
+  readonly #engine: Engine
+  readonly #environment: Environment
   /** The first attempts that are being made. */
-  readonly #firsts = new InHand<TaskRun>()
+  readonly #firsts = new InHand<ActiveAttempt>()
   #consumer: Promise<Consumer> | undefined
 
   constructor(bus: Bus, queue: string, options: ConsumeOptions<Event>) {
@@ -118,28 +131,28 @@ export class EventConsumer<Event> {
     if (service === '') throw new OptionError('service', `'service' must name the service that handles the events.`)
     this.#bus = bus
     this.#queue = queue
+    this.#service = service
     this.#store = store
     this.#clock = clock
     this.#concurrency = concurrency
     this.#graceMs = parseDuration(grace) ?? 0
     this.#kind = new EventKind(bus, queue, options, clock)
-    this.#outages = new Outages(options.onOutage, this.#ending)
+    this.#outages = new Outages(options.onOutage, () => this.#ending.hasBegun)
     const onOutage = (outage: Outage) => this.#outages.note(outage)
-    const tasks = [this.#kind.waiting]
-    this.#worker = new Worker(store, { tasks, concurrency, classify, sink, clock, lease, grace, onOutage })
-    this.#worker.stopped.catch(failure => this.#ending.fail(failure))
-    this.#environment = { store, worker: this.#worker.name, clock, sink, classify }
+    this.#engine = new Engine(store, [this.#kind], { concurrency, classify, sink, clock, lease, grace, onOutage })
+    this.#engine.stopped.catch(failure => this.#ending.fail(failure))
+    this.#environment = { clock, sink, classify }
   }
 
   /** Begins to take deliveries, and to make the attempts that are due. */
   async start(): Promise<void> {
-    await this.#worker.start()
+    await this.#engine.start()
     const take = (delivery: Delivery) => this.#take(delivery)
     try {
       this.#consumer = this.#bus.consume(this.#queue, take, { prefetch: this.#concurrency })
       await this.#consumer
     } catch (failure) {
-      // Why it could not start is what matters.
+      // The caller needs to know why it could not start, not what followed from that.
       await this.stop().catch(() => {})
       throw failure
     }
@@ -154,20 +167,21 @@ export class EventConsumer<Event> {
   }
 
   /**
-   * Resolves when it has stopped. Rejects if it cannot go on, since the store refuses for good, as one that is damaged does;
-   * what it had in hand is given back. A process that does not look at it ends of that.
+   * Resolves when it has stopped. Rejects if it cannot go on because the store refuses for good, as a damaged one does; its
+   * deliveries are given back. Like every unhandled rejection, that ends a process that does not look at it.
    */
   get stopped(): Promise<void> {
     return this.#ending.over
   }
 
   async #end(): Promise<void> {
+    this.#stopping.abort()
     const parts = [
       this.#consumer?.then(
         consumer => consumer.stop(),
         () => {},
       ),
-      this.#worker.stop(),
+      this.#engine.stop(),
     ]
     const stopped = Promise.allSettled(parts)
     const ended = new AbortController()
@@ -175,33 +189,39 @@ export class EventConsumer<Event> {
     await Promise.race([stopped, graceful])
     // A timer that nobody waits for would keep the process alive.
     ended.abort()
-    for (const run of this.#firsts) run.release(new WorkerStoppedError(this.#worker.name))
+    for (const attempt of this.#firsts) attempt.stop(new WorkerStoppedError(this.#engine.name))
     await stopped
     await Promise.all(parts)
   }
 
   #take(delivery: Delivery): void | Promise<void> {
-    if (delivery.isRedelivered) return this.#acknowledge(delivery, this.#record(this.#taskOf(delivery)))
-    const now = Math.floor(this.#clock.now())
-    const task = freshTask(this.#kind.idOf(delivery), this.#kind.fresh.kind, textOf(delivery), now)
-    const settle = (_: TaskRun, settlement: Settlement) => {
-      this.#firsts.drop(place, run)
-      this.#settle(delivery, settlement)
+    if (delivery.isRedelivered) return this.#acknowledge(delivery, this.#record(this.#kind.taskOf(delivery)))
+    const first = new FirstAttempt(this.#kind, this.#service, delivery, this.#clock, end => {
+      this.#firsts.drop(place, attempt)
+      this.#ended(delivery, end, first)
+    })
+    const attempt = new ActiveAttempt(first, this.#environment)
+    const place = this.#firsts.take(attempt)
+    attempt.start()
+  }
+
+  #ended(delivery: Delivery, end: End, first: FirstAttempt<Event>): void {
+    switch (end.type) {
+      case 'stopped':
+        delivery.giveBack()
+        break
+      case 'succeeded':
+      case 'skipped':
+        delivery.ack()
+        break
+      case 'failed':
+      case 'refused':
+      case 'later':
+        void this.#acknowledge(delivery, this.#recordEnd(delivery, end, first))
     }
-    const run = new TaskRun(task, this.#kind.fresh, { ...this.#environment, settle }, now)
-    const place = this.#firsts.take(run)
-    run.start()
   }
 
-  #settle(delivery: Delivery, settlement: Settlement): void {
-    const { outcome, attempt } = settlement
-    // It was released: no attempt was made.
-    if (attempt === undefined) return void delivery.giveBack()
-    if (outcome.type === 'succeeded' || outcome.type === 'skipped') return void delivery.ack()
-    void this.#acknowledge(delivery, this.#recordFailure(this.#taskOf(delivery), settlement, attempt))
-  }
-
-  /** Once it is on record. What the store refuses for good is given back: without a store no event can be dealt with. */
+  /** Acknowledges a delivery once it is on record. Without a store no event can be dealt with, so a refusal ends it all. */
   async #acknowledge(delivery: Delivery, recorded: Promise<void>): Promise<void> {
     try {
       await recorded
@@ -212,70 +232,45 @@ export class EventConsumer<Event> {
     }
   }
 
-  #taskOf(delivery: Delivery): EventTask {
-    return eventTask(this.#kind.idOf(delivery), this.#queue, delivery, this.#kind.keyOf(textOf(delivery)))
+  /** Records the end of a first attempt, as the task that it leaves behind. */
+  async #recordEnd(delivery: Delivery, end: Exclude<End, Stopped>, first: FirstAttempt<Event>): Promise<void> {
+    const task = this.#kind.taskOf(delivery)
+    const times = { startedAt: first.history.startedAt, endedAt: first.now() }
+    const about = { attempt: 1, ...times, worker: this.#engine.name, policy: this.#kind.policyHash }
+    const attempt = entryOf(end, about)
+    const outcome = await this.#outcome(task, end)
+    if (outcome === undefined) return
+    await this.#record(attempt === undefined ? task : { ...task, tried: { outcome, attempt } })
   }
 
-  /** A failed attempt is in the store before its delivery is acknowledged, as the task that it leaves behind. */
-  async #recordFailure(task: EventTask, settlement: Settlement, attempt: AttemptEntry): Promise<void> {
-    const { outcome } = settlement
-    const isLetter = outcome.type === 'dead' && this.#kind.isHomeTheBus
-    if (!isLetter) return this.#record({ ...task, tried: { outcome, attempt } })
-    // If the event was delivered twice, and has a task by now, its letter is that task's business.
-    const known = await this.#persistently(() => this.#store.get(task.id), this.#outages)
-    if (known !== undefined) return
-    await this.#record({ ...task, tried: { outcome: await this.#bury(task, settlement), attempt } })
-  }
-
-  /** Takes a dead letter to the failed queue. Where that can never be, as for one that is too large, the store keeps it. */
-  async #bury({ payload }: EventTask, settlement: Settlement): Promise<Outcome> {
+  /** The outcome to record; `undefined` if the event has a task by now, and so its letter is that task's business. */
+  async #outcome(task: EventTask, end: Exclude<End, Stopped>): Promise<Outcome | undefined> {
+    const outcome = outcomeOf(end)
+    const isLetter = outcome.type === 'dead' && this.#kind.bury !== undefined
+    if (!isLetter || (end.type !== 'failed' && end.type !== 'refused')) return outcome
+    const known = await this.#persist(() => this.#store.get(task.id))
+    if (known !== undefined) return undefined
+    const { signal } = this.#stopping
     try {
-      const reason = await this.#persistently(() => this.#kind.bury(payload, settlement))
-      return { type: 'skipped', reason }
-    } catch (error) {
-      if (this.#ending.hasBegun) throw error
-      return settlement.outcome
+      return await this.#kind.buryEvent(storedEvent(task.payload), end, 0, signal)
+    } catch (failure) {
+      if (signal.aborted) throw failure
+      // The broker can never take it, because it is too large for example. The store keeps it.
+      return outcome
     }
   }
 
   async #record(task: NewTask): Promise<void> {
-    await this.#persistently(() => this.#store.enqueue([task]), this.#outages)
+    await this.#persist(() => this.#store.enqueue([task]))
   }
 
-  /** Asks for as long as it takes. A consumer that stops rejects instead, and its delivery is given back. */
-  #persistently<T>(ask: () => Promise<T>, outages?: Outages): Promise<T> {
+  /** Asks the store until it answers. Rejects when the consumer stops, and the delivery is given back. */
+  #persist<T>(ask: () => Promise<T>): Promise<T> {
+    const { signal } = this.#stopping
     const askUnlessStopping = async () => {
-      if (this.#ending.hasBegun) throw new FinalError('The consumer is stopping.')
+      if (signal.aborted) throw new FinalError('The consumer is stopping.')
       return ask()
     }
-    return persistently(askUnlessStopping, this.#clock, outages)
-  }
-}
-
-/** An event that nobody has tried yet, as the task that its first attempt runs as. */
-function freshTask(id: string, kind: string, payload: string, now: number): ClaimedTask {
-  return {
-    id,
-    kind,
-    category: '',
-    key: '',
-    payload,
-    status: 'running',
-    priority: 0,
-    submittedAt: now,
-    startedAt: now,
-    nextAttemptAt: undefined,
-    attempts: 0,
-    deferrals: 0,
-    losses: 0,
-    previousDelayMs: undefined,
-    errorClass: undefined,
-    errorCode: undefined,
-    errorMessage: undefined,
-    reason: undefined,
-    result: undefined,
-    changedAt: now,
-    token: '',
-    isUndecided: false,
+    return persist(askUnlessStopping, UNTIL_ANSWERED, { clock: this.#clock, outages: this.#outages })
   }
 }

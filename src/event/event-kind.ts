@@ -1,128 +1,142 @@
 import { createHash } from 'node:crypto'
-import { type Bus, failedQueueOf, type Message } from '../bus/index.js'
-import { canonicalJson, extendPolicy, policies } from '../policy/index.js'
-import type { Settlement } from '../store/index.js'
-import { defineTask, skip, type TaskContext, type TaskDefinition } from '../task/index.js'
+import {
+  type ActiveAttempt,
+  type Failed,
+  persist,
+  type Refused,
+  RefusedError,
+  UNTIL_ANSWERED,
+} from '../attempt/index.js'
+import { type Bus, failedQueueOf, type Message, textOf } from '../bus/index.js'
+import { canonicalJson, extendPolicy, FinalError, hashJson, type Policy, policies } from '../policy/index.js'
+import type { ClaimedTask, Outcome } from '../store/index.js'
+import { skip } from '../task/index.js'
+import { taskResult, type WorkKind } from '../task/internal.js'
 import type { Work } from '../telemetry/index.js'
-import { abandonedReason } from '../telemetry/internal.js'
 import type { Clock } from '../time/index.js'
 import type { ConsumeOptions } from './consume.js'
-import type { DeadLetterEntry } from './dead-letter-entry.js'
+import { deadLetterEntry } from './dead-letter-entry.js'
 import { eventKey } from './event-key.js'
-import { eventKind, type StoredEvent } from './event-task.js'
+import { type EventTask, eventKind, eventTask, type StoredEvent, storedEvent } from './event-task.js'
+import { eventWork } from './event-work.js'
 
-/** The events of one queue as kinds of task: those that come from the bus, and those that wait in the store. */
-export class EventKind<Event> {
-  /** Its payload is the event as it was delivered. */
-  readonly fresh: TaskDefinition<Event>
-  /** Its payload is a `StoredEvent`. */
-  readonly waiting: TaskDefinition<StoredEvent>
-  readonly isHomeTheBus: boolean
+/** The events of one queue: how they are handled, and how those that wait in the store are run from there. */
+export class EventKind<Event> implements WorkKind {
+  readonly kind: string
+  readonly policy: Policy
+  readonly policyHash: string
+  readonly returned = taskResult
+  readonly bury: WorkKind['bury']
   readonly #bus: Bus
   readonly #queue: string
   readonly #options: ConsumeOptions<Event>
   readonly #clock: Clock
 
   constructor(bus: Bus, queue: string, options: ConsumeOptions<Event>, clock: Clock) {
+    this.kind = eventKind(queue)
+    this.policy = extendPolicy(policies.event, options.policy ?? {})
+    this.policyHash = hashJson(this.policy)
+    const isHomeTheBus = options.deadLetters === 'failed-queue'
+    this.bury = isHomeTheBus
+      ? (task, end, signal) => this.buryEvent(storedEvent(task.payload), end, task.attempts, signal)
+      : undefined
     this.#bus = bus
     this.#queue = queue
     this.#options = options
     this.#clock = clock
-    this.isHomeTheBus = options.deadLetters === 'failed-queue'
-    const kind = eventKind(queue)
-    const policy = extendPolicy(policies.event, options.policy ?? {})
-    this.fresh = defineTask(kind, {
-      policy,
-      handler: (event: Event, task) => this.#handle(event, task),
-      describe: payload => this.#describe(this.keyOf(payload)),
-    })
-    this.waiting = defineTask(kind, {
-      policy,
-      handler: (stored: StoredEvent, task) => this.#again(stored, task),
-      describe: payload => this.#describe((JSON.parse(payload) as StoredEvent).key),
-      bury: this.isHomeTheBus ? (payload, settlement) => this.bury(payload, settlement) : undefined,
-    })
   }
 
-  /** The id of an event's task. It comes from the event's own, so that what is delivered twice waits once. */
-  idOf(message: Message): string {
-    return `${this.#queue}/${this.identityOf(message)}`
+  describe({ id, payload }: ClaimedTask): Work {
+    return eventWork(this.#options.service, id, storedEvent(payload).key)
   }
 
-  /** What tells an event from all others of its queue: its own id, or what it holds if it came without one. */
-  identityOf(message: Message): string {
-    const { id } = message
-    if (id !== undefined && /^[\x21-\x7e]{1,200}$/.test(id)) return id
-    return createHash('sha256')
-      .update(id ?? message.body)
-      .digest('hex')
-  }
-
-  /** The idempotency key of what was delivered, which may be anything. */
-  keyOf(text: string): string {
-    try {
-      return eventKey(this.#options.service, this.#options.key(JSON.parse(text) as Event))
-    } catch {
-      return `${this.#options.service}-unknown`
-    }
-  }
-
-  /** Puts the dead letter of an event into the failed queue of the bus. Returns where it lies now. */
-  async bury(payload: string, { outcome, attempt }: Settlement): Promise<string> {
-    const { key, message, ...stored } = JSON.parse(payload) as StoredEvent
-    const event = 'event' in stored ? stored.event : stored.raw_body
-    const error = attempt?.error ?? ''
-    const entry: DeadLetterEntry = {
-      original_event: event,
-      idempotency_key: key,
-      attempt_count: attempt?.attempt ?? 0,
-      last_error: error,
-      error_type: /^[\w$.]+(?=:)/.exec(error)?.[0] ?? attempt?.verdict?.code ?? 'Error',
-      abandoned_reason: abandonedReason(outcome.type === 'dead' ? outcome.reason : 'final_error'),
-      service_name: this.#options.service,
-      timestamp: new Date(this.#clock.now()).toISOString(),
-    }
-    const failed = failedQueueOf(this.#queue)
-    const id = message.id ?? this.identityOf({ ...message, body: new TextEncoder().encode(canonicalJson(event)) })
-    await this.#bus.put(failed, { ...message, id, body: JSON.stringify(entry) })
-    return `It is a dead letter in '${failed}'.`
-  }
-
-  /** Another attempt at an event that waited in the store. */
-  async #again(stored: StoredEvent, task: TaskContext): Promise<unknown> {
+  /** Makes another attempt at an event that waited in the store. */
+  async call(task: ClaimedTask, attempt: ActiveAttempt): Promise<unknown> {
+    const stored = storedEvent(task.payload)
     if (!('event' in stored)) throw new SyntaxError('The event is no JSON.')
     const isRedriven = task.startedAt > task.submittedAt
-    if (!isRedriven || this.#options.redrive !== 'publish') return this.#handle(stored.event as Event, task)
+    if (!isRedriven || this.#options.redrive !== 'publish') return this.handle(stored.event as Event, attempt)
     const { id, type, headers } = stored.message
-    // Under an id of its own: the store has seen the other, and would take this for the same event once more.
-    await this.#bus.publish({
-      id: `${id ?? task.id}.${task.startedAt}`,
-      type,
-      headers,
-      body: JSON.stringify(stored.event),
-    })
-    // Whoever takes it next handles it: until then it has not succeeded.
+    // Under an id of its own: the store has seen the other one, and would take this for the same event once more.
+    const again = `${id ?? task.id}.${task.startedAt}`
+    await this.#bus.publish({ id: again, type, headers, body: JSON.stringify(stored.event) })
+    // It has not succeeded: whoever takes it next handles it.
     return skip('It was published again.')
   }
 
-  #handle(event: Event, task: TaskContext): unknown {
+  /** Calls the user's handler. */
+  handle(event: Event, attempt: ActiveAttempt): unknown {
     const { service, key: idsOf, handler, guard } = this.#options
     const key = eventKey(service, idsOf(event))
-    const { attempt } = task
+    const { number } = attempt
     if (guard !== undefined) {
-      return guard.run(key, ({ signal }) => handler(event, { attempt, key, signal }), { signal: task.signal })
+      return guard.run(key, ({ signal }) => handler(event, { attempt: number, key, signal }), {
+        signal: attempt.signal,
+      })
     }
-    // A signal costs more than all the rest: it is made for handlers that look at it.
+    // A signal costs more than all the rest, so it is made only for handlers that look at it.
     return handler(event, {
-      attempt,
+      attempt: number,
       key,
       get signal() {
-        return task.signal
+        return attempt.signal
       },
     })
   }
 
-  #describe(key: string): Partial<Work> {
-    return { kind: 'event', name: this.#options.service, idempotencyKey: key }
+  /** The id of an event's task. It comes from the event's own, so an event that is delivered twice waits once. */
+  idOf(message: Message): string {
+    return `${this.#queue}/${identityOf(message)}`
   }
+
+  /** The task in which a delivered event waits. */
+  taskOf(message: Message): EventTask {
+    return eventTask(this.idOf(message), this.#queue, message, this.keyOf(message))
+  }
+
+  /** The idempotency key of a delivered event, which may be anything. */
+  keyOf(message: Message): string {
+    const { service, key: idsOf } = this.#options
+    try {
+      return eventKey(service, idsOf(JSON.parse(textOf(message)) as Event))
+    } catch {
+      return `${service}-unknown`
+    }
+  }
+
+  /**
+   * Puts the dead letter of an event into the failed queue of the bus, asking until the broker takes it. `attempts` were on
+   * record before this end.
+   */
+  async buryEvent(stored: StoredEvent, end: Failed | Refused, attempts: number, signal: AbortSignal): Promise<Outcome> {
+    const event = 'event' in stored ? stored.event : stored.raw_body
+    const { key, message } = stored
+    const { service } = this.#options
+    const at = this.#clock.now()
+    const letter = deadLetterEntry({ event, key, service, at, ...abandonment(end, attempts) })
+    const queue = failedQueueOf(this.#queue)
+    const id = message.id ?? identityOf({ ...message, body: new TextEncoder().encode(canonicalJson(event)) })
+    const put = async () => {
+      if (signal.aborted) throw new FinalError('The consumer is stopping.')
+      return this.#bus.put(queue, { ...message, id, body: JSON.stringify(letter) })
+    }
+    await persist(put, UNTIL_ANSWERED, { clock: this.#clock })
+    return { type: 'skipped', reason: `It is a dead letter in '${queue}'.` }
+  }
+}
+
+/** How an event ended that was given up, as its dead letter says it. */
+function abandonment(end: Failed | Refused, attempts: number) {
+  if (end.type === 'refused') return { attempts, failure: new RefusedError(end.reason), reason: end.reason }
+  const { failure, decision } = end
+  const reason = decision.action === 'give_up' ? decision.reason : ('final_error' as const)
+  return { attempts: attempts + 1, failure, reason }
+}
+
+/** Tells an event from all others of its queue: its own id, or the hash of its body if it came without one. */
+function identityOf({ id, body }: Message): string {
+  if (id !== undefined && /^[\x21-\x7e]{1,200}$/.test(id)) return id
+  return createHash('sha256')
+    .update(id ?? body)
+    .digest('hex')
 }

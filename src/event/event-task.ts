@@ -15,6 +15,11 @@ export interface StoredEvent {
 /** The task of an event. */
 export type EventTask = NewTask & { readonly id: string }
 
+/** The event that a task's payload holds. */
+export function storedEvent(payload: string): StoredEvent {
+  return JSON.parse(payload) as StoredEvent
+}
+
 /** The kind of the tasks in which the events of a queue wait. */
 export function eventKind(queue: string): string {
   return `event:${queue}`

@@ -1,14 +1,14 @@
-import { type Attempt, RetryExhaustedError, retry } from '../call/index.js'
-import { type Classifier, extendPolicy, type GiveUpReason, type PolicyInput, policies } from '../policy/index.js'
+import { type Attempt, retry } from '../call/index.js'
+import { type Classifier, extendPolicy, type PolicyInput, policies } from '../policy/index.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, systemClock } from '../time/index.js'
-import { asEvent } from './as-event.js'
 import { type DeadLetterEntry, deadLetterEntry } from './dead-letter-entry.js'
 import { DeadLetterError, EventExhaustedError } from './errors.js'
+import { EventWatch } from './event-watch.js'
 
-/** How an event is handled. */
+/** Options of `handleEvent`. */
 export interface HandleEventOptions {
-  /** The service that handles it, as dead letters and metrics name it. */
+  /** The name of the service, as dead letters and metrics show it. */
   readonly service: string
   /** The event's idempotency key: see `eventKey`. */
   readonly key: string
@@ -18,17 +18,17 @@ export interface HandleEventOptions {
   readonly deadLetter?: (entry: DeadLetterEntry) => unknown
   /** Code that corrects the verdict on a failure. */
   readonly classify?: Classifier
-  /** Stops waiting and trying. What was aborted is no dead letter: it is to be delivered again. */
+  /** Stops waiting and trying. An event that was aborted is not a dead letter: it is to be delivered again. */
   readonly signal?: AbortSignal
-  /** Takes the events of the work. */
+  /** Takes the work events. */
   readonly sink?: Sink
   /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
-  /** Where jitter comes from; by default, from the key and the attempt's number. */
+  /** Where jitter comes from. Default: the key and the number of the attempt. */
   readonly random?: () => number
 }
 
-/** What an event's handler is: it gets a copy of the event as it was delivered, each time. */
+/** Handles an event. Each attempt gets a copy of the event as it was delivered. */
 export type EventHandler<Event, Result = unknown> = (event: Event, attempt: Attempt) => Result | PromiseLike<Result>
 
 /**
@@ -50,35 +50,23 @@ export async function handleEvent<Event, Result>(
   event: Event,
   options: HandleEventOptions,
 ): Promise<Result> {
-  const { service, key, policy = {}, classify, signal, clock = systemClock, random, sink } = options
+  const { service, key, policy = {}, classify, signal, clock = systemClock, random } = options
   // Whatever a handler does to its object, the next attempt and the dead letter see the event as it came.
   const original = structuredClone(event)
-  let attempts = 0
+  const watch = new EventWatch(service, key, clock, options.sink)
   try {
-    const run = (attempt: Attempt) => {
-      attempts = attempt.attempt
-      return handler(structuredClone(original), attempt)
-    }
-    return await retry(run, extendPolicy(policies.event, policy), {
-      id: key,
-      name: service,
-      classify,
-      signal,
-      clock,
-      random,
-      sink: sink && asEvent(sink, { service, key, clock }),
-    })
+    const run = (attempt: Attempt) => handler(structuredClone(original), attempt)
+    const call = { id: key, name: service, classify, signal, clock, random, sink: watch.sink }
+    return await retry(run, extendPolicy(policies.event, policy), call)
   } catch (error) {
     if (signal?.aborted) throw error
-    const isExhausted = error instanceof RetryExhaustedError
-    const failure = isExhausted ? error.cause : error
-    const reason: GiveUpReason = isExhausted ? error.reason : 'final_error'
+    const { failure, reason, attempts } = watch.end(error)
     const entry = deadLetterEntry({ event: original, key, service, attempts, failure, reason, at: clock.now() })
     try {
       await options.deadLetter?.(entry)
     } catch (cause) {
       throw new DeadLetterError(entry, { cause })
     }
-    throw isExhausted ? new EventExhaustedError(entry, { cause: failure }) : error
+    throw reason === 'final_error' ? error : new EventExhaustedError(entry, { cause: failure })
   }
 }

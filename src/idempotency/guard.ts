@@ -15,10 +15,10 @@ import { Doorbell } from './doorbell.js'
 import { IdempotencyInProgressError, IdempotencyLeaseLostError, IdempotencyMismatchError } from './errors.js'
 import { checkKey, fingerprint } from './idempotency-key.js'
 import { Lease } from './lease.js'
-import { AT_ONCE, persist } from './persist.js'
 import { type IdempotencyNews, Recorder } from './recorder.js'
 import { decodeResult, encodeResult } from './result-codec.js'
 import type { IdempotencyStore } from './store.js'
+import { AT_ONCE, write } from './write.js'
 
 /** How a guard keeps its keys and waits for those of others. */
 export interface IdempotencyGuardOptions {
@@ -202,7 +202,7 @@ export class IdempotencyGuard {
       run.result ??= await perform(fn, lease.signal)
     } catch (failure) {
       lease.stop()
-      await persist(() => this.#store.release(key, token), AT_ONCE, this.#clock, this.#random)
+      await write(() => this.#store.release(key, token), AT_ONCE, { clock: this.#clock, random: this.#random })
       this.#doorbell.ring(key)
       throw failure
     }

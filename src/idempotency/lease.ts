@@ -1,6 +1,6 @@
 import { classify } from '../policy/index.js'
 import { type Clock, sleep, unwatchAbort, watchAbort } from '../time/index.js'
-import { AT_ONCE } from './persist.js'
+import { AT_ONCE } from './write.js'
 
 /** What a lease needs to know. */
 export interface LeaseOptions {

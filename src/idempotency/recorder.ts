@@ -1,8 +1,8 @@
 import type { Clock } from '../time/index.js'
 import type { Lease } from './lease.js'
-import { AT_ONCE, LATER, persist } from './persist.js'
 import { unavailable } from './result-codec.js'
 import type { IdempotencyDone, IdempotencyStore } from './store.js'
+import { AT_ONCE, LATER, write } from './write.js'
 
 /** Work that has succeeded under a key, and whose result is to be recorded. */
 export interface Finished {
@@ -28,15 +28,13 @@ export type IdempotencyNews =
  */
 export class Recorder {
   readonly #store: IdempotencyStore
-  readonly #clock: Clock
-  readonly #random: () => number
+  readonly #options: { readonly clock: Clock; readonly random: () => number }
   readonly #kept = new Map<string, IdempotencyDone>()
   readonly #closing = new AbortController()
 
   constructor(store: IdempotencyStore, clock: Clock, random: () => number) {
     this.#store = store
-    this.#clock = clock
-    this.#random = random
+    this.#options = { clock, random }
   }
 
   /** What a claim would find if the store had taken the result. */
@@ -56,7 +54,7 @@ export class Recorder {
   /** Whether the result counts. It does not if another has taken the key over. Never rejects. */
   async record(finished: Finished): Promise<boolean> {
     const { lease, tell } = finished
-    const written = await persist(() => this.#complete(finished), AT_ONCE, this.#clock, this.#random)
+    const written = await write(() => this.#complete(finished), AT_ONCE, this.#options)
     if ('failure' in written) {
       tell({ type: 'idempotency_not_recorded', failure: written.failure })
       void this.#keep(finished)
@@ -73,11 +71,11 @@ export class Recorder {
     const { signal } = this.#closing
     this.#kept.set(key, kept)
 
-    let written = await persist(() => this.#complete(finished), LATER, this.#clock, this.#random, signal)
+    let written = await write(() => this.#complete(finished), LATER, { ...this.#options, signal })
     if ('failure' in written) {
       // Perhaps it is too large for the store. The work must still not be run again.
       const marked = { ...finished, text: unavailable('the store did not take it') }
-      written = await persist(() => this.#complete(marked), AT_ONCE, this.#clock, this.#random, signal)
+      written = await write(() => this.#complete(marked), AT_ONCE, { ...this.#options, signal })
     }
     lease.stop()
     if (this.#kept.get(key) === kept) this.#kept.delete(key)

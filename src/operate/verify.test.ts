@@ -2,6 +2,7 @@ import { expect, it } from 'vitest'
 import { RateLimitedError } from '../policy/index.js'
 import { type LedgerRow, MemoryStore } from '../store/index.js'
 import { defineTask, TaskQueue, Worker } from '../task/index.js'
+import { Engine, taskKind, type WorkKind } from '../task/internal.js'
 import { fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
 import { verify } from './index.js'
@@ -51,16 +52,19 @@ it('finds nothing to say of what was cancelled while it ran, nor of a dead lette
     throw new Error('down')
   }
   const task = defineTask('task', { policy, handler })
-  const buried = defineTask('buried', { policy, handler, bury: async () => 'It lies elsewhere.' })
+  const buried: WorkKind = {
+    ...taskKind(defineTask('buried', { policy, handler }), store),
+    bury: async () => ({ type: 'skipped', reason: 'It lies elsewhere.' }),
+  }
   for (const id of ['failed', 'lost']) await queue.enqueue(task, null, { id })
-  await queue.enqueue(buried, null, { id: 'buried' })
+  await store.enqueue([{ kind: 'buried', payload: 'null', id: 'buried' }])
   await store.claim({ worker: 'dead', leaseMs: 1, rooms: [{ kinds: ['task'] }], limit: 1, isIdle: true })
-  const worker = new Worker(store, { tasks: [task, buried], clock })
-  await worker.start()
+  const engine = new Engine(store, [taskKind(task, store), buried], { clock })
+  await engine.start()
   await clock.advance(500)
   await queue.cancel(['failed', 'lost'])
   await clock.advance('1h')
-  await worker.stop()
+  await engine.stop()
   expect(await store.count({})).toMatchObject({ cancelled: 2, skipped: 1 })
   expect(await verify(store)).toMatchObject({ decisions: 1, discrepancies: [] })
 })

@@ -70,7 +70,7 @@ function byRules(chain: readonly Facts[], { retryOn, giveUpOn }: ClassifierRules
 
 /** How closely a list names an error: as its closest entry does. `always` is a class that counts as listed. */
 function closeness(facts: Facts, list: readonly FailureMatch[], always: string): number {
-  let closest = orInfinity(facts.names.indexOf(always))
+  let closest = distance(facts, always)
   for (const entry of list) closest = Math.min(closest, distance(facts, entry))
   return closest
 }
@@ -82,13 +82,8 @@ function closeness(facts: Facts, list: readonly FailureMatch[], always: string):
 function distance({ names, code, status }: Facts, entry: FailureMatch): number {
   if (entry === status || isSame(entry, code)) return 0
   if (status && isSame(entry, `${String(status)[0]}xx`)) return 1
-  return orInfinity(
-    names.findIndex(name => isSame(entry, name) || (name === 'TimeoutError' && isSame(entry, 'timeout'))),
-  )
-}
-
-function orInfinity(index: number): number {
-  return index < 0 ? Infinity : index
+  const place = names.findIndex(name => isSame(entry, name) || (name === 'TimeoutError' && isSame(entry, 'timeout')))
+  return place < 0 ? Infinity : place
 }
 
 function isSame(entry: FailureMatch, word: string | undefined): boolean {

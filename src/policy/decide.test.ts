@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { advance, allowance, begin, type Circumstances, decide } from './decide.js'
+import { advance, allowance, begin, type Circumstances, decide, decideLoss, refusal } from './decide.js'
 import { policy } from './parse.js'
 import type { Decision, History, Policy, PolicyInput, Verdict } from './policy.js'
 import { identityRandom } from './random.js'
@@ -53,6 +53,49 @@ describe('attempts', () => {
 
   it('end the work when more of them are on record than the policy now allows', () => {
     expect(decideOn({ attempts: 3 }, RETRYABLE, { history: { attempts: 8 } })).toEqual(giveUp('attempts_exhausted'))
+  })
+})
+
+describe('losses', () => {
+  const lost = (input: PolicyInput, history: Partial<History>, now = NOW) =>
+    decideLoss(plain(input), { ...begin(NOW), ...history }, now)
+
+  it('are counted by themselves: with 3, the third worker that dies ends the work', () => {
+    const decided = (losses: number) => lost({ losses: 3 }, { losses })
+    expect([decided(0), decided(1), decided(2)]).toEqual([retryIn(0), retryIn(0), giveUp('losses_exhausted')])
+    expect(lost({}, {})).toEqual(retryIn(0))
+  })
+
+  it('cost no attempt: work on its last one runs again', () => {
+    expect(lost({ attempts: 1 }, {})).toEqual(retryIn(0))
+    expect(lost({ attempts: 3 }, { attempts: 2 })).toEqual(retryIn(0))
+  })
+
+  it('do not outlive the time to live', () => {
+    expect(lost({ ttl: 100 }, { attempts: 1 }, NOW + 100)).toEqual(giveUp('ttl_expired'))
+  })
+})
+
+describe('an attempt that starts late', () => {
+  const refused = (input: PolicyInput, history: Partial<History>, now: number) =>
+    refusal(plain(input), { ...begin(NOW), ...history }, now)
+
+  it('is refused once the time to live is over, the first one included', () => {
+    expect(refused({ ttl: 100 }, {}, NOW + 99)).toBeUndefined()
+    expect(refused({ ttl: 100 }, {}, NOW + 100)).toBe('ttl_expired')
+    expect(refused({ ttl: 100 }, { attempts: 1 }, NOW + 100)).toBe('ttl_expired')
+    expect(refused({}, { attempts: 1 }, NOW + 1e12)).toBeUndefined()
+  })
+
+  it('with a time to live of 0 may start whenever it is the first', () => {
+    expect(refused({ ttl: 0 }, {}, NOW + 1e9)).toBeUndefined()
+    expect(refused({ ttl: 0 }, { attempts: 1 }, NOW)).toBe('ttl_expired')
+    expect(refused({ ttl: 0 }, { deferrals: 1 }, NOW)).toBe('ttl_expired')
+  })
+
+  it('is refused at its deadline', () => {
+    expect(refused({}, { deadline: NOW + 5 }, NOW + 4)).toBeUndefined()
+    expect(refused({}, { deadline: NOW + 5 }, NOW + 5)).toBe('deadline_passed')
   })
 })
 

@@ -1,19 +1,19 @@
 import { delayAfter } from './backoff.js'
 import type { Decision, GiveUpReason, History, Policy, Verdict } from './policy.js'
 
-/** What a decision depends on besides policy, history and verdict. On record with it, so that it can be recomputed. */
+/** The inputs of a decision besides policy, history and verdict. On record with it, so that it can be recomputed. */
 export interface Circumstances {
   readonly now: number
-  /** In [0, 1): places the delay within its jitter. */
+  /** A number in [0, 1) that places the delay within its jitter. */
   readonly random: number
-  /** The caller no longer wants the work. */
-  readonly aborted?: boolean
-  /** The retry budget that this work shares has nothing left. */
-  readonly budgetEmpty?: boolean
+  /** Whether the caller no longer wants the work. */
+  readonly aborted?: boolean | undefined
+  /** Whether the retry budget that this work shares is empty. */
+  readonly budgetEmpty?: boolean | undefined
 }
 
 /**
- * What happens after a failed attempt. The only place that decides, and pure: the same arguments always give the same
+ * Decides what happens after a failed attempt. Nothing else decides. It is pure: the same arguments always give the same
  * decision. The stop rules stand in their order.
  */
 export function decide(policy: Policy, history: History, verdict: Verdict, circumstances: Circumstances): Decision {
@@ -27,10 +27,30 @@ export function decide(policy: Policy, history: History, verdict: Verdict, circu
 
   const delayMs = hintMs ?? delayAfter(policy, attempt, history.previousDelayMs, circumstances.random)
   const at = circumstances.now + delayMs
-  if (at >= history.startedAt + (policy.ttl ?? Infinity)) return giveUp('ttl_expired')
-  if (at >= (history.deadline ?? Infinity)) return giveUp('deadline_passed')
+  const late = refusal(policy, { ...history, attempts: attempt }, at)
+  if (late) return giveUp(late)
   if (circumstances.budgetEmpty) return giveUp('budget_empty')
   return { action: deferred ? 'defer' : 'retry', delayMs, at }
+}
+
+/**
+ * Decides what happens after a worker died while running the work. `history` is what was on record before that. A loss
+ * costs no attempt: the work runs again at once, until its losses are used up.
+ */
+export function decideLoss(policy: Policy, history: History, now: number): Decision {
+  if ((history.losses ?? 0) + 1 >= policy.losses) return giveUp('losses_exhausted')
+  const late = refusal(policy, history, now)
+  return late ? giveUp(late) : { action: 'retry', delayMs: 0, at: now }
+}
+
+/**
+ * Says why an attempt must not start now, or `undefined` if it may. A time to live bounds every start, the first one
+ * included; a time to live of 0 means one attempt, whenever that starts.
+ */
+export function refusal(policy: Policy, history: History, now: number): GiveUpReason | undefined {
+  const isOver = now >= history.startedAt + (policy.ttl ?? Infinity)
+  if (isOver && (policy.ttl || history.attempts || history.deferrals)) return 'ttl_expired'
+  return now >= (history.deadline ?? Infinity) ? 'deadline_passed' : undefined
 }
 
 /** The history of work that begins now: nothing has failed yet. */
@@ -38,7 +58,7 @@ export function begin(startedAt: number, deadline?: number): History {
   return { attempts: 0, deferrals: 0, startedAt, deadline, previousDelayMs: undefined }
 }
 
-/** The history once a decision has been carried out. A deferral costs no attempt, and a hint never stretches the backoff. */
+/** The history after a decision was carried out. A deferral costs no attempt, and a hint never stretches the backoff. */
 export function advance(history: History, verdict: Verdict, decision: Decision): History {
   if (decision.action === 'defer') return { ...history, deferrals: history.deferrals + 1 }
   const isBackoff = decision.action === 'retry' && hint(verdict) === undefined
@@ -46,7 +66,7 @@ export function advance(history: History, verdict: Verdict, decision: Decision):
   return { ...history, attempts: history.attempts + 1, previousDelayMs }
 }
 
-/** How long an attempt that starts now may run. The time to live only stops it from starting; a deadline cuts it short. */
+/** How long an attempt that starts now may run. A time to live only keeps it from starting; a deadline cuts it short. */
 export function allowance(policy: Policy, history: History, now: number): number {
   return Math.min(policy.timeout ?? Infinity, (history.deadline ?? Infinity) - now)
 }

@@ -1,4 +1,4 @@
 /** Whether a value can be the status of an HTTP answer. */
 export function isStatus(value: unknown): value is number {
-  return typeof value === 'number' && Number.isInteger(value) && value >= 100 && value < 600
+  return Number.isInteger(value) && Number(value) >= 100 && Number(value) < 600
 }

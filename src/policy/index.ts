@@ -1,6 +1,6 @@
 export { canonicalJson } from './canonical-json.js'
 export { type Classifier, type ClassifierRules, classify } from './classify.js'
-export { advance, begin, type Circumstances, decide } from './decide.js'
+export { advance, begin, type Circumstances, decide, decideLoss } from './decide.js'
 export { type Duration, formatDuration, parseDuration } from './duration.js'
 export { OptionError, PolicyError, RedriveError, RetryableError, TimeoutError } from './errors.js'
 export { type AttemptTimes, type Explanation, explain } from './explain.js'

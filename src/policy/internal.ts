@@ -1,4 +1,5 @@
 // For the other folders of this package. Users import from index.ts.
 
-export { allowance } from './decide.js'
+export { allowance, refusal } from './decide.js'
+export { DURATION, mustBe } from './parse.js'
 export { plainJson, problemOf } from './plain-json.js'

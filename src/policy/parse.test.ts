@@ -21,6 +21,7 @@ describe('a policy', () => {
     expect(policy()).toEqual({
       attempts: 3,
       deferrals: 0,
+      losses: 3,
       backoff: { kind: 'exponential', base: 1000, factor: 2, max: 30_000 },
       jitter: { kind: 'full' },
       maxRetryAfter: 86_400_000,
@@ -30,7 +31,7 @@ describe('a policy', () => {
   })
 
   it('leaves out what it does not limit, rather than have it undefined', () => {
-    const fields = ['attempts', 'deferrals', 'backoff', 'jitter', 'maxRetryAfter', 'giveUpOn']
+    const fields = ['attempts', 'deferrals', 'losses', 'backoff', 'jitter', 'maxRetryAfter', 'giveUpOn']
     expect(Object.keys(policy()).sort()).toEqual(fields.sort())
     expect(Object.keys(policy({ timeout: undefined, ttl: undefined, retryOn: undefined })).sort()).toEqual(fields)
   })
@@ -179,6 +180,8 @@ describe('a policy that cannot be', () => {
     ['deferrals', { deferrals: -1 }, /whole number, 0 or more/, /got -1/],
     ['deferrals', { deferrals: 0.5 }, /whole number, 0 or more/, /got 0\.5/],
     ['deferrals', { deferrals: null }, /whole number, 0 or more/, /got null/],
+    ['losses', { losses: 0 }, /whole number, 1 or more/, /got 0/],
+    ['losses', { losses: 1.5 }, /whole number, 1 or more/, /got 1\.5/],
 
     ['backoff.kind', { backoff: null }, /one of .*none/, /got null/],
     ['backoff.kind', { backoff: 5 }, /one of .*none/, /got 5/],
@@ -261,10 +264,10 @@ describe('a policy that cannot be', () => {
     ['giveUpOn', { giveUpOn: null }, /list/, /got null/],
     ['giveUpOn[2]', { giveUpOn: [404, 'E1', 42] }, /HTTP status/, /got 42/],
 
-    ['maxAttempts', { maxAttempts: 5 }, /attempts, deferrals, backoff/, /maxAttempts/],
-    ['retries', { attempts: 3, retries: 2 }, /attempts, deferrals, backoff/, /retries/],
-    ['classify', { classify: predicate }, /attempts, deferrals, backoff/, /classify/],
-    ['__proto__', JSON.parse('{"__proto__":{"attempts":0}}'), /attempts, deferrals, backoff/, /__proto__/],
+    ['maxAttempts', { maxAttempts: 5 }, /attempts, deferrals, losses, backoff/, /maxAttempts/],
+    ['retries', { attempts: 3, retries: 2 }, /attempts, deferrals, losses, backoff/, /retries/],
+    ['classify', { classify: predicate }, /attempts, deferrals, losses, backoff/, /classify/],
+    ['__proto__', JSON.parse('{"__proto__":{"attempts":0}}'), /attempts, deferrals, losses, backoff/, /__proto__/],
     ['policy', null, /object/, /got null/],
     ['policy', [], /object/, /got a list/],
     ['policy', 'exponential', /object/, /got 'exponential'/],
@@ -351,6 +354,7 @@ describe('any policy', () => {
   const common = {
     attempts: fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
     deferrals: fc.nat(),
+    losses: fc.integer({ min: 1 }),
     timeout: durations.filter(value => policy({ ttl: value }).ttl !== 0),
     ttl: durations,
     maxRetryAfter: durations,

@@ -11,19 +11,20 @@ type Readers = Readonly<Record<string, Reader>>
 type Fields = Readonly<Record<string, unknown>>
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
 
-const DURATION = `a duration such as 250, '5m' or '24h'`
+export const DURATION = `a duration such as 250, '5m' or '24h'`
 const base = duration('1s')
 const max = duration('30s')
 const factor = number('a finite number, 1 or more', 2, 1)
 const ratio = number('a number from 0 to 1', 0.1, 0, 1)
 const match = field(
-  `an HTTP status, '5xx', a code or a named error class ('all' needs no list, a predicate goes into 'classify')`,
+  `an HTTP status, '5xx', a code or a named error class ('all' needs no list, a predicate is for 'classify')`,
   readMatch,
 )
 
 const POLICY: Readers = {
   attempts: whole(3, 1),
   deferrals: whole(0, 0),
+  losses: whole(3, 1),
   backoff: oneOf({
     exponential: { base, factor, max },
     none: {},
@@ -64,7 +65,7 @@ export function policy(input: PolicyInput = {}): Policy {
     parsed.jitter = NO_JITTER
   }
   if ('max' in backoff && backoff.max < backoff.base)
-    throw wrong('backoff.max', "at least 'backoff.base' (30s if left out)", backoff.max)
+    throw wrong('backoff.max', "at least 'backoff.base' (default 30s)", backoff.max)
   made.set(parsed, parsed)
   return Object.freeze(parsed)
 }
@@ -127,11 +128,16 @@ function isAllOrNone(value: unknown): boolean {
 }
 
 function isErrorClass(value: unknown): value is typeof Error {
-  return value === Error || (typeof value === 'function' && value.prototype instanceof Error)
+  return typeof value === 'function' && (value === Error || value.prototype instanceof Error)
 }
 
 function wrong(field: string, expected: string, value: unknown): PolicyError {
-  return new PolicyError(field, `'${field}' must be ${expected}; got ${shown(value)}.`)
+  return new PolicyError(field, mustBe(field, expected, value))
+}
+
+/** The problem of a value that is not as expected, in words. */
+export function mustBe(name: string, expected: string, value: unknown): string {
+  return `'${name}' must be ${expected}; got ${shown(value)}.`
 }
 
 function shown(value: unknown): string {

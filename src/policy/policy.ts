@@ -9,6 +9,8 @@ export interface Policy {
   readonly attempts: number
   /** How many times a rate limit may ask to wait without that costing an attempt. */
   readonly deferrals: number
+  /** How many workers may die while running the work, until it is given up. A loss costs no attempt. */
+  readonly losses: number
   /** The delay after a failed attempt. */
   readonly backoff: Backoff
   /** How that delay is spread. */
@@ -49,6 +51,8 @@ export interface PolicyInput {
   attempts?: number
   /** How many times a rate limit may ask to wait without that costing an attempt. Default 0. */
   deferrals?: number
+  /** How many workers may die while running the work, until it is given up. A loss costs no attempt. Default 3. */
+  losses?: number
   /** The delay after a failed attempt. Default: exponential, from 1 s to 30 s. */
   backoff?: Backoff['kind'] | BackoffInput
   /** How that delay is spread. Default `full`: anything from 0 to the delay. A `ratio` is for `proportional`, default 0.1. */
@@ -86,6 +90,8 @@ export interface History {
   readonly attempts: number
   /** Waits that a rate limit asked for, and that cost no attempt. */
   readonly deferrals: number
+  /** How many workers died while running it. Default 0. */
+  readonly losses?: number
   /** When the work began, or was last redriven: its time to live runs from here. */
   readonly startedAt: number
   /** The deadline of whoever asked for the work, whatever the policy says. No attempt starts then or later. */
@@ -108,6 +114,7 @@ export type Decision =
 export type GiveUpReason =
   | 'aborted'
   | 'final_error'
+  | 'losses_exhausted'
   | 'attempts_exhausted'
   | 'ttl_expired'
   | 'deadline_passed'

@@ -1,7 +1,7 @@
+export type { Outage } from '../attempt/index.js'
 export { defineTask, type TaskDefinition, type TaskHandler, type TaskOptions } from './define-task.js'
 export { LeaseLostError, PayloadError, TaskCancelledError, WorkerStoppedError } from './errors.js'
 export type { RetentionOptions } from './janitor.js'
-export type { Outage } from './outages.js'
 export { Later, later, Skip, skip } from './outcomes.js'
 export type { StandardSchema } from './standard-schema.js'
 export { storeAudit } from './store-audit.js'

@@ -1,6 +1,7 @@
 // For the other folders of this package. Users import from index.ts.
 
 export { Ending } from './ending.js'
-export { Outages } from './outages.js'
-export { persistently } from './persistently.js'
-export { type RunEnvironment, TaskRun } from './task-run.js'
+export { Engine } from './engine.js'
+export { entryOf, outcomeOf } from './settlement.js'
+export { taskKind, taskResult } from './task-kind.js'
+export type { WorkKind } from './work-kind.js'

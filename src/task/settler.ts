@@ -1,72 +1,76 @@
+import { type Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
 import type { Settlement, Store } from '../store/index.js'
 import { failureText } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
-import type { Outages } from './outages.js'
-import { persistently } from './persistently.js'
 
-/** Collects what runs came to, and settles it in batches. What has been done must be on record, so it does not give up. */
+/** Collects settlements and writes them in batches. It never gives up: what has been done must be on record. */
 export class Settler {
-  /** Settlements that came too late: by then the task was somebody else's. */
+  /** How many settlements came too late: another worker had the task by then. */
   stale = 0
-  /** How many were added that are not on record yet. */
+  /** How many settlements are not on record yet. */
   unsettled = 0
-  private waiting: Settlement[] = []
-  private flushing: Promise<void> | undefined = undefined
+  readonly #store: Pick<Store, 'settle'>
+  readonly #clock: Clock
+  readonly #outages: Outages
+  readonly #onSettled: () => void
+  #waiting: Settlement[] = []
+  #flushing: Promise<void> | undefined
 
-  constructor(
-    private readonly store: Store,
-    private readonly clock: Clock,
-    private readonly outages: Outages,
-    /** Called whenever a batch is on record. */
-    private readonly onSettled: () => void,
-  ) {}
+  /** `onSettled` is called whenever a batch is on record. */
+  constructor(store: Pick<Store, 'settle'>, clock: Clock, outages: Outages, onSettled: () => void) {
+    this.#store = store
+    this.#clock = clock
+    this.#outages = outages
+    this.#onSettled = onSettled
+  }
 
   add(settlement: Settlement): void {
-    this.waiting.push(settlement)
+    this.#waiting.push(settlement)
     this.unsettled++
   }
 
-  /** Resolves once all that was added is on record. One batch is under way at a time, so that the order holds. */
+  /** Resolves once everything added so far is on record. One batch is written at a time, so the order holds. */
   flush(): Promise<void> {
-    this.flushing ??= this.settleAll().finally(() => {
-      this.flushing = undefined
+    this.#flushing ??= this.#settleAll().finally(() => {
+      this.#flushing = undefined
     })
-    return this.flushing
+    return this.#flushing
   }
 
-  private async settleAll(): Promise<void> {
-    while (this.waiting.length > 0) {
-      const batch = this.waiting
-      this.waiting = []
-      await this.settle(batch).catch(() => this.settleEach(batch))
+  async #settleAll(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting
+      this.#waiting = []
+      await this.#settle(batch).catch(() => this.#settleEach(batch))
       this.unsettled -= batch.length
-      this.onSettled()
+      this.#onSettled()
     }
   }
 
-  /** One of them is the kind that no store can take. It must not hold up the others. */
-  private async settleEach(batch: readonly Settlement[]): Promise<void> {
+  /** The store refused the batch. One settlement that it can never take must not hold up the others. */
+  async #settleEach(batch: readonly Settlement[]): Promise<void> {
     for (const [done, settlement] of batch.entries()) {
       try {
-        await this.settle([settlement]).catch(failure => this.settle([refused(settlement, failure)]))
+        await this.#settle([settlement]).catch(failure => this.#settle([refused(settlement, failure)]))
       } catch (failure) {
-        // It takes nothing at all. What is left stays, so that whoever flushes next is told too.
-        this.waiting.unshift(...batch.slice(done))
+        // The store takes nothing at all. Keep the rest, so that the next flush rejects too.
+        this.#waiting.unshift(...batch.slice(done))
         throw failure
       }
     }
   }
 
-  private async settle(batch: readonly Settlement[]): Promise<void> {
-    const answers = await persistently(() => this.store.settle(batch), this.clock, this.outages)
-    this.stale += answers.filter(({ result }) => result === 'stale').length
+  async #settle(batch: readonly Settlement[]): Promise<void> {
+    const options = { clock: this.#clock, outages: this.#outages }
+    const answers = await persist(() => this.#store.settle(batch), UNTIL_ANSWERED, options)
+    for (const { result } of answers) if (result === 'stale') this.stale++
   }
 }
 
-/** In the place of a settlement that the store cannot take: a dead letter that says so. */
+/** Replaces a settlement that the store cannot take by a dead letter that says so. */
 function refused({ id, token, attempt }: Settlement, failure: unknown): Settlement {
   const { attempt: number = 1, startedAt = 0, endedAt = 0, worker = '' } = attempt ?? {}
-  const error = `What the task came to could not be stored. ${failureText(failure)}`
+  const error = `The outcome of the task could not be stored. ${failureText(failure)}`
   const verdict = { class: 'final', code: 'settlement_refused' } as const
   const entry = { attempt: number, startedAt, endedAt, worker, verdict, error }
   return { id, token, outcome: { type: 'dead', reason: 'final_error' }, attempt: entry }

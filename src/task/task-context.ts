@@ -1,47 +1,51 @@
+import type { ActiveAttempt } from '../attempt/index.js'
 import type { ClaimedTask, OnceOptions, Store } from '../store/index.js'
-import { LazyAbort } from '../time/index.js'
 
-/** A task as its handler sees it. Its `signal` aborts when its time is up, it is cancelled, or its worker stops. */
-export class TaskContext extends LazyAbort {
-  /** The task's: the natural key to pass on to the other side. */
+/** A task as its handler sees it. */
+export class TaskContext {
+  /** The task's id: the natural key to pass on to other services. */
   readonly id: string
   /** As it was enqueued; empty if it has none. */
   readonly category: string
-  /** The key of its lane: a tenant, an account, a host; empty if it has none. */
+  /** The key of its lane, such as a tenant, an account or a host; empty if it has none. */
   readonly key: string
   /** The number of this attempt, from 1. */
   readonly attempt: number
-  /** When it was enqueued, in milliseconds since the epoch, unless it was enqueued with another time. */
+  /** When it was submitted, in milliseconds since the epoch. */
   readonly submittedAt: number
-  /** When it began to count its attempts: when it was enqueued, or last redriven. */
+  /** When its attempts began to count: when it was enqueued, or last redriven. */
   readonly startedAt: number
-  /** Proves that this run still holds the task: give it to a store's `once`. */
+  /** Proves that this attempt still holds the task. Pass it to a store's `once`. */
   readonly fence: { readonly id: string; readonly token: string }
+  readonly #attempt: ActiveAttempt
+  readonly #store: Pick<Store, 'once'>
 
-  constructor(
-    task: ClaimedTask,
-    private readonly store: Pick<Store, 'once'>,
-  ) {
-    super()
+  constructor(task: ClaimedTask, attempt: ActiveAttempt, store: Pick<Store, 'once'>) {
     this.id = task.id
     this.category = task.category
     this.key = task.key
-    // The attempt that was lost has been counted already.
-    this.attempt = task.isUndecided ? task.attempts : task.attempts + 1
+    this.attempt = attempt.number
     this.submittedAt = task.submittedAt
     this.startedAt = task.startedAt
     this.fence = { id: task.id, token: task.token }
+    this.#attempt = attempt
+    this.#store = store
+  }
+
+  /** Aborts when the time of the attempt is up, the task is cancelled, or its worker stops. */
+  get signal(): AbortSignal {
+    return this.#attempt.signal
   }
 
   /**
-   * Runs a function once per key, in a transaction of the task's store, for as long as this run holds the task. What it
-   * writes through the transaction exists exactly once, however often the task runs.
+   * Runs a function once per key, in a transaction of the task's store, for as long as this attempt holds the task.
+   * Everything it writes through the transaction is written exactly once, however often the task runs.
    *
    * ```ts
    * await task.once('invoice-42', (db: Database) => db.prepare('INSERT INTO invoices (id) VALUES (?)').run(42).changes)
    * ```
    */
   once<T>(key: string, work: (tx: never) => T, { params }: Pick<OnceOptions, 'params'> = {}): Promise<Awaited<T>> {
-    return this.store.once(key, work, { params, fence: this.fence })
+    return this.#store.once(key, work, { params, fence: this.fence })
   }
 }

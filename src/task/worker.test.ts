@@ -4,6 +4,7 @@ import { FinalError, RateLimitedError } from '../policy/index.js'
 import { MemoryStore, StaleFenceError, StoreUnavailableError } from '../store/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
+import { Engine } from './engine.js'
 import {
   defineTask,
   later,
@@ -16,6 +17,8 @@ import {
   Worker,
   type WorkerOptions,
 } from './index.js'
+import { taskKind } from './task-kind.js'
+import type { WorkKind } from './work-kind.js'
 
 /** A store, a queue and a worker on a clock that the test moves. */
 async function bench(tasks: readonly TaskDefinition[], options: Partial<WorkerOptions> = {}) {
@@ -38,7 +41,7 @@ describe('a mistake that no type has caught', () => {
   })
 
   it('is refused at once: two tasks of one kind in one worker, of which only one would run', async () => {
-    await expect(bench([work, defineTask('work', { handler: () => {} })])).rejects.toThrow(/of the kind 'work'/)
+    await expect(bench([work, defineTask('work', { handler: () => {} })])).rejects.toThrow(/have the kind 'work'/)
     await expect(bench([work, work])).resolves.toBeDefined()
   })
 })
@@ -558,20 +561,23 @@ describe('a worker', () => {
     expect(events[0]?.work).toEqual({ kind: 'task', id: 't1', name: 'flaky', category: undefined, tenantId: 'tenant' })
   })
 
-  it('runs a task whose description for sinks throws, and tells them what it can', async () => {
+  it('runs work whose description for sinks throws, and tells them what it can', async () => {
     const events: WorkEvent[] = []
-    const work = defineTask('work', {
-      handler: () => 'done',
+    const clock = fakeClock()
+    const store = new MemoryStore({ clock })
+    const kind: WorkKind = {
+      ...taskKind(defineTask('work', { handler: () => 'done' }), store),
       describe: () => {
         throw new TypeError('a bug')
       },
-    })
-    const { clock, queue, start } = await bench([work], { sink: event => events.push(event) })
-    const { id } = await queue.enqueue(work, null)
-    await start()
+    }
+    await store.enqueue([{ kind: 'work', payload: 'null', id: 'odd' }])
+    const engine = new Engine(store, [kind], { clock, sink: event => events.push(event) })
+    await engine.start()
     await settle(clock)
-    expect(await queue.get(id)).toMatchObject({ status: 'succeeded' })
-    expect(events[0]?.work).toMatchObject({ kind: 'task', id, name: 'work' })
+    expect(await store.get('odd')).toMatchObject({ status: 'succeeded' })
+    expect(events[0]?.work).toMatchObject({ kind: 'task', id: 'odd', name: 'work' })
+    await engine.stop()
   })
 
   it('soon finds what is due when the clock was set, or the machine has slept', async () => {
@@ -623,6 +629,32 @@ describe('a worker', () => {
       0,
       { cancelled: [], rescued: 0 },
     ])
+  })
+
+  it('that has worked and was stopped does not start again', async () => {
+    const { worker, start } = await bench([defineTask('work', { handler: () => 'done' })])
+    await start()
+    await worker.stop()
+    await expect(start()).rejects.toMatchObject({ code: 'worker_stopped' })
+  })
+
+  it('does not start a task whose time to live is over, the first attempt included', async () => {
+    const calls: string[] = []
+    const events: WorkEvent[] = []
+    const code = defineTask('one-time-code', { policy: { ttl: '5m' }, handler: () => calls.push('sent') })
+    const once = defineTask('once', { policy: { ttl: 0 }, handler: () => calls.push('once') })
+    const { clock, store, queue, start } = await bench([code, once], { sink: event => events.push(event) })
+    const { id } = await queue.enqueue(code, null)
+    const only = await queue.enqueue(once, null)
+    await clock.advance('5m')
+    await start()
+    await settle(clock)
+    expect(calls).toEqual(['once'])
+    expect(await queue.get(id)).toMatchObject({ status: 'dead', reason: 'ttl_expired', attempts: 0 })
+    expect(await store.ledger(id)).toEqual([])
+    expect(await queue.get(only.id)).toMatchObject({ status: 'succeeded' })
+    const gaveUp = events.find(({ type }) => type === 'gave_up')
+    expect(gaveUp).toMatchObject({ attempt: 0, reason: 'ttl_expired', failure: { code: 'ttl_expired' } })
   })
 
   it('tells its tasks to end when the grace period is over, though the store is away', async () => {

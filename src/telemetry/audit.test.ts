@@ -136,6 +136,7 @@ describe('an audit record', () => {
   test('of giving up is made only when retries were used up', () => {
     const reasons: Record<GiveUpReason | 'breaker_open', boolean> = {
       attempts_exhausted: true,
+      losses_exhausted: true,
       ttl_expired: true,
       deadline_passed: true,
       budget_empty: true,

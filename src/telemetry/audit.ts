@@ -56,6 +56,7 @@ export type AuditRecord = RetryAttemptRecord | RetryExhaustedRecord | Idempotenc
 /** Work ends for other reasons too, but then not because its retries were used up. */
 const IS_EXHAUSTED: Readonly<Record<GaveUp['reason'], boolean>> = {
   attempts_exhausted: true,
+  losses_exhausted: true,
   ttl_expired: true,
   deadline_passed: true,
   budget_empty: true,

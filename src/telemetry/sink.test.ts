@@ -62,7 +62,7 @@ for (const [how, broken] of [
     // Three attempts started, two retries scheduled, one success.
     expect(sinkFailures(sink)).toBe(6)
     expect(warnings).toHaveLength(1)
-    expect(warnings[0]?.code).toBe('REDRIVE_SINK_FAILED')
+    expect(warnings[0]?.code).toBe('sink_failed')
     expect(warnings[0]?.message).toBe(`The sink 'sink' failed.`)
     expect(warnings[0]?.cause).toBe(diskFull)
   })

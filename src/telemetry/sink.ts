@@ -49,5 +49,5 @@ function failed(sink: Sink, cause: unknown): void {
   failures.set(sink, count)
   if (count > 1) return
   // The failure may hold secrets, so it is not printed but kept as the cause of the warning.
-  process.emitWarning(new RedriveError('REDRIVE_SINK_FAILED', `The sink '${sink.name}' failed.`, { cause }))
+  process.emitWarning(new RedriveError('sink_failed', `The sink '${sink.name}' failed.`, { cause }))
 }

@@ -33,8 +33,7 @@ const MAX_TIMER_MS = 2 ** 31 - 2
 function setTimer(sleeper: Sleeper, delayMs: number): NodeJS.Timeout {
   let turns = Math.ceil(delayMs / MAX_TIMER_MS) || 1
   const wake = () => {
-    turns -= 1
-    if (turns > 0) return
+    if (--turns > 0) return
     clearInterval(timer)
     sleeper.wake()
   }

@@ -12,7 +12,7 @@ export class LazyAbort {
   }
 
   /** Aborts the signal, if anyone has asked for it or will. */
-  stop(reason: unknown): void {
+  abort(reason: unknown): void {
     this.stopped = { reason }
     this.controller?.abort(reason)
   }

@@ -124,7 +124,7 @@ export class NatsConsumer implements ClosableConsumer {
 
   #receive(message: Msg): void {
     this.#heardAt = performance.now()
-    if (message.subject === this.#inbox.getSubject()) return void this.#hear(message)
+    if (message.subject === this.#inbox.getSubject()) return this.#hear(message)
     // The server's word on a request that does not count any more.
     if (!message.reply) return
     const { queue, type } = this.#options
@@ -149,7 +149,7 @@ export class NatsConsumer implements ClosableConsumer {
     if (code === HEARTBEAT || this.#isStopped) return
     const left = headers?.get('Nats-Pending-Messages')
     this.#asked = left ? Math.max(0, this.#asked - Number(left)) : 0
-    if (code === EMPTY || code === EXPIRED) return void this.#ask()
+    if (code === EMPTY || code === EXPIRED) return this.#ask()
 
     const { queue, onTrouble } = this.#options
     onTrouble(new NoQueueError(`The queue '${queue}' sends nothing (${headers?.description}).`))

@@ -1,10 +1,10 @@
 import type { Channel, ConsumeMessage } from 'amqplib'
-import { sleep, systemClock } from '../../time/index.js'
+import { persist } from '../../attempt/index.js'
 import type { DeliveryHandler } from '../bus.js'
 import type { ClosableConsumer } from '../consumers.js'
 import { BusClosedError, NoQueueError } from '../errors.js'
 import { OpenDeliveries } from '../open-deliveries.js'
-import { reconnectDelayMs } from '../reconnect.js'
+import { UNTIL_BACK } from '../reconnect.js'
 import type { OnTrouble } from '../trouble.js'
 import { closeChannel, orNothing, type RabbitmqConnection } from './connection.js'
 import { closeReason, NOT_FOUND } from './driver.js'
@@ -88,18 +88,18 @@ export class RabbitmqConsumer implements ClosableConsumer {
     }
   }
 
-  /** The channel is gone, and with it what was not settled: takes another one, unless this was meant to end. */
+  /** The channel is gone, and with it all open deliveries. Takes another channel, unless the consumer was stopped. */
   async #resume(): Promise<void> {
     this.#attached = undefined
-    for (let attempt = 1; !this.#isStopped; attempt++) {
+    await persist(async () => {
       try {
-        return await this.#attach()
+        if (!this.#isStopped) await this.#attach()
       } catch (trouble) {
         if (trouble instanceof BusClosedError) return
         this.#options.onTrouble(trouble instanceof Error ? trouble : new Error(String(trouble)))
-        await sleep(reconnectDelayMs(attempt), systemClock)
+        throw trouble
       }
-    }
+    }, UNTIL_BACK)
   }
 
   async #leave(): Promise<void> {

@@ -1,7 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import { persist, UNTIL_ANSWERED } from '../../attempt/index.js'
 import type { Store, TaskFilter } from '../../store/index.js'
-import { persistently } from '../../task/internal.js'
-import { systemClock } from '../../time/index.js'
 
 /** To count is cheap, but not free. */
 const LOOK_EVERY_MS = 100
@@ -17,7 +16,7 @@ export interface Scope {
 export async function untilEmpty(store: Store, { kinds, categories }: Scope, signal: AbortSignal): Promise<void> {
   const filters: TaskFilter[] = kinds.flatMap(kind => categories?.map(category => ({ kind, category })) ?? [{ kind }])
   while (!signal.aborted) {
-    const counts = await persistently(() => Promise.all(filters.map(filter => store.count(filter))), systemClock)
+    const counts = await persist(() => Promise.all(filters.map(filter => store.count(filter))), UNTIL_ANSWERED)
     if (counts.every(({ waiting, running }) => waiting + running === 0)) return
     await wait(LOOK_EVERY_MS, undefined, { signal }).catch(() => {})
   }

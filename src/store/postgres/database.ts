@@ -1,6 +1,6 @@
 import type { PoolClient } from 'pg'
-import { RedriveError } from '../../policy/index.js'
-import { sleep, systemClock } from '../../time/index.js'
+import { persist } from '../../attempt/index.js'
+import { policy, RedriveError } from '../../policy/index.js'
 import {
   StoreBusyError,
   StoreClosedError,
@@ -16,8 +16,8 @@ export const LONG = 8
 
 /** Two transactions got in each other's way, and this one was undone: PostgreSQL says that it should be tried again. */
 const CONFLICT = /^(40001|40P01)$/
-const MOST_CONFLICTS = 20
-const LONGEST_PAUSE_MS = 200
+/** Full jitter, so that transactions that met do not meet again. */
+const UNTIL_NO_CONFLICT = /* @__PURE__ */ policy({ attempts: 21, backoff: { base: '1ms', max: '200ms' } })
 
 /** A lock could not be had in the time that the role has for it. */
 const LOCKED = '55P03'
@@ -153,17 +153,10 @@ export class Database {
 
 const ignore = () => {}
 
-/** Tries something again for as long as others get in its way. Nothing of what was undone is left. */
-async function untilNoConflict<T>(attempt: () => Promise<T>): Promise<T> {
-  for (let conflicts = 0; ; conflicts++) {
-    try {
-      return await attempt()
-    } catch (error) {
-      if (!CONFLICT.test(sqlState(error)) || conflicts === MOST_CONFLICTS) throw error
-      // Those who met are not to meet again.
-      await sleep(Math.random() * Math.min(2 ** conflicts, LONGEST_PAUSE_MS), systemClock)
-    }
-  }
+/** Does something again for as long as other transactions get in its way. Nothing is left of an attempt that was undone. */
+function untilNoConflict<T>(attempt: () => Promise<T>): Promise<T> {
+  const classify = (error: unknown) => (CONFLICT.test(sqlState(error)) ? 'retryable' : 'final')
+  return persist(attempt, UNTIL_NO_CONFLICT, { classify })
 }
 
 /** Whether an error says that its connection is of no more use. */

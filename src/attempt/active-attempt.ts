@@ -1,0 +1,95 @@
+import { TimeoutError } from '../policy/index.js'
+import { refusal } from '../policy/internal.js'
+import { LazyAbort, type Sleeper, type Timer } from '../time/index.js'
+import { judge } from './judge.js'
+import type { End, Environment, Plan, Returned } from './plan.js'
+import { report, tell } from './report.js'
+
+/** The work of one attempt, and who takes its end. A driver is one object, since a worker makes one for every task. */
+export interface Driver extends Plan {
+  /** Runs the handler. */
+  call(attempt: ActiveAttempt): unknown
+  /** Says what the handler's result asks for. If it throws, the attempt has failed. */
+  returned(result: unknown): Returned
+  /** Takes the end of the attempt. Called once. */
+  ended(end: End, attempt: ActiveAttempt): void
+}
+
+/**
+ * One attempt, from its start to its end. It ends when the handler returns or throws, when its time is up, or when it is
+ * stopped from outside, whichever comes first. It knows neither store nor bus: the driver carries the end to them.
+ */
+export class ActiveAttempt extends LazyAbort implements Sleeper {
+  readonly #driver: Driver
+  readonly #environment: Environment
+  readonly #startedAt: number
+  #timer: Timer | undefined
+  #hasEnded = false
+
+  constructor(driver: Driver, environment: Environment) {
+    super()
+    this.#driver = driver
+    this.#environment = environment
+    this.#startedAt = environment.clock.monotonic()
+  }
+
+  /** The number of the attempt, from 1. */
+  get number(): number {
+    return this.#driver.history.attempts + 1
+  }
+
+  /** Calls the handler, unless the time to live is over. */
+  start(): void {
+    const driver = this.#driver
+    const { policy, history } = driver
+    const reason = refusal(policy, history, driver.now())
+    if (reason !== undefined) return this.#end({ type: 'refused', reason })
+    tell(driver, { type: 'attempt_started', deferrals: history.deferrals }, this.#environment)
+    if (policy.timeout !== undefined) this.#timer = this.#environment.clock.setTimer(this, policy.timeout)
+    try {
+      Promise.resolve(driver.call(this)).then(
+        result => this.#returned(result),
+        failure => this.#failed(failure),
+      )
+    } catch (failure) {
+      this.#failed(failure)
+    }
+  }
+
+  /** Its time is up. */
+  wake(): void {
+    const timeoutMs = this.#driver.policy.timeout ?? 0
+    tell(this.#driver, { type: 'timed_out', timeoutMs }, this.#environment)
+    const failure = new TimeoutError(`The attempt timed out after ${timeoutMs} ms.`, { timeoutMs })
+    this.abort(failure)
+    this.#failed(failure)
+  }
+
+  /** Ends it from outside: the signal aborts, and the result of the handler no longer matters. */
+  stop(reason: unknown): void {
+    this.abort(reason)
+    this.#end({ type: 'stopped', reason })
+  }
+
+  #returned(result: unknown): void {
+    if (this.#hasEnded) return
+    try {
+      this.#end(this.#driver.returned(result))
+    } catch (failure) {
+      this.#failed(failure)
+    }
+  }
+
+  #failed(failure: unknown): void {
+    if (!this.#hasEnded) this.#end(judge(this.#driver, failure, this.#environment))
+  }
+
+  #end(end: End): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    const { clock } = this.#environment
+    if (this.#timer !== undefined) clock.clearTimer(this.#timer)
+    this.#driver.ended(end, this)
+    report(this.#driver, end, clock.monotonic() - this.#startedAt, this.#environment)
+  }
+}

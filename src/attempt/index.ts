@@ -1,0 +1,7 @@
+export { ActiveAttempt, type Driver } from './active-attempt.js'
+export { RefusedError } from './errors.js'
+export { judge, judgeLoss } from './judge.js'
+export { type Outage, Outages } from './outages.js'
+export { isRefusal, type PersistOptions, persist, UNTIL_ANSWERED } from './persist.js'
+export type { End, Environment, Failed, Judgement, Plan, Refused, Returned, Stopped } from './plan.js'
+export { report } from './report.js'

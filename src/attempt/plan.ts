@@ -1,0 +1,57 @@
+import type { Classifier, Decision, GiveUpReason, History, Policy, Verdict } from '../policy/index.js'
+import type { Sink, Work } from '../telemetry/index.js'
+import type { Clock } from '../time/index.js'
+
+/** One attempt to make: everything that the kernel decides from, and what sinks are told. */
+export interface Plan {
+  /** The identity of the work, from which its jitter is derived. */
+  readonly seed: string
+  readonly policy: Policy
+  /** What is on record before this attempt. */
+  readonly history: History
+  /** The present time, on the clock of `history`. */
+  now(): number
+  /** The work that events are about. Called only where there is a sink. */
+  work(): Work
+}
+
+/** What all attempts of a worker or a consumer share. */
+export interface Environment {
+  readonly clock: Clock
+  readonly sink?: Sink | undefined
+  readonly classify?: Classifier | undefined
+}
+
+/** The kernel's answer to a failure, with everything that it was made from. */
+export interface Judgement {
+  readonly failure: unknown
+  readonly verdict: Verdict
+  readonly random: number
+  readonly decision: Decision
+}
+
+/** What the result of a handler asks for. */
+export type Returned =
+  | { readonly type: 'succeeded'; readonly value?: string | undefined }
+  | { readonly type: 'skipped'; readonly reason: string }
+  | { readonly type: 'later'; readonly delayMs: number }
+
+/** The handler failed, its time was up, or its worker died. */
+export interface Failed extends Judgement {
+  readonly type: 'failed'
+}
+
+/** The attempt was not made: it would have begun too late. */
+export interface Refused {
+  readonly type: 'refused'
+  readonly reason: GiveUpReason
+}
+
+/** The attempt was cut short from outside, and does not count: the worker stops, or somebody cancelled the work. */
+export interface Stopped {
+  readonly type: 'stopped'
+  readonly reason: unknown
+}
+
+/** How an attempt ended. There is exactly one end; whatever happens later is ignored. */
+export type End = Returned | Failed | Refused | Stopped

@@ -1,0 +1,52 @@
+import type { AttemptEvent } from '../telemetry/index.js'
+import { emit } from '../telemetry/internal.js'
+import { RefusedError } from './errors.js'
+import type { End, Environment, Plan } from './plan.js'
+
+/** An event without what every event of an attempt says. */
+export type Details<E = AttemptEvent> = E extends AttemptEvent
+  ? Omit<E, 'work' | 'at' | 'attempt' | 'maxAttempts'>
+  : never
+
+/** Tells the sink of an attempt. */
+export function tell(
+  plan: Plan,
+  details: Details,
+  { sink, clock }: Environment,
+  attempt = plan.history.attempts + 1,
+): void {
+  if (sink === undefined) return
+  emit(sink, { work: plan.work(), at: clock.now(), attempt, maxAttempts: plan.policy.attempts, ...details })
+}
+
+/** Tells the sink how an attempt ended. Called once the end is on its way to where it is recorded. */
+export function report(plan: Plan, end: End, durationMs: number, environment: Environment): void {
+  switch (end.type) {
+    case 'succeeded': {
+      const totalMs = plan.now() - plan.history.startedAt
+      return tell(plan, { type: 'attempt_succeeded', durationMs, totalMs }, environment)
+    }
+    case 'failed': {
+      const { failure, verdict, decision } = end
+      const about = { durationMs, failure, verdict }
+      if (decision.action === 'give_up')
+        return tell(plan, { type: 'gave_up', ...about, reason: decision.reason }, environment)
+      const { delayMs } = decision
+      const type = decision.action === 'retry' ? 'retry_scheduled' : 'deferred'
+      return tell(plan, { type, ...about, delayMs, nextAttemptAt: plan.now() + delayMs }, environment)
+    }
+    case 'refused': {
+      const { reason } = end
+      const about = {
+        durationMs: 0,
+        failure: new RefusedError(reason),
+        verdict: { class: 'final', code: reason },
+      } as const
+      return tell(plan, { type: 'gave_up', ...about, reason }, environment, plan.history.attempts)
+    }
+    case 'skipped':
+    case 'later':
+    case 'stopped':
+      return
+  }
+}

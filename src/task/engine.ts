@@ -1,0 +1,225 @@
+import { hostname } from 'node:os'
+import { Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
+import { canonicalJson, OptionError, RedriveError } from '../policy/index.js'
+import type { Claim, ClaimedTask, Heartbeat, Settlement, Store } from '../store/index.js'
+import { type Clock, queueClock } from '../time/index.js'
+import { Bell } from './bell.js'
+import { Ending } from './ending.js'
+import { LeaseLostError, WorkerStoppedError } from './errors.js'
+import { Janitor } from './janitor.js'
+import { Pulse } from './pulse.js'
+import { Settler } from './settler.js'
+import { type ClaimTimes, TaskAttempt, type TaskEnvironment } from './task-attempt.js'
+import { toMs } from './to-ms.js'
+import type { WorkKind } from './work-kind.js'
+import type { WorkerOptions } from './worker.js'
+
+/** Options of an engine: those of a worker, but for its tasks. */
+export type EngineOptions = Omit<WorkerOptions, 'tasks'>
+
+/** It looks for due work this often, even if nothing should be due: the clock may have been set, or the machine have slept. */
+const LONGEST_WAIT_MS = 60_000
+
+/**
+ * Runs kinds of work from a store. It is in one of these modes:
+ *
+ * - **claiming**: while it has room, it asks the store for as many tasks as it can start at once, and starts them.
+ * - **waiting**: it has no room, or there was nothing to claim. It waits until a task ends, the store says that there is
+ *   something new, or the time comes that the last claim named.
+ * - **behind**: more attempts have ended than the store has on record, by as many as it runs at once. It claims nothing
+ *   until the store has caught up.
+ * - **making room**: a task waits that must run alone, because workers died of it. It claims nothing until everything
+ *   that is running has ended; then that task runs alone.
+ * - **stopping**: it claims nothing any more. Running tasks may end within the grace period; the rest is handed back.
+ *
+ * Settlements are written in batches, together with the next claim, so that both share a transaction.
+ */
+export class Engine {
+  readonly name: string
+  readonly #store: Store
+  readonly #kinds: ReadonlyMap<string, WorkKind>
+  readonly #categories: readonly string[] | undefined
+  readonly #concurrency: number
+  readonly #leaseMs: number
+  readonly #graceMs: number
+  readonly #clock: Clock
+  readonly #bell: Bell
+  readonly #ending = new Ending(() => this.#end())
+  readonly #outages: Outages
+  readonly #settler: Settler
+  readonly #janitor: Janitor
+  readonly #pulse: Pulse
+  readonly #environment: TaskEnvironment
+  readonly #attempts = new Set<TaskAttempt>()
+  #isMakingRoom = false
+  #isBehind = false
+  #starting: Promise<void> | undefined
+  #looping: Promise<void> | undefined
+
+  constructor(store: Store, kinds: readonly WorkKind[], options: EngineOptions) {
+    const { concurrency = 10, name, clock = queueClock, sink, classify } = options
+    if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
+      throw new OptionError('concurrency', `'concurrency' must be a whole number, 1 or more, got ${concurrency}.`)
+    }
+    this.name = name ?? `${hostname()}-${process.pid}-${crypto.randomUUID().slice(0, 8)}`
+    this.#store = store
+    this.#kinds = byName(kinds)
+    this.#categories = options.categories
+    this.#concurrency = concurrency
+    this.#leaseMs = toMs('lease', options.lease ?? '30s', 1)
+    this.#graceMs = toMs('grace', options.grace ?? '10s')
+    this.#clock = clock
+    this.#bell = new Bell(clock)
+    this.#outages = new Outages(options.onOutage, () => this.#ending.hasBegun)
+    this.#settler = new Settler(store, clock, this.#outages, () => {
+      if (this.#isBehind) this.#bell.ring()
+    })
+    this.#janitor = new Janitor(store, clock, options.retention ?? {})
+    this.#pulse = new Pulse(store, { worker: this.name, leaseMs: this.#leaseMs }, clock, {
+      onBeat: heartbeat => this.#onBeat(heartbeat),
+      onLeaseLost: () => {
+        for (const attempt of this.#attempts) attempt.warn(new LeaseLostError(this.name))
+      },
+      onMissed: failure => this.#outages.began(failure),
+      onRecovered: () => this.#outages.ended(),
+      onRefused: failure => this.#ending.fail(failure),
+    })
+    const settle = (attempt: TaskAttempt, settlement: Settlement) => this.#settle(attempt, settlement)
+    this.#environment = { worker: this.name, clock, sink, classify, settle }
+  }
+
+  /** How many settlements came too late. */
+  get stale(): number {
+    return this.#settler.stale
+  }
+
+  /** Resolves when it has stopped. Rejects if it cannot go on. */
+  get stopped(): Promise<void> {
+    return this.#ending.over
+  }
+
+  start(): Promise<void> {
+    if (this.#ending.hasBegun) return Promise.reject(this.#isStopped())
+    this.#starting ??= this.#getReady().catch(failure => {
+      this.#starting = undefined
+      throw failure
+    })
+    return this.#starting
+  }
+
+  stop(): Promise<void> {
+    return this.#ending.stop()
+  }
+
+  async #getReady(): Promise<void> {
+    await this.#pulse.beat()
+    for (const { policy, policyHash } of this.#kinds.values()) {
+      await this.#store.policies.keep(policyHash, canonicalJson(policy))
+    }
+    if (this.#ending.hasBegun) throw this.#isStopped()
+    this.#pulse.start()
+    this.#janitor.start()
+    this.#looping = this.#loop()
+  }
+
+  async #loop(): Promise<void> {
+    const unwatch = this.#store.watch(() => this.#bell.ring())
+    try {
+      while (!this.#ending.hasBegun) await this.#bell.wait(await this.#turn())
+    } catch (failure) {
+      this.#ending.fail(failure)
+    } finally {
+      unwatch()
+    }
+  }
+
+  /** Claims as much as there is room for, and starts it. Returns how long there is nothing more to do. */
+  async #turn(): Promise<number> {
+    // Attempts that end in the same turn of the event loop are settled in the same batch.
+    await new Promise(resolve => setImmediate(resolve))
+    this.#settler.flush().catch(failure => this.#ending.fail(failure))
+    if (this.#attempts.size === 0) this.#isMakingRoom = false
+    // A claim need not wait until everything is on record, but the backlog of settlements must not grow without end.
+    this.#isBehind = this.#settler.unsettled > this.#concurrency
+    const room = this.#isMakingRoom || this.#isBehind ? 0 : this.#concurrency - this.#attempts.size
+    const claimed = room > 0 ? await this.#claim(room) : undefined
+    if (claimed === undefined) return Infinity
+    const { tasks, now, nextAt, isAloneWaiting } = claimed.claim
+    for (const task of tasks) this.#begin(task, { now, sentAt: claimed.sentAt })
+    if (isAloneWaiting || tasks.some(task => task.losses > 0)) this.#isMakingRoom = this.#attempts.size > 0
+    if (tasks.length === room) return 0
+    if (nextAt === undefined) return Infinity
+    return Math.min(Math.max(1, nextAt - now), LONGEST_WAIT_MS)
+  }
+
+  /** Asks the store until it answers; `undefined` once the engine stops. */
+  #claim(limit: number): Promise<{ readonly claim: Claim; readonly sentAt: number } | undefined> {
+    const rooms = [{ kinds: [...this.#kinds.keys()], categories: this.#categories }]
+    const isIdle = this.#attempts.size === 0
+    const request = { worker: this.name, leaseMs: this.#leaseMs, limit, rooms, isIdle }
+    const ask = async () => {
+      if (this.#ending.hasBegun) return undefined
+      const sentAt = this.#clock.monotonic()
+      return { claim: await this.#store.claim(request), sentAt }
+    }
+    return persist(ask, UNTIL_ANSWERED, { clock: this.#clock, outages: this.#outages })
+  }
+
+  #begin(task: ClaimedTask, claim: ClaimTimes): void {
+    const kind = this.#kinds.get(task.kind)
+    if (kind === undefined)
+      throw new Error(`The store gave out a task of kind '${task.kind}', which was not asked for.`)
+    const attempt = new TaskAttempt(task, kind, claim, this.#environment)
+    this.#attempts.add(attempt)
+    attempt.start()
+  }
+
+  #settle(attempt: TaskAttempt, settlement: Settlement): void {
+    this.#attempts.delete(attempt)
+    this.#settler.add(settlement)
+    this.#bell.ring()
+  }
+
+  #onBeat({ cancelled, rescued }: Heartbeat): void {
+    for (const attempt of this.#attempts) if (cancelled.includes(attempt.task.token)) attempt.cancel()
+    if (rescued > 0) this.#bell.ring()
+  }
+
+  async #end(): Promise<void> {
+    this.#janitor.stop()
+    this.#bell.ring()
+    // A start that is under way stops by itself, and leaves nothing behind.
+    await this.#starting?.catch(() => {})
+    try {
+      await this.#looping
+      await this.#grace()
+    } finally {
+      for (const attempt of this.#attempts) attempt.release(new WorkerStoppedError(this.name))
+      await this.#settler.flush().finally(() => this.#pulse.stop())
+    }
+    await this.#store.leave(this.name)
+  }
+
+  async #grace(): Promise<void> {
+    const endsAt = this.#clock.monotonic() + this.#graceMs
+    for (let leftMs = this.#graceMs; leftMs > 0 && this.#attempts.size > 0; leftMs = endsAt - this.#clock.monotonic()) {
+      // Not awaited: a store that is away does not prolong the grace period.
+      this.#settler.flush().catch(failure => this.#ending.fail(failure))
+      await this.#bell.wait(leftMs)
+    }
+  }
+
+  #isStopped(): RedriveError {
+    return new RedriveError(
+      'worker_stopped',
+      `The worker '${this.name}' was stopped, and cannot start again. Make another.`,
+    )
+  }
+}
+
+function byName(kinds: readonly WorkKind[]): ReadonlyMap<string, WorkKind> {
+  const named = new Map(kinds.map(kind => [kind.kind, kind]))
+  const twice = kinds.find(kind => named.get(kind.kind) !== kind)
+  if (twice !== undefined) throw new OptionError('tasks', `Two of the tasks have the kind '${twice.kind}'.`)
+  return named
+}

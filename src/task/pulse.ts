@@ -1,0 +1,86 @@
+import { isRefusal } from '../attempt/index.js'
+import type { Heartbeat, Store } from '../store/index.js'
+import type { Clock, Sleeper, Timer } from '../time/index.js'
+
+/** Three beats per lease: two may be missed. */
+const BEATS_PER_LEASE = 3
+
+/** What an engine hears from its pulse. */
+export interface PulseListener {
+  /** The store took a beat. */
+  onBeat(heartbeat: Heartbeat): void
+  /** No beat was taken for a whole lease: other workers may have the tasks by now. */
+  onLeaseLost(): void
+  /** The store did not take a beat, and may take the next. */
+  onMissed(failure: unknown): void
+  /** The store takes beats again. */
+  onRecovered(): void
+  /** The store will never take another beat. */
+  onRefused(failure: unknown): void
+}
+
+/** Renews the lease of a worker for as long as it works. */
+export class Pulse implements Sleeper {
+  readonly #store: Pick<Store, 'heartbeat'>
+  readonly #lease: { readonly worker: string; readonly leaseMs: number }
+  readonly #clock: Clock
+  readonly #listener: PulseListener
+  #timer: Timer | undefined
+  #isStopped = false
+  #isMissing = false
+  /** When the last beat that the store took was sent. */
+  #takenAt = 0
+
+  constructor(
+    store: Pick<Store, 'heartbeat'>,
+    lease: { readonly worker: string; readonly leaseMs: number },
+    clock: Clock,
+    listener: PulseListener,
+  ) {
+    this.#store = store
+    this.#lease = lease
+    this.#clock = clock
+    this.#listener = listener
+  }
+
+  /** Sends one beat. Rejects if the store does not take it. */
+  async beat(): Promise<void> {
+    const sentAt = this.#clock.monotonic()
+    const heartbeat = await this.#store.heartbeat(this.#lease)
+    this.#takenAt = sentAt
+    this.#listener.onBeat(heartbeat)
+  }
+
+  /** Sends a beat now and then, until it is stopped. */
+  start(): void {
+    if (!this.#isStopped) this.#timer = this.#clock.setTimer(this, this.#lease.leaseMs / BEATS_PER_LEASE)
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    if (this.#timer !== undefined) this.#clock.clearTimer(this.#timer)
+  }
+
+  /** It is time for the next beat. */
+  wake(): void {
+    // A process that was suspended, or a store that was away, is noticed here.
+    if (this.#clock.monotonic() - this.#takenAt >= this.#lease.leaseMs) this.#listener.onLeaseLost()
+    this.beat()
+      .then(
+        () => this.#recovered(),
+        failure => this.#missed(failure),
+      )
+      .finally(() => this.start())
+  }
+
+  #recovered(): void {
+    if (this.#isMissing) this.#listener.onRecovered()
+    this.#isMissing = false
+  }
+
+  #missed(failure: unknown): void {
+    if (isRefusal(failure, this.#clock)) return this.#listener.onRefused(failure)
+    if (!this.#isMissing) this.#listener.onMissed(failure)
+    this.#isMissing = true
+  }
+}

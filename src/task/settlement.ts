@@ -1,0 +1,58 @@
+import type { End } from '../attempt/index.js'
+import { advance, type Decision, type History, type Verdict } from '../policy/index.js'
+import type { AttemptEntry, Outcome } from '../store/index.js'
+import { failureText } from '../telemetry/index.js'
+import { TaskCancelledError } from './errors.js'
+
+const NO_HISTORY: History = { attempts: 0, deferrals: 0, startedAt: 0 }
+
+/** The outcome that follows from the end of an attempt. */
+export function outcomeOf(end: End): Outcome {
+  switch (end.type) {
+    case 'succeeded':
+      return { type: 'succeeded', result: end.value }
+    case 'skipped':
+    case 'later':
+      return end
+    case 'failed':
+      return outcomeOfDecision(end.decision, end.verdict)
+    case 'refused':
+      return { type: 'dead', reason: end.reason }
+    case 'stopped':
+      return { type: end.reason instanceof TaskCancelledError ? 'cancelled' : 'released' }
+  }
+}
+
+/** The ledger row of an attempt; `undefined` where none was made. */
+export function entryOf(
+  end: End,
+  { policy, ...about }: Omit<AttemptEntry, 'verdict' | 'error' | 'random'>,
+): AttemptEntry | undefined {
+  switch (end.type) {
+    case 'failed': {
+      const { verdict, random, failure } = end
+      return { ...about, verdict, random, error: failureText(failure), policy }
+    }
+    case 'refused':
+      return undefined
+    case 'stopped':
+      return end.reason instanceof TaskCancelledError ? about : undefined
+    case 'succeeded':
+    case 'skipped':
+    case 'later':
+      return about
+  }
+}
+
+function outcomeOfDecision(decision: Decision, verdict: Verdict): Outcome {
+  switch (decision.action) {
+    case 'give_up':
+      return { type: 'dead', reason: decision.reason }
+    case 'defer':
+      return { type: 'deferred', delayMs: decision.delayMs }
+    case 'retry': {
+      const isBackoff = advance(NO_HISTORY, verdict, decision).previousDelayMs !== undefined
+      return { type: 'retry', delayMs: decision.delayMs, isBackoff }
+    }
+  }
+}

@@ -1,0 +1,151 @@
+import {
+  ActiveAttempt,
+  type Driver,
+  type End,
+  type Environment,
+  type Failed,
+  judgeLoss,
+  type Refused,
+  type Returned,
+  report,
+} from '../attempt/index.js'
+import type { History, Policy } from '../policy/index.js'
+import type { ClaimedTask, Outcome, Settlement } from '../store/index.js'
+import type { Work } from '../telemetry/index.js'
+import { TaskCancelledError } from './errors.js'
+import { entryOf, outcomeOf } from './settlement.js'
+import { taskWork } from './task-kind.js'
+import type { WorkKind } from './work-kind.js'
+
+/** What all the attempts of an engine share. */
+export interface TaskEnvironment extends Environment {
+  readonly worker: string
+  /** Takes the settlement of an attempt. Called once for each. */
+  readonly settle: (attempt: TaskAttempt, settlement: Settlement) => void
+}
+
+/** When a claim was answered, on the store's clock, and when it was sent, on the monotonic one. */
+export interface ClaimTimes {
+  readonly now: number
+  readonly sentAt: number
+}
+
+/** One attempt at a claimed task: hands the task to the attempt, and the end of the attempt to the store. */
+export class TaskAttempt implements Driver {
+  readonly task: ClaimedTask
+  readonly policy: Policy
+  readonly history: History
+  readonly #kind: WorkKind
+  readonly #environment: TaskEnvironment
+  readonly #claim: ClaimTimes
+  readonly #active: ActiveAttempt
+  #work: Work | undefined
+  /** Set while a dead letter is on its way to a home outside the store. */
+  #burial: AbortController | undefined
+
+  constructor(task: ClaimedTask, kind: WorkKind, claim: ClaimTimes, environment: TaskEnvironment) {
+    this.task = task
+    this.policy = kind.policy
+    this.history = historyOf(task)
+    this.#kind = kind
+    this.#claim = claim
+    this.#environment = environment
+    this.#active = new ActiveAttempt(this, environment)
+  }
+
+  get seed(): string {
+    return this.task.id
+  }
+
+  /**
+   * The store's clock. It counts from when the claim was sent, so it is never behind: a retry that is due by it is due by
+   * the store's clock too.
+   */
+  now(): number {
+    const { now, sentAt } = this.#claim
+    return now + Math.round(this.#environment.clock.monotonic() - sentAt)
+  }
+
+  work(): Work {
+    this.#work ??= this.#describe()
+    return this.#work
+  }
+
+  start(): void {
+    if (!this.task.isUndecided) return this.#active.start()
+    const end = judgeLoss(this)
+    this.ended(end)
+    report(this, end, 0, this.#environment)
+  }
+
+  /** Ends the attempt as cancelled: the handler's signal aborts, and its result no longer matters. */
+  cancel(): void {
+    this.#active.stop(new TaskCancelledError(this.task.id))
+  }
+
+  /** Hands the task back uncounted: the worker cannot wait any longer. */
+  release(reason: unknown): void {
+    this.#burial?.abort(reason)
+    this.#buried({ type: 'released' })
+    this.#active.stop(reason)
+  }
+
+  /** Aborts the handler's signal, since another worker may have the task by now. Its result counts if the token still holds. */
+  warn(reason: unknown): void {
+    this.#active.abort(reason)
+  }
+
+  call(attempt: ActiveAttempt): unknown {
+    return this.#kind.call(this.task, attempt)
+  }
+
+  returned(result: unknown): Returned {
+    return this.#kind.returned(result)
+  }
+
+  ended(end: End): void {
+    const { bury } = this.#kind
+    const outcome = outcomeOf(end)
+    if (bury !== undefined && outcome.type === 'dead' && (end.type === 'failed' || end.type === 'refused'))
+      this.#bury(end, outcome, bury)
+    else this.#settle(outcome, end)
+  }
+
+  /** Where the letter can never be delivered, the store keeps it. */
+  #bury(end: Failed | Refused, outcome: Outcome, bury: NonNullable<WorkKind['bury']>): void {
+    this.#burial = new AbortController()
+    bury(this.task, end, this.#burial.signal).then(
+      buried => this.#buried(buried, end),
+      () => this.#buried(outcome, end),
+    )
+  }
+
+  #buried(outcome: Outcome, end?: End): void {
+    if (this.#burial === undefined) return
+    this.#burial = undefined
+    this.#settle(outcome, end)
+  }
+
+  #settle(outcome: Outcome, end: End | undefined): void {
+    const { id, token } = this.task
+    const { worker, settle } = this.#environment
+    const times = { startedAt: this.#claim.now, endedAt: this.now() }
+    const about = { attempt: this.history.attempts + 1, ...times, worker, policy: this.#kind.policyHash }
+    settle(this, { id, token, outcome, attempt: end && entryOf(end, about) })
+  }
+
+  #describe(): Work {
+    try {
+      return this.#kind.describe(this.task)
+    } catch {
+      // Only sinks are told of it, and they never touch the work.
+      return taskWork(this.task)
+    }
+  }
+}
+
+/** What is on record before this attempt. The store has already counted the loss of an undecided task. */
+function historyOf({ attempts, deferrals, startedAt, previousDelayMs, losses, isUndecided }: ClaimedTask): History {
+  const lost = isUndecided ? 1 : 0
+  return { attempts: attempts - lost, deferrals, losses: losses - lost, startedAt, previousDelayMs }
+}

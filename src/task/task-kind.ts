@@ -1,0 +1,55 @@
+import type { Returned } from '../attempt/index.js'
+import { plainJson } from '../policy/internal.js'
+import type { ClaimedTask, Store } from '../store/index.js'
+import { failureText, type Work } from '../telemetry/index.js'
+import type { TaskDefinition } from './define-task.js'
+import { PayloadError } from './errors.js'
+import { isLater, isSkip } from './outcomes.js'
+import { validate } from './standard-schema.js'
+import { TaskContext } from './task-context.js'
+import type { WorkKind } from './work-kind.js'
+
+/** A longer result belongs into a file or a table of its own. */
+const MAX_RESULT = 2 ** 20
+
+/** The tasks of a definition, as an engine runs them. */
+export function taskKind(definition: TaskDefinition, store: Pick<Store, 'once'>): WorkKind {
+  const { kind, policy, policyHash } = definition
+  return {
+    kind,
+    policy,
+    policyHash,
+    describe: taskWork,
+    call: (task, attempt) => call(definition, JSON.parse(task.payload), new TaskContext(task, attempt, store)),
+    returned: taskResult,
+  }
+}
+
+/** A task as sinks see it. */
+export function taskWork({ id, kind, category, key }: ClaimedTask): Work {
+  return { kind: 'task', id, name: kind, category: category || undefined, tenantId: key || undefined }
+}
+
+/**
+ * Says what a handler's result asks for. Never throws: the work is done, and no result may cause it to be done again. A
+ * note replaces a result that JSON cannot hold, or that is too long for a record.
+ */
+export function taskResult(result: unknown): Returned {
+  try {
+    if (isLater(result)) return { type: 'later', delayMs: result.delayMs }
+    if (isSkip(result)) return { type: 'skipped', reason: result.reason.slice(0, 1000) }
+    const text = plainJson(result)
+    if (text !== undefined && text.length > MAX_RESULT) throw new RangeError(`${text.length} characters are too many`)
+    return { type: 'succeeded', value: text }
+  } catch (error) {
+    return { type: 'succeeded', value: JSON.stringify(`(not kept: ${failureText(error)})`) }
+  }
+}
+
+function call({ kind, schema, handler }: TaskDefinition, payload: unknown, context: TaskContext): unknown {
+  if (schema === undefined) return handler(payload, context)
+  return validate(schema, payload).then(result => {
+    if ('problem' in result) throw new PayloadError(kind, result.problem)
+    return handler(result.value, context)
+  })
+}
