@@ -13,7 +13,7 @@ afterAll(() => pool.end())
 const open = () => emptyPostgresStore(pool)
 
 /** Themes that this store does not serve yet. Empty at the end. */
-const NOT_YET = ['operator records: ', 'settle: a deferral without an attempt']
+const NOT_YET = ['rooms: ', 'operator records: ', 'settle: a deferral without an attempt']
 
 describe('the PostgreSQL store keeps the contract', () => {
   const cases = storeConformance(open).filter(({ name }) => !NOT_YET.some(theme => name.startsWith(theme)))
@@ -31,5 +31,5 @@ describe('its idempotency keys keep theirs', () => {
 const seed = Number(process.env.REDRIVE_TEST_SEED ?? Date.now() % 1_000_000)
 
 it(`the PostgreSQL store does what its model does (seed ${seed})`, { timeout: 120_000 }, () =>
-  storeModelTest(open, { seed, runs: 20, withinMs: 100_000 }),
+  storeModelTest(open, { seed, runs: 20, withinMs: 100_000, maxRooms: 1 }),
 )

@@ -3,6 +3,7 @@ import type { Clock } from '../../time/index.js'
 import { StoreForeignError } from '../errors.js'
 import { checkedLimits } from '../lane-limits.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
+import { RoomTurns } from '../room-turns.js'
 import type {
   AuditStore,
   Beat,
@@ -30,7 +31,7 @@ import type {
 } from '../store.js'
 import { taskIds } from '../task-id.js'
 import { Browser } from './browse.js'
-import { claim, type Turns } from './claim.js'
+import { claim } from './claim.js'
 import type { Connection } from './driver.js'
 import { enqueue, type LaneIds } from './enqueue.js'
 import { GroupCommit } from './group-commit.js'
@@ -60,7 +61,7 @@ export class SqliteStore implements Movable {
   readonly #watchers: Watchers
   readonly #makeId = taskIds()
   readonly #lanes: LaneIds = new Map()
-  readonly #turns: Turns = { last: 0 }
+  readonly #turns = new RoomTurns()
 
   constructor(db: Connection, path: string, clock: Clock) {
     this.#db = db

@@ -31,6 +31,17 @@ export type ReadyRow = [
   payload: string,
 ]
 
+/** The lanes that a room of a claim names and no earlier room does. */
+export interface ClaimScope {
+  readonly now: number
+  /** A JSON array of texts. */
+  readonly kinds: string
+  /** A JSON array of texts; NULL: all categories. */
+  readonly categories: string | null
+  /** Earlier rooms that name some of the same lanes, as a JSON array; NULL: there are none. */
+  readonly earlier: string | null
+}
+
 /** A lane that a claim may take from. */
 export interface OpenLaneRow {
   readonly id: number
@@ -92,10 +103,16 @@ const HISTORY_COLUMNS = /* sql */ `
 const STANDING_COLUMNS = /* sql */ `
   ${HISTORY_COLUMNS}, seq, lane, entries, started_at, cancel_requested, ran_from`
 
-/** The kinds and categories that are allowed, as JSON, and what a lane itself allows. */
+/** Whether a lane belongs to the room of a claim, and whether its pause, hold and limits let a task start. */
 const IS_OPEN = /* sql */ `
   lane.kind IN (SELECT value FROM json_each(:kinds))
   AND (:categories IS NULL OR lane.category IN (SELECT value FROM json_each(:categories)))
+  AND (:earlier IS NULL OR NOT EXISTS (
+    SELECT 1 FROM json_each(:earlier) AS room
+    WHERE lane.kind IN (SELECT value FROM json_each(room.value, '$.kinds'))
+      AND (json_type(room.value, '$.categories') IS NULL
+        OR lane.category IN (SELECT value FROM json_each(room.value, '$.categories')))
+  ))
   AND NOT lane.paused
   AND lane.held_until <= :now
   AND (lane.ramp IS NULL OR lane.running < lane.ramp)
@@ -170,7 +187,7 @@ function prepare(db: Preparer) {
       UPDATE task SET state = CASE WHEN losses >= ${ALONE_FROM_LOSSES} THEN 2 ELSE 1 END
       WHERE seq IN (SELECT seq FROM task WHERE state = 0 AND next_at <= ? ORDER BY next_at LIMIT ? + 0)`),
     /** Steps from lane to lane over the index of ready tasks, so that their number does not matter. */
-    openLanes: db.prepare<object, OpenLaneRow>(/* sql */ `
+    openLanes: db.prepare<ClaimScope & { after: number; last: number; limit: number }, OpenLaneRow>(/* sql */ `
       WITH RECURSIVE busy (lane) AS (
         SELECT min(lane) FROM task WHERE state = 1 AND lane > :after AND lane <= :last
         UNION ALL
@@ -192,7 +209,7 @@ function prepare(db: Preparer) {
         ORDER BY priority DESC, submitted_at, id
         LIMIT ? + 0`)
       .raw(),
-    alone: db.prepare<object, OpenLaneRow & { seq: number }>(/* sql */ `
+    alone: db.prepare<ClaimScope, OpenLaneRow & { seq: number }>(/* sql */ `
       SELECT task.seq, lane.id, kind, category, key, running, ramp, concurrency, per_second, tokens, refilled_at
       FROM task INDEXED BY task_alone CROSS JOIN lane ON lane.id = task.lane
       WHERE task.state = 2 AND ${IS_OPEN}

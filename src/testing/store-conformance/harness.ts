@@ -109,8 +109,12 @@ export async function kill(store: Store, task: ClaimedTask, code = 'E_BAD'): Pro
 }
 
 /** Claims a task as a worker that then dies, and lets another one rescue it. */
-export async function lose(store: Store, advance: (ms: number) => Promise<void>): Promise<void> {
-  await claim(store, { worker: 'killed', isIdle: true })
+export async function lose(
+  store: Store,
+  advance: (ms: number) => Promise<void>,
+  request: ClaimOptions = {},
+): Promise<void> {
+  await claim(store, { worker: 'killed', isIdle: true, ...request })
   await advance(LEASE_MS)
   await store.heartbeat({ worker: 'rescuer', leaseMs: LEASE_MS })
 }

@@ -2,12 +2,14 @@ import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
 import type {
   Claim,
+  ClaimedTask,
   ClaimRequest,
   Lane,
   LaneLimits,
   NewTask,
   Outcome,
   Retention,
+  Room,
   Settled,
   Settlement,
   TaskRecord,
@@ -122,36 +124,42 @@ export class StoreModel {
     return (dead.length > 0 ? dead : tasks).map(({ id }) => id)
   }
 
-  /** Checks that a claim gave what it could give, in order, and takes it over. */
+  /** Checks that a claim gave what it could give, room by room and in order, and takes it over. */
   claim(request: ClaimRequest, { tasks, now, nextAt, isAloneWaiting }: Claim): void {
+    const { worker, leaseMs, rooms, limit, isIdle } = request
     assert.equal(now, this.now)
-    this.#renew(request.worker, tasks.length > 0 ? request.leaseMs : request.leaseMs / 2, request.leaseMs)
-    const alone = () => this.#claimable(request).find(({ losses }) => losses > 0)
-    // In an ordered lane, what must run alone goes before all others.
-    const isBlocked = (task: ModelTask) => this.lane(task).limits.isOrdered && this.#hasAlone(task)
-    const others = () => this.#claimable(request).filter(task => task.losses === 0 && !isBlocked(task))
+    this.#renew(worker, tasks.length > 0 ? leaseMs : leaseMs / 2, leaseMs)
 
-    const first = request.isIdle && request.limit > 0 ? alone() : undefined
-    if (first !== undefined) assert.deepEqual(idsOf(tasks), [first.id], 'what must run alone comes first, and alone')
-    for (const { id, kind, category, key, token, isUndecided } of tasks) {
-      // All lanes without a key have one turn together.
-      const turn = key === '' ? { key } : { kind, category, key }
-      const isSameTurn = (task: ModelTask) => isWithin(turn, task)
-      const task = first ?? others().find(isSameTurn)
-      assert.ok(task !== undefined, `${id} could not be claimed`)
-      assert.equal(id, task.id, 'the order within its turn')
-      assert.equal(isUndecided, task.isUndecided, `whether ${id} is undecided`)
-      Object.assign(task, { status: 'running', changedAt: now, run: { worker: request.worker, token, startedAt: now } })
-      const lane = this.lane(task)
-      lane.evenlyUntil = Math.max(lane.evenlyUntil, now) + 1000 / lane.limits.perSecond
+    const alone = isIdle ? this.#firstAlone(rooms, limit) : undefined
+    const given = [...tasks]
+    if (alone !== undefined) {
+      assert.deepEqual(idsOf(tasks), [alone.id], 'what must run alone comes first, and alone')
+      this.#start(alone, given.shift(), worker)
     }
-    assert.ok(tasks.length <= request.limit, 'more than the limit')
-    if (first === undefined && tasks.length < request.limit) assert.deepEqual(idsOf(others()), [], 'left behind')
-    assert.equal(isAloneWaiting, alone() !== undefined, 'isAloneWaiting')
+    let left = alone === undefined ? limit : 0
+    for (const [index, room] of rooms.entries()) {
+      const inRoom = () => this.#claimable(rooms).filter(task => roomOf(rooms, task) === index && !this.#isKept(task))
+      let places = placesIn(room, left)
+      while (places > 0 && given[0] !== undefined && roomOf(rooms, given[0]) === index) {
+        const { kind, category, key } = given[0]
+        // In each room all lanes without a key have one turn together.
+        const turn = key === '' ? { key } : { kind, category, key }
+        this.#start(
+          inRoom().find(task => isWithin(turn, task)),
+          given.shift(),
+          worker,
+        )
+        places--
+        left--
+      }
+      if (places > 0) assert.deepEqual(idsOf(inRoom()), [], `left behind in room ${index}`)
+    }
+    assert.deepEqual(idsOf(given), [], 'more than the limits allow, or not in the order of the rooms')
+    assert.equal(isAloneWaiting, this.#claimable(rooms).some(isAlone), 'isAloneWaiting')
 
-    const opening = this.#nextOpening(request)
+    const opening = this.#nextOpening(rooms)
     assert.ok(opening === Infinity || (nextAt ?? Infinity) <= opening, `nextAt is ${nextAt}, but ${opening} has work`)
-    if (tasks.length < request.limit) assert.ok((nextAt ?? Infinity) > now, 'nextAt is over, but nothing was given')
+    if (tasks.length < limit) assert.ok((nextAt ?? Infinity) > now, 'nextAt is over, but nothing was given')
   }
 
   settle({ id, token, outcome, attempt }: Settlement): Settled {
@@ -218,7 +226,8 @@ export class StoreModel {
     const waits = ['retry', 'deferred', 'later', 'released'].includes(asked.type)
     const outcome: Outcome = waits && task.isToBeCancelled ? { type: 'cancelled' } : asked
     const type = outcome.type
-    const isCounted = isAttempt && !isUndecided
+    const isDecision = isUndecided && (asked.type === 'retry' || asked.type === 'dead')
+    const isCounted = isAttempt && !isDecision
     if (isCounted && type !== 'released') task.ledger.push(type)
     if (isCounted && (type === 'retry' || type === 'dead')) task.attempts++
     if (isCounted && type === 'deferred') task.deferrals++
@@ -239,16 +248,39 @@ export class StoreModel {
     Object.assign(task, { changedAt: this.now, run: undefined, isToBeCancelled: false, isUndecided: isStillUndecided })
   }
 
-  /** What could be claimed, in order. */
-  #claimable(request: ClaimRequest): ModelTask[] {
-    return this.#allowed(request)
+  /** The task that an idle worker gets before all others. */
+  #firstAlone(rooms: readonly Room[], limit: number): ModelTask | undefined {
+    const open = rooms.map((room, index) => (placesIn(room, limit) > 0 ? index : undefined))
+    const tasks = this.#claimable(rooms).filter(isAlone)
+    return open.map(index => tasks.find(task => roomOf(rooms, task) === index)).find(task => task !== undefined)
+  }
+
+  /** Whether a task may not run beside others, or waits for one that may not: in an ordered lane that goes first. */
+  #isKept(task: ModelTask): boolean {
+    return isAlone(task) || (this.lane(task).limits.isOrdered && this.#hasAlone(task))
+  }
+
+  /** Starts the task that a claim should give next, which must be the one that it gave. */
+  #start(expected: ModelTask | undefined, claimed: ClaimedTask | undefined, worker: string): void {
+    assert.ok(expected !== undefined && claimed !== undefined, `${claimed?.id} could not be claimed`)
+    assert.equal(claimed.id, expected.id, 'the order within its turn')
+    assert.equal(claimed.isUndecided, expected.isUndecided, `whether ${claimed.id} is undecided`)
+    const run = { worker, token: claimed.token, startedAt: this.now }
+    Object.assign(expected, { status: 'running', changedAt: this.now, run })
+    const lane = this.lane(expected)
+    lane.evenlyUntil = Math.max(lane.evenlyUntil, this.now) + 1000 / lane.limits.perSecond
+  }
+
+  /** The tasks that could be claimed, in order. */
+  #claimable(rooms: readonly Room[]): ModelTask[] {
+    return this.#allowed(rooms)
       .filter(task => this.#opensAt(task) <= this.now)
       .sort((a, b) => b.priority - a.priority || a.submittedAt - b.submittedAt || (a.id < b.id ? -1 : 1))
   }
 
-  /** When what cannot be claimed now, for no other reason than time, can be. */
-  #nextOpening(request: ClaimRequest): number {
-    const times = this.#allowed(request).map(task => this.#opensAt(task))
+  /** When the next task can be claimed that only time keeps back. */
+  #nextOpening(rooms: readonly Room[]): number {
+    const times = this.#allowed(rooms).map(task => this.#opensAt(task))
     return Math.min(Infinity, ...times.filter(at => at > this.now))
   }
 
@@ -260,21 +292,20 @@ export class StoreModel {
     return Math.max(task.dueAt, heldUntil, Math.ceil(evenlyUntil - savedUpMs))
   }
 
-  #allowed({ rooms }: ClaimRequest): ModelTask[] {
-    const isInRoom = ({ kind, category }: Lane) =>
-      rooms.some(({ kinds, categories }) => kinds.includes(kind) && (categories?.includes(category) ?? true))
+  #allowed(rooms: readonly Room[]): ModelTask[] {
     return [...this.tasks.values()].filter(
       task =>
         task.status === 'waiting' &&
-        isInRoom(task) &&
+        roomOf(rooms, task) >= 0 &&
         !this.isPaused(task) &&
         this.#runningIn(task) < Math.min(this.lane(task).allowance, this.lane(task).limits.concurrency),
     )
   }
 
   #hasAlone({ kind, category, key }: Lane): boolean {
-    const isAlone = ({ status, losses, dueAt }: ModelTask) => status === 'waiting' && losses > 0 && dueAt <= this.now
-    return [...this.tasks.values()].some(task => isAlone(task) && isWithin({ kind, category, key }, task))
+    const isReady = ({ status, dueAt }: ModelTask) => status === 'waiting' && dueAt <= this.now
+    const tasks = [...this.tasks.values()]
+    return tasks.some(task => isReady(task) && isAlone(task) && isWithin({ kind, category, key }, task))
   }
 
   #runningIn({ kind, category, key }: Lane): number {
@@ -292,6 +323,21 @@ export class StoreModel {
   #running(isMeant: (run: { readonly worker: string }) => boolean): ModelTask[] {
     return [...this.tasks.values()].filter(({ run }) => run !== undefined && isMeant(run))
   }
+}
+
+/** Whether a task is to run alone in its worker. */
+function isAlone({ losses }: ModelTask): boolean {
+  return losses > 0
+}
+
+/** The first room that names a task; -1 if none does. */
+function roomOf(rooms: readonly Room[], { kind, category }: Lane): number {
+  return rooms.findIndex(({ kinds, categories = [category] }) => kinds.includes(kind) && categories.includes(category))
+}
+
+/** How many tasks a room may give, when the claim has places for this many more. */
+function placesIn({ limit = Infinity }: Room, left: number): number {
+  return Math.max(0, Math.min(limit, left))
 }
 
 function idsOf(tasks: readonly { readonly id: string }[]): string[] {

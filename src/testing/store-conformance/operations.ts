@@ -1,5 +1,5 @@
 import type FastCheck from 'fast-check'
-import type { Lane, LaneLimits, Outcome, Retention } from '../../store/index.js'
+import type { Lane, LaneLimits, Outcome, Retention, Room } from '../../store/index.js'
 import { LEASE_MS } from './harness.js'
 
 /**
@@ -11,8 +11,7 @@ export type Operation =
   | {
       readonly op: 'claim'
       readonly worker: string
-      readonly kinds: readonly string[]
-      readonly categories: readonly string[] | undefined
+      readonly rooms: readonly Room[]
       readonly limit: number
     }
   | { readonly op: 'settle'; readonly settlements: readonly SettlementChoice[] }
@@ -41,10 +40,9 @@ export interface NewTaskChoice extends Lane {
 export interface SettlementChoice {
   readonly pick: number
   readonly isAny: boolean
+  /** Whether an attempt comes with it: without one, nothing is counted. */
   readonly hasAttempt: boolean
   readonly outcome: Outcome
-  /** What is settled instead where the claim was for a decision. */
-  readonly decision: Outcome
 }
 
 const KINDS = ['k', 'l']
@@ -58,7 +56,7 @@ const IDS = 300
 const STEPS = 120
 
 /** Any list of operations. */
-export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[]> {
+export function operations(fc: typeof FastCheck, maxRooms = 3): FastCheck.Arbitrary<Operation[]> {
   const kind = fc.constantFrom(...KINDS)
   const category = fc.constantFrom(...CATEGORIES)
   const key = fc.oneof(
@@ -83,24 +81,30 @@ export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[
     dueInMs: ms(3000),
   })
   const delayMs = fc.oneof(fc.constant(0), fc.nat({ max: 3000 }))
-  const decision: FastCheck.Arbitrary<Outcome> = fc.oneof(
-    fc.record({ type: fc.constant('retry' as const), delayMs, isBackoff: fc.boolean() }),
-    fc.constant({ type: 'dead', reason: 'attempts_exhausted' } as const),
-    fc.constant({ type: 'released' } as const),
-  )
+  const retry = fc.record({ type: fc.constant('retry' as const), delayMs, isBackoff: fc.boolean() })
   const outcome: FastCheck.Arbitrary<Outcome> = fc.oneof(
-    { weight: 3, arbitrary: decision },
+    { weight: 2, arbitrary: retry },
+    { weight: 1, arbitrary: fc.constant({ type: 'dead', reason: 'attempts_exhausted' } as const) },
+    { weight: 1, arbitrary: fc.constant({ type: 'released' } as const) },
     { weight: 2, arbitrary: fc.constant({ type: 'succeeded', result: '1' } as const) },
     { weight: 1, arbitrary: fc.constant({ type: 'skipped', reason: 'r' } as const) },
     { weight: 1, arbitrary: fc.record({ type: fc.constant('deferred' as const), delayMs }) },
     { weight: 1, arbitrary: fc.record({ type: fc.constant('later' as const), delayMs }) },
     { weight: 1, arbitrary: fc.constant({ type: 'cancelled' } as const) },
   )
-  const settlement = fc.record({ pick, isAny: often(false, fc.boolean()), hasAttempt: fc.boolean(), outcome, decision })
+  const isAny = often(false, fc.boolean())
+  const settlement = fc.record({ pick, isAny, hasAttempt: often(true, fc.boolean()), outcome })
   const limits = fc.record(
     { concurrency: fc.nat({ max: 3 }), perSecond: fc.constantFrom(0.5, 1, 2.5, 4), isOrdered: fc.boolean() },
     { requiredKeys: [] },
   )
+
+  const room: FastCheck.Arbitrary<Room> = fc.record({
+    kinds: often(KINDS, fc.subarray(KINDS)),
+    categories: often<string[] | undefined>(undefined, fc.subarray(CATEGORIES)),
+    limit: often<number | undefined>(undefined, fc.nat({ max: 3 })),
+  })
+  const rooms = fc.array(room, { maxLength: maxRooms })
 
   const op = <Name extends Operation['op']>(name: Name) => fc.constant(name)
   const operation: FastCheck.Arbitrary<Operation> = fc.oneof(
@@ -110,8 +114,7 @@ export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[
       arbitrary: fc.record({
         op: op('claim'),
         worker,
-        kinds: often(KINDS, fc.subarray(KINDS)),
-        categories: often<string[] | undefined>(undefined, fc.subarray(CATEGORIES)),
+        rooms: maxRooms === 1 ? room.map(({ kinds, categories }) => [{ kinds, categories }]) : rooms,
         limit: fc.nat({ max: 4 }),
       }),
     },

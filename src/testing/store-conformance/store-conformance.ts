@@ -12,11 +12,13 @@ import { OPERATOR_RECORDS } from './operator-records.js'
 import { OPERATORS } from './operators.js'
 import { PRUNE } from './prune.js'
 import { RECORDS } from './records.js'
+import { ROOMS } from './rooms.js'
 import { SETTLE } from './settle.js'
 
 const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   enqueue: ENQUEUE,
   claim: CLAIM,
+  rooms: ROOMS,
   settle: SETTLE,
   lanes: LANES,
   limits: LIMITS,

@@ -1,0 +1,100 @@
+import type { ClaimBatch } from './claim-batch.js'
+import { byOrder, LaneQueue } from './lane-queue.js'
+import type { ClaimScope, OpenLaneRow, Statements } from './statements.js'
+
+/** A claim asks few of very many lanes, for some tasks each: asking a lane costs more than taking a task from it. */
+const TASKS_PER_PARTY = 32
+const MIN_PARTIES = 8
+
+/** The turn that all lanes without a key share. The turn of a lane with a key is its id, which is above 0. */
+const UNKEYED_TURN = 0
+
+/** One that takes turns: a lane with a key, or all lanes without a key together. */
+interface Party {
+  readonly turn: number
+  readonly queues: readonly LaneQueue[]
+}
+
+/** Takes up to `limit` tasks from the lanes of a room, in turns that begin after the last one. Returns the new last turn. */
+export function takeTurns(
+  statements: Statements,
+  batch: ClaimBatch,
+  scope: ClaimScope,
+  limit: number,
+  lastTurn: number,
+): number {
+  let turn = lastTurn
+  let left = limit
+  // As long as there are so many parties that others may still wait for their turn.
+  for (let isMore = true; isMore && left > 0; ) {
+    const before = batch.tasks.length
+    const parties = partiesOf(statements, scope, left, turn)
+    turn = takeRounds(parties, left, batch) ?? turn
+    batch.start()
+    for (const { queues } of parties) for (const { lane, taken } of queues) batch.charge(lane, taken)
+    const taken = batch.tasks.length - before
+    isMore = parties.length >= maxParties(left) && taken > 0
+    left -= taken
+  }
+  return turn
+}
+
+/** Those that have tasks and whose turn it is, beginning after the one that had the last. */
+function partiesOf(statements: Statements, scope: ClaimScope, limit: number, last: number): Party[] {
+  const max = maxParties(limit)
+  const lanesIn = (after: number, until: number, count: number) =>
+    count > 0 ? statements.openLanes.all({ ...scope, after, last: until, limit: count }) : []
+  const later = lanesIn(last, Number.MAX_SAFE_INTEGER, max)
+  const unkeyed = later.length < max ? lanesIn(Number.MIN_SAFE_INTEGER, -1, Number.MAX_SAFE_INTEGER) : []
+  const others = later.length + (unkeyed.length > 0 ? 1 : 0)
+  const earlier = lanesIn(UNKEYED_TURN, last, max - others)
+
+  // The number of tasks that each is likely to give. A queue fetches more where that was too little.
+  const share = Math.ceil(limit / (others + earlier.length))
+  const party = (lane: OpenLaneRow): Party => ({
+    turn: lane.id,
+    queues: [new LaneQueue(statements, lane, scope.now, share)],
+  })
+  const chunk = unkeyed.length === 1 ? share : Math.ceil(share / unkeyed.length) + 8
+  const queues = unkeyed.map(lane => new LaneQueue(statements, lane, scope.now, chunk))
+  const all = [...later.map(party), { turn: UNKEYED_TURN, queues }, ...earlier.map(party)]
+  return all.filter(({ queues }) => queues.length > 0)
+}
+
+function maxParties(limit: number): number {
+  return Math.min(limit, Math.max(MIN_PARTIES, Math.ceil(limit / TASKS_PER_PARTY)))
+}
+
+/** Takes one task from each party in turn, until there are enough or nobody has more. Returns the last turn, if any. */
+function takeRounds(parties: readonly Party[], limit: number, batch: ClaimBatch): number | undefined {
+  let left = limit
+  let lastTurn: number | undefined
+  for (let round = parties; round.length > 0; ) {
+    const next: Party[] = []
+    for (const party of round) {
+      if (left === 0) return lastTurn
+      const first = firstOf(party.queues)
+      if (first === undefined) continue
+      batch.take(first.lane, first.take())
+      left--
+      if (first.isEmpty && left > 0) {
+        batch.start()
+        first.refill()
+      }
+      lastTurn = party.turn
+      next.push(party)
+    }
+    round = next
+  }
+  return lastTurn
+}
+
+/** The queue whose head comes first. */
+function firstOf(queues: readonly LaneQueue[]): LaneQueue | undefined {
+  let first: LaneQueue | undefined
+  for (const queue of queues) {
+    if (queue.head === undefined) continue
+    if (first?.head === undefined || byOrder(queue.head, first.head) < 0) first = queue
+  }
+  return first
+}
