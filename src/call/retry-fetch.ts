@@ -45,11 +45,12 @@ const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
  */
 export async function retryFetch(input: string | URL | Request, init: RetryFetchInit = {}): Promise<Response> {
   const { policy = policies.call, retry: options, idempotencyKey, fetch: send = fetch, ...request } = init
-  const isRequest = input instanceof Request
-  const method = (request.method ?? (isRequest ? input.method : 'GET')).toUpperCase()
-  const headers = new Headers(request.headers ?? (isRequest ? input.headers : undefined))
+  // `init` overrides a request's own fields, as it does for `fetch`.
+  const given = input instanceof Request ? input : undefined
+  const method = (request.method ?? given?.method ?? 'GET').toUpperCase()
+  const headers = new Headers(request.headers ?? given?.headers)
   if (idempotencyKey !== undefined) headers.set('idempotency-key', keyOf(idempotencyKey))
-  const caller = request.signal ?? (isRequest ? input.signal : undefined)
+  const caller = request.signal ?? given?.signal
 
   const parsed = parse(policy)
   const isSafe = REPEATABLE.has(method) || headers.has('idempotency-key')
@@ -62,7 +63,7 @@ export async function retryFetch(input: string | URL | Request, init: RetryFetch
     refused = undefined
     // Once the answer's head is here the attempt is over, but the caller may still abort the reading of its body.
     const either = caller ? AbortSignal.any([caller, signal]) : signal
-    const answer = await send(isRequest ? input.clone() : input, { ...request, headers, signal: either })
+    const answer = await send(given?.clone() ?? input, { ...request, headers, signal: either })
     if (caller) callerOf.set(answer, caller)
     if (signal.aborted) {
       release(answer)

@@ -19,6 +19,9 @@ export interface Verification {
   readonly discrepancies: readonly Discrepancy[]
 }
 
+/** A row of the ledger with all that a decision was made from. */
+type DecisionRow = LedgerRow & Required<Pick<LedgerRow, 'verdict' | 'policy' | 'random'>>
+
 type LedgerSource = Pick<Store, 'list' | 'ledger' | 'policies'>
 
 /** Recomputes every recorded decision of a store from its ledger, and reports those that differ. */
@@ -36,7 +39,6 @@ export async function verify(store: LedgerSource): Promise<Verification> {
   for await (const task of allTasks(store)) {
     tasks++
     for (const { row, history } of withHistory(task, await store.ledger(task.id))) {
-      if (row.verdict === undefined || row.policy === undefined || row.random === undefined) continue
       if (!isDecisionOnRecord(row)) continue
       const policy = await policyOf(row.policy)
       if (policy === undefined) {
@@ -81,7 +83,9 @@ function* withHistory(task: TaskRecord, rows: readonly LedgerRow[]): Generator<{
 }
 
 /** A row shows no decision if the task was cancelled meanwhile, or if its dead letter went to another home. */
-function isDecisionOnRecord({ outcome, delayMs, reason }: LedgerRow): boolean {
+function isDecisionOnRecord(row: LedgerRow): row is DecisionRow {
+  const { outcome, delayMs, reason } = row
+  if (row.verdict === undefined || row.policy === undefined || row.random === undefined) return false
   if (outcome === 'lost') return delayMs !== undefined || reason !== undefined
   return outcome !== 'cancelled' && outcome !== 'skipped'
 }

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { planRedrive, type RedrivePlan, type RedriveSelection, redriveDeadLetters } from '../../operate/index.js'
+import type { Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import type { Environment } from '../environment.js'
 import { ExitCode, UsageError } from '../errors.js'
@@ -61,34 +62,49 @@ function redriveLetters(
   ids: readonly string[],
   options: RedriveCommandOptions,
 ): Promise<ExitCode> {
-  const { console, environment } = context
-  const { output, why, rate: perSecond } = options
   const selection = selectionOf(ids, options)
-  return withStore(options, environment, async store => {
-    const isForPeople = output === 'table'
-    const sampleSize = options.dryRun ? (isForPeople ? SHOWN : Infinity) : 0
-    const { count, sample, refused } = await planRedrive(store, selection, { sampleSize })
-    for (const { text } of refused) console.say(text)
-    if (options.dryRun) {
-      const now = await store.now()
-      writeList(console, output, sample, letters => letterTable(letters, console, now))
-      if (count > sample.length) console.say(`… and ${count - sample.length} more.`)
-      console.say(`${count} would be moved. This was a dry run: 0 moved.`)
-      return endOf(count, refused)
-    }
-    if (count > 0 && !options.yes) await askFirst(environment, count)
+  return withStore(options, context.environment, store =>
+    options.dryRun ? preview(context, store, selection, options) : move(context, store, selection, options),
+  )
+}
 
-    const { ids: moved, isStopped } = await withCount(
-      context,
-      { total: count, verb: 'moved', unit: 'batch', rest: 'Run the same command again to continue.' },
-      progress => redriveDeadLetters(store, selection, { who: environment.user, why, perSecond, ...progress }),
-    )
-    writeResult(console, output, { moved: moved.length, ids: moved, refused, isStopped })
-    console.say(`${moved.length} moved.`)
-    if (!isStopped) return endOf(moved.length, refused)
-    console.say('Stopped. The rest is unchanged: run the same command again to continue.')
-    return ExitCode.partly
-  })
+async function preview(
+  { console }: CommandContext,
+  store: Store,
+  selection: RedriveSelection,
+  { output }: RedriveCommandOptions,
+): Promise<ExitCode> {
+  const sampleSize = output === 'table' ? SHOWN : Infinity
+  const { count, sample, refused } = await planRedrive(store, selection, { sampleSize })
+  for (const { text } of refused) console.say(text)
+  const now = await store.now()
+  writeList(console, output, sample, letters => letterTable(letters, console, now))
+  if (count > sample.length) console.say(`… and ${count - sample.length} more.`)
+  console.say(`${count} would be moved. This was a dry run: 0 moved.`)
+  return endOf(count, refused)
+}
+
+async function move(
+  context: CommandContext,
+  store: Store,
+  selection: RedriveSelection,
+  { output, why, rate: perSecond, yes }: RedriveCommandOptions,
+): Promise<ExitCode> {
+  const { console, environment } = context
+  const { count, refused } = await planRedrive(store, selection, { sampleSize: 0 })
+  for (const { text } of refused) console.say(text)
+  if (count > 0 && !yes) await askFirst(environment, count)
+
+  const { ids: moved, isStopped } = await withCount(
+    context,
+    { total: count, verb: 'moved', unit: 'batch', rest: 'Run the same command again to continue.' },
+    progress => redriveDeadLetters(store, selection, { who: environment.user, why, perSecond, ...progress }),
+  )
+  writeResult(console, output, { moved: moved.length, ids: moved, refused, isStopped })
+  console.say(`${moved.length} moved.`)
+  if (!isStopped) return endOf(moved.length, refused)
+  console.say('Stopped. The rest is unchanged: run the same command again to continue.')
+  return ExitCode.partly
 }
 
 /** Refuses to guess: an empty filter is a mistake, and so are ids together with a filter. */

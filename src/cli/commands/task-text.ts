@@ -39,9 +39,7 @@ export function letterTable(letters: readonly TaskView[], { width, paint }: Cons
 
 /** A task's id, status and fields. */
 export function taskText(task: TaskExplanation, { width, paint }: Console, now: number): string {
-  const { status, attempts, maxAttempts, nextAttemptAt, nextRetryAt } = task
-  const failed = `${attempts} failed ${attempts === 1 ? 'attempt' : 'attempts'}`
-  const used = maxAttempts === null ? failed : `${failed}, ${maxAttempts} allowed`
+  const { status, nextAttemptAt, nextRetryAt } = task
   const isFirst = nextAttemptAt !== null && nextRetryAt === null
   const text = fields(
     [
@@ -52,7 +50,7 @@ export function taskText(task: TaskExplanation, { width, paint }: Console, now: 
       ['submitted', moment(task.submittedAt, now)],
       [status === 'waiting' ? 'waiting since' : status, moment(task.changedAt, now)],
       ['next attempt', isFirst ? moment(nextAttemptAt, now) : undefined],
-      ['retry count', attempts === 0 ? '0' : `${task.retryCount} (${used})`],
+      ['retry count', retryCountText(task)],
       ['deferrals', task.deferrals === 0 ? undefined : String(task.deferrals)],
       ['losses', task.losses === 0 ? undefined : `${task.losses} (its worker died; it runs alone)`],
       ['next retry', nextRetryAt === null ? 'none' : moment(nextRetryAt, now)],
@@ -66,6 +64,12 @@ export function taskText(task: TaskExplanation, { width, paint }: Console, now: 
     { width, paint },
   )
   return `${paint.bold(`Task ${visible(task.id)}`)}  ${statusPaint(status, paint)(status)}\n${text}`
+}
+
+function retryCountText({ retryCount, attempts, maxAttempts }: TaskExplanation): string {
+  if (attempts === 0) return '0'
+  const failed = `${attempts} failed ${attempts === 1 ? 'attempt' : 'attempts'}`
+  return `${retryCount} (${maxAttempts === null ? failed : `${failed}, ${maxAttempts} allowed`})`
 }
 
 function errorLine({ errorCode, errorMessage }: TaskView, width: number): string[] {

@@ -23,29 +23,43 @@ export function enqueue(
   const book = new LaneBook(statements)
   const tried: Settlement[] = []
   const results = tasks.map(task => {
-    const { id = makeId(now), kind, category = '', key = '', payload, priority = 0 } = task
+    const { id = makeId(now), kind, category = '', key = '' } = task
     if (task.id !== undefined) checkText('id', id)
     const lane = laneId(statements, lanes, kind, category, key)
-    const runAt = Math.ceil(task.runAt ?? now)
-    const state = runAt > now ? State.scheduled : State.ready
-    const place = book.isOrdered(lane) ? (statements.lastPlace.get({ lane, priority }) ?? 0) + 1 : 0
-    const submitted = Math.floor(task.submittedAt ?? Math.max(now, place))
-    const began = now - triedForMs(task)
-    const added = statements.insertTask.run(id, lane, state, priority, submitted, began, now, runAt, payload)
-    const isNew = added.changes > 0
-    if (isNew) book.move(lane, undefined, task.tried === undefined ? 'waiting' : 'running')
-    if (isNew && task.tried !== undefined) {
-      const token = start(statements, Number(added.lastInsertRowid), lane, task.tried.attempt.worker, now)
+    const seq = insert(statements, book, lane, id, task, now)
+    if (seq === undefined) return { id, isNew: false }
+    book.move(lane, undefined, task.tried === undefined ? 'waiting' : 'running')
+    if (task.tried !== undefined) {
+      const token = start(statements, seq, lane, task.tried.attempt.worker, now)
       tried.push({ id, token, ...task.tried })
     }
-    return { id, isNew }
+    return { id, isNew: true }
   })
   book.write()
   if (tried.length > 0) settle(statements, tried, now)
   return results
 }
 
-/** Makes a task run whose attempt was made elsewhere, so that this can be settled. */
+/** Adds a task to its lane. Returns its sequence number, or undefined if the id is known already. */
+function insert(
+  statements: Statements,
+  book: LaneBook,
+  lane: number,
+  id: string,
+  task: NewTask,
+  now: number,
+): number | undefined {
+  const { payload, priority = 0 } = task
+  const runAt = Math.ceil(task.runAt ?? now)
+  const state = runAt > now ? State.scheduled : State.ready
+  const place = book.isOrdered(lane) ? (statements.lastPlace.get({ lane, priority }) ?? 0) + 1 : 0
+  const submitted = Math.floor(task.submittedAt ?? Math.max(now, place))
+  const began = now - triedForMs(task)
+  const added = statements.insertTask.run(id, lane, state, priority, submitted, began, now, runAt, payload)
+  return added.changes > 0 ? Number(added.lastInsertRowid) : undefined
+}
+
+/** Makes a task running whose attempt was made elsewhere, so that the attempt can be settled. */
 function start(statements: Statements, seq: number, lane: number, worker: string, now: number): string {
   const nonce = makeNonce()
   statements.start.run(worker, nonce, now, now, JSON.stringify([seq]))

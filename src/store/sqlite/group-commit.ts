@@ -134,16 +134,21 @@ export class GroupCommit {
       }
       this.#commit.run()
     } catch (error) {
-      const isWhole = !this.#db.inTransaction || isFatal(error)
-      this.#undo()
-      this.#onRollback()
-      // The jobs stay in the queue, for a transaction in which the one that threw fails alone.
-      if (!isWhole && done > 1) this.#isGuarded = true
-      else for (const { reject } of this.#queue.splice(0, done)) reject(this.#explain(error))
+      this.#fail(error, done)
       return
     }
     this.#queue.splice(0, done)
     for (const tell of settle) tell()
+  }
+
+  /** Rolls back, and rejects the jobs that were done, unless one of several has failed by itself. */
+  #fail(error: unknown, done: number): void {
+    const isWhole = !this.#db.inTransaction || isFatal(error)
+    this.#undo()
+    this.#onRollback()
+    // The jobs stay in the queue, for a transaction in which the one that threw fails alone.
+    if (!isWhole && done > 1) this.#isGuarded = true
+    else for (const { reject } of this.#queue.splice(0, done)) reject(this.#explain(error))
   }
 
   /** Throws only what ends the whole transaction. */
