@@ -69,6 +69,12 @@ describe('the dependency direction', () => {
     expect([...folders].sort()).toEqual(Object.keys(ALLOWED).sort())
   })
 
+  it('is described in ARCHITECTURE.md, folder by folder', () => {
+    const text = readFileSync(resolve(SRC, '../ARCHITECTURE.md'), 'utf8')
+    const described = [...text.matchAll(/^\| `src\/(\w+)` /gm)].map(([, folder]) => folder)
+    expect(described.sort()).toEqual(Object.keys(ALLOWED).sort())
+  })
+
   it.each(Object.entries(ALLOWED))('%s imports nothing but %j', (folder, allowed) => {
     const outside = imports
       .filter(({ file, specifier }) => folderOf(file) === folder && specifier.startsWith('.'))

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
@@ -122,6 +122,13 @@ describe('the imports of the package', () => {
   it.each(Object.entries(subpaths()))('%s exports the names listed here, and no others', (name, source) => {
     const names = exportsOf(source).map(entry => entry.name)
     expect(names.sort()).toEqual(EXPORTS[name]?.trim().split(/\s+/))
+  })
+
+  it('hide nothing by a tag: what users should not see is in internal.ts', () => {
+    const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter(
+      file => file.endsWith('.ts') && readFileSync(join(ROOT, 'src', file), 'utf8').includes('@internal'),
+    )
+    expect(sources).toEqual([])
   })
 
   it('give one name to one thing', () => {
