@@ -44,8 +44,8 @@ export interface ConsumeOptions<Event> {
   readonly handler: (event: Event, context: EventContext) => unknown
   /** The name of the service, as keys, dead letters and metrics show it. */
   readonly service: string
-  /** The ids of the entities that an event is about. They make its idempotency key. */
-  readonly key: (event: Event) => readonly string[]
+  /** The ids of the entities that an event is about, which make its idempotency key (`eventKey`); or the key itself. */
+  readonly key: (event: Event) => readonly string[] | string
   /** Keeps events that wait for their retry, every attempt, and dead letters. */
   readonly store: Store
   /** Laid over `policies.event`: eight attempts within half an hour, of a `RetryableError` and nothing else. */

@@ -16,7 +16,7 @@ import type { Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import type { ConsumeOptions } from './consume.js'
 import { deadLetterEntry } from './dead-letter-entry.js'
-import { eventKey } from './event-key.js'
+import { keyFrom } from './event-key.js'
 import { type EventTask, eventKind, eventTask, type StoredEvent, storedEvent } from './event-task.js'
 import { eventWork } from './event-work.js'
 
@@ -66,8 +66,8 @@ export class EventKind<Event> implements WorkKind {
 
   /** Calls the user's handler. */
   handle(event: Event, attempt: ActiveAttempt): unknown {
-    const { service, key: idsOf, handler, guard } = this.#options
-    const key = eventKey(service, idsOf(event))
+    const { service, key: keyOf, handler, guard } = this.#options
+    const key = keyFrom(service, keyOf(event))
     const { number } = attempt
     if (guard !== undefined) {
       return guard.run(key, ({ signal }) => handler(event, { attempt: number, key, signal }), {
@@ -96,9 +96,9 @@ export class EventKind<Event> implements WorkKind {
 
   /** The idempotency key of a delivered event, which may be anything. */
   keyOf(message: Message): string {
-    const { service, key: idsOf } = this.#options
+    const { service, key: keyOf } = this.#options
     try {
-      return eventKey(service, idsOf(JSON.parse(textOf(message)) as Event))
+      return keyFrom(service, keyOf(JSON.parse(textOf(message)) as Event))
     } catch {
       return `${service}-unknown`
     }

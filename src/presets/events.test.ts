@@ -1,8 +1,20 @@
+import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { classify, explain, OptionError, policy, RetryableError } from '../policy/index.js'
 import { presets } from './index.js'
 
 const eventPolicy = presets.events.policy
+
+describe('the keys of the preset for events', () => {
+  it('are the service and all ids, joined; ids of more than 100 characters are hashed, and no others', () => {
+    const key = presets.events.key
+    expect(key('chunking', ['a', 'b-c'])).toBe('chunking-a-b-c')
+    expect(key('s', ['x'.repeat(100)])).toBe(`s-${'x'.repeat(100)}`)
+    const long = ['x'.repeat(50), 'y-'.repeat(25)]
+    const hash = createHash('sha256').update(long.join('-')).digest('hex')
+    expect(key('s', long)).toBe(`s-${hash.slice(0, 16)}`)
+  })
+})
 
 describe('the policy of the preset for events', () => {
   it('is eight attempts within half an hour where nothing is set', () => {

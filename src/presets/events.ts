@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { extendPolicy, OptionError, type Policy, policy } from '../policy/index.js'
 import { type Env, readNumber } from './env.js'
 import type { Preset } from './preset.js'
@@ -17,6 +18,7 @@ export const events = {
   name: 'events',
   policy: eventPolicy,
   retryOn,
+  key: eventKey,
   metricNames: {
     successes: 'event_retry_success_total',
     latency: 'event_retry_latency_seconds',
@@ -24,6 +26,16 @@ export const events = {
     attempts: 'event_retry_attempt_count',
   },
 } as const satisfies Preset
+
+/** Joined ids that are longer than this are hashed. */
+const LONGEST_IDS = 100
+
+/** The service and the ids, joined by `-`. Ids that contain `-` may share a key with others, as in the source system. */
+function eventKey(service: string, ids: readonly string[]): string {
+  const joined = ids.join('-')
+  const isLong = joined.length > LONGEST_IDS
+  return `${service}-${isLong ? createHash('sha256').update(joined).digest('hex').slice(0, 16) : joined}`
+}
 
 /**
  * Eight attempts within half an hour, changed by `RETRY_MAX_ATTEMPTS`, `RETRY_BASE_DELAY_MS`, `RETRY_BACKOFF_FACTOR`,

@@ -13,6 +13,8 @@ export interface Preset {
   readonly policy?: (env: Env) => Policy
   /** The errors that it retries, and no others: the field `retryOn` of a policy. */
   readonly retryOn?: readonly string[]
+  /** The idempotency key of an event: the option `key` of consumers and `handleEvent`. */
+  readonly key?: (service: string, ids: readonly string[]) => string
   /** The names of its metrics: the option `names` of `eventMetrics`. */
   readonly metricNames?: Readonly<Record<'successes' | 'latency' | 'deadLetters' | 'attempts', string>>
 }
