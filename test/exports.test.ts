@@ -63,10 +63,10 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/operate': `
     Cancelled Discrepancy Examination ExportOptions FailedQueue FailedQueueOptions FailedQueues KeptMessage
     KnownQueues LedgerRowView MessageView NoFailedQueueError NoRouteError Purged RedriveOptions RedrivePlan
-    RedriveSelection Redriven Refusal Remark RequeuePlan RequeueTarget Requeued Route Routes TaskExplanation TaskView
-    Verification WalkOptions cancelTasks eventIn examineBus explainTask exportFailedQueue failedQueues findFailedQueue
-    ledgerRowView listTasks messageView planRedrive planRequeue purgeFailedQueue redriveDeadLetters requeueFailedQueue
-    taskView verify walkFailedQueue`,
+    RedriveSelection Redriven Refusal Remark RequeuePlan RequeueTarget Requeued Route Routes TaskExplanation TaskScope
+    TaskView UntilEmptyOptions Verification WalkOptions cancelTasks eventIn examineBus explainTask exportFailedQueue
+    failedQueues findFailedQueue ledgerRowView listTasks messageView planRedrive planRequeue purgeFailedQueue
+    redriveDeadLetters requeueFailedQueue taskView untilEmpty verify walkFailedQueue`,
   'redrive/metrics': `
     EventMetricNames EventMetricsOptions eventMetrics`,
   'redrive/testing': `

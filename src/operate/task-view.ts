@@ -88,9 +88,10 @@ export function ledgerRowView(row: LedgerRow): LedgerRowView {
   }
 }
 
-/** The last attempt of a dead letter was not scheduled again. */
-function retryCount({ status, attempts }: TaskRecord): number {
-  return Math.max(0, status === 'dead' ? attempts - 1 : attempts)
+/** The attempt that a task died of was not scheduled again. A loss is no attempt. */
+function retryCount({ status, reason, attempts }: TaskRecord): number {
+  const diedOfAttempt = status === 'dead' && reason !== 'losses_exhausted'
+  return Math.max(0, diedOfAttempt ? attempts - 1 : attempts)
 }
 
 function nextRetryAt({ status, attempts, deferrals, nextAttemptAt }: TaskRecord): number | undefined {

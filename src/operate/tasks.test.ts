@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type Duration, FinalError, RateLimitedError } from '../policy/index.js'
+import { type Duration, FinalError, type GiveUpReason, RateLimitedError } from '../policy/index.js'
 import { MemoryStore } from '../store/index.js'
 import { defineTask, TaskQueue, Worker } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
@@ -99,17 +99,27 @@ describe('explainTask', () => {
     expect(task?.nextRetryAt).toBe('2000-01-01T00:00:05.000Z')
   })
 
-  it('advises to look for a crash where workers died', async () => {
+  it('advises to look for a crash where workers died, and not where one died before it failed otherwise', async () => {
     const clock = fakeClock()
     const store = new MemoryStore({ clock })
-    await new TaskQueue(store).enqueue(charge, 'final', { id: 'a' })
-    await store.claim({ worker: 'gone', leaseMs: 1, rooms: [{ kinds: ['charge'] }], limit: 1, isIdle: true })
-    await clock.advance('1s')
-    const worker = new Worker(store, { tasks: [charge], clock })
-    await worker.start()
-    await clock.advance('1h')
-    await worker.stop()
-    expect(await explainTask(store, 'a')).toMatchObject({ losses: 1, advice: { code: 'investigate_crash' } })
+    const claim = (worker: string) =>
+      store.claim({ worker, leaseMs: 1000, rooms: [{ kinds: ['k'] }], limit: 1, isIdle: true })
+    /** A task whose worker died, and that was then given up for this reason. */
+    const dies = async (id: string, reason: GiveUpReason) => {
+      await store.enqueue([{ id, kind: 'k', payload: '0' }])
+      await claim(`${id}-1`)
+      await clock.advance('1h')
+      await store.heartbeat({ worker: 'other', leaseMs: 1000 })
+      const { tasks } = await claim(`${id}-2`)
+      await store.settle(tasks.map(task => ({ id, token: task.token, outcome: { type: 'dead', reason } })))
+      return explainTask(store, id)
+    }
+    expect(await dies('killer', 'losses_exhausted')).toMatchObject({
+      losses: 1,
+      cause: { code: 'losses_exhausted', text: 'Its worker died.' },
+      advice: { code: 'investigate_crash' },
+    })
+    expect(await dies('unlucky', 'final_error')).toMatchObject({ losses: 1, advice: { code: 'fix_error' } })
   })
 
   it('resolves with undefined for an unknown task', async () => {

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { untilEmpty } from '../../operate/index.js'
 import type { Store } from '../../store/index.js'
 import { type Outage, type TaskDefinition, Worker } from '../../task/index.js'
 import { fanOut, logTo } from '../../telemetry/index.js'
@@ -11,7 +12,6 @@ import { loadTasks } from './load-tasks.js'
 import { openStore } from './open-store.js'
 import { type CommonOptions, collect, duration, wholeNumber, withCommonOptions } from './options.js'
 import { Tally } from './tally.js'
-import { untilEmpty } from './until-empty.js'
 
 interface WorkerCommandOptions extends CommonOptions {
   readonly concurrency: number
@@ -109,7 +109,9 @@ async function stopReason(
   if (!options.untilEmpty) return Promise.race([signal, failure])
   const isOver = new AbortController()
   const scope = { kinds: tasks.map(({ kind }) => kind), categories: options.category }
-  const empty = untilEmpty(store, scope, isOver.signal).then(() => 'No task is waiting or running any more.')
+  const empty = untilEmpty(store, scope, { signal: isOver.signal }).then(
+    () => 'No task is waiting or running any more.',
+  )
   try {
     return await Promise.race([signal, empty, failure])
   } finally {

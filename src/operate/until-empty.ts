@@ -1,0 +1,40 @@
+import { persist, UNTIL_ANSWERED } from '../attempt/index.js'
+import type { TaskFilter, TaskReader } from '../store/index.js'
+import { type Clock, sleep, systemClock } from '../time/index.js'
+
+/** The tasks to wait for. */
+export interface TaskScope {
+  readonly kinds: readonly string[]
+  /** Default: all of them. */
+  readonly categories?: readonly string[]
+}
+
+/** Options for waiting. */
+export interface UntilEmptyOptions {
+  /** Ends the waiting. The promise resolves. */
+  readonly signal?: AbortSignal
+  /** Default: the machine's clock. */
+  readonly clock?: Clock
+}
+
+/** Counting is cheap, but not free. */
+const COUNT_EVERY_MS = 100
+
+/** Resolves once none of these tasks is waiting or running, in any process. A store that is away is asked again. */
+export async function untilEmpty(
+  store: Pick<TaskReader, 'count'>,
+  { kinds, categories }: TaskScope,
+  { signal, clock = systemClock }: UntilEmptyOptions = {},
+): Promise<void> {
+  const filters: TaskFilter[] = kinds.flatMap(kind => categories?.map(category => ({ kind, category })) ?? [{ kind }])
+  const countAll = () => Promise.all(filters.map(filter => store.count(filter)))
+  try {
+    while (!signal?.aborted) {
+      const counts = await persist(countAll, UNTIL_ANSWERED, { clock, signal })
+      if (counts.every(({ waiting, running }) => waiting + running === 0)) return
+      await sleep(COUNT_EVERY_MS, clock, signal)
+    }
+  } catch (error) {
+    if (!signal?.aborted) throw error
+  }
+}
