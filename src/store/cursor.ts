@@ -1,24 +1,27 @@
 import { OptionError } from '../policy/index.js'
+import type { Page, TaskRecord } from './store.js'
 
-/** Where a page of tasks ended: the next one begins behind it, whatever was added since. */
+/** The last task of a page. The next page begins behind it, whatever was added since. */
 export interface TaskPlace {
   readonly changedAt: number
   readonly id: string
 }
 
-/** A place among tasks as the text that callers hand back. */
-export function taskCursor({ changedAt, id }: TaskPlace): string {
-  return `${changedAt}:${id}`
+/** A page of the tasks found, in order. A store looks for one task more than the limit, to know whether there are more. */
+export function taskPage(found: readonly TaskRecord[], limit: number): Page<TaskRecord> {
+  const items = found.slice(0, limit)
+  const last = items.at(-1)
+  return found.length > limit && last !== undefined ? { items, next: `${last.changedAt}:${last.id}` } : { items }
 }
 
-/** The place that a text stands for. Throws an `OptionError` if it is none of ours. */
+/** Parses the cursor of a page of tasks. Throws an `OptionError` if it is not one. */
 export function taskPlace(cursor: string): TaskPlace {
   const [, changedAt, id] = /^(-?\d{1,16}):(.*)$/s.exec(cursor) ?? []
   if (changedAt === undefined || id === undefined) throw badCursor(cursor)
   return { changedAt: Number(changedAt), id }
 }
 
-/** The number of the audit record that a text stands for. Throws an `OptionError` if it is none of ours. */
+/** Parses the cursor of a page of audit records. Throws an `OptionError` if it is not one. */
 export function auditPlace(cursor: string): number {
   if (!/^\d{1,15}$/.test(cursor)) throw badCursor(cursor)
   return Number(cursor)

@@ -1,5 +1,5 @@
 import type { Verdict } from '../policy/index.js'
-import type { LedgerRow, TaskRecord } from './store.js'
+import type { LaneLimits, LedgerRow, TaskRecord } from './store.js'
 import { statusOf } from './task-state.js'
 
 /** A task with its lane, as it is read to be shown. */
@@ -115,4 +115,17 @@ function verdict({ error_class, error_code, retry_after }: EntryRow): Verdict | 
   const code = error_code ?? ''
   if (name !== 'rate_limited') return { class: name, code }
   return retry_after === null ? { class: name, code } : { class: name, code, retryAfterMs: retry_after }
+}
+
+/** The limits of a lane's row; those that are not set are left out. */
+export function laneLimits(row: {
+  readonly concurrency: number | null
+  readonly per_second: number | null
+  readonly ordered: number | boolean
+}): LaneLimits {
+  return {
+    ...(row.concurrency !== null && { concurrency: row.concurrency }),
+    ...(row.per_second !== null && { perSecond: row.per_second }),
+    ...(Boolean(row.ordered) && { isOrdered: true }),
+  }
 }

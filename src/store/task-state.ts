@@ -33,3 +33,16 @@ export function statusOf(state: number): TaskStatus {
   if (status === undefined) throw new RangeError(`A task has the state ${state}, which does not exist.`)
   return status
 }
+
+/** A count of 0 for every status. */
+export function noTasks(): Record<TaskStatus, number> {
+  return { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
+}
+
+/** The counts that a filter on a status leaves: all without one. */
+export function countsWithin(
+  counts: Record<TaskStatus, number>,
+  status: TaskStatus | undefined,
+): Record<TaskStatus, number> {
+  return status === undefined ? counts : { ...noTasks(), [status]: counts[status] }
+}

@@ -1,5 +1,6 @@
-import { type TaskPlace, taskCursor, taskPlace } from '../cursor.js'
+import { type TaskPlace, taskPage, taskPlace } from '../cursor.js'
 import type { Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
+import { noTasks } from '../task-state.js'
 import { matches } from './lane-rules.js'
 
 /** A page of what a filter finds: newest change first, among equals the higher id. */
@@ -14,14 +15,12 @@ export function listTasks(
     if (isMeant(filter, record) && (from === undefined || isNewer(from, record))) found.push(record)
   }
   found.sort((a, b) => (isNewer(a, b) ? -1 : 1))
-  const items = found.slice(0, limit)
-  const last = items.at(-1)
-  return found.length > items.length && last !== undefined ? { items, next: taskCursor(last) } : { items }
+  return taskPage(found, limit)
 }
 
 /** How many tasks that a filter means are in each state. */
 export function countTasks(records: Iterable<TaskRecord>, filter: TaskFilter): Record<TaskStatus, number> {
-  const counts = { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
+  const counts = noTasks()
   for (const record of records) {
     if (isMeant(filter, record)) counts[record.status]++
   }

@@ -1,7 +1,7 @@
-import { taskCursor, taskPlace } from '../cursor.js'
-import { type EntryRow, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
+import { taskPage, taskPlace } from '../cursor.js'
+import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import type { Lane, LaneRecord, LedgerRow, Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
-import { State } from '../task-state.js'
+import { countsWithin, State } from '../task-state.js'
 import { answerOf, type Database, LONG } from './database.js'
 import { storable, stored } from './text.js'
 
@@ -42,18 +42,13 @@ export class Browser {
       place?.id ?? null,
       limit + 1,
     ])) as TaskRow[]
-    const items = rows.slice(0, limit).map(recordOf)
-    const last = items.at(-1)
-    return rows.length > limit && last !== undefined ? { items, next: taskCursor(last) } : { items }
+    return taskPage(rows.map(recordOf), limit)
   }
 
   async count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
     const byError = filter.errorCode === undefined ? [] : [storable(filter.errorCode)]
     const [counts] = await this.#read(byError.length > 0 ? COUNT_ERRORS : COUNT, [...laneValues(filter), ...byError])
-    const { status } = filter
-    const all = counts as Record<TaskStatus, number>
-    if (status === undefined) return all
-    return { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0, [status]: all[status] }
+    return countsWithin(counts as Record<TaskStatus, number>, filter.status)
   }
 
   async lanes(filter: Partial<Lane>, now: number | null): Promise<LaneRecord[]> {
@@ -65,11 +60,7 @@ export class Browser {
       isPaused: row.paused,
       heldUntil: row.held_until ?? undefined,
       running: row.running,
-      limits: {
-        ...(row.concurrency !== null && { concurrency: row.concurrency }),
-        ...(row.per_second !== null && { perSecond: row.per_second }),
-        ...(row.ordered && { isOrdered: true }),
-      },
+      limits: laneLimits(row),
     }))
   }
 

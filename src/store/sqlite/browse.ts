@@ -1,7 +1,7 @@
-import { taskCursor, taskPlace } from '../cursor.js'
-import { type EntryRow, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
+import { taskPage, taskPlace } from '../cursor.js'
+import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import type { Lane, LaneRecord, LedgerRow, Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
-import { State, statusOf } from '../task-state.js'
+import { countsWithin, noTasks, State, statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
 
 interface InlineAttempt {
@@ -105,30 +105,18 @@ export class Browser {
         .flatMap(statement => statement.all(values)),
     )()
     rows.sort((a, b) => b.changed_at - a.changed_at || (a.id < b.id ? 1 : -1))
-    const page = rows.slice(0, limit)
-    const items = page.map(taskRecord)
-    const last = items.at(-1)
-    return rows.length > limit && last !== undefined ? { items, next: taskCursor(last) } : { items }
+    return taskPage(rows.slice(0, limit + 1).map(taskRecord), limit)
   }
 
   count(filter: TaskFilter): Record<TaskStatus, number> {
-    const counts: Record<TaskStatus, number> = {
-      waiting: 0,
-      running: 0,
-      succeeded: 0,
-      skipped: 0,
-      dead: 0,
-      cancelled: 0,
-    }
+    const counts = noTasks()
     if (filter.errorCode === undefined) {
       Object.assign(counts, this.#count.get(laneValues(filter)))
     } else {
       for (const { state, count } of this.#countErrors.all({ ...laneValues(filter), ...errorValue(filter) }))
         counts[statusOf(state)] += count
     }
-    const { status } = filter
-    if (status === undefined) return counts
-    return { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0, [status]: counts[status] }
+    return countsWithin(counts, filter.status)
   }
 
   lanes(filter: Partial<Lane>, now: number): LaneRecord[] {
@@ -139,11 +127,7 @@ export class Browser {
       isPaused: row.paused === 1,
       heldUntil: row.held_until > now ? row.held_until : undefined,
       running: row.running,
-      limits: {
-        ...(row.concurrency !== null && { concurrency: row.concurrency }),
-        ...(row.per_second !== null && { perSecond: row.per_second }),
-        ...(row.ordered === 1 && { isOrdered: true }),
-      },
+      limits: laneLimits(row),
     }))
   }
 }
