@@ -1,3 +1,4 @@
+import { checkPage } from '../check.js'
 import { auditPlace } from '../cursor.js'
 import type { AuditStore, Page, PageRequest } from '../store.js'
 
@@ -21,7 +22,9 @@ export class MemoryAuditLog implements AuditStore {
     this.#records.push({ at: this.#now(), record })
   }
 
-  async page({ limit, after = '0' }: PageRequest): Promise<Page<string>> {
+  async page(page: PageRequest): Promise<Page<string>> {
+    checkPage(page)
+    const { limit, after = '0' } = page
     const from = Math.max(auditPlace(after) - this.#deleted, 0)
     const items = this.#records.slice(from, from + limit).map(({ record }) => record)
     const next = from + items.length

@@ -1,6 +1,20 @@
 import { MemoryIdempotencyStore } from '../../idempotency/index.js'
 import { type Clock, systemClock } from '../../time/index.js'
 import { type After, afterLoss, afterRedrive, afterSettlement } from '../after-settlement.js'
+import {
+  checkBeat,
+  checkBy,
+  checkClaim,
+  checkFence,
+  checkFilter,
+  checkIds,
+  checkLanes,
+  checkName,
+  checkNewTask,
+  checkPage,
+  checkRetention,
+  checkSettlement,
+} from '../check.js'
 import { checkedLimits } from '../lane-limits.js'
 import { cancelRecord, limitRecord, pauseRecord } from '../operator-record.js'
 import type {
@@ -70,6 +84,7 @@ export class MemoryStore implements Store {
   }
 
   async enqueue(tasks: readonly NewTask[]): Promise<Enqueued[]> {
+    tasks.forEach(checkNewTask)
     const now = this.#now()
     const enqueued = tasks.map(task => this.#add(task, now))
     if (enqueued.some(({ isNew }) => isNew)) this.#watchers.ring()
@@ -77,6 +92,7 @@ export class MemoryStore implements Store {
   }
 
   async claim(request: ClaimRequest): Promise<Claim> {
+    checkClaim(request)
     const { worker, leaseMs, rooms } = request
     const now = this.#now()
     this.#workers.renew(worker, leaseMs)
@@ -94,6 +110,7 @@ export class MemoryStore implements Store {
   }
 
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
+    settlements.forEach(checkSettlement)
     const now = this.#now()
     return settlements.map(({ id, token, outcome, attempt }) => {
       const task = this.#tasks.get(id)
@@ -103,7 +120,9 @@ export class MemoryStore implements Store {
     })
   }
 
-  async heartbeat({ worker, leaseMs }: Beat): Promise<Heartbeat> {
+  async heartbeat(beat: Beat): Promise<Heartbeat> {
+    checkBeat(beat)
+    const { worker, leaseMs } = beat
     this.#workers.renew(worker, leaseMs)
     const rescued = this.#rescue()
     const cancelled = this.#workers
@@ -113,6 +132,7 @@ export class MemoryStore implements Store {
   }
 
   async leave(worker: string): Promise<void> {
+    checkName('worker', worker)
     const now = this.#now()
     for (const task of this.#workers.tasksOf(worker))
       this.#end(task, afterSettlement(standingOf(task), { type: 'released' }, undefined, now), now)
@@ -120,22 +140,29 @@ export class MemoryStore implements Store {
   }
 
   async get(id: string): Promise<TaskRecord | undefined> {
+    checkName('id', id)
     return this.#tasks.get(id)?.record
   }
 
   async list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>> {
+    checkFilter(filter)
+    checkPage(page)
     return listTasks(this.#records(), filter, page)
   }
 
   async count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
+    checkFilter(filter)
     return countTasks(this.#records(), filter)
   }
 
   async ledger(id: string): Promise<LedgerRow[]> {
+    checkName('id', id)
     return [...(this.#tasks.get(id)?.ledger ?? [])]
   }
 
   async redrive(ids: readonly string[], by: By): Promise<string[]> {
+    checkIds(ids)
+    checkBy(by)
     const now = this.#now()
     return ids.filter(id => {
       const task = this.#tasks.get(id)
@@ -146,6 +173,8 @@ export class MemoryStore implements Store {
   }
 
   async cancel(ids: readonly string[], by?: By): Promise<string[]> {
+    checkIds(ids)
+    checkBy(by)
     const now = this.#now()
     const cancelled = [...new Set(ids)].filter(id => {
       const task = this.#tasks.get(id)
@@ -160,6 +189,7 @@ export class MemoryStore implements Store {
   }
 
   async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {
+    checkLanes(filter)
     const now = this.#now()
     return [...this.#queue.lanes.all()].filter(lane => matches(filter, lane)).map(lane => lane.toRecord(now))
   }
@@ -168,23 +198,29 @@ export class MemoryStore implements Store {
     lanes: LaneSelection,
     { isPaused, who, why }: { readonly isPaused: boolean } & Partial<By>,
   ): Promise<void> {
+    checkLanes(lanes)
+    checkBy({ who, why })
     this.#queue.lanes.pause(lanes, isPaused)
     if (who !== undefined) this.audit.add(pauseRecord(lanes, isPaused, { who, why }, this.#now()))
     if (!isPaused) this.#watchers.ring()
   }
 
   async limit(lanes: LaneSelection, limits: LaneLimits, by?: By): Promise<void> {
+    checkLanes(lanes)
+    checkBy(by)
     const checked = checkedLimits(limits)
     this.#queue.lanes.limit(lanes, checked)
     if (by !== undefined) this.audit.add(limitRecord(lanes, checked, by, this.#now()))
     this.#watchers.ring()
   }
 
-  once<T>(key: string, work: (tx: never) => T, options: OnceOptions = {}): Promise<Awaited<T>> {
+  async once<T>(key: string, work: (tx: never) => T, options: OnceOptions = {}): Promise<Awaited<T>> {
+    checkFence(options)
     return this.#once.run(key, work, options)
   }
 
   async prune(keep: Retention, limit: number): Promise<number> {
+    checkRetention(keep, limit)
     const now = this.#now()
     let left = limit
     for (const { record } of this.#tasks.values()) {

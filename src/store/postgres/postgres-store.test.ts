@@ -13,7 +13,7 @@ afterAll(() => pool.end())
 const open = () => emptyPostgresStore(pool)
 
 /** Themes that this store does not serve yet. Empty at the end. */
-const NOT_YET = ['rooms: ', 'operator records: ', 'settle: a deferral without an attempt']
+const NOT_YET = ['rooms: ', 'checks: ', 'operator records: ', 'settle: a deferral without an attempt']
 
 describe('the PostgreSQL store keeps the contract', () => {
   const cases = storeConformance(open).filter(({ name }) => !NOT_YET.some(theme => name.startsWith(theme)))

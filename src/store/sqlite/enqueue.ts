@@ -1,4 +1,3 @@
-import { OptionError } from '../../policy/index.js'
 import type { Enqueued, NewTask, Settlement } from '../store.js'
 import { State } from '../task-state.js'
 import { triedForMs } from '../tried-for.js'
@@ -24,7 +23,6 @@ export function enqueue(
   const tried: Settlement[] = []
   const results = tasks.map(task => {
     const { id = makeId(now), kind, category = '', key = '' } = task
-    if (task.id !== undefined) checkText('id', id)
     const lane = laneId(statements, lanes, kind, category, key)
     const seq = insert(statements, book, lane, id, task, now)
     if (seq === undefined) return { id, isNew: false }
@@ -66,20 +64,12 @@ function start(statements: Statements, seq: number, lane: number, worker: string
   return tokenOf(seq, lane, nonce)
 }
 
-/** Half a pair of surrogates would come back as something else: nobody could settle the task, and it would run for ever. */
-function checkText(option: string, text: string): void {
-  if (!/\p{Surrogate}/u.test(text)) return
-  const shown = JSON.stringify(text.slice(0, 60))
-  throw new OptionError(option, `'${option}' has a character that SQLite cannot store, got ${shown}.`)
-}
-
 /** The id of a lane, which is made if it is new. */
 export function laneId(statements: Statements, lanes: LaneIds, kind: string, category: string, key: string): number {
   const name = category === '' && key === '' ? kind : `${kind}\0${category}\0${key}`
   const known = lanes.get(name)
   if (known !== undefined) return known
 
-  for (const [option, text] of Object.entries({ kind, category, key })) checkText(option, text)
   const id = statements.laneId.get(kind, category, key) ?? statements.insertLane.get({ kind, category, key })
   if (id === undefined) throw new Error(`The lane ${JSON.stringify({ kind, category, key })} could not be made.`)
   if (lanes.size >= MOST_LANES_KEPT) lanes.clear()

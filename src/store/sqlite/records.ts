@@ -1,3 +1,4 @@
+import { checkPage } from '../check.js'
 import { auditPlace } from '../cursor.js'
 import type { AuditStore, PolicyStore } from '../store.js'
 import type { GroupCommit } from './group-commit.js'
@@ -25,13 +26,15 @@ export function sqliteAudit(statements: Statements, commits: GroupCommit, now: (
         for (const record of records) statements.appendAudit.run(now(), record)
       })
     },
-    async page({ limit, after = '0' }) {
+    async page(page) {
+      checkPage(page)
+      const { limit, after = '0' } = page
       const place = auditPlace(after)
       return commits.read(() => {
         const rows = statements.audit.all(place, limit + 1)
-        const page = rows.slice(0, limit)
-        const items = page.map(({ record }) => record)
-        return rows.length > limit ? { items, next: String(page.at(-1)?.id) } : { items }
+        const found = rows.slice(0, limit)
+        const items = found.map(({ record }) => record)
+        return rows.length > limit ? { items, next: String(found.at(-1)?.id) } : { items }
       })
     },
   }

@@ -1,5 +1,19 @@
 import type { IdempotencyStore } from '../../idempotency/index.js'
 import type { Clock } from '../../time/index.js'
+import {
+  checkBeat,
+  checkBy,
+  checkClaim,
+  checkFence,
+  checkFilter,
+  checkIds,
+  checkLanes,
+  checkName,
+  checkNewTask,
+  checkPage,
+  checkRetention,
+  checkSettlement,
+} from '../check.js'
 import { StoreForeignError } from '../errors.js'
 import { checkedLimits } from '../lane-limits.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
@@ -81,6 +95,7 @@ export class SqliteStore implements Movable {
   }
 
   async enqueue(tasks: readonly NewTask[]): Promise<Enqueued[]> {
+    tasks.forEach(checkNewTask)
     if (tasks.length === 0) return []
     const added = await this.#commits.write(() =>
       enqueue(this.#statements, this.#lanes, tasks, this.#now(), this.#makeId),
@@ -102,6 +117,7 @@ export class SqliteStore implements Movable {
    * ```
    */
   enqueueIn(db: Connection, tasks: readonly NewTask[]): Enqueued[] {
+    tasks.forEach(checkNewTask)
     if (db.pragma('application_id', { simple: true }) !== APPLICATION_ID)
       throw new StoreForeignError(db.name, `was not opened as '${this.#path}' is`)
     const statements = statementsOf(db)
@@ -111,10 +127,12 @@ export class SqliteStore implements Movable {
   }
 
   async claim(request: ClaimRequest): Promise<Claim> {
+    checkClaim(request)
     return this.#commits.write(() => claim(this.#statements, request, this.#now(), this.#turns))
   }
 
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
+    settlements.forEach(checkSettlement)
     if (settlements.length === 0) return []
     const settled = await this.#commits.write(() => settle(this.#statements, settlements, this.#now()))
     if (settled.isRoomMade) this.#watchers.ring()
@@ -122,43 +140,55 @@ export class SqliteStore implements Movable {
   }
 
   async heartbeat(beat: Beat): Promise<Heartbeat> {
+    checkBeat(beat)
     const answer = await this.#commits.write(() => heartbeat(this.#statements, beat, this.#now()))
     if (answer.rescued > 0) this.#watchers.ring()
     return answer
   }
 
   async leave(worker: string): Promise<void> {
+    checkName('worker', worker)
     const count = await this.#commits.write(() => leave(this.#statements, worker, this.#now()))
     if (count > 0) this.#watchers.ring()
   }
 
-  get(id: string): Promise<TaskRecord | undefined> {
+  async get(id: string): Promise<TaskRecord | undefined> {
+    checkName('id', id)
     return this.#commits.read(() => this.#browser.get(id))
   }
 
-  list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>> {
+  async list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>> {
+    checkFilter(filter)
+    checkPage(page)
     return this.#commits.read(() => this.#browser.list(filter, page))
   }
 
-  count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
+  async count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
+    checkFilter(filter)
     return this.#commits.read(() => this.#browser.count(filter))
   }
 
-  ledger(id: string): Promise<LedgerRow[]> {
+  async ledger(id: string): Promise<LedgerRow[]> {
+    checkName('id', id)
     return this.#commits.read(() => this.#browser.ledger(id))
   }
 
   async redrive(ids: readonly string[], by: By): Promise<string[]> {
+    checkIds(ids)
+    checkBy(by)
     const moved = await this.#commits.write(() => redrive(this.#statements, ids, by, this.#now()))
     if (moved.length > 0) this.#watchers.ring()
     return moved
   }
 
-  cancel(ids: readonly string[], by?: By): Promise<string[]> {
+  async cancel(ids: readonly string[], by?: By): Promise<string[]> {
+    checkIds(ids)
+    checkBy(by)
     return this.#commits.write(() => cancel(this.#statements, ids, by, this.#now()))
   }
 
-  lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {
+  async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {
+    checkLanes(filter)
     return this.#commits.read(() => this.#browser.lanes(filter, this.#now()))
   }
 
@@ -166,18 +196,23 @@ export class SqliteStore implements Movable {
     lanes: LaneSelection,
     { isPaused, who, why }: { readonly isPaused: boolean } & Partial<By>,
   ): Promise<void> {
+    checkLanes(lanes)
+    checkBy({ who, why })
     const by = who === undefined ? undefined : { who, why }
     await this.#commits.write(() => pause(this.#statements, lanes, isPaused, by, this.#now()))
     if (!isPaused) this.#watchers.ring()
   }
 
   async limit(lanes: LaneSelection, limits: LaneLimits, by?: By): Promise<void> {
+    checkLanes(lanes)
+    checkBy(by)
     const checked = checkedLimits(limits)
     await this.#commits.write(() => limit(this.#statements, this.#lanes, lanes, checked, by, this.#now()))
     this.#watchers.ring()
   }
 
-  prune(keep: Retention, limit: number): Promise<number> {
+  async prune(keep: Retention, limit: number): Promise<number> {
+    checkRetention(keep, limit)
     return this.#commits.write(() => prune(this.#statements, keep, limit, this.#now()))
   }
 
@@ -191,7 +226,8 @@ export class SqliteStore implements Movable {
   once<T>(key: string, work: (db: Connection) => T, options?: OnceOptions): Promise<Awaited<T>>
   /** As the contract has it: who calls it on any store says what its function takes the transaction for. */
   once<T>(key: string, work: (tx: never) => T, options?: OnceOptions): Promise<Awaited<T>>
-  once<T>(key: string, work: (tx: never) => T, options: OnceOptions = {}): Promise<Awaited<T>> {
+  async once<T>(key: string, work: (tx: never) => T, options: OnceOptions = {}): Promise<Awaited<T>> {
+    checkFence(options)
     const run = () => once(this.#statements, key, () => work(this.#db as never), options, this.#now())
     return this.#commits.write(run, { isRepeatable: false })
   }

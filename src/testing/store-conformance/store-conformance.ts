@@ -1,4 +1,5 @@
 import { type ConformanceCase, casesOf } from '../conformance-case.js'
+import { CHECKS } from './checks.js'
 import { CLAIM } from './claim.js'
 import { ENQUEUE } from './enqueue.js'
 import type { StoreBehaviours, StoreUnderTest } from './harness.js'
@@ -29,6 +30,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   records: RECORDS,
   once: ONCE,
   prune: PRUNE,
+  checks: CHECKS,
 }
 
 /**

@@ -1,0 +1,132 @@
+import { OptionError } from '../policy/index.js'
+import type {
+  Beat,
+  By,
+  ClaimRequest,
+  Lane,
+  NewTask,
+  OnceOptions,
+  PageRequest,
+  Retention,
+  Settlement,
+  TaskFilter,
+  TaskStatus,
+} from './store.js'
+
+/**
+ * The checks of everything that a store is asked by. All stores make the same ones at the start of each verb, so that a
+ * value that one of them cannot keep is the same `OptionError` on every one. Nothing has been written by then.
+ */
+
+/** Ids, kinds, categories and keys are indexed, and PostgreSQL's index rows are small. */
+const MAX_NAME_BYTES = 512
+
+/** The names that most callers use. Anything else takes a closer look. */
+const PLAIN_NAME = /^[\x01-\x7f]{0,512}$/
+
+/** No date is further from the epoch, in milliseconds. */
+const MAX_TIME = 8.64e15
+
+const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled']
+
+/** Checks an id, a kind, a category, a key, or the name of a worker or a person. */
+export function checkName(option: string, name: unknown): asserts name is string {
+  if (typeof name === 'string' && PLAIN_NAME.test(name)) return
+  checkText(option, name)
+  const bytes = Buffer.byteLength(name)
+  if (bytes > MAX_NAME_BYTES)
+    throw new OptionError(option, `'${option}' must be at most ${MAX_NAME_BYTES} bytes long, got ${bytes}.`)
+}
+
+export function checkIds(ids: readonly string[]): void {
+  for (const id of ids) checkName('id', id)
+}
+
+export function checkNewTask({ id, kind, category, key, payload, priority, submittedAt, runAt }: NewTask): void {
+  if (id !== undefined) checkName('id', id)
+  checkName('kind', kind)
+  checkLanes({ category, key })
+  checkText('payload', payload)
+  checkNumber('priority', priority, Number.MAX_VALUE)
+  checkNumber('submittedAt', submittedAt, MAX_TIME)
+  checkNumber('runAt', runAt, MAX_TIME)
+}
+
+export function checkClaim({ worker, leaseMs, limit, rooms }: ClaimRequest): void {
+  checkBeat({ worker, leaseMs })
+  checkLimit(limit)
+  for (const room of rooms) {
+    for (const kind of room.kinds) checkName('kind', kind)
+    for (const category of room.categories ?? []) checkName('category', category)
+    if (room.limit !== undefined) checkLimit(room.limit)
+  }
+}
+
+export function checkSettlement({ id, token }: Pick<Settlement, 'id' | 'token'>): void {
+  checkName('id', id)
+  checkName('token', token)
+}
+
+export function checkBeat({ worker, leaseMs }: Beat): void {
+  checkName('worker', worker)
+  if (!(Number.isFinite(leaseMs) && leaseMs >= 0))
+    throw new OptionError('leaseMs', `'leaseMs' must be a number of milliseconds, got ${shown(leaseMs)}.`)
+}
+
+/** Checks the fields of a lane, or of a selection of lanes, that are given. */
+export function checkLanes({ kind, category, key }: Partial<Lane>): void {
+  if (kind !== undefined) checkName('kind', kind)
+  if (category !== undefined) checkName('category', category)
+  if (key !== undefined) checkName('key', key)
+}
+
+export function checkFilter({ status, errorCode, ...lanes }: TaskFilter): void {
+  checkLanes(lanes)
+  if (status !== undefined && !STATUSES.includes(status))
+    throw new OptionError('status', `'status' must be one of ${STATUSES.join(', ')}, got ${shown(status)}.`)
+  // The code of a failure may be any text.
+  if (errorCode !== undefined && typeof errorCode !== 'string')
+    throw new OptionError('errorCode', `'errorCode' must be text, got ${shown(errorCode)}.`)
+}
+
+export function checkPage({ limit }: PageRequest): void {
+  checkLimit(limit)
+}
+
+export function checkRetention(keep: Retention, limit: number): void {
+  for (const [option, ms] of Object.entries(keep)) checkNumber(option, ms, Number.MAX_VALUE)
+  checkLimit(limit)
+}
+
+/** Checks who asked, and why, if anybody is named. */
+export function checkBy({ who, why }: Partial<By> = {}): void {
+  if (who !== undefined) checkName('who', who)
+  if (why !== undefined && typeof why !== 'string')
+    throw new OptionError('why', `'why' must be text, got ${shown(why)}.`)
+}
+
+export function checkFence({ fence }: OnceOptions): void {
+  if (fence !== undefined) checkSettlement(fence)
+}
+
+function checkText(option: string, text: unknown): asserts text is string {
+  if (typeof text !== 'string') throw new OptionError(option, `'${option}' must be text, got ${shown(text)}.`)
+  if (text.includes('\0') || /\p{Surrogate}/u.test(text))
+    throw new OptionError(option, `'${option}' must not contain NUL or half a surrogate pair, got ${shown(text)}.`)
+}
+
+function checkLimit(limit: unknown): void {
+  if (Number.isSafeInteger(limit) && Number(limit) >= 0) return
+  throw new OptionError('limit', `'limit' must be a whole number, 0 or more, got ${shown(limit)}.`)
+}
+
+function checkNumber(option: string, value: unknown, max: number): void {
+  if (value === undefined || (typeof value === 'number' && Math.abs(value) <= max)) return
+  throw new OptionError(option, `'${option}' must be a number, got ${shown(value)}.`)
+}
+
+/** A value as a message shows it: bounded, on one line. */
+function shown(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, 60))
+  return typeof value === 'object' || typeof value === 'function' ? typeof value : String(value)
+}

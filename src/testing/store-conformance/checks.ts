@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict'
+import { OptionError } from '../../policy/index.js'
+import type { NewTask, Store } from '../../store/index.js'
+import { add, addOne, claimIds, claimOne, get, LEASE_MS, type StoreBehaviours, settle, start } from './harness.js'
+
+/** Values that no store takes for an id, a kind, a category, a key or a name. */
+const BAD_NAMES: readonly unknown[] = [5, null, {}, 'a\0b', '\ud800', 'x\udc00', 'x'.repeat(513), 'é'.repeat(257)]
+
+const ROOMS = [{ kinds: ['k'] }]
+
+/** Calls of each verb with a value in one of its places, by the option that the error must name. */
+const CALLS: readonly [option: string, call: (store: Store, bad: never) => Promise<unknown>][] = [
+  ['id', (store, id) => store.enqueue([{ id, kind: 'k', payload: '1' }])],
+  ['kind', (store, kind) => store.enqueue([{ kind, payload: '1' }])],
+  ['category', (store, category) => store.enqueue([{ kind: 'k', category, payload: '1' }])],
+  ['key', (store, key) => store.enqueue([{ kind: 'k', key, payload: '1' }])],
+  ['worker', (store, worker) => store.claim({ worker, leaseMs: LEASE_MS, rooms: ROOMS, limit: 1, isIdle: true })],
+  ['kind', (store, kind) => claimIds(store, { kinds: ['k', kind] })],
+  ['category', (store, category) => claimIds(store, { categories: [category] })],
+  ['id', (store, id) => store.settle([{ id, token: 't', outcome: { type: 'released' } }])],
+  ['token', (store, token) => store.settle([{ id: 'a', token, outcome: { type: 'released' } }])],
+  ['worker', (store, worker) => store.heartbeat({ worker, leaseMs: LEASE_MS })],
+  ['worker', (store, worker) => store.leave(worker)],
+  ['id', (store, id) => store.get(id)],
+  ['id', (store, id) => store.ledger(id)],
+  ['kind', (store, kind) => store.list({ kind }, { limit: 1 })],
+  ['category', (store, category) => store.list({ category }, { limit: 1 })],
+  ['key', (store, key) => store.count({ key })],
+  ['id', (store, id) => store.redrive(['a', id], { who: 'ann' })],
+  ['who', (store, who) => store.redrive(['a'], { who })],
+  ['id', (store, id) => store.cancel(['a', id])],
+  ['who', (store, who) => store.cancel(['a'], { who })],
+  ['key', (store, key) => store.lanes({ key })],
+  ['kind', (store, kind) => store.pause({ kind }, { isPaused: true })],
+  ['who', (store, who) => store.pause({ kind: 'k' }, { isPaused: true, who })],
+  ['category', (store, category) => store.limit({ kind: 'k', category }, { concurrency: 1 })],
+  ['who', (store, who) => store.limit({ kind: 'k' }, { concurrency: 1 }, { who })],
+  ['id', (store, id) => store.once('key', () => 1, { fence: { id, token: 't' } })],
+]
+
+export const CHECKS: StoreBehaviours = {
+  async 'a name that is no text, too long or broken is an OptionError that names it, in every verb'(store) {
+    const before = await addOne(store, { id: 'a' })
+    for (const [option, call] of CALLS) {
+      for (const bad of BAD_NAMES) await assertRefused(call(store, bad as never), option, `${call} with ${String(bad)}`)
+    }
+    assert.deepEqual((await store.count({})).waiting, 1)
+    assert.deepEqual(await claimIds(store), [before])
+  },
+
+  async 'a name of 512 bytes is kept as it is, whatever its characters'(store) {
+    for (const name of ['x'.repeat(512), 'é'.repeat(256), '😀'.repeat(128), '\u0001\n\u007f"', '']) {
+      const id = await addOne(store, { id: name, kind: `k${name}`.slice(-256), category: name, key: name })
+      const task = await claimOne(store, { kinds: [`k${name}`.slice(-256)], categories: [name] })
+      assert.deepEqual([id, task.id, task.category, task.key], [name, name, name, name])
+      assert.equal(await settle(store, task, { type: 'succeeded' }), 'settled')
+      assert.equal((await get(store, name)).status, 'succeeded')
+    }
+  },
+
+  async 'a batch with one bad task adds none'(store) {
+    const tasks = [{ id: 'a' }, { id: 'b\0' }].map(task => ({ kind: 'k', payload: '1', ...task }))
+    await assertRefused(store.enqueue(tasks), 'id')
+    assert.equal(await store.get('a'), undefined)
+  },
+
+  async 'a payload is text that every store can keep, and numbers are numbers'(store) {
+    const bad: readonly [option: string, task: Partial<Record<keyof NewTask, unknown>>][] = [
+      ['payload', { payload: undefined }],
+      ['payload', { payload: 5 }],
+      ['payload', { payload: 'a\0' }],
+      ['payload', { payload: '"\ud800"' }],
+      ['priority', { priority: Number.NaN }],
+      ['priority', { priority: '1' }],
+      ['submittedAt', { submittedAt: Infinity }],
+      ['runAt', { runAt: Number.NaN }],
+      ['runAt', { runAt: 1e300 }],
+    ]
+    for (const [option, task] of bad) {
+      const tasks = [{ kind: 'k', payload: '1', ...task }] as readonly NewTask[]
+      await assertRefused(store.enqueue(tasks), option, JSON.stringify(task))
+    }
+    assert.equal((await store.count({})).waiting, 0)
+  },
+
+  async 'a limit is a whole number, 0 or more, in every verb'(store) {
+    await add(store, {}, {})
+    await store.audit.append(['1'])
+    for (const limit of [-1, 0.5, Number.NaN, Infinity, '1', null] as never[]) {
+      const about = String(limit)
+      await assertRefused(claimIds(store, { limit }), 'limit', about)
+      await assertRefused(claimIds(store, { rooms: [{ kinds: ['k'], limit }] }), 'limit', about)
+      await assertRefused(store.list({}, { limit }), 'limit', about)
+      await assertRefused(store.audit.page({ limit }), 'limit', about)
+      await assertRefused(store.prune({}, limit), 'limit', about)
+    }
+    assert.equal((await store.count({})).waiting, 2)
+    assert.deepEqual((await store.list({}, { limit: 0 })).items, [])
+    assert.deepEqual((await store.audit.page({ limit: 0 })).items, [])
+  },
+
+  async 'a status that does not exist, a code that is no text and a lease that is no number are OptionErrors'(store) {
+    await assertRefused(store.list({ status: 'failed' as never }, { limit: 1 }), 'status')
+    await assertRefused(store.count({ status: 'toString' as never }), 'status')
+    await assertRefused(store.count({ errorCode: 5 as never }), 'errorCode')
+    await assertRefused(store.heartbeat({ worker: 'w1', leaseMs: Number.NaN }), 'leaseMs')
+    await assertRefused(store.prune({ endedMs: Number.NaN }, 1), 'endedMs')
+    await assertRefused(store.cancel(['a'], { who: 'ann', why: 5 as never }), 'why')
+  },
+
+  async 'the code of a failure may be any text, and is found by it'(store) {
+    for (const code of ['a\0b', '\ud800', 'é 😀', '']) {
+      const task = await start(store)
+      const verdict = { class: 'final', code } as const
+      await settle(store, task, { type: 'dead', reason: 'final_error' }, { verdict })
+      assert.equal((await store.count({ errorCode: code })).dead, 1, JSON.stringify(code))
+    }
+  },
+}
+
+async function assertRefused(call: Promise<unknown>, option: string, about?: string): Promise<void> {
+  await assert.rejects(call, (error: unknown) => {
+    assert.ok(error instanceof OptionError, `${about}: ${error}`)
+    assert.equal(error.option, option, about)
+    return true
+  })
+}
