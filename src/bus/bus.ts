@@ -62,6 +62,12 @@ export interface DeliveryOptions {
   readonly prefetch?: number
 }
 
+/** Options of `put`. */
+export interface PutOptions {
+  /** Messages with the same identity are one: a broker that can tell (NATS, memory) keeps the first. */
+  readonly identity?: string
+}
+
 /** What takes the deliveries of a queue, until it is stopped. */
 export interface Consumer {
   /** Takes no more deliveries, and resolves once all that it has are settled. */
@@ -134,7 +140,7 @@ export interface Bus {
   /** Publishes an event to the queues that take its type. Resolves once they have it on record. */
   publish(message: NewMessage): Promise<void>
   /** Puts a message into one queue: a failed queue, or the queue that takes its type. Resolves once it is on record. */
-  put(queue: string, message: NewMessage): Promise<void>
+  put(queue: string, message: NewMessage, options?: PutOptions): Promise<void>
   /** Takes the deliveries of a queue. Resolves once it does. */
   consume(queue: string, handle: DeliveryHandler, options?: DeliveryOptions): Promise<Consumer>
   /**

@@ -23,6 +23,18 @@ describe('the memory bus', () => {
     await bus.close()
   })
 
+  it('keeps messages of one identity once in a failed queue', async () => {
+    const bus = new MemoryBus()
+    await bus.declare({ work: 'a' })
+    const put = (body: string, identity?: string) => bus.put('work.failed', { id: '1', type: 'a', body }, { identity })
+    for (const [body, identity] of [['first', 'same'], ['second', 'same'], ['third'], ['fourth']] as const) {
+      await put(body, identity)
+    }
+    const found: string[] = []
+    for await (const message of bus.browse('work.failed')) found.push(textOf(message))
+    expect(found).toEqual(['first', 'third', 'fourth'])
+  })
+
   it('says that its queues take one type each', async () => {
     const bus = new MemoryBus()
     await bus.declare({ work: 'a' })

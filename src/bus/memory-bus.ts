@@ -10,6 +10,7 @@ import {
   isFailedQueue,
   type Message,
   type NewMessage,
+  type PutOptions,
   type QueueStatus,
   type Topology,
 } from './bus.js'
@@ -79,13 +80,13 @@ export class MemoryBus implements Bus {
     for (const [, queue] of takers) queue.add(copy)
   }
 
-  async put(queue: string, message: NewMessage): Promise<void> {
+  async put(queue: string, message: NewMessage, { identity }: PutOptions = {}): Promise<void> {
     const copy = this.#accept(message)
     const found = this.#find(queue)
     if (!isFailedQueue(queue) && found.type !== message.type) {
       throw new NoQueueError(`The queue '${queue}' takes '${found.type}', not '${message.type}'.`)
     }
-    found.add(copy)
+    found.add(copy, identity)
   }
 
   async consume(queue: string, handle: DeliveryHandler, { prefetch = 100 }: DeliveryOptions = {}): Promise<Consumer> {

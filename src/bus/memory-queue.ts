@@ -3,6 +3,7 @@ import { OpenDeliveries } from './open-deliveries.js'
 
 interface Entry {
   readonly message: Message
+  readonly identity: string | undefined
   isRedelivered: boolean
 }
 
@@ -23,8 +24,10 @@ export class MemoryQueue {
     return this.#waiting.all()
   }
 
-  add(message: Message): void {
-    this.#waiting.push({ message, isRedelivered: false })
+  /** Adds a message, unless one with the same identity waits. */
+  add(message: Message, identity?: string): void {
+    if (identity !== undefined && this.waiting.some(entry => entry.identity === identity)) return
+    this.#waiting.push({ message, identity, isRedelivered: false })
     this.#schedule()
   }
 

@@ -1,10 +1,14 @@
 import type { Message, NewMessage } from './bus.js'
 
-const UTF8 = new TextDecoder()
+const UTF8 = new TextDecoder('utf-8', { fatal: true })
 
-/** The body of a message as text. */
+/** The body of a message as text. Throws a `SyntaxError` if it is not UTF-8: replaced characters would be another text. */
 export function textOf({ body }: Pick<Message, 'body'>): string {
-  return UTF8.decode(body)
+  try {
+    return UTF8.decode(body)
+  } catch {
+    throw new SyntaxError(`The body of the message (${body.length} bytes) is not UTF-8 text.`)
+  }
 }
 
 /** The body of a new message as bytes. */

@@ -48,7 +48,7 @@ export interface ConsumeOptions<Event> {
   readonly key: (event: Event) => readonly string[] | string
   /** Keeps events that wait for their retry, every attempt, and dead letters. */
   readonly store: Store
-  /** Laid over `policies.event`: eight attempts within half an hour, of a `RetryableError` and nothing else. */
+  /** Laid over `policies.event`: eight attempts within half an hour. */
   readonly policy?: PolicyInput
   /** The one home of its dead letters: the store, or the failed queue of the bus. Default `store`. */
   readonly deadLetters?: 'store' | 'failed-queue'
@@ -66,7 +66,7 @@ export interface ConsumeOptions<Event> {
   readonly classify?: Classifier
   /** Takes the work events. */
   readonly sink?: Sink
-  /** Called when the store stops answering, and when it answers again. The consumer asks until then. */
+  /** Called when the store or the broker stops answering, and when it answers again. The consumer asks until then. */
   readonly onOutage?: (outage: Outage) => void
   /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
@@ -136,8 +136,8 @@ export class EventConsumer<Event> {
     this.#clock = clock
     this.#concurrency = concurrency
     this.#graceMs = parseDuration(grace) ?? 0
-    this.#kind = new EventKind(bus, queue, options, clock)
     this.#outages = new Outages(options.onOutage, () => this.#ending.hasBegun)
+    this.#kind = new EventKind(bus, queue, options, clock, this.#outages)
     const onOutage = (outage: Outage) => this.#outages.note(outage)
     this.#engine = new Engine(store, [this.#kind], { concurrency, classify, sink, clock, lease, grace, onOutage })
     this.#engine.stopped.catch(failure => this.#ending.fail(failure))

@@ -2,10 +2,12 @@ import type { GiveUpReason } from '../policy/index.js'
 import { describeFailure, failureText } from '../telemetry/index.js'
 import { type AbandonedReason, abandonedReason } from '../telemetry/internal.js'
 
-/** A dead letter as it is written for those who read failed queues. */
+/** A dead letter in a failed queue. */
 export interface DeadLetterEntry {
-  /** As it was delivered. */
+  /** The event as it was delivered. */
   readonly original_event: unknown
+  /** Present if the body was not JSON: `original_event` is then its text, or base64 if it was not text either. */
+  readonly original_encoding?: 'text' | 'base64'
   readonly idempotency_key: string
   readonly attempt_count: number
   /** `"Name: message"` */
@@ -17,9 +19,11 @@ export interface DeadLetterEntry {
   readonly timestamp: string
 }
 
-/** What is known of an event that was given up. */
+/** An event that was given up. */
 export interface GivenUp {
   readonly event: unknown
+  /** Absent if the event is JSON. */
+  readonly encoding?: DeadLetterEntry['original_encoding']
   readonly key: string
   readonly service: string
   readonly attempts: number
@@ -29,10 +33,12 @@ export interface GivenUp {
   readonly at: number
 }
 
-/** The entry for an event that was given up. Secrets in its error are left out. */
-export function deadLetterEntry({ event, key, service, attempts, failure, reason, at }: GivenUp): DeadLetterEntry {
+/** The dead letter of an event that was given up. Its error is redacted. */
+export function deadLetterEntry(givenUp: GivenUp): DeadLetterEntry {
+  const { event, encoding, key, service, attempts, failure, reason, at } = givenUp
   return {
     original_event: event,
+    ...(encoding !== undefined && { original_encoding: encoding }),
     idempotency_key: key,
     attempt_count: attempts,
     last_error: failureText(failure),

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import {
   type ActiveAttempt,
   type Failed,
+  type Outages,
   persist,
   type Refused,
   RefusedError,
@@ -15,9 +16,9 @@ import { taskResult, type WorkKind } from '../task/internal.js'
 import type { Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import type { ConsumeOptions } from './consume.js'
-import { deadLetterEntry } from './dead-letter-entry.js'
+import { deadLetterEntry, type GivenUp } from './dead-letter-entry.js'
 import { keyFrom } from './event-key.js'
-import { type EventTask, eventKind, eventTask, type StoredEvent, storedEvent } from './event-task.js'
+import { bodyOf, type EventTask, eventKind, eventTask, type StoredEvent, storedEvent } from './event-task.js'
 import { eventWork } from './event-work.js'
 
 /** The events of one queue: how they are handled, and how those that wait in the store are run from there. */
@@ -31,8 +32,9 @@ export class EventKind<Event> implements WorkKind {
   readonly #queue: string
   readonly #options: ConsumeOptions<Event>
   readonly #clock: Clock
+  readonly #outages: Outages
 
-  constructor(bus: Bus, queue: string, options: ConsumeOptions<Event>, clock: Clock) {
+  constructor(bus: Bus, queue: string, options: ConsumeOptions<Event>, clock: Clock, outages: Outages) {
     this.kind = eventKind(queue)
     this.policy = extendPolicy(policies.event, options.policy ?? {})
     this.policyHash = hashJson(this.policy)
@@ -44,6 +46,7 @@ export class EventKind<Event> implements WorkKind {
     this.#queue = queue
     this.#options = options
     this.#clock = clock
+    this.#outages = outages
   }
 
   describe({ id, payload }: ClaimedTask): Work {
@@ -53,13 +56,15 @@ export class EventKind<Event> implements WorkKind {
   /** Makes another attempt at an event that waited in the store. */
   async call(task: ClaimedTask, attempt: ActiveAttempt): Promise<unknown> {
     const stored = storedEvent(task.payload)
-    if (!('event' in stored)) throw new SyntaxError('The event is no JSON.')
     const isRedriven = task.startedAt > task.submittedAt
-    if (!isRedriven || this.#options.redrive !== 'publish') return this.handle(stored.event as Event, attempt)
+    if (!isRedriven || this.#options.redrive !== 'publish') {
+      if ('event' in stored) return this.handle(stored.event as Event, attempt)
+      throw new SyntaxError('The body of the event is not JSON.')
+    }
     const { id, type, headers } = stored.message
     // Under an id of its own: the store has seen the other one, and would take this for the same event once more.
     const again = `${id ?? task.id}.${task.startedAt}`
-    await this.#bus.publish({ id: again, type, headers, body: JSON.stringify(stored.event) })
+    await this.#bus.publish({ id: again, type, headers, body: bodyOf(stored) })
     // It has not succeeded: whoever takes it next handles it.
     return skip('It was published again.')
   }
@@ -109,20 +114,27 @@ export class EventKind<Event> implements WorkKind {
    * record before this end.
    */
   async buryEvent(stored: StoredEvent, end: Failed | Refused, attempts: number, signal: AbortSignal): Promise<Outcome> {
-    const event = 'event' in stored ? stored.event : stored.raw_body
     const { key, message } = stored
     const { service } = this.#options
+    const original = originalOf(stored)
     const at = this.#clock.now()
-    const letter = deadLetterEntry({ event, key, service, at, ...abandonment(end, attempts) })
+    const letter = deadLetterEntry({ ...original, key, service, at, ...abandonment(end, attempts) })
     const queue = failedQueueOf(this.#queue)
-    const id = message.id ?? identityOf({ ...message, body: new TextEncoder().encode(canonicalJson(event)) })
+    const id = message.id ?? identityOf({ ...message, body: new TextEncoder().encode(canonicalJson(original.event)) })
+    const identity = createHash('sha256').update(`${id}\n`).update(bodyOf(stored)).digest('hex')
     const put = async () => {
       if (signal.aborted) throw new FinalError('The consumer is stopping.')
-      return this.#bus.put(queue, { ...message, id, body: JSON.stringify(letter) })
+      return this.#bus.put(queue, { ...message, id, body: JSON.stringify(letter) }, { identity })
     }
-    await persist(put, UNTIL_ANSWERED, { clock: this.#clock })
+    await persist(put, UNTIL_ANSWERED, { clock: this.#clock, outages: this.#outages })
     return { type: 'skipped', reason: `It is a dead letter in '${queue}'.` }
   }
+}
+
+/** The event of a dead letter, and its encoding if it was not JSON. */
+function originalOf(stored: StoredEvent): Pick<GivenUp, 'event' | 'encoding'> {
+  if ('event' in stored) return { event: stored.event }
+  return { event: stored.raw_body, encoding: stored.encoding ?? 'text' }
 }
 
 /** How an event ended that was given up, as its dead letter says it. */

@@ -6,10 +6,11 @@ export interface StoredEvent {
   /** Its idempotency key. */
   readonly key: string
   readonly message: { readonly id: string | undefined; readonly type: string; readonly headers: Message['headers'] }
-  /** As it was delivered; absent if it was no JSON. */
+  /** The event as it was delivered; absent if it was not JSON. */
   readonly event?: unknown
-  /** What was delivered instead of JSON. */
+  /** A body that is not JSON: its text, or base64 where `encoding` says so. */
   readonly raw_body?: string
+  readonly encoding?: 'base64'
 }
 
 /** The task of an event. */
@@ -28,18 +29,29 @@ export function eventKind(queue: string): string {
 /** The task in which an event waits. */
 export function eventTask(taskId: string, queue: string, message: Message, key: string): EventTask {
   const { id, type, headers } = message
-  const text = textOf(message)
   const about = `"key":${JSON.stringify(key)},"message":${JSON.stringify({ id, type, headers })}`
-  // The event is kept as it came, to the byte, not as it would be written again.
-  const content = isJson(text) ? `"event":${text}` : `"raw_body":${JSON.stringify(text)}`
-  return { id: taskId, kind: eventKind(queue), payload: `{${about},${content}}` }
+  return { id: taskId, kind: eventKind(queue), payload: `{${about},${contentOf(message)}}` }
 }
 
-function isJson(text: string): boolean {
+/** The body of a message that waits, as it was published: to the byte, however it was written. */
+export function bodyOf(stored: StoredEvent): string | Uint8Array {
+  if ('event' in stored) return JSON.stringify(stored.event)
+  const { raw_body = '', encoding } = stored
+  return encoding === undefined ? raw_body : Buffer.from(raw_body, encoding)
+}
+
+/** The fields of a stored event that hold the body. JSON is kept as it came, not as it would be written again. */
+function contentOf(message: Message): string {
+  let text: string
+  try {
+    text = textOf(message)
+  } catch {
+    return `"raw_body":"${Buffer.from(message.body).toString('base64')}","encoding":"base64"`
+  }
   try {
     JSON.parse(text)
-    return true
+    return `"event":${text}`
   } catch {
-    return false
+    return `"raw_body":${JSON.stringify(text)}`
   }
 }

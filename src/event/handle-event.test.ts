@@ -1,4 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
+import { RetryExhaustedError, retry } from '../call/index.js'
 import { FinalError, RetryableError } from '../policy/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
 import { fakeClock } from '../testing/index.js'
@@ -101,14 +102,53 @@ describe('an event', () => {
   it.each([
     ['a bug', new TypeError('undefined is not a function')],
     ['an error of validation', new FinalError('no id')],
-    ['any other error', new Error('down')],
-    ['what is no error at all', 'no'],
+    ['a status that is final', Object.assign(new Error('no such order'), { status: 404 })],
   ])('whose handler throws %s is a dead letter at once, and that is what comes back', async (_, thrown) => {
     const { error, letters } = await handle(() => {
       throw thrown
     })
     expect(error).toBe(thrown)
     expect(letters).toMatchObject([{ attempt_count: 1, abandoned_reason: 'non_retryable_error' }])
+  })
+
+  it.each([
+    ['the network', Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })],
+    ['a server', Object.assign(new Error('bad gateway'), { status: 502 })],
+    ['something unknown', new Error('down')],
+  ])('is retried while %s fails', async (_, thrown) => {
+    let calls = 0
+    const { result, letters } = await handle(() => {
+      if (++calls < 3) throw thrown
+      return 'done'
+    })
+    expect([result, calls, letters]).toEqual(['done', 3, []])
+  })
+
+  it('whose handler retries by itself, and gives up, is told by its own attempts', async () => {
+    const inner = () =>
+      retry(() => Promise.reject(new RetryableError('inner')), { attempts: 2, backoff: 'none', jitter: 'none' })
+    const { letters, error } = await handle(inner, { policy: { giveUpOn: ['RetryExhaustedError'] } })
+    expect(letters).toMatchObject([{ attempt_count: 1, abandoned_reason: 'non_retryable_error' }])
+    expect(error).toBeInstanceOf(RetryExhaustedError)
+  })
+
+  it('whose handler throws a proxy on which everything throws is a dead letter all the same', async () => {
+    const trap = () => {
+      throw new Error('trap')
+    }
+    const hostile: unknown = new Proxy(new Error('hidden'), { get: trap, getPrototypeOf: trap, has: trap })
+    const { letters } = await handle(() => {
+      throw hostile
+    })
+    expect(letters).toMatchObject([{ attempt_count: 8, abandoned_reason: 'max_attempts_exceeded' }])
+  })
+
+  it('has the class of its error in its dead letter, also where the class does not name itself', async () => {
+    class ValidationError extends Error {}
+    const { letters } = await handle(() => {
+      throw new ValidationError('no id')
+    })
+    expect(letters).toMatchObject([{ error_type: 'ValidationError', last_error: 'ValidationError: no id' }])
   })
 
   it('is seen as it was delivered by each attempt and by the dead letter, whatever a handler does to it', async () => {

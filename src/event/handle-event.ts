@@ -12,7 +12,7 @@ export interface HandleEventOptions {
   readonly service: string
   /** The event's idempotency key: see `eventKey`. */
   readonly key: string
-  /** Laid over `policies.event`: eight attempts within half an hour, of a `RetryableError` and nothing else. */
+  /** Laid over `policies.event`: eight attempts within half an hour. */
   readonly policy?: PolicyInput
   /** Writes the dead letter. The event counts as dealt with once this has resolved. */
   readonly deadLetter?: (entry: DeadLetterEntry) => unknown

@@ -147,7 +147,13 @@ describe('requeueFailedQueue', () => {
     const bus = await scene([letter(1), 'not JSON', bytes])
     const progress: number[] = []
     const result = await requeueFailedQueue(bus, 'chunking.failed', { onProgress: done => progress.push(done) })
-    expect(result).toEqual({ route: { queue: 'chunking', type: TYPE }, requeued: 3, kept: [], isStopped: false })
+    expect(result).toEqual({
+      route: { queue: 'chunking', type: TYPE },
+      requeued: 3,
+      duplicates: 0,
+      kept: [],
+      isStopped: false,
+    })
     expect(progress).toEqual([1, 2, 3])
     expect((await drain(bus, 'chunking')).map(({ body }) => Buffer.from(body))).toEqual([
       Buffer.from('{"number":1}'),
@@ -156,6 +162,29 @@ describe('requeueFailedQueue', () => {
     ])
     expect(await drain(bus, 'search')).toEqual([])
     expect(await messagesIn(bus)).toEqual([])
+  })
+
+  it('publishes an event once whose dead letter was written twice', async () => {
+    const bus = await scene()
+    const put = (id: string, entry: object) =>
+      bus.put('chunking.failed', { id, type: TYPE, body: JSON.stringify(entry) })
+    const event = { number: 1 }
+    await put('a', { original_event: event, timestamp: '2026-01-01T00:00:00.000Z' })
+    await put('b', { original_event: event, timestamp: '2026-01-01T00:00:00.000Z' })
+    await put('a', { original_event: event, timestamp: '2026-01-01T00:00:31.000Z' })
+    expect(await requeueFailedQueue(bus, 'chunking.failed')).toMatchObject({ requeued: 2, duplicates: 1 })
+    expect(await messagesIn(bus)).toEqual([])
+    expect(await drain(bus, 'chunking')).toHaveLength(2)
+  })
+
+  it('publishes the bytes of a body that was not JSON as they were', async () => {
+    const bus = await scene([
+      JSON.stringify({ original_event: '{"cut', original_encoding: 'text' }),
+      JSON.stringify({ original_event: '/wD+', original_encoding: 'base64' }),
+    ])
+    await requeueFailedQueue(bus, 'chunking.failed')
+    const bodies = (await drain(bus, 'chunking')).map(({ body }) => Buffer.from(body))
+    expect(bodies).toEqual([Buffer.from('{"cut'), Buffer.from([0xff, 0x00, 0xfe])])
   })
 
   it('publishes to every queue for the type of its route', async () => {

@@ -20,9 +20,12 @@ export function messageView({ id, type, headers, body }: Message): MessageView {
 export function eventIn({ body }: Message): string | Uint8Array {
   const content = contentOf(body)
   if (!('body' in content)) return body
-  const value = content.body
-  const isLetter = typeof value === 'object' && value !== null && 'original_event' in value
-  return isLetter ? JSON.stringify(value.original_event) : body
+  const letter = content.body
+  if (typeof letter !== 'object' || letter === null || !('original_event' in letter)) return body
+  const { original_event: event } = letter
+  const encoding = 'original_encoding' in letter ? letter.original_encoding : undefined
+  if (encoding === undefined || typeof event !== 'string') return JSON.stringify(event)
+  return encoding === 'base64' ? Buffer.from(event, encoding) : event
 }
 
 function contentOf(bytes: Uint8Array): Content {

@@ -26,6 +26,8 @@ export interface RequeuePlan {
 export interface Requeued {
   readonly route: Route
   readonly requeued: number
+  /** Second copies of a dead letter that was requeued. They were removed: a consumer that died had written it twice. */
+  readonly duplicates: number
   /** Messages that the bus refused. They are still in the failed queue. */
   readonly kept: readonly KeptMessage[]
   /** Whether the signal stopped it. */
@@ -65,20 +67,27 @@ export async function requeueFailedQueue(
 ): Promise<Requeued> {
   const { route } = await planRequeue(bus, name, options)
   const kept: KeptMessage[] = []
-  let requeued = 0
+  const published = new Set<string>()
+  let duplicates = 0
   for await (const message of walkFailedQueue(bus, name, options)) {
-    const refusal = await requeue(bus, route, message)
-    if (refusal === undefined) requeued++
+    const id = idAgain(message)
+    if (published.has(id)) {
+      await message.remove()
+      duplicates++
+      continue
+    }
+    const refusal = await requeue(bus, route, message, id)
+    if (refusal === undefined) published.add(id)
     else kept.push(refusal)
-    options.onProgress?.(requeued)
+    options.onProgress?.(published.size)
   }
-  return { route, requeued, kept, isStopped: options.signal?.aborted === true }
+  return { route, requeued: published.size, duplicates, kept, isStopped: options.signal?.aborted === true }
 }
 
 /** Publishes, then removes. Returns a refusal if the message itself is at fault, and rejects if anything else is. */
-async function requeue(bus: Bus, route: Route, message: FailedMessage): Promise<KeptMessage | undefined> {
+async function requeue(bus: Bus, route: Route, message: FailedMessage, id: string): Promise<KeptMessage | undefined> {
   const type = typeOnRoute(route, message)
-  const again = { id: idAgain(message), type, headers: message.headers, body: eventIn(message) }
+  const again = { id, type, headers: message.headers, body: eventIn(message) }
   try {
     await (route.queue === null ? bus.publish(again) : bus.put(route.queue, again))
   } catch (error) {
@@ -100,11 +109,12 @@ async function routeInto(bus: Bus, queue: string, known: KnownQueues): Promise<R
 const AGAIN = /\.again-[0-9a-f]{16}$/
 
 /**
- * A new id, since consumers that gave the event up know it by the old one. It is the same each time for the same message,
- * so that a second publish is recognised.
+ * A new id, since consumers that gave the event up know it by the old one. It comes from the id and the event alone, not
+ * from the rest of its dead letter: so two letters of one event get the same id, and a second publish is recognised.
  */
-function idAgain({ id = '', body }: Message): string {
-  const digest = createHash('sha256').update(`${id}\n`).update(body).digest('hex')
+function idAgain(message: Message): string {
+  const { id = '' } = message
+  const digest = createHash('sha256').update(`${id}\n`).update(eventIn(message)).digest('hex')
   const original = id.replace(AGAIN, '')
   return /^[\x21-\x7e]{1,150}$/.test(original) ? `${original}.again-${digest.slice(0, 16)}` : digest
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Classifier, classify } from './classify.js'
-import { RetryableError, TimeoutError } from './errors.js'
+import { OptionError, PolicyError, RetryableError, TimeoutError } from './errors.js'
 import { FinalError } from './final-error.js'
 import { policy } from './parse.js'
 import type { PolicyInput, Verdict } from './policy.js'
@@ -615,6 +615,9 @@ describe('a classifier beside the policy', () => {
     ['throws', thrower],
     ['throws null', () => nullThrower()],
     ['is asynchronous', async () => 'retryable'],
+    // The test run fails if this rejection is left unhandled.
+    ['is asynchronous and rejects', () => Promise.reject(new Error('no'))],
+    ['answers with a code that is not text', () => ({ class: 'retryable', code: 42 })],
     ['answers with a class that does not exist', () => 'sometimes'],
     ['answers with a verdict that is none', () => ({ class: 'sometimes', code: 'x' })],
     ['answers with a boolean, as a predicate would', () => true],
@@ -623,6 +626,18 @@ describe('a classifier beside the policy', () => {
     expect(verdictOf(null, {}, classifier as Classifier)).toEqual({ class: 'final', code: 'classifier_failed' })
   })
 })
+
+it('bounds the code that a classifier gives', () => {
+  const verdict = verdictOf(null, {}, () => ({ class: 'retryable', code: 'x'.repeat(3000) }))
+  expect(verdict).toEqual({ class: 'retryable', code: 'x'.repeat(100) })
+})
+
+it.each([new OptionError('limit', 'no'), new PolicyError('attempts', 'no')])(
+  'takes %s for a programming error',
+  error => {
+    expect(verdictOf(error)).toMatchObject({ class: 'final' })
+  },
+)
 
 describe('whatever is thrown', () => {
   const RULES: PolicyInput[] = [

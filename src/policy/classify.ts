@@ -1,6 +1,9 @@
 import { type Facts, factsOf } from './facts.js'
 import type { FailureMatch, Policy, Verdict } from './policy.js'
 
+/** No code is longer. */
+const MAX_CODE = 100
+
 /** What of a policy the classifier reads. */
 export type ClassifierRules = Pick<Policy, 'retryOn' | 'giveUpOn' | 'maxRetryAfter'>
 
@@ -23,12 +26,16 @@ export function classify(failure: unknown, rules: ClassifierRules, now: number, 
   if (!classifier) return verdict
   try {
     const said = classifier(failure, verdict) ?? verdict
+    // A classifier that is async by mistake is a bug, but must not end the process when it rejects.
+    Promise.resolve(said).catch(() => {})
+    // Bounded, since stores index it. Throws if it is not text.
     const correction =
-      typeof said === 'string' ? { ...draft, class: said } : { ...said, code: said.code ?? verdict.code }
-    const isVerdict = ['final', 'retryable', 'rate_limited'].includes(correction.class)
-    if (isVerdict && typeof correction.code === 'string') return verdictOf(correction, rules)
+      typeof said === 'string'
+        ? { ...draft, class: said }
+        : { ...said, code: (said.code ?? verdict.code).substring(0, MAX_CODE) }
+    if (['final', 'retryable', 'rate_limited'].includes(correction.class)) return verdictOf(correction, rules)
   } catch {
-    // As below: a classifier that throws, or answers with what is no verdict, is a bug.
+    // As below: a classifier that throws, or answers with anything but a verdict, is a bug.
   }
   return { class: 'final', code: 'classifier_failed' }
 }

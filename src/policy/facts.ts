@@ -85,7 +85,8 @@ function read(error: Thrown, now: number): Facts {
   return { names, code, status, retryAfterMs, knowledge: knowledgeOf(names, code, status, retryAfterMs) }
 }
 
-function namesOf(error: Thrown): string[] {
+/** The names of an error, nearest first: its own, unless it inherits that, then those of its classes. */
+export function namesOf(error: Thrown): string[] {
   const names: unknown[] = []
   let prototype: object | null = Object.getPrototypeOf(error)
   while (prototype && prototype !== Object.prototype && names.length < ENOUGH) {

@@ -1,5 +1,6 @@
 // For the other folders of this package. Users import from index.ts.
 
 export { allowance, refusal } from './decide.js'
+export { namesOf } from './facts.js'
 export { DURATION, mustBe } from './parse.js'
 export { plainJson, problemOf } from './plain-json.js'

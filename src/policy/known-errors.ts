@@ -10,7 +10,7 @@ const THROTTLING =
 const PASSING = /^(408|425|5(?!01|05))/
 
 /** Thrown by the language itself: a bug, and the next attempt runs into it too. */
-const BUG = /^(Type|Reference|Range|Syntax)Error$/m
+const BUG = /^(Type|Reference|Range|Syntax|Option|Policy)Error$/m
 
 /** What is known of an error: `bug` and `network` apart from the rest, since one may hide the other. */
 export type Knowledge = 'final' | 'bug' | 'retryable' | 'network' | 'rate_limited'

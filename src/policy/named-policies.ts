@@ -4,12 +4,11 @@ import { policy } from './parse.js'
 export const policies = {
   /** A call in process: three attempts within a few seconds. */
   call: /* @__PURE__ */ policy({ attempts: 3, backoff: { base: '1s', max: '30s' } }),
-  /** An event handler: only a `RetryableError` is retried, eight attempts within half an hour. */
+  /** An event handler: eight attempts within half an hour. */
   event: /* @__PURE__ */ policy({
     attempts: 8,
     backoff: { base: '250ms', max: '60s' },
     ttl: '30m',
-    retryOn: ['RetryableError'],
   }),
   /** A durable task: eight attempts over two hours, and patience with rate limits. */
   task: /* @__PURE__ */ policy({

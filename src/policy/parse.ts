@@ -11,13 +11,13 @@ type Readers = Readonly<Record<string, Reader>>
 type Fields = Readonly<Record<string, unknown>>
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
 
-export const DURATION = `a duration such as 250, '5m' or '24h'`
+export const DURATION = `a duration such as 250 or '5m'`
 const base = duration('1s')
 const max = duration('30s')
 const factor = number('a finite number, 1 or more', 2, 1)
 const ratio = number('a number from 0 to 1', 0.1, 0, 1)
 const match = field(
-  `an HTTP status, '5xx', a code or a named error class ('all' needs no list, a predicate is for 'classify')`,
+  `an HTTP status, '5xx', a code or a named error class ('all' needs no list, code is for 'classify')`,
   readMatch,
 )
 
@@ -61,7 +61,7 @@ export function policy(input: PolicyInput = {}): Policy {
   const { backoff, jitter } = parsed
   if (backoff.kind === 'decorrelated') {
     if (input.jitter !== undefined && jitter.kind !== 'none')
-      throw wrong('jitter', 'left out with a decorrelated backoff', input.jitter)
+      throw wrong('jitter', "left out with 'decorrelated'", input.jitter)
     parsed.jitter = NO_JITTER
   }
   if ('max' in backoff && backoff.max < backoff.base)

@@ -1,3 +1,4 @@
+import { namesOf } from '../policy/internal.js'
 import { label, redact } from './redact.js'
 
 /** A failure in words that can be stored: bounded, on one line, secrets left out. */
@@ -24,7 +25,7 @@ export function failureText(failure: unknown): string {
 
 function describeObject(failure: object): FailureDescription {
   const isError = failure instanceof Error
-  const name = read(failure, 'name') ?? (isError ? 'Error' : 'object')
+  const name = (isError ? namesOf(failure)[0] : read(failure, 'name')) ?? (isError ? 'Error' : 'object')
   const message = read(failure, 'message') ?? ''
   // Some errors say nothing but their code, such as what Node throws when each address of a host refused.
   const said = isError && message !== '' ? [message] : [message, read(failure, 'code'), statusOf(failure)]

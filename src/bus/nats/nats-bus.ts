@@ -8,6 +8,7 @@ import {
   type FoundQueue,
   isFailedQueue,
   type NewMessage,
+  type PutOptions,
   type QueueStatus,
   type Topology,
 } from '../bus.js'
@@ -72,7 +73,7 @@ export class NatsBus implements Bus {
     await this.#publisher.publish({ stream: names.streamOf(type), subject: names.subjectOf(type), missing }, message)
   }
 
-  async put(queue: string, message: NewMessage): Promise<void> {
+  async put(queue: string, message: NewMessage, { identity }: PutOptions = {}): Promise<void> {
     this.#checkOpen()
     checkName('queue', queue)
     checkMessage(message)
@@ -80,7 +81,7 @@ export class NatsBus implements Bus {
     const missing = `There is no queue '${queue}' that takes '${message.type}'.`
     if (isFailedQueue(queue)) {
       const target = { stream: names.failedStreamOf(queue), subject: names.failedSubjectOf(queue), missing, queue }
-      return this.#publisher.publish(target, message)
+      return this.#publisher.publish(target, message, identity)
     }
     const target = { stream: names.streamOf(message.type), subject: names.subjectOf(message.type), missing, queue }
     const find = ({ manager }: NatsConnection) => manager.consumers.info(target.stream, names.consumerOf(queue))

@@ -34,6 +34,23 @@ describe('closing', () => {
   })
 })
 
+describe('a failed queue', () => {
+  it('keeps messages of one identity once, and others with the same id as they come', async () => {
+    const queue = unique('once')
+    await bus.declare({ [queue]: queue })
+    const put = (body: string, identity?: string) =>
+      bus.put(`${queue}.failed`, { id: '1', type: queue, body }, { identity })
+    await put('first', 'same')
+    await put('second', 'same')
+    await put('third', 'other')
+    await put('fourth')
+    await put('fifth')
+    const found: string[] = []
+    for await (const { body } of bus.browse(`${queue}.failed`)) found.push(Buffer.from(body).toString())
+    expect(found).toEqual(['first', 'third', 'fourth', 'fifth'])
+  })
+})
+
 describe('a delivery', () => {
   it('that takes longer than the server waits for an acknowledgement is not delivered again', {
     timeout: 20_000,

@@ -38,15 +38,19 @@ export class NatsPublisher {
     this.#timeoutMs = timeoutMs
   }
 
-  /** Resolves once the stream has the message on record. */
-  publish(target: Target, message: NewMessage): Promise<void> {
+  /** Resolves once the stream has the message on record, or an earlier one with the same identity. */
+  publish(target: Target, message: NewMessage, identity?: string): Promise<void> {
     return this.#slots.run(async () => {
       await this.#connection.connected(this.#timeoutMs)
       const body = bytesOf(message)
       const headers = writeHeaders(this.#driver.transport.headers(), message, target.queue)
       try {
         const { jetstream } = this.#connection
-        const confirmed = jetstream.publish(target.subject, body, { headers, timeout: this.#timeoutMs })
+        const confirmed = jetstream.publish(target.subject, body, {
+          headers,
+          timeout: this.#timeoutMs,
+          msgID: identity,
+        })
         await this.#connection.whileConnected(confirmed)
       } catch (cause) {
         throw await this.#failureOf(target, message.id, body.length, cause)

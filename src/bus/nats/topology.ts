@@ -15,6 +15,9 @@ export interface NatsTopologyOptions {
 /** On disk, without limits; and if somebody sets a limit later, what is too much is refused, not dropped. */
 const KEPT = { storage: 'file', discard: 'new' } as const
 
+/** A consumer that died while it wrote a dead letter is followed by another within its lease: an hour covers any lease. */
+const DUPLICATE_WINDOW_NS = 3_600_000 * 1e6
+
 /** Makes a stream for each type, a durable consumer for each queue, and a stream for each failed queue. */
 export async function declareTopology(
   manager: JetStreamManager,
@@ -79,6 +82,7 @@ async function declareFailedQueue(
     subjects,
     retention: 'limits',
     num_replicas: replicas,
+    duplicate_window: DUPLICATE_WINDOW_NS,
   })
   if (config.retention !== 'limits') throw new TopologyError(name, `its retention is '${config.retention}'`)
 }

@@ -65,6 +65,7 @@ function requeueAll(context: CommandContext, name: string, options: RequeueOptio
     for (const { id, text } of result.kept) {
       console.say(`${id === null ? 'A message without an id' : `'${id}'`} was kept: ${text}`)
     }
+    if (result.duplicates > 0) console.say(`${result.duplicates} removed: copies of dead letters that were requeued.`)
     console.say(`${result.requeued} requeued to ${routeText(route)}.`)
     if (result.isStopped)
       console.say('Stopped. The rest is still in the queue: run the same command again to continue.')

@@ -363,6 +363,7 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
         queue: 'parsing.failed',
         route: { queue: null, type: 'archive.ingested' },
         requeued: 1,
+        duplicates: 0,
         kept: [],
         isStopped: false,
       })
