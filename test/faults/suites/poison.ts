@@ -1,3 +1,4 @@
+import { OptionError } from 'redrive'
 import { TaskQueue } from 'redrive/task'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectAllAccountedFor } from '../accounts.js'
@@ -26,8 +27,8 @@ const ODD: Readonly<Record<string, unknown>> = {
   'what looks like SQL': "'); DROP TABLE task; --",
 }
 
-/** What is no JSON, and any store can hold. */
-export const NO_JSON: readonly string[] = ['', '{', 'undefined', '{"a":}', '[1', 'NaN']
+/** Texts that are no JSON, and that every store can hold. */
+const NO_JSON: readonly string[] = ['', '{', 'undefined', '{"a":}', '[1', 'NaN']
 
 const cyclic: Record<string, unknown> = {}
 cyclic.self = cyclic
@@ -51,14 +52,8 @@ const IMPOSSIBLE: Readonly<Record<string, unknown>> = {
   },
 }
 
-export interface PoisonOptions {
-  readonly openScene: () => Promise<Scene>
-  /** Texts that are no JSON, and that the store holds all the same. */
-  readonly noJson: readonly string[]
-}
-
 /** Payloads, failures and results that would harm a worker, a store or a neighbour. */
-export function poisonFaults({ openScene, noJson }: PoisonOptions): void {
+export function poisonFaults(openScene: () => Promise<Scene>): void {
   let scene: Scene
   beforeEach(async () => {
     scene = await openScene()
@@ -115,7 +110,7 @@ export function poisonFaults({ openScene, noJson }: PoisonOptions): void {
     it('that was stored by somebody else, and is no JSON, is dead at once', async () => {
       const bad: string[] = []
       const neighbours = await withNeighbours(async () => {
-        const added = await scene.store.enqueue(noJson.map(payload => ({ kind: 'echo', payload })))
+        const added = await scene.store.enqueue(NO_JSON.map(payload => ({ kind: 'echo', payload })))
         bad.push(...added.map(({ id }) => id))
         for (const id of bad) scene.accepted.set(id, 4)
       })
@@ -125,6 +120,23 @@ export function poisonFaults({ openScene, noJson }: PoisonOptions): void {
       await expectUnharmed(neighbours)
       await worker.stop()
     })
+  })
+
+  describe('a payload that no store can hold', () => {
+    it.each(['\ud800', '"\0"'])(
+      'is refused when it is enqueued, and others that share the transaction are not: %j',
+      async bad => {
+        const good = { kind: 'echo', payload: '1' }
+        const results = await Promise.allSettled([
+          scene.store.enqueue([good]),
+          scene.store.enqueue([good, { kind: 'echo', payload: bad }]),
+          scene.store.enqueue([good]),
+        ])
+        expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+        expect(results[1]).toMatchObject({ reason: expect.any(OptionError) })
+        expect(await scene.store.count({})).toMatchObject({ waiting: 2 })
+      },
+    )
   })
 
   describe('a poison failure', { timeout: 60_000 }, () => {
