@@ -7,7 +7,8 @@ const { status } = spawnSync(process.execPath, ['node_modules/typescript/bin/tsc
   stdio: 'inherit',
 })
 if (status === 0) {
-  cpSync('src/store/postgres/migrations', 'dist/store/postgres/migrations', { recursive: true })
+  for (const folder of ['schema', 'functions'])
+    cpSync(`src/store/postgres/${folder}`, `dist/store/postgres/${folder}`, { recursive: true })
   chmodSync('dist/cli/main.js', 0o755)
 }
 process.exit(status ?? 1)

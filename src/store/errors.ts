@@ -136,28 +136,26 @@ export class StoreUnavailableError extends RetryableError {
   }
 }
 
-/** The database refuses what the store needs to do. */
+const GRANT = 'Its owner grants it what it needs: redrive migrate --grant ROLE.'
+
+/** Thrown when the database role lacks a right that the store needs. */
 export class StoreForbiddenError extends FinalError {
   static {
     StoreForbiddenError.prototype.name = 'StoreForbiddenError'
   }
 
-  constructor(store: string, problem: string, options?: ErrorOptions) {
-    super(`${store} refuses this role: ${problem}. Its owner grants it what it needs: redrive migrate --grant ROLE.`, {
-      ...options,
-      code: 'store_forbidden',
-    })
+  constructor(store: string, problem: string, { advice = GRANT, ...options }: ErrorOptions & { advice?: string } = {}) {
+    super(`${store} refuses this role: ${problem}. ${advice}`, { ...options, code: 'store_forbidden' })
   }
 }
 
-/** The store is not there, or older than this code, and was not to be made or changed. */
+/** Thrown when the store does not exist or is older than this code, and opening it must not migrate it. */
 export class StoreNotReadyError extends FinalError {
   static {
     StoreNotReadyError.prototype.name = 'StoreNotReadyError'
   }
 
-  constructor(store: string, found: number, known: number) {
-    const problem = found === 0 ? 'is not there yet' : `has version ${found}, and this Redrive needs version ${known}`
+  constructor(store: string, problem: string) {
     super(`${store} ${problem}. Run 'redrive migrate', with a role that may make tables.`, { code: 'store_not_ready' })
   }
 }

@@ -258,6 +258,7 @@ function program(): string {
     sourcemap: 'inline',
   })
   // The store looks for them beside its own file.
-  cpSync(join(PROJECT, 'src/store/postgres/migrations'), join(built, 'migrations'), { recursive: true })
+  for (const folder of ['schema', 'functions'])
+    cpSync(join(PROJECT, 'src/store/postgres', folder), join(built, folder), { recursive: true })
   return outfile
 }

@@ -51,8 +51,8 @@ export class Browser {
     return countsWithin(counts as Record<TaskStatus, number>, filter.status)
   }
 
-  async lanes(filter: Partial<Lane>, now: number | null): Promise<LaneRecord[]> {
-    const rows = (await this.#read(LANES, [...laneValues(filter), now])) as LaneRow[]
+  async lanes(filter: Partial<Lane>): Promise<LaneRecord[]> {
+    const rows = (await this.#read(LANES, [...laneValues(filter), this.#database.at])) as LaneRow[]
     return rows.map(row => ({
       kind: row.kind,
       category: row.category,

@@ -1,6 +1,7 @@
 import type { PoolClient } from 'pg'
 import { persist } from '../../attempt/index.js'
 import { policy, RedriveError } from '../../policy/index.js'
+import type { Clock } from '../../time/index.js'
 import {
   StoreBusyError,
   StoreClosedError,
@@ -11,56 +12,81 @@ import {
 } from '../errors.js'
 import type { Pool, SqlClient } from './driver.js'
 
-/** How much longer than others a call may take that reads or writes as much as there is. */
+/** Calls that read or write much may take this many times as long as others. */
 export const LONG = 8
 
-/** Two transactions got in each other's way, and this one was undone: PostgreSQL says that it should be tried again. */
+/** Two transactions conflicted, and this one was rolled back: PostgreSQL asks to try it again. */
 const CONFLICT = /^(40001|40P01)$/
 /** Full jitter, so that transactions that met do not meet again. */
 const UNTIL_NO_CONFLICT = /* @__PURE__ */ policy({ attempts: 21, backoff: { base: '1ms', max: '200ms' } })
 
-/** A lock could not be had in the time that the role has for it. */
-const LOCKED = '55P03'
+/** A lock was not available within the lock timeout. */
+export const LOCKED = '55P03'
 
-/** What was the primary may be a standby by now, or the name that led to it lead elsewhere. */
+/** The primary may have become a standby, or its name may lead to one. */
 const READ_ONLY = '25006'
 
-/** The statement took longer than the role may, or an operator ended it. */
-export const CANCELED = '57014'
+/** The role lacks a right. */
+export const FORBIDDEN = '42501'
+
+const DISK_FULL = '53100'
+
+/** The statement exceeded the role's statement timeout, or an operator cancelled it. */
+const CANCELED = '57014'
+
+/** How the functions of a schema are called. */
+export interface DatabaseOptions {
+  readonly pool: Pool
+  readonly schema: string
+  /** The store's name in error messages. */
+  readonly name: string
+  /** A call that takes longer has lost its connection: all calls are short. */
+  readonly timeoutMs: number
+  /** A test's clock. Default: the database's. */
+  readonly clock: Clock | undefined
+}
 
 /**
- * The functions of a schema, called on a pool. Each call is one statement, and so one transaction, whatever pooler stands
- * between: no session state, no prepared statements.
+ * Calls the functions of a schema on a pool. Each call is one statement, and so one transaction. It needs no session state
+ * and no prepared statements, so any pooler may stand in between.
  */
 export class Database {
+  readonly pool: Pool
+  readonly schema: string
+  readonly name: string
+  readonly #timeoutMs: number
+  readonly #clock: Clock | undefined
   #isClosed = false
 
-  constructor(
-    readonly pool: Pool,
-    readonly schema: string,
-    /** As errors name it. */
-    readonly name: string,
-    /** A call that takes longer has lost its connection: all of them are short. */
-    readonly timeoutMs: number,
-  ) {}
+  constructor({ pool, schema, name, timeoutMs, clock }: DatabaseOptions) {
+    this.pool = pool
+    this.schema = schema
+    this.name = name
+    this.#timeoutMs = timeoutMs
+    this.#clock = clock
+  }
 
-  /** Calls a function of the schema, and returns what it did. */
+  /** The time that functions take as `at`: a test's, or `null` for the database's own clock. */
+  get at(): number | null {
+    return this.#clock === undefined ? null : Math.floor(this.#clock.now())
+  }
+
+  /** Calls a function of the schema, and returns its result. */
   call(fn: string, values: unknown[], patience = 1): Promise<unknown> {
     return this.query(this.#callText(fn, values.length), values, patience).then(answerOf)
   }
 
-  /** Calls a function of the schema within a transaction of the caller's own. */
+  /** Calls a function within a transaction of the caller's own. */
   async callIn(client: SqlClient, fn: string, values: unknown[]): Promise<unknown> {
     return answerOf(rowsOf(await client.query(this.#callText(fn, values.length), values)))
   }
 
   /** The rows of a statement. `redrive.` in it stands for the schema. */
   query(text: string, values: unknown[], patience = 1): Promise<readonly unknown[]> {
-    const query = { text: inSchema(text, this.schema), values, query_timeout: patience * this.timeoutMs }
-    return this.connected(async client => (await client.query(query)).rows)
+    return this.connected(client => this.#run(client, inSchema(text, this.schema), values, patience))
   }
 
-  /** Does something on a connection; after a conflict, once more. */
+  /** Uses a connection; again after a conflict. */
   async connected<T>(use: (client: PoolClient) => Promise<T>): Promise<T> {
     try {
       return await untilNoConflict(() => this.#lend(use))
@@ -70,40 +96,53 @@ export class Database {
   }
 
   /**
-   * Does something within a transaction of its own; after a conflict, all of it once more. The server ends it if it hears
-   * nothing for long: whoever it belongs to may be gone without a word, and nobody else gets what it has locked.
+   * Runs a function within a transaction of its own; all of it again after a conflict. The server ends the transaction if
+   * it is idle for long: its process may be gone without a word, and nobody else gets the rows that it has locked.
    */
   async transaction<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
     let isWork = false
     const attempt = () =>
       this.#lend(async client => {
-        const say = (text: string) => {
-          const query = { text, query_timeout: this.timeoutMs }
-          return client.query(query)
-        }
-        await say(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${LONG * Math.ceil(this.timeoutMs)}`)
+        const run = (text: string) => this.#run(client, text, [], 1)
+        await run(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${LONG * Math.ceil(this.#timeoutMs)}`)
         try {
           isWork = true
           const result = await work(client)
           isWork = false
-          await say('COMMIT')
+          await run('COMMIT')
           return result
         } catch (error) {
-          await say('ROLLBACK').catch(() => {})
+          await run('ROLLBACK').catch(() => {})
           throw error
         }
       })
     try {
       return await untilNoConflict(attempt)
     } catch (error) {
-      // What the caller's own function throws is the caller's.
+      // Errors of the caller's own function are passed on as they are.
       throw isWork ? error : this.explain(error)
     }
   }
 
-  /** Takes no more calls. */
+  /** Runs several calls in one transaction. */
+  async callTogether<T>(work: (call: (fn: string, values: unknown[]) => Promise<unknown>) => Promise<T>): Promise<T> {
+    try {
+      return await this.transaction(client =>
+        work(async (fn, values) => answerOf(await this.#run(client, this.#callText(fn, values.length), values, LONG))),
+      )
+    } catch (error) {
+      throw this.explain(error)
+    }
+  }
+
+  /** Refuses all further calls. */
   close(): void {
     this.#isClosed = true
+  }
+
+  async #run(client: PoolClient, text: string, values: unknown[], patience: number): Promise<readonly unknown[]> {
+    const query = { text, values, query_timeout: patience * this.#timeoutMs }
+    return (await client.query(query)).rows
   }
 
   #callText(fn: string, count: number): string {
@@ -111,7 +150,7 @@ export class Database {
     return `SELECT ${this.schema}.${fn}(${parameters.join(', ')}) AS answer`
   }
 
-  /** Lends a connection. One that failed is not used again: nobody knows what is still on its way. */
+  /** Lends a connection. One that failed is not used again: an answer may still be on its way. */
   async #lend<T>(use: (client: PoolClient) => Promise<T>): Promise<T> {
     if (this.#isClosed) throw new StoreClosedError(this.name)
     const client = await this.#connect()
@@ -127,10 +166,11 @@ export class Database {
     }
   }
 
-  /** A connection that breaks says so twice: to its query, and to whoever listens, as early as it can. */
+  /** A broken connection rejects its query and emits an event, as early as it can. */
   #connect(): Promise<PoolClient> {
     return new Promise((resolve, reject) => {
-      // Not its promise: what has broken by the time that is heard of ends the process, since nobody listens.
+      // A callback, not the pool's promise: a connection that breaks before that resolves would end the process, since
+      // nobody listens to its event yet.
       this.pool.connect((error, client) => {
         if (client === undefined) return reject(this.explain(error, { wasSent: false }))
         resolve(client.on('error', ignore))
@@ -138,13 +178,13 @@ export class Database {
     })
   }
 
-  /** What an error of the driver's means for the store. */
+  /** Translates a driver's error into the store's. */
   explain(error: unknown, { wasSent } = { wasSent: true }): unknown {
     const state = sqlState(error)
-    if (state === '53100') return new StoreFullError(this.name, { cause: error })
+    if (state === DISK_FULL) return new StoreFullError(this.name, { cause: error })
     if (state === READ_ONLY) return new StoreReadOnlyError(this.name, messageOf(error), { cause: error })
     if (state === LOCKED || CONFLICT.test(state)) return new StoreBusyError(this.name, { cause: error })
-    if (state === '42501') return new StoreForbiddenError(this.name, messageOf(error), { cause: error })
+    if (state === FORBIDDEN) return new StoreForbiddenError(this.name, messageOf(error), { cause: error })
     if (error instanceof RedriveError || error instanceof TypeError) return error
     if (state !== '' && !/^(08|53|57)/.test(state)) return error
     return new StoreUnavailableError(this.name, messageOf(error), { cause: error, wasSent })
@@ -153,18 +193,24 @@ export class Database {
 
 const ignore = () => {}
 
-/** Does something again for as long as other transactions get in its way. Nothing is left of an attempt that was undone. */
+/** Whether the database is away, so that the rest of a batch would fail too. A statement that took too long might pass alone. */
+export function isOutage(error: unknown): boolean {
+  if (error instanceof StoreUnavailableError) return sqlState(error.cause) !== CANCELED
+  return error instanceof StoreReadOnlyError
+}
+
+/** Repeats a transaction for as long as it conflicts with others. A conflict leaves nothing of it behind. */
 function untilNoConflict<T>(attempt: () => Promise<T>): Promise<T> {
   const classify = (error: unknown) => (CONFLICT.test(sqlState(error)) ? 'retryable' : 'final')
   return persist(attempt, UNTIL_NO_CONFLICT, { classify })
 }
 
-/** Whether an error says that its connection is of no more use. */
+/** Whether a connection is of no more use after this error. */
 function isBroken(error: unknown): boolean {
   return /^(|08...|57P..|25006)$/.test(sqlState(error))
 }
 
-/** What stands in SQL as `redrive.` is in the schema of that name. */
+/** Replaces `redrive.` in a statement by the name of the schema. */
 export function inSchema(sql: string, schema: string): string {
   return sql.replaceAll(/\bredrive\./g, `${schema}.`)
 }
@@ -174,18 +220,29 @@ export function rowsOf(answer: Awaited<ReturnType<SqlClient['query']>>): readonl
   return 'rows' in answer ? answer.rows : answer
 }
 
-/** PostgreSQL's own code of an error; empty if the error is not PostgreSQL's: the connection broke, or never came. */
+/** PostgreSQL's code of an error; empty if the error is not PostgreSQL's, as when the connection broke. */
 export function sqlState(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && code !== 'EPIPE' ? code : ''
 }
 
-/** What a statement with one column called `answer` came to. */
+/** The result of a statement with one row and one column called `answer`. */
 export function answerOf(rows: readonly unknown[]): unknown {
   const [row] = rows
   return typeof row === 'object' && row !== null && 'answer' in row ? row.answer : undefined
 }
 
-function messageOf(error: unknown): string {
+/** A number of tasks as SQL's `int` holds it. */
+export function int4(count: number): number {
+  return Math.min(count, 2 ** 31 - 1)
+}
+
+/** A duration as SQL's `bigint` holds it, in whole milliseconds. */
+export function wholeMs(ms: number): number {
+  return Math.min(Math.ceil(ms), Number.MAX_SAFE_INTEGER)
+}
+
+/** The text of an error, whatever was thrown. */
+export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -4,25 +4,23 @@ import type { Database } from './database.js'
 /** Keeps idempotency keys in the database, beside the tasks. */
 export class PostgresIdempotencyKeys implements IdempotencyStore {
   readonly #database: Database
-  readonly #now: () => number | null
 
-  constructor(database: Database, now: () => number | null) {
+  constructor(database: Database) {
     this.#database = database
-    this.#now = now
   }
 
   async claim(key: string, { fingerprint, leaseMs }: IdempotencyClaimRequest): Promise<IdempotencyClaim> {
     const token = crypto.randomUUID()
-    const answer = await this.#database.call('claim_key', [key, fingerprint, token, leaseMs, this.#now()])
+    const answer = await this.#database.call('claim_key', [key, fingerprint, token, leaseMs, this.#database.at])
     return JSON.parse(String(answer)) as IdempotencyClaim
   }
 
   renew(key: string, token: string, leaseMs: number): Promise<boolean> {
-    return this.#change(RENEW, [key, token, leaseMs, this.#now()])
+    return this.#change(RENEW, [key, token, leaseMs, this.#database.at])
   }
 
   complete(key: string, token: string, result: string): Promise<boolean> {
-    return this.#change(COMPLETE_KEY, [key, token, result, this.#now()])
+    return this.#change(COMPLETE_KEY, [key, token, result, this.#database.at])
   }
 
   async release(key: string, token: string): Promise<void> {
@@ -43,7 +41,7 @@ const RENEW = /* sql */ `
   WHERE key = $1 AND token = $2 AND result IS NULL
   RETURNING true`
 
-/** A key keeps its first result: the answer to that may have been lost on its way. */
+/** A key keeps its first result: the answer to the first call may have been lost. */
 export const COMPLETE_KEY = /* sql */ `
   UPDATE redrive.idempotency SET result = coalesce(result, $3), done_at = coalesce(done_at, redrive.now_ms($4))
   WHERE key = $1 AND token = $2

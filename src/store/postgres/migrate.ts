@@ -1,47 +1,118 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { StoreForeignError, StoreNewerError, StoreNotReadyError } from '../errors.js'
-import { answerOf, type Database, inSchema, rowsOf } from './database.js'
+import type { PoolClient } from 'pg'
+import { persist } from '../../attempt/index.js'
+import { policy } from '../../policy/index.js'
+import { StoreForbiddenError, StoreForeignError, StoreNewerError, StoreNotReadyError } from '../errors.js'
+import { answerOf, type Database, FORBIDDEN, inSchema, LOCKED, messageOf, rowsOf, sqlState } from './database.js'
 import type { SqlClient } from './driver.js'
+import { FIRST_VERSION, type Release, thisRelease } from './release.js'
 
-/** What brings a schema from each version to the next. Never change one that was released: add another. */
-const MIGRATIONS = readMigrations(join(import.meta.dirname, 'migrations'))
-
-/** The version that this code brings a schema to. */
-export const SCHEMA_VERSION = MIGRATIONS.length
-
-/**
- * Brings the schema to the version that this code knows. However many do so at once, it is done once; interrupted, it has
- * not begun. A schema that is up to date is only read, so that a role without the right to make tables may open it.
- */
-export async function migrate(database: Database, mayMigrate: boolean): Promise<void> {
-  const found = await database.connected(client => versionOf(database, client))
-  if (found === SCHEMA_VERSION) return
-  if (!mayMigrate) throw new StoreNotReadyError(database.name, found, SCHEMA_VERSION)
-  await database.transaction(async client => {
-    await client.query(`SELECT pg_advisory_xact_lock(hashtext('redrive.migrate'), hashtext($1))`, [database.schema])
-    const version = await versionOf(database, client)
-    if (version === SCHEMA_VERSION) return
-    await client.query(`CREATE SCHEMA IF NOT EXISTS ${database.schema}`)
-    for (const sql of MIGRATIONS.slice(version)) await client.query(inSchema(sql, database.schema))
-    await client.query(inSchema(RECORD_VERSION, database.schema))
-    await client.query(inSchema('UPDATE redrive.schema_version SET version = $1', database.schema), [SCHEMA_VERSION])
-  })
+/** The versions that a store has on record. */
+interface Installed {
+  readonly version: number
+  readonly functions: number
+  readonly hash: string
+  readonly oldest: number
 }
 
-const RECORD_VERSION = /* sql */ `
-  CREATE TABLE IF NOT EXISTS redrive.schema_version (version int NOT NULL);
-  INSERT INTO redrive.schema_version SELECT 0 WHERE NOT EXISTS (SELECT FROM redrive.schema_version)`
+/** A store of schema version 7 has no more on record than that. */
+const UNVERSIONED = { functions: 0, hash: '', oldest: FIRST_VERSION }
 
-/** Which version a schema has: 0 if it is not there, or empty. One that is not ours, or newer, is refused. */
-async function versionOf({ schema, name }: Database, client: SqlClient): Promise<number> {
-  const found = answerOf(rowsOf(await client.query(FIND, [schema])))
-  if (found === 'nothing') return 0
-  if (found === 'foreign') throw new StoreForeignError(name, 'has tables, and none that says which version it is')
-  const read = await client.query(inSchema('SELECT version AS answer FROM redrive.schema_version', schema), [])
-  const version = Number(answerOf(rowsOf(read)))
-  if (version > SCHEMA_VERSION) throw new StoreNewerError(name, version, SCHEMA_VERSION)
-  return version
+const EMPTY: Installed = { version: 0, ...UNVERSIONED }
+
+/** A schema change that waits for a lock stops every call behind it, so it gives up soon and tries again later. */
+const LOCK_TIMEOUT = '2s'
+const UNTIL_UNLOCKED = /* @__PURE__ */ policy({ attempts: 20, backoff: { base: '1s', max: '1s' } })
+
+const OWNER_ONLY = `Only the role that owns the store can bring it to this release: run 'redrive migrate' as that role.`
+
+/**
+ * Brings a schema to the version of a release: changes its tables step by step, and replaces its functions as a whole, in
+ * one transaction. However many processes do so at once, it happens once; interrupted, it has not begun. A schema that is
+ * up to date is only read, so a role without the right to change it can open it. Newer functions are left alone.
+ */
+export async function migrate(database: Database, mayMigrate: boolean, release?: Release): Promise<void> {
+  const ours = release ?? (await thisRelease())
+  const found = await database.connected(client => installed(database, client))
+  if (isCurrent(database, found, ours)) return
+  if (!mayMigrate) throw new StoreNotReadyError(database.name, problemOf(found, ours))
+  try {
+    await persist(() => database.transaction(client => upgrade(database, client, ours)), UNTIL_UNLOCKED, {
+      classify: error => (sqlState(error) === LOCKED ? 'retryable' : 'final'),
+    })
+  } catch (error) {
+    if (sqlState(error) !== FORBIDDEN) throw error
+    throw new StoreForbiddenError(database.name, messageOf(error), { cause: error, advice: OWNER_ONLY })
+  }
+}
+
+/** Whether a store needs no migration. Throws if this release cannot work with it. */
+function isCurrent({ name }: Database, found: Installed, ours: Release): boolean {
+  if (found.version > ours.version) {
+    if (found.oldest > ours.version) throw new StoreNewerError(name, found.version, ours.version)
+    return true
+  }
+  if (found.version > 0 && found.version < FIRST_VERSION)
+    throw new StoreForeignError(name, `has schema version ${found.version}, which was never released`)
+  if (found.version < ours.version || found.functions < ours.functionsVersion) return false
+  // The same number with another hash is a build between two releases.
+  return found.functions > ours.functionsVersion || found.hash === ours.hash
+}
+
+function problemOf(found: Installed, ours: Release): string {
+  if (found.version === 0) return 'is not there yet'
+  if (found.version < ours.version)
+    return `has version ${found.version}, and this Redrive needs version ${ours.version}`
+  return `has functions ${found.functions}, and this Redrive needs functions ${ours.functionsVersion}`
+}
+
+async function upgrade(database: Database, client: PoolClient, ours: Release): Promise<void> {
+  const { schema } = database
+  const run = (sql: string, values?: unknown[]) => client.query(inSchema(sql, schema), values)
+  await run(`SELECT pg_advisory_xact_lock(hashtext('redrive.migrate'), hashtext($1))`, [schema])
+  const found = await installed(database, client)
+  if (isCurrent(database, found, ours)) return
+
+  await run(`SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'`)
+  if (found.version === 0) await run(`CREATE SCHEMA IF NOT EXISTS ${schema}`)
+  const versions = [...ours.schema.keys()].sort((a, b) => a - b)
+  for (const version of versions) if (version > found.version) await run(ours.schema.get(version) ?? '')
+  await replaceFunctions(client, run, ours, schema)
+  await run('UPDATE redrive.schema_version SET version = $1, functions = $2, hash = $3, oldest = $4', [
+    ours.version,
+    ours.functionsVersion,
+    ours.hash,
+    ours.oldest,
+  ])
+}
+
+/** Replaces all functions, which keeps their grants, and drops those that neither this release has nor the one before. */
+async function replaceFunctions(
+  client: PoolClient,
+  run: (sql: string, values?: unknown[]) => Promise<unknown>,
+  { functions, lastFunctions }: Release,
+  schema: string,
+): Promise<void> {
+  // The files are in no order, and some functions call others.
+  await run('SET LOCAL check_function_bodies = off')
+  await run(functions)
+  const { rows } = await client.query<{ function: string }>(FIND_OUTDATED, [schema, lastFunctions])
+  for (const outdated of rows) await client.query(`DROP FUNCTION ${outdated.function}`)
+}
+
+/** A function that this transaction has just replaced has its transaction id. */
+const FIND_OUTDATED = /* sql */ `
+  SELECT oid::regprocedure::text AS function FROM pg_proc
+  WHERE pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1)
+    AND xmin <> pg_current_xact_id()::xid
+    AND proname || '/' || pronargs <> ALL ($2)`
+
+/** The versions that a schema has on record. A schema that is not ours is refused. */
+async function installed({ schema, name }: Database, client: SqlClient): Promise<Installed> {
+  const kind = answerOf(rowsOf(await client.query(FIND, [schema])))
+  if (kind === 'nothing') return EMPTY
+  if (kind === 'foreign') throw new StoreForeignError(name, 'has tables, and none that says which version it is')
+  const rows = await client.query(inSchema(READ, schema), [])
+  return { ...UNVERSIONED, ...(JSON.parse(String(answerOf(rowsOf(rows)))) as Installed) }
 }
 
 const FIND = /* sql */ `
@@ -51,7 +122,5 @@ const FIND = /* sql */ `
     ELSE 'nothing' END AS answer
   FROM pg_class WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1)`
 
-function readMigrations(folder: string): string[] {
-  const files = readdirSync(folder).sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10))
-  return files.map(file => readFileSync(join(folder, file), 'utf8'))
-}
+/** As JSON, whichever columns there are. */
+const READ = /* sql */ `SELECT row_to_json(schema_version)::text AS answer FROM redrive.schema_version`

@@ -53,7 +53,7 @@ describe('opening', () => {
     await pool.query('CREATE SCHEMA theirs; CREATE TABLE theirs.task (id int)')
     await expect(openPostgres(url, { schema: 'theirs' })).rejects.toThrow(StoreForeignError)
     await (await openPostgres(url, { schema: 'newer' })).close()
-    await pool.query('UPDATE newer.schema_version SET version = 1000')
+    await pool.query('UPDATE newer.schema_version SET version = 1000, oldest = 1000')
     await expect(openPostgres(url, { schema: 'newer' })).rejects.toThrow(StoreNewerError)
   })
 

@@ -60,7 +60,7 @@ export async function openPostgres(
   // An idle connection that breaks is replaced when it is needed.
   if (pool !== at) pool.on('error', () => {})
 
-  const database = new Database(pool, schema, nameOf(pool, schema), timeoutMs)
+  const database = new Database({ pool, schema, name: nameOf(pool, schema), timeoutMs, clock })
   const connect = async (): Promise<Client> => {
     const client = new driver.Client({
       ...pool.options,

@@ -1,3 +1,4 @@
+import { checkPage } from '../check.js'
 import { auditPlace } from '../cursor.js'
 import type { AuditStore, PolicyStore } from '../store.js'
 import { answerOf, type Database, LONG } from './database.js'
@@ -20,17 +21,19 @@ export function postgresPolicies(database: Database): PolicyStore {
 }
 
 /** The audit records of a PostgreSQL store. */
-export function postgresAudit(database: Database, now: () => number | null): AuditStore {
+export function postgresAudit(database: Database): AuditStore {
   return {
     async append(records) {
-      if (records.length > 0) await database.call('append_audit', [JSON.stringify(records), now()])
+      if (records.length > 0) await database.call('append_audit', [JSON.stringify(records), database.at])
     },
-    async page({ limit, after = '0' }) {
+    async page(page) {
+      checkPage(page)
+      const { limit, after = '0' } = page
       const answer = answerOf(await database.query(AUDIT, [auditPlace(after), limit + 1], LONG))
       const rows = JSON.parse(String(answer)) as [id: number, record: string][]
-      const page = rows.slice(0, limit)
-      const items = page.map(([, record]) => record)
-      return rows.length > limit ? { items, next: String(page.at(-1)?.[0]) } : { items }
+      const found = rows.slice(0, limit)
+      const items = found.map(([, record]) => record)
+      return rows.length > limit ? { items, next: String(found.at(-1)?.[0] ?? after) } : { items }
     },
   }
 }

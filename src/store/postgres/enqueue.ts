@@ -1,0 +1,97 @@
+import type { Clock } from '../../time/index.js'
+import type { Enqueued, Lane, NewTask } from '../store.js'
+import { taskIds } from '../task-id.js'
+import { triedForMs } from '../tried-for.js'
+import { Batcher } from './batcher.js'
+import { column, evenColumn } from './column.js'
+import { type Database, isOutage, LONG } from './database.js'
+import type { SqlClient } from './driver.js'
+import { outcomeRow } from './outcome-row.js'
+import type { Signals } from './signals.js'
+
+/** Enqueues tasks. Concurrent calls share a transaction. */
+export class Enqueues {
+  readonly #database: Database
+  readonly #signals: Signals
+  readonly #makeId: () => string
+  readonly #batcher = new Batcher<NewTask, Enqueued>(tasks => this.#send(tasks), isOutage)
+
+  constructor(database: Database, signals: Signals, clock: Clock | undefined) {
+    this.#database = database
+    this.#signals = signals
+    const idAt = taskIds()
+    this.#makeId = () => idAt(clock?.now() ?? Date.now())
+  }
+
+  async enqueue(tasks: readonly NewTask[]): Promise<Enqueued[]> {
+    if (tasks.length === 0) return []
+    const added = await this.#batcher.add(tasks)
+    if (added.some(({ isNew }) => isNew)) this.#signals.ring()
+    return added
+  }
+
+  /** Enqueues within a transaction of the caller's own. */
+  async enqueueIn(client: SqlClient, tasks: readonly NewTask[]): Promise<Enqueued[]> {
+    if (tasks.length === 0) return []
+    const { ids, values } = encode(tasks, this.#makeId)
+    const answer = await this.#database.callIn(client, 'enqueue', [...values, this.#database.at])
+    // Sent when the transaction commits, and only then.
+    await client.query('SELECT pg_notify($1, $2)', [this.#signals.channel, ''])
+    return decode(ids, answer)
+  }
+
+  /** Resolves when all calls under way have ended. */
+  idle(): Promise<void> {
+    return this.#batcher.idle()
+  }
+
+  async #send(tasks: readonly NewTask[]): Promise<Enqueued[]> {
+    const { ids, values } = encode(tasks, this.#makeId)
+    return decode(ids, await this.#database.call('enqueue', [...values, this.#database.at], LONG))
+  }
+}
+
+/** The range of a task's first round, as the SQL function `first_round` has it. */
+const FIRST_ROUNDS = 1_000_000_000
+
+/** The arguments of the SQL function `enqueue`. Gives each task its id, and names each lane once. */
+function encode(tasks: readonly NewTask[], makeId: () => string) {
+  const lanes = new Map<string, Lane & { readonly n: number }>()
+  /** Outcomes of first attempts that were made elsewhere. */
+  const tried: object[] = []
+  const rows = tasks.map((task, n) => {
+    const { id = makeId(), kind, category = '', key = '' } = task
+    const name = `${kind}\0${category}\0${key}`
+    let lane = lanes.get(name)
+    if (lane === undefined) {
+      lane = { n: lanes.size + 1, kind, category, key }
+      lanes.set(name, lane)
+    }
+    if (task.tried === undefined) return { id, lane: lane.n }
+    const round = Math.floor(Math.random() * FIRST_ROUNDS)
+    tried.push(outcomeRow({ id, ...task.tried }, round, n))
+    return { id, lane: lane.n, round }
+  })
+  const ids = rows.map(({ id }) => id)
+  const values = [
+    JSON.stringify([...lanes.values()]),
+    column(ids, id => id),
+    evenColumn(rows, ({ lane }) => lane),
+    column(tasks, ({ priority }) => priority),
+    column(tasks, ({ submittedAt }) => submittedAt && Math.floor(submittedAt)),
+    column(tasks, ({ runAt }) => runAt && Math.ceil(runAt)),
+    column(tasks, ({ payload }) => payload),
+    column(rows, ({ round }) => round),
+    column(tasks, task => task.tried && triedForMs(task)),
+    tried.length === 0 ? null : JSON.stringify(tried),
+  ]
+  return { ids, values }
+}
+
+/** Which ids are new: all of them, or those that the answer names. */
+function decode(ids: readonly string[], answer: unknown): Enqueued[] {
+  if (typeof answer !== 'string') return ids.map(id => ({ id, isNew: true }))
+  const added = new Set(JSON.parse(answer) as string[])
+  // If an id comes twice, the first one is the new one.
+  return ids.map(id => ({ id, isNew: added.delete(id) }))
+}

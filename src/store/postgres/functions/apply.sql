@@ -1,0 +1,156 @@
+-- Locks the tasks of these outcomes, as far as they are still in their round, and derives what becomes of each.
+-- `outcomes` is what `apply` takes.
+CREATE OR REPLACE FUNCTION redrive.lock_ended(outcomes json, now_ms bigint) RETURNS redrive.ended_attempt[]
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN (
+    WITH report AS (
+      SELECT * FROM json_to_recordset(outcomes) AS report (
+        n int, id text, round int, type text, delay float8, is_backoff boolean, result text, reason text,
+        attempt int, began bigint, ended bigint, worker text, error_class text, error_code text, retry_after bigint,
+        error text, random float8, policy text
+      )
+    ), locked_task AS MATERIALIZED (
+      SELECT report.*, task.lane, task.ordered, task.priority, task.submitted_at, task.entries, task.attempts,
+        task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class AS last_class,
+        task.error_code AS last_code, task.error_message AS last_message,
+        -- A task that was to be cancelled ends where it would have waited again.
+        CASE WHEN task.cancel_requested AND redrive.waits_again(report.type) THEN 'cancelled' ELSE report.type END
+          AS outcome,
+        task.undecided AND report.type IN ('retry', 'dead') AS is_decision,
+        report.type IN ('succeeded', 'skipped') AS is_cleared
+      -- One by one, in the order of their ids, so that the table is never read as a whole and nobody deadlocks.
+      FROM (SELECT * FROM report ORDER BY id COLLATE "C") AS report CROSS JOIN LATERAL (
+        SELECT task.*, (SELECT lane.ordered FROM redrive.lane WHERE lane.id = task.lane) AS ordered
+        FROM redrive.task
+        WHERE task.id = report.id AND task.state = redrive.state_running() AND task.round = report.round
+        FOR UPDATE OF task
+      ) AS task
+    ), counted AS (
+      SELECT *, type = 'lost' AS is_lost, attempt IS NOT NULL AND NOT is_decision AND type <> 'released' AS is_recorded
+      FROM locked_task
+    )
+    SELECT array_agg(ROW(
+      n, id, lane, ordered, priority, submitted_at, outcome, redrive.state_after(outcome),
+      CASE WHEN redrive.waits_again(outcome) THEN ceil(now_ms + greatest(0, coalesce(delay, 0))) END,
+      entries + is_recorded::int,
+      CASE WHEN is_cleared THEN 0
+        ELSE attempts + (is_recorded AND outcome IN ('retry', 'dead') OR is_lost)::int END,
+      CASE WHEN is_cleared THEN 0 ELSE deferrals + (is_recorded AND outcome = 'deferred')::int END,
+      CASE WHEN is_cleared THEN 0 ELSE losses + is_lost::int END,
+      is_lost OR undecided AND type = 'released',
+      CASE WHEN is_cleared THEN NULL WHEN outcome = 'retry' AND is_backoff THEN round(delay) ELSE previous_delay END,
+      CASE WHEN NOT is_cleared THEN coalesce(error_class, last_class) END,
+      CASE WHEN is_cleared THEN NULL WHEN error_class IS NULL THEN last_code ELSE error_code END,
+      CASE WHEN is_cleared THEN NULL WHEN error_class IS NULL THEN last_message ELSE error END,
+      CASE WHEN outcome = 'succeeded' THEN result END,
+      is_lost, is_recorded, is_decision, attempt, began, ended, worker,
+      CASE WHEN redrive.waits_again(outcome) THEN round(delay) END,
+      CASE WHEN outcome IN ('dead', 'skipped') THEN reason END,
+      error_class, error_code, retry_after, error, random, policy
+    )::redrive.ended_attempt)
+    FROM counted
+  );
+END
+$$;
+
+-- Writes the rows of tasks whose attempt has ended, with their counts, and lists those that have ended themselves.
+CREATE OR REPLACE FUNCTION redrive.write_ended(batch redrive.ended_attempt[], now_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  WITH written_task AS (
+    UPDATE redrive.task
+    SET state = one.state, round = task.round + 1, changed_at = now_ms, entries = one.entries, attempts = one.attempts,
+      deferrals = one.deferrals, losses = one.losses, undecided = one.is_undecided, previous_delay = one.previous_delay,
+      error_class = one.last_class, error_code = one.last_code, error_message = one.last_message, reason = one.reason,
+      result = one.result, cancel_requested = false
+    FROM unnest(batch) AS one
+    WHERE task.id = one.id
+    RETURNING task.id, task.lane, task.state
+  ), listed AS (
+    INSERT INTO redrive.ended (state, at, tasks)
+    SELECT state, now_ms, array_agg(id) FROM written_task WHERE state > redrive.state_running() GROUP BY state
+  )
+  INSERT INTO redrive.tally (lane, running, waiting, succeeded, skipped, dead, cancelled)
+  SELECT lane, -count(*),
+    count(*) FILTER (WHERE state = redrive.state_running()),
+    count(*) FILTER (WHERE state = redrive.state_succeeded()),
+    count(*) FILTER (WHERE state = redrive.state_skipped()),
+    count(*) FILTER (WHERE state = redrive.state_dead()),
+    count(*) FILTER (WHERE state = redrive.state_cancelled())
+  FROM written_task GROUP BY lane;
+END
+$$;
+
+-- Completes the ledger's rows of lost attempts with the decisions on them.
+CREATE OR REPLACE FUNCTION redrive.record_decisions(batch redrive.ended_attempt[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE redrive.ledger
+  SET delay_ms = one.delay_ms, reason = one.reason, error_class = one.error_class, error_code = one.error_code,
+    retry_after = one.retry_after, error = one.error, random = one.random, policy = one.policy
+  FROM unnest(batch) AS one
+  WHERE one.is_decision AND ledger.task = one.id AND ledger.sequence = one.entries;
+END
+$$;
+
+-- Holds lanes after a rate limit, and ordered lanes until their first task is due. After a rate limit a lane starts
+-- with one task.
+CREATE OR REPLACE FUNCTION redrive.hold_lanes(batch redrive.ended_attempt[], now_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE redrive.lane
+  SET ramp = CASE WHEN hold.is_deferral THEN 1 ELSE ramp END, held_until = greatest(held_until, hold.until)
+  FROM (
+    SELECT lane, max(next_at) AS until, bool_or(outcome = 'deferred') AS is_deferral
+    FROM unnest(batch) WHERE outcome = 'deferred' OR is_ordered AND next_at > now_ms
+    GROUP BY lane
+  ) AS hold
+  WHERE lane.id = hold.lane;
+END
+$$;
+
+-- The argument of `ramp_up` for these attempts: those that ran to an end, after the last deferral of their lane.
+CREATE OR REPLACE FUNCTION redrive.ends_of(batch redrive.ended_attempt[]) RETURNS json LANGUAGE sql AS $$
+  SELECT json_agg(json_build_object('lane', lane, 'began', began)) FROM (
+    SELECT *, max(n) FILTER (WHERE outcome = 'deferred') OVER (PARTITION BY lane) AS last_deferral FROM unnest(batch)
+  ) AS one
+  WHERE outcome NOT IN ('deferred', 'released', 'cancelled', 'lost') AND n > coalesce(last_deferral, -1)
+$$;
+
+-- Applies outcomes of any sort, and writes the ledger. Given a JSON array of {n, id, round, type, delay, is_backoff,
+-- result, reason, and what the ledger keeps of an attempt}; `attempt` is absent where none was made. Besides the
+-- outcomes of the contract there is `lost`: the worker died, and nobody has decided yet what follows. Outcomes count in
+-- the order of `n`: an attempt after a deferral in its lane ended after it. Returns the numbers of those that were
+-- still in their round.
+CREATE OR REPLACE FUNCTION redrive.apply(outcomes json, now_ms bigint) RETURNS int[] LANGUAGE plpgsql AS $$
+DECLARE
+  batch redrive.ended_attempt[] := redrive.lock_ended(outcomes, now_ms);
+BEGIN
+  IF batch IS NULL THEN
+    RETURN NULL;
+  END IF;
+  PERFORM redrive.write_ended(batch, now_ms);
+
+  INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone)
+  SELECT id, lane, redrive.waiting_state(next_at <= now_ms OR is_ordered, losses > 0), priority, submitted_at, next_at,
+    losses > 0
+  FROM unnest(batch) WHERE next_at IS NOT NULL;
+
+  INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason,
+    error_class, error_code, retry_after, error, random, policy)
+  SELECT id, entries, attempt, began, ended, worker, CASE WHEN is_lost THEN 'lost' ELSE outcome END, delay_ms, reason,
+    error_class, error_code, retry_after, error, random, policy
+  FROM unnest(batch) WHERE is_recorded;
+
+  IF EXISTS (SELECT FROM unnest(batch) WHERE is_decision) THEN
+    PERFORM redrive.record_decisions(batch);
+  END IF;
+  IF EXISTS (SELECT FROM unnest(batch) WHERE outcome = 'deferred' OR is_ordered AND next_at > now_ms) THEN
+    PERFORM redrive.hold_lanes(batch, now_ms);
+  END IF;
+  IF EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL) THEN
+    PERFORM redrive.ramp_up(redrive.ends_of(batch));
+  END IF;
+  RETURN ARRAY(SELECT n FROM unnest(batch));
+END
+$$;

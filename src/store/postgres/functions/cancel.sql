@@ -1,0 +1,32 @@
+-- Ends waiting tasks and marks running ones. Returns the ids of those that have ended or will, as a JSON array.
+CREATE OR REPLACE FUNCTION redrive.cancel(ids text[], at bigint) RETURNS text LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+  cancelled text;
+BEGIN
+  -- Lock the tasks first, so that settlements under way are on record before `waiting` is read.
+  ids := ARRAY(
+    SELECT id FROM redrive.task WHERE id = ANY (ids) AND state = redrive.state_running() ORDER BY id FOR UPDATE);
+  WITH dequeued AS (
+    DELETE FROM redrive.waiting WHERE task = ANY (ids) RETURNING task, lane
+  ), tallied AS (
+    INSERT INTO redrive.tally (lane, waiting, cancelled) SELECT lane, -count(*), count(*) FROM dequeued GROUP BY lane
+  ), listed AS (
+    INSERT INTO redrive.ended (state, at, tasks)
+    SELECT redrive.state_cancelled(), now_ms, array_agg(task) FROM dequeued HAVING count(*) > 0
+  ), written_task AS (
+    UPDATE redrive.task
+    SET state = CASE WHEN was_waiting THEN redrive.state_cancelled() ELSE redrive.state_running() END,
+      round = CASE WHEN was_waiting THEN round + 1 ELSE round END,
+      changed_at = CASE WHEN was_waiting THEN now_ms ELSE changed_at END,
+      cancel_requested = NOT was_waiting
+    FROM (SELECT id, id IN (SELECT dequeued.task FROM dequeued) AS was_waiting FROM unnest(ids) AS id) AS living
+    WHERE task.id = living.id
+    RETURNING task.id
+  )
+  SELECT coalesce(json_agg(id), '[]')::text INTO cancelled FROM written_task;
+  RETURN cancelled;
+END
+$$;

@@ -1,0 +1,166 @@
+-- Makes due tasks ready, a limited number of them, so that no claim takes long. Returns whether there may be more.
+CREATE OR REPLACE FUNCTION redrive.make_due_ready(now_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  most constant int := 2000;
+  made_ready int;
+BEGIN
+  UPDATE redrive.waiting SET state = redrive.waiting_state(true, alone)
+  WHERE task IN (
+    SELECT due.task FROM redrive.waiting AS due
+    WHERE due.state = redrive.state_scheduled() AND due.next_at <= now_ms
+    ORDER BY due.next_at LIMIT most FOR UPDATE SKIP LOCKED
+  );
+  GET DIAGNOSTICS made_ready = ROW_COUNT;
+  RETURN made_ready = most;
+END
+$$;
+
+-- Whether a room names a lane: by its kind and, if it has categories, by its category.
+CREATE OR REPLACE FUNCTION redrive.names(kinds text[], categories text[], lane redrive.lane) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT lane.kind = ANY (kinds) AND coalesce(lane.category = ANY (categories), true)
+$$;
+
+-- Whether a task of any room is ready that must run alone, in a lane that may give it.
+CREATE OR REPLACE FUNCTION redrive.is_alone_waiting(rooms json, now_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (
+    SELECT FROM redrive.waiting JOIN redrive.lane AS its ON its.id = waiting.lane
+    WHERE waiting.state = redrive.state_alone()
+      AND EXISTS (
+        SELECT FROM json_populate_recordset(NULL::redrive.room, rooms) WHERE redrive.names(kinds, categories, its)
+      )
+      AND redrive.allowance(its, now_ms) > 0
+  );
+END
+$$;
+
+-- The first task that must run alone, from the first room that has one and is not full.
+CREATE OR REPLACE FUNCTION redrive.first_lone_task(rooms json, up_to int, now_ms bigint) RETURNS text LANGUAGE plpgsql
+SET enable_sort = off AS $$
+DECLARE
+  room redrive.room;
+  earlier redrive.room[];
+  lone text;
+BEGIN
+  FOR room IN SELECT * FROM json_populate_recordset(NULL::redrive.room, rooms) LOOP
+    lone := (
+      SELECT waiting.task FROM redrive.waiting JOIN redrive.lane AS its ON its.id = waiting.lane
+      WHERE waiting.state = redrive.state_alone() AND redrive.names(room.kinds, room.categories, its)
+        AND NOT EXISTS (SELECT FROM unnest(earlier) AS other WHERE redrive.names(other.kinds, other.categories, its))
+        AND redrive.allowance(its, now_ms) > 0
+      ORDER BY waiting.priority DESC, waiting.submitted_at, waiting.task
+      LIMIT least(up_to, room.up_to, 1)
+    );
+    EXIT WHEN lone IS NOT NULL;
+    earlier := earlier || room;
+  END LOOP;
+  RETURN lone;
+END
+$$;
+
+-- Locks a task that must run alone, and its lane. Returns NULL if somebody else has locked either, or if the lane may
+-- not give it.
+CREATE OR REPLACE FUNCTION redrive.lock_alone(lone text, now_ms bigint) RETURNS tid[] LANGUAGE plpgsql AS $$
+DECLARE
+  place tid;
+BEGIN
+  SELECT waiting.ctid INTO place FROM redrive.waiting JOIN redrive.lane AS its ON its.id = waiting.lane
+  WHERE waiting.task = lone AND waiting.state = redrive.state_alone()
+  FOR UPDATE SKIP LOCKED;
+  -- Check the allowance under the lock: until then another task may have started.
+  RETURN (
+    SELECT ARRAY[place] FROM redrive.waiting JOIN redrive.lane AS its ON its.id = waiting.lane
+    WHERE waiting.ctid = place AND redrive.allowance(its, now_ms) > 0
+  );
+END
+$$;
+
+-- The earliest time at which there may be more to claim: a task is due, a hold ends, or a rate allows another start.
+CREATE OR REPLACE FUNCTION redrive.next_time(now_ms bigint) RETURNS bigint LANGUAGE plpgsql
+SET enable_sort = off AS $$
+BEGIN
+  RETURN (
+    SELECT CASE WHEN first.time IS NOT NULL THEN greatest(first.time, now_ms) END FROM (SELECT least(
+      (SELECT next_at FROM redrive.waiting WHERE state = redrive.state_scheduled() ORDER BY next_at LIMIT 1),
+      (
+        SELECT min(held_until) FROM redrive.lane
+        WHERE held_until > 0 AND held_until > now_ms AND redrive.has_ready(id)
+      ),
+      (
+        SELECT ceil(refilled_at + (1 - tokens) * 1000 / per_second)::bigint FROM redrive.lane
+        WHERE per_second IS NOT NULL AND refilled_at + (1 - tokens) * 1000 / per_second > now_ms
+          AND redrive.has_ready(id)
+        ORDER BY refilled_at + (1 - tokens) * 1000 / per_second LIMIT 1
+      )
+    ) AS time) AS first
+  );
+END
+$$;
+
+-- Makes due tasks ready, then starts ready ones, room by room. A task belongs to the first room that names it. A task that
+-- must run alone goes before all others, but only to an idle worker.
+--
+-- `rooms` is a JSON array of {kinds, categories, up_to, last_turn}. Returns JSON: {now, next_at, is_alone_waiting,
+-- last_turns, as_of, tasks}, where `last_turns` has an element per room that was served, `as_of` is the last claim that
+-- anybody made, and `tasks` is an array of what `start` returns.
+CREATE OR REPLACE FUNCTION redrive.claim(
+  by_worker text, lease_ms bigint, rooms json, up_to int, is_idle boolean, at bigint
+) RETURNS text LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+  has_more_due boolean;
+  is_alone_waiting boolean;
+  lone text;
+  room redrive.room;
+  earlier redrive.room[];
+  taken record;
+  tasks json[] := '{}';
+  last_turns bigint[] := '{}';
+  is_contended boolean := false;
+BEGIN
+  -- Renew the lease first, so that nobody rescues this worker's tasks meanwhile.
+  INSERT INTO redrive.worker AS known (id, until) VALUES (by_worker, now_ms + lease_ms)
+  ON CONFLICT (id) DO UPDATE SET until = greatest(known.until, excluded.until);
+  has_more_due := redrive.make_due_ready(now_ms);
+  is_alone_waiting := redrive.is_alone_waiting(rooms, now_ms);
+  IF is_alone_waiting AND is_idle THEN
+    lone := redrive.first_lone_task(rooms, up_to, now_ms);
+  END IF;
+  IF lone IS NOT NULL THEN
+    tasks := ARRAY[redrive.start(redrive.lock_alone(lone, now_ms), by_worker, now_ms)];
+    is_contended := tasks[1] IS NULL;
+  ELSE
+    FOR room IN SELECT * FROM json_populate_recordset(NULL::redrive.room, rooms) LOOP
+      taken := redrive.take_ready(room, earlier, least(up_to, room.up_to), by_worker, now_ms);
+      up_to := up_to - taken.count;
+      tasks := tasks || taken.tasks;
+      last_turns := last_turns || taken.last_turn;
+      is_contended := is_contended OR taken.is_contended;
+      IF json_array_length(rooms) > 1 THEN
+        earlier := earlier || room;
+      END IF;
+    END LOOP;
+  END IF;
+
+  IF is_alone_waiting THEN
+    -- The task was taken, or its lane may be full by now.
+    is_alone_waiting := redrive.is_alone_waiting(rooms, now_ms);
+  END IF;
+  RETURN json_build_object(
+    'now', now_ms,
+    'next_at', CASE
+      WHEN has_more_due THEN now_ms
+      -- A task that another claim has locked is taken or free again in a moment.
+      WHEN is_contended THEN least(now_ms + 5, redrive.next_time(now_ms))
+      ELSE redrive.next_time(now_ms) END,
+    'is_alone_waiting', is_alone_waiting,
+    'last_turns', last_turns,
+    -- A sequence that was never used shows the value that it will give first.
+    'as_of', (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM redrive.claim_id_seq),
+    'tasks', array_to_json(tasks)
+  )::text;
+END
+$$;

@@ -1,0 +1,102 @@
+-- Creates the lanes that do not exist yet, given as a JSON array of {kind, category, key}.
+CREATE OR REPLACE FUNCTION redrive.make_lanes(named json) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM FROM json_to_recordset(named) AS new (kind text, category text, key text)
+  WHERE NOT EXISTS (
+    SELECT FROM redrive.lane WHERE lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key
+  );
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+
+  -- No rule may appear between reading the rules and creating the lane.
+  PERFORM pg_advisory_xact_lock_shared('redrive.pause_rule'::regclass::bigint);
+  INSERT INTO redrive.lane (id, kind, category, key, paused, concurrency, per_second, ordered, tokens)
+  SELECT nextval('redrive.lane_id') * CASE new.key WHEN '' THEN -1 ELSE 1 END, new.kind, new.category, new.key,
+    coalesce((
+      SELECT rule.paused FROM redrive.pause_rule AS rule
+      WHERE rule.kind = new.kind
+        AND coalesce(rule.category = new.category, true)
+        AND coalesce(rule.key = new.key, true)
+      ORDER BY rule.id DESC LIMIT 1
+    ), false),
+    limits.concurrency, limits.per_second, coalesce(limits.ordered, false), greatest(1, limits.per_second)
+  FROM json_to_recordset(named) AS new (kind text, category text, key text)
+  LEFT JOIN LATERAL (
+    SELECT rule.concurrency, rule.per_second, rule.ordered FROM redrive.limit_rule AS rule
+    WHERE rule.kind = new.kind
+      AND coalesce(rule.category = new.category, true)
+      AND coalesce(rule.key = new.key, true)
+    ORDER BY rule.id DESC LIMIT 1
+  ) AS limits ON true
+  ORDER BY new.kind, new.category, new.key
+  ON CONFLICT DO NOTHING;
+END
+$$;
+
+-- The place of the last task in an ordered lane, whether it waits or has started.
+CREATE OR REPLACE FUNCTION redrive.last_place(of_lane bigint, of_priority float8) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+  SELECT greatest(
+    (
+      SELECT max(submitted_at) FROM redrive.waiting
+      WHERE state = redrive.state_ready() AND lane = of_lane AND priority = of_priority
+    ),
+    (SELECT last_place FROM redrive.lane WHERE id = of_lane)
+  )
+$$;
+
+-- A random round for a new task.
+CREATE OR REPLACE FUNCTION redrive.first_round() RETURNS int LANGUAGE sql VOLATILE AS $$
+  SELECT floor(random() * 1000000000)::int
+$$;
+
+-- Adds tasks, given column by column. `lane_numbers` refer to the `n` of `lanes`; its first element also stands for
+-- those that are absent. Tasks with a round were tried elsewhere: the outcomes in `tried` decide where they stand.
+-- Returns the ids of the new tasks as a JSON array, or NULL if all are new.
+CREATE OR REPLACE FUNCTION redrive.enqueue(
+  lanes json, ids text[], lane_numbers int[], priorities float8[], submitted bigint[], due bigint[], payloads text[],
+  rounds int[], tried_for bigint[], tried json, at bigint
+) RETURNS text LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+  lane_ids bigint[];
+  ordered boolean[];
+  answer text;
+BEGIN
+  PERFORM redrive.make_lanes(lanes);
+  SELECT array_agg(lane.id ORDER BY new.n), array_agg(lane.ordered ORDER BY new.n) INTO lane_ids, ordered
+  FROM json_to_recordset(lanes) AS new (n int, kind text, category text, key text)
+  JOIN redrive.lane ON lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key;
+
+  WITH added_task AS (
+    INSERT INTO redrive.task (id, lane, round, priority, submitted_at, started_at, changed_at, next_at, payload)
+    SELECT new.id, lane_ids[coalesce(new.lane, lane_numbers[1])],
+      coalesce(new.round, redrive.first_round()),
+      coalesce(new.priority, 0),
+      -- In an ordered lane, after all that are there: clocks may go back, and many tasks come in one millisecond.
+      coalesce(new.submitted_at, greatest(now_ms, CASE WHEN ordered[coalesce(new.lane, lane_numbers[1])] THEN
+        redrive.last_place(lane_ids[coalesce(new.lane, lane_numbers[1])], coalesce(new.priority, 0)) + 1 END)),
+      now_ms - coalesce(new.tried_for, 0), now_ms, CASE WHEN new.round IS NULL THEN coalesce(new.due, now_ms) END,
+      new.payload
+    FROM unnest(ids, lane_numbers, priorities, submitted, due, payloads, rounds, tried_for)
+      AS new (id, lane, priority, submitted_at, due, payload, round, tried_for)
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id, lane, priority, submitted_at, next_at
+  ), queued AS (
+    INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at)
+    SELECT id, lane, redrive.waiting_state(next_at <= now_ms, false), priority, submitted_at, next_at
+    FROM added_task WHERE next_at IS NOT NULL
+  ), tallied AS (
+    INSERT INTO redrive.tally (lane, waiting, running)
+    SELECT lane, count(next_at), count(*) - count(next_at) FROM added_task GROUP BY lane
+  )
+  SELECT CASE WHEN count(*) < cardinality(ids) THEN coalesce(json_agg(id), '[]')::text END INTO answer FROM added_task;
+  IF tried IS NOT NULL THEN
+    PERFORM redrive.apply(tried, now_ms);
+  END IF;
+  RETURN answer;
+END
+$$;

@@ -1,0 +1,70 @@
+-- Takes tasks from a worker: those of its claims up to `as_of`, save the claims in `known_claims`. They go back as
+-- `released`, at no cost, or as `lost`, since the worker died. A task that somebody has locked, such as a handler in
+-- its own transaction, is left for the next time. Also deletes the claims of which nothing runs any more. Returns the
+-- number of tasks taken.
+CREATE OR REPLACE FUNCTION redrive.take_from(
+  gone text, as_type text, known_claims bigint[], as_of bigint, now_ms bigint
+) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+  runs json;
+  count int := 0;
+BEGIN
+  SELECT json_agg(json_build_object(
+    'n', 0, 'id', id, 'round', round,
+    -- A task that was claimed for the decision on its loss had not been started.
+    'type', CASE WHEN undecided THEN 'released' ELSE as_type END,
+    'attempt', attempts + 1, 'began', at, 'ended', now_ms, 'worker', gone
+  )) INTO runs
+  FROM (
+    SELECT task.id, task.round, task.undecided, task.attempts, claim.at
+    FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
+    JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = redrive.state_running()
+    WHERE claim.worker = gone AND claim.id <= as_of AND claim.id <> ALL (known_claims)
+    FOR UPDATE OF task SKIP LOCKED
+  ) AS running_task;
+  IF runs IS NOT NULL THEN
+    count := cardinality(redrive.apply(runs, now_ms));
+  END IF;
+  DELETE FROM redrive.claim
+  WHERE worker = gone AND claim.id <= as_of AND claim.id <> ALL (known_claims) AND NOT EXISTS (
+    SELECT FROM unnest(claim.tasks, claim.rounds) AS one (id, round)
+    JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = redrive.state_running()
+  );
+  RETURN count;
+END
+$$;
+
+-- Renews a worker's lease, and rescues the tasks of workers whose lease has run out. Claims of this worker that are not
+-- among those it knows are claims whose answer was lost: their tasks go back at no cost. Returns JSON: {cancelled,
+-- rescued}, where `cancelled` is an array of {claim, n, round}.
+CREATE OR REPLACE FUNCTION redrive.heartbeat(
+  by_worker text, lease_ms bigint, known_claims bigint[], as_of bigint, at bigint
+) RETURNS text LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+  gone text;
+  rescued int := 0;
+BEGIN
+  INSERT INTO redrive.worker AS known (id, until) VALUES (by_worker, now_ms + lease_ms)
+  ON CONFLICT (id) DO UPDATE SET until = greatest(known.until, excluded.until);
+  FOR gone IN SELECT id FROM redrive.worker WHERE until <= now_ms FOR UPDATE SKIP LOCKED LOOP
+    rescued := rescued + redrive.take_from(gone, 'lost', '{}', 9223372036854775807, now_ms);
+    DELETE FROM redrive.worker
+    WHERE id = gone AND NOT EXISTS (SELECT FROM redrive.claim WHERE worker = gone);
+  END LOOP;
+  rescued := rescued + redrive.take_from(by_worker, 'released', known_claims, as_of, now_ms);
+  PERFORM redrive.fold_tally(
+    -9223372036854775807, 9223372036854775807, 1000 + 2 * (SELECT count(*) FROM redrive.lane));
+  RETURN json_build_object(
+    'cancelled', (
+      SELECT coalesce(json_agg(json_build_object('claim', claim.id, 'n', one.n, 'round', one.round)), '[]')
+      FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) WITH ORDINALITY AS one (id, round, n)
+      JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = redrive.state_running()
+      WHERE claim.worker = by_worker AND task.cancel_requested
+    ),
+    'rescued', rescued
+  )::text;
+END
+$$;

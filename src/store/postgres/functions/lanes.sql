@@ -1,0 +1,50 @@
+-- The tokens of a lane with a rate: how many of its tasks may start. At most a second's worth is saved up.
+CREATE OR REPLACE FUNCTION redrive.tokens(this redrive.lane, now_ms bigint) RETURNS float8 LANGUAGE sql IMMUTABLE AS $$
+  SELECT least(
+    greatest(1, this.per_second),
+    this.tokens + greatest(0, now_ms - this.refilled_at) * this.per_second / 1000
+  )
+$$;
+
+-- How many tasks of a lane may start now.
+CREATE OR REPLACE FUNCTION redrive.allowance(this redrive.lane, now_ms bigint) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+  most int := least(this.concurrency, this.ramp);
+BEGIN
+  IF this.paused OR this.held_until > now_ms THEN
+    RETURN 0;
+  END IF;
+  IF most IS NOT NULL THEN
+    most := most - (SELECT coalesce(sum(tally.running), 0) FROM redrive.tally WHERE tally.lane = this.id);
+  END IF;
+  IF this.per_second IS NOT NULL THEN
+    most := least(most, floor(redrive.tokens(this, now_ms) + 1e-9)::int);
+  END IF;
+  RETURN greatest(0, coalesce(most, 1000000));
+END
+$$;
+
+-- Whether a lane has tasks that could start at once.
+CREATE OR REPLACE FUNCTION redrive.has_ready(of_lane bigint) RETURNS boolean LANGUAGE sql AS $$
+  SELECT EXISTS (SELECT FROM redrive.waiting WHERE state = redrive.state_ready() AND lane = of_lane)
+      OR EXISTS (SELECT FROM redrive.waiting WHERE state = redrive.state_alone() AND lane = of_lane)
+$$;
+
+-- Folds the rows of `tally` for a range of lanes into one per lane, once there are `many` of them.
+CREATE OR REPLACE FUNCTION redrive.fold_tally(first_lane bigint, last_lane bigint, many bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF (SELECT count(*) FROM redrive.tally WHERE lane BETWEEN first_lane AND last_lane) < many THEN
+    RETURN;
+  END IF;
+  WITH folded_row AS (
+    DELETE FROM redrive.tally WHERE ctid = ANY (ARRAY(
+      SELECT ctid FROM redrive.tally WHERE lane BETWEEN first_lane AND last_lane FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING *
+  )
+  INSERT INTO redrive.tally (lane, waiting, running, succeeded, skipped, dead, cancelled)
+  SELECT lane, sum(waiting), sum(running), sum(succeeded), sum(skipped), sum(dead), sum(cancelled)
+  FROM folded_row GROUP BY lane;
+END
+$$;

@@ -1,0 +1,34 @@
+-- A page of the tasks that ended in a state, the newest first, from before the last one of the page before. NULL
+-- matches everything. Walks back in time, batch by batch, and stops when the page is full: only tasks that ended
+-- together are sorted. The order of the joins is fixed, since the planner cannot know how few batches fill a page.
+CREATE OR REPLACE FUNCTION redrive.ended_page(
+  of_state int, of_kind text, of_category text, of_key text, of_error text, before bigint, before_id text, up_to bigint
+) RETURNS SETOF redrive.task LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  -- A success, or a skip, has cleared the error.
+  IF of_error IS NOT NULL AND of_state NOT IN (redrive.state_dead(), redrive.state_cancelled()) THEN
+    RETURN;
+  END IF;
+  RETURN QUERY SELECT task.* FROM (
+    SELECT ended.at, one.id FROM redrive.ended CROSS JOIN unnest(ended.tasks) AS one (id)
+    WHERE ended.state = of_state AND ended.at <= coalesce(before, 9223372036854775807)
+      AND coalesce((ended.at, one.id) < (before, before_id), true)
+    ORDER BY ended.at DESC, one.id DESC
+  ) AS listed
+  CROSS JOIN LATERAL (
+    SELECT own.* FROM redrive.task AS own
+    WHERE own.id = listed.id AND own.state = of_state AND own.changed_at = listed.at
+      AND (of_error IS NULL OR own.error_code = of_error)
+      AND (
+        SELECT (of_kind IS NULL OR lane.kind = of_kind)
+          AND (of_category IS NULL OR lane.category = of_category)
+          AND (of_key IS NULL OR lane.key = of_key)
+        FROM redrive.lane WHERE lane.id = own.lane
+      )
+    OFFSET 0
+  ) AS task
+  LIMIT up_to;
+END
+$$;

@@ -1,0 +1,177 @@
+-- Lanes of a room, between two lanes, that have ready tasks and may give some, `most` of them at most. Steps from lane to
+-- lane over the index of ready tasks, so that the number of tasks does not matter. A lane with limits is locked, so
+-- that no two claims take the same slot in it. A claim never waits for a lock, and so is never part of a deadlock.
+CREATE OR REPLACE FUNCTION redrive.ready_lanes(
+  kinds text[], categories text[], earlier redrive.room[], after_lane bigint, last_lane bigint, most int, now_ms bigint
+) RETURNS SETOF redrive.share LANGUAGE plpgsql
+SET enable_sort = off AS $$
+DECLARE
+  place bigint := after_lane;
+  lane redrive.lane;
+  allowed int;
+BEGIN
+  WHILE most > 0 LOOP
+    place := (
+      SELECT waiting.lane FROM redrive.waiting
+      WHERE waiting.state = redrive.state_ready() AND waiting.lane > place AND waiting.lane <= last_lane
+      ORDER BY waiting.lane LIMIT 1
+    );
+    EXIT WHEN place IS NULL;
+
+    SELECT * INTO lane FROM redrive.lane AS named WHERE named.id = place;
+    IF NOT lane.kind = ANY (kinds) THEN
+      -- Skip to the next lane of a kind in this room.
+      place := (
+        SELECT min(next_lane.id) - 1 FROM unnest(kinds) AS asked (kind) CROSS JOIN LATERAL (
+          SELECT named.id FROM redrive.lane AS named WHERE named.kind = asked.kind AND named.id > place
+          ORDER BY named.id LIMIT 1
+        ) AS next_lane
+      );
+      CONTINUE WHEN place IS NOT NULL;
+      EXIT;
+    END IF;
+    CONTINUE WHEN NOT redrive.names(kinds, categories, lane) OR earlier IS NOT NULL AND EXISTS (
+      SELECT FROM unnest(earlier) AS room WHERE redrive.names(room.kinds, room.categories, lane));
+    allowed := redrive.allowance(lane, now_ms);
+    CONTINUE WHEN allowed = 0;
+    IF lane.concurrency IS NOT NULL OR lane.ramp IS NOT NULL OR lane.per_second IS NOT NULL THEN
+      SELECT * INTO lane FROM redrive.lane AS named WHERE named.id = place FOR UPDATE SKIP LOCKED;
+      IF FOUND THEN
+        PERFORM redrive.fold_tally(place, place, 64);
+        allowed := redrive.allowance(lane, now_ms);
+      ELSE
+        allowed := NULL;
+      END IF;
+      CONTINUE WHEN allowed = 0;
+    END IF;
+    -- In an ordered lane, a task that must run alone goes first. Checked last: until now it may have been running.
+    CONTINUE WHEN lane.ordered AND EXISTS (
+      SELECT FROM redrive.waiting WHERE waiting.state = redrive.state_alone() AND waiting.lane = place);
+    RETURN NEXT ROW(place, allowed)::redrive.share;
+    most := most - 1;
+  END LOOP;
+END
+$$;
+
+-- Picks and locks the first ready tasks of a single lane. Returns the same as `pick`.
+CREATE OR REPLACE FUNCTION redrive.pick_from_lane(
+  share redrive.share, up_to int, OUT places tid[], OUT last_turn bigint, OUT short bigint[], OUT has_more boolean
+) LANGUAGE plpgsql AS $$
+BEGIN
+  places := ARRAY(
+    SELECT waiting.ctid FROM redrive.waiting
+    WHERE waiting.state = redrive.state_ready() AND waiting.lane = share.lane
+    ORDER BY waiting.priority DESC, waiting.submitted_at, waiting.task
+    LIMIT least(up_to, coalesce(share.allowance, 0))
+    FOR UPDATE SKIP LOCKED
+  );
+  last_turn := greatest(share.lane, 0);
+  has_more := cardinality(places) = up_to;
+  short := CASE WHEN cardinality(places) < least(up_to, share.allowance) THEN ARRAY[share.lane] END;
+  places := nullif(places, '{}');
+END
+$$;
+
+-- Picks and locks the ready tasks that a claim starts next, in the order of their turns: one from each lane in turn,
+-- where all lanes without a key are one. `chunk` is the number of tasks that a lane is likely to give. `has_more` tells
+-- that a lane may have more than that. `short` are the lanes that gave less than they could: they are empty, or another
+-- claim is taking from them.
+CREATE OR REPLACE FUNCTION redrive.pick(
+  shares redrive.share[], chunk int, up_to int, OUT places tid[], OUT last_turn bigint, OUT short bigint[],
+  OUT has_more boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+  unkeyed int := (SELECT count(*) FROM unnest(shares) AS share WHERE share.lane < 0);
+BEGIN
+  WITH open_lane AS MATERIALIZED (
+    SELECT share.lane, share.seat, greatest(share.lane, 0) AS turn,
+      CASE WHEN share.lane < 0 AND unkeyed > 1 THEN chunk / unkeyed + 8 ELSE chunk END AS chunk,
+      coalesce(share.allowance, 0) AS allowance
+    FROM unnest(shares) WITH ORDINALITY AS share (lane, allowance, seat)
+  ), candidate AS MATERIALIZED (
+    SELECT open_lane.lane, open_lane.turn, open_lane.seat, ready.*
+    FROM open_lane CROSS JOIN LATERAL (
+      SELECT waiting.ctid AS place, waiting.priority, waiting.submitted_at, waiting.task
+      FROM redrive.waiting
+      WHERE waiting.state = redrive.state_ready() AND waiting.lane = open_lane.lane
+      ORDER BY waiting.priority DESC, waiting.submitted_at, waiting.task
+      LIMIT least(open_lane.chunk, open_lane.allowance)
+      FOR UPDATE SKIP LOCKED
+    ) AS ready
+  ), ranked_candidate AS MATERIALIZED (
+    SELECT candidate.*,
+      row_number() OVER (PARTITION BY turn ORDER BY priority DESC, submitted_at, task) AS rank,
+      min(seat) OVER (PARTITION BY turn) AS first_seat
+    FROM candidate
+  ), lane_yield AS MATERIALIZED (
+    SELECT open_lane.lane, open_lane.turn, open_lane.chunk, least(open_lane.chunk, open_lane.allowance) AS asked,
+      count(ranked.lane) AS given, max(ranked.rank) AS last_rank
+    FROM open_lane LEFT JOIN ranked_candidate AS ranked ON ranked.lane = open_lane.lane
+    GROUP BY open_lane.lane, open_lane.turn, open_lane.chunk, open_lane.allowance
+  ), chosen AS (
+    SELECT ranked.*, row_number() OVER (ORDER BY rank, first_seat) AS number
+    FROM ranked_candidate AS ranked
+    -- Where a lane without a key has given its whole chunk, its next task may come before those that other lanes gave.
+    WHERE turn > 0 OR rank <= coalesce((
+      SELECT min(last_rank) FROM lane_yield WHERE turn = 0 AND given = lane_yield.chunk
+    ), rank)
+    ORDER BY rank, first_seat
+    LIMIT up_to
+  )
+  SELECT array_agg(chosen.place ORDER BY chosen.number),
+    (array_agg(chosen.turn ORDER BY chosen.number DESC))[1],
+    (SELECT array_agg(lane) FROM lane_yield WHERE given < asked OR asked = 0),
+    (SELECT coalesce(bool_or(given = lane_yield.chunk), false) FROM lane_yield)
+  INTO places, last_turn, short, has_more
+  FROM chosen;
+END
+$$;
+
+-- Starts ready tasks of a room that no earlier room names, up to so many: one from each open lane in turn, beginning after the lane that had the
+-- last turn. All lanes without a key share a turn (0), and the order over all of them is exact.
+CREATE OR REPLACE FUNCTION redrive.take_ready(
+  room redrive.room, earlier redrive.room[], up_to int, by_worker text, now_ms bigint,
+  OUT tasks json[], OUT count int, OUT last_turn bigint, OUT is_contended boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+  -- Of many lanes, a claim asks only some, for several tasks each: asking a lane costs more than taking a task from it.
+  most_lanes constant int := least(up_to, greatest(8, ceil(up_to / 32.0)::int));
+  after_turn redrive.share[];
+  unkeyed redrive.share[];
+  before_turn redrive.share[];
+  shares redrive.share[];
+  turns int;
+  picked record;
+BEGIN
+  tasks := '{}';
+  count := 0;
+  last_turn := coalesce(room.last_turn, 0);
+  is_contended := false;
+  WHILE count < up_to LOOP
+    after_turn := ARRAY(SELECT redrive.ready_lanes(
+      room.kinds, room.categories, earlier, greatest(last_turn, 0), 9223372036854775807, most_lanes, now_ms));
+    unkeyed := CASE WHEN cardinality(after_turn) < most_lanes THEN ARRAY(SELECT redrive.ready_lanes(
+      room.kinds, room.categories, earlier, -9223372036854775807, -1, 1000000, now_ms)) ELSE '{}' END;
+    turns := cardinality(after_turn) + least(cardinality(unkeyed), 1);
+    before_turn := ARRAY(SELECT redrive.ready_lanes(
+      room.kinds, room.categories, earlier, 0, last_turn, most_lanes - turns, now_ms));
+    turns := turns + cardinality(before_turn);
+    EXIT WHEN turns = 0;
+
+    shares := after_turn || unkeyed || before_turn;
+    IF cardinality(shares) = 1 THEN
+      picked := redrive.pick_from_lane(shares[1], up_to - count);
+    ELSE
+      picked := redrive.pick(shares, ceil((up_to - count)::float8 / turns)::int, up_to - count);
+    END IF;
+    IF picked.places IS NOT NULL THEN
+      tasks := tasks || redrive.start(picked.places, by_worker, now_ms);
+      count := count + cardinality(picked.places);
+      last_turn := picked.last_turn;
+    END IF;
+    is_contended := EXISTS (
+      SELECT FROM redrive.waiting WHERE state = redrive.state_ready() AND lane = ANY (picked.short));
+    EXIT WHEN is_contended OR picked.places IS NULL OR NOT (picked.has_more OR turns >= most_lanes);
+  END LOOP;
+END
+$$;

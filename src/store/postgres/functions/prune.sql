@@ -1,0 +1,71 @@
+-- Deletes tasks that ended in a state before a time, with their ledger, up to so many. Returns how many were listed.
+CREATE OR REPLACE FUNCTION redrive.prune_ended(of_state smallint, before bigint, up_to int) RETURNS int
+LANGUAGE plpgsql AS $$
+DECLARE
+  gone int := 0;
+  place tid;
+  ids text[];
+  old text[];
+BEGIN
+  FOR place, ids IN
+    SELECT ended.ctid, ended.tasks FROM redrive.ended
+    WHERE ended.state = of_state AND ended.at <= before
+    ORDER BY ended.at LIMIT up_to FOR UPDATE SKIP LOCKED
+  LOOP
+    old := ids[1 : up_to - gone];
+    IF cardinality(ids) > cardinality(old) THEN
+      UPDATE redrive.ended SET tasks = ids[cardinality(old) + 1 :] WHERE ctid = place;
+    ELSE
+      DELETE FROM redrive.ended WHERE ctid = place;
+    END IF;
+    WITH deleted_task AS (
+      DELETE FROM redrive.task WHERE id = ANY (old) AND state = of_state RETURNING id, lane
+    ), deleted_entry AS (
+      DELETE FROM redrive.ledger WHERE task IN (SELECT deleted_task.id FROM deleted_task)
+    )
+    INSERT INTO redrive.tally (lane, succeeded, skipped, dead, cancelled)
+    SELECT lane,
+      -count(*) FILTER (WHERE of_state = redrive.state_succeeded()),
+      -count(*) FILTER (WHERE of_state = redrive.state_skipped()),
+      -count(*) FILTER (WHERE of_state = redrive.state_dead()),
+      -count(*) FILTER (WHERE of_state = redrive.state_cancelled())
+    FROM deleted_task GROUP BY lane;
+    gone := gone + cardinality(old);
+    EXIT WHEN gone >= up_to;
+  END LOOP;
+  RETURN gone;
+END
+$$;
+
+-- Deletes tasks, keys and audit records that have been over for long enough, up to so many in all. Returns how many.
+CREATE OR REPLACE FUNCTION redrive.prune(
+  ended_ms bigint, dead_ms bigint, keys_ms bigint, audit_ms bigint, up_to int, at bigint
+) RETURNS int LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+  gone int := 0;
+  count int;
+BEGIN
+  gone := gone + redrive.prune_ended(redrive.state_succeeded()::smallint, now_ms - ended_ms, up_to - gone);
+  gone := gone + redrive.prune_ended(redrive.state_skipped()::smallint, now_ms - ended_ms, up_to - gone);
+  gone := gone + redrive.prune_ended(redrive.state_cancelled()::smallint, now_ms - ended_ms, up_to - gone);
+  gone := gone + redrive.prune_ended(redrive.state_dead()::smallint, now_ms - dead_ms, up_to - gone);
+
+  DELETE FROM redrive.idempotency WHERE key IN (
+    SELECT key FROM redrive.idempotency WHERE done_at <= now_ms - keys_ms ORDER BY done_at LIMIT up_to - gone
+    FOR UPDATE SKIP LOCKED
+  );
+  GET DIAGNOSTICS count = ROW_COUNT;
+  gone := gone + count;
+
+  -- Records are appended in the order of time, so only the first ones are read.
+  DELETE FROM redrive.audit WHERE id IN (
+    SELECT oldest.id FROM (SELECT id, audit.at FROM redrive.audit ORDER BY id LIMIT up_to - gone) AS oldest
+    WHERE oldest.at <= now_ms - audit_ms
+  );
+  GET DIAGNOSTICS count = ROW_COUNT;
+  RETURN gone + count;
+END
+$$;

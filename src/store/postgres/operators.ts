@@ -1,0 +1,80 @@
+import { checkedLimits } from '../lane-limits.js'
+import { cancelRecord, limitRecord, pauseRecord } from '../operator-record.js'
+import type { By, LaneLimits, LaneSelection, Retention } from '../store.js'
+import { type Database, int4, LONG, wholeMs } from './database.js'
+import type { Signals } from './signals.js'
+import { storable } from './text.js'
+
+/** An operator's verbs. With `by`, each appends its audit record in the same transaction. */
+export class Operators {
+  readonly #database: Database
+  readonly #signals: Signals
+
+  constructor(database: Database, signals: Signals) {
+    this.#database = database
+    this.#signals = signals
+  }
+
+  async redrive(ids: readonly string[], { who, why }: By): Promise<string[]> {
+    const values = [ids, storable(who), storable(why) ?? null, this.#database.at]
+    const moved = changed(ids, await this.#database.call('redrive', values, LONG))
+    if (moved.length > 0) this.#signals.ring()
+    return moved
+  }
+
+  cancel(ids: readonly string[], by: By | undefined): Promise<string[]> {
+    const cancel = async (call: Call) => changed(ids, await call('cancel', [ids, this.#database.at]))
+    return this.#onRecord(by, cancel, cancelRecord)
+  }
+
+  async pause(lanes: LaneSelection, isPaused: boolean, by: By | undefined): Promise<void> {
+    const { kind, category = null, key = null } = lanes
+    await this.#onRecord(
+      by,
+      call => call('pause', [kind, category, key, isPaused]),
+      (_, by, now) => pauseRecord(lanes, isPaused, by, now),
+    )
+    if (!isPaused) this.#signals.ring()
+  }
+
+  async limit(lanes: LaneSelection, limits: LaneLimits, by: By | undefined): Promise<void> {
+    const { kind, category = null, key = null } = lanes
+    const checked = checkedLimits(limits)
+    const { concurrency = null, perSecond = null, isOrdered = false } = checked
+    await this.#onRecord(
+      by,
+      call => call('limit_lanes', [kind, category, key, concurrency, perSecond, isOrdered, this.#database.at]),
+      (_, by, now) => limitRecord(lanes, checked, by, now),
+    )
+    this.#signals.ring()
+  }
+
+  async prune({ endedMs, deadMs, keysMs, auditMs }: Retention, limit: number): Promise<number> {
+    const ages = [endedMs, deadMs, keysMs, auditMs].map(age => (age === undefined ? null : wholeMs(age)))
+    return Number(await this.#database.call('prune', [...ages, int4(limit), this.#database.at], LONG))
+  }
+
+  /** Carries an act out and, if somebody stands for it, puts it on record in the same transaction. */
+  #onRecord<T>(
+    by: By | undefined,
+    act: (call: Call) => Promise<T>,
+    recordOf: (result: T, by: By, now: number) => string,
+  ): Promise<T> {
+    if (by === undefined) return act((fn, values) => this.#database.call(fn, values, LONG))
+    return this.#database.callTogether(async call => {
+      const { at } = this.#database
+      const result = await act(call)
+      const record = recordOf(result, by, Number(await call('now_ms', [at])))
+      await call('append_audit', [JSON.stringify([record]), at])
+      return result
+    })
+  }
+}
+
+type Call = (fn: string, values: unknown[]) => Promise<unknown>
+
+/** The ids that an answer names, in the order in which they were given. */
+function changed(ids: readonly string[], answer: unknown): string[] {
+  const named = new Set(JSON.parse(String(answer)) as string[])
+  return [...new Set(ids)].filter(id => named.has(id))
+}

@@ -1,0 +1,85 @@
+import pg from 'pg'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createRelease7 } from '../../../test/fixtures/postgres-7/release-7.js'
+import { freshDatabase } from '../../../test/services/fresh-database.js'
+import { openPostgres } from './index.js'
+import { type Release, thisRelease } from './release.js'
+
+/** The hash of each version of the functions. Once released, a line never changes: new functions are a new version. */
+const HASHES: Readonly<Record<number, string>> = {
+  1: '4f0a2a4246278bb63281e58e30a02d8af3495b0a3cbbb385611175cddb6d34e2',
+}
+
+const MAX_LINES = 60
+
+/** The functions that TypeScript calls. */
+const VERBS = [
+  'append_audit',
+  'cancel',
+  'claim',
+  'claim_key',
+  'complete',
+  'ended_page',
+  'enqueue',
+  'heartbeat',
+  'leave',
+  'limit_lanes',
+  'pause',
+  'prune',
+  'redrive',
+  'settle',
+]
+
+let pool: pg.Pool
+let release: Release
+beforeAll(async () => {
+  pool = new pg.Pool({ connectionString: await freshDatabase() })
+  release = await thisRelease()
+  await (await openPostgres(pool)).close()
+}, 120_000)
+afterAll(() => pool.end())
+
+it('changed functions have a new version', () => {
+  expect(release.hash, 'functions/ has changed: raise FUNCTIONS_VERSION, and add the new hash here').toBe(
+    HASHES[release.functionsVersion],
+  )
+})
+
+it(`no function has more than ${MAX_LINES} lines`, () => {
+  const texts = release.functions.split(/^(?=CREATE OR REPLACE FUNCTION)/m).slice(1)
+  const sizes = texts.map(text => [text.split('(')[0], text.split(/^\$\$;|';$/m)[0]?.split('\n').length ?? 0] as const)
+  expect(sizes.length).toBeGreaterThan(40)
+  expect(sizes.filter(([, lines]) => lines > MAX_LINES)).toEqual([])
+})
+
+it('a release knows the functions of the release before', async () => {
+  await createRelease7(pool, 'seven')
+  expect(await functionsOf('seven')).toEqual(release.lastFunctions)
+})
+
+it('verbs plan alike on every connection: with the search path and the planner settings of their own', async () => {
+  const settings = await settingsOf()
+  for (const verb of VERBS) expect(settings.get(verb), verb).toContain('search_path=pg_catalog')
+  // Planned once, and never again with the values of a call: the plan is the one that the tests have seen.
+  for (const verb of VERBS) if (verb !== 'append_audit') expect(settings.get(verb), verb).toContain('plan_cache_mode')
+})
+
+it('functions in SQL have no settings: with them, they would not be inlined', async () => {
+  const { rows } = await pool.query(`
+    SELECT proname FROM pg_proc JOIN pg_language ON pg_language.oid = prolang
+    WHERE pronamespace = 'redrive'::regnamespace AND lanname = 'sql' AND proconfig IS NOT NULL`)
+  expect(rows).toEqual([])
+})
+
+async function functionsOf(schema: string): Promise<string[]> {
+  const text = `SELECT proname || '/' || pronargs AS name FROM pg_proc WHERE pronamespace = $1::regnamespace ORDER BY 1`
+  const { rows } = await pool.query(text, [schema])
+  return rows.map(({ name }) => name).sort()
+}
+
+async function settingsOf(): Promise<Map<string, string>> {
+  const text = `SELECT proname, proconfig::text AS settings FROM pg_proc WHERE pronamespace = 'redrive'::regnamespace
+    ORDER BY pronargs DESC`
+  const { rows } = await pool.query(text)
+  return new Map(rows.map(({ proname, settings }) => [proname, settings]))
+}

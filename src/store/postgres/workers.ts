@@ -1,0 +1,38 @@
+import type { Beat, Heartbeat } from '../store.js'
+import { type Database, wholeMs } from './database.js'
+import type { Holdings } from './holdings.js'
+import type { Signals } from './signals.js'
+import { type Claimed, claimedBy, tokenOf } from './token.js'
+
+/** Keeps the leases of workers. */
+export class Workers {
+  readonly #database: Database
+  readonly #signals: Signals
+  readonly #holdings: Holdings
+
+  constructor(database: Database, signals: Signals, holdings: Holdings) {
+    this.#database = database
+    this.#signals = signals
+    this.#holdings = holdings
+  }
+
+  async heartbeat({ worker, leaseMs }: Beat): Promise<Heartbeat> {
+    const { tokens = [], asOf = 0 } = this.#holdings.get(worker) ?? {}
+    const known = new Set([...tokens].map(token => claimedBy(token).claim))
+    const values = [worker, wholeMs(leaseMs), [...known], asOf, this.#database.at]
+    const beat = JSON.parse(String(await this.#database.call('heartbeat', values))) as HeartbeatAnswer
+    if (beat.rescued > 0) this.#signals.ring()
+    return { cancelled: beat.cancelled.map(tokenOf), rescued: beat.rescued }
+  }
+
+  async leave(worker: string): Promise<void> {
+    const count = await this.#database.call('leave', [worker, this.#database.at])
+    this.#holdings.left(worker)
+    if (Number(count) > 0) this.#signals.ring()
+  }
+}
+
+interface HeartbeatAnswer {
+  readonly cancelled: readonly Claimed[]
+  readonly rescued: number
+}
