@@ -15,7 +15,16 @@ import {
 import { allowance, DURATION, mustBe, refusal } from '../policy/internal.js'
 import type { AttemptEvent, GaveUp, Work, WorkEvent } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
-import { type Clock, type Sleeper, soon, systemClock, type Timer, unwatchAbort, watchAbort } from '../time/index.js'
+import {
+  awaited,
+  type Clock,
+  type Sleeper,
+  soon,
+  systemClock,
+  type Timer,
+  unwatchAbort,
+  watchAbort,
+} from '../time/index.js'
 import { type Attempt, RunningAttempt } from './attempt.js'
 import { type AttemptRecord, RetryExhaustedError } from './errors.js'
 import type { RetryOptions } from './retry.js'
@@ -36,7 +45,8 @@ const UNTIMED = begin(0)
  * A call from its first attempt to its end. It is in one of three states:
  *
  * - **running**: `attempt` is under way, and the timer is armed if its time is limited. Entered at the start and after
- *   each wait; left when the function settles, when the time is up, or when the caller aborts.
+ *   each wait; left when the function settles, when the time is up, or when the caller aborts (unless the signal is
+ *   `awaited`: then the function alone ends it).
  * - **waiting**: there is no `attempt`, and the timer is armed for the next one. Entered when the kernel says to retry
  *   or to defer; left when the next attempt is due, or when the caller aborts.
  * - **ended**: the promise is settled, no timer is armed, and the caller's signal is no longer watched.
@@ -90,13 +100,7 @@ export class Call<T> implements Sleeper {
   wake(): void {
     if (!this.#settle) return
     const by = this.#abortedBy()
-    const running = this.#attempt
-    if (running) {
-      const reason: unknown = by ? by.reason : this.#timedOut(running)
-      running.abort(reason)
-      this.#failed(running, reason)
-      return
-    }
+    if (this.#attempt) return this.#cutShort(this.#attempt, by)
     const { breaker } = this.#options
     const last = this.#records?.at(-1)
     // Not when it failed: what waits should hold no more than it must.
@@ -122,6 +126,14 @@ export class Call<T> implements Sleeper {
     } catch (failure) {
       this.#failed(attempt, failure)
     }
+  }
+
+  /** The attempt has failed, unless who aborted waits for its function; the calls that it makes itself are told so too. */
+  #cutShort(running: RunningAttempt, by: AbortSignal | undefined): void {
+    const reason: unknown = by ? by.reason : this.#timedOut(running)
+    const isAwaited = by && awaited.has(by) && awaited.add(running.signal)
+    running.abort(reason)
+    if (!isAwaited) this.#failed(running, reason)
   }
 
   #succeeded(attempt: RunningAttempt, result: T): void {

@@ -46,6 +46,6 @@ function brief(failure: unknown): string {
   try {
     return String(failure).slice(0, 300)
   } catch {
-    return 'no text'
+    return typeof failure
   }
 }

@@ -329,7 +329,7 @@ describe('an idempotency key', () => {
     let signal: AbortSignal | undefined
     const fn = (attempt: Attempt) => {
       signal = attempt.signal
-      return never()
+      return new Promise((_, reject) => attempt.signal.addEventListener('abort', () => reject(attempt.signal.reason)))
     }
     const call = manager.execute('API_REQUEST', 'charge', fn, { idempotencyKey: 'k', signal: controller.signal })
     const rejected = expect(call).rejects.toBe('enough')
@@ -338,6 +338,59 @@ describe('an idempotency key', () => {
     await rejected
     expect(signal?.reason).toBe('enough')
     await clock.advance(1)
+    expect(clock.timers).toBe(0)
+  })
+
+  it('that is aborted is settled once its function has ended, and nobody runs beside it', async () => {
+    const { manager, clock, events } = setUp()
+    const controller = new AbortController()
+    let end = (_result: string) => {}
+    const fn = vi.fn(() => new Promise<string>(resolve => (end = resolve)))
+    const aborted = manager.execute('API_REQUEST', 'charge', fn, { idempotencyKey: 'k', signal: controller.signal })
+    const rejected = expect(aborted).rejects.toBe('enough')
+    await clock.advance(1)
+    controller.abort('enough')
+    await rejected
+
+    const next = manager.execute('API_REQUEST', 'charge', fn, { idempotencyKey: 'k' })
+    // Longer than its attempt may take, and than a lease.
+    await clock.advance('5m')
+    expect(fn).toHaveBeenCalledTimes(1)
+    end('charged')
+    await clock.advance('1s')
+    await expect(next).resolves.toBe('charged')
+    expect(fn).toHaveBeenCalledTimes(1)
+    expect(events.map(({ type }) => type)).toEqual([
+      'attempt_started',
+      'attempt_succeeded',
+      'idempotency_recorded',
+      'idempotency_hit',
+    ])
+    expect(clock.timers).toBe(0)
+  })
+
+  it('that is aborted is released once its function has failed, or at once while it waits for a retry', async () => {
+    const { manager, clock } = setUp()
+    for (const isWaiting of [false, true]) {
+      const controller = new AbortController()
+      let fail = () => {}
+      const fn = vi.fn(() => new Promise<string>((_, reject) => (fail = () => reject(new Error('down')))))
+      const options = { idempotencyKey: `k-${isWaiting}`, signal: controller.signal }
+      const aborted = manager.execute('API_REQUEST', 'charge', fn, options).catch(() => 'aborted')
+      await clock.advance(1)
+      if (isWaiting) {
+        fail()
+        await clock.advance(1)
+      }
+      controller.abort('enough')
+      expect(await aborted).toBe('aborted')
+      if (!isWaiting) fail()
+      await clock.advance(1)
+      const { idempotencyKey } = options
+      const next = manager.execute('API_REQUEST', 'charge', () => 'charged', { idempotencyKey })
+      await expect(next).resolves.toBe('charged')
+      expect(fn).toHaveBeenCalledTimes(1)
+    }
     expect(clock.timers).toBe(0)
   })
 

@@ -10,7 +10,7 @@ import {
 } from '../policy/index.js'
 import type { Sink, Work } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
-import { type Clock, systemClock, unwatchAbort, watchAbort } from '../time/index.js'
+import { awaited, type Clock, systemClock, unwatchAbort, watchAbort } from '../time/index.js'
 import { Doorbell } from './doorbell.js'
 import { IdempotencyInProgressError, IdempotencyLeaseLostError, IdempotencyMismatchError } from './errors.js'
 import { checkKey, fingerprint } from './idempotency-key.js'
@@ -225,11 +225,14 @@ async function perform<T>(fn: IdempotentFunction<T>, signal: AbortSignal): Promi
   return { value, text: encodeResult(value) }
 }
 
-/** Settles with the work, or at once when the signal aborts. The work then ends by itself. */
+/**
+ * Settles with the work, or at once when the signal aborts; the work then ends by itself. Under the signal of another run,
+ * whose own caller is not kept waiting, it settles with the work alone, so that the other run ends after it.
+ */
 function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined || signal.aborted) return work
   return new Promise((resolve, reject) => {
-    const onAbort = { wake: () => reject(signal.reason) }
+    const onAbort = { wake: () => awaited.has(signal) || reject(signal.reason) }
     watchAbort(signal, onAbort)
     work.then(resolve, reject).finally(() => unwatchAbort(signal, onAbort))
   })

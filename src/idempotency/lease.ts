@@ -1,5 +1,5 @@
 import { classify } from '../policy/index.js'
-import { type Clock, sleep, unwatchAbort, watchAbort } from '../time/index.js'
+import { awaited, type Clock, sleep, unwatchAbort, watchAbort } from '../time/index.js'
 import { AT_ONCE } from './write.js'
 
 /** What a lease needs to know. */
@@ -22,7 +22,7 @@ export class Lease {
   readonly #options: LeaseOptions
   readonly #controller = new AbortController()
   readonly #heart = new AbortController()
-  readonly #onAbort = { wake: () => this.#controller.abort(this.#options.caller?.reason) }
+  readonly #onAbort = { wake: () => this.#passOn() }
 
   constructor(options: LeaseOptions) {
     this.#options = options
@@ -40,6 +40,12 @@ export class Lease {
     const { caller } = this.#options
     this.#heart.abort()
     if (caller !== undefined) unwatchAbort(caller, this.#onAbort)
+  }
+
+  /** Whoever aborts is not kept waiting, but the key is: until the function has ended, and the calls that it makes with it. */
+  #passOn(): void {
+    awaited.add(this.signal)
+    this.#controller.abort(this.#options.caller?.reason)
   }
 
   async #beat(): Promise<void> {

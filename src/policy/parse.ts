@@ -109,8 +109,9 @@ function whole(byDefault: number, min: number): Reader {
 }
 
 function number(expected: string, byDefault: number, min: number, max = Infinity, isNumber = Number.isFinite): Reader {
-  const isInRange = (value: unknown) => isNumber(value) && Number(value) >= min && Number(value) <= max
-  return field(expected, value => (isInRange(value) ? value : undefined), byDefault)
+  const inRange = (value: unknown) =>
+    isNumber(value) && Number(value) >= min && Number(value) <= max ? value : undefined
+  return field(expected, inRange, byDefault)
 }
 
 function readMatches(value: unknown, path: string): unknown {

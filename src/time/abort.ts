@@ -13,6 +13,12 @@ class Watchers extends Set<Sleeper> {
  */
 const watchersOf = new WeakMap<AbortSignal, Watchers>()
 
+/**
+ * Signals that were aborted by someone who waits for the work under them to end all the same. A call under such a signal ends
+ * with the function that it runs, not before it.
+ */
+export const awaited = /* @__PURE__ */ new WeakSet<AbortSignal>()
+
 /** Wakes a sleeper when the signal aborts; never, if it has aborted already. */
 export function watchAbort(signal: AbortSignal, sleeper: Sleeper): void {
   let watchers = watchersOf.get(signal)

@@ -1,4 +1,4 @@
-export { unwatchAbort, watchAbort } from './abort.js'
+export { awaited, unwatchAbort, watchAbort } from './abort.js'
 export { type Clock, type Sleeper, systemClock, type Timer } from './clock.js'
 export { LazyAbort } from './lazy-abort.js'
 export { sleep } from './sleep.js'

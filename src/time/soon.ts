@@ -13,7 +13,6 @@ let count = 0
 export function soon(sleeper: Sleeper): void {
   // Bound, since a function around it would be one more frame in the stack of every error, and those are costly.
   const wake = sleeper.wake.bind(sleeper)
-  count += 1
-  if (count % IN_A_ROW === 0) setImmediate(wake)
-  else void Promise.resolve().then(wake)
+  if (++count % IN_A_ROW) void Promise.resolve().then(wake)
+  else setImmediate(wake)
 }
