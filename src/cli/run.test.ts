@@ -217,6 +217,18 @@ describe('what reaches a terminal', () => {
     },
   )
 
+  it('has no line that the name of a task forged, and no name of any length', async () => {
+    await deadLetters([{ id: 'a' }])
+    const forged = `x\nredrive: 5 moved.`
+    const { err } = await redrive(['dlq', 'redrive', forged, 'y'.repeat(500), '--yes'])
+    const lines = err.trimEnd().split('\n')
+    expect(lines).toHaveLength(3)
+    expect(lines[0]).toMatch(/^'x.redrive: 5 moved\.' is not in the store\.$/)
+    for (const line of lines) expect(line.length).toBeLessThan(150)
+    const shown = await redrive(['task', 'show', forged])
+    expect(shown.err).toBe("redrive: There is no task 'x\\nredrive: 5 moved.'. To list tasks, run: redrive task ls\n")
+  })
+
   it('is no wider than the terminal', async () => {
     const long = 'a very long kind of error message '.repeat(20)
     await deadLetters([
@@ -229,9 +241,13 @@ describe('what reaches a terminal', () => {
       ['dlq', 'ls'],
       ['task', 'show', '01a1dec8-2ea2-7343-8a49-1777051b8dbe'],
     ]) {
-      const { lines } = await redrive(argv, { ...TERMINAL, env })
-      expect(lines().filter(line => line.length > 80)).toEqual([])
+      for (const columns of [80, 40]) {
+        const { lines } = await redrive(argv, { ...TERMINAL, env, columns })
+        expect(lines().filter(line => line.length > columns)).toEqual([])
+      }
     }
+    const { out } = await redrive(['dlq', 'ls'], { ...TERMINAL, env, columns: 40 })
+    expect(out, 'whole, to be copied').toContain('01a1dec8-2ea2-7343-8a49-1777051b8dbe\n')
   })
 })
 

@@ -1,5 +1,6 @@
 import { failedQueueOf, isFailedQueue } from '../bus/index.js'
 import { FinalError } from '../policy/index.js'
+import { quoted } from './quoted.js'
 
 /** Thrown when there is no failed queue of the name given. */
 export class NoFailedQueueError extends FinalError {
@@ -10,8 +11,8 @@ export class NoFailedQueueError extends FinalError {
   constructor(name: string) {
     super(
       isFailedQueue(name)
-        ? `There is no failed queue '${name}'.`
-        : `'${name}' is not a failed queue. Did you mean '${failedQueueOf(name)}'?`,
+        ? `There is no failed queue ${quoted(name)}.`
+        : `${quoted(name)} is not a failed queue. Did you mean ${quoted(failedQueueOf(name))}?`,
       { code: 'no_failed_queue' },
     )
   }

@@ -1,5 +1,6 @@
 import type { TaskStatus } from '../store/index.js'
 import type { Remark } from './cause.js'
+import { quoted } from './quoted.js'
 
 /** A task that was named and left as it was, and why. */
 export interface Refusal extends Remark {
@@ -8,15 +9,15 @@ export interface Refusal extends Remark {
 
 /** The refusal of a task that does not exist. */
 export function notFound(id: string): Refusal {
-  return { id, code: 'not_found', text: `'${id}' is not in the store.` }
+  return { id, code: 'not_found', text: `${quoted(id)} is not in the store.` }
 }
 
 /** The refusal of a task that is not a dead letter. */
 export function notDead(id: string, status: TaskStatus): Refusal {
-  return { id, code: 'not_dead', text: `'${id}' is not dead: it is ${status}.` }
+  return { id, code: 'not_dead', text: `${quoted(id)} is not dead: it is ${status}.` }
 }
 
 /** The refusal of a task that has ended already. */
 export function alreadyEnded(id: string, status: TaskStatus): Refusal {
-  return { id, code: 'already_ended', text: `'${id}' has ended already: it is ${status}.` }
+  return { id, code: 'already_ended', text: `${quoted(id)} has ended already: it is ${status}.` }
 }

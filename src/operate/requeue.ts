@@ -5,6 +5,7 @@ import type { Remark } from './cause.js'
 import { NoRouteError } from './errors.js'
 import { findFailedQueue, type KnownQueues } from './failed-queues.js'
 import { eventIn } from './message-view.js'
+import { quoted } from './quoted.js'
 import { type Route, typeOnRoute } from './route.js'
 import { discover, messageCounts, typeOf } from './topology.js'
 import { type FailedQueueOptions, walkFailedQueue } from './walk.js'
@@ -47,7 +48,7 @@ export async function planRequeue(
 ): Promise<RequeuePlan> {
   const { messages, route } = await findFailedQueue(bus, name, known)
   const chosen = target === undefined ? route : await routeInto(bus, target, known)
-  if (chosen === null) throw new NoRouteError(`No route is known for '${name}'. Name the queue to requeue into.`)
+  if (chosen === null) throw new NoRouteError(`No route is known for ${quoted(name)}. Name the queue to requeue into.`)
   return { count: Math.min(messages, limit), route: chosen }
 }
 
@@ -99,10 +100,10 @@ async function requeue(bus: Bus, route: Route, message: FailedMessage, id: strin
 }
 
 async function routeInto(bus: Bus, queue: string, known: KnownQueues): Promise<Route> {
-  if (isFailedQueue(queue)) throw new NoRouteError(`'${queue}' is a failed queue: nothing consumes it.`)
+  if (isFailedQueue(queue)) throw new NoRouteError(`${quoted(queue)} is a failed queue: nothing consumes it.`)
   const { topology } = await discover(bus, known.topology)
   const counts = await messageCounts(bus, [queue], topology)
-  if (!counts.has(queue)) throw new NoRouteError(`There is no queue '${queue}'.`)
+  if (!counts.has(queue)) throw new NoRouteError(`There is no queue ${quoted(queue)}.`)
   return { queue, type: typeOf(queue, topology) ?? null }
 }
 

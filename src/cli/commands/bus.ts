@@ -5,7 +5,7 @@ import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { writeOne } from '../terminal/output.js'
-import { paragraph, table } from '../terminal/table.js'
+import { NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { type BusOutputOptions, withBusOutputOptions } from './bus-options.js'
 import { withBus } from './open-bus.js'
 
@@ -60,7 +60,11 @@ function queueJson({ name, type, isFailedQueue, messages }: QueueStatus): object
 }
 
 function queueTable(queues: readonly QueueStatus[], { width, paint }: Console): string {
-  const columns = [{ title: 'QUEUE', mayShrink: true }, { title: 'TAKES', mayShrink: true }, { title: 'MESSAGES' }]
+  const columns = [
+    { title: 'QUEUE', minWidth: NAME_WIDTH },
+    { title: 'TAKES', minWidth: NAME_WIDTH },
+    { title: 'MESSAGES' },
+  ]
   const rows = queues.map(({ name, type, isFailedQueue, messages }) => ({
     cells: [name, isFailedQueue ? '' : type, messages === undefined ? 'missing' : String(messages)],
     paints: [undefined, undefined, messages === undefined ? paint.red : undefined],
@@ -69,7 +73,7 @@ function queueTable(queues: readonly QueueStatus[], { width, paint }: Console): 
 }
 
 function findingTable(findings: readonly Finding[], { width, paint }: Console): string {
-  const columns = [{ title: 'SEVERITY' }, { title: 'FINDING' }, { title: 'ABOUT', mayShrink: true }]
+  const columns = [{ title: 'SEVERITY' }, { title: 'FINDING' }, { title: 'ABOUT', minWidth: NAME_WIDTH }]
   const rows = findings.map(({ severity, code, subject, message }) => ({
     cells: [severity, code, subject],
     paints: [severity === 'error' ? paint.red : paint.yellow],

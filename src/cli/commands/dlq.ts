@@ -5,7 +5,7 @@ import { CommandError, ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { writeOne } from '../terminal/output.js'
 import { paragraph } from '../terminal/table.js'
-import { shellWord } from '../terminal/visible.js'
+import { quoted, shellWord } from '../terminal/visible.js'
 import { addRedrive } from './dlq-redrive.js'
 import { historyTable } from './history.js'
 import { withStore } from './open-store.js'
@@ -58,11 +58,11 @@ function showLetter({ console, environment }: CommandContext, id: string, option
   return withStore(options, environment, async store => {
     const letter = await explainTask(store, id)
     if (letter === undefined) {
-      throw new CommandError(`There is no task '${id}'. To list dead letters, run: redrive dlq ls`)
+      throw new CommandError(`There is no task ${quoted(id)}. To list dead letters, run: redrive dlq ls`)
     }
     if (letter.status !== 'dead') {
       throw new CommandError(
-        `The task '${id}' is not dead: it is ${letter.status}. To see it, run: redrive task show ${shellWord(id)}`,
+        `The task ${quoted(id)} is not dead: it is ${letter.status}. To see it, run: redrive task show ${shellWord(id)}`,
       )
     }
     const commands = redriveCommands(letter, options.store)

@@ -1,7 +1,7 @@
 import type { LedgerRowView } from '../../operate/index.js'
 import { formatDuration } from '../../policy/index.js'
 import type { Console, Paint } from '../terminal/console.js'
-import { paragraph, table } from '../terminal/table.js'
+import { NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { timestamp } from '../terminal/times.js'
 
 const COLUMNS = [
@@ -9,7 +9,7 @@ const COLUMNS = [
   { title: 'STARTED' },
   { title: 'TOOK' },
   { title: 'OUTCOME' },
-  { title: 'VERDICT', mayShrink: true },
+  { title: 'VERDICT', minWidth: NAME_WIDTH },
   { title: 'DELAY' },
 ]
 

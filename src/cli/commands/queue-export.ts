@@ -6,7 +6,7 @@ import type { CommandContext } from '../command.js'
 import type { Environment } from '../environment.js'
 import { CommandError, ExitCode } from '../errors.js'
 import { withCount } from '../terminal/progress.js'
-import { visibleJson } from '../terminal/visible.js'
+import { quoted, visibleJson } from '../terminal/visible.js'
 import { type KnownBusOptions, withBusOptions } from './bus-options.js'
 import { withQueues } from './known-queues.js'
 import { withLimitOption } from './options.js'
@@ -95,6 +95,6 @@ async function destinationOf({ stdout, cwd }: Environment, file: string): Promis
   } catch (error) {
     const exists = error instanceof Error && 'code' in error && error.code === 'EEXIST'
     const problem = exists ? 'exists already. Name another file.' : 'cannot be created. Does its folder exist?'
-    throw new CommandError(`'${file}' ${problem} 0 exported.`, { cause: error })
+    throw new CommandError(`${quoted(file)} ${problem} 0 exported.`, { cause: error })
   }
 }

@@ -6,6 +6,7 @@ import { CommandError, ExitCode } from '../errors.js'
 import { confirm } from '../terminal/confirm.js'
 import { writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
+import { quoted } from '../terminal/visible.js'
 import { type BusOutputOptions, withBusOutputOptions } from './bus-options.js'
 import { withQueues } from './known-queues.js'
 import { withLimitOption } from './options.js'
@@ -50,7 +51,7 @@ function purgeAll(context: CommandContext, name: string, options: PurgeOptions):
     const total = Math.min(messages, limit ?? messages)
     if (options.dryRun) {
       writeResult(console, output, { queue: name, wouldRemove: total, removed: 0 })
-      console.say(`${total} would be removed from '${name}'. This was a dry run: 0 removed.`)
+      console.say(`${total} would be removed from ${quoted(name)}. This was a dry run: 0 removed.`)
       return ExitCode.done
     }
     if (!(options.yes || options.confirm)) await askFirst(environment, name, total)
@@ -58,7 +59,7 @@ function purgeAll(context: CommandContext, name: string, options: PurgeOptions):
     const counting = { total, verb: 'removed', unit: 'message', rest: 'The rest is still in the queue.' }
     const result = await withCount(context, counting, progress => purgeFailedQueue(bus, name, { limit, ...progress }))
     writeResult(console, output, { queue: name, ...result })
-    console.say(`${result.removed} removed from '${name}'.`)
+    console.say(`${result.removed} removed from ${quoted(name)}.`)
     if (!result.isStopped) return ExitCode.done
     console.say('Stopped. The rest is still in the queue.')
     return ExitCode.partly
@@ -68,14 +69,14 @@ function purgeAll(context: CommandContext, name: string, options: PurgeOptions):
 /** A purge that is not confirmed exits with 1, as in the tool that it replaces. */
 async function askFirst(environment: Environment, name: string, count: number): Promise<void> {
   const messages = `${count} ${count === 1 ? 'message' : 'messages'}`
-  switch (await confirm(environment, `Remove ${messages} from '${name}' for good?`)) {
+  switch (await confirm(environment, `Remove ${messages} from ${quoted(name)} for good?`)) {
     case 'yes':
       return
     case 'no':
       throw new CommandError('Not confirmed. 0 removed.')
     case 'unasked':
       throw new CommandError(
-        `This would remove ${messages} from '${name}' for good. To confirm, pass --yes. 0 removed.`,
+        `This would remove ${messages} from ${quoted(name)} for good. To confirm, pass --yes. 0 removed.`,
       )
   }
 }

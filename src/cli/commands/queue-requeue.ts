@@ -4,6 +4,7 @@ import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import { type OutputFormat, writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
+import { quoted } from '../terminal/visible.js'
 import { withBusOutputOptions } from './bus-options.js'
 import { presetFor, type QueueOptions, withPresetOption, withQueues } from './known-queues.js'
 import { nonEmpty, withLimitOption } from './options.js'
@@ -63,7 +64,7 @@ function requeueAll(context: CommandContext, name: string, options: RequeueOptio
     )
     writeResult(console, output, { queue: name, ...result })
     for (const { id, text } of result.kept) {
-      console.say(`${id === null ? 'A message without an id' : `'${id}'`} was kept: ${text}`)
+      console.say(`${id === null ? 'A message without an id' : quoted(id)} was kept: ${text}`)
     }
     if (result.duplicates > 0) console.say(`${result.duplicates} removed: copies of dead letters that were requeued.`)
     console.say(`${result.requeued} requeued to ${routeText(route)}.`)
@@ -83,9 +84,9 @@ function noRouteText(error: NoRouteError, name: string, target: string | undefin
   if (target !== undefined) return `${error.message} 0 requeued.`
   const preset = presetFor(name)
   const flags = preset === undefined ? '--target-queue' : `--preset ${preset} or --target-queue`
-  return `No route is known for '${name}'. Pass ${flags}. 0 requeued.`
+  return `No route is known for ${quoted(name)}. Pass ${flags}. 0 requeued.`
 }
 
 function routeText({ queue, type }: Route): string {
-  return queue === null ? `every queue for '${type}'` : `'${queue}'`
+  return queue === null ? `every queue for ${quoted(type)}` : quoted(queue)
 }

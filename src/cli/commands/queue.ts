@@ -11,7 +11,8 @@ import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { type OutputFormat, writeList } from '../terminal/output.js'
-import { table } from '../terminal/table.js'
+import { NAME_WIDTH, table } from '../terminal/table.js'
+import { quoted } from '../terminal/visible.js'
 import { withBusOutputOptions } from './bus-options.js'
 import { type QueueOptions, withPresetOption, withQueues } from './known-queues.js'
 import { messageTable } from './message-table.js'
@@ -84,7 +85,7 @@ function listQueues({ console, environment }: CommandContext, options: QueueOutp
 }
 
 function queueTable(queues: readonly FailedQueue[], console: Console): string {
-  const columns = [{ title: 'FAILED QUEUE', mayShrink: true }, { title: 'MESSAGES' }, { title: 'REQUEUED TO' }]
+  const columns = [{ title: 'FAILED QUEUE', minWidth: NAME_WIDTH }, { title: 'MESSAGES' }, { title: 'REQUEUED TO' }]
   const rows = queues.map(({ name, messages, route }) => ({
     cells: [name, String(messages), targetText(route)],
     paints: [undefined, messages > 0 ? console.paint.red : undefined],
@@ -108,7 +109,7 @@ function showQueue(
     const messages: MessageView[] = []
     for await (const message of walkFailedQueue(bus, name, { limit })) messages.push(messageView(message))
     writeList(console, output, messages, () => messageTable(messages, console, Date.now()))
-    if (messages.length === 0) console.say(`'${name}' is empty.`)
+    if (messages.length === 0) console.say(`${quoted(name)} is empty.`)
     else {
       const more = messages.length < total ? ` For all of them, pass --limit ${total}.` : ''
       console.say(`${messages.length} of ${total}, oldest first.${more}`)

@@ -2,7 +2,8 @@ import type { TaskExplanation, TaskView } from '../../operate/index.js'
 import type { TaskStatus } from '../../store/index.js'
 import { redact } from '../../telemetry/index.js'
 import type { Console, Paint } from '../terminal/console.js'
-import { fields, oneLine, table } from '../terminal/table.js'
+import { fields, ID_WIDTH, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
+import { wrap } from '../terminal/text-width.js'
 import { moment, relative } from '../terminal/times.js'
 import { visible } from '../terminal/visible.js'
 
@@ -12,8 +13,8 @@ const MAX_JSON = 500
 /** Tasks as a table. */
 export function taskTable(tasks: readonly TaskView[], { width, paint }: Console, now: number): string {
   const columns = [
-    { title: 'ID' },
-    { title: 'KIND', mayShrink: true },
+    { title: 'ID', minWidth: ID_WIDTH },
+    { title: 'KIND', minWidth: NAME_WIDTH },
     { title: 'STATUS' },
     { title: 'RETRIES' },
     { title: 'NEXT' },
@@ -28,7 +29,12 @@ export function taskTable(tasks: readonly TaskView[], { width, paint }: Console,
 
 /** Dead letters as a table. */
 export function letterTable(letters: readonly TaskView[], { width, paint }: Console, now: number): string {
-  const columns = [{ title: 'ID' }, { title: 'KIND', mayShrink: true }, { title: 'REASON' }, { title: 'DIED' }]
+  const columns = [
+    { title: 'ID', minWidth: ID_WIDTH },
+    { title: 'KIND', minWidth: NAME_WIDTH },
+    { title: 'REASON' },
+    { title: 'DIED' },
+  ]
   const rows = letters.map(letter => ({
     cells: [letter.id, letter.kind, letter.reason ?? '', relative(letter.changedAt, now)],
     paints: [undefined, undefined, paint.red],
@@ -63,7 +69,8 @@ export function taskText(task: TaskExplanation, { width, paint }: Console, now: 
     ],
     { width, paint },
   )
-  return `${paint.bold(`Task ${visible(task.id)}`)}  ${statusPaint(status, paint)(status)}\n${text}`
+  const title = wrap(`Task ${visible(task.id)}`, width - status.length - 2)
+  return `${title.map(paint.bold).join('\n')}  ${statusPaint(status, paint)(status)}\n${text}`
 }
 
 function retryCountText({ retryCount, attempts, maxAttempts }: TaskExplanation): string {

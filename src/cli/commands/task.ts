@@ -4,6 +4,7 @@ import type { TaskStatus } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import { writeOne } from '../terminal/output.js'
+import { quoted } from '../terminal/visible.js'
 import { historyTable } from './history.js'
 import { withStore } from './open-store.js'
 import {
@@ -55,7 +56,8 @@ Examples:
 function showTask({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
   return withStore(options, environment, async store => {
     const task = await explainTask(store, id)
-    if (task === undefined) throw new CommandError(`There is no task '${id}'. To list tasks, run: redrive task ls`)
+    if (task === undefined)
+      throw new CommandError(`There is no task ${quoted(id)}. To list tasks, run: redrive task ls`)
     const now = await store.now()
     writeOne(console, options.output, task, () =>
       [taskText(task, console, now), '', historyTable(task.history, console)].join('\n'),

@@ -9,7 +9,7 @@ export type Paint = ReturnType<typeof pc.createColors>
 export interface Console {
   /** Writes data to stdout as it is. */
   data(text: string): void
-  /** Writes a message to stderr. Control characters are made visible. */
+  /** Writes a message to stderr. Control characters are made visible, line breaks too: a name must not forge a line. */
   say(text: string): void
   /** Writes a message that is safe already and may be coloured. */
   sayRaw(text: string): void
@@ -31,14 +31,9 @@ export function consoleOf({ stdout, stderr, env, isTTY, columns }: Environment):
   const terminalWidth = Math.max(MIN_WIDTH, columns || DEFAULT_WIDTH)
   const messageWidth = isTTY.stderr ? terminalWidth : Infinity
   const hasColours = !env.NO_COLOR && env.TERM !== 'dumb'
-  const wrapLines = (text: string) =>
-    text
-      .split('\n')
-      .flatMap(line => wrap(visible(line), messageWidth))
-      .join('\n')
   return {
     data: text => stdout.write(`${text}\n`),
-    say: text => stderr.write(`${wrapLines(text)}\n`),
+    say: text => stderr.write(`${wrap(visible(text), messageWidth).join('\n')}\n`),
     sayRaw: text => stderr.write(`${text}\n`),
     paint: pc.createColors(hasColours && isTTY.stdout),
     messagePaint: pc.createColors(hasColours && isTTY.stderr),

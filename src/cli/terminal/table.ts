@@ -2,10 +2,10 @@ import type { Paint } from './console.js'
 import { clip, pad, textWidth, wrap } from './text-width.js'
 import { visible } from './visible.js'
 
-/** A column. A column that may shrink is clipped if the table would be wider than the terminal. */
+/** A column. With a `minWidth`, its cells are clipped down to that if the table would be wider than the terminal. */
 export interface Column {
   readonly title: string
-  readonly mayShrink?: boolean
+  readonly minWidth?: number
 }
 
 /** A row: its cells, the paint of each, and the lines below it, which are safe to print and fit already. */
@@ -15,33 +15,46 @@ export interface Row {
   readonly details?: readonly string[]
 }
 
+/** The columns between two cells. */
 const GAP = '  '
-const MIN_SHRUNK = 8
+/** The widest that a column is padded to where nothing is clipped. */
+const MAX_PADDED = 64
 
-/** A table for people. */
+/** The least width of a column of ids: that of the ids that Redrive makes. */
+export const ID_WIDTH = 36
+/** The least width of a column of names, such as a kind or a queue. */
+export const NAME_WIDTH = 8
+
+/**
+ * A table for people. On a terminal it fits: cells of columns that may shrink are clipped, and where that is not enough,
+ * each row is printed as a paragraph of its cells. Without a terminal, nothing is cut.
+ */
 export function table(
   columns: readonly Column[],
   rows: readonly Row[],
   { width, paint }: { readonly width: number; readonly paint: Paint },
 ): string {
-  const safe = rows.map(row => row.cells.map(visible))
-  const widths = fitted(
-    columns,
-    columns.map(({ title }, i) => Math.max(title.length, ...safe.map(cells => textWidth(cells[i] ?? '')))),
-    width,
+  const safe = rows.map(row => ({ ...row, cells: row.cells.map(visible) }))
+  const natural = columns.map(({ title }, i) =>
+    Math.max(title.length, ...safe.map(({ cells }) => textWidth(cells[i] ?? ''))),
   )
-  const line = (cells: readonly string[], paints: Row['paints'] = []) =>
+  const isWhole = width === Infinity
+  const widths = isWhole ? natural.map(each => Math.min(each, MAX_PADDED)) : fitted(columns, natural, width)
+  const below = (details: Row['details'] = []) => details.map(paint.dim)
+  if (widths === undefined) {
+    return safe.flatMap(row => [...stacked(row, width), ...below(row.details)]).join('\n')
+  }
+  const line = ({ cells, paints = [] }: Row) =>
     cells
       .map((cell, i) => {
-        const text = clip(cell, widths[i] ?? 0)
+        const text = isWhole ? cell : clip(cell, widths[i] ?? 0)
         const filled = i === cells.length - 1 ? text : pad(text, widths[i] ?? 0)
         return paints[i]?.(filled) ?? filled
       })
       .join(GAP)
       .trimEnd()
-  const header = line(columns.map(({ title }) => title))
-  const lines = rows.flatMap(({ paints, details = [] }, i) => [line(safe[i] ?? [], paints), ...details.map(paint.dim)])
-  return [paint.bold(header), ...lines].join('\n')
+  const header = line({ cells: columns.map(({ title }) => title) })
+  return [paint.bold(header), ...safe.flatMap(row => [line(row), ...below(row.details)])].join('\n')
 }
 
 /** A text as one indented line, clipped if it does not fit. */
@@ -73,12 +86,35 @@ export function fields(
     .join('\n')
 }
 
-function fitted(columns: readonly Column[], natural: readonly number[], width: number): number[] {
+/** The widths at which the table fits, or `undefined` if it cannot. The column with the most to spare shrinks first. */
+function fitted(columns: readonly Column[], natural: readonly number[], width: number): number[] | undefined {
+  const widths = [...natural]
+  const spare = (i: number) => (widths[i] ?? 0) - (columns[i]?.minWidth ?? Infinity)
   let over = natural.reduce((sum, each) => sum + each, 0) + GAP.length * (columns.length - 1) - width
-  return natural.map((each, i) => {
-    if (over <= 0 || !columns[i]?.mayShrink) return each
-    const shrunk = Math.min(each, Math.max(MIN_SHRUNK, each - over))
-    over -= each - shrunk
-    return shrunk
-  })
+  for (const i of [...columns.keys()].sort((a, b) => spare(b) - spare(a))) {
+    const cut = Math.max(0, Math.min(over, spare(i)))
+    widths[i] = (widths[i] ?? 0) - cut
+    over -= cut
+  }
+  return over > 0 ? undefined : widths
+}
+
+/** A row as lines of its cells, broken between cells alone. A cell that is wider than a line is clipped. */
+function stacked({ cells, paints = [] }: Row, width: number): string[] {
+  const lines: string[] = []
+  let room = 0
+  for (const [i, cell] of cells.entries()) {
+    if (cell === '') continue
+    const text = clip(cell, width - (lines.length === 0 ? 0 : GAP.length))
+    const painted = paints[i]?.(text) ?? text
+    if (lines.length > 0 && textWidth(text) + GAP.length <= room) {
+      lines[lines.length - 1] += GAP + painted
+      room -= textWidth(text) + GAP.length
+    } else {
+      const indent = lines.length === 0 ? '' : GAP
+      lines.push(indent + painted)
+      room = width - indent.length - textWidth(text)
+    }
+  }
+  return lines
 }

@@ -1,3 +1,5 @@
+import { clip } from './text-width.js'
+
 /** Characters that control a terminal, change the direction of text or break an encoding. */
 const UNSAFE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/gu
 
@@ -6,6 +8,14 @@ const NAMED: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t'
 /** Text that is safe to print on one line: `\x1b` in place of an escape character, and so on. */
 export function visible(text: string): string {
   return text.replace(UNSAFE, char => NAMED[char] ?? escaped(char))
+}
+
+/** The longest name in a message. */
+const MAX_NAME = 80
+
+/** A name in quotes for a message: safe to print, and clipped if it is long. */
+export function quoted(name: string): string {
+  return `'${clip(visible(name), MAX_NAME)}'`
 }
 
 /** Like `visible`, but lines stay lines. */
