@@ -337,9 +337,11 @@ export interface TaskVerbs {
   settle(settlements: readonly Settlement[]): Promise<Settled[]>
   /** Renews a worker's lease, and rescues the tasks of workers whose lease has expired. */
   heartbeat(beat: Beat): Promise<Heartbeat>
+  /** Tokens of a worker's tasks that somebody asked to cancel, until they are settled. Heartbeats tell them too. */
+  cancelled(worker: string): Promise<readonly string[]>
   /** Ends a worker's lease. Tasks that it still has go back uncounted. */
   leave(worker: string): Promise<void>
-  /** Calls back when there may be something new to claim. Returns a function that stops it. */
+  /** Calls back when there may be something new to claim, or a running task was cancelled. Returns a function that stops it. */
   watch(callback: () => void): () => void
 }
 
@@ -360,7 +362,8 @@ export interface TaskControl {
   /** Gives dead tasks fresh attempts, deferrals and time to live. Their history stays. Returns the ids that it moved. */
   redrive(ids: readonly string[], by: By): Promise<string[]>
   /**
-   * Ends waiting tasks. A running task hears of it with its worker's next heartbeat, and ends where it would wait again.
+   * Ends waiting tasks. Watchers are called, so that the worker of a running task asks for `cancelled` and ends it; at the
+   * latest it ends where it would wait again.
    * Returns the ids that have ended or will end. With `by`, appends an audit record in the same transaction.
    */
   cancel(ids: readonly string[], by?: By): Promise<string[]>

@@ -4,6 +4,7 @@ import { canonicalJson, OptionError, RedriveError } from '../policy/index.js'
 import type { Claim, ClaimedTask, Heartbeat, Settlement, Store } from '../store/index.js'
 import { type Clock, queueClock } from '../time/index.js'
 import { Bell } from './bell.js'
+import { CancelWatch } from './cancel-watch.js'
 import { Ending } from './ending.js'
 import { LeaseLostError, WorkerStoppedError } from './errors.js'
 import { Janitor } from './janitor.js'
@@ -49,6 +50,7 @@ export class Engine {
   readonly #settler: Settler
   readonly #janitor: Janitor
   readonly #pulse: Pulse
+  readonly #cancelWatch: CancelWatch
   readonly #environment: TaskEnvironment
   readonly #attempts = new Set<TaskAttempt>()
   #isMakingRoom = false
@@ -84,6 +86,7 @@ export class Engine {
       onRecovered: () => this.#outages.ended(),
       onRefused: failure => this.#ending.fail(failure),
     })
+    this.#cancelWatch = new CancelWatch(store, this.name, clock, tokens => this.#cancel(tokens))
     const settle = (attempt: TaskAttempt, settlement: Settlement) => this.#settle(attempt, settlement)
     this.#environment = { worker: this.name, clock, sink, classify, settle }
   }
@@ -123,13 +126,17 @@ export class Engine {
   }
 
   async #loop(): Promise<void> {
-    const unwatch = this.#store.watch(() => this.#bell.ring())
+    const unwatch = this.#store.watch(() => {
+      this.#bell.ring()
+      if (this.#attempts.size > 0) this.#cancelWatch.ring()
+    })
     try {
       while (!this.#ending.hasBegun) await this.#bell.wait(await this.#turn())
     } catch (failure) {
       this.#ending.fail(failure)
     } finally {
       unwatch()
+      this.#cancelWatch.stop()
     }
   }
 
@@ -181,8 +188,12 @@ export class Engine {
   }
 
   #onBeat({ cancelled, rescued }: Heartbeat): void {
-    for (const attempt of this.#attempts) if (cancelled.includes(attempt.task.token)) attempt.cancel()
+    this.#cancel(cancelled)
     if (rescued > 0) this.#bell.ring()
+  }
+
+  #cancel(tokens: readonly string[]): void {
+    for (const attempt of this.#attempts) if (tokens.includes(attempt.task.token)) attempt.cancel()
   }
 
   async #end(): Promise<void> {

@@ -395,7 +395,7 @@ describe('a worker', () => {
     await start()
     await settle(clock)
     expect(await queue.cancel(id)).toEqual([id])
-    await clock.advance('15s')
+    await settle(clock)
     expect(reason).toMatchObject({ code: 'task_cancelled' })
     expect(await queue.get(id)).toMatchObject({ status: 'cancelled' })
   })

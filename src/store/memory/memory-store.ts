@@ -125,10 +125,14 @@ export class MemoryStore implements Store {
     const { worker, leaseMs } = beat
     this.#workers.renew(worker, leaseMs)
     const rescued = this.#rescue()
-    const cancelled = this.#workers
+    return { cancelled: await this.cancelled(worker), rescued }
+  }
+
+  async cancelled(worker: string): Promise<string[]> {
+    checkName('worker', worker)
+    return this.#workers
       .tasksOf(worker)
       .flatMap(({ isToBeCancelled, lease }) => (isToBeCancelled && lease ? [lease.token] : []))
-    return { cancelled, rescued }
   }
 
   async leave(worker: string): Promise<void> {
@@ -185,6 +189,7 @@ export class MemoryStore implements Store {
       return true
     })
     if (by !== undefined) this.audit.add(cancelRecord(cancelled, by, now))
+    if (cancelled.length > 0) this.#watchers.ring()
     return cancelled
   }
 

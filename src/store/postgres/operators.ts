@@ -22,9 +22,11 @@ export class Operators {
     return moved
   }
 
-  cancel(ids: readonly string[], by: By | undefined): Promise<string[]> {
+  async cancel(ids: readonly string[], by: By | undefined): Promise<string[]> {
     const cancel = async (call: Call) => changed(ids, await call('cancel', [ids, this.#database.at]))
-    return this.#onRecord(by, cancel, cancelRecord)
+    const cancelled = await this.#onRecord(by, cancel, cancelRecord)
+    if (cancelled.length > 0) this.#signals.ring()
+    return cancelled
   }
 
   async pause(lanes: LaneSelection, isPaused: boolean, by: By | undefined): Promise<void> {

@@ -164,6 +164,11 @@ export class PostgresStore implements Movable {
     return this.#workers.heartbeat(beat)
   }
 
+  async cancelled(worker: string): Promise<string[]> {
+    checkName('worker', worker)
+    return this.#workers.cancelled(worker)
+  }
+
   async leave(worker: string): Promise<void> {
     checkName('worker', worker)
     return this.#workers.leave(worker)

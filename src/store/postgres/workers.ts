@@ -25,6 +25,11 @@ export class Workers {
     return { cancelled: beat.cancelled.map(tokenOf), rescued: beat.rescued }
   }
 
+  async cancelled(worker: string): Promise<string[]> {
+    const answer = (await this.#database.call('cancelled', [worker])) as readonly Claimed[]
+    return answer.map(tokenOf)
+  }
+
   async leave(worker: string): Promise<void> {
     const count = await this.#database.call('leave', [worker, this.#database.at])
     this.#holdings.left(worker)

@@ -146,6 +146,11 @@ export class SqliteStore implements Movable {
     return answer
   }
 
+  async cancelled(worker: string): Promise<string[]> {
+    checkName('worker', worker)
+    return this.#commits.read(() => this.#statements.cancelledOf.all(worker))
+  }
+
   async leave(worker: string): Promise<void> {
     checkName('worker', worker)
     const count = await this.#commits.write(() => leave(this.#statements, worker, this.#now()))
@@ -184,7 +189,9 @@ export class SqliteStore implements Movable {
   async cancel(ids: readonly string[], by?: By): Promise<string[]> {
     checkIds(ids)
     checkBy(by)
-    return this.#commits.write(() => cancel(this.#statements, ids, by, this.#now()))
+    const cancelled = await this.#commits.write(() => cancel(this.#statements, ids, by, this.#now()))
+    if (cancelled.length > 0) this.#watchers.ring()
+    return cancelled
   }
 
   async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {

@@ -116,10 +116,12 @@ export const OPERATORS: StoreBehaviours = {
     assert.deepEqual(await store.cancel(['a']), ['a'])
     assert.equal((await get(store, 'a')).status, 'running')
     assert.deepEqual((await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS })).cancelled, [])
+    assert.deepEqual([await store.cancelled('w2'), await store.cancelled('w1')], [[], [task.token]])
     assert.deepEqual((await store.heartbeat({ worker: 'w1', leaseMs: LEASE_MS })).cancelled, [task.token])
     assert.deepEqual((await store.heartbeat({ worker: 'w1', leaseMs: LEASE_MS })).cancelled, [task.token])
     assert.equal(await settle(store, task, { type: 'cancelled' }), 'settled')
     assert.deepEqual((await store.heartbeat({ worker: 'w1', leaseMs: LEASE_MS })).cancelled, [])
+    assert.deepEqual(await store.cancelled('w1'), [])
     assert.equal((await get(store, 'a')).status, 'cancelled')
   },
 

@@ -34,6 +34,20 @@ BEGIN
 END
 $$;
 
+-- The running tasks of a worker that somebody asked to cancel, as a JSON array of {claim, n, round}.
+CREATE OR REPLACE FUNCTION redrive.cancelled(by_worker text) RETURNS json LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(json_build_object('claim', claim.id, 'n', one.n, 'round', one.round)), '[]')
+    FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) WITH ORDINALITY AS one (id, round, n)
+    JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = redrive.state_running()
+    WHERE claim.worker = by_worker AND task.cancel_requested
+  );
+END
+$$;
+
 -- Renews a worker's lease, and rescues the tasks of workers whose lease has run out. Claims of this worker that are not
 -- among those it knows are claims whose answer was lost: their tasks go back at no cost. Returns JSON: {cancelled,
 -- rescued}, where `cancelled` is an array of {claim, n, round}.
@@ -58,12 +72,7 @@ BEGIN
   PERFORM redrive.fold_tally(
     -9223372036854775807, 9223372036854775807, 1000 + 2 * (SELECT count(*) FROM redrive.lane));
   RETURN json_build_object(
-    'cancelled', (
-      SELECT coalesce(json_agg(json_build_object('claim', claim.id, 'n', one.n, 'round', one.round)), '[]')
-      FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) WITH ORDINALITY AS one (id, round, n)
-      JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = redrive.state_running()
-      WHERE claim.worker = by_worker AND task.cancel_requested
-    ),
+    'cancelled', redrive.cancelled(by_worker),
     'rescued', rescued
   )::text;
 END
