@@ -327,11 +327,11 @@ describe('a move', () => {
 
   it('names what PostgreSQL cannot store', async () => {
     const [source, target] = [await empty('sqlite'), await empty('postgres')]
-    await source.enqueue([{ id: 'x\0y', kind: 'k', payload: '{}' }])
+    await source.audit.append(['x\0y'])
     const error = await moveStore(source, target).catch(error => error)
     expect(error).toBeInstanceOf(OptionError)
     expect(error.message).toContain(
-      String.raw`'id' has a character that PostgreSQL cannot store, so it stays: "x\u0000y"`,
+      String.raw`'record' has a character that PostgreSQL cannot store, so it stays: "x\u0000y"`,
     )
   })
 

@@ -1,4 +1,5 @@
-import type { Claim, ClaimRequest, Room } from '../store.js'
+import { RoomTurns } from '../room-turns.js'
+import type { Claim, ClaimRequest } from '../store.js'
 import { claimedTasks, type StartedTasks } from './claimed-task.js'
 import { type Database, int4, wholeMs } from './database.js'
 import type { Holdings } from './holdings.js'
@@ -7,8 +8,7 @@ import type { Holdings } from './holdings.js'
 export class Claims {
   readonly #database: Database
   readonly #holdings: Holdings
-  /** By room: the lane that had the last turn. With one for all rooms, each would begin with its first lanes every time. */
-  readonly #lastTurns = new Map<string, number>()
+  readonly #turns = new RoomTurns()
 
   constructor(database: Database, holdings: Holdings) {
     this.#database = database
@@ -20,19 +20,15 @@ export class Claims {
   }
 
   async #send({ worker, leaseMs, rooms, limit, isIdle }: ClaimRequest) {
-    const asked = rooms.map(({ kinds, categories, limit }) => {
-      return {
-        kinds,
-        categories,
-        up_to: limit && int4(limit),
-        last_turn: this.#lastTurns.get(nameOf({ kinds, categories })),
-      }
+    const asked = rooms.map(room => {
+      const { kinds, categories, limit } = room
+      return { kinds, categories, up_to: limit && int4(limit), last_turn: this.#turns.last(room) }
     })
     const values = [worker, wholeMs(leaseMs), JSON.stringify(asked), int4(limit), isIdle, this.#database.at]
     const answer = JSON.parse(String(await this.#database.call('claim', values))) as ClaimAnswer
     for (const [n, room] of rooms.entries()) {
       const turn = answer.last_turns[n]
-      if (turn !== undefined) this.#lastTurns.set(nameOf(room), turn)
+      if (turn !== undefined) this.#turns.set(room, turn)
     }
     return { claim: decode(answer), asOf: answer.as_of }
   }
@@ -55,8 +51,4 @@ function decode({ tasks, now, next_at, is_alone_waiting }: ClaimAnswer): Claim {
     nextAt: next_at ?? undefined,
     isAloneWaiting: is_alone_waiting,
   }
-}
-
-function nameOf({ kinds, categories }: Room): string {
-  return JSON.stringify([kinds, categories])
 }

@@ -15,8 +15,6 @@ export interface StoreModelTestOptions {
   readonly withinMs?: number
   /** With the seed, the one case to run again: the error of a run that failed names both. */
   readonly path?: string
-  /** The maximum number of rooms in a claim. Temporary, for a store that cannot serve several yet. */
-  readonly maxRooms?: number
 }
 
 /**
@@ -25,10 +23,10 @@ export interface StoreModelTestOptions {
  */
 export async function storeModelTest(
   open: () => Promise<StoreUnderTest> | StoreUnderTest,
-  { seed, runs, withinMs, path, maxRooms }: StoreModelTestOptions,
+  { seed, runs, withinMs, path }: StoreModelTestOptions,
 ): Promise<void> {
   const fc = await loadFastCheck()
-  const does = fc.asyncProperty(operations(fc, maxRooms), async steps => {
+  const does = fc.asyncProperty(operations(fc), async steps => {
     const run = new ModelRun(await open())
     try {
       for (const step of steps) await run.do(step)
@@ -170,8 +168,7 @@ class ModelRun {
     const [task] = chosen([pick], isAny || running.length === 0 ? this.#claimed : running)
     if (task === undefined) return { id: 'unknown', token: 'none', outcome }
     const { id, token, attempts, changedAt } = task
-    // Not yet without an attempt: PostgreSQL counts such a deferral.
-    if (outcome.type === 'released' || (!hasAttempt && outcome.type !== 'deferred')) return { id, token, outcome }
+    if (outcome.type === 'released' || !hasAttempt) return { id, token, outcome }
     const attempt = { attempt: attempts + 1, startedAt: changedAt, endedAt: model.now, worker: 'w1' }
     return { id, token, outcome, attempt }
   }

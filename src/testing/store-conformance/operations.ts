@@ -56,7 +56,7 @@ const IDS = 300
 const STEPS = 120
 
 /** Any list of operations. */
-export function operations(fc: typeof FastCheck, maxRooms = 3): FastCheck.Arbitrary<Operation[]> {
+export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[]> {
   const kind = fc.constantFrom(...KINDS)
   const category = fc.constantFrom(...CATEGORIES)
   const key = fc.oneof(
@@ -104,7 +104,6 @@ export function operations(fc: typeof FastCheck, maxRooms = 3): FastCheck.Arbitr
     categories: often<string[] | undefined>(undefined, fc.subarray(CATEGORIES)),
     limit: often<number | undefined>(undefined, fc.nat({ max: 3 })),
   })
-  const rooms = fc.array(room, { maxLength: maxRooms })
 
   const op = <Name extends Operation['op']>(name: Name) => fc.constant(name)
   const operation: FastCheck.Arbitrary<Operation> = fc.oneof(
@@ -114,7 +113,7 @@ export function operations(fc: typeof FastCheck, maxRooms = 3): FastCheck.Arbitr
       arbitrary: fc.record({
         op: op('claim'),
         worker,
-        rooms: maxRooms === 1 ? room.map(({ kinds, categories }) => [{ kinds, categories }]) : rooms,
+        rooms: fc.array(room, { maxLength: 3 }),
         limit: fc.nat({ max: 4 }),
       }),
     },
