@@ -632,12 +632,14 @@ it('bounds the code that a classifier gives', () => {
   expect(verdict).toEqual({ class: 'retryable', code: 'x'.repeat(100) })
 })
 
-it.each([new OptionError('limit', 'no'), new PolicyError('attempts', 'no')])(
-  'takes %s for a programming error',
-  error => {
-    expect(verdictOf(error)).toMatchObject({ class: 'final' })
-  },
-)
+it.each([
+  ['invalid_option', new OptionError('limit', 'no')],
+  ['invalid_policy', new PolicyError('attempts', 'no')],
+])('takes %s for a programming error, unless a policy says otherwise', (code, error) => {
+  expect(verdictOf(error)).toEqual({ class: 'final', code })
+  expect(classOf(new Error('x', { cause: error }))).toBe('final')
+  expect(classOf(error, { retryOn: 'all' })).toBe('retryable')
+})
 
 describe('whatever is thrown', () => {
   const RULES: PolicyInput[] = [

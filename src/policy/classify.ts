@@ -1,8 +1,5 @@
-import { type Facts, factsOf } from './facts.js'
+import { ENOUGH, type Facts, factsOf } from './facts.js'
 import type { FailureMatch, Policy, Verdict } from './policy.js'
-
-/** No code is longer. */
-const MAX_CODE = 100
 
 /** What of a policy the classifier reads. */
 export type ClassifierRules = Pick<Policy, 'retryOn' | 'giveUpOn' | 'maxRetryAfter'>
@@ -32,7 +29,7 @@ export function classify(failure: unknown, rules: ClassifierRules, now: number, 
     const correction =
       typeof said === 'string'
         ? { ...draft, class: said }
-        : { ...said, code: (said.code ?? verdict.code).substring(0, MAX_CODE) }
+        : { ...said, code: (said.code ?? verdict.code).substring(0, ENOUGH) }
     if (['final', 'retryable', 'rate_limited'].includes(correction.class)) return verdictOf(correction, rules)
   } catch {
     // As below: a classifier that throws, or answers with anything but a verdict, is a bug.

@@ -35,7 +35,7 @@ export interface Thrown {
 }
 
 /** No more of a chain of causes or of classes is looked at, however long it is; and a longer text is no name or code. */
-const ENOUGH = 100
+export const ENOUGH = 100
 
 /** The facts of a failure and of all that caused it, outermost first. Never throws, whatever was thrown. */
 export function factsOf(failure: unknown, now: number): Facts[] {

@@ -9,7 +9,7 @@ const THROTTLING =
 /** Request timeout, too early, and what is the server's own fault but for what it cannot do at all. */
 const PASSING = /^(408|425|5(?!01|05))/
 
-/** Thrown by the language itself: a bug, and the next attempt runs into it too. */
+/** Thrown by the language itself, or by us for a wrong argument: a bug, and the next attempt runs into it too. */
 const BUG = /^(Type|Reference|Range|Syntax|Option|Policy)Error$/m
 
 /** What is known of an error: `bug` and `network` apart from the rest, since one may hide the other. */

@@ -33,5 +33,5 @@ function seconds(value: unknown): number {
 function headerOf(headers: unknown, name: string): unknown {
   if (!isObject(headers)) return undefined
   if (typeof headers.get === 'function') return headers.get(name)
-  return [Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1]].flat()[0]
+  return Object.entries(headers).flatMap(([key, value]) => (key.toLowerCase() === name ? value : []))[0]
 }
