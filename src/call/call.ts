@@ -161,7 +161,7 @@ export class Call<T> implements Sleeper {
       this.#decideOn(attempt, failure)
     } catch (mistake) {
       // Code of the caller's own, such as `random`, threw. The call must not hang for that.
-      this.#fail(mistake)
+      this.#end(Promise.reject(mistake))
     }
   }
 
@@ -186,7 +186,7 @@ export class Call<T> implements Sleeper {
     const durationMs = now - startedAt
     if (decision.action === 'give_up') {
       const { reason } = decision
-      this.#fail(reason === 'final_error' || reason === 'aborted' ? failure : this.#exhausted(reason))
+      this.#end(Promise.reject(reason === 'final_error' || reason === 'aborted' ? failure : this.#exhausted(reason)))
       this.#tell(attempt, { type: 'gave_up', durationMs, failure, verdict, reason })
     } else {
       const { delayMs } = decision
@@ -202,16 +202,12 @@ export class Call<T> implements Sleeper {
   /** Ends the call without a further attempt having been made. */
   #refuse(reason: GaveUp['reason'], failure: unknown): void {
     const verdict: Verdict = { class: reason === 'breaker_open' ? 'rate_limited' : 'final', code: reason }
-    this.#fail(failure)
+    this.#end(Promise.reject(failure))
     this.#tell(this.#records?.at(-1)?.attempt ?? 0, { type: 'gave_up', durationMs: 0, failure, verdict, reason })
   }
 
   #exhausted(reason: GiveUpReason): RetryExhaustedError {
     return new RetryExhaustedError(this.#options.name ?? 'call', reason, this.#policy, this.#records ?? [])
-  }
-
-  #fail(reason: unknown): void {
-    this.#end(Promise.reject(reason))
   }
 
   #end(outcome: T | Promise<never>): void {

@@ -6,6 +6,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { startPrometheus } from '../../test/services/prometheus.js'
 import { BROKER_MS } from '../../test/services/shared-broker.js'
 import { handleEvent } from '../event/index.js'
+import { FinalError } from '../policy/index.js'
 import { eventMetrics } from './index.js'
 
 /** What a query yields, by the label `reason`. */
@@ -32,7 +33,7 @@ it(
     const none = { max_attempts: 0, ttl_exceeded: 0, non_retryable: 0 }
     await expect.poll(deadLetters, { timeout: 10_000 }).toEqual(none)
 
-    await handleEvent(() => Promise.reject(new Error('bad')), {}, options).catch(() => {})
+    await handleEvent(() => Promise.reject(new FinalError('bad')), {}, options).catch(() => {})
     await expect.poll(deadLetters, { timeout: 10_000 }).toEqual({ ...none, non_retryable: 1 })
     const increase = await ask(prometheus.url, 'increase(redrive_event_dead_letters_total{service="chunking"}[1m]) > 0')
     expect(Object.keys(increase)).toEqual(['non_retryable'])

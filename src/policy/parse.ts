@@ -3,7 +3,7 @@ import { parseDuration } from './duration.js'
 import { PolicyError } from './errors.js'
 import { isStatus } from './http-status.js'
 import { isObject } from './is-object.js'
-import type { Jitter, Policy, PolicyInput } from './policy.js'
+import type { Policy, PolicyInput } from './policy.js'
 
 /** Reads one field: gives the value as a policy keeps it, or throws an error that names the path. */
 type Reader = (value: unknown, path: string) => unknown
@@ -40,8 +40,6 @@ const POLICY: Readers = {
   giveUpOn: field('a list', readMatches, []),
 }
 
-const NO_JITTER: Jitter = /* @__PURE__ */ Object.freeze({ kind: 'none' })
-
 /** What `policy()` has made, so that it is validated once. */
 const made = new WeakMap<PolicyInput, Policy>()
 
@@ -62,7 +60,7 @@ export function policy(input: PolicyInput = {}): Policy {
   if (backoff.kind === 'decorrelated') {
     if (input.jitter !== undefined && jitter.kind !== 'none')
       throw wrong('jitter', "left out with 'decorrelated'", input.jitter)
-    parsed.jitter = NO_JITTER
+    parsed.jitter = Object.freeze({ kind: 'none' })
   }
   if ('max' in backoff && backoff.max < backoff.base)
     throw wrong('backoff.max', "at least 'backoff.base' (default 30s)", backoff.max)
