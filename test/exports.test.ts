@@ -40,7 +40,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     MoveRefusedError MovedRow MovedSection NewTask OnceOptions OperatorRecord Outcome Page PageRequest PolicyStore
     RedriveRecord Retention Room Section SectionPlan Settled Settlement StaleFenceError Store StoreBusyError
     StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
-    StoreNotReadyError StoreReadOnlyError StoreReplacedError StoreUnavailableError TaskControl TaskFilter TaskReader
+    StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreUnavailableError TaskControl TaskFilter TaskReader
     TaskRecord TaskStatus TaskVerbs moveStore planMove taskIds`,
   'redrive/sqlite': `
     SqliteOptions SqliteStore openSqlite`,

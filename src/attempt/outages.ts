@@ -1,3 +1,5 @@
+import { failureText } from '../telemetry/index.js'
+
 /** A store or broker stopped answering, or answers again. */
 export type Outage = { readonly isOver: false; readonly failure: unknown } | { readonly isOver: true }
 
@@ -10,6 +12,14 @@ export class Outages {
   constructor(listener: (outage: Outage) => void = () => {}, isEnding: () => boolean) {
     this.#listener = listener
     this.#isEnding = isEnding
+  }
+
+  /** The outage has lasted for a minute: says so on stderr, whoever listens. */
+  lasting(failure: unknown): void {
+    process.emitWarning(`No answer for a minute, asking on. ${failureText(failure)}`, {
+      type: 'RedriveWarning',
+      code: 'outage',
+    })
   }
 
   began(failure: unknown): void {

@@ -17,11 +17,26 @@ describe('asking until there is an answer', () => {
   it('asks again after an outage, and tells of its beginning and its end once', async () => {
     const clock = fakeClock()
     const told: string[] = []
-    const outages = { began: () => told.push('began'), ended: () => told.push('ended') }
+    const outages = {
+      began: () => told.push('began'),
+      lasting: () => told.push('lasting'),
+      ended: () => told.push('ended'),
+    }
     const { ask, calls } = away(5)
     const asking = persist(ask, UNTIL_ANSWERED, { clock, outages })
     await clock.runAll()
     expect([await asking, calls.count, told]).toEqual(['answer', 6, ['began', 'ended']])
+  })
+
+  it('tells once of an outage that has lasted for a minute', async () => {
+    const clock = fakeClock()
+    const told: string[] = []
+    const outages = { began: () => {}, lasting: (failure: unknown) => told.push(String(failure)), ended: () => {} }
+    const asking = persist(away(40).ask, UNTIL_ANSWERED, { clock, outages })
+    await clock.advance('59s')
+    expect(told).toEqual([])
+    await clock.runAll()
+    expect([await asking, told]).toEqual(['answer', ['Error: away']])
   })
 
   it('rejects at once with a refusal that asking again cannot change', async () => {

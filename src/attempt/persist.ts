@@ -1,5 +1,6 @@
 import { advance, begin, type Classifier, classify, decide, type Policy, policy } from '../policy/index.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
+import type { Outages } from './outages.js'
 
 /** For a store or broker that is away: ask until it answers. A refusal that asking again cannot change is final. */
 export const UNTIL_ANSWERED = /* @__PURE__ */ policy({
@@ -8,6 +9,8 @@ export const UNTIL_ANSWERED = /* @__PURE__ */ policy({
   jitter: 'equal',
   maxRetryAfter: '5s',
 })
+
+const LASTING_MS = 60_000
 
 /** Options of `persist`. */
 export interface PersistOptions {
@@ -18,8 +21,8 @@ export interface PersistOptions {
   /** Ends the waiting. The request is made one last time. */
   readonly signal?: AbortSignal
   readonly classify?: Classifier
-  /** Hears of the first failure, and of the end of the outage. */
-  readonly outages?: { began(failure: unknown): void; ended(): void } | undefined
+  /** Hears of the first failure, of an outage that has lasted for a minute, and of its end. */
+  readonly outages?: Pick<Outages, 'began' | 'lasting' | 'ended'> | undefined
 }
 
 /** Asks a store or a broker, again and again as the policy says. Rejects with the last failure once that gives up. */
@@ -30,6 +33,7 @@ export async function persist<T>(
 ): Promise<T> {
   let history = begin(clock.monotonic())
   let isOut = false
+  let isLasting = false
   try {
     for (;;) {
       try {
@@ -41,6 +45,10 @@ export async function persist<T>(
         if (decision.action === 'give_up') throw failure
         if (!isOut) outages?.began(failure)
         isOut = true
+        if (!isLasting && clock.monotonic() - history.startedAt >= LASTING_MS) {
+          isLasting = true
+          outages?.lasting(failure)
+        }
         history = advance(history, verdict, decision)
         await sleep(decision.delayMs, clock, signal).catch(() => {})
       }

@@ -56,6 +56,23 @@ export class StoreReplacedError extends FinalError {
   }
 }
 
+/**
+ * Thrown when a store can never take a call: a value is too large for it, or breaks one of its rules. The same call would be
+ * refused again, so it is not retried. Nothing of it was written.
+ */
+export class StoreRefusedError extends FinalError {
+  static {
+    StoreRefusedError.prototype.name = 'StoreRefusedError'
+  }
+
+  constructor(store: string, problem: string, options?: ErrorOptions) {
+    super(`${store} refused the call (${problem}): nothing of it was written, and it would be refused again.`, {
+      ...options,
+      code: 'store_refused',
+    })
+  }
+}
+
 /** The store was closed, so that it takes no more calls. */
 export class StoreClosedError extends FinalError {
   static {

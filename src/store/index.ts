@@ -11,6 +11,7 @@ export {
   StoreNewerError,
   StoreNotReadyError,
   StoreReadOnlyError,
+  StoreRefusedError,
   StoreReplacedError,
   StoreUnavailableError,
 } from './errors.js'

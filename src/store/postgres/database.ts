@@ -8,6 +8,7 @@ import {
   StoreForbiddenError,
   StoreFullError,
   StoreReadOnlyError,
+  StoreRefusedError,
   StoreUnavailableError,
 } from '../errors.js'
 import type { Pool, SqlClient } from './driver.js'
@@ -186,7 +187,8 @@ export class Database {
     if (state === LOCKED || CONFLICT.test(state)) return new StoreBusyError(this.name, { cause: error })
     if (state === FORBIDDEN) return new StoreForbiddenError(this.name, messageOf(error), { cause: error })
     if (error instanceof RedriveError || error instanceof TypeError) return error
-    if (state !== '' && !/^(08|53|57)/.test(state)) return error
+    if (state !== '' && !/^(08|53|57|58|XX)/.test(state))
+      return new StoreRefusedError(this.name, messageOf(error), { cause: error })
     return new StoreUnavailableError(this.name, messageOf(error), { cause: error, wasSent })
   }
 }

@@ -3,6 +3,7 @@ import {
   StoreDamagedError,
   StoreFullError,
   StoreReadOnlyError,
+  StoreRefusedError,
   StoreReplacedError,
   StoreUnavailableError,
 } from '../errors.js'
@@ -163,7 +164,7 @@ export class GroupCommit {
       this.#rollbackTo.run()
       this.#release.run()
       this.#onRollback()
-      return () => job.reject(error)
+      return () => job.reject(job.isRepeatable ? this.#explain(error) : error)
     }
   }
 
@@ -175,6 +176,8 @@ export class GroupCommit {
     if (isReadOnly(error)) return new StoreReadOnlyError(this.#name, problem, { cause: error })
     if (/^SQLITE_(IOERR|CANTOPEN|NOMEM|PROTOCOL)/.test(sqliteCode(error)))
       return new StoreUnavailableError(this.#name, problem, { cause: error, wasSent: true })
+    if (/^SQLITE_(TOOBIG|CONSTRAINT|MISMATCH|RANGE)/.test(sqliteCode(error)))
+      return new StoreRefusedError(this.#name, problem, { cause: error })
     return error
   }
 }
