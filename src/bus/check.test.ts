@@ -18,6 +18,13 @@ describe('a message', () => {
     for (const body of ['', new Uint8Array(), Buffer.alloc(0)]) checkMessage(withBody(body))
   })
 
+  it('with a header of several lines is refused, and the value, which may be a secret, is not repeated', () => {
+    const headers = { authorization: 'one\nhunter2' }
+    expect(() => checkMessage({ ...MESSAGE, headers })).toThrow(
+      /^The header 'authorization' must be text on one line, without control characters\.$/,
+    )
+  })
+
   it('whose headers no broker takes is refused, whether it is one or many', () => {
     const many = Object.fromEntries(Array.from({ length: 700 }, (_, i) => [`h${i}`, 'x'.repeat(100)]))
     for (const headers of [{ a: 'é'.repeat(30_000) }, many]) {

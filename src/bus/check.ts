@@ -77,6 +77,7 @@ function checkHeader(name: string, value: string): void {
     )
   }
   if (!isOneLine(value)) {
-    throw new OptionError('headers', `The header '${name}' must be text on one line, got ${JSON.stringify(value)}.`)
+    // The value may be a secret.
+    throw new OptionError('headers', `The header '${name}' must be text on one line, without control characters.`)
   }
 }

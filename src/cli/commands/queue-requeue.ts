@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { NoRouteError, planRequeue, type Requeued, type Route, requeueFailedQueue } from '../../operate/index.js'
+import { withoutSecrets } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import { type OutputFormat, writeResult } from '../terminal/output.js'
@@ -64,7 +65,7 @@ function requeueAll(context: CommandContext, name: string, options: RequeueOptio
     )
     writeResult(console, output, { queue: name, ...result })
     for (const { id, text } of result.kept) {
-      console.say(`${id === null ? 'A message without an id' : quoted(id)} was kept: ${text}`)
+      console.say(`${id === null ? 'A message without an id' : quoted(id)} was kept: ${withoutSecrets(text)}`)
     }
     if (result.duplicates > 0) console.say(`${result.duplicates} removed: copies of dead letters that were requeued.`)
     console.say(`${result.requeued} requeued to ${routeText(route)}.`)
