@@ -1,4 +1,5 @@
 import { OptionError } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
 import { isFailedQueue, type NewMessage, type Topology } from './bus.js'
 
 /** Words of letters, digits, `-` and `_`, joined by dots: every broker takes such a name as it is. */
@@ -50,7 +51,7 @@ export function checkTopology(topology: Topology): void {
 export function checkFailedQueue(name: string): void {
   checkName('queue', name)
   if (!isFailedQueue(name))
-    throw new OptionError('queue', `'${name}' is no failed queue: its name ends with '.failed'.`)
+    throw new OptionError('queue', `${quoted(name)} is no failed queue: its name ends with '.failed'.`)
 }
 
 /** Throws unless a consumer can hold so many deliveries. */
@@ -65,16 +66,13 @@ export function checkName(option: 'queue' | 'type', name: string): void {
   if (typeof name === 'string' && name.length <= MAX_NAME_LENGTH && NAME.test(name)) return
   throw new OptionError(
     option,
-    `'${option}' must be words of letters, digits, '-' and '_' joined by dots, such as 'json.parsed', and up to ${MAX_NAME_LENGTH} characters, got ${JSON.stringify(name)}.`,
+    `'${option}' must be words of letters, digits, '-' and '_' joined by dots, such as 'json.parsed', and up to ${MAX_NAME_LENGTH} characters, got ${quoted(name)}.`,
   )
 }
 
 function checkHeader(name: string, value: string): void {
   if (!/^[\w-]{1,120}$/.test(name) || RESERVED_HEADER.test(name)) {
-    throw new OptionError(
-      'headers',
-      `A header cannot be called ${JSON.stringify(name)}: use letters, digits, '-', '_'.`,
-    )
+    throw new OptionError('headers', `A header cannot be called ${quoted(name)}: use letters, digits, '-', '_'.`)
   }
   if (!isOneLine(value)) {
     // The value may be a secret.

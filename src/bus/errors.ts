@@ -1,4 +1,5 @@
 import { FinalError, RetryableError } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
 
 /** There is no connection to the broker, and none came in time. Nothing was sent. */
 export class BusUnavailableError extends RetryableError {
@@ -30,7 +31,7 @@ export class PublishUnconfirmedError extends RetryableError {
   }
 
   constructor(id: string, bus: string, options?: ErrorOptions) {
-    super(`${bus} did not confirm '${id}', and may have it or not. Publish it again under the same id.`, {
+    super(`${bus} did not confirm ${quoted(id)}, and may have it or not. Publish it again under the same id.`, {
       ...options,
       code: 'publish_unconfirmed',
     })
@@ -44,10 +45,13 @@ export class PublishRefusedError extends RetryableError {
   }
 
   constructor(id: string, target: string, problem: string, options?: ErrorOptions) {
-    super(`'${id}' was refused by '${target}': ${problem}. Nothing was kept. Make room there, then publish it again.`, {
-      ...options,
-      code: 'publish_refused',
-    })
+    super(
+      `${quoted(id)} was refused by ${quoted(target)}: ${problem}. Nothing was kept. Make room there, then publish it again.`,
+      {
+        ...options,
+        code: 'publish_refused',
+      },
+    )
   }
 }
 
@@ -70,7 +74,7 @@ export class MessageTooLargeError extends FinalError {
 
   constructor(id: string, bytes: number, maxBytes: number, options?: ErrorOptions) {
     super(
-      `'${id}' has ${bytes} bytes, and the broker takes up to ${maxBytes}: it was not sent. Send a reference to the data instead, or raise the broker's limit.`,
+      `${quoted(id)} has ${bytes} bytes, and the broker takes up to ${maxBytes}: it was not sent. Send a reference to the data instead, or raise the broker's limit.`,
       { ...options, code: 'message_too_large' },
     )
   }

@@ -12,8 +12,7 @@ import { addTask } from './commands/task.js'
 import { addWorker } from './commands/worker.js'
 import type { Environment } from './environment.js'
 import { ExitCode, errorText, UsageError } from './errors.js'
-import { consoleOf } from './terminal/console.js'
-import { visibleLines } from './terminal/visible.js'
+import { type Console, consoleOf } from './terminal/console.js'
 
 /** Longer lines are harder to read. */
 const HELP_WIDTH = 80
@@ -46,7 +45,7 @@ function programOf(context: CommandContext): Command {
     .configureOutput({
       writeOut: text => stdout.write(text),
       writeErr: text => stderr.write(text),
-      outputError: (text, write) => write(visibleLines(withoutSecrets(text.replace(/^error: /, 'redrive: ')))),
+      outputError: text => sayUsageError(console, text),
       getOutHelpWidth: () => Math.min(console.width, HELP_WIDTH),
       getErrHelpWidth: () => Math.min(console.messageWidth, HELP_WIDTH),
       getOutHasColors: () => console.paint.isColorSupported,
@@ -73,6 +72,13 @@ Examples:
   redrive dlq show ID                       why a task died, and what to do next
   redrive dlq redrive --kind K --code C     redrive dead letters that match`,
   )
+}
+
+/** Prints an error of the parser, which may repeat an argument, as one message, and its suggestion as another. */
+function sayUsageError(console: Console, text: string): void {
+  const [error = '', suggestion] = text.trimEnd().split(/\n(?=\(Did you mean [^\n]*\?\)$)/)
+  console.say(`redrive: ${withoutSecrets(error.replace(/^error: /, ''))}`)
+  if (suggestion !== undefined) console.say(suggestion)
 }
 
 function versionOfPackage(): string {

@@ -1,4 +1,5 @@
 import { RedriveError, RetryableError } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
 import type { DeadLetterEntry } from './dead-letter-entry.js'
 
 /** What an event speaks of cannot be seen yet. Throw it from a handler: it is retried. */
@@ -26,7 +27,7 @@ export class EventExhaustedError extends RedriveError {
     const times = `${attempt_count} attempt${attempt_count === 1 ? '' : 's'}`
     super(
       'event_exhausted',
-      `Gave up on the event '${idempotency_key}' after ${times} (${abandoned_reason}). Last failure: ${last_error}`,
+      `Gave up on the event ${quoted(idempotency_key)} after ${times} (${abandoned_reason}). Last failure: ${last_error}`,
       options,
     )
   }
@@ -44,7 +45,7 @@ export class DeadLetterError extends RedriveError {
   ) {
     super(
       'dead_letter_not_written',
-      `The dead letter of the event '${deadLetter.idempotency_key}' could not be written. The event must be handled again: do not acknowledge it.`,
+      `The dead letter of the event ${quoted(deadLetter.idempotency_key)} could not be written. The event must be handled again: do not acknowledge it.`,
       options,
     )
   }

@@ -1,4 +1,5 @@
 import { FinalError, formatDuration, RetryableError } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
 
 /** An idempotency key that cannot be: empty, not text, too long, or with characters that a store cannot keep. */
 export class IdempotencyKeyError extends FinalError {
@@ -8,7 +9,7 @@ export class IdempotencyKeyError extends FinalError {
 
   constructor(key: unknown, problem: string) {
     super(
-      `Invalid idempotency key ${quote(key)}: it ${problem}. A hash of any parameters fits: see idempotencyKey().`,
+      `Invalid idempotency key ${quoted(key)}: it ${problem}. A hash of any parameters fits: see idempotencyKey().`,
       {
         code: 'idempotency_key_invalid',
       },
@@ -23,7 +24,7 @@ export class IdempotencyParamsError extends FinalError {
   }
 
   constructor(what: string, problem: string, options?: ErrorOptions) {
-    super(`The parameters of ${quote(what)} cannot be hashed: ${problem}. Give them as plain data.`, {
+    super(`The parameters of ${quoted(what)} cannot be hashed: ${problem}. Give them as plain data.`, {
       ...options,
       code: 'idempotency_params_invalid',
     })
@@ -39,7 +40,7 @@ export class IdempotencyMismatchError extends FinalError {
 
   constructor(key: string) {
     super(
-      `The idempotency key ${quote(key)} was already used with other parameters: not run. Use a new key for a new request.`,
+      `The idempotency key ${quoted(key)} was already used with other parameters: not run. Use a new key for a new request.`,
       { code: 'idempotency_mismatch' },
     )
     this.key = key
@@ -57,7 +58,7 @@ export class IdempotencyInProgressError extends RetryableError {
 
   constructor(key: string, leaseLeftMs: number) {
     super(
-      `The idempotency key ${quote(key)} is in progress elsewhere, its lease runs for another ${formatDuration(leaseLeftMs)}: ` +
+      `The idempotency key ${quoted(key)} is in progress elsewhere, its lease runs for another ${formatDuration(leaseLeftMs)}: ` +
         `not run. Try again later, or wait for it with the option 'wait'.`,
       { code: 'idempotency_in_progress' },
     )
@@ -78,7 +79,7 @@ export class IdempotencyLeaseLostError extends RetryableError {
 
   constructor(key: string, options?: ErrorOptions) {
     super(
-      `The idempotency key ${quote(key)} was taken over while its function ran, so what that returns does not count. ` +
+      `The idempotency key ${quoted(key)} was taken over while its function ran, so what that returns does not count. ` +
         'Ask again with the same key for the result that does.',
       { ...options, code: 'idempotency_lease_lost' },
     )
@@ -95,19 +96,10 @@ export class IdempotencyResultUnavailableError extends FinalError {
 
   constructor(key: string, reason: string, options?: ErrorOptions) {
     super(
-      `The work under the idempotency key ${quote(key)} is done and was not run again, but its result is not available: ` +
+      `The work under the idempotency key ${quoted(key)} is done and was not run again, but its result is not available: ` +
         `${reason}. Look the result up where the work left it, or clear the key to run it anew.`,
       { ...options, code: 'idempotency_result_unavailable' },
     )
     this.key = key
   }
-}
-
-const SHOWN = 40
-
-function quote(value: unknown): string {
-  if (typeof value !== 'string') return typeof value === 'object' && value !== null ? 'an object' : String(value)
-  // Control characters would break the line that the message stands on.
-  const shown = value.slice(0, SHOWN).replace(/\p{Cc}/gu, '\uFFFD')
-  return value.length <= SHOWN ? `'${shown}'` : `'${shown}…' (${value.length} characters)`
 }

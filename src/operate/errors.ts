@@ -1,6 +1,6 @@
 import { failedQueueOf, isFailedQueue } from '../bus/index.js'
 import { FinalError } from '../policy/index.js'
-import { quoted } from './quoted.js'
+import { quoted } from '../policy/internal.js'
 
 /** Thrown when there is no failed queue of the name given. */
 export class NoFailedQueueError extends FinalError {

@@ -1,6 +1,6 @@
+import { quoted } from '../policy/internal.js'
 import type { TaskStatus } from '../store/index.js'
 import type { Remark } from './cause.js'
-import { quoted } from './quoted.js'
 
 /** A task that was named and left as it was, and why. */
 export interface Refusal extends Remark {

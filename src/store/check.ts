@@ -1,4 +1,5 @@
 import { OptionError } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
 import type {
   Beat,
   By,
@@ -70,7 +71,7 @@ export function checkSettlement({ id, token }: Pick<Settlement, 'id' | 'token'>)
 export function checkBeat({ worker, leaseMs }: Beat): void {
   checkName('worker', worker)
   if (!(Number.isFinite(leaseMs) && leaseMs >= 0))
-    throw new OptionError('leaseMs', `'leaseMs' must be a number of milliseconds, got ${shown(leaseMs)}.`)
+    throw new OptionError('leaseMs', `'leaseMs' must be a number of milliseconds, got ${quoted(leaseMs)}.`)
 }
 
 /** Checks the fields of a lane, or of a selection of lanes, that are given. */
@@ -83,10 +84,10 @@ export function checkLanes({ kind, category, key }: Partial<Lane>): void {
 export function checkFilter({ status, errorCode, ...lanes }: TaskFilter): void {
   checkLanes(lanes)
   if (status !== undefined && !STATUSES.includes(status))
-    throw new OptionError('status', `'status' must be one of ${STATUSES.join(', ')}, got ${shown(status)}.`)
+    throw new OptionError('status', `'status' must be one of ${STATUSES.join(', ')}, got ${quoted(status)}.`)
   // The code of a failure may be any text.
   if (errorCode !== undefined && typeof errorCode !== 'string')
-    throw new OptionError('errorCode', `'errorCode' must be text, got ${shown(errorCode)}.`)
+    throw new OptionError('errorCode', `'errorCode' must be text, got ${quoted(errorCode)}.`)
 }
 
 export function checkPage({ limit }: PageRequest): void {
@@ -102,7 +103,7 @@ export function checkRetention(keep: Retention, limit: number): void {
 export function checkBy({ who, why }: Partial<By> = {}): void {
   if (who !== undefined) checkName('who', who)
   if (why !== undefined && typeof why !== 'string')
-    throw new OptionError('why', `'why' must be text, got ${shown(why)}.`)
+    throw new OptionError('why', `'why' must be text, got ${quoted(why)}.`)
 }
 
 export function checkFence({ fence }: OnceOptions): void {
@@ -110,23 +111,17 @@ export function checkFence({ fence }: OnceOptions): void {
 }
 
 function checkText(option: string, text: unknown): asserts text is string {
-  if (typeof text !== 'string') throw new OptionError(option, `'${option}' must be text, got ${shown(text)}.`)
+  if (typeof text !== 'string') throw new OptionError(option, `'${option}' must be text, got ${quoted(text)}.`)
   if (text.includes('\0') || /\p{Surrogate}/u.test(text))
-    throw new OptionError(option, `'${option}' must not contain NUL or half a surrogate pair, got ${shown(text)}.`)
+    throw new OptionError(option, `'${option}' must not contain NUL or half a surrogate pair, got ${quoted(text)}.`)
 }
 
 function checkLimit(limit: unknown): void {
   if (Number.isSafeInteger(limit) && Number(limit) >= 0) return
-  throw new OptionError('limit', `'limit' must be a whole number, 0 or more, got ${shown(limit)}.`)
+  throw new OptionError('limit', `'limit' must be a whole number, 0 or more, got ${quoted(limit)}.`)
 }
 
 function checkNumber(option: string, value: unknown, max: number): void {
   if (value === undefined || (typeof value === 'number' && Math.abs(value) <= max)) return
-  throw new OptionError(option, `'${option}' must be a number, got ${shown(value)}.`)
-}
-
-/** A value as a message shows it: bounded, on one line. */
-function shown(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value.slice(0, 60))
-  return typeof value === 'object' || typeof value === 'function' ? typeof value : String(value)
+  throw new OptionError(option, `'${option}' must be a number, got ${quoted(value)}.`)
 }

@@ -1,4 +1,5 @@
 import { FinalError, RetryableError } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
 
 /** The disk has no room. The transaction was rolled back as a whole: nothing of the call was written. */
 export class StoreFullError extends RetryableError {
@@ -133,7 +134,7 @@ export class StaleFenceError extends FinalError {
   }
 
   constructor(key: string, id: string) {
-    super(`'${key}' was not run: the task '${id}' is no longer this worker's.`, { code: 'stale_fence' })
+    super(`${quoted(key)} was not run: the task ${quoted(id)} is no longer this worker's.`, { code: 'stale_fence' })
   }
 }
 

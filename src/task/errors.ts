@@ -1,4 +1,5 @@
 import { FinalError, RedriveError } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
 
 /** A payload that its task does not take: refused when it is enqueued, and final when a stored one no longer fits. */
 export class PayloadError extends FinalError {
@@ -32,7 +33,7 @@ export class TaskCancelledError extends RedriveError {
   }
 
   constructor(id: string) {
-    super('task_cancelled', `The task '${id}' was cancelled.`)
+    super('task_cancelled', `The task ${quoted(id)} was cancelled.`)
   }
 }
 

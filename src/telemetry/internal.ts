@@ -1,5 +1,4 @@
 // For the other folders of this package. Users import from index.ts.
 
-export { label } from './redact.js'
 export { emit } from './sink.js'
 export { type AbandonedReason, abandonedReason, REASON_LABELS, reasonLabel } from './wire-reason.js'

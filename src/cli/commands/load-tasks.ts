@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url'
 import type { TaskDefinition } from '../../task/index.js'
 import { failureText } from '../../telemetry/index.js'
 import { CommandError } from '../errors.js'
-import { shellWord } from '../terminal/visible.js'
+import { quoted, shellWord } from '../terminal/visible.js'
 
 /** Loads the task definitions that a module exports, by name or as a default array. Sorted by kind. */
 export async function loadTasks(file: string, cwd: string): Promise<TaskDefinition[]> {
@@ -15,7 +15,7 @@ export async function loadTasks(file: string, cwd: string): Promise<TaskDefiniti
   for (const definition of definitionsIn(exported, file)) {
     const known = definitions.get(definition.kind)
     if (known !== undefined && known !== definition) {
-      throw new CommandError(`'${file}' defines the kind '${definition.kind}' twice.`)
+      throw new CommandError(`'${file}' defines the kind ${quoted(definition.kind)} twice.`)
     }
     definitions.set(definition.kind, definition)
   }

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { CommandContext } from '../command.js'
 import { UsageError } from '../errors.js'
+import { quoted } from '../terminal/visible.js'
 import { openStore, type StoreOptions } from './open-store.js'
 import { nonEmpty, withStoreOption } from './options.js'
 
@@ -33,6 +34,8 @@ Examples:
       } finally {
         await store.close()
       }
-      console.say(`The store is ready${options.grant === undefined ? '' : `, and '${options.grant}' may use it`}.`)
+      console.say(
+        `The store is ready${options.grant === undefined ? '' : `, and ${quoted(options.grant)} may use it`}.`,
+      )
     })
 }

@@ -540,10 +540,35 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       await connection.close()
       const { code, err } = await redrive(['queue', 'requeue', 'chunking.failed'])
       expect(code).toBe(3)
-      expect(err).toMatch(/^'odd' was kept: A header cannot be called "not a name"/)
+      expect(err).toMatch(/^'odd' was kept: A header cannot be called 'not a name'/)
       expect(err).toContain("1 requeued to 'chunking'.")
       expect((await left()).map(({ id }) => id)).toEqual(['odd'])
       expect(await drain('chunking', 1)).toMatchObject([{ type: TYPE, body: Buffer.from('{"good":1}') }])
+    },
+  )
+
+  it.runIf(broker === 'rabbitmq')(
+    'an id that others gave it breaks neither the table nor a line, however long, and is exact in JSON',
+    async () => {
+      const messageId = `a\nredrive: 5 moved.\x1b[2J\u202e${'x'.repeat(200)}`
+      const connection = await amqplib.connect(env.REDRIVE_BUS ?? '')
+      const channel = await connection.createConfirmChannel()
+      channel.sendToQueue('chunking.failed', Buffer.from(letter(1)), { messageId, headers: { 'not a name': 'x' } })
+      await channel.waitForConfirms()
+      await connection.close()
+      for (const columns of [40, 80]) {
+        const terminal = { ...TERMINAL, columns, env: { ...env, NO_COLOR: '1' } }
+        const shown = await redrive(['queue', 'show', 'chunking.failed'], terminal)
+        const requeued = await redrive(['queue', 'requeue', 'chunking.failed'], terminal)
+        const text = shown.out + shown.err + requeued.err
+        expect(text).not.toMatch(/[^\P{Cc}\n]|\u202e/u)
+        const lines = text.split('\n')
+        expect(lines.filter(line => line.length > columns || line.startsWith('redrive: 5'))).toEqual([])
+        expect(requeued.err).toMatch(/^'a\\nredrive: 5/)
+        expect(requeued.err.length).toBeLessThan(400)
+      }
+      const { json } = await redrive(['queue', 'show', 'chunking.failed', '--output', 'json'])
+      expect(json()[0].id).toBe(messageId)
     },
   )
 

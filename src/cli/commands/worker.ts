@@ -8,6 +8,7 @@ import { ExitCode, errorText, UsageError } from '../errors.js'
 import { consoleLogger } from '../terminal/console-logger.js'
 import { writeOne } from '../terminal/output.js'
 import { type Signals, signalsOf } from '../terminal/signals.js'
+import { quoted } from '../terminal/visible.js'
 import { loadTasks } from './load-tasks.js'
 import { openStore } from './open-store.js'
 import { type CommonOptions, collect, duration, wholeNumber, withCommonOptions } from './options.js'
@@ -131,7 +132,7 @@ function chosen(
   const unknown = kinds?.find(kind => tasks.every(task => task.kind !== kind))
   if (unknown !== undefined) {
     const known = tasks.map(({ kind }) => kind).join(', ')
-    throw new UsageError(`'${file}' defines no task of kind '${unknown}'. It defines: ${known}.`)
+    throw new UsageError(`'${file}' defines no task of kind ${quoted(unknown)}. It defines: ${known}.`)
   }
   return tasks.filter(({ kind }) => kinds?.includes(kind) ?? true)
 }

@@ -1,7 +1,7 @@
 import type { Logger } from '../../telemetry/index.js'
 import type { Console, Paint } from './console.js'
 import { wrap } from './text-width.js'
-import { visible } from './visible.js'
+import { shortened, visible } from './visible.js'
 
 type Level = keyof Logger
 
@@ -23,7 +23,7 @@ export function consoleLogger(console: Console, { from }: ConsoleLoggerOptions):
     // On a terminal, the day goes without saying.
     const time = messageWidth === Infinity ? at : at.slice('2026-07-30T'.length)
     const room = messageWidth - time.length - LEVEL_WIDTH - 2
-    const text = wrap(`${visible(message)} [${visible(read(fields, 'workId'))}]`, room)
+    const text = wrap(`${visible(message)} [${shortened(read(fields, 'workId'))}]`, room)
     const indent = ' '.repeat(time.length + LEVEL_WIDTH + 2)
     console.sayRaw(`${paint.dim(time)} ${painted(level, paint)} ${text.join(`\n${indent}`)}`)
   }

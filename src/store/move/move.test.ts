@@ -331,7 +331,7 @@ describe('a move', () => {
     const error = await moveStore(source, target).catch(error => error)
     expect(error).toBeInstanceOf(OptionError)
     expect(error.message).toContain(
-      String.raw`'record' has a character that PostgreSQL cannot store, so it stays: "x\u0000y"`,
+      String.raw`'record' has a character that PostgreSQL cannot store, so it stays: 'x\x00y'`,
     )
   })
 

@@ -1,4 +1,5 @@
 import { canonicalJson, hashJson } from '../../policy/index.js'
+import { quoted } from '../../policy/internal.js'
 import { MoveDifferenceError, MoveRefusedError } from '../errors.js'
 import { State } from '../task-state.js'
 import { type Movable, type MovedRow, SECTIONS, type Section } from './movable.js'
@@ -196,7 +197,7 @@ function mixed(difference: string): MoveRefusedError {
 
 function differenceOf(section: Section, given: MovedRow | undefined, found: MovedRow | undefined): string {
   const row = given ?? found ?? {}
-  const name = `the ${section} ${SECTIONS[section].key.map(column => `'${row[column]}'`).join(' ')}`
+  const name = `the ${section} ${SECTIONS[section].key.map(column => quoted(row[column])).join(' ')}`
   if (found === undefined) return `${name} is at the source alone`
   return given === undefined ? `${name} is at the target alone` : `${name} is not the same in both`
 }

@@ -1,4 +1,5 @@
 import { OptionError } from '../../policy/index.js'
+import { quoted } from '../../policy/internal.js'
 import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
 import type { Page, PageRequest } from '../store.js'
 import { answerOf, type Database, LONG } from './database.js'
@@ -134,8 +135,10 @@ function written(row: MovedRow): MovedRow {
   return mapped(row, written, (column, text) => {
     if (FREE_TEXTS.has(column)) return storable(text)
     if (isStorable(text)) return text
-    const shown = JSON.stringify(text.slice(0, 60))
-    throw new OptionError(column, `'${column}' has a character that PostgreSQL cannot store, so it stays: ${shown}.`)
+    throw new OptionError(
+      column,
+      `'${column}' has a character that PostgreSQL cannot store, so it stays: ${quoted(text)}.`,
+    )
   })
 }
 

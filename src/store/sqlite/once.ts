@@ -1,5 +1,6 @@
 import { encodeResult } from '../../idempotency/internal.js'
 import { FinalError } from '../../policy/index.js'
+import { quoted } from '../../policy/internal.js'
 import { StaleFenceError } from '../errors.js'
 import { knownResult, onceFingerprint } from '../once.js'
 import type { OnceOptions } from '../store.js'
@@ -24,9 +25,12 @@ export function once<T>(
 
   const result = work()
   if (!isSynchronous(result)) {
-    throw new FinalError(`The function under '${key}' is asynchronous: a transaction of SQLite cannot wait for it.`, {
-      code: 'once_async',
-    })
+    throw new FinalError(
+      `The function under ${quoted(key)} is asynchronous: a transaction of SQLite cannot wait for it.`,
+      {
+        code: 'once_async',
+      },
+    )
   }
   completeKey(statements, key, claim.token, encodeResult(result), now)
   return result
