@@ -8,7 +8,10 @@ const { status } = spawnSync(process.execPath, ['node_modules/typescript/bin/tsc
 })
 if (status === 0) {
   for (const folder of ['schema', 'functions'])
-    cpSync(`src/store/postgres/${folder}`, `dist/store/postgres/${folder}`, { recursive: true })
+    cpSync(`src/store/postgres/${folder}`, `dist/store/postgres/${folder}`, {
+      recursive: true,
+      filter: file => !file.endsWith('.md'),
+    })
   chmodSync('dist/cli/main.js', 0o755)
 }
 process.exit(status ?? 1)

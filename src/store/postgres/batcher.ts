@@ -1,17 +1,17 @@
-/** What somebody wants done, and who waits for it. */
+/** The items of one call, and its promise. */
 interface Job<Item, Result> {
   readonly items: readonly Item[]
   readonly resolve: (results: Result[]) => void
   readonly reject: (error: unknown) => void
 }
 
-/** More than this is not sent at once, unless one caller brings it. */
-const MOST_ITEMS = 5000
+/** The most items to send at once, unless a single call brings more. */
+const MAX_ITEMS = 5000
 
 /**
- * Sends the calls of one turn of the event loop together, and those that come while others are under way together after
- * them, since a commit and a round trip cost more than most calls. A batch that fails is sent again call by call, so that
- * each fails alone; but not where that cannot help, as `isOutage` says.
+ * Sends the calls of one turn of the event loop together, and those that arrive while a batch is under way together after
+ * it, since a commit and a round trip cost more than most calls. A batch that fails is sent again call by call, so that each
+ * fails alone, unless `isOutage` says that this cannot help.
  */
 export class Batcher<Item, Result> {
   readonly #send: (items: readonly Item[]) => Promise<Result[]>
@@ -31,7 +31,7 @@ export class Batcher<Item, Result> {
     })
   }
 
-  /** Resolves when all that was added has ended. */
+  /** Resolves when all calls under way have ended. */
   async idle(): Promise<void> {
     await this.#flushing
   }
@@ -46,7 +46,7 @@ export class Batcher<Item, Result> {
     let items = 0
     const past = this.#queue.findIndex(job => {
       items += job.items.length
-      return items > MOST_ITEMS
+      return items > MAX_ITEMS
     })
     return this.#queue.splice(0, past === -1 ? this.#queue.length : Math.max(1, past))
   }

@@ -1,7 +1,7 @@
 import { taskPage, taskPlace } from '../cursor.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import type { Lane, LaneRecord, LedgerRow, Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
-import { countsWithin, State } from '../task-state.js'
+import { countsWithin } from '../task-state.js'
 import { answerOf, type Database, LONG } from './database.js'
 import { storable, stored } from './text.js'
 
@@ -14,7 +14,7 @@ interface LaneRow extends Lane {
   readonly ordered: boolean
 }
 
-/** What people look at: tasks, their history, counts and lanes. Reads only. All rows come as JSON: numbers are numbers. */
+/** Reads tasks, their history, counts and lanes. Rows come as JSON, so that numbers are numbers. */
 export class Browser {
   readonly #database: Database
 
@@ -84,53 +84,57 @@ const LEDGER = /* sql */ `
   UNION ALL
   SELECT id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
   FROM redrive.task
-  WHERE id = $1 AND state = 4 AND ran_attempt IS NOT NULL
+  WHERE id = $1 AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
     AND NOT EXISTS (SELECT FROM redrive.ledger WHERE task = id AND sequence = entries)
   ORDER BY sequence`
 
+/** Where the tasks of a status are found, and columns that are not in the task's own row. */
 interface Place {
   readonly from: string
-  /** Where these stand, if not in the task's own row. */
   readonly state?: string
   readonly changedAt?: string
   readonly nextAt: string
 }
 
-/** Where the tasks of a status are found, and where it is said since when they have it. */
 const PLACES: Readonly<Record<TaskStatus, Place>> = {
   waiting: {
-    from: 'redrive.waiting JOIN redrive.task ON task.id = waiting.task',
+    from: /* sql */ `
+      redrive.waiting JOIN redrive.task ON task.id = waiting.task JOIN redrive.lane ON lane.id = task.lane`,
     state: 'waiting.state',
     nextAt: 'waiting.next_at',
   },
   running: {
     from: /* sql */ `
       redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
-      JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = 3`,
+      JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = redrive.state_running()
+      JOIN redrive.lane ON lane.id = task.lane`,
     changedAt: 'claim.at',
     nextAt: 'NULL::bigint',
   },
-  succeeded: endedAs(State.succeeded),
-  skipped: endedAs(State.skipped),
-  dead: endedAs(State.dead),
-  cancelled: endedAs(State.cancelled),
+  succeeded: endedAs('succeeded'),
+  skipped: endedAs('skipped'),
+  dead: endedAs('dead'),
+  cancelled: endedAs('cancelled'),
 }
 const STATUSES = Object.keys(PLACES) as TaskStatus[]
 
-function endedAs(state: number): Place {
+/** The lane of each task is looked up, since a page has few tasks and a store may have many lanes. */
+function endedAs(status: TaskStatus): Place {
   return {
-    from: `redrive.ended_page(${state}, $1, $2, $3, $4, $5, $6, $7) AS task`,
+    from: /* sql */ `
+      redrive.ended_page(redrive.state_${status}(), $1, $2, $3, $4, $5, $6, $7) AS task
+      CROSS JOIN LATERAL (SELECT * FROM redrive.lane WHERE lane.id = task.lane OFFSET 0) AS lane`,
     nextAt: 'NULL::bigint',
   }
 }
 
-/** Each status that is wanted up to a page's length, and of those the newest changes. */
+/** A page of each status, and of all these the newest changes. */
 function listing(statuses: readonly TaskStatus[]): string {
   const parts = statuses.map(status => {
     const { from, changedAt = 'task.changed_at', ...columns } = PLACES[status]
     return /* sql */ `(
       SELECT ${taskColumns({ changedAt, ...columns })}
-      FROM ${from} JOIN redrive.lane ON lane.id = task.lane
+      FROM ${from}
       WHERE ($4::text IS NULL OR task.error_code = $4)
         AND ($5::bigint IS NULL OR (${changedAt}, task.id) < ($5, $6))
         AND ${MATCHES_LANE}
@@ -149,9 +153,12 @@ const COUNT = /* sql */ `
   WHERE ${MATCHES_LANE}`
 
 const COUNT_ERRORS = /* sql */ `
-  SELECT count(*) FILTER (WHERE state < 3) AS waiting,   count(*) FILTER (WHERE state = 3) AS running,
-         count(*) FILTER (WHERE state = 4) AS succeeded, count(*) FILTER (WHERE state = 5) AS skipped,
-         count(*) FILTER (WHERE state = 6) AS dead,      count(*) FILTER (WHERE state = 7) AS cancelled
+  SELECT count(*) FILTER (WHERE state < redrive.state_running())    AS waiting,
+         count(*) FILTER (WHERE state = redrive.state_running())    AS running,
+         count(*) FILTER (WHERE state = redrive.state_succeeded())  AS succeeded,
+         count(*) FILTER (WHERE state = redrive.state_skipped())    AS skipped,
+         count(*) FILTER (WHERE state = redrive.state_dead())       AS dead,
+         count(*) FILTER (WHERE state = redrive.state_cancelled())  AS cancelled
   FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane
   WHERE task.error_code = $4 AND ${MATCHES_LANE}`
 

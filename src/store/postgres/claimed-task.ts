@@ -3,7 +3,7 @@ import type { ClaimedTask } from '../store.js'
 import { stored } from './text.js'
 import { tokenOf } from './token.js'
 
-/** Tasks as the function `start` returns them: column by column. */
+/** Tasks as the SQL function `start` returns them: column by column. */
 export interface StartedTasks {
   readonly claim: number
   readonly lanes: readonly [id: number, kind: string, category: string, key: string][]
@@ -17,7 +17,7 @@ export interface StartedTasks {
   readonly history: readonly (History | null)[]
 }
 
-/** What a task has been through. */
+/** The counters and the last error of a task that was tried before. */
 type History = [
   attempts: number,
   deferrals: number,
@@ -29,15 +29,15 @@ type History = [
   errorMessage: string | null,
 ]
 
-const NOTHING_YET: History = [0, 0, 0, false, null, null, null, null]
+const NEVER_TRIED: History = [0, 0, 0, false, null, null, null, null]
 
-/** The tasks that the columns stand for. */
+/** The tasks in these columns. */
 export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] {
   const lanes = new Map(started.lanes.map(([id, kind, category, key]) => [id, { kind, category, key }]))
   return started.id.map((id, n) => {
     const lane = lanes.get(started.lane[n] ?? 0) ?? { kind: '', category: '', key: '' }
     const [attempts, deferrals, losses, isUndecided, previousDelayMs, error, code, message] =
-      started.history[n] ?? NOTHING_YET
+      started.history[n] ?? NEVER_TRIED
     return {
       id,
       kind: lane.kind,

@@ -1,6 +1,6 @@
 /**
- * A column of rows as the text of an array, which any client can send, and which the server reads faster than JSON. `null`
- * if no row has a value.
+ * A column of rows as the text of an array, which any client can send, and the server reads faster than JSON. `null` if no
+ * row has a value.
  */
 export function column<Row>(rows: readonly Row[], read: (row: Row) => string | number | undefined): string | null {
   let text = ''
@@ -14,7 +14,7 @@ export function column<Row>(rows: readonly Row[], read: (row: Row) => string | n
   return isEmpty ? null : `{${text}}`
 }
 
-/** A column in which every row has a value, and most the same: where all do, it is said once. */
+/** A column in which every row has a value. If all have the same, it is sent once. */
 export function evenColumn<Row>(rows: readonly Row[], read: (row: Row) => string | number): string | null {
   const [first] = rows
   if (first === undefined) return null

@@ -1,6 +1,6 @@
 import type { Database } from './database.js'
 
-/** Lets a role use the store, and no more: it reads and writes rows, and makes or changes no tables. */
+/** Lets a role use the store, and no more: it may read and write rows, but not create or change tables. */
 export async function grant(database: Database, role: string): Promise<void> {
   const { schema } = database
   const rights = [

@@ -1,23 +1,23 @@
 import type { Claim } from '../store.js'
 
-/** What a worker was given, as far as this store knows. */
+/** The tasks that a worker was given, as far as this store knows. */
 export interface Holding {
   readonly tokens: Set<string>
-  /** The last claim that anybody had made when one was answered: what was claimed until then, and is not here, nobody has. */
+  /** The last claim of anybody when a claim was answered. This worker's claims up to then are known here, or lost. */
   asOf: number
-  /** Claims whose answer has not come yet. */
+  /** The number of claims whose answer is still on its way. */
   claims: number
 }
 
 /**
- * Which tasks each worker was given. A claim that is committed, and whose answer is lost with the connection, leaves tasks
- * that are the worker's by the book and that nobody runs, for as long as the worker lives. With every sign of life a
- * worker says what it knows of, and the rest goes back.
+ * The tasks that each worker was given. If a claim is committed and its answer is lost with the connection, its tasks belong
+ * to the worker and nobody runs them, for as long as the worker lives. So every heartbeat tells which claims the worker
+ * knows of, and the tasks of all others go back.
  */
 export class Holdings {
   readonly #holdings = new Map<string, Holding>()
 
-  /** Notes what a claim gives to a worker. */
+  /** Notes the tasks that a claim gives to a worker. */
   async claim(worker: string, ask: () => Promise<{ readonly claim: Claim; readonly asOf: number }>): Promise<Claim> {
     const holding = this.#of(worker)
     holding.claims++
@@ -31,12 +31,12 @@ export class Holdings {
     }
   }
 
-  /** What a worker was given; `undefined` if it never claimed here. */
+  /** The tasks of a worker; `undefined` if it never claimed here. */
   get(worker: string): Holding | undefined {
     return this.#holdings.get(worker)
   }
 
-  /** Forgets tasks that are nobody's any more. */
+  /** Forgets tasks that were settled. */
   settled(tokens: readonly string[]): void {
     for (const { tokens: held } of this.#holdings.values()) for (const token of tokens) held.delete(token)
   }

@@ -7,32 +7,32 @@ import { migrate } from './migrate.js'
 import { PostgresStore } from './postgres-store.js'
 import { Signals } from './signals.js'
 
-/** How a PostgreSQL store is opened. */
+/** Options of `openPostgres`. */
 export interface PostgresOptions {
-  /** The schema that holds its tables and nothing else, made if there is none. Default `redrive`. */
+  /** The schema that holds the store and nothing else. Created if it does not exist. Default `redrive`. */
   readonly schema?: string
   /**
-   * Where to listen for new work, if that is not where everything else goes: PgBouncer in transaction mode passes on no
-   * notifications. `false`: not at all; idle workers then look every two seconds.
+   * The URL to listen on for new work, if it differs: PgBouncer in transaction mode passes no notifications on. With
+   * `false` the store does not listen, and idle workers look every two seconds.
    */
   readonly listen?: string | false
   /**
-   * How long the database may take to be reached, and to answer, before the connection counts as lost. What reads or
-   * writes much may take eight times as long. Default 15 s.
+   * How long connecting, and each answer, may take before the connection counts as lost. Calls that read or write much
+   * may take eight times as long. Default 15 s.
    */
   readonly timeout?: Duration
-  /** Whether the tables may be made, and brought to this version. Default true; if not, they must be there. */
+  /** Whether opening may create the store, or bring it to this release. Default true. */
   readonly migrate?: boolean
-  /** For tests; without one, the database's clock counts. */
+  /** A clock for tests. Default: the database's. */
   readonly clock?: Clock
 }
 
-/** A store needs few connections at once: to claim, to settle, to enqueue, for a sign of life. */
-const MOST_CONNECTIONS = 8
+/** A store needs few connections at once: to claim, to settle, to enqueue and for heartbeats. */
+const MAX_CONNECTIONS = 8
 
 /**
- * Opens the store in a PostgreSQL database, by its URL or on a pool of your own, which stays yours to end. Needs the
- * package `pg`.
+ * Opens the store in a PostgreSQL database, by its URL or on a pool of your own, which closing the store does not end. Needs
+ * the package `pg`.
  *
  * ```ts
  * const store = await openPostgres('postgres://localhost/app')
@@ -56,7 +56,7 @@ export async function openPostgres(
     application_name: 'redrive',
   }
   const pool =
-    typeof at === 'string' ? new driver.Pool({ ...settings, connectionString: at, max: MOST_CONNECTIONS }) : at
+    typeof at === 'string' ? new driver.Pool({ ...settings, connectionString: at, max: MAX_CONNECTIONS }) : at
   // An idle connection that breaks is replaced when it is needed.
   if (pool !== at) pool.on('error', () => {})
 

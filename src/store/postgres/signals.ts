@@ -1,36 +1,36 @@
 import type { Client } from 'pg'
 
-/** Without a word from anyone, watchers look so often by themselves. */
+/** How often watchers look by themselves, without any notification. */
 const POLL_MS = 2000
 
-/** Not every commit is told to other processes: in so long, one word is enough. */
+/** At most one notification is sent in this time, however many commits there are. */
 const QUIET_MS = 10
 
-/** How a store listens and speaks to the other processes on the same schema. */
+/** How a store exchanges notifications with other processes on the same schema. */
 export interface Wire {
   readonly channel: string
-  /** Makes a connection to listen on, whose errors somebody hears; absent if there is to be none. */
+  /** Opens a connection to listen on, with a listener for its errors. `undefined`: do not listen. */
   readonly connect: (() => Promise<Client>) | undefined
-  /** Tells all who listen on the channel. */
+  /** Notifies everybody who listens on the channel. */
   readonly notify: (channel: string, payload: string) => Promise<unknown>
 }
 
 /**
- * Tells watchers, in this process and in others, that there may be something to claim. What other processes say comes as
- * notifications on one connection, made when the first watcher comes. While that is down nothing is lost, only slower: at
- * every poll watchers look by themselves, and the connection is made anew.
+ * Tells watchers, in this process and in others, that there may be something to claim. Notifications of other processes
+ * arrive on one connection, opened for the first watcher. While it is down nothing is lost, only slower: watchers look at
+ * every poll, and the connection is opened again.
  */
 export class Signals {
   readonly channel: string
   readonly #wire: Wire
   readonly #watchers = new Set<() => void>()
-  /** Our own words come back to us. */
+  /** The payload of our own notifications, which come back to us. */
   readonly #name = crypto.randomUUID()
   #client: Client | undefined
   #connecting: Promise<void> | undefined
   #poll: NodeJS.Timeout | undefined
   #quiet: NodeJS.Timeout | undefined
-  #isToBeSaid = false
+  #isPending = false
 
   constructor(wire: Wire) {
     this.channel = wire.channel
@@ -38,7 +38,7 @@ export class Signals {
   }
 
   add(callback: () => void): () => void {
-    // Each has an entry of its own, even if one callback is given twice.
+    // A wrapper for each, since one callback may be added twice.
     const watcher = () => callback()
     this.#watchers.add(watcher)
     if (this.#poll === undefined) {
@@ -51,14 +51,14 @@ export class Signals {
     }
   }
 
-  /** There may be something to claim: tells watchers here at once, and others soon. */
+  /** Tells watchers here at once, and those in other processes soon, that there may be something to claim. */
   ring(): void {
-    this.#tellHere()
-    this.#isToBeSaid = true
-    if (this.#quiet === undefined) this.#say()
+    this.#ringHere()
+    this.#isPending = true
+    if (this.#quiet === undefined) this.#notify()
   }
 
-  /** Says no more, and hears no more. */
+  /** Stops listening and notifying. */
   async stop(): Promise<void> {
     this.#watchers.clear()
     clearTimeout(this.#quiet)
@@ -66,23 +66,23 @@ export class Signals {
     await this.#connecting
   }
 
-  #tellHere(): void {
+  #ringHere(): void {
     for (const watcher of this.#watchers) watcher()
   }
 
-  /** What was rung meanwhile is said in one, when it has been quiet for a while. */
-  #say(): void {
-    this.#isToBeSaid = false
-    // Who does not hear it looks by itself.
+  /** Notifies other processes. Rings in the quiet time that follows are sent as one, at its end. */
+  #notify(): void {
+    this.#isPending = false
+    // A process that misses it looks at its next poll.
     this.#wire.notify(this.channel, this.#name).catch(() => {})
     this.#quiet = setTimeout(() => {
       this.#quiet = undefined
-      if (this.#isToBeSaid) this.#say()
+      if (this.#isPending) this.#notify()
     }, QUIET_MS).unref()
   }
 
   #look(): void {
-    this.#tellHere()
+    this.#ringHere()
     this.#connect()
   }
 
@@ -96,13 +96,13 @@ export class Signals {
       const client = await connect()
       client.on('end', () => this.#lost(client))
       client.on('notification', ({ payload }) => {
-        if (payload !== this.#name) this.#tellHere()
+        if (payload !== this.#name) this.#ringHere()
       })
       this.#client = client
       await client.query(`LISTEN ${this.channel}`)
       if (this.#watchers.size === 0) this.#hangUp()
-      // What was said before it listened.
-      else this.#tellHere()
+      // For notifications that were sent before it listened.
+      else this.#ringHere()
     } catch {
       // The next poll tries again.
       if (this.#client !== undefined) this.#lost(this.#client)

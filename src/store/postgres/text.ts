@@ -1,9 +1,9 @@
-/** Begins a text that PostgreSQL could not hold as it is. */
+/** The first character of a text that is stored as JSON. */
 const MARK = '\u0001'
 
 /**
- * A text as PostgreSQL can store it: as it is, unless it has the character 0 or half a pair of surrogates, as the messages
- * of errors may. Those are kept as JSON, behind a mark.
+ * A text in a form that PostgreSQL can store: as it is, unless it has NUL or half a surrogate pair, as the messages of errors
+ * may. Those are stored as JSON, behind a mark.
  */
 export function storable(text: string): string
 export function storable(text: string | undefined): string | undefined
@@ -12,12 +12,12 @@ export function storable(text: string | undefined): string | undefined {
   return MARK + JSON.stringify(text)
 }
 
-/** The text that was stored. */
+/** The text that a stored form stands for. */
 export function stored(text: string | undefined): string | undefined {
   return text?.startsWith(MARK) ? (JSON.parse(text.slice(MARK.length)) as string) : text
 }
 
-/** Whether PostgreSQL can hold a text as it is. */
+/** Whether PostgreSQL can store a text as it is. */
 export function isStorable(text: string): boolean {
   return !text.includes('\0') && !/\p{Surrogate}/u.test(text)
 }

@@ -1,4 +1,4 @@
-/** What a token stands for: which claim gave it, as which of its tasks, from 1, and in which round that was. */
+/** The contents of a token: the claim that gave it, the task's position in the claim, from 1, and the task's round. */
 export interface Claimed {
   readonly claim: number
   readonly n: number
@@ -9,7 +9,7 @@ export function tokenOf({ claim, n, round }: Claimed): string {
   return `${claim}.${n}.${round}`
 }
 
-/** Nothing is ever in the round of a token that this store did not give. */
+/** For a token that this store did not give. No task is ever in that round. */
 const NOT_OURS: Claimed = { claim: -1, n: 0, round: -1 }
 
 export function claimedBy(token: string): Claimed {

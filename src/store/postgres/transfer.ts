@@ -5,7 +5,7 @@ import type { Page, PageRequest } from '../store.js'
 import { answerOf, type Database, LONG } from './database.js'
 import { isStorable, storable, stored } from './text.js'
 
-/** Texts that people and errors wrote: they may hold any character, and so are not always stored as they are. */
+/** Texts from people and errors. They may hold any character, so they are not always stored as they are. */
 const FREE_TEXTS = new Set(['error_code', 'error_message', 'error', 'reason', 'worker'])
 
 /** Booleans here, and 0 and 1 in a moved row. */
@@ -40,7 +40,7 @@ const LANE_AND_LEDGER = /* sql */ `, lane.kind, lane.category, lane.key,
       SELECT ${ENTRY_COLUMNS.join(', ')} FROM redrive.ledger WHERE ledger.task = task.id
       UNION ALL
       SELECT ${INLINE_ENTRY}
-      WHERE state = 4 AND ran_attempt IS NOT NULL
+      WHERE state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
         AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)
     ) AS entry
   ) AS ledger`
@@ -51,9 +51,9 @@ export async function importRows(database: Database, section: Section, rows: rea
   return Number(answerOf(await database.query(IMPORTS[section], values, LONG)))
 }
 
-/** In its own row, a task that has not ended has the state of one that runs. */
+/** In its own row, a task that has not ended is running. */
 function ownColumn(column: string): string {
-  return column === 'state' ? 'greatest(given.state, 3)' : `given.${column}`
+  return column === 'state' ? 'greatest(given.state, redrive.state_running())' : `given.${column}`
 }
 
 const COUNT = /* sql */ `SELECT count(*) AS answer FROM added`
@@ -86,21 +86,26 @@ const IMPORTS: Readonly<Record<Section, string>> = {
     ), queued AS (
       INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone)
       SELECT added.id, added.lane, given.state, added.priority, added.submitted_at, coalesce(added.next_at, 0),
-        added.losses > 0
-      FROM added JOIN given USING (id) WHERE given.state < 3
+        redrive.runs_alone(added.losses)
+      FROM added JOIN given USING (id) WHERE given.state < redrive.state_running()
     ), listed AS (
       INSERT INTO redrive.ended (state, at, tasks)
-      SELECT state, changed_at, array_agg(id) FROM added WHERE state > 3 GROUP BY state, changed_at
+      SELECT state, changed_at, array_agg(id) FROM added
+      WHERE state > redrive.state_running() GROUP BY state, changed_at
     ), recorded AS (
       INSERT INTO redrive.ledger (task, ${ENTRY_COLUMNS.join(', ')})
       SELECT given.id, ${ENTRY_COLUMNS.map(column => `entry.${column}`).join(', ')}
       FROM given JOIN added USING (id)
       CROSS JOIN json_populate_recordset(NULL::redrive.ledger, given.ledger) AS entry
-    ), counted AS (
+    ), tallied AS (
       INSERT INTO redrive.tally (lane, waiting, running, succeeded, skipped, dead, cancelled)
-      SELECT added.lane, count(*) FILTER (WHERE given.state < 3), count(*) FILTER (WHERE given.state = 3),
-        count(*) FILTER (WHERE given.state = 4), count(*) FILTER (WHERE given.state = 5),
-        count(*) FILTER (WHERE given.state = 6), count(*) FILTER (WHERE given.state = 7)
+      SELECT added.lane,
+        count(*) FILTER (WHERE given.state < redrive.state_running()),
+        count(*) FILTER (WHERE given.state = redrive.state_running()),
+        count(*) FILTER (WHERE given.state = redrive.state_succeeded()),
+        count(*) FILTER (WHERE given.state = redrive.state_skipped()),
+        count(*) FILTER (WHERE given.state = redrive.state_dead()),
+        count(*) FILTER (WHERE given.state = redrive.state_cancelled())
       FROM added JOIN given USING (id) GROUP BY added.lane
     )
     ${COUNT}`,
@@ -118,13 +123,13 @@ function adding(section: Section): string {
   )`
 }
 
-/** What is added later has ids after those that were moved. */
+/** Rows that are added later get ids after the moved ones. */
 function countAndGoOn(section: 'pause' | 'limit' | 'audit'): string {
   return /* sql */ `
     SELECT count(*) AS answer, setval(pg_get_serial_sequence('redrive.${SECTIONS[section].table}', 'id'), max(id)) FROM added`
 }
 
-/** A row as it was before it was written. Half a pair of surrogates becomes U+FFFD: only a text without it can be moved. */
+/** A row as it was before it was written. Half a surrogate pair becomes U+FFFD: no other store could take it. */
 function read(row: MovedRow): MovedRow {
   return mapped(row, read, (column, text) => {
     return FREE_TEXTS.has(column) ? Buffer.from(stored(text) ?? '').toString() : text

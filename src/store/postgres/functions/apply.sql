@@ -65,7 +65,7 @@ BEGIN
       error_class = one.last_class, error_code = one.last_code, error_message = one.last_message, reason = one.reason,
       result = one.result, cancel_requested = false
     FROM unnest(batch) AS one
-    WHERE task.id = one.id
+    WHERE task.id = ANY (ARRAY[one.id])
     RETURNING task.id, task.lane, task.state
   ), listed AS (
     INSERT INTO redrive.ended (state, at, tasks)
@@ -89,7 +89,7 @@ BEGIN
   SET delay_ms = one.delay_ms, reason = one.reason, error_class = one.error_class, error_code = one.error_code,
     retry_after = one.retry_after, error = one.error, random = one.random, policy = one.policy
   FROM unnest(batch) AS one
-  WHERE one.is_decision AND ledger.task = one.id AND ledger.sequence = one.entries;
+  WHERE one.is_decision AND ledger.task = ANY (ARRAY[one.id]) AND ledger.sequence = one.entries;
 END
 $$;
 
@@ -105,7 +105,7 @@ BEGIN
     FROM unnest(batch) WHERE outcome = 'deferred' OR is_ordered AND next_at > now_ms
     GROUP BY lane
   ) AS hold
-  WHERE lane.id = hold.lane;
+  WHERE lane.id = ANY (ARRAY[hold.lane]);
 END
 $$;
 
@@ -132,8 +132,8 @@ BEGIN
   PERFORM redrive.write_ended(batch, now_ms);
 
   INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone)
-  SELECT id, lane, redrive.waiting_state(next_at <= now_ms OR is_ordered, losses > 0), priority, submitted_at, next_at,
-    losses > 0
+  SELECT id, lane, redrive.waiting_state(next_at <= now_ms OR is_ordered, redrive.runs_alone(losses)), priority,
+    submitted_at, next_at, redrive.runs_alone(losses)
   FROM unnest(batch) WHERE next_at IS NOT NULL;
 
   INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason,

@@ -23,7 +23,7 @@ BEGIN
       changed_at = CASE WHEN was_waiting THEN now_ms ELSE changed_at END,
       cancel_requested = NOT was_waiting
     FROM (SELECT id, id IN (SELECT dequeued.task FROM dequeued) AS was_waiting FROM unnest(ids) AS id) AS living
-    WHERE task.id = living.id
+    WHERE task.id = ANY (ARRAY[living.id])
     RETURNING task.id
   )
   SELECT coalesce(json_agg(id), '[]')::text INTO cancelled FROM written_task;

@@ -25,7 +25,7 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.is_alone_waiting(rooms json, now_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   RETURN EXISTS (
-    SELECT FROM redrive.waiting JOIN redrive.lane AS its ON its.id = waiting.lane
+    SELECT FROM redrive.waiting JOIN redrive.lane AS its ON its.id = ANY (ARRAY[waiting.lane])
     WHERE waiting.state = redrive.state_alone()
       AND EXISTS (
         SELECT FROM json_populate_recordset(NULL::redrive.room, rooms) WHERE redrive.names(kinds, categories, its)
@@ -45,7 +45,7 @@ DECLARE
 BEGIN
   FOR room IN SELECT * FROM json_populate_recordset(NULL::redrive.room, rooms) LOOP
     lone := (
-      SELECT waiting.task FROM redrive.waiting JOIN redrive.lane AS its ON its.id = waiting.lane
+      SELECT waiting.task FROM redrive.waiting JOIN redrive.lane AS its ON its.id = ANY (ARRAY[waiting.lane])
       WHERE waiting.state = redrive.state_alone() AND redrive.names(room.kinds, room.categories, its)
         AND NOT EXISTS (SELECT FROM unnest(earlier) AS other WHERE redrive.names(other.kinds, other.categories, its))
         AND redrive.allowance(its, now_ms) > 0

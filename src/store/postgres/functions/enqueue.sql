@@ -2,9 +2,10 @@
 CREATE OR REPLACE FUNCTION redrive.make_lanes(named json) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM FROM json_to_recordset(named) AS new (kind text, category text, key text)
-  WHERE NOT EXISTS (
-    SELECT FROM redrive.lane WHERE lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key
-  );
+  WHERE (
+    SELECT lane.id FROM redrive.lane
+    WHERE lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key
+  ) IS NULL;
   IF NOT FOUND THEN
     RETURN;
   END IF;
@@ -69,7 +70,11 @@ BEGIN
   PERFORM redrive.make_lanes(lanes);
   SELECT array_agg(lane.id ORDER BY new.n), array_agg(lane.ordered ORDER BY new.n) INTO lane_ids, ordered
   FROM json_to_recordset(lanes) AS new (n int, kind text, category text, key text)
-  JOIN redrive.lane ON lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key;
+  CROSS JOIN LATERAL (
+    SELECT its.id, its.ordered FROM redrive.lane AS its
+    WHERE its.kind = new.kind AND its.category = new.category AND its.key = new.key
+    OFFSET 0
+  ) AS lane;
 
   WITH added_task AS (
     INSERT INTO redrive.task (id, lane, round, priority, submitted_at, started_at, changed_at, next_at, payload)

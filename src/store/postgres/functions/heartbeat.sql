@@ -18,7 +18,8 @@ BEGIN
   FROM (
     SELECT task.id, task.round, task.undecided, task.attempts, claim.at
     FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
-    JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = redrive.state_running()
+    JOIN redrive.task ON task.id = ANY (ARRAY[one.id]) AND task.round = one.round
+      AND task.state = redrive.state_running()
     WHERE claim.worker = gone AND claim.id <= as_of AND claim.id <> ALL (known_claims)
     FOR UPDATE OF task SKIP LOCKED
   ) AS running_task;
@@ -28,7 +29,8 @@ BEGIN
   DELETE FROM redrive.claim
   WHERE worker = gone AND claim.id <= as_of AND claim.id <> ALL (known_claims) AND NOT EXISTS (
     SELECT FROM unnest(claim.tasks, claim.rounds) AS one (id, round)
-    JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = redrive.state_running()
+    JOIN redrive.task ON task.id = ANY (ARRAY[one.id]) AND task.round = one.round
+      AND task.state = redrive.state_running()
   );
   RETURN count;
 END
@@ -42,7 +44,8 @@ BEGIN
   RETURN (
     SELECT coalesce(json_agg(json_build_object('claim', claim.id, 'n', one.n, 'round', one.round)), '[]')
     FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) WITH ORDINALITY AS one (id, round, n)
-    JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = redrive.state_running()
+    JOIN redrive.task ON task.id = ANY (ARRAY[one.id]) AND task.round = one.round
+      AND task.state = redrive.state_running()
     WHERE claim.worker = by_worker AND task.cancel_requested
   );
 END

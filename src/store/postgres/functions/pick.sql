@@ -22,9 +22,10 @@ BEGIN
     IF NOT lane.kind = ANY (kinds) THEN
       -- Skip to the next lane of a kind in this room.
       place := (
-        SELECT min(next_lane.id) - 1 FROM unnest(kinds) AS asked (kind) CROSS JOIN LATERAL (
-          SELECT named.id FROM redrive.lane AS named WHERE named.kind = asked.kind AND named.id > place
-          ORDER BY named.id LIMIT 1
+        SELECT min(next_lane.id) FILTER (WHERE next_lane.kind = asked.kind) - 1
+        FROM unnest(kinds) AS asked (kind) CROSS JOIN LATERAL (
+          SELECT named.kind, named.id FROM redrive.lane AS named WHERE (named.kind, named.id) > (asked.kind, place)
+          ORDER BY named.kind, named.id LIMIT 1
         ) AS next_lane
       );
       CONTINUE WHEN place IS NOT NULL;

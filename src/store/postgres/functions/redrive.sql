@@ -4,12 +4,17 @@ SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = of
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
-  moved text;
-  times bigint[];
+  died_at bigint;
 BEGIN
+  ids := ARRAY(SELECT id FROM redrive.task WHERE id = ANY (ids) AND state = redrive.state_dead() ORDER BY id FOR UPDATE);
+  FOR died_at IN SELECT DISTINCT changed_at FROM redrive.task WHERE id = ANY (ids) ORDER BY changed_at LOOP
+    UPDATE redrive.ended SET tasks = ARRAY(SELECT id FROM unnest(tasks) AS id WHERE id <> ALL (ids))
+    WHERE ended.state = redrive.state_dead() AND ended.at = died_at;
+    DELETE FROM redrive.ended WHERE ended.state = redrive.state_dead() AND ended.at = died_at AND tasks = '{}';
+  END LOOP;
+
   WITH dead_task AS MATERIALIZED (
-    SELECT id, lane, entries, losses, priority, submitted_at, changed_at
-    FROM redrive.task WHERE id = ANY (ids) AND state = redrive.state_dead() ORDER BY id FOR UPDATE
+    SELECT id, lane, entries, losses, priority, submitted_at FROM redrive.task WHERE id = ANY (ids)
   ), recorded AS (
     INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason)
     SELECT id, entries + 1, 0, now_ms, now_ms, who, 'redriven', why FROM dead_task
@@ -17,23 +22,15 @@ BEGIN
     INSERT INTO redrive.tally (lane, dead, waiting) SELECT lane, -count(*), count(*) FROM dead_task GROUP BY lane
   ), queued AS (
     INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone)
-    SELECT id, lane, redrive.waiting_state(true, losses > 0), priority, submitted_at, now_ms, losses > 0 FROM dead_task
-  ), unlisted AS (
-    UPDATE redrive.ended SET tasks = ARRAY(
-      SELECT id FROM unnest(tasks) AS id WHERE id NOT IN (SELECT dead_task.id FROM dead_task)
-    )
-    WHERE ended.state = redrive.state_dead() AND ended.at IN (SELECT dead_task.changed_at FROM dead_task)
-  ), written_task AS (
-    UPDATE redrive.task
-    SET state = redrive.state_running(), round = round + 1, started_at = now_ms, changed_at = now_ms,
-      entries = entries + 1, attempts = 0, deferrals = 0, undecided = false, previous_delay = NULL, error_class = NULL,
-      error_code = NULL, error_message = NULL, reason = NULL
-    WHERE id IN (SELECT dead_task.id FROM dead_task)
-    RETURNING id
+    SELECT id, lane, redrive.waiting_state(true, redrive.runs_alone(losses)), priority, submitted_at, now_ms,
+      redrive.runs_alone(losses)
+    FROM dead_task
   )
-  SELECT coalesce(json_agg(id), '[]')::text, (SELECT array_agg(DISTINCT changed_at) FROM dead_task) INTO moved, times
-  FROM written_task;
-  DELETE FROM redrive.ended WHERE ended.state = redrive.state_dead() AND ended.at = ANY (times) AND tasks = '{}';
-  RETURN moved;
+  UPDATE redrive.task
+  SET state = redrive.state_running(), round = round + 1, started_at = now_ms, changed_at = now_ms,
+    entries = entries + 1, attempts = 0, deferrals = 0, undecided = false, previous_delay = NULL, error_class = NULL,
+    error_code = NULL, error_message = NULL, reason = NULL
+  WHERE id = ANY (ids);
+  RETURN to_json(ids)::text;
 END
 $$;

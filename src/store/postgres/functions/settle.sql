@@ -8,12 +8,12 @@ BEGIN
   FROM (
     SELECT slow.id, count(*)::int AS count, min(run.began) AS began
     FROM json_to_recordset(ends) AS run (lane bigint, began bigint)
-    JOIN redrive.lane AS slow ON slow.id = run.lane AND slow.ramp IS NOT NULL AND run.began >= slow.held_until
-      AND NOT slow.ordered
+    JOIN redrive.lane AS slow ON slow.id = ANY (ARRAY[run.lane]) AND slow.ramp IS NOT NULL
+      AND run.began >= slow.held_until AND NOT slow.ordered
     GROUP BY slow.id
   ) AS more
   -- Checked again under the lock: the lane may have been held once more.
-  WHERE lane.id = more.id AND lane.ramp IS NOT NULL AND more.began >= lane.held_until;
+  WHERE lane.id = ANY (ARRAY[more.id]) AND lane.ramp IS NOT NULL AND more.began >= lane.held_until;
 END
 $$;
 
@@ -36,7 +36,7 @@ BEGIN
       error_code = NULL, error_message = NULL
     FROM unnest(ids, rounds, results, numbers, succeed.began, succeed.took, workers)
       WITH ORDINALITY AS run (id, round, result, attempt, began, took, worker, n)
-    WHERE task.id = run.id AND task.state = redrive.state_running() AND task.round = run.round
+    WHERE task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running() AND task.round = run.round
     RETURNING run.n, task.id, task.lane, task.ran_from
   ), tallied AS (
     INSERT INTO redrive.tally (lane, running, succeeded)
@@ -64,7 +64,7 @@ BEGIN
   WITH completed_task AS (
     UPDATE redrive.task SET round = task.round + 1
     FROM unnest(ids, rounds, numbers) AS run (id, round, n)
-    WHERE task.id = run.id AND task.state = redrive.state_succeeded() AND task.round = run.round
+    WHERE task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_succeeded() AND task.round = run.round
     RETURNING run.n, task.lane, task.ran_from
   )
   SELECT array_agg(n), json_agg(json_build_object('lane', lane, 'began', ran_from)) INTO acknowledged, ends
@@ -113,9 +113,9 @@ BEGIN
   -- the count stays too high.
   IF cardinality(succeeded) + cardinality(applied) = (SELECT sum(count) FROM unnest(counts) AS count) THEN
     DELETE FROM redrive.claim USING unnest(claims, counts) AS done (id, count)
-    WHERE claim.id = done.id AND claim.unsettled = done.count;
+    WHERE claim.id = ANY (ARRAY[done.id]) AND claim.unsettled = done.count;
     UPDATE redrive.claim SET unsettled = unsettled - done.count
-    FROM unnest(claims, counts) AS done (id, count) WHERE claim.id = done.id;
+    FROM unnest(claims, counts) AS done (id, count) WHERE claim.id = ANY (ARRAY[done.id]);
   END IF;
   RETURN json_build_object(
     'succeeded', succeeded,

@@ -18,7 +18,7 @@ BEGIN
       CASE WHEN task.entries > 0 OR task.previous_delay IS NOT NULL THEN json_build_array(
         task.attempts, task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class,
         task.error_code, task.error_message) END AS history
-    FROM dequeued JOIN redrive.task ON task.id = dequeued.task
+    FROM dequeued JOIN redrive.task ON task.id = ANY (ARRAY[dequeued.task])
     ORDER BY dequeued.number
   ), new_claim AS (
     INSERT INTO redrive.claim (worker, at, tasks, rounds, unsettled)
@@ -33,13 +33,13 @@ BEGIN
     SET tokens = CASE WHEN its.per_second IS NULL THEN its.tokens
         ELSE redrive.tokens(its, now_ms) - lane_start.count END,
       refilled_at = now_ms, last_place = CASE WHEN its.ordered THEN lane_start.last_place END
-    FROM lane_start WHERE its.id = lane_start.lane AND (its.per_second IS NOT NULL OR its.ordered)
+    FROM lane_start WHERE its.id = ANY (ARRAY[lane_start.lane]) AND (its.per_second IS NOT NULL OR its.ordered)
   )
   SELECT json_build_object(
     'claim', (SELECT id FROM new_claim),
     'lanes', (
       SELECT json_agg(json_build_array(its.id, its.kind, its.category, its.key))
-      FROM lane_start JOIN redrive.lane AS its ON its.id = lane_start.lane
+      FROM lane_start JOIN redrive.lane AS its ON its.id = ANY (ARRAY[lane_start.lane])
     ),
     'lane', array_agg(lane), 'id', array_agg(id), 'round', array_agg(round), 'priority', array_agg(priority),
     'submitted_at', array_agg(submitted_at), 'started_at', array_agg(started_at), 'payload', array_agg(payload),

@@ -33,3 +33,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE WHEN NOT is_due THEN redrive.state_scheduled() WHEN is_alone THEN redrive.state_alone()
     ELSE redrive.state_ready() END
 $$;
+
+-- Whether a task with so many losses must run alone in its worker, so that it kills no neighbours.
+CREATE OR REPLACE FUNCTION redrive.runs_alone(losses int) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT losses >= 1
+$$;

@@ -1,0 +1,229 @@
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { freshDatabase } from '../../../test/services/fresh-database.js'
+import type { ClaimedTask, NewTask, Outcome, Settlement } from '../store.js'
+import { openPostgres, type PostgresStore } from './index.js'
+
+/*
+ * Counts the rows that each verb reads from a store with tens of thousands of tasks in thousands of lanes. A plan that
+ * reads a whole table shows in the count, however fast the machine is. All calls go over one connection, since a function
+ * keeps its plan for as long as its connection lives: first with plans from when the store held a handful of tasks, then
+ * with plans from its real statistics.
+ */
+
+const LANES = 3000
+const LARGE: Size = { lanes: LANES, ended: 24_000, ready: 6000, scheduled: 6000 }
+const SMALL: Size = { lanes: 2, ended: 20, ready: 20, scheduled: 4 }
+/** Tasks per call, where a call takes several. */
+const BATCH = 10
+const PAGE = 100
+/** More than any verb needs for its batch or page, and much less than there is of anything. */
+const MAX_ROWS = 1000
+
+interface Size {
+  readonly lanes: number
+  readonly ended: number
+  readonly ready: number
+  readonly scheduled: number
+}
+
+/** Makes ready what a verb needs, and returns the call whose reading counts. */
+type Prepare = () => Call | Promise<Call>
+type Call = () => Promise<unknown>
+
+/** The connection whose plans are tested. */
+let pool: pg.Pool
+let store: PostgresStore
+/** The others, which fill the store. */
+let others: pg.Pool
+let filler: PostgresStore
+beforeAll(async () => {
+  const connectionString = await freshDatabase()
+  others = new pg.Pool({ connectionString })
+  filler = await openPostgres(others, { listen: false })
+  // Statistics that come by themselves would make new plans.
+  await others.query(TABLES.map(table => `ALTER TABLE redrive.${table} SET (autovacuum_enabled = off)`).join(';'))
+  await fill(SMALL)
+  await others.query(ANALYZE)
+  // As from the sixth call on: until then, a function without a setting of its own may be planned for the values of a call.
+  pool = new pg.Pool({ connectionString, max: 1, options: '-c plan_cache_mode=force_generic_plan' })
+  store = await openPostgres(pool, { listen: false })
+  for (const prepare of Object.values(VERBS)) await rowsRead(prepare)
+  await fill(LARGE)
+  await filler.heartbeat({ worker: 'filler', leaseMs: 60_000 })
+}, 120_000)
+afterAll(async () => {
+  await store.close()
+  await filler.close()
+  await pool.end()
+  await others.end()
+})
+
+const VERBS: Readonly<Record<string, Prepare>> = {
+  enqueue: () => () => store.enqueue(Array.from({ length: BATCH }, () => task('a'))),
+  'enqueue with the outcome of a first attempt': () => () => {
+    const attempt = { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w' }
+    return store.enqueue([{ ...task('a'), tried: { outcome: RETRY, attempt } }])
+  },
+  'enqueue in an ordered lane': async () => {
+    await store.limit({ kind: 'ordered' }, { isOrdered: true })
+    await store.enqueue([task('ordered')])
+    return () => store.enqueue([task('ordered')])
+  },
+  claim: () => () => claim(['a', 'b', 'keyed']),
+  'claim from one lane': () => () => claim(['a']),
+  'claim of a kind that is not there': () => () => claim(['nothing']),
+  'claim in several rooms': () => () => claim(['a'], ['keyed'], ['b']),
+  'claim from a lane with a rate': async () => {
+    await store.limit({ kind: 'a' }, { perSecond: 100 })
+    return () => claim(['a'])
+  },
+  'claim of a task that must run alone': async () => {
+    await lose()
+    const request = { worker: 'v', leaseMs: 60_000, rooms: [{ kinds: ['a', 'keyed'] }], limit: 1, isIdle: true }
+    return () => store.claim(request)
+  },
+  'settle as succeeded': settling({ type: 'succeeded' }),
+  'settle as retry': settling({ type: 'retry', delayMs: 1000, isBackoff: true }),
+  'settle as deferred': settling({ type: 'deferred', delayMs: 1000 }),
+  'settle as dead': settling({ type: 'dead', reason: 'final_error' }),
+  complete: async () => {
+    const [first] = (await claim(['a'])).tasks
+    return () => store.completeIn(pool, first ?? { id: '', token: '' })
+  },
+  'cancelled tasks of a worker': async () => {
+    const { tasks } = await claim(['a', 'keyed'])
+    await store.cancel(tasks.map(({ id }) => id))
+    return () => store.cancelled('w')
+  },
+  leave: async () => {
+    await claim(['a', 'keyed'])
+    return () => store.leave('w')
+  },
+  'list of tasks that succeeded': () => () => store.list({ status: 'succeeded' }, { limit: PAGE }),
+  'list of tasks that succeeded, second page': async () => {
+    const { next } = await store.list({ status: 'succeeded' }, { limit: PAGE })
+    return () => store.list({ status: 'succeeded' }, { limit: PAGE, after: next })
+  },
+  'list of dead tasks': () => () => store.list({ status: 'dead' }, { limit: PAGE }),
+  'list of dead tasks of a kind': () => () => store.list({ status: 'dead', kind: 'keyed' }, { limit: PAGE }),
+  get: () => () => store.get(`${LARGE.ended}-1`),
+  ledger: () => () => store.ledger(`${LARGE.ended}-1`),
+  redrive: async () => {
+    const { items } = await store.list({ status: 'dead' }, { limit: BATCH })
+    const ids = items.map(({ id }) => id)
+    return () => store.redrive(ids, { who: 'ann' })
+  },
+  cancel: async () => {
+    const { rows } = await pool.query('SELECT task FROM redrive.waiting LIMIT $1', [BATCH])
+    return () => store.cancel(rows.map(({ task }) => task))
+  },
+  pause: () => () => store.pause({ kind: 'a' }, { isPaused: true }),
+  limit: () => () => store.limit({ kind: 'a' }, { concurrency: 1 }),
+  prune: () => () => store.prune({ endedMs: 0, deadMs: 0, keysMs: 0, auditMs: 0 }, BATCH),
+  'claim of an idempotency key': () => () => store.idempotency.claim('key', { fingerprint: 'f', leaseMs: 1000 }),
+}
+
+/** These look at every lane, and at nothing else of which there is much. */
+const LANE_VERBS: Readonly<Record<string, Prepare>> = {
+  heartbeat: async () => {
+    await claim(['a', 'keyed'])
+    return () => store.heartbeat({ worker: 'w', leaseMs: 60_000 })
+  },
+  'rescue from a dead worker': async () => {
+    await claim(['a', 'keyed'])
+    await pool.query('UPDATE redrive.worker SET until = 0')
+    return () => store.heartbeat({ worker: 'v', leaseMs: 60_000 })
+  },
+}
+
+const RETRY: Outcome = { type: 'retry', delayMs: 1000, isBackoff: true }
+
+function task(kind: string): NewTask {
+  return { kind, payload: '{}' }
+}
+
+function claim(...rooms: string[][]) {
+  const asked = rooms.map(kinds => ({ kinds }))
+  return store.claim({ worker: 'w', leaseMs: 60_000, rooms: asked, limit: BATCH, isIdle: false })
+}
+
+function settlement({ id, token }: ClaimedTask, outcome: Outcome): Settlement {
+  return { id, token, outcome, attempt: { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w' } }
+}
+
+function settling(outcome: Outcome): Prepare {
+  return async () => {
+    const { tasks } = await claim(['a', 'keyed'])
+    return () => store.settle(tasks.map(task => settlement(task, outcome)))
+  }
+}
+
+/** Lets a worker die with a few tasks, and somebody rescue them. */
+async function lose(): Promise<void> {
+  await claim(['a', 'keyed'])
+  await pool.query('UPDATE redrive.worker SET until = 0')
+  await store.heartbeat({ worker: 'v', leaseMs: 60_000 })
+}
+
+/** The number of rows and index entries that a call reads. Undoes it afterwards. */
+async function rowsRead(prepare: Prepare): Promise<number> {
+  await pool.query('BEGIN')
+  try {
+    const call = await prepare()
+    const before = await read()
+    await call()
+    return (await read()) - before
+  } finally {
+    await pool.query('ROLLBACK')
+  }
+}
+
+/** What this transaction has read so far. Counts per lane are left out: they are summed up, whatever the plan. */
+async function read(): Promise<number> {
+  const { rows } = await pool.query(`
+    SELECT sum(pg_stat_get_xact_tuples_returned(oid))::int AS read FROM pg_class
+    WHERE relnamespace = 'redrive'::regnamespace AND relkind IN ('r', 'i') AND relname NOT LIKE 'tally%'`)
+  return rows[0].read
+}
+
+const TABLES = ['task', 'waiting', 'lane', 'ended', 'tally', 'claim', 'ledger', 'worker']
+const ANALYZE = `ANALYZE ${TABLES.map(table => `redrive.${table}`).join(', ')}`
+
+async function fill({ lanes, ended, ready, scheduled }: Size): Promise<void> {
+  const tasks = Array.from({ length: ended + ready + scheduled }, (_, n) => {
+    const lane = n % (lanes + 2)
+    const kind = ['a', 'b'][lane] ?? 'keyed'
+    const runAt = n < ended + ready ? undefined : Date.now() + 3_600_000
+    return { id: `${ended}-${n}`, kind, key: kind === 'keyed' ? `${lane}` : '', payload: '{}', runAt }
+  })
+  await filler.enqueue(tasks)
+  const rooms = [{ kinds: ['a', 'b', 'keyed'] }]
+  for (let done = 0; done < ended; ) {
+    const { tasks } = await filler.claim({ worker: 'filler', leaseMs: 60_000, rooms, limit: 500, isIdle: false })
+    const mine = tasks.slice(0, ended - done)
+    for (let n = 0; n < mine.length; n += 2 * BATCH) {
+      const outcome: Outcome = n % (4 * BATCH) === 0 ? { type: 'succeeded' } : { type: 'dead', reason: 'final_error' }
+      await filler.settle(mine.slice(n, n + 2 * BATCH).map(task => settlement(task, outcome)))
+    }
+    await filler.settle(tasks.slice(mine.length).map(task => settlement(task, { type: 'released' })))
+    done += mine.length
+  }
+}
+
+const SITUATIONS: Readonly<Record<string, () => Promise<unknown>>> = {
+  'with plans from when the store was small': async () => {},
+  'with plans from its statistics': () => pool.query(ANALYZE),
+}
+
+describe.each(Object.entries(SITUATIONS))('a verb reads no more than it needs, %s', (_, arrive) => {
+  beforeAll(arrive)
+
+  it.each(Object.entries(VERBS))('%s', async (_, prepare) => {
+    expect(await rowsRead(prepare)).toBeLessThan(MAX_ROWS)
+  })
+
+  it.each(Object.entries(LANE_VERBS))('%s', async (_, prepare) => {
+    expect(await rowsRead(prepare)).toBeLessThan(MAX_ROWS + 2 * LANES)
+  })
+})
