@@ -1,4 +1,4 @@
-import { classify, decide, identityRandom, RetryableError, type Verdict } from '../policy/index.js'
+import { classify, decide, decideLoss, identityRandom, RetryableError, type Verdict } from '../policy/index.js'
 import type { Environment, Failed, Plan } from './plan.js'
 
 const LOST: Verdict = { class: 'retryable', code: 'lost' }
@@ -17,6 +17,6 @@ export function judgeLoss(plan: Plan): Failed {
   const { seed, policy, history } = plan
   const failure = new RetryableError('The worker died.', { code: LOST.code })
   const random = identityRandom(seed, history.attempts + 1)
-  const decision = decide(policy, history, LOST, { now: plan.now(), random })
-  return { type: 'failed', failure, verdict: LOST, random, decision }
+  const decision = decideLoss(policy, history, plan.now())
+  return { type: 'failed', failure, verdict: LOST, random, decision, isLoss: true }
 }

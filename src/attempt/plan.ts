@@ -39,6 +39,8 @@ export type Returned =
 /** The handler failed, its time was up, or its worker died. */
 export interface Failed extends Judgement {
   readonly type: 'failed'
+  /** Set if the worker died: a retry after that is no backoff. */
+  readonly isLoss?: boolean
 }
 
 /** The attempt was not made: it would have begun too late. */

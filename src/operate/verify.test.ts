@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { RateLimitedError } from '../policy/index.js'
-import { type LedgerRow, MemoryStore } from '../store/index.js'
+import { canonicalJson, RateLimitedError } from '../policy/index.js'
+import { type ClaimedTask, type LedgerRow, MemoryStore, type Outcome } from '../store/index.js'
 import { defineTask, TaskQueue, Worker } from '../task/index.js'
 import { Engine, taskKind, type WorkKind } from '../task/internal.js'
 import { fakeClock } from '../testing/index.js'
@@ -67,6 +67,43 @@ it('finds nothing to say of what was cancelled while it ran, nor of a dead lette
   await engine.stop()
   expect(await store.count({})).toMatchObject({ cancelled: 2, skipped: 1 })
   expect(await verify(store)).toMatchObject({ decisions: 1, discrepancies: [] })
+})
+
+it('recomputes the decisions on lost attempts, whenever they were made and also after a redrive', async () => {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const { policy, policyHash } = defineTask('task', { policy: { losses: 2, ttl: '1h' }, handler: () => {} })
+  await store.policies.keep(policyHash, canonicalJson(policy))
+  const claim = async (kind: string) => {
+    const rooms = [{ kinds: [kind] }]
+    const { tasks } = await store.claim({ worker: 'w', leaseMs: 1000, rooms, limit: 1, isIdle: true })
+    return tasks[0] as ClaimedTask
+  }
+  /** A worker dies with a task, and another one decides on it some time later. */
+  const lose = async (kind: string, outcome: Outcome, laterMs = 0) => {
+    const started = await claim(kind)
+    expect(started.isUndecided).toBe(false)
+    await clock.advance(1000)
+    await store.heartbeat({ worker: 'another', leaseMs: 1000 })
+    await clock.advance(laterMs)
+    const { id, token, attempts, changedAt } = await claim(kind)
+    const facts = { verdict: { class: 'retryable', code: 'lost' }, random: 0.5, policy: policyHash } as const
+    const attempt = { attempt: attempts + 1, startedAt: changedAt, endedAt: changedAt, worker: 'w', ...facts }
+    await store.settle([{ id, token, outcome, attempt }])
+  }
+  const retry = { type: 'retry', delayMs: 0, isBackoff: false } as const
+  const exhausted = { type: 'dead', reason: 'losses_exhausted' } as const
+  await store.enqueue(['killer', 'late', 'wrong'].map(kind => ({ id: kind, kind, payload: '1' })))
+  await lose('killer', retry)
+  await lose('killer', exhausted)
+  await store.redrive(['killer'], { who: 'ada' })
+  await lose('killer', exhausted)
+  await lose('wrong', exhausted)
+  await lose('late', { type: 'dead', reason: 'ttl_expired' }, 2 * 3_600_000)
+  const { decisions, discrepancies } = await verify(store)
+  expect(decisions).toBe(5)
+  const difference = { recorded: 'gave up: losses_exhausted', recomputed: 'retry after 0 ms' }
+  expect(discrepancies).toEqual([{ taskId: 'wrong', sequence: 1, ...difference }])
 })
 
 it('names the row whose decision is not the one that the kernel makes', async () => {

@@ -1,4 +1,13 @@
-import { advance, type Decision, decide, type History, type Policy, policy as parsePolicy } from '../policy/index.js'
+import {
+  advance,
+  type Decision,
+  decide,
+  decideLoss,
+  type History,
+  type Policy,
+  policy as parsePolicy,
+  type Verdict,
+} from '../policy/index.js'
 import type { LedgerRow, Store, TaskRecord } from '../store/index.js'
 
 /** A recorded decision that differs from what the kernel decides when asked again. */
@@ -46,7 +55,7 @@ export async function verify(store: LedgerSource): Promise<Verification> {
         continue
       }
       decisions++
-      const decision = decide(policy, history, row.verdict, { now: row.endedAt, random: row.random })
+      const decision = recompute(policy, history, row, row.verdict, row.random)
       const [recorded, recomputed] = [inWords(row), decisionInWords(decision)]
       if (recorded !== recomputed) discrepancies.push({ taskId: task.id, sequence: row.sequence, recorded, recomputed })
     }
@@ -63,7 +72,15 @@ async function* allTasks(store: LedgerSource): AsyncGenerator<TaskRecord> {
   } while (after !== undefined)
 }
 
-/** Each row with the history before it. A redrive starts a new one. */
+/** The decision of the kernel, asked again. */
+function recompute(policy: Policy, history: History, row: LedgerRow, verdict: Verdict, random: number): Decision {
+  if (row.outcome !== 'lost') return decide(policy, history, verdict, { now: row.endedAt, random })
+  // A loss is decided on by the next worker, and when is not on record. Where its time was over by then, any later time does.
+  const isOver = row.reason !== undefined && row.reason !== 'losses_exhausted'
+  return decideLoss(policy, history, isOver ? Infinity : row.endedAt)
+}
+
+/** Each row with the history before it. A redrive starts a new one, but for the losses. */
 function* withHistory(task: TaskRecord, rows: readonly LedgerRow[]): Generator<{ row: LedgerRow; history: History }> {
   const redrives = rows.filter(({ outcome }) => outcome === 'redriven')
   let history: History = {
@@ -73,10 +90,11 @@ function* withHistory(task: TaskRecord, rows: readonly LedgerRow[]): Generator<{
   }
   for (const row of rows) {
     if (row.outcome === 'redriven') {
-      history = { attempts: 0, deferrals: 0, startedAt: row.endedAt }
+      history = { attempts: 0, deferrals: 0, losses: history.losses, startedAt: row.endedAt }
       continue
     }
     yield { row, history }
+    if (row.outcome === 'lost') history = { ...history, losses: (history.losses ?? 0) + 1 }
     const decision = decisionOf(row)
     if (row.verdict !== undefined && decision !== undefined) history = advance(history, row.verdict, decision)
   }
@@ -92,7 +110,7 @@ function isDecisionOnRecord(row: LedgerRow): row is DecisionRow {
 
 function decisionOf({ outcome, delayMs = 0, endedAt }: LedgerRow): Decision | undefined {
   if (outcome === 'deferred') return { action: 'defer', delayMs, at: endedAt + delayMs }
-  return outcome === 'retry' || outcome === 'lost' ? { action: 'retry', delayMs, at: endedAt + delayMs } : undefined
+  return outcome === 'retry' ? { action: 'retry', delayMs, at: endedAt + delayMs } : undefined
 }
 
 /** The row of a lost attempt holds the decision on it: a delay, or a reason to give up. */

@@ -44,8 +44,11 @@ export const NO_FAILURES: Failures = {
   errorMessage: undefined,
 }
 
-/** With this many losses a task runs alone in its worker, so that a task that kills workers kills no neighbours. */
-export const ALONE_FROM_LOSSES = 1
+/**
+ * With this many losses a task runs alone in its worker: a task that kills workers must not take its neighbours with it.
+ * Not from the first loss on, since that is mostly a deploy or a crash that the task has nothing to do with.
+ */
+export const ALONE_FROM_LOSSES = 2
 
 /** After a settlement. Without an `attempt` none was made: nothing is counted, and the ledger stays as it is. */
 export function afterSettlement(
@@ -89,7 +92,7 @@ export function afterSettlement(
   }
 }
 
-/** After the death of the worker that had claimed the task. Somebody has yet to decide what follows. */
+/** After the death of the worker that ran the task. It costs no attempt. Somebody has yet to decide what follows. */
 export function afterLoss(
   standing: Standing,
   claim: { readonly worker: string; readonly startedAt: number },
@@ -98,10 +101,9 @@ export function afterLoss(
   const released = afterSettlement(standing, { type: 'released' }, undefined, now)
   // A task that was claimed for a decision had not been started, so nothing was lost.
   if (standing.isUndecided) return released
-  const attempts = standing.attempts + 1
   const losses = standing.losses + 1
-  const ledger = lost(attempts, claim.startedAt, now, claim.worker)
-  return { ...released, attempts, losses, isUndecided: released.status === 'waiting', ledger }
+  const ledger = lost(standing.attempts + 1, claim.startedAt, now, claim.worker)
+  return { ...released, losses, isUndecided: released.status === 'waiting', ledger }
 }
 
 /** After a redrive: fresh attempts, deferrals and time to live. Losses stay, so a task that kills workers stays alone. */

@@ -20,9 +20,10 @@ import type { GiveUpReason, Verdict } from '../policy/index.js'
  * - **running**: entered by a claim, which issues a new token. A worker starts what it claims at once, so its death costs
  *   only the tasks that it had started. A settlement with a stale token changes nothing, and says so.
  * - **lost**: an event, not a state. When a worker's lease has expired, its running tasks go back to waiting, each with a
- *   `lost` row in the ledger and one more attempt and loss. The store knows no policies, so nobody has decided yet what
- *   follows: the task is claimed as `undecided`, and the worker that claims it asks the kernel and settles the answer
- *   before anything runs. From its first loss on, a task runs alone in its worker.
+ *   `lost` row in the ledger and one more loss. A loss costs no attempt: the next attempt has the same number. The store
+ *   knows no policies, so nobody has decided yet what follows: the task is claimed as `undecided`, and the worker that
+ *   claims it asks the kernel and settles the answer before anything runs. From its second loss on, a task runs alone in
+ *   its worker.
  *
  * A lease expires exactly at its end. Until somebody rescues its tasks they still belong to their worker, which may settle
  * them or renew the lease.
@@ -82,11 +83,11 @@ export interface TaskRecord extends Lane {
   readonly startedAt: number
   /** When the next attempt is due; `undefined` while it runs and once it has ended. */
   readonly nextAttemptAt: number | undefined
-  /** Failed attempts that counted, losses included. A success or a skip clears all counters and errors. */
+  /** Failed attempts. A success or a skip clears all counters and errors. */
   readonly attempts: number
   /** Waits that a rate limit asked for. They cost no attempt. */
   readonly deferrals: number
-  /** How many workers died while running it. A redrive keeps this count: a task that kills workers stays alone. */
+  /** How many workers died while running it. They cost no attempt. A redrive keeps this count. */
   readonly losses: number
   /** The last delay that the backoff asked for. */
   readonly previousDelayMs: number | undefined

@@ -4,7 +4,7 @@ import type { TaskStatus } from './store.js'
 export const State = {
   scheduled: 0,
   ready: 1,
-  /** Ready, and to be run alone in its worker: it has a loss. */
+  /** Ready, and to be run alone in its worker: workers died while running it. */
   alone: 2,
   running: 3,
   succeeded: 4,

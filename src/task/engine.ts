@@ -2,6 +2,7 @@ import { hostname } from 'node:os'
 import { Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
 import { canonicalJson, OptionError, RedriveError } from '../policy/index.js'
 import type { Claim, ClaimedTask, Heartbeat, Settlement, Store } from '../store/index.js'
+import { runsAlone } from '../store/internal.js'
 import { type Clock, queueClock } from '../time/index.js'
 import { Bell } from './bell.js'
 import { CancelWatch } from './cancel-watch.js'
@@ -153,7 +154,7 @@ export class Engine {
     if (claimed === undefined) return Infinity
     const { tasks, now, nextAt, isAloneWaiting } = claimed.claim
     for (const task of tasks) this.#begin(task, { now, sentAt: claimed.sentAt })
-    if (isAloneWaiting || tasks.some(task => task.losses > 0)) this.#isMakingRoom = this.#attempts.size > 0
+    if (isAloneWaiting || tasks.some(runsAlone)) this.#isMakingRoom = this.#attempts.size > 0
     if (tasks.length === room) return 0
     if (nextAt === undefined) return Infinity
     return Math.min(Math.max(1, nextAt - now), LONGEST_WAIT_MS)

@@ -1,5 +1,5 @@
-import type { End } from '../attempt/index.js'
-import { advance, type Decision, type History, type Verdict } from '../policy/index.js'
+import type { End, Failed } from '../attempt/index.js'
+import { advance, type History } from '../policy/index.js'
 import type { AttemptEntry, Outcome } from '../store/index.js'
 import { failureText } from '../telemetry/index.js'
 import { TaskCancelledError } from './errors.js'
@@ -15,7 +15,7 @@ export function outcomeOf(end: End): Outcome {
     case 'later':
       return end
     case 'failed':
-      return outcomeOfDecision(end.decision, end.verdict)
+      return outcomeOfFailure(end)
     case 'refused':
       return { type: 'dead', reason: end.reason }
     case 'stopped':
@@ -44,14 +44,14 @@ export function entryOf(
   }
 }
 
-function outcomeOfDecision(decision: Decision, verdict: Verdict): Outcome {
+function outcomeOfFailure({ decision, verdict, isLoss = false }: Failed): Outcome {
   switch (decision.action) {
     case 'give_up':
       return { type: 'dead', reason: decision.reason }
     case 'defer':
       return { type: 'deferred', delayMs: decision.delayMs }
     case 'retry': {
-      const isBackoff = advance(NO_HISTORY, verdict, decision).previousDelayMs !== undefined
+      const isBackoff = !isLoss && advance(NO_HISTORY, verdict, decision).previousDelayMs !== undefined
       return { type: 'retry', delayMs: decision.delayMs, isBackoff }
     }
   }

@@ -146,6 +146,5 @@ export class TaskAttempt implements Driver {
 
 /** What is on record before this attempt. The store has already counted the loss of an undecided task. */
 function historyOf({ attempts, deferrals, startedAt, previousDelayMs, losses, isUndecided }: ClaimedTask): History {
-  const lost = isUndecided ? 1 : 0
-  return { attempts: attempts - lost, deferrals, losses: losses - lost, startedAt, previousDelayMs }
+  return { attempts, deferrals, losses: isUndecided ? losses - 1 : losses, startedAt, previousDelayMs }
 }

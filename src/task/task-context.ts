@@ -9,8 +9,10 @@ export class TaskContext {
   readonly category: string
   /** The key of its lane, such as a tenant, an account or a host; empty if it has none. */
   readonly key: string
-  /** The number of this attempt, from 1. */
+  /** The number of this attempt, from 1. Neither a deferral nor the death of a worker raises it. */
   readonly attempt: number
+  /** How many workers died while running this task. Above 0, an earlier run may have ended anywhere. */
+  readonly losses: number
   /** When it was submitted, in milliseconds since the epoch. */
   readonly submittedAt: number
   /** When its attempts began to count: when it was enqueued, or last redriven. */
@@ -25,6 +27,7 @@ export class TaskContext {
     this.category = task.category
     this.key = task.key
     this.attempt = attempt.number
+    this.losses = task.losses
     this.submittedAt = task.submittedAt
     this.startedAt = task.startedAt
     this.fence = { id: task.id, token: task.token }

@@ -4,6 +4,7 @@ import { FinalError, RateLimitedError } from '../policy/index.js'
 import { MemoryStore, StaleFenceError, StoreUnavailableError } from '../store/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
+import { sleep } from '../time/index.js'
 import { Engine } from './engine.js'
 import {
   defineTask,
@@ -30,6 +31,17 @@ async function bench(tasks: readonly TaskDefinition[], options: Partial<WorkerOp
 }
 
 const settle = (clock: FakeClock) => clock.advance(0)
+
+/** A worker starts tasks and dies, and another one notices. */
+async function die(store: MemoryStore, clock: FakeClock, kind: string, limit = 1): Promise<void> {
+  const claim = () => store.claim({ worker: 'dying', leaseMs: 1000, rooms: [{ kinds: [kind] }], limit, isIdle: true })
+  const undecided = (await claim()).tasks.filter(({ isUndecided }) => isUndecided)
+  const outcome = { type: 'retry', delayMs: 0, isBackoff: false } as const
+  await store.settle(undecided.map(({ id, token }) => ({ id, token, outcome })))
+  if (undecided.length > 0) await claim()
+  await clock.advance(1000)
+  await store.heartbeat({ worker: 'another', leaseMs: 1000 })
+}
 
 describe('a mistake that no type has caught', () => {
   const work = defineTask('work', { handler: () => {} })
@@ -400,14 +412,51 @@ describe('a worker', () => {
     expect(await queue.get(id)).toMatchObject({ status: 'cancelled' })
   })
 
-  it('takes over from a worker that died, counts the loss, and runs the task alone', async () => {
+  it('takes over from a worker that died: a loss costs no attempt, and the tasks run side by side', async () => {
+    const clock = fakeClock()
+    const store = new MemoryStore({ clock })
+    const queue = new TaskQueue(store)
+    const attempts: number[][] = []
+    const running = new Set<string>()
+    let together = 0
+    const work = defineTask('work', {
+      policy: { attempts: 1 },
+      handler: async (_: null, { id, attempt, losses }) => {
+        running.add(id)
+        together = Math.max(together, running.size)
+        attempts.push([attempt, losses])
+        await sleep(100, clock)
+        running.delete(id)
+      },
+    })
+    await queue.enqueueMany(
+      work,
+      ['a', 'b', 'c'].map(id => ({ id, payload: null })),
+    )
+    await die(store, clock, 'work', 10)
+    const worker = new Worker(store, { tasks: [work], clock })
+    await worker.start()
+    await clock.advance('1m')
+    expect(await store.count({})).toMatchObject({ succeeded: 3 })
+    expect(attempts).toEqual([
+      [1, 1],
+      [1, 1],
+      [1, 1],
+    ])
+    expect(together).toBe(3)
+    expect((await store.ledger('a')).map(({ attempt, outcome }) => [attempt, outcome])).toEqual([
+      [1, 'lost'],
+      [1, 'succeeded'],
+    ])
+  })
+
+  it('runs a task alone from its second loss on', async () => {
     const clock = fakeClock()
     const store = new MemoryStore({ clock })
     const queue = new TaskQueue(store)
     const running = new Set<string>()
     const together: number[] = []
     const work = defineTask('work', {
-      policy: { attempts: 3, backoff: { base: '1s' } },
       handler: async (_: null, { id }) => {
         running.add(id)
         if (id === 'killer') together.push(running.size)
@@ -416,54 +465,69 @@ describe('a worker', () => {
       },
     })
     await queue.enqueue(work, null, { id: 'killer' })
-    // A worker that claims, and is never heard of again.
-    await store.claim({ worker: 'dead', leaseMs: 30_000, rooms: [{ kinds: ['work'] }], limit: 1, isIdle: true })
-    const worker = new Worker(store, { tasks: [work], clock })
-    await worker.start()
-    await clock.advance('40s')
+    for (let loss = 1; loss <= 2; loss++) await die(store, clock, 'work')
     await queue.enqueueMany(
       work,
       Array.from({ length: 5 }, () => ({ payload: null })),
     )
+    const worker = new Worker(store, { tasks: [work], clock })
+    await worker.start()
     await clock.advance('1m')
     expect(await queue.get('killer')).toMatchObject({ status: 'succeeded' })
     expect(together).toEqual([1])
-    expect((await store.ledger('killer')).map(({ outcome }) => outcome)).toEqual(['lost', 'succeeded'])
+    expect((await store.ledger('killer')).map(({ outcome }) => outcome)).toEqual(['lost', 'lost', 'succeeded'])
   })
 
-  it('gives up on a task whose worker dies every time', async () => {
+  it('gives up on a task whose worker dies every time, by the limit of its policy', async () => {
     const clock = fakeClock()
     const store = new MemoryStore({ clock })
     const queue = new TaskQueue(store)
-    const kill = defineTask('kill', { policy: { attempts: 2, backoff: 'none' }, handler: () => {} })
+    const kill = defineTask('kill', { policy: { attempts: 5, losses: 2 }, handler: () => {} })
     await queue.enqueue(kill, null, { id: 'killer' })
-    for (const name of ['first', 'second']) {
-      const { tasks } = await store.claim({
-        worker: name,
-        leaseMs: 1000,
-        rooms: [{ kinds: ['kill'] }],
-        limit: 1,
-        isIdle: true,
-      })
-      expect(tasks).toHaveLength(1)
-      if (tasks[0]?.isUndecided) {
-        // Decides that it runs again, as a worker would, and dies of it.
-        await store.settle([
-          { id: 'killer', token: tasks[0].token, outcome: { type: 'retry', delayMs: 0, isBackoff: true } },
-        ])
-        await store.claim({ worker: name, leaseMs: 1000, rooms: [{ kinds: ['kill'] }], limit: 1, isIdle: true })
-      }
-      await clock.advance('2s')
-      await store.heartbeat({ worker: 'another', leaseMs: 1000 })
-    }
+    for (let loss = 1; loss <= 2; loss++) await die(store, clock, 'kill')
     const events: WorkEvent[] = []
     const worker = new Worker(store, { tasks: [kill], clock, sink: event => events.push(event) })
     await worker.start()
     await settle(clock)
-    expect(await queue.get('killer')).toMatchObject({ status: 'dead', reason: 'attempts_exhausted', errorCode: 'lost' })
+    expect(await queue.get('killer')).toMatchObject({
+      status: 'dead',
+      reason: 'losses_exhausted',
+      errorCode: 'lost',
+      attempts: 0,
+      losses: 2,
+    })
     expect(events).toMatchObject([
-      { type: 'gave_up', attempt: 2, reason: 'attempts_exhausted', verdict: { code: 'lost' } },
+      { type: 'gave_up', attempt: 1, reason: 'losses_exhausted', verdict: { code: 'lost' } },
     ])
+  })
+
+  it('does not let a loss stretch the backoff', async () => {
+    const clock = fakeClock()
+    const store = new MemoryStore({ clock })
+    const queue = new TaskQueue(store)
+    const fail = defineTask('fail', {
+      policy: { attempts: 9, backoff: { base: '10s', factor: 2 } },
+      handler: () => {
+        throw new Error('down')
+      },
+    })
+    await queue.enqueue(fail, null, { id: 'a' })
+    const first = new Worker(store, { tasks: [fail], clock })
+    await first.start()
+    await settle(clock)
+    await first.stop()
+    await clock.advance('10s')
+    await die(store, clock, 'fail')
+    const second = new Worker(store, { tasks: [fail], clock })
+    await second.start()
+    await settle(clock)
+    const rows = await store.ledger('a')
+    expect(rows.map(({ attempt, outcome, delayMs }) => [attempt, outcome, delayMs])).toEqual([
+      [1, 'retry', 10_000],
+      [2, 'lost', 0],
+      [2, 'retry', 20_000],
+    ])
+    expect(await queue.get('a')).toMatchObject({ attempts: 2, losses: 1, previousDelayMs: 20_000 })
   })
 
   it('warns its handlers when it could give no sign of life for as long as its lease', async () => {

@@ -7,10 +7,13 @@ import type { Scene } from './scene.js'
 const WRITERS = new Set(['write', 'complete'])
 const ENDED = ['succeeded', 'skipped', 'dead', 'cancelled']
 
+/** How many workers may die of a task: the default of a policy. */
+const LOSSES = 3
+
 /**
- * What must hold after any fault: the queue drains by itself; every accepted task has ended in exactly one state; its
- * ledger has no gap and accounts for every start of its handler; no attempt goes beyond the policy; each write made
- * through `once`, or in the transaction that completed its task, exists once.
+ * Asserts what must hold after any fault: the queue drains by itself; every accepted task has ended in exactly one state;
+ * its ledger has no gap and accounts for every start of its handler; neither attempts nor losses go beyond the policy; each
+ * write made through `once`, or in the transaction that completed its task, exists once.
  */
 export async function expectAllAccountedFor(scene: Scene): Promise<void> {
   await scene.drained()
@@ -31,17 +34,16 @@ export async function expectAllAccountedFor(scene: Scene): Promise<void> {
     expect(sequencesOf(ledger), `${about}: a gap in the ledger`).toEqual(ledger.map((_, index) => index + 1))
 
     const made = ledger.filter(({ outcome }) => outcome !== 'deferred' && outcome !== 'later')
-    expect(numbersOf(made), `${about}: attempts are not numbered from 1 to ${made.length}`).toEqual(
-      made.map((_, index) => index + 1),
-    )
-    expect(made.length, `${about}: more attempts than the policy's ${attempts}`).toBeLessThanOrEqual(attempts)
+    const lost = made.filter(({ outcome }) => outcome === 'lost').length
+    expect(numbersOf(made), `${about}: the numbers of attempts`).toEqual(expectedNumbers(made))
+    expect(made.length - lost, `${about}: more attempts than the policy's ${attempts}`).toBeLessThanOrEqual(attempts)
+    expect(lost, `${about}: more losses than the policy's`).toBeLessThanOrEqual(LOSSES)
     expect(starts.get(id) ?? 0, `${about}: a start that is not on record`).toBeLessThanOrEqual(ledger.length)
     expect(ledger.at(-1)?.outcome, about).toBe(isLost(ledger) && task?.status === 'dead' ? 'lost' : task?.status)
-    if (task?.status === 'dead' && task.reason === 'attempts_exhausted') {
-      expect(made.length, `${about}: given up too early`).toBe(attempts)
-    }
+    if (task?.reason === 'attempts_exhausted') expect(made.length - lost, `${about}: given up too early`).toBe(attempts)
+    if (task?.reason === 'losses_exhausted') expect(lost, `${about}: given up too early`).toBe(LOSSES)
     if (task?.status === 'dead' && WRITERS.has(task.kind))
-      expect(task.reason, `${about}: ${task.errorMessage}`).toBe('attempts_exhausted')
+      expect(['attempts_exhausted', 'losses_exhausted'], `${about}: ${task.errorMessage}`).toContain(task.reason)
     if (task?.kind === 'write' && task.status === 'succeeded') expect(effects.get(id), `${about}: its write`).toBe(1)
     if (task?.kind === 'complete')
       expect(effects.get(id) ?? 0, `${about}: its write`).toBe(task.status === 'succeeded' ? 1 : 0)
@@ -51,5 +53,11 @@ export async function expectAllAccountedFor(scene: Scene): Promise<void> {
 
 const sequencesOf = (ledger: readonly LedgerRow[]) => ledger.map(({ sequence }) => sequence)
 const numbersOf = (ledger: readonly LedgerRow[]) => ledger.map(({ attempt }) => attempt)
-/** The last attempt was lost: what was decided then is told to that row. */
+/** Attempts count from 1. A lost attempt has the number of the attempt that follows it. */
+function expectedNumbers(made: readonly LedgerRow[]): number[] {
+  let attempts = 0
+  return made.map(({ outcome }) => (outcome === 'lost' ? attempts + 1 : ++attempts))
+}
+
+/** Whether the last attempt was lost: its row has the decision on it. */
 const isLost = (ledger: readonly LedgerRow[]) => ledger.at(-1)?.outcome === 'lost'

@@ -69,12 +69,14 @@ async function fill(): Promise<Claimed7> {
 }
 
 describe('an upgrade of a store of version 7', { timeout: 60_000 }, () => {
-  it('leaves the work in every state as it is', async () => {
+  it('leaves the work in every state as it is, but that a loss costs no attempt any more', async () => {
     const running = await fill()
     const before = (await pool.query('SELECT * FROM redrive.standing ORDER BY id')).rows
     const ledger = (await pool.query('SELECT * FROM redrive.ledger ORDER BY task, sequence')).rows
     const store = await openPostgres(url, { listen: false })
-    expect((await pool.query('SELECT * FROM redrive.standing ORDER BY id')).rows).toEqual(before)
+    expect(before.find(({ id }) => id === 'lost')).toMatchObject({ attempts: 1, losses: 1 })
+    const after = before.map(row => (row.id === 'lost' ? { ...row, attempts: 0 } : row))
+    expect((await pool.query('SELECT * FROM redrive.standing ORDER BY id')).rows).toEqual(after)
     expect((await pool.query('SELECT * FROM redrive.ledger ORDER BY task, sequence')).rows).toEqual(ledger)
     expect(await store.count({})).toEqual({ waiting: 8, running: 1, succeeded: 1, skipped: 1, dead: 1, cancelled: 1 })
     expect(

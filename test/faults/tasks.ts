@@ -33,6 +33,8 @@ export function makeTasks({ folder, reach, pool, store }: Surroundings) {
     appendFileSync(join(folder, 'starts.log'), `${task.id} ${task.attempt} ${process.pid}\n`)
     reach('start')
   }
+  /** The number of this run, from 1: the same attempt runs again when its worker has died. */
+  const runOf = (task: TaskContext) => task.attempt + task.losses
   /** A write that exists once, however often its task runs. */
   const effect = async (task: TaskContext, key = `effect-${task.id}`) => {
     const write = (tx: Transaction) => writeEffect(tx, task, () => reach('effect: in its transaction'))
@@ -77,14 +79,14 @@ export function makeTasks({ folder, reach, pool, store }: Surroundings) {
         return task.attempt
       },
     }),
-    /** As `write`, but writes and completes itself within one transaction of its own. Each attempt waits for its file. */
+    /** As `write`, but writes and completes itself within one transaction of its own. Each run waits for its file. */
     complete: defineTask('complete', {
       policy: { ...QUICK, attempts: 6 },
       handler: async ({ ms = 0, failures = 0, files = [] }: WriteOptions & { files?: string[] }, task) => {
         started(task)
         await sleep(ms)
         if (task.attempt <= failures) throw new Error('not yet')
-        const file = files[task.attempt - 1]
+        const file = files[runOf(task) - 1]
         if (file !== undefined) await signal(file)
         await transaction(async (client, store) => {
           await writeEffect(client, task, () => reach('effect: in its transaction'))
@@ -94,7 +96,7 @@ export function makeTasks({ folder, reach, pool, store }: Surroundings) {
         await sleep(ms)
       },
     }),
-    /** Its first attempt writes, and does not end its transaction until the file `go` is there. */
+    /** Its first run writes, and does not end its transaction until the file `go` is there. */
     hold: defineTask('hold', {
       policy: QUICK,
       handler: async (_: unknown, task) => {
@@ -102,7 +104,7 @@ export function makeTasks({ folder, reach, pool, store }: Surroundings) {
         await task.once(`effect-${task.id}`, async (client: ClientBase) => {
           await writeEffect(client, task)
           appendFileSync(join(folder, 'held.log'), `${task.id}\n`)
-          if (task.attempt === 1) await signal('go')
+          if (runOf(task) === 1) await signal('go')
         })
       },
     }),
@@ -116,26 +118,26 @@ export function makeTasks({ folder, reach, pool, store }: Surroundings) {
         for (const client of clients) client?.release()
       },
     }),
-    /** Its first attempt waits until the file `go` is there, and does not listen when it is told that its lease is over. */
+    /** Its first run waits until the file `go` is there, and does not listen when it is told that its lease is over. */
     zombie: defineTask('zombie', {
       policy: QUICK,
       handler: async ({ othersWaitFor }: { othersWaitFor?: string }, task) => {
         started(task)
-        if (task.attempt === 1) {
+        if (runOf(task) === 1) {
           await signal('go')
           await aborted(task.signal)
         } else if (othersWaitFor !== undefined) {
           appendFileSync(join(folder, 'heir'), '')
           await signal(othersWaitFor)
         }
-        // One write of its own, and one that all its attempts share. It takes no notice when they are refused.
+        // One write of its own, and one that all its runs share. It takes no notice when they are refused.
         const codeOf = (error: { code: string }) => error.code
         const refused = [
-          await effect(task, `mine-${task.id}-${task.attempt}`).then(() => '', codeOf),
+          await effect(task, `mine-${task.id}-${runOf(task)}`).then(() => '', codeOf),
           await effect(task).then(() => '', codeOf),
         ]
         const warning = task.signal.aborted ? String(task.signal.reason.code) : ''
-        appendFileSync(join(folder, 'zombie.log'), `${JSON.stringify([task.attempt, warning, ...refused])}\n`)
+        appendFileSync(join(folder, 'zombie.log'), `${JSON.stringify([runOf(task), warning, ...refused])}\n`)
       },
     }),
     /** Takes its time, and lets the event loop turn. */
@@ -147,28 +149,37 @@ export function makeTasks({ folder, reach, pool, store }: Surroundings) {
         await effect(task)
       },
     }),
-    /** Stops the event loop, on its first attempt: for a while, or until a file is there. */
+    /** Stops the event loop, on its first run: for a while, or until a file is there. */
     block: defineTask('block', {
       policy: QUICK,
       handler: async ({ ms = 10, file }: { ms?: number; file?: string }, task) => {
         started(task)
         const stop = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
-        if (task.attempt === 1) {
+        if (runOf(task) === 1) {
           do stop()
           while (file !== undefined && !existsSync(join(folder, file)))
         }
         await effect(task)
       },
     }),
+    /** Has one attempt, which ends once the file `go` is there. */
+    single: defineTask('single', {
+      policy: { attempts: 1 },
+      handler: async (_: unknown, task) => {
+        started(task)
+        await signal('go')
+        await effect(task)
+      },
+    }),
     exit: defineTask('exit', {
-      policy: { ...QUICK, attempts: 3 },
+      policy: { ...QUICK, attempts: 1 },
       handler: ({ code }: { code: number }, task) => {
         started(task)
         process.exit(code)
       },
     }),
     kill: defineTask('kill', {
-      policy: { ...QUICK, attempts: 3 },
+      policy: { ...QUICK, attempts: 1 },
       handler: async ({ ms }: { ms: number }, task) => {
         started(task)
         await sleep(ms)

@@ -43,6 +43,11 @@ export function letterTable(letters: readonly TaskView[], { width, paint }: Cons
   return table(columns, rows, { width, paint })
 }
 
+function lossesText({ losses }: TaskExplanation): string | undefined {
+  if (losses === 0) return undefined
+  return losses === 1 ? '1 (its worker died)' : `${losses} (its worker died; it runs alone)`
+}
+
 /** A task's id, status and fields. */
 export function taskText(task: TaskExplanation, { width, paint }: Console, now: number): string {
   const { status, nextAttemptAt, nextRetryAt } = task
@@ -58,7 +63,7 @@ export function taskText(task: TaskExplanation, { width, paint }: Console, now: 
       ['next attempt', isFirst ? moment(nextAttemptAt, now) : undefined],
       ['retry count', retryCountText(task)],
       ['deferrals', task.deferrals === 0 ? undefined : String(task.deferrals)],
-      ['losses', task.losses === 0 ? undefined : `${task.losses} (its worker died; it runs alone)`],
+      ['losses', lossesText(task)],
       ['next retry', nextRetryAt === null ? 'none' : moment(nextRetryAt, now)],
       ['error class', task.errorClass ?? 'none'],
       ['error code', task.errorCode ?? undefined],

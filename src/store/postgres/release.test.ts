@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '25260dd889660ed0314b2c1279b975031eca5641378e4aa22a1c9cb46c0e6402',
+  1: '1c6391a82c142be96f3ff310b5fa5dc61903e480f77bb5ddc9ef5758ce815988',
 }
 
 const MAX_LINES = 60

@@ -119,6 +119,18 @@ export async function lose(
   await store.heartbeat({ worker: 'rescuer', leaseMs: LEASE_MS })
 }
 
+/** Lets two workers die of the tasks that there are to claim, so that each of them must run alone. */
+export async function loseTwice(
+  store: Store,
+  advance: (ms: number) => Promise<void>,
+  request: ClaimOptions = {},
+): Promise<void> {
+  await lose(store, advance, request)
+  const { tasks } = await claim(store, request)
+  for (const task of tasks) await settleUncounted(store, task, { type: 'retry', delayMs: 0, isBackoff: false })
+  await lose(store, advance, request)
+}
+
 /** A task that must be there. */
 export async function get(store: Store, id: string): Promise<TaskRecord> {
   const task = await store.get(id)

@@ -48,7 +48,7 @@ function checkTask(task: TaskRecord, ledger: readonly LedgerRow[]): void {
 
   const isCleared = task.status === 'succeeded' || task.status === 'skipped'
   const since = ledger.slice(ledger.findLastIndex(({ outcome }) => outcome === 'redriven') + 1)
-  const counted = since.filter(({ outcome }) => outcome === 'retry' || outcome === 'dead' || outcome === 'lost').length
+  const counted = since.filter(({ outcome }) => outcome === 'retry' || outcome === 'dead').length
   const deferred = since.filter(({ outcome }) => outcome === 'deferred').length
   const lost = ledger.filter(({ outcome }) => outcome === 'lost').length
   assert.equal(task.attempts, isCleared ? 0 : counted, `${about}: attempts`)

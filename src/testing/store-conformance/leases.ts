@@ -11,6 +11,7 @@ import {
   get,
   LEASE_MS,
   lose,
+  loseTwice,
   type StoreBehaviours,
   settle,
   settleUncounted,
@@ -47,7 +48,7 @@ export const LEASES: StoreBehaviours = {
     assert.equal((await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS })).rescued, 0)
     const now = await store.now()
     for (const id of ['a', 'b']) {
-      const expected = { status: 'waiting', attempts: 1, losses: 1, deferrals: 0, nextAttemptAt: now } as const
+      const expected = { status: 'waiting', attempts: 0, losses: 1, deferrals: 0, nextAttemptAt: now } as const
       assertFields(await get(store, id), { ...expected, changedAt: now })
       const rows = await store.ledger(id)
       assert.equal(rows.length, 1)
@@ -106,33 +107,33 @@ export const LEASES: StoreBehaviours = {
     assert.equal(await settle(store, task, { type: 'succeeded' }), 'stale')
     await claimOne(store, { worker: 'w2', isIdle: true })
     assert.equal(await settle(store, task, { type: 'succeeded' }), 'stale')
-    assertFields(await get(store, task.id), { status: 'running', attempts: 1, losses: 1 })
+    assertFields(await get(store, task.id), { status: 'running', attempts: 0, losses: 1 })
   },
 
-  async 'a lost task is undecided until a decision is settled: a retry, not counted again'(store, advance) {
+  async 'a lost task is undecided until a decision is settled: a retry, which costs no attempt'(store, advance) {
     const id = await addOne(store)
     await lose(store, advance)
     const task = await claimOne(store, { isIdle: true })
-    assertFields(task, { id, isUndecided: true, attempts: 1, losses: 1 })
+    assertFields(task, { id, isUndecided: true, attempts: 0, losses: 1 })
     assert.equal(await settleUncounted(store, task, { type: 'retry', delayMs: 500, isBackoff: true }), 'settled')
-    const expected = { status: 'waiting', attempts: 1, losses: 1, previousDelayMs: 500 } as const
+    const expected = { status: 'waiting', attempts: 0, losses: 1, previousDelayMs: 500 } as const
     assertFields(await get(store, id), { ...expected, nextAttemptAt: (await store.now()) + 500 })
     const rows = await store.ledger(id)
     assert.equal(rows.length, 1)
     assertFields(rows[0], { outcome: 'lost', attempt: 1, delayMs: 500, reason: undefined })
     await advance(500)
-    assertFields(await claimOne(store, { isIdle: true }), { id, isUndecided: false, attempts: 1 })
+    assertFields(await claimOne(store, { isIdle: true }), { id, isUndecided: false, attempts: 0, losses: 1 })
   },
 
   async 'a lost task that is given up is dead, without another row'(store, advance) {
     const id = await addOne(store)
     await lose(store, advance)
     const task = await claimOne(store, { isIdle: true })
-    assert.equal(await settleUncounted(store, task, { type: 'dead', reason: 'attempts_exhausted' }), 'settled')
-    assertFields(await get(store, id), { status: 'dead', reason: 'attempts_exhausted', attempts: 1, losses: 1 })
+    assert.equal(await settleUncounted(store, task, { type: 'dead', reason: 'losses_exhausted' }), 'settled')
+    assertFields(await get(store, id), { status: 'dead', reason: 'losses_exhausted', attempts: 0, losses: 1 })
     const rows = await store.ledger(id)
     assert.equal(rows.length, 1)
-    assertFields(rows[0], { outcome: 'lost', reason: 'attempts_exhausted', delayMs: undefined })
+    assertFields(rows[0], { outcome: 'lost', reason: 'losses_exhausted', delayMs: undefined })
   },
 
   async 'what the decision on a lost attempt was made of is told to its row'(store, advance) {
@@ -153,7 +154,7 @@ export const LEASES: StoreBehaviours = {
     const { attempt, startedAt, endedAt, worker } = before
     assertFields(rows[0], { attempt, startedAt, endedAt, worker, ...told, outcome: 'lost', delayMs: 500 })
     const error = { errorClass: 'retryable', errorCode: 'worker_lost', errorMessage: 'the worker died' } as const
-    assertFields(await get(store, id), { attempts: 1, ...error })
+    assertFields(await get(store, id), { attempts: 0, losses: 1, ...error })
   },
 
   async 'only a retry or a dead letter decides on a lost attempt: any other outcome is an attempt of its own'(
@@ -191,7 +192,7 @@ export const LEASES: StoreBehaviours = {
     const id = await addOne(store)
     await lose(store, advance)
     await lose(store, advance)
-    assertFields(await get(store, id), { status: 'waiting', attempts: 1, losses: 1 })
+    assertFields(await get(store, id), { status: 'waiting', attempts: 0, losses: 1 })
     assert.equal((await store.ledger(id)).length, 1)
     const task = await claimOne(store, { isIdle: true })
     assert.equal(task.isUndecided, true)
@@ -199,32 +200,52 @@ export const LEASES: StoreBehaviours = {
     assert.equal((await claimOne(store, { isIdle: true })).isUndecided, true)
   },
 
-  async 'each loss is an attempt, on a row of its own'(store, advance) {
-    const id = await addOne(store)
+  async 'a loss costs no attempt: its row and the next attempt have the same number'(store, advance) {
+    const task = await start(store)
+    await settle(store, task, { type: 'retry', delayMs: 0, isBackoff: true })
     for (let loss = 1; loss <= 3; loss++) {
       await lose(store, advance)
-      assertFields(await get(store, id), { attempts: loss, losses: loss })
-      await settleUncounted(store, await claimOne(store, { isIdle: true }), {
-        type: 'retry',
-        delayMs: loss,
-        isBackoff: true,
-      })
+      assertFields(await get(store, task.id), { attempts: 1, losses: loss })
+      const undecided = await claimOne(store, { isIdle: true })
+      await settleUncounted(store, undecided, { type: 'retry', delayMs: loss, isBackoff: false })
       await advance(loss)
     }
-    const rows = await store.ledger(id)
+    await settle(store, await claimOne(store, { isIdle: true }), { type: 'retry', delayMs: 0, isBackoff: true })
+    assertFields(await get(store, task.id), { attempts: 2, losses: 3 })
+    const rows = await store.ledger(task.id)
     assert.deepEqual(
       rows.map(({ attempt, outcome, delayMs }) => [attempt, outcome, delayMs]),
       [
-        [1, 'lost', 1],
+        [1, 'retry', 0],
+        [2, 'lost', 1],
         [2, 'lost', 2],
-        [3, 'lost', 3],
+        [2, 'lost', 3],
+        [2, 'retry', 0],
       ],
     )
   },
 
-  async 'a task with a loss is not given to a busy worker, which is told that it waits'(store, advance) {
-    const id = await addOne(store)
+  async 'a task with one loss runs beside others, in its order'(store, advance) {
+    await add(store, { id: 'a' }, { id: 'c' })
     await lose(store, advance)
+    await add(store, { id: 'b', submittedAt: 0 })
+    const { tasks, isAloneWaiting } = await claim(store, { isIdle: true })
+    assert.deepEqual(
+      tasks.map(({ id, isUndecided }) => [id, isUndecided]),
+      [
+        ['b', false],
+        ['a', true],
+        ['c', true],
+      ],
+    )
+    assert.equal(isAloneWaiting, false)
+    for (const task of tasks) await settleUncounted(store, task, { type: 'retry', delayMs: 0, isBackoff: false })
+    assert.deepEqual(await claimIds(store), ['b', 'a', 'c'], 'a busy worker gets them too')
+  },
+
+  async 'a task with two losses is not given to a busy worker, which is told that it waits'(store, advance) {
+    const id = await addOne(store)
+    await loseTwice(store, advance)
     await add(store, { id: 'other' })
     const busy = await claim(store, { worker: 'w2', isIdle: false })
     assert.deepEqual(
@@ -237,12 +258,12 @@ export const LEASES: StoreBehaviours = {
     assert.equal((await claim(store, { worker: 'w2', isIdle: false })).isAloneWaiting, false)
   },
 
-  async 'an idle worker gets a task with a loss alone and before all others, as long as it has not ended'(
+  async 'an idle worker gets a task with two losses alone and before all others, as long as it has not ended'(
     store,
     advance,
   ) {
     const id = await addOne(store)
-    await lose(store, advance)
+    await loseTwice(store, advance)
     await add(store, { id: 'other', priority: 9 }, { id: 'another' })
     const undecided = await claimOne(store, { isIdle: true })
     assert.equal(undecided.id, id)
@@ -254,22 +275,22 @@ export const LEASES: StoreBehaviours = {
     assert.equal(decided.id, id)
     await settle(store, decided, { type: 'retry', delayMs: 0, isBackoff: true })
     const again = await claimOne(store, { isIdle: true })
-    assertFields(again, { id, attempts: 2, losses: 1, isUndecided: false })
+    assertFields(again, { id, attempts: 1, losses: 2, isUndecided: false })
     await settle(store, again, { type: 'succeeded' })
     assert.deepEqual(await claimIds(store, { isIdle: true }), ['other', 'another'])
   },
 
-  async 'tasks with losses are handed out in order, one to each claim'(store, advance) {
+  async 'tasks with two losses are handed out in order, one to each claim'(store, advance) {
     await add(store, { id: 'b' }, { id: 'a' }, { id: 'c', priority: 1 })
-    await lose(store, advance)
+    await loseTwice(store, advance)
     const claimed: string[] = []
     for (let turn = 0; turn < 3; turn++) claimed.push((await claimOne(store, { isIdle: true })).id)
     assert.deepEqual(claimed, ['c', 'a', 'b'])
   },
 
-  async 'a task with a loss in a paused or held lane does not wait for an idle worker'(store, advance) {
+  async 'a task with two losses in a paused or held lane does not wait for an idle worker'(store, advance) {
     await addOne(store, { id: 'a', key: 't' })
-    await lose(store, advance)
+    await loseTwice(store, advance)
     await store.pause({ kind: 'k' }, { isPaused: true })
     assertFields(await claim(store, { isIdle: true }), { tasks: [], isAloneWaiting: false })
     await store.pause({ kind: 'k' }, { isPaused: false })

@@ -11,7 +11,7 @@ import {
   get,
   kill,
   laneOf,
-  lose,
+  loseTwice,
   type StoreBehaviours,
   settle,
   settleUncounted,
@@ -253,7 +253,7 @@ export const LIMITS: StoreBehaviours = {
   async 'in an ordered lane nothing overtakes what was lost'(store, advance) {
     await store.limit({ kind: 'k' }, { isOrdered: true })
     await add(store, { id: 'a', key: 't' }, { id: 'b', key: 't' })
-    await lose(store, advance)
+    await loseTwice(store, advance)
     assert.deepEqual(await claimIds(store), [], 'a must run alone, and b waits for it')
     const lost = await claimOne(store, { isIdle: true })
     assertFields(lost, { id: 'a', isUndecided: true })

@@ -174,7 +174,6 @@ export class StoreModel {
     let rescued = 0
     for (const task of this.#running(({ worker }) => (this.#leases.get(worker)?.surelyUntil ?? Infinity) <= this.now)) {
       if (!task.isUndecided) {
-        task.attempts++
         task.losses++
         task.isUndecided = true
         task.ledger.push('lost')
@@ -327,7 +326,7 @@ export class StoreModel {
 
 /** Whether a task is to run alone in its worker. */
 function isAlone({ losses }: ModelTask): boolean {
-  return losses > 0
+  return losses >= 2
 }
 
 /** The first room that names a task; -1 if none does. */

@@ -9,7 +9,7 @@ import {
   get,
   kill,
   LEASE_MS,
-  lose,
+  loseTwice,
   type StoreBehaviours,
   settle,
   settleUncounted,
@@ -84,15 +84,15 @@ export const OPERATORS: StoreBehaviours = {
     assert.equal((await store.ledger('b')).length, 2)
   },
 
-  async 'what killed its worker still runs alone after a redrive'(store, advance) {
+  async 'what killed two workers still runs alone after a redrive'(store, advance) {
     const id = await addOne(store)
-    await lose(store, advance)
+    await loseTwice(store, advance)
     await settleUncounted(store, await claimOne(store, { isIdle: true }), {
       type: 'dead',
       reason: 'attempts_exhausted',
     })
     await store.redrive([id], { who: 'ann' })
-    assertFields(await get(store, id), { ...CLEAN, losses: 1 })
+    assertFields(await get(store, id), { ...CLEAN, losses: 2 })
     assertFields(await claim(store, { isIdle: false }), { tasks: [], isAloneWaiting: true })
     assertFields(await claimOne(store, { isIdle: true }), { id, isUndecided: false })
   },
@@ -163,7 +163,7 @@ export const OPERATORS: StoreBehaviours = {
     await store.cancel([lost.id])
     await advance(LEASE_MS)
     assert.equal((await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS })).rescued, 1)
-    assertFields(await get(store, lost.id), { status: 'cancelled', attempts: 1, losses: 1, nextAttemptAt: undefined })
+    assertFields(await get(store, lost.id), { status: 'cancelled', attempts: 0, losses: 1, nextAttemptAt: undefined })
     assertFields((await store.ledger(lost.id))[0], { outcome: 'lost' })
     const left = await start(store)
     await store.cancel([left.id])

@@ -1,6 +1,16 @@
 import assert from 'node:assert/strict'
 import type { Room } from '../../store/index.js'
-import { add, addOne, assertFields, claim, claimIds, claimOne, lose, type StoreBehaviours, settle } from './harness.js'
+import {
+  add,
+  addOne,
+  assertFields,
+  claim,
+  claimIds,
+  claimOne,
+  loseTwice,
+  type StoreBehaviours,
+  settle,
+} from './harness.js'
 
 const K: Room = { kinds: ['k'] }
 const L: Room = { kinds: ['l'] }
@@ -84,7 +94,7 @@ export const ROOMS: StoreBehaviours = {
 
   async 'an idle worker gets what must run alone from the first room that has it, and nothing else'(store, advance) {
     for (const kind of ['l', 'k']) await addOne(store, { id: kind, kind })
-    await lose(store, advance, { kinds: ['k', 'l'] })
+    await loseTwice(store, advance, { kinds: ['k', 'l'] })
     await add(store, { id: 'other', priority: 9 })
     const first = await claimOne(store, { rooms: [L, K], isIdle: true })
     assertFields(first, { id: 'l', isUndecided: true })
@@ -94,7 +104,7 @@ export const ROOMS: StoreBehaviours = {
 
   async 'what must run alone is told from any room, and given by none that is full'(store, advance) {
     await addOne(store, { id: 'lost', kind: 'l' })
-    await lose(store, advance, { kinds: ['l'] })
+    await loseTwice(store, advance, { kinds: ['l'] })
     await add(store, { id: 'other' })
     const busy = await claim(store, { rooms: [K, { ...L, limit: 0 }] })
     assertFields(busy, { isAloneWaiting: true })

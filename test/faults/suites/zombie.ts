@@ -97,7 +97,7 @@ export function zombieFaults(openScene: () => Promise<Scene>, dice: Dice): void 
   })
 
   describe('workers that stand still at random moments', { timeout: 60_000 }, () => {
-    it('cost attempts, but no work is lost and no write is doubled', async () => {
+    it('cost losses, but no work is lost and no write is doubled', async () => {
       const workers = [scene.start(), scene.start(), scene.start()]
       await Promise.all(workers.map(({ ready }) => ready))
       let isOver = false

@@ -36,5 +36,5 @@ $$;
 
 -- Whether a task with so many losses must run alone in its worker, so that it kills no neighbours.
 CREATE OR REPLACE FUNCTION redrive.runs_alone(losses int) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT losses >= 1
+  SELECT losses >= 2
 $$;

@@ -1,3 +1,14 @@
+-- In version 7 a loss cost an attempt. First, while no table is locked: all tasks are read for it.
+UPDATE redrive.task
+SET attempts = attempts - (
+  SELECT count(*) FROM redrive.ledger
+  WHERE ledger.task = task.id AND ledger.outcome = 'lost' AND ledger.sequence > (
+    SELECT coalesce(max(redriven.sequence), 0) FROM redrive.ledger AS redriven
+    WHERE redriven.task = task.id AND redriven.outcome = 'redriven'
+  )
+)
+WHERE losses > 0;
+
 -- Functions have a version of their own: `functions` grows with every release that changes them, and `hash` is the hash
 -- of their text. `oldest` is the oldest schema version whose code may still open the store.
 ALTER TABLE redrive.schema_version
