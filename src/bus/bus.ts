@@ -1,5 +1,5 @@
 /**
- * What carries events
+ * A bus carries events from publishers to consumers.
  *
  *   publish ──► type ──► queue ──consume──► delivery ──ack──► gone
  *                          ▲                   │
@@ -7,158 +7,166 @@
  *
  *   put ──► failed queue ──browse──► message ──remove──► gone
  *
- * - **A queue takes the events of one type**, all of them, and shares them out among its consumers. Several queues may
- *   take the same type: each gets its own copy.
- * - **A publish is confirmed.** It resolves once every queue that takes the type has the event on record. An event that no
- *   queue takes is a failed publish.
- * - **A delivery belongs to its consumer until it is settled**: acknowledged, or given back. What a consumer that died,
- *   or lost its connection, had not settled is delivered again, so that every event is delivered at least once.
- * - **A failed queue** `<queue>.failed` comes with every queue. It keeps its order, whoever looks at it.
- * - **A bus does not delay.** What is given back comes again at once. Waiting is the business of whoever consumes.
- * - **A broker that is away for a while** is waited for: consumers go on by themselves once it is back, and a publish
- *   waits for it as long as its timeout allows.
+ * - **A queue takes all events of one type** and shares them out among its consumers. Several queues may take the same
+ *   type: each gets its own copy.
+ * - **A publish is confirmed.** It resolves once every queue that takes the type has the event on record. It fails if
+ *   no queue takes the type.
+ * - **A delivery belongs to its consumer until it is settled**: acknowledged or given back. If a consumer dies or loses
+ *   its connection, its unsettled deliveries come again. So every event is delivered at least once.
+ * - **Every queue comes with a failed queue**, `<queue>.failed`. Browsing it does not change its order.
+ * - **A bus does not delay.** A message that is given back comes again at once; the consumer does any waiting.
+ * - **An outage of the broker is bridged.** Consumers resume by themselves once it is back, and a publish waits for it
+ *   until its timeout.
  */
 
-/** An event as it is carried. */
+/** An event as a bus carries it. */
 export interface Message {
-  /** The publisher's. `undefined` only if somebody else than Redrive published it, without one. */
+  /**
+   * The id that the publisher chose. `undefined` only if another program than Redrive published the event without one.
+   */
   readonly id: string | undefined
-  /** What it tells of, such as `json.parsed`. It decides which queues take it. */
+  /** The type of the event, such as `json.parsed`. It decides which queues take it. */
   readonly type: string
   readonly body: Uint8Array
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** An event to be published. */
+/** An event to publish. */
 export interface NewMessage {
-  /** The same each time it is published again: consumers know by it what they have seen. */
+  /** Use the same id when you publish an event again: consumers deduplicate by it. */
   readonly id: string
-  /** What it tells of. It decides which queues take it. */
+  /** The type of the event. It decides which queues take it. */
   readonly type: string
-  /** JSON text, as a rule: `consume` of `redrive/event` takes nothing else. */
+  /** Usually JSON text: `consume` of `redrive/event` accepts nothing else. */
   readonly body: string | Uint8Array
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Each queue, and the type of the events that it takes. Its failed queue comes with it. */
+/** Maps each queue to the type of events that it takes. Each queue comes with its failed queue. */
 export type Topology = Readonly<Record<string, string>>
 
-/** An event that is a consumer's until it is settled. Settling it twice, or after its connection was lost, does nothing. */
+/**
+ * An event in a consumer's hands. It belongs to that consumer until it is settled. Settling it twice, or after the
+ * connection was lost, does nothing.
+ */
 export interface Delivery extends Message {
-  /** It may have been delivered before. */
+  /** True if the event may have been delivered before. */
   readonly isRedelivered: boolean
-  /** It has been dealt with: the queue forgets it. */
+  /** Acknowledges the event: the queue forgets it. */
   ack(): void
-  /** It has not: the queue delivers it again, at once, to whichever consumer has room. */
+  /** Returns the event unprocessed: the queue delivers it again at once, to any consumer that has room. */
   giveBack(): void
 }
 
-/** What is called with each delivery, and sees to it that it is settled. If it fails, the delivery is given back. */
+/** Handles one delivery and is responsible for settling it. If the handler fails, the delivery is given back. */
 export type DeliveryHandler = (delivery: Delivery) => void | Promise<void>
 
 /** Options of `bus.consume`. */
 export interface DeliveryOptions {
-  /** The maximum number of deliveries in hand that are not settled yet. Default 100. */
+  /** The maximum number of unsettled deliveries in flight. Default 100. */
   readonly prefetch?: number
 }
 
 /** Options of `put`. */
 export interface PutOptions {
-  /** Messages with the same identity are one: a broker that can tell (NATS, memory) keeps the first. */
+  /** Deduplicates: of several messages with the same identity, NATS and memory keep the first. RabbitMQ keeps all. */
   readonly identity?: string
 }
 
-/** What takes the deliveries of a queue, until it is stopped. */
+/** Takes deliveries from a queue until it is stopped. */
 export interface Consumer {
-  /** Takes no more deliveries, and resolves once all that it has are settled. */
+  /** Stops taking deliveries, and resolves once those in flight are settled. */
   stop(): Promise<void>
 }
 
-/** A message in a failed queue. It stays where it is until it is removed. */
+/** A message in a failed queue. It keeps its place until it is removed. */
 export interface FailedMessage extends Message {
   remove(): Promise<void>
 }
 
-/** Where a queue stands. */
+/** The status of a queue. */
 export interface QueueStatus {
   readonly name: string
-  /** The type of the events that it takes; of a failed queue, the type that its queue takes. */
+  /** The type of events that the queue takes; for a failed queue, the type that its main queue takes. */
   readonly type: string
   readonly isFailedQueue: boolean
-  /** How many messages wait in it. `undefined`: there is no such queue. */
+  /** The number of waiting messages; `undefined` if the queue does not exist. */
   readonly messages: number | undefined
 }
 
-/** A queue that the broker tells of. */
+/** A queue that exists on the broker. */
 export interface FoundQueue {
   readonly name: string
-  /** The type of the events that it takes; a failed queue takes none. */
+  /** The type of events that the queue takes; `undefined` for a failed queue. */
   readonly type: string | undefined
 }
 
-/** Something about the broker that can lose a message, or keep one from its consumer. */
+/** A problem in the broker's setup that can lose a message or keep it from its consumer. */
 export interface Finding {
   readonly code: FindingCode
-  /** `error`: it will happen in ordinary operation. `warning`: it may, or it could not be seen. */
+  /** `error`: it will lose messages in ordinary operation. `warning`: it might, or it could not be checked. */
   readonly severity: 'error' | 'warning'
-  /** The queue, or the part of the broker, that it is about. */
+  /** The queue or the part of the broker that has the problem. */
   readonly subject: string
-  /** What it is, and what to do. */
+  /** Describes the problem and how to fix it. */
   readonly message: string
 }
 
-/** What a finding is about. */
+/** The kind of problem that a finding reports. */
 export type FindingCode =
-  /** It is not there. */
+  /** A queue does not exist, or does not get its events. */
   | 'missing'
-  /** It is there, and is not of the kind that Redrive declares. */
+  /** A queue exists, but with other properties than Redrive declares. */
   | 'mismatch'
-  /** The broker drops a message after so many deliveries. */
+  /** The broker drops a message after a maximum number of deliveries. */
   | 'delivery_limit'
-  /** The broker drops messages, or refuses them, once there are so many. */
+  /** The broker drops or refuses messages once a queue is full. */
   | 'length_limit'
-  /** The broker drops messages that are too old. */
+  /** The broker drops old messages, or an unused queue. */
   | 'expiry'
   /** A restart of the broker loses everything. */
   | 'memory_only'
-  /** The broker confirms before the disk has it. */
+  /** The broker confirms a message before it is on disk. */
   | 'sync_interval'
-  /** What is there could not be seen in full. */
+  /** Part of the setup could not be checked. */
   | 'unseen'
 
-/** Carries events from those who publish to those who consume. */
+/** Carries events from publishers to consumers. */
 export interface Bus {
-  /** Makes what is missing, durably. What is there already stays as it is; if it is of another kind, this rejects. */
+  /**
+   * Creates the queues that are missing, durably. Existing queues stay unchanged; rejects if one has other properties
+   * than Redrive declares.
+   */
   declare(topology: Topology): Promise<void>
-  /** Which queues there are, failed queues among them. `undefined`: the broker does not tell. */
+  /** Lists the existing queues, including failed queues. Resolves with `undefined` if the broker cannot list them. */
   discover(): Promise<FoundQueue[] | undefined>
-  /** Where the queues stand: each queue, then its failed queue. */
+  /** Counts the messages of each queue, followed by its failed queue. */
   status(topology: Topology): Promise<QueueStatus[]>
-  /** What about the broker could lose a message. */
+  /** Checks the broker's setup for anything that could lose a message. */
   examine(topology: Topology): Promise<Finding[]>
 
-  /** Publishes an event to the queues that take its type. Resolves once they have it on record. */
+  /** Publishes an event to all queues that take its type. Resolves once they have it on record. */
   publish(message: NewMessage): Promise<void>
   /** Puts a message into one queue: a failed queue, or the queue that takes its type. Resolves once it is on record. */
   put(queue: string, message: NewMessage, options?: PutOptions): Promise<void>
-  /** Takes the deliveries of a queue. Resolves once it does. */
+  /** Starts a consumer. Resolves once it can receive deliveries. */
   consume(queue: string, handle: DeliveryHandler, options?: DeliveryOptions): Promise<Consumer>
   /**
-   * Goes through the messages that are in a failed queue now, oldest first, each once. What is not removed on the way
-   * stays, in its place.
+   * Iterates over the messages that are in a failed queue now, oldest first, each once. Messages that are not removed
+   * keep their places.
    */
   browse(failedQueue: string, options?: { readonly limit?: number }): AsyncIterable<FailedMessage>
 
-  /** Gives back what consumers have not settled, and disconnects. Publishes under way are waited for. */
+  /** Gives back unsettled deliveries, waits for publishes in flight, and disconnects. */
   close(): Promise<void>
 }
 
-/** The name of the failed queue that comes with a queue. */
+/** Returns the name of a queue's failed queue. */
 export function failedQueueOf(queue: string): string {
   return `${queue}.failed`
 }
 
-/** Whether a name is that of a failed queue. */
+/** Returns whether a name is that of a failed queue. */
 export function isFailedQueue(name: string): boolean {
   return name.endsWith('.failed')
 }

@@ -3,7 +3,7 @@ import type { NewMessage } from './bus.js'
 import { checkMessage } from './check.js'
 
 const MESSAGE: NewMessage = { id: 'm1', type: 't', body: '' }
-/** As from JavaScript, where nobody checks types. */
+/** Passes values as untyped JavaScript would. */
 const withBody = (body: unknown) => ({ ...MESSAGE, body }) as NewMessage
 
 describe('a message', () => {

@@ -2,22 +2,22 @@ import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import { isFailedQueue, type NewMessage, type Topology } from './bus.js'
 
-/** Words of letters, digits, `-` and `_`, joined by dots: every broker takes such a name as it is. */
+/** Words of letters, digits, `-` and `_`, joined by dots. Every broker accepts such names unchanged. */
 const NAME = /^[\w-]+(\.[\w-]+)*$/
 const MAX_NAME_LENGTH = 120
 
-/** What stands on one line, as it is: no control characters, no halves of characters, no space at its ends. */
+/** Text that survives as a header line: no control characters, no lone surrogates, no space at either end. */
 const isOneLine = (text: unknown): text is string =>
   typeof text === 'string' && !/[\p{Cc}\p{Cs}]/u.test(text) && text === text.trim()
 const MAX_ID_BYTES = 255
-/** RabbitMQ's client and NATS both take 64 KiB, with what they write around them and what we add. */
+/** RabbitMQ's client and NATS both accept 64 KiB, including their framing and Redrive's own headers. */
 const MAX_HEADERS_BYTES = 60_000
 const BYTES_AROUND = 8
 
 /** Header names that mean something to a broker or to Redrive itself. */
 const RESERVED_HEADER = /^(nats-|redrive-|x-|cc$|bcc$)/i
 
-/** Throws unless every bus can carry the message as it is. */
+/** Throws unless every bus can carry the message unchanged. */
 export function checkMessage({ id, type, body, headers = {} }: NewMessage): void {
   if (!isOneLine(id) || id === '' || Buffer.byteLength(id) > MAX_ID_BYTES) {
     throw new OptionError('id', `'id' must be text on one line, of 1 to 255 bytes, got ${JSON.stringify(id)}.`)
@@ -36,7 +36,7 @@ export function checkMessage({ id, type, body, headers = {} }: NewMessage): void
   }
 }
 
-/** Throws unless the queues can be declared on every bus. */
+/** Throws unless every bus can declare the queues. */
 export function checkTopology(topology: Topology): void {
   for (const [queue, type] of Object.entries(topology)) {
     checkName('queue', queue)
@@ -54,14 +54,14 @@ export function checkFailedQueue(name: string): void {
     throw new OptionError('queue', `${quoted(name)} is no failed queue: its name ends with '.failed'.`)
 }
 
-/** Throws unless a consumer can hold so many deliveries. */
+/** Throws unless every broker supports this prefetch. AMQP carries it in 16 bits. */
 export function checkPrefetch(prefetch: number): void {
   if (!Number.isInteger(prefetch) || prefetch < 1 || prefetch > 65_535) {
     throw new OptionError('prefetch', `'prefetch' must be a whole number from 1 to 65535, got ${prefetch}.`)
   }
 }
 
-/** Throws unless every broker takes the name of a queue or of a type. */
+/** Throws unless every broker accepts the name for a queue or type. */
 export function checkName(option: 'queue' | 'type', name: string): void {
   if (typeof name === 'string' && name.length <= MAX_NAME_LENGTH && NAME.test(name)) return
   throw new OptionError(

@@ -1,16 +1,16 @@
 import type { Consumer } from './bus.js'
 
-/** One that its bus can end. */
+/** A consumer that its bus can close. */
 export interface ClosableConsumer extends Consumer {
-  /** Does not wait for what is not settled: it goes back. */
+  /** Stops without waiting: unsettled deliveries go back to the queue. */
   close(): Promise<void>
 }
 
-/** The consumers of a bus, until they are stopped, or until it is closed. */
+/** The running consumers of a bus, to be closed with it. */
 export class Consumers {
   readonly #open = new Set<ClosableConsumer>()
 
-  /** Returns what its user gets. */
+  /** Tracks a consumer until it is stopped. Returns the handle for the user. */
   add(consumer: ClosableConsumer): Consumer {
     this.#open.add(consumer)
     return {

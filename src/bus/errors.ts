@@ -1,7 +1,7 @@
 import { FinalError, RetryableError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 
-/** There is no connection to the broker, and none came in time. Nothing was sent. */
+/** Thrown when there is no connection to the broker and none came up in time. Nothing was sent. */
 export class BusUnavailableError extends RetryableError {
   static {
     BusUnavailableError.prototype.name = 'BusUnavailableError'
@@ -15,16 +15,16 @@ export class BusUnavailableError extends RetryableError {
   }
 }
 
-/** The cause of a lost connection, in brackets: a refused certificate is fixed elsewhere than a server that is down. */
+/** The cause of a lost connection, in brackets: a refused certificate needs another fix than a server that is down. */
 function reasonOf(cause: unknown): string {
   if (!(cause instanceof Error)) return ''
-  // Where each address of a host refused, Node's error has a code and no message.
+  // When every address of a host refuses, Node's error has a code but no message.
   const text = cause.message || ('code' in cause ? String(cause.code) : '')
   const [line = ''] = text.slice(0, 200).trim().split('\n')
   return line === '' ? '' : ` (${line.replace(/\.$/, '')})`
 }
 
-/** A message was sent, and no confirmation came. The broker may have it or not. */
+/** Thrown when a message was sent and no confirmation came. The broker may or may not have it. */
 export class PublishUnconfirmedError extends RetryableError {
   static {
     PublishUnconfirmedError.prototype.name = 'PublishUnconfirmedError'
@@ -38,7 +38,7 @@ export class PublishUnconfirmedError extends RetryableError {
   }
 }
 
-/** The broker has a message and will not keep it, most often because a queue is full. */
+/** Thrown when the broker refuses to keep a message, most often because a queue is full. */
 export class PublishRefusedError extends RetryableError {
   static {
     PublishRefusedError.prototype.name = 'PublishRefusedError'
@@ -55,7 +55,7 @@ export class PublishRefusedError extends RetryableError {
   }
 }
 
-/** No queue takes the event, or there is no queue of that name. */
+/** Thrown when no queue takes the event, or no queue has that name. */
 export class NoQueueError extends RetryableError {
   static {
     NoQueueError.prototype.name = 'NoQueueError'
@@ -66,7 +66,7 @@ export class NoQueueError extends RetryableError {
   }
 }
 
-/** The message is larger than the broker takes. */
+/** Thrown when a message is larger than the broker accepts. */
 export class MessageTooLargeError extends FinalError {
   static {
     MessageTooLargeError.prototype.name = 'MessageTooLargeError'
@@ -80,7 +80,7 @@ export class MessageTooLargeError extends FinalError {
   }
 }
 
-/** What is to be declared is there already, and is of another kind. It was left as it is. */
+/** Thrown when a queue to be declared already exists with other properties. It is left unchanged. */
 export class TopologyError extends FinalError {
   static {
     TopologyError.prototype.name = 'TopologyError'
@@ -97,7 +97,7 @@ export class TopologyError extends FinalError {
   }
 }
 
-/** The bus was closed, so that it takes no more calls. */
+/** Thrown by calls on a bus that is closed. */
 export class BusClosedError extends FinalError {
   static {
     BusClosedError.prototype.name = 'BusClosedError'

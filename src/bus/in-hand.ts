@@ -1,6 +1,6 @@
 /**
- * What is in hand, of things that come and go by the thousand. Places in an array, since a Set that so many pass through
- * keeps the garbage collector busier than they do themselves.
+ * A collection for items that come and go by the thousand, such as unsettled deliveries. It reuses places in an array:
+ * a Set with that much turnover costs more garbage collection than the items themselves.
  */
 export class InHand<T> {
   #places: (T | undefined)[] = []
@@ -10,14 +10,14 @@ export class InHand<T> {
     return this.#places.length - this.#free.length
   }
 
-  /** Returns its place, for `drop`. */
+  /** Adds an item and returns its place, for `drop`. */
   take(item: T): number {
     const place = this.#free.pop() ?? this.#places.length
     this.#places[place] = item
     return place
   }
 
-  /** False if it is not there any more. */
+  /** Removes an item. Returns false if it was removed before. */
   drop(place: number, item: T): boolean {
     if (this.#places[place] !== item) return false
     this.#places[place] = undefined
@@ -25,7 +25,7 @@ export class InHand<T> {
     return true
   }
 
-  /** Drops all of them, and returns what they were. */
+  /** Removes and returns all items. */
   dropAll(): T[] {
     const all = [...this]
     this.#places = []

@@ -20,13 +20,13 @@ import { finding } from './finding.js'
 import { MemoryQueue } from './memory-queue.js'
 import { bytesOf } from './message.js'
 
-/** What a memory bus takes. */
+/** The options of a memory bus. */
 export interface MemoryBusOptions {
-  /** The largest body. Default: any. */
+  /** The maximum size of a body. Default: no limit. */
   readonly maxBytes?: number
 }
 
-/** Carries events within this process: for tests, and where events need not outlive it. */
+/** Carries events within this process, for tests and for events that need not outlive it. */
 export class MemoryBus implements Bus {
   readonly #maxBytes: number
   readonly #queues = new Map<string, MemoryQueue>()
@@ -115,7 +115,7 @@ export class MemoryBus implements Bus {
     return queue
   }
 
-  /** What the queues keep: whatever the publisher does to its object afterwards changes nothing. */
+  /** Copies a message, so that later changes to the publisher's object do not reach the queues. */
   #accept(message: NewMessage): Message {
     this.#checkOpen()
     checkMessage(message)

@@ -19,12 +19,12 @@ export class MemoryQueue {
     return this.#waiting.length
   }
 
-  /** What waits now, oldest first. */
+  /** The waiting messages, oldest first. */
   get waiting(): readonly Entry[] {
     return this.#waiting.all()
   }
 
-  /** Adds a message, unless one with the same identity waits. */
+  /** Adds a message, unless one with the same identity is waiting. */
   add(message: Message, identity?: string): void {
     if (identity !== undefined && this.waiting.some(entry => entry.identity === identity)) return
     this.#waiting.push({ message, identity, isRedelivered: false })
@@ -50,7 +50,7 @@ export class MemoryQueue {
     for (const consumer of this.#consumers.splice(0)) consumer.deliveries.giveBackAll()
   }
 
-  /** Delivers in a turn of its own: nobody is called back from within a call of theirs. */
+  /** Delivers in a later turn of the event loop, so that no handler runs inside its caller's own call. */
   #schedule(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
@@ -60,7 +60,10 @@ export class MemoryQueue {
     })
   }
 
-  /** No more than waits now: what is given back meanwhile comes in the next turn, so that others get theirs. */
+  /**
+   * Delivers at most as many messages as wait at the start. A message that is given back meanwhile comes in the next
+   * turn, so that it cannot starve the others.
+   */
   #deliver(): void {
     for (let left = this.#waiting.length; left > 0; left--) {
       const index = this.#consumers.findIndex(({ deliveries, prefetch }) => deliveries.size < prefetch)
@@ -68,7 +71,7 @@ export class MemoryQueue {
       const entry = consumer && this.#waiting.shift()
       if (entry === undefined || consumer === undefined) return
       this.#consumers.push(consumer)
-      // A copy: what a handler does to it is not delivered to the next.
+      // Copy it, so that a handler's changes do not show in a redelivery or in another queue.
       const message = { ...entry.message, body: entry.message.body.slice() }
       consumer.deliveries.hand(message, entry.isRedelivered, {
         ack: () => {},
@@ -95,10 +98,10 @@ class MemoryConsumer implements Consumer {
   }
 }
 
-/** A list whose front is cheap to take: an array moves all the rest for it, which takes seconds once it is long. */
+/** A queue with a cheap `shift`. On a long array, `Array.shift` moves all other items, which adds up to seconds. */
 class Line<T> {
   #items: (T | undefined)[] = []
-  /** Where it begins: what was before has been taken. */
+  /** The index of the first item. Everything before it has been taken. */
   #start = 0
 
   get length(): number {

@@ -2,7 +2,10 @@ import type { Message, NewMessage } from './bus.js'
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true })
 
-/** The body of a message as text. Throws a `SyntaxError` if it is not UTF-8: replaced characters would be another text. */
+/**
+ * Returns the body of a message as text. Throws a `SyntaxError` if it is not UTF-8, rather than replace characters and
+ * change the text.
+ */
 export function textOf({ body }: Pick<Message, 'body'>): string {
   try {
     return UTF8.decode(body)
@@ -11,7 +14,7 @@ export function textOf({ body }: Pick<Message, 'body'>): string {
   }
 }
 
-/** The body of a new message as bytes. */
+/** Returns the body of a new message as bytes. */
 export function bytesOf({ body }: NewMessage): Uint8Array {
   return typeof body === 'string' ? new TextEncoder().encode(body) : body
 }

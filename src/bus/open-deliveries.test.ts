@@ -43,7 +43,7 @@ describe('a handler that fails', () => {
   const throws = () => {
     throw NO
   }
-  // As those of Bluebird, or of a query builder.
+  // Like a promise of Bluebird or of a query builder.
   const foreign = () => ({ then: (_: unknown, reject: (reason: Error) => void) => reject(NO) }) as Promise<void>
 
   it.each([

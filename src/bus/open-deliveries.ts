@@ -1,15 +1,15 @@
 import type { Delivery, DeliveryHandler, Message } from './bus.js'
 import { InHand } from './in-hand.js'
 
-/** Tells the broker about one delivery. */
+/** Settles one delivery with the broker. */
 export interface Acknowledger {
   ack(): void
   giveBack(): void
-  /** Says that the delivery is still being worked on, to brokers that ask. */
+  /** Extends the delivery's acknowledgement deadline, on brokers that have one. */
   keep?(): void
 }
 
-/** The deliveries of one consumer that are not settled yet. */
+/** The unsettled deliveries of one consumer. */
 export class OpenDeliveries {
   readonly #open = new InHand<Acknowledger>()
   readonly #handle: DeliveryHandler
@@ -25,7 +25,7 @@ export class OpenDeliveries {
     return this.#open.size
   }
 
-  /** Hands a message to the handler, and tells the broker once how it was settled. */
+  /** Passes a message to the handler, and settles it with the broker exactly once. */
   hand(message: Message, isRedelivered: boolean, broker: Acknowledger): void {
     const place = this.#open.take(broker)
     const { id, type, body, headers } = message
@@ -41,19 +41,19 @@ export class OpenDeliveries {
     // Call the handler at once, so that deliveries start in order.
     try {
       const handling = this.#handle(delivery)
-      // Foreign thenables count too, such as those of query builders.
+      // Await any thenable, such as those of query builders.
       if (handling !== undefined) Promise.resolve(handling).catch(() => delivery.giveBack())
     } catch {
       delivery.giveBack()
     }
   }
 
-  /** Resolves once all are settled. */
+  /** Resolves once all deliveries are settled. */
   async settled(): Promise<void> {
     if (this.#open.size > 0) await new Promise<void>(resolve => this.#waiting.push(resolve))
   }
 
-  /** Tells the broker that all of them are still being worked on. */
+  /** Extends the acknowledgement deadline of all deliveries. */
   keep(): void {
     for (const broker of this.#open) tell(broker, 'keep')
   }
@@ -64,7 +64,7 @@ export class OpenDeliveries {
     this.#wake()
   }
 
-  /** Forgets all deliveries after their connection is lost: the broker delivers them again. */
+  /** Forgets all deliveries once their connection is lost: the broker delivers them again. */
   abandon(): void {
     this.#open.dropAll()
     this.#wake()
@@ -83,11 +83,11 @@ export class OpenDeliveries {
   }
 }
 
-/** Ignores a connection that is going down: the broker then delivers the message again. */
+/** Settles a delivery, ignoring a connection that is going down: the broker then delivers the message again. */
 function tell(broker: Acknowledger, how: keyof Acknowledger): void {
   try {
     broker[how]?.()
   } catch {
-    // There is no connection left to tell.
+    // The connection is gone, and the broker redelivers.
   }
 }

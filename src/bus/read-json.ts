@@ -6,8 +6,8 @@ import type { TlsOptions } from './tls-options.js'
 const TIMEOUT_MS = 10_000
 
 /**
- * Reads what a broker tells of itself over HTTP; `undefined` if it answers 404. Credentials in the URL are sent as Basic
- * authentication, to that URL alone: redirects are not followed.
+ * Reads JSON from a broker's HTTP interface; `undefined` if it answers 404. Sends credentials in the URL as Basic
+ * authentication, and follows no redirects, so that they reach no other address.
  */
 export async function readJson<T>(url: URL, tls: TlsOptions = {}): Promise<T | undefined> {
   const signal = AbortSignal.timeout(TIMEOUT_MS)

@@ -1,6 +1,6 @@
 import { begin, decide, policy } from '../policy/index.js'
 
-/** For a broker that is away: it is usually back within seconds. */
+/** The policy for reaching a broker again. A broker that goes away is usually back within seconds. */
 export const UNTIL_BACK = /* @__PURE__ */ policy({
   attempts: Number.MAX_SAFE_INTEGER,
   retryOn: 'all',
@@ -9,7 +9,7 @@ export const UNTIL_BACK = /* @__PURE__ */ policy({
 })
 const AWAY = { class: 'retryable', code: 'bus_unavailable' } as const
 
-/** How long to wait after the n-th attempt to reach the broker has failed. */
+/** Returns the delay after the n-th failed attempt to reach the broker. */
 export function reconnectDelayMs(failedAttempts: number): number {
   const history = { ...begin(0), attempts: failedAttempts - 1 }
   const decision = decide(UNTIL_BACK, history, AWAY, { now: 0, random: Math.random() })

@@ -1,4 +1,4 @@
-/** Lets so many pieces of work run at once; the others wait, in their order. */
+/** Limits concurrency: at most `limit` pieces of work run at once, and the others wait in order. */
 export class Slots {
   #free: number
   readonly #limit: number

@@ -1,13 +1,13 @@
-/** Is told of trouble that is being dealt with, so that somebody may look at it. */
+/** Called with a problem from which the bus recovers by itself, for logging. */
 export type OnTrouble = (trouble: Error) => void
 
-/** One that throws is the trouble of whoever wrote it, never that of the bus. */
+/** Wraps a callback so that an error it throws never reaches the bus. */
 export function harmless(onTrouble: OnTrouble = () => {}): OnTrouble {
   return trouble => {
     try {
       onTrouble(trouble)
     } catch {
-      // Nobody is left to be told.
+      // There is nowhere left to report it.
     }
   }
 }

@@ -1,6 +1,6 @@
 import { systemClock } from '../time/index.js'
 
-/** What a promise comes to, if it does so in time; otherwise rejects with the error. */
+/** Settles as the promise does, or rejects with `late()` after `ms` milliseconds. */
 export function within<T>(promise: Promise<T>, ms: number, late: () => Error): Promise<T> {
   if (ms === Infinity) return promise
   return new Promise((resolve, reject) => {

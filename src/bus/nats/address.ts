@@ -1,7 +1,7 @@
 import type { NodeConnectionOptions } from '@nats-io/transport-node'
 import { brokerUrl } from '../broker-url.js'
 
-/** Where a URL of NATS leads, in the client's terms. */
+/** The address in a NATS URL, in the client's terms. */
 export interface NatsAddress {
   /** The servers as errors name them, without credentials. */
   readonly name: string
@@ -14,8 +14,8 @@ export interface NatsAddress {
 }
 
 /**
- * Reads a URL of NATS, or several with commas between them: the servers of a cluster. The first that names a user says who
- * connects. One `tls://` among them makes TLS a must for all, since the client may move from one server to any other.
+ * Parses a NATS URL, or the URLs of a cluster's servers separated by commas. The first one with a user provides the
+ * credentials. A single `tls://` requires TLS of all, since the client may move from one server to any other.
  */
 export function natsAddress(url: string): NatsAddress {
   const urls = url

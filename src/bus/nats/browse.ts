@@ -2,7 +2,7 @@ import type { JetStreamManager, MsgRequest, StreamInfo } from '@nats-io/jetstrea
 import type { FailedMessage } from '../bus.js'
 import { fromNats } from './message.js'
 
-/** Reads the messages that are in a stream now, one by one. A stream is not changed by reading. */
+/** Reads the messages that are in a stream now, one by one. Reading does not change a stream. */
 export async function* browseStream(
   { streams }: JetStreamManager,
   { config, state }: StreamInfo,
@@ -11,7 +11,7 @@ export async function* browseStream(
 ): AsyncGenerator<FailedMessage> {
   let sequence = state.first_seq
   for (let left = limit; left > 0 && sequence <= state.last_seq; left--) {
-    // The next at or after this number: some before it may have been removed.
+    // Get the first message at or after this sequence, since messages in between may have been removed.
     const next: MsgRequest & { next_by_subj: string } = { seq: sequence, next_by_subj: '>' }
     const message = await streams.getMessage(config.name, next)
     if (message === null || message.seq > state.last_seq) return

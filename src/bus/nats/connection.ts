@@ -11,7 +11,7 @@ import { loadDriver } from './driver.js'
 
 /** How to connect to NATS. */
 export interface NatsConnectOptions {
-  /** Certificates for TLS. Giving any makes TLS a must, as `tls://` in the URL does. */
+  /** Certificates for TLS. Giving this option requires TLS, as `tls://` in the URL does. */
   readonly tls?: TlsOptions & {
     /** Whether the server expects TLS from the first byte (`handshake_first`). Default false. */
     readonly handshakeFirst?: boolean
@@ -24,7 +24,7 @@ export interface NatsConnectOptions {
 const CONNECT_MS = 10_000
 const PING_MS = 10_000
 
-/** A connection to NATS that reconnects by itself, and renews its subscriptions. */
+/** A connection to NATS that reconnects by itself and renews its subscriptions. */
 export class NatsConnection {
   readonly #watchers = new Set<() => void>()
   readonly #pending = new Set<() => void>()
@@ -56,7 +56,7 @@ export class NatsConnection {
         pingInterval: PING_MS,
         maxReconnectAttempts: -1,
         ignoreAuthErrorAbort: true,
-        // Otherwise each publish captures a stack trace, for the sake of the few that fail.
+        // Otherwise each publish captures a stack trace, which only the few failing ones need.
         noAsyncTraces: true,
         // The client calls this several times for one attempt.
         reconnectDelayHandler: () => reconnectDelayMs(Math.max(1, attempts)),
@@ -84,7 +84,7 @@ export class NatsConnection {
     return this.#isConnected && !this.client.isClosed()
   }
 
-  /** Resolves once there is a connection. The client drops what is sent without one. */
+  /** Resolves once there is a connection. The client drops anything sent without one. */
   async connected(timeoutMs: number): Promise<void> {
     if (!this.#isConnected) {
       let wake = () => {}
@@ -107,7 +107,7 @@ export class NatsConnection {
     })
   }
 
-  /** Calls back after each reconnection. Returns a function that ends this. */
+  /** Calls back after each reconnection. Returns a function that unsubscribes. */
   onBack(callback: () => void): () => void {
     this.#watchers.add(callback)
     return () => this.#watchers.delete(callback)
@@ -135,8 +135,9 @@ export class NatsConnection {
 }
 
 /**
- * A server that is named by its address has no name for the client, which would then accept any certificate for `localhost`.
- * Its certificate must be for one of the hosts that the URL names.
+ * Builds the TLS options, with a stricter check of the server's certificate. For a server given by its IP address the
+ * client knows no name, and would accept any certificate for `localhost`. Here the certificate must be for one of the
+ * hosts in the URL.
  */
 function tlsFor(hosts: readonly string[], tls: NatsConnectOptions['tls']) {
   const check = (name: string, certificate: PeerCertificate) => {

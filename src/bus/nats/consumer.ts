@@ -9,33 +9,33 @@ import type { NatsConnection } from './connection.js'
 import { fromNats, isFor } from './message.js'
 
 /**
- * How often the server says that it is there while a request waits. That is also when it notices that who asked has
- * died, which must be before it delivers again what that one had: several times in the time that it waits for an
- * acknowledgement.
+ * The interval at which the server sends heartbeats while a pull request waits. The server also notices at that moment
+ * that the client behind a request has died, and must do so before it redelivers that client's messages. So there are
+ * several heartbeats within the acknowledgement deadline.
  */
 const heartbeatMsOf = (ackWaitMs: number) => Math.min(5000, Math.max(100, ackWaitMs / 6))
-/** For how many heartbeats the server keeps a request. */
+/** The lifetime of a pull request, in heartbeats. */
 const EXPIRES_AFTER = 6
-/** After how many it counts as silent. */
+/** The number of heartbeats without a word after which the server counts as silent. */
 const SILENT_AFTER = 2.5
 const WITHDRAW_MS = 1000
 
-/** What the server says of a request, as it numbers it. */
+/** The server's status codes for a pull request. */
 const HEARTBEAT = 100
 const EMPTY = 404
 const EXPIRED = 408
 
-/** What a consumer needs. */
+/** The parts of a consumer. */
 export interface NatsConsumerOptions {
   readonly connection: NatsConnection
   readonly queue: string
   readonly type: string
-  /** The stream and the durable consumer that the queue is. */
+  /** The stream and the durable consumer that implement the queue. */
   readonly stream: string
   readonly consumer: string
-  /** Of the durable consumer: it hears of each delivery thrice in that time. */
+  /** The durable consumer's acknowledgement deadline. It is extended three times within that time. */
   readonly ackWaitMs: number
-  /** Makes up a subject that answers come to. */
+  /** Creates a unique subject for replies. */
   readonly createInbox: () => string
   readonly handle: DeliveryHandler
   readonly prefetch: number
@@ -43,23 +43,23 @@ export interface NatsConsumerOptions {
 }
 
 /**
- * Asks a durable consumer for as many messages as it has room for, never more: what it has been sent and what it has
- * asked for stay within the prefetch. All answers come to one inbox, until what was asked for counts no more: the server
- * sends nothing to an inbox that nobody listens to.
+ * Pulls messages from a durable consumer, never more than it has room for: unsettled deliveries and requested messages
+ * together stay within the prefetch. All replies come to one inbox. To void its requests, the consumer changes to a new
+ * inbox, since the server sends nothing to an inbox that nobody listens to.
  */
 export class NatsConsumer implements ClosableConsumer {
   readonly #options: NatsConsumerOptions
   readonly #deliveries: OpenDeliveries
   #inbox: Subscription
-  /** Lets go of an inbox, and has not asked in the name of the next one yet. */
+  /** True while it drains the old inbox and has not yet pulled through the new one. */
   #isChanging = false
   readonly #pullSubject: string
   readonly #timers: NodeJS.Timeout[]
   readonly #unwatch: () => void
   readonly #heartbeatMs: number
-  /** What came while it was being stopped. */
+  /** Messages that arrived while it was stopping. */
   readonly #late: Msg[] = []
-  /** How many messages it has asked for that have not come. */
+  /** The number of messages requested that have not arrived yet. */
   #asked = 0
   #heardAt = performance.now()
   #failures = 0
@@ -73,7 +73,7 @@ export class NatsConsumer implements ClosableConsumer {
     this.#deliveries = new OpenDeliveries(options.handle, () => this.#ask())
     this.#pullSubject = `${connection.jetstream.apiPrefix}.CONSUMER.MSG.NEXT.${stream}.${consumer}`
     this.#inbox = this.#listen()
-    // A server that was restarted knows nothing of what was asked before; nor does one that has fallen silent.
+    // A restarted server has lost all pull requests, and a silent one may have: request again.
     this.#unwatch = connection.onBack(() => void this.#askAnew())
     this.#timers = [
       setInterval(() => this.#deliveries.keep(), ackWaitMs / 3),
@@ -94,7 +94,7 @@ export class NatsConsumer implements ClosableConsumer {
     await this.#leave()
   }
 
-  /** Once the server has answered, all that it sent before is here, and nothing more will come. */
+  /** Stops pulling. After the server's answer nothing more arrives, and everything sent before is here. */
   async #takeNoMore(): Promise<void> {
     const { connection } = this.#options
     if (this.#isStopped) return
@@ -106,8 +106,9 @@ export class NatsConsumer implements ClosableConsumer {
   }
 
   /**
-   * What was asked for is still on the server's list, with nobody to send it to. If anything is given back before the
-   * server has noticed, 2.9 delivers it as if for the first time. It notices when it is asked for something else.
+   * Makes the server notice that nobody listens to the old requests any more, which are still on its list. If a message
+   * were given back before that, NATS 2.9 would redeliver it without counting the first delivery. Any further request
+   * makes the server check its list.
    */
   async #withdraw(): Promise<void> {
     const { client } = this.#options.connection
@@ -125,7 +126,7 @@ export class NatsConsumer implements ClosableConsumer {
   #receive(message: Msg): void {
     this.#heardAt = performance.now()
     if (message.subject === this.#inbox.getSubject()) return this.#hear(message)
-    // The server's word on a request that does not count any more.
+    // A status reply to a request of an earlier inbox.
     if (!message.reply) return
     const { queue, type } = this.#options
     this.#asked = Math.max(0, this.#asked - 1)
@@ -143,7 +144,7 @@ export class NatsConsumer implements ClosableConsumer {
     })
   }
 
-  /** The server says that it is there, or that a request is over. */
+  /** Handles a status message: a heartbeat, or the end of a request. */
   #hear({ headers }: Msg): void {
     const code = headers?.code ?? 0
     if (code === HEARTBEAT || this.#isStopped) return
@@ -170,8 +171,8 @@ export class NatsConsumer implements ClosableConsumer {
   }
 
   /**
-   * In the name of another inbox: a server that was not restarted still has what was asked for before, and would send it
-   * on top of what is asked for now. What it has sent by now is taken.
+   * Voids all requests and pulls again through a new inbox. A server that was not restarted still has the old requests,
+   * and would send their messages on top of the new ones. Messages that it has already sent are taken.
    */
   async #askAnew(): Promise<void> {
     this.#heardAt = performance.now()
@@ -199,7 +200,7 @@ export class NatsConsumer implements ClosableConsumer {
 }
 
 /**
- * How often a message was delivered, from the subject that it is acknowledged on:
+ * Returns how often a message was delivered, which its acknowledgement subject tells:
  * `$JS.ACK.[domain.account.]stream.consumer.delivered.sequence.…`
  */
 function deliveryCount({ reply = '' }: Msg): number {

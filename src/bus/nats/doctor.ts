@@ -7,7 +7,7 @@ import type { TlsOptions } from '../tls-options.js'
 import { orMissing } from './driver.js'
 import type { NatsParts } from './nats-bus.js'
 
-/** What about streams and consumers could lose a message, and what the server does about its disk. */
+/** Checks streams, consumers and the server's disk settings for anything that could lose a message. */
 export async function examineTopology(parts: NatsParts, topology: Topology): Promise<Finding[]> {
   const { manager } = parts.connection
   const { names } = parts
@@ -60,7 +60,9 @@ function consumerFindings(
   return findings
 }
 
-/** Only the server's monitoring tells when it writes to disk; servers before 2.10 always wait two minutes. */
+/**
+ * Checks when the server writes to disk. Only its monitoring shows that; before 2.10 it is always every two minutes.
+ */
 async function diskFindings({ monitorUrl, tls }: NatsParts): Promise<Finding[]> {
   const subject = 'the server'
   const advice = 'Set sync_interval: always (from 2.10 on), or use 3 replicas on machines that fail independently.'

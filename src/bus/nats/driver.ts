@@ -3,13 +3,13 @@ import type * as kv from '@nats-io/kv'
 import type * as transport from '@nats-io/transport-node'
 import { MissingPackageError } from '../../policy/index.js'
 
-/** What is used of the packages of NATS. */
+/** The NATS packages in use. */
 export interface NatsDriver {
   readonly transport: typeof transport
   readonly jetstream: typeof jetstream
 }
 
-/** Loads the packages of NATS when they are needed: who opens no NATS need not have them. */
+/** Loads the NATS packages on first use, so that they need not be installed by those who do not use NATS. */
 export async function loadDriver(): Promise<NatsDriver> {
   return {
     transport: await load('@nats-io/transport-node', () => import('@nats-io/transport-node')),
@@ -17,7 +17,7 @@ export async function loadDriver(): Promise<NatsDriver> {
   }
 }
 
-/** Loads the key-value part of NATS. */
+/** Loads the key-value package of NATS. */
 export function loadKv(): Promise<typeof kv> {
   return load('@nats-io/kv', () => import('@nats-io/kv'))
 }
@@ -30,22 +30,22 @@ async function load<T>(name: string, load: () => Promise<T>): Promise<T> {
   }
 }
 
-/** JetStream's own code of an error, such as 10059 for a stream that is not there; 0 for errors of another kind. */
+/** Returns JetStream's error code, such as 10059 for a missing stream; 0 for any other error. */
 export function apiCode(error: unknown): number {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   return typeof code === 'number' ? code : 0
 }
 
-/** There is no such stream. */
+/** The stream does not exist. */
 export const STREAM_NOT_FOUND = 10059
-/** There is such a stream already, made in another way. */
+/** The stream already exists with another configuration. */
 export const STREAM_NAME_IN_USE = 10058
-/** There is no such consumer. */
+/** The consumer does not exist. */
 export const CONSUMER_NOT_FOUND = 10014
-/** What was to be replaced has been replaced by another. */
+/** The revision to replace is no longer the latest. */
 export const WRONG_LAST_SEQUENCE = 10071
 
-/** What an answer of JetStream says; `undefined` if it says that the thing is not there. */
+/** Resolves with JetStream's answer, or `undefined` if the stream or consumer does not exist. */
 export async function orMissing<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer

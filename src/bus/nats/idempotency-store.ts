@@ -4,12 +4,12 @@ import type { IdempotencyClaim, IdempotencyClaimRequest, IdempotencyStore } from
 import type { NatsConnection } from './connection.js'
 import { apiCode, WRONG_LAST_SEQUENCE } from './driver.js'
 
-/** What the bucket has under a key. Times are not in it: the server stamps every write. */
+/** The value of a key in the bucket. It holds no times, since the server stamps every write. */
 interface Value {
   readonly fingerprint: string
   readonly token: string
   readonly leaseMs: number
-  /** There once the key is done. */
+  /** Set once the key is done. */
   readonly result?: string
 }
 
@@ -18,12 +18,12 @@ interface Found {
   readonly value: Value
 }
 
-/** Holds nothing: its last write tells what time it is on the server. No hash is called so. */
+/** An empty entry, written to read the server's clock. No key's hash has this name. */
 const CLOCK = 'clock'
 
 /**
- * Keeps idempotency keys in a bucket of NATS JetStream, which outlives restarts of both sides. Every write names the
- * revision that it replaces, so that of any number at once one counts.
+ * Keeps idempotency keys in a NATS JetStream bucket, which survives restarts of client and server. Every write names
+ * the revision that it replaces, so that exactly one of several concurrent writes wins.
  */
 export class NatsIdempotencyStore implements IdempotencyStore {
   readonly #connection: NatsConnection
@@ -84,13 +84,13 @@ export class NatsIdempotencyStore implements IdempotencyStore {
     })
   }
 
-  /** Removes the done keys whose time is over, and returns how many. They count as forgotten before, but take room. */
+  /** Removes expired done keys and returns their number. They no longer count before that, but still take up space. */
   async sweep(): Promise<number> {
     let removed = 0
     for await (const entry of await this.#bucket.history()) {
       if (entry.key === CLOCK || entry.operation !== 'PUT' || !this.#isOver(entry)) continue
       if (valueIn(entry).result === undefined) continue
-      // Whoever has claimed it meanwhile has written a newer one, and keeps that.
+      // If somebody claimed the key meanwhile, a newer revision exists, and stays.
       if (await this.#remove(entry).catch(isOutrun)) removed++
     }
     return removed
@@ -100,12 +100,12 @@ export class NatsIdempotencyStore implements IdempotencyStore {
     return this.#connection.close()
   }
 
-  /** Does what follows from what is under the key; again, if somebody else has written in between. */
+  /** Reads the key and acts on it, and starts over if somebody else writes in between. */
   async #untilItCounts<T>(key: string, act: (found: Found | undefined) => Promise<T>): Promise<T> {
     for (;;) {
       const entry = await this.#bucket.get(nameOf(key))
       try {
-        // Who deletes a key with a tool of NATS leaves a mark in its place.
+        // Deleting a key with a NATS tool leaves a marker in its place.
         if (entry !== null && entry.operation !== 'PUT') await this.#remove(entry)
         else return await act(entry === null ? undefined : { entry, value: valueIn(entry) })
       } catch (error) {
@@ -122,7 +122,7 @@ export class NatsIdempotencyStore implements IdempotencyStore {
     }
   }
 
-  /** Takes the very revision away, and leaves no trace: the bucket's own way would keep a mark for each key for ever. */
+  /** Removes exactly this revision, without a trace. The bucket's own `delete` would keep a marker per key for ever. */
   async #remove({ revision, rawKey }: KvEntry): Promise<true> {
     try {
       await this.#connection.manager.streams.deleteMessage(this.#stream, revision, false)
@@ -139,13 +139,13 @@ export class NatsIdempotencyStore implements IdempotencyStore {
     return Math.max(0, entry.created.getTime() + value.leaseMs - now)
   }
 
-  /** Done keys are kept for hours or days: no difference between clocks matters to that. */
+  /** Compares with the local clock: done keys are kept for hours or days, so clock skew does not matter. */
   #isOver({ created }: KvEntry): boolean {
     return Date.now() >= created.getTime() + this.#keepForMs
   }
 }
 
-/** Somebody else has written what was to be replaced. */
+/** Thrown when somebody else has replaced the revision first. */
 class Outrun extends Error {}
 
 function isOutrun(error: unknown): false {
@@ -157,7 +157,7 @@ function valueIn(entry: KvEntry): Value {
   return entry.json<Value>()
 }
 
-/** Keys may hold anything, and a bucket takes few characters: colons and spaces are not among them. */
+/** Hashes a key, since a bucket accepts few characters: no colons or spaces, for example. */
 function nameOf(key: string): string {
   return createHash('sha256').update(key).digest('hex')
 }

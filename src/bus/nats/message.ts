@@ -1,15 +1,17 @@
 import type { MsgHdrs } from '@nats-io/transport-node'
 import type { Message, NewMessage } from '../bus.js'
 
-/** Headers of ours. NATS's own for an id is not used: the broker drops a second message under it without a word. */
+/**
+ * Redrive's own header. With `Nats-Msg-Id` instead, the broker would silently drop a second message with the same id.
+ */
 const ID = 'Redrive-Id'
-/** For what is put into a queue: the subject of what is published says its type. */
+/** The type of a message that was put into a queue. A published message has its type in the subject. */
 const TYPE = 'Redrive-Type'
-/** The one queue that a message is for; the others of its type pass it over. */
+/** The one queue that a message is for; other queues of its type skip it. */
 const QUEUE = 'Redrive-Queue'
 const RESERVED = /^(redrive|nats)-/i
 
-/** Writes what NATS carries beside the body. */
+/** Writes a message's id, type, queue and own headers into NATS headers. */
 export function writeHeaders(headers: MsgHdrs, { id, type, headers: own = {} }: NewMessage, queue?: string): MsgHdrs {
   headers.set(ID, id)
   if (queue !== undefined) {
@@ -20,7 +22,7 @@ export function writeHeaders(headers: MsgHdrs, { id, type, headers: own = {} }: 
   return headers
 }
 
-/** A message as it came from NATS, whoever published it. `type` is what its subject says. */
+/** Converts a message from NATS, whichever program published it. `type` comes from its subject. */
 export function fromNats(type: string, body: Uint8Array, headers: MsgHdrs | undefined): Message {
   const names = headers?.keys().filter(name => !RESERVED.test(name)) ?? []
   return {
@@ -31,7 +33,7 @@ export function fromNats(type: string, body: Uint8Array, headers: MsgHdrs | unde
   }
 }
 
-/** Whether a message is for a queue: for any, unless it names one. */
+/** Returns whether a message is for a queue. A message that names no queue is for all. */
 export function isFor(queue: string, headers: MsgHdrs | undefined): boolean {
   const named = headers?.get(QUEUE)
   return !named || named === queue

@@ -1,7 +1,8 @@
 import { failedQueueOf, isFailedQueue } from '../bus.js'
 
 /**
- * What things are called in NATS, where names of streams and consumers have no dots. With the prefix `redrive`:
+ * Names of streams, consumers and subjects in NATS. Stream and consumer names cannot have dots. With the prefix
+ * `redrive`:
  *
  *   the type `json.parsed`        stream `redrive+json+parsed`, subject `redrive.json.parsed`
  *   the queue `chunking`          durable consumer `chunking` of that stream
@@ -10,7 +11,7 @@ import { failedQueueOf, isFailedQueue } from '../bus.js'
 export class NatsNames {
   constructor(readonly prefix: string) {}
 
-  /** The stream of an event's type. */
+  /** The stream for a type of events. */
   streamOf(type: string): string {
     return withoutDots(`${this.prefix}.${type}`)
   }
@@ -19,17 +20,17 @@ export class NatsNames {
     return `${this.prefix}.${type}`
   }
 
-  /** What a stream listens to until its first queue is there: nobody publishes to it. */
+  /** The subject of a stream until its first queue exists. Nobody publishes to it. */
   closedSubjectOf(type: string): string {
     return `${this.prefix}-closed.${type}`
   }
 
-  /** The type that a stream is for. */
+  /** The type of events in a stream. */
   typeOf(stream: string): string {
     return stream.slice(this.prefix.length + 1).replaceAll('+', '.')
   }
 
-  /** Whether a stream is for a type. */
+  /** Returns whether a stream holds a type of events, rather than failed messages. */
   isStream(stream: string): boolean {
     return stream.startsWith(`${this.prefix}+`)
   }
@@ -38,7 +39,7 @@ export class NatsNames {
     return withoutDots(queue)
   }
 
-  /** The queue that a consumer is. */
+  /** The queue that a consumer implements. */
   queueOf(consumer: string): string {
     return consumer.replaceAll('+', '.')
   }
@@ -47,7 +48,7 @@ export class NatsNames {
     return withoutDots(this.failedSubjectOf(failedQueue))
   }
 
-  /** The failed queue that a stream is; `undefined` if it is none. */
+  /** The failed queue that a stream implements; `undefined` for other streams. */
   failedQueueOf(stream: string): string | undefined {
     const start = withoutDots(this.failedSubjectOf(''))
     return stream.startsWith(start) ? failedQueueOf(this.queueOf(stream.slice(start.length))) : undefined

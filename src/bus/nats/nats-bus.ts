@@ -25,7 +25,7 @@ import { type NatsDriver, orMissing } from './driver.js'
 import { NatsPublisher } from './publisher.js'
 import { declareTopology, discoverQueues, findQueue, type NatsTopologyOptions, topologyStatus } from './topology.js'
 
-/** What a bus is made of. */
+/** The parts of a NATS bus. */
 export interface NatsParts extends NatsTopologyOptions {
   readonly connection: NatsConnection
   readonly driver: NatsDriver
@@ -95,7 +95,7 @@ export class NatsBus implements Bus {
     checkPrefetch(prefetch)
     const { names, driver, ackWaitMs } = this.#parts
     const { stream_name: stream, name, config } = await this.#ask(({ manager }) => findQueue(manager, names, queue))
-    // Nobody would end a consumer that came after its bus was closed.
+    // A consumer created after the bus was closed would never be closed.
     this.#checkOpen()
     const consumer = new NatsConsumer({
       ...this.#parts,
@@ -128,7 +128,7 @@ export class NatsBus implements Bus {
     await this.#parts.connection.close()
   }
 
-  /** What the server answers, once there is a connection. */
+  /** Asks the server as soon as there is a connection. */
   async #ask<T>(question: (connection: NatsConnection) => Promise<T>): Promise<T> {
     this.#checkOpen()
     const { connection, timeoutMs } = this.#parts

@@ -116,7 +116,7 @@ describe('a stream without a queue', () => {
     await bus.declare({ [queue]: queue })
     const name = `traps+${queue}`
     const { config } = await manager.streams.info(name)
-    // As it is between the two steps of a declaration.
+    // The state between the two steps of a declaration.
     await manager.consumers.delete(name, queue)
     await manager.streams.update(name, { ...config, subjects: [`traps-closed.${queue}`] })
     await expect(bus.publish(event(queue))).rejects.toMatchObject({ code: 'bus_unavailable' })

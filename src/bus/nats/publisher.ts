@@ -12,20 +12,20 @@ import type { NatsConnection } from './connection.js'
 import { type NatsDriver, orMissing } from './driver.js'
 import { writeHeaders } from './message.js'
 
-/** So many publishes may wait for their confirmation; who comes then waits for a place. */
+/** The maximum number of unconfirmed publishes. Further ones wait for a slot. */
 const MAX_UNCONFIRMED = 1000
 
-/** Where a message goes. */
+/** The destination of a message. */
 export interface Target {
   readonly stream: string
   readonly subject: string
-  /** The one queue that it is for, if it is not for all. */
+  /** The one queue that the message is for. Default: all queues of its type. */
   readonly queue?: string
-  /** What it means that there is no such stream. */
+  /** The error text if the stream does not exist. */
   readonly missing: string
 }
 
-/** Publishes, and waits for the stream's word on each message. */
+/** Publishes messages and waits for the stream to confirm each. */
 export class NatsPublisher {
   readonly #connection: NatsConnection
   readonly #driver: NatsDriver
@@ -38,7 +38,7 @@ export class NatsPublisher {
     this.#timeoutMs = timeoutMs
   }
 
-  /** Resolves once the stream has the message on record, or an earlier one with the same identity. */
+  /** Resolves once the stream has on record the message, or an earlier one with the same identity. */
   publish(target: Target, message: NewMessage, identity?: string): Promise<void> {
     return this.#slots.run(async () => {
       await this.#connection.connected(this.#timeoutMs)
@@ -58,7 +58,7 @@ export class NatsPublisher {
     })
   }
 
-  /** Resolves once nothing waits for its confirmation. */
+  /** Resolves once no publish is unconfirmed. */
   idle(): Promise<void> {
     return this.#slots.idle()
   }
@@ -69,7 +69,7 @@ export class NatsPublisher {
     if (cause instanceof jetstream.JetStreamApiError) {
       return new PublishRefusedError(id, target.stream, cause.message, { cause })
     }
-    // Its headers count too. Every other argument was checked before.
+    // The only argument not checked before is the size, in which headers count too.
     if (cause instanceof transport.InvalidArgumentError) {
       return new MessageTooLargeError(id, bytes, client.info?.max_payload ?? 0, { cause })
     }
@@ -77,7 +77,7 @@ export class NatsPublisher {
     if (!(request instanceof transport.RequestError && request.isNoResponders())) {
       return new PublishUnconfirmedError(id, name, { cause })
     }
-    // Nobody listens to the subject: there is no such stream; or JetStream, which would tell, is not up yet.
+    // Nobody listens to the subject: either the stream does not exist, or JetStream is not up yet.
     const stream = await orMissing(manager.streams.info(target.stream)).catch(() => 'unknown')
     return stream === undefined ? new NoQueueError(target.missing, { cause }) : new BusUnavailableError(name, { cause })
   }

@@ -4,21 +4,23 @@ import { NoQueueError, TopologyError } from '../errors.js'
 import { apiCode, orMissing, STREAM_NAME_IN_USE } from './driver.js'
 import type { NatsNames } from './names.js'
 
-/** How streams and consumers are made. */
+/** The settings of declared streams and consumers. */
 export interface NatsTopologyOptions {
   readonly names: NatsNames
   readonly replicas: number
-  /** How long a consumer may be silent about a delivery before it is delivered again. */
+  /** The acknowledgement deadline: how long the server waits for a sign of life before it redelivers. */
   readonly ackWaitMs: number
 }
 
-/** On disk, without limits; and if somebody sets a limit later, what is too much is refused, not dropped. */
+/**
+ * On disk and without limits. If somebody sets a limit later, the stream refuses new messages and drops no old ones.
+ */
 const KEPT = { storage: 'file', discard: 'new' } as const
 
-/** A consumer that died while it wrote a dead letter is followed by another within its lease: an hour covers any lease. */
+/** When a consumer dies while writing a dead letter, another follows within the lease. An hour covers any lease. */
 const DUPLICATE_WINDOW_NS = 3_600_000 * 1e6
 
-/** Makes a stream for each type, a durable consumer for each queue, and a stream for each failed queue. */
+/** Creates a stream for each type, a durable consumer for each queue, and a stream for each failed queue. */
 export async function declareTopology(
   manager: JetStreamManager,
   options: NatsTopologyOptions,
@@ -31,8 +33,8 @@ export async function declareTopology(
 }
 
 /**
- * A stream keeps an event until all its queues have acknowledged it; without a queue it would confirm and drop it. So a
- * new stream is closed until its first queue is there.
+ * Creates a queue, and its stream if needed. A stream keeps an event until all its queues have acknowledged it; without
+ * any queue it would confirm the event and drop it. So a new stream stays closed until its first queue exists.
  */
 async function declareQueue(
   manager: JetStreamManager,
@@ -87,7 +89,7 @@ async function declareFailedQueue(
   if (config.retention !== 'limits') throw new TopologyError(name, `its retention is '${config.retention}'`)
 }
 
-/** The stream that is there, or a new one. Somebody else may make it at the same moment. */
+/** Returns the existing stream, or creates it. Another process may create it at the same moment. */
 async function ensureStream(
   manager: JetStreamManager,
   config: Partial<StreamConfig> & { name: string },
@@ -103,7 +105,7 @@ async function ensureStream(
   return found
 }
 
-/** Where a queue is: its consumer, and the stream that it belongs to. */
+/** Finds a queue's consumer, whose info names the stream. */
 export async function findQueue(manager: JetStreamManager, names: NatsNames, queue: string): Promise<ConsumerInfo> {
   for await (const stream of manager.streams.names(`${names.prefix}.>`)) {
     const consumer = await orMissing(manager.consumers.info(stream, names.consumerOf(queue)))
@@ -112,7 +114,7 @@ export async function findQueue(manager: JetStreamManager, names: NatsNames, que
   throw new NoQueueError(`There is no queue '${queue}'.`)
 }
 
-/** The queues that there are: the consumers of the streams of types, and the streams of failed queues. */
+/** Lists the queues: the consumers of the types' streams, and the streams of failed queues. */
 export async function discoverQueues(
   { streams, consumers }: JetStreamManager,
   names: NatsNames,
@@ -130,7 +132,7 @@ export async function discoverQueues(
   return found
 }
 
-/** Where the queues stand. */
+/** Returns the status of each queue and of its failed queue. */
 export async function topologyStatus(
   manager: JetStreamManager,
   names: NatsNames,

@@ -5,8 +5,8 @@ import { closeReason, NOT_FOUND } from './driver.js'
 import { fromRabbitmq } from './message.js'
 
 /**
- * Gets the messages of a classic queue one by one and keeps them all until the end, so that none comes twice. When the
- * channel closes, those that were not acknowledged are back in their places.
+ * Gets the messages of a classic queue one by one and holds them all until the end, so that none comes twice. When the
+ * channel closes, the unacknowledged ones return to their places.
  */
 export async function* browseQueue(
   connection: RabbitmqConnection,

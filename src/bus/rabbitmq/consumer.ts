@@ -10,7 +10,7 @@ import { closeChannel, orNothing, type RabbitmqConnection } from './connection.j
 import { closeReason, NOT_FOUND } from './driver.js'
 import { fromRabbitmq } from './message.js'
 
-/** What a consumer needs. */
+/** The parts of a consumer. */
 export interface RabbitmqConsumerOptions {
   readonly connection: RabbitmqConnection
   readonly queue: string
@@ -20,7 +20,7 @@ export interface RabbitmqConsumerOptions {
   readonly onTrouble: OnTrouble
 }
 
-/** Takes the deliveries of a queue on a channel of its own, and on another one whenever that is lost. */
+/** Takes the deliveries of a queue on its own channel, and opens a new channel whenever that one is lost. */
 export class RabbitmqConsumer implements ClosableConsumer {
   readonly #options: RabbitmqConsumerOptions
   readonly #deliveries: OpenDeliveries
@@ -40,7 +40,7 @@ export class RabbitmqConsumer implements ClosableConsumer {
   async stop(): Promise<void> {
     this.#isStopped = true
     const attached = this.#attached
-    // Once the broker has answered, all that it sent before is here, and nothing more will come; else it is given back.
+    // After the broker's answer nothing more arrives, and everything sent before is here. Anything later is given back.
     if (attached !== undefined) await orNothing(attached.channel.cancel(attached.tag))
     await this.#deliveries.settled()
     await this.#leave()
@@ -48,7 +48,7 @@ export class RabbitmqConsumer implements ClosableConsumer {
 
   async close(): Promise<void> {
     this.#isStopped = true
-    // What is not settled goes back with the channel.
+    // The broker requeues unsettled deliveries when the channel closes.
     this.#deliveries.abandon()
     await this.#leave()
   }
@@ -76,7 +76,7 @@ export class RabbitmqConsumer implements ClosableConsumer {
 
   #receive(channel: Channel, message: ConsumeMessage | null): void {
     if (message === null) {
-      // The queue was deleted. Somebody may declare it again.
+      // The queue was deleted. Attach again in case somebody declares it anew.
       void closeChannel(channel)
     } else if (this.#isStopped) {
       channel.nack(message, false, true)
@@ -88,7 +88,7 @@ export class RabbitmqConsumer implements ClosableConsumer {
     }
   }
 
-  /** The channel is gone, and with it all open deliveries. Takes another channel, unless the consumer was stopped. */
+  /** Opens a new channel after one was lost with all its open deliveries, unless the consumer was stopped. */
   async #resume(): Promise<void> {
     this.#attached = undefined
     await persist(async () => {

@@ -5,7 +5,7 @@ import type { Management, QueueFacts } from './management.js'
 import type { RabbitmqParts } from './rabbitmq-bus.js'
 import { assertQueue, countMessages } from './topology.js'
 
-/** Settings of a queue or of a policy that drop messages, as both call them. */
+/** The settings that drop messages, under the names that queues and policies share. */
 const LIMITS: Readonly<Record<string, FindingCode>> = {
   'delivery-limit': 'delivery_limit',
   'max-length': 'length_limit',
@@ -14,7 +14,7 @@ const LIMITS: Readonly<Record<string, FindingCode>> = {
   expires: 'expiry',
 }
 
-/** What about the queues could lose a message. AMQP shows the queues; policies are shown by the management alone. */
+/** Checks the queues for anything that could lose a message. Only the management API shows policies; AMQP does not. */
 export async function examineTopology(parts: RabbitmqParts, topology: Topology): Promise<Finding[]> {
   const { connection, timeoutMs, management } = parts
   const findings: Finding[] = []
@@ -33,7 +33,7 @@ export async function examineTopology(parts: RabbitmqParts, topology: Topology):
   return management === undefined ? [...findings, POLICIES_UNSEEN] : findings
 }
 
-/** Declaring a queue anew changes nothing if it is as it should be; otherwise the broker names the first difference. */
+/** Finds a difference by declaring the queue again: a no-op if it matches, else the broker names the first mismatch. */
 async function differences({ connection, timeoutMs }: RabbitmqParts, name: string): Promise<Finding[]> {
   try {
     await connection.ask(timeoutMs, channel => assertQueue(channel, name))

@@ -1,7 +1,7 @@
 import type amqplib from 'amqplib'
 import { MissingPackageError } from '../../policy/index.js'
 
-/** Loads amqplib when it is needed: who opens no RabbitMQ need not have it. */
+/** Loads amqplib on first use, so that it need not be installed by those who do not use RabbitMQ. */
 export async function loadDriver(): Promise<typeof amqplib> {
   try {
     return (await import('amqplib')).default
@@ -10,7 +10,7 @@ export async function loadDriver(): Promise<typeof amqplib> {
   }
 }
 
-/** What of an error RabbitMQ closed a channel with: its code, such as 404, and its words. */
+/** Returns why RabbitMQ closed a channel: its code, such as 404, and its text. */
 export function closeReason(error: unknown): { readonly code: number; readonly text: string } {
   const isError = error instanceof Error
   return {
@@ -19,7 +19,7 @@ export function closeReason(error: unknown): { readonly code: number; readonly t
   }
 }
 
-/** There is no such queue or exchange. */
+/** The queue or exchange does not exist. */
 export const NOT_FOUND = 404
-/** What is there has other properties; or a message is too large. */
+/** The queue or exchange has other properties; or a message is too large. */
 export const PRECONDITION_FAILED = 406

@@ -26,8 +26,8 @@ export class Management {
   readonly #tls: TlsOptions | undefined
 
   /**
-   * The virtual host is that of the bus. The user is not: without one in its own URL it is `guest`, RabbitMQ's default, so
-   * that the password of the bus never goes to another address, and perhaps in clear.
+   * Takes the virtual host from the URL of the bus, but not the user: a management URL without one uses `guest`,
+   * RabbitMQ's default. So the password of the bus never goes to another address, possibly unencrypted.
    */
   constructor(url: string, busUrl: URL, tls?: TlsOptions) {
     this.#url = monitoringUrl(url, 'managementUrl')

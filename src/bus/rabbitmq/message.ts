@@ -2,13 +2,13 @@ import type { Options, Message as RabbitmqMessage } from 'amqplib'
 import type { Message, NewMessage } from '../bus.js'
 import { bytesOf } from '../message.js'
 
-/** A message as RabbitMQ takes it. */
+/** A message in RabbitMQ's form. */
 export interface Outgoing {
   readonly content: Buffer
   readonly options: Options.Publish
 }
 
-/** What RabbitMQ is told of a message. `mandatory`: it comes back if no queue takes it. */
+/** Converts a message for RabbitMQ. `mandatory` makes the broker return it if no queue takes it. */
 export function toRabbitmq(message: NewMessage): Outgoing {
   const { id, type, headers } = message
   const bytes = bytesOf(message)
@@ -18,10 +18,10 @@ export function toRabbitmq(message: NewMessage): Outgoing {
   }
 }
 
-/** A message as it came from RabbitMQ, whoever published it. */
+/** Converts a message from RabbitMQ, whichever program published it. */
 export function fromRabbitmq({ content, fields, properties }: RabbitmqMessage): Message {
   const { messageId, type, headers = {} } = properties
-  // What came through an exchange was routed by its type; what was put into a queue was routed by the queue's name.
+  // The routing key of a published message is its type; that of a message put into a queue is the queue's name.
   const isPut = fields.exchange === '' && typeof type === 'string'
   return {
     id: typeof messageId === 'string' && messageId !== '' ? messageId : undefined,
@@ -31,7 +31,7 @@ export function fromRabbitmq({ content, fields, properties }: RabbitmqMessage): 
   }
 }
 
-/** Others may send headers of any type, and the broker adds its own. What is no plain value is left out. */
+/** Keeps plain values as text. Other programs may send headers of any type, and the broker adds its own. */
 function textHeaders(headers: Record<string, unknown>): Record<string, string> {
   const isPlain = (value: unknown) => ['string', 'number', 'boolean'].includes(typeof value)
   const entries = Object.entries(headers).filter(([name, value]) => isPlain(value) && !/^x-/i.test(name))

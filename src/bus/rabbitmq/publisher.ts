@@ -7,13 +7,16 @@ import { closeChannel, type RabbitmqConnection } from './connection.js'
 import { closeReason, NOT_FOUND, PRECONDITION_FAILED } from './driver.js'
 import { type Outgoing, toRabbitmq } from './message.js'
 
-/** So many publishes may wait for their confirmation; who comes then waits for a place. */
+/** The maximum number of unconfirmed publishes. Further ones wait for a slot. */
 const MAX_UNCONFIRMED = 1000
-/** A larger message gets a channel of its own: if it is too large, the broker closes the channel, with all that is on it. */
+/**
+ * A larger message gets its own channel, because the broker closes a channel, with all its publishes, if it is too
+ * large.
+ */
 const LARGE_BYTES = 256 * 1024
 const MAX_LARGE = 10
 
-/** Where a message goes. The exchange without a name puts it into the queue that the key names. */
+/** The destination of a message. The exchange with the empty name puts it into the queue named by the key. */
 export interface Target {
   readonly exchange: string
   readonly key: string
@@ -22,11 +25,11 @@ export interface Target {
 interface Pending extends Target {
   readonly id: string
   readonly bytes: number
-  /** It came back: no queue took it. The confirmation comes all the same. */
+  /** True if the broker returned the message because no queue takes it. It still confirms it afterwards. */
   isReturned: boolean
 }
 
-/** A channel on which publishes are confirmed, what is pending on it, and why it closed. */
+/** A channel with publisher confirms, its pending publishes, and the reason why it closed. */
 interface Line {
   readonly channel: ConfirmChannel
   readonly pending: Set<Pending>
@@ -34,7 +37,7 @@ interface Line {
   problem: unknown
 }
 
-/** Publishes, and waits for the broker's word on each message. */
+/** Publishes messages and waits for the broker to confirm each. */
 export class RabbitmqPublisher {
   readonly #connection: RabbitmqConnection
   readonly #timeoutMs: number
@@ -47,7 +50,7 @@ export class RabbitmqPublisher {
     this.#timeoutMs = timeoutMs
   }
 
-  /** Resolves once all queues that the message goes to have it on record. */
+  /** Resolves once every queue that takes the message has it on record. */
   publish(target: Target, message: NewMessage): Promise<void> {
     const outgoing = toRabbitmq(message)
     const pending = { ...target, id: message.id, bytes: outgoing.content.length, isReturned: false }
@@ -64,7 +67,7 @@ export class RabbitmqPublisher {
     })
   }
 
-  /** Resolves once nothing waits for its confirmation. */
+  /** Resolves once no publish is unconfirmed. */
   async idle(): Promise<void> {
     await this.#slots.idle()
     await this.#largeSlots.idle()
@@ -110,7 +113,7 @@ export class RabbitmqPublisher {
     channel.on('error', problem => {
       line.problem = problem
     })
-    // Before the driver's own listener, which tells those who wait for a confirmation that none will come.
+    // Runs before the driver's own listener, which fails all pending confirmations.
     channel.prependListener('close', () => {
       line.isClosed = true
       onClose()
@@ -118,7 +121,7 @@ export class RabbitmqPublisher {
     return line
   }
 
-  /** What became of a message: with a problem, the channel closed or the broker refused it. */
+  /** Returns the error of a failed publish. A `problem` means that the channel closed or that the broker refused. */
   #failureOf(pending: Pending, line: Line, problem: unknown): Error | undefined {
     const { id, exchange, key, bytes, isReturned } = pending
     if (isReturned)

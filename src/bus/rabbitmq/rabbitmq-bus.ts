@@ -22,7 +22,7 @@ import type { Management } from './management.js'
 import { RabbitmqPublisher } from './publisher.js'
 import { declareTopology, topologyStatus } from './topology.js'
 
-/** What a bus is made of. */
+/** The parts of a RabbitMQ bus. */
 export interface RabbitmqParts {
   readonly connection: RabbitmqConnection
   readonly exchange: string
@@ -31,7 +31,7 @@ export interface RabbitmqParts {
   readonly onTrouble: OnTrouble
 }
 
-/** Carries events over RabbitMQ: a topic exchange, a quorum queue for each consumer, a classic queue for what failed. */
+/** Carries events over RabbitMQ: one topic exchange, a quorum queue per queue, and a classic queue per failed queue. */
 export class RabbitmqBus implements Bus {
   readonly #parts: RabbitmqParts
   readonly #publisher: RabbitmqPublisher
@@ -49,7 +49,7 @@ export class RabbitmqBus implements Bus {
     await connection.ask(timeoutMs, channel => declareTopology(channel, exchange, topology))
   }
 
-  /** AMQP does not tell; the management does. */
+  /** AMQP cannot list queues; the management API can. */
   async discover(): Promise<FoundQueue[] | undefined> {
     return this.#parts.management?.queues(this.#parts.exchange)
   }

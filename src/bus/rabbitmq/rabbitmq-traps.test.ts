@@ -132,7 +132,7 @@ describe('declaring', () => {
 })
 
 describe('a channel', () => {
-  /** The broker's answer to who closes a channel: class 20, method 41. */
+  /** The broker's `channel.close-ok`: class 20, method 41. */
   const CLOSE_OK = '\0\x14\0)'
 
   it('whose connection is lost while it is being closed holds nobody up', async () => {
@@ -141,7 +141,7 @@ describe('a channel', () => {
     const proxy = await startProxy(broker.url)
     const connection = await RabbitmqConnection.open(new URL(proxy.through(broker.url)), () => {})
     const cut = proxy.cutBeforeAnswer(CLOSE_OK)
-    // A single question: another one under way would lose its answer with the connection.
+    // Ask one question only: another one in flight would lose its answer with the connection.
     const { messageCount } = await connection.ask(10_000, channel => channel.checkQueue(queue))
     await cut
     expect(messageCount).toBe(0)
@@ -156,7 +156,7 @@ describe('a channel', () => {
     proxy.cut()
     for (let i = 0; i < 5; i++) await expect(connection.channel(50)).rejects.toMatchObject({ code: 'bus_unavailable' })
     proxy.repair()
-    // Channels get the lowest number that is free.
+    // Channels get the lowest free number.
     const numberOfNext = async () => {
       const channel = await connection.channel()
       await channel.close()
@@ -184,7 +184,7 @@ describe('closing', () => {
     const own = await openRabbitmq(proxy.through(broker.url), { exchange: 'traps' })
     const consumer = await own.consume(queue, () => {})
     proxy.blackHole()
-    // Nothing will ever answer: what waits for an answer hangs until the test's time is up.
+    // Nothing ever answers here, so anything that waits for an answer hangs until the test times out.
     await Promise.all([consumer.stop(), own.close()])
     await proxy.close()
   })

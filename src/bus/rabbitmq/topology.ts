@@ -5,12 +5,12 @@ import type { RabbitmqConnection } from './connection.js'
 import { closeReason, NOT_FOUND, PRECONDITION_FAILED } from './driver.js'
 
 /**
- * How a queue is declared.
+ * Returns the properties to declare a queue with.
  *
- * - Work goes to quorum queues, which are replicated. From 4.0 on these drop a message at its twentieth delivery unless
- *   they are told not to; before 4.0, being told so makes them drop it at the second.
- * - What failed goes to classic queues: they put a message that was looked at back into its place. A quorum queue would
- *   put it elsewhere.
+ * - A main queue is a quorum queue, which is replicated. From 4.0 on, these drop a message at its twentieth delivery
+ *   unless `x-delivery-limit` is -1; before 4.0, that same -1 makes them drop it at the second.
+ * - A failed queue is a classic queue, which returns a browsed message to its place. A quorum queue would put it
+ *   elsewhere.
  */
 export function queueOptions(name: string, serverVersion: string): Options.AssertQueue {
   if (isFailedQueue(name)) return { durable: true, arguments: { 'x-queue-type': 'classic' } }
@@ -18,7 +18,7 @@ export function queueOptions(name: string, serverVersion: string): Options.Asser
   return { durable: true, arguments: { 'x-queue-type': 'quorum', ...noLimit } }
 }
 
-/** Declares a queue, or says in which way the one that is there differs. */
+/** Declares a queue. Throws a `TopologyError` that names the difference if it exists with other properties. */
 export async function assertQueue(channel: Channel, name: string): Promise<void> {
   try {
     await channel.assertQueue(name, queueOptions(name, channel.connection.serverProperties.version))
@@ -29,7 +29,7 @@ export async function assertQueue(channel: Channel, name: string): Promise<void>
   }
 }
 
-/** Declares the exchange, the queues, their failed queues, and which types go where. */
+/** Declares the exchange, the queues with their failed queues, and the bindings from types to queues. */
 export async function declareTopology(channel: Channel, exchange: string, topology: Topology): Promise<void> {
   try {
     await channel.assertExchange(exchange, 'topic', { durable: true })
@@ -45,7 +45,7 @@ export async function declareTopology(channel: Channel, exchange: string, topolo
   }
 }
 
-/** How many messages wait in a queue; `undefined` if it is not there. */
+/** Counts the messages that wait in a queue; `undefined` if it does not exist. */
 export async function countMessages(
   connection: RabbitmqConnection,
   name: string,
@@ -59,7 +59,7 @@ export async function countMessages(
   }
 }
 
-/** Where the queues stand. */
+/** Returns the status of each queue and of its failed queue. */
 export async function topologyStatus(
   connection: RabbitmqConnection,
   topology: Topology,
