@@ -1,8 +1,8 @@
 import { type Clock, sleep, unwatchAbort, watchAbort } from '../time/index.js'
 
 /**
- * Wakes those in this process who wait for a key, so that they need not find out by asking the store. Who rings too
- * early is not heard: a wait always ends by itself as well.
+ * Wakes callers in this process that wait for a key, so that they need not poll the store. A ring before the wait is
+ * lost, which is safe: every wait also ends by itself.
  */
 export class Doorbell {
   readonly #clock: Clock

@@ -1,7 +1,9 @@
 import { FinalError, formatDuration, RetryableError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 
-/** An idempotency key that cannot be: empty, not text, too long, or with characters that a store cannot keep. */
+/**
+ * Thrown when an idempotency key is invalid: empty, not text, too long, or with characters that a store cannot keep.
+ */
 export class IdempotencyKeyError extends FinalError {
   static {
     IdempotencyKeyError.prototype.name = 'IdempotencyKeyError'
@@ -17,7 +19,7 @@ export class IdempotencyKeyError extends FinalError {
   }
 }
 
-/** Parameters that cannot be compared, since JSON cannot hold them. */
+/** Thrown when parameters cannot be compared because JSON cannot represent them. */
 export class IdempotencyParamsError extends FinalError {
   static {
     IdempotencyParamsError.prototype.name = 'IdempotencyParamsError'
@@ -31,7 +33,7 @@ export class IdempotencyParamsError extends FinalError {
   }
 }
 
-/** The key belongs to a request with other parameters, so its result is not the answer to this one. */
+/** Thrown when a key belongs to a request with other parameters, so that its result does not answer this one. */
 export class IdempotencyMismatchError extends FinalError {
   static {
     IdempotencyMismatchError.prototype.name = 'IdempotencyMismatchError'
@@ -47,13 +49,13 @@ export class IdempotencyMismatchError extends FinalError {
   }
 }
 
-/** Another caller is at work under this key, and this one would not wait, or has waited for as long as it would. */
+/** Thrown when another caller is running under this key, and this one does not wait or has waited long enough. */
 export class IdempotencyInProgressError extends RetryableError {
   static {
     IdempotencyInProgressError.prototype.name = 'IdempotencyInProgressError'
   }
   readonly key: string
-  /** When the other caller loses the key, unless it renews its lease before. */
+  /** The time until the other caller loses the key, unless it renews its lease first. */
   readonly leaseLeftMs: number
 
   constructor(key: string, leaseLeftMs: number) {
@@ -68,8 +70,9 @@ export class IdempotencyInProgressError extends RetryableError {
 }
 
 /**
- * The lease ran out under a running function and another caller took the key over. It is the reason of the function's
- * signal; a caller gets it when the function ended all the same and the other's result could not be had (see `cause`).
+ * The lease expired while the function ran, and another caller took the key over. The function's signal aborts with
+ * this error as its reason. A caller gets it if the function ended anyway and the other caller's result is not
+ * available (see `cause`).
  */
 export class IdempotencyLeaseLostError extends RetryableError {
   static {
@@ -87,7 +90,7 @@ export class IdempotencyLeaseLostError extends RetryableError {
   }
 }
 
-/** The work under this key is done and is not run again, but its result could not be stored. */
+/** Thrown when the work under a key is done, and so is not run again, but its result could not be stored. */
 export class IdempotencyResultUnavailableError extends FinalError {
   static {
     IdempotencyResultUnavailableError.prototype.name = 'IdempotencyResultUnavailableError'

@@ -56,7 +56,7 @@ function controlled<T>() {
   return { fn, run, runs }
 }
 
-/** What a promise has come to, without waiting for it. */
+/** Returns the current state of a promise, without waiting for it. */
 async function stateOf(promise: Promise<unknown>, clock: FakeClock): Promise<string> {
   let state = 'pending'
   promise.then(
@@ -470,7 +470,7 @@ describe('a lease', () => {
 
   it('that is taken over from one who had waited for the key itself lets it wait anew', async () => {
     const { clock, store, mine, theirs, run, takeOver } = await takenOver()
-    // What `run` claims with when it has no parameters; its owner died.
+    // Claim as `run` without parameters does, for an owner that died.
     await store.claim('k', { fingerprint: fingerprint('k', undefined), leaseMs: 4000 })
     const first = run({ wait: '5s' })
     await clock.advance('5s')

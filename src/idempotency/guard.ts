@@ -20,35 +20,37 @@ import { decodeResult, encodeResult } from './result-codec.js'
 import type { IdempotencyStore } from './store.js'
 import { AT_ONCE, write } from './write.js'
 
-/** How a guard keeps its keys and waits for those of others. */
+/** The options of an `IdempotencyGuard`. */
 export interface IdempotencyGuardOptions {
-  /** Where the keys live. */
+  /** The store that keeps the keys. */
   readonly store: IdempotencyStore
-  /** How long a key outlives an owner that died. While its function runs, the owner renews it. Default 30 s. */
+  /** How long a key stays taken after its owner dies. A live owner renews its lease. Default 30 s. */
   readonly lease?: Duration
-  /** What `run` does about a key in progress, unless it says so itself. Default `true`. */
+  /** The default of the option `wait` of `run`. Default `true`. */
   readonly wait?: boolean | Duration
-  /** Where time comes from. Default: the machine. */
+  /** The source of time. Default: the system clock. */
   readonly clock?: Clock
-  /** Where the jitter of waits comes from. */
+  /** The source of randomness for the jitter of waits. */
   readonly random?: () => number
 }
 
-/** What a run may be given besides its key and its function. */
+/** The options of one run. */
 export interface IdempotencyRunOptions {
-  /** What the work is asked to do, as plain data. The same key with other parameters is an error. */
+  /** The parameters of the work, as plain data. Using the same key with other parameters is an error. */
   readonly params?: unknown
-  /** Of a key in progress: wait for as long as it takes (`true`), for so long, or not at all (`false`). */
+  /** Whether to wait for a key in progress: without limit (`true`), for a duration, or not at all (`false`). */
   readonly wait?: boolean | Duration
-  /** Ends the run at once. A function that is running sees it, and its key is settled once it has ended. */
+  /**
+   * Ends the run at once. A running function gets the abort too, and its key is settled once the function has ended.
+   */
   readonly signal?: AbortSignal
-  /** Takes the work events of the run. Needs `work`. */
+  /** Receives the work events of the run. Needs `work`. */
   readonly sink?: Sink
-  /** The work that these are about. */
+  /** The work that those events are about. */
   readonly work?: Work
 }
 
-/** What is run under a key. The signal aborts when the caller aborts, or when another takes the key over. */
+/** The function to run under a key. Its signal aborts when the caller aborts or another caller takes the key over. */
 export type IdempotentFunction<T> = (context: { readonly signal: AbortSignal }) => T | PromiseLike<T>
 
 /** One run, from its call to its end. */
@@ -58,9 +60,9 @@ interface Run<T> {
   readonly fn: IdempotentFunction<T>
   readonly waitMs: number
   readonly options: IdempotencyRunOptions
-  /** What the function returned, once it has: from then on it is not called again. */
+  /** The function's result, once it has returned. From then on it is not called again. */
   result?: { readonly value: T; readonly text: string }
-  /** How often it has asked for a key in progress, and until when it will. */
+  /** The polls of a key in progress so far, with their deadline. */
   polls?: History
 }
 
@@ -72,19 +74,19 @@ const POLLING = /* @__PURE__ */ policy({
 const IN_PROGRESS = { class: 'retryable', code: 'in_progress' } as const
 
 /**
- * Runs work once per key: whoever comes with the same key later, or at the same time, gets the result of that one run.
+ * Runs work once per key. Every later or concurrent caller with the same key gets the result of that one run.
  *
  * ```ts
  * const guard = new IdempotencyGuard({ store: new MemoryIdempotencyStore() })
  * const receipt = await guard.run('order-42', () => charge(order), { params: order })
  * ```
  *
- * The one who runs gets what the function returned; the others get what JSON makes of it. A failure is not stored: it
- * releases the key, and the next caller runs.
+ * The caller that runs gets the function's own return value; the others get its JSON copy. A failure is not stored: it
+ * releases the key, and the next caller runs the function.
  *
- * **For effects outside the store this is at least once across a crash.** A process that dies between the effect and
- * the record of it leaves a key whose lease runs out, and the next caller runs the work again; so does one that stands
- * still for longer than its lease. Pass the key on to the other side where it takes one.
+ * **For effects outside the store this is at least once across a crash.** If a process dies between the effect and its
+ * record, or stalls for longer than its lease, the lease expires and the next caller runs the work again. Pass the key
+ * on to the other service if that accepts one.
  */
 export class IdempotencyGuard {
   readonly #store: IdempotencyStore
@@ -116,9 +118,9 @@ export class IdempotencyGuard {
 
   /**
    * Runs the function if the key is fresh, waits if it is in progress elsewhere, and returns the stored result if it is
-   * done. Rejects with the function's own failure, or with one of the errors of this folder.
+   * done. Rejects with the function's own failure, or with an idempotency error of `redrive/idempotency`.
    *
-   * Once the function has succeeded, trouble with the store neither fails the caller nor runs the function again.
+   * Once the function has succeeded, a store failure neither fails the caller nor runs the function again.
    */
   async run<T>(key: string, fn: IdempotentFunction<T>, options: IdempotencyRunOptions = {}): Promise<T> {
     checkKey(key)
@@ -129,8 +131,8 @@ export class IdempotencyGuard {
   }
 
   /**
-   * Forgets a key, so that its work can be run again. A function that is running under it is not stopped, and its result
-   * is still recorded unless another has taken the key by then.
+   * Forgets a key, so that its work can run again. This does not stop a function that is running under the key; its
+   * result is still recorded unless another caller has taken the key by then.
    */
   async clear(key: string): Promise<void> {
     checkKey(key)
@@ -140,8 +142,8 @@ export class IdempotencyGuard {
   }
 
   /**
-   * Lets the process end: results that the store did not take are kept, and written again in the background, for up to a
-   * quarter of an hour. This tries one last time and gives them up.
+   * Lets the process exit. Results that the store refused are kept and written again in the background for up to 15
+   * minutes; closing tries once more and then drops them.
    */
   close(): void {
     this.#recorder.close()
@@ -158,7 +160,7 @@ export class IdempotencyGuard {
     }
   }
 
-  /** Claims the key and does what follows from that. `undefined`: look again. */
+  /** Claims the key and acts on its state. Resolves with `undefined` to claim again. */
   async #step<T>(run: Run<T>): Promise<{ readonly value: T } | undefined> {
     const { key, fingerprint } = run
     const claim = this.#recorder.kept(key) ?? (await this.#store.claim(key, { fingerprint, leaseMs: this.#leaseMs }))
@@ -167,7 +169,7 @@ export class IdempotencyGuard {
     if (claim.state === 'in_progress') return this.#wait(run, claim.leaseLeftMs)
 
     this.#teller(run.options, key)({ type: 'idempotency_hit' })
-    // The caller says what its key stands for: a store cannot know types.
+    // Trust the caller on the type: a store cannot know it.
     return { value: decodeResult(key, claim.result) as T }
   }
 
@@ -180,12 +182,12 @@ export class IdempotencyGuard {
 
     const decision = decide(POLLING, run.polls, IN_PROGRESS, { now, random: this.#random() })
     run.polls = advance(run.polls, IN_PROGRESS, decision)
-    // When the next poll would come too late, the last one comes just in time.
+    // If the next poll would come after the deadline, poll one last time at the deadline.
     const delayMs = decision.action === 'give_up' ? leftMs : decision.delayMs
     await this.#doorbell.wait(run.key, delayMs, run.options.signal)
   }
 
-  /** Runs the function under a lease and records its result. `undefined`: another took the key over meanwhile. */
+  /** Runs the function under a lease and records its result. Resolves with `undefined` if another took the key over. */
   async #own<T>(run: Run<T>, token: string): Promise<{ readonly value: T } | undefined> {
     const { key, fingerprint, fn, options } = run
     const lease = new Lease({
@@ -195,10 +197,11 @@ export class IdempotencyGuard {
       lost: () => new IdempotencyLeaseLostError(key),
       caller: options.signal,
     })
-    // From here on it would wait anew: for the one who took the key from it.
+    // Any later wait is a new one, for the caller that took the key over.
     run.polls = undefined
     try {
-      // A result that was refused, under a key that is free again, is recorded now: the function is not called twice.
+      // If the function has already run and its result was refused, record that result now: never call the function
+      // twice.
       run.result ??= await perform(fn, lease.signal)
     } catch (failure) {
       lease.stop()
@@ -226,8 +229,9 @@ async function perform<T>(fn: IdempotentFunction<T>, signal: AbortSignal): Promi
 }
 
 /**
- * Settles with the work, or at once when the signal aborts; the work then ends by itself. Under the signal of another run,
- * whose own caller is not kept waiting, it settles with the work alone, so that the other run ends after it.
+ * Settles with the work, or at once when the signal aborts; the work then ends by itself. A nested run, under the
+ * signal of another run, always settles with its work, so that the outer run ends after it. Only the outer caller
+ * returns at once.
  */
 function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined || signal.aborted) return work

@@ -2,9 +2,9 @@ import { hashJson, OptionError } from '../policy/index.js'
 import { plainJson, problemOf } from '../policy/internal.js'
 import { IdempotencyKeyError, IdempotencyParamsError } from './errors.js'
 
-/** What makes two requests the same request. */
+/** The parts that identify a request. Requests with equal parts get the same key. */
 export interface IdempotencyKeyParts {
-  /** What is done, as in `'charge card'`. */
+  /** The name of the operation, such as `'charge card'`. */
   readonly operation: string
   /** A missing tenant equals an empty one. */
   readonly tenantId?: string
@@ -14,11 +14,11 @@ export interface IdempotencyKeyParts {
   readonly params?: unknown
 }
 
-/** No key is longer, so that every store can index it. */
+/** The maximum length of a key, so that every store can index it. */
 export const MAX_KEY_LENGTH = 255
 
 /**
- * A key made from what is asked for: the SHA-256, in 64 hex digits, over canonical JSON (RFC 8785).
+ * Derives a key from a request: the SHA-256 of its canonical JSON (RFC 8785), in 64 hex digits.
  *
  * ```ts
  * idempotencyKey({ operation: 'charge card', tenantId: 'acme', params: { order: 42, cents: 1999 } })
@@ -36,7 +36,7 @@ export function idempotencyKey({ operation, tenantId, correlationId, params }: I
   }))
 }
 
-/** The hash of the parameters that a key is used with, so that other parameters are noticed. */
+/** Hashes the parameters that a key is used with, to detect a reuse with other parameters. */
 export function fingerprint(key: string, params: unknown): string {
   return hash(key, params, plain => plain)
 }

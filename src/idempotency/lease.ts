@@ -2,22 +2,22 @@ import { classify } from '../policy/index.js'
 import { awaited, type Clock, sleep, unwatchAbort, watchAbort } from '../time/index.js'
 import { AT_ONCE } from './write.js'
 
-/** What a lease needs to know. */
+/** The options of a lease. */
 export interface LeaseOptions {
-  /** Renews it in the store; false once somebody else has the key. */
+  /** Renews the lease in the store. Resolves with false once another caller has the key. */
   readonly renew: () => Promise<boolean>
   readonly leaseMs: number
   readonly clock: Clock
-  /** What the signal aborts with when the lease is lost. */
+  /** Creates the reason that the signal aborts with when the lease is lost. */
   readonly lost: () => unknown
-  /** The caller's signal, which is passed on. */
+  /** The caller's signal. Its abort is passed on. */
   readonly caller: AbortSignal | undefined
 }
 
-/** Two renewals may fail before a lease runs out. */
+/** Two renewals in a row may fail before a lease expires. */
 const BEATS_PER_LEASE = 3
 
-/** A key that is ours, kept so by a heartbeat until it is stopped. Its signal aborts when it is not ours any more. */
+/** Holds a key by renewing its lease until stopped. Its signal aborts when the lease is lost. */
 export class Lease {
   readonly #options: LeaseOptions
   readonly #controller = new AbortController()
@@ -42,7 +42,9 @@ export class Lease {
     if (caller !== undefined) unwatchAbort(caller, this.#onAbort)
   }
 
-  /** Whoever aborts is not kept waiting, but the key is: until the function has ended, and the calls that it makes with it. */
+  /**
+   * Passes the caller's abort on. The caller returns at once; the key stays held until the function and its calls end.
+   */
   #passOn(): void {
     awaited.add(this.signal)
     this.#controller.abort(this.#options.caller?.reason)
@@ -61,8 +63,8 @@ export class Lease {
   }
 
   /**
-   * A renewal that fails says nothing of whose the key is, so the next beat asks again; unless that is of no use, since the
-   * store was closed say. A function that never ends must not keep the process alive for it.
+   * Renews the lease. A failed renewal does not tell who owns the key, so the next heartbeat asks again, except after a
+   * final failure, such as a closed store: a function that never ends must not keep the process alive with heartbeats.
    */
   async #renew(): Promise<boolean> {
     const { renew, clock } = this.#options

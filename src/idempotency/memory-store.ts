@@ -2,11 +2,11 @@ import { type Duration, OptionError, parseDuration } from '../policy/index.js'
 import { type Clock, systemClock } from '../time/index.js'
 import type { IdempotencyClaim, IdempotencyClaimRequest, IdempotencyStore } from './store.js'
 
-/** How a `MemoryIdempotencyStore` counts time, and when it forgets. */
+/** The options of a `MemoryIdempotencyStore`. */
 export interface MemoryIdempotencyStoreOptions {
-  /** Where time comes from. Default: the machine. */
+  /** The source of time. Default: the system clock. */
   readonly clock?: Clock
-  /** How long a done key is remembered. Left out: until it is cleared, so that the memory it takes only grows. */
+  /** How long a done key is remembered. Default: until it is cleared, so memory use only grows. */
   readonly keepFor?: Duration
 }
 
@@ -23,12 +23,12 @@ interface Done {
   readonly doneAt: number
 }
 
-/** Keeps idempotency keys in this process: for tests, and where a key need not outlive the process. */
+/** Keeps idempotency keys in this process, for tests and for keys that need not outlive the process. */
 export class MemoryIdempotencyStore implements IdempotencyStore {
   readonly #clock: Clock
   readonly #keepForMs: number
   readonly #owned = new Map<string, Owned>()
-  /** In the order in which they were done, so that the first to be forgotten stands in front. */
+  /** Ordered by completion, so that the first key to expire comes first. */
   readonly #done = new Map<string, Done>()
 
   constructor({ clock = systemClock, keepFor }: MemoryIdempotencyStoreOptions = {}) {
@@ -39,7 +39,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
     this.#keepForMs = keepForMs
   }
 
-  /** How many keys it holds. */
+  /** The number of keys. */
   get size(): number {
     return this.#owned.size + this.#done.size
   }
@@ -84,7 +84,9 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
     this.#done.delete(key)
   }
 
-  /** Forgets keys that have been done for so long, up to a limit. Returns how many: it looks at one more than that. */
+  /**
+   * Forgets at most `limit` keys that have been done for `keepMs` or longer, and returns their number. Scans one more.
+   */
   prune(keepMs: number, limit: number): number {
     const before = this.#clock.monotonic() - keepMs
     let count = 0

@@ -4,27 +4,27 @@ import { unavailable } from './result-codec.js'
 import type { IdempotencyDone, IdempotencyStore } from './store.js'
 import { AT_ONCE, LATER, write } from './write.js'
 
-/** Work that has succeeded under a key, and whose result is to be recorded. */
+/** Work that has succeeded under a key, with the result to record. */
 export interface Finished {
   readonly key: string
   readonly fingerprint: string
   readonly token: string
   /** The result, as text. */
   readonly text: string
-  /** Stopped once the key needs it no more. */
+  /** The lease of the key, stopped once it is no longer needed. */
   readonly lease: Lease
-  /** Says what happens to the key. */
+  /** Reports what happens to the key. */
   readonly tell: (news: IdempotencyNews) => void
 }
 
-/** What the guard says of a key, before it is an event about a piece of work. */
+/** News about a key, to which the guard adds the work to make it a work event. */
 export type IdempotencyNews =
   | { readonly type: 'idempotency_hit' | 'idempotency_recorded' }
   | { readonly type: 'idempotency_not_recorded'; readonly failure: unknown }
 
 /**
- * Records results. One that the store does not take is kept here for the callers in this process, its lease renewed
- * against all others, while the write is tried again in the background.
+ * Records results. If the store refuses one, the recorder keeps it for callers in this process and retries the write in
+ * the background. Meanwhile the renewed lease keeps all other callers out.
  */
 export class Recorder {
   readonly #store: IdempotencyStore
@@ -37,7 +37,7 @@ export class Recorder {
     this.#options = { clock, random }
   }
 
-  /** What a claim would find if the store had taken the result. */
+  /** Returns the claim that the store would answer with if it had taken the result. */
   kept(key: string): IdempotencyDone | undefined {
     return this.#kept.get(key)
   }
@@ -46,12 +46,12 @@ export class Recorder {
     this.#kept.delete(key)
   }
 
-  /** Tries one last time to write what is kept, and gives it up. */
+  /** Tries once more to write the kept results, then drops them. */
   close(): void {
     this.#closing.abort()
   }
 
-  /** Whether the result counts. It does not if another has taken the key over. Never rejects. */
+  /** Resolves with whether the result counts, which it does unless another took the key over. Never rejects. */
   async record(finished: Finished): Promise<boolean> {
     const { lease, tell } = finished
     const written = await write(() => this.#complete(finished), AT_ONCE, this.#options)
@@ -73,7 +73,8 @@ export class Recorder {
 
     let written = await write(() => this.#complete(finished), LATER, { ...this.#options, signal })
     if ('failure' in written) {
-      // Perhaps it is too large for the store. The work must still not be run again.
+      // The result may be too large for the store. Record the key as done without it, so that the work does not run
+      // again.
       const marked = { ...finished, text: unavailable('the store did not take it') }
       written = await write(() => this.#complete(marked), AT_ONCE, { ...this.#options, signal })
     }

@@ -2,14 +2,14 @@ import { plainJson, problemOf } from '../policy/internal.js'
 import { IdempotencyResultUnavailableError } from './errors.js'
 
 /*
- * What stands in the store for a result, as JSON text:
+ * The stored form of a result, as JSON text:
  *
  *   {"value":…}          the result
  *   {}                   the result `undefined`
- *   {"unavailable":"…"}  the work is done, its result could not be stored, and this is why
+ *   {"unavailable":"…"}  the work is done, but its result could not be stored, for this reason
  */
 
-/** The text that stands for a result in the store. Never throws: what JSON cannot hold is marked as unavailable. */
+/** Encodes a result for the store. Never throws: a result that JSON cannot represent is marked as unavailable. */
 export function encodeResult(result: unknown): string {
   try {
     const json = plainJson(result)
@@ -19,12 +19,12 @@ export function encodeResult(result: unknown): string {
   }
 }
 
-/** The text that says: done, but without a result to give. */
+/** Encodes that the work is done but its result is unavailable. */
 export function unavailable(reason: string): string {
   return JSON.stringify({ unavailable: reason })
 }
 
-/** The result that a text stands for. Throws an `IdempotencyResultUnavailableError` when there is none. */
+/** Decodes a stored result. Throws an `IdempotencyResultUnavailableError` if there is none. */
 export function decodeResult(key: string, text: string): unknown {
   const stored = parse(key, text)
   if ('unavailable' in stored) throw new IdempotencyResultUnavailableError(key, String(stored.unavailable))

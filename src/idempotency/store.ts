@@ -1,67 +1,70 @@
 /**
- * Where idempotency keys live. A key is in one of three states:
+ * A store of idempotency keys. A key is in one of three states:
  *
- *   unknown ──claim──► in progress ──complete──► done ──clear, or its time is over──► unknown
+ *   unknown ──claim──► in progress ──complete──► done ──clear, or expiry──► unknown
  *      ▲                │   ▲   │
  *      │                │   └───┘ renew; or a claim that takes an expired lease over
  *      └──release, clear┘
  *
- * What every implementation keeps, whatever happens around it:
+ * Every implementation guarantees:
  *
- * - **Each verb is atomic**, also between processes. Of any number of claims at once, at most one is fresh.
- * - **A claim that is fresh has a token that no other claim ever had.** It is the fence: only who shows the token that
- *   the key has now can renew, complete or release it. For all others these verbs change nothing.
+ * - **Each verb is atomic**, also between processes. Of any number of concurrent claims, at most one is fresh.
+ * - **A fresh claim has a token that no other claim ever had.** It is the fence: only the holder of the key's current
+ *   token can renew, complete or release it. With any other token these verbs change nothing.
  * - **An expired lease still belongs to its owner until a claim takes it over.** Until then the owner may renew or
  *   complete; afterwards its token is stale.
- * - **A done key stays as it is** until it is cleared or forgotten. Its fingerprint and result come back unchanged,
- *   to the byte: they are text, nothing that the store reads.
- * - **The store's clock counts the leases**, so that callers whose clocks differ agree. Exactly at its end a lease has
- *   expired.
- * - **A verb that rejects may or may not have happened.** Every verb but `claim` may be sent again.
+ * - **A done key does not change** until it is cleared or expires. Its fingerprint and result come back byte for byte:
+ *   the store never interprets them.
+ * - **Leases run on the store's clock**, so that callers with different clocks agree. A lease has expired at exactly
+ *   its end.
+ * - **A verb that rejects may or may not have taken effect.** Every verb but `claim` is idempotent and may be sent
+ *   again.
  *
- * Keys are 1 to 255 characters, compared exactly (case, accents and spaces count). An implementation whose connection
- * can hang gives its calls a time limit.
+ * Keys have 1 to 255 characters and are compared exactly (case, accents and spaces count). An implementation whose
+ * connection can hang sets a timeout on its calls.
  */
 export interface IdempotencyStore {
   /**
    * Takes the key if it is unknown, or if it is in progress, its lease has expired and its fingerprint is the same.
-   * Otherwise changes nothing and says what is there; the caller compares the fingerprints.
+   * Otherwise changes nothing and returns the key's state; the caller compares the fingerprints.
    */
   claim(key: string, request: IdempotencyClaimRequest): Promise<IdempotencyClaim>
 
-  /** Lets the lease end `leaseMs` from now. False, and nothing changed, if the token is stale or the key is done. */
+  /**
+   * Extends the lease to `leaseMs` from now. Returns false without a change if the token is stale or the key is done.
+   */
   renew(key: string, token: string, leaseMs: number): Promise<boolean>
 
   /**
-   * Makes the key done, with its result. False, and nothing changed, if the token is stale. True, and nothing changed,
-   * if this very token has completed it before: the first answer may have been lost on its way.
+   * Marks the key as done, with its result. Returns false without a change if the token is stale. Returns true without
+   * a change if the same token has completed it before: the first answer may have been lost in transit.
    */
   complete(key: string, token: string, result: string): Promise<boolean>
 
-  /** Makes a key in progress unknown again. Changes nothing if the token is stale or the key is done. */
+  /** Makes a key in progress unknown again. Does nothing if the token is stale or the key is done. */
   release(key: string, token: string): Promise<void>
 
-  /** Forgets the key, in whatever state it is. The token of an owner becomes stale. */
+  /** Forgets the key, whatever its state. An owner's token becomes stale. */
   clear(key: string): Promise<void>
 }
 
-/** What a key is claimed with. */
+/** The parameters of a claim. */
 export interface IdempotencyClaimRequest {
-  /** The hash of the parameters, in 64 hex digits. */
+  /** The hash of the work's parameters, in 64 hex digits. */
   readonly fingerprint: string
-  /** For how long the key is the claimant's, unless it renews. */
+  /** How long the key belongs to the claimant, unless it renews. */
   readonly leaseMs: number
 }
 
-/** What a claim found. */
+/** The result of a claim. */
 export type IdempotencyClaim =
-  /** The key is the claimant's now. */
+  /** The key now belongs to the claimant. */
   | { readonly state: 'fresh'; readonly token: string }
-  /** Somebody else's. Time left, not a time of day: the clocks of store and claimant may differ. 0 once expired. */
+  /** Another caller owns the key. The lease is given as time left, since clocks may differ; 0 once expired. */
   | { readonly state: 'in_progress'; readonly fingerprint: string; readonly leaseLeftMs: number }
   | IdempotencyDone
 
-/** The work under the key is done, and this is the text of its result. */
+/** The state of a key whose work is done, with the text of its result. */
 export interface IdempotencyDone {
   readonly state: 'done'
   readonly fingerprint: string

@@ -1,7 +1,7 @@
 import { type PersistOptions, persist } from '../attempt/index.js'
 import { type Policy, policy } from '../policy/index.js'
 
-/** For a write that a caller waits for: a few attempts within a second. */
+/** The policy of a write that a caller waits for: a few attempts within a second. */
 export const AT_ONCE = /* @__PURE__ */ policy({
   attempts: 4,
   backoff: { base: '50ms', max: '1s' },
@@ -10,7 +10,7 @@ export const AT_ONCE = /* @__PURE__ */ policy({
   maxRetryAfter: '1s',
 })
 
-/** For a write that nobody waits for: as long as an outage of the store may well last. */
+/** The policy of a background write, long enough for an outage of the store. */
 export const LATER = /* @__PURE__ */ policy({
   attempts: Number.MAX_SAFE_INTEGER,
   ttl: '15m',
@@ -23,7 +23,7 @@ export const LATER = /* @__PURE__ */ policy({
 /** The result of a write: the store's answer, or the last failure. */
 export type Written<T> = { readonly answer: T } | { readonly failure: unknown }
 
-/** Writes to the store, again and again as the policy says; when the signal aborts, one last time. Never rejects. */
+/** Writes to the store with retries under the policy, and once more when the signal aborts. Never rejects. */
 export function write<T>(ask: () => Promise<T>, policy: Policy, options: PersistOptions): Promise<Written<T>> {
   return persist(ask, policy, options).then(
     answer => ({ answer }),
