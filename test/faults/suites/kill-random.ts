@@ -14,7 +14,7 @@ export interface RandomKills {
 
 /** Workers that are killed at many random moments. */
 export function killRandomFaults({ openScene, dice, kills }: RandomKills): void {
-  describe('workers that are killed at random moments', { timeout: 180_000 }, () => {
+  describe('workers that are killed at random moments', { timeout: 600_000 }, () => {
     it(`${kills} times, while work keeps coming: all of it is accounted for, and each write exists once`, async () => {
       const scene = await openScene()
       try {
