@@ -64,16 +64,18 @@ export interface ConsumeOptions<Event> {
   readonly grace?: Duration
   /** Code that corrects the verdict on a failure. */
   readonly classify?: Classifier
-  /** Takes the work events. */
+  /** Receives the work events. */
   readonly sink?: Sink
-  /** Called when the store or the broker stops answering, and when it answers again. The consumer asks until then. */
+  /**
+   * Called when the store or the broker stops answering, and when it answers again. The consumer retries until then.
+   */
   readonly onOutage?: (outage: Outage) => void
-  /** Where time comes from. Default: the machine. */
+  /** The source of time. Default: the system clock. */
   readonly clock?: Clock
 }
 
 /**
- * Handles the events of a queue, each until it has succeeded or is a dead letter.
+ * Handles the events of a queue, each until it succeeds or becomes a dead letter.
  *
  * ```ts
  * const consumer = await consume(bus, 'chunking', {
@@ -122,7 +124,7 @@ export class EventConsumer<Event> {
   readonly #outages: Outages
   readonly #engine: Engine
   readonly #environment: Environment
-  /** The first attempts that are being made. */
+  /** The first attempts in flight. */
   readonly #firsts = new InHand<ActiveAttempt>()
   #consumer: Promise<Consumer> | undefined
 
@@ -167,8 +169,8 @@ export class EventConsumer<Event> {
   }
 
   /**
-   * Resolves when it has stopped. Rejects if it cannot go on because the store refuses for good, as a damaged one does; its
-   * deliveries are given back. Like every unhandled rejection, that ends a process that does not look at it.
+   * Resolves when it has stopped. Rejects if it cannot go on because the store refuses for good, as a damaged one does;
+   * its deliveries are given back. Like every unhandled rejection, that ends a process that does not look at it.
    */
   get stopped(): Promise<void> {
     return this.#ending.over
@@ -187,7 +189,7 @@ export class EventConsumer<Event> {
     const ended = new AbortController()
     const graceful = sleep(this.#graceMs, this.#clock, ended.signal).catch(() => {})
     await Promise.race([stopped, graceful])
-    // A timer that nobody waits for would keep the process alive.
+    // Cancel the grace timer, which would keep the process alive.
     ended.abort()
     for (const attempt of this.#firsts) attempt.stop(new WorkerStoppedError(this.#engine.name))
     await stopped
@@ -221,7 +223,9 @@ export class EventConsumer<Event> {
     }
   }
 
-  /** Acknowledges a delivery once it is on record. Without a store no event can be dealt with, so a refusal ends it all. */
+  /**
+   * Acknowledges a delivery once it is on record. Without a store no event can be dealt with, so a refusal ends it all.
+   */
   async #acknowledge(delivery: Delivery, recorded: Promise<void>): Promise<void> {
     try {
       await recorded

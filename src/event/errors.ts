@@ -2,7 +2,7 @@ import { RedriveError, RetryableError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import type { DeadLetterEntry } from './dead-letter-entry.js'
 
-/** What an event speaks of cannot be seen yet. Throw it from a handler: it is retried. */
+/** Throw this from a handler when the document that an event is about is not visible yet. The event is retried. */
 export class DocumentNotFoundError extends RetryableError {
   static {
     DocumentNotFoundError.prototype.name = 'DocumentNotFoundError'
@@ -13,7 +13,7 @@ export class DocumentNotFoundError extends RetryableError {
   }
 }
 
-/** An event was tried for as often or as long as its policy allows. Its last failure is the `cause`. */
+/** Thrown when an event has used up the attempts or the time that its policy allows. `cause` is its last failure. */
 export class EventExhaustedError extends RedriveError {
   static {
     EventExhaustedError.prototype.name = 'EventExhaustedError'
@@ -33,7 +33,7 @@ export class EventExhaustedError extends RedriveError {
   }
 }
 
-/** An event was given up, and its dead letter could not be written: do not acknowledge it. */
+/** Thrown when an event was given up and its dead letter could not be written. Do not acknowledge the event. */
 export class DeadLetterError extends RedriveError {
   static {
     DeadLetterError.prototype.name = 'DeadLetterError'

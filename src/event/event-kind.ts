@@ -62,10 +62,10 @@ export class EventKind<Event> implements WorkKind {
       throw new SyntaxError('The body of the event is not JSON.')
     }
     const { id, type, headers } = stored.message
-    // Under an id of its own: the store has seen the other one, and would take this for the same event once more.
+    // Publish it under a new id: the store knows the old one, and would deduplicate the event.
     const again = `${id ?? task.id}.${task.startedAt}`
     await this.#bus.publish({ id: again, type, headers, body: bodyOf(stored) })
-    // It has not succeeded: whoever takes it next handles it.
+    // It has not succeeded yet: its next consumer handles it.
     return skip('It was published again.')
   }
 
@@ -79,7 +79,7 @@ export class EventKind<Event> implements WorkKind {
         signal: attempt.signal,
       })
     }
-    // A signal costs more than all the rest, so it is made only for handlers that look at it.
+    // A signal costs more than everything else here, so create it only for handlers that use it.
     return handler(event, {
       attempt: number,
       key,
@@ -110,8 +110,8 @@ export class EventKind<Event> implements WorkKind {
   }
 
   /**
-   * Puts the dead letter of an event into the failed queue of the bus, asking until the broker takes it. `attempts` were on
-   * record before this end.
+   * Puts the dead letter of an event into the failed queue of the bus, asking until the broker takes it. `attempts`
+   * were on record before this end.
    */
   async buryEvent(stored: StoredEvent, end: Failed | Refused, attempts: number, signal: AbortSignal): Promise<Outcome> {
     const { key, message } = stored

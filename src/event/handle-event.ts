@@ -14,17 +14,17 @@ export interface HandleEventOptions {
   readonly key: string
   /** Laid over `policies.event`: eight attempts within half an hour. */
   readonly policy?: PolicyInput
-  /** Writes the dead letter. The event counts as dealt with once this has resolved. */
+  /** Writes the dead letter. Once it resolves, the event can be acknowledged. */
   readonly deadLetter?: (entry: DeadLetterEntry) => unknown
   /** Code that corrects the verdict on a failure. */
   readonly classify?: Classifier
-  /** Stops waiting and trying. An event that was aborted is not a dead letter: it is to be delivered again. */
+  /** Stops waiting and retrying. An aborted event is no dead letter: let the bus deliver it again. */
   readonly signal?: AbortSignal
-  /** Takes the work events. */
+  /** Receives the work events. */
   readonly sink?: Sink
-  /** Where time comes from. Default: the machine. */
+  /** The source of time. Default: the system clock. */
   readonly clock?: Clock
-  /** Where jitter comes from. Default: the key and the number of the attempt. */
+  /** The source of randomness for jitter. Default: derived from the key and the attempt's number. */
   readonly random?: () => number
 }
 
@@ -42,8 +42,8 @@ export type EventHandler<Event, Result = unknown> = (event: Event, attempt: Atte
  * })
  * ```
  *
- * Rejects with the failure itself when that is not to be retried, with an `EventExhaustedError` that has the dead letter
- * on it when the policy gives up, and with a `DeadLetterError` when the dead letter could not be written.
+ * Rejects with the failure itself when that is not to be retried, with an `EventExhaustedError` that has the dead
+ * letter on it when the policy gives up, and with a `DeadLetterError` when the dead letter could not be written.
  */
 export async function handleEvent<Event, Result>(
   handler: EventHandler<Event, Result>,
@@ -51,7 +51,7 @@ export async function handleEvent<Event, Result>(
   options: HandleEventOptions,
 ): Promise<Result> {
   const { service, key, policy = {}, classify, signal, clock = systemClock, random } = options
-  // Whatever a handler does to its object, the next attempt and the dead letter see the event as it came.
+  // Copy the event, so that a handler's changes to it show neither in the next attempt nor in the dead letter.
   const original = structuredClone(event)
   const watch = new EventWatch(service, key, clock, options.sink)
   try {

@@ -25,7 +25,7 @@ let folder: string
 let pool: pg.Pool
 let bus: MemoryBus
 let published: NewMessage[]
-/** What becomes of a publish instead, or besides. */
+/** Replaces or extends a publish. */
 let fault: (message: NewMessage) => Promise<void> | void
 let cleanups: (() => unknown)[]
 let count = 0

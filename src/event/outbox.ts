@@ -3,30 +3,34 @@ import { extendPolicy, OptionError, type PolicyInput, policies, RetryableError }
 import type { NewTask, Store } from '../store/index.js'
 import { defineTask, type TaskContext, Worker, type WorkerOptions } from '../task/index.js'
 
-/** An event that is to be published once the transaction that tells of it is committed. */
+/** An event to publish once its transaction is committed. */
 export interface OutboxEvent extends Omit<NewMessage, 'id' | 'body'> {
-  /** What consumers know it by. Default: an id of its own, the same each time it is published. */
+  /** The id that consumers deduplicate by. Default: a generated id, the same each time the event is published. */
   readonly id?: string
-  /** Events with the same key are published in the order in which they were committed. Without one, there is no order. */
+  /**
+   * Events with the same key are published in the order in which they were committed. Without one, there is no order.
+   */
   readonly key?: string
   readonly body: string
 }
 
-/** A store that takes tasks within a transaction of the caller's own: on SQLite, or on PostgreSQL. */
+/** A store that can enqueue tasks within the caller's own transaction: SQLite or PostgreSQL. */
 export interface OutboxStore<Tx, Added> extends Store {
   enqueueIn(tx: Tx, tasks: readonly NewTask[]): Added
 }
 
-/** How a relay works: as a worker does, whose only task is to publish. */
+/** The options of a relay: those of a worker, whose only task is to publish. */
 export interface RelayOptions extends Omit<WorkerOptions, 'tasks' | 'categories'> {
-  /** Laid over the relay's own: what fails is published again until it is through, after 100 ms and up to 30 s. */
+  /**
+   * Laid over the relay's own policy, which retries each event until it is published, with delays from 100 ms to 30 s.
+   */
   readonly policy?: PolicyInput
 }
 
-/** The category of the events that have a key: their lanes are ordered, and those of the others are not. */
+/** The category of events with a key, whose lanes are ordered. Events without a key have no order. */
 const ORDERED = 'ordered'
 
-/** While an event waits, so do those after it; but what is given up is missing where it should have arrived. */
+/** A waiting event blocks those after it in its lane. Still, never give up: an event given up would never arrive. */
 const UNTIL_PUBLISHED = /* @__PURE__ */ extendPolicy(policies.task, {
   attempts: Number.MAX_SAFE_INTEGER,
   backoff: { base: '100ms', max: '30s' },
@@ -36,7 +40,7 @@ const UNTIL_PUBLISHED = /* @__PURE__ */ extendPolicy(policies.task, {
 })
 
 /**
- * Publishes events if, and only if, the transaction that tells of them is committed.
+ * Publishes events if, and only if, their transaction is committed.
  *
  * ```ts
  * const outbox = new Outbox(store)
@@ -49,26 +53,30 @@ const UNTIL_PUBLISHED = /* @__PURE__ */ extendPolicy(policies.task, {
  * await relay.start()
  * ```
  *
- * An event in the outbox is a task that publishes it, and its key is a lane that is ordered.
+ * Each event in the outbox is a task that publishes it, and each key is an ordered lane.
  */
 export class Outbox<Tx, Added> {
   readonly #store: OutboxStore<Tx, Added>
   readonly #kind: string
 
-  /** Outboxes of other kinds in the same store are apart, each with relays of its own. */
+  /** Outboxes of different kinds in one store are independent, each with its own relays. */
   constructor(store: OutboxStore<Tx, Added>, { kind = 'outbox' }: { readonly kind?: string } = {}) {
     this.#store = store
     this.#kind = kind
   }
 
-  /** Writes an event within a transaction of the caller's own. Returns what `enqueueIn` does: on PostgreSQL, a promise. */
+  /**
+   * Writes an event within the caller's own transaction. Returns the result of `enqueueIn`: on PostgreSQL, a promise.
+   */
   publish(tx: Tx, { key = '', ...message }: OutboxEvent): Added {
-    // The task's id is the store's: among those of one millisecond, it keeps their order.
+    // Let the store generate the task's id, which keeps the order of events within one millisecond.
     const category = key === '' ? '' : ORDERED
     return this.#store.enqueueIn(tx, [{ kind: this.#kind, category, key, payload: JSON.stringify(message) }])
   }
 
-  /** What publishes the events of this outbox. Any number of them, in any processes, may run at once. */
+  /**
+   * Returns a relay that publishes the events of this outbox. Any number of relays, in any processes, may run at once.
+   */
   relay(bus: Pick<Bus, 'publish'>, { policy = {}, ...options }: RelayOptions = {}): Relay {
     const publish = defineTask(this.#kind, {
       policy: extendPolicy(UNTIL_PUBLISHED, policy),
@@ -78,7 +86,7 @@ export class Outbox<Tx, Added> {
   }
 }
 
-/** Publishes what is in an outbox, each event at least once, and those with the same key in their order. */
+/** Publishes the events of an outbox, each at least once, and those with the same key in order. */
 export class Relay {
   readonly #store: Store
   readonly #kind: string
@@ -90,18 +98,18 @@ export class Relay {
     this.#worker = worker
   }
 
-  /** Begins to publish. */
+  /** Starts publishing. */
   async start(): Promise<void> {
     await this.#store.limit({ kind: this.#kind, category: ORDERED }, { isOrdered: true })
     await this.#worker.start()
   }
 
-  /** Like `stopped` of its worker: rejects if the store refuses for good. */
+  /** Resolves once the relay has stopped. Rejects if the store refuses for good. */
   get stopped(): Promise<void> {
     return this.#worker.stopped
   }
 
-  /** Lets publishes that are under way end, and leaves the rest to other relays, or to the next one. */
+  /** Waits for publishes in flight, and leaves the rest to other relays or to the next one. */
   stop(): Promise<void> {
     return this.#worker.stop()
   }
@@ -111,7 +119,7 @@ async function publishOn(bus: Pick<Bus, 'publish'>, message: NewMessage): Promis
   try {
     await bus.publish(message)
   } catch (failure) {
-    // Whoever closed the bus before the relay was stopped: there is nothing wrong with the event.
+    // The bus was closed before the relay was stopped. Nothing is wrong with the event, so retry it.
     if (failure instanceof BusClosedError) throw new RetryableError(failure.message, { code: failure.code })
     throw failure
   }

@@ -4,20 +4,20 @@ import { describeFailure } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import { DocumentNotFoundError } from './errors.js'
 
-/** What says which state of a document this is: of two states, the later has the higher version. */
+/** The version of a document. A later state has a higher version. */
 export type Version = number | bigint | string
 
-/** What a read may be given besides its policy. */
+/** The options of `waitForVersion`. */
 export interface WaitForVersionOptions<V extends Version> {
-  /** Negative if the first is the earlier. Default: by `<`, which puts the text '10' before '9'. */
+  /** Compares two versions; negative if the first is earlier. Default: `<`, which puts the text '10' before '9'. */
   readonly compare?: (a: V, b: V) => number
-  /** Stops waiting: an event's own, say. */
+  /** Stops waiting. Pass the event's own signal, for example. */
   readonly signal?: AbortSignal
-  /** Where time comes from. Default: the machine. */
+  /** The source of time. Default: the system clock. */
   readonly clock?: Clock
 }
 
-/** Short waits only: while they last, the handler has its place. */
+/** Waits only briefly, because a waiting handler occupies its slot. */
 const A_MOMENT: PolicyInput = { attempts: 6, backoff: { base: '25ms', max: '500ms' }, jitter: 'none' }
 
 /**
@@ -27,7 +27,7 @@ const A_MOMENT: PolicyInput = { attempts: 6, backoff: { base: '25ms', max: '500m
  * const order = await waitForVersion(() => replica.findOrder(event.order), event.version)
  * ```
  *
- * Once the policy gives up, it rejects with a `DocumentNotFoundError`: the event's own policy goes on from there.
+ * Rejects with a `DocumentNotFoundError` once the policy gives up; the event's own policy then takes over.
  */
 export async function waitForVersion<Document extends { readonly version: Version }>(
   read: (attempt: Attempt) => Promise<Document | null | undefined> | Document | null | undefined,

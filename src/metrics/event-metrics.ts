@@ -3,7 +3,7 @@ import type { Sink } from '../telemetry/index.js'
 import { REASON_LABELS, reasonLabel } from '../telemetry/internal.js'
 import { loadPromClient } from './prom-client.js'
 
-/** From an event that succeeds at once to one that takes its whole time to live. */
+/** Buckets from an event that succeeds at once to one that uses its whole time to live. */
 const LATENCY_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
 const ATTEMPTS = [1, 2, 3, 4, 5, 6, 7, 8, 10, 15, 20, 50, 100]
 
@@ -12,9 +12,9 @@ const MAX_ATTEMPT_LABEL = 100
 
 /** Options of `eventMetrics`. */
 export interface EventMetricsOptions {
-  /** Where the metrics are registered. Default: prom-client's own registry. */
+  /** The registry for the metrics. Default: prom-client's own registry. */
   readonly registry?: Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
-  /** The names of the metrics. Default: `redrive_event_…`; a preset has the names of another system. */
+  /** The names of the metrics. Default: `redrive_event_…`. A preset provides the names of another system. */
   readonly names?: Partial<EventMetricNames>
 }
 

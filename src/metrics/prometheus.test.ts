@@ -9,7 +9,7 @@ import { handleEvent } from '../event/index.js'
 import { FinalError } from '../policy/index.js'
 import { eventMetrics } from './index.js'
 
-/** What a query yields, by the label `reason`. */
+/** Runs a query and returns its values by the label `reason`. */
 async function ask(url: string, query: string): Promise<Record<string, number>> {
   const response = await fetch(`${url}/api/v1/query?${new URLSearchParams({ query })}`)
   const { data } = (await response.json()) as { data: { result: { metric: { reason: string }; value: [0, string] }[] } }

@@ -3,11 +3,11 @@ import type { Env } from './env.js'
 
 /** The settings of one existing system as data, each for the option that takes it. */
 export interface Preset {
-  /** What `presetNamed` and `--preset` find it by. */
+  /** The name for `presetNamed` and `--preset`. */
   readonly name: string
   /** The policy of each category of calls: the option `categories` of `RetryManager`. */
   readonly categories?: Readonly<Record<string, Policy>>
-  /** The event type that the messages of each failed queue go back to, where no queue of that name is left. */
+  /** Maps each failed queue to the event type that its messages return to, where the bus has no queue of that name. */
   readonly routes?: Readonly<Record<string, string>>
   /** The policy of its work, as the environment sets it: the option `policy` of tasks, consumers and `handleEvent`. */
   readonly policy?: (env: Env) => Policy

@@ -5,7 +5,7 @@ import type { Clock, Sleeper, Timer } from '../time/index.js'
 /** Three beats per lease: two may be missed. */
 const BEATS_PER_LEASE = 3
 
-/** What an engine hears from its pulse. */
+/** The callbacks of a pulse. */
 export interface PulseListener {
   /** The store took a beat. */
   onBeat(heartbeat: Heartbeat): void

@@ -1,6 +1,6 @@
 /**
- * What any validation library offers that follows the Standard Schema: valibot, zod, arktype and others. It takes `Input` and
- * makes `Output` of it: a default is filled in, a text becomes a date.
+ * A schema of any validation library that follows the Standard Schema, such as valibot, zod or arktype. It validates
+ * `Input` and may transform it to `Output`: fill in a default, or turn text into a date.
  */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly '~standard': {

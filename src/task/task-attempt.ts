@@ -17,7 +17,7 @@ import { entryOf, outcomeOf } from './settlement.js'
 import { taskWork } from './task-kind.js'
 import type { WorkKind } from './work-kind.js'
 
-/** What all the attempts of an engine share. */
+/** The parts that all attempts of an engine share. */
 export interface TaskEnvironment extends Environment {
   readonly worker: string
   /** Takes the settlement of an attempt. Called once for each. */
@@ -144,7 +144,7 @@ export class TaskAttempt implements Driver {
   }
 }
 
-/** What is on record before this attempt. The store has already counted the loss of an undecided task. */
+/** Returns the history before this attempt. The store has already counted the loss of an undecided task. */
 function historyOf({ attempts, deferrals, startedAt, previousDelayMs, losses, isUndecided }: ClaimedTask): History {
   return { attempts, deferrals, losses: isUndecided ? losses - 1 : losses, startedAt, previousDelayMs }
 }

@@ -26,11 +26,11 @@ export interface WorkerOptions {
   readonly name?: string
   /** Code that corrects the verdict on a failure. */
   readonly classify?: Classifier
-  /** Takes the work events of its tasks. */
+  /** Receives the work events of its tasks. */
   readonly sink?: Sink
-  /** Called when the store stops answering, and when it answers again. The worker asks until then. */
+  /** Called when the store stops answering, and when it answers again. The worker retries until then. */
   readonly onOutage?: (outage: Outage) => void
-  /** Where time comes from. Default: the machine. */
+  /** The source of time. Default: the system clock. */
   readonly clock?: Clock
 }
 
@@ -62,16 +62,16 @@ export class Worker {
   }
 
   /**
-   * Resolves when it has stopped. Rejects if it cannot go on because the store refuses for good, as a damaged one does. Like
-   * every unhandled rejection, that ends a process that does not look at it.
+   * Resolves when it has stopped. Rejects if it cannot go on because the store refuses for good, as a damaged one does.
+   * Like every unhandled rejection, that ends a process that does not look at it.
    */
   get stopped(): Promise<void> {
     return this.#engine.stopped
   }
 
   /**
-   * Begins to work. Resolves when it is ready. Rejects when the store cannot be reached: then it may be called again. Rejects
-   * too once the worker was stopped.
+   * Begins to work. Resolves when it is ready. Rejects when the store cannot be reached: then it may be called again.
+   * Rejects too once the worker was stopped.
    */
   start(): Promise<void> {
     return this.#engine.start()

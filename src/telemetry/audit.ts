@@ -3,7 +3,7 @@ import { label, redact } from './redact.js'
 import { type Json, redactContext } from './redact-context.js'
 import type { GaveUp, IdempotencyUsed, RetryScheduled, TimedOut, Work, WorkEvent } from './work-events.js'
 
-/** What every audit record has. What the caller did not give is `null`, so that the shape is always the same. */
+/** The fields of every audit record. A field that the caller did not give is `null`, so that the shape never varies. */
 interface AboutWork {
   /** `RETRY_<CATEGORY>`, or `RETRY_DEFAULT` for work without a category. */
   readonly retry_category: string
@@ -16,7 +16,7 @@ interface AboutWork {
   readonly timestamp: string
 }
 
-/** An attempt failed and another follows. `attempt_number` is the one that failed. */
+/** Recorded when an attempt failed and another follows. `attempt_number` is the failed one. */
 export interface RetryAttemptRecord extends AboutWork {
   readonly event_type: 'retry_attempt'
   readonly attempt_number: number
@@ -26,7 +26,7 @@ export interface RetryAttemptRecord extends AboutWork {
   readonly exception_message: string
 }
 
-/** The work was retried as far as its policy allows, and failed. */
+/** Recorded when the work failed after all the retries that its policy allows. */
 export interface RetryExhaustedRecord extends AboutWork {
   readonly event_type: 'retry_exhausted'
   readonly total_attempts: number
@@ -34,14 +34,14 @@ export interface RetryExhaustedRecord extends AboutWork {
   readonly final_exception_message: string
 }
 
-/** A result was found under a key (`hit`), or put there (`record`). */
+/** Recorded when a result was found under an idempotency key (`hit`) or stored there (`record`). */
 export interface IdempotencyRecord extends AboutWork {
   readonly event_type: 'idempotency'
   readonly idempotency_key: string
   readonly action: 'hit' | 'record'
 }
 
-/** An attempt ran for too long. */
+/** Recorded when an attempt exceeded its timeout. */
 export interface TimeoutRecord extends AboutWork {
   readonly event_type: 'timeout_occurred'
   /** `TIMEOUT_<CATEGORY>`, or `TIMEOUT_DEFAULT` for work without a category. */
@@ -50,10 +50,10 @@ export interface TimeoutRecord extends AboutWork {
   readonly timeout_seconds: number
 }
 
-/** What the audit keeps of what happened to work. */
+/** A record of the audit. */
 export type AuditRecord = RetryAttemptRecord | RetryExhaustedRecord | IdempotencyRecord | TimeoutRecord
 
-/** Work ends for other reasons too, but then not because its retries were used up. */
+/** Whether each reason means that retries were used up. Work also ends for other reasons. */
 const IS_EXHAUSTED: Readonly<Record<GaveUp['reason'], boolean>> = {
   attempts_exhausted: true,
   losses_exhausted: true,
@@ -65,7 +65,7 @@ const IS_EXHAUSTED: Readonly<Record<GaveUp['reason'], boolean>> = {
   breaker_open: false,
 }
 
-/** The audit record of an event, or `undefined` for an event that the audit does not keep. */
+/** Returns the audit record of a work event, or `undefined` if the audit does not keep such events. */
 export function auditRecord(event: WorkEvent): AuditRecord | undefined {
   switch (event.type) {
     case 'retry_scheduled':

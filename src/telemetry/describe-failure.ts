@@ -1,7 +1,7 @@
 import { namesOf } from '../policy/internal.js'
 import { label, redact } from './redact.js'
 
-/** A failure in words that can be stored: bounded, on one line, secrets left out. */
+/** A description of a failure that is safe to store: bounded, on one line, without secrets. */
 export interface FailureDescription {
   readonly name: string
   readonly message: string
@@ -17,7 +17,7 @@ export function describeFailure(failure: unknown): FailureDescription {
   }
 }
 
-/** `Name: message`, on one line. */
+/** Returns a failure as `Name: message`, on one line. */
 export function failureText(failure: unknown): string {
   const { name, message } = describeFailure(failure)
   return message === '' ? name : `${name}: ${message}`
@@ -27,7 +27,7 @@ function describeObject(failure: object): FailureDescription {
   const isError = failure instanceof Error
   const name = (isError ? namesOf(failure)[0] : read(failure, 'name')) ?? (isError ? 'Error' : 'object')
   const message = read(failure, 'message') ?? ''
-  // Some errors say nothing but their code, such as what Node throws when each address of a host refused.
+  // Some errors have only a code, such as Node's error when every address of a host refuses.
   const said = isError && message !== '' ? [message] : [message, read(failure, 'code'), statusOf(failure)]
   return { name: label(name, 100), message: redact(said.filter(Boolean).join(' ')) }
 }
@@ -36,7 +36,7 @@ function statusOf(failure: object): string | undefined {
   return read(failure, 'status') ?? read(failure, 'statusCode')
 }
 
-/** A property as text, if it is one that has a short and obvious text. */
+/** Reads a property as text, if it is a string or a number. */
 function read(failure: object, property: string): string | undefined {
   try {
     const value: unknown = Reflect.get(failure, property)

@@ -10,15 +10,15 @@ const SETTLE_MS = 10
 const MAX_SETTLES = 10
 
 /**
- * A file that lines are appended to, in whole lines and in their order, also by several processes at once.
+ * Appends lines to a file, whole and in order, even if several processes append at once.
  *
- * Lines gather while a write is under way and go out together with the next, each batch as one write at the end of the
- * file (O_APPEND). What could not be written stays at the head of the queue until a later write succeeds. The file may
- * be moved, removed or replaced meanwhile, as logrotate does: each batch goes to the file that the path names then.
+ * Lines that arrive during a write go out together with the next one, each batch as a single write at the end of the
+ * file (O_APPEND). Lines that could not be written stay at the head of the queue until a later write succeeds. The file
+ * may be moved, removed or replaced meanwhile, as logrotate does: each batch goes to the file that the path names then.
  */
 export class LineFile {
   readonly path: string
-  /** Not on file yet, oldest first. */
+  /** The lines not yet on file, oldest first. */
   readonly #lines: string[] = []
   #waitingBytes = 0
   #file: { readonly handle: FileHandle; readonly dev: number; readonly ino: number } | undefined
@@ -29,32 +29,32 @@ export class LineFile {
     this.path = path
   }
 
-  /** The size of the lines that are not on file yet. */
+  /** The size of the lines not yet on file. */
   get waitingBytes(): number {
     return this.#waitingBytes
   }
 
-  /** Takes a line, with its newline. Resolves when it is on file; rejects when it is not, and keeps it all the same. */
+  /** Queues a line, with its newline. Resolves once it is on file. If the write fails, rejects but keeps the line. */
   append(line: string): Promise<void> {
     this.#lines.push(line)
     this.#waitingBytes += Buffer.byteLength(line)
     return this.flush()
   }
 
-  /** Writes every line taken so far. All who ask while a write is under way share the next one. */
+  /** Writes all queued lines. Calls during a write share the next one. */
   flush(): Promise<void> {
     if (this.#next === undefined) {
       this.#next = this.#previous.then(() => {
         this.#next = undefined
         return this.#write()
       })
-      // Only a turn to wait for: whoever asked for the write hears of its failure.
+      // This promise only orders the writes. Whoever asked for a write gets its failure.
       this.#previous = this.#next.catch(() => undefined)
     }
     return this.#next
   }
 
-  /** Writes what is left and lets go of the file. */
+  /** Writes the remaining lines and closes the file. */
   async close(): Promise<void> {
     await this.flush()
     await this.#release()
@@ -71,7 +71,7 @@ export class LineFile {
       this.#written(count, bytesWritten - closing.length)
       if (bytesWritten < data.length) throw new Error(`only ${bytesWritten} of ${data.length} bytes were written`)
     } catch (error) {
-      // Opened afresh next time, which is the way out of most troubles, and finds a line that was cut short.
+      // Reopen the file next time: that cures most problems, and detects a line that was cut short.
       await this.#release().catch(() => undefined)
       const lines = this.#lines.length === 1 ? '1 line waits' : `${this.#lines.length} lines wait`
       const problem = `Cannot write to '${this.path}' (${failureText(error)}): ${lines} for the next write.`
@@ -79,7 +79,7 @@ export class LineFile {
     }
   }
 
-  /** Forgets the lines that are on file as a whole. */
+  /** Forgets the lines that are completely on file. */
   #written(count: number, bytes: number): void {
     let whole = 0
     for (let left = bytes; whole < count; whole++) {
@@ -91,7 +91,7 @@ export class LineFile {
     this.#lines.splice(0, whole)
   }
 
-  /** The file that the path names now. */
+  /** Opens the file that the path names now. */
   async #current(): Promise<FileHandle> {
     const there = await stat(this.path).catch(() => undefined)
     if (this.#file !== undefined && there?.ino === this.#file.ino && there.dev === this.#file.dev) {
@@ -105,13 +105,13 @@ export class LineFile {
     return handle
   }
 
-  /** Whether the last line has no end: its writer crashed, or the disk was full. */
+  /** Returns whether the last line has no newline, because its writer crashed or the disk was full. */
   async #isTorn(handle: FileHandle): Promise<boolean> {
     let previousSize: number | undefined
-    // A large write of another process can be seen half done, so a line is torn only if it stays so.
+    // Another process's large write can be visible half done, so a line counts as torn only if it stays so.
     for (let settles = 0; settles < MAX_SETTLES; settles++) {
       const { size } = await handle.stat()
-      // Empty, or no file at all but a device or a pipe, from which nothing must be read.
+      // The file is empty, or is a device or a pipe, which must not be read.
       if (size === 0) return false
       const { bytesRead, buffer } = await handle.read(Buffer.alloc(1), 0, 1, size - 1)
       if (bytesRead === 0 || buffer[0] === NEWLINE) return false

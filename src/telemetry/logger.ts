@@ -5,7 +5,7 @@ import { redactContext } from './redact-context.js'
 import type { Sink } from './sink.js'
 import type { GaveUp, RetryScheduled, WorkEvent } from './work-events.js'
 
-/** What a logger must have; pino's and bunyan's do. */
+/** The methods that a logger needs. Those of pino and bunyan fit. */
 export interface Logger {
   debug(fields: object, message: string): void
   info(fields: object, message: string): void
@@ -16,13 +16,14 @@ export interface Logger {
 interface Line {
   readonly level: keyof Logger
   readonly message: string
-  /** What the message says, for machines. */
+  /** The facts of the message, as structured fields. */
   readonly fields?: object
 }
 
 /**
- * A sink that logs. Retries and successes after a retry are at `info`; when the next attempt is the last, at `warn`;
- * giving up is at `error`; what goes as it should is at `debug`. An abort is what the caller wanted, so at `info`.
+ * Makes a sink that logs work events. Retries and successes after a retry are logged at `info`, a retry whose next
+ * attempt is the last at `warn`, giving up at `error`, and normal progress at `debug`. An abort is the caller's wish,
+ * so `info`.
  *
  * ```ts
  * await retry(charge, { attempts: 3 }, { sink: logTo(pino()) })
@@ -36,7 +37,7 @@ export function logTo(logger: Logger): Sink {
 }
 
 function lineOf(event: WorkEvent): Line {
-  // Of the events that one service handles, the key tells which one is meant; it begins with the service.
+  // An event is identified by its key, which begins with the service's name.
   const name = `'${label(event.work.idempotencyKey ?? event.work.name)}'`
   switch (event.type) {
     case 'attempt_started': {
@@ -82,7 +83,7 @@ function retryLine(event: RetryScheduled, name: string): Line {
   const { type, attempt, maxAttempts, delayMs } = event
   const nextAttemptAt = iso(event.nextAttemptAt)
   const isDeferral = type === 'deferred'
-  // A deferral costs no attempt: the same one comes again.
+  // A deferral costs no attempt: the next run has the same number.
   const isLastNext = (isDeferral ? attempt : attempt + 1) >= maxAttempts
   const next = isDeferral ? 'Deferred, at no cost of an attempt: again' : isLastNext ? 'Last attempt' : 'Retry'
   return {
@@ -113,7 +114,7 @@ function failureFields({ attempt, maxAttempts, durationMs, failure, verdict }: R
   return { attempt, maxAttempts, durationMs, error: describeFailure(failure), verdict }
 }
 
-/** None of these names is one that pino or bunyan writes itself (`name`, `time`, `msg`…), and absent ones are left out. */
+/** Avoids the names that pino and bunyan write themselves (`name`, `time`, `msg`…), and leaves out absent fields. */
 function about({ type, at, work }: WorkEvent): object {
   return {
     event: type,

@@ -7,13 +7,13 @@ export interface MemoryAudit {
   (event: WorkEvent): void
   /** The latest records, oldest first. */
   readonly records: readonly AuditRecord[]
-  /** How many older records had to make room. */
+  /** The number of older records dropped to make room. */
   readonly dropped: number
-  /** Forgets all records, and that any were dropped. */
+  /** Forgets all records and resets `dropped`. */
   clear(): void
 }
 
-/** Keeps the latest audit records: 10,000 of them, unless `max` says otherwise. */
+/** Makes a sink that keeps the latest audit records, at most `max`. Default 10,000. */
 export function memoryAudit({ max = 10_000 }: { readonly max?: number } = {}): MemoryAudit {
   if (!(max >= 1)) throw new OptionError('max', `'max' must be a number, 1 or more, got ${max}.`)
   const records: AuditRecord[] = []

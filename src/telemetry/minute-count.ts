@@ -1,13 +1,13 @@
 const SECONDS = 60
 
-/** Counts what happened in the last minute, to the second: a ring with a count for each second. */
+/** Counts occurrences in the last minute, to the second, in a ring with a count for each second. */
 export class MinuteCount {
   readonly #counts = new Array<number>(SECONDS).fill(0)
-  /** The latest second that the ring has a count for. */
+  /** The latest second in the ring. */
   #second = 0
   #total = 0
 
-  /** Times are in milliseconds, on a scale that never goes back. */
+  /** Counts one occurrence. `now` is in milliseconds on a monotonic clock. */
   add(now: number): void {
     this.#advance(now)
     const slot = this.#second % SECONDS

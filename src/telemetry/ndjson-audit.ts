@@ -3,29 +3,29 @@ import { type AuditRecord, auditRecord } from './audit.js'
 import { LineFile } from './line-file.js'
 import type { WorkEvent } from './work-events.js'
 
-/** How much an audit file may fall behind. */
+/** The options of an audit file. */
 export interface NdjsonAuditOptions {
-  /** The most that may wait in memory while the file cannot be written, or not fast enough. Default 16 MiB. */
+  /** The maximum size of the records that wait in memory while writing fails or is too slow. Default 16 MiB. */
   readonly maxWaitingBytes?: number
 }
 
 /** A sink that appends audit records to a file, one JSON object per line. */
 export interface NdjsonAudit {
-  /** Resolves when the event's record is on file, and rejects when it could not be written yet. */
+  /** Resolves once the event's record is on file. Rejects if it could not be written yet. */
   (event: WorkEvent): Promise<void> | undefined
-  /** Writes what waits. Rejects when it cannot; the records are kept. */
+  /** Writes the waiting records. If that fails, rejects and keeps them. */
   flush(): Promise<void>
-  /** Writes what waits and lets go of the file; from then on events are refused. After a rejection, call it again. */
+  /** Writes the waiting records and closes the file; later events are refused. If it rejects, call it again. */
   close(): Promise<void>
-  /** How many records were refused because too many waited. The file says so too, where they are missing. */
+  /** The number of records dropped because too many were waiting. The file marks the gap where they are missing. */
   readonly dropped: number
 }
 
-/** Stands in an audit file in the place of records that were dropped, so that a gap can be told from silence. */
+/** Marks the place of dropped records in an audit file, so that a gap differs from silence. */
 export interface RecordsDropped {
   readonly event_type: 'records_dropped'
   readonly count: number
-  /** When the last of them happened. */
+  /** The time of the last dropped record. */
   readonly timestamp: string
 }
 
@@ -38,7 +38,7 @@ export interface RecordsDropped {
  * await audit.close()
  * ```
  *
- * A record that was written outlives the process; one that could not be written is kept and tried again with the next.
+ * A written record survives the process. A record that could not be written is kept and retried with the next one.
  */
 export function ndjsonAudit(path: string, { maxWaitingBytes = 2 ** 24 }: NdjsonAuditOptions = {}): NdjsonAudit {
   if (!(maxWaitingBytes > 0)) {
@@ -61,11 +61,11 @@ export function ndjsonAudit(path: string, { maxWaitingBytes = 2 ** 24 }: NdjsonA
     return file.append(line)
   }
 
-  /** The new record goes rather than an old one: so the gap is in one place, and nothing is taken back. */
+  /** Drops the new record rather than an old one, so that the gap is in one place. */
   function drop({ timestamp }: AuditRecord): never {
     audit.dropped++
     gap = { event_type: 'records_dropped', count: (gap?.count ?? 0) + 1, timestamp }
-    // Without a further try, nobody would find out that the file can be written again.
+    // Try a write, or nobody would notice that the file is writable again.
     void file.flush().catch(() => undefined)
     const taken = `${file.waitingBytes} of the ${maxWaitingBytes} bytes that may wait are taken`
     throw new RedriveError(
@@ -93,7 +93,7 @@ export function ndjsonAudit(path: string, { maxWaitingBytes = 2 ** 24 }: NdjsonA
   }
 }
 
-/** JSON that no terminal and no reader of lines takes for anything but text, whatever a message holds. */
+/** Returns one line of JSON, escaping characters that terminals or line readers would interpret. */
 function toLine(record: AuditRecord | RecordsDropped): string {
   const json = JSON.stringify(record).replace(
     /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g,

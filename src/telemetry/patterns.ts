@@ -3,50 +3,50 @@ import { type Clock, systemClock } from '../time/index.js'
 import { MinuteCount } from './minute-count.js'
 import type { WorkEvent } from './work-events.js'
 
-/** How the work of one category goes. */
+/** Statistics on the work of one category. */
 export interface RetryPattern {
-  /** Pieces of work that have ended, well or not. One that its caller aborted is neither, and is left out. */
+  /** The number of pieces of work that have succeeded or failed. Aborted work does not count. */
   readonly calls: number
-  /** Attempts that have ended, those of work that is still being retried included; a deferral is none. */
+  /** The number of attempts that have ended, including those of work still being retried. Deferrals do not count. */
   readonly totalAttempts: number
-  /** The share of `calls` that succeeded; `undefined` while there are none. */
+  /** The share of `calls` that succeeded; `undefined` while there are no calls. */
   readonly successRate: number | undefined
-  /** Attempts per call; `undefined` while there are none. */
+  /** Attempts per call; `undefined` while there are no calls. */
   readonly averageAttempts: number | undefined
-  /** Retries and deferrals of the last minute, to the second. */
+  /** Retries and deferrals in the last minute, to the second. */
   readonly retriesPerMinute: number
 }
 
-/** A category is retried more often than it should be. */
+/** Raised when a category is retried more often than the threshold allows. */
 export interface RetryAlert {
   readonly category: string
   readonly retriesPerMinute: number
   readonly alertAbovePerMinute: number
 }
 
-/** When to raise an alert, and where. */
+/** The options of `retryPatterns`. */
 export interface RetryPatternsOptions {
-  /** Where time comes from. Default: the machine. */
+  /** The source of time. Default: the system clock. */
   readonly clock?: Clock
-  /** More retries of a category than this in a minute raise an alert. */
+  /** The number of retries per minute above which a category raises an alert. Default: no alerts. */
   readonly alertAbovePerMinute?: number
-  /** Called once when a category passes the threshold, and again only after it has fallen below. */
+  /** Called once when a category exceeds the threshold, and again only after it has fallen below. */
   readonly onAlert?: (alert: RetryAlert) => void | PromiseLike<void>
 }
 
-/** A sink that knows how the work of each category goes. */
+/** A sink that keeps statistics on the work of each category. */
 export interface RetryPatterns {
   (event: WorkEvent): void | PromiseLike<void>
-  /** By category; `DEFAULT` is work without one. */
+  /** Returns the statistics by category. Work without a category is under `DEFAULT`. */
   summary(): Record<string, RetryPattern>
 }
 
-/** More categories than this are an identity in the place of a category: the rest is counted together. */
+/** With more categories than this, somebody is passing ids as categories: the rest is counted together. */
 const MAX_CATEGORIES = 1000
 const REST = 'OTHER'
 
 /**
- * Watches retries, category by category.
+ * Makes a sink that watches retries by category.
  *
  * ```ts
  * const patterns = retryPatterns({ alertAbovePerMinute: 100, onAlert: ({ category }) => page(category) })
@@ -71,7 +71,7 @@ export function retryPatterns(options: RetryPatternsOptions = {}): RetryPatterns
         return counts.end(event.attempt, true)
       case 'gave_up':
         if (event.reason === 'aborted') return
-        // A breaker that is open keeps the next attempt from being made; the last one was counted when it was retried.
+        // An open breaker prevents the next attempt; the last one was counted when its retry was scheduled.
         if (event.reason !== 'breaker_open') counts.totalAttempts++
         return counts.end(event.attempt, false)
       case 'retry_scheduled':

@@ -6,9 +6,9 @@ import { isSecretKey } from './secrets.js'
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
 
 const MAX_DEPTH = 6
-/** The most entries of one list or object. */
+/** The maximum number of entries in one list or object. */
 const MAX_ENTRIES = 100
-/** The most characters of the whole, roughly. */
+/** The approximate maximum number of characters in total. */
 const MAX_CHARACTERS = 16_000
 /** The cost of each value besides its text, so that many small ones are bounded too. */
 const VALUE_CHARACTERS = 8
@@ -57,7 +57,7 @@ class Redaction {
 
   #list(values: Iterable<unknown> & ({ length: number } | { size: number }), parents: readonly object[]): Json {
     const copies: Json[] = []
-    // In `['Cookie', 'a=b']` and in a list of raw headers, a name stands before its value.
+    // In `['Cookie', 'a=b']` and in a list of raw headers, a name precedes its value.
     let name: string | undefined
     for (const value of values) {
       if (this.#isFull(copies.length)) {
@@ -94,7 +94,7 @@ class Redaction {
     }
   }
 
-  /** That there is a password, or none, is no secret. */
+  /** Redacts the value of a secret name. Whether there is a password at all is no secret. */
   #value(name: unknown, value: unknown, parents: readonly object[]): Json {
     const isBare = value === null || value === undefined || typeof value === 'boolean'
     return typeof name === 'string' && isSecretKey(name) && !isBare ? '[redacted]' : this.copy(value, parents)

@@ -1,26 +1,29 @@
 import { withoutSecrets } from './secrets.js'
 
-/** The longest text that a record keeps. */
+/** The maximum length of a text in a record. */
 const MAX_TEXT = 1000
-/** The part of a text that is searched for secrets: more than is kept, so that a cut does not hide the mark of a secret. */
+/**
+ * The part of a text that is searched for secrets. It is longer than the kept part, so that a cut hides no secret's
+ * mark.
+ */
 const WINDOW = 4 * MAX_TEXT
 
-/** Text with secrets replaced, on one line, cut to a length that a record can hold. */
+/** Replaces secrets in a text, puts it on one line, and cuts it to the length that a record can hold. */
 export function redact(text: string): string {
   const seen = withoutSecrets(text.slice(0, WINDOW))
-  // The last word may be the half of a secret that is known by its end.
+  // Drop the last word: it may be the first half of a secret that only its end would reveal.
   const safe = text.length > WINDOW ? seen.replace(/\S{0,500}$/, '') : seen
   return cut(oneLine(safe), MAX_TEXT, text.length)
 }
 
-/** A name or other short text, on one line. */
+/** Cuts a name or other short text to a length, on one line. */
 export function label(text: string, max = 200): string {
   return cut(oneLine(text.slice(0, max + 1)), max, text.length)
 }
 
 /**
- * Line breaks and tabs become spaces; what could drive a terminal, turn the direction of a text or break an encoding
- * becomes a replacement character.
+ * Replaces line breaks and tabs by spaces. Characters that could control a terminal, change the direction of text or
+ * break an encoding become the replacement character.
  */
 function oneLine(text: string): string {
   return text
@@ -30,7 +33,7 @@ function oneLine(text: string): string {
 
 function cut(text: string, max: number, length: number): string {
   if (text.length <= max && length <= WINDOW) return text
-  // Half of a character outside the basic plane is none.
+  // Do not keep half of a surrogate pair.
   const kept = text.slice(0, max).replace(/[\ud800-\udbff]$/, '')
   return `${kept}… (${length} characters)`
 }

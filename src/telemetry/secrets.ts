@@ -1,17 +1,17 @@
 const REDACTED = '[redacted]'
 
-/** Words that make the value of a name a secret, wherever they stand in it: `dbPassword`, `X-Amz-Security-Token`. */
+/** Words that make a name secret wherever they occur in it: `dbPassword`, `X-Amz-Security-Token`. */
 const WORD =
   'pass(?:word|wd|phrase|code)|pwd|secret|token|credential|authorization|cookie|signature|session[-_. ]?id' +
   '|(?:api|access|account|private|shared|signing|encryption|subscription|master)[-_. ]?key'
-/** Short words, which must end a name: `DB_PASS` and `sig`, but not `bypass`, `passed` or `signal`. */
+/** Short words that make a name secret only at its end: `DB_PASS` and `sig`, but not `bypass`, `passed` or `signal`. */
 const LAST_WORD = '(?<!by|com)pass|(?<![a-z])(?:sig|auth)'
 
 const SECRET_NAME = new RegExp(`${WORD}|(?:${LAST_WORD})\\d*$`, 'i')
 
 /**
- * A secret name in a text, up to its value: `name=`, `"name": `, `name%3D`, `<name>`, `"name", ` before another quote, and
- * `--name ` for a flag. A value on the next line must be quoted or in brackets.
+ * A secret name in a text, up to its value: `name=`, `"name": `, `name%3D`, `<name>`, `"name", ` before another quote,
+ * and `--name ` for a flag. A value on the next line must be quoted or in brackets.
  */
 const NAME_IN_TEXT = new RegExp(
   `(?:(?:${WORD})[\\w.-]{0,40}|(?:${LAST_WORD})\\d{0,9})` +
@@ -21,29 +21,29 @@ const NAME_IN_TEXT = new RegExp(
 )
 
 const QUOTED = /"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|`[^`]*`?/sy
-/** Quoted inside a text that is quoted itself: up to a quote with as many backslashes. */
+/** A quoted text inside another quoted text. It ends at a quote with as many backslashes. */
 const ESCAPED = /(\\+)(["']).*?(?:(?<!\\)\1\2|$)/sy
 const LINE = /[^\r\n]*/y
-/** Up to a space, `&`, `;` or `<`; a quote, a comma or a bracket ends it only where the value seems to end there. */
+/** An unquoted value: up to a space, `&`, `;` or `<`. A quote, comma or bracket ends it only if no value follows. */
 const BARE = /(?:(?:bearer|basic|digest|negotiate)\s+)?(?:[^\s&;<"'`,)\]}]|["'`,)\]}](?=[^\s&;<"'`,:)\]}]))*/iy
 const ONE_TOKEN = /(?:bearer|basic)\s/iy
 
-/** Each match is consumed once, so that a text made to be slow costs little more than another. */
+/** Each match is consumed once, so that even a hostile text costs little more than any other. */
 const SECRETS: readonly [RegExp, string | ((...groups: string[]) => string)][] = [
   [/-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-{4,5}.*?(?:-{4,5} ?END [A-Z0-9 ]{0,50}-{4,5}|$)/gs, REDACTED],
-  // A port is followed by a path; what else stands between a colon and an `@` is a password, slashes included.
+  // A port is followed by a path. Anything else between a colon and an `@` is a password, slashes included.
   [
     /:\/\/([^\s:/@?#]*):(?!\d{1,5}[/?#])[^\s"]*@/g,
     (_, user = '') => `://${user.length < LONG_USER ? user : REDACTED}:${REDACTED}@`,
   ],
-  // Alone, a user may be a token.
+  // A user without a password may be a token.
   [/:\/\/[^\s:/@?#"']+@/g, `://${REDACTED}@`],
 ]
 
 /** A user name of this length is more likely a token, as in `https://TOKEN:x-oauth-basic@github.com`. */
 const LONG_USER = 16
 
-/** Secrets that are known by their own form. */
+/** Secrets that are recognisable by their own form. */
 const TOKENS: readonly [RegExp, string][] = [
   [/\b(bearer|basic)\s+(?!auth|credentials|scheme|token)[\w.~+/=-]{8,}/gi, `$1 ${REDACTED}`],
   // JWT, GitHub, GitLab, npm, Slack, AWS, Google, and the `sk_` keys of several services.
@@ -53,7 +53,7 @@ const TOKENS: readonly [RegExp, string][] = [
   ],
 ]
 
-/** Whether values under this name are secrets. */
+/** Returns whether values under this name are secrets. */
 export function isSecretKey(name: string): boolean {
   return SECRET_NAME.test(name)
 }
@@ -65,12 +65,12 @@ export function withoutSecrets(text: string): string {
   return TOKENS.reduce(replace, withoutNamedSecrets(SECRETS.reduce(replace, text)))
 }
 
-/** Replaces the values of secret names, whole. */
+/** Replaces the whole value of each secret name. */
 function withoutNamedSecrets(text: string): string {
   let safe = ''
   let done = 0
   for (const { 0: name, index } of text.matchAll(NAME_IN_TEXT)) {
-    // A name inside a value that is gone already.
+    // This name is inside a value that is already redacted.
     if (index < done) continue
     const start = index + name.length
     const end = endOfValue(text, start, name, isLineStart(text, index))
@@ -91,7 +91,7 @@ function endOfValue(text: string, start: number, name: string, isLineStart: bool
   return endOf(isLine ? LINE : BARE, text, start) ?? start
 }
 
-/** The end of a list or an object, brackets in quoted texts aside. */
+/** Returns the end of a list or an object, ignoring brackets in quoted texts. */
 function endOfBrackets(text: string, start: number): number {
   let depth = 0
   const tokens = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[[{\]}]/gs
@@ -104,13 +104,13 @@ function endOfBrackets(text: string, start: number): number {
   return text.length
 }
 
-/** Where a match that begins at this index ends. */
+/** Returns the end of a match that begins at exactly this index. */
 function endOf(pattern: RegExp, text: string, start: number): number | undefined {
   pattern.lastIndex = start
   return pattern.test(text) ? pattern.lastIndex : undefined
 }
 
-/** Whether nothing but the beginning of a name, such as `X-`, stands before it on its line. */
+/** Returns whether only the beginning of a name, such as `X-`, precedes the index on its line. */
 function isLineStart(text: string, index: number): boolean {
   const line = text.slice(text.lastIndexOf('\n', index - 1) + 1, index)
   return /^\s*[\w.-]*$/.test(line)

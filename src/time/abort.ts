@@ -1,6 +1,6 @@
 import type { Sleeper } from './clock.js'
 
-/** Those who wait on one signal; the signal's only listener of ours. */
+/** The sleepers that wait on one signal, behind a single listener. */
 class Watchers extends Set<Sleeper> {
   handleEvent(): void {
     for (const sleeper of this) sleeper.wake()
@@ -8,18 +8,18 @@ class Watchers extends Set<Sleeper> {
 }
 
 /**
- * Many sleepers may wait on one signal, so each costs no more than an entry in a set, and the listener goes with the
- * last of them. (A signal searches its own list of listeners from end to end.)
+ * Many sleepers may wait on one signal, so each costs only an entry in a set; the listener is removed with the last
+ * one. (With a listener each, a signal would search its list of listeners from end to end.)
  */
 const watchersOf = new WeakMap<AbortSignal, Watchers>()
 
 /**
- * Signals that were aborted by someone who waits for the work under them to end all the same. A call under such a signal ends
+ * Aborted signals whose aborter still waits for the work under them to end. A call under such a signal ends together
  * with the function that it runs, not before it.
  */
 export const awaited = /* @__PURE__ */ new WeakSet<AbortSignal>()
 
-/** Wakes a sleeper when the signal aborts; never, if it has aborted already. */
+/** Wakes a sleeper when the signal aborts. Never wakes it if the signal has already aborted. */
 export function watchAbort(signal: AbortSignal, sleeper: Sleeper): void {
   let watchers = watchersOf.get(signal)
   if (!watchers) {
@@ -30,7 +30,7 @@ export function watchAbort(signal: AbortSignal, sleeper: Sleeper): void {
   watchers.add(sleeper)
 }
 
-/** Leaves the sleeper alone again. */
+/** Stops watching the signal for a sleeper. */
 export function unwatchAbort(signal: AbortSignal, sleeper: Sleeper): void {
   const watchers = watchersOf.get(signal)
   if (!watchers?.delete(sleeper) || watchers.size > 0) return

@@ -1,21 +1,21 @@
-/** Where time comes from. Everything that waits or measures takes one, so that tests need not wait. */
+/** A source of time. Everything that waits or measures takes one, so that tests need not wait. */
 export interface Clock {
-  /** Milliseconds since the epoch: for what is written down. May jump when the machine's clock is set. */
+  /** Returns milliseconds since the epoch, for timestamps. May jump when the machine's clock is set. */
   now(): number
-  /** Milliseconds since some moment, never going back: for what is measured. */
+  /** Returns milliseconds since some fixed moment, for measuring. Never goes back. */
   monotonic(): number
-  /** Wakes a sleeper once, after any finite delay, however long. Returns what `clearTimer` takes. */
+  /** Wakes a sleeper once, after any finite delay, however long. Returns the timer, for `clearTimer`. */
   setTimer(sleeper: Sleeper, delayMs: number): Timer
-  /** Lets a timer go, so that it wakes nobody. */
+  /** Cancels a timer. */
   clearTimer(timer: Timer): void
 }
 
-/** What a clock or a signal wakes. An object rather than a function, so that what waits need not hold a closure of its own. */
+/** Gets woken by a clock or a signal. An object rather than a function, so that a waiting caller needs no closure. */
 export interface Sleeper {
   wake(): void
 }
 
-/** A timer as the clock that set it knows it. */
+/** A timer, opaque to all but the clock that set it. */
 export type Timer = object
 
 /** The machine's clock. */
@@ -26,10 +26,10 @@ export const systemClock: Clock = {
   clearTimer: (timer: NodeJS.Timeout) => clearInterval(timer),
 }
 
-/** The longest delay that Node's own timers take, but for the millisecond below; a longer one would fire at once. */
+/** The longest delay that Node's timers accept, minus the millisecond added below. A longer one would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 2
 
-/** Waits in as many turns of equal length as the delay needs. */
+/** Splits the delay into as many equal turns as it needs. */
 function setTimer(sleeper: Sleeper, delayMs: number): NodeJS.Timeout {
   let turns = Math.ceil(delayMs / MAX_TIMER_MS) || 1
   const wake = () => {
@@ -37,7 +37,7 @@ function setTimer(sleeper: Sleeper, delayMs: number): NodeJS.Timeout {
     clearInterval(timer)
     sleeper.wake()
   }
-  // Node counts whole milliseconds, from the beginning of the present one: without one more it would fire too soon.
+  // Node counts whole milliseconds from the beginning of the current one: add one, or it would fire too soon.
   const timer = setInterval(wake, Math.ceil(delayMs / turns) + 1)
   return timer
 }

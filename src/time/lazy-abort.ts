@@ -11,7 +11,7 @@ export class LazyAbort {
     return this.controller.signal
   }
 
-  /** Aborts the signal, if anyone has asked for it or will. */
+  /** Aborts the signal, whether it has been requested already or will be later. */
   abort(reason: unknown): void {
     this.stopped = { reason }
     this.controller?.abort(reason)
