@@ -79,7 +79,7 @@ export interface TaskRecord extends Lane {
   /** Higher goes first. */
   readonly priority: number
   readonly submittedAt: number
-  /** When its attempts and its time to live began to count: when it was enqueued, or last redriven. */
+  /** When its attempts and its time to live begin to count: when it was enqueued, first due, or last redriven. */
   readonly startedAt: number
   /** When the next attempt is due; `undefined` while it runs and once it has ended. */
   readonly nextAttemptAt: number | undefined

@@ -15,7 +15,7 @@ export class TaskContext {
   readonly losses: number
   /** When it was submitted, in milliseconds since the epoch. */
   readonly submittedAt: number
-  /** When its attempts began to count: when it was enqueued, or last redriven. */
+  /** When its attempts began to count: when it was enqueued, first due, or last redriven. */
   readonly startedAt: number
   /** Proves that this attempt still holds the task. Pass it to a store's `once`. */
   readonly fence: { readonly id: string; readonly token: string }

@@ -710,6 +710,7 @@ describe('a worker', () => {
     const { clock, store, queue, start } = await bench([code, once], { sink: event => events.push(event) })
     const { id } = await queue.enqueue(code, null)
     const only = await queue.enqueue(once, null)
+    const delayed = await queue.enqueue(code, null, { delay: '6m' })
     await clock.advance('5m')
     await start()
     await settle(clock)
@@ -717,6 +718,9 @@ describe('a worker', () => {
     expect(await queue.get(id)).toMatchObject({ status: 'dead', reason: 'ttl_expired', attempts: 0 })
     expect(await store.ledger(id)).toEqual([])
     expect(await queue.get(only.id)).toMatchObject({ status: 'succeeded' })
+    // The time to live of a task that is to run later begins when it is due.
+    await clock.advance('2m')
+    expect(await queue.get(delayed.id)).toMatchObject({ status: 'succeeded' })
     const gaveUp = events.find(({ type }) => type === 'gave_up')
     expect(gaveUp).toMatchObject({ attempt: 0, reason: 'ttl_expired', failure: { code: 'ttl_expired' } })
   })

@@ -33,7 +33,7 @@ export function newTask(task: NewTask & { readonly id: string }, lane: MemoryLan
     status: 'waiting',
     priority,
     submittedAt: Math.floor(submittedAt ?? lane.submittedAt(now)),
-    startedAt: now - triedForMs(task),
+    startedAt: Math.max(now, Math.ceil(runAt)) - triedForMs(task),
     nextAttemptAt: Math.ceil(runAt),
     ...NO_FAILURES,
     reason: undefined,

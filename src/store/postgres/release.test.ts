@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '1c6391a82c142be96f3ff310b5fa5dc61903e480f77bb5ddc9ef5758ce815988',
+  1: '2156fc8b8a9be760759876798efc7bd53d4317bae622fb93613103a7ed912a39',
 }
 
 const MAX_LINES = 60

@@ -52,7 +52,7 @@ function insert(
   const state = runAt > now ? State.scheduled : State.ready
   const place = book.isOrdered(lane) ? (statements.lastPlace.get({ lane, priority }) ?? 0) + 1 : 0
   const submitted = Math.floor(task.submittedAt ?? Math.max(now, place))
-  const began = now - triedForMs(task)
+  const began = Math.max(now, runAt) - triedForMs(task)
   const added = statements.insertTask.run(id, lane, state, priority, submitted, began, now, runAt, payload)
   return added.changes > 0 ? Number(added.lastInsertRowid) : undefined
 }

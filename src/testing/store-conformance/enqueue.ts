@@ -49,7 +49,8 @@ export const ENQUEUE: StoreBehaviours = {
     assertFields(await get(store, 'mine'), {
       ...task,
       submittedAt: now - 5000,
-      startedAt: now,
+      // Its time to live begins when it is due.
+      startedAt: now + 7000,
       nextAttemptAt: now + 7000,
     })
   },

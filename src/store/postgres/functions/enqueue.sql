@@ -84,7 +84,7 @@ BEGIN
       -- In an ordered lane, after all that are there: clocks may go back, and many tasks come in one millisecond.
       coalesce(new.submitted_at, greatest(now_ms, CASE WHEN ordered[coalesce(new.lane, lane_numbers[1])] THEN
         redrive.last_place(lane_ids[coalesce(new.lane, lane_numbers[1])], coalesce(new.priority, 0)) + 1 END)),
-      now_ms - coalesce(new.tried_for, 0), now_ms, CASE WHEN new.round IS NULL THEN coalesce(new.due, now_ms) END,
+      greatest(now_ms, new.due) - coalesce(new.tried_for, 0), now_ms, CASE WHEN new.round IS NULL THEN coalesce(new.due, now_ms) END,
       new.payload
     FROM unnest(ids, lane_numbers, priorities, submitted, due, payloads, rounds, tried_for)
       AS new (id, lane, priority, submitted_at, due, payload, round, tried_for)
