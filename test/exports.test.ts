@@ -43,7 +43,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreUnavailableError TaskControl TaskFilter TaskReader
     TaskRecord TaskStatus TaskVerbs moveStore planMove taskIds`,
   'redrive/sqlite': `
-    SqliteOptions SqliteStore openSqlite`,
+    BackupOptions SqliteOptions SqliteStore openSqlite`,
   'redrive/postgres': `
     PostgresOptions PostgresStore SqlClient openPostgres`,
   'redrive/event': `

@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander'
 import { OptionError } from '../policy/index.js'
 import { withoutSecrets } from '../telemetry/index.js'
 import type { CommandContext } from './command.js'
+import { addBackup } from './commands/backup.js'
 import { addBus } from './commands/bus.js'
 import { addDlq } from './commands/dlq.js'
 import { addMigrate } from './commands/migrate.js'
@@ -59,6 +60,7 @@ function programOf(context: CommandContext): Command {
   addBus(program, context)
   addMigrate(program, context)
   addMove(program, context)
+  addBackup(program, context)
   return program.addHelpText(
     'after',
     `

@@ -43,10 +43,7 @@ export async function openStoreUrl(
     case 'postgresql':
       return openPostgresUrl(url, mayCreate)
     default:
-      // The rest of a URL may hold a password, so it is not repeated.
-      throw new UsageError(
-        `Stores of the kind '${schemeOf(url)}:' are not supported. Pass a URL such as '${DEFAULT_STORE}' or 'postgres://host/database'.`,
-      )
+      throw unsupported(url)
   }
 }
 
@@ -76,7 +73,15 @@ export function sqlitePath(url: string): string {
   return path
 }
 
-function schemeOf(url: string): string {
+/** The error of a URL that names no store. The rest of a URL may hold a password, so it is not repeated. */
+export function unsupported(url: string): UsageError {
+  return new UsageError(
+    `Stores of the kind '${schemeOf(url)}:' are not supported. Pass a URL such as '${DEFAULT_STORE}' or 'postgres://host/database'.`,
+  )
+}
+
+/** The scheme of a store's URL, in lower case. */
+export function schemeOf(url: string): string {
   const [, scheme] = /^([a-z][a-z0-9+.-]+):/i.exec(url) ?? []
   if (scheme === undefined) {
     // A text such as 'host=db password=…' is not a path, and is not repeated.
@@ -89,14 +94,16 @@ function schemeOf(url: string): string {
 }
 
 async function openSqliteUrl(url: string, cwd: string, mayCreate: boolean): Promise<SqliteStore> {
+  return openSqlite(mayCreate ? resolve(cwd, sqlitePath(url)) : existingFile(url, cwd))
+}
+
+/** The file of an existing SQLite store. */
+export function existingFile(url: string, cwd: string): string {
   const path = resolve(cwd, sqlitePath(url))
-  const isMissing = (statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0
-  if (isMissing && !mayCreate) {
-    throw new CommandError(
-      `There is no store at '${nearPath(path, cwd)}'. Check the URL, or create a store there: redrive migrate --store ${shellWord(url)}`,
-    )
-  }
-  return openSqlite(path)
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return path
+  throw new CommandError(
+    `There is no store at '${nearPath(path, cwd)}'. Check the URL, or create a store there: redrive migrate --store ${shellWord(url)}`,
+  )
 }
 
 /** `?schema=NAME` names the schema, if it is not `redrive`. */

@@ -9,7 +9,7 @@ import {
 } from '../errors.js'
 import { type Connection, sqliteCode } from './driver.js'
 import { waitingForLock } from './lock.js'
-import { fileAt, isDamage, isReadOnly } from './open-file.js'
+import { fileAt, isDamage, isFull, isReadOnly } from './open-file.js'
 
 /** Something to be done within a transaction, and who waits for it. */
 interface Job {
@@ -169,8 +169,7 @@ export class GroupCommit {
   }
 
   #explain(error: unknown): unknown {
-    if (/^SQLITE_(FULL|IOERR_SHMSIZE|IOERR_WRITE)/.test(sqliteCode(error)))
-      return new StoreFullError(this.#name, { cause: error })
+    if (isFull(error)) return new StoreFullError(this.#name, { cause: error })
     const problem = error instanceof Error ? error.message : String(error)
     if (isDamage(error)) return new StoreDamagedError(this.#path, problem, { cause: error })
     if (isReadOnly(error)) return new StoreReadOnlyError(this.#name, problem, { cause: error })

@@ -44,7 +44,7 @@ function create(path: string): void {
 }
 
 /** Looks at a file without writing to it. Throws unless it is ours and sound. */
-function inspect(driver: typeof Database, path: string): void {
+export function inspect(driver: typeof Database, path: string): void {
   const header = readHeader(path)
   if (header.toString('latin1', 0, MAGIC.length) !== MAGIC) throw new StoreForeignError(path, 'is no SQLite database')
   if (header.length < HEADER_BYTES) throw new StoreDamagedError(path, 'it ends within its header')
@@ -74,6 +74,11 @@ function explained(error: unknown, path: string): unknown {
 /** Whether SQLite says that a file is damaged. */
 export function isDamage(error: unknown): boolean {
   return /^SQLITE_(CORRUPT|NOTADB)/.test(sqliteCode(error))
+}
+
+/** Whether SQLite says that the disk is full. */
+export function isFull(error: unknown): boolean {
+  return /^SQLITE_(FULL|IOERR_SHMSIZE|IOERR_WRITE)/.test(sqliteCode(error))
 }
 
 /** Whether SQLite says that a file, or the folder beside it that WAL needs, may not be written to. */

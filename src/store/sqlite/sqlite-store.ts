@@ -44,6 +44,7 @@ import type {
   TaskStatus,
 } from '../store.js'
 import { taskIds } from '../task-id.js'
+import { type BackupOptions, backupSqlite } from './backup.js'
 import { Browser } from './browse.js'
 import { claim } from './claim.js'
 import type { Connection } from './driver.js'
@@ -237,6 +238,18 @@ export class SqliteStore implements Movable {
     checkFence(options)
     const run = () => once(this.#statements, key, () => work(this.#db as never), options, this.#now())
     return this.#commits.write(run, { isRepeatable: false })
+  }
+
+  /**
+   * Copies the store to another file, while other processes may go on to read and write it. The copy is the store at one
+   * moment, for its owner alone to read, and appears under its name when it is complete.
+   *
+   * ```ts
+   * await store.backup('/backups/redrive.db')
+   * ```
+   */
+  backup(path: string, options?: BackupOptions): Promise<void> {
+    return backupSqlite(this.#path, path, options)
   }
 
   exportPage(section: Section, page: PageRequest): Promise<Page<MovedRow>> {
