@@ -63,32 +63,38 @@ export function afterSettlement(
   const entry = asked.type === 'released' ? undefined : attempt
   const isDecision = standing.isUndecided && (asked.type === 'retry' || asked.type === 'dead')
   const counted = entry !== undefined && !isDecision ? 1 : 0
-  const failures = { ...failuresOf(standing), ...errorOf(entry) }
-  const attempts = failures.attempts + counted
-  const deferrals = failures.deferrals + counted
-  const ledger = isDecision ? decided(outcome, entry) : attempted(outcome, entry)
-  const ended = { ...failures, ...ENDED, startedAt: standing.startedAt, ledger, lane: 'answer' } as const
+  const after = ended(standing, entry, isDecision ? decided(outcome, entry) : attempted(outcome, entry))
 
   switch (outcome.type) {
     case 'succeeded':
-      return { ...ended, ...NO_FAILURES, status: 'succeeded', result: outcome.result }
+      after.result = outcome.result
+      return cleared(after, 'succeeded')
     case 'skipped':
-      return { ...ended, ...NO_FAILURES, status: 'skipped', reason: outcome.reason }
+      after.reason = outcome.reason
+      return cleared(after, 'skipped')
     case 'dead':
-      return { ...ended, attempts, status: 'dead', reason: outcome.reason }
+      after.status = 'dead'
+      after.attempts += counted
+      after.reason = outcome.reason
+      return after
     case 'cancelled':
-      return { ...ended, status: 'cancelled', lane: 'none' }
+      after.lane = 'none'
+      return after
     case 'later':
-      return { ...ended, ...waiting(now, outcome.delayMs) }
+      return waiting(after, now, outcome.delayMs)
     case 'deferred':
-      return { ...ended, deferrals, ...waiting(now, outcome.delayMs), lane: 'hold' }
-    case 'retry': {
-      const previousDelayMs = outcome.isBackoff ? Math.round(outcome.delayMs) : failures.previousDelayMs
-      return { ...ended, attempts, previousDelayMs, ...waiting(now, outcome.delayMs) }
-    }
+      after.deferrals += counted
+      after.lane = 'hold'
+      return waiting(after, now, outcome.delayMs)
+    case 'retry':
+      after.attempts += counted
+      if (outcome.isBackoff) after.previousDelayMs = Math.round(outcome.delayMs)
+      return waiting(after, now, outcome.delayMs)
     case 'released':
       // A loss that nobody has decided on stays undecided.
-      return { ...ended, ...waiting(now), isUndecided: standing.isUndecided, lane: 'none' }
+      after.isUndecided = standing.isUndecided
+      after.lane = 'none'
+      return waiting(after, now)
   }
 }
 
@@ -107,9 +113,11 @@ export function afterLoss(
 }
 
 /** After a redrive: fresh attempts, deferrals and time to live. Losses stay, so a task that kills workers stays alone. */
-export function afterRedrive({ losses }: Standing, by: By, now: number): After {
-  const fresh = { ...NO_FAILURES, losses, ...ENDED, startedAt: now, ledger: redriven(by, now), lane: 'none' } as const
-  return { ...fresh, ...waiting(now) }
+export function afterRedrive(standing: Standing, by: By, now: number): After {
+  const fresh = { ...standing, ...NO_FAILURES, losses: standing.losses, startedAt: now }
+  const after = ended(fresh, undefined, redriven(by, now))
+  after.lane = 'none'
+  return waiting(after, now)
 }
 
 /** Whether the task waits again after an outcome. */
@@ -122,19 +130,39 @@ export function runsAlone({ losses }: Pick<TaskRecord, 'losses'>): boolean {
   return losses >= ALONE_FROM_LOSSES
 }
 
-const ENDED = { nextAttemptAt: undefined, isUndecided: false, reason: undefined, result: undefined } as const
+/** An `After` in the making: changed in place, since copies of an object this large cost more than writing its row. */
+type Draft = { -readonly [Field in keyof After]: After[Field] }
+
+/** A task whose attempt has ended, without anything to follow. */
+function ended(standing: Standing, entry: AttemptEntry | undefined, ledger: LedgerChange): Draft {
+  const verdict = entry?.verdict
+  return {
+    status: 'cancelled',
+    startedAt: standing.startedAt,
+    nextAttemptAt: undefined,
+    attempts: standing.attempts,
+    deferrals: standing.deferrals,
+    losses: standing.losses,
+    isUndecided: false,
+    previousDelayMs: standing.previousDelayMs,
+    errorClass: verdict === undefined ? standing.errorClass : verdict.class,
+    errorCode: verdict === undefined ? standing.errorCode : verdict.code,
+    errorMessage: verdict === undefined ? standing.errorMessage : entry?.error,
+    reason: undefined,
+    result: undefined,
+    ledger,
+    lane: 'answer',
+  }
+}
 
 /** Due times are whole milliseconds, rounded up: no attempt starts early. */
-function waiting(now: number, delayMs = 0) {
-  return { status: 'waiting', nextAttemptAt: Math.ceil(now + Math.max(0, delayMs)) } as const
+function waiting(after: Draft, now: number, delayMs = 0): After {
+  after.status = 'waiting'
+  after.nextAttemptAt = Math.ceil(now + Math.max(0, delayMs))
+  return after
 }
 
-function failuresOf(standing: Standing): Failures {
-  const { attempts, deferrals, losses, previousDelayMs, errorClass, errorCode, errorMessage } = standing
-  return { attempts, deferrals, losses, previousDelayMs, errorClass, errorCode, errorMessage }
-}
-
-function errorOf(attempt: AttemptEntry | undefined): Partial<Failures> {
-  if (attempt?.verdict === undefined) return {}
-  return { errorClass: attempt.verdict.class, errorCode: attempt.verdict.code, errorMessage: attempt.error }
+function cleared(after: Draft, status: 'succeeded' | 'skipped'): After {
+  after.status = status
+  return Object.assign(after, NO_FAILURES)
 }

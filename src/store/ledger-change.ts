@@ -16,9 +16,21 @@ export type LossDecision = Pick<LedgerRow, 'delayMs' | 'reason' | 'verdict' | 'e
 /** Appends an attempt, if one was made. */
 export function attempted(outcome: Outcome, entry: AttemptEntry | undefined): LedgerChange {
   if (entry === undefined || outcome.type === 'released') return { type: 'none' }
-  const { attempt, startedAt, endedAt, worker } = entry
-  const times = { startedAt: Math.round(startedAt), endedAt: Math.round(endedAt) }
-  return { type: 'append', row: { outcome: outcome.type, attempt, ...times, worker, ...decisionOf(outcome, entry) } }
+  const { attempt, startedAt, endedAt, worker, verdict, error, random, policy } = entry
+  const row = {
+    outcome: outcome.type,
+    attempt,
+    startedAt: Math.round(startedAt),
+    endedAt: Math.round(endedAt),
+    worker,
+    delayMs: delayOf(outcome),
+    reason: reasonOf(outcome),
+    verdict: wholeHint(verdict),
+    error,
+    random,
+    policy,
+  }
+  return { type: 'append', row }
 }
 
 /** Appends an attempt that died with its worker. */
@@ -29,7 +41,9 @@ export function lost(attempt: number, startedAt: number, endedAt: number, worker
 
 /** Completes the `lost` row with the decision on it. */
 export function decided(outcome: Outcome, entry: AttemptEntry | undefined): LedgerChange {
-  return { type: 'complete', row: decisionOf(outcome, entry) }
+  const { verdict, error, random, policy } = entry ?? {}
+  const decision = { delayMs: delayOf(outcome), reason: reasonOf(outcome), verdict: wholeHint(verdict) }
+  return { type: 'complete', row: { ...decision, error, random, policy } }
 }
 
 /** Appends who asked for a redrive, and why. */
@@ -38,10 +52,12 @@ export function redriven({ who, why }: By, now: number): LedgerChange {
   return { type: 'append', row: { outcome: 'redriven', ...row } }
 }
 
-function decisionOf(outcome: Outcome, { verdict, error, random, policy }: Partial<AttemptEntry> = {}): LossDecision {
-  const delayMs = 'delayMs' in outcome ? Math.round(outcome.delayMs) : undefined
-  const reason = 'reason' in outcome ? outcome.reason : undefined
-  return { delayMs, reason, verdict: wholeHint(verdict), error, random, policy }
+function delayOf(outcome: Outcome): number | undefined {
+  return 'delayMs' in outcome ? Math.round(outcome.delayMs) : undefined
+}
+
+function reasonOf(outcome: Outcome): string | undefined {
+  return 'reason' in outcome ? outcome.reason : undefined
 }
 
 /** Stores keep whole milliseconds. */
