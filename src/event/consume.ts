@@ -240,8 +240,7 @@ export class EventConsumer<Event> {
   async #recordEnd(delivery: Delivery, end: Exclude<End, Stopped>, first: FirstAttempt<Event>): Promise<void> {
     const task = this.#kind.taskOf(delivery)
     const times = { startedAt: first.history.startedAt, endedAt: first.now() }
-    const about = { attempt: 1, ...times, worker: this.#engine.name, policy: this.#kind.policyHash }
-    const attempt = entryOf(end, about)
+    const attempt = entryOf(end, { attempt: 1, ...times, worker: this.#engine.name }, this.#kind.policyHash)
     const outcome = await this.#outcome(task, end)
     if (outcome === undefined) return
     await this.#record(attempt === undefined ? task : { ...task, tried: { outcome, attempt } })

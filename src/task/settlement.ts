@@ -23,10 +23,11 @@ export function outcomeOf(end: End): Outcome {
   }
 }
 
-/** The ledger row of an attempt; `undefined` where none was made. */
+/** The ledger row of an attempt; `undefined` where none was made. `policy` is the hash of the policy that decided. */
 export function entryOf(
   end: End,
-  { policy, ...about }: Omit<AttemptEntry, 'verdict' | 'error' | 'random'>,
+  about: Pick<AttemptEntry, 'attempt' | 'startedAt' | 'endedAt' | 'worker'>,
+  policy: string,
 ): AttemptEntry | undefined {
   switch (end.type) {
     case 'failed': {

@@ -129,9 +129,9 @@ export class TaskAttempt implements Driver {
   #settle(outcome: Outcome, end: End | undefined): void {
     const { id, token } = this.task
     const { worker, settle } = this.#environment
-    const times = { startedAt: this.#claim.now, endedAt: this.now() }
-    const about = { attempt: this.history.attempts + 1, ...times, worker, policy: this.#kind.policyHash }
-    settle(this, { id, token, outcome, attempt: end && entryOf(end, about) })
+    const attempt = this.history.attempts + 1
+    const about = { attempt, startedAt: this.#claim.now, endedAt: this.now(), worker }
+    settle(this, { id, token, outcome, attempt: end && entryOf(end, about, this.#kind.policyHash) })
   }
 
   #describe(): Work {
