@@ -23,6 +23,7 @@ const EMPTY: Installed = { version: 0, ...UNVERSIONED }
 const LOCK_TIMEOUT = '2s'
 const UNTIL_UNLOCKED = /* @__PURE__ */ policy({ attempts: 20, backoff: { base: '1s', max: '1s' } })
 
+const CREATOR_ONLY = `To create the store takes the right to create schemas: run 'redrive migrate' with a role that has it.`
 const OWNER_ONLY = `Only the role that owns the store can bring it to this release: run 'redrive migrate' as that role.`
 
 /**
@@ -41,7 +42,8 @@ export async function migrate(database: Database, mayMigrate: boolean, release?:
     })
   } catch (error) {
     if (sqlState(error) !== FORBIDDEN) throw error
-    throw new StoreForbiddenError(database.name, messageOf(error), { cause: error, advice: OWNER_ONLY })
+    const advice = found.version === 0 ? CREATOR_ONLY : OWNER_ONLY
+    throw new StoreForbiddenError(database.name, messageOf(error), { cause: error, advice })
   }
 }
 
@@ -73,7 +75,9 @@ async function upgrade(database: Database, client: PoolClient, ours: Release): P
   if (isCurrent(database, found, ours)) return
 
   await run(`SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'`)
-  if (found.version === 0) await run(`CREATE SCHEMA IF NOT EXISTS ${schema}`)
+  // `IF NOT EXISTS` would ask for the right to create schemas even if this one exists.
+  const { rowCount } = await run('SELECT FROM pg_namespace WHERE nspname = $1', [schema])
+  if (rowCount === 0) await run(`CREATE SCHEMA ${schema}`)
   const versions = [...ours.schema.keys()].sort((a, b) => a - b)
   for (const version of versions) if (version > found.version) await run(ours.schema.get(version) ?? '')
   await replaceFunctions(client, run, ours, schema)

@@ -67,7 +67,18 @@ describe('opening', () => {
     await pool.query('CREATE ROLE nobody_much LOGIN')
     const theirs = new URL(url)
     theirs.username = 'nobody_much'
-    await expect(openPostgres(theirs.href, { schema: 'forbidden' })).rejects.toThrow(StoreForbiddenError)
+    const opening = openPostgres(theirs.href, { schema: 'forbidden' })
+    await expect(opening).rejects.toThrow(StoreForbiddenError)
+    await expect(opening).rejects.toThrow('takes the right to create schemas')
+  })
+
+  it('fills an empty schema that was made for it, for a role that may make none', async () => {
+    await pool.query('CREATE ROLE tenant LOGIN; CREATE SCHEMA given AUTHORIZATION tenant')
+    const theirs = new URL(url)
+    theirs.username = 'tenant'
+    const store = await openPostgres(theirs.href, { schema: 'given', listen: false })
+    expect(await store.enqueue([{ kind: 'k', payload: '{}' }])).toMatchObject([{ isNew: true }])
+    await store.close()
   })
 
   it.each(['', 'Upper', 'a b', 'a"b', "a'b", 'pg_mine', '1a', 'x'.repeat(51)])(

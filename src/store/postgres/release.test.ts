@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '2156fc8b8a9be760759876798efc7bd53d4317bae622fb93613103a7ed912a39',
+  1: '2168dd1959377f5d366ed7e0571bc5355b9a54b15d70b02d870339e0526441db',
 }
 
 const MAX_LINES = 60

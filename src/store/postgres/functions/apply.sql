@@ -26,7 +26,7 @@ BEGIN
         WHERE task.id = report.id AND task.state = redrive.state_running() AND task.round = report.round
         FOR UPDATE OF task
       ) AS task
-    ), counted AS (
+    ), judged_attempt AS (
       SELECT *, type = 'lost' AS is_lost, attempt IS NOT NULL AND NOT is_decision AND type <> 'released' AS is_recorded
       FROM locked_task
     )
@@ -48,7 +48,7 @@ BEGIN
       CASE WHEN outcome IN ('dead', 'skipped') THEN reason END,
       error_class, error_code, retry_after, error, random, policy
     )::redrive.ended_attempt)
-    FROM counted
+    FROM judged_attempt
   );
 END
 $$;
