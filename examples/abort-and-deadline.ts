@@ -38,7 +38,7 @@ function refuse(): never {
   throw Object.assign(new Error('Connection refused'), { code: 'ECONNREFUSED' })
 }
 
-/** What a call fails with. Asked for before time passes, so that no failure comes unhandled. */
+/** Returns the error that a call fails with. Call it before time passes, so that no rejection goes unhandled. */
 function endOf(call: Promise<unknown>): Promise<Error> {
   return call.then(
     () => assert.fail('it should have failed'),

@@ -1,4 +1,4 @@
-/** What happens to a call comes as one stream of events. A sink takes them; `on` is one with a hook for each type. */
+/** A call emits one stream of work events. A sink receives them; `on` makes a sink with a hook for each type. */
 import assert from 'node:assert/strict'
 import { retry } from 'redrive'
 import { fanOut, on, sinkFailures, type WorkEvent } from 'redrive/telemetry'

@@ -1,4 +1,4 @@
-/** What a policy does, before anything has failed: in words, as a table, and as figures to test against. */
+/** Explains a policy before anything has failed: in words, as a table, and as figures to test against. */
 import assert from 'node:assert/strict'
 import { classify, explain, extendPolicy, PolicyError, policy } from 'redrive/policy'
 

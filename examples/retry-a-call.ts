@@ -18,7 +18,7 @@ const missing = await failureOf(() => {
 console.log(`${missing.message}: given up after ${calls} call.`)
 assert.equal(calls, 1)
 
-// What never passes ends in an error that has every attempt on it.
+// A call that never succeeds ends in an error that lists every attempt.
 const exhausted = await failureOf(unavailable)
 assert(exhausted instanceof RetryExhaustedError)
 console.log(exhausted.message)

@@ -1,4 +1,4 @@
-// What people write by hand. It decides nothing, keeps nothing and tells nobody.
+// The loop that people write by hand. It has no policy, keeps no history and reports nothing.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { HOUR_MS } from './hour.mjs'
 

@@ -9,7 +9,7 @@ export const name = 'NATS'
 export const start = () => startNats()
 export const openBus = url => openNats(url)
 
-/** What one writes with the client alone, on the same streams. */
+/** Hand-written code on the client alone, with the same streams. */
 export async function openByHand(url) {
   const connection = await connect({ servers: url })
   const stream = jetstream(connection)

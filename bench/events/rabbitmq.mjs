@@ -8,7 +8,7 @@ export const name = 'RabbitMQ'
 export const start = () => startRabbitmq()
 export const openBus = url => openRabbitmq(url)
 
-/** What one writes with the client alone, on the same queues. */
+/** Hand-written code on the client alone, with the same queues. */
 export async function openByHand(url) {
   const connection = await amqp.connect(url, { noDelay: true })
   return {

@@ -38,6 +38,6 @@ export async function drain({ url }, count) {
     },
   })
   await drained
-  // What is still to be completed is, before it has stopped.
+  // It completes its pending jobs before it has stopped.
   await runner.stop()
 }

@@ -1,4 +1,5 @@
-// What PostgreSQL itself allows: SQL written by hand, in batches, on the store's own schema, leaving the same rows behind.
+// The upper limit of PostgreSQL itself: hand-written SQL, in batches, on the store's own schema, leaving the same rows
+// behind.
 import pg from 'pg'
 import { openPostgres } from '../../dist/store/postgres/index.js'
 
@@ -51,7 +52,7 @@ const CLAIM = /* sql */ `
   )
   SELECT * FROM started`
 
-/** What was claimed is settled at once: the one claim there is goes. */
+/** Deletes the only claim there is, since claimed work is settled at once. */
 const UNCLAIM = 'DELETE FROM redrive.claim'
 
 const SUCCEED = /* sql */ `

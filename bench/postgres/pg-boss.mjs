@@ -17,7 +17,9 @@ export async function enqueue({ boss }, count) {
 
 const polling = { burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 }
 
-/** Drains `count` tasks; every `failing`th fails once, and is retried without a delay: its handler says so of each job. */
+/**
+ * Drains `count` tasks; every `failing`th fails once, and is retried without a delay: its handler says so of each job.
+ */
 export async function drain({ boss }, count, failing = 0) {
   const { isFailure, done, drained } = course(count, failing)
   const options = { ...polling, localConcurrency: 2, batchSize: 1000, perJobResults: failing > 0 }
@@ -27,7 +29,7 @@ export async function drain({ boss }, count, failing = 0) {
     return failing > 0 ? results : undefined
   })
   await drained
-  // What is still to be completed is, before it has stopped.
+  // It completes its pending jobs before it has stopped.
   await boss.offWork('work', { wait: true })
 }
 
@@ -42,7 +44,7 @@ export async function drainThrowing({ boss }, count, failing) {
   await boss.offWork('work', { wait: true })
 }
 
-/** What is to fail, and when all is done. */
+/** Decides which jobs fail, and resolves `drained` once all are done. */
 function course(count, failing) {
   const failed = new Set()
   let left = count

@@ -32,7 +32,7 @@ export async function workersApart(url, processes) {
   }
 }
 
-/** What such a process does. It says how many handlers it has run since it last said so. */
+/** Runs in each worker process. It reports how many handlers it has run since its last report. */
 async function main(url) {
   const store = await open(url)
   let run = 0

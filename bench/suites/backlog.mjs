@@ -1,4 +1,4 @@
-// What a claim costs while much else is in the table, and how soon work starts.
+// Measures the cost of a claim with a large backlog in the table, and how soon work starts.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

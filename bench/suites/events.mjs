@@ -48,14 +48,14 @@ async function perSecond(begin) {
   return (EVENTS * 1000) / (performance.now() - firstAt)
 }
 
-/** What is in a queue, consumed by hand. */
+/** Consumes the messages of a queue with hand-written code. */
 async function consumedByHand({ bus, hand }) {
   const names = await freshQueue(bus)
   await publish(bus, names, GOOD)
   return perSecond(handle => hand.consume(names, PREFETCH, handle))
 }
 
-/** What is in a queue, consumed by redrive, beside events that wait for their retry already. */
+/** Consumes the messages of a queue with Redrive, beside events that already wait for their retry. */
 function consumed({ bus }, { waiting = [], batches = GOOD } = {}) {
   return withStore(async store => {
     const names = await freshQueue(bus)

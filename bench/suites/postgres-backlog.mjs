@@ -1,4 +1,5 @@
-// What a claim costs on PostgreSQL while much else is in the table, and when much has been through it.
+// Measures the cost of a claim on PostgreSQL with a large backlog in the table, and after much work has passed through
+// it.
 import pg from 'pg'
 import { median } from '../interleave.mjs'
 import * as redrive from '../postgres/redrive.mjs'
@@ -16,7 +17,7 @@ async function fill(store, count, of) {
   }
 }
 
-/** What a rate limit does to a lane. */
+/** Holds a lane, as a rate limit does. */
 async function hold(store, category) {
   await store.enqueue([{ kind: 'work', category, payload: '{}' }])
   const { tasks, now } = await store.claim({ ...REQUEST, categories: [category] })

@@ -1,4 +1,4 @@
-// What retrying adds to a bundle.
+// Measures how much retrying adds to a bundle.
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { build } from 'esbuild'

@@ -1,4 +1,5 @@
-// What SQLite itself allows: SQL written by hand, in batches, on the store's own schema, leaving the same rows behind.
+// The upper limit of SQLite itself: hand-written SQL, in batches, on the store's own schema, leaving the same rows
+// behind.
 import Database from 'better-sqlite3'
 import { openSqlite } from '../../dist/store/sqlite/index.js'
 

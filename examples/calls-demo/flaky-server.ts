@@ -70,7 +70,7 @@ function send(response: ServerResponse, status: number, headers: Record<string, 
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify({ status }))
 }
 
-/** What the requests for an id get, one after the other. The last answer stays. */
+/** Returns the answers to the requests for an id, in order. The last one repeats. */
 function answersFor(id: string): readonly Answer[] {
   const draw = identityRandom(id, 0)
   if (draw < 0.04) return ['missing']

@@ -3,7 +3,7 @@ import { formatDuration } from 'redrive/policy'
 import { bar, type Paint, wrap } from '../demo/terminal.js'
 import type { Tally } from './tally.js'
 
-/** What there is to report on. */
+/** The run to report on. */
 export interface Run {
   readonly tally: Tally
   readonly total: number

@@ -12,7 +12,7 @@ export const POLICY = policy({
   jitter: 'equal',
 })
 
-/** What a service answered when it was not a success. Redrive reads `status`, and `Retry-After` from the headers. */
+/** An unsuccessful answer of a service. Redrive reads `status`, and `Retry-After` from the headers. */
 class HttpError extends Error {
   override readonly name = 'HttpError'
 

@@ -3,7 +3,7 @@ import type { Store } from 'redrive/store'
 import type { Summary } from './ledger-summary.js'
 import type { Counts } from './progress.js'
 
-/** What a run says of itself, to be held against what is on record. */
+/** The figures that a run reports, to be checked against the record. */
 export interface Claims {
   /** How many tasks the store must have: those of earlier runs, and those that were added. */
   readonly total: number

@@ -9,7 +9,7 @@ export interface DeadGroup {
   readonly example: string
 }
 
-/** What is on record in a store, from its first task to its last. */
+/** A summary of a store's records, from its first task to its last. */
 export interface Summary {
   readonly tasks: Map<TaskStatus, number>
   readonly rows: Map<LedgerRow['outcome'], number>

@@ -1,4 +1,4 @@
-/** What `npm start` runs: a few thousand durable tasks on a bad day, from their first attempt to the dead letters. */
+/** Run by `npm start`: a few thousand durable tasks on a bad day, from their first attempt to the dead letters. */
 import { explain } from 'redrive/policy'
 import { openSqlite } from 'redrive/sqlite'
 import { TaskQueue, Worker } from 'redrive/task'
@@ -15,7 +15,8 @@ const PATH = '.redrive/demo.db'
 const MOST_MS = 22_000
 const say = (text: string) => console.error(`${wrap(text)}\n`)
 
-// Ctrl-C stops it gracefully. A second one does not wait: what was running is found by the next run, and counted as lost.
+// Ctrl-C stops it gracefully. A second one does not wait: what was running is found by the next run, and counted as
+// lost.
 const stop = new AbortController()
 process.once('SIGINT', () => {
   process.exitCode = 130
@@ -47,7 +48,7 @@ await worker.start()
 await showProgress(store, before, tally, process.stderr, stop.signal)
 await worker.stop()
 
-// What is on record, and whether it adds up.
+// Summarise the record, and check that it adds up.
 const summary = await summarise(store, worker.name)
 process.stdout.write(report(summary, PATH, painter(process.stdout)))
 const claims = { total: total(before) + added, attempts: tally.attempts, isCutShort: stop.signal.aborted }

@@ -4,7 +4,7 @@ import { bar, type Paint } from './terminal.js'
 
 const BAR_WIDTH = 28
 
-/** What the outcomes of the ledger mean, in the order in which they are shown. */
+/** The meaning of each outcome in the ledger, in display order. */
 const OUTCOMES: Readonly<Record<LedgerRow['outcome'], string>> = {
   succeeded: '',
   skipped: 'there was nothing to do',

@@ -1,7 +1,9 @@
 import type { WorkEvent } from 'redrive'
 import type { Store } from 'redrive/store'
 
-/** What only the events tell: how many attempts this run has started, and which tasks wait for another one. */
+/**
+ * Facts that only the work events tell: the attempts that this run has started, and the tasks that wait for another.
+ */
 export class Tally {
   attempts = 0
   readonly retrying = new Set<string>()

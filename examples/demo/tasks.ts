@@ -2,7 +2,7 @@ import { policy } from 'redrive'
 import { defineTask, skip, type TaskQueue } from 'redrive/task'
 import { Service } from './bad-day.js'
 
-/** What an account may ask of the service in a second. The first two are busier than that. */
+/** The requests per second that the service allows each account. The first two are busier than that. */
 const ACCOUNTS = { acme: 25, globex: 25, hooli: 500, initech: 500, umbrella: 500, wonka: 500 }
 
 /** How many tasks a run adds. */

@@ -18,7 +18,7 @@ const OTHER = 'b'.repeat(64)
 type Behaviour = (store: IdempotencyStore, pass: (ms: number) => Promise<void>, key: string) => Promise<void>
 
 /**
- * What every idempotency store must do, as cases for any test runner.
+ * The behaviour that every idempotency store must have, as cases for any test runner.
  *
  * ```ts
  * for (const { name, run } of idempotencyStoreConformance(open)) it(name, run)

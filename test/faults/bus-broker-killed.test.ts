@@ -50,7 +50,7 @@ describe.each(BROKERS)('$name, killed with -9 and started again', ({ start, open
     }
     await published
     await vi.waitUntil(() => handled.size === EVENTS, WITHIN)
-    // What was acknowledged just before a kill may come once more.
+    // A message acknowledged just before a kill may come once more.
     const left = async () => (await opened.status(TOPOLOGY)).map(({ messages }) => messages)
     await expect.poll(left, WITHIN).toEqual([0, 20])
     await consumer.stop()

@@ -15,13 +15,13 @@ export interface BrokerKind {
   open(url: string, options?: OpenOptions): Promise<Bus>
   /** How long after it was made a queue survives a crash. */
   readonly madeMs: number
-  /** What the broker's confirmation of a publish contains, and nothing else that it sends. */
+  /** A text that the broker's confirmation of a publish contains, and nothing else that it sends. */
   readonly confirmation: string
   /** Lets a failed queue hold no more than one message, and refuse the others. */
   limitToOne(broker: BrokerUrls, failedQueue: string): Promise<void>
 }
 
-/** What both kinds take. */
+/** The options of both kinds. */
 export interface OpenOptions {
   readonly timeout?: Duration
   readonly onTrouble?: (trouble: Error) => void

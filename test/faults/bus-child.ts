@@ -7,7 +7,7 @@ import { BROKERS } from './bus-brokers.js'
  * acknowledgement.
  */
 
-/** What the process is told when it starts. */
+/** The start-up options of the process. */
 export interface BusChildOptions {
   readonly broker: 'rabbitmq' | 'nats'
   readonly url: string

@@ -44,7 +44,7 @@ describe.each(BROKERS)('a failed queue of $name', kind => {
     return failure
   }
 
-  /** What a new consumer gets, as after a restart. */
+  /** Returns the delivery that a new consumer gets, as after a restart. */
   async function redelivered(): Promise<string> {
     const other = await kind.open(broker.url)
     const { deliveries, reach } = await collect(other, queue)

@@ -16,7 +16,7 @@ import { makeTasks } from './tasks.js'
  * in good order, and tell of itself in one line of JSON.
  */
 
-/** What a process is told when it starts. */
+/** The start-up options of a process. */
 export interface ChildOptions {
   readonly folder: string
   /** Of its store. */
@@ -36,7 +36,7 @@ export interface ChildOptions {
   readonly dieAt?: { readonly point: Point; readonly time: number }
 }
 
-/** What a process tells when it stops. */
+/** The report of a process when it stops. */
 export interface ChildReport {
   /** Settlements that were refused. */
   readonly stale: number
@@ -90,7 +90,7 @@ while (options.enqueues) {
   await sleep(50)
 }
 
-/** What the handlers of an application on PostgreSQL reach their database with. */
+/** Makes the pool that handlers use to reach the application's own database, on PostgreSQL. */
 async function makePool({ url, poolSize }: ChildOptions): Promise<Pool> {
   const { default: pg } = await import('pg')
   const ignore = () => {}

@@ -70,7 +70,7 @@ describe.each(BROKERS)('$name, killed with -9 and started again while events flo
     await expect.poll(() => isDone(kept, events), WITHIN).toBe(true)
     await expect.poll(letters, WITHIN).toEqual(badIds(events).sort())
     await expect.poll(async () => (await opened.status(TOPOLOGY))[0]?.messages, WITHIN).toBe(0)
-    // What RabbitMQ has delivered it does not count. Whatever is still in hand at a stop may come back.
+    // RabbitMQ does not count delivered messages. Any still in flight at a stop may come back.
     await sleep(500)
     await consumer.stop()
     expect((await opened.status(TOPOLOGY))[0]?.messages).toBe(0)

@@ -3,7 +3,7 @@ import { connect as connectNats } from '@nats-io/transport-node'
 import { connect as connectRabbitmq } from 'amqplib'
 import { failedQueueOf } from 'redrive/bus'
 
-/** What somebody does to a broker behind the back of Redrive. */
+/** Changes made to a broker behind Redrive's back. */
 export interface Meddling {
   deleteFailedQueue(url: string, queue: string): Promise<void>
   /** Publishes as a program does that knows nothing of Redrive: without an id. */

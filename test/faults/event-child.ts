@@ -10,7 +10,7 @@ import { openStore } from './open-store.js'
  * an acknowledgement. SIGTERM lets it stop in good order, once it has nothing in hand: what it has may come back.
  */
 
-/** What the process is told when it starts. */
+/** The start-up options of the process. */
 export interface EventChildOptions {
   readonly broker: 'rabbitmq' | 'nats'
   readonly brokerUrl: string

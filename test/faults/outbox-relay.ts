@@ -7,10 +7,11 @@ import { openSqlite } from 'redrive/sqlite'
 
 /*
  * A relay in a process of its own. It says `ready` when it works. What it publishes is a line in a file that all relays
- * share, so that the order of the lines is the order of the publishes. Its bus is away now and then, or does not confirm.
+ * share, so that the order of the lines is the order of the publishes. Its bus is away now and then, or does not
+ * confirm.
  */
 
-/** What the process is told when it starts. */
+/** The start-up options of the process. */
 export interface RelayChildOptions {
   readonly url: string
   readonly published: string

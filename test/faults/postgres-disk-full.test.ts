@@ -10,7 +10,7 @@ import { diskFullFaults } from './suites/disk-full.js'
 const dice = diceOf("a disk without room for PostgreSQL's tables")
 // Before the server, which would keep it busy: what is made first is taken away last.
 const disk = smallDisk(96)
-// What the server writes ahead of them has room elsewhere: without that it would stop.
+// The server's write-ahead log has room elsewhere: without that room the server would stop.
 const postgres = ownPostgres()
 
 /** Says something to the server that no transaction may hold. */

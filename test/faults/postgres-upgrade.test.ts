@@ -120,7 +120,7 @@ describe('an upgrade of a store of version 7', { timeout: 60_000 }, () => {
   })
 })
 
-/** What workers make of a task at its first and at its later attempts, by its number. */
+/** Returns the outcome of a task's first or later attempts, by its number. */
 function outcomeOf(id: string, isFirst: boolean): Outcome7 {
   const types = ['succeeded', 'retry', 'dead', 'skipped', 'later', 'released', 'succeeded', 'deferred']
   const type = isFirst ? (types[Number(id.split('-').at(-1)) % types.length] ?? '') : 'succeeded'

@@ -71,7 +71,9 @@ export class Scene {
     return added.map(({ id }) => id)
   }
 
-  /** Enqueues tasks, again and again until that is acknowledged: under ids of their own, so that they are there once. */
+  /**
+   * Enqueues tasks, again and again until that is acknowledged: under ids of their own, so that they are there once.
+   */
   async addSurely<P>(task: TaskDefinition<P>, payloads: readonly P[]): Promise<string[]> {
     const items = payloads.map(payload => ({ payload, id: crypto.randomUUID() }))
     await until('the store takes new tasks', () =>
@@ -127,7 +129,7 @@ export class Scene {
       this.store.count({}).then(
         ({ waiting, running }) => waiting + running === 0,
         error => {
-          // What is away just now is asked again.
+          // Ask again while the store is away.
           if (error instanceof StoreUnavailableError) return false
           throw error
         },
@@ -190,7 +192,7 @@ export class Child {
     return { code: this.#process.exitCode, signal: this.#process.signalCode }
   }
 
-  /** What it said on stderr. */
+  /** Its output on stderr. */
   get errors(): string {
     return this.#errors
   }

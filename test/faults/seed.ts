@@ -1,7 +1,7 @@
 const given = process.env.REDRIVE_FAULT_SEED
 const seed = given === undefined ? Math.floor(Math.random() * 2 ** 32) : Number(given)
 
-/** What a run of a fault test draws its choices from. */
+/** The seeded random source of a fault test. */
 export interface Dice {
   /** A whole number, both ends included. */
   between(low: number, high: number): number
@@ -9,8 +9,8 @@ export interface Dice {
 }
 
 /**
- * The dice of one file. Prints the seed: `REDRIVE_FAULT_SEED=… npx vitest run test/faults` draws the same choices again.
- * (How the processes interleave is up to the machine.)
+ * The dice of one file. Prints the seed: `REDRIVE_FAULT_SEED=… npx vitest run test/faults` draws the same choices
+ * again. (How the processes interleave is up to the machine.)
  */
 export function diceOf(theme: string): Dice {
   process.stdout.write(`[faults] ${theme}: REDRIVE_FAULT_SEED=${seed}\n`)

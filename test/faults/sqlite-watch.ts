@@ -7,7 +7,7 @@ export interface Sleep {
   readonly asleepMs: number
 }
 
-/** What was seen of all calls into SQLite. */
+/** Observations over all calls into SQLite. */
 export interface SqliteWatch {
   /** Calls that found the file locked. */
   busyCalls: number
@@ -28,9 +28,9 @@ const NEEDS_DISK = /^(COMMIT|PRAGMA (quick_check|journal_mode))/
 export const canWatchSqlite = existsSync(SCHEDULE)
 
 /**
- * Watches every statement that this process runs from now on. Time in which the thread was on a processor, or waited for
- * one, does not count: a busy machine takes that from anybody. What is left is a sleep in the kernel, for a lock or a
- * disk, known to a few milliseconds.
+ * Watches every statement that this process runs from now on. Time in which the thread was on a processor, or waited
+ * for one, does not count: a busy machine takes that from anybody. What is left is a sleep in the kernel, for a lock or
+ * a disk, known to a few milliseconds.
  */
 export function watchSqlite(): SqliteWatch {
   const none = { sql: '', asleepMs: 0 }

@@ -16,7 +16,7 @@ const QUICK: PolicyInput = { attempts: 4, backoff: { kind: 'exponential', base: 
 export interface Surroundings {
   readonly folder: string
   readonly reach: Reach
-  /** What the handlers of an application on PostgreSQL have besides. */
+  /** The pool that the handlers use for the application's own tables, on PostgreSQL. */
   readonly pool?: Pool
   readonly store?: Store
 }

@@ -13,7 +13,7 @@ const CUTS = 150
 
 const dice = diceOf('the WAL cut at many offsets')
 let folder: string
-/** What was in the store each time a call was acknowledged, and how long the WAL was then. */
+/** The content of the store each time a call was acknowledged, and the length of the WAL at that moment. */
 const moments: { readonly walBytes: number; readonly state: string }[] = []
 
 /** Everything that the store knows of its tasks. */

@@ -16,7 +16,7 @@ export interface BrokerOptions extends BrokerUrls {
   readonly command: string
   readonly args: readonly string[]
   readonly env: NodeJS.ProcessEnv
-  /** What it prints when it is ready. */
+  /** The text that it prints when it is ready. */
   readonly readyText: string
   /** Another process that it cannot do without, started before it. */
   readonly helper?: { readonly command: string; readonly args: readonly string[] }

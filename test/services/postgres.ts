@@ -23,15 +23,15 @@ export async function findPostgres(settings?: Settings): Promise<Databases> {
   return url === undefined ? startPostgres(settings) : new GivenServer(url)
 }
 
-/** What would stand in `postgresql.conf`. */
+/** Settings as in `postgresql.conf`. */
 export type Settings = Readonly<Record<string, string>>
 
 /** For tests that are not about crashes: a commit does not wait for the disk. */
 export const FAST: Settings = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }
 
 /**
- * Starts a server of our own, on loopback, with the server's own defaults but for `settings`: of the PostgreSQL that the
- * machine has, or of a release that is fetched for it.
+ * Starts a server of our own, on loopback, with the server's own defaults but for `settings`: of the PostgreSQL that
+ * the machine has, or of a release that is fetched for it.
  */
 export async function startPostgres(settings: Settings = {}, release?: string): Promise<PostgresServer> {
   const folder = await mkdtemp(join(tmpdir(), 'redrive-postgres-'))

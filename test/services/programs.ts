@@ -4,7 +4,7 @@ import { canInstall, installing } from './debian.js'
 
 /** A server's program, and what to do where it is not there. */
 export interface Program {
-  /** What people call it. */
+  /** Its usual name. */
   readonly title: string
   readonly file: string
   /** Folders beside those on the PATH. */

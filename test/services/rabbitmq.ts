@@ -14,7 +14,7 @@ const PROGRAM = {
   variable: 'REDRIVE_TEST_RABBITMQ_URL',
 }
 
-/** What the servers that we start take as a message: less than their default, so that tests reach it. */
+/** The maximum size of a message on the servers that tests start: below the default, so that tests can reach it. */
 export const MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
 /**

@@ -10,7 +10,7 @@ export interface BusUnderTest {
   close?(): Promise<void>
 }
 
-/** What a case works with: the bus, and names that no other case has. */
+/** The surroundings of a case: the bus, and names that no other case uses. */
 export interface Scene {
   readonly bus: Bus
   readonly maxBytes: number | undefined
@@ -75,7 +75,7 @@ export async function collect(
   }
 }
 
-/** What waits in a queue, acknowledged: at least so many messages, and whatever else comes with them. */
+/** Acknowledges and returns the messages that wait in a queue: at least `count`, plus any that come with them. */
 export async function drain(bus: Bus, queue: string, count: number): Promise<string[]> {
   const collected = await collect(bus, queue)
   await collected.reach(count)

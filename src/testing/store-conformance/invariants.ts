@@ -4,8 +4,8 @@ import type { Lane, LedgerRow, Store, TaskRecord, TaskStatus } from '../../store
 const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled']
 
 /**
- * What holds in a store at every moment, whatever happened before: every task is in exactly one state, its fields fit
- * that state, and its history accounts for its counters. Reads all tasks.
+ * Checks the invariants of a store: at every moment, every task is in exactly one state, its fields fit that state, and
+ * its history accounts for its counters. Reads all tasks.
  */
 export async function checkInvariants(store: Store): Promise<void> {
   const tasks = await allTasks(store)

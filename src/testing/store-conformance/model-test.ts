@@ -18,8 +18,8 @@ export interface StoreModelTestOptions {
 }
 
 /**
- * Drives a store and a simple model of it through the same random operations, deaths and steps of the clock, and rejects
- * where they differ, with the fewest operations that show it. Needs the package `fast-check`.
+ * Drives a store and a simple model of it through the same random operations, deaths and steps of the clock, and
+ * rejects where they differ, with the fewest operations that show it. Needs the package `fast-check`.
  */
 export async function storeModelTest(
   open: () => Promise<StoreUnderTest> | StoreUnderTest,
@@ -174,7 +174,7 @@ class ModelRun {
   }
 }
 
-/** What the numbers pick from a list, each once. */
+/** Returns the items that the numbers pick from a list, each once. */
 function chosen<T>(picks: readonly number[], from: readonly T[]): T[] {
   return from.length === 0 ? [] : [...new Set(picks.map(pick => from[pick % from.length] as T))]
 }

@@ -214,7 +214,7 @@ export class StoreModel {
     return true
   }
 
-  /** What the store should say of a task. */
+  /** Returns the fields that the store should report for a task. */
   expected({ status, dueAt, changedAt, attempts, deferrals, losses }: ModelTask): Partial<TaskRecord> {
     const nextAttemptAt = status === 'waiting' ? dueAt : undefined
     return { status, changedAt, attempts, deferrals, losses, nextAttemptAt }
@@ -283,7 +283,10 @@ export class StoreModel {
     return Math.min(Infinity, ...times.filter(at => at > this.now))
   }
 
-  /** When time lets a task start: its own, the hold of its lane, and its rate, which lets a second's worth start at once. */
+  /**
+   * When time lets a task start: its own, the hold of its lane, and its rate, which lets a second's worth start at
+   * once.
+   */
   #opensAt(task: ModelTask): number {
     const { heldUntil, evenlyUntil, limits } = this.lane(task)
     const { perSecond } = limits

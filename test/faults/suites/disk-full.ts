@@ -9,7 +9,7 @@ import { LEASE_MS, type Scene, until } from '../scene.js'
 import type { diceOf } from '../seed.js'
 import type { SmallDisk } from '../small-disk.js'
 
-/** What the faults of a disk without room are tried on. */
+/** The store and the disk under test. */
 export interface DiskFullOptions {
   readonly disk: SmallDisk
   readonly dice: ReturnType<typeof diceOf>

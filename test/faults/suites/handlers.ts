@@ -10,7 +10,7 @@ const LONG_LEASE_MS = 1500
 /** The end of a task that kills every worker. */
 const KILLER = { status: 'dead', reason: 'losses_exhausted', attempts: 0, losses: 3 }
 
-/** What a handler may do to its worker. */
+/** Cases of handlers that harm their worker. */
 export function handlerFaults(openScene: () => Promise<Scene>): void {
   let scene: Scene
   let isOver: boolean

@@ -55,7 +55,7 @@ export function zombieFaults(openScene: () => Promise<Scene>, dice: Dice): void 
       await expectAllAccountedFor(scene)
       expect(told()).toEqual([
         [2, '', '', ''],
-        // What the heir wrote under the key that both share is no secret.
+        // The zombie may read what its heir wrote under the key that both share.
         [1, 'lease_lost', 'stale_fence', ''],
       ])
       expect(await outcomes(id)).toEqual(['lost', 'succeeded'])
