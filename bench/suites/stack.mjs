@@ -3,13 +3,17 @@ import { contestants } from '../contestants/index.mjs'
 import { interleave } from '../interleave.mjs'
 
 const [loop, ...others] = contestants
+const withTimeout = 'loop by hand, timeout'
 const rows = await interleave([
   contestant(loop.name, loop.immediate(), 'retry alone'),
-  contestant('loop by hand, timeout', loop.withTimeout(), 'no breaker, no budget, no listener'),
+  contestant(withTimeout, loop.withTimeout(), 'no breaker, no budget, no listener'),
   ...others
     .filter(({ stack }) => stack !== undefined)
     .map(({ name, stack, stackNote }) => contestant(name, stack(), stackNote)),
 ])
+
+const { cpuNs: limitNs } = rows.find(({ name }) => name === withTimeout)
+for (const row of rows) row.toTimeout = row.cpuNs / limitNs
 
 console.log(
   JSON.stringify([
@@ -18,9 +22,10 @@ console.log(
       columns: [
         { key: 'cpuNs', head: 'ns per call', digits: 0 },
         { key: 'ratio', head: '× loop', digits: 2 },
+        { key: 'toTimeout', head: '× loop with timeout', digits: 2 },
       ],
       rows,
-      target: { row: 'redrive', key: 'ratio', max: 10 },
+      target: { row: 'redrive', key: 'toTimeout', max: 1.1 },
     },
   ]),
 )

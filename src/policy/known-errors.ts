@@ -4,13 +4,13 @@ const NETWORK =
 
 /** AWS-style services say it in the error's name, often with status 400. */
 const THROTTLING =
-  /Throttl|^(SlowDown|TooManyRequests|ProvisionedThroughput|TransactionInProgress|PriorRequest|(Request|Bandwidth)?LimitExceeded)/m
+  /Throttl|^(SlowDown|TooManyRequests|ProvisionedThroughput|TransactionInProgress|PriorRequest|(Request|Bandwidth)?LimitExceeded)/
 
 /** Request timeout, too early, and what is the server's own fault but for what it cannot do at all. */
 const PASSING = /^(408|425|5(?!01|05))/
 
 /** Thrown by the language itself, or by us for a wrong argument: a bug, and the next attempt runs into it too. */
-const BUG = /^(Type|Reference|Range|Syntax|Option|Policy)Error$/m
+const BUG = /^(Type|Reference|Range|Syntax|Option|Policy)Error$/
 
 /** What is known of an error: `bug` and `network` apart from the rest, since one may hide the other. */
 export type Knowledge = 'final' | 'bug' | 'retryable' | 'network' | 'rate_limited'
@@ -25,13 +25,13 @@ export function knowledgeOf(
   status = 0,
   retryAfterMs: number | undefined,
 ): Knowledge | undefined {
-  const lines = names.join('\n')
-  if (/^AbortError$/m.test(lines)) return 'final'
-  if (/^RateLimitedError$/m.test(lines)) return 'rate_limited'
-  if (/^(Retryable|Timeout)Error$/m.test(lines)) return 'retryable'
+  const isNamed = (name: RegExp) => names.some(own => name.test(own))
+  if (names.includes('AbortError')) return 'final'
+  if (names.includes('RateLimitedError')) return 'rate_limited'
+  if (names.includes('RetryableError') || names.includes('TimeoutError')) return 'retryable'
   if (NETWORK.test(code)) return 'network'
   if (status === 429 || (status === 503 && retryAfterMs !== undefined)) return 'rate_limited'
-  if (THROTTLING.test(lines)) return 'retryable'
+  if (isNamed(THROTTLING)) return 'retryable'
   if (status >= 400) return PASSING.test(String(status)) ? 'retryable' : 'final'
-  return BUG.test(lines) ? 'bug' : undefined
+  return isNamed(BUG) ? 'bug' : undefined
 }

@@ -69,12 +69,16 @@ export function policy(input: PolicyInput = {}): Policy {
 }
 
 function readFields(prefix: string, input: Fields, readers: Readers): Fields {
-  const unknown = field(`left out: the fields are ${Object.keys(readers).join(', ')}`, () => undefined)
-  const fields = Object.keys({ ...readers, ...input }).map(name => {
-    const read = Object.hasOwn(readers, name) ? (readers[name] as Reader) : unknown
-    return [name, read(input[name], prefix + name)]
-  })
-  return Object.fromEntries(fields.filter(([, value]) => value !== undefined))
+  const fields: Record<string, unknown> = {}
+  for (const [name, read] of Object.entries(readers)) {
+    const value = read(input[name], prefix + name)
+    if (value !== undefined) fields[name] = value
+  }
+  for (const [name, value] of Object.entries(input)) {
+    if (value !== undefined && !Object.hasOwn(readers, name))
+      throw wrong(prefix + name, `left out: the fields are ${Object.keys(readers).join(', ')}`, value)
+  }
+  return fields
 }
 
 /** A field that has a default or may be left out; `read` gives `undefined` for what is not as expected. */
