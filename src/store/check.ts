@@ -15,14 +15,14 @@ import type {
 } from './store.js'
 
 /**
- * The checks of everything that a store is asked by. All stores make the same ones at the start of each verb, so that a
- * value that one of them cannot keep is the same `OptionError` on every one. Nothing has been written by then.
+ * Checks of the arguments of a store's verbs. Every store makes them before it does anything, so an argument that one of
+ * them could not keep is the same `OptionError` on all of them.
  */
 
 /** Ids, kinds, categories and keys are indexed, and PostgreSQL's index rows are small. */
 const MAX_NAME_BYTES = 512
 
-/** The names that most callers use. Anything else takes a closer look. */
+/** Most names are plain ASCII, and need no closer look. */
 const PLAIN_NAME = /^[\x01-\x7f]{0,512}$/
 
 /** No date is further from the epoch, in milliseconds. */
@@ -99,7 +99,7 @@ export function checkRetention(keep: Retention, limit: number): void {
   checkLimit(limit)
 }
 
-/** Checks who asked, and why, if anybody is named. */
+/** Checks who asked and why, as far as they are given. */
 export function checkBy({ who, why }: Partial<By> = {}): void {
   if (who !== undefined) checkName('who', who)
   if (why !== undefined && typeof why !== 'string')

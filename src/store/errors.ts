@@ -1,7 +1,7 @@
 import { FinalError, RetryableError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 
-/** The disk has no room. The transaction was rolled back as a whole: nothing of the call was written. */
+/** Thrown when the disk is full. The transaction was rolled back: nothing of the call was written. */
 export class StoreFullError extends RetryableError {
   static {
     StoreFullError.prototype.name = 'StoreFullError'
@@ -15,7 +15,7 @@ export class StoreFullError extends RetryableError {
   }
 }
 
-/** Others held a lock for too long. Nothing of the call was written. */
+/** Thrown when others hold a lock for too long. Nothing of the call was written. */
 export class StoreBusyError extends RetryableError {
   static {
     StoreBusyError.prototype.name = 'StoreBusyError'
@@ -29,7 +29,7 @@ export class StoreBusyError extends RetryableError {
   }
 }
 
-/** The database takes no writes: it is a standby, or was made read-only, or the file is not this user's to write to. */
+/** Thrown when the database cannot be written to: it is a standby or read-only, or the file's permissions forbid it. */
 export class StoreReadOnlyError extends RetryableError {
   static {
     StoreReadOnlyError.prototype.name = 'StoreReadOnlyError'
@@ -43,7 +43,7 @@ export class StoreReadOnlyError extends RetryableError {
   }
 }
 
-/** The file that was opened is no longer the one that its path names: whoever opens that finds nothing of what is written. */
+/** Thrown when the path of an open file names another file, or none: nobody would ever find what is written to it. */
 export class StoreReplacedError extends FinalError {
   static {
     StoreReplacedError.prototype.name = 'StoreReplacedError'
@@ -74,7 +74,7 @@ export class StoreRefusedError extends FinalError {
   }
 }
 
-/** The store was closed, so that it takes no more calls. */
+/** Thrown when a store is called after it was closed. */
 export class StoreClosedError extends FinalError {
   static {
     StoreClosedError.prototype.name = 'StoreClosedError'
@@ -85,7 +85,7 @@ export class StoreClosedError extends FinalError {
   }
 }
 
-/** The file is not one of ours. It was not touched. */
+/** Thrown when a file is not a Redrive store. It was not touched. */
 export class StoreForeignError extends FinalError {
   static {
     StoreForeignError.prototype.name = 'StoreForeignError'
@@ -99,7 +99,7 @@ export class StoreForeignError extends FinalError {
   }
 }
 
-/** The file is one of ours, and damaged. Opening does not touch it. */
+/** Thrown when the file of a store is damaged. Opening does not touch it. */
 export class StoreDamagedError extends FinalError {
   static {
     StoreDamagedError.prototype.name = 'StoreDamagedError'
@@ -113,7 +113,7 @@ export class StoreDamagedError extends FinalError {
   }
 }
 
-/** The file was written by a newer Redrive. It was not touched. */
+/** Thrown when a newer Redrive has written the file. It was not touched. */
 export class StoreNewerError extends FinalError {
   static {
     StoreNewerError.prototype.name = 'StoreNewerError'
@@ -127,7 +127,7 @@ export class StoreNewerError extends FinalError {
   }
 }
 
-/** The task that a write was to belong to is somebody else's by now. Nothing was written. */
+/** Thrown when a task no longer belongs to the worker that writes on its behalf. Nothing was written. */
 export class StaleFenceError extends FinalError {
   static {
     StaleFenceError.prototype.name = 'StaleFenceError'
@@ -138,7 +138,7 @@ export class StaleFenceError extends FinalError {
   }
 }
 
-/** The database did not answer. */
+/** Thrown when the database does not answer. */
 export class StoreUnavailableError extends RetryableError {
   static {
     StoreUnavailableError.prototype.name = 'StoreUnavailableError'
@@ -178,7 +178,7 @@ export class StoreNotReadyError extends FinalError {
   }
 }
 
-/** A move between two stores was refused: one of them is in use, or the target holds something else. */
+/** Thrown when a move is refused: one of the two stores is in use, or the target holds something else. */
 export class MoveRefusedError extends FinalError {
   static {
     MoveRefusedError.prototype.name = 'MoveRefusedError'
@@ -189,7 +189,7 @@ export class MoveRefusedError extends FinalError {
   }
 }
 
-/** After a move, the two stores do not hold the same. */
+/** Thrown when the two stores differ after a move. */
 export class MoveDifferenceError extends FinalError {
   static {
     MoveDifferenceError.prototype.name = 'MoveDifferenceError'

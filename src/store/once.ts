@@ -1,13 +1,13 @@
 import { type IdempotencyClaim, IdempotencyInProgressError, IdempotencyMismatchError } from '../idempotency/index.js'
 import { checkKey, decodeResult, fingerprint } from '../idempotency/internal.js'
 
-/** The fingerprint under which a `once` claims its key. Throws if the key or the parameters cannot be. */
+/** The fingerprint under which a `once` claims its key. Throws if the key or the parameters are invalid. */
 export function onceFingerprint(key: string, params: unknown): string {
   checkKey(key)
   return fingerprint(key, params)
 }
 
-/** What there is for a `once` whose key was not fresh: the result from before, or an error. */
+/** Answers a `once` whose key is taken: with the stored result, or with an error. */
 export function knownResult(
   key: string,
   fingerprint: string,

@@ -1,6 +1,6 @@
 import type { Lane, Room } from './store.js'
 
-/** A store that meets more rooms than this has workers that make up their rooms. Their turns need not be fair. */
+/** Bounds the memory that rooms take. With more of them, turns may start from the beginning now and then. */
 const MAX_ROOMS = 1000
 
 /**
@@ -27,7 +27,7 @@ export function isInRoom({ kinds, categories }: Room, { kind, category }: Omit<L
   return kinds.includes(kind) && (categories === undefined || categories.includes(category))
 }
 
-/** How many tasks a room may give, when the claim has room for this many more. */
+/** The number of tasks that a room may give when the claim takes this many more. */
 export function placesIn(room: Room, left: number): number {
   return Math.max(0, Math.min(room.limit ?? left, left))
 }

@@ -2,7 +2,7 @@ import type { Verdict } from '../policy/index.js'
 import type { LaneLimits, LedgerRow, TaskRecord } from './store.js'
 import { statusOf } from './task-state.js'
 
-/** A task with its lane, as it is read to be shown. */
+/** A task joined with its lane. */
 export interface TaskRow {
   readonly id: string
   readonly kind: string
@@ -44,7 +44,7 @@ export interface EntryRow {
   readonly policy: string | null
 }
 
-/** The columns of a `TaskRow`, from `task` joined with `lane`, save those that stand elsewhere. */
+/** The columns of a `TaskRow`, from `task` joined with `lane`. Some may come from elsewhere. */
 export function taskColumns({
   state = 'task.state',
   changedAt = 'task.changed_at',
@@ -60,7 +60,7 @@ export function taskColumns({
     task.previous_delay, task.error_class, task.error_code, task.error_message, task.reason, task.result`
 }
 
-/** The record that a row stands for. */
+/** Converts a row to a record. */
 export function taskRecord(row: TaskRow): TaskRecord {
   return {
     id: row.id,
@@ -86,7 +86,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
   }
 }
 
-/** The ledger's row that a row of its table stands for. */
+/** Converts a row of the table `ledger`. */
 export function ledgerRow(row: EntryRow): LedgerRow {
   return {
     sequence: row.sequence,
@@ -104,7 +104,7 @@ export function ledgerRow(row: EntryRow): LedgerRow {
   }
 }
 
-/** An error's class as its column has it. */
+/** Reads the column of an error's class. */
 export function errorClass(text: string | null): Verdict['class'] | undefined {
   return text === 'final' || text === 'retryable' || text === 'rate_limited' ? text : undefined
 }

@@ -167,7 +167,7 @@ export interface Settlement {
   readonly attempt?: AttemptEntry
 }
 
-/** What happens to a task after an attempt. Delays count from the store's now; due times are rounded up to milliseconds. */
+/** The outcome of an attempt for its task. Delays count from the store's now; due times are rounded up to milliseconds. */
 export type Outcome =
   | { readonly type: 'succeeded'; readonly result?: string }
   | { readonly type: 'skipped'; readonly reason: string }
@@ -246,7 +246,7 @@ export interface Heartbeat {
   readonly rescued: number
 }
 
-/** Who asked an operator's verb, and why: for the record. */
+/** The person who asked, and why: for the record. */
 export interface By {
   readonly who: string
   readonly why?: string

@@ -1,6 +1,6 @@
 import type { TaskStatus } from './store.js'
 
-/** A task's state as its row has it. Those that wait come first, those that have ended last. */
+/** The states of a task in the database. States that wait come first, states that have ended last. */
 export const State = {
   scheduled: 0,
   ready: 1,
@@ -27,7 +27,7 @@ const STATUS_BY_STATE: Readonly<Record<number, TaskStatus>> = {
   [State.cancelled]: 'cancelled',
 }
 
-/** The status that a state is a part of. */
+/** The status that a state belongs to. */
 export function statusOf(state: number): TaskStatus {
   const status = STATUS_BY_STATE[state]
   if (status === undefined) throw new RangeError(`A task has the state ${state}, which does not exist.`)

@@ -1,6 +1,6 @@
 import type { NewTask } from './store.js'
 
-/** How long the attempt took that was made elsewhere; 0 if there was none. A task counts its time from that one's start. */
+/** How long a first attempt elsewhere took; 0 without one. The task's time counts from the start of that attempt. */
 export function triedForMs({ tried }: Pick<NewTask, 'tried'>): number {
   if (tried === undefined) return 0
   return Math.max(0, Math.round(tried.attempt.endedAt - tried.attempt.startedAt))

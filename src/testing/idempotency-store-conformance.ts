@@ -5,7 +5,7 @@ import type { ConformanceCase } from './conformance-case.js'
 /** A store under test. Each case opens one; stores that share their data are fine, since the cases share no keys. */
 export interface IdempotencyStoreUnderTest {
   readonly store: IdempotencyStore
-  /** Lets at least so much time pass for the store: advances the clock it was given, or sleeps. */
+  /** Lets at least this much time pass for the store: advances its clock, or sleeps. */
   pass(ms: number): Promise<void>
   close?(): Promise<void>
 }

@@ -33,7 +33,7 @@ export class MemoryLane implements Lane {
     this.#limits = limits
   }
 
-  /** Whether a task that waits for its time keeps its place at the head, and with it all others. */
+  /** Whether the lane is ordered: a task that waits for its time stays at the head, and all others wait behind it. */
   get isOrdered(): boolean {
     return this.#limits.isOrdered === true
   }

@@ -21,7 +21,7 @@ export class MemoryLanes {
   readonly #alone = new Set<MemoryLane>()
   #turns = 0
 
-  /** Every lane that ever was. */
+  /** Every lane, including empty ones. */
   all(): Iterable<MemoryLane> {
     return this.#lanes.values()
   }
@@ -51,8 +51,8 @@ export class MemoryLanes {
   }
 
   /**
-   * Starts up to `limit` tasks, turn by turn. `unkeyedTurn` is the last turn of the lanes without a key in the room that is
-   * served; returns the one that they have afterwards.
+   * Starts up to `limit` tasks, turn by turn. `unkeyedTurn` is the last turn of the lanes without a key in this room. Returns
+   * their new last turn.
    */
   take(
     limit: number,
@@ -88,12 +88,12 @@ export class MemoryLanes {
     return turn
   }
 
-  /** The lane whose task would be the first to run alone now. */
+  /** The lane with the first task that must run alone and could start now. */
   firstAlone(isAllowed: LaneTest, now: number): MemoryLane | undefined {
     return firstLane(this.#alone, 'alone', lane => isAllowed(lane) && lane.isOpen(now))
   }
 
-  /** When the next lane that has ready tasks opens, as far as time keeps it closed. */
+  /** The next time at which a lane with ready tasks opens. */
   nextOpening(isAllowed: LaneTest, now: number): number {
     let next = Infinity
     for (const lanes of [this.#keyed, this.#unkeyed, this.#alone]) {

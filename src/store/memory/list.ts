@@ -3,7 +3,7 @@ import type { Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../s
 import { noTasks } from '../task-state.js'
 import { matches } from './lane-rules.js'
 
-/** A page of what a filter finds: newest change first, among equals the higher id. */
+/** A page of the tasks that match a filter: newest change first, then the higher id. */
 export function listTasks(
   records: Iterable<TaskRecord>,
   filter: TaskFilter,
@@ -18,7 +18,7 @@ export function listTasks(
   return taskPage(found, limit)
 }
 
-/** How many tasks that a filter means are in each state. */
+/** Counts the tasks that match a filter, by status. */
 export function countTasks(records: Iterable<TaskRecord>, filter: TaskFilter): Record<TaskStatus, number> {
   const counts = noTasks()
   for (const record of records) {

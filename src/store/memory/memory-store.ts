@@ -285,7 +285,7 @@ export class MemoryStore implements Store {
     if (task.lane.isBounded) this.#watchers.ring()
   }
 
-  /** Brings a task to where the rules say that it stands. */
+  /** Writes where a task stands. */
   #change(task: MemoryTask, { ledger, lane: _, isUndecided, ...record }: After, now: number): void {
     task.record = { ...task.record, ...record, changedAt: now }
     task.isUndecided = isUndecided

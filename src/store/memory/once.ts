@@ -4,12 +4,12 @@ import { StaleFenceError } from '../errors.js'
 import { knownResult, onceFingerprint } from '../once.js'
 import type { OnceOptions } from '../store.js'
 
-/** Nobody takes a key over from a function of this process that has not ended. */
+/** Long enough that no key is taken over while its function still runs in this process. */
 const LEASE_MS = 24 * 3_600_000
 
 /** Runs functions once per key. There is no transaction to give them, so they may be asynchronous. */
 export class MemoryOnce {
-  /** What each key is at work with. These promises do not reject. */
+  /** The functions under way, by key. These promises do not reject. */
   readonly #running = new Map<string, Promise<unknown>>()
   readonly #keys: IdempotencyStore
   readonly #isHeld: (fence: { readonly id: string; readonly token: string }) => boolean
@@ -35,10 +35,10 @@ export class MemoryOnce {
     fence: OnceOptions['fence'],
   ): Promise<Awaited<T>> {
     const claim = await this.#keys.claim(key, { fingerprint, leaseMs: LEASE_MS })
-    // The caller says what its key stands for: a store cannot know types.
+    // Only the caller knows the type of the result that was stored under its key.
     if (claim.state !== 'fresh') return knownResult(key, fingerprint, claim) as Awaited<T>
     try {
-      // Who has the result already has it, whoever asks; only a run is fenced.
+      // The fence guards the run, not the result: a stored result is given to anybody.
       if (fence !== undefined && !this.#isHeld(fence)) throw new StaleFenceError(key, fence.id)
       const result = await work(undefined as never)
       await this.#keys.complete(key, claim.token, encodeResult(result))

@@ -20,7 +20,7 @@ export interface MemoryTask {
   isToBeCancelled: boolean
 }
 
-/** A task as it is when it was enqueued. */
+/** A task that has just been enqueued. */
 export function newTask(task: NewTask & { readonly id: string }, lane: MemoryLane, now: number): MemoryTask {
   const { kind, category, key } = lane
   const { id, payload, priority = 0, submittedAt, runAt = now } = task
@@ -48,7 +48,7 @@ export function standingOf({ record, isUndecided, isToBeCancelled }: MemoryTask)
   return { ...record, isUndecided, isToBeCancelled }
 }
 
-/** Carries a change of the ledger out. */
+/** Applies a change of the ledger. */
 export function writeLedger(ledger: LedgerRow[], change: LedgerChange): void {
   if (change.type === 'none') return
   if (change.type === 'append') return void ledger.push({ ...change.row, sequence: ledger.length + 1 })

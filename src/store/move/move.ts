@@ -158,7 +158,7 @@ async function verifySection(
   return inSource.text
 }
 
-/** What the stores count by themselves, apart from their rows, must agree as well. */
+/** The counts that stores keep apart from their rows must agree as well. */
 async function verifyCounts(from: Movable, to: Movable): Promise<void> {
   const [source, target] = [canonicalJson(await from.count({})), canonicalJson(await to.count({}))]
   if (source !== target) throw new MoveDifferenceError(`the source counts ${source}, and the target ${target}`)

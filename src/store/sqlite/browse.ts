@@ -23,7 +23,7 @@ interface LaneRow extends Lane {
   readonly ordered: number
 }
 
-/** Which index finds the tasks of a state. */
+/** The index of the tasks in each state. */
 const INDEX_OF_STATE: Readonly<Record<number, string>> = {
   [State.scheduled]: 'task_scheduled',
   [State.ready]: 'task_ready',
@@ -40,7 +40,7 @@ const MATCHES_LANE = /* sql */ `
   AND (:category IS NULL OR lane.category = :category)
   AND (:key IS NULL OR lane.key = :key)`
 
-/** What people look at: tasks, their history, counts and lanes. Reads only. */
+/** Reads tasks, their history, counts and lanes. */
 export class Browser {
   readonly #db: Connection
   readonly #get
@@ -94,7 +94,7 @@ export class Browser {
     })()
   }
 
-  /** Reads each state that is wanted up to a page's length, and merges. */
+  /** Reads up to a page of each state that matches, and merges them. */
   list(filter: TaskFilter, { limit, after }: PageRequest): Page<TaskRecord> {
     const statements = filter.errorCode === undefined ? this.#lists : this.#listErrors
     const { changedAt, id } = after === undefined ? BEFORE_ALL : taskPlace(after)
@@ -132,7 +132,7 @@ export class Browser {
   }
 }
 
-/** The newest change first, from a place on: in the order of the index where that has one. */
+/** Lists tasks from a place on, newest change first. The index gives that order where it has one. */
 function listing(index: string, condition: string): string {
   const isEnded = index === 'task_ended' ? 'AND task.state > 3' : ''
   return /* sql */ `
@@ -154,7 +154,7 @@ function errorValue({ errorCode }: TaskFilter) {
   return errorCode === undefined ? {} : { error_code: errorCode }
 }
 
-/** The attempt that a task succeeded with, which is kept in its own row. */
+/** The attempt that a task succeeded with. The task's own row keeps it. */
 function inlineRow({ entries, ran_from, ran_to, ran_attempt, worker }: InlineAttempt): LedgerRow {
   return {
     sequence: entries,

@@ -4,7 +4,7 @@ import { MissingPackageError } from '../../policy/index.js'
 /** A connection of better-sqlite3. */
 export type Connection = Database.Database
 
-/** A statement of better-sqlite3. Its own type cannot be named in declarations, so this has what is used of it. */
+/** A statement of better-sqlite3, whose own type cannot be named in declarations. */
 export interface Statement<Params, Row> {
   run(...params: ParamsList<Params>): { readonly changes: number; readonly lastInsertRowid: number | bigint }
   get(...params: ParamsList<Params>): Row | undefined
@@ -14,12 +14,12 @@ export interface Statement<Params, Row> {
 }
 type ParamsList<Params> = Params extends readonly unknown[] ? Params : [Params]
 
-/** What prepares statements: a connection. */
+/** A connection, as far as it prepares statements. */
 export interface Preparer {
   prepare<Params extends readonly unknown[] | object = unknown[], Row = unknown>(sql: string): Statement<Params, Row>
 }
 
-/** Loads better-sqlite3 when it is needed: who opens no SQLite store need not have it. */
+/** Loads better-sqlite3 when the first SQLite store is opened. It is an optional dependency. */
 export async function loadDriver(): Promise<typeof Database> {
   try {
     const { default: driver } = await import('better-sqlite3')

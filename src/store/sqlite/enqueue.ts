@@ -6,12 +6,12 @@ import { settle } from './settle.js'
 import type { Statements } from './statements.js'
 import { makeNonce, tokenOf } from './token.js'
 
-/** The ids of lanes, so that they need not be looked up for each task. Cleared after a rollback: a lane may be gone. */
+/** Caches the ids of lanes. Cleared after a rollback, which may have undone a lane. */
 export type LaneIds = Map<string, number>
 
 const MOST_LANES_KEPT = 10_000
 
-/** Adds tasks; those whose id is known already change nothing. To be called within a transaction. */
+/** Adds tasks. A task whose id is taken changes nothing. Within a transaction. */
 export function enqueue(
   statements: Statements,
   lanes: LaneIds,
@@ -38,7 +38,7 @@ export function enqueue(
   return results
 }
 
-/** Adds a task to its lane. Returns its sequence number, or undefined if the id is known already. */
+/** Adds a task to its lane. Returns its sequence number; `undefined` if its id is taken. */
 function insert(
   statements: Statements,
   book: LaneBook,
@@ -64,7 +64,7 @@ function start(statements: Statements, seq: number, lane: number, worker: string
   return tokenOf(seq, lane, nonce)
 }
 
-/** The id of a lane, which is made if it is new. */
+/** The id of a lane, which is made if it does not exist. */
 export function laneId(statements: Statements, lanes: LaneIds, kind: string, category: string, key: string): number {
   const name = category === '' && key === '' ? kind : `${kind}\0${category}\0${key}`
   const known = lanes.get(name)

@@ -11,7 +11,7 @@ import { type Connection, sqliteCode } from './driver.js'
 import { waitingForLock } from './lock.js'
 import { fileAt, isDamage, isFull, isReadOnly } from './open-file.js'
 
-/** Something to be done within a transaction, and who waits for it. */
+/** Work to do within a transaction, and the promise that waits for it. */
 interface Job {
   readonly work: () => unknown
   readonly isRepeatable: boolean
@@ -19,22 +19,22 @@ interface Job {
   readonly reject: (error: unknown) => void
 }
 
-/** After so long a transaction takes no further jobs: the event loop has other things to do too. */
+/** A transaction that has run this long takes no further jobs, so that the event loop can turn. */
 const LONGEST_MS = 20
 
 /**
  * Collects the jobs of one turn of the event loop into one transaction, since a commit waits for the disk and costs
  * more than most jobs. Each job is atomic by itself: one that throws is undone and fails alone. Its promise settles
- * after the commit. When the transaction itself fails, for want of room say, all that it did fails with it, and nothing
- * of it is written.
+ * after the commit. If the transaction itself fails, on a full disk for example, all its jobs fail and nothing is
+ * written.
  *
- * Savepoints would let a job fail alone, but they copy every page that is written. Since jobs hardly ever throw, a
- * transaction does without, and when one does throw it is rolled back and done again with them.
+ * Savepoints would let a job fail alone, but they copy every page that is written. Jobs hardly ever throw, so a
+ * transaction runs without them. When a job does throw, the transaction is rolled back and run again with savepoints.
  */
 export class GroupCommit {
   readonly #db: Connection
   readonly #path: string
-  /** As errors name it. */
+  /** The name of the store in errors. */
   readonly #name: string
   readonly #file: string | undefined
   readonly #onRollback: () => void
@@ -63,7 +63,7 @@ export class GroupCommit {
     this.#rollbackTo = db.prepare('ROLLBACK TO job')
   }
 
-  /** Does something within the next transaction. What is not repeatable is not called again after a rollback. */
+  /** Runs work within the next transaction. Work that is not repeatable is never called again after a rollback. */
   write<T>(work: () => T, { isRepeatable = true }: { readonly isRepeatable?: boolean } = {}): Promise<T> {
     if (this.#isClosed) return Promise.reject(new StoreClosedError(this.#name))
     return new Promise<T>((resolve, reject) => {
@@ -72,7 +72,7 @@ export class GroupCommit {
     })
   }
 
-  /** Reads what is committed. */
+  /** Reads committed data. */
   async read<T>(work: () => T): Promise<T> {
     if (this.#isClosed) throw new StoreClosedError(this.#name)
     try {
@@ -85,7 +85,7 @@ export class GroupCommit {
     }
   }
 
-  /** Takes no more calls, and resolves when those before it have ended. */
+  /** Takes no more calls. Resolves when earlier calls have ended. */
   async close(): Promise<void> {
     this.#isClosed = true
     await this.#flushing
@@ -93,7 +93,7 @@ export class GroupCommit {
 
   async #flush(): Promise<void> {
     while (this.#queue.length > 0) {
-      // Calls that are made in this turn, or by what runs in it, come along.
+      // All calls of this turn of the event loop share the transaction.
       await new Promise(resolve => setImmediate(resolve))
       try {
         await waitingForLock(this.#path, () => this.#start())
@@ -107,7 +107,7 @@ export class GroupCommit {
   }
 
   #start(): void {
-    // SQLite goes on with a file that was removed or replaced, and what it writes there is lost without a word.
+    // SQLite keeps writing to a file that was removed or replaced, and those writes are lost in silence.
     if (fileAt(this.#path) !== this.#file) throw new StoreReplacedError(this.#path)
     if (this.#db.inTransaction) this.#rollback.run()
     this.#begin.run()
@@ -117,7 +117,7 @@ export class GroupCommit {
     try {
       if (this.#db.inTransaction) this.#rollback.run()
     } catch {
-      // A query that a caller's function has left open keeps the connection busy. The next to start tries again.
+      // A query that a caller's function left open keeps the connection busy. The next transaction tries again.
     }
   }
 
@@ -147,12 +147,12 @@ export class GroupCommit {
     const isWhole = !this.#db.inTransaction || isFatal(error)
     this.#undo()
     this.#onRollback()
-    // The jobs stay in the queue, for a transaction in which the one that threw fails alone.
+    // The jobs stay in the queue, for a transaction with savepoints in which only the one that threw fails.
     if (!isWhole && done > 1) this.#isGuarded = true
     else for (const { reject } of this.#queue.splice(0, done)) reject(this.#explain(error))
   }
 
-  /** Throws only what ends the whole transaction. */
+  /** Runs a job within a savepoint. Throws only errors that end the whole transaction. */
   #runGuarded(job: Job): () => void {
     this.#savepoint.run()
     try {
@@ -181,7 +181,7 @@ export class GroupCommit {
   }
 }
 
-/** Does a job, and returns what tells of it once it is committed. */
+/** Runs a job, and returns a function that resolves its promise after the commit. */
 function run({ work, resolve }: Job): () => void {
   const value = work()
   return () => resolve(value)

@@ -35,7 +35,7 @@ export class SqliteIdempotencyKeys implements IdempotencyStore {
   }
 }
 
-/** Takes a key where it is free, or says what is there. To be called within a transaction. */
+/** Takes a key if it is free, or returns its state. Within a transaction. */
 export function claimKey(
   statements: Statements,
   key: string,
@@ -54,7 +54,7 @@ export function claimKey(
   return { state: 'fresh', token }
 }
 
-/** Makes a key done. False if the token is stale. To be called within a transaction. */
+/** Completes a key. Returns false if the token is stale. Within a transaction. */
 export function completeKey(statements: Statements, key: string, token: string, result: string, now: number): boolean {
   return statements.completeKey.run({ key, token, result, now }).changes > 0
 }

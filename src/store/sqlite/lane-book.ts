@@ -2,7 +2,7 @@ import { RAMP_END } from '../lane-limits.js'
 import type { TaskStatus } from '../store.js'
 import type { RampRow, Statements } from './statements.js'
 
-/** In the order of the statement that counts. */
+/** The place of each status in the statement `count`. */
 const COLUMN = {
   waiting: 0,
   running: 1,
@@ -43,7 +43,7 @@ export class LaneBook {
     return this.#isAnyBounded
   }
 
-  /** Whether a lane starts slowly, so that it matters when its tasks began and how they end. */
+  /** Whether a lane starts slowly after a hold. */
   isRamping(lane: number): boolean {
     return this.isAnyBounded && this.#ramp(lane).ramp !== null
   }
@@ -56,7 +56,7 @@ export class LaneBook {
     this.#setRamp(lane, { ramp: ramp + 1 < RAMP_END ? ramp + 1 : null, held_until, ordered })
   }
 
-  /** Whether a task that waits for its time keeps its place at the head of the lane, and with it all others. */
+  /** Whether a lane is ordered: a task that waits for its time stays at the head, and all others wait behind it. */
   isOrdered(lane: number): boolean {
     return this.isAnyBounded && this.#ramp(lane).ordered === 1
   }

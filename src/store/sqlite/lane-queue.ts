@@ -1,6 +1,6 @@
 import type { OpenLaneRow, ReadyRow, Statements } from './statements.js'
 
-/** The ready tasks of a lane in their order, as many as it allows, fetched in chunks. */
+/** The ready tasks of a lane in order, as many as its limits allow, fetched in chunks. */
 export class LaneQueue {
   readonly lane: OpenLaneRow
   taken = 0
@@ -18,12 +18,12 @@ export class LaneQueue {
     this.#fetch()
   }
 
-  /** What comes next, if there is more and the lane allows it. */
+  /** The next task, if there is one and the lane's limits allow it. */
   get head(): ReadyRow | undefined {
     return this.#rows[this.#next]
   }
 
-  /** Gives the head away. */
+  /** Takes the head. */
   take(): ReadyRow {
     const row = this.#rows[this.#next]
     if (row === undefined) throw new RangeError(`Nothing is left to take from lane ${this.lane.id}.`)
@@ -32,17 +32,17 @@ export class LaneQueue {
     return row
   }
 
-  /** Whether all that was fetched is taken, and there may be more. */
+  /** Whether the whole chunk was taken, so that there may be more. */
   get isEmpty(): boolean {
     return this.#next === this.#chunk
   }
 
-  /** Fetches more. What was taken must be under way by then, so that it is not ready any more. */
+  /** Fetches the next chunk. The tasks taken so far must have been started, or they would be fetched again. */
   refill(): void {
     this.#fetch()
   }
 
-  /** How many tasks of a lane with a rate may start. A second's worth is saved up at most. */
+  /** The number of tasks that the rate of a lane lets start. At most one second's worth is saved up. */
   static tokens({ per_second, tokens, refilled_at }: OpenLaneRow, now: number): number {
     if (per_second === null) return Infinity
     const refilled = tokens + (Math.max(0, now - refilled_at) * per_second) / 1000

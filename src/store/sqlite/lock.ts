@@ -3,7 +3,7 @@ import { policy } from '../../policy/index.js'
 import { StoreBusyError } from '../errors.js'
 import { isBusy } from './driver.js'
 
-/** A lock is held for milliseconds: whoever waits looks again soon, but not all at once. */
+/** Locks are held for milliseconds, so a waiter tries again soon, with jitter. */
 const PATIENCE = /* @__PURE__ */ policy({
   attempts: Number.MAX_SAFE_INTEGER,
   backoff: { base: '2ms', factor: 1.5, max: '20ms' },
@@ -12,8 +12,8 @@ const PATIENCE = /* @__PURE__ */ policy({
 })
 
 /**
- * Does something that needs a lock, again and again while somebody else holds it, and lets the event loop turn meanwhile.
- * Locks are held in real time, whatever clock the store was given.
+ * Runs something that needs a lock, again and again while somebody else holds it, without blocking the event loop. Locks
+ * are held in real time, whatever clock the store was given.
  */
 export async function waitingForLock<T>(path: string, action: () => T): Promise<T> {
   try {

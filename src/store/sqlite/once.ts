@@ -8,7 +8,7 @@ import { claimKey, completeKey } from './idempotency-keys.js'
 import type { Statements } from './statements.js'
 import { placeOf } from './token.js'
 
-/** Runs a function under a key, or gives back what it returned before. To be called within a transaction. */
+/** Runs a function under a key, or returns its stored result. Within a transaction. */
 export function once<T>(
   statements: Statements,
   key: string,
@@ -18,9 +18,9 @@ export function once<T>(
 ): Awaited<T> {
   const fingerprint = onceFingerprint(key, params)
   const claim = claimKey(statements, key, { fingerprint, leaseMs: 0 }, now)
-  // The caller says what its key stands for: a store cannot know types.
+  // Only the caller knows the type of the result that was stored under its key.
   if (claim.state !== 'fresh') return knownResult(key, fingerprint, claim) as Awaited<T>
-  // Who has the result already has it, whoever asks; only a run is fenced.
+  // The fence guards the run, not the result: a stored result is given to anybody.
   if (fence !== undefined && !isHeld(statements, fence)) throw new StaleFenceError(key, fence.id)
 
   const result = work()

@@ -13,19 +13,19 @@ const APPLICATION_ID_AT = 68
 /** Files up to this size are read through when they are opened, which takes some tens of milliseconds. */
 const CHECKED_BYTES = 32 * 2 ** 20
 
-/** Opens a file of ours, or makes one, with the latest schema. Refuses any other without having touched it. */
+/** Opens a store's file, or makes one, with the latest schema. Refuses any other file without touching it. */
 export async function openFile(driver: typeof Database, path: string): Promise<Connection> {
   if (sizeOf(path) > 0) await waitingForLock(path, () => inspect(driver, path))
   else create(path)
 
-  // A timeout of 0: the driver's own waiting would stop the event loop.
+  // A timeout of 0: the driver would wait on the event loop.
   const db = new driver(path, { timeout: 0 })
   try {
     await waitingForLock(path, () => migrate(db, path))
     const mode = await waitingForLock(path, () => db.pragma('journal_mode = WAL', { simple: true }))
     if (mode !== 'wal') throw new StoreForeignError(path, 'is on a file system without shared memory, which WAL needs')
     db.pragma('synchronous = FULL')
-    // After a burst, the WAL gives its room back.
+    // Shrink the WAL again after a burst.
     db.pragma(`journal_size_limit = ${64 * 2 ** 20}`)
     return db
   } catch (error) {
@@ -43,7 +43,7 @@ function create(path: string): void {
   if (fileAt(path) === undefined) closeSync(openSync(path, 'a', 0o600))
 }
 
-/** Looks at a file without writing to it. Throws unless it is ours and sound. */
+/** Checks a file without writing to it. Throws unless it is a sound store. */
 export function inspect(driver: typeof Database, path: string): void {
   const header = readHeader(path)
   if (header.toString('latin1', 0, MAGIC.length) !== MAGIC) throw new StoreForeignError(path, 'is no SQLite database')
@@ -64,7 +64,7 @@ export function inspect(driver: typeof Database, path: string): void {
   }
 }
 
-/** What an error of SQLite's means for the store. */
+/** Translates an error of SQLite's into one of the store's. */
 function explained(error: unknown, path: string): unknown {
   if (isDamage(error)) return new StoreDamagedError(path, String((error as Error).message), { cause: error })
   if (isReadOnly(error)) return new StoreReadOnlyError(`'${path}'`, String((error as Error).message), { cause: error })
@@ -87,13 +87,13 @@ export function isReadOnly(error: unknown): boolean {
 }
 
 /**
- * Brings the schema up to date. A new file is made before it is in WAL mode, so that its header says whose it is from
- * its first byte on.
+ * Brings the schema up to date. A new file gets its schema before it is switched to WAL mode, so that its header names
+ * Redrive from the first byte on.
  */
 function migrate(db: Connection, path: string): void {
   if (refuseNewer(db, path) === MIGRATIONS.length) return
   const migrateAll = db.transaction(() => {
-    // Asked again under the lock: another process may have been faster.
+    // Check again under the lock: another process may have been faster.
     const version = refuseNewer(db, path)
     for (const migration of MIGRATIONS.slice(version)) db.exec(migration)
     db.pragma(`application_id = ${APPLICATION_ID}`)
@@ -112,7 +112,7 @@ function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0
 }
 
-/** Which file a path names now; `undefined` if there is none. */
+/** Identifies the file that a path names now; `undefined` if there is none. */
 export function fileAt(path: string): string | undefined {
   const found = statSync(path, { throwIfNoEntry: false, bigint: true })
   return found && `${found.dev} ${found.ino}`

@@ -5,7 +5,7 @@ import { loadDriver } from './driver.js'
 import { openFile } from './open-file.js'
 import { SqliteStore } from './sqlite-store.js'
 
-/** How a SQLite store counts time. */
+/** Options of a SQLite store. */
 export interface SqliteOptions {
   /** Where time comes from. Default: the machine. */
   readonly clock?: Clock
@@ -27,7 +27,7 @@ export async function openSqlite(path: string, { clock = systemClock }: SqliteOp
       `'${path}' is no file. Give a path; what need not outlive the process is a MemoryStore.`,
     )
   }
-  // The process may go elsewhere while it is open.
+  // The process may change its working directory while the store is open.
   const file = resolve(path)
   return new SqliteStore(await openFile(await loadDriver(), file), file, clock)
 }

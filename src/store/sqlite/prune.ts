@@ -3,7 +3,7 @@ import { State, type StateNumber, statusOf } from '../task-state.js'
 import { LaneBook } from './lane-book.js'
 import type { Statements } from './statements.js'
 
-/** Forgets what is over, up to a limit. Returns how much it was. To be called within a transaction. */
+/** Deletes ended work that is older than its retention, up to a limit. Returns how much. Within a transaction. */
 export function prune(statements: Statements, keep: Retention, limit: number, now: number): number {
   const { endedMs, deadMs, keysMs, auditMs } = keep
   const book = new LaneBook(statements)

@@ -1,16 +1,16 @@
-/** Stands in the header of our files: `RDRV`. */
+/** Identifies Redrive's files in their header: `RDRV`. */
 export const APPLICATION_ID = 0x52445256
 
 /**
- * What brings a file from each version to the next. Never change one that was released: add another.
+ * The migrations from each schema version to the next. Never change a released one: add another.
  *
  * - Lanes without a key have negative ids and the others positive ones, so that the ready tasks of both sorts stand apart
- *   in their index. A lane counts its tasks by status: counting costs what the number of lanes does.
+ *   in their index. A lane counts its tasks by status, so the cost of a count depends on the number of lanes.
  * - The attempt that a task succeeded with is kept in the task's own row (`ran_*`), not in the ledger: most tasks succeed
- *   at once, and so have one row in all. `entries` counts the rows of the history, that one included.
- * - What waits for its time is scheduled. In an ordered lane it stays ready instead, and so first in the order of its lane,
- *   which is held until then.
- * - The indexes are partial, so that a task pays only for those of the state it is in.
+ *   at once, so they take one row in all. `entries` counts the rows of the history, including that one.
+ * - A task that waits for its time is scheduled. In an ordered lane it stays ready instead, at the head of the lane, and
+ *   the lane is held until then.
+ * - The indexes are partial, so a task pays only for those of its state.
  */
 export const MIGRATIONS: readonly string[] = [
   /* sql */ `

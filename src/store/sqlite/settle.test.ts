@@ -46,7 +46,7 @@ async function settle(tasks: readonly ClaimedTask[], outcome: Outcome, facts: Pa
   )
 }
 
-/** What may have happened to a task before it succeeds. */
+/** Histories that a task may have before it succeeds. */
 const PASTS: Readonly<Record<string, () => Promise<void>>> = {
   nothing: async () => {},
   'a retry': async () =>

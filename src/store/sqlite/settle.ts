@@ -69,7 +69,7 @@ export function end(statements: Statements, book: LaneBook, row: StandingRow, af
   if (after.lane === 'answer') book.answered(row.lane, row.ran_from ?? 0)
 }
 
-/** Brings a task from a status to where the rules say that it stands. */
+/** Writes where a task stands. `from` is the status that it leaves. */
 export function change(
   statements: Statements,
   book: LaneBook,
@@ -108,7 +108,7 @@ function stateOf(after: After): StateNumber {
   return runsAlone(after) ? State.alone : State.ready
 }
 
-/** Carries a change of the ledger out. `entries` is the number of rows that the task has. */
+/** Applies a change of the ledger. `entries` is the number of rows that the task has. */
 function writeLedger(statements: Statements, task: number, entries: number, change: LedgerChange): void {
   if (change.type === 'append') {
     const { attempt, startedAt, endedAt, worker, outcome } = change.row

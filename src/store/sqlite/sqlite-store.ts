@@ -62,7 +62,7 @@ import { exportPage, importRows } from './transfer.js'
 import { Watchers } from './watchers.js'
 import { heartbeat, leave } from './workers.js'
 
-/** A store in a file of SQLite's, which any number of processes on one machine may share. */
+/** A store in a SQLite file, which any number of processes on one machine may share. */
 export class SqliteStore implements Movable {
   readonly idempotency: IdempotencyStore
   readonly policies: PolicyStore
@@ -106,8 +106,8 @@ export class SqliteStore implements Movable {
   }
 
   /**
-   * Enqueues within a transaction of the caller's own, on a connection of its own to the same file, so that its rows and
-   * the work that follows from them are committed together. Without a transaction it makes one.
+   * Enqueues within the caller's transaction, on the caller's connection to the same file, so that its rows and the work
+   * that follows from them are committed together. Without a transaction it makes one.
    *
    * ```ts
    * const db = new Database('redrive.db')
@@ -122,7 +122,7 @@ export class SqliteStore implements Movable {
     if (db.pragma('application_id', { simple: true }) !== APPLICATION_ID)
       throw new StoreForeignError(db.name, `was not opened as '${this.#path}' is`)
     const statements = statementsOf(db)
-    // Nothing is remembered of lanes: the caller may roll back.
+    // Lanes are not cached, since the caller may roll back.
     const add = () => enqueue(statements, new Map(), tasks, this.#now(), this.#makeId)
     return db.inTransaction ? add() : db.transaction(add).immediate()
   }
@@ -232,7 +232,7 @@ export class SqliteStore implements Movable {
    * ```
    */
   once<T>(key: string, work: (db: Connection) => T, options?: OnceOptions): Promise<Awaited<T>>
-  /** As the contract has it: who calls it on any store says what its function takes the transaction for. */
+  /** The contract's form, for code that runs on any store: the function's own type names the transaction. */
   once<T>(key: string, work: (tx: never) => T, options?: OnceOptions): Promise<Awaited<T>>
   async once<T>(key: string, work: (tx: never) => T, options: OnceOptions = {}): Promise<Awaited<T>> {
     checkFence(options)

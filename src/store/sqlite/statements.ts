@@ -4,13 +4,13 @@ import type { Connection, Preparer } from './driver.js'
 /**
  * Every statement of the store by its name, prepared on one connection. Hot ones take their values by position.
  *
- * `LIMIT ? + 0`: the planner looks into a bare parameter there, and so would plan anew for each value.
+ * `LIMIT ? + 0`: with a bare parameter there, the planner would look at its value and plan again for each.
  */
 export type Statements = ReturnType<typeof prepare>
 
 const prepared = new WeakMap<Connection, Statements>()
 
-/** The statements of a connection: prepared once, when they are first asked for. */
+/** The statements of a connection, prepared when they are first asked for. */
 export function statementsOf(db: Connection): Statements {
   let statements = prepared.get(db)
   if (statements === undefined) {
@@ -79,14 +79,14 @@ export interface StandingRow extends HistoryRow {
   readonly ran_from: number | null
 }
 
-/** Where a lane stands after a hold, and whether it is ordered. */
+/** The state of a lane after a hold, and whether it is ordered. */
 export interface RampRow {
   readonly ramp: number | null
   readonly held_until: number
   readonly ordered: number
 }
 
-/** A key with what is under it. */
+/** An idempotency key with its state. */
 export interface KeyRow {
   readonly fingerprint: string
   readonly token: string
@@ -161,7 +161,7 @@ function prepare(db: Preparer) {
       INSERT INTO task (id, lane, state, priority, submitted_at, started_at, changed_at, next_at, payload)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id) DO NOTHING`),
-    /** The last that waits or runs in an ordered lane. */
+    /** The last `submitted_at` that waits or runs in an ordered lane. */
     lastPlace: db
       .prepare<{ lane: number; priority: number }, number | null>(/* sql */ `
         SELECT max(
@@ -186,7 +186,7 @@ function prepare(db: Preparer) {
     makeReady: db.prepare(/* sql */ `
       UPDATE task SET state = CASE WHEN losses >= ${ALONE_FROM_LOSSES} THEN 2 ELSE 1 END
       WHERE seq IN (SELECT seq FROM task WHERE state = 0 AND next_at <= ? ORDER BY next_at LIMIT ? + 0)`),
-    /** Steps from lane to lane over the index of ready tasks, so that their number does not matter. */
+    /** Steps from lane to lane over the index of ready tasks, so the number of tasks does not matter. */
     openLanes: db.prepare<ClaimScope & { after: number; last: number; limit: number }, OpenLaneRow>(/* sql */ `
       WITH RECURSIVE busy (lane) AS (
         SELECT min(lane) FROM task WHERE state = 1 AND lane > :after AND lane <= :last
@@ -197,7 +197,7 @@ function prepare(db: Preparer) {
       SELECT id, kind, category, key, running, ramp, concurrency, per_second, tokens, refilled_at
       FROM busy CROSS JOIN lane ON lane.id = busy.lane
       WHERE ${IS_OPEN}
-        -- In an ordered lane, one that must run alone goes before all others.
+        -- In an ordered lane, a task that must run alone goes before all others.
         AND NOT (lane.ordered AND EXISTS (
           SELECT 1 FROM task INDEXED BY task_alone WHERE task.state = 2 AND task.lane = lane.id
         ))
@@ -217,7 +217,7 @@ function prepare(db: Preparer) {
       LIMIT 1`),
     readyRow: db.prepare<[number], ReadyRow>(/* sql */ `SELECT ${READY_COLUMNS} FROM task WHERE seq = ?`).raw(),
     history: db.prepare<[number], HistoryRow>(/* sql */ `SELECT ${HISTORY_COLUMNS} FROM task WHERE seq = ?`),
-    /** All of a claim at once, by their numbers as JSON: one by one they would cost it half as much again. */
+    /** Starts all tasks of a claim at once, by a JSON array of `seq`: one by one, a claim would cost half as much again. */
     start: db.prepare(/* sql */ `
       UPDATE task
       SET state = 3, worker = ?, token = seq || '.' || lane || '.' || ?, ran_from = ?, changed_at = ?, next_at = NULL
@@ -357,7 +357,7 @@ function prepare(db: Preparer) {
       DELETE FROM idempotency
       WHERE key IN (SELECT key FROM idempotency INDEXED BY idempotency_done
                     WHERE done_at <= ? ORDER BY done_at LIMIT ? + 0)`),
-    /** Looks at the oldest alone: they are in the order of their times, so that no index is needed. */
+    /** Looks only at the oldest records: they are in the order of their times, so no index is needed. */
     forgetAudit: db.prepare(/* sql */ `
       DELETE FROM audit
       WHERE at <= ? AND id IN (SELECT id FROM audit ORDER BY id LIMIT ? + 0)`),

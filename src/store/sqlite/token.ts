@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
-/** Where a task is, as its token says. Not to be trusted before the token was found in the task's row. */
+/** Where a task is, according to its token. Not to be trusted until the token was found in the task's row. */
 export interface Place {
   readonly seq: number
   readonly lane: number
@@ -9,20 +9,20 @@ export interface Place {
 const ours = randomBytes(6).toString('base64url')
 let claims = 0
 
-/** What tells the tokens of one claim from those of all others. */
+/** Makes the part of a token that no other claim has. */
 export function makeNonce(): string {
   return `${ours}${(claims++).toString(36)}`
 }
 
 /**
- * The token of a task in a claim, as the statement `start` writes it too. It says where its task is, so that to settle
- * it costs no search.
+ * The token of a task in a claim. The statement `start` builds the same text. It names the place of the task, so that a
+ * settlement needs no search.
  */
 export function tokenOf(seq: number, lane: number, nonce: string): string {
   return `${seq}.${lane}.${nonce}`
 }
 
-/** Where the task of a token is; `undefined` if no claim gave it. */
+/** The place that a token names; `undefined` if no claim issued it. */
 export function placeOf(token: string): Place | undefined {
   const first = token.indexOf('.')
   const second = token.indexOf('.', first + 1)

@@ -46,7 +46,7 @@ function withLedgers(db: Connection, tasks: readonly MovedRow[]): MovedRow[] {
   return tasks.map(({ seq, ...task }) => ({ ...task, ledger: ledger.all({ seq }) }))
 }
 
-/** Adds rows that are not there yet. Returns how many were new. To be called within a transaction. */
+/** Adds rows that do not exist yet. Returns how many were new. Within a transaction. */
 export function importRows(db: Connection, lanes: LaneIds, section: Section, rows: readonly MovedRow[]): number {
   switch (section) {
     case 'lane':

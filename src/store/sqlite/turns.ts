@@ -25,7 +25,7 @@ export function takeTurns(
 ): number {
   let turn = lastTurn
   let left = limit
-  // As long as there are so many parties that others may still wait for their turn.
+  // While a round has all the parties it may have, others may still wait for their turn.
   for (let isMore = true; isMore && left > 0; ) {
     const before = batch.tasks.length
     const parties = partiesOf(statements, scope, left, turn)
@@ -39,7 +39,7 @@ export function takeTurns(
   return turn
 }
 
-/** Those that have tasks and whose turn it is, beginning after the one that had the last. */
+/** The parties that have tasks, in the order of their turns, beginning after the last one. */
 function partiesOf(statements: Statements, scope: ClaimScope, limit: number, last: number): Party[] {
   const max = maxParties(limit)
   const lanesIn = (after: number, until: number, count: number) =>

@@ -1,9 +1,9 @@
 import type { Connection } from './driver.js'
 
-/** How often somebody who watches looks for the work of other processes. One look takes some microseconds. */
+/** How often a watched store looks for changes of other processes. One look takes a few microseconds. */
 const POLL_MS = 25
 
-/** Tells who watches that there may be something new: at once of this process's changes, soon of those of others. */
+/** Calls watchers when there may be something new: at once for changes of this process, soon for those of others. */
 export class Watchers {
   readonly #callbacks = new Set<() => void>()
   readonly #dataVersion
@@ -16,7 +16,7 @@ export class Watchers {
   }
 
   add(callback: () => void): () => void {
-    // A callback that is given twice is two who watch.
+    // The same callback given twice is two watchers.
     const call = () => callback()
     if (this.#callbacks.size === 0) this.#start()
     this.#callbacks.add(call)
@@ -26,7 +26,7 @@ export class Watchers {
     }
   }
 
-  /** Something changed: calls back after the code that runs now, once however much changed. */
+  /** Calls the watchers after the code that is running now, once for any number of changes. */
   ring(): void {
     if (this.#isRinging || this.#callbacks.size === 0) return
     this.#isRinging = true
@@ -50,7 +50,7 @@ export class Watchers {
       this.#seen = version
       this.ring()
     }, POLL_MS)
-    // To wait for others keeps no process alive.
+    // Polling must not keep the process alive.
     this.#timer.unref()
   }
 
@@ -59,7 +59,7 @@ export class Watchers {
     try {
       return this.#dataVersion.get()
     } catch {
-      // Locked for this moment: the next look will tell.
+      // The file is locked at this moment. The next look will tell.
       return this.#seen
     }
   }

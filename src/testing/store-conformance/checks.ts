@@ -21,6 +21,7 @@ const CALLS: readonly [option: string, call: (store: Store, bad: never) => Promi
   ['token', (store, token) => store.settle([{ id: 'a', token, outcome: { type: 'released' } }])],
   ['worker', (store, worker) => store.heartbeat({ worker, leaseMs: LEASE_MS })],
   ['worker', (store, worker) => store.leave(worker)],
+  ['worker', (store, worker) => store.cancelled(worker)],
   ['id', (store, id) => store.get(id)],
   ['id', (store, id) => store.ledger(id)],
   ['kind', (store, kind) => store.list({ kind }, { limit: 1 })],

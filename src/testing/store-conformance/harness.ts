@@ -13,17 +13,17 @@ import type {
   TaskRecord,
 } from '../../store/index.js'
 
-/** An empty store of its own for each case, on a clock that the test moves and that otherwise stands still. */
+/** An empty store, one for each case, on a clock that stands still until the test moves it. */
 export interface StoreUnderTest {
   readonly store: Store
-  /** Lets so much time pass for the store. */
+  /** Lets this much time pass for the store. */
   advance(ms: number): Promise<void> | void
-  /** The same store as another process finds it after this one has died; not for a store that dies with its process. */
+  /** Opens the same store as another process would after this one has died. Absent for a store that dies with its process. */
   reopen?(): Promise<Store>
   close?(): Promise<void>
 }
 
-/** Shows one piece of behaviour; rejects if the store does not have it. */
+/** One piece of behaviour. Rejects if the store does not show it. */
 export type StoreBehaviour = (store: Store, advance: (ms: number) => Promise<void>) => Promise<void>
 
 /** Named behaviours of one theme. */
@@ -32,7 +32,7 @@ export type StoreBehaviours = Readonly<Record<string, StoreBehaviour>>
 export const LEASE_MS = 30_000
 export const TIMED_OUT = { class: 'retryable', code: 'timeout' } as const
 
-/** Enqueues tasks, of kind `k` unless they say otherwise, and returns their ids. */
+/** Enqueues tasks, of kind `k` by default, and returns their ids. */
 export async function add(store: Store, ...tasks: Partial<NewTask>[]): Promise<string[]> {
   const added = await store.enqueue(tasks.map(task => ({ kind: 'k', payload: '{}', ...task })))
   return added.map(({ id }) => id)
@@ -48,18 +48,18 @@ export async function addOne(store: Store, task: Partial<NewTask> = {}): Promise
 /** A claim as the cases write it: with rooms, or with the kinds and categories of a single one. */
 export type ClaimOptions = Partial<ClaimRequest & Omit<Room, 'limit'>>
 
-/** Claims as the worker `w1`, with work under way, up to 100 tasks of kind `k`, unless told otherwise. */
+/** Claims as the worker `w1`, which is busy, up to 100 tasks of kind `k` by default. */
 export function claim(store: Store, { kinds = ['k'], categories, ...request }: ClaimOptions = {}): Promise<Claim> {
   const rooms = [{ kinds, categories }]
   return store.claim({ worker: 'w1', leaseMs: LEASE_MS, rooms, limit: 100, isIdle: false, ...request })
 }
 
-/** Claims, and returns the ids of what it got. */
+/** Claims, and returns the ids of the tasks. */
 export async function claimIds(store: Store, request: ClaimOptions = {}): Promise<string[]> {
   return (await claim(store, request)).tasks.map(({ id }) => id)
 }
 
-/** Claims the one task that there is to claim. */
+/** Claims the only task that can be claimed. */
 export async function claimOne(store: Store, request: ClaimOptions = {}): Promise<ClaimedTask> {
   const { tasks } = await claim(store, request)
   const [task] = tasks
@@ -80,7 +80,7 @@ export function entry(task: TaskRecord, more: Partial<AttemptEntry> = {}): Attem
   return { attempt: task.attempts + 1, startedAt: task.changedAt, endedAt: task.changedAt, worker: 'w1', ...more }
 }
 
-/** Settles one task as an attempt that was made. */
+/** Settles one task with an attempt. */
 export async function settle(
   store: Store,
   task: ClaimedTask,

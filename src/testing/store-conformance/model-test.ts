@@ -7,13 +7,13 @@ import { allTasks, checkInvariants } from './invariants.js'
 import { StoreModel } from './model.js'
 import { type NewTaskChoice, type Operation, operations, type SettlementChoice } from './operations.js'
 
-/** How often, and with which random numbers. */
+/** Options of the model test. */
 export interface StoreModelTestOptions {
   readonly seed: number
   readonly runs: number
-  /** It ends after this time, with what it has found by then. */
+  /** Ends the test after this time. Runs that are left are not made. */
   readonly withinMs?: number
-  /** With the seed, the one case to run again: the error of a run that failed names both. */
+  /** Repeats one run of a seed. The error of a failed run names both. */
   readonly path?: string
 }
 
@@ -48,13 +48,13 @@ async function loadFastCheck(): Promise<typeof FastCheck> {
   }
 }
 
-/** One run: a store, its model, and what was done to both. */
+/** One run: a store, its model, and the steps taken so far. */
 class ModelRun {
   readonly log: string[] = []
   readonly #underTest: StoreUnderTest
   #store: Store
   #model: StoreModel | undefined
-  /** Everything that was ever claimed: most of it can be settled once, and is stale afterwards. */
+  /** Every task that was ever claimed. Most can be settled once, and are stale afterwards. */
   readonly #claimed: ClaimedTask[] = []
 
   constructor(underTest: StoreUnderTest) {
@@ -70,7 +70,7 @@ class ModelRun {
     await this.#compare(this.#model)
   }
 
-  /** Compares what is compared once. */
+  /** Compares the ledgers, at the end of a run. */
   async end(): Promise<void> {
     for (const { id, ledger } of this.#model?.tasks.values() ?? []) {
       const outcomes = (await this.#store.ledger(id)).map(({ outcome }) => outcome)

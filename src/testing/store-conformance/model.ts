@@ -37,7 +37,7 @@ interface ModelLane extends Lane {
   heldUntil: number
   allowance: number
   limits: Required<LaneLimits>
-  /** When its starts so far would have been, had they come evenly. */
+  /** The time of the last start if all starts had come evenly. */
   evenlyUntil: number
 }
 
@@ -46,8 +46,8 @@ type LaneFilter = Partial<Lane> & { readonly kind: string }
 const NO_LIMITS: Required<LaneLimits> = { concurrency: Infinity, perSecond: Infinity, isOrdered: false }
 
 /**
- * A store as simple as can be: a list of tasks, and every question answered by looking through it. It does not foresee
- * whose turn it is; a claim is checked against what was possible, and then believed.
+ * The simplest possible store: a list of tasks that every question searches. It does not predict whose turn it is: it
+ * checks that a claim was possible, and then follows it.
  */
 export class StoreModel {
   now: number
@@ -75,12 +75,12 @@ export class StoreModel {
     this.#pauses.push({ lanes, isPaused })
   }
 
-  /** The last word on a lane holds. */
+  /** The last rule that matches a lane holds. */
   isPaused(lane: Lane): boolean {
     return this.#pauses.findLast(({ lanes }) => isWithin(lanes, lane))?.isPaused ?? false
   }
 
-  /** The last word on a lane holds. A rate begins with a second's worth, unless it is the one that was there. */
+  /** The last rule that matches a lane holds. A new rate begins with one second's worth. */
   limit(lanes: LaneFilter, limits: LaneLimits): void {
     const said = { ...NO_LIMITS, ...limits }
     if (said.isOrdered) said.concurrency = Math.min(1, said.concurrency)
@@ -107,7 +107,7 @@ export class StoreModel {
     return true
   }
 
-  /** Forgets what has been over for long enough. Returns how many. */
+  /** Deletes ended tasks that are older than their retention. Returns how many. */
   prune({ endedMs = Infinity, deadMs = Infinity }: Retention): number {
     const over = [...this.tasks.values()].filter(({ status, changedAt }) => {
       if (status === 'waiting' || status === 'running') return false
@@ -117,14 +117,14 @@ export class StoreModel {
     return over.length
   }
 
-  /** All ids, those of the dead first. */
+  /** The ids of dead tasks; all ids if there are none. */
   idsByDeath(): string[] {
     const tasks = [...this.tasks.values()]
     const dead = tasks.filter(({ status }) => status === 'dead')
     return (dead.length > 0 ? dead : tasks).map(({ id }) => id)
   }
 
-  /** Checks that a claim gave what it could give, room by room and in order, and takes it over. */
+  /** Checks that a claim gave the tasks that it could, room by room and in order, and follows it. */
   claim(request: ClaimRequest, { tasks, now, nextAt, isAloneWaiting }: Claim): void {
     const { worker, leaseMs, rooms, limit, isIdle } = request
     assert.equal(now, this.now)
@@ -185,7 +185,7 @@ export class StoreModel {
     return { cancelled: own.map(({ run }) => run?.token ?? ''), rescued }
   }
 
-  /** Whether a lease is in the time that a store may give or not, so that nobody can say whom a heartbeat rescues. */
+  /** Whether some lease may or may not have expired, so that it is not known whom a heartbeat rescues. */
   get isUnsure(): boolean {
     return [...this.#leases.values()].some(lease => lease.surelyUntil <= this.now && this.now < lease.perhapsUntil)
   }
@@ -254,7 +254,7 @@ export class StoreModel {
     return open.map(index => tasks.find(task => roomOf(rooms, task) === index)).find(task => task !== undefined)
   }
 
-  /** Whether a task may not run beside others, or waits for one that may not: in an ordered lane that goes first. */
+  /** Whether a task must run alone, or waits in an ordered lane for one that must. */
   #isKept(task: ModelTask): boolean {
     return isAlone(task) || (this.lane(task).limits.isOrdered && this.#hasAlone(task))
   }

@@ -3,8 +3,8 @@ import type { Lane, LaneLimits, Outcome, Retention, Room } from '../../store/ind
 import { LEASE_MS } from './harness.js'
 
 /**
- * One step of the model test, as data, so that a list of them can be made smaller when it fails. What depends on what is
- * in the store by then is told as a number: it picks from the list of those that come into question.
+ * One step of the model test, as data, so that a failing list of steps can be shrunk. A step that depends on the contents
+ * of the store has numbers, which pick from the list of candidates.
  */
 export type Operation =
   | { readonly op: 'enqueue'; readonly tasks: readonly NewTaskChoice[] }
@@ -16,7 +16,7 @@ export type Operation =
     }
   | { readonly op: 'settle'; readonly settlements: readonly SettlementChoice[] }
   | { readonly op: 'heartbeat'; readonly worker: string }
-  /** All workers die, and one comes back once their leases have run out. */
+  /** All workers die, and one comes back once their leases have expired. */
   | { readonly op: 'die'; readonly survivor: string }
   | { readonly op: 'leave'; readonly worker: string }
   | { readonly op: 'cancel'; readonly picks: readonly number[] }
@@ -51,7 +51,7 @@ const KEYS = ['', 't', 'u']
 /** Lanes that are made late, when others have been paused and resumed. */
 const RARE_KEYS = ['a', 'b', 'c', 'd', 'e']
 const WORKERS = ['w1', 'w2', 'w3']
-/** So few that some ids are enqueued twice, in whatever state the first one is. */
+/** Few enough that some ids are enqueued twice, whatever the state of the first task. */
 const IDS = 300
 const STEPS = 120
 

@@ -97,7 +97,7 @@ async function auditPages(store: Store, limit: number): Promise<string[][]> {
   }
 }
 
-/** Lets the event loop turn until something is so, but not for ever. */
+/** Lets the event loop turn until a condition holds, up to 100 times. */
 async function turns(isSo: () => boolean): Promise<void> {
   for (let turn = 0; turn < 100 && !isSo(); turn++) await new Promise(resolve => setImmediate(resolve))
 }
