@@ -37,7 +37,8 @@ export function consumeOptions(store: Store, onEffect: () => void = () => {}): C
     store,
     service: 'faults',
     key: ({ number }) => [String(number)],
-    policy: { attempts: 30, backoff: { base: '5ms', max: '50ms' } },
+    // The tests kill more consumers than the three that one event may cost by default.
+    policy: { attempts: 30, losses: 30, backoff: { base: '5ms', max: '50ms' } },
     guard: new IdempotencyGuard({ store: store.idempotency, lease: '1s' }),
     lease: '1s',
     handler: async ({ number, failures, isBad }, { attempt, key }) => {
