@@ -3,7 +3,7 @@ import { OptionError } from '../policy/index.js'
 import { MemoryStore, type NewTask, type RedriveRecord } from '../store/index.js'
 import { TaskQueue } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
-import { redriveDeadLetters } from './index.js'
+import { planRedrive, type RedriveSelection, redriveDeadLetters } from './index.js'
 
 /** A store with so many dead letters, `t0` to `tN`, on a clock that the test moves. */
 async function deadLetters(count: number, task: Partial<NewTask> = {}) {
@@ -117,4 +117,18 @@ describe('a redrive', () => {
     await expect(redriveDeadLetters(store, { all: true }, by)).rejects.toThrow('away')
     expect((await audit()).at(-1)).toMatchObject({ event_type: 'redrive_ended', moved: 500, end: 'failed' })
   })
+})
+
+it.each<[string, unknown]>([
+  ['a filter field that does not exist', { filter: { code: 'http_502' } }],
+  ['a mistyped name', { id: ['a'] }],
+  ['all that is not true', { all: false }],
+  ['two selections at once', { ids: ['a'], filter: { kind: 'k' } }],
+  ['nothing', {}],
+])('a selection by %s is refused: it must not mean everything', async (_, selection) => {
+  const store = new MemoryStore()
+  const refused = { code: 'invalid_option' }
+  await expect(planRedrive(store, selection as RedriveSelection)).rejects.toMatchObject(refused)
+  const redriving = redriveDeadLetters(store, selection as RedriveSelection, { who: 'ann' })
+  await expect(redriving).rejects.toMatchObject(refused)
 })

@@ -7,10 +7,17 @@ export type RedriveSelection =
   | { readonly filter: Omit<TaskFilter, 'status'> }
   | { readonly all: true }
 
-/** Throws an `OptionError` if the filter is empty: a filter that came out empty by mistake must not mean everything. */
+/**
+ * Throws an `OptionError` unless the selection is exactly one of the three. A filter that came out empty, or a field that
+ * was mistyped, must not mean everything; the store refuses a filter by fields that do not exist.
+ */
 export function checkSelection(selection: RedriveSelection): void {
-  if (!('filter' in selection) || Object.values(selection.filter).some(value => value !== undefined)) return
-  throw new OptionError('filter', 'The filter is empty. Pass { all: true } to redrive every dead letter.')
+  const [name, ...others] = Object.keys(selection)
+  const isOne = others.length === 0 && (name === 'ids' || name === 'filter' || name === 'all')
+  if (!isOne || ('all' in selection && selection.all !== true))
+    throw new OptionError('selection', 'Select dead letters by exactly one of { ids }, { filter } and { all: true }.')
+  if ('filter' in selection && !Object.values(selection.filter).some(value => value !== undefined))
+    throw new OptionError('filter', 'The filter is empty. Pass { all: true } to redrive every dead letter.')
 }
 
 /** The store's filter for a selection that names no ids. */

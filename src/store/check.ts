@@ -5,6 +5,7 @@ import type {
   By,
   ClaimRequest,
   Lane,
+  LaneSelection,
   NewTask,
   OnceOptions,
   PageRequest,
@@ -74,15 +75,29 @@ export function checkBeat({ worker, leaseMs }: Beat): void {
     throw new OptionError('leaseMs', `'leaseMs' must be a number of milliseconds, got ${quoted(leaseMs)}.`)
 }
 
+/** Checks a selection of lanes that is acted on: a kind that was mistyped must not mean every lane. */
+export function checkLaneSelection(lanes: LaneSelection): void {
+  checkName('kind', lanes.kind)
+  checkLanes(lanes)
+}
+
+export function checkPause({ isPaused, ...by }: { readonly isPaused: boolean } & Partial<By>): void {
+  if (typeof isPaused !== 'boolean')
+    throw new OptionError('isPaused', `'isPaused' must be true or false, got ${quoted(isPaused)}.`)
+  checkBy(by)
+}
+
 /** Checks the fields of a lane, or of a selection of lanes, that are given. */
-export function checkLanes({ kind, category, key }: Partial<Lane>): void {
+export function checkLanes({ kind, category, key, ...others }: Partial<Lane>): void {
+  checkNoOthers(others, 'kind, category, key')
   if (kind !== undefined) checkName('kind', kind)
   if (category !== undefined) checkName('category', category)
   if (key !== undefined) checkName('key', key)
 }
 
-export function checkFilter({ status, errorCode, ...lanes }: TaskFilter): void {
-  checkLanes(lanes)
+export function checkFilter({ status, errorCode, kind, category, key, ...others }: TaskFilter): void {
+  checkNoOthers(others, 'kind, category, key, status, errorCode')
+  checkLanes({ kind, category, key })
   if (status !== undefined && !STATUSES.includes(status))
     throw new OptionError('status', `'status' must be one of ${STATUSES.join(', ')}, got ${quoted(status)}.`)
   // The code of a failure may be any text.
@@ -108,6 +123,13 @@ export function checkBy({ who, why }: Partial<By> = {}): void {
 
 export function checkFence({ fence }: OnceOptions): void {
   if (fence !== undefined) checkSettlement(fence)
+}
+
+/** A field that was mistyped must not match everything. */
+function checkNoOthers(others: object, fields: string): void {
+  const [other] = Object.keys(others)
+  if (other !== undefined)
+    throw new OptionError(other, `There is no field ${quoted(other)} to select by. The fields are: ${fields}.`)
 }
 
 function checkText(option: string, text: unknown): asserts text is string {

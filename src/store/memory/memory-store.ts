@@ -8,10 +8,12 @@ import {
   checkFence,
   checkFilter,
   checkIds,
+  checkLaneSelection,
   checkLanes,
   checkName,
   checkNewTask,
   checkPage,
+  checkPause,
   checkRetention,
   checkSettlement,
 } from '../check.js'
@@ -203,15 +205,15 @@ export class MemoryStore implements Store {
     lanes: LaneSelection,
     { isPaused, who, why }: { readonly isPaused: boolean } & Partial<By>,
   ): Promise<void> {
-    checkLanes(lanes)
-    checkBy({ who, why })
+    checkLaneSelection(lanes)
+    checkPause({ isPaused, who, why })
     this.#queue.lanes.pause(lanes, isPaused)
     if (who !== undefined) this.audit.add(pauseRecord(lanes, isPaused, { who, why }, this.#now()))
     if (!isPaused) this.#watchers.ring()
   }
 
   async limit(lanes: LaneSelection, limits: LaneLimits, by?: By): Promise<void> {
-    checkLanes(lanes)
+    checkLaneSelection(lanes)
     checkBy(by)
     const checked = checkedLimits(limits)
     this.#queue.lanes.limit(lanes, checked)

@@ -8,10 +8,12 @@ import {
   checkFence,
   checkFilter,
   checkIds,
+  checkLaneSelection,
   checkLanes,
   checkName,
   checkNewTask,
   checkPage,
+  checkPause,
   checkRetention,
   checkSettlement,
 } from '../check.js'
@@ -216,13 +218,13 @@ export class PostgresStore implements Movable {
     lanes: LaneSelection,
     { isPaused, who, why }: { readonly isPaused: boolean } & Partial<By>,
   ): Promise<void> {
-    checkLanes(lanes)
-    checkBy({ who, why })
+    checkLaneSelection(lanes)
+    checkPause({ isPaused, who, why })
     return this.#operators.pause(lanes, isPaused, who === undefined ? undefined : { who, why })
   }
 
   async limit(lanes: LaneSelection, limits: LaneLimits, by?: By): Promise<void> {
-    checkLanes(lanes)
+    checkLaneSelection(lanes)
     checkBy(by)
     return this.#operators.limit(lanes, limits, by)
   }

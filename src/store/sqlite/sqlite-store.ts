@@ -7,10 +7,12 @@ import {
   checkFence,
   checkFilter,
   checkIds,
+  checkLaneSelection,
   checkLanes,
   checkName,
   checkNewTask,
   checkPage,
+  checkPause,
   checkRetention,
   checkSettlement,
 } from '../check.js'
@@ -204,15 +206,15 @@ export class SqliteStore implements Movable {
     lanes: LaneSelection,
     { isPaused, who, why }: { readonly isPaused: boolean } & Partial<By>,
   ): Promise<void> {
-    checkLanes(lanes)
-    checkBy({ who, why })
+    checkLaneSelection(lanes)
+    checkPause({ isPaused, who, why })
     const by = who === undefined ? undefined : { who, why }
     await this.#commits.write(() => pause(this.#statements, lanes, isPaused, by, this.#now()))
     if (!isPaused) this.#watchers.ring()
   }
 
   async limit(lanes: LaneSelection, limits: LaneLimits, by?: By): Promise<void> {
-    checkLanes(lanes)
+    checkLaneSelection(lanes)
     checkBy(by)
     const checked = checkedLimits(limits)
     await this.#commits.write(() => limit(this.#statements, this.#lanes, lanes, checked, by, this.#now()))

@@ -40,6 +40,20 @@ const CALLS: readonly [option: string, call: (store: Store, bad: never) => Promi
 ]
 
 export const CHECKS: StoreBehaviours = {
+  async 'a selection that was mistyped is an OptionError: it must not mean everything'(store) {
+    await addOne(store, { id: 'a' })
+    const refused: readonly [string, Promise<unknown>][] = [
+      ['statu', store.list({ statu: 'dead' } as never, { limit: 1 })],
+      ['code', store.count({ code: 'E' } as never)],
+      ['kinds', store.lanes({ kinds: 'k' } as never)],
+      ['kind', store.pause({ kinds: 'k' } as never, { isPaused: true })],
+      ['isPaused', store.pause({ kind: 'k' }, { paused: true } as never)],
+      ['kind', store.limit({} as never, { concurrency: 1 })],
+    ]
+    for (const [option, call] of refused) await assertRefused(call, option, option)
+    assert.deepEqual(await claimIds(store), ['a'])
+  },
+
   async 'a name that is no text, too long or broken is an OptionError that names it, in every verb'(store) {
     const before = await addOne(store, { id: 'a' })
     for (const [option, call] of CALLS) {
