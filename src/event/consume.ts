@@ -25,7 +25,7 @@ import { Ending, Engine, entryOf, outcomeOf } from '../task/internal.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, queueClock, sleep } from '../time/index.js'
 import { EventKind } from './event-kind.js'
-import { type EventTask, storedEvent } from './event-task.js'
+import type { EventTask } from './event-task.js'
 import { FirstAttempt } from './first-attempt.js'
 
 /** The attempt, as the handler of an event sees it. */
@@ -255,7 +255,7 @@ export class EventConsumer<Event> {
     if (known !== undefined) return undefined
     const { signal } = this.#stopping
     try {
-      return await this.#kind.buryEvent(storedEvent(task.payload), end, 0, signal)
+      return await this.#kind.buryEvent(task, end, 0, signal)
     } catch (failure) {
       if (signal.aborted) throw failure
       // The broker can never take it, because it is too large for example. The store keeps it.

@@ -48,3 +48,10 @@ export function deadLetterEntry(givenUp: GivenUp): DeadLetterEntry {
     timestamp: new Date(at).toISOString(),
   }
 }
+
+/** A dead letter as JSON. The event in it is the text that was published, not as JavaScript would write it again. */
+export function letterText(letter: DeadLetterEntry, body: string | Uint8Array): string {
+  if (letter.original_encoding !== undefined || typeof body !== 'string') return JSON.stringify(letter)
+  const { original_event: _, ...others } = letter
+  return `{"original_event":${body},${JSON.stringify(others).slice(1)}`
+}

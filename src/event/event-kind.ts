@@ -9,14 +9,14 @@ import {
   UNTIL_ANSWERED,
 } from '../attempt/index.js'
 import { type Bus, failedQueueOf, type Message, textOf } from '../bus/index.js'
-import { canonicalJson, extendPolicy, FinalError, hashJson, type Policy, policies } from '../policy/index.js'
+import { extendPolicy, FinalError, hashJson, type Policy, policies } from '../policy/index.js'
 import type { ClaimedTask, Outcome } from '../store/index.js'
 import { skip } from '../task/index.js'
 import { taskResult, type WorkKind } from '../task/internal.js'
 import type { Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import type { ConsumeOptions } from './consume.js'
-import { deadLetterEntry, type GivenUp } from './dead-letter-entry.js'
+import { deadLetterEntry, type GivenUp, letterText } from './dead-letter-entry.js'
 import { keyFrom } from './event-key.js'
 import { bodyOf, type EventTask, eventKind, eventTask, type StoredEvent, storedEvent } from './event-task.js'
 import { eventWork } from './event-work.js'
@@ -39,9 +39,7 @@ export class EventKind<Event> implements WorkKind {
     this.policy = extendPolicy(policies.event, options.policy ?? {})
     this.policyHash = hashJson(this.policy)
     const isHomeTheBus = options.deadLetters === 'failed-queue'
-    this.bury = isHomeTheBus
-      ? (task, end, signal) => this.buryEvent(storedEvent(task.payload), end, task.attempts, signal)
-      : undefined
+    this.bury = isHomeTheBus ? (task, end, signal) => this.buryEvent(task, end, task.attempts, signal) : undefined
     this.#bus = bus
     this.#queue = queue
     this.#options = options
@@ -64,7 +62,7 @@ export class EventKind<Event> implements WorkKind {
     const { id, type, headers } = stored.message
     // Publish it under a new id: the store knows the old one, and would deduplicate the event.
     const again = `${id ?? task.id}.${task.startedAt}`
-    await this.#bus.publish({ id: again, type, headers, body: bodyOf(stored) })
+    await this.#bus.publish({ id: again, type, headers, body: bodyOf(task.payload) })
     // It has not succeeded yet: its next consumer handles it.
     return skip('It was published again.')
   }
@@ -113,18 +111,25 @@ export class EventKind<Event> implements WorkKind {
    * Puts the dead letter of an event into the failed queue of the bus, asking until the broker takes it. `attempts`
    * were on record before this end.
    */
-  async buryEvent(stored: StoredEvent, end: Failed | Refused, attempts: number, signal: AbortSignal): Promise<Outcome> {
+  async buryEvent(
+    { id: taskId, payload }: Pick<EventTask, 'id' | 'payload'>,
+    end: Failed | Refused,
+    attempts: number,
+    signal: AbortSignal,
+  ): Promise<Outcome> {
+    const stored = storedEvent(payload)
     const { key, message } = stored
     const { service } = this.#options
-    const original = originalOf(stored)
     const at = this.#clock.now()
-    const letter = deadLetterEntry({ ...original, key, service, at, ...abandonment(end, attempts) })
+    const letter = deadLetterEntry({ ...originalOf(stored), key, service, at, ...abandonment(end, attempts) })
+    const body = letterText(letter, bodyOf(payload))
     const queue = failedQueueOf(this.#queue)
-    const id = message.id ?? identityOf({ ...message, body: new TextEncoder().encode(canonicalJson(original.event)) })
-    const identity = createHash('sha256').update(`${id}\n`).update(bodyOf(stored)).digest('hex')
+    // The task's id tells an event from all others of its queue, also if the event came without an id.
+    const id = message.id ?? taskId.slice(this.#queue.length + 1)
+    const identity = createHash('sha256').update(taskId).digest('hex')
     const put = async () => {
       if (signal.aborted) throw new FinalError('The consumer is stopping.')
-      return this.#bus.put(queue, { ...message, id, body: JSON.stringify(letter) }, { identity })
+      return this.#bus.put(queue, { ...message, id, body }, { identity })
     }
     await persist(put, UNTIL_ANSWERED, { clock: this.#clock, outages: this.#outages })
     return { type: 'skipped', reason: `It is a dead letter in '${queue}'.` }

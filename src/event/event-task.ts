@@ -28,30 +28,39 @@ export function eventKind(queue: string): string {
 
 /** The task in which an event waits. */
 export function eventTask(taskId: string, queue: string, message: Message, key: string): EventTask {
-  const { id, type, headers } = message
-  const about = `"key":${JSON.stringify(key)},"message":${JSON.stringify({ id, type, headers })}`
-  return { id: taskId, kind: eventKind(queue), payload: `{${about},${contentOf(message)}}` }
+  return { id: taskId, kind: eventKind(queue), payload: `{${headOf({ key, message })},${contentOf(message)}}` }
 }
 
-/** The body of a message that waits, as it was published: to the byte, however it was written. */
-export function bodyOf(stored: StoredEvent): string | Uint8Array {
-  if ('event' in stored) return JSON.stringify(stored.event)
+/** The body of an event that waits, as it was published: the same text, or the same bytes. */
+export function bodyOf(payload: string): string | Uint8Array {
+  const stored = storedEvent(payload)
   const { raw_body = '', encoding } = stored
+  if ('event' in stored) return eventTextOf(payload, stored)
   return encoding === undefined ? raw_body : Buffer.from(raw_body, encoding)
+}
+
+/** The JSON of an event, cut out of the payload: written again, a number that JavaScript rounds would be another number. */
+function eventTextOf(payload: string, stored: StoredEvent): string {
+  const head = `{${headOf(stored)},"event":`
+  return payload.startsWith(head) ? payload.slice(head.length, -1) : JSON.stringify(stored.event)
+}
+
+/** The fields of a stored event before its body. */
+function headOf({ key, message: { id, type, headers } }: Pick<StoredEvent, 'key' | 'message'>): string {
+  return `"key":${JSON.stringify(key)},"message":${JSON.stringify({ id, type, headers })}`
 }
 
 /** The fields of a stored event that hold the body. JSON is kept as it came, not as it would be written again. */
 function contentOf(message: Message): string {
-  let text: string
+  const bytes = Buffer.from(message.body)
   try {
-    text = textOf(message)
-  } catch {
-    return `"raw_body":"${Buffer.from(message.body).toString('base64')}","encoding":"base64"`
-  }
-  try {
+    const text = textOf(message)
     JSON.parse(text)
     return `"event":${text}`
   } catch {
-    return `"raw_body":${JSON.stringify(text)}`
+    const text = bytes.toString()
+    // A text that does not give the same bytes again was not UTF-8.
+    if (Buffer.from(text).equals(bytes)) return `"raw_body":${JSON.stringify(text)}`
+    return `"raw_body":"${bytes.toString('base64')}","encoding":"base64"`
   }
 }

@@ -54,10 +54,12 @@ export async function handleEvent<Event, Result>(
   // Copy the event, so that a handler's changes to it show neither in the next attempt nor in the dead letter.
   const original = structuredClone(event)
   const watch = new EventWatch(service, key, clock, options.sink)
+  // Outside the `try`: a policy that is invalid is no failure of the event.
+  const effective = extendPolicy(policies.event, policy)
   try {
     const run = (attempt: Attempt) => handler(structuredClone(original), attempt)
     const call = { id: key, name: service, classify, signal, clock, random, sink: watch.sink }
-    return await retry(run, extendPolicy(policies.event, policy), call)
+    return await retry(run, effective, call)
   } catch (error) {
     if (signal?.aborted) throw error
     const { failure, reason, attempts } = watch.end(error)

@@ -177,6 +177,12 @@ describe('requeueFailedQueue', () => {
     expect(await drain(bus, 'chunking')).toHaveLength(2)
   })
 
+  it('publishes an event with the numbers that it had, also where JavaScript would round them', async () => {
+    const bus = await scene(['{"original_event":{"n":12345678901234567890, "x":1.0},"attempt_count":8}'])
+    await requeueFailedQueue(bus, 'chunking.failed')
+    expect((await drain(bus, 'chunking')).map(textOf)).toEqual(['{"n":12345678901234567890, "x":1.0}'])
+  })
+
   it('publishes the bytes of a body that was not JSON as they were', async () => {
     const bus = await scene([
       JSON.stringify({ original_event: '{"cut', original_encoding: 'text' }),

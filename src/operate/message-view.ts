@@ -24,8 +24,16 @@ export function eventIn({ body }: Message): string | Uint8Array {
   if (typeof letter !== 'object' || letter === null || !('original_event' in letter)) return body
   const { original_event: event } = letter
   const encoding = 'original_encoding' in letter ? letter.original_encoding : undefined
-  if (encoding === undefined || typeof event !== 'string') return JSON.stringify(event)
+  if (encoding === undefined || typeof event !== 'string') return eventTextIn(letter, body)
   return encoding === 'base64' ? Buffer.from(event, encoding) : event
+}
+
+/** The JSON of the event, cut out of the letter: written again, a number that JavaScript rounds would be another number. */
+function eventTextIn(letter: { readonly original_event: unknown }, body: Uint8Array): string {
+  const text = Buffer.from(body).toString()
+  const { original_event: event, ...others } = letter
+  const [head, tail] = ['{"original_event":', `,${JSON.stringify(others).slice(1)}`]
+  return text.startsWith(head) && text.endsWith(tail) ? text.slice(head.length, -tail.length) : JSON.stringify(event)
 }
 
 function contentOf(bytes: Uint8Array): Content {

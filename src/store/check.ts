@@ -41,6 +41,7 @@ export function checkName(option: string, name: unknown): asserts name is string
 }
 
 export function checkIds(ids: readonly string[]): void {
+  if (!Array.isArray(ids)) throw new OptionError('ids', `'ids' must be a list, got ${quoted(ids)}.`)
   for (const id of ids) checkName('id', id)
 }
 

@@ -56,6 +56,9 @@ export class Engine {
   readonly #attempts = new Set<TaskAttempt>()
   #isMakingRoom = false
   #isBehind = false
+  /** Whether the store has changed since the last claim was sent. */
+  #hasChanged = false
+  #unwatch: () => void = () => {}
   #starting: Promise<void> | undefined
   #looping: Promise<void> | undefined
 
@@ -127,7 +130,8 @@ export class Engine {
   }
 
   async #loop(): Promise<void> {
-    const unwatch = this.#store.watch(() => {
+    this.#unwatch = this.#store.watch(() => {
+      this.#hasChanged = true
       this.#bell.ring()
       if (this.#attempts.size > 0) this.#cancelWatch.ring()
     })
@@ -135,9 +139,6 @@ export class Engine {
       while (!this.#ending.hasBegun) await this.#bell.wait(await this.#turn())
     } catch (failure) {
       this.#ending.fail(failure)
-    } finally {
-      unwatch()
-      this.#cancelWatch.stop()
     }
   }
 
@@ -150,10 +151,13 @@ export class Engine {
     // A claim need not wait until everything is on record, but the backlog of settlements must not grow without end.
     this.#isBehind = this.#settler.unsettled > this.#concurrency
     const room = this.#isMakingRoom || this.#isBehind ? 0 : this.#concurrency - this.#attempts.size
+    this.#hasChanged = false
     const claimed = room > 0 ? await this.#claim(room) : undefined
     if (claimed === undefined) return Infinity
     const { tasks, now, nextAt, isAloneWaiting } = claimed.claim
     for (const task of tasks) this.#begin(task, { now, sentAt: claimed.sentAt })
+    // A task may have been cancelled between its claim and the answer to it.
+    if (this.#hasChanged && tasks.length > 0) this.#cancelWatch.ring()
     if (isAloneWaiting || tasks.some(runsAlone)) this.#isMakingRoom = this.#attempts.size > 0
     if (tasks.length === room) return 0
     if (nextAt === undefined) return Infinity
@@ -206,6 +210,8 @@ export class Engine {
       await this.#looping
       await this.#grace()
     } finally {
+      this.#unwatch()
+      this.#cancelWatch.stop()
       for (const attempt of this.#attempts) attempt.release(new WorkerStoppedError(this.name))
       await this.#settler.flush().finally(() => this.#pulse.stop())
     }

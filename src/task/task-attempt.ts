@@ -40,6 +40,8 @@ export class TaskAttempt implements Driver {
   readonly #claim: ClaimTimes
   readonly #active: ActiveAttempt
   #work: Work | undefined
+  /** A lost task ends without its attempt having begun, so the attempt cannot know. */
+  #hasEnded = false
   /** Set while a dead letter is on its way to a home outside the store. */
   #burial: AbortController | undefined
 
@@ -80,14 +82,14 @@ export class TaskAttempt implements Driver {
 
   /** Ends the attempt as cancelled: the handler's signal aborts, and its result no longer matters. */
   cancel(): void {
-    this.#active.stop(new TaskCancelledError(this.task.id))
+    if (!this.#hasEnded) this.#active.stop(new TaskCancelledError(this.task.id))
   }
 
   /** Hands the task back uncounted: the worker cannot wait any longer. */
   release(reason: unknown): void {
     this.#burial?.abort(reason)
     this.#buried({ type: 'released' })
-    this.#active.stop(reason)
+    if (!this.#hasEnded) this.#active.stop(reason)
   }
 
   /** Aborts the handler's signal, since another worker may have the task by now. Its result counts if the token still holds. */
@@ -104,6 +106,7 @@ export class TaskAttempt implements Driver {
   }
 
   ended(end: End): void {
+    this.#hasEnded = true
     const { bury } = this.#kind
     const outcome = outcomeOf(end)
     if (bury !== undefined && outcome.type === 'dead' && (end.type === 'failed' || end.type === 'refused'))

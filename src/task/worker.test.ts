@@ -625,24 +625,33 @@ describe('a worker', () => {
     expect(events[0]?.work).toEqual({ kind: 'task', id: 't1', name: 'flaky', category: undefined, tenantId: 'tenant' })
   })
 
-  it('runs work whose description for sinks throws, and tells them what it can', async () => {
-    const events: WorkEvent[] = []
-    const clock = fakeClock()
-    const store = new MemoryStore({ clock })
-    const kind: WorkKind = {
-      ...taskKind(defineTask('work', { handler: () => 'done' }), store),
-      describe: () => {
-        throw new TypeError('a bug')
-      },
-    }
-    await store.enqueue([{ kind: 'work', payload: 'null', id: 'odd' }])
-    const engine = new Engine(store, [kind], { clock, sink: event => events.push(event) })
-    await engine.start()
-    await settle(clock)
-    expect(await store.get('odd')).toMatchObject({ status: 'succeeded' })
-    expect(events[0]?.work).toMatchObject({ kind: 'task', id: 'odd', name: 'work' })
-    await engine.stop()
-  })
+  it.each(['cancel', 'stop'] as const)(
+    'settles a lost task once, whose dead letter is on its way when %s comes',
+    async how => {
+      const clock = fakeClock()
+      const store = new MemoryStore({ clock })
+      let buried = () => {}
+      const kind: WorkKind = {
+        ...taskKind(defineTask('work', { policy: { losses: 1 }, handler: () => 'done' }), store),
+        bury: () => new Promise(resolve => (buried = () => resolve({ type: 'skipped', reason: 'It lies elsewhere.' }))),
+      }
+      await store.enqueue([{ kind: 'work', payload: 'null', id: 'lost' }])
+      await store.claim({ worker: 'dead', leaseMs: 1, rooms: [{ kinds: ['work'] }], limit: 1, isIdle: true })
+      await clock.advance(1)
+      const engine = new Engine(store, [kind], { clock, grace: 0 })
+      await engine.start()
+      await settle(clock)
+      if (how === 'cancel') await store.cancel(['lost'])
+      else void engine.stop()
+      await settle(clock)
+      buried()
+      await settle(clock)
+      await engine.stop()
+      const [status, outcomes] = how === 'cancel' ? ['skipped', ['lost', 'skipped']] : ['waiting', ['lost']]
+      expect([engine.stale, (await store.get('lost'))?.status]).toEqual([0, status])
+      expect((await store.ledger('lost')).map(({ outcome }) => outcome)).toEqual(outcomes)
+    },
+  )
 
   it('soon finds what is due when the clock was set, or the machine has slept', async () => {
     const work = defineTask('work', { handler: () => 'done' })

@@ -168,6 +168,7 @@ export class MemoryStore implements Store {
 
   async redrive(ids: readonly string[], by: By): Promise<string[]> {
     checkIds(ids)
+    checkName('who', by?.who)
     checkBy(by)
     const now = this.#now()
     return ids.filter(id => {

@@ -199,6 +199,7 @@ export class PostgresStore implements Movable {
 
   async redrive(ids: readonly string[], by: By): Promise<string[]> {
     checkIds(ids)
+    checkName('who', by?.who)
     checkBy(by)
     return this.#operators.redrive(ids, by)
   }

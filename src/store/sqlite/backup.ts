@@ -29,7 +29,9 @@ export async function backupSqlite(from: string, to: string, options: BackupOpti
   if (fileAt(target) !== undefined) {
     // The copy would take the place of the store, and whatever has that open would write to nowhere.
     if (fileAt(target) === fileAt(source)) throw new OptionError('path', `'${to}' is the store itself.`)
-    if (!options.overwrite) throw new OptionError('path', `'${to}' exists already. Name another file.`)
+    if (!options.overwrite)
+      throw new OptionError('path', `'${to}' exists already. Name another file, or pass { overwrite: true }.`)
+    checkIsClosed(target, to)
   }
   const driver = await loadDriver()
   await waitingForLock(source, () => inspect(driver, source))
@@ -49,6 +51,14 @@ export async function backupSqlite(from: string, to: string, options: BackupOpti
     for (const file of [part, `${part}-journal`]) await rm(file, { force: true })
     throw isFull(error) ? new StoreFullError(`'${to}'`, { cause: error }) : error
   }
+}
+
+/** SQLite would replay the log of the old file over the copy. */
+function checkIsClosed(target: string, name: string): void {
+  const log = [`${target}-wal`, `${target}-journal`].find(file => fileAt(file) !== undefined)
+  if (log === undefined) return
+  const problem = `'${name}' is open, or was not closed: its log '${log}' is still there.`
+  throw new OptionError('path', `${problem} Close whatever uses it and open it once, or name another file.`)
 }
 
 /** Begins to read. Without it, the copy would start anew whenever another connection commits, and might never end. */

@@ -183,6 +183,7 @@ export class SqliteStore implements Movable {
 
   async redrive(ids: readonly string[], by: By): Promise<string[]> {
     checkIds(ids)
+    checkName('who', by?.who)
     checkBy(by)
     const moved = await this.#commits.write(() => redrive(this.#statements, ids, by, this.#now()))
     if (moved.length > 0) this.#watchers.ring()
