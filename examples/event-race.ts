@@ -19,12 +19,14 @@ const store = await openSqlite(path)
 const db = new Database(path)
 // The writer sees its row at once. The read replica shows it later: when `visible_at` has come.
 db.exec('CREATE TABLE messages (id INTEGER PRIMARY KEY, visible_at INTEGER NOT NULL)')
-const insert = db.prepare('INSERT INTO messages (visible_at) VALUES (?)')
 const onReplica = db.prepare('SELECT id FROM messages WHERE id = ? AND visible_at <= ?').pluck()
 const replicaAt = db.prepare('SELECT ifnull(max(id), 0) FROM messages WHERE visible_at <= ?').pluck()
 
 const LAGS_MS = [400, 500, 600]
-const addMessage = (lagMs: number) => Number(insert.run(Date.now() + lagMs).lastInsertRowid)
+function addMessage(tx: Database.Database, lagMs: number): number {
+  const insert = tx.prepare('INSERT INTO messages (visible_at) VALUES (?)')
+  return Number(insert.run(Date.now() + lagMs).lastInsertRowid)
+}
 
 const bus = new MemoryBus()
 await bus.declare({ chunking: 'json.parsed' })
@@ -44,7 +46,7 @@ const consumer = await consume<Parsed>(bus, 'chunking', {
 
 console.log('Written, then published:')
 for (const lagMs of LAGS_MS) {
-  const message = addMessage(lagMs)
+  const message = addMessage(db, lagMs)
   await bus.publish({ id: `parsed-${message}`, type: 'json.parsed', body: JSON.stringify({ message }) })
 }
 while (attempts.size < LAGS_MS.length) await delay(5)
@@ -65,11 +67,10 @@ const relay = outbox.relay(seen)
 await relay.start()
 for (const lagMs of LAGS_MS) {
   // Both or neither: an event never speaks of a row that was rolled back, and no row is without its event.
-  const write = db.transaction(() => {
-    const message = addMessage(lagMs)
-    outbox.publish(db, { type: 'json.parsed', key: 'archive', body: JSON.stringify({ message }) })
+  await store.transaction(tx => {
+    const message = addMessage(tx, lagMs)
+    outbox.publish(tx, { type: 'json.parsed', key: 'archive', body: JSON.stringify({ message }) })
   })
-  write.immediate()
 }
 while (attempts.size < LAGS_MS.length) await delay(5)
 assert.ok([...attempts.values()].every(attempt => attempt === 1))

@@ -40,12 +40,12 @@ const EXPORTS: Readonly<Record<string, string>> = {
     MoveRefusedError MovedRow MovedSection NewTask OnceOptions OperatorRecord Outcome Page PageRequest PolicyStore
     RedriveRecord Retention Room Section SectionPlan Settled Settlement StaleFenceError Store StoreBusyError
     StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
-    StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreUnavailableError TaskControl TaskFilter TaskReader
+    StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError StoreUnavailableError TaskControl TaskFilter TaskReader
     TaskRecord TaskStatus TaskVerbs moveStore planMove taskIds`,
   'redrive/sqlite': `
     BackupOptions SqliteOptions SqliteStore openSqlite`,
   'redrive/postgres': `
-    PostgresOptions PostgresStore SqlClient openPostgres`,
+    PostgresOptions PostgresStore PostgresTransaction SqlClient openPostgres`,
   'redrive/event': `
     AbandonedReason ConsumeOptions DeadLetterEntry DeadLetterError DocumentNotFoundError EventConsumer EventContext
     EventExhaustedError EventHandler HandleEventOptions Outbox OutboxEvent OutboxStore Relay RelayOptions Version

@@ -44,10 +44,10 @@ const UNTIL_PUBLISHED = /* @__PURE__ */ extendPolicy(policies.task, {
  *
  * ```ts
  * const outbox = new Outbox(store)
- * db.transaction(() => {
+ * await store.transaction(db => {
  *   db.prepare('INSERT INTO orders (id) VALUES (?)').run(42)
  *   outbox.publish(db, { type: 'order.placed', key: 'order-42', body: '{"order":42}' })
- * }).immediate()
+ * })
  *
  * const relay = outbox.relay(bus)
  * await relay.start()

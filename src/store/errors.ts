@@ -74,6 +74,20 @@ export class StoreRefusedError extends FinalError {
   }
 }
 
+/** Thrown when a statement in a transaction failed and the function caught the error. Nothing of the call was written. */
+export class StoreRolledBackError extends RetryableError {
+  static {
+    StoreRolledBackError.prototype.name = 'StoreRolledBackError'
+  }
+
+  constructor(store: string) {
+    super(
+      `${store} rolled the transaction back, because a statement in it failed: nothing of it was written. Let errors of statements through, or run those that may fail after a SAVEPOINT.`,
+      { code: 'store_rolled_back' },
+    )
+  }
+}
+
 /** Thrown when a store is called after it was closed. */
 export class StoreClosedError extends FinalError {
   static {

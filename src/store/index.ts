@@ -13,6 +13,7 @@ export {
   StoreReadOnlyError,
   StoreRefusedError,
   StoreReplacedError,
+  StoreRolledBackError,
   StoreUnavailableError,
 } from './errors.js'
 export { MemoryStore } from './memory/memory-store.js'

@@ -70,7 +70,7 @@ export class TaskQueue {
    *
    * ```ts
    * const receipt = await queue.prepare(sendReceipt, { order: 42 })
-   * await store.enqueueIn(client, [receipt])
+   * await store.transaction(tx => store.enqueueIn(tx, [receipt]))
    * ```
    */
   async prepare<P>(task: TaskFor<P>, payload: NoInfer<P>, options: EnqueueOptions = {}): Promise<NewTask> {

@@ -93,9 +93,5 @@ while (options.enqueues) {
 /** Makes the pool that handlers use to reach the application's own database, on PostgreSQL. */
 async function makePool({ url, poolSize }: ChildOptions): Promise<Pool> {
   const { default: pg } = await import('pg')
-  const ignore = () => {}
-  // Between the one and the other, a connection that breaks would end the process.
-  return new pg.Pool({ connectionString: url, max: poolSize })
-    .on('error', ignore)
-    .on('connect', client => client.on('error', ignore))
+  return new pg.Pool({ connectionString: url, max: poolSize }).on('error', () => {})
 }

@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3'
-import type { ClientBase } from 'pg'
+import type { PostgresTransaction } from 'redrive/postgres'
 
 /*
  * The table that tasks write to, in the store's own database: whatever becomes of them, each write is to exist once. On
@@ -7,7 +7,7 @@ import type { ClientBase } from 'pg'
  */
 
 /** A transaction of whichever store. */
-export type Transaction = Database | ClientBase
+export type Transaction = Database | PostgresTransaction
 
 const CREATE = 'CREATE TABLE effect (task TEXT, attempt INTEGER)'
 const COUNT = 'SELECT task, count(*) AS times FROM effect GROUP BY task'
@@ -38,6 +38,6 @@ export function countEffects(tx: Transaction): EffectCount[] | Promise<EffectCou
   return tx.prepare<[], EffectCount>(COUNT).all()
 }
 
-function isPostgres(tx: Transaction): tx is ClientBase {
+function isPostgres(tx: Transaction): tx is PostgresTransaction {
   return 'query' in tx
 }

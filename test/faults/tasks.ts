@@ -1,9 +1,9 @@
 import { appendFileSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ClientBase, Pool } from 'pg'
+import type { Pool } from 'pg'
 import type { PolicyInput } from 'redrive'
-import { PostgresStore } from 'redrive/postgres'
+import { PostgresStore, type PostgresTransaction } from 'redrive/postgres'
 import type { Store } from 'redrive/store'
 import { defineTask, later, skip, type TaskContext } from 'redrive/task'
 import type { Reach } from './deadly-store.js'
@@ -41,20 +41,10 @@ export function makeTasks({ folder, reach, pool, store }: Surroundings) {
     await task.once(key, write)
     reach('effect: committed')
   }
-  /** Does something within a transaction of the handler's own. */
-  const transaction = async (work: (client: ClientBase, store: PostgresStore) => Promise<void>) => {
-    if (pool === undefined || !(store instanceof PostgresStore)) throw new TypeError('This task needs PostgreSQL.')
-    const client = await pool.connect()
-    try {
-      await client.query('BEGIN')
-      await work(client, store)
-      await client.query('COMMIT')
-      client.release()
-    } catch (error) {
-      // The transaction ends with its connection.
-      client.release(true)
-      throw error
-    }
+  /** Does something within a transaction of its store. */
+  const transaction = async (work: (tx: PostgresTransaction, store: PostgresStore) => Promise<void>) => {
+    if (!(store instanceof PostgresStore)) throw new TypeError('This task needs PostgreSQL.')
+    await store.transaction(tx => work(tx, store))
   }
   const signal = async (name: string) => {
     while (!existsSync(join(folder, name))) await sleep(10)
@@ -79,7 +69,7 @@ export function makeTasks({ folder, reach, pool, store }: Surroundings) {
         return task.attempt
       },
     }),
-    /** As `write`, but writes and completes itself within one transaction of its own. Each run waits for its file. */
+    /** As `write`, but writes and completes itself within one transaction. Each run waits for its file. */
     complete: defineTask('complete', {
       policy: { ...QUICK, attempts: 6 },
       handler: async ({ ms = 0, failures = 0, files = [] }: WriteOptions & { files?: string[] }, task) => {
@@ -88,9 +78,9 @@ export function makeTasks({ folder, reach, pool, store }: Surroundings) {
         if (task.attempt <= failures) throw new Error('not yet')
         const file = files[runOf(task) - 1]
         if (file !== undefined) await signal(file)
-        await transaction(async (client, store) => {
-          await writeEffect(client, task, () => reach('effect: in its transaction'))
-          await store.completeIn(client, task.fence, { result: String(task.attempt) })
+        await transaction(async (tx, store) => {
+          await writeEffect(tx, task, () => reach('effect: in its transaction'))
+          await store.completeIn(tx, task.fence, { result: String(task.attempt) })
         })
         reach('effect: committed')
         await sleep(ms)
@@ -101,8 +91,8 @@ export function makeTasks({ folder, reach, pool, store }: Surroundings) {
       policy: QUICK,
       handler: async (_: unknown, task) => {
         started(task)
-        await task.once(`effect-${task.id}`, async (client: ClientBase) => {
-          await writeEffect(client, task)
+        await task.once(`effect-${task.id}`, async (tx: PostgresTransaction) => {
+          await writeEffect(tx, task)
           appendFileSync(join(folder, 'held.log'), `${task.id}\n`)
           if (runOf(task) === 1) await signal('go')
         })

@@ -1,4 +1,4 @@
-import type { PoolClient } from 'pg'
+import type { PoolClient, QueryResult } from 'pg'
 import { persist } from '../../attempt/index.js'
 import { policy, RedriveError } from '../../policy/index.js'
 import type { Clock } from '../../time/index.js'
@@ -9,6 +9,7 @@ import {
   StoreFullError,
   StoreReadOnlyError,
   StoreRefusedError,
+  StoreRolledBackError,
   StoreUnavailableError,
 } from '../errors.js'
 import type { Pool, SqlClient } from './driver.js'
@@ -103,17 +104,18 @@ export class Database {
   async transaction<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
     let isWork = false
     const attempt = () =>
-      this.#lend(async client => {
-        const run = (text: string) => this.#run(client, text, [], 1)
+      this.#lend(async (client, keep) => {
+        const run = (text: string) => this.#send(client, text, [], 1)
         await run(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${LONG * Math.ceil(this.#timeoutMs)}`)
         try {
           isWork = true
           const result = await work(client)
           isWork = false
-          await run('COMMIT')
+          // PostgreSQL answers so to the COMMIT of a transaction in which a statement failed.
+          if ((await run('COMMIT')).command === 'ROLLBACK') throw new StoreRolledBackError(this.name)
           return result
         } catch (error) {
-          await run('ROLLBACK').catch(() => {})
+          await run('ROLLBACK').then(keep, ignore)
           throw error
         }
       })
@@ -142,8 +144,12 @@ export class Database {
   }
 
   async #run(client: PoolClient, text: string, values: unknown[], patience: number): Promise<readonly unknown[]> {
+    return (await this.#send(client, text, values, patience)).rows
+  }
+
+  #send(client: PoolClient, text: string, values: unknown[], patience: number): Promise<QueryResult> {
     const query = { text, values, query_timeout: patience * this.#timeoutMs }
-    return (await client.query(query)).rows
+    return client.query(query)
   }
 
   #callText(fn: string, count: number): string {
@@ -151,19 +157,26 @@ export class Database {
     return `SELECT ${this.schema}.${fn}(${parameters.join(', ')}) AS answer`
   }
 
-  /** Lends a connection. One that failed is not used again: an answer may still be on its way. */
-  async #lend<T>(use: (client: PoolClient) => Promise<T>): Promise<T> {
+  /**
+   * Lends a connection. One that failed is not used again, since an answer may still be on its way, unless `keep` was
+   * called: it has been rolled back.
+   */
+  async #lend<T>(use: (client: PoolClient, keep: () => void) => Promise<T>): Promise<T> {
     if (this.#isClosed) throw new StoreClosedError(this.name)
     const client = await this.#connect()
-    let failure: unknown
+    let isDamaged = false
+    let isKept = false
+    const keep = () => {
+      isKept = true
+    }
     try {
-      return await use(client)
+      return await use(client, keep)
     } catch (error) {
-      failure = error
+      isDamaged = isBroken(error)
       throw error
     } finally {
       client.off('error', ignore)
-      client.release(failure !== undefined && isBroken(failure))
+      client.release(isDamaged && !isKept)
     }
   }
 

@@ -109,6 +109,20 @@ describe('opening', () => {
   })
 })
 
+describe('a pool of the caller’s', () => {
+  it('whose idle connections break does not end the process, though the caller listens to nothing', async () => {
+    const own = new pg.Pool({ connectionString: url, application_name: 'to be cut' })
+    const store = await openPostgres(own)
+    await Promise.all([store.now(), store.now()])
+    await pool.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'to be cut'")
+    await vi.waitFor(() => expect(own.totalCount).toBe(0))
+    expect(await store.now()).toBeGreaterThan(0)
+    await store.close()
+    expect(own.listenerCount('error')).toBe(0)
+    await own.end()
+  })
+})
+
 describe('in a transaction of the caller’s', () => {
   let store: PostgresStore
   let client: pg.PoolClient

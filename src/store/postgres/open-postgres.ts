@@ -57,8 +57,9 @@ export async function openPostgres(
   }
   const pool =
     typeof at === 'string' ? new driver.Pool({ ...settings, connectionString: at, max: MAX_CONNECTIONS }) : at
-  // An idle connection that breaks is replaced when it is needed.
-  if (pool !== at) pool.on('error', () => {})
+  // An idle connection that breaks is replaced when it is needed. Without a listener, it would end the process.
+  const ignore = () => {}
+  pool.on('error', ignore)
 
   const database = new Database({ pool, schema, name: nameOf(pool, schema), timeoutMs, clock })
   const connect = async (): Promise<Client> => {
@@ -79,7 +80,8 @@ export async function openPostgres(
     notify: (channel, payload) => database.query('SELECT pg_notify($1, $2)', [channel, payload]),
   })
   const end = async () => {
-    if (pool !== at) await pool.end()
+    if (pool === at) pool.off('error', ignore)
+    else await pool.end()
   }
   try {
     await migrate(database, mayMigrate)

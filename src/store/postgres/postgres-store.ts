@@ -1,4 +1,3 @@
-import type { PoolClient } from 'pg'
 import type { IdempotencyStore } from '../../idempotency/index.js'
 import type { Clock } from '../../time/index.js'
 import {
@@ -58,6 +57,7 @@ import { postgresAudit, postgresPolicies } from './records.js'
 import { Settlements } from './settle.js'
 import type { Signals } from './signals.js'
 import { claimedBy } from './token.js'
+import { lend, type PostgresTransaction } from './transaction.js'
 import { exportPage, importRows } from './transfer.js'
 import { Workers } from './workers.js'
 
@@ -113,14 +113,14 @@ export class PostgresStore implements Movable {
   }
 
   /**
-   * Enqueues within a transaction of the caller's own, so that its rows and the work that follows from them are committed
-   * together, or not at all. Any client that has `query(text, values)` will do.
+   * Enqueues within a transaction, so that its rows and the work that follows from them are committed together, or not at
+   * all. In a transaction of the caller's own, any client that has `query(text, values)` will do.
    *
    * ```ts
-   * await client.query('BEGIN')
-   * await client.query('INSERT INTO orders (id) VALUES ($1)', [42])
-   * await store.enqueueIn(client, [{ kind: 'send-receipt', payload: '{"order":42}' }])
-   * await client.query('COMMIT')
+   * await store.transaction(async tx => {
+   *   await tx.query('INSERT INTO orders (id) VALUES ($1)', [42])
+   *   await store.enqueueIn(tx, [{ kind: 'send-receipt', payload: '{"order":42}' }])
+   * })
    * ```
    */
   async enqueueIn(client: SqlClient, tasks: readonly NewTask[]): Promise<Enqueued[]> {
@@ -139,14 +139,14 @@ export class PostgresStore implements Movable {
   }
 
   /**
-   * Completes a task within a transaction of its handler's own, so that the handler's writes and the task's success are
+   * Completes a task within a transaction of its handler's, so that the handler's writes and the task's success are
    * committed together. Throws if another worker has the task by now: then roll the transaction back.
    *
    * ```ts
-   * await client.query('BEGIN')
-   * await client.query('INSERT INTO invoices (id) VALUES ($1)', [42])
-   * await store.completeIn(client, task.fence, { result: '"sent"' })
-   * await client.query('COMMIT')
+   * await store.transaction(async tx => {
+   *   await tx.query('INSERT INTO invoices (id) VALUES ($1)', [42])
+   *   await store.completeIn(tx, task.fence, { result: '"sent"' })
+   * })
    * ```
    */
   async completeIn(
@@ -236,19 +236,37 @@ export class PostgresStore implements Movable {
   }
 
   /**
-   * Runs a function once per key, within a transaction: everything it writes through the given client, the key and its
-   * result are committed together, or not at all. After a conflict with another transaction, which leaves nothing behind,
-   * the function is called again.
+   * Runs a function within a transaction: committed when the function resolves, rolled back when it rejects or the
+   * connection breaks. `enqueueIn`, `completeIn`, `onceIn` and `outbox.publish` take the transaction. If the connection
+   * breaks during the commit, whether that was written is not known, and the call rejects with a `StoreUnavailableError`.
+   *
+   * After a conflict with another transaction (a deadlock, or a serialisation failure), which leaves nothing behind, the
+   * function is called again. So let it do nothing but queries.
    *
    * ```ts
-   * await store.once('invoice-42', client => client.query('INSERT INTO invoices (id) VALUES ($1)', [42]))
+   * await store.transaction(async tx => {
+   *   await tx.query('INSERT INTO orders (id) VALUES ($1)', [42])
+   *   await store.enqueueIn(tx, [{ kind: 'send-receipt', payload: '{"order":42}' }])
+   * })
    * ```
    */
-  once<T>(key: string, work: (client: PoolClient) => T, options?: OnceOptions): Promise<Awaited<T>>
+  transaction<T>(work: (tx: PostgresTransaction) => Promise<T>): Promise<T> {
+    return this.#database.transaction(client => lend(client, work))
+  }
+
+  /**
+   * Runs a function once per key, within a transaction: everything it writes through that, the key and its result are
+   * committed together, or not at all. After a conflict with another transaction, the function is called again.
+   *
+   * ```ts
+   * await store.once('invoice-42', tx => tx.query('INSERT INTO invoices (id) VALUES ($1)', [42]))
+   * ```
+   */
+  once<T>(key: string, work: (tx: PostgresTransaction) => T, options?: OnceOptions): Promise<Awaited<T>>
   /** The contract's form, for code that runs on any store: the function's own type names the transaction. */
   once<T>(key: string, work: (tx: never) => T, options?: OnceOptions): Promise<Awaited<T>>
   once<T>(key: string, work: (tx: never) => T, options: OnceOptions = {}): Promise<Awaited<T>> {
-    return this.#database.transaction(client => this.onceIn(client, key, client => work(client as never), options))
+    return this.transaction(tx => this.onceIn(tx, key, tx => work(tx as never), options))
   }
 
   /** The same as `once`, within a transaction of the caller's own. */

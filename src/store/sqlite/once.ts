@@ -1,6 +1,4 @@
 import { encodeResult } from '../../idempotency/internal.js'
-import { FinalError } from '../../policy/index.js'
-import { quoted } from '../../policy/internal.js'
 import { StaleFenceError } from '../errors.js'
 import { knownResult, onceFingerprint } from '../once.js'
 import type { OnceOptions } from '../store.js'
@@ -12,7 +10,7 @@ import { placeOf } from './token.js'
 export function once<T>(
   statements: Statements,
   key: string,
-  work: () => T,
+  work: () => Awaited<T>,
   { params, fence }: OnceOptions,
   now: number,
 ): Awaited<T> {
@@ -24,14 +22,6 @@ export function once<T>(
   if (fence !== undefined && !isHeld(statements, fence)) throw new StaleFenceError(key, fence.id)
 
   const result = work()
-  if (!isSynchronous(result)) {
-    throw new FinalError(
-      `The function under ${quoted(key)} is asynchronous: a transaction of SQLite cannot wait for it.`,
-      {
-        code: 'once_async',
-      },
-    )
-  }
   completeKey(statements, key, claim.token, encodeResult(result), now)
   return result
 }
@@ -39,8 +29,4 @@ export function once<T>(
 function isHeld(statements: Statements, { id, token }: { readonly id: string; readonly token: string }): boolean {
   const place = placeOf(token)
   return place !== undefined && statements.running.get(place.seq, token, id) !== undefined
-}
-
-function isSynchronous<T>(result: T): result is T & Awaited<T> {
-  return !(typeof result === 'object' && result !== null && 'then' in result && typeof result.then === 'function')
 }

@@ -60,6 +60,7 @@ import { sqliteAudit, sqlitePolicies } from './records.js'
 import { APPLICATION_ID } from './schema.js'
 import { settle } from './settle.js'
 import { type Statements, statementsOf } from './statements.js'
+import { synchronous } from './synchronous.js'
 import { exportPage, importRows } from './transfer.js'
 import { Watchers } from './watchers.js'
 import { heartbeat, leave } from './workers.js'
@@ -108,15 +109,14 @@ export class SqliteStore implements Movable {
   }
 
   /**
-   * Enqueues within the caller's transaction, on the caller's connection to the same file, so that its rows and the work
-   * that follows from them are committed together. Without a transaction it makes one.
+   * Enqueues within a transaction, so that its rows and the work that follows from them are committed together: that of
+   * `transaction`, or one on a connection of the caller's own to the same file. Without a transaction it makes one.
    *
    * ```ts
-   * const db = new Database('redrive.db')
-   * db.transaction(() => {
+   * await store.transaction(db => {
    *   db.prepare('INSERT INTO orders (id) VALUES (?)').run(42)
    *   store.enqueueIn(db, [{ kind: 'send-receipt', payload: '{"order":42}' }])
-   * }).immediate()
+   * })
    * ```
    */
   enqueueIn(db: Connection, tasks: readonly NewTask[]): Enqueued[] {
@@ -126,6 +126,8 @@ export class SqliteStore implements Movable {
     const statements = statementsOf(db)
     // Lanes are not cached, since the caller may roll back.
     const add = () => enqueue(statements, new Map(), tasks, this.#now(), this.#makeId)
+    // Changes of other connections are noticed; those of this one are not. It calls back after the commit.
+    if (db === this.#db) this.#watchers.ring()
     return db.inTransaction ? add() : db.transaction(add).immediate()
   }
 
@@ -228,6 +230,24 @@ export class SqliteStore implements Movable {
   }
 
   /**
+   * Runs a synchronous function within a transaction on this store's connection: committed when the function returns,
+   * rolled back when it throws. Resolves after the commit. `enqueueIn` and `outbox.publish` take the connection.
+   *
+   * The function is called once at most. Meanwhile the process does nothing else, and no other process can write.
+   *
+   * ```ts
+   * await store.transaction(db => {
+   *   db.prepare('INSERT INTO orders (id) VALUES (?)').run(42)
+   *   store.enqueueIn(db, [{ kind: 'send-receipt', payload: '{"order":42}' }])
+   * })
+   * ```
+   */
+  async transaction<T>(work: (db: Connection) => T): Promise<Awaited<T>> {
+    const call = synchronous(work)
+    return this.#commits.write(() => call(this.#db), { isRepeatable: false })
+  }
+
+  /**
    * Runs a synchronous function once per key, within a transaction on this store's connection.
    *
    * ```ts
@@ -239,7 +259,8 @@ export class SqliteStore implements Movable {
   once<T>(key: string, work: (tx: never) => T, options?: OnceOptions): Promise<Awaited<T>>
   async once<T>(key: string, work: (tx: never) => T, options: OnceOptions = {}): Promise<Awaited<T>> {
     checkFence(options)
-    const run = () => once(this.#statements, key, () => work(this.#db as never), options, this.#now())
+    const call = synchronous(work)
+    const run = () => once(this.#statements, key, () => call(this.#db as never), options, this.#now())
     return this.#commits.write(run, { isRepeatable: false })
   }
 
