@@ -55,6 +55,8 @@ const COMMANDS: readonly ((name: string) => readonly string[])[] = [
   name => ['worker', 'tasks.js', '--kind', name],
   name => ['worker', name],
   name => ['migrate', '--grant', name],
+  name => ['backup', name],
+  name => ['backup', name],
   name => ['task', name],
   name => [name],
   name => ['task', 'ls', `--${name}`],

@@ -45,8 +45,11 @@ it('refuses what it cannot do, and says what to do instead', async () => {
   expect(itself.err).toContain('is the store itself')
   expect(await redrive(['backup', 'nowhere/copy.db'])).toMatchObject({
     code: 1,
-    err: "redrive: 'nowhere/copy.db' cannot be created. Does its folder exist?\n",
+    err: "redrive: 'nowhere/copy.db' cannot be created (ENOENT). Does its folder exist, and may you write there?\n",
   })
+  const overFolder = await redrive(['backup', '.redrive', '--yes'])
+  expect(overFolder).toMatchObject({ code: 1, err: expect.stringContaining("'.redrive' cannot be created (EISDIR).") })
+  expect(readdirSync(folder)).toEqual(['.redrive'])
   const missing = await redrive(['backup', 'copy.db', '--store', 'sqlite:./none.db'])
   expect(missing).toMatchObject({ code: 1, err: expect.stringContaining("There is no store at 'none.db'.") })
   const postgres = await redrive(['backup', 'copy.db', '--store', 'postgres://app:secret@db/app'])

@@ -52,7 +52,7 @@ async function backup(context: CommandContext, file: string, options: BackupComm
         console.say('Stopped. No backup was written.')
         return ExitCode.error
       }
-      throw cannotBeCreated(error) ? new CommandError(`'${file}' cannot be created. Does its folder exist?`) : error
+      throw explained(error, file)
     }
     console.say(`Backed up to '${file}': ${statSync(target).size} bytes.`)
     return ExitCode.done
@@ -85,6 +85,11 @@ async function askFirst(environment: Environment, file: string): Promise<void> {
   }
 }
 
-function cannotBeCreated(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && /^(ENOENT|ENOTDIR|EACCES|EROFS)$/.test(String(error.code))
+/** An error of the file system, in words. */
+function explained(error: unknown, file: string): unknown {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  if (!/^E[A-Z]+$/.test(code)) return error
+  return new CommandError(`'${file}' cannot be created (${code}). Does its folder exist, and may you write there?`, {
+    cause: error,
+  })
 }
