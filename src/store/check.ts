@@ -48,7 +48,8 @@ export function checkIds(ids: readonly string[]): void {
 export function checkNewTask({ id, kind, category, key, payload, priority, submittedAt, runAt }: NewTask): void {
   if (id !== undefined) checkName('id', id)
   checkName('kind', kind)
-  checkLanes({ category, key })
+  if (category !== undefined) checkName('category', category)
+  if (key !== undefined) checkName('key', key)
   checkText('payload', payload)
   checkNumber('priority', priority, Number.MAX_VALUE)
   checkNumber('submittedAt', submittedAt, MAX_TIME)
@@ -135,7 +136,7 @@ function checkNoOthers(others: object, fields: string): void {
 
 function checkText(option: string, text: unknown): asserts text is string {
   if (typeof text !== 'string') throw new OptionError(option, `'${option}' must be text, got ${quoted(text)}.`)
-  if (text.includes('\0') || /\p{Surrogate}/u.test(text))
+  if (/[\0\p{Surrogate}]/u.test(text))
     throw new OptionError(option, `'${option}' must not contain NUL or half a surrogate pair, got ${quoted(text)}.`)
 }
 
