@@ -7,6 +7,7 @@ const BAR_WIDTH = 28
 /** The meaning of each outcome in the ledger, in display order. */
 const OUTCOMES: Readonly<Record<LedgerRow['outcome'], string>> = {
   succeeded: '',
+  advanced: 'went on to its next stage',
   skipped: 'there was nothing to do',
   retry: 'failed, and tried again after a backoff',
   deferred: 'rate limited: waited as asked, at no cost of an attempt',

@@ -29,6 +29,8 @@ export interface After extends Failures {
   readonly reason: string | undefined
   readonly result: string | undefined
   readonly ledger: LedgerChange
+  /** Where an item goes on: to another lane, where it waits unless the worker can keep it. */
+  readonly advance: Extract<Outcome, { readonly type: 'advanced' }> | undefined
   /** `hold`: a rate limit closes the lane until the next attempt. `answer`: the lane has borne another attempt. */
   readonly lane: 'hold' | 'answer' | 'none'
 }
@@ -72,6 +74,10 @@ export function afterSettlement(
     case 'skipped':
       after.reason = outcome.reason
       return cleared(after, 'skipped')
+    case 'advanced':
+      after.advance = outcome
+      after.startedAt = now
+      return Object.assign(waiting(after, now), NO_FAILURES)
     case 'dead':
       after.status = 'dead'
       after.attempts += counted
@@ -120,9 +126,9 @@ export function afterRedrive(standing: Standing, by: By, now: number): After {
   return waiting(after, now)
 }
 
-/** Whether the task waits again after an outcome. */
+/** Whether the task waits again after an outcome, or may. */
 export function waitsAgain({ type }: Outcome): boolean {
-  return type === 'retry' || type === 'deferred' || type === 'later' || type === 'released'
+  return type === 'retry' || type === 'deferred' || type === 'later' || type === 'released' || type === 'advanced'
 }
 
 /** Whether a waiting task is to run alone in its worker. */
@@ -151,6 +157,7 @@ function ended(standing: Standing, entry: AttemptEntry | undefined, ledger: Ledg
     reason: undefined,
     result: undefined,
     ledger,
+    advance: undefined,
     lane: 'answer',
   }
 }

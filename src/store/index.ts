@@ -30,6 +30,19 @@ export {
 export type { OperatorRecord } from './operator-record.js'
 export type { RedriveRecord } from './redrive-record.js'
 export type {
+  BudgetStop,
+  Chunk,
+  ItemCounts,
+  NewRun,
+  OutputRow,
+  ReprocessFilter,
+  RunChange,
+  RunRecord,
+  RunSettings,
+  RunStatus,
+  RunStore,
+} from './run-store.js'
+export type {
   AttemptEntry,
   AuditStore,
   Beat,
@@ -37,6 +50,7 @@ export type {
   Claim,
   ClaimedTask,
   ClaimRequest,
+  Cost,
   Enqueued,
   Heartbeat,
   Lane,
@@ -51,10 +65,12 @@ export type {
   Page,
   PageRequest,
   PolicyStore,
+  Rate,
   Retention,
   Room,
   Settled,
   Settlement,
+  SharedLimits,
   Store,
   TaskControl,
   TaskFilter,

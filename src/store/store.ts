@@ -4,7 +4,7 @@ import type { GiveUpReason, Verdict } from '../policy/index.js'
 /**
  * The life of a task
  *
- *                      ┌──────────── retry, deferred, released, lost ────────────┐
+ *                      ┌─────── retry, deferred, released, lost, advanced ───────┐
  *                      ▼                                                          │
  *   enqueue ──► waiting (scheduled ──due──► ready) ──claim──► running ──settle──► succeeded
  *                      ▲                                                          skipped
@@ -24,6 +24,10 @@ import type { GiveUpReason, Verdict } from '../policy/index.js'
  *   knows no policies, so nobody has decided yet what follows: the task is claimed as `undecided`, and the worker that
  *   claims it asks the kernel and settles the answer before anything runs. From its second loss on, a task runs alone in
  *   its worker.
+ *
+ * - **advanced**: an item of a pipeline goes on to its next stage, which is another category of the same kind and key. The
+ *   value that the stage returned is committed before the next stage starts. The worker keeps the item, running, if it
+ *   asks to and the lane of the next stage is open; otherwise the item waits there.
  *
  * A lease expires exactly at its end. Until somebody rescues its tasks they still belong to their worker, which may settle
  * them or renew the lease.
@@ -60,9 +64,14 @@ export interface NewTask {
   readonly submittedAt?: number
   /** The earliest time of its first attempt. Default: at once. */
   readonly runAt?: number
+  /** Its cost for shared limits. Default: 1 in every bucket. */
+  readonly cost?: Cost
   /** A first attempt that was made elsewhere: the task is enqueued in the state that it led to, with its ledger row. */
   readonly tried?: { readonly outcome: Outcome; readonly attempt: AttemptEntry }
 }
+
+/** How much a task takes from each bucket of a shared limit, by the bucket's name. A bucket that it does not name: 1. */
+export type Cost = Readonly<Record<string, number>>
 
 /** The answer to one enqueued task. `isNew` is false if the id was taken: then nothing changed. */
 export interface Enqueued {
@@ -75,6 +84,8 @@ export interface TaskRecord extends Lane {
   readonly id: string
   /** JSON text. */
   readonly payload: string
+  /** The input of an item's current stage, as JSON text. Absent at its first stage, where the payload is the input. */
+  readonly value?: string | undefined
   readonly status: TaskStatus
   /** Higher goes first. */
   readonly priority: number
@@ -165,12 +176,25 @@ export interface Settlement {
    * lost attempt it is not an attempt either: its verdict, error, random and policy complete the `lost` row.
    */
   readonly attempt?: AttemptEntry
+  /** How much the attempt really took from the buckets of a shared limit. The difference to its cost is given back. */
+  readonly used?: Cost
 }
 
 /** The outcome of an attempt for its task. Delays count from the store's now; due times are rounded up to milliseconds. */
 export type Outcome =
   | { readonly type: 'succeeded'; readonly result?: string }
   | { readonly type: 'skipped'; readonly reason: string }
+  /**
+   * The item goes on to the category `to`, with fresh attempts, deferrals, losses and time to live. `keep` asks to go on at
+   * once: the answer is `kept` if the lane there is open and no ready task comes before this one. Otherwise it waits there.
+   */
+  | {
+      readonly type: 'advanced'
+      readonly to: string
+      readonly value: string
+      readonly keep: boolean
+      readonly cost?: Cost
+    }
   /** Counts as an attempt. A delay that came from the backoff is remembered for the next one. */
   | { readonly type: 'retry'; readonly delayMs: number; readonly isBackoff: boolean }
   /**
@@ -199,6 +223,10 @@ export interface AttemptEntry {
   readonly random?: number
   /** The hash of the policy that decided. `policies` has the policy itself. */
   readonly policy?: string
+  /** The version of the pipeline that ran it. */
+  readonly version?: string
+  /** The call of a batch stage that it was part of. */
+  readonly call?: string
 }
 
 /**
@@ -208,9 +236,12 @@ export interface AttemptEntry {
 export interface LedgerRow extends AttemptEntry {
   /** Counts all rows of the task, from 1. */
   readonly sequence: number
+  /** The category that the task was in: the stage of an item. Absent where it had none. */
+  readonly category?: string | undefined
   readonly outcome:
     | 'succeeded'
     | 'skipped'
+    | 'advanced'
     | 'retry'
     | 'deferred'
     | 'later'
@@ -222,10 +253,14 @@ export interface LedgerRow extends AttemptEntry {
   readonly reason: string | undefined
 }
 
-/** The answer to one settlement. `stale`: the task belonged to another worker by then, and nothing changed. */
-export interface Settled {
-  readonly result: 'settled' | 'stale'
-}
+/**
+ * The answer to one settlement. `stale`: the task belonged to another worker by then, and nothing changed. `kept`: the item
+ * has advanced and still belongs to the worker, under a new token, from `now` on the store's clock. A settlement that is
+ * repeated, because its answer was lost, gets the same answer once more.
+ */
+export type Settled =
+  | { readonly result: 'settled' | 'stale' }
+  | { readonly result: 'kept'; readonly token: string; readonly now: number }
 
 /** The two answers, made once: a busy worker gets tens of thousands of them a second. */
 export const SETTLED: Settled = Object.freeze({ result: 'settled' })
@@ -284,6 +319,8 @@ export interface LaneRecord extends Lane {
   readonly heldUntil: number | undefined
   readonly running: number
   readonly limits: LaneLimits
+  /** The shared limit that it belongs to, with its learned pace in starts per second, if it has one. */
+  readonly shared?: { readonly limits: SharedLimits; readonly pace: number | undefined } | undefined
 }
 
 /** The limits of a lane. Invalid values are an `OptionError`. */
@@ -298,6 +335,26 @@ export interface LaneLimits {
    * A task that is to run later takes its place when it is due.
    */
   readonly isOrdered?: boolean
+}
+
+/**
+ * A limit over all lanes that match, together: the quota of a provider, whoever uses it. It holds beside the limits of
+ * each lane. A rate limit that a task meets in any of these lanes holds all of them; afterwards they start at a pace that
+ * is learned: nine tenths of the rate that was accepted before the refusal, growing again with every second without one.
+ */
+export interface SharedLimits {
+  readonly isShared: true
+  /** How many tasks of all these lanes may run at once: a whole number. */
+  readonly concurrency?: number
+  /** Buckets that fill at a steady rate, by name. A task starts when each has its cost, or is full; it may leave a debt. */
+  readonly rates?: Readonly<Record<string, Rate>>
+}
+
+/** A bucket: how fast it fills, and how much it holds. */
+export interface Rate {
+  readonly perSecond: number
+  /** Default: one second's worth, at least 1. */
+  readonly burst?: number
 }
 
 /** Options of `once`. */
@@ -383,8 +440,11 @@ export interface LaneControl {
    * Limits all lanes that match, each by itself. The last rule that matches a lane holds, and replaces earlier ones;
    * repeating it changes nothing. A rate begins with one second's worth. With `by`, appends an audit record in the same
    * transaction.
+   *
+   * With `isShared`, limits them together instead. A lane belongs to the last shared rule that matches it; shared rules
+   * select by kind, or by kind and category. Shared limits that are empty still hold these lanes together.
    */
-  limit(lanes: LaneSelection, limits: LaneLimits, by?: By): Promise<void>
+  limit(lanes: LaneSelection, limits: LaneLimits | SharedLimits, by?: By): Promise<void>
 }
 
 /** Policies by their hash, so that decisions can be recomputed. */

@@ -45,6 +45,7 @@ function detailsOf({ outcome, worker, reason, error }: LedgerRowView, width: num
 function paintOf(outcome: LedgerRowView['outcome'], paint: Paint): (text: string) => string {
   switch (outcome) {
     case 'succeeded':
+    case 'advanced':
       return paint.green
     case 'dead':
       return paint.red

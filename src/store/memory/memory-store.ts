@@ -289,7 +289,7 @@ export class MemoryStore implements Store {
   }
 
   /** Writes where a task stands. */
-  #change(task: MemoryTask, { ledger, lane: _, isUndecided, ...record }: After, now: number): void {
+  #change(task: MemoryTask, { ledger, lane: _, advance: _a, isUndecided, ...record }: After, now: number): void {
     task.record = { ...task.record, ...record, changedAt: now }
     task.isUndecided = isUndecided
     writeLedger(task.ledger, ledger)

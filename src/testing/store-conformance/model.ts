@@ -242,7 +242,7 @@ export class StoreModel {
 
     if (type === 'retry' || type === 'deferred' || type === 'later') task.dueAt = this.now + outcome.delayMs
     if (type === 'released') task.dueAt = this.now
-    task.status = type === 'retry' || type === 'deferred' || type === 'later' || type === 'released' ? 'waiting' : type
+    task.status = isOver(type) ? type : 'waiting'
     const isStillUndecided = isUndecided && type === 'released'
     Object.assign(task, { changedAt: this.now, run: undefined, isToBeCancelled: false, isUndecided: isStillUndecided })
   }
@@ -349,4 +349,8 @@ function idsOf(tasks: readonly { readonly id: string }[]): string[] {
 /** Whether a lane agrees with every field that is given. */
 function isWithin(lanes: Partial<Lane>, { kind, category, key }: Lane): boolean {
   return (lanes.kind ?? kind) === kind && (lanes.category ?? category) === category && (lanes.key ?? key) === key
+}
+
+function isOver(type: Outcome['type']): type is 'succeeded' | 'skipped' | 'dead' | 'cancelled' {
+  return type === 'succeeded' || type === 'skipped' || type === 'dead' || type === 'cancelled'
 }
