@@ -166,6 +166,11 @@ export class MemoryStore implements Store {
     return [...(this.#tasks.get(id)?.ledger ?? [])]
   }
 
+  async ledgers(ids: readonly string[]): Promise<LedgerRow[][]> {
+    checkIds(ids)
+    return ids.map(id => [...(this.#tasks.get(id)?.ledger ?? [])])
+  }
+
   async redrive(ids: readonly string[], by: By): Promise<string[]> {
     checkIds(ids)
     checkName('who', by?.who)

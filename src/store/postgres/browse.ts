@@ -27,9 +27,11 @@ export class Browser {
     return row && recordOf(row)
   }
 
-  async ledger(id: string): Promise<LedgerRow[]> {
-    const rows = (await this.#read(LEDGER, [id])) as EntryRow[]
-    return rows.map(entryOf)
+  async ledgers(ids: readonly string[]): Promise<LedgerRow[][]> {
+    const ledgers = new Map<string, LedgerRow[]>(ids.map(id => [id, []]))
+    const rows = (await this.#read(LEDGERS, [ids])) as (EntryRow & { readonly task: string })[]
+    for (const row of rows) ledgers.get(row.task)?.push(entryOf(row))
+    return ids.map(id => ledgers.get(id) ?? [])
   }
 
   async list(filter: TaskFilter, { limit, after }: PageRequest): Promise<Page<TaskRecord>> {
@@ -79,14 +81,14 @@ const GET = /* sql */ `
   SELECT ${taskColumns()} FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane WHERE task.id = $1`
 
 /** The attempt that a task succeeded with is in its own row. */
-const LEDGER = /* sql */ `
-  SELECT * FROM redrive.ledger WHERE task = $1
+const LEDGERS = /* sql */ `
+  SELECT * FROM redrive.ledger WHERE task = ANY ($1::text[])
   UNION ALL
   SELECT id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
   FROM redrive.task
-  WHERE id = $1 AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
+  WHERE id = ANY ($1::text[]) AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
     AND NOT EXISTS (SELECT FROM redrive.ledger WHERE task = id AND sequence = entries)
-  ORDER BY sequence`
+  ORDER BY task, sequence`
 
 /** Where the tasks of a status are found, and columns that are not in the task's own row. */
 interface Place {

@@ -194,7 +194,13 @@ export class PostgresStore implements Movable {
 
   async ledger(id: string): Promise<LedgerRow[]> {
     checkName('id', id)
-    return this.#browser.ledger(id)
+    const [rows = []] = await this.ledgers([id])
+    return rows
+  }
+
+  async ledgers(ids: readonly string[]): Promise<LedgerRow[][]> {
+    checkIds(ids)
+    return this.#browser.ledgers(ids)
   }
 
   async redrive(ids: readonly string[], by: By): Promise<string[]> {

@@ -85,13 +85,8 @@ export class Browser {
     return row && taskRecord(row)
   }
 
-  ledger(id: string): LedgerRow[] {
-    return this.#db.transaction(() => {
-      const task = this.#attempt.get(id)
-      if (task === undefined) return []
-      const rows = this.#ledger.all(task.seq).map(ledgerRow)
-      return rows.length < task.entries ? [...rows, inlineRow(task)] : rows
-    })()
+  ledgers(ids: readonly string[]): LedgerRow[][] {
+    return this.#db.transaction(() => ids.map(id => this.#historyOf(id)))()
   }
 
   /** Reads up to a page of each state that matches, and merges them. */
@@ -129,6 +124,13 @@ export class Browser {
       running: row.running,
       limits: laneLimits(row),
     }))
+  }
+
+  #historyOf(id: string): LedgerRow[] {
+    const task = this.#attempt.get(id)
+    if (task === undefined) return []
+    const rows = this.#ledger.all(task.seq).map(ledgerRow)
+    return rows.length < task.entries ? [...rows, inlineRow(task)] : rows
   }
 }
 

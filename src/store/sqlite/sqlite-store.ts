@@ -180,7 +180,13 @@ export class SqliteStore implements Movable {
 
   async ledger(id: string): Promise<LedgerRow[]> {
     checkName('id', id)
-    return this.#commits.read(() => this.#browser.ledger(id))
+    const [rows = []] = await this.ledgers([id])
+    return rows
+  }
+
+  async ledgers(ids: readonly string[]): Promise<LedgerRow[][]> {
+    checkIds(ids)
+    return this.#commits.read(() => this.#browser.ledgers(ids))
   }
 
   async redrive(ids: readonly string[], by: By): Promise<string[]> {

@@ -11,6 +11,19 @@ export const LISTS: StoreBehaviours = {
     assert.deepEqual(await store.ledger('unknown'), [])
   },
 
+  async 'the histories of several tasks are read at once, in the order asked for'(store) {
+    await add(store, { id: 'b' }, { id: 'a' }, { id: 'c' })
+    for (const task of (await claim(store, { limit: 2 })).tasks) {
+      await settle(store, task, { type: 'retry', delayMs: 0, isBackoff: false })
+    }
+    for (const task of (await claim(store, { limit: 1 })).tasks) await settle(store, task, { type: 'succeeded' })
+    const ledgers = await store.ledgers(['c', 'b', 'unknown', 'a', 'b'])
+    const [first, second] = await Promise.all([store.ledger('a'), store.ledger('b')])
+    assert.deepEqual(ledgers, [[], second, [], first, second])
+    assert.deepEqual([first.length, second.length], [2, 1])
+    assert.deepEqual(await store.ledgers([]), [])
+  },
+
   async 'an empty store lists and counts nothing'(store) {
     assert.deepEqual((await store.list({}, { limit: 10 })).items, [])
     assert.equal((await store.list({}, { limit: 10 })).next, undefined)
