@@ -44,6 +44,8 @@ export class Settler {
       await this.#settle(batch).catch(() => this.#settleEach(batch))
       this.unsettled -= batch.length
       this.#onSettled()
+      // Attempts that end in the same turn of the event loop are settled in the same batch.
+      if (this.#waiting.length > 0) await new Promise(resolve => setImmediate(resolve))
     }
   }
 
