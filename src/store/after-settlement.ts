@@ -20,6 +20,9 @@ export interface Standing extends Failures {
   readonly isToBeCancelled: boolean
 }
 
+/** The outcome of an item that goes on to its next stage. */
+export type Advance = Extract<Outcome, { readonly type: 'advanced' }>
+
 /** Where the task stands afterwards. */
 export interface After extends Failures {
   readonly status: Exclude<TaskStatus, 'running'>
@@ -30,7 +33,7 @@ export interface After extends Failures {
   readonly result: string | undefined
   readonly ledger: LedgerChange
   /** Where an item goes on: to another lane, where it waits unless the worker can keep it. */
-  readonly advance: Extract<Outcome, { readonly type: 'advanced' }> | undefined
+  readonly advance: Advance | undefined
   /** `hold`: a rate limit closes the lane until the next attempt. `answer`: the lane has borne another attempt. */
   readonly lane: 'hold' | 'answer' | 'none'
 }

@@ -4,10 +4,12 @@ import type {
   Beat,
   By,
   ClaimRequest,
+  Cost,
   Lane,
   LaneSelection,
   NewTask,
   OnceOptions,
+  Outcome,
   PageRequest,
   Retention,
   Settlement,
@@ -45,7 +47,8 @@ export function checkIds(ids: readonly string[]): void {
   for (const id of ids) checkName('id', id)
 }
 
-export function checkNewTask({ id, kind, category, key, payload, priority, submittedAt, runAt }: NewTask): void {
+export function checkNewTask(task: NewTask): void {
+  const { id, kind, category, key, payload, priority, submittedAt, runAt, cost, tried } = task
   if (id !== undefined) checkName('id', id)
   checkName('kind', kind)
   if (category !== undefined) checkName('category', category)
@@ -54,6 +57,8 @@ export function checkNewTask({ id, kind, category, key, payload, priority, submi
   checkNumber('priority', priority, Number.MAX_VALUE)
   checkNumber('submittedAt', submittedAt, MAX_TIME)
   checkNumber('runAt', runAt, MAX_TIME)
+  if (cost !== undefined) checkCost('cost', cost)
+  if (tried !== undefined) checkOutcome(tried.outcome)
 }
 
 export function checkClaim({ worker, leaseMs, limit, rooms }: ClaimRequest): void {
@@ -66,9 +71,13 @@ export function checkClaim({ worker, leaseMs, limit, rooms }: ClaimRequest): voi
   }
 }
 
-export function checkSettlement({ id, token }: Pick<Settlement, 'id' | 'token'>): void {
+export function checkSettlement({ id, token, outcome, attempt, used }: Settlement): void {
   checkName('id', id)
   checkName('token', token)
+  checkOutcome(outcome)
+  if (attempt?.version !== undefined) checkName('version', attempt.version)
+  if (attempt?.call !== undefined) checkName('call', attempt.call)
+  if (used !== undefined) checkCost('used', used)
 }
 
 export function checkBeat({ worker, leaseMs }: Beat): void {
@@ -124,7 +133,26 @@ export function checkBy({ who, why }: Partial<By> = {}): void {
 }
 
 export function checkFence({ fence }: OnceOptions): void {
-  if (fence !== undefined) checkSettlement(fence)
+  if (fence === undefined) return
+  checkName('id', fence.id)
+  checkName('token', fence.token)
+}
+
+function checkOutcome(outcome: Outcome): void {
+  if (outcome.type !== 'advanced') return
+  checkName('to', outcome.to)
+  checkText('value', outcome.value)
+  if (outcome.cost !== undefined) checkCost('cost', outcome.cost)
+}
+
+function checkCost(option: string, cost: Cost): void {
+  if (typeof cost !== 'object' || cost === null)
+    throw new OptionError(option, `'${option}' must have a number for each bucket, got ${quoted(cost)}.`)
+  for (const [bucket, amount] of Object.entries(cost)) {
+    checkName(option, bucket)
+    if (!(Number.isFinite(amount) && amount >= 0))
+      throw new OptionError(option, `'${option}.${bucket}' must be a number, 0 or more, got ${quoted(amount)}.`)
+  }
 }
 
 /** A field that was mistyped must not match everything. */

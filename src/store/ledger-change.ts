@@ -7,8 +7,8 @@ export type LedgerChange =
   | { readonly type: 'complete'; readonly row: LossDecision }
   | { readonly type: 'none' }
 
-/** A row whose place in the history is not known yet. */
-export type NewLedgerRow = Omit<LedgerRow, 'sequence'>
+/** A row whose place in the history is not known yet. The store adds the category that the task was in. */
+export type NewLedgerRow = Omit<LedgerRow, 'sequence' | 'category'>
 
 /** The part of a `lost` row that the decision on it brings. */
 export type LossDecision = Pick<LedgerRow, 'delayMs' | 'reason' | 'verdict' | 'error' | 'random' | 'policy'>
@@ -16,7 +16,7 @@ export type LossDecision = Pick<LedgerRow, 'delayMs' | 'reason' | 'verdict' | 'e
 /** Appends an attempt, if one was made. */
 export function attempted(outcome: Outcome, entry: AttemptEntry | undefined): LedgerChange {
   if (entry === undefined || outcome.type === 'released') return { type: 'none' }
-  const { attempt, startedAt, endedAt, worker, verdict, error, random, policy } = entry
+  const { attempt, startedAt, endedAt, worker, verdict, error, random, policy, version, call } = entry
   const row = {
     outcome: outcome.type,
     attempt,
@@ -29,6 +29,8 @@ export function attempted(outcome: Outcome, entry: AttemptEntry | undefined): Le
     error,
     random,
     policy,
+    version,
+    call,
   }
   return { type: 'append', row }
 }

@@ -1,6 +1,6 @@
 import { MemoryIdempotencyStore } from '../../idempotency/index.js'
 import { type Clock, systemClock } from '../../time/index.js'
-import { type After, afterLoss, afterRedrive, afterSettlement } from '../after-settlement.js'
+import { type Advance, type After, afterLoss, afterRedrive, afterSettlement } from '../after-settlement.js'
 import {
   checkBeat,
   checkBy,
@@ -34,6 +34,7 @@ import type {
   LedgerRow,
   NewTask,
   OnceOptions,
+  Outcome,
   Page,
   PageRequest,
   PolicyStore,
@@ -53,7 +54,7 @@ import { countTasks, listTasks } from './list.js'
 import { MemoryOnce } from './once.js'
 import { isOver } from './prune.js'
 import { MemoryQueue } from './queue.js'
-import { type MemoryTask, newTask, standingOf, writeLedger } from './task.js'
+import { type Lease, type MemoryTask, newTask, standingOf, writeLedger } from './task.js'
 import { MemoryWatchers } from './watchers.js'
 import { MemoryWorkers } from './workers.js'
 
@@ -100,11 +101,7 @@ export class MemoryStore implements Store {
     this.#workers.renew(worker, leaseMs)
     const tasks: ClaimedTask[] = []
     this.#queue.claim(request, now, task => {
-      const token = crypto.randomUUID()
-      task.record = { ...task.record, status: 'running', nextAttemptAt: undefined, changedAt: now }
-      task.lease = { worker, token }
-      task.lane.start(now)
-      this.#workers.start(worker, task)
+      const token = this.#start(task, worker, now)
       tasks.push({ ...task.record, token, isUndecided: task.isUndecided })
     })
     const isAloneWaiting = this.#queue.isAloneWaiting(rooms, now)
@@ -116,9 +113,11 @@ export class MemoryStore implements Store {
     const now = this.#now()
     return settlements.map(({ id, token, outcome, attempt }) => {
       const task = this.#tasks.get(id)
-      if (task?.lease?.token !== token) return STALE
-      this.#end(task, afterSettlement(standingOf(task), outcome, attempt, now), now)
-      return SETTLED
+      if (task?.lease?.token !== token) return repeatedAnswer(task, token, outcome)
+      const { worker } = task.lease
+      const after = afterSettlement(standingOf(task), outcome, attempt, now)
+      this.#end(task, after, now)
+      return after.advance === undefined ? SETTLED : this.#goOn(task, after.advance, { worker, token }, now)
     })
   }
 
@@ -180,6 +179,7 @@ export class MemoryStore implements Store {
       const task = this.#tasks.get(id)
       if (task?.record.status !== 'dead') return false
       this.#change(task, afterRedrive(standingOf(task), by, now), now)
+      this.#watchers.ring()
       return true
     })
   }
@@ -283,24 +283,56 @@ export class MemoryStore implements Store {
     return rescued
   }
 
+  /** Starts a task for a worker. Returns its token. */
+  #start(task: MemoryTask, worker: string, now: number): string {
+    const token = crypto.randomUUID()
+    task.record = { ...task.record, status: 'running', nextAttemptAt: undefined, changedAt: now }
+    task.lease = { worker, token }
+    task.advance = undefined
+    task.lane.start(now)
+    this.#workers.start(worker, task)
+    return token
+  }
+
   /** Ends the run of a task. */
   #end(task: MemoryTask, after: After, now: number): void {
-    task.lane.end(task.record.changedAt, after)
+    const { lane } = task
+    lane.end(task.record.changedAt, after)
     if (task.lease !== undefined) this.#workers.end(task.lease.worker, task)
     task.lease = undefined
+    task.advance = undefined
     task.isToBeCancelled = false
     this.#change(task, after, now)
-    if (task.lane.isBounded) this.#watchers.ring()
+    if (lane.isBounded || (after.status === 'waiting' && after.advance === undefined)) this.#watchers.ring()
+  }
+
+  /** Starts an item that waits at its next stage, if its worker asks to keep it and a claim could take it first. */
+  #goOn(task: MemoryTask, { to, keep }: Advance, { worker, token }: Lease, now: number): Settled {
+    const isKept = keep && this.#queue.takeFirst(task, now)
+    const answer: Settled = isKept ? { result: 'kept', token: this.#start(task, worker, now), now } : SETTLED
+    if (!isKept) this.#watchers.ring()
+    task.advance = { token, to, answer }
+    return answer
   }
 
   /** Writes where a task stands. */
-  #change(task: MemoryTask, { ledger, lane: _, advance: _a, isUndecided, ...record }: After, now: number): void {
-    task.record = { ...task.record, ...record, changedAt: now }
+  #change(task: MemoryTask, { ledger, lane: _, advance, isUndecided, ...record }: After, now: number): void {
+    // The row belongs to the stage that has ended.
+    writeLedger(task, ledger)
+    const isDone = record.status === 'succeeded' || record.status === 'skipped'
+    const value = isDone ? undefined : (advance?.value ?? task.record.value)
+    task.record = { ...task.record, ...record, value, changedAt: now }
     task.isUndecided = isUndecided
-    writeLedger(task.ledger, ledger)
-    if (record.status !== 'waiting') return
-    this.#queue.add(task, now, task.lane.isOrdered)
-    this.#watchers.ring()
+    if (advance !== undefined) this.#enterLane(task, advance)
+    if (record.status === 'waiting') this.#queue.add(task, now, task.lane.isOrdered)
+  }
+
+  #enterLane(task: MemoryTask, { to, cost }: Advance): void {
+    const { kind, key } = task.record
+    task.record = { ...task.record, category: to }
+    task.lane = this.#queue.lanes.of({ kind, category: to, key })
+    task.lane.added(task.record)
+    task.cost = cost
   }
 
   *#records(): Iterable<TaskRecord> {
@@ -310,6 +342,13 @@ export class MemoryStore implements Store {
   #now(): number {
     return Math.floor(this.#clock.now())
   }
+}
+
+/** The answer to a settlement whose token does not hold: the same as before, if it repeats the last advance. */
+function repeatedAnswer(task: MemoryTask | undefined, token: string, outcome: Outcome): Settled {
+  const last = task?.advance
+  const isRepeated = outcome.type === 'advanced' && last?.token === token && last.to === outcome.to
+  return isRepeated ? last.answer : STALE
 }
 
 function memoryPolicies(): PolicyStore {

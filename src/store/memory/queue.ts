@@ -34,6 +34,16 @@ export class MemoryQueue {
     }
   }
 
+  /** Takes a task that is due, if its lane is open and it is the first there. Returns whether it did. */
+  takeFirst(task: MemoryTask, now: number): boolean {
+    const { lane } = task
+    if (!lane.isOpen(now) || lane.isBlocked) return false
+    this.#makeReady(lane.kind, now)
+    if (lane.ready.peek() !== task) return false
+    lane.ready.pop()
+    return true
+  }
+
   /** Whether a task of any room is ready that must run alone. */
   isAloneWaiting(rooms: readonly Room[], now: number): boolean {
     return this.lanes.firstAlone(laneTest(rooms), now) !== undefined

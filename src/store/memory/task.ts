@@ -1,19 +1,30 @@
 import { NO_FAILURES, type Standing } from '../after-settlement.js'
 import type { LedgerChange } from '../ledger-change.js'
-import type { LedgerRow, NewTask, TaskRecord } from '../store.js'
+import type { Cost, LedgerRow, NewTask, Settled, TaskRecord } from '../store.js'
 import { triedForMs } from '../tried-for.js'
 import { MemoryHeap } from './heap.js'
 import type { MemoryLane } from './lane.js'
 
+/** Who runs a task. */
+export interface Lease {
+  readonly worker: string
+  readonly token: string
+}
+
 /** A task in the memory store: its record, which is replaced and never changed, and what goes with it. */
 export interface MemoryTask {
   record: TaskRecord
-  readonly lane: MemoryLane
+  /** Changes when an item advances to its next stage. */
+  lane: MemoryLane
+  /** Its cost for shared limits. */
+  cost: Cost | undefined
   readonly ledger: LedgerRow[]
   /** When it was last due. Heaps are ordered by it, so it stays when the record's time is cleared. */
   dueAt: number
   /** Its owner while it runs. */
-  lease: { readonly worker: string; readonly token: string } | undefined
+  lease: Lease | undefined
+  /** The last advance, until the item is claimed or settled again: its token and the answer, should it be repeated. */
+  advance: { readonly token: string; readonly to: string; readonly answer: Settled } | undefined
   /** Its last attempt was lost, and nobody has decided yet what follows. */
   isUndecided: boolean
   /** Somebody asked to cancel it while it was running. */
@@ -23,13 +34,14 @@ export interface MemoryTask {
 /** A task that has just been enqueued. */
 export function newTask(task: NewTask & { readonly id: string }, lane: MemoryLane, now: number): MemoryTask {
   const { kind, category, key } = lane
-  const { id, payload, priority = 0, submittedAt, runAt = now } = task
+  const { id, payload, priority = 0, submittedAt, runAt = now, cost } = task
   const record: TaskRecord = {
     id,
     kind,
     category,
     key,
     payload,
+    value: undefined,
     status: 'waiting',
     priority,
     submittedAt: Math.floor(submittedAt ?? lane.submittedAt(now)),
@@ -40,7 +52,17 @@ export function newTask(task: NewTask & { readonly id: string }, lane: MemoryLan
     result: undefined,
     changedAt: now,
   }
-  return { record, lane, ledger: [], dueAt: now, lease: undefined, isUndecided: false, isToBeCancelled: false }
+  return {
+    record,
+    lane,
+    cost,
+    ledger: [],
+    dueAt: now,
+    lease: undefined,
+    advance: undefined,
+    isUndecided: false,
+    isToBeCancelled: false,
+  }
 }
 
 /** The task as the rules of a settlement read it. */
@@ -49,9 +71,12 @@ export function standingOf({ record, isUndecided, isToBeCancelled }: MemoryTask)
 }
 
 /** Applies a change of the ledger. */
-export function writeLedger(ledger: LedgerRow[], change: LedgerChange): void {
+export function writeLedger({ ledger, lane }: MemoryTask, change: LedgerChange): void {
   if (change.type === 'none') return
-  if (change.type === 'append') return void ledger.push({ ...change.row, sequence: ledger.length + 1 })
+  if (change.type === 'append') {
+    const category = lane.category === '' ? undefined : lane.category
+    return void ledger.push({ ...change.row, category, sequence: ledger.length + 1 })
+  }
   const last = ledger.pop()
   if (last !== undefined) ledger.push({ ...last, ...change.row })
 }

@@ -154,7 +154,7 @@ export class PostgresStore implements Movable {
     fence: { readonly id: string; readonly token: string },
     { result }: { readonly result?: string } = {},
   ): Promise<void> {
-    checkSettlement(fence)
+    checkFence({ fence })
     const { claim, round } = claimedBy(fence.token)
     const values = [fence.id, claim, round, result ?? null, this.#database.at]
     const isHeld = await this.#database.callIn(client, 'complete', values)

@@ -8,6 +8,15 @@ const BAD_NAMES: readonly unknown[] = [5, null, {}, 'a\0b', '\ud800', 'x\udc00',
 
 const ROOMS = [{ kinds: ['k'] }]
 
+const ADVANCED = { type: 'advanced', to: 'x', value: '1', keep: true } as const
+
+const SETTLEMENT = {
+  id: 'a',
+  token: 't',
+  outcome: { type: 'succeeded' },
+  attempt: { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w1' },
+} as const
+
 /** Calls of each verb with a value in one of its places, by the option that the error must name. */
 const CALLS: readonly [option: string, call: (store: Store, bad: never) => Promise<unknown>][] = [
   ['id', (store, id) => store.enqueue([{ id, kind: 'k', payload: '1' }])],
@@ -19,6 +28,9 @@ const CALLS: readonly [option: string, call: (store: Store, bad: never) => Promi
   ['category', (store, category) => claimIds(store, { categories: [category] })],
   ['id', (store, id) => store.settle([{ id, token: 't', outcome: { type: 'released' } }])],
   ['token', (store, token) => store.settle([{ id: 'a', token, outcome: { type: 'released' } }])],
+  ['to', (store, to) => store.settle([{ id: 'a', token: 't', outcome: { ...ADVANCED, to } }])],
+  ['version', (store, version) => store.settle([{ ...SETTLEMENT, attempt: { ...SETTLEMENT.attempt, version } }])],
+  ['call', (store, call) => store.settle([{ ...SETTLEMENT, attempt: { ...SETTLEMENT.attempt, call } }])],
   ['worker', (store, worker) => store.heartbeat({ worker, leaseMs: LEASE_MS })],
   ['worker', (store, worker) => store.leave(worker)],
   ['worker', (store, worker) => store.cancelled(worker)],
@@ -98,6 +110,32 @@ export const CHECKS: StoreBehaviours = {
       await assertRefused(store.enqueue(tasks), option, JSON.stringify(task))
     }
     assert.equal((await store.count({})).waiting, 0)
+  },
+
+  async 'a value is text that every store can keep, and a cost has a number for each bucket'(store) {
+    const task = await start(store)
+    const advance = (more: object, used?: never) =>
+      store.settle([{ id: task.id, token: task.token, outcome: { ...ADVANCED, ...more }, used }])
+    for (const value of [undefined, 5, 'a\0', '"\ud800"'])
+      await assertRefused(advance({ value }), 'value', String(value))
+    for (const cost of [
+      null,
+      5,
+      { tokens: -1 },
+      { tokens: Number.NaN },
+      { tokens: Infinity },
+      { tokens: '1' },
+      { 'a\0': 1 },
+    ]) {
+      const about = JSON.stringify(cost)
+      await assertRefused(advance({ cost }), 'cost', about)
+      await assertRefused(advance({}, cost as never), 'used', about)
+      await assertRefused(store.enqueue([{ kind: 'k', payload: '1', cost: cost as never }]), 'cost', about)
+    }
+    assert.equal((await get(store, task.id)).status, 'running')
+    assert.deepEqual(await store.enqueue([{ id: 'b', kind: 'k', payload: '1', cost: { tokens: 0.5 } }]), [
+      { id: 'b', isNew: true },
+    ])
   },
 
   async 'a limit is a whole number, 0 or more, in every verb'(store) {

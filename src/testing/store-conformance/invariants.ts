@@ -47,13 +47,16 @@ function checkTask(task: TaskRecord, ledger: readonly LedgerRow[]): void {
   )
 
   const isCleared = task.status === 'succeeded' || task.status === 'skipped'
-  const since = ledger.slice(ledger.findLastIndex(({ outcome }) => outcome === 'redriven') + 1)
+  // Every stage of an item begins afresh.
+  const stage = ledger.slice(ledger.findLastIndex(({ outcome }) => outcome === 'advanced') + 1)
+  const since = stage.slice(stage.findLastIndex(({ outcome }) => outcome === 'redriven') + 1)
   const counted = since.filter(({ outcome }) => outcome === 'retry' || outcome === 'dead').length
   const deferred = since.filter(({ outcome }) => outcome === 'deferred').length
-  const lost = ledger.filter(({ outcome }) => outcome === 'lost').length
+  const lost = stage.filter(({ outcome }) => outcome === 'lost').length
   assert.equal(task.attempts, isCleared ? 0 : counted, `${about}: attempts`)
   assert.equal(task.deferrals, isCleared ? 0 : deferred, `${about}: deferrals`)
   assert.equal(task.losses, isCleared ? 0 : lost, `${about}: losses`)
+  if (isCleared) assert.equal(task.value, undefined, `${about}: value`)
   if (isCleared) assert.equal(task.errorClass ?? task.errorCode ?? task.errorMessage, undefined, `${about}: error`)
 }
 

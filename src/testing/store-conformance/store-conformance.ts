@@ -1,4 +1,5 @@
 import { type ConformanceCase, casesOf } from '../conformance-case.js'
+import { ADVANCE } from './advance.js'
 import { CHECKS } from './checks.js'
 import { CLAIM } from './claim.js'
 import { ENQUEUE } from './enqueue.js'
@@ -21,6 +22,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   claim: CLAIM,
   rooms: ROOMS,
   settle: SETTLE,
+  advance: ADVANCE,
   lanes: LANES,
   limits: LIMITS,
   leases: LEASES,
@@ -40,8 +42,12 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
  * for (const { name, run } of storeConformance(open)) it(name, run)
  * ```
  */
-export function storeConformance(open: () => Promise<StoreUnderTest> | StoreUnderTest): readonly ConformanceCase[] {
-  return casesOf(THEMES, async behaviour => {
+export function storeConformance(
+  open: () => Promise<StoreUnderTest> | StoreUnderTest,
+  { without = [] }: { readonly without?: readonly string[] } = {},
+): readonly ConformanceCase[] {
+  const themes = Object.fromEntries(Object.entries(THEMES).filter(([theme]) => !without.includes(theme)))
+  return casesOf(themes, async behaviour => {
     const { store, advance, close } = await open()
     try {
       await behaviour(store, async ms => advance(ms))
