@@ -34,14 +34,20 @@ const EXPORTS: Readonly<Record<string, string>> = {
     DeadLetter EnqueueOptions Later LeaseLostError Moment Outage PayloadError RetentionOptions Skip StandardSchema
     TaskCancelledError TaskContext TaskDefinition TaskHandler TaskOptions TaskQueue Worker WorkerOptions
     WorkerStoppedError defineTask later skip storeAudit`,
+  'redrive/pipeline': `
+    BatchContext BatchHandler BatchOptions BatchWork EachWork FailureBudgetExceededError ItemResult JsonlOptions LiveOptions OnEnd Pipeline
+    PipelineName PipelineOptions PipelineStore RateInput ResumableSource ResumeOptions RunEnd RunHandle
+    RunInterruptedError RunNotCompletedError RunOptions RunResult Snapshot Source SourceItem Stage StageCode
+    StageContext StageHandler StageOptions StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
-    AttemptEntry AuditStore Beat By Claim ClaimRequest ClaimedTask Enqueued Heartbeat Lane LaneControl LaneLimits
-    LaneRecord LaneSelection LedgerRow MemoryStore Movable Move MoveDifferenceError MoveOptions MoveProgress
-    MoveRefusedError MovedRow MovedSection NewTask OnceOptions OperatorRecord Outcome Page PageRequest PolicyStore
-    RedriveRecord Retention Room Section SectionPlan Settled Settlement StaleFenceError Store StoreBusyError
-    StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
-    StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError StoreUnavailableError TaskControl TaskFilter TaskReader
-    TaskRecord TaskStatus TaskVerbs moveStore planMove taskIds`,
+    AttemptEntry AuditStore Beat BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost Enqueued Heartbeat ItemCounts
+    Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore Movable Move MoveDifferenceError
+    MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection NewRun NewTask OnceOptions OperatorRecord Outcome
+    OutputRow Page PageRequest PolicyStore Rate RedriveRecord ReprocessFilter Retention Room RunChange RunRecord
+    RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError Store
+    StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError
+    StoreNewerError StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError
+    StoreUnavailableError TaskControl TaskFilter TaskReader TaskRecord TaskStatus TaskVerbs moveStore planMove taskIds`,
   'redrive/sqlite': `
     BackupOptions SqliteOptions SqliteStore openSqlite`,
   'redrive/postgres': `

@@ -1,0 +1,33 @@
+export { type BatchHandler, type BatchOptions, batch } from './batch.js'
+export {
+  FailureBudgetExceededError,
+  RunInterruptedError,
+  RunNotCompletedError,
+  StageValueError,
+} from './errors.js'
+export { type JsonlOptions, jsonl } from './jsonl.js'
+export { Pipeline, type PipelineName, type PipelineOptions, pipeline } from './pipeline.js'
+export type { RateInput } from './rate.js'
+export type { ItemResult, RunHandle } from './run-handle.js'
+export type {
+  LiveOptions,
+  OnEnd,
+  PipelineStore,
+  ResumeOptions,
+  RunEnd,
+  RunOptions,
+  WorkOptions,
+} from './run-options.js'
+export { RunResult, successRate } from './run-result.js'
+export type { Snapshot } from './snapshot.js'
+export type { ResumableSource, Source, SourceItem } from './source.js'
+export {
+  type BatchWork,
+  type EachWork,
+  type Stage,
+  type StageCode,
+  type StageHandler,
+  type StageOptions,
+  stage,
+} from './stage.js'
+export type { BatchContext, StageContext } from './stage-context.js'

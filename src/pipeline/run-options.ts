@@ -1,0 +1,68 @@
+import type { ItemCounts, RunStatus, RunStore, Store } from '../store/index.js'
+import type { TaskDefinition, WorkerOptions } from '../task/index.js'
+import type { Source } from './source.js'
+
+/** Options of `resume()`, and of the worker that a run brings along. */
+export interface ResumeOptions<In> extends WorkOptions {
+  /** Where to read on. It is continued at the run's cursor, or skipped to its position. Default: only items taken so far. */
+  readonly source?: Source<In>
+}
+
+/** Options of a run that can be changed while it runs. */
+export interface LiveOptions {
+  /** The share of dead items, of those that have ended, above which the run stops. 1: never. Default 0.1. */
+  readonly failureBudget?: number
+  /** Budgets of single stages: the share of dead items, of those that have left the stage. Default: none. */
+  readonly stageBudgets?: Readonly<Record<string, number>>
+  /** The budget is checked each time that this many more items have ended. Default 1000. */
+  readonly checkInterval?: number
+  /** Count only the items that ended within this many last ones. Default: all. */
+  readonly budgetWindow?: number
+  /** The success rates from which an ended run is `completed` (0.95) or a `partial_success` (0.5). Below, it has `failed`. */
+  readonly thresholds?: { readonly completed?: number; readonly partial?: number }
+  /** The source is read on only while fewer items than this are waiting or running. Default 10 000. */
+  readonly maxUnfinished?: number
+  /** How many items of a stage each process works on at once, by stage. Default: as the stages say. */
+  readonly concurrency?: Readonly<Record<string, number>>
+}
+
+/** Options of `run()` and `start()`. */
+export interface RunOptions<In> extends LiveOptions, WorkOptions {
+  /** The id of the run: letters, digits and _.- (at most 100). Default: generated. */
+  readonly id?: string
+  /** Your own id for each item. A second item with the same id is counted as a duplicate. Default: its position. */
+  readonly itemId?: (item: In, position: number) => string
+  /** A task to enqueue, in the transaction that ends the run. Its payload is a `RunEnd`. */
+  readonly onEnd?: OnEnd
+  /** Keeps the results of succeeded items listed until they have been written out: see `RunStore.outputs`. */
+  readonly hasOutput?: boolean
+  /** Notes to keep with the run, as plain data. */
+  readonly about?: unknown
+}
+
+/** The store, and the worker that a run brings along. */
+export interface WorkOptions
+  extends Pick<WorkerOptions, 'name' | 'lease' | 'grace' | 'classify' | 'sink' | 'onOutage' | 'clock'> {
+  readonly store: PipelineStore
+}
+
+/** A store that keeps runs. */
+export type PipelineStore = Store & { readonly runs: RunStore }
+
+/** The task that follows the end of a run. */
+export interface OnEnd {
+  readonly task: TaskDefinition<RunEnd, unknown, RunEnd>
+  readonly category?: string
+  readonly key?: string
+  /** Goes with it, as plain data. */
+  readonly payload?: unknown
+}
+
+/** The payload of the task that follows the end of a run. */
+export interface RunEnd {
+  readonly run: string
+  readonly status: RunStatus
+  readonly counts: ItemCounts
+  /** The payload given with `onEnd`. */
+  readonly payload?: unknown
+}

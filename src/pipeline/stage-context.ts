@@ -1,0 +1,34 @@
+import type { Cost, OnceOptions } from '../store/index.js'
+
+/** An item as the code of a stage sees it. */
+export interface StageContext {
+  /** The item's own id, or its position in the source as text. Unique within the run. */
+  readonly id: string
+  /** The id of the run. */
+  readonly run: string
+  readonly stage: string
+  /** The number of this attempt at this stage, from 1. Neither a deferral nor the death of a worker raises it. */
+  readonly attempt: number
+  /** Aborts when the time of the attempt is up, the item is cancelled, or its worker stops. */
+  readonly signal: AbortSignal
+  /**
+   * Runs a function once per key, in a transaction of the store, for as long as this attempt holds the item: everything it
+   * writes through the transaction is written exactly once, however often the stage runs.
+   */
+  once<T>(key: string, work: (tx: never) => T, options?: Pick<OnceOptions, 'params'>): Promise<Awaited<T>>
+  /** Says how much the attempt really took from the buckets of the stage's rates, as the response tells. */
+  used(cost: Cost): void
+}
+
+/** The items of one call of a batch stage, which may belong to several runs. */
+export interface BatchContext {
+  readonly stage: string
+  /** The id of the call. The ledger names it with each item. */
+  readonly call: string
+  /** The items, in the order of the inputs. */
+  readonly items: readonly Pick<StageContext, 'id' | 'run' | 'attempt'>[]
+  /** Aborts when the time of the call is up, or its worker stops. */
+  readonly signal: AbortSignal
+  /** Says how much the call really took from the buckets of the stage's rates. */
+  used(cost: Cost): void
+}
