@@ -18,11 +18,11 @@ const EXPORTS: Readonly<Record<string, string>> = {
     PolicyInput RateLimitedError RedriveError RetryableError TimeoutError Verdict advance begin canonicalJson classify
     decide decideLoss explain extendPolicy formatDuration hashJson identityRandom parseDuration policies policy`,
   'redrive/telemetry': `
-    AttemptEvent AttemptStarted AttemptSucceeded AuditRecord FailureDescription GaveUp IdempotencyNotRecorded
+    AttemptEvent AttemptStarted AttemptSucceeded AuditRecord ErrorType FailureDescription GaveUp IdempotencyNotRecorded
     IdempotencyRecord IdempotencyUsed Json Logger MemoryAudit NdjsonAudit NdjsonAuditOptions RecordsDropped RetryAlert
     RetryAttemptRecord RetryExhaustedRecord RetryPattern RetryPatterns RetryPatternsOptions RetryScheduled Sink
-    TimedOut TimeoutRecord Work WorkEvent auditRecord describeFailure failureText fanOut logTo memoryAudit ndjsonAudit
-    on redact redactContext retryPatterns sinkFailures withoutSecrets`,
+    TimedOut TimeoutRecord Work WorkEvent auditRecord describeFailure errorType failureText fanOut logTo memoryAudit
+    ndjsonAudit on redact redactContext retryPatterns sinkFailures withoutSecrets`,
   'redrive/idempotency': `
     IdempotencyClaim IdempotencyClaimRequest IdempotencyDone IdempotencyGuard IdempotencyGuardOptions
     IdempotencyInProgressError IdempotencyKeyError IdempotencyKeyParts IdempotencyLeaseLostError
@@ -67,12 +67,13 @@ const EXPORTS: Readonly<Record<string, string>> = {
     NatsBus NatsConnectOptions NatsIdempotencyStore NatsIdempotencyStoreOptions NatsOptions openNats
     openNatsIdempotencyStore`,
   'redrive/operate': `
-    Cancelled Discrepancy Examination ExportOptions FailedQueue FailedQueueOptions FailedQueues KeptMessage
-    KnownQueues LedgerRowView MessageView NoFailedQueueError NoRouteError Purged RedriveOptions RedrivePlan
-    RedriveSelection Redriven Refusal Remark RequeuePlan RequeueTarget Requeued Route Routes TaskExplanation TaskScope
-    TaskView UntilEmptyOptions Verification WalkOptions cancelTasks eventIn examineBus explainTask exportFailedQueue
-    failedQueues findFailedQueue ledgerRowView listTasks messageView planRedrive planRequeue purgeFailedQueue
-    redriveDeadLetters requeueFailedQueue taskView untilEmpty verify walkFailedQueue`,
+    AttemptYield Cancelled Discrepancy ErrorCount Examination ExportOptions FailedQueue FailedQueueOptions FailedQueues
+    KeptMessage KnownQueues LedgerRowView MessageView NoFailedQueueError NoRouteError Percentiles Purged RedriveOptions
+    RedrivePlan RedriveSelection Redriven Refusal Remark ReportOptions ReportStore RequeuePlan RequeueTarget Requeued
+    RetryBucket Route Routes RunReport RunView StageReport TaskExplanation TaskScope TaskView UntilEmptyOptions
+    Verification WalkOptions cancelTasks eventIn examineBus explainTask exportFailedQueue failedQueues findFailedQueue
+    ledgerRowView listTasks messageView planRedrive planRequeue purgeFailedQueue redriveDeadLetters reportRun
+    requeueFailedQueue runView taskView untilEmpty verify walkFailedQueue`,
   'redrive/metrics': `
     EventMetricNames EventMetricsOptions eventMetrics`,
   'redrive/testing': `

@@ -1,5 +1,6 @@
 export { type Cancelled, cancelTasks } from './cancel-tasks.js'
 export type { Remark } from './cause.js'
+export type { Percentiles } from './duration-histogram.js'
 export { NoFailedQueueError, NoRouteError } from './errors.js'
 export { type Examination, examineBus } from './examine-bus.js'
 export { explainTask, type TaskExplanation } from './explain-task.js'
@@ -25,7 +26,11 @@ export {
   requeueFailedQueue,
 } from './requeue.js'
 export type { Route, Routes } from './route.js'
+export { type ReportOptions, type ReportStore, type RunReport, reportRun } from './run-report.js'
+export type { AttemptYield, ErrorCount, RetryBucket } from './run-tally.js'
+export { type RunView, runView } from './run-view.js'
 export type { RedriveSelection } from './selection.js'
+export type { StageReport } from './stage-tally.js'
 export { type LedgerRowView, ledgerRowView, type TaskView, taskView } from './task-view.js'
 export { listTasks } from './tasks.js'
 export { type TaskScope, type UntilEmptyOptions, untilEmpty } from './until-empty.js'

@@ -15,6 +15,11 @@ const BUG = /^(Type|Reference|Range|Syntax|Option|Policy)Error$/
 /** What is known of an error: `bug` and `network` apart from the rest, since one may hide the other. */
 export type Knowledge = 'final' | 'bug' | 'retryable' | 'network' | 'rate_limited'
 
+/** Whether a code is that of a network error. */
+export function isNetworkCode(code: string): boolean {
+  return NETWORK.test(code)
+}
+
 /**
  * What Redrive knows of an error without any configuration; `undefined` for an error that it does not recognise, which is
  * retried as well. So what is here of errors that pass is only what tells them from others: PostgreSQL's are not.

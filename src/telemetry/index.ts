@@ -7,6 +7,7 @@ export {
   type TimeoutRecord,
 } from './audit.js'
 export { describeFailure, type FailureDescription, failureText } from './describe-failure.js'
+export { type ErrorType, errorType } from './error-type.js'
 export { type Logger, logTo } from './logger.js'
 export { type MemoryAudit, memoryAudit } from './memory-audit.js'
 export { type NdjsonAudit, type NdjsonAuditOptions, ndjsonAudit, type RecordsDropped } from './ndjson-audit.js'

@@ -1,0 +1,79 @@
+import type { RunStore, TaskReader } from '../store/index.js'
+import type { ErrorType } from '../telemetry/index.js'
+import { type AttemptYield, type ErrorCount, type RetryBucket, RunTally } from './run-tally.js'
+import { type RunView, runView } from './run-view.js'
+import type { StageReport } from './stage-tally.js'
+
+/** A run with what its ledger tells: plain JSON. */
+export interface RunReport extends RunView {
+  /** From its opening to its end, or until now. */
+  readonly durationMs: number
+  /** Items that have succeeded, been skipped or died, per second. */
+  readonly itemsPerSecond: number
+  /** Its stages, in their order. */
+  readonly stageReports: readonly StageReport[]
+  /** How many items needed no retry, one, two, …. */
+  readonly retries: readonly RetryBucket[]
+  /** Which attempts succeed: of the first ones, of the second ones, …. */
+  readonly attempts: readonly AttemptYield[]
+  /** The commonest errors: those with the most dead items first, then those with the most failures. */
+  readonly errors: readonly ErrorCount[]
+  readonly errorTypes: Readonly<Record<ErrorType, number>>
+}
+
+/** The parts of a store that a report reads. */
+export interface ReportStore extends Pick<TaskReader, 'ledgers'> {
+  readonly runs: Pick<RunStore, 'get' | 'items'>
+  now(): Promise<number>
+}
+
+/** Options of a report. */
+export interface ReportOptions {
+  /** Ends the reading: the promise rejects with the signal's reason. */
+  readonly signal?: AbortSignal
+  /** Called after each page with the number of items read so far. */
+  readonly onProgress?: (items: number) => void
+}
+
+const PAGE = 500
+
+/**
+ * Reads the ledger of a run, page by page, and adds it up. Resolves with `undefined` if there is no such run.
+ *
+ * ```ts
+ * const report = await reportRun(store, 'enrich-1')
+ * console.log(report?.stageReports.map(({ stage, reliability }) => [stage, reliability]))
+ * ```
+ */
+export async function reportRun(
+  store: ReportStore,
+  id: string,
+  { signal, onProgress }: ReportOptions = {},
+): Promise<RunReport | undefined> {
+  const run = await store.runs.get(id)
+  if (run === undefined) return undefined
+  const tally = new RunTally(run.stages)
+  let after: string | undefined
+  let read = 0
+  do {
+    signal?.throwIfAborted()
+    const { items, next } = await store.runs.items(id, { limit: PAGE, after })
+    const ledgers = await store.ledgers(items.map(item => item.id))
+    for (const [index, item] of items.entries()) tally.add({ item, history: ledgers[index] ?? [] })
+    read += items.length
+    onProgress?.(read)
+    after = next
+  } while (after !== undefined)
+  const durationMs = (run.endedAt ?? (await store.now())) - run.createdAt
+  const { succeeded, skipped, dead } = run.counts
+  return {
+    ...runView(run),
+    durationMs,
+    itemsPerSecond: durationMs > 0 ? ((succeeded + skipped + dead) * 1000) / durationMs : 0,
+    stageReports: tally.stages(),
+    retries: tally.retries(),
+    attempts: tally.yields(),
+    errors: tally.errors(),
+    errorTypes: tally.errorTypes(),
+  }
+}
