@@ -40,14 +40,15 @@ const EXPORTS: Readonly<Record<string, string>> = {
     RunInterruptedError RunNotCompletedError RunOptions RunResult Snapshot Source SourceItem Stage StageCode
     StageContext StageHandler StageOptions StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
-    AttemptEntry AuditStore Beat BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost Enqueued Heartbeat ItemCounts
+    AttemptEntry AuditStore Beat BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost EndStatus Enqueued Heartbeat ItemCounts
     Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore Movable Move MoveDifferenceError
     MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection NewRun NewTask OnceOptions OperatorRecord Outcome
-    OutputRow Page PageRequest PolicyStore Rate RedriveRecord ReprocessFilter Retention Room RunChange RunRecord
+    OutputRow Page PageRequest PolicyStore Rate RedriveRecord ReprocessFilter ReprocessOptions Retention Room RunBusyError
+    RunChange RunEndedError RunExistsError RunNotFoundError RunRecord
     RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError Store
     StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError
     StoreNewerError StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError
-    StoreUnavailableError TaskControl TaskFilter TaskReader TaskRecord TaskStatus TaskVerbs moveStore planMove taskIds`,
+    StoreUnavailableError TaskControl TaskFilter TaskReader TaskRecord TaskStatus TaskVerbs moveStore planMove runStatus taskIds`,
   'redrive/sqlite': `
     BackupOptions SqliteOptions SqliteStore openSqlite`,
   'redrive/postgres': `

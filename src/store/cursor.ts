@@ -21,8 +21,8 @@ export function taskPlace(cursor: string): TaskPlace {
   return { changedAt: Number(changedAt), id }
 }
 
-/** Parses the cursor of a page of audit records. Throws an `OptionError` if it is not one. */
-export function auditPlace(cursor: string): number {
+/** Parses the cursor of a page whose entries are numbered: audit records, items of a run. Throws an `OptionError` if it is not one. */
+export function numberPlace(cursor: string): number {
   if (!/^\d{1,15}$/.test(cursor)) throw badCursor(cursor)
   return Number(cursor)
 }

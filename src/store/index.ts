@@ -36,12 +36,15 @@ export type {
   NewRun,
   OutputRow,
   ReprocessFilter,
+  ReprocessOptions,
   RunChange,
   RunRecord,
   RunSettings,
   RunStatus,
   RunStore,
 } from './run-store.js'
+export { RunBusyError, RunEndedError, RunExistsError, RunNotFoundError } from './runs/errors.js'
+export { type EndStatus, runStatus } from './runs/run-status.js'
 export type {
   AttemptEntry,
   AuditStore,

@@ -1,3 +1,4 @@
+import type { ReprocessFilter, RunChange } from './run-store.js'
 import type { By, LaneLimits, LaneSelection } from './store.js'
 
 /** An operator's act as the audit log keeps it, in the log's spelling. Written in the transaction that carries it out. */
@@ -16,6 +17,28 @@ type OperatorAct =
       readonly event_type: 'lanes_limited'
       readonly lanes: LaneSelection
       readonly limits: { readonly concurrency?: number; readonly per_second?: number; readonly is_ordered?: boolean }
+    }
+  | {
+      readonly event_type: 'run_changed'
+      readonly run: string
+      readonly settings?: RunChange['settings']
+      readonly is_paused?: boolean
+      readonly stages?: readonly string[]
+      readonly version?: string
+      readonly source_error?: string
+    }
+  /** Once for each run, when its cancellation begins. */
+  | { readonly event_type: 'run_cancelled'; readonly run: string }
+  /** `as` is the stage that they were moved to, `reopened` the runs that had ended. */
+  | {
+      readonly event_type: 'items_reprocessed'
+      readonly pipeline: string
+      readonly run?: string
+      readonly stage?: string
+      readonly error_code?: string
+      readonly as?: string
+      readonly count: number
+      readonly reopened: readonly string[]
     }
 
 /** A record must stay readable, and fit on a page, however many tasks were cancelled at once. */
@@ -39,6 +62,29 @@ export function limitRecord(lanes: LaneSelection, limits: LaneLimits, by: By, no
     lanes: named(lanes),
     limits: { concurrency, per_second, is_ordered },
   } as const
+  return recordOf(act, by, now)
+}
+
+/** The record of a change of a run, as JSON. */
+export function changeRunRecord(run: string, change: RunChange, by: By, now: number): string {
+  const { settings, isPaused: is_paused, stages, version, sourceError: source_error } = change
+  return recordOf({ event_type: 'run_changed', run, settings, is_paused, stages, version, source_error }, by, now)
+}
+
+/** The record of the beginning of a cancellation, as JSON. */
+export function cancelRunRecord(run: string, by: By, now: number): string {
+  return recordOf({ event_type: 'run_cancelled', run }, by, now)
+}
+
+/** The record of reprocessed items, as JSON. */
+export function reprocessRecord(
+  { pipeline, run, stage, errorCode: error_code, as }: ReprocessFilter & { readonly as: string | undefined },
+  count: number,
+  reopened: readonly string[],
+  by: By,
+  now: number,
+): string {
+  const act = { event_type: 'items_reprocessed', pipeline, run, stage, error_code, as, count, reopened } as const
   return recordOf(act, by, now)
 }
 

@@ -63,6 +63,8 @@ export interface NewRun {
   /** Its stages, in their order. */
   readonly stages: readonly string[]
   readonly settings: RunSettings
+  /** The process that opens the run takes the lease of its reader at once. Default: nobody reads it yet. */
+  readonly reader?: { readonly name: string; readonly leaseMs: number }
   /** Its items have ids of their own. Default: their positions. */
   readonly hasOwnIds?: boolean
   /** Succeeded items are listed until they have been written out: see `outputs`. */
@@ -90,7 +92,7 @@ export interface BudgetStop {
 }
 
 /** A run as it is on record. Times are milliseconds on the store's clock. */
-export interface RunRecord extends Omit<NewRun, 'hasOwnIds' | 'hasOutput'> {
+export interface RunRecord extends Omit<NewRun, 'hasOwnIds' | 'hasOutput' | 'reader'> {
   readonly hasOwnIds: boolean
   readonly hasOutput: boolean
   readonly status: RunStatus
@@ -102,7 +104,7 @@ export interface RunRecord extends Omit<NewRun, 'hasOwnIds' | 'hasOutput'> {
   readonly duplicates: number
   /** The place in the source after the last item taken, as the reader noted it. */
   readonly cursor: string | undefined
-  /** The source was read to its end. */
+  /** Nothing more is read: the source was read to its end, or the run was cancelled. */
   readonly isRead: boolean
   /** The process that reads the source, and until when its lease runs. */
   readonly reader: { readonly name: string; readonly until: number } | undefined
@@ -128,9 +130,12 @@ export interface Chunk {
   readonly reader: string
   /** The lease of the reader runs this long from now. */
   readonly leaseMs: number
-  /** The position of the first item: must be the run's, or another process has read on. */
+  /**
+   * The position of the first item: must be the run's, or another process has read on. A chunk that was taken, and is sent
+   * once more because the answer was lost, changes nothing.
+   */
   readonly position: number
-  /** `id` is the item's own, where the run has such ids. */
+  /** `id` is the item's own, where the run has such ids. It must not begin with `end:`. */
   readonly items: readonly { readonly id?: string; readonly payload: string; readonly cost?: NewTask['cost'] }[]
   /** The place in the source after the last item. */
   readonly cursor?: string
@@ -144,6 +149,8 @@ export interface RunChange {
   readonly isPaused?: boolean
   /** The source threw, or the reader gives up: the run is interrupted, and its lease is free. */
   readonly sourceError?: string
+  /** The reader that says so. It is not listened to if another one has the lease by now. */
+  readonly reader?: string
   /** The stages of its pipeline today, and the version of the code. Lanes of new stages are made. */
   readonly stages?: readonly string[]
   readonly version?: string
@@ -156,6 +163,17 @@ export interface ReprocessFilter {
   /** The stage that they died in. */
   readonly stage?: string
   readonly errorCode?: string
+  /** Only items that died up to this time, on the store's clock: so a loop ends even where items die again at once. */
+  readonly diedUntil?: number
+}
+
+/** How to reprocess them. */
+export interface ReprocessOptions {
+  /** The maximum number of items. */
+  readonly limit: number
+  /** Move them to this stage instead of the one named in the filter, for a stage that was renamed or is gone. */
+  readonly as?: string
+  readonly by: By
 }
 
 /** A succeeded item that has not been written out. */
@@ -165,7 +183,9 @@ export interface OutputRow {
 }
 
 /**
- * Keeps runs. Each verb is one transaction. Works on items through the same tables as the task verbs.
+ * Keeps runs. Each verb is one transaction. Works on items through the same tables as the task verbs: `redrive` opens a run
+ * again too, and `prune` forgets runs as a whole, with all their items, once they have ended for as long as it is told.
+ * A verb on a run that does not exist is a `RunNotFoundError`.
  */
 export interface RunStore {
   /** Opens a run. An id that is taken is a `RunExistsError`. */
@@ -186,15 +206,20 @@ export interface RunStore {
   change(id: string, change: RunChange, by?: By): Promise<RunRecord>
   /** Its items in the order of the source, with `status` only those. */
   items(id: string, page: PageRequest, status?: TaskStatus): Promise<Page<TaskRecord>>
-  /** Cancels a run: up to `limit` waiting items at a time; running ones as `cancel` does. Call it until `left` is 0. */
+  /**
+   * Cancels a run: up to `limit` waiting items at a time, of which `left` are left; running ones as `cancel` does. Call it
+   * until `left` is 0. The run is `cancelled` at once, and ends with the `check` that finds no item left; a check also
+   * cancels items that were on their way between two stages.
+   */
   cancel(id: string, limit: number, by: By): Promise<{ readonly cancelled: number; readonly left: number }>
   /**
    * Redrives up to `limit` dead items at the stage where they died, with the value they had there, and opens their runs
-   * again. `as` moves them to another stage; waiting items of the stage are moved too. Call it until `moved` is 0.
+   * again. `as` moves them to another stage; waiting items of the stage are moved too, and keep their attempts. Call it
+   * until `moved` is 0, with `diedUntil` where workers are running. `RunBusyError` while a run is being cancelled.
    */
   reprocess(
     filter: ReprocessFilter,
-    options: { readonly limit: number; readonly as?: string; readonly by: By },
+    options: ReprocessOptions,
   ): Promise<{ readonly moved: number; readonly reopened: readonly string[] }>
   /** Succeeded items that have not been written out, up to `limit`. */
   outputs(id: string, limit: number): Promise<readonly OutputRow[]>

@@ -1,5 +1,5 @@
 import { checkPage } from '../check.js'
-import { auditPlace } from '../cursor.js'
+import { numberPlace } from '../cursor.js'
 import type { AuditStore, Page, PageRequest } from '../store.js'
 
 /** The audit records of the memory store. */
@@ -25,7 +25,7 @@ export class MemoryAuditLog implements AuditStore {
   async page(page: PageRequest): Promise<Page<string>> {
     checkPage(page)
     const { limit, after = '0' } = page
-    const from = Math.max(auditPlace(after) - this.#deleted, 0)
+    const from = Math.max(numberPlace(after) - this.#deleted, 0)
     const items = this.#records.slice(from, from + limit).map(({ record }) => record)
     const next = from + items.length
     return next < this.#records.length ? { items, next: String(this.#deleted + next) } : { items }

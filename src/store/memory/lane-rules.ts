@@ -14,6 +14,12 @@ export class MemoryLaneRules<T> {
     this.#rules = [...this.#rules.filter(rule => !matches(lanes, rule.lanes)), { lanes, value }]
   }
 
+  /** Removes the rule that names exactly these lanes. */
+  remove({ kind, category, key }: Partial<Lane>): void {
+    const isIt = ({ lanes }: Rule<T>) => lanes.kind === kind && lanes.category === category && lanes.key === key
+    this.#rules = this.#rules.filter(rule => !isIt(rule))
+  }
+
   /** The last rule that matches a lane holds. */
   for(lane: Lane): T | undefined {
     return this.#rules.findLast(({ lanes }) => matches(lanes, lane))?.value

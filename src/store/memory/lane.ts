@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { After } from '../after-settlement.js'
 import { RAMP_END } from '../lane-limits.js'
+import { isItemKind } from '../runs/items.js'
 import type { Lane, LaneLimits, LaneRecord, TaskRecord } from '../store.js'
 import type { MemoryHeap } from './heap.js'
 import { type MemoryTask, readyHeap } from './task.js'
@@ -13,6 +14,8 @@ export class MemoryLane implements Lane {
   readonly ready: MemoryHeap<MemoryTask> = readyHeap()
   /** Ready tasks that must run alone. */
   readonly alone: MemoryHeap<MemoryTask> = readyHeap()
+  /** Whether its tasks are items of a run. */
+  readonly isOfRun: boolean
   isPaused: boolean
   running = 0
   /** Its place in the turns: lanes with a lower one come first. */
@@ -29,6 +32,7 @@ export class MemoryLane implements Lane {
     this.kind = kind
     this.category = category
     this.key = key
+    this.isOfRun = isItemKind(kind)
     this.isPaused = isPaused
     this.#limits = limits
   }

@@ -109,6 +109,22 @@ export class MemoryLanes {
     for (const lane of this.#matching(lanes)) lane.isPaused = isPaused
   }
 
+  /** Takes back a pause of exactly these lanes. They are as paused as the other rules say. */
+  endPause(lanes: LaneSelection): void {
+    this.#pauses.remove(lanes)
+    for (const lane of this.#matching(lanes)) lane.isPaused = this.#pauses.for(lane) ?? false
+  }
+
+  /** Forgets lanes that have no tasks, with the rules for them. */
+  forget(lanes: LaneSelection): void {
+    this.#pauses.remove(lanes)
+    this.#limits.remove(lanes)
+    for (const lane of this.#matching(lanes)) {
+      this.#lanes.delete(JSON.stringify([lane.kind, lane.category, lane.key]))
+      for (const queue of [this.#keyed, this.#alone]) queue.delete(lane)
+    }
+  }
+
   limit(lanes: LaneSelection, limits: LaneLimits): void {
     // A single lane is made if it does not exist, so it needs no rule.
     if (isOneLane(lanes)) this.of(lanes)

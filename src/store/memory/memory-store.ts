@@ -49,11 +49,13 @@ import type {
 import { SETTLED, STALE } from '../store.js'
 import { taskIds } from '../task-id.js'
 import { MemoryAuditLog } from './audit-log.js'
+import type { MemoryItems } from './items.js'
 import { matches } from './lane-rules.js'
 import { countTasks, listTasks } from './list.js'
 import { MemoryOnce } from './once.js'
 import { isOver } from './prune.js'
 import { MemoryQueue } from './queue.js'
+import { MemoryRuns } from './runs.js'
 import { type Lease, type MemoryTask, newTask, standingOf, writeLedger } from './task.js'
 import { MemoryWatchers } from './watchers.js'
 import { MemoryWorkers } from './workers.js'
@@ -66,6 +68,7 @@ export class MemoryStore implements Store {
   readonly idempotency: MemoryIdempotencyStore
   readonly policies: PolicyStore = memoryPolicies()
   readonly audit: MemoryAuditLog
+  readonly runs: MemoryRuns
   readonly #clock: Clock
   readonly #newId = taskIds()
   readonly #tasks = new Map<string, MemoryTask>()
@@ -79,6 +82,7 @@ export class MemoryStore implements Store {
     this.#workers = new MemoryWorkers(clock)
     this.audit = new MemoryAuditLog(() => this.#now())
     this.idempotency = new MemoryIdempotencyStore({ clock })
+    this.runs = new MemoryRuns(this.#items(), () => this.#now())
     this.#once = new MemoryOnce(this.idempotency, ({ id, token }) => this.#tasks.get(id)?.lease?.token === token)
   }
 
@@ -179,6 +183,7 @@ export class MemoryStore implements Store {
       const task = this.#tasks.get(id)
       if (task?.record.status !== 'dead') return false
       this.#change(task, afterRedrive(standingOf(task), by, now), now)
+      if (task.lane.isOfRun) this.runs.reopen(task.lane.key)
       this.#watchers.ring()
       return true
     })
@@ -190,11 +195,7 @@ export class MemoryStore implements Store {
     const now = this.#now()
     const cancelled = [...new Set(ids)].filter(id => {
       const task = this.#tasks.get(id)
-      if (task?.record.status === 'running') task.isToBeCancelled = true
-      else if (task?.record.status === 'waiting')
-        task.record = { ...task.record, status: 'cancelled', nextAttemptAt: undefined, changedAt: now }
-      else return false
-      return true
+      return task !== undefined && this.#cancel(task, now)
     })
     if (by !== undefined) this.audit.add(cancelRecord(cancelled, by, now))
     if (cancelled.length > 0) this.#watchers.ring()
@@ -236,12 +237,13 @@ export class MemoryStore implements Store {
     checkRetention(keep, limit)
     const now = this.#now()
     let left = limit
-    for (const { record } of this.#tasks.values()) {
+    for (const { record, lane } of this.#tasks.values()) {
       if (left === 0) break
-      if (!isOver(record, keep, now)) continue
+      if (lane.isOfRun || !isOver(record, keep, now)) continue
       this.#tasks.delete(record.id)
       left--
     }
+    left -= this.runs.prune(keep, left)
     if (keep.keysMs !== undefined) left -= this.idempotency.prune(keep.keysMs, left)
     if (keep.auditMs !== undefined) left -= this.audit.prune(now - keep.auditMs, left)
     return limit - left
@@ -261,6 +263,7 @@ export class MemoryStore implements Store {
     const added = newTask({ ...task, id }, this.#queue.lanes.of({ kind, category, key }), now)
     this.#tasks.set(id, added)
     added.lane.added(added.record)
+    this.#moved(undefined, added, now)
     if (tried === undefined) this.#queue.add(added, now, false)
     else {
       added.lane.start(now)
@@ -286,11 +289,13 @@ export class MemoryStore implements Store {
   /** Starts a task for a worker. Returns its token. */
   #start(task: MemoryTask, worker: string, now: number): string {
     const token = crypto.randomUUID()
+    const before = task.record
     task.record = { ...task.record, status: 'running', nextAttemptAt: undefined, changedAt: now }
     task.lease = { worker, token }
     task.advance = undefined
     task.lane.start(now)
     this.#workers.start(worker, task)
+    this.#moved(before, task, now)
     return token
   }
 
@@ -317,6 +322,7 @@ export class MemoryStore implements Store {
 
   /** Writes where a task stands. */
   #change(task: MemoryTask, { ledger, lane: _, advance, isUndecided, ...record }: After, now: number): void {
+    const before = task.record
     // The row belongs to the stage that has ended.
     writeLedger(task, ledger)
     const isDone = record.status === 'succeeded' || record.status === 'skipped'
@@ -325,6 +331,50 @@ export class MemoryStore implements Store {
     task.isUndecided = isUndecided
     if (advance !== undefined) this.#enterLane(task, advance)
     if (record.status === 'waiting') this.#queue.add(task, now, task.lane.isOrdered)
+    this.#moved(before, task, now)
+  }
+
+  /** Ends a waiting task, and asks a running one to end. Returns whether it was either. */
+  #cancel(task: MemoryTask, now: number): boolean {
+    const before = task.record
+    if (before.status === 'running') task.isToBeCancelled = true
+    else if (before.status !== 'waiting') return false
+    else task.record = { ...before, status: 'cancelled', nextAttemptAt: undefined, changedAt: now }
+    this.#moved(before, task, now)
+    return true
+  }
+
+  /** Moves a waiting task to another category. A copy takes its place, since its old lane's queue has it still. */
+  #move(id: string, category: string, now: number): void {
+    const task = this.#tasks.get(id)
+    if (task === undefined) return
+    const { record } = task
+    const lane = this.#queue.lanes.of({ ...record, category })
+    const moved = { ...task, record: { ...record, category }, lane }
+    task.record = { ...record, status: 'cancelled' }
+    this.#tasks.set(id, moved)
+    this.#queue.add(moved, now, false)
+    this.#moved(record, moved, now)
+  }
+
+  /** Tells the runs that an item has changed. */
+  #moved(before: TaskRecord | undefined, { lane, record }: MemoryTask, now: number): void {
+    if (lane.isOfRun) this.runs.moved(before, record, now)
+  }
+
+  #items(): MemoryItems {
+    return {
+      tasks: this.#tasks,
+      lanes: this.#queue.lanes,
+      check: tasks => tasks.forEach(checkNewTask),
+      add: (task, now) => this.#add(task, now),
+      cancel: (task, now) => this.#cancel(task, now),
+      redrive: (task, by, now) => this.#change(task, afterRedrive(standingOf(task), by, now), now),
+      move: (id, category, now) => this.#move(id, category, now),
+      forget: id => void this.#tasks.delete(id),
+      record: record => this.audit.add(record),
+      ring: () => this.#watchers.ring(),
+    }
   }
 
   #enterLane(task: MemoryTask, { to, cost }: Advance): void {

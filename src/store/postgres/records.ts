@@ -1,5 +1,5 @@
 import { checkPage } from '../check.js'
-import { auditPlace } from '../cursor.js'
+import { numberPlace } from '../cursor.js'
 import type { AuditStore, PolicyStore } from '../store.js'
 import { answerOf, type Database, LONG } from './database.js'
 
@@ -29,7 +29,7 @@ export function postgresAudit(database: Database): AuditStore {
     async page(page) {
       checkPage(page)
       const { limit, after = '0' } = page
-      const answer = answerOf(await database.query(AUDIT, [auditPlace(after), limit + 1], LONG))
+      const answer = answerOf(await database.query(AUDIT, [numberPlace(after), limit + 1], LONG))
       const rows = JSON.parse(String(answer)) as [id: number, record: string][]
       const found = rows.slice(0, limit)
       const items = found.map(([, record]) => record)

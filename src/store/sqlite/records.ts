@@ -1,5 +1,5 @@
 import { checkPage } from '../check.js'
-import { auditPlace } from '../cursor.js'
+import { numberPlace } from '../cursor.js'
 import type { AuditStore, PolicyStore } from '../store.js'
 import type { GroupCommit } from './group-commit.js'
 import type { Statements } from './statements.js'
@@ -29,7 +29,7 @@ export function sqliteAudit(statements: Statements, commits: GroupCommit, now: (
     async page(page) {
       checkPage(page)
       const { limit, after = '0' } = page
-      const place = auditPlace(after)
+      const place = numberPlace(after)
       return commits.read(() => {
         const rows = statements.audit.all(place, limit + 1)
         const found = rows.slice(0, limit)

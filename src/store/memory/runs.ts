@@ -1,0 +1,344 @@
+import { checkPage } from '../check.js'
+import { numberPlace, taskPlace } from '../cursor.js'
+import { cancelRunRecord, changeRunRecord, reprocessRecord } from '../operator-record.js'
+import type {
+  Chunk,
+  NewRun,
+  OutputRow,
+  ReprocessFilter,
+  ReprocessOptions,
+  RunChange,
+  RunRecord,
+  RunStatus,
+  RunStore,
+} from '../run-store.js'
+import { type Exceeded, nextCheckAt } from '../runs/budget.js'
+import { commonest, type Deaths } from '../runs/cause.js'
+import {
+  checkCancel,
+  checkChunk,
+  checkNewRun,
+  checkReader,
+  checkReprocess,
+  checkRunChange,
+  checkRunId,
+  checkRunStatus,
+  checkWritten,
+} from '../runs/check-run.js'
+import { RunExistsError, RunNotFoundError } from '../runs/errors.js'
+import { itemKind, lanesOf } from '../runs/items.js'
+import {
+  cancelling,
+  changed,
+  checked,
+  isEnded,
+  isForgettable,
+  opened,
+  readBy,
+  refuseCancelling,
+  reopened,
+  stopped,
+  taken,
+} from '../runs/run-rules.js'
+import { type RunState, runRecord, statusOf, totalOf } from '../runs/run-state.js'
+import type { By, Page, PageRequest, Retention, TaskRecord, TaskStatus } from '../store.js'
+import { noTasks } from '../task-state.js'
+import type { MemoryItems } from './items.js'
+import type { MemoryTask } from './task.js'
+
+/** A run in the memory store: its record, which is replaced and never changed, and what goes with it. */
+interface MemoryRun {
+  state: RunState
+  /** Its items by stage and status. */
+  readonly counts: Map<string, Record<TaskStatus, number>>
+  /** The ids of its items, in the order of the source. */
+  readonly items: string[]
+  /** Succeeded items that have not been written out. */
+  readonly outputs: Set<string>
+  /** How many of its items have succeeded, were skipped or are dead. */
+  processed: number
+  /** The budget is looked at once this many are. */
+  nextCheck: number
+}
+
+/** The runs of the memory store. Each verb runs in one go, so it is a transaction by itself. */
+export class MemoryRuns implements RunStore {
+  readonly #runs = new Map<string, MemoryRun>()
+  readonly #items: MemoryItems
+  readonly #now: () => number
+
+  constructor(items: MemoryItems, now: () => number) {
+    this.#items = items
+    this.#now = now
+  }
+
+  async open(run: NewRun): Promise<RunRecord> {
+    checkNewRun(run)
+    if (this.#runs.has(run.id)) throw new RunExistsError(run.id)
+    const state = opened(structuredClone(run), this.#now())
+    const nextCheck = nextCheckAt(state.budget, state.settings)
+    const known = { state, counts: new Map(), items: [], outputs: new Set<string>(), processed: 0, nextCheck }
+    this.#runs.set(run.id, known)
+    this.#makeLanes(state)
+    return this.#record(known)
+  }
+
+  async get(id: string): Promise<RunRecord | undefined> {
+    checkRunId(id)
+    const run = this.#runs.get(id)
+    return run === undefined || run.state.isForgotten ? undefined : this.#record(run)
+  }
+
+  async list(
+    { pipeline, status }: { readonly pipeline?: string; readonly status?: RunStatus },
+    page: PageRequest,
+  ): Promise<Page<RunRecord>> {
+    checkPage(page)
+    checkRunStatus(status)
+    const now = this.#now()
+    const after = page.after === undefined ? undefined : taskPlace(page.after)
+    const isMeant = ({ state }: MemoryRun) =>
+      !state.isForgotten &&
+      (pipeline === undefined || state.pipeline === pipeline) &&
+      (status === undefined || statusOf(state, now) === status) &&
+      (after === undefined || isNewer({ createdAt: after.changedAt, id: after.id }, state))
+    const found = [...this.#runs.values()].filter(isMeant).sort((a, b) => (isNewer(a.state, b.state) ? -1 : 1))
+    const items = found.slice(0, page.limit).map(run => this.#record(run))
+    const last = items.at(-1)
+    return found.length > page.limit && last !== undefined ? { items, next: `${last.createdAt}:${last.id}` } : { items }
+  }
+
+  async read(id: string, reader: string, leaseMs: number): Promise<RunRecord> {
+    checkReader(reader, leaseMs)
+    const run = this.#run(id)
+    return this.#save(run, readBy(run.state, reader, leaseMs, this.#now()))
+  }
+
+  async take(id: string, chunk: Chunk): Promise<RunRecord> {
+    checkChunk(chunk)
+    const run = this.#run(id)
+    const now = this.#now()
+    const { state, items } = taken(run.state, chunk, now)
+    this.#items.check(items)
+    const fresh = items.filter(item => this.#items.add(item, now).isNew)
+    for (const item of fresh) run.items.push(item.id)
+    if (fresh.length > 0) this.#items.ring()
+    return this.#save(run, { ...state, duplicates: state.duplicates + items.length - fresh.length })
+  }
+
+  async check(id: string): Promise<RunRecord> {
+    const run = this.#run(id)
+    const now = this.#now()
+    if (run.state.phase === 'cancelling') this.#cancelWaiting(run, Infinity, now)
+    const { state, tasks, exceeded } = checked(run.state, run.counts, now)
+    const hasEnded = isEnded(state) && !isEnded(run.state)
+    this.#save(run, state)
+    if (hasEnded) this.#items.lanes.endPause(lanesOf(state))
+    for (const task of tasks) this.#items.add(task, now)
+    if (tasks.length > 0) this.#items.ring()
+    if (exceeded !== undefined) this.#stop(run, exceeded, now)
+    return this.#record(run)
+  }
+
+  async change(id: string, change: RunChange, by?: By): Promise<RunRecord> {
+    checkRunChange(change, by)
+    const run = this.#run(id)
+    const now = this.#now()
+    const { state, isPaused } = changed(run.state, structuredClone(change), run.counts, now)
+    this.#save(run, state)
+    this.#makeLanes(state)
+    this.#pause(state, isPaused)
+    if (by !== undefined) this.#items.record(changeRunRecord(id, change, by, now))
+    return this.#record(run)
+  }
+
+  async items(id: string, page: PageRequest, status?: TaskStatus): Promise<Page<TaskRecord>> {
+    checkPage(page)
+    const { items } = this.#run(id)
+    const found: TaskRecord[] = []
+    let place = page.after === undefined ? 0 : numberPlace(page.after)
+    for (; place < items.length && found.length < page.limit; place++) {
+      const record = this.#items.tasks.get(items[place] ?? '')?.record
+      if (record !== undefined && (status === undefined || record.status === status)) found.push(record)
+    }
+    return place < items.length ? { items: found, next: String(place) } : { items: found }
+  }
+
+  async cancel(id: string, limit: number, by: By): Promise<{ readonly cancelled: number; readonly left: number }> {
+    checkCancel(limit, by)
+    const run = this.#run(id)
+    const now = this.#now()
+    const isNew = run.state.phase === 'open'
+    this.#save(run, cancelling(run.state, now))
+    if (isNew) {
+      this.#pause(run.state, true)
+      this.#items.record(cancelRunRecord(id, by, now))
+    }
+    const cancelled = this.#cancelWaiting(run, limit, now)
+    return { cancelled, left: totalOf(run.counts).waiting }
+  }
+
+  async reprocess(
+    filter: ReprocessFilter,
+    options: ReprocessOptions,
+  ): Promise<{ readonly moved: number; readonly reopened: readonly string[] }> {
+    checkReprocess(filter, options)
+    const { by, limit } = options
+    const as = options.as === filter.stage ? undefined : options.as
+    const now = this.#now()
+    const found = this.#matching(filter, as !== undefined).slice(0, limit)
+    const runs = [...new Set(found.map(({ record }) => record.key))].map(id => this.#run(id))
+    for (const { state } of runs) refuseCancelling(state)
+    for (const task of found) {
+      if (task.record.status === 'dead') this.#items.redrive(task, by, now)
+      if (as !== undefined) this.#items.move(task.record.id, as, now)
+    }
+    const again = runs.filter(run => this.reopen(run.state.id)).map(({ state }) => state.id)
+    if (found.length > 0) {
+      this.#items.record(reprocessRecord({ ...filter, as }, found.length, again, by, now))
+      this.#items.ring()
+    }
+    return { moved: found.length, reopened: again }
+  }
+
+  async outputs(id: string, limit: number): Promise<readonly OutputRow[]> {
+    checkPage({ limit })
+    const { outputs } = this.#run(id)
+    return [...outputs].slice(0, limit).map(item => ({ id: item, result: this.#items.tasks.get(item)?.record.result }))
+  }
+
+  async written(id: string, ids: readonly string[], outputBytes: number): Promise<void> {
+    checkWritten(ids, outputBytes)
+    const run = this.#run(id)
+    for (const item of ids) run.outputs.delete(item)
+    this.#save(run, { ...run.state, outputBytes })
+  }
+
+  /** Notes that an item has changed; without `after`, that it was deleted. Checks the budget where it is due. */
+  moved(before: TaskRecord | undefined, after: TaskRecord | undefined, now: number): void {
+    const run = this.#runs.get((after ?? before)?.key ?? '')
+    if (run === undefined) return
+    if (before !== undefined) count(run, before, -1)
+    if (after !== undefined) count(run, after, 1)
+    if (after?.status === 'succeeded' && run.state.hasOutput) run.outputs.add(after.id)
+    if (run.processed < run.nextCheck) return
+    const { state, exceeded } = checked(run.state, run.counts, now)
+    // Only `check` ends a run.
+    if (isEnded(state)) return
+    this.#save(run, state)
+    if (exceeded !== undefined) this.#stop(run, exceeded, now)
+  }
+
+  /** Opens a run again after some of its dead items were redriven. Returns whether it had ended. */
+  reopen(id: string): boolean {
+    const run = this.#runs.get(id)
+    if (run === undefined) return false
+    const hadEnded = isEnded(run.state)
+    this.#save(run, reopened(run.state, run.counts, this.#now()))
+    return hadEnded
+  }
+
+  /** Forgets runs that ended long ago, with up to this many items. Returns how many items and runs it deleted. */
+  prune(keep: Retention, limit: number): number {
+    const now = this.#now()
+    let left = limit
+    for (const run of this.#runs.values()) {
+      if (!run.state.isForgotten && !isForgettable(run.state, keep, now)) continue
+      if (left === 0) break
+      run.state = { ...run.state, isForgotten: true }
+      for (; left > 0 && run.items.length > 0; left--) this.#items.forget(run.items.pop() ?? '')
+      if (left === 0) break
+      this.#items.lanes.forget(lanesOf(run.state))
+      this.#runs.delete(run.state.id)
+      left--
+    }
+    return limit - left
+  }
+
+  #run(id: string): MemoryRun {
+    checkRunId(id)
+    const run = this.#runs.get(id)
+    if (run === undefined || run.state.isForgotten) throw new RunNotFoundError(id)
+    return run
+  }
+
+  #save(run: MemoryRun, state: RunState): RunRecord {
+    run.state = state
+    run.nextCheck = isEnded(state) ? Infinity : nextCheckAt(state.budget, state.settings)
+    return this.#record(run)
+  }
+
+  #record({ state, counts }: MemoryRun): RunRecord {
+    return structuredClone(runRecord(state, counts, this.#now()))
+  }
+
+  #makeLanes(state: RunState): void {
+    for (const category of state.stages) this.#items.lanes.of({ ...lanesOf(state), category })
+  }
+
+  #pause(state: RunState, isPaused: boolean | undefined): void {
+    if (isPaused === true) this.#items.lanes.pause(lanesOf(state), true)
+    if (isPaused === false) this.#items.lanes.endPause(lanesOf(state))
+    if (isPaused === false) this.#items.ring()
+  }
+
+  #stop(run: MemoryRun, exceeded: Exceeded, now: number): void {
+    const deaths = new Map<string, Deaths>()
+    for (const id of run.items) {
+      const record = this.#items.tasks.get(id)?.record
+      if (record?.status !== 'dead' || record.changedAt < exceeded.since) continue
+      if (exceeded.stage !== undefined && exceeded.stage !== record.category) continue
+      const { errorCode, category: stage } = record
+      const name = JSON.stringify([errorCode, stage])
+      deaths.set(name, { errorCode, stage, count: (deaths.get(name)?.count ?? 0) + 1 })
+    }
+    this.#save(run, stopped(run.state, exceeded, commonest([...deaths.values()]), now))
+    this.#pause(run.state, true)
+  }
+
+  /** Cancels waiting items, up to a limit, and asks running ones to end. Returns how many have ended. */
+  #cancelWaiting(run: MemoryRun, limit: number, now: number): number {
+    let cancelled = 0
+    for (const id of run.items) {
+      const task = this.#items.tasks.get(id)
+      const isWaiting = task?.record.status === 'waiting'
+      if (task === undefined || (isWaiting && cancelled >= limit)) continue
+      if (this.#items.cancel(task, now) && isWaiting) cancelled++
+    }
+    this.#items.ring()
+    return cancelled
+  }
+
+  /** Dead items that match, and waiting ones if they are to be moved. */
+  #matching(filter: ReprocessFilter, isMove: boolean): MemoryTask[] {
+    const { pipeline, run, stage, errorCode, diedUntil = Infinity } = filter
+    return [...this.#items.tasks.values()].filter(({ record }) => {
+      const isDead = record.status === 'dead' && record.changedAt <= diedUntil
+      return (
+        (isDead || (isMove && record.status === 'waiting')) &&
+        record.kind === itemKind(pipeline) &&
+        (run === undefined || record.key === run) &&
+        (stage === undefined || record.category === stage) &&
+        (errorCode === undefined || record.errorCode === errorCode) &&
+        this.#runs.get(record.key)?.state.isForgotten === false
+      )
+    })
+  }
+}
+
+function count(run: MemoryRun, { category, status }: TaskRecord, change: 1 | -1): void {
+  let counts = run.counts.get(category)
+  if (counts === undefined) {
+    counts = noTasks()
+    run.counts.set(category, counts)
+  }
+  counts[status] += change
+  if (status === 'succeeded' || status === 'skipped' || status === 'dead') run.processed += change
+}
+
+function isNewer(
+  a: { readonly createdAt: number; readonly id: string },
+  b: { readonly createdAt: number; readonly id: string },
+): boolean {
+  return a.createdAt === b.createdAt ? a.id > b.id : a.createdAt > b.createdAt
+}

@@ -1,0 +1,67 @@
+import { OptionError } from '../../policy/index.js'
+import { quoted } from '../../policy/internal.js'
+import type { Chunk } from '../run-store.js'
+import type { Lane, NewTask } from '../store.js'
+import type { RunState } from './run-state.js'
+
+/** Begins the kind of every item. Kinds that begin so belong to pipelines. */
+const PREFIX = 'pipeline:'
+
+/** The digits of a position in an item's id: ties are broken by the text of the id, so all have the same length. */
+const DIGITS = 12
+
+/** The kind of a pipeline's items. */
+export function itemKind(pipeline: string): string {
+  return `${PREFIX}${pipeline}`
+}
+
+/** Whether tasks of a kind are the items of runs. */
+export function isItemKind(kind: string): boolean {
+  return kind.startsWith(PREFIX)
+}
+
+/** The lanes of a run: all that have its kind and key. */
+export function lanesOf({ pipeline, id }: Pick<RunState, 'pipeline' | 'id'>): Pick<Lane, 'kind' | 'key'> {
+  return { kind: itemKind(pipeline), key: id }
+}
+
+/** The id of an item that has none of its own. */
+export function itemId(run: string, position: number): string {
+  return `${run}:${String(position).padStart(DIGITS, '0')}`
+}
+
+/** The run that a task belongs to if it is an item, judging by its id. */
+export function runOf(id: string): string | undefined {
+  const end = id.indexOf(':')
+  return end < 1 ? undefined : id.slice(0, end)
+}
+
+/**
+ * The ids of a run's items, as a range: from the first up to the second, which is not part of it. Run ids have no colon, and
+ * a semicolon comes right after it. Positions are digits, so the run's last task (`<run>:end:1`) is not among them.
+ */
+export function itemRange({ id, hasOwnIds }: Pick<RunState, 'id' | 'hasOwnIds'>): readonly [string, string] {
+  return [`${id}:`, hasOwnIds ? `${id};` : `${id}::`]
+}
+
+/** The items of a chunk as tasks at the first stage. */
+export function itemTasks(state: RunState, { items, position }: Chunk): (NewTask & { readonly id: string })[] {
+  const { kind, key } = lanesOf(state)
+  const category = state.stages[0]
+  return items.map(({ id, payload, cost }, index) => ({
+    kind,
+    key,
+    ...(category !== undefined && { category }),
+    id: state.hasOwnIds ? ownId(state.id, id) : itemId(state.id, position + index),
+    payload,
+    ...(cost !== undefined && { cost }),
+  }))
+}
+
+function ownId(run: string, id: string | undefined): string {
+  if (id === undefined)
+    throw new OptionError('id', `Each item of the run ${quoted(run)} needs an id: it was opened with 'hasOwnIds'.`)
+  if (id.startsWith('end:'))
+    throw new OptionError('id', `An item's id must not begin with 'end:', got ${quoted(id)}: the run's last task does.`)
+  return `${run}:${id}`
+}
