@@ -5,8 +5,9 @@ import { describe, expect, it } from 'vitest'
 import { type NetworkProxy, startProxy } from '../services/proxy.js'
 import { expectAllAccountedFor } from './accounts.js'
 import type { ChildOptions } from './child.js'
+import type { Child } from './child-process.js'
 import { ownPostgres } from './own-postgres.js'
-import { type Child, LEASE_MS, Scene, until } from './scene.js'
+import { LEASE_MS, Scene, until } from './scene.js'
 import { diceOf } from './seed.js'
 
 /** Longer than the network is down: nobody is to be taken for dead. */

@@ -1,24 +1,16 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { buildSync } from 'esbuild'
 import { type Store, StoreUnavailableError } from 'redrive/store'
 import { type EnqueueOptions, type TaskDefinition, TaskQueue } from 'redrive/task'
-import { afterAll } from 'vitest'
 import type { ChildOptions, ChildReport } from './child.js'
+import { Child } from './child-process.js'
 import { countEffects, createEffects, type Transaction } from './effects.js'
 import { openStore } from './open-store.js'
 import { makeTasks, type Tasks } from './tasks.js'
 
 export const LEASE_MS = 400
-
-/** How a process ended: by itself, or by which signal. */
-export interface End {
-  readonly code: number | null
-  readonly signal: NodeJS.Signals | null
-}
 
 /**
  * A store, the processes that work on it, and what was accepted. Close it in the end, however it went: it ends the
@@ -29,7 +21,7 @@ export class Scene {
   readonly accepted = new Map<string, number>()
   readonly tasks: Tasks
   readonly #queue: TaskQueue
-  readonly #children = new Set<Child>()
+  readonly #children = new Set<Child<ChildReport>>()
 
   // biome-ignore lint/style/useConsistentMemberAccessibility: a constructor has no `#` form.
   private constructor(
@@ -87,10 +79,11 @@ export class Scene {
   }
 
   /** Starts a worker in a process of its own. */
-  start(options: Partial<ChildOptions> = {}): Child {
+  start(options: Partial<ChildOptions> = {}): Child<ChildReport> {
     const { folder, url } = this
     const name = `worker-${this.#children.size + 1}`
-    const child = new Child({ folder, url, name, leaseMs: LEASE_MS, concurrency: 4, ...options })
+    const given: ChildOptions = { folder, url, name, leaseMs: LEASE_MS, concurrency: 4, ...options }
+    const child = new Child<ChildReport>('child.ts', given)
     this.#children.add(child)
     return child
   }
@@ -147,82 +140,6 @@ export class Scene {
   }
 }
 
-/** A worker in a process of its own. */
-export class Child {
-  readonly ended: Promise<End>
-  readonly ready: Promise<void>
-  readonly #process: ChildProcess
-  #out = ''
-  #errors = ''
-
-  constructor(options: ChildOptions) {
-    this.#process = spawn(process.execPath, [program()], {
-      env: { ...process.env, REDRIVE_FAULT_CHILD: JSON.stringify(options) },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    this.ended = new Promise(done => this.#process.on('close', (code, signal) => done({ code, signal })))
-    this.#process.stderr?.on('data', data => {
-      this.#errors += data
-    })
-    this.ready = new Promise((done, fail) => {
-      this.#process.stdout?.on('data', data => {
-        this.#out += data
-        if (this.#out.includes('ready')) done()
-      })
-      // Who is killed at once will never be ready, and need not be.
-      void this.ended.then(({ signal }) => {
-        if (signal === null) fail(new Error(`It ended early. ${this.#errors}`))
-        else done()
-      })
-    })
-    this.ready.catch(() => {})
-  }
-
-  get pid(): number {
-    return this.#process.pid ?? 0
-  }
-
-  get isOver(): boolean {
-    const { code, signal } = this.end
-    return code !== null || signal !== null
-  }
-
-  /** How it has ended; both are null while it lives. */
-  get end(): End {
-    return { code: this.#process.exitCode, signal: this.#process.signalCode }
-  }
-
-  /** Its output on stderr. */
-  get errors(): string {
-    return this.#errors
-  }
-
-  /** kill -9. */
-  async kill(): Promise<void> {
-    this.#process.kill('SIGKILL')
-    await this.ended
-  }
-
-  /** SIGSTOP: it stands still in the middle of whatever it does. */
-  freeze(): void {
-    this.#process.kill('SIGSTOP')
-  }
-
-  /** SIGCONT: it goes on as if no time had passed. */
-  thaw(): void {
-    this.#process.kill('SIGCONT')
-  }
-
-  /** Lets it stop in good order, and returns what it told. */
-  async stop(): Promise<ChildReport> {
-    await this.ready
-    this.#process.kill('SIGTERM')
-    const { code } = await this.ended
-    if (code !== 0) throw new Error(`The process ended with ${code}. ${this.#errors}`)
-    return JSON.parse(this.#out.trim().split('\n').at(-1) ?? '')
-  }
-}
-
 /** Waits for something that must come by itself. */
 export async function until(what: string, isSo: () => boolean | Promise<boolean>, withinMs = 30_000): Promise<void> {
   const latest = performance.now() + withinMs
@@ -233,34 +150,3 @@ export async function until(what: string, isSo: () => boolean | Promise<boolean>
 }
 
 const makeFolder = () => mkdtempSync(join(tmpdir(), 'redrive-faults-'))
-
-const PROJECT = resolve(import.meta.dirname, '../..')
-let built: string | undefined
-afterAll(() => {
-  if (built !== undefined) rmSync(built, { recursive: true, force: true })
-})
-
-/**
- * The program that the processes run: `child.ts`, bundled once, so that a process starts in 0.1 s instead of the 0.4 s
- * that it takes to compile each file anew. Hundreds of them are started.
- */
-function program(): string {
-  // Within the project, so that the program finds its packages.
-  built ??= join(PROJECT, 'node_modules/.cache', `redrive-faults-${crypto.randomUUID()}`)
-  const outfile = join(built, 'child.mjs')
-  if (existsSync(outfile)) return outfile
-  buildSync({
-    entryPoints: [join(import.meta.dirname, 'child.ts')],
-    outfile,
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node20',
-    external: ['better-sqlite3', 'pg'],
-    sourcemap: 'inline',
-  })
-  // The store looks for them beside its own file.
-  for (const folder of ['schema', 'functions'])
-    cpSync(join(PROJECT, 'src/store/postgres', folder), join(built, folder), { recursive: true })
-  return outfile
-}

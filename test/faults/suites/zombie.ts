@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectAllAccountedFor } from '../accounts.js'
-import { type Child, LEASE_MS, type Scene, until } from '../scene.js'
+import type { Child } from '../child-process.js'
+import { LEASE_MS, type Scene, until } from '../scene.js'
 import type { Dice } from '../seed.js'
 
 /** Of a worker that is not to be taken for dead, however busy the machine is. */
