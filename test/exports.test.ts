@@ -71,10 +71,11 @@ const EXPORTS: Readonly<Record<string, string>> = {
     AttemptYield Cancelled Discrepancy ErrorCount Examination ExportOptions FailedQueue FailedQueueOptions FailedQueues
     KeptMessage KnownQueues LedgerRowView MessageView NoFailedQueueError NoRouteError Percentiles Purged RedriveOptions
     RedrivePlan RedriveSelection Redriven Refusal Remark ReportOptions ReportStore RequeuePlan RequeueTarget Requeued
-    RetryBucket Route Routes RunReport RunView StageReport TaskExplanation TaskScope TaskView UntilEmptyOptions
-    Verification WalkOptions cancelTasks eventIn examineBus explainTask exportFailedQueue failedQueues findFailedQueue
-    ledgerRowView listTasks messageView planRedrive planRequeue purgeFailedQueue redriveDeadLetters reportRun
-    requeueFailedQueue runView taskView untilEmpty verify walkFailedQueue`,
+    ResultFileError ResultLog ResultOptions RetryBucket Route Routes RunReport RunView StageReport TaskExplanation
+    TaskScope TaskView UntilEmptyOptions Verification WalkOptions cancelTasks eventIn examineBus explainTask
+    exportFailedQueue failedQueues findFailedQueue ledgerRowView listTasks messageView openResultLog planRedrive
+    planRequeue purgeFailedQueue redriveDeadLetters reportRun requeueFailedQueue runView taskView untilEmpty verify
+    walkFailedQueue writeResults`,
   'redrive/metrics': `
     EventMetricNames EventMetricsOptions eventMetrics`,
   'redrive/testing': `

@@ -25,6 +25,9 @@ export {
   type RequeueTarget,
   requeueFailedQueue,
 } from './requeue.js'
+export { writeResults } from './result-file.js'
+export { openResultLog, ResultFileError, type ResultLog } from './result-log.js'
+export type { ResultOptions } from './results-in-order.js'
 export type { Route, Routes } from './route.js'
 export { type ReportOptions, type ReportStore, type RunReport, reportRun } from './run-report.js'
 export type { AttemptYield, ErrorCount, RetryBucket } from './run-tally.js'

@@ -1,0 +1,56 @@
+import { randomBytes } from 'node:crypto'
+import { open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import type { RunStore } from '../store/index.js'
+import { type ResultOptions, resultsInOrder } from './results-in-order.js'
+
+/** Text is written once this much has been collected. */
+const BUFFER_CHARS = 1 << 20
+
+/**
+ * Writes the results of a run's succeeded items to a file, one JSON text per line, in the order of the source. The file
+ * appears under its name when it is complete and on disk; one that was there before is replaced. Resolves with the number
+ * of lines.
+ */
+export async function writeResults(
+  runs: Pick<RunStore, 'items'>,
+  run: string,
+  path: string,
+  options: ResultOptions = {},
+): Promise<number> {
+  const part = `${path}.part-${randomBytes(4).toString('hex')}`
+  const file = await open(part, 'wx')
+  let lines = 0
+  try {
+    try {
+      let text = ''
+      for await (const result of resultsInOrder(runs, run, options)) {
+        text += `${result}\n`
+        lines++
+        if (text.length < BUFFER_CHARS) continue
+        await file.writeFile(text)
+        text = ''
+      }
+      await file.writeFile(text)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(part, path)
+  } catch (error) {
+    await rm(part, { force: true })
+    throw error
+  }
+  await syncFolder(path)
+  return lines
+}
+
+/** A new name is on disk once its folder is. */
+export async function syncFolder(path: string): Promise<void> {
+  const folder = await open(dirname(path), 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}

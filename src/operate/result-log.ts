@@ -1,0 +1,68 @@
+import { open, stat } from 'node:fs/promises'
+import { FinalError } from '../policy/index.js'
+import type { RunRecord, RunStore } from '../store/index.js'
+import { syncFolder } from './result-file.js'
+
+/** Appends the results of a run to a file as they come. */
+export interface ResultLog {
+  /** Appends all results that have not been written yet. Resolves with their number. */
+  append(): Promise<number>
+  close(): Promise<void>
+}
+
+/** The results that are appended and noted at once. */
+const BATCH = 500
+
+/** Thrown when the file of a run's results is not as the run has left it. Nothing was written. */
+export class ResultFileError extends FinalError {
+  static {
+    ResultFileError.prototype.name = 'ResultFileError'
+  }
+
+  constructor(problem: string) {
+    super(problem, { code: 'result_file_changed' })
+  }
+}
+
+/**
+ * Opens the file of a run's results, one JSON text per line. The run notes the length of the file after each batch is on
+ * disk. Whatever is behind that length was not noted, and is cut off here: so no line is torn or written twice, wherever
+ * the process dies. One process at a time may do this.
+ */
+export async function openResultLog(
+  runs: Pick<RunStore, 'outputs' | 'written'>,
+  { id: run, outputBytes }: Pick<RunRecord, 'id' | 'outputBytes'>,
+  path: string,
+): Promise<ResultLog> {
+  const changed = (how: string) =>
+    new ResultFileError(
+      `'${path}' ${how}, so the results of the run '${run}' cannot be appended to it. To write all of them to a file, run: redrive pipeline export ${run} --out FILE`,
+    )
+  const size = await stat(path).then(
+    file => file.size,
+    () => undefined,
+  )
+  if (outputBytes > 0 && size === undefined) throw changed('is gone')
+  if (outputBytes > (size ?? 0)) throw changed('is shorter than it was')
+  const file = await open(path, 'a')
+  let bytes = outputBytes
+  await file.truncate(bytes)
+  if (size === undefined) await syncFolder(path)
+
+  const append = async () => {
+    let lines = 0
+    for (;;) {
+      const rows = await runs.outputs(run, BATCH)
+      if (rows.length === 0) return lines
+      if ((await file.stat()).size !== bytes) throw changed('was changed by another process')
+      const text = Buffer.from(rows.map(({ result }) => `${result ?? 'null'}\n`).join(''))
+      await file.appendFile(text)
+      await file.datasync()
+      bytes += text.length
+      const ids = rows.map(({ id }) => id)
+      await runs.written(run, ids, bytes)
+      lines += rows.length
+    }
+  }
+  return { append, close: () => file.close() }
+}
