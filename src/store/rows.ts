@@ -9,6 +9,7 @@ export interface TaskRow {
   readonly category: string
   readonly key: string
   readonly payload: string
+  readonly value: string | null
   readonly state: number
   readonly priority: number
   readonly submitted_at: number
@@ -42,6 +43,9 @@ export interface EntryRow {
   readonly error: string | null
   readonly random: number | null
   readonly policy: string | null
+  readonly category?: string | null
+  readonly version?: string | null
+  readonly call?: string | null
 }
 
 /** The columns of a `TaskRow`, from `task` joined with `lane`. Some may come from elsewhere. */
@@ -49,13 +53,15 @@ export function taskColumns({
   state = 'task.state',
   changedAt = 'task.changed_at',
   nextAt = 'task.next_at',
+  value = 'task.value',
 }: {
   readonly state?: string
   readonly changedAt?: string
   readonly nextAt?: string
+  readonly value?: string
 } = {}): string {
   return /* sql */ `
-    task.id, lane.kind, lane.category, lane.key, task.payload, ${state} AS state, task.priority, task.submitted_at,
+    task.id, lane.kind, lane.category, lane.key, task.payload, ${value} AS value, ${state} AS state, task.priority, task.submitted_at,
     task.started_at, ${changedAt} AS changed_at, ${nextAt} AS next_at, task.attempts, task.deferrals, task.losses,
     task.previous_delay, task.error_class, task.error_code, task.error_message, task.reason, task.result`
 }
@@ -68,6 +74,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
     category: row.category,
     key: row.key,
     payload: row.payload,
+    value: row.value ?? undefined,
     status: statusOf(row.state),
     priority: row.priority,
     submittedAt: row.submitted_at,
@@ -90,6 +97,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
 export function ledgerRow(row: EntryRow): LedgerRow {
   return {
     sequence: row.sequence,
+    category: row.category || undefined,
     attempt: row.attempt,
     startedAt: row.started_at,
     endedAt: row.ended_at,
@@ -101,6 +109,8 @@ export function ledgerRow(row: EntryRow): LedgerRow {
     error: row.error ?? undefined,
     random: row.random ?? undefined,
     policy: row.policy ?? undefined,
+    version: row.version ?? undefined,
+    call: row.call ?? undefined,
   }
 }
 

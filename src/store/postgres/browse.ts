@@ -78,7 +78,7 @@ const MATCHES_LANE = /* sql */ `
   AND ($3::text IS NULL OR lane.key = $3)`
 
 const GET = /* sql */ `
-  SELECT ${taskColumns()} FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane WHERE task.id = $1`
+  SELECT ${taskColumns({ value: 'NULL' })} FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane WHERE task.id = $1`
 
 /** The attempt that a task succeeded with is in its own row. */
 const LEDGERS = /* sql */ `
@@ -135,7 +135,7 @@ function listing(statuses: readonly TaskStatus[]): string {
   const parts = statuses.map(status => {
     const { from, changedAt = 'task.changed_at', ...columns } = PLACES[status]
     return /* sql */ `(
-      SELECT ${taskColumns({ changedAt, ...columns })}
+      SELECT ${taskColumns({ changedAt, value: 'NULL', ...columns })}
       FROM ${from}
       WHERE ($4::text IS NULL OR task.error_code = $4)
         AND ($5::bigint IS NULL OR (${changedAt}, task.id) < ($5, $6))

@@ -12,6 +12,9 @@ interface InlineAttempt {
   readonly ran_to: number
   readonly ran_attempt: number
   readonly worker: string
+  readonly category: string
+  readonly version: string | null
+  readonly call: string | null
 }
 
 interface LaneRow extends Lane {
@@ -57,7 +60,8 @@ export class Browser {
     this.#get = db.prepare<[string], TaskRow>(/* sql */ `
       SELECT ${taskColumns()} FROM task JOIN lane ON lane.id = task.lane WHERE task.id = ?`)
     this.#attempt = db.prepare<[string], InlineAttempt>(/* sql */ `
-      SELECT seq, state, entries, ran_from, ran_to, ran_attempt, worker FROM task WHERE id = ?`)
+      SELECT seq, state, entries, ran_from, ran_to, ran_attempt, worker, lane.category, version, call
+      FROM task JOIN lane ON lane.id = task.lane WHERE task.id = ?`)
     this.#ledger = db.prepare<[number], EntryRow>(/* sql */ `SELECT * FROM ledger WHERE task = ? ORDER BY sequence`)
     this.#count = db.prepare<object, Record<TaskStatus, number>>(/* sql */ `
       SELECT ifnull(sum(waiting), 0)   AS waiting,   ifnull(sum(running), 0) AS running,
@@ -157,9 +161,11 @@ function errorValue({ errorCode }: TaskFilter) {
 }
 
 /** The attempt that a task succeeded with. The task's own row keeps it. */
-function inlineRow({ entries, ran_from, ran_to, ran_attempt, worker }: InlineAttempt): LedgerRow {
+function inlineRow(task: InlineAttempt): LedgerRow {
+  const { entries, ran_from, ran_to, ran_attempt, worker, category, version, call } = task
   return {
     sequence: entries,
+    category: category || undefined,
     attempt: ran_attempt,
     startedAt: ran_from,
     endedAt: ran_to,
@@ -167,5 +173,7 @@ function inlineRow({ entries, ran_from, ran_to, ran_attempt, worker }: InlineAtt
     outcome: 'succeeded',
     delayMs: undefined,
     reason: undefined,
+    version: version ?? undefined,
+    call: call ?? undefined,
   }
 }

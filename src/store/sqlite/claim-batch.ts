@@ -51,13 +51,13 @@ export class ClaimBatch {
     const { now } = this
     this.#statements.count.run(-taken, taken, 0, 0, 0, 0, lane.id)
     if (lane.per_second === null) return
-    this.#statements.takeFromLane.run({ id: lane.id, taken, now, tokens: LaneQueue.tokens(lane, now) })
+    this.#statements.takeFromLane.run({ id: lane.id, now, tokens: LaneQueue.tokens(lane, now) - taken })
   }
 }
 
 function claimedTask(
   { kind, category, key }: OpenLaneRow,
-  [, id, priority, submittedAt, startedAt, , payload]: ReadyRow,
+  [, id, priority, submittedAt, startedAt, , payload, value]: ReadyRow,
   history: HistoryRow,
   token: string,
   now: number,
@@ -68,6 +68,7 @@ function claimedTask(
     category,
     key,
     payload,
+    value: value ?? undefined,
     status: 'running',
     priority,
     submittedAt,

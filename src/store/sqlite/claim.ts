@@ -1,11 +1,8 @@
 import { placesIn, type RoomTurns } from '../room-turns.js'
 import type { Claim, ClaimRequest, Room } from '../store.js'
 import { ClaimBatch } from './claim-batch.js'
-import type { ClaimScope, Statements } from './statements.js'
+import { type ClaimScope, MAX_MADE_READY, type Statements } from './statements.js'
 import { takeTurns } from './turns.js'
-
-/** The maximum number of due tasks that a claim makes ready, so that no claim takes long. The next one goes on. */
-const MAX_MADE_READY = 2000
 
 /** Makes due tasks ready, then takes ready ones from open lanes, room by room. Within a transaction. */
 export function claim(statements: Statements, request: ClaimRequest, now: number, turns: RoomTurns): Claim {

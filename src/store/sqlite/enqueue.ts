@@ -1,15 +1,11 @@
-import type { Enqueued, NewTask, Settlement } from '../store.js'
+import type { Enqueued, NewTask, Outcome, Settlement } from '../store.js'
 import { State } from '../task-state.js'
 import { triedForMs } from '../tried-for.js'
 import { LaneBook } from './lane-book.js'
+import type { LaneIds } from './lane-ids.js'
 import { settle } from './settle.js'
 import type { Statements } from './statements.js'
 import { makeNonce, tokenOf } from './token.js'
-
-/** Caches the ids of lanes. Cleared after a rollback, which may have undone a lane. */
-export type LaneIds = Map<string, number>
-
-const MOST_LANES_KEPT = 10_000
 
 /** Adds tasks. A task whose id is taken changes nothing. Within a transaction. */
 export function enqueue(
@@ -23,18 +19,18 @@ export function enqueue(
   const tried: Settlement[] = []
   const results = tasks.map(task => {
     const { id = makeId(now), kind, category = '', key = '' } = task
-    const lane = laneId(statements, lanes, kind, category, key)
+    const lane = lanes.of(kind, category, key)
     const seq = insert(statements, book, lane, id, task, now)
     if (seq === undefined) return { id, isNew: false }
     book.move(lane, undefined, task.tried === undefined ? 'waiting' : 'running')
     if (task.tried !== undefined) {
       const token = start(statements, seq, lane, task.tried.attempt.worker, now)
-      tried.push({ id, token, ...task.tried })
+      tried.push({ id, token, ...task.tried, outcome: withoutWorker(task.tried.outcome) })
     }
     return { id, isNew: true }
   })
   book.write()
-  if (tried.length > 0) settle(statements, tried, now)
+  if (tried.length > 0) settle(statements, lanes, tried, now)
   return results
 }
 
@@ -47,13 +43,14 @@ function insert(
   task: NewTask,
   now: number,
 ): number | undefined {
-  const { payload, priority = 0 } = task
+  const { payload, priority = 0, cost } = task
   const runAt = Math.ceil(task.runAt ?? now)
   const state = runAt > now ? State.scheduled : State.ready
   const place = book.isOrdered(lane) ? (statements.lastPlace.get({ lane, priority }) ?? 0) + 1 : 0
   const submitted = Math.floor(task.submittedAt ?? Math.max(now, place))
   const began = Math.max(now, runAt) - triedForMs(task)
-  const added = statements.insertTask.run(id, lane, state, priority, submitted, began, now, runAt, payload)
+  const costs = cost === undefined ? null : JSON.stringify(cost)
+  const added = statements.insertTask.run(id, lane, state, priority, submitted, began, now, runAt, payload, costs)
   return added.changes > 0 ? Number(added.lastInsertRowid) : undefined
 }
 
@@ -64,15 +61,7 @@ function start(statements: Statements, seq: number, lane: number, worker: string
   return tokenOf(seq, lane, nonce)
 }
 
-/** The id of a lane, which is made if it does not exist. */
-export function laneId(statements: Statements, lanes: LaneIds, kind: string, category: string, key: string): number {
-  const name = category === '' && key === '' ? kind : `${kind}\0${category}\0${key}`
-  const known = lanes.get(name)
-  if (known !== undefined) return known
-
-  const id = statements.laneId.get(kind, category, key) ?? statements.insertLane.get({ kind, category, key })
-  if (id === undefined) throw new Error(`The lane ${JSON.stringify({ kind, category, key })} could not be made.`)
-  if (lanes.size >= MOST_LANES_KEPT) lanes.clear()
-  lanes.set(name, id)
-  return id
+/** No worker has the task, so none can keep it. */
+function withoutWorker(outcome: Outcome): Outcome {
+  return outcome.type === 'advanced' ? { ...outcome, keep: false } : outcome
 }

@@ -1,6 +1,7 @@
 import { RAMP_END } from '../lane-limits.js'
 import type { TaskStatus } from '../store.js'
-import type { RampRow, Statements } from './statements.js'
+import { comesBefore, LaneQueue } from './lane-queue.js'
+import { type LaneStateRow, MAX_MADE_READY, type OrderRow, type Statements } from './statements.js'
 
 /** The place of each status in the statement `count`. */
 const COLUMN = {
@@ -18,8 +19,12 @@ type Counts = [number, number, number, number, number, number]
 export class LaneBook {
   readonly #statements: Statements
   readonly #moves = new Map<number, Counts>()
-  readonly #ramps = new Map<number, RampRow>()
+  readonly #states = new Map<number, LaneStateRow>()
   readonly #rampChanges = new Set<number>()
+  readonly #charged = new Set<number>()
+  /** The first ready task of lanes that items advance to; `null` if there is none. */
+  readonly #heads = new Map<number, OrderRow | null>()
+  #isDueReady = false
   #isAnyBounded: boolean | undefined
 
   constructor(statements: Statements) {
@@ -35,6 +40,24 @@ export class LaneBook {
     }
     if (from !== undefined) counts[COLUMN[from]] -= count
     if (to !== undefined) counts[COLUMN[to]] += count
+    if (to === 'waiting') this.#heads.delete(lane)
+  }
+
+  /** Whether a claim could start an item in a lane before all others there. */
+  isOpenFor(lane: number, seq: number, now: number): boolean {
+    if (!this.#isOpen(lane, now)) return false
+    const head = this.#headOf(lane, now)
+    if (head === null) return true
+    const item = this.#statements.order.get(seq)
+    return item !== undefined && comesBefore(item, head)
+  }
+
+  /** Counts a task that starts in a lane against its rate. */
+  charge(lane: number, now: number): void {
+    const row = this.#state(lane)
+    if (row.per_second === null) return
+    this.#states.set(lane, { ...row, tokens: LaneQueue.tokens(row, now) - 1, refilled_at: now })
+    this.#charged.add(lane)
   }
 
   /** Whether any lane is bounded. Mostly none is, and then no lane has to be looked up. */
@@ -45,53 +68,83 @@ export class LaneBook {
 
   /** Whether a lane starts slowly after a hold. */
   isRamping(lane: number): boolean {
-    return this.isAnyBounded && this.#ramp(lane).ramp !== null
+    return this.isAnyBounded && this.#state(lane).ramp !== null
   }
 
   /** An attempt that began after the hold has ended: one more may run, so that the number doubles with every round. */
   answered(lane: number, began: number): void {
     if (!this.isRamping(lane) || this.isOrdered(lane)) return
-    const { ramp, held_until, ordered } = this.#ramp(lane)
-    if (ramp === null || began < held_until) return
-    this.#setRamp(lane, { ramp: ramp + 1 < RAMP_END ? ramp + 1 : null, held_until, ordered })
+    const row = this.#state(lane)
+    if (row.ramp === null || began < row.held_until) return
+    this.#setRamp(lane, { ...row, ramp: row.ramp + 1 < RAMP_END ? row.ramp + 1 : null })
   }
 
   /** Whether a lane is ordered: a task that waits for its time stays at the head, and all others wait behind it. */
   isOrdered(lane: number): boolean {
-    return this.isAnyBounded && this.#ramp(lane).ordered === 1
+    return this.isAnyBounded && this.#state(lane).ordered === 1
   }
 
   /** Holds a lane until a time. Afterwards it starts with one task. */
   hold(lane: number, until: number): void {
     this.holdHead(lane, until)
-    this.#setRamp(lane, { ...this.#ramp(lane), ramp: 1 })
+    this.#setRamp(lane, { ...this.#state(lane), ramp: 1 })
   }
 
   /** Holds an ordered lane until its first task is due. */
   holdHead(lane: number, until: number): void {
-    const row = this.#ramp(lane)
+    const row = this.#state(lane)
     this.#setRamp(lane, { ...row, held_until: Math.max(until, row.held_until) })
   }
 
   write(): void {
     for (const [lane, [a, b, c, d, e, f]] of this.#moves) this.#statements.count.run(a, b, c, d, e, f, lane)
     for (const lane of this.#rampChanges) {
-      const { ramp, held_until } = this.#ramp(lane)
+      const { ramp, held_until } = this.#state(lane)
       this.#statements.setRamp.run(ramp, held_until, lane)
+    }
+    for (const lane of this.#charged) {
+      const { tokens, refilled_at: now } = this.#state(lane)
+      this.#statements.takeFromLane.run({ id: lane, tokens, now })
     }
   }
 
-  #ramp(lane: number): RampRow {
-    let row = this.#ramps.get(lane)
+  #isOpen(lane: number, now: number): boolean {
+    const row = this.#state(lane)
+    const running = row.running + (this.#moves.get(lane)?.[COLUMN.running] ?? 0)
+    return (
+      row.paused === 0 &&
+      row.held_until <= now &&
+      running < Math.min(row.ramp ?? Infinity, row.concurrency ?? Infinity) &&
+      LaneQueue.tokens(row, now) > 1 - 1e-9 &&
+      // In an ordered lane, a task that must run alone goes before all others.
+      !(row.ordered === 1 && this.#statements.hasAlone.get(lane) === 1)
+    )
+  }
+
+  #headOf(lane: number, now: number): OrderRow | null {
+    let head = this.#heads.get(lane)
+    if (head === undefined) {
+      // A task that has become due since the last claim is ready, too.
+      if (!this.#isDueReady) this.#statements.makeReady.run(now, MAX_MADE_READY)
+      this.#isDueReady = true
+      head = this.#statements.head.get(lane) ?? null
+      this.#heads.set(lane, head)
+    }
+    return head
+  }
+
+  #state(lane: number): LaneStateRow {
+    let row = this.#states.get(lane)
     if (row === undefined) {
-      row = this.#statements.ramp.get(lane) ?? { ramp: null, held_until: 0, ordered: 0 }
-      this.#ramps.set(lane, row)
+      row = this.#statements.laneState.get(lane)
+      if (row === undefined) throw new RangeError(`There is no lane ${lane}.`)
+      this.#states.set(lane, row)
     }
     return row
   }
 
-  #setRamp(lane: number, row: RampRow): void {
-    this.#ramps.set(lane, row)
+  #setRamp(lane: number, row: LaneStateRow): void {
+    this.#states.set(lane, row)
     this.#rampChanges.add(lane)
     this.#isAnyBounded = true
   }

@@ -1,4 +1,7 @@
-import type { OpenLaneRow, ReadyRow, Statements } from './statements.js'
+import type { OpenLaneRow, OrderRow, ReadyRow, Statements } from './statements.js'
+
+/** The rate of a lane, and what is left of it. */
+type RateRow = Pick<OpenLaneRow, 'per_second' | 'tokens' | 'refilled_at'>
 
 /** The ready tasks of a lane in order, as many as its limits allow, fetched in chunks. */
 export class LaneQueue {
@@ -43,7 +46,7 @@ export class LaneQueue {
   }
 
   /** The number of tasks that the rate of a lane lets start. At most one second's worth is saved up. */
-  static tokens({ per_second, tokens, refilled_at }: OpenLaneRow, now: number): number {
+  static tokens({ per_second, tokens, refilled_at }: RateRow, now: number): number {
     if (per_second === null) return Infinity
     const refilled = tokens + (Math.max(0, now - refilled_at) * per_second) / 1000
     return Math.min(Math.max(1, per_second), refilled)
@@ -59,6 +62,12 @@ export class LaneQueue {
     this.#rows = count > 0 ? this.#statements.ready.all(this.lane.id, count) : []
     this.#next = 0
   }
+}
+
+/** Whether a task comes before another one of its lane. */
+export function comesBefore(a: OrderRow, b: OrderRow): boolean {
+  if (a.priority !== b.priority) return a.priority > b.priority
+  return a.submitted_at === b.submitted_at ? a.id < b.id : a.submitted_at < b.submitted_at
 }
 
 /** The order of ready tasks. */

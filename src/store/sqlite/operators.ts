@@ -3,8 +3,8 @@ import { isOneLane } from '../lane-limits.js'
 import { cancelRecord, limitRecord, pauseRecord } from '../operator-record.js'
 import type { By, LaneLimits, LaneSelection } from '../store.js'
 import { State, statusOf } from '../task-state.js'
-import { type LaneIds, laneId } from './enqueue.js'
 import { LaneBook } from './lane-book.js'
+import type { LaneIds } from './lane-ids.js'
 import { change, standingOf } from './settle.js'
 import type { Statements } from './statements.js'
 
@@ -70,7 +70,7 @@ export function limit(
   const columns = { concurrency, per_second, ordered: isOrdered ? 1 : 0 }
   if (isOneLane(lanes)) {
     // A single lane is made if it does not exist, so it needs no rule.
-    const id = laneId(statements, known, lanes.kind, lanes.category, lanes.key)
+    const id = known.of(lanes.kind, lanes.category, lanes.key)
     statements.limitLane.run({ id, ...columns, now })
   } else {
     const rule = { kind: lanes.kind, category: lanes.category ?? null, key: lanes.key ?? null }

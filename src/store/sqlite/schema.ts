@@ -140,4 +140,21 @@ export const MIGRATIONS: readonly string[] = [
       record TEXT    NOT NULL
     ) STRICT;
   `,
+
+  // Items of pipelines: their value between stages and their cost, and the stage, version and call of each attempt.
+  /* sql */ `
+    ALTER TABLE task ADD COLUMN value   TEXT;
+    ALTER TABLE task ADD COLUMN cost    TEXT;  -- a JSON object: how much of each bucket
+    ALTER TABLE task ADD COLUMN version TEXT;  -- of the attempt that it succeeded with, like call
+    ALTER TABLE task ADD COLUMN call    TEXT;
+
+    ALTER TABLE ledger ADD COLUMN category TEXT;
+    ALTER TABLE ledger ADD COLUMN version  TEXT;
+    ALTER TABLE ledger ADD COLUMN call     TEXT;
+    UPDATE ledger
+    SET category = (SELECT lane.category FROM task JOIN lane ON lane.id = task.lane WHERE task.seq = ledger.task)
+    WHERE EXISTS (
+      SELECT 1 FROM task JOIN lane ON lane.id = task.lane WHERE task.seq = ledger.task AND lane.category <> ''
+    );
+  `,
 ]

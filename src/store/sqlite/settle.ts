@@ -1,9 +1,11 @@
 import { type After, afterSettlement, runsAlone, type Standing, waitsAgain } from '../after-settlement.js'
-import type { LedgerChange, LossDecision } from '../ledger-change.js'
 import { errorClass } from '../rows.js'
 import { type AttemptEntry, SETTLED, type Settled, type Settlement, STALE, type TaskStatus } from '../store.js'
 import { State, type StateNumber } from '../task-state.js'
+import { advance } from './advance.js'
 import { LaneBook } from './lane-book.js'
+import type { LaneIds } from './lane-ids.js'
+import { isPlain, writeLedger } from './ledger.js'
 import type { StandingRow, Statements } from './statements.js'
 import { type Place, placeOf } from './token.js'
 
@@ -14,31 +16,42 @@ export interface SettledAll {
 }
 
 /** Applies outcomes and writes the ledger, each where its token still holds. Within a transaction. */
-export function settle(statements: Statements, settlements: readonly Settlement[], now: number): SettledAll {
+export function settle(
+  statements: Statements,
+  lanes: LaneIds,
+  settlements: readonly Settlement[],
+  now: number,
+): SettledAll {
   const book = new LaneBook(statements)
+  let isAnyWaiting = false
   const results = settlements.map((settlement): Settled => {
     const place = placeOf(settlement.token)
-    const isSettled = place !== undefined && settleOne(statements, book, settlement, place, now)
-    return isSettled ? SETTLED : STALE
+    if (place === undefined) return STALE
+    const settled = settleOne(statements, lanes, book, settlement, place, now)
+    isAnyWaiting ||= settled.result === 'settled' && waitsAgain(settlement.outcome)
+    return settled
   })
   book.write()
-  const isRoomMade = book.isAnyBounded || settlements.some(({ outcome }) => waitsAgain(outcome))
-  return { results, isRoomMade }
+  return { results, isRoomMade: isAnyWaiting || book.isAnyBounded }
 }
 
-function settleOne(statements: Statements, book: LaneBook, settlement: Settlement, place: Place, now: number): boolean {
+function settleOne(
+  statements: Statements,
+  lanes: LaneIds,
+  book: LaneBook,
+  settlement: Settlement,
+  place: Place,
+  now: number,
+): Settled {
   const { id, token, outcome, attempt } = settlement
   if (outcome.type === 'succeeded' && attempt !== undefined && isPlain(attempt))
-    return succeed(statements, book, settlement, attempt, outcome.result, place, now)
+    return succeed(statements, book, settlement, attempt, outcome.result, place, now) ? SETTLED : STALE
+  const advanced = outcome.type === 'advanced' && advance(statements, lanes, book, settlement, outcome, place, now)
+  if (advanced) return advanced
   const row = statements.running.get(place.seq, token, id)
-  if (row === undefined) return false
+  if (row === undefined) return STALE
   end(statements, book, row, afterSettlement(standingOf(row), outcome, attempt, now), now)
-  return true
-}
-
-/** Only times and worker are known of the attempt, so the task's own row keeps it. */
-function isPlain({ verdict, error, random, policy }: AttemptEntry): boolean {
-  return verdict === undefined && error === undefined && random === undefined && policy === undefined
+  return SETTLED
 }
 
 /** Most attempts are plain successes. They take one statement, with the same result as `afterSettlement`. */
@@ -46,14 +59,15 @@ function succeed(
   statements: Statements,
   book: LaneBook,
   { id, token }: Settlement,
-  { attempt, startedAt, endedAt, worker }: AttemptEntry,
+  { attempt, startedAt, endedAt, worker, version, call }: AttemptEntry,
   result: string | undefined,
   { seq, lane }: Place,
   now: number,
 ): boolean {
   const ranFrom = book.isRamping(lane) ? statements.ranFrom.get(seq, token) : undefined
   const times = [Math.round(startedAt), Math.round(endedAt)]
-  const { changes } = statements.succeed.run(now, result ?? null, ...times, attempt, worker, seq, token, id)
+  const ran = [...times, attempt, worker, version ?? null, call ?? null]
+  const { changes } = statements.succeed.run(now, result ?? null, ...ran, seq, token, id)
   if (changes === 0) return false
   book.move(lane, 'running', 'succeeded')
   if (ranFrom !== undefined) book.answered(lane, ranFrom)
@@ -80,8 +94,10 @@ export function change(
 ): void {
   // In an ordered lane a task that waits for its time stays ready, and so at the head: its lane is held until then.
   const isScheduled = (after.nextAttemptAt ?? now) > now && !book.isOrdered(lane)
+  const state = isScheduled ? State.scheduled : stateOf(after)
   statements.change.run(
-    isScheduled ? State.scheduled : stateOf(after),
+    state,
+    state,
     now,
     after.nextAttemptAt ?? null,
     after.startedAt,
@@ -98,7 +114,7 @@ export function change(
     after.result ?? null,
     seq,
   )
-  writeLedger(statements, seq, entries, after.ledger)
+  writeLedger(statements, seq, lane, entries, after.ledger)
   book.move(lane, from, after.status)
 }
 
@@ -106,31 +122,6 @@ export function change(
 function stateOf(after: After): StateNumber {
   if (after.status !== 'waiting') return State[after.status]
   return runsAlone(after) ? State.alone : State.ready
-}
-
-/** Applies a change of the ledger. `entries` is the number of rows that the task has. */
-function writeLedger(statements: Statements, task: number, entries: number, change: LedgerChange): void {
-  if (change.type === 'append') {
-    const { attempt, startedAt, endedAt, worker, outcome } = change.row
-    statements.append.run(
-      task,
-      entries + 1,
-      attempt,
-      startedAt,
-      endedAt,
-      worker,
-      outcome,
-      ...decisionColumns(change.row),
-    )
-  }
-  if (change.type === 'complete') statements.complete.run(...decisionColumns(change.row), task, entries)
-}
-
-/** The columns from `delay_ms` to `policy`. */
-function decisionColumns({ delayMs, reason, verdict, error, random, policy }: LossDecision) {
-  const retryAfterMs = verdict?.class === 'rate_limited' ? verdict.retryAfterMs : undefined
-  const values = [delayMs, reason, verdict?.class, verdict?.code, retryAfterMs, error, random, policy]
-  return values.map(value => value ?? null)
 }
 
 /** The row as the rules read it. */

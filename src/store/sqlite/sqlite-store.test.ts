@@ -23,7 +23,7 @@ async function open() {
 }
 
 describe('the SQLite store keeps the contract', () => {
-  for (const { name, run } of storeConformance(open, { without: ['advance'] })) it(name, run)
+  for (const { name, run } of storeConformance(open)) it(name, run)
 })
 
 describe('its idempotency keys keep theirs', () => {

@@ -50,9 +50,10 @@ import { type BackupOptions, backupSqlite } from './backup.js'
 import { Browser } from './browse.js'
 import { claim } from './claim.js'
 import type { Connection } from './driver.js'
-import { enqueue, type LaneIds } from './enqueue.js'
+import { enqueue } from './enqueue.js'
 import { GroupCommit } from './group-commit.js'
 import { SqliteIdempotencyKeys } from './idempotency-keys.js'
+import { LaneIds } from './lane-ids.js'
 import { once } from './once.js'
 import { cancel, limit, pause, redrive } from './operators.js'
 import { prune } from './prune.js'
@@ -78,7 +79,7 @@ export class SqliteStore implements Movable {
   readonly #browser: Browser
   readonly #watchers: Watchers
   readonly #makeId = taskIds()
-  readonly #lanes: LaneIds = new Map()
+  readonly #lanes: LaneIds
   readonly #turns = new RoomTurns()
 
   constructor(db: Connection, path: string, clock: Clock) {
@@ -86,6 +87,7 @@ export class SqliteStore implements Movable {
     this.#path = path
     this.#clock = clock
     this.#statements = statementsOf(db)
+    this.#lanes = new LaneIds(this.#statements)
     this.#commits = new GroupCommit(db, path, () => this.#lanes.clear())
     this.#browser = new Browser(db)
     this.#watchers = new Watchers(db)
@@ -125,7 +127,7 @@ export class SqliteStore implements Movable {
       throw new StoreForeignError(db.name, `was not opened as '${this.#path}' is`)
     const statements = statementsOf(db)
     // Lanes are not cached, since the caller may roll back.
-    const add = () => enqueue(statements, new Map(), tasks, this.#now(), this.#makeId)
+    const add = () => enqueue(statements, new LaneIds(statements), tasks, this.#now(), this.#makeId)
     // Changes of other connections are noticed; those of this one are not. It calls back after the commit.
     if (db === this.#db) this.#watchers.ring()
     return db.inTransaction ? add() : db.transaction(add).immediate()
@@ -139,7 +141,7 @@ export class SqliteStore implements Movable {
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
     settlements.forEach(checkSettlement)
     if (settlements.length === 0) return []
-    const settled = await this.#commits.write(() => settle(this.#statements, settlements, this.#now()))
+    const settled = await this.#commits.write(() => settle(this.#statements, this.#lanes, settlements, this.#now()))
     if (settled.isRoomMade) this.#watchers.ring()
     return settled.results
   }

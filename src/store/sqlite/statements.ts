@@ -1,4 +1,5 @@
 import { ALONE_FROM_LOSSES } from '../after-settlement.js'
+import type { Lane } from '../store.js'
 import type { Connection, Preparer } from './driver.js'
 
 /**
@@ -7,6 +8,9 @@ import type { Connection, Preparer } from './driver.js'
  * `LIMIT ? + 0`: with a bare parameter there, the planner would look at its value and plan again for each.
  */
 export type Statements = ReturnType<typeof prepare>
+
+/** The maximum number of due tasks that are made ready at once, so that no job takes long. The next one goes on. */
+export const MAX_MADE_READY = 2000
 
 const prepared = new WeakMap<Connection, Statements>()
 
@@ -29,6 +33,7 @@ export type ReadyRow = [
   startedAt: number,
   hasHistory: number,
   payload: string,
+  value: string | null,
 ]
 
 /** The lanes that a room of a claim names and no earlier room does. */
@@ -79,11 +84,24 @@ export interface StandingRow extends HistoryRow {
   readonly ran_from: number | null
 }
 
-/** The state of a lane after a hold, and whether it is ordered. */
-export interface RampRow {
-  readonly ramp: number | null
+/** What decides whether a task of a lane may start. */
+export interface LaneStateRow {
+  readonly paused: number
   readonly held_until: number
   readonly ordered: number
+  readonly running: number
+  readonly ramp: number | null
+  readonly concurrency: number | null
+  readonly per_second: number | null
+  readonly tokens: number
+  readonly refilled_at: number
+}
+
+/** The place of a waiting task in its lane. */
+export interface OrderRow {
+  readonly priority: number
+  readonly submitted_at: number
+  readonly id: string
 }
 
 /** An idempotency key with its state. */
@@ -95,7 +113,7 @@ export interface KeyRow {
 }
 
 const READY_COLUMNS = /* sql */ `
-  seq, id, priority, submitted_at, started_at, entries > 0 OR previous_delay IS NOT NULL AS has_history, payload`
+  seq, id, priority, submitted_at, started_at, entries > 0 OR previous_delay IS NOT NULL AS has_history, payload, value`
 
 const HISTORY_COLUMNS = /* sql */ `
   attempts, deferrals, losses, undecided, previous_delay, error_class, error_code, error_message`
@@ -118,6 +136,16 @@ const IS_OPEN = /* sql */ `
   AND (lane.ramp IS NULL OR lane.running < lane.ramp)
   AND (lane.concurrency IS NULL OR lane.running < lane.concurrency)
   AND (lane.per_second IS NULL OR lane.tokens + (:now - lane.refilled_at) * lane.per_second / 1000 > 1 - 1e-9)`
+
+/** The item enters its next stage: fresh counters, and a token derived from the one before. */
+const NEXT_STAGE = /* sql */ `
+  lane = ?, value = ?, cost = ?, token = ?, changed_at = ?, started_at = ?, attempts = 0, deferrals = 0, losses = 0,
+  undecided = 0, previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL`
+
+const IS_TO_ADVANCE = /* sql */ `seq = ? AND state = 3 AND token = ? AND id = ? AND cancel_requested = 0`
+
+/** The category of a lane, for the ledger; NULL if it has none. */
+const CATEGORY = /* sql */ `(SELECT nullif(category, '') FROM lane WHERE id = ?)`
 
 /** A rate begins with a second's worth. */
 const SET_LIMITS = /* sql */ `
@@ -157,9 +185,10 @@ function prepare(db: Preparer) {
         )
         RETURNING id`)
       .pluck(),
+    lane: db.prepare<[number], Lane>(/* sql */ `SELECT kind, category, key FROM lane WHERE id = ?`),
     insertTask: db.prepare(/* sql */ `
-      INSERT INTO task (id, lane, state, priority, submitted_at, started_at, changed_at, next_at, payload)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+      INSERT INTO task (id, lane, state, priority, submitted_at, started_at, changed_at, next_at, payload, cost)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id) DO NOTHING`),
     /** The last `submitted_at` that waits or runs in an ordered lane. */
     lastPlace: db
@@ -224,7 +253,7 @@ function prepare(db: Preparer) {
       WHERE seq IN (SELECT value FROM json_each(?))`),
     takeFromLane: db.prepare(/* sql */ `
       UPDATE lane
-      SET tokens = :tokens - :taken, refilled_at = :now
+      SET tokens = :tokens, refilled_at = :now
       WHERE id = :id`),
     nextScheduled: db.prepare<[], number | null>(/* sql */ `SELECT min(next_at) FROM task WHERE state = 0`).pluck(),
     nextHeld: db
@@ -257,8 +286,8 @@ function prepare(db: Preparer) {
 
     succeed: db.prepare(/* sql */ `
       UPDATE task
-      SET state = 4, changed_at = ?, result = ?, ran_from = ?, ran_to = ?, ran_attempt = ?, worker = ?,
-          entries = entries + 1, attempts = 0, deferrals = 0, losses = 0, undecided = 0, cancel_requested = 0,
+      SET state = 4, changed_at = ?, result = ?, ran_from = ?, ran_to = ?, ran_attempt = ?, worker = ?, version = ?,
+          call = ?, value = NULL, entries = entries + 1, attempts = 0, deferrals = 0, losses = 0, undecided = 0, cancel_requested = 0,
           previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL, token = NULL
       WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),
     running: db.prepare<[number, string, string], StandingRow>(/* sql */ `
@@ -269,22 +298,55 @@ function prepare(db: Preparer) {
       .pluck(),
     change: db.prepare(/* sql */ `
       UPDATE task
-      SET state = ?, changed_at = ?, next_at = ?, started_at = ?, entries = ?, attempts = ?, deferrals = ?, losses = ?,
+      SET state = ?, value = CASE WHEN ? IN (4, 5) THEN NULL ELSE value END, changed_at = ?, next_at = ?, started_at = ?, entries = ?, attempts = ?, deferrals = ?, losses = ?,
           undecided = ?, previous_delay = ?, error_class = ?, error_code = ?, error_message = ?, reason = ?, result = ?,
           cancel_requested = 0, token = NULL, worker = NULL
       WHERE seq = ?`),
     append: db.prepare(/* sql */ `
-      INSERT INTO ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason,
-                          error_class, error_code, retry_after, error, random, policy)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+      INSERT INTO ledger (task, sequence, category, attempt, started_at, ended_at, worker, version, call, outcome,
+                          delay_ms, reason, error_class, error_code, retry_after, error, random, policy)
+      VALUES (?, ?, ${CATEGORY}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     complete: db.prepare(/* sql */ `
       UPDATE ledger
       SET delay_ms = ?, reason = ?, error_class = ?, error_code = ?, retry_after = ?, error = ?, random = ?, policy = ?
       WHERE task = ? AND sequence = ?`),
 
+    // Advance
+
+    advanceKept: db.prepare(/* sql */ `
+      UPDATE task
+      SET ${NEXT_STAGE}, ran_from = ?, entries = entries + ?
+      WHERE ${IS_TO_ADVANCE}`),
+    advanceWaiting: db.prepare(/* sql */ `
+      UPDATE task
+      SET ${NEXT_STAGE}, next_at = ?, entries = entries + ?, state = 1, worker = NULL
+      WHERE ${IS_TO_ADVANCE}`),
+    toAdvance: db
+      .prepare<[number, string, string], number>(/* sql */ `SELECT ran_from FROM task WHERE ${IS_TO_ADVANCE}`)
+      .pluck(),
+    /** The row of a plain attempt, after its item has advanced. */
+    appendAdvance: db.prepare(/* sql */ `
+      INSERT INTO ledger (task, sequence, outcome, attempt, started_at, ended_at, worker, version, call, category)
+      SELECT seq, entries, 'advanced', ?, ?, ?, ?, ?, ?, ${CATEGORY} FROM task WHERE seq = ?`),
+    entries: db.prepare<[number], number>(/* sql */ `SELECT entries FROM task WHERE seq = ?`).pluck(),
+    holder: db.prepare<[number, string], { token: string | null; state: number; ran_from: number | null }>(/* sql */ `
+      SELECT token, state, ran_from FROM task WHERE seq = ? AND id = ?`),
+    order: db.prepare<[number], OrderRow>(/* sql */ `SELECT priority, submitted_at, id FROM task WHERE seq = ?`),
+    head: db.prepare<[number], OrderRow>(/* sql */ `
+      SELECT priority, submitted_at, id FROM task INDEXED BY task_ready
+      WHERE state = 1 AND lane = ?
+      ORDER BY priority DESC, submitted_at, id
+      LIMIT 1`),
+    hasAlone: db
+      .prepare<[number], number>(/* sql */ `
+        SELECT EXISTS (SELECT 1 FROM task INDEXED BY task_alone WHERE state = 2 AND lane = ?)`)
+      .pluck(),
+
     // Lanes
 
-    ramp: db.prepare<[number], RampRow>(/* sql */ `SELECT ramp, held_until, ordered FROM lane WHERE id = ?`),
+    laneState: db.prepare<[number], LaneStateRow>(/* sql */ `
+      SELECT paused, held_until, ordered, running, ramp, concurrency, per_second, tokens, refilled_at
+      FROM lane WHERE id = ?`),
     /** Whether there is a lane in which the end of one task may let another start. */
     isAnyBounded: db
       .prepare<[], number>(/* sql */ `

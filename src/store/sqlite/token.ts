@@ -22,6 +22,12 @@ export function tokenOf(seq: number, lane: number, nonce: string): string {
   return `${seq}.${lane}.${nonce}`
 }
 
+/** The token of an item that advances to a lane: derived, so that a repeated settlement can be recognised. */
+export function nextToken(token: string, lane: number): string {
+  const [seq, , nonce, stage = '0'] = token.split('.')
+  return `${seq}.${lane}.${nonce}.${Number(stage) + 1}`
+}
+
 /** The place that a token names; `undefined` if no claim issued it. */
 export function placeOf(token: string): Place | undefined {
   const first = token.indexOf('.')

@@ -2,8 +2,8 @@ import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SECTIONS, 
 import type { Page, PageRequest } from '../store.js'
 import { statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
-import { type LaneIds, laneId } from './enqueue.js'
 import { LaneBook } from './lane-book.js'
+import type { LaneIds } from './lane-ids.js'
 import { statementsOf } from './statements.js'
 
 interface MovedLane extends MovedRow {
@@ -76,7 +76,7 @@ function importTasks(db: Connection, lanes: LaneIds, tasks: readonly MovedTask[]
   const insertEntry = inserting(db, 'ledger', [...ENTRY_COLUMNS, 'task'])
   const book = new LaneBook(statements)
   const added = tasks.filter(({ ledger, ...task }) => {
-    const lane = laneId(statements, lanes, task.kind, task.category, task.key)
+    const lane = lanes.of(task.kind, task.category, task.key)
     const { changes, lastInsertRowid } = insert.run({ ...task, lane })
     if (changes === 0) return false
     for (const entry of ledger) insertEntry.run({ ...entry, task: lastInsertRowid })

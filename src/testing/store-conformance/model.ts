@@ -18,6 +18,8 @@ import type {
 
 /** A task as the model knows it. */
 export interface ModelTask extends Lane {
+  category: string
+  value: string | undefined
   readonly id: string
   readonly priority: number
   readonly submittedAt: number
@@ -30,6 +32,8 @@ export interface ModelTask extends Lane {
   isUndecided: boolean
   isToBeCancelled: boolean
   run: { readonly worker: string; readonly token: string; readonly startedAt: number } | undefined
+  /** The last advance, until the item is claimed or settled again. */
+  advance: { readonly token: string; readonly to: string; readonly answer: Settled } | undefined
   readonly ledger: string[]
 }
 
@@ -103,7 +107,8 @@ export class StoreModel {
     if (this.tasks.has(id)) return false
     const fresh = { attempts: 0, deferrals: 0, losses: 0, isUndecided: false, isToBeCancelled: false }
     const task = { id, kind, category, key, priority, submittedAt, dueAt: runAt, changedAt: this.now, ...fresh }
-    this.tasks.set(id, { ...task, status: 'waiting', run: undefined, ledger: [] })
+    const none = { run: undefined, advance: undefined, value: undefined }
+    this.tasks.set(id, { ...task, ...none, status: 'waiting', ledger: [] })
     return true
   }
 
@@ -162,11 +167,30 @@ export class StoreModel {
     if (tasks.length < limit) assert.ok((nextAt ?? Infinity) > now, 'nextAt is over, but nothing was given')
   }
 
-  settle({ id, token, outcome, attempt }: Settlement): Settled {
+  /** Checks the answer to a settlement, and follows it. */
+  settle(settlement: Settlement, answer: Settled | undefined): void {
+    const { id, token, outcome, attempt } = settlement
     const task = this.tasks.get(id)
-    if (task?.run?.token !== token) return { result: 'stale' }
+    if (task?.run?.token !== token) {
+      const { advance } = task ?? {}
+      const isRepeated = outcome.type === 'advanced' && advance?.token === token && advance.to === outcome.to
+      return assert.deepEqual(answer, isRepeated ? advance.answer : { result: 'stale' })
+    }
+    const { worker } = task.run
     this.#end(task, outcome, attempt !== undefined)
-    return { result: 'settled' }
+    if (outcome.type !== 'advanced' || task.status === 'cancelled')
+      return assert.deepEqual(answer, { result: 'settled' })
+
+    const lane = [{ kinds: [task.kind], categories: [task.category] }]
+    const others = this.#claimable(lane).filter(other => other.key === task.key && !this.#isKept(other))
+    const isKept = outcome.keep && others[0] === task
+    assert.equal(answer?.result, isKept ? 'kept' : 'settled', `whether ${id} is kept`)
+    if (answer?.result === 'kept') {
+      assert.equal(answer.now, this.now)
+      assert.notEqual(answer.token, token)
+      this.#startRun(task, worker, answer.token)
+    }
+    task.advance = { token, to: outcome.to, answer }
   }
 
   heartbeat(worker: string, leaseMs: number): { cancelled: string[]; rescued: number } {
@@ -215,14 +239,15 @@ export class StoreModel {
   }
 
   /** Returns the fields that the store should report for a task. */
-  expected({ status, dueAt, changedAt, attempts, deferrals, losses }: ModelTask): Partial<TaskRecord> {
+  expected(task: ModelTask): Partial<TaskRecord> {
+    const { status, category, value, dueAt, changedAt, attempts, deferrals, losses } = task
     const nextAttemptAt = status === 'waiting' ? dueAt : undefined
-    return { status, changedAt, attempts, deferrals, losses, nextAttemptAt }
+    return { status, category, value, changedAt, attempts, deferrals, losses, nextAttemptAt }
   }
 
   #end(task: ModelTask, asked: Outcome, isAttempt: boolean): void {
     const { run, isUndecided } = task
-    const waits = ['retry', 'deferred', 'later', 'released'].includes(asked.type)
+    const waits = !isOver(asked.type)
     const outcome: Outcome = waits && task.isToBeCancelled ? { type: 'cancelled' } : asked
     const type = outcome.type
     const isDecision = isUndecided && (asked.type === 'retry' || asked.type === 'dead')
@@ -230,7 +255,10 @@ export class StoreModel {
     if (isCounted && type !== 'released') task.ledger.push(type)
     if (isCounted && (type === 'retry' || type === 'dead')) task.attempts++
     if (isCounted && type === 'deferred') task.deferrals++
-    if (type === 'succeeded' || type === 'skipped') Object.assign(task, { attempts: 0, deferrals: 0, losses: 0 })
+    if (type === 'succeeded' || type === 'skipped' || type === 'advanced') {
+      const value = type === 'advanced' ? outcome.value : undefined
+      Object.assign(task, { attempts: 0, deferrals: 0, losses: 0, value })
+    }
 
     const lane = this.lane(task)
     const { isOrdered } = lane.limits
@@ -241,10 +269,12 @@ export class StoreModel {
       lane.heldUntil = Math.max(lane.heldUntil, this.now + outcome.delayMs)
 
     if (type === 'retry' || type === 'deferred' || type === 'later') task.dueAt = this.now + outcome.delayMs
-    if (type === 'released') task.dueAt = this.now
+    if (type === 'released' || type === 'advanced') task.dueAt = this.now
+    if (type === 'advanced') task.category = outcome.to
     task.status = isOver(type) ? type : 'waiting'
     const isStillUndecided = isUndecided && type === 'released'
-    Object.assign(task, { changedAt: this.now, run: undefined, isToBeCancelled: false, isUndecided: isStillUndecided })
+    Object.assign(task, { changedAt: this.now, run: undefined, advance: undefined })
+    Object.assign(task, { isToBeCancelled: false, isUndecided: isStillUndecided })
   }
 
   /** The task that an idle worker gets before all others. */
@@ -264,9 +294,14 @@ export class StoreModel {
     assert.ok(expected !== undefined && claimed !== undefined, `${claimed?.id} could not be claimed`)
     assert.equal(claimed.id, expected.id, 'the order within its turn')
     assert.equal(claimed.isUndecided, expected.isUndecided, `whether ${claimed.id} is undecided`)
-    const run = { worker, token: claimed.token, startedAt: this.now }
-    Object.assign(expected, { status: 'running', changedAt: this.now, run })
-    const lane = this.lane(expected)
+    assert.deepEqual([claimed.category, claimed.value], [expected.category, expected.value])
+    this.#startRun(expected, worker, claimed.token)
+  }
+
+  #startRun(task: ModelTask, worker: string, token: string): void {
+    const run = { worker, token, startedAt: this.now }
+    Object.assign(task, { status: 'running', changedAt: this.now, run, advance: undefined })
+    const lane = this.lane(task)
     lane.evenlyUntil = Math.max(lane.evenlyUntil, this.now) + 1000 / lane.limits.perSecond
   }
 

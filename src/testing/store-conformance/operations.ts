@@ -56,7 +56,7 @@ const IDS = 300
 const STEPS = 120
 
 /** Any list of operations. */
-export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[]> {
+export function operations(fc: typeof FastCheck, advances: boolean): FastCheck.Arbitrary<Operation[]> {
   const kind = fc.constantFrom(...KINDS)
   const category = fc.constantFrom(...CATEGORIES)
   const key = fc.oneof(
@@ -82,6 +82,12 @@ export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[
   })
   const delayMs = fc.oneof(fc.constant(0), fc.nat({ max: 3000 }))
   const retry = fc.record({ type: fc.constant('retry' as const), delayMs, isBackoff: fc.boolean() })
+  const advanced = fc.record({
+    type: fc.constant('advanced' as const),
+    to: category,
+    value: fc.constantFrom('1', '"two"'),
+    keep: often(true, fc.boolean()),
+  })
   const outcome: FastCheck.Arbitrary<Outcome> = fc.oneof(
     { weight: 2, arbitrary: retry },
     { weight: 1, arbitrary: fc.constant({ type: 'dead', reason: 'attempts_exhausted' } as const) },
@@ -91,6 +97,7 @@ export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[
     { weight: 1, arbitrary: fc.record({ type: fc.constant('deferred' as const), delayMs }) },
     { weight: 1, arbitrary: fc.record({ type: fc.constant('later' as const), delayMs }) },
     { weight: 1, arbitrary: fc.constant({ type: 'cancelled' } as const) },
+    { weight: advances ? 4 : 0, arbitrary: advanced },
   )
   const isAny = often(false, fc.boolean())
   const settlement = fc.record({ pick, isAny, hasAttempt: often(true, fc.boolean()), outcome })

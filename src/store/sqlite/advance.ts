@@ -1,0 +1,69 @@
+import type { Advance } from '../after-settlement.js'
+import { attempted } from '../ledger-change.js'
+import { type AttemptEntry, SETTLED, type Settled, type Settlement } from '../store.js'
+import { State } from '../task-state.js'
+import type { LaneBook } from './lane-book.js'
+import type { LaneIds } from './lane-ids.js'
+import { isPlain, writeLedger } from './ledger.js'
+import type { Statements } from './statements.js'
+import { nextToken, type Place } from './token.js'
+
+/**
+ * Moves an item to its next stage, with the same result as `afterSettlement`: two statements for most items. Returns
+ * `undefined` if nothing was changed: its token does not hold, or somebody asked to cancel it.
+ */
+export function advance(
+  statements: Statements,
+  lanes: LaneIds,
+  book: LaneBook,
+  { id, token, attempt }: Settlement,
+  outcome: Advance,
+  { seq, lane }: Place,
+  now: number,
+): Settled | undefined {
+  const { to, value, keep, cost } = outcome
+  const from = lanes.lane(lane)
+  if (from === undefined) return undefined
+  const next = lanes.of(from.kind, to, from.key)
+  const newToken = nextToken(token, next)
+  // The lane that the item leaves comes first, since it may be the one that it enters.
+  if (book.isRamping(lane)) {
+    const ranFrom = statements.toAdvance.get(seq, token, id)
+    if (ranFrom === undefined) return repeatedAnswer(statements, seq, id, newToken)
+    book.answered(lane, ranFrom)
+  }
+  book.move(lane, 'running', undefined)
+  const isKept = keep && book.isOpenFor(next, seq, now)
+
+  const stage = [next, value, cost === undefined ? null : JSON.stringify(cost), newToken, now, now]
+  const entries = attempt === undefined ? 0 : 1
+  const { changes } = isKept
+    ? statements.advanceKept.run(...stage, now, entries, seq, token, id)
+    : statements.advanceWaiting.run(...stage, now, entries, seq, token, id)
+  if (changes === 0) {
+    book.move(lane, undefined, 'running')
+    return repeatedAnswer(statements, seq, id, newToken)
+  }
+  if (attempt !== undefined) append(statements, seq, lane, outcome, attempt)
+  book.move(next, undefined, isKept ? 'running' : 'waiting')
+  if (!isKept) return SETTLED
+  book.charge(next, now)
+  return { result: 'kept', token: newToken, now }
+}
+
+/** The answer to an advance that was made before: the item has the token that the advance gave it. */
+function repeatedAnswer(statements: Statements, seq: number, id: string, newToken: string): Settled | undefined {
+  const row = statements.holder.get(seq, id)
+  if (row?.token !== newToken) return undefined
+  return row.state === State.running ? { result: 'kept', token: newToken, now: row.ran_from ?? 0 } : SETTLED
+}
+
+function append(statements: Statements, seq: number, lane: number, outcome: Advance, attempt: AttemptEntry): void {
+  if (!isPlain(attempt)) {
+    const entries = statements.entries.get(seq) ?? 0
+    return writeLedger(statements, seq, lane, entries - 1, attempted(outcome, attempt))
+  }
+  const { startedAt, endedAt, worker, version, call } = attempt
+  const times = [Math.round(startedAt), Math.round(endedAt)]
+  statements.appendAdvance.run(attempt.attempt, ...times, worker, version ?? null, call ?? null, lane, seq)
+}

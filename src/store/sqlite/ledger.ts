@@ -1,0 +1,30 @@
+import type { LedgerChange, LossDecision } from '../ledger-change.js'
+import type { AttemptEntry } from '../store.js'
+import type { Statements } from './statements.js'
+
+/** Whether nothing was decided on an attempt, so that its row has few columns. */
+export function isPlain({ verdict, error, random, policy }: AttemptEntry): boolean {
+  return verdict === undefined && error === undefined && random === undefined && policy === undefined
+}
+
+/** Applies a change of the ledger of a task in a lane. `entries` is the number of rows that it had. */
+export function writeLedger(
+  statements: Statements,
+  task: number,
+  lane: number,
+  entries: number,
+  change: LedgerChange,
+): void {
+  if (change.type === 'complete') statements.complete.run(...decisionColumns(change.row), task, entries)
+  if (change.type !== 'append') return
+  const { attempt, startedAt, endedAt, worker, outcome, version, call } = change.row
+  const attempted = [attempt, startedAt, endedAt, worker, version ?? null, call ?? null, outcome]
+  statements.append.run(task, entries + 1, lane, ...attempted, ...decisionColumns(change.row))
+}
+
+/** The columns from `delay_ms` to `policy`. */
+function decisionColumns({ delayMs, reason, verdict, error, random, policy }: LossDecision) {
+  const retryAfterMs = verdict?.class === 'rate_limited' ? verdict.retryAfterMs : undefined
+  const values = [delayMs, reason, verdict?.class, verdict?.code, retryAfterMs, error, random, policy]
+  return values.map(value => value ?? null)
+}
