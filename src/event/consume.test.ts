@@ -62,6 +62,32 @@ describe('an event from a bus', () => {
     expect(await store.count({})).toMatchObject({ waiting: 0, succeeded: 0 })
   })
 
+  it('has its headers at every attempt, with a guard and without', async () => {
+    const seen: unknown[] = []
+    const fail = (attempt: number) => {
+      if (attempt < 2) throw new DocumentNotFoundError('not yet')
+    }
+    await start((_, { attempt, headers }) => {
+      seen.push([attempt, headers['document-generation']])
+      fail(attempt)
+    })
+    await publish('m1', undefined, { headers: { 'document-generation': '7' } })
+    await clock.advance('1m')
+    await expect.poll(() => statusOf('m1')).toBe('succeeded')
+    await consumers.pop()?.stop()
+    await start((_, { attempt, headers }) => seen.push([attempt, headers['document-generation']]), {
+      guard: new IdempotencyGuard({ store: store.idempotency, clock }),
+    })
+    await publish('m2', undefined, { headers: { 'document-generation': '8' } })
+    await expect
+      .poll(() => seen)
+      .toEqual([
+        [1, '7'],
+        [2, '7'],
+        [1, '8'],
+      ])
+  })
+
   it('that fails waits for its retry as a task in the store, and the queue goes on', async () => {
     const attempts: number[] = []
     await start((_, { attempt }) => {

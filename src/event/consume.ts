@@ -36,6 +36,8 @@ export interface EventContext {
   readonly signal: AbortSignal
   /** The event's idempotency key. */
   readonly key: string
+  /** The headers that the event was published with. */
+  readonly headers: Readonly<Record<string, string>>
 }
 
 /** Options of `consume`. */

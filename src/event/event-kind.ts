@@ -56,7 +56,7 @@ export class EventKind<Event> implements WorkKind {
     const stored = storedEvent(task.payload)
     const isRedriven = task.startedAt > task.submittedAt
     if (!isRedriven || this.#options.redrive !== 'publish') {
-      if ('event' in stored) return this.handle(stored.event as Event, attempt)
+      if ('event' in stored) return this.handle(stored.event as Event, stored.message.headers, attempt)
       throw new SyntaxError('The body of the event is not JSON.')
     }
     const { id, type, headers } = stored.message
@@ -68,12 +68,12 @@ export class EventKind<Event> implements WorkKind {
   }
 
   /** Calls the user's handler. */
-  handle(event: Event, attempt: ActiveAttempt): unknown {
+  handle(event: Event, headers: Message['headers'], attempt: ActiveAttempt): unknown {
     const { service, key: keyOf, handler, guard } = this.#options
     const key = keyFrom(service, keyOf(event))
     const { number } = attempt
     if (guard !== undefined) {
-      return guard.run(key, ({ signal }) => handler(event, { attempt: number, key, signal }), {
+      return guard.run(key, ({ signal }) => handler(event, { attempt: number, key, headers, signal }), {
         signal: attempt.signal,
       })
     }
@@ -81,6 +81,7 @@ export class EventKind<Event> implements WorkKind {
     return handler(event, {
       attempt: number,
       key,
+      headers,
       get signal() {
         return attempt.signal
       },

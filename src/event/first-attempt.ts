@@ -49,7 +49,8 @@ export class FirstAttempt<Event> implements Driver {
   }
 
   call(attempt: ActiveAttempt): unknown {
-    return this.#kind.handle(JSON.parse(textOf(this.#delivery)) as Event, attempt)
+    const { headers } = this.#delivery
+    return this.#kind.handle(JSON.parse(textOf(this.#delivery)) as Event, headers, attempt)
   }
 
   ended(end: End): void {
