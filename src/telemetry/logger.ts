@@ -3,6 +3,7 @@ import { describeFailure, failureText } from './describe-failure.js'
 import { label } from './redact.js'
 import { redactContext } from './redact-context.js'
 import type { Sink } from './sink.js'
+import { type Line, sweepLine } from './sweep-lines.js'
 import type { GaveUp, RetryScheduled, WorkEvent } from './work-events.js'
 
 /** The methods that a logger needs. Those of pino and bunyan fit. */
@@ -11,13 +12,6 @@ export interface Logger {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
   error(fields: object, message: string): void
-}
-
-interface Line {
-  readonly level: keyof Logger
-  readonly message: string
-  /** The facts of the message, as structured fields. */
-  readonly fields?: object
 }
 
 /**
@@ -76,6 +70,11 @@ function lineOf(event: WorkEvent): Line {
       const message = `${name} succeeded, but its idempotency key could not be recorded: ${failureText(event.failure)}`
       return { level: 'warn', message, fields: { idempotencyKey: event.key, error: describeFailure(event.failure) } }
     }
+    case 'swept':
+    case 'collection_swept':
+    case 'sweep_ended':
+    case 'coverage_checked':
+      return sweepLine(event)
   }
 }
 

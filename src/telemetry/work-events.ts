@@ -94,8 +94,77 @@ export interface IdempotencyNotRecorded extends About {
   readonly failure: unknown
 }
 
+/** A stuck document was requeued: the event that makes a service work on it was published again. */
+export interface Swept extends About {
+  readonly type: 'swept'
+  /** The number of the attempt that it was requeued for, from 1. */
+  readonly attempt: number
+  /** The attempts that the policy allows. */
+  readonly maxAttempts: number
+}
+
+/** The counts of one collection in one sweep. */
+export interface CollectionReport {
+  readonly collection: string
+  /** Stuck documents before the sweep, those in backoff included. */
+  readonly stuck: number
+  /** Documents that are marked as failed, after the sweep. */
+  readonly failed: number
+  /** When the oldest stuck document was created, or last attempted where no creation time is known. */
+  readonly oldestAt?: number | undefined
+  readonly requeued: number
+  /** Left alone because their backoff is not over. */
+  readonly skipped: number
+  /** Marked as failed by this sweep. */
+  readonly exhausted: number
+  /** Somebody else changed or deleted them between the query and the update. */
+  readonly missed: number
+  /** Dispatched ten times without a start: left alone, since the service does not call `begin`. */
+  readonly unstarted: number
+  /** Moved to the archive. */
+  readonly archived: number
+  readonly publishErrors: number
+  /** Documents whose tracking fields cannot be read. */
+  readonly documentErrors: number
+  /** Why the sweep left the whole collection alone. */
+  readonly postponed?: 'lane' | 'unhealthy' | undefined
+  /** More of the collection is stuck than expected. `isHeldBack` if the sweep sent a first part only. */
+  readonly tooMany?: { readonly total: number; readonly isHeldBack: boolean } | undefined
+  /** Why the sweep of this collection failed. */
+  readonly failure?: unknown
+}
+
+/** The sweep of one collection has ended. */
+export interface CollectionSwept extends About {
+  readonly type: 'collection_swept'
+  readonly report: CollectionReport
+  readonly isDryRun: boolean
+}
+
+/** A sweep over all collections has ended; with a failure if the source or the bus could not be reached. */
+export interface SweepEnded extends About {
+  readonly type: 'sweep_ended'
+  readonly durationMs: number
+  readonly isDryRun: boolean
+  readonly failure?: unknown
+}
+
+/** Documents that should have a derived document have none. */
+export interface CoverageChecked extends About {
+  readonly type: 'coverage_checked'
+  readonly from: string
+  readonly unless: string
+  readonly missing: number
+  /** How many of them were opened again. */
+  readonly reopened: number
+  readonly failure?: unknown
+}
+
 /** Something that happened to a piece of work. All kinds of work emit one stream of these, which sinks take. */
-export type WorkEvent = AttemptEvent | IdempotencyUsed | IdempotencyNotRecorded
+export type WorkEvent = AttemptEvent | IdempotencyUsed | IdempotencyNotRecorded | SweepEvent
+
+/** Something that a sweep over documents did. */
+export type SweepEvent = Swept | CollectionSwept | SweepEnded | CoverageChecked
 
 /** Something that happened to an attempt. */
 export type AttemptEvent = AttemptStarted | AttemptSucceeded | TimedOut | RetryScheduled | GaveUp

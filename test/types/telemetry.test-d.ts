@@ -4,6 +4,8 @@ import {
   type AttemptSucceeded,
   type AuditRecord,
   auditRecord,
+  type CollectionSwept,
+  type CoverageChecked,
   fanOut,
   type GaveUp,
   type IdempotencyNotRecorded,
@@ -16,6 +18,8 @@ import {
   type RetryScheduled,
   retryPatterns,
   type Sink,
+  type SweepEnded,
+  type Swept,
   type TimedOut,
   type Work,
   type WorkEvent,
@@ -45,6 +49,14 @@ describe('an event', () => {
         return expectTypeOf(event).toEqualTypeOf<IdempotencyUsed>()
       case 'idempotency_not_recorded':
         return expectTypeOf(event).toEqualTypeOf<IdempotencyNotRecorded>()
+      case 'swept':
+        return expectTypeOf(event).toEqualTypeOf<Swept>()
+      case 'collection_swept':
+        return expectTypeOf(event).toEqualTypeOf<CollectionSwept>()
+      case 'sweep_ended':
+        return expectTypeOf(event).toEqualTypeOf<SweepEnded>()
+      case 'coverage_checked':
+        return expectTypeOf(event).toEqualTypeOf<CoverageChecked>()
       default:
         return expectTypeOf(event).toEqualTypeOf<never>()
     }
