@@ -17,10 +17,11 @@ const ALLOWED: Record<string, readonly string[]> = {
   pipeline: ['policy', 'time', 'telemetry', 'attempt', 'store', 'task'],
   bus: ['policy', 'time', 'idempotency', 'attempt'],
   event: ['policy', 'time', 'telemetry', 'attempt', 'idempotency', 'call', 'store', 'task', 'bus'],
+  document: ['policy', 'time', 'telemetry', 'attempt', 'store', 'bus'],
   operate: ['policy', 'time', 'telemetry', 'attempt', 'store', 'bus'],
   metrics: ['policy', 'telemetry'],
-  presets: ['policy'],
-  testing: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'bus'],
+  presets: ['policy', 'document'],
+  testing: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'bus', 'document'],
   cli: [
     'policy',
     'time',
@@ -33,8 +34,10 @@ const ALLOWED: Record<string, readonly string[]> = {
     'pipeline',
     'bus',
     'event',
+    'document',
     'operate',
     'presets',
+    'metrics',
   ],
 }
 

@@ -18,10 +18,10 @@ const EXPORTS: Readonly<Record<string, string>> = {
     PolicyInput RateLimitedError RedriveError RetryableError TimeoutError Verdict advance begin canonicalJson classify
     decide decideLoss explain extendPolicy formatDuration hashJson identityRandom parseDuration policies policy`,
   'redrive/telemetry': `
-    AttemptEvent AttemptStarted AttemptSucceeded AuditRecord ErrorType FailureDescription GaveUp IdempotencyNotRecorded
+    AttemptEvent AttemptStarted AttemptSucceeded AuditRecord CollectionReport CollectionSwept CoverageChecked ErrorType FailureDescription GaveUp IdempotencyNotRecorded
     IdempotencyRecord IdempotencyUsed Json Logger MemoryAudit NdjsonAudit NdjsonAuditOptions RecordsDropped RetryAlert
     RetryAttemptRecord RetryExhaustedRecord RetryPattern RetryPatterns RetryPatternsOptions RetryScheduled Sink
-    TimedOut TimeoutRecord Work WorkEvent auditRecord describeFailure errorType failureText fanOut logTo memoryAudit
+    SweepEnded SweepEvent Swept TimedOut TimeoutRecord Work WorkEvent auditRecord describeFailure errorType failureText fanOut logTo memoryAudit
     ndjsonAudit on redact redactContext retryPatterns sinkFailures withoutSecrets`,
   'redrive/idempotency': `
     IdempotencyClaim IdempotencyClaimRequest IdempotencyDone IdempotencyGuard IdempotencyGuardOptions
@@ -67,6 +67,12 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/nats': `
     NatsBus NatsConnectOptions NatsIdempotencyStore NatsIdempotencyStoreOptions NatsOptions openNats
     openNatsIdempotencyStore`,
+  'redrive/document': `
+    Beginning Begun BlastRadius Change Collection CollectionOptions CoverageOptions Cut DocumentEvent DocumentRecord
+    DocumentService DocumentServiceOptions DocumentSource DocumentWalkOptions EventHeaders FieldNames NewValues NoCollectionError
+    NoDocumentError NoFieldError PostgresSourceOptions Selection Shape SharedSettings SqliteSourceOptions
+    Statuses Survey SweepOptions SweepReport Sweeper SweeperOptions TimeFormat documentService expect
+    openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
     AttemptYield Cancelled Discrepancy ErrorCount Examination ExportOptions FailedQueue FailedQueueOptions FailedQueues
     KeptMessage KnownQueues LedgerRowView MessageView NoFailedQueueError NoRouteError Percentiles Purged RedriveOptions
@@ -79,8 +85,9 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/metrics': `
     EventMetricNames EventMetricsOptions eventMetrics`,
   'redrive/testing': `
-    BusUnderTest ConformanceCase FakeClock IdempotencyStoreUnderTest StoreModelTestOptions StoreUnderTest
-    busConformance checkInvariants fakeClock idempotencyStoreConformance storeConformance storeModelTest`,
+    BusUnderTest ConformanceCase FakeClock IdempotencyStoreUnderTest NewDocument SourceUnderTest StoreModelTestOptions
+    StoreUnderTest busConformance checkInvariants fakeClock idempotencyStoreConformance sourceConformance
+    storeConformance storeModelTest`,
 }
 
 interface Export {

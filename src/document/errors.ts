@@ -1,0 +1,41 @@
+import { FinalError } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
+
+/** Thrown when a source has no such collection. */
+export class NoCollectionError extends FinalError {
+  static {
+    NoCollectionError.prototype.name = 'NoCollectionError'
+  }
+
+  constructor(name: string, options?: ErrorOptions) {
+    super(`The source has no collection ${quoted(name)}. Check its name, and the database that the source opens.`, {
+      ...options,
+      code: 'no_collection',
+    })
+  }
+}
+
+/** Thrown when a collection lacks a field that its configuration names. */
+export class NoFieldError extends FinalError {
+  static {
+    NoFieldError.prototype.name = 'NoFieldError'
+  }
+
+  constructor(collection: string, fields: readonly string[]) {
+    super(
+      `The collection ${quoted(collection)} has no ${fields.map(quoted).join(', ')}. Add the missing column, or name the right one in 'fields'.`,
+      { code: 'no_field' },
+    )
+  }
+}
+
+/** Thrown when there is no document with that id. */
+export class NoDocumentError extends FinalError {
+  static {
+    NoDocumentError.prototype.name = 'NoDocumentError'
+  }
+
+  constructor(collection: string, id: string) {
+    super(`There is no document ${quoted(id)} in ${quoted(collection)}.`, { code: 'no_document' })
+  }
+}

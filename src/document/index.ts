@@ -1,0 +1,34 @@
+export type {
+  BlastRadius,
+  Collection,
+  CollectionOptions,
+  DocumentEvent,
+  FieldNames,
+  Shape,
+  SharedSettings,
+  Statuses,
+  TimeFormat,
+} from './collection.js'
+export { type CoverageOptions, expect } from './coverage.js'
+export { NoCollectionError, NoDocumentError, NoFieldError } from './errors.js'
+export { openPostgresSource, type PostgresSourceOptions } from './postgres/postgres-source.js'
+export {
+  type Beginning,
+  type Begun,
+  type DocumentService,
+  type DocumentServiceOptions,
+  documentService,
+  type EventHeaders,
+} from './service.js'
+export type {
+  Change,
+  Cut,
+  DocumentRecord,
+  DocumentSource,
+  DocumentWalkOptions,
+  NewValues,
+  Selection,
+  Survey,
+} from './source.js'
+export { openSqliteSource, type SqliteSourceOptions } from './sqlite/sqlite-source.js'
+export { type Sweeper, type SweeperOptions, type SweepOptions, type SweepReport, sweeper } from './sweeper.js'

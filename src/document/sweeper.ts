@@ -1,0 +1,195 @@
+import type { Bus } from '../bus/index.js'
+import { type Duration, OptionError, parseDuration } from '../policy/index.js'
+import { DURATION, mustBe } from '../policy/internal.js'
+import type { Store } from '../store/index.js'
+import type { CollectionReport, Sink, WorkEvent } from '../telemetry/index.js'
+import { emit } from '../telemetry/internal.js'
+import { type Clock, sleep, systemClock } from '../time/index.js'
+import { type Collection, type CollectionOptions, collectionOf, type SharedSettings } from './collection.js'
+import { type Coverage, type CoverageOptions, checkCoverage, coverageOf } from './coverage.js'
+import { reconcileLetters } from './letters.js'
+import type { DocumentSource } from './source.js'
+import { failedReport, sweepCollection } from './sweep-collection.js'
+
+/** Options of `sweeper`. */
+export interface SweeperOptions extends SharedSettings {
+  /** Where the documents are. A function opens it when the first sweep needs it, and again after that failed. */
+  readonly source: DocumentSource | (() => Promise<DocumentSource>)
+  /** Where their events go. A function opens it when the first sweep needs it, and again after that failed. */
+  readonly bus: Bus | (() => Promise<Bus>)
+  readonly collections: readonly CollectionOptions[]
+  /** Documents that should have a derived document: `expect` makes them. */
+  readonly coverage?: readonly CoverageOptions[]
+  /** Records a dead letter for each failed document, and knows the lanes of collections. */
+  readonly store?: Store
+  /** The time between two sweeps. Default 15 m. */
+  readonly interval?: Duration
+  /** How many documents are read, updated and published at a time. Default 500. */
+  readonly pageSize?: number
+  /** Receives the work events. */
+  readonly sink?: Sink
+  /** The source of time between sweeps. The documents' times are those of the database. Default: the system clock. */
+  readonly clock?: Clock
+}
+
+/** Options of one sweep. */
+export interface SweepOptions {
+  /** Counts what would be done, and does nothing. */
+  readonly dryRun?: boolean
+  /** Sends all stuck documents, however many. */
+  readonly confirm?: boolean
+}
+
+/** The result of a sweep. */
+export interface SweepReport {
+  readonly collections: readonly CollectionReport[]
+  readonly durationMs: number
+  readonly isDryRun: boolean
+  /** Why the sweep failed as a whole: the source or the bus could not be reached. */
+  readonly failure?: unknown
+}
+
+/**
+ * Makes a sweeper: it finds the stuck documents of your collections, requeues those that are due and marks those that have
+ * used up their attempts.
+ *
+ * ```ts
+ * const sweeps = sweeper({ source, bus, collections: [archives] })
+ * sweeps.start()
+ * ```
+ */
+export function sweeper(options: SweeperOptions): Sweeper {
+  return new Sweeper(options)
+}
+
+/** Sweeps collections, once or again and again. */
+export class Sweeper {
+  readonly collections: readonly Collection[]
+  readonly #options: SweeperOptions
+  readonly #coverage: readonly Coverage[]
+  readonly #clock: Clock
+  readonly #intervalMs: number
+  readonly #pageSize: number
+  readonly #source: () => Promise<DocumentSource>
+  readonly #bus: () => Promise<Bus>
+  readonly #stopping = new AbortController()
+  #loop: Promise<void> | undefined
+
+  constructor(options: SweeperOptions) {
+    const { collections, coverage = [], source, bus, store, interval = '15m', pageSize = 500, clock } = options
+    this.#options = options
+    this.collections = collections.map(collection => collectionOf(collection, options))
+    this.#coverage = coverage.map(entry => coverageOf(entry, this.collections))
+    this.#clock = clock ?? systemClock
+    this.#intervalMs = intervalOf(interval)
+    this.#pageSize = pageSizeOf(pageSize)
+    this.#source = once(source)
+    this.#bus = once(bus)
+    checkCollections(this.collections, store)
+  }
+
+  /** Sweeps every collection once. A collection that fails does not keep the others from being swept. */
+  async sweep({ dryRun: isDryRun = false, confirm: isConfirmed = false }: SweepOptions = {}): Promise<SweepReport> {
+    const startedAt = this.#clock.monotonic()
+    const collections: CollectionReport[] = []
+    let failure: unknown
+    try {
+      const [source, bus] = await Promise.all([this.#source(), this.#bus()])
+      // The one question whose failure is the whole sweep's: it tells whether the database answers.
+      await source.now()
+      const { store, sink } = this.#options
+      const context = { source, bus, store, sink, pageSize: this.#pageSize, isDryRun, isConfirmed }
+      if (store !== undefined && !isDryRun) await reconcileLetters(store, source, this.collections)
+      for (const collection of this.collections) {
+        if (this.#stopping.signal.aborted) break
+        const report = await sweepCollection(collection, context).catch(error => failedReport(collection, error))
+        collections.push(report)
+        this.#emit({ type: 'collection_swept', work: WORK(collection.name), at: this.#clock.now(), report, isDryRun })
+      }
+      if (!isDryRun) await this.#checkCoverage(source)
+    } catch (error) {
+      failure = error ?? new Error('The sweep failed.')
+    }
+    const durationMs = this.#clock.monotonic() - startedAt
+    this.#emit({ type: 'sweep_ended', work: WORK('sweep'), at: this.#clock.now(), durationMs, isDryRun, failure })
+    return { collections, durationMs, isDryRun, failure }
+  }
+
+  /** Sweeps at once, and then at every interval, until it is stopped. A sweep that fails is made again at the next one. */
+  start(): void {
+    this.#loop ??= this.#run()
+  }
+
+  /** Stops after the collection that is being swept. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#loop
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping
+    while (!signal.aborted) {
+      await this.sweep()
+      await sleep(this.#intervalMs, this.#clock, signal).catch(() => {})
+    }
+  }
+
+  async #checkCoverage(source: DocumentSource): Promise<void> {
+    for (const coverage of this.#coverage) {
+      const now = this.#clock.monotonic()
+      if (!coverage.isDue(now)) continue
+      const checked = await checkCoverage(coverage, source, this.#pageSize)
+      const { from, unless } = coverage
+      this.#emit({
+        type: 'coverage_checked',
+        work: WORK(`${from.name} ${unless}`),
+        at: this.#clock.now(),
+        from: from.name,
+        unless,
+        ...checked,
+      })
+    }
+  }
+
+  #emit(event: WorkEvent): void {
+    if (this.#options.sink !== undefined) emit(this.#options.sink, event)
+  }
+}
+
+const WORK = (name: string) => ({ kind: 'document', id: name, name }) as const
+
+/** Opens something once. A failure is not kept: the next caller tries again. */
+function once<T extends object>(open: T | (() => Promise<T>)): () => Promise<T> {
+  if (typeof open !== 'function') return async () => open
+  let opened: Promise<T> | undefined
+  return async () => {
+    opened ??= open()
+    try {
+      return await opened
+    } catch (error) {
+      opened = undefined
+      throw error
+    }
+  }
+}
+
+function intervalOf(interval: Duration): number {
+  const ms = parseDuration(interval)
+  if (ms === undefined || ms < 1) throw new OptionError('interval', mustBe('interval', DURATION, interval))
+  return ms
+}
+
+function pageSizeOf(pageSize: number): number {
+  if (Number.isInteger(pageSize) && pageSize >= 1 && pageSize <= 10_000) return pageSize
+  throw new OptionError('pageSize', mustBe('pageSize', 'a whole number from 1 to 10000', pageSize))
+}
+
+function checkCollections(collections: readonly Collection[], store: Store | undefined): void {
+  const names = collections.map(({ name }) => name)
+  const twice = names.find((name, index) => names.indexOf(name) !== index)
+  if (names.length === 0) throw new OptionError('collections', `'collections' must name at least one collection.`)
+  if (twice !== undefined) throw new OptionError('collections', `The collection '${twice}' is named twice.`)
+  const withLane = collections.find(({ lane }) => lane !== undefined)
+  if (withLane !== undefined && store === undefined)
+    throw new OptionError('store', `The collection '${withLane.name}' names a lane: pass the store that has it.`)
+}
