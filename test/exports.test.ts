@@ -32,13 +32,14 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Env Preset presetNamed presets`,
   'redrive/task': `
     DeadLetter EnqueueOptions Later LeaseLostError Moment Outage PayloadError RetentionOptions Skip StandardSchema
-    TaskCancelledError TaskContext TaskDefinition TaskHandler TaskOptions TaskQueue Worker WorkerOptions
+    TaskCancelledError TaskContext TaskDefinition TaskHandler TaskOptions TaskQueue WorkSource Worker WorkerOptions
     WorkerStoppedError defineTask later skip storeAudit`,
   'redrive/pipeline': `
-    BatchContext BatchHandler BatchOptions BatchWork EachWork FailureBudgetExceededError ItemResult JsonlOptions LiveOptions OnEnd Pipeline
-    PipelineName PipelineOptions PipelineStore RateInput ResumableSource ResumeOptions RunEnd RunHandle
-    RunInterruptedError RunNotCompletedError RunOptions RunResult Snapshot Source SourceItem Stage StageCode
-    StageContext StageHandler StageOptions StageValueError WorkOptions batch jsonl pipeline stage successRate`,
+    BatchContext BatchHandler BatchOptions BatchWork EachWork FailureBudgetExceededError ItemResult JsonlOptions
+    LiveOptions OnEnd Pipeline PipelineName PipelineOptions PipelineStore RateInput ResumableSource ResumeOptions
+    RunEnd RunHandle RunInterruptedError RunNotCompletedError RunOptions RunResult Snapshot Source SourceChangedError
+    SourceItem SourceItemError Stage StageCode StageContext StageCostError StageHandler StageOptions StageValueError
+    WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
     AttemptEntry AuditStore Beat BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost EndStatus Enqueued Heartbeat ItemCounts
     Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore Movable Move MoveDifferenceError

@@ -32,6 +32,13 @@ export interface Judgement {
 
 /** What the result of a handler asks for. */
 export type Returned =
+  /** The work goes on at another stage, with this value. */
+  | {
+      readonly type: 'advanced'
+      readonly to: string
+      readonly value: string
+      readonly cost?: Readonly<Record<string, number>> | undefined
+    }
   | { readonly type: 'succeeded'; readonly value?: string | undefined }
   | { readonly type: 'skipped'; readonly reason: string }
   | { readonly type: 'later'; readonly delayMs: number }

@@ -22,7 +22,8 @@ export function tell(
 /** Tells the sink how an attempt ended. Called once the end is on its way to where it is recorded. */
 export function report(plan: Plan, end: End, durationMs: number, environment: Environment): void {
   switch (end.type) {
-    case 'succeeded': {
+    case 'succeeded':
+    case 'advanced': {
       const totalMs = plan.now() - plan.history.startedAt
       return tell(plan, { type: 'attempt_succeeded', durationMs, totalMs }, environment)
     }

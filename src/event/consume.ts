@@ -216,6 +216,8 @@ export class EventConsumer<Event> {
         break
       case 'succeeded':
       case 'skipped':
+      // Events have no stages.
+      case 'advanced':
         delivery.ack()
         break
       case 'failed':

@@ -82,6 +82,51 @@ export class StageValueError extends FinalError {
   }
 }
 
+/** The `cost` function of a stage threw. */
+export class StageCostError extends FinalError {
+  static {
+    StageCostError.prototype.name = 'StageCostError'
+  }
+
+  constructor(
+    readonly stage: string,
+    readonly item: string,
+    options: ErrorOptions,
+  ) {
+    super(`The 'cost' of the item ${quoted(item)} at the stage '${stage}' could not be computed.`, {
+      ...options,
+      code: 'stage_cost_invalid',
+    })
+  }
+}
+
+/** An item of a source cannot be taken: JSON cannot hold it, it is too large, or its line is broken. */
+export class SourceItemError extends FinalError {
+  static {
+    SourceItemError.prototype.name = 'SourceItemError'
+  }
+
+  constructor(place: string, problem: string, options?: ErrorOptions) {
+    super(`${place}: ${problem}`, { ...options, code: 'source_item_invalid' })
+  }
+}
+
+/** A source was changed since a run has read from it, so the run cannot be continued there. */
+export class SourceChangedError extends FinalError {
+  static {
+    SourceChangedError.prototype.name = 'SourceChangedError'
+  }
+
+  constructor(source: string, problem: string) {
+    super(
+      `'${source}' is not the file that the run has read so far: ${problem}. Bring it back, or start another run.`,
+      {
+        code: 'source_changed',
+      },
+    )
+  }
+}
+
 function percent(share: number): string {
   return `${Number((share * 100).toFixed(1))} %`
 }

@@ -3,6 +3,9 @@ export {
   FailureBudgetExceededError,
   RunInterruptedError,
   RunNotCompletedError,
+  SourceChangedError,
+  SourceItemError,
+  StageCostError,
   StageValueError,
 } from './errors.js'
 export { type JsonlOptions, jsonl } from './jsonl.js'

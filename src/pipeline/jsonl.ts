@@ -1,4 +1,10 @@
-import type { ResumableSource } from './source.js'
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { OptionError } from '../policy/index.js'
+import { isObject } from '../policy/internal.js'
+import { SourceChangedError, SourceItemError } from './errors.js'
+import type { ResumableSource, SourceItem } from './source.js'
 
 /** Options of `jsonl()`. */
 export interface JsonlOptions {
@@ -6,10 +12,114 @@ export interface JsonlOptions {
   readonly onBadLine?: 'stop' | 'skip'
 }
 
+/** A line of a file, and where it is. The bytes are those of the line, without its end. */
+interface Line {
+  readonly bytes: Buffer
+  /** Its number, from 1. */
+  readonly number: number
+  readonly start: number
+  /** The offset of the next line. */
+  readonly end: number
+}
+
+/** The last line that was taken, as a run remembers it. */
+interface Mark {
+  readonly line: number
+  readonly start: number
+  readonly end: number
+  readonly hash: string
+}
+
+const NEWLINE = 0x0a
+
 /**
- * The lines of a file, each a JSON value. A resumed run continues at the byte after the last line that it took, after
- * checking that this line is still the same.
+ * The lines of a file, each a JSON value; blank lines are skipped. A resumed run continues at the byte after the last line
+ * that it took, after checking that this line is still the same.
  */
-export function jsonl<T = unknown>(path: string, options: JsonlOptions = {}): ResumableSource<T> {
-  throw new Error(`Not ready yet: ${path} ${options.onBadLine}`)
+export function jsonl<T = unknown>(path: string, { onBadLine = 'stop' }: JsonlOptions = {}): ResumableSource<T> {
+  if (onBadLine !== 'stop' && onBadLine !== 'skip')
+    throw new OptionError('onBadLine', `'onBadLine' must be 'stop' or 'skip', got '${String(onBadLine)}'.`)
+  return {
+    async *readFrom(cursor) {
+      const mark = cursor === undefined ? undefined : await foundMark(path, cursor)
+      for await (const line of linesOf(path, mark)) {
+        const item = parsed(path, line, onBadLine)
+        if (item !== undefined) yield new JsonlItem(item.value as T, line)
+      }
+    },
+  }
+}
+
+/** Its cursor is made only for the last line of a chunk. */
+class JsonlItem<T> implements SourceItem<T> {
+  readonly item: T
+  readonly #line: Line
+
+  constructor(item: T, line: Line) {
+    this.item = item
+    this.#line = line
+  }
+
+  get cursor(): string {
+    const { number, start, end, bytes } = this.#line
+    return JSON.stringify({ line: number, start, end, hash: hashOf(bytes) } satisfies Mark)
+  }
+}
+
+function parsed(path: string, { bytes, number }: Line, onBadLine: 'stop' | 'skip'): { value: unknown } | undefined {
+  const text = bytes.toString('utf8')
+  if (text.trim() === '') return undefined
+  try {
+    return { value: JSON.parse(text) }
+  } catch (cause) {
+    if (onBadLine === 'skip') return undefined
+    const problem = cause instanceof Error ? cause.message : String(cause)
+    throw new SourceItemError(`${path}:${number}`, `the line is not JSON (${problem})`, { cause })
+  }
+}
+
+async function* linesOf(path: string, { line = 0, end = 0 }: Partial<Mark> = {}): AsyncGenerator<Line> {
+  let [number, start] = [line, end]
+  let rest: Buffer[] = []
+  for await (const chunk of createReadStream(path, { start: end })) {
+    let from = 0
+    for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
+      const bytes = rest.length === 0 ? chunk.subarray(from, at) : Buffer.concat([...rest, chunk.subarray(from, at)])
+      rest = []
+      from = at + 1
+      const next = start + bytes.length + 1
+      yield { bytes, number: ++number, start, end: next }
+      start = next
+    }
+    if (from < chunk.length) rest.push(chunk.subarray(from))
+  }
+  const bytes = Buffer.concat(rest)
+  if (bytes.length > 0) yield { bytes, number: number + 1, start, end: start + bytes.length }
+}
+
+/** The place after the last line that a run took, if that line is still there. */
+async function foundMark(path: string, cursor: string): Promise<Mark> {
+  const mark: unknown = JSON.parse(cursor)
+  if (!isMark(mark)) throw new SourceChangedError(path, 'the run was reading another kind of source')
+  const file = await open(path)
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(mark.end - mark.start), 0, null, mark.start)
+    const bytes = buffer.subarray(0, bytesRead)
+    const line = bytes.at(-1) === NEWLINE ? bytes.subarray(0, -1) : bytes
+    if (bytesRead < mark.end - mark.start || hashOf(line) !== mark.hash)
+      throw new SourceChangedError(path, `line ${mark.line}, the last that it took, has changed`)
+    return mark
+  } finally {
+    await file.close()
+  }
+}
+
+function isMark(value: unknown): value is Mark {
+  if (!isObject(value)) return false
+  const { line, start, end, hash } = value
+  return [line, start, end].every(Number.isSafeInteger) && typeof hash === 'string'
+}
+
+function hashOf(bytes: Buffer): string {
+  return createHash('sha256').update(bytes).digest('base64url').slice(0, 22)
 }

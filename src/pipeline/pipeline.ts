@@ -1,10 +1,17 @@
 import { createHash } from 'node:crypto'
 import { OptionError } from '../policy/index.js'
+import { type NewRun, RunNotFoundError, type RunRecord, type Store } from '../store/index.js'
+import { Engine, toMs, type WorkKind } from '../task/internal.js'
+import { queueClock } from '../time/index.js'
+import { ActiveRun } from './active-run.js'
 import type { RunHandle } from './run-handle.js'
-import type { ResumeOptions, RunOptions } from './run-options.js'
+import type { OnEnd, ResumeOptions, RunOptions, WorkOptions } from './run-options.js'
 import type { RunResult } from './run-result.js'
+import { newSettings } from './run-settings.js'
 import type { Source } from './source.js'
+import { SourceReader } from './source-reader.js'
 import type { Stage, StageCode } from './stage.js'
+import { stageKind } from './stage-kind.js'
 
 /** The name of a pipeline, or its name with options. */
 export type PipelineName = string | PipelineOptions
@@ -38,14 +45,63 @@ export class Pipeline<In, Out> {
     return run.result
   }
 
-  /** Opens a run, begins to read its source and to work on it. Resolves when the run is on record. */
-  start(_source: Source<In>, _options: RunOptions<In>): Promise<RunHandle<Out>> {
-    return Promise.reject(new Error('Not ready yet.'))
+  /** Opens a run, and begins to read its source and to work on it. Resolves when the run is on record. */
+  async start(source: Source<In>, options: RunOptions<In>): Promise<RunHandle<Out>> {
+    const { store, id = newRunId(this.name), itemId } = options
+    const engine = await this.#engine(options)
+    try {
+      const { name, version } = this
+      const stages = this.stages.map(stage => stage.name)
+      const reader = { name: engine.name, leaseMs: leaseOf(options) }
+      const hasOwnIds = itemId !== undefined
+      const run = { id, pipeline: name, version, stages, reader, hasOwnIds, ...openingOf(options) }
+      const opened = await store.runs.open({ ...run, settings: newSettings(options) })
+      return this.#work(opened, engine, { ...options, source })
+    } catch (failure) {
+      await engine.stop()
+      throw failure
+    }
   }
 
-  /** Goes on with a run that was stopped, paused, interrupted, or whose process died. */
-  resume(_id: string, _options: ResumeOptions<In>): Promise<RunHandle<Out>> {
-    return Promise.reject(new Error('Not ready yet.'))
+  /**
+   * Goes on with a run that was stopped, paused, interrupted, or whose process died, under today's code. With a source it
+   * reads on where the run has left off; while another process reads, it stands by.
+   */
+  async resume(id: string, options: ResumeOptions<In>): Promise<RunHandle<Out>> {
+    const { runs } = options.store
+    const run = await runs.get(id)
+    if (run === undefined) throw new RunNotFoundError(id)
+    if (run.pipeline !== this.name)
+      throw new OptionError('id', `The run '${id}' belongs to the pipeline '${run.pipeline}', not to '${this.name}'.`)
+    const engine = await this.#engine(options)
+    try {
+      const stages = this.stages.map(stage => stage.name)
+      const isHeld = run.status === 'stopped' || run.status === 'paused'
+      const change = { stages, version: this.version, ...(isHeld && { isPaused: false }) }
+      return this.#work(await runs.change(id, change), engine, options)
+    } catch (failure) {
+      await engine.stop()
+      throw failure
+    }
+  }
+
+  /** Its stages as a worker runs them: `new Worker(store, { pipelines: [enrich] })`. */
+  kinds(store: Store): readonly WorkKind[] {
+    return this.stages.map((_, index) => stageKind(this, index, store))
+  }
+
+  async #engine(options: WorkOptions): Promise<Engine> {
+    const engine = new Engine(options.store, this.kinds(options.store), options)
+    await engine.start()
+    return engine
+  }
+
+  #work(run: RunRecord, engine: Engine, options: ResumeOptions<In>): RunHandle<Out> {
+    const { store, source, itemId, clock = queueClock } = options
+    const [firstStage] = this.stages
+    const reading = { name: engine.name, leaseMs: leaseOf(options), clock, firstStage, itemId }
+    const reader = source === undefined || run.isRead ? undefined : new SourceReader(store.runs, run, source, reading)
+    return new ActiveRun<Out>(run, { store, clock, engine, reader })
   }
 }
 
@@ -118,6 +174,37 @@ export function pipeline<A, B, C, D, E, F, G, H, I>(
 ): Pipeline<A, I>
 export function pipeline(name: PipelineName, ...stages: StageCode[]): Pipeline<unknown, unknown> {
   return new Pipeline(name, stages)
+}
+
+/** Sorts by time, and tells apart runs that begin together. */
+function newRunId(pipeline: string): string {
+  const time = new Date()
+    .toISOString()
+    .replace(/\.\d+Z$/, '')
+    .replaceAll(/[-:]/g, '')
+  return `${pipeline.slice(0, 70)}-${time}-${crypto.randomUUID().slice(0, 4)}`
+}
+
+function leaseOf({ lease = '30s' }: WorkOptions): number {
+  return toMs('lease', lease, 1)
+}
+
+/** The options that are kept with a run. */
+function openingOf({ hasOutput, onEnd, about }: RunOptions<never>): Partial<NewRun> {
+  return {
+    ...(hasOutput !== undefined && { hasOutput }),
+    ...(about !== undefined && { about: JSON.stringify(about) }),
+    ...(onEnd !== undefined && { onEnd: endTask(onEnd) }),
+  }
+}
+
+function endTask({ task, category, key, payload = null }: OnEnd): NonNullable<NewRun['onEnd']> {
+  return {
+    kind: task.kind,
+    ...(category !== undefined && { category }),
+    ...(key !== undefined && { key }),
+    payload: JSON.stringify(payload),
+  }
 }
 
 function checkName(name: string): void {

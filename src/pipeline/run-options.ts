@@ -6,6 +6,8 @@ import type { Source } from './source.js'
 export interface ResumeOptions<In> extends WorkOptions {
   /** Where to read on. It is continued at the run's cursor, or skipped to its position. Default: only items taken so far. */
   readonly source?: Source<In>
+  /** The same function that the run was started with, if it was. */
+  readonly itemId?: (item: In, position: number) => string
 }
 
 /** Options of a run that can be changed while it runs. */

@@ -2,6 +2,7 @@
 
 export { allowance, refusal } from './decide.js'
 export { namesOf } from './facts.js'
+export { isObject } from './is-object.js'
 export { isNetworkCode } from './known-errors.js'
 export { DURATION, mustBe } from './parse.js'
 export { plainJson, problemOf } from './plain-json.js'

@@ -1,4 +1,5 @@
 // For the other folders of this package. Users import from index.ts.
 
-export { runsAlone } from './after-settlement.js'
+export { NO_FAILURES, runsAlone } from './after-settlement.js'
 export { recordRedrive } from './redrive-record.js'
+export { SETTLED } from './store.js'

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import { Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
 import { canonicalJson, OptionError, RedriveError } from '../policy/index.js'
-import type { Claim, ClaimedTask, Heartbeat, Settlement, Store } from '../store/index.js'
+import type { Claim, ClaimedTask, ClaimRequest, Heartbeat, RunStore, Settlement, Store } from '../store/index.js'
 import { runsAlone } from '../store/internal.js'
 import { type Clock, queueClock } from '../time/index.js'
 import { Bell } from './bell.js'
@@ -10,14 +10,17 @@ import { Ending } from './ending.js'
 import { LeaseLostError, WorkerStoppedError } from './errors.js'
 import { Janitor } from './janitor.js'
 import { Pulse } from './pulse.js'
+import { Rooms } from './rooms.js'
+import { RunKeeper } from './run-keeper.js'
 import { Settler } from './settler.js'
+import { StageFlow } from './stage-flow.js'
 import { type ClaimTimes, TaskAttempt, type TaskEnvironment } from './task-attempt.js'
 import { toMs } from './to-ms.js'
 import type { WorkKind } from './work-kind.js'
 import type { WorkerOptions } from './worker.js'
 
-/** Options of an engine: those of a worker, but for its tasks. */
-export type EngineOptions = Omit<WorkerOptions, 'tasks'>
+/** Options of an engine: those of a worker, but for its work. */
+export type EngineOptions = Omit<WorkerOptions, 'tasks' | 'pipelines'>
 
 /** It looks for due work this often, even if nothing should be due: the clock may have been set, or the machine have slept. */
 const LONGEST_WAIT_MS = 60_000
@@ -34,14 +37,18 @@ const LONGEST_WAIT_MS = 60_000
  *   that is running has ended; then that task runs alone.
  * - **stopping**: it claims nothing any more. Running tasks may end within the grace period; the rest is handed back.
  *
+ * Plain tasks share one number of places, and run as soon as they are claimed. Each stage of a pipeline has places of its
+ * own, some of them for items that wait in this process for their turn: `StageFlow` moves those.
+ *
  * Settlements are written in batches, together with the next claim, so that both share a transaction.
  */
 export class Engine {
   readonly name: string
+  /** The runs whose items it works on. */
+  readonly runs: RunKeeper
   readonly #store: Store
-  readonly #kinds: ReadonlyMap<string, WorkKind>
-  readonly #categories: readonly string[] | undefined
-  readonly #concurrency: number
+  readonly #rooms: Rooms
+  readonly #flow: StageFlow
   readonly #leaseMs: number
   readonly #graceMs: number
   readonly #clock: Clock
@@ -69,21 +76,24 @@ export class Engine {
     }
     this.name = name ?? `${hostname()}-${process.pid}-${crypto.randomUUID().slice(0, 8)}`
     this.#store = store
-    this.#kinds = byName(kinds)
-    this.#categories = options.categories
-    this.#concurrency = concurrency
+    this.#rooms = new Rooms(kinds, concurrency, options.categories)
     this.#leaseMs = toMs('lease', options.lease ?? '30s', 1)
     this.#graceMs = toMs('grace', options.grace ?? '10s')
     this.#clock = clock
     this.#bell = new Bell(clock)
     this.#outages = new Outages(options.onOutage, () => this.#ending.hasBegun)
-    this.#settler = new Settler(store, clock, this.#outages, () => {
-      if (this.#isBehind) this.#bell.ring()
+    this.#settler = new Settler(store, clock, this.#outages, {
+      onAnswer: (settlement, answer, sentAt) => this.#flow.answered(settlement, answer, sentAt),
+      onSettled: () => {
+        if (this.#isBehind) this.#bell.ring()
+        this.runs.batchSettled()
+      },
     })
     this.#janitor = new Janitor(store, clock, options.retention ?? {})
     this.#pulse = new Pulse(store, { worker: this.name, leaseMs: this.#leaseMs }, clock, {
       onBeat: heartbeat => this.#onBeat(heartbeat),
       onLeaseLost: () => {
+        this.#flow.release()
         for (const attempt of this.#attempts) attempt.warn(new LeaseLostError(this.name))
       },
       onMissed: failure => this.#outages.began(failure),
@@ -93,6 +103,17 @@ export class Engine {
     this.#cancelWatch = new CancelWatch(store, this.name, clock, tokens => this.#cancel(tokens))
     const settle = (attempt: TaskAttempt, settlement: Settlement) => this.#settle(attempt, settlement)
     this.#environment = { worker: this.name, clock, sink, classify, settle }
+    this.runs = new RunKeeper(
+      () => runsOf(store),
+      clock,
+      run => this.#flow.follow(run),
+    )
+    this.#flow = new StageFlow(this.#rooms, this.runs, {
+      isOpen: () => !(this.#ending.hasBegun || this.#isMakingRoom),
+      run: (task, kind, claim) => this.#run(task, kind, claim),
+      settle: settlement => this.#add(settlement),
+      monotonic: () => clock.monotonic(),
+    })
   }
 
   /** How many settlements came too late. */
@@ -120,11 +141,13 @@ export class Engine {
 
   async #getReady(): Promise<void> {
     await this.#pulse.beat()
-    for (const { policy, policyHash } of this.#kinds.values()) {
+    for (const { policy, policyHash, prepare } of this.#rooms.kinds) {
       await this.#store.policies.keep(policyHash, canonicalJson(policy))
+      await prepare?.()
     }
     if (this.#ending.hasBegun) throw this.#isStopped()
     this.#pulse.start()
+    if (this.#rooms.stages.length > 0) this.runs.start()
     this.#janitor.start()
     this.#looping = this.#loop()
   }
@@ -147,28 +170,40 @@ export class Engine {
     // Attempts that end in the same turn of the event loop are settled in the same batch.
     await new Promise(resolve => setImmediate(resolve))
     this.#settler.flush().catch(failure => this.#ending.fail(failure))
-    if (this.#attempts.size === 0) this.#isMakingRoom = false
+    if (this.#isIdle) this.#isMakingRoom = false
     // A claim need not wait until everything is on record, but the backlog of settlements must not grow without end.
-    this.#isBehind = this.#settler.unsettled > this.#concurrency
-    const room = this.#isMakingRoom || this.#isBehind ? 0 : this.#concurrency - this.#attempts.size
+    this.#isBehind = this.#settler.unsettled > this.#rooms.slots
+    const { rooms, limit } = this.#rooms.free(this.#attempts.size)
+    const hasRoom = limit > 0 && !this.#isMakingRoom && !this.#isBehind
     this.#hasChanged = false
-    const claimed = room > 0 ? await this.#claim(room) : undefined
+    const claimed = hasRoom ? await this.#claim(rooms, limit) : undefined
     if (claimed === undefined) return Infinity
     const { tasks, now, nextAt, isAloneWaiting } = claimed.claim
     for (const task of tasks) this.#begin(task, { now, sentAt: claimed.sentAt })
     // A task may have been cancelled between its claim and the answer to it.
     if (this.#hasChanged && tasks.length > 0) this.#cancelWatch.ring()
-    if (isAloneWaiting || tasks.some(runsAlone)) this.#isMakingRoom = this.#attempts.size > 0
-    if (tasks.length === room) return 0
+    if (isAloneWaiting || tasks.some(runsAlone)) this.#makeRoom()
+    if (tasks.length === limit) return 0
+    if (tasks.length === 0 && this.#settler.unsettled === 0) this.runs.idle()
     if (nextAt === undefined) return Infinity
     return Math.min(Math.max(1, nextAt - now), LONGEST_WAIT_MS)
   }
 
+  get #isIdle(): boolean {
+    return this.#attempts.size === 0 && this.#rooms.areStagesEmpty
+  }
+
+  #makeRoom(): void {
+    this.#isMakingRoom = !this.#isIdle
+    if (this.#isMakingRoom) this.#flow.release()
+  }
+
   /** Asks the store until it answers; `undefined` once the engine stops. */
-  #claim(limit: number): Promise<{ readonly claim: Claim; readonly sentAt: number } | undefined> {
-    const rooms = [{ kinds: [...this.#kinds.keys()], categories: this.#categories }]
-    const isIdle = this.#attempts.size === 0
-    const request = { worker: this.name, leaseMs: this.#leaseMs, limit, rooms, isIdle }
+  #claim(
+    rooms: ClaimRequest['rooms'],
+    limit: number,
+  ): Promise<{ readonly claim: Claim; readonly sentAt: number } | undefined> {
+    const request = { worker: this.name, leaseMs: this.#leaseMs, limit, rooms, isIdle: this.#isIdle }
     const ask = async () => {
       if (this.#ending.hasBegun) return undefined
       const sentAt = this.#clock.monotonic()
@@ -178,9 +213,12 @@ export class Engine {
   }
 
   #begin(task: ClaimedTask, claim: ClaimTimes): void {
-    const kind = this.#kinds.get(task.kind)
-    if (kind === undefined)
-      throw new Error(`The store gave out a task of kind '${task.kind}', which was not asked for.`)
+    const stage = this.#rooms.stage(task.kind, task.category)
+    if (stage === undefined) this.#run(task, this.#rooms.plainKind(task), claim)
+    else this.#flow.enter(stage, task, claim)
+  }
+
+  #run(task: ClaimedTask, kind: WorkKind, claim: ClaimTimes): void {
     const attempt = new TaskAttempt(task, kind, claim, this.#environment)
     this.#attempts.add(attempt)
     attempt.start()
@@ -188,6 +226,11 @@ export class Engine {
 
   #settle(attempt: TaskAttempt, settlement: Settlement): void {
     this.#attempts.delete(attempt)
+    const stage = this.#rooms.stage(attempt.task.kind, attempt.task.category)
+    this.#add(stage === undefined ? settlement : this.#flow.leave(stage, attempt.task, settlement))
+  }
+
+  #add(settlement: Settlement): void {
     this.#settler.add(settlement)
     this.#bell.ring()
   }
@@ -198,11 +241,14 @@ export class Engine {
   }
 
   #cancel(tokens: readonly string[]): void {
+    if (tokens.length > 0) this.#flow.cancel(tokens)
     for (const attempt of this.#attempts) if (tokens.includes(attempt.task.token)) attempt.cancel()
   }
 
   async #end(): Promise<void> {
     this.#janitor.stop()
+    this.runs.stop()
+    this.#flow.release()
     this.#bell.ring()
     // A start that is under way stops by itself, and leaves nothing behind.
     await this.#starting?.catch(() => {})
@@ -235,9 +281,6 @@ export class Engine {
   }
 }
 
-function byName(kinds: readonly WorkKind[]): ReadonlyMap<string, WorkKind> {
-  const named = new Map(kinds.map(kind => [kind.kind, kind]))
-  const twice = kinds.find(kind => named.get(kind.kind) !== kind)
-  if (twice !== undefined) throw new OptionError('tasks', `Two of the tasks have the kind '${twice.kind}'.`)
-  return named
+function runsOf(store: Store): RunStore {
+  return (store as Store & { readonly runs: RunStore }).runs
 }

@@ -1,8 +1,11 @@
 // For the other folders of this package. Users import from index.ts.
 
+export { Bell } from './bell.js'
 export { Ending } from './ending.js'
 export { Engine } from './engine.js'
+export { isLater, isSkip } from './outcomes.js'
+export type { RunFollower, RunNews } from './run-keeper.js'
 export { entryOf, outcomeOf } from './settlement.js'
 export { taskKind, taskResult } from './task-kind.js'
 export { toMs } from './to-ms.js'
-export type { WorkKind } from './work-kind.js'
+export type { AttemptRecorder, WorkKind } from './work-kind.js'

@@ -11,6 +11,8 @@ export function outcomeOf(end: End): Outcome {
   switch (end.type) {
     case 'succeeded':
       return { type: 'succeeded', result: end.value }
+    case 'advanced':
+      return { ...end, keep: false }
     case 'skipped':
     case 'later':
       return end
@@ -26,7 +28,7 @@ export function outcomeOf(end: End): Outcome {
 /** The ledger row of an attempt; `undefined` where none was made. `policy` is the hash of the policy that decided. */
 export function entryOf(
   end: End,
-  about: Pick<AttemptEntry, 'attempt' | 'startedAt' | 'endedAt' | 'worker'>,
+  about: Omit<AttemptEntry, 'verdict' | 'error' | 'random' | 'policy'>,
   policy: string,
 ): AttemptEntry | undefined {
   switch (end.type) {
@@ -39,6 +41,7 @@ export function entryOf(
     case 'stopped':
       return end.reason instanceof TaskCancelledError ? about : undefined
     case 'succeeded':
+    case 'advanced':
     case 'skipped':
     case 'later':
       return about

@@ -12,10 +12,13 @@ describe('a settler', () => {
       return batch.map(() => SETTLED)
     }
     const outages = new Outages(undefined, () => false)
-    const settler = new Settler({ settle }, systemClock, outages, () => {
-      if (batches.length > 1) return
-      settler.add(success('at once'))
-      void later(10).then(() => settler.add(success('a few microtasks later')))
+    const settler = new Settler({ settle }, systemClock, outages, {
+      onSettled() {
+        if (batches.length > 1) return
+        settler.add(success('at once'))
+        void later(10).then(() => settler.add(success('a few microtasks later')))
+      },
+      onAnswer() {},
     })
     settler.add(success('first'))
     await settler.flush()

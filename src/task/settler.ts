@@ -1,7 +1,16 @@
 import { type Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
-import type { Settlement, Store } from '../store/index.js'
+import type { Settled, Settlement, Store } from '../store/index.js'
+import { SETTLED } from '../store/internal.js'
 import { failureText } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
+
+/** The callbacks of a settler. */
+export interface SettlerListener {
+  /** The answer to a settlement, which was sent at this time on the monotonic clock. */
+  onAnswer(settlement: Settlement, answer: Settled, sentAt: number): void
+  /** A batch is on record, and everything in it was answered. */
+  onSettled(): void
+}
 
 /** Collects settlements and writes them in batches. It never gives up: what has been done must be on record. */
 export class Settler {
@@ -12,16 +21,15 @@ export class Settler {
   readonly #store: Pick<Store, 'settle'>
   readonly #clock: Clock
   readonly #outages: Outages
-  readonly #onSettled: () => void
+  readonly #listener: SettlerListener
   #waiting: Settlement[] = []
   #flushing: Promise<void> | undefined
 
-  /** `onSettled` is called whenever a batch is on record. */
-  constructor(store: Pick<Store, 'settle'>, clock: Clock, outages: Outages, onSettled: () => void) {
+  constructor(store: Pick<Store, 'settle'>, clock: Clock, outages: Outages, listener: SettlerListener) {
     this.#store = store
     this.#clock = clock
     this.#outages = outages
-    this.#onSettled = onSettled
+    this.#listener = listener
   }
 
   add(settlement: Settlement): void {
@@ -43,7 +51,7 @@ export class Settler {
       this.#waiting = []
       await this.#settle(batch).catch(() => this.#settleEach(batch))
       this.unsettled -= batch.length
-      this.#onSettled()
+      this.#listener.onSettled()
       // Attempts that end in the same turn of the event loop are settled in the same batch.
       if (this.#waiting.length > 0) await new Promise(resolve => setImmediate(resolve))
     }
@@ -53,7 +61,7 @@ export class Settler {
   async #settleEach(batch: readonly Settlement[]): Promise<void> {
     for (const [done, settlement] of batch.entries()) {
       try {
-        await this.#settle([settlement]).catch(failure => this.#settle([refused(settlement, failure)]))
+        await this.#settle([settlement]).catch(failure => this.#bury(settlement, failure))
       } catch (failure) {
         // The store takes nothing at all. Keep the rest, so that the next flush rejects too.
         this.#waiting.unshift(...batch.slice(done))
@@ -62,10 +70,27 @@ export class Settler {
     }
   }
 
+  /** Records a dead letter in place of a settlement that the store cannot take. */
+  async #bury(settlement: Settlement, failure: unknown): Promise<void> {
+    await this.#settle([refused(settlement, failure)])
+    this.#listener.onAnswer(settlement, SETTLED, this.#clock.monotonic())
+  }
+
   async #settle(batch: readonly Settlement[]): Promise<void> {
     const options = { clock: this.#clock, outages: this.#outages }
-    const answers = await persist(() => this.#store.settle(batch), UNTIL_ANSWERED, options)
-    for (const { result } of answers) if (result === 'stale') this.stale++
+    let sentAt = 0
+    const ask = () => {
+      sentAt = this.#clock.monotonic()
+      return this.#store.settle(batch)
+    }
+    const answers = await persist(ask, UNTIL_ANSWERED, options)
+    for (let n = 0; n < answers.length; n++) this.#answered(batch[n], answers[n], sentAt)
+  }
+
+  #answered(settlement: Settlement | undefined, answer: Settled | undefined, sentAt: number): void {
+    if (settlement === undefined || answer === undefined) return
+    if (answer.result === 'stale') this.stale++
+    this.#listener.onAnswer(settlement, answer, sentAt)
   }
 }
 

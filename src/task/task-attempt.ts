@@ -10,12 +10,12 @@ import {
   report,
 } from '../attempt/index.js'
 import type { History, Policy } from '../policy/index.js'
-import type { ClaimedTask, Outcome, Settlement } from '../store/index.js'
+import type { ClaimedTask, Cost, Outcome, Settlement } from '../store/index.js'
 import type { Work } from '../telemetry/index.js'
 import { TaskCancelledError } from './errors.js'
 import { entryOf, outcomeOf } from './settlement.js'
 import { taskWork } from './task-kind.js'
-import type { WorkKind } from './work-kind.js'
+import type { AttemptRecorder, WorkKind } from './work-kind.js'
 
 /** The parts that all attempts of an engine share. */
 export interface TaskEnvironment extends Environment {
@@ -31,10 +31,10 @@ export interface ClaimTimes {
 }
 
 /** One attempt at a claimed task: hands the task to the attempt, and the end of the attempt to the store. */
-export class TaskAttempt implements Driver {
+export class TaskAttempt implements Driver, AttemptRecorder {
   readonly task: ClaimedTask
   readonly policy: Policy
-  readonly history: History
+  history: History
   readonly #kind: WorkKind
   readonly #environment: TaskEnvironment
   readonly #claim: ClaimTimes
@@ -44,6 +44,8 @@ export class TaskAttempt implements Driver {
   #hasEnded = false
   /** Set while a dead letter is on its way to a home outside the store. */
   #burial: AbortController | undefined
+  #used: Cost | undefined
+  #call: string | undefined
 
   constructor(task: ClaimedTask, kind: WorkKind, claim: ClaimTimes, environment: TaskEnvironment) {
     this.task = task
@@ -56,7 +58,9 @@ export class TaskAttempt implements Driver {
   }
 
   get seed(): string {
-    return this.task.id
+    const { id } = this.task
+    const { stage } = this.#kind
+    return stage === undefined ? id : stageSeed(id, stage.name)
   }
 
   /**
@@ -98,11 +102,20 @@ export class TaskAttempt implements Driver {
   }
 
   call(attempt: ActiveAttempt): unknown {
-    return this.#kind.call(this.task, attempt)
+    return this.#kind.call(this.task, attempt, this)
   }
 
   returned(result: unknown): Returned {
-    return this.#kind.returned(result)
+    return this.#kind.returned(result, this.task)
+  }
+
+  used(cost: Cost): void {
+    this.#used = cost
+  }
+
+  wasPartOf(call: string, earlierFailures: number): void {
+    this.#call = call
+    if (earlierFailures > 0) this.history = { ...this.history, attempts: this.history.attempts + earlierFailures }
   }
 
   ended(end: End): void {
@@ -134,7 +147,9 @@ export class TaskAttempt implements Driver {
     const { worker, settle } = this.#environment
     const attempt = this.history.attempts + 1
     const about = { attempt, startedAt: this.#claim.now, endedAt: this.now(), worker }
-    settle(this, { id, token, outcome, attempt: end && entryOf(end, about, this.#kind.policyHash) })
+    const { version, policyHash } = this.#kind
+    const details = version === undefined ? about : { ...about, version, call: this.#call }
+    settle(this, { id, token, outcome, attempt: end && entryOf(end, details, policyHash), used: this.#used })
   }
 
   #describe(): Work {
@@ -145,6 +160,11 @@ export class TaskAttempt implements Driver {
       return taskWork(this.task)
     }
   }
+}
+
+/** The identity of an item at a stage, from which its jitter is derived: counters start afresh at each stage. */
+export function stageSeed(id: string, stage: string): string {
+  return `${id}/${stage}`
 }
 
 /** Returns the history before this attempt. The store has already counted the loss of an undecided task. */

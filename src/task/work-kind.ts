@@ -1,24 +1,43 @@
 import type { ActiveAttempt, Failed, Refused, Returned } from '../attempt/index.js'
 import type { Policy } from '../policy/index.js'
-import type { ClaimedTask, Outcome } from '../store/index.js'
+import type { ClaimedTask, Cost, Outcome, Store } from '../store/index.js'
 import type { Work } from '../telemetry/index.js'
 
-/** A kind of work that an engine runs: tasks of one kind, or the events of one queue that wait in a store. */
+/** A kind of work that an engine runs: tasks of one kind, the events of one queue that wait in a store, or a stage. */
 export interface WorkKind {
   /** The kind of its tasks in the store. */
   readonly kind: string
+  /** A stage of a pipeline: the category of its items. It has places of its own, `concurrency` of them. */
+  readonly stage?: { readonly name: string; readonly concurrency: number }
   readonly policy: Policy
   /** The hash under which the ledger names the policy. */
   readonly policyHash: string
+  /** The version of the code, for the ledger. */
+  readonly version?: string
+  /** Called before its first task is claimed. */
+  readonly prepare?: () => Promise<void>
   /** The work as sinks see it. */
   describe(task: ClaimedTask): Work
   /** Runs the handler. */
-  call(task: ClaimedTask, attempt: ActiveAttempt): unknown
-  /** Says what the handler's result asks for. */
-  returned(result: unknown): Returned
+  call(task: ClaimedTask, attempt: ActiveAttempt, record: AttemptRecorder): unknown
+  /** Says what the handler's result asks for. If it throws, the attempt has failed. */
+  returned(result: unknown, task: ClaimedTask): Returned
   /**
    * Takes a dead letter to a home outside the store, and resolves with the outcome that remains to be settled. Until then
    * the worker still has the task. Rejects if the letter can never be delivered, or when the signal aborts.
    */
   readonly bury?: ((task: ClaimedTask, end: Failed | Refused, signal: AbortSignal) => Promise<Outcome>) | undefined
+}
+
+/** Brings kinds of work along: a pipeline. */
+export interface WorkSource {
+  kinds(store: Store): readonly WorkKind[]
+}
+
+/** Takes what a handler tells of its attempt, for the settlement. */
+export interface AttemptRecorder {
+  /** How much it really took from the buckets of a shared limit. */
+  used(cost: Cost): void
+  /** The call of a batch stage that decided it, and how many calls of the batch it failed in before that one. */
+  wasPartOf(call: string, earlierFailures: number): void
 }

@@ -7,12 +7,15 @@ import type { TaskDefinition } from './define-task.js'
 import { Engine } from './engine.js'
 import type { RetentionOptions } from './janitor.js'
 import { taskKind } from './task-kind.js'
+import type { WorkSource } from './work-kind.js'
 
 /** Options of a worker. */
 export interface WorkerOptions {
   /** The tasks that it runs. Other kinds are left to other workers. */
-  readonly tasks: readonly TaskDefinition[]
-  /** How many tasks it runs at once. Default 10. */
+  readonly tasks?: readonly TaskDefinition[]
+  /** The pipelines whose items it works on, in all of their runs. It reads no sources. Made by `pipeline()`. */
+  readonly pipelines?: readonly WorkSource[]
+  /** How many tasks it runs at once. Default 10. The stages of pipelines have a concurrency of their own. */
   readonly concurrency?: number
   /** The categories that it runs. Default: all. */
   readonly categories?: readonly string[]
@@ -46,9 +49,10 @@ export interface WorkerOptions {
 export class Worker {
   readonly #engine: Engine
 
-  constructor(store: Store, { tasks, ...options }: WorkerOptions) {
+  constructor(store: Store, { tasks = [], pipelines = [], ...options }: WorkerOptions) {
     const kinds = [...new Set(tasks)].map(task => taskKind(task, store))
-    this.#engine = new Engine(store, kinds, options)
+    const stages = [...new Set(pipelines)].flatMap(pipeline => pipeline.kinds(store))
+    this.#engine = new Engine(store, [...kinds, ...stages], options)
   }
 
   /** Its name on record. */

@@ -3,13 +3,19 @@ import type { GiveUpReason, Verdict } from '../policy/index.js'
 /** The piece of work that a work event is about. */
 export interface Work {
   /** The kind of work. */
-  readonly kind: 'call' | 'event' | 'task' | 'pipeline' | 'document'
+  readonly kind: 'call' | 'event' | 'task' | 'item' | 'document'
   /** Its identity, from which its jitter is derived. */
   readonly id: string
   /** Its name, in the user's words. */
   readonly name: string
   /** The category that it is counted under, such as `API_REQUEST`. A timeout gets the code `TIMEOUT_<CATEGORY>`. */
   readonly category?: string
+  /** The pipeline of an item. */
+  readonly pipeline?: string
+  /** The run of an item. */
+  readonly run?: string
+  /** The stage that an item is in. */
+  readonly stage?: string
   /** The tenant that it is done for. Only reported. */
   readonly tenantId?: string
   /** The request, or anything else, that it belongs to. Only reported. */

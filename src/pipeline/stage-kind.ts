@@ -1,0 +1,71 @@
+import type { Returned } from '../attempt/index.js'
+import type { ClaimedTask, Store } from '../store/index.js'
+import { isLater, isSkip, type WorkKind } from '../task/internal.js'
+import type { Work } from '../telemetry/index.js'
+import { StageCostError } from './errors.js'
+import { ItemContext, ownId } from './item-context.js'
+import { pipelineKind } from './pipeline-kind.js'
+import type { StageCode } from './stage.js'
+import { stageValue } from './stage-value.js'
+
+/** The part of a pipeline that its stages need to know. */
+export interface StageHome {
+  readonly name: string
+  readonly version: string
+  readonly stages: readonly StageCode[]
+}
+
+/** A stage of a pipeline, as an engine runs it. */
+export function stageKind(home: StageHome, index: number, store: Store): WorkKind {
+  const stage = home.stages[index]
+  if (stage === undefined) throw new RangeError(`The pipeline '${home.name}' has no stage ${index}.`)
+  const { name, concurrency, policy, policyHash, work, rates } = stage
+  if (work.type === 'batch') throw new Error('Batch stages are not ready yet.')
+  const next = home.stages[index + 1]
+  const kind = pipelineKind(home.name)
+  return {
+    kind,
+    stage: { name, concurrency },
+    policy,
+    policyHash,
+    version: home.version,
+    // Without rates too: a rate limit then holds the stage for all runs.
+    prepare: () => store.limit({ kind, category: name }, { isShared: true, rates }),
+    describe: task => itemWork(home.name, task),
+    call: (task, attempt, recorder) => work.call(inputOf(task), new ItemContext(task, attempt, recorder, store)),
+    returned: (result, task) => passOn(result, stage, next, task),
+  }
+}
+
+/** The input of an item's present stage. */
+export function inputOf({ value, payload }: ClaimedTask): unknown {
+  return JSON.parse(value ?? payload)
+}
+
+/** Says where an item goes with the value that its stage returned. Throws if the value cannot be passed on. */
+export function passOn(
+  result: unknown,
+  stage: StageCode,
+  next: StageCode | undefined,
+  task: Pick<ClaimedTask, 'id' | 'key'>,
+): Returned {
+  if (isLater(result)) return { type: 'later', delayMs: result.delayMs }
+  if (isSkip(result)) return { type: 'skipped', reason: result.reason.slice(0, 1000) }
+  const item = ownId(task)
+  if (next === undefined) return { type: 'succeeded', value: stageValue(stage.name, item, result) }
+  const value = stageValue(stage.name, item, result, next.name)
+  return { type: 'advanced', to: next.name, value, cost: costOf(next, result, item) }
+}
+
+/** The cost of an item at a stage, computed on its arrival. */
+export function costOf(stage: StageCode, input: unknown, item: string) {
+  try {
+    return stage.cost(input)
+  } catch (cause) {
+    throw new StageCostError(stage.name, item, { cause })
+  }
+}
+
+function itemWork(pipeline: string, { id, key, category }: ClaimedTask): Work {
+  return { kind: 'item', id, name: `${pipeline}/${category}`, pipeline, run: key, stage: category }
+}

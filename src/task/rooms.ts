@@ -1,0 +1,74 @@
+import { OptionError } from '../policy/index.js'
+import type { Lane, Room } from '../store/index.js'
+import { StageRoom } from './stage-room.js'
+import type { WorkKind } from './work-kind.js'
+
+/** The places of a worker: one room that all plain tasks share, and one for each stage of a pipeline. */
+export class Rooms {
+  /** The stages, later ones first: items that are nearly done go before those that have just begun. */
+  readonly stages: readonly StageRoom[]
+  readonly #plain: ReadonlyMap<string, WorkKind>
+  readonly #byLane: ReadonlyMap<string, StageRoom>
+  readonly #concurrency: number
+  readonly #categories: readonly string[] | undefined
+
+  constructor(kinds: readonly WorkKind[], concurrency: number, categories: readonly string[] | undefined) {
+    const isWanted = ({ stage }: WorkKind) => stage === undefined || categories?.includes(stage.name) !== false
+    const wanted = kinds.filter(isWanted)
+    this.stages = wanted.flatMap(kind => (kind.stage === undefined ? [] : [new StageRoom(kind, kind.stage)])).reverse()
+    this.#byLane = new Map(this.stages.map(room => [laneName(room.kind.kind, room.name), room]))
+    this.#plain = new Map(wanted.filter(({ stage }) => stage === undefined).map(kind => [kind.kind, kind]))
+    if (this.#plain.size + this.#byLane.size < wanted.length) throw new OptionError('tasks', twice(wanted))
+    this.#concurrency = this.#plain.size === 0 && this.stages.length > 0 ? 0 : concurrency
+    this.#categories = categories
+  }
+
+  /** How many pieces of work run at once, over all rooms. */
+  get slots(): number {
+    return this.stages.reduce((sum, { slots }) => sum + slots, this.#concurrency)
+  }
+
+  /** Whether no stage has an item, or is to get one. */
+  get areStagesEmpty(): boolean {
+    return this.stages.every(({ isEmpty }) => isEmpty)
+  }
+
+  get kinds(): readonly WorkKind[] {
+    return [...this.#plain.values(), ...this.stages.map(({ kind }) => kind)]
+  }
+
+  /** The room of a stage; `undefined` for plain tasks. */
+  stage(kind: string, category: string): StageRoom | undefined {
+    return this.stages.length === 0 ? undefined : this.#byLane.get(laneName(kind, category))
+  }
+
+  /** The kind of a plain task. */
+  plainKind(task: Lane): WorkKind {
+    const kind = this.#plain.get(task.kind)
+    if (kind !== undefined) return kind
+    throw new Error(`The store gave out a task of kind '${task.kind}', which was not asked for.`)
+  }
+
+  /** The rooms that have places left, and how many in all. `running` counts all attempts. */
+  free(running: number): { readonly rooms: readonly Room[]; readonly limit: number } {
+    const rooms: Room[] = []
+    let [limit, plainRunning] = [0, running]
+    for (const { kind, name, places, running: inStage } of this.stages) {
+      plainRunning -= inStage
+      limit += places
+      if (places > 0) rooms.push({ kinds: [kind.kind], categories: [name], limit: places })
+    }
+    const plain = this.#concurrency - plainRunning
+    if (plain > 0) rooms.push({ kinds: [...this.#plain.keys()], categories: this.#categories, limit: plain })
+    return { rooms, limit: limit + Math.max(0, plain) }
+  }
+}
+
+function laneName(kind: string, stage: string): string {
+  return `${kind}/${stage}`
+}
+
+function twice(kinds: readonly WorkKind[]): string {
+  const names = kinds.map(({ kind, stage }) => (stage === undefined ? kind : laneName(kind, stage.name)))
+  return `Two of the tasks have the kind '${names.find((name, index) => names.indexOf(name) !== index)}'.`
+}

@@ -1,0 +1,164 @@
+import type { Outcome, RunRecord, RunStore } from '../store/index.js'
+import type { Clock, Sleeper, Timer } from '../time/index.js'
+
+/** Hears of a run. */
+export interface RunFollower {
+  /** The run as it is on record. */
+  onRecord(record: RunRecord): void
+  /** This process has worked on it, and that is on record. */
+  onSettled(news: RunNews): void
+}
+
+/** How many items ended, and how many attempts are to be repeated. */
+export interface RunNews {
+  readonly ended: number
+  readonly retries: number
+  readonly deferrals: number
+}
+
+/** Changes of a run reach this process within this time, and its end is noticed, whoever settled its last item. */
+const CHECK_MS = 1000
+/** A process checks the budget after it has ended this share of an interval, since it does not see what others have ended. */
+const SHARES = 4
+/** A run whose items no longer come here is left to others after this time. */
+const FORGET_MS = 60_000
+
+/** A run that this process works on. */
+interface TouchedRun {
+  readonly id: string
+  readonly followers: Set<RunFollower>
+  /** Settlements that the followers have not heard of. */
+  news: { -readonly [Field in keyof RunNews]: RunNews[Field] } | undefined
+  /** Items that have ended since it was last checked. */
+  ended: number
+  /** Whether anything has been settled since it was last checked. */
+  hasChanged: boolean
+  isChecking: boolean
+  touchedAt: number
+  record: RunRecord | undefined
+}
+
+/**
+ * Checks the runs that this process works on: after its share of a check interval, when there is nothing left to claim,
+ * and about once a second. A check ends a run, or stops it, and brings changes of its settings along.
+ */
+export class RunKeeper implements Sleeper {
+  readonly #runs: () => Pick<RunStore, 'check'>
+  readonly #clock: Clock
+  readonly #onRecord: (record: RunRecord) => void
+  readonly #touched = new Map<string, TouchedRun>()
+  #timer: Timer | undefined
+  #isStopped = false
+
+  /** `onRecord` is called after each check, before the followers of the run are. */
+  constructor(runs: () => Pick<RunStore, 'check'>, clock: Clock, onRecord: (record: RunRecord) => void) {
+    this.#runs = runs
+    this.#clock = clock
+    this.#onRecord = onRecord
+  }
+
+  /** The runs that this process works on, as of their last checks. */
+  get records(): readonly RunRecord[] {
+    return [...this.#touched.values()].flatMap(({ record }) => record ?? [])
+  }
+
+  start(): void {
+    if (!this.#isStopped) this.#timer = this.#clock.setTimer(this, CHECK_MS)
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    if (this.#timer !== undefined) this.#clock.clearTimer(this.#timer)
+  }
+
+  /** Keeps a follower informed. Returns a function that ends it. */
+  follow(id: string, follower: RunFollower): () => void {
+    const { followers } = this.#run(id)
+    followers.add(follower)
+    return () => followers.delete(follower)
+  }
+
+  /** The settlement of an item is on record. */
+  settled(id: string, { type }: Outcome): void {
+    const run = this.#run(id)
+    run.touchedAt = this.#clock.monotonic()
+    run.hasChanged = true
+    run.news ??= { ended: 0, retries: 0, deferrals: 0 }
+    if (type === 'retry') run.news.retries++
+    else if (type === 'deferred') run.news.deferrals++
+    else if (hasEnded(type)) run.news.ended++
+  }
+
+  /** A batch of settlements is on record. */
+  batchSettled(): void {
+    for (const run of this.#touched.values()) {
+      const { news } = run
+      if (news === undefined) continue
+      run.news = undefined
+      run.ended += news.ended
+      for (const follower of run.followers) follower.onSettled(news)
+      if (run.ended * SHARES >= (run.record?.settings.checkInterval ?? 0)) void this.#check(run)
+    }
+  }
+
+  /** Checks a run now. */
+  check(id: string): Promise<void> {
+    return this.#check(this.#run(id))
+  }
+
+  /** There was nothing to claim: some runs may be over. */
+  idle(): void {
+    for (const run of this.#touched.values()) if (run.hasChanged) void this.#check(run)
+  }
+
+  /** A second is over. */
+  wake(): void {
+    const forgetBefore = this.#clock.monotonic() - FORGET_MS
+    for (const run of this.#touched.values()) {
+      if (run.followers.size === 0 && run.touchedAt < forgetBefore) this.#touched.delete(run.id)
+      else void this.#check(run)
+    }
+    this.start()
+  }
+
+  #run(id: string): TouchedRun {
+    let run = this.#touched.get(id)
+    if (run === undefined) {
+      run = {
+        id,
+        followers: new Set(),
+        news: undefined,
+        ended: 0,
+        hasChanged: true,
+        isChecking: false,
+        touchedAt: this.#clock.monotonic(),
+        record: undefined,
+      }
+      this.#touched.set(id, run)
+    }
+    return run
+  }
+
+  async #check(run: TouchedRun): Promise<void> {
+    if (run.isChecking || this.#isStopped) return
+    run.isChecking = true
+    run.hasChanged = false
+    run.ended = 0
+    try {
+      const record = await this.#runs().check(run.id)
+      run.record = record
+      this.#onRecord(record)
+      for (const follower of run.followers) follower.onRecord(record)
+      if (record.endedAt !== undefined && run.followers.size === 0) this.#touched.delete(run.id)
+    } catch {
+      // A store that is away is asked again, a second later.
+      run.hasChanged = true
+    } finally {
+      run.isChecking = false
+    }
+  }
+}
+
+function hasEnded(type: Outcome['type']): boolean {
+  return type === 'succeeded' || type === 'skipped' || type === 'dead' || type === 'cancelled'
+}

@@ -1,0 +1,144 @@
+import type { ClaimedTask, Outcome, RunRecord, Settled, Settlement } from '../store/index.js'
+import { NO_FAILURES } from '../store/internal.js'
+import type { Rooms } from './rooms.js'
+import type { RunKeeper } from './run-keeper.js'
+import type { BufferedItem, StageRoom } from './stage-room.js'
+import type { ClaimTimes } from './task-attempt.js'
+import type { WorkKind } from './work-kind.js'
+
+/** The engine that a flow belongs to. */
+export interface FlowEngine {
+  /** Whether the engine takes on more work: it neither stops nor makes room for a task that must run alone. */
+  isOpen(): boolean
+  /** Starts an attempt. */
+  run(task: ClaimedTask, kind: WorkKind, claim: ClaimTimes): void
+  settle(settlement: Settlement): void
+  monotonic(): number
+}
+
+/** An item whose settlement is on its way, and the stage that it may be kept for. */
+interface Leaving {
+  readonly task: ClaimedTask
+  readonly next: StageRoom | undefined
+}
+
+type Advanced = Extract<Outcome, { readonly type: 'advanced' }>
+
+/**
+ * Moves items through the stages in this process. An item that the worker has runs as soon as its stage has a slot. When
+ * its stage has succeeded, that is settled first; if the store lets the worker keep the item, it goes on from here, and
+ * else it waits in the store, for any worker.
+ */
+export class StageFlow {
+  readonly #rooms: Rooms
+  readonly #runs: RunKeeper
+  readonly #engine: FlowEngine
+  readonly #leaving = new Map<Settlement, Leaving>()
+
+  constructor(rooms: Rooms, runs: RunKeeper, engine: FlowEngine) {
+    this.#rooms = rooms
+    this.#runs = runs
+    this.#engine = engine
+  }
+
+  /** Starts an item that the worker has, or lets it wait for a slot. A loss is decided on at once: nothing runs for that. */
+  enter(room: StageRoom, task: ClaimedTask, claim: ClaimTimes): void {
+    if (task.isUndecided) return this.#run(room, { task, claim })
+    room.add({ task, claim })
+    this.#fill(room)
+  }
+
+  /** An attempt of a stage has ended. Returns its settlement, which asks to keep the item if there is a place for it. */
+  leave(room: StageRoom, task: ClaimedTask, settlement: Settlement): Settlement {
+    room.running--
+    const { outcome } = settlement
+    // A rate limit holds the stage: items that have not started go back, at no cost.
+    if (outcome.type === 'deferred') this.#release(room.remove())
+    else this.#fill(room)
+    const next = outcome.type === 'advanced' ? this.#rooms.stage(task.kind, outcome.to) : undefined
+    const isKept = next !== undefined && next.places > 0 && this.#engine.isOpen()
+    const asked = isKept ? asking(settlement) : settlement
+    if (isKept) next.expected++
+    this.#leaving.set(asked, { task, next: isKept ? next : undefined })
+    return asked
+  }
+
+  /** A settlement is on record. */
+  answered(settlement: Settlement, answer: Settled, sentAt: number): void {
+    const leaving = this.#leaving.get(settlement)
+    if (leaving === undefined) return
+    this.#leaving.delete(settlement)
+    const { task, next } = leaving
+    const { outcome } = settlement
+    this.#runs.settled(task.key, outcome)
+    if (next === undefined) return
+    next.expected--
+    if (answer.result !== 'kept' || outcome.type !== 'advanced') return
+    const kept = advancedTask(task, outcome, answer)
+    if (this.#engine.isOpen()) this.enter(next, kept, { now: answer.now, sentAt })
+    else this.#release([{ task: kept }])
+  }
+
+  /** Hands back the items that wait for a slot, or those of one run. */
+  release(run?: string): void {
+    for (const room of this.#rooms.stages)
+      this.#release(room.remove(({ task }) => run === undefined || task.key === run))
+  }
+
+  /** Ends the items with these tokens that wait for a slot. */
+  cancel(tokens: readonly string[]): void {
+    for (const room of this.#rooms.stages) {
+      for (const { task } of room.remove(({ task: { token } }) => tokens.includes(token)))
+        this.#engine.settle({ id: task.id, token: task.token, outcome: { type: 'cancelled' } })
+    }
+  }
+
+  /** Follows the settings of a run: nothing of it starts while it is paused, and stages run as many items as it says. */
+  follow(run: RunRecord): void {
+    if (run.status !== 'running' && run.status !== 'interrupted') this.release(run.id)
+    for (const room of this.#rooms.stages) {
+      room.resize(slotsOf(room, this.#runs.records))
+      this.#fill(room)
+    }
+  }
+
+  #fill(room: StageRoom): void {
+    if (room.isFilling) return
+    room.isFilling = true
+    for (let item = room.next(); item !== undefined; item = room.next()) this.#run(room, item)
+    room.isFilling = false
+  }
+
+  #run(room: StageRoom, { task, claim }: BufferedItem): void {
+    room.running++
+    // Its attempt begins now, however long ago it was claimed.
+    const waitedMs = Math.round(this.#engine.monotonic() - claim.sentAt)
+    this.#engine.run(task, room.kind, { now: claim.now + waitedMs, sentAt: claim.sentAt + waitedMs })
+  }
+
+  #release(items: readonly Pick<BufferedItem, 'task'>[]): void {
+    for (const { task } of items) this.#engine.settle({ id: task.id, token: task.token, outcome: { type: 'released' } })
+  }
+}
+
+/** The smallest number that a run asks for; otherwise the stage's own. */
+function slotsOf({ name, kind }: StageRoom, runs: readonly RunRecord[]): number | undefined {
+  const asked = runs
+    .filter(({ pipeline, endedAt }) => endedAt === undefined && kind.kind === `pipeline:${pipeline}`)
+    .flatMap(({ settings }) => settings.concurrency[name] ?? [])
+  return asked.length === 0 ? undefined : Math.min(...asked)
+}
+
+function asking(settlement: Settlement): Settlement {
+  const { outcome } = settlement
+  return outcome.type === 'advanced' ? { ...settlement, outcome: { ...outcome, keep: true } } : settlement
+}
+
+/** An item at its next stage, as the store has it now. */
+function advancedTask(
+  task: ClaimedTask,
+  { to, value }: Advanced,
+  { token, now }: Extract<Settled, { readonly result: 'kept' }>,
+): ClaimedTask {
+  return { ...task, ...NO_FAILURES, category: to, value, token, startedAt: now, changedAt: now }
+}

@@ -1,0 +1,73 @@
+import type { ClaimedTask } from '../store/index.js'
+import type { ClaimTimes } from './task-attempt.js'
+import type { WorkKind } from './work-kind.js'
+
+/** An item that the worker has, and that waits for a slot. */
+export interface BufferedItem {
+  readonly task: ClaimedTask
+  readonly claim: ClaimTimes
+}
+
+/**
+ * The places of one stage in a worker: slots for the items that run, and as many places again for items that wait for a
+ * slot. Without those a slot would stand idle for a commit between two items.
+ */
+export class StageRoom {
+  readonly name: string
+  readonly kind: WorkKind
+  readonly #ownSlots: number
+  #slots: number
+  #buffer: BufferedItem[] = []
+  /** Whether its free slots are being filled: a handler that throws at once frees its slot meanwhile. */
+  isFilling = false
+  /** How many items run. */
+  running = 0
+  /** How many items are to come from the stage before, once the store has answered. */
+  expected = 0
+
+  constructor(kind: WorkKind, { name, concurrency }: NonNullable<WorkKind['stage']>) {
+    this.name = name
+    this.kind = kind
+    this.#ownSlots = concurrency
+    this.#slots = concurrency
+  }
+
+  get hasSlot(): boolean {
+    return this.running < this.#slots
+  }
+
+  get slots(): number {
+    return this.#slots
+  }
+
+  /** How many more items it can take, to run or to wait for a slot. */
+  get places(): number {
+    return Math.max(0, 2 * this.#slots - this.running - this.expected - this.#buffer.length)
+  }
+
+  get isEmpty(): boolean {
+    return this.running + this.expected + this.#buffer.length === 0
+  }
+
+  /** Changes how many items run at once. Default: as its code says. */
+  resize(slots = this.#ownSlots): void {
+    this.#slots = slots
+  }
+
+  add(item: BufferedItem): void {
+    this.#buffer.push(item)
+  }
+
+  /** The next item for a free slot. */
+  next(): BufferedItem | undefined {
+    return this.hasSlot ? this.#buffer.shift() : undefined
+  }
+
+  /** Removes the items that wait for a slot and match. */
+  remove(matches: (item: BufferedItem) => boolean = () => true): readonly BufferedItem[] {
+    const [removed, kept]: [BufferedItem[], BufferedItem[]] = [[], []]
+    for (const item of this.#buffer) (matches(item) ? removed : kept).push(item)
+    this.#buffer = kept
+    return removed
+  }
+}
