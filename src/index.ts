@@ -1,8 +1,13 @@
 export {
   type Attempt,
   type AttemptRecord,
+  type BreakerChange,
   BreakerOpenError,
   type BreakerState,
+  Bulkhead,
+  BulkheadFullError,
+  type BulkheadOptions,
+  bulkhead,
   CircuitBreaker,
   type CircuitBreakerOptions,
   circuitBreaker,
@@ -19,6 +24,8 @@ export {
   retryBudget,
   retryFetch,
   retrying,
+  UnwantedResultError,
+  until,
 } from './call/index.js'
 export {
   type Backoff,

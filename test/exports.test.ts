@@ -7,11 +7,12 @@ import { ROOT, readJson, subpaths } from './subpaths.js'
 /** Every name that users can import, types included. A new one is a promise: add it here when it is meant to be public. */
 const EXPORTS: Readonly<Record<string, string>> = {
   redrive: `
-    Attempt AttemptRecord Backoff BackoffInput BreakerOpenError BreakerState CircuitBreaker CircuitBreakerOptions
-    Classifier Clock Decision Duration ErrorClass ExecuteOptions FailureMatch FinalError GiveUpReason HttpError Jitter
-    OptionError Policy PolicyError PolicyInput RateLimitedError RedriveError RetryBudget RetryBudgetOptions
-    RetryExhaustedError RetryFetchInit RetryManager RetryManagerOptions RetryOptions RetryableError Sink Sleeper
-    TimeoutError Timer Verdict Work WorkEvent circuitBreaker policies policy retry retryBudget retryFetch retrying`,
+    Attempt AttemptRecord Backoff BackoffInput BreakerChange BreakerOpenError BreakerState Bulkhead BulkheadFullError
+    BulkheadOptions CircuitBreaker CircuitBreakerOptions Classifier Clock Decision Duration ErrorClass ExecuteOptions
+    FailureMatch FinalError GiveUpReason HttpError Jitter OptionError Policy PolicyError PolicyInput RateLimitedError
+    RedriveError RetryBudget RetryBudgetOptions RetryExhaustedError RetryFetchInit RetryManager RetryManagerOptions
+    RetryOptions RetryableError Sink Sleeper TimeoutError Timer UnwantedResultError Verdict Work WorkEvent bulkhead
+    circuitBreaker policies policy retry retryBudget retryFetch retrying until`,
   'redrive/policy': `
     AttemptTimes Backoff BackoffInput Circumstances Classifier ClassifierRules Decision Duration ErrorClass
     Explanation FailureMatch FinalError GiveUpReason History Jitter MissingPackageError OptionError Policy PolicyError

@@ -16,6 +16,9 @@ const once: PolicyInput = { attempts: 1 }
 const down = () => Promise.reject(new Error('down'))
 const never = () => new Promise<never>(() => {})
 
+/** Takes the options of `setUp` back. */
+const UNSET = { failureRate: undefined, minimumCalls: undefined, window: undefined }
+
 /** A breaker that opens at two failures of four, looks back 10 s, and stays open for 5 s. */
 function setUp(options: CircuitBreakerOptions = {}) {
   const clock = fakeClock()
@@ -272,6 +275,212 @@ describe('a half-open breaker', () => {
   })
 })
 
+describe('a breaker with `consecutiveFailures`', () => {
+  const inARow = () => setUp({ ...UNSET, consecutiveFailures: 3 })
+
+  it('opens at that many failures in a row, however long they take', async () => {
+    const { clock, breaker, fail } = inARow()
+    for (let i = 0; i < 2; i++) {
+      await fail()
+      await clock.advance('1h')
+    }
+    expect(breaker.state).toBe('closed')
+    await fail()
+    expect(breaker.state).toBe('open')
+  })
+
+  it('starts over with each success, and with each answer that is final', async () => {
+    const { breaker, call, fail, succeed } = inARow()
+    for (let i = 0; i < 5; i++) {
+      await fail()
+      await fail()
+      if (i % 2) await succeed()
+      else await call(() => Promise.reject({ status: 404 })).catch(() => {})
+    }
+    expect(breaker.state).toBe('closed')
+  })
+
+  it('starts over when it has closed', async () => {
+    const { clock, breaker, fail, succeed } = inARow()
+    for (let i = 0; i < 3; i++) await fail()
+    await clock.advance('5s')
+    await succeed()
+    await fail()
+    await fail()
+    expect(breaker.state).toBe('closed')
+  })
+
+  it('takes no rate beside it', () => {
+    const make = () => new CircuitBreaker('x', { consecutiveFailures: 3, failureRate: 0.5 })
+    expect(make).toThrow("'failureRate' is not for a breaker with 'consecutiveFailures'")
+  })
+})
+
+describe('a breaker whose window is a number of calls', () => {
+  const ofCalls = (options: CircuitBreakerOptions = {}) => setUp({ window: { calls: 4 }, ...options })
+
+  it('judges by the last calls, however long ago they were', async () => {
+    const { clock, breaker, fail, succeed } = ofCalls()
+    await fail()
+    await clock.advance('1h')
+    for (let i = 0; i < 3; i++) await succeed()
+    await fail()
+    expect(breaker.state).toBe('closed') // the first failure has left the window
+    await clock.advance('1h')
+    await fail()
+    expect(breaker.state).toBe('open')
+  })
+
+  it('needs its minimum of calls', async () => {
+    const { breaker, fail } = ofCalls({ window: { calls: 20 }, minimumCalls: 5 })
+    for (let i = 0; i < 4; i++) await fail()
+    expect(breaker.state).toBe('closed')
+    await fail()
+    expect(breaker.state).toBe('open')
+  })
+
+  it('needs a minimum that fits into its window', () => {
+    expect(() => ofCalls({ minimumCalls: 5 })).toThrow("'minimumCalls' must be no more than the 4 calls of the window")
+    expect(() => new CircuitBreaker('x', { window: { calls: 5 } })).not.toThrow()
+  })
+})
+
+describe('a breaker that opens again and again', () => {
+  it('stays open for the next entry of `openFor` each time, and starts over once it has closed', async () => {
+    const { clock, breaker, open, fail, succeed } = setUp({ openFor: ['1s', '10s'] })
+    await open()
+    for (const openFor of [1000, 10_000, 10_000]) {
+      await clock.advance(openFor - 1)
+      await expect(succeed()).rejects.toMatchObject({ retryAfterMs: 1 })
+      await clock.advance(1)
+      await fail()
+      expect(breaker.state).toBe('open')
+    }
+    await clock.advance('10s')
+    await succeed()
+    await open()
+    await clock.advance('1s')
+    await expect(succeed()).resolves.toBe('result')
+  })
+})
+
+describe('a breaker with several trials', () => {
+  it('closes after that many successes, one after another', async () => {
+    const { clock, breaker, open, succeed, call } = setUp({ trials: 3 })
+    await open()
+    await clock.advance('5s')
+    for (let i = 0; i < 2; i++) {
+      await succeed()
+      expect(breaker.state).toBe('half_open')
+    }
+    void call(never)
+    await expect(succeed()).rejects.toThrow(BreakerOpenError)
+    await clock.advance('5s')
+    await succeed()
+    expect(breaker.state).toBe('closed')
+  })
+
+  it('opens at the first that fails, and then needs all of them again', async () => {
+    const { clock, breaker, open, succeed, fail } = setUp({ trials: 2 })
+    await open()
+    await clock.advance('5s')
+    await succeed()
+    await fail()
+    expect(breaker.state).toBe('open')
+    await clock.advance('5s')
+    await succeed()
+    expect(breaker.state).toBe('half_open')
+    await succeed()
+    expect(breaker.state).toBe('closed')
+  })
+})
+
+describe('a breaker, by hand', () => {
+  it('is opened, and stays open until it is closed', async () => {
+    const { clock, breaker, succeed } = setUp()
+    breaker.open()
+    await clock.advance('30d')
+    await expect(succeed()).rejects.toMatchObject({ name: 'BreakerOpenError', retryAfterMs: undefined })
+    await expect(succeed()).rejects.toThrow('opened by hand')
+    breaker.close()
+    await expect(succeed()).resolves.toBe('result')
+  })
+
+  it('is closed although it opened by itself, and has forgotten why', async () => {
+    const { breaker, open, succeed, fail } = setUp()
+    await open()
+    breaker.close()
+    await expect(succeed()).resolves.toBe('result')
+    await fail()
+    await fail()
+    expect(breaker.state).toBe('closed')
+  })
+
+  it('ignores the trial that was out when it was opened', async () => {
+    const { clock, breaker, open, call } = setUp()
+    await open()
+    await clock.advance('5s')
+    let end = (_: string) => {}
+    const trial = call(() => new Promise<string>(resolve => (end = resolve)))
+    breaker.open()
+    end('late')
+    await trial
+    expect(breaker.state).toBe('open')
+  })
+})
+
+describe('the listener of a breaker', () => {
+  it('hears of each change of state, and of nothing else, until it is removed', async () => {
+    const { clock, breaker, open, succeed, fail } = setUp({ trials: 2 })
+    const changes: string[] = []
+    const stop = breaker.onChange(({ breaker, from, to, isByHand }) =>
+      changes.push(`${breaker}: ${from} → ${to}${isByHand ? ' by hand' : ''}`),
+    )
+    await open()
+    await clock.advance('5s')
+    await fail()
+    await clock.advance('5s')
+    await succeed()
+    await succeed()
+    breaker.open()
+    breaker.open()
+    breaker.close()
+    stop()
+    breaker.open()
+    expect(changes).toEqual([
+      'payments: closed → open',
+      'payments: open → half_open',
+      'payments: half_open → open',
+      'payments: open → half_open',
+      'payments: half_open → closed',
+      'payments: closed → open by hand',
+      'payments: open → closed by hand',
+    ])
+  })
+
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('broken')
+      },
+    ],
+    ['rejects', () => Promise.reject(new Error('broken'))],
+  ])('that %s is a warning, and touches neither the call nor other listeners', async (_, broken) => {
+    const warned = vi.spyOn(process, 'emitWarning').mockReturnValue()
+    const { breaker, succeed } = setUp()
+    const other = vi.fn()
+    breaker.onChange(broken)
+    breaker.onChange(other)
+    breaker.open()
+    breaker.close()
+    await expect(succeed()).resolves.toBe('result')
+    expect(other).toHaveBeenCalledTimes(2)
+    expect(warned).toHaveBeenCalledWith(expect.objectContaining({ code: 'listener_failed' }))
+    warned.mockRestore()
+  })
+})
+
 describe('a breaker, whatever happens to it', () => {
   it('does what a plain list of outcomes would make it do', () => {
     const WINDOW = 1000
@@ -380,7 +589,7 @@ describe('circuitBreaker(name)', () => {
     expect(() => circuitBreaker('twice', { minimumCalls: 6 })).toThrow(/circuit breaker 'twice'.*"minimumCalls":5/)
   })
 
-  const wrong: [option: keyof CircuitBreakerOptions, value: unknown][] = [
+  const wrong: [option: string, value: unknown][] = [
     ['failureRate', 0],
     ['failureRate', 1.1],
     ['failureRate', Number.NaN],
@@ -390,6 +599,14 @@ describe('circuitBreaker(name)', () => {
     ['window', '-1s'],
     ['openFor', 'soon'],
     ['openFor', 0],
+    ['openFor', []],
+    ['openFor', ['1s', 'soon']],
+    ['openFor', null],
+    ['window', { calls: 0 }],
+    ['window', null],
+    ['consecutiveFailures', 0],
+    ['trials', 1.5],
+    ['opnFor', '1s'],
   ]
   it.each(wrong)('refuses the option %s of %s, and names it', (option, value) => {
     const make = () => new CircuitBreaker('x', { [option]: value })

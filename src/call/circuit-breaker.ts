@@ -1,29 +1,50 @@
 import { type Duration, OptionError, parseDuration, RateLimitedError } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
+import { type BreakerWindow, FailuresInARow, RecentCalls, RecentTime } from './breaker-window.js'
 import { namedInstances } from './named-instances.js'
+import { tell } from './tell.js'
 
-/** Controls when a circuit breaker opens, and for how long. */
+/**
+ * Controls when a circuit breaker opens, and for how long. It opens after `consecutiveFailures`, or else by the rate of
+ * failures within its window.
+ */
 export interface CircuitBreakerOptions {
+  /** Opens after this many failures in a row. Replaces the three options that follow. */
+  readonly consecutiveFailures?: number | undefined
   /** The share of failed calls in the window at which the breaker opens. Default 0.5. */
-  readonly failureRate?: number
+  readonly failureRate?: number | undefined
   /** The minimum number of calls in the window before it can open. Default 10. */
-  readonly minimumCalls?: number
-  /** The length of the sliding window. Default 30 s. */
-  readonly window?: Duration
-  /** How long it stays open before it admits one trial call. Default 30 s. */
-  readonly openFor?: Duration
+  readonly minimumCalls?: number | undefined
+  /** The window that it looks back over: a length of time, or a number of calls. Default 30 s. */
+  readonly window?: Duration | { readonly calls: number } | undefined
+  /**
+   * How long it stays open before it admits a trial call. A list is for the first time that it opens, the second in a row
+   * and so on; its last entry holds from then on. Default 30 s.
+   */
+  readonly openFor?: Duration | readonly Duration[] | undefined
+  /** How many trial calls, one after another, have to succeed until it closes. Default 1. */
+  readonly trials?: number | undefined
 }
 
-/** `closed`: calls go through. `open`: calls are refused. `half_open`: one trial call is under way. */
+/** `closed`: calls go through. `open`: calls are refused. `half_open`: trial calls go through, one at a time. */
 export type BreakerState = 'closed' | 'open' | 'half_open'
+
+/** A change of a breaker's state. */
+export interface BreakerChange {
+  /** The name of the breaker. */
+  readonly breaker: string
+  readonly from: BreakerState
+  readonly to: BreakerState
+  /** Whether `open()` or `close()` was called. */
+  readonly isByHand: boolean
+}
 
 /** Identifies the breaker's state in which an attempt was admitted, so that its outcome counts for that state only. */
 export type Admission = number
 
-const BUCKETS = 10
-
 /**
  * Thrown when an open circuit breaker refuses a call. Outer layers treat it as a rate limit: `retryAfterMs` says when
- * the breaker will admit a call again.
+ * the breaker will admit a call again. It is `undefined` if the breaker was opened by hand.
  */
 export class BreakerOpenError extends RateLimitedError {
   static {
@@ -31,11 +52,15 @@ export class BreakerOpenError extends RateLimitedError {
   }
   readonly breaker: string
 
-  constructor(breaker: string, retryAfterMs: number, options?: ErrorOptions) {
-    super(`Circuit breaker '${breaker}' is open: not called. It lets a call through again in ${retryAfterMs} ms.`, {
+  constructor(breaker: string, retryAfterMs: number | undefined, options?: ErrorOptions) {
+    const until =
+      retryAfterMs === undefined
+        ? 'It was opened by hand, and stays open until it is closed by hand.'
+        : `It lets a call through again in ${retryAfterMs} ms.`
+    super(`Circuit breaker '${breaker}' is open: not called. ${until}`, {
       ...options,
       code: 'breaker_open',
-      retryAfterMs,
+      ...(retryAfterMs !== undefined && { retryAfterMs }),
     })
     this.breaker = breaker
   }
@@ -45,36 +70,34 @@ export class BreakerOpenError extends RateLimitedError {
  * Refuses calls to a service that keeps failing. Final failures (a 404, a bug) do not count, because the service did
  * answer.
  *
- * closed ──too many failures──► open ──after openFor──► half open ──trial succeeds──► closed
+ * closed ──too many failures──► open ──after openFor──► half open ──all trials succeed──► closed
  *                                ▲                          │
- *                                └────── trial fails ───────┘
+ *                                └────── a trial fails ─────┘
+ *
+ * `open()` and `close()` do so by hand.
  */
 export class CircuitBreaker {
   readonly name: string
-  readonly #failureRate: number
-  readonly #minimumCalls: number
-  readonly #bucketMs: number
-  readonly #openForMs: number
+  readonly #window: BreakerWindow
+  readonly #openForMs: readonly number[]
+  readonly #trials: number
+  readonly #listeners = new Set<(change: BreakerChange) => unknown>()
   #current: BreakerState = 'closed'
-  /** Counts state changes. An outcome from an earlier era is ignored. */
+  /** Counts state changes and trials. An outcome from an earlier era is ignored. */
   #era: Admission = 0
   #openUntil = 0
-  readonly #succeeded = new Array<number>(BUCKETS).fill(0)
-  readonly #failed = new Array<number>(BUCKETS).fill(0)
-  #bucket = 0
+  /** How many times it has opened since it was last closed. */
+  #opened = 0
+  /** How many trials are still to succeed. */
+  #trialsLeft = 0
 
   constructor(name: string, options: CircuitBreakerOptions = {}) {
-    const { failureRate = 0.5, minimumCalls = 10, window = '30s', openFor = '30s' } = options
+    checkOptions('A circuit breaker', options, BREAKER_OPTIONS)
+    const { openFor = '30s', trials = 1 } = options
     this.name = name
-    this.#failureRate = inRange('failureRate', failureRate, failureRate > 0 && failureRate <= 1, 'above 0, at most 1')
-    this.#minimumCalls = inRange(
-      'minimumCalls',
-      minimumCalls,
-      Number.isInteger(minimumCalls) && minimumCalls > 0,
-      'a whole number above 0',
-    )
-    this.#bucketMs = time('window', window) / BUCKETS
-    this.#openForMs = time('openFor', openFor)
+    this.#window = windowOf(options)
+    this.#openForMs = listOf(openFor).map(duration => time('openFor', duration))
+    this.#trials = count('trials', trials)
   }
 
   /** The state as of the last attempt: an open breaker becomes half open with the first call after `openFor`. */
@@ -82,34 +105,53 @@ export class CircuitBreaker {
     return this.#current
   }
 
+  /** Opens it by hand: it refuses all calls until `close()` is called. */
+  open(): void {
+    this.#openUntil = Infinity
+    this.#enter('open', true)
+  }
+
+  /** Closes it by hand, however it was opened, and forgets all failures. */
+  close(): void {
+    this.#close(true)
+  }
+
+  /** Calls a function with each change of its state. Returns a function that ends that. */
+  onChange(listener: (change: BreakerChange) => unknown): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
   /** Admits a call, or returns undefined. `now` is monotonic time of the caller's clock. */
   admit(now: number): Admission | undefined {
     if (this.#current === 'closed') return this.#era
     if (now < this.#openUntil) return undefined
     // If the trial call never reports back, another is admitted after the same time.
-    this.#openUntil = now + this.#openForMs
+    this.#openUntil = now + this.#openTimeMs()
+    if (this.#current === 'open') this.#trialsLeft = this.#trials
     this.#enter('half_open')
     return this.#era
   }
 
   /** Creates the error for a refused call. */
   refusal(now: number, cause?: unknown): BreakerOpenError {
-    return new BreakerOpenError(this.name, Math.max(0, Math.ceil(this.#openUntil - now)), { cause })
+    const leftMs = Math.max(0, Math.ceil(this.#openUntil - now))
+    return new BreakerOpenError(this.name, leftMs < Infinity ? leftMs : undefined, { cause })
   }
 
   /** Records the outcome of an admitted call; `undefined` if it has none, such as an aborted call. */
   record(admission: Admission | undefined, succeeded: boolean | undefined, now: number): void {
     if (succeeded === undefined) return this.release(admission, now)
     if (admission !== this.#era) return
-    if (this.#current === 'half_open') {
-      if (succeeded) this.#close(now)
-      else this.#open(now)
-      return
+    if (this.#current === 'closed') {
+      if (this.#window.isFailingAfter(succeeded, now)) this.#open(now)
+    } else if (!succeeded) {
+      this.#open(now)
+    } else if (--this.#trialsLeft > 0) {
+      this.#openUntil = now
+    } else {
+      this.#close()
     }
-    const bucket = this.#advance(now)
-    const counts = succeeded ? this.#succeeded : this.#failed
-    counts[bucket] = (counts[bucket] ?? 0) + 1
-    if (!succeeded && this.#isFailing()) this.#open(now)
   }
 
   /** Takes back the admission of a call without an outcome, such as an aborted one. */
@@ -119,39 +161,29 @@ export class CircuitBreaker {
     this.#enter('open')
   }
 
-  #isFailing(): boolean {
-    const failed = sum(this.#failed)
-    const calls = failed + sum(this.#succeeded)
-    return calls >= this.#minimumCalls && failed / calls >= this.#failureRate
-  }
-
   #open(now: number): void {
-    this.#openUntil = now + this.#openForMs
+    this.#opened++
+    this.#openUntil = now + this.#openTimeMs()
     this.#enter('open')
   }
 
-  #close(now: number): void {
-    this.#bucket = Math.floor(now / this.#bucketMs)
-    this.#succeeded.fill(0)
-    this.#failed.fill(0)
-    this.#enter('closed')
+  #close(isByHand = false): void {
+    this.#opened = 0
+    this.#window.clear()
+    this.#enter('closed', isByHand)
   }
 
-  #enter(state: BreakerState): void {
-    this.#current = state
+  #openTimeMs(): number {
+    const times = this.#openForMs
+    return times[Math.min(this.#opened, times.length) - 1] ?? 0
+  }
+
+  #enter(to: BreakerState, isByHand = false): void {
+    const from = this.#current
+    this.#current = to
     this.#era++
-  }
-
-  /** Empties the buckets that have left the window, and returns the current bucket. */
-  #advance(now: number): number {
-    const bucket = Math.floor(now / this.#bucketMs)
-    const passed = Math.min(bucket - this.#bucket, BUCKETS)
-    for (let i = 0; i < passed; i++) {
-      this.#succeeded[(bucket - i) % BUCKETS] = 0
-      this.#failed[(bucket - i) % BUCKETS] = 0
-    }
-    this.#bucket = Math.max(bucket, this.#bucket)
-    return this.#bucket % BUCKETS
+    if (from === to) return
+    for (const listener of this.#listeners) tell(listener, { breaker: this.name, from, to, isByHand })
   }
 }
 
@@ -161,16 +193,49 @@ export const circuitBreaker = /* @__PURE__ */ namedInstances(
   (name: string, options?: CircuitBreakerOptions) => new CircuitBreaker(name, options),
 )
 
+const BREAKER_OPTIONS: KnownOptions<CircuitBreakerOptions> = {
+  consecutiveFailures: '',
+  failureRate: '',
+  minimumCalls: '',
+  window: '',
+  openFor: '',
+  trials: '',
+}
+
+function windowOf(options: CircuitBreakerOptions): BreakerWindow {
+  const { consecutiveFailures, failureRate = 0.5, window = '30s' } = options
+  if (consecutiveFailures !== undefined) {
+    const other = (['failureRate', 'minimumCalls', 'window'] as const).find(name => options[name] !== undefined)
+    if (other === undefined) return new FailuresInARow(count('consecutiveFailures', consecutiveFailures))
+    throw new OptionError(other, `Circuit breaker: '${other}' is not for a breaker with 'consecutiveFailures'.`)
+  }
+  inRange('failureRate', failureRate, failureRate > 0 && failureRate <= 1, 'above 0, at most 1')
+  if (typeof window !== 'object' || window === null) {
+    const minimumCalls = count('minimumCalls', options.minimumCalls ?? 10)
+    return new RecentTime(time('window', window), { failureRate, minimumCalls })
+  }
+  const size = count('window', window.calls)
+  const minimumCalls = count('minimumCalls', options.minimumCalls ?? Math.min(10, size))
+  inRange('minimumCalls', minimumCalls, minimumCalls <= size, `no more than the ${size} calls of the window`)
+  return new RecentCalls(size, { failureRate, minimumCalls })
+}
+
+function listOf(openFor: Duration | readonly Duration[]): readonly Duration[] {
+  const list = typeof openFor === 'object' ? openFor : [openFor]
+  if (Array.isArray(list) && list.length > 0) return list
+  throw new OptionError('openFor', `Circuit breaker: 'openFor' must be a duration such as '30s', or a list of them.`)
+}
+
 function time(option: string, value: Duration): number {
   const ms = parseDuration(value)
   return inRange(option, ms ?? Number.NaN, ms !== undefined && ms > 0, `a duration such as '30s', longer than 0`)
 }
 
+function count(option: string, value: number): number {
+  return inRange(option, value, Number.isInteger(value) && value > 0, 'a whole number above 0')
+}
+
 function inRange(option: string, value: number, isValid: boolean, expected: string): number {
   if (!isValid) throw new OptionError(option, `Circuit breaker: '${option}' must be ${expected}, got ${value}.`)
   return value
-}
-
-function sum(counts: readonly number[]): number {
-  return counts.reduce((total, count) => total + count, 0)
 }

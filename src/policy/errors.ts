@@ -20,7 +20,7 @@ export class RedriveError extends Error {
   }
 }
 
-/** A policy that cannot be: `field` says which part of it, as in `backoff.base`. */
+/** Thrown when a policy is invalid: `field` says which part of it, as in `backoff.base`. */
 export class PolicyError extends RedriveError {
   static {
     PolicyError.prototype.name = 'PolicyError'
@@ -34,7 +34,7 @@ export class PolicyError extends RedriveError {
   }
 }
 
-/** An option that cannot be: `option` says which. */
+/** Thrown when an option or an argument is invalid: `option` says which. */
 export class OptionError extends RedriveError {
   static {
     OptionError.prototype.name = 'OptionError'

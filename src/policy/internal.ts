@@ -1,5 +1,6 @@
 // For the other folders of this package. Users import from index.ts.
 
+export { checkOptions, type KnownOptions } from './check-options.js'
 export { allowance, refusal } from './decide.js'
 export { namesOf } from './facts.js'
 export { isObject } from './is-object.js'
