@@ -87,6 +87,7 @@ export class Engine {
       onSettled: () => {
         if (this.#isBehind) this.#bell.ring()
         this.runs.batchSettled()
+        if (this.#isIdle && this.#settler.unsettled === 0) this.runs.idle()
       },
     })
     this.#janitor = new Janitor(store, clock, options.retention ?? {})
