@@ -87,7 +87,6 @@ export class Engine {
       onSettled: () => {
         if (this.#isBehind) this.#bell.ring()
         this.runs.batchSettled()
-        if (this.#isIdle && this.#settler.unsettled === 0) this.runs.idle()
       },
     })
     this.#janitor = new Janitor(store, clock, options.retention ?? {})

@@ -10,6 +10,12 @@ const PREFIX = 'pipeline:'
 /** The digits of a position in an item's id: ties are broken by the text of the id, so all have the same length. */
 const DIGITS = 12
 
+/**
+ * The ids of lanes in databases begin here if they belong to runs, so that a task shows by its lane whether it is an item:
+ * items are pruned with their run, count against its budget, and are written out. No id is given twice.
+ */
+export const FIRST_RUN_LANE = 2 ** 40
+
 /** The kind of a pipeline's items. */
 export function itemKind(pipeline: string): string {
   return `${PREFIX}${pipeline}`

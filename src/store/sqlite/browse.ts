@@ -1,5 +1,6 @@
 import { taskPage, taskPlace } from '../cursor.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
+import { FIRST_RUN_LANE } from '../runs/items.js'
 import type { Lane, LaneRecord, LedgerRow, Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
 import { countsWithin, noTasks, State, statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
@@ -76,12 +77,18 @@ export class Browser {
       SELECT kind, category, key, paused, held_until, running, concurrency, per_second, ordered
       FROM lane WHERE ${MATCHES_LANE}
       ORDER BY kind, category, key`)
-    this.#lists = STATES.map(state =>
-      db.prepare<object, TaskRow>(listing(INDEX_OF_STATE[state] ?? 'task_ended', `task.state = ${state}`)),
+    this.#lists = STATES.flatMap(state =>
+      indexesOf(state).map(index => ({
+        status: statusOf(state),
+        statement: db.prepare<object, TaskRow>(listing(index, `task.state = ${state}`)),
+      })),
     )
-    this.#listErrors = STATES.map(state =>
-      db.prepare<object, TaskRow>(listing('task_error', `task.error_code = :error_code AND task.state = ${state}`)),
-    )
+    this.#listErrors = STATES.map(state => ({
+      status: statusOf(state),
+      statement: db.prepare<object, TaskRow>(
+        listing('task_error', `task.error_code = :error_code AND task.state = ${state}`),
+      ),
+    }))
   }
 
   get(id: string): TaskRecord | undefined {
@@ -100,8 +107,8 @@ export class Browser {
     const values = { ...laneValues(filter), ...errorValue(filter), changed_at: changedAt, id, limit: limit + 1 }
     const rows = this.#db.transaction(() =>
       statements
-        .filter((_, state) => filter.status === undefined || statusOf(state) === filter.status)
-        .flatMap(statement => statement.all(values)),
+        .filter(({ status }) => filter.status === undefined || status === filter.status)
+        .flatMap(({ statement }) => statement.all(values)),
     )()
     rows.sort((a, b) => b.changed_at - a.changed_at || (a.id < b.id ? 1 : -1))
     return taskPage(rows.slice(0, limit + 1).map(taskRecord), limit)
@@ -138,9 +145,21 @@ export class Browser {
   }
 }
 
+/** The indexes of the tasks in a state. Those that have ended are in one of two. */
+function indexesOf(state: number): readonly string[] {
+  const index = INDEX_OF_STATE[state]
+  return index === undefined ? Object.keys(IS_ENDED) : [index]
+}
+
+/** The conditions of indexes of tasks that have ended: of plain tasks, and of items of runs. */
+const IS_ENDED: Readonly<Record<string, string>> = {
+  task_ended: `AND task.state > 3 AND task.lane < ${FIRST_RUN_LANE}`,
+  item_ended: `AND task.state > 3 AND task.lane >= ${FIRST_RUN_LANE}`,
+}
+
 /** Lists tasks from a place on, newest change first. The index gives that order where it has one. */
 function listing(index: string, condition: string): string {
-  const isEnded = index === 'task_ended' ? 'AND task.state > 3' : ''
+  const isEnded = IS_ENDED[index] ?? ''
   return /* sql */ `
     SELECT ${taskColumns()}
     FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane

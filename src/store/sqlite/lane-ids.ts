@@ -1,3 +1,4 @@
+import { FIRST_RUN_LANE, isItemKind } from '../runs/items.js'
 import type { Lane } from '../store.js'
 import type { Statements } from './statements.js'
 
@@ -8,22 +9,28 @@ export class LaneIds {
   readonly #statements: Statements
   readonly #ids = new Map<string, number>()
   readonly #lanes = new Map<number, Lane>()
+  /** Lanes of runs. Another process may forget a run and its lanes, so these hold for one transaction. */
+  readonly #runIds = new Map<string, number>()
 
   constructor(statements: Statements) {
     this.#statements = statements
   }
 
+  /** Begins a transaction. */
+  begin(): void {
+    if (this.#runIds.size > 0) this.#runIds.clear()
+  }
+
   /** The id of a lane, which is made if it does not exist. */
   of(kind: string, category: string, key: string): number {
+    const ids = isItemKind(kind) ? this.#runIds : this.#ids
     const name = category === '' && key === '' ? kind : `${kind}\0${category}\0${key}`
-    const known = this.#ids.get(name)
+    const known = ids.get(name)
     if (known !== undefined) return known
 
-    const statements = this.#statements
-    const id = statements.laneId.get(kind, category, key) ?? statements.insertLane.get({ kind, category, key })
-    if (id === undefined) throw new Error(`The lane ${JSON.stringify({ kind, category, key })} could not be made.`)
+    const id = this.#statements.laneId.get(kind, category, key) ?? makeLane(this.#statements, { kind, category, key })
     if (this.#ids.size >= MOST_LANES_KEPT) this.clear()
-    this.#ids.set(name, id)
+    ids.set(name, id)
     return id
   }
 
@@ -41,5 +48,20 @@ export class LaneIds {
   clear(): void {
     this.#ids.clear()
     this.#lanes.clear()
+    this.#runIds.clear()
   }
+}
+
+/** Makes a lane, with the pauses and limits of the rules that match it. Returns its id. */
+export function makeLane(statements: Statements, { kind, category, key }: Lane): number {
+  const id = statements.insertLane.get({ kind, category, key, run: isItemKind(kind) ? runLane(statements) : null })
+  if (id === undefined) throw new Error(`The lane ${JSON.stringify({ kind, category, key })} could not be made.`)
+  return id
+}
+
+/** An id that no lane of a run has had. */
+function runLane(statements: Statements): number {
+  const { lastInsertRowid } = statements.addRunLane.run()
+  statements.clearRunLanes.run()
+  return FIRST_RUN_LANE + Number(lastInsertRowid)
 }

@@ -157,4 +157,44 @@ export const MIGRATIONS: readonly string[] = [
       SELECT 1 FROM task JOIN lane ON lane.id = task.lane WHERE task.seq = ledger.task AND lane.category <> ''
     );
   `,
+
+  // Runs: their records, the positions of items with ids of their own, and results that are to be written out. Lanes of
+  // runs have ids from 2^40 on (`FIRST_RUN_LANE`), which are not given twice, so items are told from other tasks by their
+  // lane: they have an index of their own, since they are pruned with their run.
+  /* sql */ `
+    CREATE TABLE run (
+      id         TEXT    PRIMARY KEY,
+      pipeline   TEXT    NOT NULL,
+      created_at INTEGER NOT NULL,
+      ended_at   INTEGER,
+      dead       INTEGER NOT NULL,  -- items, when it last ended
+      forgotten  INTEGER NOT NULL,  -- it is being pruned
+      has_output INTEGER NOT NULL,
+      next_check INTEGER,           -- the budget is looked at once this many items were processed; NULL: never
+      state      TEXT    NOT NULL   -- the record, as JSON
+    ) STRICT;
+    CREATE INDEX run_created   ON run (created_at, id);
+    CREATE INDEX run_ended     ON run (ended_at) WHERE ended_at IS NOT NULL;
+    CREATE INDEX run_forgotten ON run (id)       WHERE forgotten = 1;
+
+    CREATE TABLE run_item (
+      run      TEXT    NOT NULL,
+      position INTEGER NOT NULL,
+      task     TEXT    NOT NULL,
+      PRIMARY KEY (run, position)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE run_output (
+      run  TEXT NOT NULL,
+      task TEXT NOT NULL,
+      PRIMARY KEY (run, task)
+    ) STRICT, WITHOUT ROWID;
+
+    -- Counts the lanes that runs ever had. It has no rows.
+    CREATE TABLE run_lane (id INTEGER PRIMARY KEY AUTOINCREMENT) STRICT;
+    CREATE INDEX lane_run ON lane (key) WHERE id >= 1099511627776;
+
+    DROP INDEX task_ended;
+    CREATE INDEX task_ended ON task (state, changed_at) WHERE state > 3 AND lane < 1099511627776;
+    CREATE INDEX item_ended ON task (state, changed_at) WHERE state > 3 AND lane >= 1099511627776;
+  `,
 ]

@@ -1,5 +1,6 @@
 import { type After, afterSettlement, runsAlone, type Standing, waitsAgain } from '../after-settlement.js'
 import { errorClass } from '../rows.js'
+import { FIRST_RUN_LANE } from '../runs/items.js'
 import { type AttemptEntry, SETTLED, type Settled, type Settlement, STALE, type TaskStatus } from '../store.js'
 import { State, type StateNumber } from '../task-state.js'
 import { advance } from './advance.js'
@@ -13,6 +14,15 @@ import { type Place, placeOf } from './token.js'
 export interface SettledAll {
   readonly results: Settled[]
   readonly isRoomMade: boolean
+  /** Items of runs that have ended. */
+  readonly items: readonly EndedItem[]
+}
+
+/** An item that a settlement has ended, and the lane that it ended in. */
+export interface EndedItem {
+  readonly id: string
+  readonly lane: number
+  readonly isSucceeded: boolean
 }
 
 /** Applies outcomes and writes the ledger, each where its token still holds. Within a transaction. */
@@ -23,16 +33,22 @@ export function settle(
   now: number,
 ): SettledAll {
   const book = new LaneBook(statements)
+  const items: EndedItem[] = []
   let isAnyWaiting = false
+  lanes.begin()
   const results = settlements.map((settlement): Settled => {
     const place = placeOf(settlement.token)
     if (place === undefined) return STALE
     const settled = settleOne(statements, lanes, book, settlement, place, now)
     isAnyWaiting ||= settled.result === 'settled' && waitsAgain(settlement.outcome)
+    if (place.lane >= FIRST_RUN_LANE && settled === SETTLED && !waitsAgain(settlement.outcome)) {
+      const isSucceeded = settlement.outcome.type === 'succeeded'
+      items.push({ id: settlement.id, lane: place.lane, isSucceeded })
+    }
     return settled
   })
   book.write()
-  return { results, isRoomMade: isAnyWaiting || book.isAnyBounded }
+  return { results, isRoomMade: isAnyWaiting || book.isAnyBounded, items }
 }
 
 function settleOne(

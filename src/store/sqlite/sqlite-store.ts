@@ -58,6 +58,7 @@ import { once } from './once.js'
 import { cancel, limit, pause, redrive } from './operators.js'
 import { prune } from './prune.js'
 import { sqliteAudit, sqlitePolicies } from './records.js'
+import { SqliteRuns } from './runs.js'
 import { APPLICATION_ID } from './schema.js'
 import { settle } from './settle.js'
 import { type Statements, statementsOf } from './statements.js'
@@ -71,6 +72,7 @@ export class SqliteStore implements Movable {
   readonly idempotency: IdempotencyStore
   readonly policies: PolicyStore
   readonly audit: AuditStore
+  readonly runs: SqliteRuns
   readonly #db: Connection
   readonly #path: string
   readonly #clock: Clock
@@ -92,6 +94,14 @@ export class SqliteStore implements Movable {
     this.#browser = new Browser(db)
     this.#watchers = new Watchers(db)
     this.idempotency = new SqliteIdempotencyKeys(this.#statements, this.#commits, () => this.#now())
+    this.runs = new SqliteRuns({
+      db,
+      commits: this.#commits,
+      lanes: this.#lanes,
+      makeId: this.#makeId,
+      now: () => this.#now(),
+      ring: () => this.#watchers.ring(),
+    })
     this.policies = sqlitePolicies(this.#statements, this.#commits)
     this.audit = sqliteAudit(this.#statements, this.#commits, () => this.#now())
   }
@@ -141,7 +151,12 @@ export class SqliteStore implements Movable {
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
     settlements.forEach(checkSettlement)
     if (settlements.length === 0) return []
-    const settled = await this.#commits.write(() => settle(this.#statements, this.#lanes, settlements, this.#now()))
+    const settled = await this.#commits.write(() => {
+      const now = this.#now()
+      const all = settle(this.#statements, this.#lanes, settlements, now)
+      if (all.items.length > 0) this.runs.noteEnded(all.items, now)
+      return all
+    })
     if (settled.isRoomMade) this.#watchers.ring()
     return settled.results
   }
@@ -195,7 +210,11 @@ export class SqliteStore implements Movable {
     checkIds(ids)
     checkName('who', by?.who)
     checkBy(by)
-    const moved = await this.#commits.write(() => redrive(this.#statements, ids, by, this.#now()))
+    const moved = await this.#commits.write(() => {
+      const redriven = redrive(this.#statements, ids, by, this.#now())
+      this.runs.reopen(redriven, this.#now())
+      return redriven
+    })
     if (moved.length > 0) this.#watchers.ring()
     return moved
   }
@@ -234,7 +253,11 @@ export class SqliteStore implements Movable {
 
   async prune(keep: Retention, limit: number): Promise<number> {
     checkRetention(keep, limit)
-    return this.#commits.write(() => prune(this.#statements, keep, limit, this.#now()))
+    return this.#commits.write(() => {
+      const now = this.#now()
+      const gone = this.runs.prune(keep, limit, now)
+      return gone + prune(this.#statements, keep, limit - gone, now)
+    })
   }
 
   /**

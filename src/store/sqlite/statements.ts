@@ -1,4 +1,5 @@
 import { ALONE_FROM_LOSSES } from '../after-settlement.js'
+import { FIRST_RUN_LANE } from '../runs/items.js'
 import type { Lane } from '../store.js'
 import type { Connection, Preparer } from './driver.js'
 
@@ -168,11 +169,12 @@ function prepare(db: Preparer) {
         SELECT id FROM lane WHERE kind = ? AND category = ? AND key = ?`)
       .pluck(),
     insertLane: db
-      .prepare<{ kind: string; category: string; key: string }, number>(/* sql */ `
+      .prepare<{ kind: string; category: string; key: string; run: number | null }, number>(/* sql */ `
         INSERT INTO lane (id, kind, category, key, paused, concurrency, per_second, ordered, tokens)
         SELECT
-          CASE :key WHEN '' THEN (SELECT min(0, ifnull(min(id), 0)) - 1 FROM lane)
-                    ELSE         (SELECT max(0, ifnull(max(id), 0)) + 1 FROM lane) END,
+          CASE WHEN :run IS NOT NULL THEN :run
+               WHEN :key = ''        THEN (SELECT min(0, ifnull(min(id), 0)) - 1 FROM lane)
+               ELSE (SELECT max(0, ifnull(max(id), 0)) + 1 FROM lane WHERE id < ${FIRST_RUN_LANE}) END,
           :kind, :category, :key,
           ifnull((SELECT paused FROM pause_rule
                   WHERE kind = :kind AND ifnull(category = :category, 1) AND ifnull(key = :key, 1)
@@ -186,6 +188,8 @@ function prepare(db: Preparer) {
         RETURNING id`)
       .pluck(),
     lane: db.prepare<[number], Lane>(/* sql */ `SELECT kind, category, key FROM lane WHERE id = ?`),
+    addRunLane: db.prepare<[]>(/* sql */ `INSERT INTO run_lane DEFAULT VALUES`),
+    clearRunLanes: db.prepare<[]>(/* sql */ `DELETE FROM run_lane`),
     insertTask: db.prepare(/* sql */ `
       INSERT INTO task (id, lane, state, priority, submitted_at, started_at, changed_at, next_at, payload, cost)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -410,7 +414,7 @@ function prepare(db: Preparer) {
 
     endedBefore: db.prepare<[number, number, number], { seq: number; lane: number }>(/* sql */ `
       SELECT seq, lane FROM task INDEXED BY task_ended
-      WHERE state = ? AND state > 3 AND changed_at <= ?
+      WHERE state = ? AND state > 3 AND lane < ${FIRST_RUN_LANE} AND changed_at <= ?
       ORDER BY changed_at
       LIMIT ? + 0`),
     forgetTask: db.prepare(/* sql */ `DELETE FROM task WHERE seq = ?`),

@@ -3,7 +3,7 @@ import type { Page, PageRequest } from '../store.js'
 import { statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
 import { LaneBook } from './lane-book.js'
-import type { LaneIds } from './lane-ids.js'
+import { type LaneIds, makeLane } from './lane-ids.js'
 import { statementsOf } from './statements.js'
 
 interface MovedLane extends MovedRow {
@@ -66,7 +66,7 @@ function importLanes(db: Connection, rows: readonly MovedLane[]): number {
   const fill = db.prepare(/* sql */ `
     UPDATE lane SET ${columns.map(column => `${column} = :${column}`).join(', ')} WHERE id = :id`)
   const added = rows.filter(({ kind, category, key }) => statements.laneId.get(kind, category, key) === undefined)
-  for (const row of added) fill.run({ ...row, id: statements.insertLane.get(row) })
+  for (const row of added) fill.run({ ...row, id: makeLane(statements, row) })
   return added.length
 }
 

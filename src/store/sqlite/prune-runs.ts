@@ -1,0 +1,55 @@
+import { lanesOf } from '../runs/items.js'
+import { runState } from '../runs/run-row.js'
+import type { RunState } from '../runs/run-state.js'
+import type { Retention } from '../store.js'
+import { statusOf } from '../task-state.js'
+import { LaneBook } from './lane-book.js'
+import { type RunTables, saveRun } from './run-records.js'
+
+/**
+ * Forgets runs that ended long enough ago, with all that belongs to them, up to a limit of items and runs. A run that takes
+ * several calls is hidden by the first. Returns how many it deleted. Within a transaction.
+ */
+export function pruneRuns(tables: RunTables, { endedMs, deadMs }: Retention, limit: number, now: number): number {
+  const { runs } = tables
+  let left = limit
+  while (left > 0) {
+    const half = runs.halfForgotten.get()
+    const before = {
+      ended: endedMs === undefined ? null : now - endedMs,
+      dead: deadMs === undefined ? null : now - deadMs,
+    }
+    const found = half ?? runs.forgettable.get(before)
+    if (found === undefined) break
+    const state = runState(found)
+    if (half === undefined) saveRun(tables, { ...state, isForgotten: true })
+    left -= forgetItems(tables, state, left)
+    if (left === 0) break
+    forgetRun(tables, state)
+    left--
+  }
+  return limit - left
+}
+
+function forgetItems({ tasks, runs }: RunTables, { id: run }: RunState, limit: number): number {
+  const book = new LaneBook(tasks)
+  const items = runs.itemsToForget.all(`${run}:`, `${run};`, limit)
+  for (const { seq, lane, state } of items) {
+    tasks.forgetLedger.run(seq)
+    tasks.forgetTask.run(seq)
+    book.move(lane, statusOf(state), undefined)
+  }
+  book.write()
+  // There are no more of these than items, so they are gone once the items are.
+  runs.forgetPositions.run({ run, limit })
+  runs.forgetOutputs.run({ run, limit })
+  return items.length
+}
+
+function forgetRun({ runs }: RunTables, state: RunState): void {
+  const lanes = lanesOf(state)
+  runs.forgetLanes.run(lanes)
+  runs.forgetLimitRules.run(lanes)
+  runs.forgetPauseRules.run(lanes)
+  runs.forgetRun.run(state.id)
+}

@@ -1,0 +1,90 @@
+import type { ItemCounts } from '../run-store.js'
+import type { Exceeded } from '../runs/budget.js'
+import { commonest } from '../runs/cause.js'
+import { RunNotFoundError } from '../runs/errors.js'
+import { lanesOf, runOf } from '../runs/items.js'
+import { runRow, runState } from '../runs/run-row.js'
+import { checked, isEnded, reopened, stopped } from '../runs/run-rules.js'
+import type { RunState, StageCounts } from '../runs/run-state.js'
+import { pause } from './operators.js'
+import type { RunStatements } from './run-statements.js'
+import type { EndedItem } from './settle.js'
+import type { Statements } from './statements.js'
+
+/** The statements of tasks and of runs, which a change of a run needs together. */
+export interface RunTables {
+  readonly tasks: Statements
+  readonly runs: RunStatements
+}
+
+/** A run that must be there. */
+export function loadRun({ runs }: RunTables, id: string): RunState {
+  const state = runs.run.get(id)
+  if (state === undefined) throw new RunNotFoundError(id)
+  return runState(state)
+}
+
+export function saveRun({ runs }: RunTables, state: RunState): void {
+  runs.save.run(runRow(state))
+}
+
+/** The items of a run by stage and status. */
+export function countsOf({ runs }: RunTables, state: Pick<RunState, 'id' | 'pipeline'>): StageCounts {
+  const rows = runs.counts.all(lanesOf(state))
+  return new Map(rows.map(({ category, ...counts }): [string, ItemCounts] => [category, counts]))
+}
+
+/** Pauses the lanes of a run, or takes its pause back. */
+export function pauseRun({ tasks, runs }: RunTables, state: RunState, isPaused: boolean, now: number): void {
+  const lanes = lanesOf(state)
+  if (isPaused) return pause(tasks, lanes, true, undefined, now)
+  runs.dropPauseRule.run(lanes)
+  runs.pauseByRules.run(lanes)
+}
+
+/** Stops a run whose budget is exceeded. */
+export function stopRun(tables: RunTables, state: RunState, exceeded: Exceeded, now: number): void {
+  const scope = { ...lanesOf(state), since: exceeded.since, category: exceeded.stage ?? null }
+  const deaths = tables.runs.deaths.all(scope).map(({ error_code, category, count }) => ({
+    errorCode: error_code ?? undefined,
+    stage: category,
+    count,
+  }))
+  saveRun(tables, stopped(state, exceeded, commonest(deaths), now))
+  pauseRun(tables, state, true, now)
+}
+
+/** Lists outputs that are to be written, and checks the budgets of runs for which that is due. */
+export function noteEnded(tables: RunTables, items: readonly EndedItem[], now: number): void {
+  const { runs } = tables
+  const touched = new Map(items.map(({ lane }) => [lane, runs.watched.get(lane)]))
+  for (const { id, lane, isSucceeded } of items) {
+    const run = touched.get(lane)
+    if (isSucceeded && run?.has_output === 1) runs.addOutput.run(run.id, id)
+  }
+  const due = new Map([...touched.values()].map(run => [run?.id ?? '', run?.next_check ?? Infinity]))
+  for (const [id, nextCheck] of due) {
+    if (nextCheck !== Infinity && (runs.processed.get(id) ?? 0) >= nextCheck) checkBudget(tables, id, now)
+  }
+}
+
+function checkBudget(tables: RunTables, id: string, now: number): void {
+  const run = loadRun(tables, id)
+  const { state, exceeded } = checked(run, countsOf(tables, run), now)
+  // Only `check` ends a run.
+  if (isEnded(state)) return
+  if (exceeded === undefined) saveRun(tables, state)
+  else stopRun(tables, state, exceeded, now)
+}
+
+/** Opens the runs of items that were redriven again. Returns those that had ended. */
+export function reopenRuns(tables: RunTables, items: readonly string[], now: number): string[] {
+  const ids = [...new Set(items.map(runOf))].filter(id => id !== undefined)
+  return ids.filter(id => {
+    const known = tables.runs.run.get(id)
+    if (known === undefined) return false
+    const state = runState(known)
+    saveRun(tables, reopened(state, countsOf(tables, state), now))
+    return isEnded(state)
+  })
+}

@@ -1,0 +1,84 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { checkInvariants, type FakeClock, fakeClock } from '../../testing/index.js'
+import { type ClaimedTask, MemoryStore, type Outcome, type RunStore, type Store } from '../index.js'
+import { openSqlite } from './index.js'
+
+type StoreWithRuns = Store & { readonly runs: RunStore }
+
+let folder: string
+let clock: FakeClock
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'redrive-runs-'))
+  clock = fakeClock()
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+const DEAD: Outcome = { type: 'dead', reason: 'final_error' }
+
+async function open(store: StoreWithRuns, count: number, failureBudget: number): Promise<void> {
+  const settings = {
+    failureBudget,
+    stageBudgets: {},
+    checkInterval: 10,
+    budgetWindow: undefined,
+    completedFrom: 0.95,
+    partialFrom: 0.5,
+    maxUnfinished: 1000,
+    concurrency: {},
+  }
+  await store.runs.open({ id: 'r', pipeline: 'p', version: '1', stages: ['a', 'b'], settings })
+  const items = Array.from({ length: count }, () => ({ payload: '1' }))
+  await store.runs.take('r', { reader: 'me', leaseMs: 1000, position: 0, items, isEnd: true })
+}
+
+async function claim(store: Store, limit: number): Promise<readonly ClaimedTask[]> {
+  const request = { worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['pipeline:p'] }], limit, isIdle: true }
+  return (await store.claim(request)).tasks
+}
+
+const settle = (store: Store, tasks: readonly ClaimedTask[], outcome: Outcome) =>
+  store.settle(
+    tasks.map(({ id, token, changedAt }) => {
+      const attempt = { attempt: 1, startedAt: changedAt, endedAt: changedAt, worker: 'w' }
+      return { id, token, outcome, attempt }
+    }),
+  )
+
+it.each(['memory', 'sqlite'])('%s stops a run within the settlement that exceeds its budget', async kind => {
+  const store = kind === 'memory' ? new MemoryStore({ clock }) : await openSqlite(join(folder, 'a.db'), { clock })
+  await open(store, 100, 0.5)
+  const items = await claim(store, 12)
+  await settle(store, items.slice(0, 9), DEAD)
+  expect((await claim(store, 1)).length).toBe(1)
+  await settle(store, items.slice(9, 10), DEAD)
+  expect(await claim(store, 1)).toEqual([])
+  expect(await store.runs.get('r')).toMatchObject({ status: 'stopped', stop: { processed: 10, dead: 10 } })
+  expect(await settle(store, items.slice(10), { type: 'advanced', to: 'b', value: '1', keep: true })).toEqual([
+    { result: 'settled' },
+    { result: 'settled' },
+  ])
+  await checkInvariants(store)
+  await store.close()
+})
+
+it('a run that another process forgot leaves nothing behind here: the same id works again', async () => {
+  const [one, two] = [
+    await openSqlite(join(folder, 'a.db'), { clock }),
+    await openSqlite(join(folder, 'a.db'), { clock }),
+  ]
+  for (const store of [one, two]) {
+    await open(store, 2, 1)
+    // The lanes of both stages are known to the first process.
+    await settle(one, await claim(one, 2), { type: 'advanced', to: 'b', value: '1', keep: false })
+    await settle(one, await claim(one, 2), { type: 'succeeded' })
+    expect(await store.runs.check('r')).toMatchObject({ status: 'completed', counts: { succeeded: 2 } })
+    await checkInvariants(one)
+    await clock.advance(1000)
+    expect(await two.prune({ endedMs: 1000 }, 100)).toBe(3)
+  }
+  expect(await one.lanes({})).toEqual([])
+  await Promise.all([one.close(), two.close()])
+})
