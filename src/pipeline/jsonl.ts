@@ -1,25 +1,15 @@
 import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { OptionError } from '../policy/index.js'
 import { isObject } from '../policy/internal.js'
-import { SourceChangedError, SourceItemError } from './errors.js'
+import { SourceChangedError } from './errors.js'
+import { type Line, linesOf, NEWLINE, parsedLine } from './lines.js'
 import type { ResumableSource, SourceItem } from './source.js'
 
 /** Options of `jsonl()`. */
 export interface JsonlOptions {
   /** What to do with a line that is not JSON. Default: the source stops there, with an error that names file and line. */
   readonly onBadLine?: 'stop' | 'skip'
-}
-
-/** A line of a file, and where it is. The bytes are those of the line, without its end. */
-interface Line {
-  readonly bytes: Buffer
-  /** Its number, from 1. */
-  readonly number: number
-  readonly start: number
-  /** The offset of the next line. */
-  readonly end: number
 }
 
 /** The last line that was taken, as a run remembers it. */
@@ -29,8 +19,6 @@ interface Mark {
   readonly end: number
   readonly hash: string
 }
-
-const NEWLINE = 0x0a
 
 /**
  * The lines of a file, each a JSON value; blank lines are skipped. A resumed run continues at the byte after the last line
@@ -43,7 +31,7 @@ export function jsonl<T = unknown>(path: string, { onBadLine = 'stop' }: JsonlOp
     async *readFrom(cursor) {
       const mark = cursor === undefined ? undefined : await foundMark(path, cursor)
       for await (const line of linesOf(path, mark)) {
-        const item = parsed(path, line, onBadLine)
+        const item = parsedLine(path, line, onBadLine)
         if (item !== undefined) yield new JsonlItem(item.value as T, line)
       }
     },
@@ -64,37 +52,6 @@ class JsonlItem<T> implements SourceItem<T> {
     const { number, start, end, bytes } = this.#line
     return JSON.stringify({ line: number, start, end, hash: hashOf(bytes) } satisfies Mark)
   }
-}
-
-function parsed(path: string, { bytes, number }: Line, onBadLine: 'stop' | 'skip'): { value: unknown } | undefined {
-  const text = bytes.toString('utf8')
-  if (text.trim() === '') return undefined
-  try {
-    return { value: JSON.parse(text) }
-  } catch (cause) {
-    if (onBadLine === 'skip') return undefined
-    const problem = cause instanceof Error ? cause.message : String(cause)
-    throw new SourceItemError(`${path}:${number}`, `the line is not JSON (${problem})`, { cause })
-  }
-}
-
-async function* linesOf(path: string, { line = 0, end = 0 }: Partial<Mark> = {}): AsyncGenerator<Line> {
-  let [number, start] = [line, end]
-  let rest: Buffer[] = []
-  for await (const chunk of createReadStream(path, { start: end })) {
-    let from = 0
-    for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
-      const bytes = rest.length === 0 ? chunk.subarray(from, at) : Buffer.concat([...rest, chunk.subarray(from, at)])
-      rest = []
-      from = at + 1
-      const next = start + bytes.length + 1
-      yield { bytes, number: ++number, start, end: next }
-      start = next
-    }
-    if (from < chunk.length) rest.push(chunk.subarray(from))
-  }
-  const bytes = Buffer.concat(rest)
-  if (bytes.length > 0) yield { bytes, number: number + 1, start, end: start + bytes.length }
 }
 
 /** The place after the last line that a run took, if that line is still there. */
