@@ -71,10 +71,10 @@ const EXPORTS: Readonly<Record<string, string>> = {
     openNatsIdempotencyStore`,
   'redrive/document': `
     Beginning Begun BlastRadius Change Collection CollectionOptions CoverageOptions Cut DocumentEvent DocumentRecord
-    DocumentService DocumentServiceOptions DocumentSource DocumentWalkOptions EventHeaders FieldNames NewValues NoCollectionError
+    DocumentService DocumentServiceOptions DocumentSource DocumentWalkOptions EventHeaders FieldNames MongodbSourceOptions NewValues NoCollectionError
     NoDocumentError NoFieldError PostgresSourceOptions Selection Shape SharedSettings SqliteSourceOptions
     Statuses Survey SweepOptions SweepReport Sweeper SweeperOptions TimeFormat documentService expect
-    openPostgresSource openSqliteSource sweeper`,
+    openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
     AttemptYield Cancelled Discrepancy ErrorCount Examination ExportOptions FailedQueue FailedQueueOptions FailedQueues
     KeptMessage KnownQueues LedgerRowView MessageView NoFailedQueueError NoRouteError Percentiles Purged RedriveOptions

@@ -1,0 +1,119 @@
+import { MongoClient, ObjectId } from 'mongodb'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { type MongodbServer, startMongodb, whyNoMongodb } from '../../../test/services/mongodb.js'
+import { type Relay, startOneAtATime } from '../../../test/services/one-at-a-time.js'
+import { type SourceUnderTest, sourceConformance } from '../../testing/index.js'
+import { collectionOf } from '../collection.js'
+import { openMongodbSource } from '../index.js'
+
+const problem = await whyNoMongodb()
+if (problem !== undefined) process.stderr.write(`The MongoDB source is not tested: ${problem}\n`)
+
+const database = `redrive_${crypto.randomUUID().slice(0, 8)}`
+let server: MongodbServer
+let relay: Relay | undefined
+let url: string
+let client: MongoClient
+
+const BUILDING_MS = 600_000
+
+describe.skipIf(problem !== undefined)('a MongoDB source', () => {
+  beforeAll(async () => {
+    server = await startMongodb()
+    relay = server.isAtomic ? undefined : await startOneAtATime(server.url)
+    url = relay?.through(server.url) ?? server.url
+    client = await new MongoClient(server.url).connect()
+  }, BUILDING_MS)
+  afterAll(async () => {
+    await client?.db(database).dropDatabase()
+    await client?.close()
+    await relay?.close()
+    await server?.close()
+  })
+
+  const writeTime = (time: 'date' | 'iso' | 'ms' | 's', ms: number | undefined) => {
+    if (ms === undefined) return undefined
+    const date = new Date(ms)
+    return { date, iso: date.toISOString(), ms, s: ms / 1000 }[time]
+  }
+
+  async function open(time: 'date' | 'iso' | 'ms' | 's'): Promise<SourceUnderTest> {
+    const db = client.db(database)
+    return {
+      source: await openMongodbSource(url, { database }),
+      other: await openMongodbSource(url, { database }),
+      settings: { time, fields: { id: 'id' } },
+      create: async () => {
+        const name = `documents_${crypto.randomUUID().slice(0, 8)}`
+        await db.createCollection(name)
+        return name
+      },
+      insert: async (collection, documents) => {
+        const rows = documents.map(({ lastAttemptTime, retryAt, createdAt, ...rest }) => ({
+          ...rest,
+          ...(lastAttemptTime !== undefined && { lastAttemptTime: writeTime(time, lastAttemptTime) }),
+          ...(retryAt !== undefined && { retryAt: writeTime(time, retryAt) }),
+          ...(createdAt !== undefined && { createdAt: writeTime(time, createdAt) }),
+        }))
+        await db.collection(collection).insertMany(rows)
+      },
+    }
+  }
+
+  describe.each(['date', 'iso', 'ms', 's'] as const)('with times as %s keeps the contract', time => {
+    for (const { name, run } of sourceConformance(() => open(time))) it(name, { timeout: 120_000 }, run)
+  })
+
+  const event = { type: 'archive.ingested', data: () => ({}) }
+  const opened = async () => {
+    const source = await openMongodbSource(url, { database })
+    onTestFinished(() => source.close())
+    return source
+  }
+
+  it('finds a document by the text of its id, whether that is text, a number or an ObjectId', async () => {
+    const id = new ObjectId()
+    const ids: unknown[] = [id, 'a1', 42]
+    await client
+      .db(database)
+      .collection('mixed')
+      .insertMany(ids.map(_id => ({ _id, status: 'pending' }) as never))
+    const source = await opened()
+    const { shape } = collectionOf({ name: 'mixed', event })
+    for (const text of [id.toHexString(), 'a1', '42']) {
+      const document = await source.find(shape, text)
+      expect(document?.id).toBe(text)
+      if (document === undefined) continue
+      expect(await source.change(shape, [{ document, to: { attemptCount: 1 } }])).toHaveLength(1)
+    }
+    const walked: string[] = []
+    for await (const page of source.walk(shape, { type: 'all' }, { pageSize: 1 })) walked.push(...page.map(d => d.id))
+    expect(walked.sort()).toEqual([id.toHexString(), 'a1', '42'].sort())
+  })
+
+  it('takes the time of an ObjectId for the creation time, if that is configured', async () => {
+    const now = Date.now()
+    const young = ObjectId.createFromTime(Math.floor(now / 1000) - 60)
+    const old = ObjectId.createFromTime(Math.floor(now / 1000) - 2 * 86_400)
+    await client
+      .db(database)
+      .collection('dated')
+      .insertMany([
+        { _id: young, status: 'pending' },
+        { _id: old, status: 'pending' },
+      ])
+    const source = await opened()
+    const { shape } = collectionOf({ name: 'dated', event, fields: { createdAt: '_id' } })
+    const cut = { now, stuckBefore: now - 86_400_000 }
+    const found: string[] = []
+    for await (const page of source.walk(shape, { type: 'stuck', cut }, { pageSize: 5 }))
+      found.push(...page.map(d => d.id))
+    expect(found).toEqual([old.toHexString()])
+  })
+
+  it('refuses a URL without a database, and one that is none, without repeating it', async () => {
+    await expect(openMongodbSource('mongodb://localhost')).rejects.toMatchObject({ option: 'url' })
+    const wrong = openMongodbSource('mongodb://user:secret:word@localhost/app')
+    await expect(wrong).rejects.toMatchObject({ option: 'url', message: expect.not.stringContaining('secret') })
+  })
+})

@@ -1,0 +1,74 @@
+import type { Document, Filter, ObjectId } from 'mongodb'
+import type { Shape } from '../collection.js'
+import type { Selection } from '../source.js'
+import { writeTime } from './fields.js'
+
+/** One part of a walk, in the order of an index. */
+export interface Walk {
+  readonly where: Filter<Document>
+  readonly sort?: Record<string, 1 | -1>
+}
+
+/** The id whose time is a moment, for collections whose creation time is that of their ObjectIds. */
+export type IdAt = (at: number) => ObjectId
+
+export function isFailed({ fields, statuses }: Shape): Filter<Document> {
+  return { [fields.status]: statuses.failed }
+}
+
+/** The parts of a walk by age. A condition on null holds for missing fields too. */
+export function walksOf(shape: Shape, selection: Selection, idAt: IdAt): readonly Walk[] {
+  const { fields, statuses } = shape
+  const { status, lastAttemptTime: last, retryAt, createdAt } = fields
+  const byTime = (name: string) => ({ [name]: 1, _id: 1 }) as const
+  switch (selection.type) {
+    case 'all':
+      return [{ where: {}, sort: { _id: 1 } }]
+    case 'failed':
+      return [{ where: isFailed(shape), sort: byTime(last) }]
+    case 'stuck': {
+      const open = { [status]: { $in: [statuses.pending, statuses.processing] } }
+      const before = writeTime(shape, selection.cut.stuckBefore)
+      const free = retryAt === undefined ? {} : { [retryAt]: null }
+      const scheduled =
+        retryAt === undefined
+          ? []
+          : [
+              {
+                where: { ...open, [retryAt]: { $lte: writeTime(shape, selection.cut.now) } },
+                sort: byTime(retryAt),
+              },
+            ]
+      return [
+        ...scheduled,
+        {
+          where: { ...open, [last]: null, ...free, ...isOldEnough(createdAt, before, selection.cut.stuckBefore, idAt) },
+        },
+        { where: { ...open, [last]: { $lt: before }, ...free }, sort: byTime(last) },
+      ]
+    }
+  }
+}
+
+function isOldEnough(createdAt: string | undefined, before: unknown, at: number, idAt: IdAt): Filter<Document> {
+  if (createdAt === undefined) return {}
+  if (createdAt !== '_id') return { $or: [{ [createdAt]: null }, { [createdAt]: { $lt: before } }] }
+  return { $or: [{ _id: { $not: { $type: 'objectId' } } }, { _id: { $lt: idAt(at) } }] }
+}
+
+/** A walk over all stuck documents that have a priority, highest first. */
+export function priorityWalk({ priority = '' }: Shape, walks: readonly Walk[]): Walk {
+  return {
+    where: { [priority]: { $ne: null }, $or: walks.map(({ where }) => where) },
+    sort: { [priority]: -1, _id: -1 },
+  }
+}
+
+/**
+ * The indexes that the walks use: by status first, so that one serves what is stuck and what has failed. They are not
+ * partial: before MongoDB 6.0, a partial index takes no list of statuses.
+ */
+export function indexKeys({ fields, priority }: Shape): readonly Record<string, 1 | -1>[] {
+  const names = [fields.lastAttemptTime, fields.retryAt, priority].filter(name => name !== undefined)
+  return names.map(name => ({ [fields.status]: 1, [name]: 1, _id: 1 }) as const)
+}
