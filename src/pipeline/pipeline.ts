@@ -172,9 +172,28 @@ export function pipeline<A, B, C, D, E, F, G, H, I>(
   g: Stage<NoInfer<G>, H>,
   h: Stage<NoInfer<H>, I>,
 ): Pipeline<A, I>
-export function pipeline(name: PipelineName, ...stages: StageCode[]): Pipeline<unknown, unknown> {
-  return new Pipeline(name, stages)
+/** Stages as a list, each of which declares its input. A stage that does not fit the one before it does not compile. */
+export function pipeline<const Stages extends readonly [StageCode, ...StageCode[]]>(
+  name: PipelineName,
+  stages: Stages & Chain<Stages, InputOf<Stages[0]>>,
+): Pipeline<InputOf<Stages[0]>, OutputOf<Stages>>
+export function pipeline(
+  name: PipelineName,
+  ...stages: (StageCode | readonly StageCode[])[]
+): Pipeline<unknown, unknown> {
+  return new Pipeline(name, stages.flat())
 }
+
+type InputOf<First> = First extends Stage<infer In, unknown> ? In : never
+
+type OutputOf<Stages> = Stages extends readonly [...unknown[], Stage<never, infer Out>] ? Out : never
+
+/** The stages, where each that does not take what it would get is replaced by one that does. */
+type Chain<Stages, In> = Stages extends readonly [infer First, ...infer Rest]
+  ? First extends Stage<infer From, infer To>
+    ? readonly [[In] extends [From] ? First : Stage<In, To>, ...Chain<Rest, To>]
+    : never
+  : readonly []
 
 /** Sorts by time, and tells apart runs that begin together. */
 function newRunId(pipeline: string): string {

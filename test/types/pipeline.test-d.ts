@@ -26,4 +26,14 @@ describe('the types of a pipeline', () => {
       stage('shout', (text: string) => text.toUpperCase()),
     )
   })
+
+  it('are checked in a list of stages, each of which declares its input', () => {
+    const measure = (url: string) => ({ length: url.length })
+    const half = async ({ length }: { readonly length: number }) => length / 2
+    const shout = (text: string) => text.toUpperCase()
+    const lengths = pipeline('lengths', [stage('measure', measure), stage('half', half)])
+    expectTypeOf(lengths).toEqualTypeOf<Pipeline<string, number>>()
+    // @ts-expect-error: `shout` takes a text, and gets an object.
+    pipeline('lengths', [stage('measure', measure), stage('shout', shout)])
+  })
 })
