@@ -53,7 +53,8 @@ export type PipelineStore = Store & { readonly runs: RunStore }
 
 /** The task that follows the end of a run. */
 export interface OnEnd {
-  readonly task: TaskDefinition<RunEnd, unknown, RunEnd>
+  /** What `defineTask()` returns. */
+  readonly task: Pick<TaskDefinition<RunEnd>, 'kind' | 'handler'>
   readonly category?: string
   readonly key?: string
   /** Goes with it, as plain data. */

@@ -85,7 +85,8 @@ export class Engine {
     this.#settler = new Settler(store, clock, this.#outages, {
       onAnswer: (settlement, answer, sentAt) => this.#flow.answered(settlement, answer, sentAt),
       onSettled: () => {
-        if (this.#isBehind) this.#bell.ring()
+        // Once everything is on record, a run may be over: see whether there is more to claim.
+        if (this.#isBehind || (this.#rooms.stages.length > 0 && this.#isIdle)) this.#bell.ring()
         this.runs.batchSettled()
       },
     })
@@ -184,7 +185,7 @@ export class Engine {
     if (this.#hasChanged && tasks.length > 0) this.#cancelWatch.ring()
     if (isAloneWaiting || tasks.some(runsAlone)) this.#makeRoom()
     if (tasks.length === limit) return 0
-    if (tasks.length === 0 && this.#settler.unsettled === 0) this.runs.idle()
+    if (tasks.length === 0 && this.#isIdle && this.#settler.unsettled === 0) this.runs.idle()
     if (nextAt === undefined) return Infinity
     return Math.min(Math.max(1, nextAt - now), LONGEST_WAIT_MS)
   }

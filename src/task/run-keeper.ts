@@ -33,7 +33,10 @@ interface TouchedRun {
   ended: number
   /** Whether anything has been settled since it was last checked. */
   hasChanged: boolean
-  isChecking: boolean
+  /** A check that is under way. */
+  checking: Promise<void> | undefined
+  /** The check after that one, which sees what was settled meanwhile. */
+  next: Promise<void> | undefined
   touchedAt: number
   record: RunRecord | undefined
 }
@@ -97,7 +100,8 @@ export class RunKeeper implements Sleeper {
       run.news = undefined
       run.ended += news.ended
       for (const follower of run.followers) follower.onSettled(news)
-      if (run.ended * SHARES >= (run.record?.settings.checkInterval ?? 0)) void this.#check(run)
+      const isDue = run.ended * SHARES >= (run.record?.settings.checkInterval ?? 0)
+      if (isDue && run.checking === undefined) void this.#check(run)
     }
   }
 
@@ -106,7 +110,7 @@ export class RunKeeper implements Sleeper {
     return this.#check(this.#run(id))
   }
 
-  /** There was nothing to claim: some runs may be over. */
+  /** Nothing is left to do in this process: some runs may be over. */
   idle(): void {
     for (const run of this.#touched.values()) if (run.hasChanged) void this.#check(run)
   }
@@ -130,7 +134,8 @@ export class RunKeeper implements Sleeper {
         news: undefined,
         ended: 0,
         hasChanged: true,
-        isChecking: false,
+        checking: undefined,
+        next: undefined,
         touchedAt: this.#clock.monotonic(),
         record: undefined,
       }
@@ -139,9 +144,22 @@ export class RunKeeper implements Sleeper {
     return run
   }
 
-  async #check(run: TouchedRun): Promise<void> {
-    if (run.isChecking || this.#isStopped) return
-    run.isChecking = true
+  #check(run: TouchedRun): Promise<void> {
+    if (run.checking === undefined) {
+      run.checking = this.#ask(run).finally(() => {
+        run.checking = undefined
+      })
+      return run.checking
+    }
+    run.next ??= run.checking.then(() => {
+      run.next = undefined
+      return this.#check(run)
+    })
+    return run.next
+  }
+
+  async #ask(run: TouchedRun): Promise<void> {
+    if (this.#isStopped) return
     run.hasChanged = false
     run.ended = 0
     try {
@@ -153,8 +171,6 @@ export class RunKeeper implements Sleeper {
     } catch {
       // A store that is away is asked again, a second later.
       run.hasChanged = true
-    } finally {
-      run.isChecking = false
     }
   }
 }

@@ -18,6 +18,7 @@ export interface FlowEngine {
 
 /** An item whose settlement is on its way, and the stage that it may be kept for. */
 interface Leaving {
+  readonly room: StageRoom
   readonly task: ClaimedTask
   readonly next: StageRoom | undefined
 }
@@ -44,6 +45,7 @@ export class StageFlow {
   /** Starts an item that the worker has, or lets it wait for a slot. A loss is decided on at once: nothing runs for that. */
   enter(room: StageRoom, task: ClaimedTask, claim: ClaimTimes): void {
     if (task.isUndecided) return this.#run(room, { task, claim })
+    if (room.isHeld) return this.#release([{ task }])
     room.add({ task, claim })
     this.#fill(room)
   }
@@ -52,14 +54,13 @@ export class StageFlow {
   leave(room: StageRoom, task: ClaimedTask, settlement: Settlement): Settlement {
     room.running--
     const { outcome } = settlement
-    // A rate limit holds the stage: items that have not started go back, at no cost.
-    if (outcome.type === 'deferred') this.#release(room.remove())
+    if (outcome.type === 'deferred') this.#hold(room)
     else this.#fill(room)
     const next = outcome.type === 'advanced' ? this.#rooms.stage(task.kind, outcome.to) : undefined
     const isKept = next !== undefined && next.places > 0 && this.#engine.isOpen()
     const asked = isKept ? asking(settlement) : settlement
     if (isKept) next.expected++
-    this.#leaving.set(asked, { task, next: isKept ? next : undefined })
+    this.#leaving.set(asked, { room, task, next: isKept ? next : undefined })
     return asked
   }
 
@@ -68,8 +69,9 @@ export class StageFlow {
     const leaving = this.#leaving.get(settlement)
     if (leaving === undefined) return
     this.#leaving.delete(settlement)
-    const { task, next } = leaving
+    const { room, task, next } = leaving
     const { outcome } = settlement
+    if (outcome.type === 'deferred') room.isHeld = false
     this.#runs.settled(task.key, outcome)
     if (next === undefined) return
     next.expected--
@@ -100,6 +102,12 @@ export class StageFlow {
       room.resize(slotsOf(room, this.#runs.records))
       this.#fill(room)
     }
+  }
+
+  /** A rate limit holds the stage: items that have not started go back, at no cost. */
+  #hold(room: StageRoom): void {
+    room.isHeld = true
+    this.#release(room.remove())
   }
 
   #fill(room: StageRoom): void {

@@ -20,6 +20,8 @@ export class StageRoom {
   #buffer: BufferedItem[] = []
   /** Whether its free slots are being filled: a handler that throws at once frees its slot meanwhile. */
   isFilling = false
+  /** A rate limit was met, and the store has yet to hear of it: nothing starts until then. */
+  isHeld = false
   /** How many items run. */
   running = 0
   /** How many items are to come from the stage before, once the store has answered. */
