@@ -5,18 +5,11 @@ import type { DocumentRecord, NewValues } from '../source.js'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** A time as the collection stores it. */
-export function writeTime({ time = 'date' }: Pick<Shape, 'time'>, ms: number): Date | string | number {
-  switch (time) {
-    case 'date':
-      return new Date(ms)
-    case 'iso':
-      return new Date(ms).toISOString()
-    case 'ms':
-      return ms
-    case 's':
-      return ms / 1000
-  }
+/** A time as the collection stores it: as a date, unless it says otherwise. */
+export function writeTime({ time }: Pick<Shape, 'time'>, ms: number): Date | string | number {
+  if (time === 'iso') return new Date(ms).toISOString()
+  if (time === 'ms') return ms
+  return time === 's' ? ms / 1000 : new Date(ms)
 }
 
 /** Reads a time as the collection stores it; `undefined` if it is none. The creation time may be that of an ObjectId. */
