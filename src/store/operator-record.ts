@@ -1,5 +1,6 @@
 import type { ReprocessFilter, RunChange } from './run-store.js'
-import type { By, LaneLimits, LaneSelection } from './store.js'
+import { isShared } from './shared-limit.js'
+import type { By, LaneLimits, LaneSelection, SharedLimits } from './store.js'
 
 /** An operator's act as the audit log keeps it, in the log's spelling. Written in the transaction that carries it out. */
 export type OperatorRecord = OperatorAct & {
@@ -9,6 +10,15 @@ export type OperatorRecord = OperatorAct & {
   readonly timestamp: string
 }
 
+/** Limits in the log's spelling. */
+type RecordedLimits =
+  | { readonly concurrency?: number; readonly per_second?: number; readonly is_ordered?: boolean }
+  | {
+      readonly is_shared: true
+      readonly concurrency?: number
+      readonly rates?: Readonly<Record<string, { readonly per_second: number; readonly burst?: number }>>
+    }
+
 type OperatorAct =
   /** `ids` has the first hundred of those that have ended or will end, `count` their number. */
   | { readonly event_type: 'tasks_cancelled'; readonly count: number; readonly ids: readonly string[] }
@@ -16,7 +26,7 @@ type OperatorAct =
   | {
       readonly event_type: 'lanes_limited'
       readonly lanes: LaneSelection
-      readonly limits: { readonly concurrency?: number; readonly per_second?: number; readonly is_ordered?: boolean }
+      readonly limits: RecordedLimits
     }
   | {
       readonly event_type: 'run_changed'
@@ -55,14 +65,18 @@ export function pauseRecord(lanes: LaneSelection, isPaused: boolean, by: By, now
 }
 
 /** The record of new limits, as JSON. */
-export function limitRecord(lanes: LaneSelection, limits: LaneLimits, by: By, now: number): string {
-  const { concurrency, perSecond: per_second, isOrdered: is_ordered } = limits
-  const act = {
-    event_type: 'lanes_limited',
-    lanes: named(lanes),
-    limits: { concurrency, per_second, is_ordered },
-  } as const
-  return recordOf(act, by, now)
+export function limitRecord(lanes: LaneSelection, limits: LaneLimits | SharedLimits, by: By, now: number): string {
+  return recordOf({ event_type: 'lanes_limited', lanes: named(lanes), limits: recorded(limits) }, by, now)
+}
+
+function recorded(limits: LaneLimits | SharedLimits): RecordedLimits {
+  if (!isShared(limits)) {
+    const { concurrency, perSecond: per_second, isOrdered: is_ordered } = limits
+    return { concurrency, per_second, is_ordered }
+  }
+  const rates = Object.entries(limits.rates ?? {})
+  const inLog = rates.map(([name, { perSecond: per_second, burst }]) => [name, { per_second, burst }] as const)
+  return { is_shared: true, concurrency: limits.concurrency, rates: Object.fromEntries(inLog) }
 }
 
 /** The record of a change of a run, as JSON. */

@@ -20,6 +20,11 @@ export class MemoryLaneRules<T> {
     this.#rules = this.#rules.filter(rule => !isIt(rule))
   }
 
+  /** The rule for exactly these lanes. */
+  exactly(lanes: Partial<Lane>): T | undefined {
+    return this.#rules.find(rule => matches(lanes, rule.lanes) && matches(rule.lanes, lanes))?.value
+  }
+
   /** The last rule that matches a lane holds. */
   for(lane: Lane): T | undefined {
     return this.#rules.findLast(({ lanes }) => matches(lanes, lane))?.value

@@ -2,8 +2,9 @@ import { isDeepStrictEqual } from 'node:util'
 import type { After } from '../after-settlement.js'
 import { RAMP_END } from '../lane-limits.js'
 import { isItemKind } from '../runs/items.js'
-import type { Lane, LaneLimits, LaneRecord, TaskRecord } from '../store.js'
+import type { Cost, Lane, LaneLimits, LaneRecord, TaskRecord } from '../store.js'
 import type { MemoryHeap } from './heap.js'
+import type { MemorySharedLimit } from './shared.js'
 import { type MemoryTask, readyHeap } from './task.js'
 
 /** One lane of the memory store: its ready tasks, and whether another one may start. */
@@ -20,6 +21,7 @@ export class MemoryLane implements Lane {
   running = 0
   /** Its place in the turns: lanes with a lower one come first. */
   turn = 0
+  #shared: MemorySharedLimit | undefined
   #lastSubmittedAt = -Infinity
   #limits: LaneLimits
   #heldUntil = -Infinity
@@ -57,23 +59,43 @@ export class MemoryLane implements Lane {
     return this.isOrdered && this.alone.peek() !== undefined
   }
 
+  /** The limit that it shares with other lanes. */
+  get shared(): MemorySharedLimit | undefined {
+    return this.#shared
+  }
+
+  set shared(shared: MemorySharedLimit | undefined) {
+    if (this.#shared !== undefined) this.#shared.running -= this.running
+    if (shared !== undefined) shared.running += this.running
+    this.#shared = shared
+  }
+
   /** Whether another task may run as far as numbers go, so that only time can keep the lane closed. */
   get hasRoom(): boolean {
-    return !this.isPaused && this.running < Math.min(this.#allowance, this.#limits.concurrency ?? Infinity)
+    if (this.isPaused || this.#shared?.hasRoom === false) return false
+    return this.running < Math.min(this.#allowance, this.#limits.concurrency ?? Infinity)
   }
 
   /** Whether the end of one of its tasks can let another one start. */
   get isBounded(): boolean {
-    return this.#allowance !== Infinity || this.#limits.concurrency !== undefined
+    return this.#allowance !== Infinity || this.#limits.concurrency !== undefined || this.#shared?.isBounded === true
   }
 
-  /** When hold and rate let a task start. */
-  get opensAt(): number {
-    return Math.max(this.#heldUntil, this.#rateOpensAt())
+  /** When holds and rates let its first task start. */
+  opensAt(now: number): number {
+    const head = this.ready.peek() ?? this.alone.peek()
+    const shared = head === undefined ? undefined : this.#shared?.opensAt(head.cost, now)
+    return Math.max(this.#ownOpensAt, shared ?? -Infinity)
   }
 
+  /** Whether its own limits let a task start. */
   isOpen(now: number): boolean {
-    return this.hasRoom && this.opensAt <= now
+    return this.hasRoom && this.#ownOpensAt <= now
+  }
+
+  /** Whether the limit that it shares lets this task start. */
+  canPayFor(task: MemoryTask | undefined, now: number): boolean {
+    return this.#shared === undefined || task === undefined || this.#shared.opensAt(task.cost, now) <= now
   }
 
   /** A rate begins with a second's worth. */
@@ -84,15 +106,20 @@ export class MemoryLane implements Lane {
   }
 
   /** Counts a task that starts. */
-  start(now: number): void {
+  start(cost: Cost | undefined, now: number): void {
     this.running++
+    this.#shared?.start(cost, now)
     const { perSecond } = this.#limits
     if (perSecond !== undefined) this.#evenlyUntil = Math.max(this.#evenlyUntil, now) + 1000 / perSecond
   }
 
   /** Counts a task that has ended, and learns from how it did. */
-  end(startedAt: number, { lane, nextAttemptAt }: Pick<After, 'lane' | 'nextAttemptAt'>): void {
+  end(startedAt: number, after: Pick<After, 'lane' | 'nextAttemptAt'>, now: number): void {
+    const { nextAttemptAt } = after
     this.running--
+    this.#shared?.end(startedAt, after, now)
+    // A refusal holds all lanes that share a limit, and then it is their pace that is learned.
+    const lane = after.lane === 'hold' && this.#shared !== undefined ? 'none' : after.lane
     const isAnswer = lane === 'answer' && !this.isOrdered && startedAt >= this.#heldUntil
     if (nextAttemptAt !== undefined && (this.isOrdered || lane === 'hold'))
       this.#heldUntil = Math.max(this.#heldUntil, nextAttemptAt)
@@ -103,6 +130,7 @@ export class MemoryLane implements Lane {
 
   toRecord(now: number): LaneRecord {
     const { kind, category, key, isPaused, running } = this
+    const heldUntil = Math.max(this.#heldUntil, this.#shared?.heldUntil ?? 0)
     return {
       kind,
       category,
@@ -110,8 +138,13 @@ export class MemoryLane implements Lane {
       isPaused,
       running,
       limits: this.#limits,
-      heldUntil: this.#heldUntil > now ? this.#heldUntil : undefined,
+      heldUntil: heldUntil > now ? heldUntil : undefined,
+      shared: this.#shared?.toRecord(now),
     }
+  }
+
+  get #ownOpensAt(): number {
+    return Math.max(this.#heldUntil, this.#rateOpensAt())
   }
 
   /** One second's worth may start at once, the rest evenly. */

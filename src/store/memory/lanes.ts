@@ -1,8 +1,9 @@
 import { runsAlone } from '../after-settlement.js'
 import { isOneLane } from '../lane-limits.js'
-import type { Lane, LaneLimits, LaneSelection } from '../store.js'
+import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../store.js'
 import { MemoryLane } from './lane.js'
 import { MemoryLaneRules, matches } from './lane-rules.js'
+import { MemorySharedLimit } from './shared.js'
 import { goesBefore, type MemoryTask } from './task.js'
 
 /** Which lanes a claim may take from. */
@@ -13,6 +14,7 @@ export class MemoryLanes {
   readonly #lanes = new Map<string, MemoryLane>()
   readonly #pauses = new MemoryLaneRules<boolean>()
   readonly #limits = new MemoryLaneRules<LaneLimits>()
+  readonly #shared = new MemoryLaneRules<MemorySharedLimit>()
   /** Lanes with a key that have ready tasks, in the order of their turns: a lane that was served goes to the end. */
   readonly #keyed = new Set<MemoryLane>()
   /** Lanes without a key that have ready tasks. They take one turn together. */
@@ -33,6 +35,7 @@ export class MemoryLanes {
     if (lane === undefined) {
       const named = { kind, category, key }
       lane = new MemoryLane(named, this.#pauses.for(named) ?? false, this.#limits.for(named) ?? {})
+      lane.shared = this.#shared.for(named)
       this.#lanes.set(name, lane)
     }
     return lane
@@ -52,28 +55,38 @@ export class MemoryLanes {
 
   /**
    * Starts up to `limit` tasks, turn by turn. `unkeyedTurn` is the last turn of the lanes without a key in this room. Returns
-   * their new last turn.
+   * their new last turn. A shared limit that cannot pay for the first task that asks is closed for the rest of the claim,
+   * so that cheaper tasks of other lanes do not starve it.
    */
   take(
     limit: number,
     isAllowed: LaneTest,
     now: number,
     unkeyedTurn: number,
+    closed: Set<MemorySharedLimit>,
     start: (task: MemoryTask) => void,
   ): number {
-    const isOpen = (lane: MemoryLane) => isAllowed(lane) && lane.isOpen(now) && !lane.isBlocked
+    const isOpen = (lane: MemoryLane) =>
+      isAllowed(lane) && lane.isOpen(now) && !lane.isBlocked && !(lane.shared && closed.has(lane.shared))
     let left = limit
     let turn = unkeyedTurn
     let hasUnkeyed = true
-    const startFrom = (lane: MemoryLane | undefined): boolean => {
-      const task = lane?.ready.pop()
+    const startFrom = (lane: MemoryLane): boolean => {
+      const task = lane.ready.peek()
       if (task === undefined) return false
+      if (lane.shared && !lane.canPayFor(task, now)) {
+        closed.add(lane.shared)
+        return false
+      }
+      lane.ready.pop()
       start(task)
       left--
       return true
     }
     const serveUnkeyed = () => {
-      hasUnkeyed = startFrom(firstLane(this.#unkeyed, 'ready', isOpen))
+      let lane = firstLane(this.#unkeyed, 'ready', isOpen)
+      while (lane !== undefined && !startFrom(lane)) lane = firstLane(this.#unkeyed, 'ready', isOpen)
+      hasUnkeyed = lane !== undefined
       turn = ++this.#turns
     }
 
@@ -90,7 +103,11 @@ export class MemoryLanes {
 
   /** The lane with the first task that must run alone and could start now. */
   firstAlone(isAllowed: LaneTest, now: number): MemoryLane | undefined {
-    return firstLane(this.#alone, 'alone', lane => isAllowed(lane) && lane.isOpen(now))
+    return firstLane(
+      this.#alone,
+      'alone',
+      lane => isAllowed(lane) && lane.isOpen(now) && lane.canPayFor(lane.alone.peek(), now),
+    )
   }
 
   /** The next time at which a lane with ready tasks opens. */
@@ -98,7 +115,8 @@ export class MemoryLanes {
     let next = Infinity
     for (const lanes of [this.#keyed, this.#unkeyed, this.#alone]) {
       for (const lane of lanes) {
-        if (isAllowed(lane) && lane.hasRoom && lane.opensAt > now) next = Math.min(next, lane.opensAt)
+        const opensAt = isAllowed(lane) && lane.hasRoom ? lane.opensAt(now) : now
+        if (opensAt > now) next = Math.min(next, opensAt)
       }
     }
     return next
@@ -130,6 +148,15 @@ export class MemoryLanes {
     if (isOneLane(lanes)) this.of(lanes)
     else this.#limits.add(lanes, limits)
     for (const lane of this.#matching(lanes)) lane.limit(limits)
+  }
+
+  /** Limits all lanes that match together. The same selection again keeps what was learned. */
+  share(lanes: LaneSelection, limits: SharedLimits): void {
+    const known = this.#shared.exactly(lanes)
+    known?.limit(limits)
+    const shared = known ?? new MemorySharedLimit(limits)
+    this.#shared.add(lanes, shared)
+    for (const lane of this.#matching(lanes)) lane.shared = shared
   }
 
   #toTheEnd(lane: MemoryLane): void {

@@ -19,12 +19,14 @@ import {
 } from '../check.js'
 import { checkedLimits } from '../lane-limits.js'
 import { cancelRecord, limitRecord, pauseRecord } from '../operator-record.js'
+import { checkedShared, isShared } from '../shared-limit.js'
 import type {
   Beat,
   By,
   Claim,
   ClaimedTask,
   ClaimRequest,
+  Cost,
   Enqueued,
   Heartbeat,
   Lane,
@@ -41,6 +43,7 @@ import type {
   Retention,
   Settled,
   Settlement,
+  SharedLimits,
   Store,
   TaskFilter,
   TaskRecord,
@@ -115,10 +118,11 @@ export class MemoryStore implements Store {
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
     settlements.forEach(checkSettlement)
     const now = this.#now()
-    return settlements.map(({ id, token, outcome, attempt }) => {
+    return settlements.map(({ id, token, outcome, attempt, used }) => {
       const task = this.#tasks.get(id)
       if (task?.lease?.token !== token) return repeatedAnswer(task, token, outcome)
       const { worker } = task.lease
+      if (used !== undefined) this.#correct(task, used, now)
       const after = afterSettlement(standingOf(task), outcome, attempt, now)
       this.#end(task, after, now)
       return after.advance === undefined ? SETTLED : this.#goOn(task, after.advance, { worker, token }, now)
@@ -219,11 +223,12 @@ export class MemoryStore implements Store {
     if (!isPaused) this.#watchers.ring()
   }
 
-  async limit(lanes: LaneSelection, limits: LaneLimits, by?: By): Promise<void> {
+  async limit(lanes: LaneSelection, limits: LaneLimits | SharedLimits, by?: By): Promise<void> {
     checkLaneSelection(lanes)
     checkBy(by)
-    const checked = checkedLimits(limits)
-    this.#queue.lanes.limit(lanes, checked)
+    const checked = isShared(limits) ? checkedShared(lanes, limits) : checkedLimits(limits)
+    if (isShared(checked)) this.#queue.lanes.share(lanes, checked)
+    else this.#queue.lanes.limit(lanes, checked)
     if (by !== undefined) this.audit.add(limitRecord(lanes, checked, by, this.#now()))
     this.#watchers.ring()
   }
@@ -266,7 +271,7 @@ export class MemoryStore implements Store {
     this.#moved(undefined, added, now)
     if (tried === undefined) this.#queue.add(added, now, false)
     else {
-      added.lane.start(now)
+      added.lane.start(added.cost, now)
       this.#end(added, afterSettlement(standingOf(added), tried.outcome, tried.attempt, now), now)
     }
     return { id, isNew: true }
@@ -293,7 +298,7 @@ export class MemoryStore implements Store {
     task.record = { ...task.record, status: 'running', nextAttemptAt: undefined, changedAt: now }
     task.lease = { worker, token }
     task.advance = undefined
-    task.lane.start(now)
+    task.lane.start(task.cost, now)
     this.#workers.start(worker, task)
     this.#moved(before, task, now)
     return token
@@ -302,13 +307,19 @@ export class MemoryStore implements Store {
   /** Ends the run of a task. */
   #end(task: MemoryTask, after: After, now: number): void {
     const { lane } = task
-    lane.end(task.record.changedAt, after)
+    lane.end(task.record.changedAt, after, now)
     if (task.lease !== undefined) this.#workers.end(task.lease.worker, task)
     task.lease = undefined
     task.advance = undefined
     task.isToBeCancelled = false
     this.#change(task, after, now)
     if (lane.isBounded || (after.status === 'waiting' && after.advance === undefined)) this.#watchers.ring()
+  }
+
+  /** Gives back, or takes, the difference between the cost of an attempt and what it used. */
+  #correct({ lane, cost }: MemoryTask, used: Cost, now: number): void {
+    lane.shared?.use(cost, used, now)
+    if (lane.shared !== undefined) this.#watchers.ring()
   }
 
   /** Starts an item that waits at its next stage, if its worker asks to keep it and a claim could take it first. */

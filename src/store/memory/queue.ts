@@ -3,6 +3,7 @@ import type { ClaimRequest, Room } from '../store.js'
 import type { MemoryHeap } from './heap.js'
 import type { MemoryLane } from './lane.js'
 import { MemoryLanes } from './lanes.js'
+import type { MemorySharedLimit } from './shared.js'
 import { type MemoryTask, scheduledHeap } from './task.js'
 
 /** The waiting tasks of the memory store: scheduled until they are due, then ready in their lanes. */
@@ -23,13 +24,15 @@ export class MemoryQueue {
   claim({ rooms, limit, isIdle }: ClaimRequest, now: number, start: (task: MemoryTask) => void): void {
     for (const kind of kindsOf(rooms)) this.#makeReady(kind, now)
     if (isIdle && this.#startAlone(rooms, limit, now, start)) return
+    const closed = new Set<MemorySharedLimit>()
     let left = limit
     const count = (task: MemoryTask) => {
       start(task)
       left--
     }
     for (const [index, room] of rooms.entries()) {
-      const turn = this.lanes.take(placesIn(room, left), laneTest(rooms, index), now, this.#turns.last(room), count)
+      const isAllowed = laneTest(rooms, index)
+      const turn = this.lanes.take(placesIn(room, left), isAllowed, now, this.#turns.last(room), closed, count)
       this.#turns.set(room, turn)
     }
   }
@@ -37,7 +40,7 @@ export class MemoryQueue {
   /** Takes a task that is due, if its lane is open and it is the first there. Returns whether it did. */
   takeFirst(task: MemoryTask, now: number): boolean {
     const { lane } = task
-    if (!lane.isOpen(now) || lane.isBlocked) return false
+    if (!lane.isOpen(now) || lane.isBlocked || !lane.canPayFor(task, now)) return false
     this.#makeReady(lane.kind, now)
     if (lane.ready.peek() !== task) return false
     lane.ready.pop()

@@ -16,6 +16,7 @@ import { PRUNE } from './prune.js'
 import { RECORDS } from './records.js'
 import { ROOMS } from './rooms.js'
 import { SETTLE } from './settle.js'
+import { SHARED_LIMITS } from './shared-limits.js'
 
 const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   enqueue: ENQUEUE,
@@ -25,6 +26,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   advance: ADVANCE,
   lanes: LANES,
   limits: LIMITS,
+  'shared limits': SHARED_LIMITS,
   leases: LEASES,
   operators: OPERATORS,
   'operator records': OPERATOR_RECORDS,

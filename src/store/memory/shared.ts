@@ -1,0 +1,72 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { After } from '../after-settlement.js'
+import {
+  afterAnswer,
+  afterRefusal,
+  afterStart,
+  afterUse,
+  NEW_STATE,
+  opensAt,
+  paceAt,
+  relimited,
+  type SharedState,
+} from '../shared-limit.js'
+import type { Cost, LaneRecord, SharedLimits } from '../store.js'
+
+/** A limit that several lanes of the memory store share. */
+export class MemorySharedLimit {
+  /** How many tasks of all its lanes run. */
+  running = 0
+  #limits: SharedLimits
+  #state: SharedState = NEW_STATE
+
+  constructor(limits: SharedLimits) {
+    this.#limits = limits
+  }
+
+  /** Whether another task may run as far as numbers go. */
+  get hasRoom(): boolean {
+    return this.running < (this.#limits.concurrency ?? Infinity)
+  }
+
+  /** Whether the end of a task can let another one start. */
+  get isBounded(): boolean {
+    return this.#limits.concurrency !== undefined
+  }
+
+  get heldUntil(): number {
+    return this.#state.heldUntil
+  }
+
+  /** When hold, buckets and pace let a task start. */
+  opensAt(cost: Cost | undefined, now: number): number {
+    return opensAt(this.#limits, this.#state, cost, now)
+  }
+
+  limit(limits: SharedLimits): void {
+    if (isDeepStrictEqual(this.#limits, limits)) return
+    this.#state = relimited(this.#state, this.#limits, limits)
+    this.#limits = limits
+  }
+
+  start(cost: Cost | undefined, now: number): void {
+    this.running++
+    this.#state = afterStart(this.#limits, this.#state, cost, now)
+  }
+
+  /** Counts a task that has ended, and learns from how it did. */
+  end(began: number, { lane, nextAttemptAt = began }: Pick<After, 'lane' | 'nextAttemptAt'>, now: number): void {
+    this.running--
+    if (lane === 'hold') this.#state = afterRefusal(this.#state, began, nextAttemptAt, now)
+    if (lane === 'answer') this.#state = afterAnswer(this.#state, now)
+  }
+
+  /** Corrects the buckets by what an attempt really took. */
+  use(cost: Cost | undefined, used: Cost, now: number): void {
+    this.#state = afterUse(this.#limits, this.#state, cost, used, now)
+  }
+
+  toRecord(now: number): LaneRecord['shared'] {
+    return { limits: this.#limits, pace: paceAt(this.#state, now) }
+  }
+}

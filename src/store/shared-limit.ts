@@ -1,0 +1,226 @@
+import { OptionError } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
+import { checkName } from './check.js'
+import type { Cost, LaneLimits, LaneSelection, Rate, SharedLimits } from './store.js'
+
+/**
+ * The arithmetic of shared limits: when a task may start, and what its start, its answer or its refusal changes. Pure.
+ * Memory and SQLite share it; PostgreSQL has it in SQL, and the conformance suite holds for all three.
+ *
+ * A task starts when the limit is not held, each bucket has `min(cost, burst)`, and the learned pace allows it.
+ *
+ * **The pace.** A refusal holds all lanes until it is over, and teaches a rate: how much the service accepted lately. From
+ * the end of the hold on, t seconds ago, the pace is
+ *
+ *     rate × (1 + 0.1 × (t / step − 1)³)
+ *
+ * so it begins at 0.9 of the rate, comes back to it after one step, stays near it for long, and then grows ever faster, to
+ * find out whether the service allows more by now. The first refusal teaches little, so its step is one second; that of
+ * later ones is ten. After a minute without a refusal the pace ends. Attempts that began before the last hold was over
+ * teach nothing: they are the same refusal.
+ */
+
+/** The state of a shared limit. Times are milliseconds. JSON. */
+export interface SharedState {
+  readonly heldUntil: number
+  /** How much each bucket had at a time. */
+  readonly buckets: Readonly<Record<string, Level>>
+  /** Answers by the second: those in the second `at`, and in the one before it. */
+  readonly answers: { readonly at: number; readonly count: number; readonly before: number }
+  /** Absent until the first refusal. */
+  readonly pace?: Pace
+}
+
+interface Level {
+  readonly tokens: number
+  readonly at: number
+}
+
+interface Pace extends Level {
+  /** Starts per second that the service is known to accept. */
+  readonly rate: number
+  /** Seconds from the end of the hold until the pace has come back to the rate. */
+  readonly step: number
+  readonly isFirst: boolean
+  /** When it was cut, and how many answers came since then. */
+  readonly cutAt: number
+  readonly accepted: number
+}
+
+const FIRST_STEP = 1
+const STEP = 10
+/** The pace ends after this many steps without a refusal: it is ten times the rate by then. */
+const STEPS = 5.5
+/** The pace lets this many seconds' worth start at once. */
+const PACE_BURST = 0.1
+/** With fewer answers, the last second says nothing about the rate. */
+const MIN_ANSWERS = 5
+/** No cut takes away more than this. */
+const LARGEST_CUT = 0.5
+
+/** Times this large lose fractions. */
+const HAIR = 1e-9
+
+export const NEW_STATE: SharedState = { heldUntil: 0, buckets: {}, answers: { at: 0, count: 0, before: 0 } }
+
+/** Whether limits are shared by the lanes that they are given to. */
+export function isShared(limits: LaneLimits | SharedLimits): limits is SharedLimits {
+  return 'isShared' in limits && limits.isShared === true
+}
+
+/** Shared limits as a store keeps them. Invalid ones are an `OptionError`, and so is a selection by key. */
+export function checkedShared({ key }: LaneSelection, { concurrency, rates = {} }: SharedLimits): SharedLimits {
+  if (key !== undefined)
+    throw new OptionError('key', `Shared limits select by kind and category, not by key, got ${quoted(key)}.`)
+  if (concurrency !== undefined && !(Number.isInteger(concurrency) && concurrency >= 0))
+    throw new OptionError('concurrency', `'concurrency' must be a whole number, 0 or more, got ${quoted(concurrency)}.`)
+  const checked = Object.entries(rates).map(([name, rate]) => [name, checkedRate(name, rate)] as const)
+  return {
+    isShared: true,
+    ...(concurrency !== undefined && { concurrency }),
+    ...(checked.length > 0 && { rates: Object.fromEntries(checked) }),
+  }
+}
+
+/** The earliest time at which a task may start as far as rates and holds go. It may start now if that is not later. */
+export function opensAt(limits: SharedLimits, state: SharedState, cost: Cost | undefined, now: number): number {
+  let opening = Math.max(now, state.heldUntil)
+  for (const [name, rate] of ratesOf(limits)) {
+    const missing = Math.min(costOf(cost, name), burstOf(rate)) - levelOf(state, name, rate, now)
+    if (missing > HAIR) opening = Math.max(opening, now + Math.ceil((missing * 1000) / rate.perSecond - HAIR))
+  }
+  const pace = paceAt(state, opening)
+  if (pace === undefined) return opening
+  const missing = 1 - paceLevel(state, pace, opening)
+  return missing > HAIR ? opening + Math.ceil((missing * 1000) / pace - HAIR) : opening
+}
+
+/** The learned pace in starts per second; `undefined` if there is none. */
+export function paceAt({ pace, heldUntil }: SharedState, now: number): number | undefined {
+  if (pace === undefined) return undefined
+  const seconds = Math.max(0, now - heldUntil) / 1000
+  if (seconds >= STEPS * STEP * slowness(pace.rate)) return undefined
+  return pace.rate * (1 + 0.1 * (seconds / pace.step - 1) ** 3)
+}
+
+/** A task has started. A bucket that has less than its cost is left with a debt. */
+export function afterStart(limits: SharedLimits, state: SharedState, cost: Cost | undefined, now: number): SharedState {
+  const buckets = Object.fromEntries(
+    ratesOf(limits).map(([name, rate]) => [
+      name,
+      { tokens: levelOf(state, name, rate, now) - costOf(cost, name), at: now },
+    ]),
+  )
+  const pace = paceAt(state, now)
+  if (state.pace === undefined || pace === undefined) return { ...state, buckets, pace: undefined }
+  return { ...state, buckets, pace: { ...state.pace, tokens: paceLevel(state, pace, now) - 1, at: now } }
+}
+
+/** A task has ended, and the attempt took more or less than its cost. */
+export function afterUse(
+  limits: SharedLimits,
+  state: SharedState,
+  cost: Cost | undefined,
+  used: Cost,
+  now: number,
+): SharedState {
+  const corrected = ratesOf(limits).flatMap(([name, rate]) => {
+    const took = used[name]
+    if (took === undefined) return []
+    const tokens = levelOf(state, name, rate, now) + costOf(cost, name) - took
+    return [[name, { tokens: Math.min(burstOf(rate), tokens), at: now }] as const]
+  })
+  return corrected.length === 0 ? state : { ...state, buckets: { ...state.buckets, ...Object.fromEntries(corrected) } }
+}
+
+/** The service has accepted an attempt. */
+export function afterAnswer(state: SharedState, now: number): SharedState {
+  const { count, ...answers } = answersAt(state, now)
+  const pace = state.pace && { ...state.pace, accepted: state.pace.accepted + 1 }
+  return { ...state, answers: { ...answers, count: count + 1 }, pace }
+}
+
+/** The service has refused an attempt that began then, until a time: all lanes are held, and the pace is cut. */
+export function afterRefusal(state: SharedState, began: number, until: number, now: number): SharedState {
+  const heldUntil = Math.max(state.heldUntil, until)
+  const level = { tokens: 1, at: heldUntil }
+  const isSame = began < state.heldUntil
+  if (isSame) return { ...state, heldUntil, pace: state.pace && { ...state.pace, ...level } }
+
+  const isFirst = paceAt(state, now) === undefined || state.pace === undefined
+  const rate = isFirst ? Math.max(1, lastSecond(state, now)) : acceptedRate(state, now)
+  const step = (isFirst ? FIRST_STEP : STEP) * slowness(rate)
+  return { ...state, heldUntil, pace: { rate, step, isFirst, cutAt: now, accepted: 0, ...level } }
+}
+
+/** Limits that have changed: a new bucket, or one with another rate, begins full. */
+export function relimited(state: SharedState, before: SharedLimits, limits: SharedLimits): SharedState {
+  const kept = ratesOf(limits).filter(([name, { perSecond, burst }]) => {
+    const old = before.rates?.[name]
+    return old?.perSecond === perSecond && old.burst === burst
+  })
+  const buckets = kept.flatMap(([name]) => {
+    const level = state.buckets[name]
+    return level === undefined ? [] : [[name, level] as const]
+  })
+  return { ...state, buckets: Object.fromEntries(buckets) }
+}
+
+/** The rate accepted since the last cut, or in the last second if that says more. */
+function acceptedRate({ pace, ...state }: SharedState, now: number): number {
+  if (pace === undefined) return 0
+  const since = pace.accepted / Math.max(1, (now - pace.cutAt) / 1000)
+  const last = lastSecond(state, now)
+  const lately = pace.isFirst || last >= MIN_ANSWERS ? last : 0
+  return Math.max(since, lately, LARGEST_CUT * pace.rate)
+}
+
+/** Answers within the last second, as far as two whole seconds tell. */
+function lastSecond(state: SharedState, now: number): number {
+  const { count, before } = answersAt(state, now)
+  return count + before * (1 - (now % 1000) / 1000)
+}
+
+function answersAt({ answers }: SharedState, now: number): SharedState['answers'] {
+  const at = Math.floor(now / 1000)
+  if (at === answers.at) return answers
+  return { at, count: 0, before: at === answers.at + 1 ? answers.count : 0 }
+}
+
+/** A pace of less than one start per second takes longer to learn. */
+function slowness(rate: number): number {
+  return Math.max(1, 1 / rate)
+}
+
+function paceLevel({ pace }: SharedState, perSecond: number, now: number): number {
+  if (pace === undefined) return Infinity
+  return Math.min(Math.max(1, perSecond * PACE_BURST), pace.tokens + (Math.max(0, now - pace.at) * perSecond) / 1000)
+}
+
+/** How much a bucket has. It begins full. */
+function levelOf({ buckets }: SharedState, name: string, rate: Rate, now: number): number {
+  const level = buckets[name]
+  if (level === undefined) return burstOf(rate)
+  return Math.min(burstOf(rate), level.tokens + (Math.max(0, now - level.at) * rate.perSecond) / 1000)
+}
+
+function burstOf({ perSecond, burst = Math.max(1, perSecond) }: Rate): number {
+  return burst
+}
+
+function costOf(cost: Cost | undefined, name: string): number {
+  return cost?.[name] ?? 1
+}
+
+function ratesOf({ rates }: SharedLimits): readonly (readonly [string, Rate])[] {
+  return rates === undefined ? [] : Object.entries(rates)
+}
+
+function checkedRate(name: string, { perSecond, burst }: Rate): Rate {
+  checkName('rates', name)
+  if (!(Number.isFinite(perSecond) && perSecond > 0))
+    throw new OptionError('perSecond', `'rates.${name}.perSecond' must be a number above 0, got ${quoted(perSecond)}.`)
+  if (burst !== undefined && !(Number.isFinite(burst) && burst > 0))
+    throw new OptionError('burst', `'rates.${name}.burst' must be a number above 0, got ${quoted(burst)}.`)
+  return { perSecond, ...(burst !== undefined && { burst }) }
+}
