@@ -14,10 +14,14 @@ const CAUSES: Readonly<Record<GiveUpReason, (task: Death) => string>> = {
   final_error: () => 'Its error is final: another attempt would fail the same way.',
   losses_exhausted: ({ losses }) => (losses === 1 ? 'Its worker died.' : `Its worker died, ${losses} times.`),
   attempts_exhausted: ({ attempts }) =>
-    attempts === 1 ? 'Its only attempt failed.' : `All ${attempts} attempts failed.`,
+    attempts === 1 ? 'Its only attempt failed.' : `${allOf(attempts)} attempts failed.`,
   ttl_expired: () => 'Its time to live ended, or would have ended before the next attempt.',
   deadline_passed: () => 'Its deadline passed, or would have passed before the next attempt.',
   budget_empty: () => 'The retry budget was empty.',
+}
+
+function allOf(attempts: number): string {
+  return attempts === 2 ? 'Both' : `All ${attempts}`
 }
 
 /** Why a task is dead. The code is its reason. */

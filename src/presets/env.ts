@@ -10,10 +10,15 @@ interface Expected {
   readonly unitMs?: number
 }
 
-/** Reads a number from the environment; `undefined` if the variable is unset or blank. */
-export function readNumber(env: Env, name: string, { min, isWhole = false, unitMs }: Expected): number | undefined {
+/** Reads a number from the first of these variables that is set; `undefined` if all are unset or blank. */
+export function readNumber(
+  env: Env,
+  names: readonly string[],
+  { min, isWhole = false, unitMs }: Expected,
+): number | undefined {
+  const name = names.find(name => env[name]?.trim())
+  if (name === undefined) return undefined
   const text = env[name]?.trim() ?? ''
-  if (text === '') return undefined
   const value = Number(text)
   if (!(Number.isFinite(value) && value >= min && (!isWhole || Number.isInteger(value)))) {
     const expected = `${isWhole ? 'a whole number' : 'a number'}, ${min} or more`

@@ -46,6 +46,19 @@ describe('the policy of the preset for events', () => {
     expect(waits).toEqual([250, 500, 1000, 2000, 4000, 8000, 16_000])
   })
 
+  it('reads each variable by its name with EVENT_ before it too, and that one first', () => {
+    expect(eventPolicy({ EVENT_RETRY_MAX_ATTEMPTS: '3', RETRY_MAX_ATTEMPTS: '5' }).attempts).toBe(3)
+    expect(eventPolicy({ EVENT_RETRY_MAX_ATTEMPTS: ' ', RETRY_MAX_ATTEMPTS: '5' }).attempts).toBe(5)
+    const policy = eventPolicy({
+      EVENT_RETRY_BASE_DELAY_MS: '100',
+      EVENT_RETRY_BACKOFF_FACTOR: '3',
+      EVENT_RETRY_MAX_DELAY_SECONDS: '10',
+      EVENT_RETRY_TTL_MINUTES: '5',
+    })
+    expect(policy).toMatchObject({ backoff: { base: 100, factor: 3, max: 10_000 }, ttl: 300_000 })
+    expect(() => eventPolicy({ EVENT_RETRY_TTL_MINUTES: 'soon' })).toThrow(/^EVENT_RETRY_TTL_MINUTES must be a number/)
+  })
+
   it('reads each variable in its unit', () => {
     const policy = eventPolicy({
       RETRY_MAX_ATTEMPTS: '5',

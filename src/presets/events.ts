@@ -39,7 +39,8 @@ function eventKey(service: string, ids: readonly string[]): string {
 
 /**
  * Eight attempts within half an hour, changed by `RETRY_MAX_ATTEMPTS`, `RETRY_BASE_DELAY_MS`, `RETRY_BACKOFF_FACTOR`,
- * `RETRY_MAX_DELAY_SECONDS` and `RETRY_TTL_MINUTES`. With `EVENT_RETRY_TYPE=noop` there is one attempt.
+ * `RETRY_MAX_DELAY_SECONDS` and `RETRY_TTL_MINUTES`, or by the same names with `EVENT_` before them, which come first. With
+ * `EVENT_RETRY_TYPE=noop` there is one attempt.
  */
 function eventPolicy(env: Env): Policy {
   const type = env.EVENT_RETRY_TYPE ?? ''
@@ -50,12 +51,12 @@ function eventPolicy(env: Env): Policy {
     )
   }
   const fromEnv = extendPolicy(DEFAULT, {
-    attempts: readNumber(env, 'RETRY_MAX_ATTEMPTS', { min: 1, isWhole: true }),
-    ttl: readNumber(env, 'RETRY_TTL_MINUTES', { min: 0, unitMs: 60_000 }),
+    attempts: readNumber(env, ['EVENT_RETRY_MAX_ATTEMPTS', 'RETRY_MAX_ATTEMPTS'], { min: 1, isWhole: true }),
+    ttl: readNumber(env, ['EVENT_RETRY_TTL_MINUTES', 'RETRY_TTL_MINUTES'], { min: 0, unitMs: 60_000 }),
     backoff: {
-      base: readNumber(env, 'RETRY_BASE_DELAY_MS', { min: 0, unitMs: 1 }),
-      factor: readNumber(env, 'RETRY_BACKOFF_FACTOR', { min: 1 }),
-      max: readNumber(env, 'RETRY_MAX_DELAY_SECONDS', { min: 0, unitMs: 1000 }),
+      base: readNumber(env, ['EVENT_RETRY_BASE_DELAY_MS', 'RETRY_BASE_DELAY_MS'], { min: 0, unitMs: 1 }),
+      factor: readNumber(env, ['EVENT_RETRY_BACKOFF_FACTOR', 'RETRY_BACKOFF_FACTOR'], { min: 1 }),
+      max: readNumber(env, ['EVENT_RETRY_MAX_DELAY_SECONDS', 'RETRY_MAX_DELAY_SECONDS'], { min: 0, unitMs: 1000 }),
     },
   })
   return type === 'noop' ? extendPolicy(fromEnv, { attempts: 1 }) : fromEnv

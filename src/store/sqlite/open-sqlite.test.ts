@@ -5,6 +5,7 @@ import {
   existsSync,
   mkdtempSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -13,9 +14,10 @@ import {
   writeSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { OptionError } from '../../policy/index.js'
 import {
   StoreClosedError,
   StoreDamagedError,
@@ -62,6 +64,34 @@ async function madeStore(count = 100): Promise<void> {
 }
 
 describe('opening a SQLite store', () => {
+  it('takes the URL that the command takes', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'redrive-'))
+    const store = await openSqlite(`sqlite://${folder}/by-url.db`)
+    await store.close()
+    expect(readdirSync(folder)).toEqual(['by-url.db'])
+    await (await openSqlite(`sqlite:${folder}/by-url.db`, { create: false })).close()
+    rmSync(folder, { recursive: true })
+  })
+
+  it.each(['sqlite://redrive.db', 'postgres://user:secret@host/db', 'file:redrive.db', 'SQLITE:', 'sqlite::memory:'])(
+    "refuses '%s', and does not repeat its password",
+    async url => {
+      const refused: unknown = await openSqlite(url).catch(error => error)
+      expect(refused).toBeInstanceOf(OptionError)
+      expect(String(refused)).not.toContain('secret')
+    },
+  )
+
+  it('with `create: false`, does not create a missing store', async () => {
+    const missing = join(mkdtempSync(join(tmpdir(), 'redrive-')), 'folder', 'missing.db')
+    await expect(openSqlite(missing, { create: false })).rejects.toThrow(`There is no store at '${missing}'.`)
+    expect(existsSync(dirname(missing))).toBe(false)
+  })
+
+  it('refuses an option that it does not know', async () => {
+    await expect(openSqlite('x.db', { creat: false } as object)).rejects.toThrow("Did you mean 'create'?")
+  })
+
   it.each(['', ':memory:'])("refuses '%s', which is no file", async nowhere => {
     await expect(openSqlite(nowhere)).rejects.toMatchObject({ code: 'invalid_option', option: 'path' })
   })

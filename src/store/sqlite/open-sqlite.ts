@@ -1,5 +1,7 @@
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { OptionError } from '../../policy/index.js'
+import { checkOptions, type KnownOptions } from '../../policy/internal.js'
 import { type Clock, systemClock } from '../../time/index.js'
 import { loadDriver } from './driver.js'
 import { openFile } from './open-file.js'
@@ -7,27 +9,49 @@ import { SqliteStore } from './sqlite-store.js'
 
 /** Options of a SQLite store. */
 export interface SqliteOptions {
+  /** Whether to create the store if there is none. With `false`, a missing store is an `OptionError`. Default `true`. */
+  readonly create?: boolean | undefined
   /** Where time comes from. Default: the machine. */
-  readonly clock?: Clock
+  readonly clock?: Clock | undefined
 }
 
+const SQLITE_OPTIONS: KnownOptions<SqliteOptions> = { create: '', clock: 'object' }
+
 /**
- * Opens the store in a file, which is made if there is none. Needs the package `better-sqlite3`.
+ * Opens the store in a file, which is created if there is none. Needs the package `better-sqlite3`.
  *
  * ```ts
  * const store = await openSqlite('.redrive/redrive.db')
  * ```
  *
+ * Takes a path, or a URL as the command takes it: `sqlite:./redrive.db`, `sqlite:///var/lib/redrive.db`.
  * A file that is not a store, is damaged or was written by a newer Redrive is refused, and left as it is.
  */
-export async function openSqlite(path: string, { clock = systemClock }: SqliteOptions = {}): Promise<SqliteStore> {
-  if (path === '' || path === ':memory:') {
+export async function openSqlite(path: string, options: SqliteOptions = {}): Promise<SqliteStore> {
+  checkOptions('openSqlite()', options, SQLITE_OPTIONS)
+  const { create = true, clock = systemClock } = options
+  // The process may change its working directory while the store is open.
+  const file = resolve(pathOf(path))
+  if (!create && !existsSync(file)) throw new OptionError('path', `There is no store at '${file}'.`)
+  return new SqliteStore(await openFile(await loadDriver(), file), file, clock)
+}
+
+/** The path of a store's file, given as such or as a URL. */
+function pathOf(given: string): string {
+  const path = given.replace(/^sqlite:(\/\/(?=\/))?/i, '')
+  if (path === '' || path.startsWith(':')) {
     throw new OptionError(
       'path',
-      `'${path}' is no file. Give a path; what need not outlive the process is a MemoryStore.`,
+      `'${given}' is no file. Pass a path; work that need not outlive the process can use a MemoryStore.`,
     )
   }
-  // The process may change its working directory while the store is open.
-  const file = resolve(path)
-  return new SqliteStore(await openFile(await loadDriver(), file), file, clock)
+  // The rest of a URL may hold a password, so it is not repeated. On Windows a path begins with a single letter and a colon.
+  const [scheme] = /^([a-z][a-z0-9+.-]+:|\/\/)/i.exec(path) ?? []
+  if (scheme !== undefined) {
+    throw new OptionError(
+      'path',
+      `openSqlite() takes a path such as '.redrive/redrive.db', got one that begins with '${scheme}'.`,
+    )
+  }
+  return path
 }
