@@ -32,9 +32,9 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/presets': `
     Env Preset presetNamed presets`,
   'redrive/task': `
-    DeadLetter EnqueueOptions Later LeaseLostError Moment Outage PayloadError RetentionOptions Skip StandardSchema
+    DeadLetter DeclareOptions DeclaredTask EnqueueOptions Later LeaseLostError Moment Outage PayloadError RetentionOptions Skip StandardSchema
     TaskCancelledError TaskContext TaskDefinition TaskHandler TaskOptions TaskQueue WorkSource Worker WorkerOptions
-    WorkerStoppedError defineTask later skip storeAudit`,
+    WorkerStoppedError declareTask defineTask later skip storeAudit`,
   'redrive/pipeline': `
     BatchContext BatchHandler BatchOptions BatchWork EachWork FailureBudgetExceededError ItemResult JsonlOptions
     LiveOptions OnEnd Pipeline PipelineName PipelineOptions PipelineStore RateInput ResumableSource ResumeOptions

@@ -1,14 +1,17 @@
 import { LazyAbort } from '../time/index.js'
 import type { Admission } from './circuit-breaker.js'
 
-/** One try, as the function that is tried sees it. */
-export interface Attempt {
+/**
+ * One try, as the function that is tried sees it. The signal is made when it is first read, so a copy, such as
+ * `{ ...attempt }`, does not have it; a class rather than an interface, so that the compiler knows.
+ */
+export abstract class Attempt {
   /** Its number, from 1. After a deferral the number stays: a deferral is not an attempt. */
-  readonly attempt: number
-  /** Aborts when the attempt's time is up or the caller aborts. */
-  readonly signal: AbortSignal
+  abstract readonly attempt: number
   /** When the whole call must have ended, on the clock's monotonic scale; `undefined` if it has no deadline. */
-  readonly deadline: number | undefined
+  abstract readonly deadline: number | undefined
+  /** Aborts when the attempt's time is up or the caller aborts. */
+  abstract get signal(): AbortSignal
 }
 
 /** An attempt under way. */

@@ -1,4 +1,5 @@
 import { OptionError } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import { namedInstances } from './named-instances.js'
 
 /** Limits of a retry budget. */
@@ -10,6 +11,8 @@ export interface RetryBudgetOptions {
   /** The maximum number of retries that can be saved up. Default 100. */
   readonly max?: number
 }
+
+const BUDGET_OPTIONS: KnownOptions<RetryBudgetOptions> = { ratio: '', minPerSecond: '', max: '' }
 
 /** Ten deposits of 0.1 add up to slightly less than 1 in floating point. */
 const ONE = 1 - 1e-9
@@ -26,7 +29,9 @@ export class RetryBudget {
   #tokens: number
   #refilledAt: number | undefined
 
-  constructor(name: string, { ratio = 0.1, minPerSecond = 10, max = 100 }: RetryBudgetOptions = {}) {
+  constructor(name: string, options: RetryBudgetOptions = {}) {
+    checkOptions('A retry budget', options, BUDGET_OPTIONS)
+    const { ratio = 0.1, minPerSecond = 10, max = 100 } = options
     this.name = name
     this.#ratio = atLeast('ratio', ratio, 0)
     this.#minPerSecond = atLeast('minPerSecond', minPerSecond, 0)

@@ -1,7 +1,8 @@
 import { OptionError, type PolicyInput, policy as parse, policies, RedriveError } from '../policy/index.js'
+import { checkOptions } from '../policy/internal.js'
 import type { Attempt } from './attempt.js'
 import { RetryExhaustedError } from './errors.js'
-import { type RetryOptions, retry } from './retry.js'
+import { RETRY_OPTIONS, type RetryOptions, retry } from './retry.js'
 
 /** What `fetch` takes, and how to retry it. */
 export interface RetryFetchInit extends RequestInit {
@@ -44,7 +45,8 @@ const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
  * ```
  */
 export async function retryFetch(input: string | URL | Request, init: RetryFetchInit = {}): Promise<Response> {
-  const { policy = policies.call, retry: options, idempotencyKey, fetch: send = fetch, ...request } = init
+  const { policy = policies.call, retry: options = {}, idempotencyKey, fetch: send = fetch, ...request } = init
+  checkOptions("The 'retry' of retryFetch()", options, RETRY_OPTIONS)
   // `init` overrides a request's own fields, as it does for `fetch`.
   const given = input instanceof Request ? input : undefined
   const method = (request.method ?? given?.method ?? 'GET').toUpperCase()
@@ -76,7 +78,7 @@ export async function retryFetch(input: string | URL | Request, init: RetryFetch
   try {
     return await retry(attempt, effective, {
       ...options,
-      name: options?.name ?? nameOf(method, input),
+      name: options.name ?? nameOf(method, input),
       signal: caller ?? undefined,
     })
   } catch (error) {

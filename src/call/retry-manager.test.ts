@@ -33,6 +33,46 @@ const CATEGORIES = {
 
 const setUp = (options: RetryManagerOptions = {}) => managerOnFakeClock({ categories: CATEGORIES, ...options })
 
+describe('a category named by its code', () => {
+  it('is the category', async () => {
+    const { manager, settled, audit } = setUp()
+    expect(manager.policyOf('RETRY_NATS_CONNECT')).toBe(manager.policyOf('NATS_CONNECT'))
+    const fn = vi.fn(down)
+    await settled(manager.execute('RETRY_NATS_CONNECT', 'connect', fn))
+    expect(fn).toHaveBeenCalledTimes(5)
+    expect(new Set(audit.records.map(record => 'retry_category' in record && record.retry_category))).toEqual(
+      new Set(['RETRY_NATS_CONNECT']),
+    )
+    expect(warned).not.toHaveBeenCalled()
+  })
+
+  it('can be registered so', () => {
+    const { manager } = setUp()
+    manager.register('RETRY_PAYMENT', { attempts: 7 })
+    expect(manager.policyOf('PAYMENT').attempts).toBe(7)
+  })
+})
+
+describe('a wrong option', () => {
+  it('of the manager is refused', () => {
+    expect(() => setUp({ catgories: {} } as object)).toThrow(
+      "A retry manager takes no 'catgories'. Did you mean 'categories'?",
+    )
+    expect(() => setUp({ sink: [] as never })).toThrow("'sink' must be of type function; got a list.")
+  })
+
+  it('of a call is refused, and the function is not called', async () => {
+    const { manager } = setUp()
+    const fn = vi.fn(() => 'result')
+    const wrong = { idempotncyKey: 'k' } as object
+    await expect(manager.execute('KV_GET', 'load', fn, wrong)).rejects.toThrow("Did you mean 'idempotencyKey'?")
+    await expect(manager.execute('KV_GET', 'load', fn, { sink: fn } as object)).rejects.toThrow(
+      "execute() takes no 'sink'",
+    )
+    expect(fn).not.toHaveBeenCalled()
+  })
+})
+
 describe('an unknown category', () => {
   it('gets three attempts, from 1 s to 30 s, and 30 s for each', async () => {
     const { manager, settled, delays } = setUp()

@@ -1,9 +1,10 @@
 import { IdempotencyGuard, MemoryIdempotencyStore } from '../idempotency/index.js'
 import { type Duration, extendPolicy, OptionError, type Policy, type PolicyInput, policy } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Sink, Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import type { Attempt } from './attempt.js'
-import { type RetryOptions, retry } from './retry.js'
+import { RETRY_OPTIONS, type RetryOptions, retry } from './retry.js'
 
 /** Options shared by all calls of a retry manager. */
 export interface RetryManagerOptions {
@@ -31,6 +32,23 @@ export interface ExecuteOptions extends Omit<RetryOptions, 'name' | 'category' |
   readonly wait?: boolean | Duration
 }
 
+const MANAGER_OPTIONS: KnownOptions<RetryManagerOptions> = {
+  categories: 'object',
+  sink: 'function',
+  idempotency: 'object',
+  clock: 'object',
+  random: 'function',
+}
+
+const { name: _name, category: _category, sink: _sink, clock: _clock, random: _random, ...CALL_OPTIONS } = RETRY_OPTIONS
+const EXECUTE_OPTIONS: KnownOptions<ExecuteOptions> = {
+  policy: 'object',
+  idempotencyKey: '',
+  params: '',
+  wait: '',
+  ...CALL_OPTIONS,
+}
+
 /** The policy of an unknown category, and the base of those that are registered. */
 const DEFAULT: Policy = /* @__PURE__ */ policy({
   attempts: 3,
@@ -56,6 +74,7 @@ export class RetryManager {
   readonly #shared: Pick<RetryOptions, 'sink' | 'clock' | 'random'>
 
   constructor(options: RetryManagerOptions = {}) {
+    checkOptions('A retry manager', options, MANAGER_OPTIONS)
     const { categories = {}, sink, idempotency, clock, random } = options
     this.#shared = { sink, clock, random }
     this.idempotency =
@@ -63,16 +82,20 @@ export class RetryManager {
     for (const [category, policy] of Object.entries(categories)) this.register(category, policy)
   }
 
-  /** Registers a category, or replaces its policy. Fields left out get the default: 3 attempts, 1 s to 30 s apart. */
+  /**
+   * Registers a category, or replaces its policy. Fields left out get the default: 3 attempts, 1 s to 30 s apart. Here and
+   * everywhere a category may be named by its code, such as `RETRY_API_REQUEST`.
+   */
   register(category: string, policy: PolicyInput): void {
     if (!/^[A-Z][A-Z0-9_]*$/.test(category)) {
       throw new OptionError('category', `A category is written like API_REQUEST, got '${category}'.`)
     }
-    this.#categories.set(category, extendPolicy(DEFAULT, policy))
+    this.#categories.set(withoutPrefix(category), extendPolicy(DEFAULT, policy))
   }
 
   /** Returns the category's policy. An unknown category gets the default policy, with a warning the first time. */
-  policyOf(category: string): Policy {
+  policyOf(named: string): Policy {
+    const category = withoutPrefix(named)
     const known = this.#categories.get(category)
     if (known !== undefined) return known
     process.emitWarning(
@@ -86,12 +109,14 @@ export class RetryManager {
 
   /** Calls a function under its category's policy, once per idempotency key if one is given. */
   async execute<T>(
-    category: string,
+    named: string,
     operation: string,
     fn: (attempt: Attempt) => T | PromiseLike<T>,
     options: ExecuteOptions = {},
   ): Promise<T> {
+    checkOptions('execute()', options, EXECUTE_OPTIONS)
     const { policy, idempotencyKey, params, wait, ...callOptions } = options
+    const category = withoutPrefix(named)
     const base = this.policyOf(category)
     const effective = policy === undefined ? base : extendPolicy(base, policy)
     const id = options.id ?? crypto.randomUUID()
@@ -109,4 +134,9 @@ export class RetryManager {
       signal: options.signal,
     })
   }
+}
+
+/** A category by its code, `RETRY_KV_GET`, is the category `KV_GET`. */
+function withoutPrefix(category: string): string {
+  return category.replace(/^RETRY_(?=.)/, '')
 }

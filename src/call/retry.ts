@@ -1,4 +1,5 @@
 import { type Classifier, type Duration, type PolicyInput, policy as parse } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Sink, Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import type { Attempt } from './attempt.js'
@@ -7,7 +8,11 @@ import type { CircuitBreaker } from './circuit-breaker.js'
 import type { RetryBudget } from './retry-budget.js'
 
 /** The description of a call in its work events and errors. */
-type Description = { readonly [Field in Exclude<keyof Work, 'kind' | 'idempotencyKey'>]?: Work[Field] | undefined }
+type Description = {
+  readonly [Field in Exclude<keyof Work, 'kind' | 'idempotencyKey' | 'pipeline' | 'run' | 'stage'>]?:
+    | Work[Field]
+    | undefined
+}
 
 /** What a call may be given besides its policy. */
 export interface RetryOptions extends Description {
@@ -34,6 +39,26 @@ export interface RetryOptions extends Description {
 /** Three attempts, from one second to thirty apart, full jitter: `policies.call`. */
 const DEFAULT = /* @__PURE__ */ parse()
 const NONE: RetryOptions = {}
+
+/** The options of a call, each with the type of its value. */
+export const RETRY_OPTIONS: KnownOptions<RetryOptions> = {
+  signal: 'object',
+  deadline: '',
+  within: 'object',
+  classify: 'function',
+  sink: 'function',
+  breaker: 'object',
+  budget: 'object',
+  clock: 'object',
+  random: 'function',
+  id: '',
+  name: '',
+  category: '',
+  tenantId: '',
+  correlationId: '',
+  traceId: '',
+  context: '',
+}
 
 /**
  * Calls a function until it succeeds or its policy gives up.
@@ -65,6 +90,7 @@ export function retrying<This, Args extends unknown[], T>(
   policy: PolicyInput = DEFAULT,
   options: RetryOptions = NONE,
 ): (this: This, ...args: Args) => Promise<T> {
+  checkOptions('retrying()', options, RETRY_OPTIONS)
   const parsed = parse(policy)
   const named = { ...options, name: options.name ?? (fn.name || undefined) }
   return function (...args) {

@@ -19,6 +19,7 @@ import {
   type PolicyInput,
   parseDuration,
 } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { NewTask, Outcome, Store } from '../store/index.js'
 import { WorkerStoppedError } from '../task/index.js'
 import { Ending, Engine, entryOf, outcomeOf } from '../task/internal.js'
@@ -76,6 +77,24 @@ export interface ConsumeOptions<Event> {
   readonly clock?: Clock
 }
 
+const CONSUME_OPTIONS: KnownOptions<ConsumeOptions<unknown>> = {
+  handler: 'function',
+  service: '',
+  key: 'function',
+  store: 'object',
+  policy: 'object',
+  deadLetters: '',
+  redrive: '',
+  guard: 'object',
+  concurrency: '',
+  lease: '',
+  grace: '',
+  classify: 'function',
+  sink: 'function',
+  onOutage: 'function',
+  clock: 'object',
+}
+
 /**
  * Handles the events of a queue, each until it succeeds or becomes a dead letter.
  *
@@ -131,6 +150,7 @@ export class EventConsumer<Event> {
   #consumer: Promise<Consumer> | undefined
 
   constructor(bus: Bus, queue: string, options: ConsumeOptions<Event>) {
+    checkOptions('consume()', options, CONSUME_OPTIONS)
     const { store, sink, service, classify, lease, clock = queueClock, concurrency = 10, grace = '10s' } = options
     if (service === '') throw new OptionError('service', `'service' must name the service that handles the events.`)
     this.#bus = bus

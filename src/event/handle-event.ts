@@ -1,5 +1,6 @@
 import { type Attempt, retry } from '../call/index.js'
 import { type Classifier, extendPolicy, type PolicyInput, policies } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, systemClock } from '../time/index.js'
 import { type DeadLetterEntry, deadLetterEntry } from './dead-letter-entry.js'
@@ -28,6 +29,18 @@ export interface HandleEventOptions {
   readonly random?: () => number
 }
 
+const HANDLE_OPTIONS: KnownOptions<HandleEventOptions> = {
+  service: '',
+  key: '',
+  policy: 'object',
+  deadLetter: 'function',
+  classify: 'function',
+  signal: 'object',
+  sink: 'function',
+  clock: 'object',
+  random: 'function',
+}
+
 /** Handles an event. Each attempt gets a copy of the event as it was delivered. */
 export type EventHandler<Event, Result = unknown> = (event: Event, attempt: Attempt) => Result | PromiseLike<Result>
 
@@ -50,6 +63,7 @@ export async function handleEvent<Event, Result>(
   event: Event,
   options: HandleEventOptions,
 ): Promise<Result> {
+  checkOptions('handleEvent()', options, HANDLE_OPTIONS)
   const { service, key, policy = {}, classify, signal, clock = systemClock, random } = options
   // Copy the event, so that a handler's changes to it show neither in the next attempt nor in the dead letter.
   const original = structuredClone(event)

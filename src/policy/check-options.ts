@@ -2,13 +2,14 @@ import { OptionError } from './errors.js'
 import { mustBe } from './parse.js'
 
 /** The options of a function, each with the `typeof` of its values; `''` for those that are checked where they are used. */
-export type KnownOptions<Options> = { readonly [Name in keyof Options]-?: 'function' | 'object' | '' }
+export type KnownOptions<Options> = { readonly [Name in keyof Options]-?: ValueType }
+type ValueType = 'function' | 'object' | ''
 
 /** Throws an `OptionError` for an option that is unknown, most often a misspelling, or has a value of the wrong type. */
 export function checkOptions<Options extends object>(
   owner: string,
   options: Options,
-  known: KnownOptions<NoInfer<Options>>,
+  known: Readonly<Record<string, ValueType>>,
 ): void {
   for (const name in options) {
     const value = options[name]

@@ -1,4 +1,5 @@
 export type { Outage } from '../attempt/index.js'
+export { type DeclaredTask, type DeclareOptions, declareTask } from './declare-task.js'
 export { defineTask, type TaskDefinition, type TaskHandler, type TaskOptions } from './define-task.js'
 export { LeaseLostError, PayloadError, TaskCancelledError, WorkerStoppedError } from './errors.js'
 export type { RetentionOptions } from './janitor.js'

@@ -1,4 +1,5 @@
 import type { Returned } from '../attempt/index.js'
+import { OptionError } from '../policy/index.js'
 import { plainJson } from '../policy/internal.js'
 import type { ClaimedTask, Store } from '../store/index.js'
 import { failureText, type Work } from '../telemetry/index.js'
@@ -15,6 +16,10 @@ const MAX_RESULT = 2 ** 20
 /** The tasks of a definition, as an engine runs them. */
 export function taskKind(definition: TaskDefinition, store: Pick<Store, 'once'>): WorkKind {
   const { kind, policy, policyHash } = definition
+  if (typeof definition.handler !== 'function') {
+    const advice = 'Pass what defineTask() makes of it: defineTask(task, { handler }).'
+    throw new OptionError('tasks', `The task '${kind}' has no handler. ${advice}`)
+  }
   return {
     kind,
     policy,

@@ -1,8 +1,8 @@
 import { type Duration, OptionError } from '../policy/index.js'
-import { plainJson, problemOf } from '../policy/internal.js'
+import { checkOptions, type KnownOptions, plainJson, problemOf } from '../policy/internal.js'
 import type { By, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter, TaskRecord } from '../store/index.js'
 import { recordRedrive } from '../store/internal.js'
-import type { TaskDefinition } from './define-task.js'
+import type { DeclaredTask } from './declare-task.js'
 import { PayloadError } from './errors.js'
 import { validate } from './standard-schema.js'
 import { toMs } from './to-ms.js'
@@ -34,8 +34,19 @@ export interface DeadLetter extends TaskRecord {
   readonly history: readonly LedgerRow[]
 }
 
-/** A task definition that takes payloads of type `P`, whatever its handler receives. */
-type TaskFor<P> = TaskDefinition<unknown, unknown, P>
+/** A task that takes payloads of type `P`, whatever its handler receives. */
+type TaskFor<P> = DeclaredTask<unknown, unknown, P>
+
+const ENQUEUE_OPTIONS: KnownOptions<EnqueueOptions> = {
+  id: '',
+  category: '',
+  key: '',
+  priority: '',
+  runAt: '',
+  delay: '',
+  submittedAt: '',
+}
+const ITEM_FIELDS: KnownOptions<EnqueueOptions & { payload: unknown }> = { ...ENQUEUE_OPTIONS, payload: '' }
 
 /** Longer payloads belong in a file or a table, with a reference to it in the task. */
 const MAX_PAYLOAD = 2 ** 20
@@ -53,7 +64,7 @@ export class TaskQueue {
 
   /** Enqueues a task. Resolves once it is on disk. */
   async enqueue<P>(task: TaskFor<P>, payload: NoInfer<P>, options: EnqueueOptions = {}): Promise<Enqueued> {
-    const [enqueued] = await this.enqueueMany(task, [{ ...options, payload }])
+    const [enqueued] = await this.#store.enqueue([await this.prepare(task, payload, options)])
     return enqueued as Enqueued
   }
 
@@ -62,7 +73,8 @@ export class TaskQueue {
     task: TaskFor<P>,
     items: readonly (EnqueueOptions & { readonly payload: NoInfer<P> })[],
   ): Promise<Enqueued[]> {
-    return this.#store.enqueue(await Promise.all(items.map(item => this.prepare(task, item.payload, item))))
+    for (const item of items) checkOptions('An item of enqueueMany()', item, ITEM_FIELDS)
+    return this.#store.enqueue(await Promise.all(items.map(item => this.#prepare(task, item.payload, item))))
   }
 
   /**
@@ -74,7 +86,13 @@ export class TaskQueue {
    * ```
    */
   async prepare<P>(task: TaskFor<P>, payload: NoInfer<P>, options: EnqueueOptions = {}): Promise<NewTask> {
-    if (typeof task.kind !== 'string') throw new OptionError('task', 'A task is what defineTask() returns.')
+    checkOptions('enqueue()', options, ENQUEUE_OPTIONS)
+    return this.#prepare(task, payload, options)
+  }
+
+  async #prepare<P>(task: TaskFor<P>, payload: P, options: EnqueueOptions): Promise<NewTask> {
+    if (typeof task.kind !== 'string')
+      throw new OptionError('task', 'A task is what declareTask() or defineTask() returns.')
     const { id, category, key, priority, runAt, delay, submittedAt } = options
     if (runAt !== undefined && delay !== undefined) {
       throw new OptionError('delay', `A task runs at 'runAt' or after 'delay', not both.`)
@@ -100,7 +118,7 @@ export class TaskQueue {
     return this.#store.get(id)
   }
 
-  /** Tasks, newest change first. */
+  /** Tasks, newest change first: 50 a page, unless `limit` says otherwise. */
   list(
     filter: TaskFilter = {},
     page: { readonly limit?: number; readonly after?: string } = {},
@@ -108,7 +126,7 @@ export class TaskQueue {
     return this.#store.list(filter, { ...page, limit: page.limit ?? 50 })
   }
 
-  /** The dead letters, newest first. */
+  /** The dead letters, newest first: 50 a page, unless `limit` says otherwise. */
   deadLetters(
     filter: Omit<TaskFilter, 'status'> = {},
     page: { readonly limit?: number; readonly after?: string } = {},
@@ -135,8 +153,8 @@ export class TaskQueue {
   }
 
   /**
-   * Ends waiting tasks, and asks running ones to end. Returns the ids that have ended or will end. With `by`, the audit log
-   * records who asked, and why.
+   * Ends waiting tasks, and asks running ones to end. Returns the ids that have ended or will end. With `by`, the audit
+   * log of the store records who asked, and why: `store.audit.page()`.
    */
   cancel(ids: string | readonly string[], by?: By): Promise<string[]> {
     return this.#store.cancel(typeof ids === 'string' ? [ids] : ids, by)

@@ -49,7 +49,9 @@ describe('a mistake that no type has caught', () => {
   it('is refused at once: a task without a handler, a name in the place of a task', async () => {
     expect(() => defineTask('work', JSON.parse('{}'))).toThrow("The task 'work' has no handler.")
     const { queue } = await bench([])
-    await expect(queue.enqueue(JSON.parse('"work"'), {})).rejects.toThrow('A task is what defineTask() returns.')
+    await expect(queue.enqueue(JSON.parse('"work"'), {})).rejects.toThrow(
+      'A task is what declareTask() or defineTask() returns.',
+    )
   })
 
   it('is refused at once: two tasks of one kind in one worker, of which only one would run', async () => {

@@ -1,5 +1,6 @@
 import type { Outage } from '../attempt/index.js'
 import type { Classifier, Duration } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Store } from '../store/index.js'
 import type { Sink } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
@@ -37,6 +38,21 @@ export interface WorkerOptions {
   readonly clock?: Clock
 }
 
+const WORKER_OPTIONS: KnownOptions<WorkerOptions> = {
+  tasks: 'object',
+  pipelines: 'object',
+  concurrency: '',
+  categories: 'object',
+  lease: '',
+  grace: '',
+  retention: 'object',
+  name: '',
+  classify: 'function',
+  sink: 'function',
+  onOutage: 'function',
+  clock: 'object',
+}
+
 /**
  * Runs the tasks of a store.
  *
@@ -50,6 +66,7 @@ export class Worker {
   readonly #engine: Engine
 
   constructor(store: Store, { tasks = [], pipelines = [], ...options }: WorkerOptions) {
+    checkOptions('A worker', options, WORKER_OPTIONS)
     const kinds = [...new Set(tasks)].map(task => taskKind(task, store))
     const stages = [...new Set(pipelines)].flatMap(pipeline => pipeline.kinds(store))
     this.#engine = new Engine(store, [...kinds, ...stages], options)

@@ -174,3 +174,14 @@ describe('retryFetch()', () => {
     retryFetch('https://a.example', { idempotencyKey: false })
   })
 })
+
+it('the signal of an attempt is not lost in a copy without a word', () => {
+  retry(attempt => {
+    expectTypeOf(attempt.signal).toEqualTypeOf<AbortSignal>()
+    const copy = { ...attempt }
+    // @ts-expect-error it is made when it is read, so a copy has none
+    copy.signal
+    // @ts-expect-error and is no attempt
+    return retry(() => 1, {}, { within: copy })
+  })
+})

@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3'
 import type { SqliteStore } from 'redrive/sqlite'
 import { MemoryStore, type Store } from 'redrive/store'
-import { defineTask, type StandardSchema, type TaskContext, TaskQueue, Worker } from 'redrive/task'
+import { declareTask, defineTask, type StandardSchema, type TaskContext, TaskQueue, Worker } from 'redrive/task'
 import { describe, expectTypeOf, it } from 'vitest'
 
 declare const sqlite: SqliteStore
@@ -56,4 +56,59 @@ it('a worker is told how long to keep what is over as durations are written', ()
   new Worker(new MemoryStore(), { tasks, retention: { ended: '30d', dead: '90d', keys: '7d', audit: 1000 } })
   // @ts-expect-error not a duration
   new Worker(new MemoryStore(), { tasks, retention: { ended: 'a month' } })
+})
+
+describe('the type of a payload', () => {
+  const handler = () => {}
+
+  it('is of a type that JSON keeps', () => {
+    interface Tree {
+      readonly children: readonly Tree[]
+      readonly label?: string
+    }
+    defineTask('a', { handler: (_: { to: string; tags: string[]; at: number | null }) => {} })
+    defineTask('b', { handler: (_: Tree) => {} })
+    defineTask('c', { handler: (_: Record<string, unknown>) => {} })
+    defineTask('d', { handler: (_: readonly [string, number?]) => {} })
+    defineTask('e', { handler })
+    declareTask<{ to: string }>('f')
+    declareTask<Tree>('g', { policy: { attempts: 2 } })
+  })
+
+  it('needs a schema where JSON changes it', () => {
+    // @ts-expect-error the handler would get text
+    defineTask('a', { handler: (_: { on: Date }) => {} })
+    // @ts-expect-error a map becomes {}
+    defineTask('b', { handler: (_: Map<string, number>) => {} })
+    // @ts-expect-error the methods of a class are gone
+    defineTask('c', { handler: (_: { id: number; save(): void }) => {} })
+    // @ts-expect-error JSON does not take it
+    defineTask('d', { handler: (_: { readonly list: readonly bigint[] }) => {} })
+    // @ts-expect-error the handler would get text
+    declareTask<{ on: Date }>('e')
+
+    const fromText = {} as StandardSchema<{ on: string }, { on: Date }>
+    const remind = defineTask('f', { payload: fromText, handler: ({ on }) => expectTypeOf(on).toEqualTypeOf<Date>() })
+    new TaskQueue(new MemoryStore()).enqueue(remind, { on: '2030-01-01' })
+    // @ts-expect-error a date cannot be enqueued
+    defineTask('g', { payload: {} as StandardSchema<{ on: Date }>, handler })
+  })
+})
+
+it('a declared task hands its types to whoever enqueues and to whoever handles it', () => {
+  const send = declareTask<{ to: string }, number>('send')
+  const queue = new TaskQueue(new MemoryStore())
+  queue.enqueue(send, { to: 'ada' })
+  // @ts-expect-error not its payload
+  queue.enqueue(send, { from: 'ada' })
+  defineTask(send, {
+    handler: ({ to }) => {
+      expectTypeOf(to).toEqualTypeOf<string>()
+      return to.length
+    },
+  })
+  // @ts-expect-error not its result
+  defineTask(send, { handler: () => 'text' })
+  // @ts-expect-error it has no handler
+  new Worker(new MemoryStore(), { tasks: [send] })
 })
