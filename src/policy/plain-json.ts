@@ -3,11 +3,39 @@
  * (a function, NaN, the entries of a Map), this throws a TypeError that names it. `undefined` has no JSON.
  */
 export function plainJson(value: unknown): string | undefined {
+  // Most values are plain. Looking first is several times as fast as having every part handed to a function.
+  if (isPlain(value, DEEP)) return JSON.stringify(value)
   return JSON.stringify(value, (name, part: unknown) => {
     const lost = whatIsLost(part)
     if (lost !== undefined) throw new TypeError(`JSON cannot hold ${lost}${name && ` ('${name.slice(0, 40)}')`}`)
     return part
   })
+}
+
+/** Deeper values are not looked at beforehand. One that contains itself is one of them. */
+const DEEP = 20
+
+/** Whether a value surely has nothing that JSON leaves out: plain objects, arrays, texts, numbers. */
+function isPlain(value: unknown, depth: number): boolean {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+    case 'undefined':
+      return true
+    case 'number':
+      return Number.isFinite(value)
+    case 'object':
+      return value === null || (depth > 0 && isPlainObject(value, depth - 1))
+    default:
+      return false
+  }
+}
+
+function isPlainObject(value: object, depth: number): boolean {
+  if (Array.isArray(value)) return !('toJSON' in value) && value.every(part => isPlain(part, depth))
+  if (Object.getPrototypeOf(value) !== Object.prototype || 'toJSON' in value) return false
+  for (const name in value) if (!isPlain(Reflect.get(value, name), depth)) return false
+  return true
 }
 
 /** Why `plainJson` failed, on one line: an object that contains itself gets several from Node. */

@@ -8,7 +8,8 @@ export class Rooms {
   /** The stages, later ones first: items that are nearly done go before those that have just begun. */
   readonly stages: readonly StageRoom[]
   readonly #plain: ReadonlyMap<string, WorkKind>
-  readonly #byLane: ReadonlyMap<string, StageRoom>
+  /** The stages by kind, then by name. */
+  readonly #byKind = new Map<string, Map<string, StageRoom>>()
   readonly #concurrency: number
   readonly #categories: readonly string[] | undefined
 
@@ -16,9 +17,10 @@ export class Rooms {
     const isWanted = ({ stage }: WorkKind) => stage === undefined || categories?.includes(stage.name) !== false
     const wanted = kinds.filter(isWanted)
     this.stages = wanted.flatMap(kind => (kind.stage === undefined ? [] : [new StageRoom(kind, kind.stage)])).reverse()
-    this.#byLane = new Map(this.stages.map(room => [laneName(room.kind.kind, room.name), room]))
+    for (const room of this.stages) this.#addStage(room)
     this.#plain = new Map(wanted.filter(({ stage }) => stage === undefined).map(kind => [kind.kind, kind]))
-    if (this.#plain.size + this.#byLane.size < wanted.length) throw new OptionError('tasks', twice(wanted))
+    const different = [...this.#byKind.values()].reduce((sum, rooms) => sum + rooms.size, this.#plain.size)
+    if (different < wanted.length) throw new OptionError('tasks', twice(wanted))
     this.#concurrency = this.#plain.size === 0 && this.stages.length > 0 ? 0 : concurrency
     this.#categories = categories
   }
@@ -39,7 +41,12 @@ export class Rooms {
 
   /** The room of a stage; `undefined` for plain tasks. */
   stage(kind: string, category: string): StageRoom | undefined {
-    return this.stages.length === 0 ? undefined : this.#byLane.get(laneName(kind, category))
+    return this.#byKind.get(kind)?.get(category)
+  }
+
+  #addStage(room: StageRoom): void {
+    const rooms = this.#byKind.get(room.kind.kind) ?? new Map<string, StageRoom>()
+    this.#byKind.set(room.kind.kind, rooms.set(room.name, room))
   }
 
   /** The kind of a plain task. */

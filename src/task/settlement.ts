@@ -12,7 +12,8 @@ export function outcomeOf(end: End): Outcome {
     case 'succeeded':
       return { type: 'succeeded', result: end.value }
     case 'advanced':
-      return { ...end, keep: false }
+      // Asks to go on at once. The engine takes that back where the next stage has no place.
+      return { type: 'advanced', to: end.to, value: end.value, keep: true, cost: end.cost }
     case 'skipped':
     case 'later':
       return end

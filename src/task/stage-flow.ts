@@ -58,7 +58,7 @@ export class StageFlow {
     else this.#fill(room)
     const next = outcome.type === 'advanced' ? this.#rooms.stage(task.kind, outcome.to) : undefined
     const isKept = next !== undefined && next.places > 0 && this.#engine.isOpen()
-    const asked = isKept ? asking(settlement) : settlement
+    const asked = next === undefined || isKept ? settlement : notAsking(settlement)
     if (isKept) next.expected++
     this.#leaving.set(asked, { room, task, next: isKept ? next : undefined })
     return asked
@@ -137,9 +137,9 @@ function slotsOf({ name, kind }: StageRoom, runs: readonly RunRecord[]): number 
   return asked.length === 0 ? undefined : Math.min(...asked)
 }
 
-function asking(settlement: Settlement): Settlement {
+function notAsking(settlement: Settlement): Settlement {
   const { outcome } = settlement
-  return outcome.type === 'advanced' ? { ...settlement, outcome: { ...outcome, keep: true } } : settlement
+  return outcome.type === 'advanced' ? { ...settlement, outcome: { ...outcome, keep: false } } : settlement
 }
 
 /** An item at its next stage, as the store has it now. */

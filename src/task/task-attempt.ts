@@ -145,11 +145,16 @@ export class TaskAttempt implements Driver, AttemptRecorder {
   #settle(outcome: Outcome, end: End | undefined): void {
     const { id, token } = this.task
     const { worker, settle } = this.#environment
-    const attempt = this.history.attempts + 1
-    const about = { attempt, startedAt: this.#claim.now, endedAt: this.now(), worker }
     const { version, policyHash } = this.#kind
-    const details = version === undefined ? about : { ...about, version, call: this.#call }
-    settle(this, { id, token, outcome, attempt: end && entryOf(end, details, policyHash), used: this.#used })
+    const attempt = this.history.attempts + 1
+    const startedAt = this.#claim.now
+    const endedAt = this.now()
+    // Written out, since copying an object for every attempt would cost more than the rest of this function.
+    const about =
+      version === undefined
+        ? { attempt, startedAt, endedAt, worker }
+        : { attempt, startedAt, endedAt, worker, version, call: this.#call }
+    settle(this, { id, token, outcome, attempt: end && entryOf(end, about, policyHash), used: this.#used })
   }
 
   #describe(): Work {
