@@ -36,7 +36,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     TaskCancelledError TaskContext TaskDefinition TaskHandler TaskOptions TaskQueue WorkSource Worker WorkerOptions
     WorkerStoppedError declareTask defineTask later skip storeAudit`,
   'redrive/pipeline': `
-    BatchContext BatchHandler BatchOptions BatchWork EachWork FailureBudgetExceededError ItemResult JsonlOptions
+    BatchContext BatchHandler BatchOptions BatchResultError BatchWork EachWork FailureBudgetExceededError ItemResult JsonlOptions
     LiveOptions OnEnd Pipeline PipelineName PipelineOptions PipelineStore RateInput ResumableSource ResumeOptions
     RunEnd RunHandle RunInterruptedError RunNotCompletedError RunOptions RunResult Snapshot Source SourceChangedError
     SourceItem SourceItemError Stage StageCode StageContext StageCostError StageHandler StageOptions StageValueError

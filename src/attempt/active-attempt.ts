@@ -38,6 +38,11 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
     return this.#driver.history.attempts + 1
   }
 
+  /** Whether it has ended: whatever its handler returns no longer matters. */
+  get hasEnded(): boolean {
+    return this.#hasEnded
+  }
+
   /** Calls the handler, unless the time to live is over. */
   start(): void {
     const driver = this.#driver

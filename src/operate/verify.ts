@@ -80,20 +80,23 @@ function recompute(policy: Policy, history: History, row: LedgerRow, verdict: Ve
   return decideLoss(policy, history, isOver ? Infinity : row.endedAt)
 }
 
-/** Each row with the history before it. A redrive starts a new one, but for the losses. */
+/**
+ * Each row with the history before it. A redrive starts a new one, but for the losses; so does the next stage of an item.
+ */
 function* withHistory(task: TaskRecord, rows: readonly LedgerRow[]): Generator<{ row: LedgerRow; history: History }> {
-  const redrives = rows.filter(({ outcome }) => outcome === 'redriven')
-  let history: History = {
-    attempts: 0,
-    deferrals: 0,
-    startedAt: redrives.length === 0 ? task.startedAt : task.submittedAt,
-  }
+  const fresh = rows.findLast(({ outcome }) => outcome === 'redriven' || outcome === 'advanced')
+  const startOf = (row: LedgerRow | undefined) => (row === fresh ? task.startedAt : (row?.endedAt ?? task.submittedAt))
+  let history: History = { attempts: 0, deferrals: 0, startedAt: startOf(undefined) }
   for (const row of rows) {
     if (row.outcome === 'redriven') {
       history = { attempts: 0, deferrals: 0, losses: history.losses, startedAt: row.endedAt }
       continue
     }
-    yield { row, history }
+    yield { row, history: row.call === undefined ? history : { ...history, attempts: row.attempt - 1 } }
+    if (row.outcome === 'advanced') {
+      history = { attempts: 0, deferrals: 0, startedAt: startOf(row) }
+      continue
+    }
     if (row.outcome === 'lost') history = { ...history, losses: (history.losses ?? 0) + 1 }
     const decision = decisionOf(row)
     if (row.verdict !== undefined && decision !== undefined) history = advance(history, row.verdict, decision)

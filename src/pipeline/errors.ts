@@ -82,6 +82,22 @@ export class StageValueError extends FinalError {
   }
 }
 
+/** A batch stage did not return one result per item. */
+export class BatchResultError extends RedriveError {
+  static {
+    BatchResultError.prototype.name = 'BatchResultError'
+  }
+
+  constructor(
+    readonly stage: string,
+    expected: number,
+    returned: unknown,
+  ) {
+    const got = Array.isArray(returned) ? `${returned.length} results` : `no list but ${quoted(typeof returned)}`
+    super('batch_result_invalid', `The batch stage '${stage}' got ${expected} items and returned ${got}.`)
+  }
+}
+
 /** The `cost` function of a stage threw. */
 export class StageCostError extends FinalError {
   static {

@@ -1,5 +1,6 @@
 export { type BatchHandler, type BatchOptions, batch } from './batch.js'
 export {
+  BatchResultError,
   FailureBudgetExceededError,
   RunInterruptedError,
   RunNotCompletedError,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { OptionError } from '../policy/index.js'
 import { type NewRun, RunNotFoundError, type RunRecord, type Store } from '../store/index.js'
-import { Engine, toMs, type WorkKind } from '../task/internal.js'
+import { Engine, type KindOptions, toMs, type WorkKind } from '../task/internal.js'
 import { queueClock } from '../time/index.js'
 import { ActiveRun } from './active-run.js'
 import type { RunHandle } from './run-handle.js'
@@ -86,12 +86,12 @@ export class Pipeline<In, Out> {
   }
 
   /** Its stages as a worker runs them: `new Worker(store, { pipelines: [enrich] })`. */
-  kinds(store: Store): readonly WorkKind[] {
-    return this.stages.map((_, index) => stageKind(this, index, store))
+  kinds(store: Store, options: KindOptions = {}): readonly WorkKind[] {
+    return this.stages.map((_, index) => stageKind(this, index, store, options))
   }
 
   async #engine(options: WorkOptions): Promise<Engine> {
-    const engine = new Engine(options.store, this.kinds(options.store), options)
+    const engine = new Engine(options.store, this.kinds(options.store, options), options)
     await engine.start()
     return engine
   }

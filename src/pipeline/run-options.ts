@@ -24,7 +24,7 @@ export interface LiveOptions {
   readonly thresholds?: { readonly completed?: number; readonly partial?: number }
   /** The source is read on only while fewer items than this are waiting or running. Default 10 000. */
   readonly maxUnfinished?: number
-  /** How many items of a stage each process works on at once, by stage. Default: as the stages say. */
+  /** How many items of a stage, or calls of a batch stage, each process works on at once. Default: as the stages say. */
   readonly concurrency?: Readonly<Record<string, number>>
 }
 

@@ -1,7 +1,10 @@
 import type { Returned } from '../attempt/index.js'
+import { hashJson } from '../policy/index.js'
 import type { ClaimedTask, Store } from '../store/index.js'
-import { isLater, isSkip, type WorkKind } from '../task/internal.js'
+import { isLater, isSkip, type KindOptions, type WorkKind } from '../task/internal.js'
 import type { Work } from '../telemetry/index.js'
+import { queueClock } from '../time/index.js'
+import { BatchCalls } from './batch-calls.js'
 import { StageCostError } from './errors.js'
 import { ItemContext, ownId } from './item-context.js'
 import { pipelineKind } from './pipeline-kind.js'
@@ -16,24 +19,43 @@ export interface StageHome {
 }
 
 /** A stage of a pipeline, as an engine runs it. */
-export function stageKind(home: StageHome, index: number, store: Store): WorkKind {
+export function stageKind(home: StageHome, index: number, store: Store, options: KindOptions): WorkKind {
   const stage = home.stages[index]
   if (stage === undefined) throw new RangeError(`The pipeline '${home.name}' has no stage ${index}.`)
-  const { name, concurrency, policy, policyHash, work, rates } = stage
-  if (work.type === 'batch') throw new Error('Batch stages are not ready yet.')
-  const next = home.stages[index + 1]
+  const { name, rates } = stage
   const kind = pipelineKind(home.name)
   return {
     kind,
-    stage: { name, concurrency },
-    policy,
-    policyHash,
     version: home.version,
     // Without rates too: a rate limit then holds the stage for all runs.
     prepare: () => store.limit({ kind, category: name }, { isShared: true, rates }),
     describe: task => itemWork(home.name, task),
-    call: (task, attempt, recorder) => work.call(inputOf(task), new ItemContext(task, attempt, recorder, store)),
-    returned: (result, task) => passOn(result, stage, next, task),
+    returned: (result, task) => passOn(result, stage, home.stages[index + 1], task),
+    ...workOf(stage, store, options),
+  }
+}
+
+function workOf(
+  { name, concurrency, policy, policyHash, work }: StageCode,
+  store: Store,
+  { clock = queueClock, classify }: KindOptions,
+): Pick<WorkKind, 'stage' | 'policy' | 'policyHash' | 'call'> {
+  if (work.type === 'each') {
+    return {
+      stage: { name, concurrency },
+      policy,
+      policyHash,
+      call: (task, attempt, recorder) => work.call(inputOf(task), new ItemContext(task, attempt, recorder, store)),
+    }
+  }
+  // The timeout is that of a call: halving takes several.
+  const { timeout: _, ...itemPolicy } = policy
+  const calls = new BatchCalls({ name, policy, concurrency, work }, clock, classify)
+  return {
+    stage: { name, concurrency, itemsPerCall: work.size },
+    policy: itemPolicy,
+    policyHash: hashJson(itemPolicy),
+    call: (task, attempt, recorder) => calls.add(task, inputOf(task), attempt, recorder),
   }
 }
 

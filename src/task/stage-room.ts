@@ -1,6 +1,6 @@
 import type { ClaimedTask } from '../store/index.js'
 import type { ClaimTimes } from './task-attempt.js'
-import type { WorkKind } from './work-kind.js'
+import type { StagePlaces, WorkKind } from './work-kind.js'
 
 /** An item that the worker has, and that waits for a slot. */
 export interface BufferedItem {
@@ -15,8 +15,8 @@ export interface BufferedItem {
 export class StageRoom {
   readonly name: string
   readonly kind: WorkKind
-  readonly #ownSlots: number
-  #slots: number
+  readonly #places: StagePlaces
+  #slots = 0
   #buffer: BufferedItem[] = []
   /** Whether its free slots are being filled: a handler that throws at once frees its slot meanwhile. */
   isFilling = false
@@ -27,11 +27,11 @@ export class StageRoom {
   /** How many items are to come from the stage before, once the store has answered. */
   expected = 0
 
-  constructor(kind: WorkKind, { name, concurrency }: NonNullable<WorkKind['stage']>) {
-    this.name = name
+  constructor(kind: WorkKind, places: StagePlaces) {
+    this.name = places.name
     this.kind = kind
-    this.#ownSlots = concurrency
-    this.#slots = concurrency
+    this.#places = places
+    this.resize()
   }
 
   get hasSlot(): boolean {
@@ -51,9 +51,9 @@ export class StageRoom {
     return this.running + this.expected + this.#buffer.length === 0
   }
 
-  /** Changes how many items run at once. Default: as its code says. */
-  resize(slots = this.#ownSlots): void {
-    this.#slots = slots
+  /** Changes how many calls are made at once. Default: as its code says. */
+  resize(concurrency = this.#places.concurrency): void {
+    this.#slots = concurrency * (this.#places.itemsPerCall ?? 1)
   }
 
   add(item: BufferedItem): void {

@@ -1,14 +1,15 @@
 import type { ActiveAttempt, Failed, Refused, Returned } from '../attempt/index.js'
-import type { Policy } from '../policy/index.js'
+import type { Classifier, Policy } from '../policy/index.js'
 import type { ClaimedTask, Cost, Outcome, Store } from '../store/index.js'
 import type { Work } from '../telemetry/index.js'
+import type { Clock } from '../time/index.js'
 
 /** A kind of work that an engine runs: tasks of one kind, the events of one queue that wait in a store, or a stage. */
 export interface WorkKind {
   /** The kind of its tasks in the store. */
   readonly kind: string
-  /** A stage of a pipeline: the category of its items. It has places of its own, `concurrency` of them. */
-  readonly stage?: { readonly name: string; readonly concurrency: number }
+  /** A stage of a pipeline, which has places of its own. */
+  readonly stage?: StagePlaces
   readonly policy: Policy
   /** The hash under which the ledger names the policy. */
   readonly policyHash: string
@@ -29,9 +30,25 @@ export interface WorkKind {
   readonly bury?: ((task: ClaimedTask, end: Failed | Refused, signal: AbortSignal) => Promise<Outcome>) | undefined
 }
 
+/** The places of a stage in each process. */
+export interface StagePlaces {
+  /** The category of its items. */
+  readonly name: string
+  /** How many calls it makes at once. */
+  readonly concurrency: number
+  /** How many items a call takes. Default 1. */
+  readonly itemsPerCall?: number
+}
+
 /** Brings kinds of work along: a pipeline. */
 export interface WorkSource {
-  kinds(store: Store): readonly WorkKind[]
+  kinds(store: Store, options: KindOptions): readonly WorkKind[]
+}
+
+/** The part of a worker's options that kinds of work need. */
+export interface KindOptions {
+  readonly clock?: Clock | undefined
+  readonly classify?: Classifier | undefined
 }
 
 /** Takes what a handler tells of its attempt, for the settlement. */

@@ -68,7 +68,7 @@ export class Worker {
   constructor(store: Store, { tasks = [], pipelines = [], ...options }: WorkerOptions) {
     checkOptions('A worker', options, WORKER_OPTIONS)
     const kinds = [...new Set(tasks)].map(task => taskKind(task, store))
-    const stages = [...new Set(pipelines)].flatMap(pipeline => pipeline.kinds(store))
+    const stages = [...new Set(pipelines)].flatMap(pipeline => pipeline.kinds(store, options))
     this.#engine = new Engine(store, [...kinds, ...stages], options)
   }
 

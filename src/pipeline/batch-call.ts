@@ -1,0 +1,89 @@
+import type { ActiveAttempt } from '../attempt/index.js'
+import { TimeoutError } from '../policy/index.js'
+import type { ClaimedTask, Cost } from '../store/index.js'
+import type { AttemptRecorder } from '../task/internal.js'
+import type { Clock } from '../time/index.js'
+import { ownId } from './item-context.js'
+import type { BatchWork } from './stage.js'
+import type { BatchContext } from './stage-context.js'
+
+/** An item that is to be part of a call. */
+export interface BatchMember {
+  readonly task: ClaimedTask
+  readonly input: unknown
+  readonly attempt: ActiveAttempt
+  readonly recorder: AttemptRecorder
+  /** How many calls it was part of that failed. */
+  failures: number
+  readonly resolve: (result: unknown) => void
+  readonly reject: (failure: unknown) => void
+}
+
+/** A call to make. */
+interface CallPlan {
+  readonly id: string
+  readonly stage: string
+  readonly work: BatchWork
+  readonly timeoutMs: number | undefined
+  readonly clock: Clock
+}
+
+/** Calls the handler of a batch stage. Rejects when its time is up, and when nobody waits for it any more. */
+export async function batchCall(plan: CallPlan, members: readonly BatchMember[]): Promise<unknown> {
+  const { work, clock, timeoutMs } = plan
+  const abort = new AbortController()
+  const aborted = new Promise<never>((_, reject) => {
+    abort.signal.addEventListener('abort', () => reject(abort.signal.reason), { once: true })
+  })
+  aborted.catch(() => {})
+  const late = {
+    wake: () =>
+      abort.abort(new TimeoutError(`The call timed out after ${timeoutMs} ms.`, { timeoutMs: timeoutMs ?? 0 })),
+  }
+  const timer = timeoutMs === undefined ? undefined : clock.setTimer(late, timeoutMs)
+  const stopWatching = whenAllEnded(members, reason => abort.abort(reason))
+  try {
+    const inputs = members.map(({ input }) => input)
+    return await Promise.race([work.call(inputs, contextOf(plan, members, abort.signal)), aborted])
+  } finally {
+    stopWatching()
+    if (timer !== undefined) clock.clearTimer(timer)
+  }
+}
+
+/** Whether a result fails its item. Known by its tag, since an error may come from another realm. */
+export function isError(result: unknown): result is Error {
+  return result instanceof Error || Object.prototype.toString.call(result) === '[object Error]'
+}
+
+function contextOf({ id, stage }: CallPlan, members: readonly BatchMember[], signal: AbortSignal): BatchContext {
+  return {
+    stage,
+    call: id,
+    items: members.map(({ task, attempt }) => ({ id: ownId(task), run: task.key, attempt: attempt.number })),
+    signal,
+    used(cost) {
+      const share = shareOf(cost, members.length)
+      for (const { recorder } of members) recorder.used(share)
+    },
+  }
+}
+
+function shareOf(cost: Cost, count: number): Cost {
+  return Object.fromEntries(Object.entries(cost).map(([bucket, amount]) => [bucket, amount / count]))
+}
+
+/** Calls back once the attempts of all members were ended from outside. Returns a function that stops watching. */
+function whenAllEnded(members: readonly BatchMember[], callback: (reason: unknown) => void): () => void {
+  let left = members.length
+  const watched = members.map(({ attempt: { signal } }) => {
+    const listener = () => {
+      if (--left === 0) callback(signal.reason)
+    }
+    signal.addEventListener('abort', listener, { once: true })
+    return { signal, listener }
+  })
+  return () => {
+    for (const { signal, listener } of watched) signal.removeEventListener('abort', listener)
+  }
+}

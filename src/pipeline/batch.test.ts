@@ -1,0 +1,209 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { verify } from '../operate/index.js'
+import { FinalError, RateLimitedError } from '../policy/index.js'
+import { MemoryStore } from '../store/index.js'
+import { skip } from '../task/index.js'
+import { type FakeClock, fakeClock } from '../testing/index.js'
+import { sleep } from '../time/index.js'
+import {
+  type BatchHandler,
+  type BatchOptions,
+  batch,
+  pipeline,
+  type RunResult,
+  type StageHandler,
+  stage,
+} from './index.js'
+
+let clock: FakeClock
+let store: MemoryStore
+
+beforeEach(() => {
+  clock = fakeClock()
+  store = new MemoryStore({ clock })
+})
+
+/** All items that fail together come back together. */
+const STEADY = { backoff: 'fixed', jitter: 'none' } as const
+
+const numbers = (count: number) => Array.from({ length: count }, (_, n) => n)
+
+/** Runs items through a batch stage, and remembers the calls. */
+async function run(
+  items: readonly number[],
+  handler: BatchHandler<number, number>,
+  options: Partial<BatchOptions<number>> = {},
+): Promise<{ readonly result: RunResult; readonly calls: readonly (readonly number[])[] }> {
+  const calls: (readonly number[])[] = []
+  const record: BatchHandler<number, number> = (inputs, context) => {
+    calls.push(inputs)
+    return handler(inputs, context)
+  }
+  const line = pipeline('batches', batch('call', record, { size: 100, ...options }))
+  const active = await line.start(items, { store, clock, id: 'r', failureBudget: 1 })
+  let isOver = false
+  void active.result.finally(() => {
+    isOver = true
+  })
+  for (let seconds = 0; !isOver && seconds < 1000; seconds++) await clock.advance('1s')
+  return { result: await active.result, calls }
+}
+
+const poisoned =
+  (poison: (n: number) => boolean, error: () => Error = () => new Error('bad item')): BatchHandler<number, number> =>
+  inputs => {
+    if (inputs.some(poison)) throw error()
+    return inputs
+  }
+
+describe('a batch stage', () => {
+  it('takes many items in one call, and passes them on one by one', async () => {
+    const { result, calls } = await run(numbers(250), inputs => inputs.map(n => n * 2))
+    expect(result).toMatchObject({ status: 'completed', counts: { succeeded: 250 } })
+    expect(calls.map(call => call.length)).toEqual([100, 100, 50])
+    expect(await store.get('r:000000000007')).toMatchObject({ result: '14' })
+  })
+
+  it('makes no more calls at once than it may, and lets items wait for others no longer than it says', async () => {
+    let [running, most] = [0, 0]
+    async function* trickle() {
+      for (const n of numbers(20)) {
+        yield n
+        await sleep(300, clock)
+      }
+    }
+    const call: BatchHandler<number, number> = async inputs => {
+      most = Math.max(most, ++running)
+      await sleep(2000, clock)
+      running--
+      return inputs
+    }
+    const line = pipeline('trickle', batch('call', call, { size: 10, within: '100ms' }))
+    const active = await line.start(trickle(), { store, clock })
+    await clock.advance('30s')
+    expect(await active.result).toMatchObject({ status: 'completed', counts: { succeeded: 20 } })
+    expect(most).toBe(1)
+  })
+
+  it('has a verdict per item: a result, an error, a skip', async () => {
+    const { result, calls } = await run(numbers(10), inputs =>
+      inputs.map(n => (n === 3 ? new FinalError('bad', { code: 'http_422' }) : n === 4 ? skip('nothing to do') : n)),
+    )
+    expect(result).toMatchObject({ counts: { succeeded: 8, skipped: 1, dead: 1 } })
+    expect(calls).toHaveLength(1)
+    expect(await store.get('r:000000000003')).toMatchObject({ status: 'dead', errorCode: 'http_422' })
+  })
+
+  it('finds one poisoned item among 100 with at most 14 more calls, its retries included', async () => {
+    for (const poison of [0, 37, 49, 50, 99]) {
+      store = new MemoryStore({ clock })
+      const { result, calls } = await run(
+        numbers(100),
+        poisoned(n => n === poison),
+      )
+      expect(result).toMatchObject({ counts: { succeeded: 99, dead: 1 } })
+      expect(calls.length - 1).toBeLessThanOrEqual(14)
+      const id = `r:${String(poison).padStart(12, '0')}`
+      expect(await store.get(id)).toMatchObject({ status: 'dead', reason: 'attempts_exhausted' })
+      expect(await store.ledger(id)).toHaveLength(1)
+    }
+    expect((await verify(store)).discrepancies).toEqual([])
+  })
+
+  it('takes two halves that fail alike for a fault of the service: all items wait, and are charged one attempt', async () => {
+    let failures = 0
+    const { result, calls } = await run(
+      numbers(100),
+      inputs => {
+        if (++failures <= 3) throw Object.assign(new Error('unavailable'), { status: 503 })
+        return inputs
+      },
+      { policy: STEADY },
+    )
+    expect(result).toMatchObject({ status: 'completed', counts: { succeeded: 100 } })
+    expect(calls.map(call => call.length)).toEqual([100, 50, 50, 100])
+    expect((await store.ledger('r:000000000005')).map(({ outcome, attempt }) => `${attempt} ${outcome}`)).toEqual([
+      '1 retry',
+      '2 succeeded',
+    ])
+  })
+
+  it('halves to the end on the last attempt', async () => {
+    const { result, calls } = await run(
+      numbers(8),
+      poisoned(n => n === 0 || n === 7),
+      { policy: { ...STEADY, attempts: 2 } },
+    )
+    expect(result).toMatchObject({ counts: { succeeded: 6, dead: 2 } })
+    // Both halves fail alike at first; the second time each poisoned item is found.
+    expect(calls.map(call => call.length)).toEqual([8, 4, 4, 8, 4, 4, 2, 2, 1, 1, 2, 2, 1, 1])
+  })
+
+  it('halves to the end where waiting would not help, because the failure is final', async () => {
+    const { result } = await run(
+      numbers(100),
+      poisoned(
+        n => n === 10 || n === 90,
+        () => new FinalError('unprocessable', { code: 'http_422' }),
+      ),
+    )
+    expect(result).toMatchObject({ counts: { succeeded: 98, dead: 2 } })
+  })
+
+  it('halves nothing for a rate limit: all items wait, at no cost of an attempt', async () => {
+    let isOpen = false
+    const { result, calls } = await run(numbers(100), inputs => {
+      if (isOpen) return inputs
+      isOpen = true
+      throw new RateLimitedError('slow down', { retryAfterMs: 5000 })
+    })
+    expect(result).toMatchObject({ status: 'completed', counts: { succeeded: 100 } })
+    expect(calls[0]).toHaveLength(100)
+    expect(calls.flat()).toHaveLength(200)
+    expect((await store.ledger('r:000000000005'))[0]).toMatchObject({ outcome: 'deferred', attempt: 1 })
+  })
+
+  it('that returns another number of results has failed', async () => {
+    const { result } = await run([1, 2, 3], inputs => inputs.slice(1), { policy: { attempts: 1 } })
+    expect(result).toMatchObject({ counts: { dead: 3 } })
+    const { errorCode, errorMessage } = (await store.get('r:000000000000')) ?? {}
+    expect(errorCode).toBe('batch_result_invalid')
+    expect(errorMessage).toMatch(/'call' got 1 items and returned 0 results/)
+  })
+
+  it('gives up a call that takes too long, not the items that wait for it', async () => {
+    const { result, calls } = await run([1, 2], (_, { signal }) => sleep(1e9, clock, signal).then(() => []), {
+      timeout: '2s',
+      policy: { attempts: 2 },
+    })
+    expect(result).toMatchObject({ counts: { dead: 2 } })
+    expect(await store.get('r:000000000001')).toMatchObject({ errorCode: 'timeout' })
+    expect(calls.length).toBeGreaterThan(2)
+  })
+
+  it('names the call of each item in the ledger', async () => {
+    const ids: string[] = []
+    await run(numbers(3), (inputs, { call, items }) => {
+      ids.push(call)
+      expect(items).toEqual(numbers(3).map(n => ({ id: `00000000000${n}`, run: 'r', attempt: 1 })))
+      return inputs
+    })
+    for (const n of numbers(3)) expect((await store.ledger(`r:00000000000${n}`))[0]).toMatchObject({ call: ids[0] })
+  })
+
+  it('can stand between other stages', async () => {
+    const double: StageHandler<number, number> = n => n * 2
+    const line = pipeline(
+      'line',
+      stage('before', double),
+      batch('batch', inputs => inputs.map(n => n + 1), { size: 10 }),
+      stage('after', double),
+    )
+    const active = await line.start(numbers(25), { store, clock })
+    await clock.advance('10s')
+    expect(await active.result).toMatchObject({ status: 'completed' })
+    const values = []
+    for await (const { value } of active.results()) values.push(value)
+    expect(values).toEqual(numbers(25).map(n => (n * 2 + 1) * 2))
+  })
+})
