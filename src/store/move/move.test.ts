@@ -376,7 +376,7 @@ describe('a move that is stopped', () => {
 describe('what is moved', () => {
   /** What belongs to one database or to a running task alone, and what is told in another way. */
   const NOT_MOVED: Record<string, readonly string[]> = {
-    lane: ['id', 'last_place', 'waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled'],
+    lane: ['id', 'shared', 'last_place', 'waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled'],
     task: ['seq', 'lane', 'round', 'cancel_requested', 'worker', 'token', 'ran_from', 'ran_to', 'ran_attempt'],
     ledger: ['task'],
   }

@@ -33,7 +33,7 @@ export function advance(
     book.answered(lane, ranFrom)
   }
   book.move(lane, 'running', undefined)
-  const isKept = keep && book.isOpenFor(next, seq, now)
+  const isKept = keep && book.isOpenFor(next, seq, cost, now)
 
   const stage = [next, value, cost === undefined ? null : JSON.stringify(cost), newToken, now, now]
   const entries = attempt === undefined ? 0 : 1
@@ -45,9 +45,10 @@ export function advance(
     return repeatedAnswer(statements, seq, id, newToken)
   }
   if (attempt !== undefined) append(statements, seq, lane, outcome, attempt)
+  book.accepted(lane, now)
   book.move(next, undefined, isKept ? 'running' : 'waiting')
   if (!isKept) return SETTLED
-  book.charge(next, now)
+  book.charge(next, cost, now)
   return { result: 'kept', token: newToken, now }
 }
 

@@ -1,9 +1,11 @@
 import { taskPage, taskPlace } from '../cursor.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
+import { paceAt } from '../shared-limit.js'
 import type { Lane, LaneRecord, LedgerRow, Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
 import { countsWithin, noTasks, State, statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
+import { parsedShared } from './shared-book.js'
 
 interface InlineAttempt {
   readonly seq: number
@@ -25,6 +27,8 @@ interface LaneRow extends Lane {
   readonly concurrency: number | null
   readonly per_second: number | null
   readonly ordered: number
+  readonly shared_limits: string | null
+  readonly shared_state: string | null
 }
 
 /** The index of the tasks in each state. */
@@ -74,9 +78,11 @@ export class Browser {
       WHERE task.error_code = :error_code AND ${MATCHES_LANE}
       GROUP BY task.state`)
     this.#lanes = db.prepare<object, LaneRow>(/* sql */ `
-      SELECT kind, category, key, paused, held_until, running, concurrency, per_second, ordered
-      FROM lane WHERE ${MATCHES_LANE}
-      ORDER BY kind, category, key`)
+      SELECT lane.kind, lane.category, lane.key, paused, held_until, running, concurrency, per_second, ordered,
+             shared_limit.limits AS shared_limits, shared_limit.state AS shared_state
+      FROM lane LEFT JOIN shared_limit ON shared_limit.id = lane.shared
+      WHERE ${MATCHES_LANE}
+      ORDER BY lane.kind, lane.category, lane.key`)
     this.#lists = STATES.flatMap(state =>
       indexesOf(state).map(index => ({
         status: statusOf(state),
@@ -126,15 +132,20 @@ export class Browser {
   }
 
   lanes(filter: Partial<Lane>, now: number): LaneRecord[] {
-    return this.#lanes.all(laneValues(filter)).map(row => ({
-      kind: row.kind,
-      category: row.category,
-      key: row.key,
-      isPaused: row.paused === 1,
-      heldUntil: row.held_until > now ? row.held_until : undefined,
-      running: row.running,
-      limits: laneLimits(row),
-    }))
+    return this.#lanes.all(laneValues(filter)).map(row => {
+      const shared = sharedOf(row)
+      const heldUntil = Math.max(row.held_until, shared?.state.heldUntil ?? 0)
+      return {
+        kind: row.kind,
+        category: row.category,
+        key: row.key,
+        isPaused: row.paused === 1,
+        heldUntil: heldUntil > now ? heldUntil : undefined,
+        running: row.running,
+        limits: laneLimits(row),
+        shared: shared && { limits: shared.limits, pace: paceAt(shared.state, now) },
+      }
+    })
   }
 
   #historyOf(id: string): LedgerRow[] {
@@ -169,6 +180,10 @@ function listing(index: string, condition: string): string {
       AND ${MATCHES_LANE}
     ORDER BY task.changed_at DESC, task.id DESC
     LIMIT :limit + 0`
+}
+
+function sharedOf({ shared_limits: limits, shared_state: state }: LaneRow) {
+  return limits === null || state === null ? undefined : parsedShared({ limits, state })
 }
 
 function laneValues({ kind, category, key }: Partial<Lane>) {

@@ -1,6 +1,7 @@
 import { errorClass } from '../rows.js'
 import type { ClaimedTask } from '../store.js'
 import { LaneQueue } from './lane-queue.js'
+import { SharedClaim } from './shared-claim.js'
 import type { HistoryRow, OpenLaneRow, ReadyRow, Statements } from './statements.js'
 import { makeNonce, tokenOf } from './token.js'
 
@@ -19,6 +20,7 @@ const NO_HISTORY: HistoryRow = {
 export class ClaimBatch {
   readonly tasks: ClaimedTask[] = []
   readonly now: number
+  readonly shared: SharedClaim
   readonly #statements: Statements
   readonly #worker: string
   readonly #nonce = makeNonce()
@@ -29,6 +31,7 @@ export class ClaimBatch {
     this.#statements = statements
     this.#worker = worker
     this.now = now
+    this.shared = new SharedClaim(statements, now)
   }
 
   take(lane: OpenLaneRow, row: ReadyRow): void {
@@ -36,6 +39,7 @@ export class ClaimBatch {
     const history = hasHistory ? (this.#statements.history.get(seq) ?? NO_HISTORY) : NO_HISTORY
     this.tasks.push(claimedTask(lane, row, history, tokenOf(seq, lane.id, this.#nonce), this.now))
     this.#taken.push(seq)
+    this.shared.start(lane, seq)
   }
 
   /** Starts the tasks that were taken, so that they are not ready any more. */

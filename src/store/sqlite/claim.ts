@@ -9,14 +9,15 @@ export function claim(statements: Statements, request: ClaimRequest, now: number
   const { worker, leaseMs, rooms, limit, isIdle } = request
   const madeReady = statements.makeReady.run(now, MAX_MADE_READY).changes
   const batch = new ClaimBatch(statements, worker, now)
-  if (!(isIdle && takeAlone(statements, batch, rooms, limit, now))) {
+  if (!(isIdle && takeAlone(statements, batch, rooms, limit))) {
     for (const [index, room] of rooms.entries()) {
       const places = placesIn(room, limit - batch.tasks.length)
-      const lastTurn = takeTurns(statements, batch, scopeOf(rooms, index, now), places, turns.last(room))
+      const lastTurn = takeTurns(statements, batch, scopeOf(batch, rooms, index), places, turns.last(room))
       turns.set(room, lastTurn)
     }
   }
 
+  const sharedAt = batch.shared.end()
   const until = now + leaseMs
   if (batch.tasks.length > 0) statements.lease.run({ worker, until })
   // A claim that gets nothing writes only when it must: each write wakes the idle workers of other processes.
@@ -24,21 +25,15 @@ export function claim(statements: Statements, request: ClaimRequest, now: number
   return {
     tasks: batch.tasks,
     now,
-    nextAt: madeReady === MAX_MADE_READY ? now : nextTime(statements, now),
-    isAloneWaiting: rooms.some((_, index) => statements.alone.get(scopeOf(rooms, index, now)) !== undefined),
+    nextAt: madeReady === MAX_MADE_READY ? now : nextTime(statements, sharedAt, now),
+    isAloneWaiting: rooms.some((_, index) => firstAlone(statements, batch, rooms, index) !== undefined),
   }
 }
 
 /** Takes the first task that must run alone, from the first room that has one. */
-function takeAlone(
-  statements: Statements,
-  batch: ClaimBatch,
-  rooms: readonly Room[],
-  limit: number,
-  now: number,
-): boolean {
+function takeAlone(statements: Statements, batch: ClaimBatch, rooms: readonly Room[], limit: number): boolean {
   for (const [index, room] of rooms.entries()) {
-    const lane = placesIn(room, limit) > 0 ? statements.alone.get(scopeOf(rooms, index, now)) : undefined
+    const lane = placesIn(room, limit) > 0 ? firstAlone(statements, batch, rooms, index) : undefined
     const row = lane && statements.readyRow.get(lane.seq)
     if (lane === undefined || row === undefined) continue
     batch.take(lane, row)
@@ -49,21 +44,30 @@ function takeAlone(
   return false
 }
 
+/** The first task of a room that must run alone and could start now, with its lane. */
+function firstAlone(statements: Statements, batch: ClaimBatch, rooms: readonly Room[], index: number) {
+  const lane = statements.alone.get(scopeOf(batch, rooms, index))
+  if (lane === undefined || batch.shared.canPay(lane, lane.seq)) return lane
+  // The limit that it shares is closed now.
+  return firstAlone(statements, batch, rooms, index)
+}
+
 /** The lanes of a room, as statements take them: those that it names and no earlier room does. */
-function scopeOf(rooms: readonly Room[], index: number, now: number): ClaimScope {
+function scopeOf({ now, shared }: ClaimBatch, rooms: readonly Room[], index: number): ClaimScope {
   const { kinds = [], categories } = rooms[index] ?? {}
   const earlier = rooms.slice(0, index).filter(room => room.kinds.some(kind => kinds.includes(kind)))
   return {
     now,
     kinds: JSON.stringify(kinds),
     categories: categories === undefined ? null : JSON.stringify(categories),
+    closed: shared.closed,
     earlier: earlier.length === 0 ? null : JSON.stringify(earlier),
   }
 }
 
 /** When there may be more to claim, in whatever room. */
-function nextTime(statements: Statements, now: number): number | undefined {
+function nextTime(statements: Statements, sharedAt: number, now: number): number | undefined {
   const times = [statements.nextScheduled.get(), statements.nextHeld.get(now), statements.nextToken.get({ now })]
-  const next = Math.min(...times.map(time => time ?? Infinity))
+  const next = Math.min(sharedAt, ...times.map(time => time ?? Infinity))
   return next === Infinity ? undefined : Math.max(now, Math.ceil(next))
 }

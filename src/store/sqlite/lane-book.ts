@@ -1,6 +1,7 @@
 import { RAMP_END } from '../lane-limits.js'
-import type { TaskStatus } from '../store.js'
+import type { Cost, TaskStatus } from '../store.js'
 import { comesBefore, LaneQueue } from './lane-queue.js'
+import { SharedBook } from './shared-book.js'
 import { type LaneStateRow, MAX_MADE_READY, type OrderRow, type Statements } from './statements.js'
 
 /** The place of each status in the statement `count`. */
@@ -15,6 +16,20 @@ const COLUMN = {
 
 type Counts = [number, number, number, number, number, number]
 
+/** A lane that is gone. */
+const NO_LANE: LaneStateRow = {
+  paused: 0,
+  held_until: 0,
+  ordered: 0,
+  running: 0,
+  ramp: null,
+  concurrency: null,
+  per_second: null,
+  tokens: 0,
+  refilled_at: 0,
+  shared: null,
+}
+
 /** The changes that a job makes to lanes, collected so that each lane is written once. */
 export class LaneBook {
   readonly #statements: Statements
@@ -24,11 +39,14 @@ export class LaneBook {
   readonly #charged = new Set<number>()
   /** The first ready task of lanes that items advance to; `null` if there is none. */
   readonly #heads = new Map<number, OrderRow | null>()
+  readonly #shared: SharedBook
   #isDueReady = false
   #isAnyBounded: boolean | undefined
+  #isAnyShared: boolean | undefined
 
   constructor(statements: Statements) {
     this.#statements = statements
+    this.#shared = new SharedBook(statements)
   }
 
   /** Counts tasks that go from one status to another. A new task comes from none, a deleted one goes to none. */
@@ -41,34 +59,69 @@ export class LaneBook {
     if (from !== undefined) counts[COLUMN[from]] -= count
     if (to !== undefined) counts[COLUMN[to]] += count
     if (to === 'waiting') this.#heads.delete(lane)
+    const started = (to === 'running' ? count : 0) - (from === 'running' ? count : 0)
+    const shared = started === 0 ? null : this.sharedOf(lane)
+    if (shared !== null) this.#shared.count(shared, started)
   }
 
   /** Whether a claim could start an item in a lane before all others there. */
-  isOpenFor(lane: number, seq: number, now: number): boolean {
+  isOpenFor(lane: number, seq: number, cost: Cost | undefined, now: number): boolean {
     if (!this.#isOpen(lane, now)) return false
+    const shared = this.sharedOf(lane)
+    if (shared !== null && !this.#shared.opening(shared, cost, now).isOpen) return false
     const head = this.#headOf(lane, now)
     if (head === null) return true
     const item = this.#statements.order.get(seq)
     return item !== undefined && comesBefore(item, head)
   }
 
-  /** Counts a task that starts in a lane against its rate. */
-  charge(lane: number, now: number): void {
+  /** Counts a task that starts in a lane against its rates. */
+  charge(lane: number, cost: Cost | undefined, now: number): void {
+    const shared = this.sharedOf(lane)
+    if (shared !== null) this.#shared.start(shared, cost, now)
     const row = this.#state(lane)
     if (row.per_second === null) return
     this.#states.set(lane, { ...row, tokens: LaneQueue.tokens(row, now) - 1, refilled_at: now })
     this.#charged.add(lane)
   }
 
-  /** Whether any lane is bounded. Mostly none is, and then no lane has to be looked up. */
+  /** Whether the end of a task may let another start, in any lane. Mostly not, and then no lane has to be looked up. */
   get isAnyBounded(): boolean {
-    this.#isAnyBounded ??= this.#statements.isAnyBounded.get() === 1
+    if (this.#isAnyBounded === undefined) {
+      const [isBounded, isShared] = this.#statements.bounds.get() ?? [0, 0]
+      this.#isAnyShared = isShared === 1
+      this.#isAnyBounded = isBounded === 1 || this.#isAnyShared
+    }
     return this.#isAnyBounded
+  }
+
+  /** The limit that a lane shares; `null` if there is none. */
+  sharedOf(lane: number): number | null {
+    return this.isAnyBounded && this.#isAnyShared ? this.#state(lane).shared : null
   }
 
   /** Whether a lane starts slowly after a hold. */
   isRamping(lane: number): boolean {
     return this.isAnyBounded && this.#state(lane).ramp !== null
+  }
+
+  /** The service behind a shared limit has accepted an attempt. */
+  accepted(lane: number, now: number): void {
+    const shared = this.sharedOf(lane)
+    if (shared !== null) this.#shared.answered(shared, now)
+  }
+
+  /** Corrects a shared limit by what an attempt really took. */
+  use(lane: number, cost: Cost | undefined, used: Cost, now: number): void {
+    const shared = this.sharedOf(lane)
+    if (shared !== null) this.#shared.use(shared, cost, used, now)
+  }
+
+  /** A rate limit holds the lane until a time, or all lanes that share a limit with it. */
+  refused(lane: number, began: number, until: number, now: number): void {
+    const shared = this.sharedOf(lane)
+    if (shared === null) this.#hold(lane, until)
+    else this.#shared.refused(shared, began, until, now)
   }
 
   /** An attempt that began after the hold has ended: one more may run, so that the number doubles with every round. */
@@ -82,12 +135,6 @@ export class LaneBook {
   /** Whether a lane is ordered: a task that waits for its time stays at the head, and all others wait behind it. */
   isOrdered(lane: number): boolean {
     return this.isAnyBounded && this.#state(lane).ordered === 1
-  }
-
-  /** Holds a lane until a time. Afterwards it starts with one task. */
-  hold(lane: number, until: number): void {
-    this.holdHead(lane, until)
-    this.#setRamp(lane, { ...this.#state(lane), ramp: 1 })
   }
 
   /** Holds an ordered lane until its first task is due. */
@@ -106,6 +153,13 @@ export class LaneBook {
       const { tokens, refilled_at: now } = this.#state(lane)
       this.#statements.takeFromLane.run({ id: lane, tokens, now })
     }
+    this.#shared.write()
+  }
+
+  /** Afterwards the lane starts with one task. */
+  #hold(lane: number, until: number): void {
+    this.holdHead(lane, until)
+    this.#setRamp(lane, { ...this.#state(lane), ramp: 1 })
   }
 
   #isOpen(lane: number, now: number): boolean {
@@ -136,8 +190,7 @@ export class LaneBook {
   #state(lane: number): LaneStateRow {
     let row = this.#states.get(lane)
     if (row === undefined) {
-      row = this.#statements.laneState.get(lane)
-      if (row === undefined) throw new RangeError(`There is no lane ${lane}.`)
+      row = this.#statements.laneState.get(lane) ?? NO_LANE
       this.#states.set(lane, row)
     }
     return row
@@ -146,6 +199,7 @@ export class LaneBook {
   #setRamp(lane: number, row: LaneStateRow): void {
     this.#states.set(lane, row)
     this.#rampChanges.add(lane)
-    this.#isAnyBounded = true
+    // Ask for the bounds before this one is on record.
+    if (!this.isAnyBounded) this.#isAnyBounded = true
   }
 }

@@ -1,11 +1,13 @@
 import { afterRedrive } from '../after-settlement.js'
 import { isOneLane } from '../lane-limits.js'
 import { cancelRecord, limitRecord, pauseRecord } from '../operator-record.js'
-import type { By, LaneLimits, LaneSelection } from '../store.js'
+import { NEW_STATE, relimited } from '../shared-limit.js'
+import type { By, LaneLimits, LaneSelection, SharedLimits } from '../store.js'
 import { State, statusOf } from '../task-state.js'
 import { LaneBook } from './lane-book.js'
 import type { LaneIds } from './lane-ids.js'
 import { change, standingOf } from './settle.js'
+import { parsedShared } from './shared-book.js'
 import type { Statements } from './statements.js'
 
 /** Ends waiting tasks and marks running ones. Returns the ids that have ended or will end. Within a transaction. */
@@ -55,6 +57,40 @@ export function pause(
   statements.addPauseRule.run({ ...rule, paused })
   statements.pause.run({ ...rule, paused })
   if (by !== undefined) statements.appendAudit.run(now, pauseRecord(lanes, isPaused, by, now))
+}
+
+/** Limits all lanes that match together, including lanes that are made later. Within a transaction. */
+export function share(
+  statements: Statements,
+  lanes: LaneSelection,
+  limits: SharedLimits,
+  by: By | undefined,
+  now: number,
+): void {
+  const rule = { kind: lanes.kind, category: lanes.category ?? null }
+  const id = changeShared(statements, rule, limits)
+  // The new rule replaces those that it covers.
+  statements.share.run({ ...rule, id })
+  statements.dropShared.run({ ...rule, id })
+  if (by !== undefined) statements.appendAudit.run(now, limitRecord(lanes, limits, by, now))
+}
+
+/** Writes the limits of a selection. What was learned about it stays. Returns the id of the record. */
+function changeShared(
+  statements: Statements,
+  rule: { readonly kind: string; readonly category: string | null },
+  limits: SharedLimits,
+): number {
+  const known = statements.sharedFor.get(rule)
+  const text = JSON.stringify(limits)
+  if (known === undefined) {
+    const added = statements.addShared.run({ ...rule, limits: text, state: JSON.stringify(NEW_STATE) })
+    return Number(added.lastInsertRowid)
+  }
+  const before = parsedShared(known)
+  const state = JSON.stringify(relimited(before.state, before.limits, limits))
+  statements.changeShared.run({ id: known.id, limits: text, state })
+  return known.id
 }
 
 /** Limits all lanes that match, including lanes that are made later. Within a transaction. */

@@ -197,4 +197,17 @@ export const MIGRATIONS: readonly string[] = [
     CREATE INDEX task_ended ON task (state, changed_at) WHERE state > 3 AND lane < 1099511627776;
     CREATE INDEX item_ended ON task (state, changed_at) WHERE state > 3 AND lane >= 1099511627776;
   `,
+
+  // Limits that several lanes share: by kind, or by kind and category.
+  /* sql */ `
+    CREATE TABLE shared_limit (
+      id       INTEGER PRIMARY KEY,
+      kind     TEXT    NOT NULL,
+      category TEXT,
+      limits   TEXT    NOT NULL,  -- JSON
+      state    TEXT    NOT NULL   -- JSON
+    ) STRICT;
+    ALTER TABLE lane ADD COLUMN shared INTEGER;
+    CREATE INDEX lane_shared ON lane (shared) WHERE shared IS NOT NULL;
+  `,
 ]

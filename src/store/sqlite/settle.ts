@@ -7,6 +7,7 @@ import { advance } from './advance.js'
 import { LaneBook } from './lane-book.js'
 import type { LaneIds } from './lane-ids.js'
 import { isPlain, writeLedger } from './ledger.js'
+import { parsedCost } from './shared-book.js'
 import type { StandingRow, Statements } from './statements.js'
 import { type Place, placeOf } from './token.js'
 
@@ -59,7 +60,11 @@ function settleOne(
   place: Place,
   now: number,
 ): Settled {
-  const { id, token, outcome, attempt } = settlement
+  const { id, token, outcome, attempt, used } = settlement
+  if (used !== undefined && book.sharedOf(place.lane) !== null) {
+    const row = statements.runningCost.get(place.seq, token, id)
+    if (row !== undefined) book.use(place.lane, parsedCost(row.cost), used, now)
+  }
   if (outcome.type === 'succeeded' && attempt !== undefined && isPlain(attempt))
     return succeed(statements, book, settlement, attempt, outcome.result, place, now) ? SETTLED : STALE
   const advanced = outcome.type === 'advanced' && advance(statements, lanes, book, settlement, outcome, place, now)
@@ -87,6 +92,7 @@ function succeed(
   if (changes === 0) return false
   book.move(lane, 'running', 'succeeded')
   if (ranFrom !== undefined) book.answered(lane, ranFrom)
+  book.accepted(lane, now)
   return true
 }
 
@@ -95,8 +101,11 @@ export function end(statements: Statements, book: LaneBook, row: StandingRow, af
   change(statements, book, row, 'running', after, now)
   const { nextAttemptAt = now } = after
   if (nextAttemptAt > now && book.isOrdered(row.lane)) book.holdHead(row.lane, nextAttemptAt)
-  if (after.lane === 'hold') book.hold(row.lane, nextAttemptAt)
-  if (after.lane === 'answer') book.answered(row.lane, row.ran_from ?? 0)
+  const began = row.ran_from ?? 0
+  if (after.lane === 'hold') book.refused(row.lane, began, nextAttemptAt, now)
+  if (after.lane !== 'answer') return
+  book.answered(row.lane, began)
+  book.accepted(row.lane, now)
 }
 
 /** Writes where a task stands. `from` is the status that it leaves. */

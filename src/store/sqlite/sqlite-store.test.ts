@@ -24,7 +24,7 @@ async function open() {
 }
 
 describe('the SQLite store keeps the contract', () => {
-  for (const { name, run } of storeConformance(open, { without: ['shared limits'] })) it(name, run)
+  for (const { name, run } of storeConformance(open)) it(name, run)
   for (const { name, run } of runConformance(open)) it(name, run)
 })
 

@@ -20,6 +20,7 @@ import { StoreForeignError } from '../errors.js'
 import { checkedLimits } from '../lane-limits.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
 import { RoomTurns } from '../room-turns.js'
+import { checkedShared, isShared } from '../shared-limit.js'
 import type {
   AuditStore,
   Beat,
@@ -41,6 +42,7 @@ import type {
   Retention,
   Settled,
   Settlement,
+  SharedLimits,
   TaskFilter,
   TaskRecord,
   TaskStatus,
@@ -55,7 +57,7 @@ import { GroupCommit } from './group-commit.js'
 import { SqliteIdempotencyKeys } from './idempotency-keys.js'
 import { LaneIds } from './lane-ids.js'
 import { once } from './once.js'
-import { cancel, limit, pause, redrive } from './operators.js'
+import { cancel, limit, pause, redrive, share } from './operators.js'
 import { prune } from './prune.js'
 import { sqliteAudit, sqlitePolicies } from './records.js'
 import { SqliteRuns } from './runs.js'
@@ -243,11 +245,14 @@ export class SqliteStore implements Movable {
     if (!isPaused) this.#watchers.ring()
   }
 
-  async limit(lanes: LaneSelection, limits: LaneLimits, by?: By): Promise<void> {
+  async limit(lanes: LaneSelection, limits: LaneLimits | SharedLimits, by?: By): Promise<void> {
     checkLaneSelection(lanes)
     checkBy(by)
-    const checked = checkedLimits(limits)
-    await this.#commits.write(() => limit(this.#statements, this.#lanes, lanes, checked, by, this.#now()))
+    const checked = isShared(limits) ? checkedShared(lanes, limits) : checkedLimits(limits)
+    await this.#commits.write(() => {
+      if (isShared(checked)) share(this.#statements, lanes, checked, by, this.#now())
+      else limit(this.#statements, this.#lanes, lanes, checked, by, this.#now())
+    })
     this.#watchers.ring()
   }
 

@@ -44,6 +44,8 @@ export interface ClaimScope {
   readonly kinds: string
   /** A JSON array of texts; NULL: all categories. */
   readonly categories: string | null
+  /** Shared limits that let none of their tasks start, as a JSON array; NULL: there are none. */
+  readonly closed: string | null
   /** Earlier rooms that name some of the same lanes, as a JSON array; NULL: there are none. */
   readonly earlier: string | null
 }
@@ -60,6 +62,7 @@ export interface OpenLaneRow {
   readonly per_second: number | null
   readonly tokens: number
   readonly refilled_at: number
+  readonly shared: number | null
 }
 
 /** The counters and the last error of a task. */
@@ -96,6 +99,13 @@ export interface LaneStateRow {
   readonly per_second: number | null
   readonly tokens: number
   readonly refilled_at: number
+  readonly shared: number | null
+}
+
+/** A limit that lanes share: both columns are JSON. */
+export interface SharedRow {
+  readonly limits: string
+  readonly state: string
 }
 
 /** The place of a waiting task in its lane. */
@@ -133,6 +143,7 @@ const IS_OPEN = /* sql */ `
         OR lane.category IN (SELECT value FROM json_each(room.value, '$.categories')))
   ))
   AND NOT lane.paused
+  AND (:closed IS NULL OR lane.shared IS NULL OR lane.shared NOT IN (SELECT value FROM json_each(:closed)))
   AND lane.held_until <= :now
   AND (lane.ramp IS NULL OR lane.running < lane.ramp)
   AND (lane.concurrency IS NULL OR lane.running < lane.concurrency)
@@ -170,7 +181,7 @@ function prepare(db: Preparer) {
       .pluck(),
     insertLane: db
       .prepare<{ kind: string; category: string; key: string; run: number | null }, number>(/* sql */ `
-        INSERT INTO lane (id, kind, category, key, paused, concurrency, per_second, ordered, tokens)
+        INSERT INTO lane (id, kind, category, key, paused, shared, concurrency, per_second, ordered, tokens)
         SELECT
           CASE WHEN :run IS NOT NULL THEN :run
                WHEN :key = ''        THEN (SELECT min(0, ifnull(min(id), 0)) - 1 FROM lane)
@@ -179,6 +190,9 @@ function prepare(db: Preparer) {
           ifnull((SELECT paused FROM pause_rule
                   WHERE kind = :kind AND ifnull(category = :category, 1) AND ifnull(key = :key, 1)
                   ORDER BY id DESC LIMIT 1), 0),
+          (SELECT id FROM shared_limit
+           WHERE kind = :kind AND ifnull(category = :category, 1)
+           ORDER BY id DESC LIMIT 1),
           concurrency, per_second, ifnull(ordered, 0), max(1, ifnull(per_second, 1))
         FROM (SELECT 1) LEFT JOIN (
           SELECT concurrency, per_second, ordered FROM limit_rule
@@ -227,7 +241,7 @@ function prepare(db: Preparer) {
         SELECT (SELECT min(lane) FROM task WHERE state = 1 AND lane > busy.lane AND lane <= :last)
         FROM busy WHERE busy.lane IS NOT NULL
       )
-      SELECT id, kind, category, key, running, ramp, concurrency, per_second, tokens, refilled_at
+      SELECT id, kind, category, key, running, ramp, concurrency, per_second, tokens, refilled_at, shared
       FROM busy CROSS JOIN lane ON lane.id = busy.lane
       WHERE ${IS_OPEN}
         -- In an ordered lane, a task that must run alone goes before all others.
@@ -243,7 +257,7 @@ function prepare(db: Preparer) {
         LIMIT ? + 0`)
       .raw(),
     alone: db.prepare<ClaimScope, OpenLaneRow & { seq: number }>(/* sql */ `
-      SELECT task.seq, lane.id, kind, category, key, running, ramp, concurrency, per_second, tokens, refilled_at
+      SELECT task.seq, lane.id, kind, category, key, running, ramp, concurrency, per_second, tokens, refilled_at, shared
       FROM task INDEXED BY task_alone CROSS JOIN lane ON lane.id = task.lane
       WHERE task.state = 2 AND ${IS_OPEN}
       ORDER BY task.priority DESC, task.submitted_at, task.id
@@ -349,15 +363,15 @@ function prepare(db: Preparer) {
     // Lanes
 
     laneState: db.prepare<[number], LaneStateRow>(/* sql */ `
-      SELECT paused, held_until, ordered, running, ramp, concurrency, per_second, tokens, refilled_at
+      SELECT paused, held_until, ordered, running, ramp, concurrency, per_second, tokens, refilled_at, shared
       FROM lane WHERE id = ?`),
-    /** Whether there is a lane in which the end of one task may let another start. */
-    isAnyBounded: db
-      .prepare<[], number>(/* sql */ `
+    /** Whether there is a lane in which the end of one task may let another start, and whether lanes share a limit. */
+    bounds: db
+      .prepare<[], [isBounded: number, isShared: number]>(/* sql */ `
         SELECT EXISTS (
           SELECT 1 FROM lane INDEXED BY lane_bounded WHERE ramp IS NOT NULL OR concurrency IS NOT NULL
-        )`)
-      .pluck(),
+        ), EXISTS (SELECT 1 FROM shared_limit)`)
+      .raw(),
     setRamp: db.prepare(/* sql */ `UPDATE lane SET ramp = ?, held_until = ? WHERE id = ?`),
     dropPauseRules: db.prepare(/* sql */ `
       DELETE FROM pause_rule
@@ -377,6 +391,36 @@ function prepare(db: Preparer) {
     limitLanes: db.prepare(/* sql */ `
       ${SET_LIMITS}
       WHERE ${MATCHES_FILTER} AND ${HAS_OTHER_LIMITS}`),
+
+    // Shared limits
+
+    sharedIds: db.prepare<[], number>(/* sql */ `SELECT id FROM shared_limit`).pluck(),
+    shared: db.prepare<[number], SharedRow>(/* sql */ `SELECT limits, state FROM shared_limit WHERE id = ?`),
+    sharedFor: db.prepare<{ kind: string; category: string | null }, SharedRow & { id: number }>(/* sql */ `
+      SELECT id, limits, state FROM shared_limit WHERE kind = :kind AND category IS :category`),
+    sharedRunning: db
+      .prepare<[number], number>(/* sql */ `
+        SELECT ifnull(sum(running), 0) FROM lane INDEXED BY lane_shared WHERE shared IS NOT NULL AND shared = ?`)
+      .pluck(),
+    isSharedWaiting: db
+      .prepare<[number], number>(/* sql */ `
+        SELECT EXISTS (
+          SELECT 1 FROM lane INDEXED BY lane_shared WHERE shared IS NOT NULL AND shared = ? AND waiting > 0
+        )`)
+      .pluck(),
+    setShared: db.prepare(/* sql */ `UPDATE shared_limit SET state = ? WHERE id = ?`),
+    addShared: db.prepare(/* sql */ `
+      INSERT INTO shared_limit (kind, category, limits, state) VALUES (:kind, :category, :limits, :state)`),
+    changeShared: db.prepare(/* sql */ `UPDATE shared_limit SET limits = :limits, state = :state WHERE id = :id`),
+    share: db.prepare(/* sql */ `
+      UPDATE lane SET shared = :id
+      WHERE kind = :kind AND (:category IS NULL OR category = :category)`),
+    dropShared: db.prepare(/* sql */ `
+      DELETE FROM shared_limit
+      WHERE id <> :id AND kind = :kind AND (:category IS NULL OR category = :category)`),
+    cost: db.prepare<[number], string | null>(/* sql */ `SELECT cost FROM task WHERE seq = ?`).pluck(),
+    runningCost: db.prepare<[number, string, string], { cost: string | null }>(/* sql */ `
+      SELECT cost FROM task WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),
 
     // Operators
 

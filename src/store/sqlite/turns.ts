@@ -1,5 +1,6 @@
 import type { ClaimBatch } from './claim-batch.js'
 import { byOrder, LaneQueue } from './lane-queue.js'
+import type { SharedClaim } from './shared-claim.js'
 import type { ClaimScope, OpenLaneRow, Statements } from './statements.js'
 
 /** A claim asks few of very many lanes, for some tasks each: asking a lane costs more than taking a task from it. */
@@ -28,12 +29,13 @@ export function takeTurns(
   // While a round has all the parties it may have, others may still wait for their turn.
   for (let isMore = true; isMore && left > 0; ) {
     const before = batch.tasks.length
-    const parties = partiesOf(statements, scope, left, turn)
+    const { closed, closedCount } = batch.shared
+    const parties = partiesOf(statements, { ...scope, closed }, left, turn)
     turn = takeRounds(parties, left, batch) ?? turn
     batch.start()
     for (const { queues } of parties) for (const { lane, taken } of queues) batch.charge(lane, taken)
     const taken = batch.tasks.length - before
-    isMore = parties.length >= maxParties(left) && taken > 0
+    isMore = parties.length >= maxParties(left) && (taken > 0 || batch.shared.closedCount > closedCount)
     left -= taken
   }
   return turn
@@ -73,7 +75,7 @@ function takeRounds(parties: readonly Party[], limit: number, batch: ClaimBatch)
     const next: Party[] = []
     for (const party of round) {
       if (left === 0) return lastTurn
-      const first = firstOf(party.queues)
+      const first = firstOf(party.queues, batch.shared)
       if (first === undefined) continue
       batch.take(first.lane, first.take())
       left--
@@ -89,12 +91,14 @@ function takeRounds(parties: readonly Party[], limit: number, batch: ClaimBatch)
   return lastTurn
 }
 
-/** The queue whose head comes first. */
-function firstOf(queues: readonly LaneQueue[]): LaneQueue | undefined {
+/** The queue whose head comes first and may start. */
+function firstOf(queues: readonly LaneQueue[], shared: SharedClaim): LaneQueue | undefined {
   let first: LaneQueue | undefined
   for (const queue of queues) {
-    if (queue.head === undefined) continue
+    if (queue.head === undefined || shared.isClosed(queue.lane)) continue
     if (first?.head === undefined || byOrder(queue.head, first.head) < 0) first = queue
   }
-  return first
+  if (first?.head === undefined || shared.canPay(first.lane, first.head[0])) return first
+  // The limit that it shares is closed now.
+  return firstOf(queues, shared)
 }

@@ -1,0 +1,87 @@
+import { afterAnswer, afterRefusal, afterStart, afterUse, opensAt, type SharedState } from '../shared-limit.js'
+import type { Cost, SharedLimits } from '../store.js'
+import type { SharedRow, Statements } from './statements.js'
+
+/** A shared limit, as a job sees and changes it. */
+interface SharedLimit {
+  readonly limits: SharedLimits
+  state: SharedState
+  running: number
+}
+
+/** The shared limits that a job reads and changes, so that each is written once. */
+export class SharedBook {
+  readonly #statements: Statements
+  readonly #limits = new Map<number, SharedLimit>()
+  readonly #changed = new Set<number>()
+
+  constructor(statements: Statements) {
+    this.#statements = statements
+  }
+
+  /** Whether a task may start, and when time lets it if it may not. */
+  opening(id: number, cost: Cost | undefined, now: number): { readonly isOpen: boolean; readonly at: number } {
+    const { limits, state, running } = this.#of(id)
+    const at = opensAt(limits, state, cost, now)
+    const hasRoom = running < (limits.concurrency ?? Infinity)
+    return { isOpen: hasRoom && at <= now, at: hasRoom ? at : Infinity }
+  }
+
+  /** As `opening`, for a task that costs nothing: whether any task could start. */
+  openingForAny(id: number, now: number): { readonly isOpen: boolean; readonly at: number } {
+    const names = Object.keys(this.#of(id).limits.rates ?? {})
+    return this.opening(id, Object.fromEntries(names.map(name => [name, 0])), now)
+  }
+
+  start(id: number, cost: Cost | undefined, now: number): void {
+    this.#change(id, ({ limits, state }) => afterStart(limits, state, cost, now))
+  }
+
+  use(id: number, cost: Cost | undefined, used: Cost, now: number): void {
+    this.#change(id, ({ limits, state }) => afterUse(limits, state, cost, used, now))
+  }
+
+  answered(id: number, now: number): void {
+    this.#change(id, ({ state }) => afterAnswer(state, now))
+  }
+
+  refused(id: number, began: number, until: number, now: number): void {
+    this.#change(id, ({ state }) => afterRefusal(state, began, until, now))
+  }
+
+  /** Counts tasks that run, or run no more. */
+  count(id: number, running: number): void {
+    this.#of(id).running += running
+  }
+
+  write(): void {
+    for (const id of this.#changed) this.#statements.setShared.run(JSON.stringify(this.#of(id).state), id)
+  }
+
+  #change(id: number, change: (limit: SharedLimit) => SharedState): void {
+    const limit = this.#of(id)
+    limit.state = change(limit)
+    this.#changed.add(id)
+  }
+
+  #of(id: number): SharedLimit {
+    let limit = this.#limits.get(id)
+    if (limit === undefined) {
+      const row = this.#statements.shared.get(id)
+      if (row === undefined) throw new RangeError(`There is no shared limit ${id}.`)
+      limit = { ...parsedShared(row), running: this.#statements.sharedRunning.get(id) ?? 0 }
+      this.#limits.set(id, limit)
+    }
+    return limit
+  }
+}
+
+/** Reads a row of the table `shared_limit`. */
+export function parsedShared({ limits, state }: SharedRow): { limits: SharedLimits; state: SharedState } {
+  return { limits: JSON.parse(limits) as SharedLimits, state: JSON.parse(state) as SharedState }
+}
+
+/** Reads the cost of a task. */
+export function parsedCost(text: string | null | undefined): Cost | undefined {
+  return text === null || text === undefined ? undefined : (JSON.parse(text) as Cost)
+}
