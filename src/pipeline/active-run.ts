@@ -5,7 +5,7 @@ import type { Clock } from '../time/index.js'
 import { ownId } from './item-context.js'
 import { Meter } from './meter.js'
 import type { ItemResult, RunHandle } from './run-handle.js'
-import type { LiveOptions, PipelineStore } from './run-options.js'
+import { checkLiveOptions, type LiveOptions, type PipelineStore } from './run-options.js'
 import { RunResult } from './run-result.js'
 import { changedSettings } from './run-settings.js'
 import { Signal } from './signal.js'
@@ -105,6 +105,7 @@ export class ActiveRun<Out> implements RunHandle<Out>, RunFollower {
   }
 
   async change(options: LiveOptions, by?: By): Promise<void> {
+    checkLiveOptions(options)
     await this.#parts.store.runs.change(this.id, { settings: changedSettings(options) }, by)
     await this.#parts.engine.runs.check(this.id)
   }

@@ -1,4 +1,5 @@
 import { type Duration, OptionError } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Cost } from '../store/index.js'
 import type { Skip } from '../task/index.js'
 import { toMs } from '../task/internal.js'
@@ -26,6 +27,16 @@ export interface BatchOptions<In> extends Pick<StageOptions<In>, 'policy' | 'tim
   readonly cost?: (input: In) => Cost
 }
 
+const BATCH_OPTIONS: KnownOptions<BatchOptions<unknown>> = {
+  policy: 'object',
+  timeout: '',
+  size: '',
+  within: '',
+  concurrency: '',
+  rates: 'object',
+  cost: 'function',
+}
+
 /**
  * A stage that takes many items in one call, and passes them on one by one. A call that throws is halved until the item at
  * fault is alone; a handler that returns an `Error` in the place of that item spares these calls.
@@ -39,6 +50,7 @@ export function batch<In, Out>(
   handler: BatchHandler<In, Out>,
   options: BatchOptions<In>,
 ): Stage<In, Out> {
+  checkOptions(`The batch stage '${name}'`, options, BATCH_OPTIONS)
   const { size, within = '100ms', concurrency = 1, rates = {}, cost = () => ({}) } = options
   if (!(Number.isInteger(size) && size >= 1)) {
     throw new OptionError(

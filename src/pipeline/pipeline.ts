@@ -5,13 +5,21 @@ import { Engine, type KindOptions, toMs, type WorkKind } from '../task/internal.
 import { queueClock } from '../time/index.js'
 import { ActiveRun } from './active-run.js'
 import type { RunHandle } from './run-handle.js'
-import type { OnEnd, ResumeOptions, RunOptions, WorkOptions } from './run-options.js'
+import {
+  checkResumeOptions,
+  checkRunOptions,
+  type OnEnd,
+  type ResumeOptions,
+  type RunOptions,
+  type WorkOptions,
+} from './run-options.js'
 import type { RunResult } from './run-result.js'
 import { newSettings } from './run-settings.js'
 import type { Source } from './source.js'
 import { SourceReader } from './source-reader.js'
 import type { Stage, StageCode } from './stage.js'
 import { stageKind } from './stage-kind.js'
+import { warnOfStrayItems } from './stray-items.js'
 
 /** The name of a pipeline, or its name with options. */
 export type PipelineName = string | PipelineOptions
@@ -47,6 +55,7 @@ export class Pipeline<In, Out> {
 
   /** Opens a run, and begins to read its source and to work on it. Resolves when the run is on record. */
   async start(source: Source<In>, options: RunOptions<In>): Promise<RunHandle<Out>> {
+    checkRunOptions(options)
     const { store, id = newRunId(this.name), itemId } = options
     const engine = await this.#engine(options)
     try {
@@ -68,6 +77,7 @@ export class Pipeline<In, Out> {
    * reads on where the run has left off; while another process reads, it stands by.
    */
   async resume(id: string, options: ResumeOptions<In>): Promise<RunHandle<Out>> {
+    checkResumeOptions(options)
     const { runs } = options.store
     const run = await runs.get(id)
     if (run === undefined) throw new RunNotFoundError(id)
@@ -87,7 +97,13 @@ export class Pipeline<In, Out> {
 
   /** Its stages as a worker runs them: `new Worker(store, { pipelines: [enrich] })`. */
   kinds(store: Store, options: KindOptions = {}): readonly WorkKind[] {
-    return this.stages.map((_, index) => stageKind(this, index, store, options))
+    const [first, ...others] = this.stages.map((_, index) => stageKind(this, index, store, options))
+    if (first === undefined) return []
+    const prepare = async () => {
+      await first.prepare?.()
+      await warnOfStrayItems(this.name, this.stages, store)
+    }
+    return [{ ...first, prepare }, ...others]
   }
 
   async #engine(options: WorkOptions): Promise<Engine> {

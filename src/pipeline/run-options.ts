@@ -1,3 +1,4 @@
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { ItemCounts, RunStatus, RunStore, Store } from '../store/index.js'
 import type { TaskDefinition, WorkerOptions } from '../task/index.js'
 import type { Source } from './source.js'
@@ -68,4 +69,52 @@ export interface RunEnd {
   readonly counts: ItemCounts
   /** The payload given with `onEnd`. */
   readonly payload?: unknown
+}
+
+const LIVE_OPTIONS: KnownOptions<LiveOptions> = {
+  failureBudget: '',
+  stageBudgets: 'object',
+  checkInterval: '',
+  budgetWindow: '',
+  thresholds: 'object',
+  maxUnfinished: '',
+  concurrency: 'object',
+}
+
+const WORK_OPTIONS: KnownOptions<WorkOptions> = {
+  store: 'object',
+  name: '',
+  lease: '',
+  grace: '',
+  classify: 'function',
+  sink: 'function',
+  onOutage: 'function',
+  clock: 'object',
+}
+
+const RESUME_OPTIONS: KnownOptions<ResumeOptions<unknown>> = { ...WORK_OPTIONS, source: 'object', itemId: 'function' }
+
+const RUN_OPTIONS: KnownOptions<RunOptions<unknown>> = {
+  ...LIVE_OPTIONS,
+  ...WORK_OPTIONS,
+  id: '',
+  itemId: 'function',
+  onEnd: 'object',
+  hasOutput: '',
+  about: '',
+}
+
+/** Refuses options of `start()` and `run()` that are unknown or of the wrong type. */
+export function checkRunOptions(options: object): void {
+  checkOptions('A run', options, RUN_OPTIONS)
+}
+
+/** Refuses options of `resume()` that are unknown or of the wrong type. */
+export function checkResumeOptions(options: object): void {
+  checkOptions('resume()', options, RESUME_OPTIONS)
+}
+
+/** Refuses changes of a run that are unknown or of the wrong type. */
+export function checkLiveOptions(options: object): void {
+  checkOptions('change()', options, LIVE_OPTIONS)
 }

@@ -459,5 +459,44 @@ describe.each(STORES)('on %s,', (_, open) => {
       expect(await store.runs.get('r')).toMatchObject({ counts: { waiting: 0, running: 0 } })
       await worker.stop()
     })
+
+    it('leaves items to others at a stage that it does not run', async () => {
+      const { clock, store } = await setUp()
+      const { calls, line } = counting()
+      const first = new Worker(store, { pipelines: [line], categories: ['a', 'c'], clock })
+      await first.start()
+      const run = await line.start(numbers(20), { store, clock, id: 'r' })
+      await run.stop()
+      await clock.advance('5s')
+      const resumed = await store.runs.get('r')
+      expect(resumed?.byStage.find(({ stage }) => stage === 'b')?.counts).toMatchObject({ running: 0 })
+      const second = new Worker(store, { pipelines: [line], categories: ['b'], clock })
+      await second.start()
+      await clock.advance('10s')
+      expect(await store.runs.get('r')).toMatchObject({ counts: { waiting: 0, running: 0 } })
+      expect(new Set(calls).size).toBe(calls.length)
+      await first.stop()
+      await second.stop()
+    })
+
+    it('warns of items that wait at a stage which is gone', async () => {
+      const { clock, store } = await setUp()
+      const failing = pipeline(
+        'line',
+        stage('old', (_: number) => Promise.reject(new Error('down'))),
+      )
+      const run = await failing.start(numbers(3), { store, clock, id: 'r' })
+      await clock.advance('100ms')
+      await run.stop()
+      const warnings: string[] = []
+      const listener = ({ message }: Error) => void warnings.push(message)
+      process.on('warning', listener)
+      const worker = new Worker(store, { pipelines: [counting().line], clock })
+      await worker.start()
+      await new Promise(resolve => setImmediate(resolve))
+      process.off('warning', listener)
+      await worker.stop()
+      expect(warnings.join()).toMatch(/has no stage 'old', and 3 items of it wait there.*--as STAGE/)
+    })
   })
 })

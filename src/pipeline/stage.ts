@@ -7,6 +7,7 @@ import {
   type PolicyInput,
   policies,
 } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Cost, Rate } from '../store/index.js'
 import type { Later, Skip } from '../task/index.js'
 import { type RateInput, toRates } from './rate.js'
@@ -30,6 +31,14 @@ export interface StageOptions<In> {
   readonly rates?: Readonly<Record<string, RateInput>>
   /** How much an item takes from the buckets. Called when it arrives at the stage. A bucket that is not named: 1. */
   readonly cost?: (input: In) => Cost
+}
+
+const STAGE_OPTIONS: KnownOptions<StageOptions<unknown>> = {
+  policy: 'object',
+  timeout: '',
+  concurrency: '',
+  rates: 'object',
+  cost: 'function',
 }
 
 /** One call per item. `call` is a method, so that stages with different inputs fit into one list. */
@@ -81,6 +90,7 @@ export function stage<In, Out>(
   handler: StageHandler<In, Out>,
   options: StageOptions<In> = {},
 ): Stage<In, Awaited<Out>> {
+  checkOptions(`The stage '${name}'`, options, STAGE_OPTIONS)
   const { cost = () => undefined, rates = {} } = options
   return {
     ...stageBasics(name, handler, options),

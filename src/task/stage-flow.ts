@@ -56,11 +56,14 @@ export class StageFlow {
     const { outcome } = settlement
     if (outcome.type === 'deferred') this.#hold(room)
     else this.#fill(room)
-    const next = outcome.type === 'advanced' ? this.#rooms.stage(task.kind, outcome.to) : undefined
-    const isKept = next !== undefined && next.places > 0 && this.#engine.isOpen()
-    const asked = next === undefined || isKept ? settlement : notAsking(settlement)
-    if (isKept) next.expected++
-    this.#leaving.set(asked, { room, task, next: isKept ? next : undefined })
+    if (outcome.type !== 'advanced') {
+      this.#leaving.set(settlement, { room, task, next: undefined })
+      return settlement
+    }
+    const next = this.#placeAt(task.kind, outcome.to)
+    if (next !== undefined) next.expected++
+    const asked = next === undefined ? { ...settlement, outcome: { ...outcome, keep: false } } : settlement
+    this.#leaving.set(asked, { room, task, next })
     return asked
   }
 
@@ -104,6 +107,12 @@ export class StageFlow {
     }
   }
 
+  /** The room of a stage, if it has a place for one more item and this worker runs it at all. */
+  #placeAt(kind: string, stage: string): StageRoom | undefined {
+    const room = this.#rooms.stage(kind, stage)
+    return room !== undefined && room.places > 0 && this.#engine.isOpen() ? room : undefined
+  }
+
   /** A rate limit holds the stage: items that have not started go back, at no cost. */
   #hold(room: StageRoom): void {
     room.isHeld = true
@@ -135,11 +144,6 @@ function slotsOf({ name, kind }: StageRoom, runs: readonly RunRecord[]): number 
     .filter(({ pipeline, endedAt }) => endedAt === undefined && kind.kind === `pipeline:${pipeline}`)
     .flatMap(({ settings }) => settings.concurrency[name] ?? [])
   return asked.length === 0 ? undefined : Math.min(...asked)
-}
-
-function notAsking(settlement: Settlement): Settlement {
-  const { outcome } = settlement
-  return outcome.type === 'advanced' ? { ...settlement, outcome: { ...outcome, keep: false } } : settlement
 }
 
 /** An item at its next stage, as the store has it now. */
