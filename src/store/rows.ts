@@ -43,9 +43,9 @@ export interface EntryRow {
   readonly error: string | null
   readonly random: number | null
   readonly policy: string | null
-  readonly category?: string | null
-  readonly version?: string | null
-  readonly call?: string | null
+  readonly category: string | null
+  readonly version: string | null
+  readonly call: string | null
 }
 
 /** The columns of a `TaskRow`, from `task` joined with `lane`. Some may come from elsewhere. */
@@ -53,17 +53,15 @@ export function taskColumns({
   state = 'task.state',
   changedAt = 'task.changed_at',
   nextAt = 'task.next_at',
-  value = 'task.value',
 }: {
   readonly state?: string
   readonly changedAt?: string
   readonly nextAt?: string
-  readonly value?: string
 } = {}): string {
   return /* sql */ `
-    task.id, lane.kind, lane.category, lane.key, task.payload, ${value} AS value, ${state} AS state, task.priority, task.submitted_at,
-    task.started_at, ${changedAt} AS changed_at, ${nextAt} AS next_at, task.attempts, task.deferrals, task.losses,
-    task.previous_delay, task.error_class, task.error_code, task.error_message, task.reason, task.result`
+    task.id, lane.kind, lane.category, lane.key, task.payload, task.value, ${state} AS state, task.priority,
+    task.submitted_at, task.started_at, ${changedAt} AS changed_at, ${nextAt} AS next_at, task.attempts, task.deferrals,
+    task.losses, task.previous_delay, task.error_class, task.error_code, task.error_message, task.reason, task.result`
 }
 
 /** Converts a row to a record. */

@@ -39,6 +39,14 @@ function first<T>([item]: readonly T[]): T {
   return item
 }
 
+/** Columns that later versions have added. */
+const ITEM_COLUMNS = ['value', 'cost', 'version', 'call']
+const ENTRY_COLUMNS = ['category', 'version', 'call']
+
+function withNulls(rows: readonly object[], columns: readonly string[]): object[] {
+  return rows.map(row => ({ ...row, ...Object.fromEntries(columns.map(column => [column, null])) }))
+}
+
 /** Work in every state, and a lane in each. Returns what of it runs. */
 async function fill(): Promise<Claimed7> {
   await finish('succeeded', { type: 'succeeded' })
@@ -76,8 +84,12 @@ describe('an upgrade of a store of version 7', { timeout: 60_000 }, () => {
     const store = await openPostgres(url, { listen: false })
     expect(before.find(({ id }) => id === 'lost')).toMatchObject({ attempts: 1, losses: 1 })
     const after = before.map(row => (row.id === 'lost' ? { ...row, attempts: 0 } : row))
-    expect((await pool.query('SELECT * FROM redrive.standing ORDER BY id')).rows).toEqual(after)
-    expect((await pool.query('SELECT * FROM redrive.ledger ORDER BY task, sequence')).rows).toEqual(ledger)
+    expect((await pool.query('SELECT * FROM redrive.standing ORDER BY id')).rows).toEqual(
+      withNulls(after, ITEM_COLUMNS),
+    )
+    expect((await pool.query('SELECT * FROM redrive.ledger ORDER BY task, sequence')).rows).toEqual(
+      withNulls(ledger, ENTRY_COLUMNS),
+    )
     expect(await store.count({})).toEqual({ waiting: 8, running: 1, succeeded: 1, skipped: 1, dead: 1, cancelled: 1 })
     expect(
       (await store.lanes({ kind: 'keyed' })).map(({ key, isPaused, heldUntil, limits }) => ({

@@ -23,7 +23,7 @@ export const SECTIONS = {
     key: ['id'],
     columns: words(`
       id state priority submitted_at started_at changed_at next_at entries attempts deferrals losses undecided
-      previous_delay error_class error_code error_message reason result payload`),
+      previous_delay error_class error_code error_message reason result payload value cost`),
   },
   key: { table: 'idempotency', key: ['key'], columns: words('key fingerprint token until result done_at') },
   audit: { table: 'audit', key: ['id'], columns: words('id at record') },
@@ -35,11 +35,12 @@ export type Section = keyof typeof SECTIONS
 /** The columns of a task's ledger. */
 export const ENTRY_COLUMNS = words(`
   sequence attempt started_at ended_at worker outcome delay_ms reason error_class error_code retry_after error random
-  policy`)
+  policy category version call`)
 
-/** The values of those columns for the attempt that is kept in the task's own row. */
+/** The values of those columns for the attempt that is kept in the task's own row, from `task` joined with `lane`. */
 export const INLINE_ENTRY = /* sql */ `
-  entries, ran_attempt, ran_from, ran_to, task.worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL`
+  entries, ran_attempt, ran_from, ran_to, task.worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+  nullif(lane.category, ''), task.version, task.call`
 
 /** A row by column, in the same form for every database: flags are 0 and 1, times are milliseconds. */
 export interface MovedRow {

@@ -377,7 +377,11 @@ describe('what is moved', () => {
   /** What belongs to one database or to a running task alone, and what is told in another way. */
   const NOT_MOVED: Record<string, readonly string[]> = {
     lane: ['id', 'shared', 'last_place', 'waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled'],
-    task: ['seq', 'lane', 'round', 'cancel_requested', 'worker', 'token', 'ran_from', 'ran_to', 'ran_attempt'],
+    task: [
+      ...['seq', 'lane', 'round', 'cancel_requested', 'token', 'advances'],
+      // Of the attempt that it succeeded with, which is a row of its ledger.
+      ...['worker', 'ran_from', 'ran_to', 'ran_attempt', 'version', 'call'],
+    ],
     ledger: ['task'],
   }
   const MOVED = [

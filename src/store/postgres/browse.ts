@@ -78,16 +78,24 @@ const MATCHES_LANE = /* sql */ `
   AND ($3::text IS NULL OR lane.key = $3)`
 
 const GET = /* sql */ `
-  SELECT ${taskColumns({ value: 'NULL' })} FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane WHERE task.id = $1`
+  SELECT ${taskColumns()} FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane WHERE task.id = $1`
 
-/** The attempt that a task succeeded with is in its own row. */
+/**
+ * The attempt that a task succeeded with is in its own row. Rows without a category are from before version 9, when a task
+ * never changed its own.
+ */
 const LEDGERS = /* sql */ `
-  SELECT * FROM redrive.ledger WHERE task = ANY ($1::text[])
+  SELECT ledger.task, sequence, attempt, ledger.started_at, ended_at, ledger.worker, outcome, delay_ms, ledger.reason,
+    ledger.error_class, ledger.error_code, retry_after, error, random, policy,
+    coalesce(ledger.category, lane.category) AS category, ledger.version, ledger.call
+  FROM redrive.ledger JOIN redrive.task ON task.id = ledger.task JOIN redrive.lane ON lane.id = task.lane
+  WHERE ledger.task = ANY ($1::text[])
   UNION ALL
-  SELECT id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-  FROM redrive.task
-  WHERE id = ANY ($1::text[]) AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
-    AND NOT EXISTS (SELECT FROM redrive.ledger WHERE task = id AND sequence = entries)
+  SELECT task.id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, lane.category, version, call
+  FROM redrive.task JOIN redrive.lane ON lane.id = task.lane
+  WHERE task.id = ANY ($1::text[]) AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
+    AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)
   ORDER BY task, sequence`
 
 /** Where the tasks of a status are found, and columns that are not in the task's own row. */
@@ -110,7 +118,7 @@ const PLACES: Readonly<Record<TaskStatus, Place>> = {
       redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
       JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = redrive.state_running()
       JOIN redrive.lane ON lane.id = task.lane`,
-    changedAt: 'claim.at',
+    changedAt: 'greatest(claim.at, task.changed_at)',
     nextAt: 'NULL::bigint',
   },
   succeeded: endedAs('succeeded'),
@@ -135,7 +143,7 @@ function listing(statuses: readonly TaskStatus[]): string {
   const parts = statuses.map(status => {
     const { from, changedAt = 'task.changed_at', ...columns } = PLACES[status]
     return /* sql */ `(
-      SELECT ${taskColumns({ changedAt, value: 'NULL', ...columns })}
+      SELECT ${taskColumns({ changedAt, ...columns })}
       FROM ${from}
       WHERE ($4::text IS NULL OR task.error_code = $4)
         AND ($5::bigint IS NULL OR (${changedAt}, task.id) < ($5, $6))

@@ -14,6 +14,10 @@ export interface StartedTasks {
   readonly submitted_at: readonly number[]
   readonly started_at: readonly number[]
   readonly payload: readonly string[]
+  /** `null` if no task has one. */
+  readonly value: readonly (string | null)[] | null
+  /** How often each has advanced. `null` if none has. */
+  readonly advances: readonly number[] | null
   readonly history: readonly (History | null)[]
 }
 
@@ -35,7 +39,8 @@ const NEVER_TRIED: History = [0, 0, 0, false, null, null, null, null]
 export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] {
   const lanes = new Map(started.lanes.map(([id, kind, category, key]) => [id, { kind, category, key }]))
   return started.id.map((id, n) => {
-    const lane = lanes.get(started.lane[n] ?? 0) ?? { kind: '', category: '', key: '' }
+    const laneId = started.lane[n] ?? 0
+    const lane = lanes.get(laneId) ?? { kind: '', category: '', key: '' }
     const [attempts, deferrals, losses, isUndecided, previousDelayMs, error, code, message] =
       started.history[n] ?? NEVER_TRIED
     return {
@@ -44,6 +49,7 @@ export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] 
       category: lane.category,
       key: lane.key,
       payload: started.payload[n] ?? '',
+      value: started.value?.[n] ?? undefined,
       status: 'running',
       priority: started.priority[n] ?? 0,
       submittedAt: started.submitted_at[n] ?? 0,
@@ -59,7 +65,13 @@ export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] 
       reason: undefined,
       result: undefined,
       changedAt: now,
-      token: tokenOf({ claim: started.claim, n: n + 1, round: started.round[n] ?? 0 }),
+      token: tokenOf({
+        claim: started.claim,
+        n: n + 1,
+        round: started.round[n] ?? 0,
+        lane: laneId,
+        advances: started.advances?.[n] ?? 0,
+      }),
       isUndecided,
     }
   })

@@ -14,12 +14,12 @@ export function column<Row>(rows: readonly Row[], read: (row: Row) => string | n
   return isEmpty ? null : `{${text}}`
 }
 
-/** A column in which every row has a value. If all have the same, it is sent once. */
-export function evenColumn<Row>(rows: readonly Row[], read: (row: Row) => string | number): string | null {
+/** A column that is sent once if all rows have the same. */
+export function evenColumn<Row>(rows: readonly Row[], read: (row: Row) => string | number | undefined): string | null {
   const [first] = rows
   if (first === undefined) return null
   const value = read(first)
-  return rows.every(row => read(row) === value) ? `{${element(value)}}` : column(rows, read)
+  return value !== undefined && rows.every(row => read(row) === value) ? `{${element(value)}}` : column(rows, read)
 }
 
 function element(value: string | number | undefined): string | number {

@@ -6,7 +6,7 @@ import { Batcher } from './batcher.js'
 import { column, evenColumn } from './column.js'
 import { type Database, isOutage, LONG } from './database.js'
 import type { SqlClient } from './driver.js'
-import { outcomeRow } from './outcome-row.js'
+import { costText, outcomeRow } from './outcome-row.js'
 import type { Signals } from './signals.js'
 
 /** Enqueues tasks. Concurrent calls share a transaction. */
@@ -69,7 +69,7 @@ function encode(tasks: readonly NewTask[], makeId: () => string) {
     }
     if (task.tried === undefined) return { id, lane: lane.n }
     const round = Math.floor(Math.random() * FIRST_ROUNDS)
-    tried.push(outcomeRow({ id, ...task.tried }, round, n))
+    tried.push(outcomeRow({ id, ...task.tried }, { n, round }))
     return { id, lane: lane.n, round }
   })
   const ids = rows.map(({ id }) => id)
@@ -81,6 +81,7 @@ function encode(tasks: readonly NewTask[], makeId: () => string) {
     column(tasks, ({ submittedAt }) => submittedAt && Math.floor(submittedAt)),
     column(tasks, ({ runAt }) => runAt && Math.ceil(runAt)),
     column(tasks, ({ payload }) => payload),
+    column(tasks, ({ cost }) => costText(cost)),
     column(rows, ({ round }) => round),
     column(tasks, task => task.tried && triedForMs(task)),
     tried.length === 0 ? null : JSON.stringify(tried),

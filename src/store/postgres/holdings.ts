@@ -1,4 +1,4 @@
-import type { Claim } from '../store.js'
+import type { Claim, Settled, Settlement } from '../store.js'
 
 /** The tasks that a worker was given, as far as this store knows. */
 export interface Holding {
@@ -36,9 +36,14 @@ export class Holdings {
     return this.#holdings.get(worker)
   }
 
-  /** Forgets tasks that were settled. */
-  settled(tokens: readonly string[]): void {
-    for (const { tokens: held } of this.#holdings.values()) for (const token of tokens) held.delete(token)
+  /** Forgets tasks that were settled, and notes the new tokens of those that were kept. */
+  settled(settlements: readonly Settlement[], answers: readonly Settled[]): void {
+    for (const { tokens } of this.#holdings.values()) {
+      for (const [n, { token }] of settlements.entries()) {
+        const answer = answers[n]
+        if (tokens.delete(token) && answer?.result === 'kept') tokens.add(answer.token)
+      }
+    }
   }
 
   left(worker: string): void {

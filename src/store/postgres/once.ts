@@ -10,7 +10,8 @@ import { claimedBy } from './token.js'
 
 /** Locks the task until the transaction ends, so that nobody rescues it meanwhile. */
 const HOLD = /* sql */ `
-  SELECT true FROM redrive.task WHERE id = $1 AND round = $2 AND state = redrive.state_running() FOR UPDATE`
+  SELECT true FROM redrive.task
+  WHERE id = $1 AND round = $2 AND advances = $3 AND state = redrive.state_running() FOR UPDATE`
 
 /**
  * Runs a function under a key, or returns its stored result. Call it within a transaction: until that ends, other callers
@@ -31,7 +32,8 @@ export async function once<T, Client extends SqlClient>(
   if (claim.state !== 'fresh') return knownResult(key, fingerprint, claim) as Awaited<T>
   // A stored result is for any caller; only a run is fenced.
   if (fence !== undefined) {
-    const held = await client.query(inSchema(HOLD, database.schema), [fence.id, claimedBy(fence.token).round])
+    const { round, advances } = claimedBy(fence.token)
+    const held = await client.query(inSchema(HOLD, database.schema), [fence.id, round, advances])
     if (rowsOf(held).length === 0) throw new StaleFenceError(key, fence.id)
   }
   const result = await work(client)

@@ -1,23 +1,39 @@
-import type { AttemptEntry, Settlement } from '../store.js'
+import type { AttemptEntry, Cost, Settlement } from '../store.js'
 import { storable } from './text.js'
 
-/** A settlement as the SQL function `apply` takes it. `n` is its number in the batch. */
-export function outcomeRow({ id, outcome, attempt }: Omit<Settlement, 'token'>, round: number, n: number): object {
+/** The place of a settlement: its number in the batch, and the state in which its task must be. */
+interface Place {
+  readonly n: number
+  readonly round: number
+  readonly advances?: number
+}
+
+/** A settlement as the SQL functions `apply` and `advance_tried` take it. */
+export function outcomeRow({ id, outcome, attempt }: Omit<Settlement, 'token'>, { n, round, advances }: Place): object {
   const { type } = outcome
   return {
     n,
     id,
     round,
+    advances,
     type,
     delay: 'delayMs' in outcome ? outcome.delayMs : undefined,
     is_backoff: type === 'retry' && outcome.isBackoff,
     result: type === 'succeeded' ? outcome.result : undefined,
     reason: 'reason' in outcome ? storable(outcome.reason) : undefined,
+    ...(type === 'advanced' && { to: outcome.to, value: outcome.value, cost: costText(outcome.cost) }),
     ...(attempt !== undefined && attemptRow(attempt)),
   }
 }
 
-function attemptRow({ attempt, startedAt, endedAt, worker, verdict, error, random, policy }: AttemptEntry): object {
+/** A cost as its column has it. */
+export function costText(cost: Cost | undefined): string | undefined {
+  return cost && JSON.stringify(cost)
+}
+
+/** An attempt as the ledger keeps it. */
+export function attemptRow(entry: AttemptEntry): object {
+  const { attempt, startedAt, endedAt, worker, verdict, error, random, policy, version, call } = entry
   const retryAfterMs = verdict?.class === 'rate_limited' ? verdict.retryAfterMs : undefined
   return {
     attempt,
@@ -30,5 +46,7 @@ function attemptRow({ attempt, startedAt, endedAt, worker, verdict, error, rando
     error: storable(error),
     random,
     policy,
+    version,
+    call,
   }
 }

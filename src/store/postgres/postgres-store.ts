@@ -155,8 +155,8 @@ export class PostgresStore implements Movable {
     { result }: { readonly result?: string } = {},
   ): Promise<void> {
     checkFence({ fence })
-    const { claim, round } = claimedBy(fence.token)
-    const values = [fence.id, claim, round, result ?? null, this.#database.at]
+    const { claim, round, advances } = claimedBy(fence.token)
+    const values = [fence.id, claim, round, advances, result ?? null, this.#database.at]
     const isHeld = await this.#database.callIn(client, 'complete', values)
     if (isHeld !== true) throw new StaleFenceError('completeIn', fence.id)
   }

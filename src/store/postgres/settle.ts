@@ -1,11 +1,9 @@
-import { type AttemptEntry, SETTLED, type Settled, type Settlement, STALE } from '../store.js'
+import type { Outcome, Settled, Settlement } from '../store.js'
 import { Batcher } from './batcher.js'
-import { column, evenColumn } from './column.js'
 import { type Database, isOutage } from './database.js'
 import type { Holdings } from './holdings.js'
-import { outcomeRow } from './outcome-row.js'
+import { type SettleAnswer, SettlementBatch } from './settlement-batch.js'
 import type { Signals } from './signals.js'
-import { claimedBy } from './token.js'
 
 /** Settles tasks. Concurrent calls share a transaction. */
 export class Settlements {
@@ -23,7 +21,7 @@ export class Settlements {
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
     if (settlements.length === 0) return []
     const settled = await this.#batcher.add(settlements)
-    this.#holdings.settled(settlements.map(({ token }) => token))
+    this.#holdings.settled(settlements, settled)
     return settled
   }
 
@@ -33,86 +31,87 @@ export class Settlements {
   }
 
   async #send(settlements: readonly Settlement[]): Promise<Settled[]> {
-    const batch = sorted(settlements)
-    const answer = JSON.parse(String(await this.#database.call('settle', [...encode(batch), this.#database.at])))
-    const isAnyBack = settlements.some(({ outcome }) => 'delayMs' in outcome || outcome.type === 'released')
-    if (isAnyBack || (answer as SettleAnswer).is_any_bounded) this.#signals.ring()
-    return decode(batch, answer, settlements.length)
+    const { settled, isAnyBounded } = await this.#settled(settlements)
+    const isAnyBack = settlements.some(({ outcome }, n) => isBack(outcome, settled[n]))
+    if (isAnyBack || isAnyBounded) this.#signals.ring()
+    return settled
+  }
+
+  /** Sends a batch in one statement or, where its order matters, in parts, within one transaction. */
+  async #settled(settlements: readonly Settlement[]): Promise<Sent> {
+    const parts = partsOf(settlements)
+    const together = parts.length > 1 ? undefined : await this.#sendPart(settlements)
+    return together ?? this.#database.callTogether(call => this.#sendInOrder(parts, call))
+  }
+
+  async #sendInOrder(parts: readonly (readonly Settlement[])[], call: Call): Promise<Sent> {
+    const settled: Settled[] = []
+    let isAnyBounded = false
+    const add = (sent: Sent | undefined) => {
+      settled.push(...(sent?.settled ?? []))
+      isAnyBounded ||= sent?.isAnyBounded ?? false
+    }
+    for (const part of parts) {
+      const together = await this.#sendPart(part, call)
+      add(together)
+      if (together === undefined) for (const settlement of part) add(await this.#sendPart([settlement], call))
+    }
+    return { settled, isAnyBounded }
+  }
+
+  /** Sends settlements in one statement. `undefined` if they have to come one by one: then nothing has changed. */
+  async #sendPart(part: readonly Settlement[], call: Call = (...args) => this.#database.call(...args)) {
+    const batch = new SettlementBatch(part)
+    const answer = JSON.parse(String(await call('settle', [...batch.encode(), this.#database.at]))) as SettleAnswer
+    return 'is_order_needed' in answer
+      ? undefined
+      : { settled: batch.decode(answer), isAnyBounded: answer.is_any_bounded }
   }
 }
 
-/** A batch of settlements, by the way in which each is sent. */
-interface Batch {
-  readonly successes: readonly Success[]
-  /** All others, as the SQL function `apply` takes them. */
-  readonly others: readonly object[]
-  /** How many settlements belong to each claim. */
-  readonly claims: ReadonlyMap<number, number>
+type Call = (fn: string, values: unknown[]) => Promise<unknown>
+
+interface Sent {
+  readonly settled: Settled[]
+  /** There are lanes where the end of one task may let another start. */
+  readonly isAnyBounded: boolean
 }
 
-/** A success whose attempt is described by its time and worker alone: it is kept in the task's own row. */
-interface Success {
-  /** Its position in the batch. */
-  readonly n: number
-  readonly id: string
-  readonly round: number
-  readonly result: string | undefined
-  readonly attempt: AttemptEntry
-}
-
-/** The answer of the SQL function `settle`: the settlements that took effect. */
-interface SettleAnswer {
-  /** Positions among the successes, from 1. */
-  readonly succeeded: readonly number[]
-  /** The `n` of others. */
-  readonly applied: readonly number[]
-  readonly is_any_bounded: boolean
-}
-
-/** Sorts a batch. A token that comes twice is settled once. */
-function sorted(settlements: readonly Settlement[]): Batch {
-  const successes: Success[] = []
-  const others: object[] = []
-  const claims = new Map<number, number>()
-  // A deferral decides how its lane starts again, and so the order matters.
-  const isInOrder = settlements.some(({ outcome }) => outcome.type === 'deferred')
-  const seen = new Set<string>()
-  for (const [n, settlement] of settlements.entries()) {
-    const { id, token, outcome, attempt } = settlement
-    const key = `${token} ${id}`
-    if (seen.has(key)) continue
-    seen.add(key)
-    const { claim, round } = claimedBy(token)
-    claims.set(claim, (claims.get(claim) ?? 0) + 1)
-    if (outcome.type === 'succeeded' && attempt !== undefined && isPlain(attempt) && !isInOrder)
-      successes.push({ n, id, round, result: outcome.result, attempt })
-    else others.push(outcomeRow(settlement, round, n))
+/**
+ * Cuts a batch where its order matters: where a task goes back to its lane, or holds it, after an item has advanced, which
+ * may have been kept in that lane; and where a token comes again with an advance. Within a part, advances are settled last.
+ */
+function partsOf(settlements: readonly Settlement[]): (readonly Settlement[])[] {
+  if (!settlements.some(isAdvance)) return [settlements]
+  const parts: Settlement[][] = []
+  let part: Settlement[] = []
+  let hasAdvances = false
+  const others = new Set<string>()
+  for (const settlement of settlements) {
+    if (isAdvance(settlement) ? others.has(settlement.token) : hasAdvances && isBackAtOnce(settlement)) {
+      parts.push(part)
+      part = []
+      hasAdvances = false
+      others.clear()
+    }
+    part.push(settlement)
+    if (isAdvance(settlement)) hasAdvances = true
+    else others.add(settlement.token)
   }
-  return { successes, others, claims }
+  return [...parts, part]
 }
 
-function isPlain({ verdict, error, random, policy }: AttemptEntry): boolean {
-  return verdict === undefined && error === undefined && random === undefined && policy === undefined
+function isAdvance({ outcome }: Settlement): boolean {
+  return outcome.type === 'advanced'
 }
 
-function encode({ successes, others, claims }: Batch): (string | null)[] {
-  return [
-    column(successes, ({ id }) => id),
-    column(successes, ({ round }) => round),
-    column(successes, ({ result }) => result),
-    evenColumn(successes, ({ attempt }) => attempt.attempt),
-    evenColumn(successes, ({ attempt }) => Math.round(attempt.startedAt)),
-    evenColumn(successes, ({ attempt }) => Math.round(attempt.endedAt) - Math.round(attempt.startedAt)),
-    evenColumn(successes, ({ attempt }) => attempt.worker),
-    others.length === 0 ? null : JSON.stringify(others),
-    column([...claims.keys()], claim => claim),
-    column([...claims.values()], count => count),
-  ]
+function isBackAtOnce({ outcome }: Settlement): boolean {
+  const { type } = outcome
+  return type === 'released' || type === 'deferred' || ('delayMs' in outcome && outcome.delayMs <= 0)
 }
 
-function decode({ successes }: Batch, { succeeded, applied }: SettleAnswer, count: number): Settled[] {
-  const results = Array.from<Settled>({ length: count }).fill(STALE)
-  for (const position of succeeded) results[successes[position - 1]?.n ?? 0] = SETTLED
-  for (const n of applied) results[n] = SETTLED
-  return results
+/** Whether a task waits now for whoever claims it. */
+function isBack(outcome: Outcome, settled: Settled | undefined): boolean {
+  if (outcome.type === 'advanced') return settled?.result === 'settled'
+  return 'delayMs' in outcome || outcome.type === 'released'
 }

@@ -1,25 +1,27 @@
-/** The contents of a token: the claim that gave it, the task's position in the claim, from 1, and the task's round. */
+/**
+ * The contents of a token: the claim that gave it, the task's position in the claim, from 1, the task's round and lane, and
+ * how often it has advanced. An item that is kept when it advances stays in its round.
+ */
 export interface Claimed {
   readonly claim: number
   readonly n: number
   readonly round: number
+  readonly lane: number
+  readonly advances: number
 }
 
-export function tokenOf({ claim, n, round }: Claimed): string {
-  return `${claim}.${n}.${round}`
+export function tokenOf({ claim, n, round, lane, advances }: Claimed): string {
+  return `${claim}.${n}.${round}.${lane}.${advances}`
 }
 
-/** For a token that this store did not give. No task is ever in that round. */
-const NOT_OURS: Claimed = { claim: -1, n: 0, round: -1 }
+/** For a token that this store did not give. No task is ever in that round, and no lane has that id. */
+const NOT_OURS: Claimed = { claim: -1, n: 0, round: -1, lane: 0, advances: 0 }
 
 export function claimedBy(token: string): Claimed {
-  const first = token.indexOf('.')
-  const second = token.indexOf('.', first + 1)
-  const claim = Number(token.slice(0, first))
-  const n = Number(token.slice(first + 1, second))
-  const round = Number(token.slice(second + 1))
-  return first > 0 && second > 0 && Number.isSafeInteger(claim) && isInt4(n) && isInt4(round)
-    ? { claim, n, round }
+  const parts = token.split('.').map(Number)
+  const [claim = NaN, n = NaN, round = NaN, lane = NaN, advances = NaN] = parts
+  return Number.isSafeInteger(claim) && isInt4(n) && isInt4(round) && Number.isSafeInteger(lane) && isInt4(advances)
+    ? { claim, n, round, lane, advances }
     : NOT_OURS
 }
 

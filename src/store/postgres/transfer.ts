@@ -34,10 +34,19 @@ export async function exportPage(
   return pageOf(section, rows, limit)
 }
 
+/** A category is never NULL here, except in rows from before version 9, when a task never changed its own. */
+function exportedColumn(column: string): string {
+  return column === 'category' ? `nullif(coalesce(ledger.category, lane.category), '') AS category` : `ledger.${column}`
+}
+
+function importedColumn(column: string): string {
+  return column === 'category' ? `coalesce(entry.category, '')` : `entry.${column}`
+}
+
 const LANE_AND_LEDGER = /* sql */ `, lane.kind, lane.category, lane.key,
   (
     SELECT coalesce(json_agg(entry ORDER BY sequence), '[]') FROM (
-      SELECT ${ENTRY_COLUMNS.join(', ')} FROM redrive.ledger WHERE ledger.task = task.id
+      SELECT ${ENTRY_COLUMNS.map(exportedColumn).join(', ')} FROM redrive.ledger WHERE ledger.task = task.id
       UNION ALL
       SELECT ${INLINE_ENTRY}
       WHERE state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
@@ -94,7 +103,7 @@ const IMPORTS: Readonly<Record<Section, string>> = {
       WHERE state > redrive.state_running() GROUP BY state, changed_at
     ), recorded AS (
       INSERT INTO redrive.ledger (task, ${ENTRY_COLUMNS.join(', ')})
-      SELECT given.id, ${ENTRY_COLUMNS.map(column => `entry.${column}`).join(', ')}
+      SELECT given.id, ${ENTRY_COLUMNS.map(importedColumn).join(', ')}
       FROM given JOIN added USING (id)
       CROSS JOIN json_populate_recordset(NULL::redrive.ledger, given.ledger) AS entry
     ), tallied AS (

@@ -39,7 +39,7 @@ function withLedgers(db: Connection, tasks: readonly MovedRow[]): MovedRow[] {
   const ledger = db.prepare<unknown[], MovedRow>(/* sql */ `
     SELECT ${ENTRY_COLUMNS.join(', ')} FROM ledger WHERE task = :seq
     UNION ALL
-    SELECT ${INLINE_ENTRY} FROM task
+    SELECT ${INLINE_ENTRY} FROM task JOIN lane ON lane.id = task.lane
     WHERE seq = :seq AND state = 4 AND ran_attempt IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM ledger WHERE task = :seq AND sequence = entries)
     ORDER BY sequence`)

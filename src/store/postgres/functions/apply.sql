@@ -6,12 +6,12 @@ BEGIN
   RETURN (
     WITH report AS (
       SELECT * FROM json_to_recordset(outcomes) AS report (
-        n int, id text, round int, type text, delay float8, is_backoff boolean, result text, reason text,
+        n int, id text, round int, advances int, type text, delay float8, is_backoff boolean, result text, reason text,
         attempt int, began bigint, ended bigint, worker text, error_class text, error_code text, retry_after bigint,
-        error text, random float8, policy text
+        error text, random float8, policy text, version text, call text
       )
     ), locked_task AS MATERIALIZED (
-      SELECT report.*, task.lane, task.ordered, task.priority, task.submitted_at, task.entries, task.attempts,
+      SELECT report.*, task.lane, task.ordered, task.category, task.priority, task.submitted_at, task.entries, task.attempts,
         task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class AS last_class,
         task.error_code AS last_code, task.error_message AS last_message,
         -- A task that was to be cancelled ends where it would have waited again.
@@ -21,9 +21,14 @@ BEGIN
         report.type IN ('succeeded', 'skipped') AS is_cleared
       -- One by one, in the order of their ids, so that the table is never read as a whole and nobody deadlocks.
       FROM (SELECT * FROM report ORDER BY id COLLATE "C") AS report CROSS JOIN LATERAL (
-        SELECT task.*, (SELECT lane.ordered FROM redrive.lane WHERE lane.id = task.lane) AS ordered
-        FROM redrive.task
+        SELECT task.*, lane.ordered, lane.category
+        FROM redrive.task CROSS JOIN LATERAL (
+          SELECT its.ordered, its.category FROM redrive.lane AS its WHERE its.id = task.lane OFFSET 0
+        ) AS lane
         WHERE task.id = report.id AND task.state = redrive.state_running() AND task.round = report.round
+          AND task.advances = coalesce(report.advances, task.advances)
+          -- Advances are not settled here, unless the item was to be cancelled.
+          AND (report.type <> 'advanced' OR task.cancel_requested)
         FOR UPDATE OF task
       ) AS task
     ), judged_attempt AS (
@@ -46,7 +51,7 @@ BEGIN
       is_lost, is_recorded, is_decision, attempt, began, ended, worker,
       CASE WHEN redrive.waits_again(outcome) THEN round(delay) END,
       CASE WHEN outcome IN ('dead', 'skipped') THEN reason END,
-      error_class, error_code, retry_after, error, random, policy
+      error_class, error_code, retry_after, error, random, policy, category, version, call
     )::redrive.ended_attempt)
     FROM judged_attempt
   );
@@ -62,7 +67,8 @@ BEGIN
     SET state = one.state, round = task.round + 1, changed_at = now_ms, entries = one.entries, attempts = one.attempts,
       deferrals = one.deferrals, losses = one.losses, undecided = one.is_undecided, previous_delay = one.previous_delay,
       error_class = one.last_class, error_code = one.last_code, error_message = one.last_message, reason = one.reason,
-      result = one.result, cancel_requested = false
+      result = one.result, value = CASE WHEN one.outcome IN ('succeeded', 'skipped') THEN NULL ELSE task.value END,
+      cancel_requested = false
     FROM unnest(batch) AS one
     WHERE task.id = ANY (ARRAY[one.id])
     RETURNING task.id, task.lane, task.state
@@ -116,11 +122,11 @@ CREATE OR REPLACE FUNCTION redrive.ends_of(batch redrive.ended_attempt[]) RETURN
   WHERE outcome NOT IN ('deferred', 'released', 'cancelled', 'lost') AND n > coalesce(last_deferral, -1)
 $$;
 
--- Applies outcomes of any sort, and writes the ledger. Given a JSON array of {n, id, round, type, delay, is_backoff,
--- result, reason, and what the ledger keeps of an attempt}; `attempt` is absent where none was made. Besides the
--- outcomes of the contract there is `lost`: the worker died, and nobody has decided yet what follows. Outcomes count in
--- the order of `n`: an attempt after a deferral in its lane ended after it. Returns the numbers of those that were
--- still in their round.
+-- Applies outcomes of any sort but `advanced`, and writes the ledger. Given a JSON array of {n, id, round, advances,
+-- type, delay, is_backoff, result, reason, and what the ledger keeps of an attempt}; `attempt` is absent where none was made,
+-- and `lane` where the task cannot have advanced. Besides the outcomes of the contract there is `lost`: the worker died,
+-- and nobody has decided yet what follows. Outcomes count in the order of `n`: an attempt after a deferral in its lane
+-- ended after it. Returns the numbers of those that were still in their round.
 CREATE OR REPLACE FUNCTION redrive.apply(outcomes json, now_ms bigint) RETURNS int[] LANGUAGE plpgsql AS $$
 DECLARE
   batch redrive.ended_attempt[] := redrive.lock_ended(outcomes, now_ms);
@@ -136,9 +142,9 @@ BEGIN
   FROM unnest(batch) WHERE next_at IS NOT NULL;
 
   INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason,
-    error_class, error_code, retry_after, error, random, policy)
+    error_class, error_code, retry_after, error, random, policy, category, version, call)
   SELECT id, entries, attempt, began, ended, worker, CASE WHEN is_lost THEN 'lost' ELSE outcome END, delay_ms, reason,
-    error_class, error_code, retry_after, error, random, policy
+    error_class, error_code, retry_after, error, random, policy, category, version, call
   FROM unnest(batch) WHERE is_recorded;
 
   IF EXISTS (SELECT FROM unnest(batch) WHERE is_decision) THEN

@@ -16,7 +16,7 @@ BEGIN
     'attempt', attempts + 1, 'began', at, 'ended', now_ms, 'worker', gone
   )) INTO runs
   FROM (
-    SELECT task.id, task.round, task.undecided, task.attempts, claim.at
+    SELECT task.id, task.round, task.undecided, task.attempts, greatest(claim.at, task.changed_at) AS at
     FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
     JOIN redrive.task ON task.id = ANY (ARRAY[one.id]) AND task.round = one.round
       AND task.state = redrive.state_running()
@@ -36,13 +36,14 @@ BEGIN
 END
 $$;
 
--- The running tasks of a worker that somebody asked to cancel, as a JSON array of {claim, n, round}.
+-- The running tasks of a worker that somebody asked to cancel, as a JSON array of {claim, n, round, lane, advances}.
 CREATE OR REPLACE FUNCTION redrive.cancelled(by_worker text) RETURNS json LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN (
-    SELECT coalesce(json_agg(json_build_object('claim', claim.id, 'n', one.n, 'round', one.round)), '[]')
+    SELECT coalesce(json_agg(json_build_object(
+      'claim', claim.id, 'n', one.n, 'round', one.round, 'lane', task.lane, 'advances', task.advances)), '[]')
     FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) WITH ORDINALITY AS one (id, round, n)
     JOIN redrive.task ON task.id = ANY (ARRAY[one.id]) AND task.round = one.round
       AND task.state = redrive.state_running()
@@ -53,7 +54,7 @@ $$;
 
 -- Renews a worker's lease, and rescues the tasks of workers whose lease has run out. Claims of this worker that are not
 -- among those it knows are claims whose answer was lost: their tasks go back at no cost. Returns JSON: {cancelled,
--- rescued}, where `cancelled` is an array of {claim, n, round}.
+-- rescued}, where `cancelled` is an array of {claim, n, round, lane, advances}.
 CREATE OR REPLACE FUNCTION redrive.heartbeat(
   by_worker text, lease_ms bigint, known_claims bigint[], as_of bigint, at bigint
 ) RETURNS text LANGUAGE plpgsql

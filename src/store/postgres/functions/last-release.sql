@@ -16,3 +16,37 @@ BEGIN
   )::text;
 END
 $$;
+
+-- Without costs. Functions 0.
+CREATE OR REPLACE FUNCTION redrive.enqueue(
+  lanes json, ids text[], lane_numbers int[], priorities float8[], submitted bigint[], due bigint[], payloads text[],
+  rounds int[], tried_for bigint[], tried json, at bigint
+) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN redrive.enqueue(
+    lanes, ids, lane_numbers, priorities, submitted, due, payloads, NULL, rounds, tried_for, tried, at);
+END
+$$;
+
+-- Without advances. Functions 0.
+CREATE OR REPLACE FUNCTION redrive.settle(
+  ids text[], rounds int[], results text[], numbers int[], began bigint[], took bigint[], workers text[], others json,
+  claims bigint[], counts int[], at bigint
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  answer json := redrive.settle(ids, rounds, NULL, NULL, results, numbers, began, took, workers, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, others, claims, counts, at)::json;
+BEGIN
+  RETURN json_build_object(
+    'succeeded', answer -> 'settled', 'applied', answer -> 'applied', 'is_any_bounded', answer -> 'is_any_bounded'
+  )::text;
+END
+$$;
+
+-- Without advances. Functions 0.
+CREATE OR REPLACE FUNCTION redrive.complete(of_id text, of_claim bigint, of_round int, of_result text, at bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN redrive.complete(of_id, of_claim, of_round, NULL, of_result, at);
+END
+$$;

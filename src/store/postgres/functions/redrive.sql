@@ -16,8 +16,10 @@ BEGIN
   WITH dead_task AS MATERIALIZED (
     SELECT id, lane, entries, losses, priority, submitted_at FROM redrive.task WHERE id = ANY (ids)
   ), recorded AS (
-    INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason)
-    SELECT id, entries + 1, 0, now_ms, now_ms, who, 'redriven', why FROM dead_task
+    INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category)
+    SELECT id, entries + 1, 0, now_ms, now_ms, who, 'redriven', why,
+      (SELECT its.category FROM redrive.lane AS its WHERE its.id = dead_task.lane)
+    FROM dead_task
   ), tallied AS (
     INSERT INTO redrive.tally (lane, dead, waiting) SELECT lane, -count(*), count(*) FROM dead_task GROUP BY lane
   ), queued AS (

@@ -17,13 +17,14 @@ BEGIN
 END
 $$;
 
--- Settles successes whose attempt is described by its time and worker alone: it is kept in the task's own row. Given
--- column by column, which is much cheaper to read than JSON. The first element of `numbers`, `began`, `took` and
--- `workers` also stands for those that are absent. Returns the positions, from 1, of those that were still in their
--- round, and the argument of `ramp_up`.
+-- Settles successes whose attempt is described by its time, worker, version and call alone: it is kept in the task's own
+-- row. Given column by column, which is much cheaper to read than JSON; rows with a `next` are not successes. The first
+-- element of `advances`, `numbers`, `began`, `took` and `workers` also stands for those that are absent; `versions` and
+-- `calls` may have a single element, for all. Returns the positions, from 1, of those that were still in their round,
+-- and the argument of `ramp_up`.
 CREATE OR REPLACE FUNCTION redrive.succeed(
-  ids text[], rounds int[], results text[], numbers int[], began bigint[], took bigint[], workers text[], now_ms bigint,
-  OUT settled int[], OUT ends json
+  ids text[], rounds int[], advances int[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
+  versions text[], calls text[], nexts int[], now_ms bigint, OUT settled int[], OUT ends json
 ) LANGUAGE plpgsql AS $$
 BEGIN
   WITH succeeded_task AS (
@@ -33,10 +34,13 @@ BEGIN
       ran_to = coalesce(run.began, succeed.began[1]) + coalesce(run.took, succeed.took[1]),
       ran_attempt = coalesce(run.attempt, numbers[1]), entries = entries + 1, attempts = 0,
       deferrals = 0, losses = 0, undecided = false, cancel_requested = false, previous_delay = NULL, error_class = NULL,
-      error_code = NULL, error_message = NULL
-    FROM unnest(ids, rounds, results, numbers, succeed.began, succeed.took, workers)
-      WITH ORDINALITY AS run (id, round, result, attempt, began, took, worker, n)
-    WHERE task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running() AND task.round = run.round
+      error_code = NULL, error_message = NULL, value = NULL,
+      version = CASE cardinality(versions) WHEN 1 THEN versions[1] ELSE run.version END,
+      call = CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END
+    FROM unnest(ids, rounds, succeed.advances, results, numbers, succeed.began, succeed.took, workers, versions, calls,
+      nexts) WITH ORDINALITY AS run (id, round, advances, result, attempt, began, took, worker, version, call, next, n)
+    WHERE run.next IS NULL AND task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
+      AND task.round = run.round AND task.advances = coalesce(run.advances, succeed.advances[1], task.advances)
     RETURNING run.n, task.id, task.lane, task.ran_from
   ), tallied AS (
     INSERT INTO redrive.tally (lane, running, succeeded)
@@ -55,7 +59,7 @@ $$;
 
 -- Finds runs that have succeeded already within a transaction of their handler's own (see `complete`), given with their
 -- numbers. Returns the numbers of those, once.
-CREATE OR REPLACE FUNCTION redrive.acknowledge(ids text[], rounds int[], numbers int[]) RETURNS int[]
+CREATE OR REPLACE FUNCTION redrive.acknowledge(ids text[], rounds int[], advances int[], numbers int[]) RETURNS int[]
 LANGUAGE plpgsql AS $$
 DECLARE
   acknowledged int[];
@@ -63,8 +67,9 @@ DECLARE
 BEGIN
   WITH completed_task AS (
     UPDATE redrive.task SET round = task.round + 1
-    FROM unnest(ids, rounds, numbers) AS run (id, round, n)
-    WHERE task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_succeeded() AND task.round = run.round
+    FROM unnest(ids, rounds, acknowledge.advances, numbers) AS run (id, round, advances, n)
+    WHERE run.n IS NOT NULL AND task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_succeeded()
+      AND task.round = run.round AND task.advances = coalesce(run.advances, acknowledge.advances[1], task.advances)
     RETURNING run.n, task.lane, task.ran_from
   )
   SELECT array_agg(n), json_agg(json_build_object('lane', lane, 'began', ran_from)) INTO acknowledged, ends
@@ -76,50 +81,111 @@ BEGIN
 END
 $$;
 
--- Settles a batch: plain successes as `succeed` takes them, all others as `apply` does. `claims` and `counts` tell how
--- many of them belong to which claim. Returns JSON: {succeeded, applied, is_any_bounded}. The first two are the numbers
--- of those that took effect; `is_any_bounded` tells that there are lanes where the end of one task may let another
--- start.
+-- Settles the successes of a batch, as `succeed` takes them. Returns the positions of those that took effect.
+CREATE OR REPLACE FUNCTION redrive.settle_successes(
+  ids text[], rounds int[], advances int[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
+  versions text[], calls text[], nexts int[], now_ms bigint
+) RETURNS int[] LANGUAGE plpgsql AS $$
+DECLARE
+  done record := redrive.succeed(
+    ids, rounds, advances, results, numbers, began, took, workers, versions, calls, nexts, now_ms);
+  succeeded int[] := coalesce(done.settled, '{}');
+BEGIN
+  IF done.ends IS NOT NULL THEN
+    PERFORM redrive.ramp_up(done.ends);
+  END IF;
+  IF cardinality(succeeded) < cardinality(ids) - (SELECT count(next) FROM unnest(nexts) AS next) THEN
+    succeeded := succeeded || redrive.acknowledge(ids, rounds, advances, ARRAY(
+      SELECT CASE WHEN nexts[n] IS NULL THEN n END FROM generate_subscripts(ids, 1) AS n));
+  END IF;
+  RETURN succeeded;
+END
+$$;
+
+-- Settles outcomes as `apply` takes them. Returns the numbers of those that took effect.
+CREATE OR REPLACE FUNCTION redrive.settle_others(others json, now_ms bigint) RETURNS int[] LANGUAGE plpgsql AS $$
+DECLARE
+  applied int[] := coalesce(redrive.apply(others, now_ms), '{}');
+BEGIN
+  IF cardinality(applied) < json_array_length(others) THEN
+    SELECT applied || redrive.acknowledge(array_agg(id), array_agg(round), array_agg(advances), array_agg(n))
+    INTO applied
+    FROM json_to_recordset(others) AS run (n int, id text, round int, advances int, type text) WHERE type = 'succeeded';
+  END IF;
+  RETURN applied;
+END
+$$;
+
+-- Notes that tasks have left their workers, by claim, and deletes the claims of which none is left.
+CREATE OR REPLACE FUNCTION redrive.settle_claims(claims bigint[], counts int[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM redrive.claim USING unnest(claims, counts) AS done (id, count)
+  WHERE claim.id = ANY (ARRAY[done.id]) AND claim.unsettled = done.count;
+  UPDATE redrive.claim SET unsettled = unsettled - done.count
+  FROM unnest(claims, counts) AS done (id, count) WHERE claim.id = ANY (ARRAY[done.id]);
+END
+$$;
+
+-- Settles a batch: plain successes and advances column by column (see `succeed`), all others as `apply` takes them. Rows
+-- with a `next` advance to that element of `next_lanes` (see `lanes_after`); their value is in `results`. `claims` and
+-- `counts` tell how many successes and others belong to which claim; `item_claims` are the claims of the advances.
+--
+-- Returns JSON: {settled, kept, kept_before, to_lanes, applied, now, is_any_bounded}. `settled` and `kept` are positions
+-- in the columns, `kept_before` is [position, time] of advances that are repeated, `applied` are the numbers of others.
+-- `is_any_bounded` tells that there are lanes where the end of one task may let another start. If the order of the batch
+-- matters, nothing is done, and the answer is {is_order_needed}: the settlements have to come one by one.
 CREATE OR REPLACE FUNCTION redrive.settle(
-  ids text[], rounds int[], results text[], numbers int[], began bigint[], took bigint[], workers text[], others json,
-  claims bigint[], counts int[], at bigint
+  ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
+  versions text[], calls text[], nexts int[], next_lanes json, keeps boolean[], costs text[], details json[],
+  item_claims bigint[], others json, claims bigint[], counts int[], at bigint
 ) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
+  items int := 0;
+  to_lanes bigint[];
   succeeded int[] := '{}';
   applied int[] := '{}';
-  ends json;
+  kept int[] := '{}';
+  gone int[] := '{}';
+  kept_before json;
+  gone_before int[];
 BEGIN
-  IF ids IS NOT NULL THEN
-    SELECT coalesce(done.settled, '{}'), done.ends INTO succeeded, ends
-    FROM redrive.succeed(ids, rounds, results, numbers, began, took, workers, now_ms) AS done;
-    IF ends IS NOT NULL THEN
-      PERFORM redrive.ramp_up(ends);
-    END IF;
-    IF cardinality(succeeded) < cardinality(ids) THEN
-      succeeded := succeeded || redrive.acknowledge(ids, rounds, ARRAY(SELECT generate_subscripts(ids, 1)));
+  IF nexts IS NOT NULL THEN
+    items := (SELECT count(next) FROM unnest(nexts) AS next);
+    to_lanes := redrive.lanes_after(next_lanes);
+    -- Several lanes may lead to the same one.
+    nexts := ARRAY(
+      SELECT CASE WHEN next IS NOT NULL THEN array_position(to_lanes, to_lanes[next]) END FROM unnest(nexts) AS next);
+    IF (cardinality(ids) > 1 OR others IS NOT NULL) AND redrive.is_room_scarce(nexts, to_lanes, now_ms) THEN
+      RETURN '{"is_order_needed":true}';
     END IF;
   END IF;
+  IF cardinality(ids) > items THEN
+    succeeded := redrive.settle_successes(
+      ids, rounds, advances, results, numbers, began, took, workers, versions, calls, nexts, now_ms);
+  END IF;
   IF others IS NOT NULL THEN
-    applied := coalesce(redrive.apply(others, now_ms), '{}');
-    IF cardinality(applied) < json_array_length(others) THEN
-      SELECT applied || redrive.acknowledge(array_agg(id), array_agg(round), array_agg(n)) INTO applied
-      FROM json_to_recordset(others) AS run (n int, id text, round int, type text) WHERE type = 'succeeded';
-    END IF;
+    applied := redrive.settle_others(others, now_ms);
+  END IF;
+  IF items > 0 THEN
+    SELECT * INTO kept, gone, kept_before, gone_before FROM redrive.settle_advances(ids, rounds, advances, lanes,
+      results, numbers, began, took, workers, versions, calls, nexts, to_lanes, keeps, costs, details, now_ms);
   END IF;
   -- Claims come last, so that nobody waits for a task while holding a lock on a claim. If some settlements were stale,
   -- the count stays too high.
-  IF cardinality(succeeded) + cardinality(applied) = (SELECT sum(count) FROM unnest(counts) AS count) THEN
-    DELETE FROM redrive.claim USING unnest(claims, counts) AS done (id, count)
-    WHERE claim.id = ANY (ARRAY[done.id]) AND claim.unsettled = done.count;
-    UPDATE redrive.claim SET unsettled = unsettled - done.count
-    FROM unnest(claims, counts) AS done (id, count) WHERE claim.id = ANY (ARRAY[done.id]);
+  IF cardinality(succeeded) + cardinality(applied) + cardinality(kept) + cardinality(gone)
+    = items + (SELECT coalesce(sum(count), 0) FROM unnest(counts) AS count)
+  THEN
+    PERFORM redrive.settle_claims(claims, counts);
+    PERFORM redrive.settle_claims(ARRAY[claim], ARRAY[count]) FROM (
+      SELECT coalesce(item_claims[n], item_claims[1]), count(*)::int FROM unnest(gone) AS n GROUP BY 1
+    ) AS item_claim (claim, count);
   END IF;
   RETURN json_build_object(
-    'succeeded', succeeded,
-    'applied', applied,
+    'settled', succeeded || gone || gone_before, 'kept', kept, 'kept_before', kept_before, 'to_lanes', to_lanes,
+    'applied', applied, 'now', now_ms,
     'is_any_bounded', EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL OR concurrency IS NOT NULL)
   )::text;
 END

@@ -24,7 +24,7 @@ $$;
 
 -- Whether a task with this outcome waits for another attempt.
 CREATE OR REPLACE FUNCTION redrive.waits_again(outcome text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT outcome IN ('retry', 'deferred', 'later', 'released', 'lost')
+  SELECT outcome IN ('retry', 'deferred', 'later', 'released', 'lost', 'advanced')
 $$;
 
 -- The state that a task waits in. In an ordered lane it is ready before its time, and the lane is held meanwhile.

@@ -1,0 +1,281 @@
+-- The lanes that items advance to, given as a JSON array of {n, lane, category}: the lane of that category with the kind
+-- and key of the lane before. They are made where they are missing. Returns their ids in the order of `n`.
+CREATE OR REPLACE FUNCTION redrive.lanes_after(nexts json) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+  missing json;
+BEGIN
+  SELECT json_agg(json_build_object('kind', origin.kind, 'category', next.category, 'key', origin.key)) INTO missing
+  FROM json_to_recordset(nexts) AS next (n int, lane bigint, category text)
+  JOIN redrive.lane AS origin ON origin.id = ANY (ARRAY[next.lane])
+  WHERE (
+    SELECT its.id FROM redrive.lane AS its
+    WHERE its.kind = origin.kind AND its.category = next.category AND its.key = origin.key
+  ) IS NULL;
+  IF missing IS NOT NULL THEN
+    PERFORM redrive.make_lanes(missing);
+  END IF;
+  RETURN (
+    SELECT array_agg((
+      SELECT its.id FROM redrive.lane AS its
+      WHERE its.kind = origin.kind AND its.category = next.category AND its.key = origin.key
+    ) ORDER BY next.n)
+    FROM json_to_recordset(nexts) AS next (n int, lane bigint, category text)
+    LEFT JOIN redrive.lane AS origin ON origin.id = ANY (ARRAY[next.lane])
+  );
+END
+$$;
+
+-- Whether a lane may keep an item now, where `leaving` running tasks make room. A lane with limits is locked, so that
+-- nobody else takes the same slot in it; if somebody else has locked it, it keeps none.
+CREATE OR REPLACE FUNCTION redrive.opening_of(of_lane bigint, leaving int, now_ms bigint) RETURNS redrive.opening
+LANGUAGE plpgsql
+SET enable_sort = off AS $$
+DECLARE
+  lane redrive.lane;
+  opening redrive.opening;
+BEGIN
+  SELECT * INTO lane FROM redrive.lane AS named WHERE named.id = of_lane;
+  IF lane.concurrency IS NOT NULL OR lane.ramp IS NOT NULL OR lane.per_second IS NOT NULL THEN
+    SELECT * INTO lane FROM redrive.lane AS named WHERE named.id = of_lane FOR UPDATE SKIP LOCKED;
+    lane.concurrency := lane.concurrency + leaving;
+    lane.ramp := lane.ramp + leaving;
+    PERFORM redrive.fold_tally(of_lane, of_lane, 64);
+  END IF;
+  opening.allowance := CASE WHEN lane.id IS NULL THEN 0 ELSE redrive.allowance(lane, now_ms) END;
+  -- In an ordered lane, a task that must run alone goes first.
+  IF lane.ordered AND EXISTS (
+    SELECT FROM redrive.waiting WHERE waiting.state = redrive.state_alone() AND waiting.lane = of_lane) THEN
+    opening.allowance := 0;
+  END IF;
+  IF opening.allowance > 0 THEN
+    SELECT waiting.priority, waiting.submitted_at, waiting.task
+    INTO opening.priority, opening.submitted_at, opening.task
+    FROM redrive.waiting WHERE waiting.state = redrive.state_ready() AND waiting.lane = of_lane
+    ORDER BY waiting.priority DESC, waiting.submitted_at, waiting.task LIMIT 1;
+  END IF;
+  RETURN opening;
+END
+$$;
+
+-- Decides, for each item in turn, whether its worker may keep it: if it asks to, the lane may take one more, and no task
+-- that is ready there comes before it. An item that is not kept is ready there for those after it. Items are those with
+-- a `next`, the position of their lane in `to_lanes`; no two positions have the same lane. Without `keeps`, all ask to be
+-- kept. Returns NULL if all are.
+CREATE OR REPLACE FUNCTION redrive.admit(
+  ids text[], rounds int[], advances int[], lanes bigint[], nexts int[], to_lanes bigint[], keeps boolean[], now_ms bigint
+) RETURNS boolean[] LANGUAGE plpgsql AS $$
+DECLARE
+  openings redrive.opening[];
+  allowances int[];
+  admitted boolean[] := array_fill(false, ARRAY[cardinality(ids)]);
+  item record;
+BEGIN
+  IF NOT (keeps IS NULL OR true = ANY (keeps)) THEN
+    RETURN admitted;
+  END IF;
+  PERFORM redrive.make_due_ready(now_ms);
+  -- An item may advance to its own lane. If others leave a lane where room is scarce, each comes by itself.
+  openings := ARRAY(
+    SELECT redrive.opening_of(lane, (cardinality(ids) = 1 AND lane = lanes[1])::int, now_ms) FROM unnest(to_lanes) AS lane);
+  IF keeps IS NULL AND NOT EXISTS (
+    SELECT FROM unnest(openings) WITH ORDINALITY AS opening (allowance, priority, submitted_at, task, n)
+    WHERE opening.task IS NOT NULL
+      OR opening.allowance < (SELECT count(*) FROM unnest(nexts) AS next WHERE next = opening.n)
+  ) THEN
+    RETURN NULL;
+  END IF;
+
+  allowances := ARRAY(SELECT opening.allowance FROM unnest(openings) AS opening);
+  FOR item IN
+    SELECT run.n, run.next, coalesce(run.keep, keeps IS NULL) AS keep, task.priority, task.submitted_at, task.id
+    FROM unnest(ids, rounds, admit.advances, nexts, keeps) WITH ORDINALITY AS run (id, round, advances, next, keep, n)
+    JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
+      AND task.round = run.round AND task.advances = coalesce(run.advances, admit.advances[1])
+      AND NOT task.cancel_requested
+    WHERE run.next IS NOT NULL
+    ORDER BY run.n
+  LOOP
+    CONTINUE WHEN allowances[item.next] = 0 OR coalesce((-item.priority, item.submitted_at, item.id) > (
+      -openings[item.next].priority, openings[item.next].submitted_at, openings[item.next].task), false);
+    IF item.keep THEN
+      admitted[item.n] := true;
+      allowances[item.next] := allowances[item.next] - 1;
+    ELSE
+      openings[item.next] := ROW(0, item.priority, item.submitted_at, item.id)::redrive.opening;
+    END IF;
+  END LOOP;
+  RETURN admitted;
+END
+$$;
+
+-- Whether the order of a batch decides which items are kept: more ask to be than may run at once in their next lane, and
+-- tasks that leave it make room.
+CREATE OR REPLACE FUNCTION redrive.is_room_scarce(nexts int[], to_lanes bigint[], now_ms bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (
+    SELECT FROM unnest(to_lanes) WITH ORDINALITY AS named (lane, n)
+    JOIN redrive.lane AS its ON its.id = ANY (ARRAY[named.lane])
+    WHERE (its.concurrency IS NOT NULL OR its.ramp IS NOT NULL) AND NOT its.paused AND its.held_until <= now_ms
+      AND redrive.allowance(its, now_ms) < (SELECT count(*) FROM unnest(nexts) AS next WHERE next = named.n)
+  );
+END
+$$;
+
+-- Advances items, given column by column as `settle` takes them: writes their rows, the ledger and the counts. An item
+-- that is kept goes on in its round. Leaves those alone that somebody asked to cancel. Returns the positions of those
+-- kept and those that wait now, and the argument of `ramp_up`.
+CREATE OR REPLACE FUNCTION redrive.advance(
+  ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
+  versions text[], calls text[], nexts int[], to_lanes bigint[], costs text[], details json[], admitted boolean[],
+  now_ms bigint, OUT kept int[], OUT queued int[], OUT ends json
+) LANGUAGE plpgsql AS $$
+BEGIN
+  WITH item AS (
+    UPDATE redrive.task
+    SET lane = to_lanes[run.next], advances = task.advances + 1, round = task.round + (NOT coalesce(admitted[run.n], true))::int, changed_at = now_ms,
+      started_at = now_ms, entries = entries + (coalesce(run.attempt, numbers[1]) > 0)::int, attempts = 0,
+      deferrals = 0, losses = 0, undecided = false, previous_delay = NULL, error_class = NULL, error_code = NULL,
+      error_message = NULL, value = run.value, cost = run.cost
+    FROM unnest(ids, rounds, advance.advances, lanes, results, numbers, advance.began, advance.took, workers, versions,
+      calls, nexts, costs, details) WITH ORDINALITY
+      AS run (id, round, advances, lane, value, attempt, began, took, worker, version, call, next, cost, details, n)
+    WHERE run.next IS NOT NULL AND task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
+      AND task.round = run.round AND task.advances = coalesce(run.advances, advance.advances[1])
+      AND NOT task.cancel_requested
+    RETURNING run.n, task.id, task.lane, task.priority, task.submitted_at, task.entries, task.round = run.round AS is_kept,
+      coalesce(run.lane, lanes[1]) AS from_lane, coalesce(run.attempt, numbers[1]) AS attempt,
+      coalesce(run.began, advance.began[1]) AS began, coalesce(run.took, advance.took[1]) AS took,
+      coalesce(run.worker, workers[1]) AS worker, run.details AS more,
+      CASE cardinality(versions) WHEN 1 THEN versions[1] ELSE run.version END AS version,
+      CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END AS call
+  ), recorded AS (
+    INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, error_class, error_code,
+      retry_after, error, random, policy, category, version, call)
+    SELECT id, entries, attempt, item.began, item.began + item.took, worker, 'advanced', more ->> 'error_class',
+      more ->> 'error_code', (more ->> 'retry_after')::bigint, more ->> 'error', (more ->> 'random')::float8,
+      more ->> 'policy', (SELECT its.category FROM redrive.lane AS its WHERE its.id = from_lane), version, call
+    FROM item WHERE attempt > 0
+  ), waits AS (
+    INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at)
+    SELECT id, lane, redrive.state_ready(), priority, submitted_at, now_ms FROM item WHERE NOT is_kept
+  ), tallied AS (
+    INSERT INTO redrive.tally (lane, running, waiting)
+    SELECT change.lane, sum(change.running), sum(change.waiting) FROM (
+      SELECT from_lane, -1, 0 FROM item UNION ALL SELECT lane, is_kept::int, (NOT is_kept)::int FROM item
+    ) AS change (lane, running, waiting)
+    GROUP BY change.lane HAVING sum(change.running) <> 0 OR sum(change.waiting) <> 0
+  ), charged_lane AS (
+    UPDATE redrive.lane AS its
+    SET tokens = CASE WHEN its.per_second IS NULL THEN its.tokens ELSE redrive.tokens(its, now_ms) - entry.count END,
+      refilled_at = now_ms, last_place = CASE WHEN its.ordered THEN entry.last_place END
+    FROM (SELECT lane, count(*), max(submitted_at) AS last_place FROM item WHERE is_kept GROUP BY lane) AS entry
+    WHERE its.id = ANY (ARRAY[entry.lane]) AND (its.per_second IS NOT NULL OR its.ordered)
+  )
+  SELECT array_agg(n) FILTER (WHERE is_kept), array_agg(n) FILTER (WHERE NOT is_kept),
+    CASE WHEN EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL)
+      THEN json_agg(json_build_object('lane', from_lane, 'began', item.began)) END
+  INTO kept, queued, ends
+  FROM item;
+END
+$$;
+
+-- Ends the items among these that somebody asked to cancel. Returns their positions.
+CREATE OR REPLACE FUNCTION redrive.cancel_instead(
+  ids text[], rounds int[], advances int[], numbers int[], began bigint[], took bigint[], workers text[], versions text[],
+  calls text[], nexts int[], details json[], now_ms bigint
+) RETURNS int[] LANGUAGE plpgsql AS $$
+DECLARE
+  outcomes json;
+BEGIN
+  SELECT json_agg(json_build_object(
+    'n', run.n, 'id', run.id, 'round', run.round, 'advances', task.advances, 'type', 'advanced',
+    'attempt', nullif(coalesce(run.attempt, numbers[1]), 0), 'began', coalesce(run.began, cancel_instead.began[1]),
+    'ended', coalesce(run.began, cancel_instead.began[1]) + coalesce(run.took, cancel_instead.took[1]),
+    'worker', coalesce(run.worker, workers[1]),
+    'version', CASE cardinality(versions) WHEN 1 THEN versions[1] ELSE run.version END,
+    'call', CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END,
+    'error_class', run.more -> 'error_class', 'error_code', run.more -> 'error_code',
+    'retry_after', run.more -> 'retry_after', 'error', run.more -> 'error', 'random', run.more -> 'random',
+    'policy', run.more -> 'policy'
+  )) INTO outcomes
+  FROM unnest(ids, rounds, cancel_instead.advances, numbers, cancel_instead.began, cancel_instead.took, workers, versions,
+    calls, nexts, details) WITH ORDINALITY AS run (id, round, advances, attempt, began, took, worker, version, call, next, more, n)
+  JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
+    AND task.round = run.round AND task.advances = coalesce(run.advances, cancel_instead.advances[1])
+    AND task.cancel_requested
+  WHERE run.next IS NOT NULL;
+  RETURN CASE WHEN outcomes IS NULL THEN '{}' ELSE coalesce(redrive.apply(outcomes, now_ms), '{}') END;
+END
+$$;
+
+-- Finds items that have advanced already: the settlement is repeated, since its answer was lost. `done` are positions that
+-- advanced just now. Returns the positions of those that their worker still keeps, each with the time at which it
+-- advanced, as [position, time], and of those that wait since then.
+CREATE OR REPLACE FUNCTION redrive.advanced_before(
+  ids text[], rounds int[], advances int[], nexts int[], to_lanes bigint[], done int[], OUT kept json, OUT queued int[]
+) LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT json_agg(json_build_array(run.n, task.changed_at)) FILTER (WHERE task.round = run.round),
+    array_agg(run.n) FILTER (WHERE task.round <> run.round)
+  INTO kept, queued
+  FROM unnest(ids, rounds, advanced_before.advances, nexts) WITH ORDINALITY AS run (id, round, advances, next, n)
+  JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
+    AND task.advances = coalesce(run.advances, advanced_before.advances[1]) + 1 AND task.lane = to_lanes[run.next]
+  WHERE run.n <> ALL (done) AND (
+    task.round = run.round
+    -- Nothing but the advance has happened to it.
+    OR task.round = run.round + 1 AND task.changed_at = task.started_at
+      AND task.attempts + task.deferrals + task.losses = 0
+      AND EXISTS (SELECT FROM redrive.waiting WHERE waiting.task = ANY (ARRAY[run.id]))
+  );
+END
+$$;
+
+-- Settles the advances of a batch, given column by column as `settle` takes them: the rows with a `next`. Returns the
+-- positions of those that are kept and those that have left their worker, now and before (see `advanced_before`).
+CREATE OR REPLACE FUNCTION redrive.settle_advances(
+  ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
+  versions text[], calls text[], nexts int[], to_lanes bigint[], keeps boolean[], costs text[], details json[],
+  now_ms bigint, OUT kept int[], OUT gone int[], OUT kept_before json, OUT gone_before int[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+  done record;
+BEGIN
+  done := redrive.advance(ids, rounds, advances, lanes, results, numbers, began, took, workers, versions, calls, nexts,
+    to_lanes, costs, details, redrive.admit(ids, rounds, advances, lanes, nexts, to_lanes, keeps, now_ms), now_ms);
+  kept := coalesce(done.kept, '{}');
+  gone := coalesce(done.queued, '{}');
+  IF done.ends IS NOT NULL THEN
+    PERFORM redrive.ramp_up(done.ends);
+  END IF;
+  IF cardinality(kept) + cardinality(gone) < (SELECT count(next) FROM unnest(nexts) AS next) THEN
+    gone := gone || redrive.cancel_instead(ids, rounds, advances, numbers, began, took, workers, versions, calls, nexts,
+      details, now_ms);
+    done := redrive.advanced_before(ids, rounds, advances, nexts, to_lanes, kept || gone);
+    kept_before := done.kept;
+    gone_before := done.queued;
+  END IF;
+END
+$$;
+
+-- Advances new items whose first attempt was made elsewhere, given as `apply` takes outcomes, with `to`, `value` and
+-- `cost`. Other outcomes are left out.
+CREATE OR REPLACE FUNCTION redrive.advance_tried(tried json, now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM redrive.settle_advances(
+    array_agg(id), array_agg(round), array_agg(0), array_agg(lane), array_agg(value), array_agg(coalesce(attempt, 0)),
+    array_agg(began), array_agg(ended - began), array_agg(worker), array_agg(version), array_agg(call), array_agg(n),
+    redrive.lanes_after(json_agg(json_build_object('n', n, 'lane', lane, 'category', category))),
+    array_agg(false), array_agg(cost), array_agg(entry), now_ms)
+  FROM (
+    SELECT run.*, task.lane, given.entry, row_number() OVER ()::int AS n
+    FROM json_array_elements(tried) AS given (entry)
+    CROSS JOIN json_to_record(given.entry) AS run (id text, round int, type text, "to" text, value text, cost text,
+      attempt int, began bigint, ended bigint, worker text, version text, call text)
+    JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.round = run.round
+    WHERE run.type = 'advanced'
+  ) AS item (id, round, type, category, value, cost, attempt, began, ended, worker, version, call, lane, entry, n)
+  HAVING count(*) > 0;
+END
+$$;

@@ -1,0 +1,152 @@
+import { type AttemptEntry, type Outcome, SETTLED, type Settled, type Settlement, STALE } from '../store.js'
+import { column, evenColumn } from './column.js'
+import { attemptRow, costText, outcomeRow } from './outcome-row.js'
+import { type Claimed, claimedBy, tokenOf } from './token.js'
+
+/** The answer of the SQL function `settle`. */
+export type SettleAnswer = { readonly is_order_needed: true } | SettledAnswer
+
+interface SettledAnswer {
+  /** Positions in the columns, from 1. */
+  readonly settled: readonly number[]
+  readonly kept: readonly number[]
+  /** Advances that are repeated, each with the time at which the item advanced. */
+  readonly kept_before: readonly (readonly [position: number, now: number])[] | null
+  /** The lanes that items advanced to. */
+  readonly to_lanes: readonly number[] | null
+  /** The `n` of others. */
+  readonly applied: readonly number[]
+  readonly now: number
+  readonly is_any_bounded: boolean
+}
+
+/** A settlement that is sent column by column: an advance, or a plain success, which is kept in the task's own row. */
+interface Row {
+  /** Its position in the batch. */
+  readonly n: number
+  readonly id: string
+  readonly claimed: Claimed
+  readonly text: string | undefined
+  readonly attempt: AttemptEntry | undefined
+  readonly advance: Advance | undefined
+}
+
+interface Advance {
+  /** The position, from 1, of its next lane. */
+  readonly next: number
+  readonly keep: boolean
+  readonly cost: string | undefined
+  /** JSON with the verdict of its attempt, and whatever else a column has no place for. */
+  readonly details: string | undefined
+}
+
+/** Settlements, sorted by the way in which each is sent. A token that comes twice is settled once. */
+export class SettlementBatch {
+  readonly #rows: Row[] = []
+  /** All others, as the SQL function `apply` takes them. */
+  readonly #others: object[] = []
+  /** How many successes and others belong to each claim. */
+  readonly #claims = new Map<number, number>()
+  /** The lanes that items advance to: their category, and the lane that an item is in before. */
+  readonly #nexts = new Map<string, { readonly n: number; readonly lane: number; readonly category: string }>()
+  /** Advances that come twice, by their positions: they get the same answer twice. */
+  readonly #repeats: (readonly [repeat: number, first: number])[] = []
+  readonly #size: number
+
+  constructor(settlements: readonly Settlement[]) {
+    this.#size = settlements.length
+    // A deferral decides how its lane starts again, and so the order matters.
+    const isInOrder = settlements.some(({ outcome }) => outcome.type === 'deferred')
+    const seen = new Map<string, number>()
+    for (const [n, settlement] of settlements.entries()) {
+      const key = `${settlement.token} ${settlement.id}`
+      const first = seen.get(key)
+      if (first === undefined) {
+        seen.set(key, n)
+        this.#add(settlement, n, isInOrder)
+      } else if (isSameAdvance(settlement.outcome, settlements[first]?.outcome)) this.#repeats.push([n, first])
+    }
+  }
+
+  #add(settlement: Settlement, n: number, isInOrder: boolean): void {
+    const { id, token, outcome, attempt } = settlement
+    const claimed = claimedBy(token)
+    if (outcome.type === 'advanced') {
+      const { to, value, keep, cost } = outcome
+      const details = attempt === undefined || isPlain(attempt) ? undefined : JSON.stringify(attemptRow(attempt))
+      const advance = { next: this.#next(claimed.lane, to), keep, cost: costText(cost), details }
+      this.#rows.push({ n, id, claimed, text: value, attempt, advance })
+      return
+    }
+    this.#claims.set(claimed.claim, (this.#claims.get(claimed.claim) ?? 0) + 1)
+    if (outcome.type === 'succeeded' && attempt !== undefined && isPlain(attempt) && !isInOrder)
+      this.#rows.push({ n, id, claimed, text: outcome.result, attempt, advance: undefined })
+    else this.#others.push(outcomeRow(settlement, { n, round: claimed.round, advances: claimed.advances }))
+  }
+
+  #next(lane: number, category: string): number {
+    const name = `${lane} ${category}`
+    let next = this.#nexts.get(name)
+    if (next === undefined) {
+      next = { n: this.#nexts.size + 1, lane, category }
+      this.#nexts.set(name, next)
+    }
+    return next.n
+  }
+
+  /** The arguments of the SQL function `settle`, but for the time. */
+  encode(): (string | null)[] {
+    const rows = this.#rows
+    const isAnyLeft = rows.some(({ advance }) => advance?.keep === false)
+    return [
+      column(rows, ({ id }) => id),
+      column(rows, ({ claimed }) => claimed.round),
+      evenColumn(rows, ({ claimed }) => claimed.advances),
+      evenColumn(rows, ({ claimed }) => claimed.lane),
+      column(rows, ({ text }) => text),
+      // 0: no attempt was made.
+      evenColumn(rows, ({ attempt }) => attempt?.attempt ?? 0),
+      evenColumn(rows, ({ attempt }) => Math.round(attempt?.startedAt ?? 0)),
+      evenColumn(rows, ({ attempt }) => Math.round(attempt?.endedAt ?? 0) - Math.round(attempt?.startedAt ?? 0)),
+      evenColumn(rows, ({ attempt }) => attempt?.worker ?? ''),
+      evenColumn(rows, ({ attempt }) => attempt?.version),
+      evenColumn(rows, ({ attempt }) => attempt?.call),
+      column(rows, ({ advance }) => advance?.next),
+      this.#nexts.size === 0 ? null : JSON.stringify([...this.#nexts.values()]),
+      isAnyLeft ? column(rows, ({ advance }) => advance && String(advance.keep)) : null,
+      column(rows, ({ advance }) => advance?.cost),
+      column(rows, ({ advance }) => advance?.details),
+      column(rows, ({ advance, claimed }) => advance && claimed.claim),
+      this.#others.length === 0 ? null : JSON.stringify(this.#others),
+      column([...this.#claims.keys()], claim => claim),
+      column([...this.#claims.values()], count => count),
+    ]
+  }
+
+  decode({ settled, kept, kept_before, to_lanes, applied, now }: SettledAnswer): Settled[] {
+    const results = Array.from<Settled>({ length: this.#size }).fill(STALE)
+    const set = (position: number, answer: (row: Row) => Settled) => {
+      const row = this.#rows[position - 1]
+      if (row !== undefined) results[row.n] = answer(row)
+    }
+    const keptAt = (now: number) => (row: Row) => {
+      const lane = to_lanes?.[(row.advance?.next ?? 0) - 1] ?? 0
+      const advances = row.claimed.advances + 1
+      return { result: 'kept' as const, token: tokenOf({ ...row.claimed, lane, advances }), now }
+    }
+    for (const position of settled) set(position, () => SETTLED)
+    for (const position of kept) set(position, keptAt(now))
+    for (const [position, then] of kept_before ?? []) set(position, keptAt(then))
+    for (const n of applied) results[n] = SETTLED
+    for (const [repeat, first] of this.#repeats) results[repeat] = results[first] ?? STALE
+    return results
+  }
+}
+
+function isSameAdvance(outcome: Outcome, other: Outcome | undefined): boolean {
+  return outcome.type === 'advanced' && other?.type === 'advanced' && outcome.to === other.to
+}
+
+function isPlain({ verdict, error, random, policy }: AttemptEntry): boolean {
+  return verdict === undefined && error === undefined && random === undefined && policy === undefined
+}
