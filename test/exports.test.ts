@@ -30,7 +30,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     IdempotencyMismatchError IdempotencyParamsError IdempotencyResultUnavailableError IdempotencyRunOptions
     IdempotencyStore IdempotentFunction MemoryIdempotencyStore MemoryIdempotencyStoreOptions idempotencyKey`,
   'redrive/presets': `
-    Env Preset presetNamed presets`,
+    Env Preset SweeperSettings presetNamed presets`,
   'redrive/task': `
     DeadLetter DeclareOptions DeclaredTask EnqueueOptions Later LeaseLostError Moment Outage PayloadError RetentionOptions Skip StandardSchema
     TaskCancelledError TaskContext TaskDefinition TaskHandler TaskOptions TaskQueue WorkSource Worker WorkerOptions
@@ -85,7 +85,8 @@ const EXPORTS: Readonly<Record<string, string>> = {
     planRequeue purgeFailedQueue redriveDeadLetters reportRun requeueFailedQueue runView taskView untilEmpty verify
     walkFailedQueue writeResults`,
   'redrive/metrics': `
-    EventMetricNames EventMetricsOptions eventMetrics`,
+    DocumentMetricNames DocumentMetricsOptions EventMetricNames EventMetricsOptions PushGateway PushGatewayOptions
+    documentMetrics eventMetrics pushGateway`,
   'redrive/testing': `
     BusUnderTest ConformanceCase FakeClock IdempotencyStoreUnderTest NewDocument SourceUnderTest StoreModelTestOptions
     StoreUnderTest busConformance checkInvariants fakeClock idempotencyStoreConformance sourceConformance

@@ -1,3 +1,4 @@
+import type { SweeperOptions } from '../document/index.js'
 import type { Policy } from '../policy/index.js'
 import type { Env } from './env.js'
 
@@ -17,4 +18,13 @@ export interface Preset {
   readonly key?: (service: string, ids: readonly string[]) => string
   /** The names of its metrics: the option `names` of `eventMetrics`. */
   readonly metricNames?: Readonly<Record<'successes' | 'latency' | 'deadLetters' | 'attempts', string>>
+  /** Its collections of documents and how they are swept, as the environment sets it: options of `sweeper`. */
+  readonly sweeper?: (env: Env) => SweeperSettings
+  /** The names of its metrics of sweeps: the option `names` of `documentMetrics`. */
+  readonly documentMetricNames?: Readonly<
+    Record<'requeued' | 'skipped' | 'exhausted' | 'runs' | 'errors' | 'stuck' | 'failed' | 'duration', string>
+  >
 }
+
+/** The options of a sweeper that do not depend on where it runs. */
+export type SweeperSettings = Pick<SweeperOptions, 'collections' | 'interval' | 'stuckAfter' | 'policy'>

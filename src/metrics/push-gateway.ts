@@ -1,0 +1,89 @@
+import type { OpenMetricsContentType, PrometheusContentType, Registry } from 'prom-client'
+import { OptionError, RetryableError } from '../policy/index.js'
+import { loadPromClient } from './prom-client.js'
+
+/** Options of `pushGateway`. */
+export interface PushGatewayOptions {
+  /** The address of the Pushgateway, such as `http://localhost:9091`. */
+  readonly url: string
+  /** The registry to push. Default: prom-client's own registry. */
+  readonly registry?: Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
+  /** The name of the job. Default `redrive-sweeper`. */
+  readonly job?: string
+  /** How long the gateway may take to answer, in milliseconds. Default 10 000. */
+  readonly timeoutMs?: number
+}
+
+/** A Pushgateway, which keeps the metrics of a process that Prometheus cannot scrape. */
+export interface PushGateway {
+  /**
+   * Adds what the gateway holds to the counters of the registry. Without that, a process that begins at 0 and pushes 7 after
+   * another pushed 5 would look like an increase of 2.
+   */
+  restore(): Promise<void>
+  /** Pushes all metrics of the registry. Rejects if the gateway does not take them. */
+  push(): Promise<void>
+}
+
+interface Held {
+  readonly labels: Readonly<Record<string, string>>
+  readonly value?: string
+}
+
+/**
+ * Pushes metrics to a Pushgateway. Histograms begin anew with each process.
+ *
+ * ```ts
+ * const gateway = await pushGateway({ url: 'http://localhost:9091' })
+ * await gateway.restore()
+ * ```
+ */
+export async function pushGateway(options: PushGatewayOptions): Promise<PushGateway> {
+  const { url, job = 'redrive-sweeper', timeoutMs = 10_000 } = options
+  if (!URL.canParse(url)) throw new OptionError('url', `'url' must be the address of a Pushgateway.`)
+  const { Counter, register } = await loadPromClient()
+  const registry = options.registry ?? register
+  const base = url.replace(/\/$/, '')
+
+  const ask = async (path: string, init: RequestInit = {}) => {
+    const response = await fetch(`${base}${path}`, { ...init, signal: AbortSignal.timeout(timeoutMs) })
+    if (response.ok) return response
+    throw new RetryableError(`The Pushgateway answered ${response.status}: ${(await response.text()).slice(0, 200)}`, {
+      code: 'push_failed',
+    })
+  }
+
+  return {
+    async push() {
+      const headers = { 'content-type': registry.contentType }
+      const path = `/metrics/job/${encodeURIComponent(job)}`
+      await ask(path, { method: 'PUT', headers, body: await registry.metrics() })
+    },
+    async restore() {
+      const groups = groupsIn(await (await ask('/api/v1/metrics')).json())
+      const group = groups.find(({ labels }) => labels?.job === job) ?? {}
+      for (const { name } of registry.getMetricsAsArray()) {
+        const counter = registry.getSingleMetric(name)
+        if (!(counter instanceof Counter)) continue
+        for (const { labels, value } of heldOf(group[name])) {
+          const { job: _, instance: __, ...own } = labels
+          const number = Number(value)
+          if (number > 0) counter.inc(own, number)
+        }
+      }
+    },
+  }
+}
+
+type Group = Readonly<Record<string, unknown>> & { readonly labels?: Readonly<Record<string, string>> }
+
+function groupsIn(answer: unknown): readonly Group[] {
+  const data = typeof answer === 'object' && answer !== null && 'data' in answer ? answer.data : undefined
+  return Array.isArray(data) ? data : []
+}
+
+function heldOf(family: unknown): readonly Held[] {
+  const metrics =
+    typeof family === 'object' && family !== null && 'metrics' in family ? family.metrics : ([] as unknown)
+  return Array.isArray(metrics) ? metrics : []
+}
