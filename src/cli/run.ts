@@ -6,9 +6,11 @@ import type { CommandContext } from './command.js'
 import { addBackup } from './commands/backup.js'
 import { addBus } from './commands/bus.js'
 import { addDlq } from './commands/dlq.js'
+import { addDocs } from './commands/docs.js'
 import { addMigrate } from './commands/migrate.js'
 import { addMove } from './commands/move.js'
 import { addQueue } from './commands/queue.js'
+import { addSweep } from './commands/sweep.js'
 import { addTask } from './commands/task.js'
 import { addWorker } from './commands/worker.js'
 import type { Environment } from './environment.js'
@@ -57,6 +59,8 @@ function programOf(context: CommandContext): Command {
   addTask(program, context)
   addDlq(program, context)
   addQueue(program, context)
+  addSweep(program, context)
+  addDocs(program, context)
   addBus(program, context)
   addMigrate(program, context)
   addMove(program, context)

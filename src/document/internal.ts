@@ -1,3 +1,13 @@
 // For the other folders of this package. Users import from index.ts.
 
 export { collectionOf } from './collection.js'
+export {
+  cutOf,
+  type DocumentExplanation,
+  explainDocument,
+  failedDocuments,
+  findDocument,
+  purgeDocuments,
+  requeueDocument,
+  resetDocuments,
+} from './operate-documents.js'

@@ -1,0 +1,134 @@
+import { open } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import type { Collection, DocumentRecord, DocumentSource } from '../../document/index.js'
+import { failedDocuments, findDocument, purgeDocuments, resetDocuments } from '../../document/internal.js'
+import type { CommandContext } from '../command.js'
+import { CommandError, ExitCode, UsageError } from '../errors.js'
+import { confirm } from '../terminal/confirm.js'
+import { type OutputFormat, writeResult } from '../terminal/output.js'
+import { quoted, visibleJson } from '../terminal/visible.js'
+import { collectionNamed, type DocumentOptions, withSource } from './document-options.js'
+import { documentView } from './document-view.js'
+
+/** The flags of commands for many failed documents. */
+export interface BulkOptions extends DocumentOptions {
+  readonly output: OutputFormat
+  readonly all?: boolean
+  readonly error?: string
+  readonly limit?: number
+  readonly rate?: number
+  readonly dryRun?: boolean
+  readonly yes?: boolean
+  readonly archive?: string
+}
+
+/** The failed documents that the arguments name. An empty filter must say --all. */
+function chosen(source: DocumentSource, collection: Collection, id: string | undefined, options: BulkOptions) {
+  const { all, error, limit } = options
+  if (id !== undefined && (all || error !== undefined || limit !== undefined))
+    throw new UsageError('Pass an id or a filter, not both.')
+  if (id === undefined && !all && error === undefined)
+    throw new UsageError('Which documents? Pass an id, --error or --all.')
+  return id === undefined
+    ? failedDocuments(source, collection, {
+        ...(error !== undefined && { error }),
+        ...(limit !== undefined && { limit }),
+      })
+    : one(source, collection, id)
+}
+
+async function* one(source: DocumentSource, collection: Collection, id: string): AsyncIterable<DocumentRecord[]> {
+  const document = await findDocument(source, collection, id)
+  const { failed } = collection.shape.statuses
+  if (document.status !== failed)
+    throw new CommandError(`Document ${quoted(id)} of ${quoted(collection.name)} is '${document.status}', not failed.`)
+  yield [document]
+}
+
+async function countOf(pages: AsyncIterable<readonly DocumentRecord[]>): Promise<number> {
+  let count = 0
+  for await (const page of pages) count += page.length
+  return count
+}
+
+/** Gives failed documents all their attempts again. */
+export function resetAll(
+  { console, environment }: CommandContext,
+  name: string,
+  id: string | undefined,
+  options: BulkOptions,
+) {
+  return withSource(options, environment, async (source, collections) => {
+    const collection = collectionNamed(collections, name)
+    const pages = chosen(source, collection, id, options)
+    if (options.dryRun) {
+      const matching = await countOf(pages)
+      writeResult(console, options.output, { collection: name, wouldReset: matching, reset: 0 })
+      console.say(`${matching} would be reset in ${quoted(name)}. This was a dry run: 0 reset.`)
+      return ExitCode.done
+    }
+    const reset = await resetDocuments(source, collection, pages, paceOf(options))
+    writeResult(console, options.output, { collection: name, reset })
+    console.say(`${reset} reset in ${quoted(name)}.`)
+    return ExitCode.done
+  })
+}
+
+function paceOf({ rate: perSecond }: BulkOptions) {
+  return perSecond === undefined ? {} : { perSecond }
+}
+
+/** Writes the failed documents of a collection to a file. */
+export function exportAll({ console, environment }: CommandContext, name: string, file: string, options: BulkOptions) {
+  return withSource(options, environment, async (source, collections) => {
+    const collection = collectionNamed(collections, name)
+    const { error } = options
+    // Documents may be private.
+    const handle = file === '-' ? undefined : await open(resolve(environment.cwd, file), 'wx', 0o600)
+    let exported = 0
+    try {
+      for await (const page of failedDocuments(source, collection, error === undefined ? {} : { error })) {
+        const lines = page.map(
+          document => `${JSON.stringify({ ...documentView(collection, document), data: document.data })}\n`,
+        )
+        if (handle === undefined) environment.stdout.write(lines.map(visibleJson).join(''))
+        else await handle.appendFile(lines.join(''))
+        exported += page.length
+      }
+    } finally {
+      await handle?.close()
+    }
+    console.say(`${exported} exported from ${quoted(name)}. They are still there.`)
+    return ExitCode.done
+  })
+}
+
+/** Deletes failed documents for good. */
+export function purgeAll(
+  { console, environment }: CommandContext,
+  name: string,
+  id: string | undefined,
+  options: BulkOptions,
+) {
+  return withSource(options, environment, async (source, collections) => {
+    const collection = collectionNamed(collections, name)
+    const matching = await countOf(chosen(source, collection, id, options))
+    if (options.dryRun) {
+      writeResult(console, options.output, { collection: name, wouldPurge: matching, purged: 0 })
+      console.say(`${matching} would be purged from ${quoted(name)}. This was a dry run: 0 purged.`)
+      return ExitCode.done
+    }
+    if (!options.yes) {
+      const answer = await confirm(environment, `Delete ${matching} documents from ${quoted(name)} for good?`)
+      if (answer === 'no') throw new UsageError('Not confirmed. 0 purged.')
+      if (answer === 'unasked')
+        throw new UsageError(`This would delete ${matching} documents for good. To confirm, pass --yes. 0 purged.`)
+    }
+    const into = options.archive === undefined ? {} : { into: options.archive }
+    const pages = chosen(source, collection, id, options)
+    const purged = await purgeDocuments(source, collection, pages, { ...paceOf(options), ...into })
+    writeResult(console, options.output, { collection: name, purged })
+    console.say(`${purged} purged from ${quoted(name)}.`)
+    return ExitCode.done
+  })
+}

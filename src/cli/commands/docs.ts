@@ -1,0 +1,250 @@
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import type { DocumentRecord } from '../../document/index.js'
+import {
+  cutOf,
+  type DocumentExplanation,
+  explainDocument,
+  findDocument,
+  requeueDocument,
+} from '../../document/internal.js'
+import type { CommandContext } from '../command.js'
+import { ExitCode, UsageError } from '../errors.js'
+import { OUTPUT_FORMATS, type OutputFormat, writeList, writeOne, writeResult } from '../terminal/output.js'
+import { NAME_WIDTH, table } from '../terminal/table.js'
+import { moment, relative } from '../terminal/times.js'
+import { quoted, visibleJson } from '../terminal/visible.js'
+import { withBusOptions } from './bus-options.js'
+import { type BulkOptions, exportAll, purgeAll, resetAll } from './docs-bulk.js'
+import { collectionNamed, type DocumentOptions, withDocumentOptions, withSource } from './document-options.js'
+import { documentView } from './document-view.js'
+import { type BusOptions, withBus } from './open-bus.js'
+import { nonEmpty, rate, wholeNumber } from './options.js'
+
+interface OutputOptions extends DocumentOptions {
+  readonly output: OutputFormat
+}
+
+interface ListOptions extends OutputOptions {
+  readonly stuck?: boolean
+  readonly failed?: boolean
+  readonly limit: number
+}
+
+/** Adds `redrive docs`. */
+export function addDocs(program: Command, context: CommandContext): void {
+  const docs = program
+    .command('docs')
+    .helpCommand(false)
+    .description('List, explain, reset, requeue, export and purge documents of your own collections')
+  const add = (name: string, description: string) => docs.command(name).description(description)
+  const one = (command: Command) =>
+    command.argument('<collection>', 'Name of the collection').argument('<id>', 'Id of the document')
+  const bulk = (command: Command) =>
+    command
+      .argument('<collection>', 'Name of the collection')
+      .argument('[id]', 'Id of one failed document')
+      .option('--all', 'All failed documents of the collection')
+      .option('--error <text>', 'Failed documents whose last error contains this text', nonEmpty)
+      .option('--limit <n>', 'Maximum number of documents, oldest attempt first', wholeNumber(1, 1_000_000_000))
+      .option('--rate <rate>', 'Maximum rate, such as 50/s', rate)
+      .option('--dry-run', 'Show how many documents match, and change none')
+
+  const ls = add('ls', 'List stuck or failed documents, oldest attempt first')
+    .argument('[collection]', 'Name of the collection (default: all)')
+    .option('--stuck', 'Documents that a sweep would look at (default)')
+    .option('--failed', 'Documents that are marked as failed')
+    .option('--limit <n>', 'Maximum number of documents per collection', wholeNumber(1, 10_000), 50)
+    .action(async (name: string | undefined, options: ListOptions) => context.end(await list(context, name, options)))
+  output(ls).addHelpText(
+    'after',
+    `
+Examples:
+  redrive docs ls --failed --source mongodb://localhost/app
+  redrive docs ls chunks --stuck --output jsonl | jq -r .id`,
+  )
+
+  const show = one(add('show', 'Show a document')).action(async (name: string, id: string, options: OutputOptions) =>
+    context.end(await showDocument(context, name, id, options)),
+  )
+  output(show)
+
+  const why = one(add('why', 'Explain what the next sweep does with a document, and when')).action(
+    async (name: string, id: string, options: OutputOptions) => context.end(await showWhy(context, name, id, options)),
+  )
+  output(why)
+
+  const reset = bulk(add('reset', 'Give failed documents all their attempts again')).action(
+    async (name: string, id: string | undefined, options: BulkOptions) =>
+      context.end(await resetAll(context, name, id, options)),
+  )
+  output(reset).addHelpText(
+    'after',
+    `
+Examples:
+  redrive docs reset archives 42
+  redrive docs reset chunks --error 'HTTP 502' --rate 50/s
+  redrive docs reset threads --all --dry-run`,
+  )
+
+  const requeue = one(add('requeue', 'Requeue one document now, or at a time'))
+    .option('--at <time>', 'ISO 8601 time; needs the fields generation and retryAt', time)
+    .action(async (name: string, id: string, options: OutputOptions & BusOptions & { readonly at?: number }) =>
+      context.end(await requeueOne(context, name, id, options)),
+    )
+  withBusOptions(output(requeue))
+
+  const exports = add('export', 'Write the failed documents of a collection to a file, one JSON text per line')
+    .argument('<collection>', 'Name of the collection')
+    .argument('<file>', "New file, or '-' for stdout")
+    .option('--error <text>', 'Only documents whose last error contains this text', nonEmpty)
+    .action(async (name: string, file: string, options: BulkOptions) =>
+      context.end(await exportAll(context, name, file, options)),
+    )
+  withDocumentOptions(exports)
+
+  const purge = bulk(add('purge', 'Delete failed documents for good'))
+    .option('--archive <collection>', 'Copy them into this collection first', nonEmpty)
+    .option('-y, --yes', 'Skip the confirmation prompt')
+    .action(async (name: string, id: string | undefined, options: BulkOptions) =>
+      context.end(await purgeAll(context, name, id, options)),
+    )
+  output(purge).addHelpText(
+    'after',
+    `
+Asks for confirmation; without a terminal to ask on, pass --yes.
+
+Examples:
+  redrive docs export archives archives-failed.jsonl
+  redrive docs purge archives --error 'corrupt' --archive archives_dead --yes`,
+  )
+
+  const indexes = add('indexes', 'Print the indexes that sweeps need, and create them on request')
+    .option('--create', 'Create them')
+    .action(async (options: OutputOptions & { readonly create?: boolean }) =>
+      context.end(await showIndexes(context, options)),
+    )
+  withDocumentOptions(indexes)
+}
+
+function output(command: Command): Command {
+  return withDocumentOptions(command).addOption(
+    new Option('--output <format>', 'Output format').choices(OUTPUT_FORMATS).default('table'),
+  )
+}
+
+function time(text: string): number {
+  const at = Date.parse(text)
+  if (Number.isNaN(at)) throw new InvalidArgumentError("It must be a time such as '2026-08-01T06:00:00Z'.")
+  return at
+}
+
+function list({ console, environment }: CommandContext, name: string | undefined, options: ListOptions) {
+  if (options.stuck && options.failed) throw new UsageError('Pass --stuck or --failed, not both.')
+  return withSource(options, environment, async (source, collections) => {
+    const chosen = name === undefined ? collections : [collectionNamed(collections, name)]
+    const views: ReturnType<typeof documentView>[] = []
+    const now = await source.now()
+    for (const collection of chosen) {
+      const cut = await cutOf(source, collection)
+      const selection = options.failed ? ({ type: 'failed' } as const) : ({ type: 'stuck', cut } as const)
+      const taken: DocumentRecord[] = []
+      for await (const page of source.walk(collection.shape, selection, { pageSize: options.limit })) {
+        taken.push(...page)
+        if (taken.length >= options.limit) break
+      }
+      views.push(...taken.slice(0, options.limit).map(document => documentView(collection, document)))
+      const { stuck, failed } = await source.survey(collection.shape, cut)
+      console.say(`${stuck} stuck and ${failed} failed in ${quoted(collection.name)}.`)
+    }
+    const titles = ['COLLECTION', 'ID', 'STATUS', 'ATTEMPTS', 'LAST ATTEMPT', 'LAST ERROR']
+    const columns = titles.map(title => ({ title, minWidth: NAME_WIDTH }))
+    const row = (view: (typeof views)[number]) => [
+      view.collection,
+      view.id,
+      view.status,
+      String(view.attemptCount),
+      view.lastAttemptTime === null ? 'never' : relative(view.lastAttemptTime, now),
+      view.lastError ?? view.problem ?? '',
+    ]
+    writeList(console, options.output, views, () =>
+      table(
+        columns,
+        views.map(view => ({ cells: row(view) })),
+        console,
+      ),
+    )
+    return ExitCode.done
+  })
+}
+
+function showDocument({ console, environment }: CommandContext, name: string, id: string, options: OutputOptions) {
+  return withSource(options, environment, async (source, collections) => {
+    const collection = collectionNamed(collections, name)
+    const document = await findDocument(source, collection, id)
+    const view = { ...documentView(collection, document), data: document.data }
+    writeOne(console, options.output, view, () => visibleJson(JSON.stringify(view, null, 2)))
+    return ExitCode.done
+  })
+}
+
+const STATES: Readonly<Record<DocumentExplanation['state'], string>> = {
+  never_attempted: 'It was never attempted, and is not old enough to be stuck.',
+  under_way: 'Its last attempt may still be under way.',
+  in_backoff: 'It is stuck, and waits for its backoff.',
+  due: 'It is stuck, and the next sweep requeues it.',
+  exhausted: 'It has used up its attempts: the next sweep marks it as failed.',
+  unstarted: 'It was dispatched ten times without a start. Does its service call begin()?',
+  failed: 'It has failed. To give it all its attempts again, run: redrive docs reset',
+  closed: 'It is neither pending nor processing: sweeps leave it alone.',
+}
+
+function showWhy({ console, environment }: CommandContext, name: string, id: string, options: OutputOptions) {
+  return withSource(options, environment, async (source, collections) => {
+    const collection = collectionNamed(collections, name)
+    const document = await findDocument(source, collection, id)
+    const cut = await cutOf(source, collection)
+    const { state, nextAt, maxAttempts } = explainDocument(collection, document, cut)
+    const view = { ...documentView(collection, document), state, maxAttempts, nextAt: nextAt ?? null }
+    writeOne(console, options.output, view, () =>
+      [
+        `${name}/${id}: ${document.status}, attempt ${document.attemptCount} of ${maxAttempts}`,
+        `last attempt: ${document.lastAttemptAt === undefined ? 'never' : moment(document.lastAttemptAt, cut.now)}`,
+        ...(document.lastError === undefined ? [] : [`last error: ${document.lastError}`]),
+        STATES[state],
+        ...(nextAt === undefined ? [] : [`A sweep looks at it again at ${moment(nextAt, cut.now)}.`]),
+      ].join('\n'),
+    )
+    return ExitCode.done
+  })
+}
+
+function requeueOne(
+  { console, environment }: CommandContext,
+  name: string,
+  id: string,
+  options: OutputOptions & BusOptions & { readonly at?: number },
+) {
+  const { at } = options
+  return withSource(options, environment, (source, collections) =>
+    withBus(options, environment, async bus => {
+      const collection = collectionNamed(collections, name)
+      const document = await requeueDocument(source, bus, collection, id, at === undefined ? {} : { at })
+      writeResult(console, options.output, documentView(collection, document))
+      console.say(
+        at === undefined ? `${quoted(id)} was requeued.` : `${quoted(id)} is requeued at ${moment(at, Date.now())}.`,
+      )
+      return ExitCode.done
+    }),
+  )
+}
+
+function showIndexes({ console, environment }: CommandContext, options: OutputOptions & { readonly create?: boolean }) {
+  return withSource(options, environment, async (source, collections) => {
+    for (const { shape } of collections) {
+      for (const statement of await source.indexes(shape)) console.data(`${statement};`)
+      if (options.create) await source.createIndexes(shape)
+    }
+    console.say(options.create ? 'They exist now.' : 'To create them, pass --create.')
+    return ExitCode.done
+  })
+}

@@ -1,0 +1,129 @@
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Command } from 'commander'
+import type { Collection, SweeperOptions } from '../../document/index.js'
+import { type DocumentSource, openMongodbSource, openPostgresSource, openSqliteSource } from '../../document/index.js'
+import { collectionOf } from '../../document/internal.js'
+import type { PolicyInput } from '../../policy/index.js'
+import { presets } from '../../presets/index.js'
+import { failureText } from '../../telemetry/index.js'
+import type { Environment } from '../environment.js'
+import { CommandError, UsageError } from '../errors.js'
+import { sqlitePath } from './open-store.js'
+import { duration, nonEmpty } from './options.js'
+
+/** The flags of every command for documents. */
+export interface DocumentOptions {
+  readonly source?: string
+  readonly config?: string
+  readonly baseDelay?: number
+  readonly maxDelay?: number
+  readonly stuckThresholdHours?: number
+}
+
+/** The settings of a sweeper, as a file or the preset gives them. */
+export type Settings = Pick<SweeperOptions, 'collections' | 'interval' | 'stuckAfter' | 'policy' | 'coverage'>
+
+const EXAMPLES = "'mongodb://host/database', 'postgres://host/database' or 'sqlite:./app.db'"
+
+/** Adds the flags that name the source and its collections. */
+export function withDocumentOptions(command: Command): Command {
+  return command
+    .option('--source <url>', 'URL of the source: mongodb://…, postgres://… or sqlite:… (or REDRIVE_SOURCE)', nonEmpty)
+    .option('--config <file>', 'Module whose default export has the collections (default: the preset)', nonEmpty)
+    .option('--base-delay <duration>', 'Delay after the first attempt (default: 5m)', duration(0))
+    .option('--max-delay <duration>', 'Longest delay between attempts (default: 1h)', duration(0))
+    .option('--stuck-threshold-hours <n>', 'Age of the last attempt of a stuck document (default: 24)', hours)
+}
+
+function hours(text: string): number {
+  const value = Number(text)
+  if (text.trim() === '' || !(value >= 0 && Number.isFinite(value)))
+    throw new UsageError(`--stuck-threshold-hours must be a number of hours, 0 or more.`)
+  return value
+}
+
+/** The settings: the flags over the file, or over the preset as the environment sets it. */
+export async function settingsOf(options: DocumentOptions, environment: Environment): Promise<Settings> {
+  const { config, baseDelay, maxDelay, stuckThresholdHours } = options
+  const base = config === undefined ? presets.documents.sweeper(environment.env) : await loaded(config, environment.cwd)
+  const backoff = {
+    ...(baseDelay !== undefined && { base: baseDelay }),
+    ...(maxDelay !== undefined && { max: maxDelay }),
+  }
+  const flags: PolicyInput = Object.keys(backoff).length === 0 ? {} : { backoff }
+  return {
+    ...base,
+    policy: laidOver(base.policy, flags),
+    ...(stuckThresholdHours !== undefined && {
+      stuckAfter: stuckThresholdHours * 3_600_000,
+      collections: base.collections.map(({ stuckAfter: _, ...collection }) => collection),
+    }),
+  }
+}
+
+function laidOver(base: PolicyInput = {}, flags: PolicyInput): PolicyInput {
+  if (flags.backoff === undefined) return base
+  const under = typeof base.backoff === 'object' ? base.backoff : {}
+  return { ...base, backoff: { ...under, ...(typeof flags.backoff === 'object' && flags.backoff) } }
+}
+
+async function loaded(file: string, cwd: string): Promise<Settings> {
+  const path = resolve(cwd, file)
+  if (!existsSync(path))
+    throw new CommandError(`There is no file '${file}'. Pass the module that has your collections.`)
+  let exported: { default?: unknown }
+  try {
+    exported = await import(pathToFileURL(path).href)
+  } catch (cause) {
+    throw new CommandError(`'${file}' cannot be loaded: ${failureText(cause)}`, { cause })
+  }
+  const { default: settings } = exported
+  if (typeof settings === 'object' && settings !== null && 'collections' in settings) return settings as Settings
+  throw new CommandError(`The default export of '${file}' must be an object with 'collections'.`)
+}
+
+/** Opens the source that a command is for. */
+export async function openSource({ source }: DocumentOptions, { env, cwd }: Environment): Promise<DocumentSource> {
+  const url = source ?? (env.REDRIVE_SOURCE || undefined)
+  if (url === undefined) throw new UsageError(`Which source? Pass --source or set REDRIVE_SOURCE, such as ${EXAMPLES}.`)
+  const [, scheme = ''] = /^([a-z+]+):/i.exec(url) ?? []
+  switch (scheme.toLowerCase()) {
+    case 'sqlite':
+      return openSqliteSource(resolve(cwd, sqlitePath(url)))
+    case 'postgres':
+    case 'postgresql':
+      return openPostgresSource(url)
+    case 'mongodb':
+    case 'mongodb+srv':
+      return openMongodbSource(url)
+    default:
+      // The rest of a URL may hold a password, so it is not repeated.
+      throw new UsageError(`Sources of the kind '${scheme}:' are not supported. Pass a URL such as ${EXAMPLES}.`)
+  }
+}
+
+/** Opens the source and finds a collection, and closes the source afterwards. */
+export async function withSource<T>(
+  options: DocumentOptions,
+  environment: Environment,
+  use: (source: DocumentSource, collections: readonly Collection[]) => Promise<T>,
+): Promise<T> {
+  const settings = await settingsOf(options, environment)
+  const collections = settings.collections.map(collection => collectionOf(collection, settings))
+  const source = await openSource(options, environment)
+  try {
+    return await use(source, collections)
+  } finally {
+    await source.close()
+  }
+}
+
+/** The collection of that name. */
+export function collectionNamed(collections: readonly Collection[], name: string): Collection {
+  const found = collections.find(collection => collection.name === name)
+  if (found !== undefined) return found
+  const known = collections.map(collection => collection.name).join(', ')
+  throw new UsageError(`There is no collection '${name}'. The collections are ${known}.`)
+}

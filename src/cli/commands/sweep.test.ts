@@ -1,0 +1,204 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { quietEnvironment, runCommand } from '../../../test/command.js'
+import { ownSpace } from '../../../test/services/own-space.js'
+import { BROKER_MS, sharedBroker } from '../../../test/services/shared-broker.js'
+import type { Bus } from '../../bus/index.js'
+import type { Environment } from '../environment.js'
+import { openBus } from './open-bus.js'
+
+const TYPES = { parsing: 'archive.ingested', chunking: 'json.parsed' }
+const HOUR = 3_600_000
+
+let folder: string
+let db: Database.Database
+let env: Environment['env']
+let bus: Bus
+beforeEach(async () => {
+  const shared = await sharedBroker('nats')
+  folder = mkdtempSync(join(tmpdir(), 'redrive-sweep-'))
+  db = new Database(join(folder, 'app.db'))
+  for (const [table, id] of [
+    ['archives', 'archive_id'],
+    ['messages', 'id'],
+    ['chunks', 'id'],
+    ['threads', 'thread_id'],
+    ['graveyard', 'archive_id'],
+  ]) {
+    db.exec(`CREATE TABLE ${table} (${id} TEXT PRIMARY KEY, status TEXT, attemptCount INTEGER, lastAttemptTime TEXT,
+      archive_id_of TEXT)`)
+  }
+  env = { REDRIVE_BUS: await ownSpace('nats', shared), REDRIVE_SOURCE: 'sqlite:app.db' }
+  bus = await openBus({}, quietEnvironment({ env }))
+  await bus.declare(TYPES)
+}, BROKER_MS)
+afterEach(async () => {
+  await bus?.close()
+  db?.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const redrive = (argv: readonly string[], overrides: Partial<Environment> = {}) =>
+  runCommand(argv, { env, cwd: folder, ...overrides })
+const ago = (ms: number) => new Date(Date.now() - ms).toISOString()
+const insert = (id: string, status: string, attempts: number | null, last: string | null) =>
+  db.prepare('INSERT INTO archives VALUES (?, ?, ?, ?, NULL)').run(id, status, attempts, last)
+const archive = (id: string) => db.prepare('SELECT * FROM archives WHERE archive_id = ?').get(id)
+const sent = async () => (await bus.status(TYPES)).find(({ name }) => name === 'parsing')?.messages
+
+describe('redrive sweep', () => {
+  it('sweeps the collections of the preset once', async () => {
+    insert('a1', 'pending', null, null)
+    insert('a2', 'processing', 3, ago(25 * HOUR))
+    const { code, out } = await redrive(['sweep', '--once', '--output', 'json'])
+    expect(code).toBe(0)
+    expect(JSON.parse(out)).toMatchObject([
+      { collection: 'archives', stuck: 2, requeued: 1, exhausted: 1, failed: 1 },
+      { collection: 'messages', stuck: 0 },
+      { collection: 'chunks' },
+      { collection: 'threads' },
+    ])
+    expect(await sent()).toBe(1)
+    expect(archive('a2')).toMatchObject({ status: 'failed_max_retries' })
+  })
+
+  it('does nothing in a dry run', async () => {
+    insert('a1', 'pending', null, null)
+    const { code, out, err } = await redrive(['sweep', '--dry-run'])
+    expect(code).toBe(0)
+    expect(out).toMatch(/archives +1 +1/)
+    expect(err).toContain('This was a dry run')
+    expect(archive('a1')).toMatchObject({ attemptCount: null })
+    expect(await sent()).toBe(0)
+  })
+
+  it('lets a flag beat its variable, and a threshold of 0 leaves it to the backoff', async () => {
+    insert('a1', 'pending', 1, ago(6 * 60_000))
+    insert('a2', 'pending', 1, ago(4 * 60_000))
+    const hours = { ...env, RETRY_JOB_STUCK_THRESHOLD_HOURS: '48' }
+    const sweep = async (flags: string[]) => {
+      const { out } = await redrive(['sweep', '--dry-run', '--output', 'json', ...flags], { env: hours })
+      return JSON.parse(out)[0]
+    }
+    expect(await sweep([])).toMatchObject({ stuck: 0 })
+    expect(await sweep(['--stuck-threshold-hours', '0'])).toMatchObject({ stuck: 2, requeued: 1, skipped: 1 })
+    expect(await sweep(['--stuck-threshold-hours', '0', '--base-delay', '1m'])).toMatchObject({ requeued: 2 })
+  })
+
+  it('exits with 1 if the source or the bus cannot be reached', async () => {
+    const lost = await redrive(['sweep', '--once', '--source', 'sqlite:nowhere.db'])
+    expect(lost.code).toBe(1)
+    expect(lost.err).toContain('nowhere.db')
+    const unknown = await redrive(['sweep', '--once', '--source', 'mysql://x'])
+    expect(unknown.err).toContain("Sources of the kind 'mysql:' are not supported")
+  })
+
+  it('takes collections from a module, and goes on if one of them does not exist', async () => {
+    writeFileSync(
+      join(folder, 'collections.mjs'),
+      `const event = { type: 'archive.ingested', data: ({ id }) => ({ id }) }
+       const fields = { id: 'archive_id' }
+       export default { stuckAfter: 0, collections: [{ name: 'nowhere', event }, { name: 'archives', event, fields }] }`,
+    )
+    insert('a1', 'pending', null, null)
+    const { code, out } = await redrive(['sweep', '--once', '--config', 'collections.mjs', '--output', 'json'])
+    expect(code).toBe(3)
+    expect(JSON.parse(out)).toMatchObject([{ failure: expect.stringContaining("'nowhere'") }, { requeued: 1 }])
+  })
+
+  it('records dead letters in a store', async () => {
+    insert('a1', 'pending', 3, ago(25 * HOUR))
+    await redrive(['sweep', '--once', '--store', 'sqlite:store.db'])
+    const { out } = await redrive(['dlq', 'ls', '--store', 'sqlite:store.db', '--output', 'json'])
+    expect(JSON.parse(out)).toMatchObject([{ kind: 'document:archives', reason: 'attempts_exhausted' }])
+  })
+
+  it('runs until a signal, and warns of a Pushgateway that is down', async () => {
+    insert('a1', 'pending', null, null)
+    let stop = (_: string) => {}
+    const onSignal = (callback: (signal: string) => void) => {
+      stop = callback
+      return () => {}
+    }
+    const running = redrive(['sweep', '--push', 'http://127.0.0.1:9'], { onSignal })
+    await expect.poll(sent).toBe(1)
+    stop('SIGTERM')
+    const { code, err } = await running
+    expect(code).toBe(0)
+    expect(err).toContain('The metrics were not pushed')
+  })
+})
+
+describe('redrive docs', () => {
+  beforeEach(() => {
+    insert('a1', 'failed_max_retries', 3, ago(30 * HOUR))
+    insert('a2', 'failed_max_retries', 3, ago(20 * HOUR))
+    insert('a3', 'pending', 1, ago(26 * HOUR))
+    insert('a4', 'processing', 1, ago(HOUR))
+  })
+
+  it('lists what has failed and what is stuck', async () => {
+    const failed = await redrive(['docs', 'ls', '--failed', '--output', 'jsonl'])
+    expect(
+      failed.out
+        .trim()
+        .split('\n')
+        .map(line => JSON.parse(line).id),
+    ).toEqual(['a1', 'a2'])
+    expect(failed.err).toContain("1 stuck and 2 failed in 'archives'.")
+    const stuck = await redrive(['docs', 'ls', 'archives', '--stuck'])
+    expect(stuck.out).toMatch(/archives +a3 +pending +1/)
+    expect((await redrive(['docs', 'ls', '--stuck', '--failed'])).code).toBe(2)
+    expect((await redrive(['docs', 'ls', 'nothing'])).err).toContain('The collections are archives, messages')
+  })
+
+  it('shows a document and explains it', async () => {
+    const { out } = await redrive(['docs', 'show', 'archives', 'a3', '--output', 'json'])
+    expect(JSON.parse(out)).toMatchObject({ id: 'a3', attemptCount: 1, data: { archive_id: 'a3' } })
+    expect((await redrive(['docs', 'why', 'archives', 'a3'])).out).toContain('the next sweep requeues it')
+    expect((await redrive(['docs', 'why', 'archives', 'a4'])).out).toMatch(/under way[\s\S]*looks at it again/)
+    expect((await redrive(['docs', 'why', 'archives', 'a1'])).out).toContain('It has failed')
+    const missing = await redrive(['docs', 'why', 'archives', 'a9'])
+    expect(missing).toMatchObject({ code: 1, err: expect.stringContaining("There is no document 'a9'") })
+  })
+
+  it('resets one document, or all of them, and refuses an empty filter', async () => {
+    expect((await redrive(['docs', 'reset', 'archives'])).code).toBe(2)
+    expect((await redrive(['docs', 'reset', 'archives', 'a3'])).err).toContain("is 'pending', not failed")
+    expect((await redrive(['docs', 'reset', 'archives', 'a1'])).err).toContain('1 reset')
+    expect(archive('a1')).toMatchObject({ status: 'pending', attemptCount: 0, lastAttemptTime: null })
+    expect((await redrive(['docs', 'reset', 'archives', '--all', '--dry-run'])).err).toContain('1 would be reset')
+    expect((await redrive(['docs', 'reset', 'archives', '--all', '--rate', '1000/s'])).err).toContain('1 reset')
+  })
+
+  it('requeues one document at once, and says why it cannot at another time', async () => {
+    expect((await redrive(['docs', 'requeue', 'archives', 'a4'])).code).toBe(0)
+    expect(archive('a4')).toMatchObject({ attemptCount: 2 })
+    expect(await sent()).toBe(1)
+    const later = await redrive(['docs', 'requeue', 'archives', 'a4', '--at', '2026-12-01T00:00:00Z'])
+    expect(later).toMatchObject({ code: 1, err: expect.stringContaining("'generation' and 'retryAt'") })
+    expect((await redrive(['docs', 'requeue', 'archives', 'a1'])).err).toContain('Reset it first')
+  })
+
+  it('exports failed documents, and purges them once that is confirmed', async () => {
+    expect((await redrive(['docs', 'export', 'archives', 'failed.jsonl'])).err).toContain('2 exported')
+    const lines = readFileSync(join(folder, 'failed.jsonl'), 'utf8').trim().split('\n')
+    expect(lines.map(line => JSON.parse(line).data.archive_id)).toEqual(['a1', 'a2'])
+    const unasked = await redrive(['docs', 'purge', 'archives', '--all'])
+    expect(unasked).toMatchObject({ code: 2, err: expect.stringContaining('pass --yes. 0 purged') })
+    const purged = await redrive(['docs', 'purge', 'archives', '--all', '--archive', 'graveyard', '--yes'])
+    expect(purged.err).toContain('2 purged')
+    expect(archive('a1')).toBeUndefined()
+    expect(db.prepare('SELECT count(*) AS n FROM graveyard').get()).toEqual({ n: 2 })
+  })
+
+  it('prints the indexes, and creates them on request', async () => {
+    expect((await redrive(['docs', 'indexes'])).out).toContain('CREATE INDEX IF NOT EXISTS "archives_redrive_open"')
+    await redrive(['docs', 'indexes', '--create'])
+    const names = db.prepare(`SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'archives'`).all()
+    expect(names).toContainEqual({ name: 'archives_redrive_open' })
+  })
+})

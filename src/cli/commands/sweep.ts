@@ -1,0 +1,174 @@
+import { createServer } from 'node:http'
+import type { Command } from 'commander'
+import type { Registry } from 'prom-client'
+import type { Bus } from '../../bus/index.js'
+import { type DocumentSource, type SweepReport, sweeper } from '../../document/index.js'
+import { documentMetrics, type PushGateway, pushGateway } from '../../metrics/index.js'
+import { presets } from '../../presets/index.js'
+import { type CollectionReport, fanOut, logTo, type Sink } from '../../telemetry/index.js'
+import type { CommandContext } from '../command.js'
+import { ExitCode, errorText } from '../errors.js'
+import type { Console } from '../terminal/console.js'
+import { consoleLogger } from '../terminal/console-logger.js'
+import { type OutputFormat, writeList } from '../terminal/output.js'
+import { signalsOf } from '../terminal/signals.js'
+import { NAME_WIDTH, table } from '../terminal/table.js'
+import { withBusOutputOptions } from './bus-options.js'
+import { type DocumentOptions, openSource, settingsOf, withDocumentOptions } from './document-options.js'
+import { type BusOptions, openBus } from './open-bus.js'
+import { openStoreUrl } from './open-store.js'
+import { duration, nonEmpty, wholeNumber } from './options.js'
+
+interface SweepOptions extends DocumentOptions, BusOptions {
+  readonly once?: boolean
+  readonly interval?: number
+  readonly dryRun?: boolean
+  readonly confirm?: boolean
+  readonly store?: string
+  readonly push?: string
+  readonly metricsPort?: number
+  readonly quiet?: boolean
+  readonly output: OutputFormat
+}
+
+/** Adds `redrive sweep`. */
+export function addSweep(program: Command, context: CommandContext): void {
+  const sweep = program
+    .command('sweep')
+    .description('Requeue stuck documents of your own collections, and mark what is beyond help')
+    .option('--once', 'Sweep once and exit')
+    .option('--interval <duration>', 'Time between two sweeps (default: 15m)', duration(1))
+    .option('--dry-run', 'Show what a sweep would do, once, and do nothing')
+    .option('--confirm', 'Send all stuck documents, however many')
+    .option('--store <url>', 'Store for dead letters and lanes (or REDRIVE_STORE; default: none)', nonEmpty)
+    .option('--push <url>', 'Pushgateway for metrics, such as http://localhost:9091 (or PUSHGATEWAY_URL)', nonEmpty)
+    .option('--metrics-port <port>', 'Serve metrics for Prometheus on this port', wholeNumber(0, 65_535))
+    .option('--quiet', 'Log only warnings and errors')
+    .action(async (options: SweepOptions) => context.end(await run(context, options)))
+  withBusOutputOptions(withDocumentOptions(sweep)).addHelpText(
+    'after',
+    `
+Without --config it sweeps the collections of the preset 'documents', with the
+environment variables RETRY_JOB_*; a flag beats its variable. With --once it
+exits with 1 if the source or the bus cannot be reached.
+
+Examples:
+  redrive sweep --source mongodb://localhost/app --bus amqp://localhost
+  redrive sweep --source postgres://localhost/app --dry-run
+  redrive sweep --config ./collections.js --once --push http://localhost:9091`,
+  )
+}
+
+async function run(context: CommandContext, options: SweepOptions): Promise<ExitCode> {
+  const { environment, console } = context
+  const settings = await settingsOf(options, environment)
+  const storeUrl = options.store ?? (environment.env.REDRIVE_STORE || undefined)
+  const store = storeUrl === undefined ? undefined : await openStoreUrl(storeUrl, environment, { mayCreate: true })
+  const opened: { source?: DocumentSource; bus?: Bus } = {}
+  const metrics = await metricsOf(
+    options,
+    context,
+    settings.collections.map(({ name }) => name),
+  )
+  const logger = consoleLogger(console, { from: options.quiet ? 'warn' : 'info' })
+  const sinks: Sink[] = [logTo(logger), ...(metrics === undefined ? [] : [metrics.sink])]
+  const isOnce = options.once || options.dryRun
+  // A loop pushes after each sweep; a single sweep is pushed below, before the process ends.
+  if (!isOnce) sinks.push(event => (event.type === 'sweep_ended' ? void metrics?.push() : undefined))
+  const sweeps = sweeper({
+    ...settings,
+    ...(options.interval !== undefined && { interval: options.interval }),
+    ...(store !== undefined && { store }),
+    sink: fanOut(...sinks),
+    source: async () => {
+      opened.source = await openSource(options, environment)
+      return opened.source
+    },
+    bus: async () => {
+      opened.bus = await openBus(options, environment)
+      return opened.bus
+    },
+  })
+  const signals = signalsOf(environment)
+  try {
+    if (isOnce) {
+      const report = await sweeps.sweep({ dryRun: options.dryRun, confirm: options.confirm })
+      await metrics?.push()
+      return tell(console, options.output, report)
+    }
+    sweeps.start()
+    console.say(`Sweeping ${settings.collections.map(({ name }) => name).join(', ')} until Ctrl-C.`)
+    console.say(`${await signals.next()}: stopping after the collection that is being swept.`)
+    await sweeps.stop()
+    return ExitCode.done
+  } finally {
+    signals.close()
+    await metrics?.close()
+    await opened.source?.close()
+    await opened.bus?.close()
+    await store?.close()
+  }
+}
+
+function tell(console: Console, output: OutputFormat, { collections, isDryRun, failure }: SweepReport): ExitCode {
+  if (failure !== undefined) {
+    console.say(`redrive: ${errorText(failure)}`)
+    return ExitCode.error
+  }
+  const views = collections.map(viewOf)
+  writeList(console, output, views, () => reportTable(views, console))
+  if (isDryRun) console.say('This was a dry run: nothing was changed.')
+  const held = collections.filter(({ tooMany }) => tooMany?.isHeldBack)
+  for (const { collection, stuck, tooMany } of held)
+    console.say(
+      `${stuck} of ${tooMany?.total} in '${collection}' are stuck: a first part was sent. For all, --confirm.`,
+    )
+  return collections.some(({ failure: error }) => error !== undefined) ? ExitCode.partly : ExitCode.done
+}
+
+function viewOf({ failure, ...report }: CollectionReport) {
+  return { ...report, ...(failure !== undefined && { failure: errorText(failure) }) }
+}
+
+function reportTable(reports: readonly ReturnType<typeof viewOf>[], console: Console): string {
+  const titles = ['COLLECTION', 'STUCK', 'REQUEUED', 'IN BACKOFF', 'MARKED', 'FAILED', 'NOTE']
+  const columns = titles.map((title, index) => (index === 0 ? { title, minWidth: NAME_WIDTH } : { title }))
+  const rows = reports.map(report => ({
+    cells: [
+      report.collection,
+      ...[report.stuck, report.requeued, report.skipped, report.exhausted, report.failed].map(String),
+      report.failure ?? report.postponed ?? '',
+    ],
+  }))
+  return table(columns, rows, console)
+}
+
+/** The metrics of the sweeps, if somebody takes them. */
+async function metricsOf(options: SweepOptions, { environment, console }: CommandContext, collections: string[]) {
+  const url = options.push ?? (environment.env.PUSHGATEWAY_URL || undefined)
+  if (url === undefined && options.metricsPort === undefined) return undefined
+  const { Registry } = await import('prom-client')
+  const registry: Registry = new Registry()
+  const names = options.config === undefined ? presets.documents.documentMetricNames : undefined
+  const sink = await documentMetrics({ registry, collections, ...(names !== undefined && { names }) })
+  const gateway = url === undefined ? undefined : await pushGateway({ url, registry })
+  // A Pushgateway that is down does not keep documents from being swept.
+  const warn = (error: unknown) => console.say(`The metrics were not pushed: ${errorText(error)}`)
+  await gateway?.restore().catch(warn)
+  const server = await served(registry, options.metricsPort)
+  return {
+    sink,
+    push: async () => (gateway as PushGateway | undefined)?.push().catch(warn),
+    close: async () => void server?.close(),
+  }
+}
+
+async function served(registry: Registry, port: number | undefined) {
+  if (port === undefined) return undefined
+  const server = createServer(async (_, response) => {
+    response.setHeader('content-type', registry.contentType)
+    response.end(await registry.metrics())
+  })
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, resolve))
+  return server
+}
