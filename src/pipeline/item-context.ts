@@ -1,5 +1,5 @@
 import type { ActiveAttempt } from '../attempt/index.js'
-import type { ClaimedTask, Cost, OnceOptions, Store } from '../store/index.js'
+import type { ClaimedTask, Store } from '../store/index.js'
 import type { AttemptRecorder } from '../task/internal.js'
 import type { StageContext } from './stage-context.js'
 
@@ -29,13 +29,17 @@ export class ItemContext implements StageContext {
     return this.#attempt.signal
   }
 
-  once<T>(key: string, work: (tx: never) => T, { params }: Pick<OnceOptions, 'params'> = {}): Promise<Awaited<T>> {
+  // Getters, so that `{ signal, once, used }` can be taken apart, and most items need no closure.
+
+  get once(): StageContext['once'] {
     const { id, token } = this.#task
-    return this.#store.once(key, work, { params, fence: { id, token } })
+    const store = this.#store
+    return (key, work, { params } = {}) => store.once(key, work, { params, fence: { id, token } })
   }
 
-  used(cost: Cost): void {
-    this.#recorder.used(cost)
+  get used(): StageContext['used'] {
+    const recorder = this.#recorder
+    return cost => recorder.used(cost)
   }
 }
 
