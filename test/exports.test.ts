@@ -78,12 +78,13 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/operate': `
     AttemptYield Cancelled Discrepancy ErrorCount Examination ExportOptions FailedQueue FailedQueueOptions FailedQueues
     KeptMessage KnownQueues LedgerRowView MessageView NoFailedQueueError NoRouteError Percentiles Purged RedriveOptions
-    RedrivePlan RedriveSelection Redriven Refusal Remark ReportOptions ReportStore RequeuePlan RequeueTarget Requeued
-    ResultFileError ResultLog ResultOptions RetryBucket Route Routes RunReport RunView StageReport TaskExplanation
-    TaskScope TaskView UntilEmptyOptions Verification WalkOptions cancelTasks eventIn examineBus explainTask
-    exportFailedQueue failedQueues findFailedQueue ledgerRowView listTasks messageView openResultLog planRedrive
-    planRequeue purgeFailedQueue redriveDeadLetters reportRun requeueFailedQueue runView taskView untilEmpty verify
-    walkFailedQueue writeResults`,
+    RedrivePlan RedriveSelection Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions
+    ReprocessSelection ReprocessStore Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog
+    ResultOptions RetryBucket Route Routes RunReport RunView StageReport TaskExplanation TaskScope TaskView
+    UntilEmptyOptions Verification WalkOptions cancelTasks eventIn examineBus explainTask exportFailedQueue
+    failedQueues findFailedQueue ledgerRowView listTasks messageView openResultLog planRedrive planReprocess
+    planRequeue purgeFailedQueue redriveDeadLetters reportRun reprocess requeueFailedQueue runView taskView untilEmpty
+    verify walkFailedQueue writeResults`,
   'redrive/metrics': `
     DocumentMetricNames DocumentMetricsOptions EventMetricNames EventMetricsOptions PushGateway PushGatewayOptions
     documentMetrics eventMetrics pushGateway`,

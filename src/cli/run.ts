@@ -9,6 +9,7 @@ import { addDlq } from './commands/dlq.js'
 import { addDocs } from './commands/docs.js'
 import { addMigrate } from './commands/migrate.js'
 import { addMove } from './commands/move.js'
+import { addPipeline } from './commands/pipeline.js'
 import { addQueue } from './commands/queue.js'
 import { addSweep } from './commands/sweep.js'
 import { addTask } from './commands/task.js'
@@ -56,6 +57,7 @@ function programOf(context: CommandContext): Command {
     })
     .configureHelp({ styleTitle: title => console.paint.bold(title) })
   addWorker(program, context)
+  addPipeline(program, context)
   addTask(program, context)
   addDlq(program, context)
   addQueue(program, context)

@@ -18,6 +18,15 @@ export { type Purged, purgeFailedQueue } from './purge.js'
 export { type Redriven, type RedriveOptions, redriveDeadLetters } from './redrive.js'
 export type { Refusal } from './refusal.js'
 export {
+  planReprocess,
+  type Reprocessed,
+  type ReprocessPlan,
+  type ReprocessRunOptions,
+  type ReprocessSelection,
+  type ReprocessStore,
+  reprocess,
+} from './reprocess.js'
+export {
   type KeptMessage,
   planRequeue,
   type Requeued,

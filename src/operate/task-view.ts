@@ -25,12 +25,16 @@ export interface TaskView {
   readonly reason: string | null
   /** The value itself. */
   readonly payload: unknown
+  /** The input of an item's present stage, if it is not the payload. */
+  readonly value: unknown
   readonly result: unknown
 }
 
 /** A row of the ledger as plain JSON. */
 export interface LedgerRowView {
   readonly sequence: number
+  /** The category that the task was in: the stage of an item. */
+  readonly category: string | null
   readonly attempt: number
   readonly startedAt: string
   readonly endedAt: string
@@ -42,6 +46,10 @@ export interface LedgerRowView {
   readonly error: string | null
   readonly random: number | null
   readonly policy: string | null
+  /** The version of the pipeline that ran it. */
+  readonly version: string | null
+  /** The call of a batch stage that it was part of. */
+  readonly call: string | null
 }
 
 /** The view of a task. */
@@ -66,6 +74,7 @@ export function taskView(task: TaskRecord): TaskView {
     errorMessage: task.errorMessage ?? null,
     reason: task.reason ?? null,
     payload: parsed(task.payload),
+    value: task.value === undefined ? null : parsed(task.value),
     result: task.result === undefined ? null : parsed(task.result),
   }
 }
@@ -74,6 +83,7 @@ export function taskView(task: TaskRecord): TaskView {
 export function ledgerRowView(row: LedgerRow): LedgerRowView {
   return {
     sequence: row.sequence,
+    category: row.category ?? null,
     attempt: row.attempt,
     startedAt: iso(row.startedAt),
     endedAt: iso(row.endedAt),
@@ -85,6 +95,8 @@ export function ledgerRowView(row: LedgerRow): LedgerRowView {
     error: row.error ?? null,
     random: row.random ?? null,
     policy: row.policy ?? null,
+    version: row.version ?? null,
+    call: row.call ?? null,
   }
 }
 

@@ -16,12 +16,16 @@ const COLUMNS = [
 /** The history of a task as a table: a row for each attempt, with its error below. */
 export function historyTable(history: readonly LedgerRowView[], { width, paint }: Console): string {
   if (history.length === 0) return paint.dim('No attempts yet.')
+  // Items of a pipeline go through stages. Other tasks are in one category all their life.
+  const isOfItem =
+    new Set(history.map(({ category }) => category)).size > 1 || history.some(row => row.version !== null)
   const rows = history.map(row => ({
-    cells: cellsOf(row),
-    paints: [undefined, undefined, undefined, paintOf(row.outcome, paint)],
+    cells: [...(isOfItem ? [row.category ?? ''] : []), ...cellsOf(row)],
+    paints: [...(isOfItem ? [undefined] : []), undefined, undefined, undefined, paintOf(row.outcome, paint)],
     details: detailsOf(row, width),
   }))
-  return table(COLUMNS, rows, { width, paint })
+  const stage = { title: 'STAGE', minWidth: NAME_WIDTH }
+  return table(isOfItem ? [stage, ...COLUMNS] : COLUMNS, rows, { width, paint })
 }
 
 function cellsOf({ attempt, startedAt, endedAt, outcome, verdict, delayMs }: LedgerRowView): string[] {

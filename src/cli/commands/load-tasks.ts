@@ -1,16 +1,11 @@
-import { existsSync } from 'node:fs'
-import { resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import type { TaskDefinition } from '../../task/index.js'
-import { failureText } from '../../telemetry/index.js'
 import { CommandError } from '../errors.js'
-import { quoted, shellWord } from '../terminal/visible.js'
+import { quoted } from '../terminal/visible.js'
+import { importModule } from './import-module.js'
 
 /** Loads the task definitions that a module exports, by name or as a default array. Sorted by kind. */
 export async function loadTasks(file: string, cwd: string): Promise<TaskDefinition[]> {
-  const path = resolve(cwd, file)
-  if (!existsSync(path)) throw new CommandError(`There is no file '${file}'. Pass the module that exports your tasks.`)
-  const exported = await importModule(file, path)
+  const exported = await importModule(file, cwd, { exports: 'your tasks', command: 'redrive worker' })
   const definitions = new Map<string, TaskDefinition>()
   for (const definition of definitionsIn(exported, file)) {
     const known = definitions.get(definition.kind)
@@ -25,20 +20,6 @@ export async function loadTasks(file: string, cwd: string): Promise<TaskDefiniti
     )
   }
   return [...definitions.values()].sort((a, b) => (a.kind < b.kind ? -1 : 1))
-}
-
-async function importModule(file: string, path: string): Promise<object> {
-  try {
-    return await import(pathToFileURL(path).href)
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ERR_UNKNOWN_FILE_EXTENSION') {
-      throw new CommandError(
-        `Node cannot load '${file}' directly. For TypeScript, install tsx and run: NODE_OPTIONS='--import tsx' redrive worker ${shellWord(file)}`,
-        { cause: error },
-      )
-    }
-    throw new CommandError(`'${file}' cannot be loaded: ${failureText(error)}`, { cause: error })
-  }
 }
 
 function* definitionsIn(exported: object, file: string): Generator<TaskDefinition> {

@@ -41,9 +41,9 @@ export function withFilterOptions(command: Command): Command {
 }
 
 /** Adds the flags of every list. */
-export function withPageOptions(command: Command): Command {
+export function withPageOptions(command: Command, of = 'tasks'): Command {
   return command
-    .option('--limit <n>', 'Maximum number of tasks', wholeNumber(1, 10_000), 50)
+    .option('--limit <n>', `Maximum number of ${of}`, wholeNumber(1, 10_000), 50)
     .option('--after <cursor>', 'Continue after this cursor of the previous page', nonEmpty)
 }
 

@@ -29,18 +29,41 @@ export function taskTable(tasks: readonly TaskView[], { width, paint }: Console,
 
 /** Dead letters as a table. */
 export function letterTable(letters: readonly TaskView[], { width, paint }: Console, now: number): string {
+  const hasItems = letters.some(isItem)
   const columns = [
     { title: 'ID', minWidth: ID_WIDTH },
     { title: 'KIND', minWidth: NAME_WIDTH },
+    ...(hasItems ? [{ title: 'STAGE', minWidth: NAME_WIDTH }] : []),
     { title: 'REASON' },
     { title: 'DIED' },
   ]
+  const stageOf = (letter: TaskView) => (isItem(letter) ? letter.category : '')
   const rows = letters.map(letter => ({
-    cells: [letter.id, letter.kind, letter.reason ?? '', relative(letter.changedAt, now)],
-    paints: [undefined, undefined, paint.red],
+    cells: [
+      letter.id,
+      letter.kind,
+      ...(hasItems ? [stageOf(letter)] : []),
+      letter.reason ?? '',
+      relative(letter.changedAt, now),
+    ],
+    paints: [undefined, undefined, ...(hasItems ? [undefined] : []), paint.red],
     details: errorLine(letter, width),
   }))
   return table(columns, rows, { width, paint })
+}
+
+/** Whether a task is an item of a pipeline: then its category is its stage, and its key its run. */
+export function isItem({ kind }: Pick<TaskView, 'kind'>): boolean {
+  return kind.startsWith('pipeline:')
+}
+
+function laneFields(task: TaskView): [string, string | undefined][] {
+  const [category, key] = isItem(task) ? ['stage', 'run'] : ['category', 'key']
+  return [
+    ['kind', task.kind],
+    [category, task.category || undefined],
+    [key, task.key || undefined],
+  ]
 }
 
 function lossesText({ losses }: TaskExplanation): string | undefined {
@@ -54,9 +77,7 @@ export function taskText(task: TaskExplanation, { width, paint }: Console, now: 
   const isFirst = nextAttemptAt !== null && nextRetryAt === null
   const text = fields(
     [
-      ['kind', task.kind],
-      ['category', task.category || undefined],
-      ['key', task.key || undefined],
+      ...laneFields(task),
       ['priority', task.priority === 0 ? undefined : String(task.priority)],
       ['submitted', moment(task.submittedAt, now)],
       [status === 'waiting' ? 'waiting since' : status, moment(task.changedAt, now)],
@@ -70,6 +91,7 @@ export function taskText(task: TaskExplanation, { width, paint }: Console, now: 
       ['error message', task.errorMessage ?? 'none'],
       ['reason', task.reason ?? undefined],
       ['payload', cut(task.payload)],
+      ['stage input', task.value === null ? undefined : cut(task.value)],
       ['result', task.result === null ? undefined : cut(task.result)],
     ],
     { width, paint },

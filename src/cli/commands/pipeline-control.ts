@@ -1,0 +1,152 @@
+import type { Command } from 'commander'
+import type { RunChange, RunRecord, RunStore } from '../../store/index.js'
+import type { CommandContext } from '../command.js'
+import { ExitCode, UsageError } from '../errors.js'
+import { confirm } from '../terminal/confirm.js'
+import { writeResult } from '../terminal/output.js'
+import { withCount } from '../terminal/progress.js'
+import { quoted } from '../terminal/visible.js'
+import { withRunStore } from './open-run-store.js'
+import { type CommonOptions, nonEmpty, wholeNumber, withCommonOptions } from './options.js'
+import { runById, type SettingFlags, share, stageNumbers } from './pipeline-options.js'
+import { countsText } from './run-text.js'
+
+interface ControlOptions extends CommonOptions {
+  readonly why?: string
+  readonly yes?: boolean
+}
+
+interface SetOptions extends ControlOptions, SettingFlags {
+  readonly maxUnfinished?: number
+}
+
+/** The items that are cancelled in one transaction. */
+const BATCH = 500
+
+/** Adds the commands that change a run: `pause`, `continue`, `set` and `cancel`. */
+export function addRunControl(pipeline: Command, context: CommandContext): void {
+  const change = (name: string, description: string, isPaused: boolean, done: string) => {
+    const command = pipeline
+      .command(name)
+      .description(description)
+      .argument('<run>', 'Id of the run')
+      .option('--why <text>', 'Reason, for the record', nonEmpty)
+      .action(async (id: string, options: ControlOptions) =>
+        context.end(await changeRun(context, id, options, () => ({ isPaused }), done)),
+      )
+    withCommonOptions(command)
+  }
+  change('pause', 'Start no more items of a run, on any machine', true, 'Paused. Items that run finish their stage.')
+  change('continue', 'Let a paused or stopped run go on where workers have it', false, 'It goes on.')
+
+  const set = pipeline
+    .command('set')
+    .description('Change the settings of a run while it runs')
+    .argument('<run>', 'Id of the run')
+    .option('--failure-budget <share>', "Share of dead items above which it stops, such as '5%'", share)
+    .option('--check-interval <n>', 'Check the budget each time this many more items have ended', wholeNumber(1, 1e9))
+    .option('--concurrency <stage=n>', 'Items of a stage that each process works on; may be repeated', stageNumbers)
+    .option('--max-unfinished <n>', 'Read on only while fewer items are unfinished', wholeNumber(1, 1e9))
+    .option('--why <text>', 'Reason, for the record', nonEmpty)
+    .action(async (id: string, options: SetOptions) =>
+      context.end(await changeRun(context, id, options, run => settingsOf(run, options), 'Changed.')),
+    )
+  withCommonOptions(set).addHelpText(
+    'after',
+    `
+Processes that work on the run follow within about a second.
+
+Examples:
+  redrive pipeline set enrich-1 --failure-budget 20%
+  redrive pipeline set enrich-1 --concurrency llm_call=20 --concurrency embed=2`,
+  )
+
+  const cancel = pipeline
+    .command('cancel')
+    .description('End all items of a run that have not ended')
+    .argument('<run>', 'Id of the run')
+    .option('--why <text>', 'Reason, for the record', nonEmpty)
+    .option('-y, --yes', 'Skip the confirmation prompt')
+    .action(async (id: string, options: ControlOptions) => context.end(await cancelRun(context, id, options)))
+  withCommonOptions(cancel)
+}
+
+function changeRun(
+  { console, environment }: CommandContext,
+  id: string,
+  options: ControlOptions,
+  changeOf: (run: RunRecord) => RunChange,
+  done: string,
+): Promise<ExitCode> {
+  return withRunStore(options, environment, async store => {
+    const before = await runById(store.runs, id)
+    const run = await store.runs.change(id, changeOf(before), { who: environment.user, why: options.why })
+    writeResult(console, options.output, { run: id, status: run.status, settings: run.settings })
+    console.say(`${done} The run is ${run.status}.`)
+    return ExitCode.done
+  })
+}
+
+function settingsOf({ stages, settings }: RunRecord, options: SetOptions): RunChange {
+  const { failureBudget, checkInterval, concurrency, maxUnfinished } = options
+  const unknown = Object.keys(concurrency ?? {}).find(stage => !stages.includes(stage))
+  if (unknown !== undefined)
+    throw new UsageError(`The run has no stage ${quoted(unknown)}. Its stages: ${stages.join(', ')}.`)
+  const change = {
+    ...(failureBudget !== undefined && { failureBudget }),
+    ...(checkInterval !== undefined && { checkInterval }),
+    ...(maxUnfinished !== undefined && { maxUnfinished }),
+    ...(concurrency !== undefined && { concurrency: { ...settings.concurrency, ...concurrency } }),
+  }
+  if (Object.keys(change).length === 0) throw new UsageError('Nothing to change. Pass --failure-budget, for example.')
+  return { settings: change }
+}
+
+function cancelRun(context: CommandContext, id: string, options: ControlOptions): Promise<ExitCode> {
+  const { console, environment } = context
+  return withRunStore(options, environment, async store => {
+    const { counts, status } = await runById(store.runs, id)
+    if (status !== 'cancelled' && !options.yes) await askFirst(context, id, counts.waiting + counts.running)
+    const by = { who: environment.user, why: options.why }
+    const cancelled = await withCount(
+      context,
+      { total: counts.waiting, verb: 'cancelled', unit: 'batch', rest: 'Run the same command again to continue.' },
+      ({ signal, onProgress }) => cancelAll(store.runs, id, by, signal, onProgress),
+    )
+    const run = await store.runs.check(id)
+    writeResult(console, options.output, { run: id, cancelled: cancelled.count, isStopped: cancelled.isStopped })
+    const running = run.counts.running === 0 ? '' : ' Running items end where they would wait again.'
+    console.say(`${cancelled.count} cancelled.${running} The run has ${countsText(run.counts)}.`)
+    return cancelled.isStopped ? ExitCode.partly : ExitCode.done
+  })
+}
+
+async function cancelAll(
+  runs: RunStore,
+  id: string,
+  by: { readonly who: string; readonly why?: string | undefined },
+  signal: AbortSignal,
+  onProgress: (count: number) => void,
+): Promise<{ readonly count: number; readonly isStopped: boolean }> {
+  let count = 0
+  while (!signal.aborted) {
+    const { cancelled, left } = await runs.cancel(id, BATCH, by)
+    count += cancelled
+    onProgress(count)
+    if (left === 0) return { count, isStopped: false }
+  }
+  return { count, isStopped: true }
+}
+
+async function askFirst({ environment }: CommandContext, id: string, items: number): Promise<void> {
+  switch (await confirm(environment, `Cancel the run ${id}, with ${items} items that have not ended?`)) {
+    case 'yes':
+      return
+    case 'no':
+      throw new UsageError('Not confirmed. Nothing was cancelled.')
+    case 'unasked':
+      throw new UsageError(
+        `This would cancel ${items} items. Without a terminal to confirm on, pass --yes. Nothing was cancelled.`,
+      )
+  }
+}

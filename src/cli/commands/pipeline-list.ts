@@ -1,0 +1,142 @@
+import { resolve } from 'node:path'
+import { type Command, Option } from 'commander'
+import { reportRun, runView, writeResults } from '../../operate/index.js'
+import type { RunStatus } from '../../store/index.js'
+import type { CommandContext } from '../command.js'
+import { CommandError, ExitCode } from '../errors.js'
+import { moreAfter, writeList, writeOne, writeResult } from '../terminal/output.js'
+import { withProgress } from '../terminal/progress.js'
+import { quoted } from '../terminal/visible.js'
+import { withRunStore } from './open-run-store.js'
+import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from './options.js'
+import { runById } from './pipeline-options.js'
+import { runNotes, sampledPlaces } from './run-notes.js'
+import { runReportText } from './run-report-text.js'
+import { runText } from './run-show-text.js'
+import { runTable } from './run-text.js'
+
+interface RunListOptions extends CommonOptions {
+  readonly pipeline?: string
+  readonly status?: RunStatus
+  readonly limit: number
+  readonly after?: string
+}
+
+const STATUSES: readonly RunStatus[] = [
+  'running',
+  'paused',
+  'stopped',
+  'interrupted',
+  'cancelled',
+  'completed',
+  'partial_success',
+  'failed',
+]
+
+/** Adds the commands that look at runs: `ls`, `show`, `report` and `export`. */
+export function addRunLists(pipeline: Command, context: CommandContext): void {
+  const ls = pipeline
+    .command('ls')
+    .description('List runs, newest first')
+    .option('--pipeline <name>', 'Only runs of this pipeline', nonEmpty)
+    .addOption(new Option('--status <status>', 'Only runs with this status').choices(STATUSES))
+    .action(async (options: RunListOptions) => context.end(await listRuns(context, options)))
+  withCommonOptions(withPageOptions(ls, 'runs'))
+
+  const show = pipeline
+    .command('show')
+    .description('Show where the items of a run are, its source and its budget')
+    .argument('<run>', 'Id of the run')
+    .action(async (id: string, options: CommonOptions) => context.end(await showRun(context, id, options)))
+  withCommonOptions(show)
+
+  const report = pipeline
+    .command('report')
+    .description('Report on a run: retries, errors, and how each stage fared')
+    .argument('<run>', 'Id of the run')
+    .action(async (id: string, options: CommonOptions) => context.end(await printReport(context, id, options)))
+  withCommonOptions(report).addHelpText(
+    'after',
+    `
+Reads the history of every item. RELIABLE is the share of items that got through
+the stage, of those that left it or died there.
+
+Examples:
+  redrive pipeline report enrich-1
+  redrive pipeline report enrich-1 --output json | jq '.errors[0]'`,
+  )
+
+  const out = pipeline
+    .command('export')
+    .description('Write the results of a run to a file, in the order of its source')
+    .argument('<run>', 'Id of the run')
+    .requiredOption('--out <file>', 'File to write; it appears when it is complete', nonEmpty)
+    .action(async (id: string, options: CommonOptions & { readonly out: string }) =>
+      context.end(await exportRun(context, id, options)),
+    )
+  withCommonOptions(out).addHelpText(
+    'after',
+    `
+Writes one line of JSON per succeeded item, and replaces the file if it exists.
+Run it again after a reprocess: that changes lines in the middle.
+
+Example:
+  redrive pipeline export enrich-1 --out results.jsonl`,
+  )
+}
+
+function listRuns({ console, environment }: CommandContext, options: RunListOptions): Promise<ExitCode> {
+  const { pipeline, status, limit, after, output } = options
+  return withRunStore(options, environment, async store => {
+    const { items, next } = await store.runs.list({ pipeline, status }, { limit, after })
+    const now = await store.now()
+    writeList(console, output, items.map(runView), runs => runTable(runs, console, now))
+    if (items.length === 0) console.say('No runs.')
+    if (next !== undefined) console.say(moreAfter(next))
+    return ExitCode.done
+  })
+}
+
+function showRun({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
+  return withRunStore(options, environment, async store => {
+    const run = await runById(store.runs, id)
+    const notes = runNotes(run)
+    const now = await store.now()
+    writeOne(console, options.output, { ...runView(run), notes }, () => runText(runView(run), notes, console, now))
+    return ExitCode.done
+  })
+}
+
+function printReport(context: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
+  const { console, environment } = context
+  return withRunStore(options, environment, store =>
+    withProgress(context, 'page', async ({ signal, report: say }) => {
+      const onProgress = (items: number) => say(() => `${items} items read so far.`)
+      const report = await reportRun(store, id, { signal, onProgress })
+      if (report === undefined)
+        throw new CommandError(`There is no run ${quoted(id)}. To list runs, run: redrive pipeline ls`)
+      const now = await store.now()
+      writeOne(console, options.output, report, () => runReportText(report, console, now))
+      return ExitCode.done
+    }),
+  )
+}
+
+function exportRun(
+  context: CommandContext,
+  id: string,
+  options: CommonOptions & { readonly out: string },
+): Promise<ExitCode> {
+  const { console, environment } = context
+  return withRunStore(options, environment, store =>
+    withProgress(context, 'page', async ({ signal }) => {
+      const run = await runById(store.runs, id)
+      const path = resolve(environment.cwd, options.out)
+      const lines = await writeResults(store.runs, id, path, { signal, sample: sampledPlaces(runNotes(run)) })
+      writeResult(console, options.output, { run: id, file: path, lines })
+      console.say(`${lines} ${lines === 1 ? 'result' : 'results'} written to '${options.out}'.`)
+      if (run.endedAt === undefined) console.say(`The run is ${run.status}: there may be more.`)
+      return ExitCode.done
+    }),
+  )
+}

@@ -1,0 +1,40 @@
+import { InvalidArgumentError } from 'commander'
+import type { RunStore } from '../../store/index.js'
+import { CommandError } from '../errors.js'
+import { quoted } from '../terminal/visible.js'
+
+/** Settings of a run, as flags. */
+export interface SettingFlags {
+  readonly failureBudget?: number
+  readonly checkInterval?: number
+  readonly concurrency?: Readonly<Record<string, number>>
+}
+
+/** Parses a share: `0.05` or `5%`. */
+export function share(text: string): number {
+  const [, number, percent] = /^(\d+(?:\.\d+)?)\s*(%?)$/.exec(text) ?? []
+  const value = number === undefined ? Number.NaN : Number(number) / (percent === '%' ? 100 : 1)
+  if (!(value >= 0 && value <= 1)) {
+    throw new InvalidArgumentError("It must be a share of the items such as '0.05' or '5%', at most 1.")
+  }
+  return value
+}
+
+/** Collects `stage=20`. */
+export function stageNumbers(
+  text: string,
+  before: Readonly<Record<string, number>> = {},
+): Readonly<Record<string, number>> {
+  const [, stage, count] = /^([\w.-]+)=(\d{1,5})$/.exec(text) ?? []
+  if (stage === undefined || Number(count) < 1) {
+    throw new InvalidArgumentError("It must name a stage and a number, such as 'llm_call=20'.")
+  }
+  return { ...before, [stage]: Number(count) }
+}
+
+/** Throws unless the run exists. */
+export async function runById(runs: Pick<RunStore, 'get'>, id: string) {
+  const run = await runs.get(id)
+  if (run !== undefined) return run
+  throw new CommandError(`There is no run ${quoted(id)}. To list runs, run: redrive pipeline ls`)
+}

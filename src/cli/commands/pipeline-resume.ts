@@ -1,0 +1,100 @@
+import { resolve } from 'node:path'
+import type { Command } from 'commander'
+import { jsonl, type PipelineStore } from '../../pipeline/index.js'
+import { sampledFirst } from '../../pipeline/internal.js'
+import { formatDuration } from '../../policy/index.js'
+import type { RunRecord, RunSettings } from '../../store/index.js'
+import type { CommandContext } from '../command.js'
+import { quoted } from '../terminal/visible.js'
+import { followRun } from './follow-run.js'
+import { loadPipeline } from './load-pipeline.js'
+import { openRunStore } from './open-run-store.js'
+import { nonEmpty } from './options.js'
+import { runById } from './pipeline-options.js'
+import {
+  checkStages,
+  countOf,
+  defined,
+  inputFile,
+  sayOutage,
+  type WorkFlags,
+  withWork,
+  withWorkFlags,
+} from './pipeline-work.js'
+import { type RunNotes, runNotes } from './run-notes.js'
+
+/** Adds `redrive pipeline resume`. */
+export function addResume(pipeline: Command, context: CommandContext): void {
+  const resume = pipeline
+    .command('resume')
+    .description('Go on with a run that was stopped, interrupted or killed')
+    .argument('<run>', 'Id of the run')
+    .argument('<file>', 'Module that exports the result of pipeline()')
+    .option('--in <file>', 'Items, if the file has moved', nonEmpty)
+    .option('--out <file>', 'File for the results, in the order of the items', nonEmpty)
+    .action(async (id: string, file: string, options: WorkFlags) =>
+      context.end(await resumeRun(context, id, file, options)),
+    )
+  withWorkFlags(resume).addHelpText(
+    'after',
+    `
+Reads on where the run has left off, and works on the items it has. Several
+processes may do so at once on PostgreSQL: one reads, all work.
+After its failure budget stopped it, the budget counts afresh.
+
+Example:
+  redrive pipeline resume enrich-1 ./enrich.js`,
+  )
+}
+
+async function resumeRun(context: CommandContext, id: string, file: string, options: WorkFlags) {
+  const { environment, console } = context
+  const pipeline = await loadPipeline(file, environment.cwd, {
+    command: `redrive pipeline resume ${id}`,
+    name: options.pipeline,
+  })
+  checkStages(pipeline, options)
+  const store = await openRunStore(options, environment, { mayCreate: false })
+  return withWork(store, async () => {
+    const run = await runById(store.runs, id)
+    const notes = changedNotes(runNotes(run), options, environment.cwd)
+    const settings = settingsOf(run, options)
+    if (Object.keys(settings).length > 0) await store.runs.change(id, { settings }, { who: environment.user })
+    const input = run.isRead || notes.input === undefined ? undefined : inputFile(notes.input, environment.cwd)
+    if (input === undefined && !run.isRead) {
+      console.say('Its source is not known here, so only items taken so far are worked on. Pass --in to read on.')
+    }
+    const source = input === undefined ? undefined : sourceOf(input, notes)
+    const handle = await pipeline.resume(id, { store, onOutage: sayOutage(context), ...defined({ source }) })
+    console.say(`Run ${id}: ${quoted(pipeline.name)} goes on after ${run.position} items.`)
+    if (source !== undefined) await sayReader(context, store, run)
+    const expected = notes.trial?.total ?? (input === undefined ? undefined : countOf(input))
+    return followRun(context, { store, pipeline, handle, notes, trial: undefined, expected, file, options })
+  })
+}
+
+function settingsOf({ settings }: RunRecord, options: WorkFlags): Partial<RunSettings> {
+  const { failureBudget, checkInterval, concurrency } = options
+  const merged = concurrency && { ...settings.concurrency, ...concurrency }
+  return defined({ failureBudget, checkInterval, concurrency: merged })
+}
+
+/** Another process may have the source, or may have been killed a moment ago. */
+async function sayReader({ console }: CommandContext, store: PipelineStore, { reader }: RunRecord): Promise<void> {
+  const leftMs = (reader?.until ?? 0) - (await store.now())
+  if (reader === undefined || leftMs <= 0) return
+  const takeOver = `This one takes over if that gives no sign of life for ${formatDuration(leftMs)}.`
+  console.say(`Another process, ${reader.name}, has its source. ${takeOver}`)
+}
+
+function sourceOf(input: string, { trial }: RunNotes) {
+  return trial === undefined ? jsonl(input) : sampledFirst<unknown>(input, trial)
+}
+
+function changedNotes(notes: RunNotes, { in: input, out }: WorkFlags, cwd: string): RunNotes {
+  return {
+    ...notes,
+    ...(input !== undefined && { input: resolve(cwd, input) }),
+    ...(out !== undefined && { output: resolve(cwd, out), isUnordered: false }),
+  }
+}

@@ -1,0 +1,355 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { runCommand } from '../../../test/command.js'
+import { openSqlite } from '../../store/sqlite/index.js'
+import type { Environment } from '../environment.js'
+
+const source = (folder: string) => JSON.stringify(new URL(`../../${folder}/index.ts`, import.meta.url).pathname)
+
+/** Doubles numbers. Multiples of BAD are poison in the second stage, multiples of FLAKY fail once, ODD are skipped. */
+const PIPELINE = /* ts */ `
+  import { pipeline, stage } from ${source('pipeline')}
+  import { skip } from ${source('task')}
+  const BAD = 10, FLAKY = 7, DELAY_MS = 0
+  const policy = { backoff: { base: '5ms' }, giveUpOn: [422] }
+  const sleep = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
+  export const double = pipeline('double', [
+    stage('parse', (item: { n: number }) => item.n),
+    stage('call', async (n: number, { attempt }) => {
+      if (DELAY_MS > 0) await sleep(DELAY_MS)
+      if (n % BAD === 0) throw Object.assign(new Error('Poison'), { status: 422 })
+      if (n % FLAKY === 0 && attempt === 1) throw Object.assign(new Error('Oops'), { status: 500 })
+      return n * 2
+    }, { policy }),
+    stage('filter', n => (n % 100 === 2 ? skip('unwanted') : { doubled: n })),
+  ])
+`
+
+let folder: string
+const children: ChildProcess[] = []
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'redrive-pipeline-'))
+  writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
+  code({})
+  items(100)
+})
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill('SIGKILL')
+  rmSync(folder, { recursive: true, force: true })
+})
+
+/** Writes the pipeline, with other numbers, or with a stage of another name. */
+function code(changes: Readonly<Record<string, string | number>>, file = 'double.ts'): void {
+  const text = Object.entries(changes).reduce(
+    (text, [name, value]) =>
+      typeof value === 'number'
+        ? text.replace(new RegExp(`\\b${name} = \\d+`), `${name} = ${value}`)
+        : text.replace(`'${name}'`, `'${value}'`),
+    PIPELINE,
+  )
+  writeFileSync(join(folder, file), text)
+}
+
+function items(count: number): void {
+  const lines = Array.from({ length: count }, (_, i) => JSON.stringify({ n: i + 1 }))
+  writeFileSync(join(folder, 'in.jsonl'), `${lines.join('\n')}\n`)
+}
+
+/** Runs the command in the test's folder. */
+const redrive = (argv: readonly string[], overrides: Partial<Environment> = {}) =>
+  runCommand(['pipeline', ...argv], { cwd: folder, ...overrides })
+
+const run = (...flags: string[]) => redrive(['run', 'double.ts', '--in', 'in.jsonl', '--id', 'r', ...flags])
+
+const results = (file = 'out.jsonl') =>
+  readFileSync(join(folder, file), 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map(line => JSON.parse(line).doubled)
+
+/** The results that should come of the numbers up to a count. */
+const expected = (count: number, bad = 10) =>
+  Array.from({ length: count }, (_, i) => i + 1)
+    .filter(n => n % bad !== 0 && (n * 2) % 100 !== 2)
+    .map(n => n * 2)
+
+describe('redrive pipeline run', () => {
+  it('writes the results in the order of the items, and reports what happened', async () => {
+    const { code, err, json } = await run('--out', 'out.jsonl', '--output', 'json')
+    expect(err).toContain('88 succeeded, 2 skipped, 10 dead (90 % success)')
+    expect(err).toContain('To see why items died: redrive pipeline report r')
+    expect(code).toBe(3)
+    expect(json()).toMatchObject({
+      run: 'r',
+      status: 'partial_success',
+      counts: { succeeded: 88, skipped: 2, dead: 10 },
+    })
+    expect(results()).toEqual(expected(100))
+
+    const report = await redrive(['report', 'r', '--output', 'json'])
+    expect(report.json()).toMatchObject({
+      total: 100,
+      retries: [
+        { retries: 0, items: 87, dead: 10 },
+        { retries: 1, items: 13 },
+      ],
+      errors: [
+        { stage: 'call', code: 'http_422', failures: 10, dead: 10 },
+        { stage: 'call', code: 'http_500', type: 'server_error', failures: 13, dead: 0 },
+      ],
+      stageReports: [
+        { stage: 'parse' },
+        { stage: 'call', passed: 90, dead: 10, reliability: 0.9 },
+        { stage: 'filter' },
+      ],
+    })
+    const text = (await redrive(['report', 'r'])).out
+    expect(text).toContain('Retries that items needed')
+    expect(text).toMatch(/http_422 +call +unknown +10 +10/)
+
+    expect((await redrive(['ls'])).out).toMatch(/r +double +partial_success +100 +90 % +10/)
+    const show = await redrive(['show', 'r'])
+    expect(show.out).toMatch(/call +0 +0 +0 +0 +10 +0/)
+    expect(show.out).toContain('redrive pipeline reprocess r --dry-run')
+  })
+
+  it('ends with 0 if it completed, and with 1 if it failed', async () => {
+    code({ BAD: 1000 })
+    expect((await run()).code).toBe(0)
+    code({ BAD: 1 }, 'all-bad.ts')
+    const failed = await redrive(['run', 'all-bad.ts', '--in', 'in.jsonl', '--failure-budget', '1'])
+    expect(failed.code).toBe(1)
+    expect(failed.err).toContain('failed: 100 dead (0 % success)')
+  })
+
+  it('stops when its budget is exceeded, says why, and can be resumed with new code', async () => {
+    const stopped = await run('--failure-budget', '5%', '--check-interval', '20', '--out', 'out.jsonl')
+    expect(stopped.code).toBe(1)
+    expect(stopped.err).toMatch(
+      /stopped at [\d.]+ % dead, 100 % of them 'http_422' in 'call': \d+ of \d+, .* budget is 5 %/,
+    )
+    expect(stopped.err).toContain('To go on: redrive pipeline resume r double.ts')
+    expect(stopped.err).toContain('The results are written when the run has ended')
+    expect((await redrive(['show', 'r'])).out).toMatch(/stopped +at [\d.]+ % dead \(\d+ of \d+, budget 5 %\)/)
+
+    code({ BAD: 1000 }, 'fixed.ts')
+    const resumed = await redrive(['resume', 'r', 'fixed.ts'])
+    expect(resumed.err).toContain('completed')
+    const moved = await redrive(['reprocess', 'r', '--yes', '--why', 'fixed'])
+    expect(moved.err).toMatch(/\d+ moved\.\nThe run r is open again/)
+    const again = await redrive(['resume', 'r', 'fixed.ts'])
+    expect(again.code).toBe(0)
+    expect(results()).toEqual(expected(100, 1000))
+  })
+
+  it('makes no sense of a wrong file, stage, share or id', async () => {
+    expect((await redrive(['run', 'none.ts', '--in', 'in.jsonl'])).err).toContain("There is no file 'none.ts'")
+    expect((await redrive(['run', 'double.ts', '--in', 'none.jsonl'])).err).toContain('Pass the items with --in')
+    expect(await run('--concurrency', 'cal=5')).toMatchObject({
+      code: 2,
+      err: "redrive: The pipeline 'double' has no stage 'cal'. Its stages: parse, call, filter.\n",
+    })
+    expect((await run('--failure-budget', '20')).err).toContain("such as '0.05' or '5%'")
+    expect((await run('--unordered')).err).toContain('--unordered needs --out')
+    writeFileSync(join(folder, 'empty.ts'), 'export const x = 1')
+    expect((await redrive(['run', 'empty.ts', '--in', 'in.jsonl'])).err).toContain('exports no pipeline')
+    writeFileSync(join(folder, 'out.jsonl'), 'mine\n')
+    expect(await run('--out', 'out.jsonl')).toMatchObject({ code: 2 })
+    expect(readFileSync(join(folder, 'out.jsonl'), 'utf8')).toBe('mine\n')
+  })
+
+  it('says where the input is broken; what was read is safe, and the rest follows once it is mended', async () => {
+    code({ BAD: 1000 })
+    const lines = readFileSync(join(folder, 'in.jsonl'), 'utf8').split('\n')
+    writeFileSync(join(folder, 'in.jsonl'), lines.map((line, i) => (i === 60 ? '{"n":' : line)).join('\n'))
+    const broken = await run('--out', 'out.jsonl')
+    expect(broken.code).toBe(1)
+    expect(broken.err).toMatch(/read up to item 60, and no further: .*in\.jsonl:61/)
+    expect((await redrive(['ls'])).out).toContain('interrupted')
+    writeFileSync(join(folder, 'in.jsonl'), lines.join('\n'))
+    expect(await redrive(['resume', 'r', 'double.ts'])).toMatchObject({ code: 0 })
+    expect(results()).toEqual(expected(100, 1000))
+  })
+})
+
+describe('a trial', () => {
+  it('is part of the run, says what to expect, and does not change the order of the results', async () => {
+    items(300)
+    const { err, json } = await run('--trial', '40', '--yes', '--out', 'out.jsonl', '--output', 'json')
+    expect(err).toContain('Trial: 40 of 300 lines, drawn at random.')
+    expect(err).toMatch(/dead letters +about \d+ \(\d+ to \d+\)/)
+    expect(err).toMatch(/time +at least/)
+    expect(json()).toMatchObject({ total: 300, estimate: { sampled: 40, total: 300 } })
+    expect(results()).toEqual(expected(300))
+    expect((await redrive(['show', 'r'])).out).toContain('40 random lines first, of 300')
+  })
+
+  it('stops there without a yes, and the run goes on when it is resumed', async () => {
+    const left = await run('--trial', '40', '--out', 'out.jsonl')
+    expect(left.code).toBe(3)
+    expect(left.err).toContain('pass --yes to go on at once. The trial is kept. To go on: redrive pipeline resume r')
+    const show = await redrive(['show', 'r', '--output', 'json'])
+    expect(show.json()).toMatchObject({ status: 'interrupted', total: 40 })
+    await redrive(['resume', 'r', 'double.ts'])
+    expect(results()).toEqual(expected(100))
+  })
+
+  it('asks on a terminal', async () => {
+    const questions: string[] = []
+    const prompt = async (question: string) => String(questions.push(question) && 'y')
+    const isTTY = { stdin: true, stdout: true, stderr: true }
+    const argv = ['run', 'double.ts', '--in', 'in.jsonl', '--trial', '10']
+    expect((await redrive(argv, { prompt, isTTY, columns: 100 })).err).toContain('88 succeeded')
+    expect(questions).toEqual(['Go on with the rest? [y/N] '])
+  })
+
+  it('is not needed for a file that is not larger', async () => {
+    expect((await run('--trial', '100')).err).toContain('all of them are run without a trial')
+  })
+})
+
+describe('looking after a run', () => {
+  it('moves dead items to the stage that has replaced theirs, and asks if that is not said', async () => {
+    await run()
+    code({ BAD: 1000, call: 'ask' }, 'renamed.ts')
+    await redrive(['resume', 'r', 'renamed.ts'])
+    expect((await redrive(['show', 'r'])).out).toContain("has no stage 'call' any more, and 0 waiting and 10 dead")
+    const guess = await redrive(['reprocess', 'r', '--yes'])
+    expect(guess).toMatchObject({ code: 2 })
+    expect(guess.err).toContain('Pass --stage call --as STAGE. 0 moved.')
+    expect((await redrive(['reprocess', 'r', '--stage', 'call', '--as', 'nowhere', '--yes'])).code).toBe(2)
+    const dry = await redrive(['reprocess', 'r', '--stage', 'call', '--as', 'ask', '--dry-run'])
+    expect(dry.err).toContain('10 would be moved. This was a dry run: 0 moved.')
+    const moved = await redrive(['reprocess', 'r', '--stage', 'call', '--as', 'ask', '--yes'])
+    expect(moved.err).toContain('10 moved.')
+    expect((await redrive(['resume', 'r', 'renamed.ts'])).code).toBe(0)
+  })
+
+  it('reprocesses by error code, and over all runs of a pipeline', async () => {
+    await run()
+    await redrive(['run', 'double.ts', '--in', 'in.jsonl', '--id', 's'])
+    const none = await redrive(['reprocess', '--pipeline', 'double', '--error', 'http_500', '--yes'])
+    expect(none.err).toContain('0 moved.')
+    const moved = await redrive([
+      'reprocess',
+      '--pipeline',
+      'double',
+      '--error',
+      'http_422',
+      '--yes',
+      '--output',
+      'json',
+    ])
+    expect(moved.json()).toMatchObject({ moved: 20, isStopped: false })
+    expect(moved.json().reopened.sort()).toEqual(['r', 's'])
+    expect((await redrive(['reprocess', '--yes'])).err).toContain('Which items?')
+  })
+
+  it('changes, pauses and cancels a run that is open', async () => {
+    await run('--trial', '40')
+    expect((await redrive(['set', 'r'])).err).toContain('Nothing to change')
+    expect((await redrive(['set', 'r', '--concurrency', 'cal=1'])).err).toContain("has no stage 'cal'")
+    const set = await redrive(['set', 'r', '--failure-budget', '0.2', '--concurrency', 'call=3', '--output', 'json'])
+    expect(set.json()).toMatchObject({ settings: { failureBudget: 0.2, concurrency: { call: 3 } } })
+    expect((await redrive(['pause', 'r', '--why', 'lunch'])).err).toContain('Paused.')
+    expect((await redrive(['continue', 'r'])).code).toBe(0)
+    expect((await redrive(['cancel', 'r'])).err).toContain('pass --yes')
+    expect((await redrive(['cancel', 'r', '--yes'])).code).toBe(0)
+    expect((await redrive(['ls', '--status', 'cancelled'])).out).toContain('cancelled')
+  })
+
+  it('writes the results of a run again, and knows no run of another name', async () => {
+    await run()
+    expect((await redrive(['export', 'r', '--out', 'again.jsonl'])).err).toContain('88 results written')
+    expect(results('again.jsonl')).toEqual(expected(100))
+    for (const verb of ['show', 'report', 'pause', 'cancel']) {
+      expect((await redrive([verb, 'nobody'])).err).toContain("There is no run 'nobody'")
+    }
+  })
+
+  it('shows dead items with their stage, their input there and their history', async () => {
+    await run()
+    const dlq = (...argv: string[]) => runCommand(['dlq', ...argv], { cwd: folder })
+    expect((await dlq('ls')).out).toMatch(/r:0+99 +pipeline:double +call +final_error/)
+    const { out } = await dlq('show', 'r:000000000099')
+    expect(out).toMatch(/stage +call\n +run +r\n/)
+    expect(out).toMatch(/stage input +100\n/)
+    expect(out).toMatch(/STAGE +# [\s\S]*parse +1 .* advanced[\s\S]*call +1 .* dead +final http_422/)
+    expect(out).toContain('redrive pipeline reprocess --pipeline double --error http_422')
+  })
+})
+
+const MAIN = new URL('../main.ts', import.meta.url).pathname
+const TSX = new URL('../../../node_modules/tsx/dist/esm/index.mjs', import.meta.url).pathname
+
+/** Runs the command in a process of its own, which a test may kill. */
+function spawned(...argv: string[]) {
+  const child = spawn(process.execPath, ['--import', TSX, MAIN, 'pipeline', ...argv], { cwd: folder })
+  children.push(child)
+  let err = ''
+  child.stderr.on('data', (text: Buffer) => {
+    err += text.toString()
+  })
+  const exit = new Promise<number | null>(resolve => child.on('exit', resolve))
+  return { child, exit, err: () => err }
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  for (let tries = 0; tries < 600 && !condition(); tries++) await new Promise(resolve => setTimeout(resolve, 50))
+  expect(condition()).toBe(true)
+}
+
+const sizeOf = (file: string) => statSync(join(folder, file), { throwIfNoEntry: false })?.size ?? 0
+
+describe('a run that is stopped', { timeout: 120_000 }, () => {
+  it('ends cleanly at a signal, says how to go on, and goes on', async () => {
+    code({ BAD: 1000, DELAY_MS: 20 })
+    items(2000)
+    const { child, exit, err } = spawned(
+      'run',
+      'double.ts',
+      '--in',
+      'in.jsonl',
+      '--id',
+      'r',
+      '--out',
+      'out.jsonl',
+      '--unordered',
+    )
+    await until(() => sizeOf('out.jsonl') > 0)
+    child.kill('SIGINT')
+    expect(await exit).toBe(3)
+    expect(err()).toContain('To go on: redrive pipeline resume r double.ts')
+    code({ BAD: 1000 })
+    expect((await redrive(['resume', 'r', 'double.ts'])).code).toBe(0)
+    expect(results().sort((a, b) => a - b)).toEqual(expected(2000, 1000))
+  })
+
+  it('by kill -9, again and again, neither tears nor doubles a line of its output', async () => {
+    code({ BAD: 1000, DELAY_MS: 5 })
+    items(4000)
+    let before = 0
+    for (let round = 0; round < 2; round++) {
+      const argv =
+        round === 0
+          ? ['run', 'double.ts', '--in', 'in.jsonl', '--id', 'r', '--out', 'out.jsonl', '--unordered']
+          : ['resume', 'r', 'double.ts']
+      const { child, exit } = spawned(...argv)
+      await until(() => sizeOf('out.jsonl') > before)
+      child.kill('SIGKILL')
+      await exit
+      before = sizeOf('out.jsonl')
+    }
+    code({ BAD: 1000 })
+    const { code: exitCode, err } = await redrive(['resume', 'r', 'double.ts'])
+    expect(err).toContain('completed')
+    expect(exitCode).toBe(0)
+    expect(results().sort((a, b) => a - b)).toEqual(expected(4000, 1000))
+    const store = await openSqlite(join(folder, '.redrive/redrive.db'))
+    expect((await store.runs.get('r'))?.counts).toMatchObject({ succeeded: expected(4000, 1000).length, waiting: 0 })
+    await store.close()
+  })
+})

@@ -1,0 +1,90 @@
+import type { RunView } from '../../operate/index.js'
+import { grouped, percent } from '../terminal/chart.js'
+import type { Console } from '../terminal/console.js'
+import { fields, NAME_WIDTH, paragraph, table } from '../terminal/table.js'
+import { shellWord } from '../terminal/visible.js'
+import type { RunNotes } from './run-notes.js'
+import { runHead } from './run-text.js'
+
+const STATES = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled'] as const
+
+/** A run for people: its figures, its items by stage, its settings, and what to do next. */
+export function runText(run: RunView, notes: RunNotes, console: Console, now: number): string {
+  const { paint, width } = console
+  const advice = adviceFor(run)
+  return [
+    runHead(run, console, now),
+    '',
+    paint.bold('Stages'),
+    stageTable(run, console),
+    ...withoutCode(run).flatMap(text => paragraph(text, { width, indent: '  ' })),
+    '',
+    paint.bold('Settings'),
+    fields(settingsOf(run, notes), console),
+    ...(advice.length === 0 ? [] : ['', paint.bold('What to do next')]),
+    // Never wrapped, so that they can be copied.
+    ...advice.map(command => `    ${paint.cyan(command)}`),
+  ].join('\n')
+}
+
+function stageTable({ byStage }: RunView, { width, paint }: Console): string {
+  const columns = [{ title: 'STAGE', minWidth: NAME_WIDTH }, ...STATES.map(state => ({ title: state.toUpperCase() }))]
+  const rows = byStage.map(({ stage, counts }) => ({
+    cells: [stage, ...STATES.map(state => grouped(counts[state]))],
+    paints: [undefined, ...STATES.map(state => (state === 'dead' && counts.dead > 0 ? paint.red : undefined))],
+  }))
+  return table(columns, rows, { width, paint })
+}
+
+/** Items at a stage that the code no longer has would wait for ever. */
+function withoutCode({ id, byStage, stages }: RunView): string[] {
+  return byStage
+    .filter(({ stage, counts }) => !stages.includes(stage) && counts.waiting + counts.dead > 0)
+    .map(({ stage, counts }) => {
+      const items = `${grouped(counts.waiting)} waiting and ${grouped(counts.dead)} dead items`
+      return `The pipeline has no stage '${stage}' any more, and ${items} are there. Move them: redrive pipeline reprocess ${id} --stage ${stage} --as STAGE`
+    })
+}
+
+function settingsOf({ settings }: RunView, notes: RunNotes): [string, string | undefined][] {
+  const { failureBudget, stageBudgets, checkInterval, budgetWindow, completedFrom, partialFrom } = settings
+  const window = budgetWindow === undefined ? '' : `, over the last ${grouped(budgetWindow)}`
+  const budgets = Object.entries(stageBudgets).map(([stage, budget]) => `${stage} ${percent(budget)}`)
+  const concurrency = Object.entries(settings.concurrency).map(([stage, count]) => `${stage} ${count}`)
+  return [
+    ['failure budget', `${percent(failureBudget)}, checked every ${grouped(checkInterval)} items${window}`],
+    ['stage budgets', budgets.length === 0 ? undefined : budgets.join(', ')],
+    ['completed from', `${percent(completedFrom)} success; partial success from ${percent(partialFrom)}`],
+    ['unfinished items', `at most ${grouped(settings.maxUnfinished)}`],
+    ['concurrency', concurrency.length === 0 ? undefined : concurrency.join(', ')],
+    ['input', notes.input],
+    [
+      'output',
+      notes.output && `${notes.output}${notes.isUnordered ? ', as results come' : ', in the order of the input'}`,
+    ],
+    [
+      'trial',
+      notes.trial && `${grouped(notes.trial.lines.length)} random lines first, of ${grouped(notes.trial.total)}`,
+    ],
+  ]
+}
+
+function adviceFor({ id, status, counts }: RunView): string[] {
+  const run = shellWord(id)
+  const dead =
+    counts.dead === 0 ? [] : [`redrive pipeline report ${run}`, `redrive pipeline reprocess ${run} --dry-run`]
+  switch (status) {
+    case 'stopped':
+      return [...dead, `redrive pipeline resume ${run} FILE`]
+    case 'paused':
+      return [`redrive pipeline continue ${run}`]
+    case 'interrupted':
+      return [`redrive pipeline resume ${run} FILE`]
+    case 'running':
+    case 'cancelled':
+    case 'completed':
+    case 'partial_success':
+    case 'failed':
+      return dead
+  }
+}
