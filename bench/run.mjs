@@ -1,6 +1,6 @@
 // Measures redrive against a hand-written loop and its peers. Tables on stdout, progress on stderr.
 //
-//   node bench/run.mjs [SUITE ...] [--json FILE] [--strict]
+//   node bench/run.mjs [SUITE ...] [--json FILE] [--strict] [--short]
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -23,11 +23,20 @@ const SUITES = [
   'postgres-backlog',
   'postgres-latency',
   'events',
+  'pipelines',
+  'pipelines-million',
+  'pipelines-throttled',
+  'pipelines-postgres',
 ]
 
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
-  options: { json: { type: 'string' }, strict: { type: 'boolean', default: false } },
+  options: {
+    json: { type: 'string' },
+    strict: { type: 'boolean', default: false },
+    // Fewer items and rounds, where a suite takes minutes: to see that it runs, not to compare figures.
+    short: { type: 'boolean', default: false },
+  },
 })
 const suites = positionals.length > 0 ? positionals : SUITES
 for (const suite of suites) {
@@ -57,6 +66,7 @@ function runSuite(suite) {
   const { status, stdout } = spawnSync(process.execPath, ['--expose-gc', file], {
     stdio: ['ignore', 'pipe', 'inherit'],
     encoding: 'utf8',
+    env: { ...process.env, REDRIVE_BENCH_SHORT: flags.short ? '1' : '' },
   })
   if (status !== 0) fail(`The suite '${suite}' failed: see above.`, 1)
   return JSON.parse(stdout)

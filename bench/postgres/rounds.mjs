@@ -50,8 +50,8 @@ export async function query(url, sql) {
   }
 }
 
-/** A figure of tasks per second. Shares are medians over the rounds of the ratio to another row in the same round. */
-export function rateFigure(title, { times, tasks, shareOf, head, names = {}, notes = {}, target }) {
+/** A figure of tasks, or other work, per second. Shares are medians over the rounds of the ratio to another row in the same round. */
+export function rateFigure(title, { times, tasks, unit = 'tasks', shareOf, head, names = {}, notes = {}, target }) {
   console.error(`  ${title}`)
   const rows = Object.entries(times).map(([name, seconds]) => ({
     name: names[name] ?? name,
@@ -59,7 +59,7 @@ export function rateFigure(title, { times, tasks, shareOf, head, names = {}, not
     share: shareOf && median(ratios(times, tasks, name, shareOf)),
     note: notes[name],
   }))
-  const columns = [{ key: 'rate', head: 'tasks per second', digits: 0 }]
+  const columns = [{ key: 'rate', head: `${unit} per second`, digits: 0 }]
   if (shareOf !== undefined) columns.push({ key: 'share', head, digits: 2 })
   return { title, columns, rows, target }
 }

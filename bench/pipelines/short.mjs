@@ -1,0 +1,2 @@
+/** Whether `--short` was given: fewer items and rounds. */
+export const isShort = process.env.REDRIVE_BENCH_SHORT === '1'
