@@ -1,0 +1,64 @@
+import { writeSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Pipeline, RunEnd, RunHandle, RunOptions } from 'redrive/pipeline'
+import { type ItemCounts, type RunStatus, StoreUnavailableError } from 'redrive/store'
+import { defineTask } from 'redrive/task'
+import { openRunStore } from './open-store.js'
+import { type Item, makeItems, makePipeline, makeSingle } from './pipeline-stages.js'
+
+/*
+ * A process that works on a run: it opens the run or goes on with it, until the run has ended. It says `ready` before it
+ * begins, and reports the end in one line of JSON.
+ */
+
+/** The start-up options of the process. */
+export interface PipelineChildOptions {
+  readonly folder: string
+  /** Of its store. */
+  readonly url: string
+  readonly run: string
+  readonly pipeline: 'faults' | 'single'
+  readonly count: number
+  /** It reads the source too. */
+  readonly reads: boolean
+  readonly leaseMs: number
+  readonly concurrency: number
+}
+
+/** Its report. */
+export interface PipelineChildReport {
+  readonly status: RunStatus
+  readonly counts: ItemCounts
+}
+
+const options: PipelineChildOptions = JSON.parse(process.env.REDRIVE_FAULT_CHILD ?? '')
+const { folder, url, run, count, reads, leaseMs, concurrency } = options
+const store = await openRunStore(url)
+const code: Pipeline<Item, unknown> =
+  options.pipeline === 'faults' ? makePipeline(folder, { concurrency }) : makeSingle(folder, concurrency)
+const source = reads ? { source: makeItems(count) } : {}
+const onEnd = { task: defineTask('ended', { handler: (_end: RunEnd) => {} }) }
+const settings: RunOptions<Item> = { store, id: run, lease: leaseMs, failureBudget: 1, maxUnfinished: 2000, onEnd }
+
+/** Opens the run if it reads, or goes on with it. */
+async function work(): Promise<RunHandle | undefined> {
+  if ((await store.runs.get(run)) !== undefined) return code.resume(run, { store, lease: leaseMs, ...source })
+  return reads ? code.start(makeItems(count), settings) : undefined
+}
+
+writeSync(1, 'ready\n')
+for (;;) {
+  const handle = await work().catch(failure => {
+    // Another process reads, or the store is away: ask again.
+    if (failure instanceof StoreUnavailableError || failure.code === 'run_busy') return undefined
+    throw failure
+  })
+  const result = await handle?.result
+  await handle?.stop()
+  if (result?.status === 'completed') {
+    const report: PipelineChildReport = { status: result.status, counts: result.counts }
+    writeSync(1, `${JSON.stringify(report)}\n`)
+    process.exit(0)
+  }
+  await sleep(50)
+}
