@@ -182,13 +182,16 @@ export class Call<T> implements Sleeper {
     if (!this.#settle) return
 
     const record = { attempt, failedAt, failure, verdict, history, now, random, aborted, budgetEmpty, decision }
-    if (this.#records) this.#records.push(record)
-    else this.#records = [record]
+    // The last hundred, so that a call may go on for ever. A copy, since that has no spare room.
+    this.#records = [...(this.#records ?? []).slice(-99), record]
 
     const durationMs = now - startedAt
     if (decision.action === 'give_up') {
       const { reason } = decision
-      this.#end(Promise.reject(reason === 'final_error' || reason === 'aborted' ? failure : this.#exhausted(reason)))
+      // Made two turns later, the error has the frames of whoever awaits the call on its stack: the engine follows promises
+      // to the functions that await them, and by then the call's own follows this one.
+      const exhausted = () => Promise.reject(this.#exhausted(reason))
+      this.#end(verdict.class === 'final' ? Promise.reject(failure) : Promise.resolve().then().then(exhausted))
       this.#tell(attempt, { type: 'gave_up', durationMs, failure, verdict, reason })
     } else {
       const { delayMs } = decision
@@ -209,7 +212,8 @@ export class Call<T> implements Sleeper {
   }
 
   #exhausted(reason: GiveUpReason): RetryExhaustedError {
-    return new RetryExhaustedError(this.#options.name ?? 'call', reason, this.#policy, this.#records ?? [])
+    const { name = 'call', category } = this.#options
+    return new RetryExhaustedError(name, category, reason, this.#policy, this.#records ?? [])
   }
 
   #end(outcome: T | Promise<never>): void {

@@ -23,21 +23,24 @@ export interface AttemptRecord extends Circumstances {
   readonly decision: Decision
 }
 
-/** A call was given up. `attempts` has every failed attempt; the last failure is the `cause`. */
+/** A call was given up. `attempts` has its failed attempts, the last hundred at most; the last failure is the `cause`. */
 export class RetryExhaustedError extends RedriveError {
   static {
     RetryExhaustedError.prototype.name = 'RetryExhaustedError'
   }
 
   constructor(
-    name: string,
+    /** The name of the call. */
+    readonly operation: string,
+    /** The category of the call, if it has one. */
+    readonly category: string | undefined,
     readonly reason: GiveUpReason,
     readonly policy: Policy,
     readonly attempts: readonly AttemptRecord[],
   ) {
     const last = attempts.at(-1)
     const lastly = last ? ` at attempt ${last.attempt}: ${brief(last.failure)}` : ''
-    super('retry_exhausted', `Gave up on '${name}' (${reason})${lastly}`, { cause: last?.failure })
+    super('retry_exhausted', `Gave up on '${operation}' (${reason})${lastly}`, { cause: last?.failure })
   }
 }
 

@@ -59,6 +59,46 @@ function recorder() {
   return { events, sink: (event: WorkEvent) => void events.push(event) }
 }
 
+describe('the error of a call that was given up', () => {
+  it('has the frames of whoever awaits the call, however many attempts were made', async () => {
+    const clock = fakeClock()
+    async function chargeTheCard(attempts: number) {
+      return await retry(() => Promise.reject(new Error('down')), { attempts }, { clock })
+    }
+    for (const attempts of [1, 3]) {
+      const [result] = await Promise.allSettled([chargeTheCard(attempts), clock.runAll()])
+      if (result.status === 'fulfilled') throw new Error('It must fail.')
+      expect(result.reason).toBeInstanceOf(RetryExhaustedError)
+      expect(result.reason.stack).toMatch(/at (async )?chargeTheCard/)
+    }
+  })
+
+  it('says which call it was', async () => {
+    const call = retry(() => Promise.reject(new Error('down')), policies.once, {
+      name: 'load prices',
+      category: 'PRICES',
+    })
+    await expect(call).rejects.toMatchObject({
+      name: 'RetryExhaustedError',
+      operation: 'load prices',
+      category: 'PRICES',
+    })
+    const unnamed = retry(() => Promise.reject(new Error('down')), policies.once)
+    await expect(unnamed).rejects.toMatchObject({ operation: 'call', category: undefined })
+  })
+
+  it('has the last hundred attempts of a call that made more', async () => {
+    let calls = 0
+    const fail = () => Promise.reject(new Error(`call ${++calls}`))
+    const error: unknown = await retry(fail, { attempts: 250, backoff: 'none' }).catch(error => error)
+    if (!(error instanceof RetryExhaustedError)) throw error
+    expect(error.attempts.map(({ attempt }) => attempt)).toEqual(Array.from({ length: 100 }, (_, i) => 151 + i))
+    expect(error.cause).toMatchObject({ message: 'call 250' })
+    for (const record of error.attempts)
+      expect(decide(error.policy, record.history, record.verdict, record)).toEqual(record.decision)
+  })
+})
+
 describe('a call', () => {
   it('that succeeds at once is made once, and gives its result', async () => {
     const fn = vi.fn(async () => 'result')

@@ -68,7 +68,7 @@ export const RETRY_OPTIONS: KnownOptions<RetryOptions> = {
  * ```
  *
  * Rejects with the failure itself when it is final, with the signal's reason when the caller aborts, and otherwise with
- * a `RetryExhaustedError` that has every attempt on it.
+ * a `RetryExhaustedError` that has its attempts on it.
  */
 export function retry<T>(
   fn: (attempt: Attempt) => T | PromiseLike<T>,

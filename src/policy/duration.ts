@@ -5,7 +5,7 @@ const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as cons
 type Unit = keyof typeof UNITS
 
 /** No duration is longer, so that every time computed from one is still a valid date. */
-export const MAX_DURATION_MS = 36_500 * UNITS.d
+export const MAX_DURATION_MS = 3_153_600_000_000
 
 /** Whole milliseconds, or `undefined` when the value is not a duration. */
 export function parseDuration(value: unknown): number | undefined {

@@ -3,8 +3,7 @@ const NETWORK =
   /^(E(CONN|HOST|NET|SOCKET|TIMEDOUT|PIPE|NOTFOUND|AI_)|(UND_)?ERR_(NET|SOCKET(?!_BAD)|STREAM_P|HTTP2_G|\w+_TIMEOUT))/
 
 /** AWS-style services say it in the error's name, often with status 400. */
-const THROTTLING =
-  /Throttl|^(SlowDown|TooManyRequests|ProvisionedThroughput|TransactionInProgress|PriorRequest|(Request|Bandwidth)?LimitExceeded)/
+const THROTTLING = /Throttl|^(SlowDown|TooManyReq|ProvisionedThr|TransactionIn|PriorReq|(Request|Bandwidth)?LimitEx)/
 
 /** Request timeout, too early, and what is the server's own fault but for what it cannot do at all. */
 const PASSING = /^(408|425|5(?!01|05))/
