@@ -2,6 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { basename, join, resolve } from 'node:path'
 import * as calls from 'redrive'
 import * as bus from 'redrive/bus'
+import * as document from 'redrive/document'
 import * as event from 'redrive/event'
 import * as idempotency from 'redrive/idempotency'
 import * as operate from 'redrive/operate'
@@ -102,7 +103,7 @@ function headingsOf(file: string): string[] {
   )
 }
 
-it.each(Object.entries({ calls, policy, idempotency, bus, event, operate, store, task }))(
+it.each(Object.entries({ calls, policy, idempotency, bus, document, event, operate, store, task }))(
   'the errors in the docs are all that %s have',
   (_, exported) => {
     const told = ['errors', 'idempotency'].map(page => readFileSync(join(ROOT, `docs/${page}.md`), 'utf8')).join()
