@@ -14,7 +14,7 @@ import {
   type WorkOptions,
 } from './run-options.js'
 import type { RunResult } from './run-result.js'
-import { newSettings } from './run-settings.js'
+import { changedSettings, newSettings } from './run-settings.js'
 import type { Source } from './source.js'
 import { SourceReader } from './source-reader.js'
 import type { Stage, StageCode } from './stage.js'
@@ -87,7 +87,8 @@ export class Pipeline<In, Out> {
     try {
       const stages = this.stages.map(stage => stage.name)
       const isHeld = run.status === 'stopped' || run.status === 'paused'
-      const change = { stages, version: this.version, ...(isHeld && { isPaused: false }) }
+      const settings = changedSettings(options)
+      const change = { stages, settings, version: this.version, ...(isHeld && { isPaused: false }) }
       return this.#work(await runs.change(id, change), engine, options)
     } catch (failure) {
       await engine.stop()

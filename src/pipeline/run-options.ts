@@ -3,8 +3,8 @@ import type { ItemCounts, RunStatus, RunStore, Store } from '../store/index.js'
 import type { TaskDefinition, WorkerOptions } from '../task/index.js'
 import type { Source } from './source.js'
 
-/** Options of `resume()`, and of the worker that a run brings along. */
-export interface ResumeOptions<In> extends WorkOptions {
+/** Options of `resume()`. Settings that are not named stay as they are. */
+export interface ResumeOptions<In> extends LiveOptions, WorkOptions {
   /** Where to read on. It is continued at the run's cursor, or skipped to its position. Default: only items taken so far. */
   readonly source?: Source<In>
   /** The same function that the run was started with, if it was. */
@@ -92,7 +92,12 @@ const WORK_OPTIONS: KnownOptions<WorkOptions> = {
   clock: 'object',
 }
 
-const RESUME_OPTIONS: KnownOptions<ResumeOptions<unknown>> = { ...WORK_OPTIONS, source: 'object', itemId: 'function' }
+const RESUME_OPTIONS: KnownOptions<ResumeOptions<unknown>> = {
+  ...LIVE_OPTIONS,
+  ...WORK_OPTIONS,
+  source: 'object',
+  itemId: 'function',
+}
 
 const RUN_OPTIONS: KnownOptions<RunOptions<unknown>> = {
   ...LIVE_OPTIONS,

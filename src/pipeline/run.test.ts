@@ -351,7 +351,7 @@ describe.each(STORES)('on %s,', (_, open) => {
         /stopped at \d+(\.\d)? % dead, 100 % of them 'http_422' in 'b': \d+ of 1\d\d, /,
       )
 
-      const again = await counting().line.resume('r', { store, clock, source: numbers(1000) })
+      const again = await counting().line.resume('r', { store, clock, source: numbers(1000), failureBudget: 0.5 })
       expect(await finish(clock, again)).toMatchObject({ total: 1000, counts: { waiting: 0 } })
     })
   })
