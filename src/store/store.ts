@@ -1,5 +1,6 @@
 import type { IdempotencyStore } from '../idempotency/index.js'
 import type { GiveUpReason, Verdict } from '../policy/index.js'
+import type { RunStore } from './run-store.js'
 
 /**
  * The life of a task
@@ -464,12 +465,13 @@ export interface AuditStore {
 }
 
 /**
- * Keeps tasks, ledger, policies, idempotency keys and audit records. Each verb is one transaction, and its promise resolves
+ * Keeps tasks, ledger, runs, policies, idempotency keys and audit records. Each verb is one transaction, and its promise resolves
  * after the commit; concurrent calls may share one.
  */
 export interface Store extends TaskVerbs, TaskReader, TaskControl, LaneControl {
   readonly policies: PolicyStore
   readonly audit: AuditStore
+  readonly runs: RunStore
   /** The keys of an `IdempotencyGuard`, as durable as the tasks. */
   readonly idempotency: IdempotencyStore
   /**
@@ -485,7 +487,7 @@ export interface Store extends TaskVerbs, TaskReader, TaskControl, LaneControl {
   /**
    * Deletes ended work that is older than its retention: at most `limit` tasks, keys and records in all. Returns how many
    * it deleted; fewer than the limit means that nothing is left to delete. A task goes with its ledger, and its id is free
-   * again.
+   * again. Items go with their run, as a whole, once it has ended for long enough; with dead items, for `deadMs` too.
    */
   prune(keep: Retention, limit: number): Promise<number>
   /** Closes the file or the connections. The store takes no more calls. */

@@ -33,6 +33,9 @@ const NAMES: Readonly<Record<Part['section'], string>> = {
   lane: 'lanes',
   policy: 'policies',
   task: 'tasks',
+  run: 'runs',
+  item: 'positions of items',
+  output: 'results to write',
   key: 'idempotency keys',
   audit: 'audit records',
 }
@@ -54,7 +57,7 @@ export function addMove(program: Command, context: CommandContext): void {
       'after',
       `
 Moves tasks with their ledger, dead letters, lanes with their limits, holds and
-pauses, policies, idempotency keys and audit records. Then it reads both stores
+pauses, policies, runs, idempotency keys and audit records. Then it reads both stores
 again and compares counts and checksums. Stop everything that uses either store
 first.
 

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { After } from '../after-settlement.js'
 import { RAMP_END } from '../lane-limits.js'
-import { isItemKind } from '../runs/items.js'
+import { isRunLane } from '../runs/items.js'
 import type { Cost, Lane, LaneLimits, LaneRecord, TaskRecord } from '../store.js'
 import type { MemoryHeap } from './heap.js'
 import type { MemorySharedLimit } from './shared.js'
@@ -34,7 +34,7 @@ export class MemoryLane implements Lane {
     this.kind = kind
     this.category = category
     this.key = key
-    this.isOfRun = isItemKind(kind)
+    this.isOfRun = isRunLane({ kind, key })
     this.isPaused = isPaused
     this.#limits = limits
   }

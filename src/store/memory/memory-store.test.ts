@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
 import { fakeClock, storeConformance, storeModelTest } from '../../testing/index.js'
-import { runConformance } from '../../testing/store-conformance/runs.js'
 import { MemoryStore } from './memory-store.js'
 
 const open = () => {
@@ -10,7 +9,6 @@ const open = () => {
 
 describe('the memory store keeps the contract', () => {
   for (const { name, run } of storeConformance(open)) it(name, run)
-  for (const { name, run } of runConformance(open)) it(name, run)
 })
 
 const seed = Number(process.env.REDRIVE_TEST_SEED ?? Date.now() % 1_000_000)

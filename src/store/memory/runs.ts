@@ -302,10 +302,11 @@ export class MemoryRuns implements RunStore {
     for (const id of run.items) {
       const task = this.#items.tasks.get(id)
       const isWaiting = task?.record.status === 'waiting'
-      if (task === undefined || (isWaiting && cancelled >= limit)) continue
-      if (this.#items.cancel(task, now) && isWaiting) cancelled++
+      if (task === undefined || task.isToBeCancelled || (isWaiting && cancelled >= limit)) continue
+      if (!this.#items.cancel(task, now)) continue
+      if (isWaiting) cancelled++
+      this.#items.ring()
     }
-    this.#items.ring()
     return cancelled
   }
 

@@ -25,6 +25,13 @@ export const SECTIONS = {
       id state priority submitted_at started_at changed_at next_at entries attempts deferrals losses undecided
       previous_delay error_class error_code error_message reason result payload value cost`),
   },
+  run: {
+    table: 'run',
+    key: ['id'],
+    columns: words('id pipeline created_at ended_at dead forgotten has_output next_check state'),
+  },
+  item: { table: 'run_item', key: ['run', 'position'], columns: words('run position task') },
+  output: { table: 'run_output', key: ['run', 'task'], columns: words('run task') },
   key: { table: 'idempotency', key: ['key'], columns: words('key fingerprint token until result done_at') },
   audit: { table: 'audit', key: ['id'], columns: words('id at record') },
 }

@@ -58,7 +58,7 @@ async function empty(engine: Engine): Promise<Movable> {
   return store
 }
 
-const KINDS = ['mail', 'report', 'quoted', 'paused', 'tenants']
+const KINDS = ['mail', 'report', 'quoted', 'paused', 'tenants', 'pipeline:p']
 const WEIRD = 'NUL \0, tab \t, emoji 🚀, quotes \' " \\, mark \u0001, line\u2028 end'
 
 /** Runs the next tasks of a kind, and settles them with these outcomes. */
@@ -139,12 +139,51 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   await store.cancel(waiting.map(({ id }) => id))
   await store.leave('w')
 
+  await useRuns(store)
+
   await store.audit.append([JSON.stringify({ WEIRD }), '{}', '{"n":3}'])
   const keyRequest = { fingerprint: 'f'.repeat(64), leaseMs: 60_000 }
   const key = await store.idempotency.claim('done', keyRequest)
   if (key.state === 'fresh') await store.idempotency.complete('done', key.token, '{"v":1}')
   await store.idempotency.claim('in progress 🚀', keyRequest)
   return store
+}
+
+/** A run with ids and outputs of its own that has ended, and one that is stopped with items left. */
+async function useRuns(store: Movable): Promise<void> {
+  const settings = {
+    failureBudget: 0.5,
+    stageBudgets: { call: 0.5 },
+    checkInterval: 2,
+    budgetWindow: 100,
+    completedFrom: 0.95,
+    partialFrom: 0.5,
+    maxUnfinished: 10,
+    concurrency: {},
+  }
+  const run = { pipeline: 'p', version: 'v 🚀', stages: ['fetch', 'call'], settings, hasOutput: true }
+  const take = async (id: string, count: number) => {
+    const items = Array.from({ length: count }, (_, index) => ({ id: `🚀${9 - index}`, payload: '1' }))
+    await store.runs.take(id, { reader: 'r', leaseMs: 1000, position: 0, items, cursor: '{"at":1}', isEnd: true })
+  }
+  await store.runs.open({
+    ...run,
+    id: 'ended',
+    hasOwnIds: true,
+    about: '"é"',
+    onEnd: { kind: 'mail', payload: '"🚀"' },
+  })
+  await take('ended', 2)
+  await settleNext(store, 'pipeline:p', [
+    { type: 'succeeded', result: '1' },
+    { type: 'dead', reason: 'final_error' },
+  ])
+  await store.runs.check('ended')
+  await store.runs.open({ ...run, id: 'stopped' })
+  await take('stopped', 3)
+  const dead: Outcome = { type: 'dead', reason: 'final_error' }
+  await settleNext(store, 'pipeline:p', [dead, dead], { verdict: { class: 'final', code: WEIRD } })
+  await store.runs.check('stopped')
 }
 
 /** Everything that a store holds, by section. */
@@ -169,7 +208,11 @@ async function seen(store: Movable) {
   const tasks = [...(await store.list({}, { limit: 1000 })).items].sort((a, b) => (a.id < b.id ? -1 : 1))
   const ledgers = await Promise.all(tasks.map(({ id }) => store.ledger(id)))
   const { items: audit } = await store.audit.page({ limit: 100 })
-  return { tasks, ledgers, audit, lanes: await store.lanes(), counts: await store.count({}) }
+  const { items: runs } = await store.runs.list({}, { limit: 100 })
+  const pages = await Promise.all(runs.map(({ id }) => store.runs.items(id, { limit: 100 })))
+  const outputs = await Promise.all(runs.map(({ id }) => store.runs.outputs(id, 100)))
+  const lanes = await store.lanes()
+  return { tasks, ledgers, audit, runs, pages, outputs, lanes, counts: await store.count({}) }
 }
 
 /** Lets a worker run until nothing is left to run, with every outcome a success. */

@@ -65,7 +65,7 @@ const SECTIONS_IN_ORDER = Object.keys(SECTIONS) as Section[]
 const LEASE_MS = 1000
 
 /**
- * Copies the whole contents of a store to another: tasks with their ledger, lanes, pause rules, policies, idempotency keys
+ * Copies the whole contents of a store to another: tasks with their ledger, lanes, pause rules, policies, runs, idempotency keys
  * and audit records. Then verifies that both hold the same. The source keeps everything.
  *
  * ```ts

@@ -179,7 +179,8 @@ const LANES = /* sql */ `
   FROM redrive.lane WHERE ${MATCHES_LANE}
   ORDER BY kind, category, key`
 
-function recordOf(row: TaskRow): TaskRecord {
+/** Converts a row to a record. */
+export function recordOf(row: TaskRow): TaskRecord {
   const { errorCode, errorMessage, reason, ...record } = taskRecord(row)
   return { ...record, errorCode: stored(errorCode), errorMessage: stored(errorMessage), reason: stored(reason) }
 }

@@ -40,6 +40,16 @@ export class Enqueues {
     return decode(ids, answer)
   }
 
+  /** Enqueues within a transaction of the store's own. The caller rings after the commit. */
+  async enqueueWith(
+    call: (fn: string, values: unknown[]) => Promise<unknown>,
+    tasks: readonly NewTask[],
+  ): Promise<Enqueued[]> {
+    if (tasks.length === 0) return []
+    const { ids, values } = encode(tasks, this.#makeId)
+    return decode(ids, await call('enqueue', [...values, this.#database.at]))
+  }
+
   /** Resolves when all calls under way have ended. */
   idle(): Promise<void> {
     return this.#batcher.idle()

@@ -121,6 +121,25 @@ const VERBS: Readonly<Record<string, Prepare>> = {
   pause: () => () => store.pause({ kind: 'a' }, { isPaused: true }),
   limit: () => () => store.limit({ kind: 'a' }, { concurrency: 1 }),
   prune: () => () => store.prune({ endedMs: 0, deadMs: 0, keysMs: 0, auditMs: 0 }, BATCH),
+  'items as succeeded, to be written out': async () => {
+    const { tasks } = await claim(['pipeline:p'])
+    return () => store.settle(tasks.map(task => settlement(task, { type: 'succeeded' })))
+  },
+  'a run': () => () => store.runs.get(`run-${LARGE.ended}`),
+  'a page of runs': () => () => store.runs.list({}, { limit: 10 }),
+  'a page of the items of a run': () => () => store.runs.items(`run-${SMALL.ended}`, { limit: PAGE }),
+  'the dead items of a run': () => () => ask('dead_items', [KIND, `run-${LARGE.ended}`, 'a', null, 9e15, BATCH]),
+  'the waiting items of a run': () => () => ask('waiting_items', [KIND, `run-${LARGE.ended}`, 'a', null, BATCH]),
+  'the running items of a run': () => () => ask('running_items', [KIND, `run-${LARGE.ended}`]),
+  'a move of items': async () => {
+    const { rows } = await ask('waiting_items', [KIND, `run-${LARGE.ended}`, 'a', null, BATCH])
+    return () => ask('move_items', [rows[0].answer, 'b'])
+  },
+  'the end of a pause': () => () => ask('end_pause', [KIND, `run-${LARGE.ended}`]),
+  'a prune of runs': async () => {
+    await pool.query('UPDATE redrive.run SET ended_at = 0')
+    return () => ask('prune_runs', [0, 0, BATCH, null])
+  },
   'claim of an idempotency key': () => () => store.idempotency.claim('key', { fingerprint: 'f', leaseMs: 1000 }),
 }
 
@@ -135,6 +154,13 @@ const LANE_VERBS: Readonly<Record<string, Prepare>> = {
     await pool.query('UPDATE redrive.worker SET until = 0')
     return () => store.heartbeat({ worker: 'v', leaseMs: 60_000 })
   },
+}
+
+const KIND = 'pipeline:p'
+
+/** Calls a function that is part of a longer transaction. */
+function ask(fn: string, values: unknown[]) {
+  return pool.query(`SELECT redrive.${fn}(${values.map((_, index) => `$${index + 1}`)}) AS answer`, values)
 }
 
 const RETRY: Outcome = { type: 'retry', delayMs: 1000, isBackoff: true }
@@ -187,7 +213,10 @@ async function read(): Promise<number> {
   return rows[0].read
 }
 
-const TABLES = ['task', 'waiting', 'lane', 'ended', 'tally', 'claim', 'ledger', 'worker']
+const TABLES = [
+  ...['task', 'waiting', 'lane', 'ended', 'tally', 'claim', 'ledger', 'worker'],
+  ...['run', 'run_item', 'run_output', 'pause_rule', 'limit_rule'],
+]
 const ANALYZE = `ANALYZE ${TABLES.map(table => `redrive.${table}`).join(', ')}`
 
 async function fill({ lanes, ended, ready, scheduled }: Size): Promise<void> {
@@ -208,6 +237,23 @@ async function fill({ lanes, ended, ready, scheduled }: Size): Promise<void> {
     }
     await filler.settle(tasks.slice(mine.length).map(task => settlement(task, { type: 'released' })))
     done += mine.length
+  }
+  await fillRun(`run-${ended}`, ready)
+}
+
+/** A run of which half the items are dead. */
+async function fillRun(id: string, count: number): Promise<void> {
+  const settings = {
+    ...{ failureBudget: 1, stageBudgets: {}, checkInterval: 1000, budgetWindow: undefined },
+    ...{ completedFrom: 0.95, partialFrom: 0.5, maxUnfinished: 1000, concurrency: {} },
+  }
+  await filler.runs.open({ id, pipeline: 'p', version: '1', stages: ['a', 'b'], settings, hasOutput: true })
+  const items = Array.from({ length: count }, () => ({ payload: '1' }))
+  await filler.runs.take(id, { reader: 'r', leaseMs: 60_000, position: 0, items, isEnd: true })
+  for (let done = 0; done < count / 2; done += BATCH) {
+    const rooms = [{ kinds: [KIND] }]
+    const { tasks } = await filler.claim({ worker: 'filler', leaseMs: 60_000, rooms, limit: BATCH, isIdle: false })
+    await filler.settle(tasks.map(task => settlement(task, { type: 'dead', reason: 'final_error' })))
   }
 }
 

@@ -18,6 +18,7 @@ import {
 } from '../check.js'
 import { StaleFenceError } from '../errors.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
+import { runOf } from '../runs/items.js'
 import type {
   AuditStore,
   Beat,
@@ -54,6 +55,7 @@ import { PostgresIdempotencyKeys } from './idempotency-keys.js'
 import { once } from './once.js'
 import { Operators } from './operators.js'
 import { postgresAudit, postgresPolicies } from './records.js'
+import { PostgresRuns } from './runs.js'
 import { Settlements } from './settle.js'
 import type { Signals } from './signals.js'
 import { claimedBy } from './token.js'
@@ -76,6 +78,7 @@ export class PostgresStore implements Movable {
   readonly idempotency: IdempotencyStore
   readonly policies: PolicyStore
   readonly audit: AuditStore
+  readonly runs: PostgresRuns
   readonly #database: Database
   readonly #signals: Signals
   readonly #end: () => Promise<void>
@@ -98,6 +101,7 @@ export class PostgresStore implements Movable {
     this.#workers = new Workers(database, signals, holdings)
     this.#browser = new Browser(database)
     this.#operators = new Operators(database, signals)
+    this.runs = new PostgresRuns(database, this.#enqueues, signals)
     this.idempotency = new PostgresIdempotencyKeys(database)
     this.policies = postgresPolicies(database)
     this.audit = postgresAudit(database)
@@ -207,7 +211,9 @@ export class PostgresStore implements Movable {
     checkIds(ids)
     checkName('who', by?.who)
     checkBy(by)
-    return this.#operators.redrive(ids, by)
+    // An item's id tells its run, which it opens again.
+    const isAnyItem = ids.some(id => runOf(id) !== undefined)
+    return isAnyItem ? this.runs.redrive(ids, by) : this.#operators.redrive(ids, by)
   }
 
   async cancel(ids: readonly string[], by?: By): Promise<string[]> {
@@ -238,7 +244,8 @@ export class PostgresStore implements Movable {
 
   async prune(keep: Retention, limit: number): Promise<number> {
     checkRetention(keep, limit)
-    return this.#operators.prune(keep, limit)
+    const gone = await this.runs.prune(keep, limit)
+    return gone + (await this.#operators.prune(keep, limit - gone))
   }
 
   /**

@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'bbb7d91a38ee05164373fe53a8ba906423ba8da4ef1758e9536a34ca224bac23',
+  1: 'be6472f1dcd1846f520f3e8c37bf4a3f12ac6f1ad773204d86033ce8832584c2',
 }
 
 const MAX_LINES = 60

@@ -9,7 +9,7 @@ import { isStorable, storable, stored } from './text.js'
 const FREE_TEXTS = new Set(['error_code', 'error_message', 'error', 'reason', 'worker'])
 
 /** Booleans here, and 0 and 1 in a moved row. */
-const FLAGS = new Set(['paused', 'ordered', 'undecided'])
+const FLAGS = new Set(['paused', 'ordered', 'undecided', 'forgotten', 'has_output'])
 
 /** Reads a page of a section. Each row comes as JSON, so that numbers are numbers. */
 export async function exportPage(
@@ -73,7 +73,7 @@ const IMPORTS: Readonly<Record<Section, string>> = {
   lane: /* sql */ `
     WITH added AS (
       INSERT INTO redrive.lane (id, ${SECTIONS.lane.columns.join(', ')})
-      SELECT nextval('redrive.lane_id') * CASE key WHEN '' THEN -1 ELSE 1 END, ${SECTIONS.lane.columns.join(', ')}
+      SELECT redrive.new_lane_id(kind, key), ${SECTIONS.lane.columns.join(', ')}
       FROM json_populate_recordset(NULL::redrive.lane, $1)
       ON CONFLICT DO NOTHING
       RETURNING true
@@ -98,9 +98,9 @@ const IMPORTS: Readonly<Record<Section, string>> = {
         redrive.runs_alone(added.losses)
       FROM added JOIN given USING (id) WHERE given.state < redrive.state_running()
     ), listed AS (
-      INSERT INTO redrive.ended (state, at, tasks)
-      SELECT state, changed_at, array_agg(id) FROM added
-      WHERE state > redrive.state_running() GROUP BY state, changed_at
+      INSERT INTO redrive.ended (state, at, lane, tasks)
+      SELECT state, changed_at, redrive.item_lane(lane), array_agg(id) FROM added
+      WHERE state > redrive.state_running() GROUP BY state, changed_at, redrive.item_lane(lane)
     ), recorded AS (
       INSERT INTO redrive.ledger (task, ${ENTRY_COLUMNS.join(', ')})
       SELECT given.id, ${ENTRY_COLUMNS.map(importedColumn).join(', ')}
@@ -118,6 +118,9 @@ const IMPORTS: Readonly<Record<Section, string>> = {
       FROM added JOIN given USING (id) GROUP BY added.lane
     )
     ${COUNT}`,
+  run: `WITH ${adding('run')} ${COUNT}`,
+  item: `WITH ${adding('item')} ${COUNT}`,
+  output: `WITH ${adding('output')} ${COUNT}`,
   key: `WITH ${adding('key')} ${COUNT}`,
   audit: `WITH ${adding('audit')} ${countAndGoOn('audit')}`,
 }

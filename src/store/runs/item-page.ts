@@ -1,5 +1,5 @@
 import { numberPlace } from '../cursor.js'
-import { type TaskRow, taskRecord } from '../rows.js'
+import type { TaskRow } from '../rows.js'
 import type { Page, PageRequest, TaskRecord } from '../store.js'
 import { itemId, itemRange } from './items.js'
 import type { RunState } from './run-state.js'
@@ -29,11 +29,12 @@ export function itemPage(
   { from, end }: ItemScan,
   rows: readonly (TaskRow & { readonly position?: number })[],
   limit: number,
+  recordOf: (row: TaskRow) => TaskRecord,
 ): Page<TaskRecord> {
   const last = rows.at(-1)
   const isFull = rows.length === limit
   const next = !isFull ? end : last === undefined ? from : (last.position ?? positionOf(last.id)) + 1
-  const items = rows.map(taskRecord)
+  const items = rows.map(recordOf)
   return next < state.position ? { items, next: String(next) } : { items }
 }
 

@@ -21,9 +21,9 @@ export function itemKind(pipeline: string): string {
   return `${PREFIX}${pipeline}`
 }
 
-/** Whether tasks of a kind are the items of runs. */
-export function isItemKind(kind: string): boolean {
-  return kind.startsWith(PREFIX)
+/** Whether the tasks of a lane are items of a run. */
+export function isRunLane({ kind, key }: Pick<Lane, 'kind' | 'key'>): boolean {
+  return kind.startsWith(PREFIX) && key !== ''
 }
 
 /** The lanes of a run: all that have its kind and key. */

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { BudgetStop, Chunk, NewRun, RunChange, RunSettings } from '../run-store.js'
 import type { NewTask, Retention } from '../store.js'
 import { checkBudget, type Exceeded, figuresOf, freshBudget, lowered } from './budget.js'
@@ -81,6 +82,7 @@ function isRepeated(state: RunState, { reader, position, items, cursor, isEnd }:
 
 /** The result of a check. */
 export interface Checked {
+  /** The same object if nothing has changed. */
   readonly state: RunState
   /** The run has ended: to be enqueued in the same transaction. */
   readonly tasks: readonly NewTask[]
@@ -96,7 +98,8 @@ export function checked(state: RunState, counts: StageCounts, now: number): Chec
   if (!isLeft) return endedRun(state, counts, runStatus(ended, state.settings), now)
   const { budget, exceeded } = checkBudget(state.budget, state.settings, figuresOf(state, counts, now))
   const isWatched = state.phase === 'open' && state.stop === undefined
-  return { state: { ...state, budget }, tasks: [], exceeded: isWatched ? exceeded : undefined }
+  const next = isDeepStrictEqual(budget, state.budget) ? state : { ...state, budget }
+  return { state: next, tasks: [], exceeded: isWatched ? exceeded : undefined }
 }
 
 /** After its budget was exceeded. The lanes of the run are to be paused. */

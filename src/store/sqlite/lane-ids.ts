@@ -1,4 +1,4 @@
-import { FIRST_RUN_LANE, isItemKind } from '../runs/items.js'
+import { FIRST_RUN_LANE, isRunLane } from '../runs/items.js'
 import type { Lane } from '../store.js'
 import type { Statements } from './statements.js'
 
@@ -23,7 +23,7 @@ export class LaneIds {
 
   /** The id of a lane, which is made if it does not exist. */
   of(kind: string, category: string, key: string): number {
-    const ids = isItemKind(kind) ? this.#runIds : this.#ids
+    const ids = isRunLane({ kind, key }) ? this.#runIds : this.#ids
     const name = category === '' && key === '' ? kind : `${kind}\0${category}\0${key}`
     const known = ids.get(name)
     if (known !== undefined) return known
@@ -54,7 +54,12 @@ export class LaneIds {
 
 /** Makes a lane, with the pauses and limits of the rules that match it. Returns its id. */
 export function makeLane(statements: Statements, { kind, category, key }: Lane): number {
-  const id = statements.insertLane.get({ kind, category, key, run: isItemKind(kind) ? runLane(statements) : null })
+  const id = statements.insertLane.get({
+    kind,
+    category,
+    key,
+    run: isRunLane({ kind, key }) ? runLane(statements) : null,
+  })
   if (id === undefined) throw new Error(`The lane ${JSON.stringify({ kind, category, key })} could not be made.`)
   return id
 }

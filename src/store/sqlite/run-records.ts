@@ -4,7 +4,7 @@ import { commonest } from '../runs/cause.js'
 import { RunNotFoundError } from '../runs/errors.js'
 import { lanesOf, runOf } from '../runs/items.js'
 import { runRow, runState } from '../runs/run-row.js'
-import { checked, isEnded, reopened, stopped } from '../runs/run-rules.js'
+import { type Checked, checked, isEnded, reopened, stopped } from '../runs/run-rules.js'
 import type { RunState, StageCounts } from '../runs/run-state.js'
 import { pause } from './operators.js'
 import type { RunStatements } from './run-statements.js'
@@ -42,16 +42,27 @@ export function pauseRun({ tasks, runs }: RunTables, state: RunState, isPaused: 
   runs.pauseByRules.run(lanes)
 }
 
-/** Stops a run whose budget is exceeded. */
-export function stopRun(tables: RunTables, state: RunState, exceeded: Exceeded, now: number): void {
+/** Saves a run after a check, unless nothing has changed, and stops it if its budget is exceeded. */
+export function saveChecked(
+  tables: RunTables,
+  before: RunState,
+  { state, exceeded }: Pick<Checked, 'state' | 'exceeded'>,
+  now: number,
+): RunState {
+  const after = exceeded === undefined ? state : stopRun(tables, state, exceeded, now)
+  if (after !== before) saveRun(tables, after)
+  return after
+}
+
+function stopRun(tables: RunTables, state: RunState, exceeded: Exceeded, now: number): RunState {
   const scope = { ...lanesOf(state), since: exceeded.since, category: exceeded.stage ?? null }
   const deaths = tables.runs.deaths.all(scope).map(({ error_code, category, count }) => ({
     errorCode: error_code ?? undefined,
     stage: category,
     count,
   }))
-  saveRun(tables, stopped(state, exceeded, commonest(deaths), now))
   pauseRun(tables, state, true, now)
+  return stopped(state, exceeded, commonest(deaths), now)
 }
 
 /** Lists outputs that are to be written, and checks the budgets of runs for which that is due. */
@@ -70,11 +81,9 @@ export function noteEnded(tables: RunTables, items: readonly EndedItem[], now: n
 
 function checkBudget(tables: RunTables, id: string, now: number): void {
   const run = loadRun(tables, id)
-  const { state, exceeded } = checked(run, countsOf(tables, run), now)
+  const result = checked(run, countsOf(tables, run), now)
   // Only `check` ends a run.
-  if (isEnded(state)) return
-  if (exceeded === undefined) saveRun(tables, state)
-  else stopRun(tables, state, exceeded, now)
+  if (!isEnded(result.state)) saveChecked(tables, run, result, now)
 }
 
 /** Opens the runs of items that were redriven again. Returns those that had ended. */

@@ -3,10 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { checkInvariants, type FakeClock, fakeClock } from '../../testing/index.js'
-import { type ClaimedTask, MemoryStore, type Outcome, type RunStore, type Store } from '../index.js'
+import { type ClaimedTask, MemoryStore, type Outcome, type Store } from '../index.js'
 import { openSqlite } from './index.js'
-
-type StoreWithRuns = Store & { readonly runs: RunStore }
 
 let folder: string
 let clock: FakeClock
@@ -18,7 +16,7 @@ afterEach(() => rmSync(folder, { recursive: true }))
 
 const DEAD: Outcome = { type: 'dead', reason: 'final_error' }
 
-async function open(store: StoreWithRuns, count: number, failureBudget: number): Promise<void> {
+async function open(store: Store, count: number, failureBudget: number): Promise<void> {
   const settings = {
     failureBudget,
     stageBudgets: {},

@@ -1,6 +1,7 @@
 import { checkNewTask, checkPage } from '../check.js'
 import { taskPlace } from '../cursor.js'
 import { cancelRunRecord, changeRunRecord, reprocessRecord } from '../operator-record.js'
+import { taskRecord } from '../rows.js'
 import type {
   Chunk,
   NewRun,
@@ -38,7 +39,16 @@ import { LaneBook } from './lane-book.js'
 import type { LaneIds } from './lane-ids.js'
 import { cancel, redrive } from './operators.js'
 import { pruneRuns } from './prune-runs.js'
-import { countsOf, loadRun, noteEnded, pauseRun, type RunTables, reopenRuns, saveRun, stopRun } from './run-records.js'
+import {
+  countsOf,
+  loadRun,
+  noteEnded,
+  pauseRun,
+  type RunTables,
+  reopenRuns,
+  saveChecked,
+  saveRun,
+} from './run-records.js'
 import { runStatementsOf } from './run-statements.js'
 import type { EndedItem } from './settle.js'
 import { statementsOf } from './statements.js'
@@ -146,12 +156,10 @@ export class SqliteRuns implements RunStore {
       () => {},
       (before, now) => {
         if (before.phase === 'cancelling') this.#cancelItems(before, SWEPT, now)
-        const { state, tasks, exceeded } = checked(before, countsOf(this.#tables, before), now)
-        if (isEnded(state) && !isEnded(before)) pauseRun(this.#tables, state, false, now)
-        this.#enqueue(tasks, now)
-        if (exceeded === undefined) saveRun(this.#tables, state)
-        else stopRun(this.#tables, state, exceeded, now)
-        return this.#record(loadRun(this.#tables, id), now)
+        const result = checked(before, countsOf(this.#tables, before), now)
+        if (isEnded(result.state) && !isEnded(before)) pauseRun(this.#tables, before, false, now)
+        this.#enqueue(result.tasks, now)
+        return this.#record(saveChecked(this.#tables, before, result, now), now)
       },
     )
   }
@@ -164,6 +172,7 @@ export class SqliteRuns implements RunStore {
         const { state, isPaused } = changed(before, change, countsOf(this.#tables, before), now)
         this.#makeLanes(state)
         if (isPaused !== undefined) pauseRun(this.#tables, state, isPaused, now)
+        if (isPaused === false) this.#parts.ring()
         if (by !== undefined) this.#tables.tasks.appendAudit.run(now, changeRunRecord(id, change, by, now))
         return this.#save(state, now)
       },
@@ -182,7 +191,7 @@ export class SqliteRuns implements RunStore {
       const rows = state.hasOwnIds
         ? runs.ownItems.all({ run: id, from, end, states, limit: page.limit })
         : runs.items.all({ after, end: endId, states, limit: page.limit })
-      return itemPage(state, scan, rows, page.limit)
+      return itemPage(state, scan, rows, page.limit, taskRecord)
     })
   }
 
@@ -220,6 +229,7 @@ export class SqliteRuns implements RunStore {
         const reopened = reopenRuns(this.#tables, dead, now)
         const record = () => reprocessRecord({ ...filter, as }, items.length, reopened, by, now)
         if (items.length > 0) this.#tables.tasks.appendAudit.run(now, record())
+        if (items.length > 0) this.#parts.ring()
         return { moved: items.length, reopened }
       },
     )
@@ -262,15 +272,13 @@ export class SqliteRuns implements RunStore {
     return gone
   }
 
-  /** Checks arguments, then does something in a transaction. Calls the watchers: there may be something to claim. */
+  /** Checks arguments, then does something in a transaction. */
   async #write<T>(check: () => void, work: (now: number) => T): Promise<T> {
     check()
-    const result = await this.#parts.commits.write(() => {
+    return this.#parts.commits.write(() => {
       this.#parts.lanes.begin()
       return work(this.#parts.now())
     })
-    this.#parts.ring()
-    return result
   }
 
   #change<T>(id: string, check: () => void, work: (state: RunState, now: number) => T): Promise<T> {
@@ -300,6 +308,7 @@ export class SqliteRuns implements RunStore {
   /** Adds tasks. Tells of each whether it is new. */
   #enqueue(tasks: readonly NewTask[], now: number): boolean[] {
     const { lanes, makeId } = this.#parts
+    if (tasks.length > 0) this.#parts.ring()
     return enqueue(this.#tables.tasks, lanes, tasks, now, makeId).map(({ isNew }) => isNew)
   }
 
@@ -307,7 +316,9 @@ export class SqliteRuns implements RunStore {
   #cancelItems(state: RunState, limit: number, now: number): number {
     const { tasks, runs } = this.#tables
     const waiting = runs.waiting.all({ ...lanesOf(state), limit })
-    cancel(tasks, [...waiting, ...runs.running.all(lanesOf(state))], undefined, now)
+    const items = [...waiting, ...runs.running.all(lanesOf(state))]
+    cancel(tasks, items, undefined, now)
+    if (items.length > 0) this.#parts.ring()
     return waiting.length
   }
 

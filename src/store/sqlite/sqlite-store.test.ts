@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'vitest'
 import { fakeClock, idempotencyStoreConformance, storeConformance, storeModelTest } from '../../testing/index.js'
-import { runConformance } from '../../testing/store-conformance/runs.js'
 import { openSqlite } from './index.js'
 
 async function open() {
@@ -25,7 +24,6 @@ async function open() {
 
 describe('the SQLite store keeps the contract', () => {
   for (const { name, run } of storeConformance(open)) it(name, run)
-  for (const { name, run } of runConformance(open)) it(name, run)
 })
 
 describe('its idempotency keys keep theirs', () => {

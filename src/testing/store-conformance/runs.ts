@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { OptionError } from '../../policy/index.js'
 import type {
-  Store as AnyStore,
   Chunk,
   ClaimedTask,
   NewRun,
@@ -9,29 +8,10 @@ import type {
   RunRecord,
   RunSettings,
   RunStatus,
-  RunStore,
+  Store,
   TaskStatus,
 } from '../../store/index.js'
-import { type ConformanceCase, casesOf } from '../conformance-case.js'
-import { add, assertFields, claim, LEASE_MS, settle, start } from './harness.js'
-import { checkInvariants } from './invariants.js'
-
-type Store = AnyStore & { readonly runs: RunStore }
-type StoreBehaviours = Readonly<Record<string, (store: Store, advance: (ms: number) => Promise<void>) => Promise<void>>>
-
-/** The cases of `runs`, as long as not every store has it. */
-export function runConformance(
-  open: () =>
-    | Promise<{ store: Store; advance(ms: number): Promise<void> | void }>
-    | { store: Store; advance(ms: number): Promise<void> | void },
-): readonly ConformanceCase[] {
-  return casesOf({ runs: RUNS }, async behaviour => {
-    const { store, advance } = await open()
-    await behaviour(store, async ms => advance(ms))
-    await checkInvariants(store)
-    await store.close()
-  })
-}
+import { add, assertFields, claim, LEASE_MS, type StoreBehaviours, settle, start } from './harness.js'
 
 const ANN = { who: 'ann', why: 'the API is back' }
 

@@ -15,6 +15,7 @@ import { OPERATORS } from './operators.js'
 import { PRUNE } from './prune.js'
 import { RECORDS } from './records.js'
 import { ROOMS } from './rooms.js'
+import { RUNS } from './runs.js'
 import { SETTLE } from './settle.js'
 import { SHARED_LIMITS } from './shared-limits.js'
 
@@ -34,6 +35,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   records: RECORDS,
   once: ONCE,
   prune: PRUNE,
+  runs: RUNS,
   checks: CHECKS,
 }
 

@@ -73,8 +73,9 @@ BEGIN
     WHERE task.id = ANY (ARRAY[one.id])
     RETURNING task.id, task.lane, task.state
   ), listed AS (
-    INSERT INTO redrive.ended (state, at, tasks)
-    SELECT state, now_ms, array_agg(id) FROM written_task WHERE state > redrive.state_running() GROUP BY state
+    INSERT INTO redrive.ended (state, at, lane, tasks)
+    SELECT state, now_ms, redrive.item_lane(lane), array_agg(id) FROM written_task
+    WHERE state > redrive.state_running() GROUP BY state, redrive.item_lane(lane)
   )
   INSERT INTO redrive.tally (lane, running, waiting, succeeded, skipped, dead, cancelled)
   SELECT lane, -count(*),
@@ -152,6 +153,9 @@ BEGIN
   END IF;
   IF EXISTS (SELECT FROM unnest(batch) WHERE outcome = 'deferred' OR is_ordered AND next_at > now_ms) THEN
     PERFORM redrive.hold_lanes(batch, now_ms);
+  END IF;
+  IF EXISTS (SELECT FROM unnest(batch) WHERE outcome = 'succeeded' AND lane >= redrive.first_run_lane()) THEN
+    PERFORM redrive.add_outputs(ARRAY(SELECT id FROM unnest(batch) WHERE outcome = 'succeeded'));
   END IF;
   IF EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL) THEN
     PERFORM redrive.ramp_up(redrive.ends_of(batch));

@@ -13,7 +13,7 @@ BEGIN
   -- No rule may appear between reading the rules and creating the lane.
   PERFORM pg_advisory_xact_lock_shared('redrive.pause_rule'::regclass::bigint);
   INSERT INTO redrive.lane (id, kind, category, key, paused, concurrency, per_second, ordered, tokens)
-  SELECT nextval('redrive.lane_id') * CASE new.key WHEN '' THEN -1 ELSE 1 END, new.kind, new.category, new.key,
+  SELECT redrive.new_lane_id(new.kind, new.key), new.kind, new.category, new.key,
     coalesce((
       SELECT rule.paused FROM redrive.pause_rule AS rule
       WHERE rule.kind = new.kind

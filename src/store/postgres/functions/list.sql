@@ -1,3 +1,12 @@
+-- Whether a lane matches. NULL matches everything.
+CREATE OR REPLACE FUNCTION redrive.matches_lane(of_lane bigint, of_kind text, of_category text, of_key text)
+RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT (of_kind IS NULL OR lane.kind = of_kind)
+    AND (of_category IS NULL OR lane.category = of_category)
+    AND (of_key IS NULL OR lane.key = of_key)
+  FROM redrive.lane WHERE lane.id = of_lane
+$$;
+
 -- A page of the tasks that ended in a state, the newest first, from before the last one of the page before. NULL
 -- matches everything. Walks back in time, batch by batch, and stops when the page is full: only tasks that ended
 -- together are sorted. The order of the joins is fixed, since the planner cannot know how few batches fill a page.
@@ -15,18 +24,15 @@ BEGIN
     SELECT ended.at, one.id FROM redrive.ended CROSS JOIN unnest(ended.tasks) AS one (id)
     WHERE ended.state = of_state AND ended.at <= coalesce(before, 9223372036854775807)
       AND coalesce((ended.at, one.id) < (before, before_id), true)
+      -- Items that ended together are of one lane, so that most batches of other runs are passed over as a whole.
+      AND (ended.lane IS NULL OR redrive.matches_lane(ended.lane, of_kind, of_category, of_key))
     ORDER BY ended.at DESC, one.id DESC
   ) AS listed
   CROSS JOIN LATERAL (
     SELECT own.* FROM redrive.task AS own
     WHERE own.id = listed.id AND own.state = of_state AND own.changed_at = listed.at
       AND (of_error IS NULL OR own.error_code = of_error)
-      AND (
-        SELECT (of_kind IS NULL OR lane.kind = of_kind)
-          AND (of_category IS NULL OR lane.category = of_category)
-          AND (of_key IS NULL OR lane.key = of_key)
-        FROM redrive.lane WHERE lane.id = own.lane
-      )
+      AND redrive.matches_lane(own.lane, of_kind, of_category, of_key)
     OFFSET 0
   ) AS task
   LIMIT up_to;

@@ -9,7 +9,7 @@ DECLARE
 BEGIN
   FOR place, ids IN
     SELECT ended.ctid, ended.tasks FROM redrive.ended
-    WHERE ended.state = of_state AND ended.at <= before
+    WHERE ended.state = of_state AND ended.at <= before AND ended.lane IS NULL
     ORDER BY ended.at LIMIT up_to FOR UPDATE SKIP LOCKED
   LOOP
     old := ids[1 : up_to - gone];

@@ -26,6 +26,8 @@ CREATE OR REPLACE FUNCTION redrive.succeed(
   ids text[], rounds int[], advances int[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
   versions text[], calls text[], nexts int[], now_ms bigint, OUT settled int[], OUT ends json
 ) LANGUAGE plpgsql AS $$
+DECLARE
+  items text[];
 BEGIN
   WITH succeeded_task AS (
     UPDATE redrive.task
@@ -46,14 +48,19 @@ BEGIN
     INSERT INTO redrive.tally (lane, running, succeeded)
     SELECT lane, -count(*), count(*) FROM succeeded_task GROUP BY lane
   ), listed AS (
-    INSERT INTO redrive.ended (state, at, tasks)
-    SELECT redrive.state_succeeded(), now_ms, array_agg(id) FROM succeeded_task HAVING count(*) > 0
+    INSERT INTO redrive.ended (state, at, lane, tasks)
+    SELECT redrive.state_succeeded(), now_ms, redrive.item_lane(lane), array_agg(id) FROM succeeded_task
+    GROUP BY redrive.item_lane(lane)
   )
   SELECT array_agg(n),
     CASE WHEN EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL)
-      THEN json_agg(json_build_object('lane', lane, 'began', ran_from)) END
-  INTO settled, ends
+      THEN json_agg(json_build_object('lane', lane, 'began', ran_from)) END,
+    array_agg(id) FILTER (WHERE lane >= redrive.first_run_lane())
+  INTO settled, ends, items
   FROM succeeded_task;
+  IF items IS NOT NULL THEN
+    PERFORM redrive.add_outputs(items);
+  END IF;
 END
 $$;
 

@@ -1,0 +1,75 @@
+-- Deletes up to so many items of a run, with their ledger. Returns how many.
+CREATE OR REPLACE FUNCTION redrive.forget_items(of_run text, up_to int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+  ids text[] := ARRAY(
+    SELECT id FROM redrive.task
+    WHERE id > of_run || ':' AND id < of_run || ';' AND lane >= redrive.first_run_lane() ORDER BY id LIMIT up_to);
+BEGIN
+  WITH deleted_task AS (
+    DELETE FROM redrive.task WHERE id = ANY (ids) RETURNING id, lane, state
+  ), deleted_entry AS (
+    DELETE FROM redrive.ledger WHERE task = ANY (ids)
+  ), dequeued AS (
+    -- Somebody may have redriven one just before.
+    DELETE FROM redrive.waiting WHERE task = ANY (ids)
+  ), deleted_output AS (
+    DELETE FROM redrive.run_output WHERE run = of_run AND task = ANY (ids)
+  )
+  INSERT INTO redrive.tally (lane, succeeded, skipped, dead, cancelled)
+  SELECT lane,
+    -count(*) FILTER (WHERE state = redrive.state_succeeded()),
+    -count(*) FILTER (WHERE state = redrive.state_skipped()),
+    -count(*) FILTER (WHERE state = redrive.state_dead()),
+    -count(*) FILTER (WHERE state = redrive.state_cancelled())
+  FROM deleted_task GROUP BY lane;
+  -- There are no more of these than items, so they are gone once the items are.
+  DELETE FROM redrive.run_item WHERE run = of_run AND position = ANY (ARRAY(
+    SELECT position FROM redrive.run_item WHERE run = of_run ORDER BY position LIMIT up_to));
+  RETURN cardinality(ids);
+END
+$$;
+
+-- Deletes a run whose items are gone, with its lanes and the rules for them.
+CREATE OR REPLACE FUNCTION redrive.forget_run(of_run text, of_kind text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  lanes bigint[] := ARRAY(
+    SELECT id FROM redrive.lane WHERE id >= redrive.first_run_lane() AND key = of_run AND kind = of_kind);
+BEGIN
+  PERFORM pg_advisory_xact_lock('redrive.pause_rule'::regclass::bigint);
+  DELETE FROM redrive.ended WHERE lane = ANY (lanes);
+  DELETE FROM redrive.tally WHERE lane = ANY (lanes);
+  DELETE FROM redrive.lane WHERE id = ANY (lanes);
+  DELETE FROM redrive.pause_rule WHERE kind = of_kind AND key = of_run;
+  DELETE FROM redrive.limit_rule WHERE kind = of_kind AND key = of_run;
+  DELETE FROM redrive.run WHERE id = of_run;
+END
+$$;
+
+-- Forgets runs that have been over for long enough, with all that belongs to them, up to so many items and runs. A run that
+-- takes several calls is hidden by the first. Returns how many it deleted.
+CREATE OR REPLACE FUNCTION redrive.prune_runs(ended_ms bigint, dead_ms bigint, up_to int, at bigint) RETURNS int
+LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+  gone int := 0;
+  old redrive.run;
+BEGIN
+  WHILE gone < up_to LOOP
+    SELECT * INTO old FROM redrive.run WHERE run.forgotten LIMIT 1 FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+      SELECT * INTO old FROM redrive.run
+      WHERE run.ended_at <= now_ms - ended_ms AND (run.dead = 0 OR run.ended_at <= now_ms - dead_ms)
+      ORDER BY run.ended_at LIMIT 1 FOR UPDATE SKIP LOCKED;
+      EXIT WHEN NOT FOUND;
+      UPDATE redrive.run SET forgotten = true WHERE run.id = old.id;
+    END IF;
+    gone := gone + redrive.forget_items(old.id, up_to - gone);
+    EXIT WHEN gone >= up_to;
+    PERFORM redrive.forget_run(old.id, 'pipeline:' || old.pipeline);
+    gone := gone + 1;
+  END LOOP;
+  RETURN gone;
+END
+$$;

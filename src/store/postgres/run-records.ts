@@ -1,0 +1,81 @@
+import type { ItemCounts } from '../run-store.js'
+import type { Exceeded } from '../runs/budget.js'
+import { commonest } from '../runs/cause.js'
+import { RunNotFoundError } from '../runs/errors.js'
+import { lanesOf } from '../runs/items.js'
+import { runRow, runState } from '../runs/run-row.js'
+import { isEnded, reopened, stopped } from '../runs/run-rules.js'
+import type { RunState, StageCounts } from '../runs/run-state.js'
+import { stored } from './text.js'
+
+/** Calls a function of the schema within a transaction. */
+export type Call = (fn: string, values: unknown[]) => Promise<unknown>
+
+/** A run that is locked, and the time. */
+export interface LockedRun {
+  readonly state: RunState
+  readonly now: number
+}
+
+/** Locks a run; `undefined` if there is none. */
+export async function lockRun(call: Call, id: string, at: number | null): Promise<LockedRun | undefined> {
+  const answer = (await call('lock_run', [id, at])) as { readonly state: string; readonly now: number } | null
+  return answer === null ? undefined : { state: runState(answer.state), now: answer.now }
+}
+
+/** Locks a run that must be there. */
+export async function lockedRun(call: Call, id: string, at: number | null): Promise<LockedRun> {
+  const run = await lockRun(call, id, at)
+  if (run === undefined) throw new RunNotFoundError(id)
+  return run
+}
+
+export async function saveRun(call: Call, state: RunState): Promise<void> {
+  await call('save_run', [runJson(state)])
+}
+
+/** The row of a run, with flags as PostgreSQL reads them. */
+export function runJson(state: RunState): string {
+  const { forgotten, has_output, ...row } = runRow(state)
+  return JSON.stringify({ ...row, forgotten: forgotten === 1, has_output: has_output === 1 })
+}
+
+/** A stage with its items, as `run_counts` gives it. */
+export type CountsRow = ItemCounts & { readonly id: number; readonly category: string }
+
+export function stageCounts(rows: readonly CountsRow[]): StageCounts {
+  return new Map(rows.map(({ id: _, category, ...counts }): [string, ItemCounts] => [category, counts]))
+}
+
+/** The items of a run by stage and status. Taken after the run was locked, they have all that was committed before. */
+export async function countsOf(call: Call, state: RunState): Promise<StageCounts> {
+  const { kind, key } = lanesOf(state)
+  return stageCounts((await call('run_counts', [kind, key])) as CountsRow[])
+}
+
+/** Pauses the lanes of a run, or takes its pause back. */
+export async function pauseRun(call: Call, state: RunState, isPaused: boolean): Promise<void> {
+  const { kind, key } = lanesOf(state)
+  await (isPaused ? call('pause', [kind, null, key, true]) : call('end_pause', [kind, key]))
+}
+
+/** Stops a run whose budget is exceeded. */
+export async function stopRun(call: Call, state: RunState, exceeded: Exceeded, now: number): Promise<RunState> {
+  const { kind, key } = lanesOf(state)
+  const rows = (await call('deaths', [kind, key, exceeded.stage ?? null, exceeded.since])) as DeathRow[]
+  const deaths = rows.map(({ error_code, ...row }) => ({ ...row, errorCode: stored(error_code ?? undefined) }))
+  await pauseRun(call, state, true)
+  return stopped(state, exceeded, commonest(deaths), now)
+}
+
+interface DeathRow {
+  readonly error_code: string | null
+  readonly stage: string
+  readonly count: number
+}
+
+/** Opens runs again after some of their items were redriven. Returns those that had ended. */
+export async function reopenRuns(call: Call, runs: readonly LockedRun[]): Promise<string[]> {
+  for (const { state, now } of runs) await saveRun(call, reopened(state, await countsOf(call, state), now))
+  return runs.filter(({ state }) => isEnded(state)).map(({ state }) => state.id)
+}
