@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import { Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
 import { canonicalJson, OptionError, RedriveError } from '../policy/index.js'
-import type { Claim, ClaimedTask, ClaimRequest, Heartbeat, RunStore, Settlement, Store } from '../store/index.js'
+import type { Claim, ClaimedTask, ClaimRequest, Heartbeat, Settlement, Store } from '../store/index.js'
 import { runsAlone } from '../store/internal.js'
 import { type Clock, queueClock } from '../time/index.js'
 import { Bell } from './bell.js'
@@ -105,7 +105,7 @@ export class Engine {
     const settle = (attempt: TaskAttempt, settlement: Settlement) => this.#settle(attempt, settlement)
     this.#environment = { worker: this.name, clock, sink, classify, settle }
     this.runs = new RunKeeper(
-      () => runsOf(store),
+      () => store.runs,
       clock,
       run => this.#flow.follow(run),
     )
@@ -280,8 +280,4 @@ export class Engine {
       `The worker '${this.name}' was stopped, and cannot start again. Make another.`,
     )
   }
-}
-
-function runsOf(store: Store): RunStore {
-  return (store as Store & { readonly runs: RunStore }).runs
 }

@@ -6,7 +6,7 @@ import { confirm } from '../terminal/confirm.js'
 import { writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
 import { quoted } from '../terminal/visible.js'
-import { withRunStore } from './open-run-store.js'
+import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, wholeNumber, withCommonOptions } from './options.js'
 import { runById, type SettingFlags, share, stageNumbers } from './pipeline-options.js'
 import { countsText } from './run-text.js'
@@ -78,7 +78,7 @@ function changeRun(
   changeOf: (run: RunRecord) => RunChange,
   done: string,
 ): Promise<ExitCode> {
-  return withRunStore(options, environment, async store => {
+  return withStore(options, environment, async store => {
     const before = await runById(store.runs, id)
     const run = await store.runs.change(id, changeOf(before), { who: environment.user, why: options.why })
     writeResult(console, options.output, { run: id, status: run.status, settings: run.settings })
@@ -104,7 +104,7 @@ function settingsOf({ stages, settings }: RunRecord, options: SetOptions): RunCh
 
 function cancelRun(context: CommandContext, id: string, options: ControlOptions): Promise<ExitCode> {
   const { console, environment } = context
-  return withRunStore(options, environment, async store => {
+  return withStore(options, environment, async store => {
     const { counts, status } = await runById(store.runs, id)
     if (status !== 'cancelled' && !options.yes) await askFirst(context, id, counts.waiting + counts.running)
     const by = { who: environment.user, why: options.why }

@@ -7,7 +7,7 @@ import { CommandError, ExitCode } from '../errors.js'
 import { moreAfter, writeList, writeOne, writeResult } from '../terminal/output.js'
 import { withProgress } from '../terminal/progress.js'
 import { quoted } from '../terminal/visible.js'
-import { withRunStore } from './open-run-store.js'
+import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from './options.js'
 import { runById } from './pipeline-options.js'
 import { runNotes, sampledPlaces } from './run-notes.js'
@@ -87,7 +87,7 @@ Example:
 
 function listRuns({ console, environment }: CommandContext, options: RunListOptions): Promise<ExitCode> {
   const { pipeline, status, limit, after, output } = options
-  return withRunStore(options, environment, async store => {
+  return withStore(options, environment, async store => {
     const { items, next } = await store.runs.list({ pipeline, status }, { limit, after })
     const now = await store.now()
     writeList(console, output, items.map(runView), runs => runTable(runs, console, now))
@@ -98,7 +98,7 @@ function listRuns({ console, environment }: CommandContext, options: RunListOpti
 }
 
 function showRun({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
-  return withRunStore(options, environment, async store => {
+  return withStore(options, environment, async store => {
     const run = await runById(store.runs, id)
     const notes = runNotes(run)
     const now = await store.now()
@@ -109,7 +109,7 @@ function showRun({ console, environment }: CommandContext, id: string, options: 
 
 function printReport(context: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
   const { console, environment } = context
-  return withRunStore(options, environment, store =>
+  return withStore(options, environment, store =>
     withProgress(context, 'page', async ({ signal, report: say }) => {
       const onProgress = (items: number) => say(() => `${items} items read so far.`)
       const report = await reportRun(store, id, { signal, onProgress })
@@ -128,7 +128,7 @@ function exportRun(
   options: CommonOptions & { readonly out: string },
 ): Promise<ExitCode> {
   const { console, environment } = context
-  return withRunStore(options, environment, store =>
+  return withStore(options, environment, store =>
     withProgress(context, 'page', async ({ signal }) => {
       const run = await runById(store.runs, id)
       const path = resolve(environment.cwd, options.out)

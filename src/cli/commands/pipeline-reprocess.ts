@@ -10,7 +10,7 @@ import { writeList, writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
 import { table } from '../terminal/table.js'
 import { shellWord } from '../terminal/visible.js'
-import { withRunStore } from './open-run-store.js'
+import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
 
 interface ReprocessOptions extends CommonOptions {
@@ -60,7 +60,7 @@ function reprocessItems(
 ): Promise<ExitCode> {
   const { console, environment } = context
   const selection = selectionOf(run, options)
-  return withRunStore(options, environment, async store => {
+  return withStore(options, environment, async store => {
     const plan = await planReprocess(store, selection)
     if (options.dryRun) return preview(console, plan, options)
     checkStages(plan)

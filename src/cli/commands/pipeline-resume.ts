@@ -8,7 +8,7 @@ import type { CommandContext } from '../command.js'
 import { quoted } from '../terminal/visible.js'
 import { followRun } from './follow-run.js'
 import { loadPipeline } from './load-pipeline.js'
-import { openRunStore } from './open-run-store.js'
+import { openStore } from './open-store.js'
 import { nonEmpty } from './options.js'
 import { runById } from './pipeline-options.js'
 import {
@@ -54,7 +54,7 @@ async function resumeRun(context: CommandContext, id: string, file: string, opti
     name: options.pipeline,
   })
   checkStages(pipeline, options)
-  const store = await openRunStore(options, environment, { mayCreate: false })
+  const store = await openStore(options, environment, { mayCreate: false })
   return withWork(store, async () => {
     const run = await runById(store.runs, id)
     const notes = changedNotes(runNotes(run), options, environment.cwd)

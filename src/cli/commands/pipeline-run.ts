@@ -6,7 +6,7 @@ import { UsageError } from '../errors.js'
 import { quoted } from '../terminal/visible.js'
 import { followRun } from './follow-run.js'
 import { loadPipeline } from './load-pipeline.js'
-import { openRunStore } from './open-run-store.js'
+import { openStore } from './open-store.js'
 import { nonEmpty, wholeNumber } from './options.js'
 import { drawTrial } from './pipeline-trial.js'
 import {
@@ -68,7 +68,7 @@ async function startRun(context: CommandContext, file: string, options: RunFlags
   const output = options.out === undefined ? undefined : resolve(environment.cwd, options.out)
   if (options.unordered && output === undefined) throw new UsageError('--unordered needs --out.')
   if (output !== undefined) await checkOutput(context, output, options.yes)
-  const store = await openRunStore(options, environment, { mayCreate: true })
+  const store = await openStore(options, environment, { mayCreate: true })
   return withWork(store, async () => {
     const trial = options.trial === undefined ? undefined : await drawTrial(input, options.trial)
     if (options.trial !== undefined && trial === undefined) {
