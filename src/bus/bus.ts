@@ -64,13 +64,13 @@ export type DeliveryHandler = (delivery: Delivery) => void | Promise<void>
 /** Options of `bus.consume`. */
 export interface DeliveryOptions {
   /** The maximum number of unsettled deliveries in flight. Default 100. */
-  readonly prefetch?: number
+  readonly prefetch?: number | undefined
 }
 
 /** Options of `put`. */
 export interface PutOptions {
   /** Deduplicates: of several messages with the same identity, NATS and memory keep the first. RabbitMQ keeps all. */
-  readonly identity?: string
+  readonly identity?: string | undefined
 }
 
 /** Takes deliveries from a queue until it is stopped. */

@@ -23,7 +23,7 @@ import { bytesOf } from './message.js'
 /** The options of a memory bus. */
 export interface MemoryBusOptions {
   /** The maximum size of a body. Default: no limit. */
-  readonly maxBytes?: number
+  readonly maxBytes?: number | undefined
 }
 
 /** Carries events within this process, for tests and for events that need not outlive it. */

@@ -5,11 +5,11 @@ import { namedInstances } from './named-instances.js'
 /** Limits of a retry budget. */
 export interface RetryBudgetOptions {
   /** Retries earned per call: with 0.1, ten calls earn one retry. Default 0.1. */
-  readonly ratio?: number
+  readonly ratio?: number | undefined
   /** Retries per second allowed regardless of traffic, for services with few calls. Default 10. */
-  readonly minPerSecond?: number
+  readonly minPerSecond?: number | undefined
   /** The maximum number of retries that can be saved up. Default 100. */
-  readonly max?: number
+  readonly max?: number | undefined
 }
 
 const BUDGET_OPTIONS: KnownOptions<RetryBudgetOptions> = { ratio: '', minPerSecond: '', max: '' }

@@ -7,13 +7,13 @@ import { RETRY_OPTIONS, type RetryOptions, retry } from './retry.js'
 /** What `fetch` takes, and how to retry it. */
 export interface RetryFetchInit extends RequestInit {
   /** How to retry. Default `policies.call`. */
-  readonly policy?: PolicyInput
+  readonly policy?: PolicyInput | undefined
   /** Everything that `retry` takes besides. */
-  readonly retry?: Omit<RetryOptions, 'signal'>
+  readonly retry?: Omit<RetryOptions, 'signal'> | undefined
   /** Sent as `Idempotency-Key`, the same with every attempt, and makes any method repeatable. `true` makes one up. */
-  readonly idempotencyKey?: string | true
+  readonly idempotencyKey?: string | true | undefined
   /** What to call instead of the global `fetch`. */
-  readonly fetch?: typeof fetch
+  readonly fetch?: typeof fetch | undefined
 }
 
 /** An answer with a status of 400 or more. */

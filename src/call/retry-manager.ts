@@ -9,27 +9,27 @@ import { RETRY_OPTIONS, type RetryOptions, retry } from './retry.js'
 /** Options shared by all calls of a retry manager. */
 export interface RetryManagerOptions {
   /** The policy of each category, as `register` takes it. Default: none. `redrive/presets` has a set of 17. */
-  readonly categories?: Readonly<Record<string, PolicyInput>>
+  readonly categories?: Readonly<Record<string, PolicyInput>> | undefined
   /** Receives the work events of every call. */
-  readonly sink?: Sink
+  readonly sink?: Sink | undefined
   /** Stores idempotency keys. Default: in memory, for a day. */
-  readonly idempotency?: IdempotencyGuard
+  readonly idempotency?: IdempotencyGuard | undefined
   /** The source of time. Default: the machine's clock. */
-  readonly clock?: Clock
+  readonly clock?: Clock | undefined
   /** The source of jitter. Default: derived from the call's id and the attempt's number. */
-  readonly random?: () => number
+  readonly random?: (() => number) | undefined
 }
 
 /** Options of one managed call. */
 export interface ExecuteOptions extends Omit<RetryOptions, 'name' | 'category' | 'sink' | 'clock' | 'random'> {
   /** Overrides the category's policy, field by field. */
-  readonly policy?: PolicyInput
+  readonly policy?: PolicyInput | undefined
   /** Runs the call once per key; later calls with the same key get the same result. */
-  readonly idempotencyKey?: string
+  readonly idempotencyKey?: string | undefined
   /** The call's parameters, as plain data. Reusing a key with other parameters is an error. */
   readonly params?: unknown
   /** Whether, or how long, to wait for a key that is in progress elsewhere. Default: until the deadline. */
-  readonly wait?: boolean | Duration
+  readonly wait?: boolean | Duration | undefined
 }
 
 const MANAGER_OPTIONS: KnownOptions<RetryManagerOptions> = {

@@ -17,23 +17,23 @@ type Description = {
 /** What a call may be given besides its policy. */
 export interface RetryOptions extends Description {
   /** Ends the call at once, whatever it is doing. An abort is not a failure, and is never retried. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   /** How long the whole call may take, attempts and delays together. An attempt still running then is cut short. */
-  readonly deadline?: Duration
+  readonly deadline?: Duration | undefined
   /** The attempt of an outer retry: this call then keeps its signal and deadline, and leaves the retrying to it. */
-  readonly within?: Attempt
+  readonly within?: Attempt | undefined
   /** Code that corrects the verdict on a failure. */
-  readonly classify?: Classifier
+  readonly classify?: Classifier | undefined
   /** Takes the work events of the call. */
-  readonly sink?: Sink
+  readonly sink?: Sink | undefined
   /** Keeps calls away from what has been failing. */
-  readonly breaker?: CircuitBreaker
+  readonly breaker?: CircuitBreaker | undefined
   /** Bounds the retries of all the calls that share it. */
-  readonly budget?: RetryBudget
+  readonly budget?: RetryBudget | undefined
   /** Where time comes from. Default: the machine. */
-  readonly clock?: Clock
+  readonly clock?: Clock | undefined
   /** Where jitter comes from; by default, from the call's id and the attempt's number. */
-  readonly random?: () => number
+  readonly random?: (() => number) | undefined
 }
 
 /** Three attempts, from one second to thirty apart, full jitter: `policies.call`. */

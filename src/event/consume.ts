@@ -52,29 +52,29 @@ export interface ConsumeOptions<Event> {
   /** Keeps events that wait for their retry, every attempt, and dead letters. */
   readonly store: Store
   /** Laid over `policies.event`: eight attempts within half an hour. */
-  readonly policy?: PolicyInput
+  readonly policy?: PolicyInput | undefined
   /** The one home of its dead letters: the store, or the failed queue of the bus. Default `store`. */
-  readonly deadLetters?: 'store' | 'failed-queue'
+  readonly deadLetters?: 'store' | 'failed-queue' | undefined
   /** Whether a dead letter that is redriven from the store is handled, or published again. Default `handle`. */
-  readonly redrive?: 'handle' | 'publish'
+  readonly redrive?: 'handle' | 'publish' | undefined
   /** Runs each event once per key, however often it is delivered. */
-  readonly guard?: IdempotencyGuard
+  readonly guard?: IdempotencyGuard | undefined
   /** How many new events are handled at once, and how many retries. Default 10. */
-  readonly concurrency?: number
+  readonly concurrency?: number | undefined
   /** How long after the death of a consumer another one takes over its retries. Default 30 s. */
-  readonly lease?: Duration
+  readonly lease?: Duration | undefined
   /** How long `stop()` waits for running handlers before it gives their events back. Default 10 s. */
-  readonly grace?: Duration
+  readonly grace?: Duration | undefined
   /** Code that corrects the verdict on a failure. */
-  readonly classify?: Classifier
+  readonly classify?: Classifier | undefined
   /** Receives the work events. */
-  readonly sink?: Sink
+  readonly sink?: Sink | undefined
   /**
    * Called when the store or the broker stops answering, and when it answers again. The consumer retries until then.
    */
-  readonly onOutage?: (outage: Outage) => void
+  readonly onOutage?: ((outage: Outage) => void) | undefined
   /** The source of time. Default: the system clock. */
-  readonly clock?: Clock
+  readonly clock?: Clock | undefined
 }
 
 const CONSUME_OPTIONS: KnownOptions<ConsumeOptions<unknown>> = {

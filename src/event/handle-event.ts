@@ -14,19 +14,19 @@ export interface HandleEventOptions {
   /** The event's idempotency key: see `eventKey`. */
   readonly key: string
   /** Laid over `policies.event`: eight attempts within half an hour. */
-  readonly policy?: PolicyInput
+  readonly policy?: PolicyInput | undefined
   /** Writes the dead letter. Once it resolves, the event can be acknowledged. */
-  readonly deadLetter?: (entry: DeadLetterEntry) => unknown
+  readonly deadLetter?: ((entry: DeadLetterEntry) => unknown) | undefined
   /** Code that corrects the verdict on a failure. */
-  readonly classify?: Classifier
+  readonly classify?: Classifier | undefined
   /** Stops waiting and retrying. An aborted event is no dead letter: let the bus deliver it again. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   /** Receives the work events. */
-  readonly sink?: Sink
+  readonly sink?: Sink | undefined
   /** The source of time. Default: the system clock. */
-  readonly clock?: Clock
+  readonly clock?: Clock | undefined
   /** The source of randomness for jitter. Default: derived from the key and the attempt's number. */
-  readonly random?: () => number
+  readonly random?: (() => number) | undefined
 }
 
 const HANDLE_OPTIONS: KnownOptions<HandleEventOptions> = {

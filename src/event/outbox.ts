@@ -6,11 +6,11 @@ import { defineTask, type TaskContext, Worker, type WorkerOptions } from '../tas
 /** An event to publish once its transaction is committed. */
 export interface OutboxEvent extends Omit<NewMessage, 'id' | 'body'> {
   /** The id that consumers deduplicate by. Default: a generated id, the same each time the event is published. */
-  readonly id?: string
+  readonly id?: string | undefined
   /**
    * Events with the same key are published in the order in which they were committed. Without one, there is no order.
    */
-  readonly key?: string
+  readonly key?: string | undefined
   readonly body: string
 }
 
@@ -24,7 +24,7 @@ export interface RelayOptions extends Omit<WorkerOptions, 'tasks' | 'categories'
   /**
    * Laid over the relay's own policy, which retries each event until it is published, with delays from 100 ms to 30 s.
    */
-  readonly policy?: PolicyInput
+  readonly policy?: PolicyInput | undefined
 }
 
 /** The category of events with a key, whose lanes are ordered. Events without a key have no order. */

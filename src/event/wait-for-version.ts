@@ -10,11 +10,11 @@ export type Version = number | bigint | string
 /** The options of `waitForVersion`. */
 export interface WaitForVersionOptions<V extends Version> {
   /** Compares two versions; negative if the first is earlier. Default: `<`, which puts the text '10' before '9'. */
-  readonly compare?: (a: V, b: V) => number
+  readonly compare?: ((a: V, b: V) => number) | undefined
   /** Stops waiting. Pass the event's own signal, for example. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   /** The source of time. Default: the system clock. */
-  readonly clock?: Clock
+  readonly clock?: Clock | undefined
 }
 
 /** Waits only briefly, because a waiting handler occupies its slot. */

@@ -25,13 +25,13 @@ export interface IdempotencyGuardOptions {
   /** The store that keeps the keys. */
   readonly store: IdempotencyStore
   /** How long a key stays taken after its owner dies. A live owner renews its lease. Default 30 s. */
-  readonly lease?: Duration
+  readonly lease?: Duration | undefined
   /** The default of the option `wait` of `run`. Default `true`. */
-  readonly wait?: boolean | Duration
+  readonly wait?: boolean | Duration | undefined
   /** The source of time. Default: the system clock. */
-  readonly clock?: Clock
+  readonly clock?: Clock | undefined
   /** The source of randomness for the jitter of waits. */
-  readonly random?: () => number
+  readonly random?: (() => number) | undefined
 }
 
 /** The options of one run. */
@@ -39,15 +39,15 @@ export interface IdempotencyRunOptions {
   /** The parameters of the work, as plain data. Using the same key with other parameters is an error. */
   readonly params?: unknown
   /** Whether to wait for a key in progress: without limit (`true`), for a duration, or not at all (`false`). */
-  readonly wait?: boolean | Duration
+  readonly wait?: boolean | Duration | undefined
   /**
    * Ends the run at once. A running function gets the abort too, and its key is settled once the function has ended.
    */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   /** Receives the work events of the run. Needs `work`. */
-  readonly sink?: Sink
+  readonly sink?: Sink | undefined
   /** The work that those events are about. */
-  readonly work?: Work
+  readonly work?: Work | undefined
 }
 
 /** The function to run under a key. Its signal aborts when the caller aborts or another caller takes the key over. */

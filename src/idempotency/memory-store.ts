@@ -5,9 +5,9 @@ import type { IdempotencyClaim, IdempotencyClaimRequest, IdempotencyStore } from
 /** The options of a `MemoryIdempotencyStore`. */
 export interface MemoryIdempotencyStoreOptions {
   /** The source of time. Default: the system clock. */
-  readonly clock?: Clock
+  readonly clock?: Clock | undefined
   /** How long a done key is remembered. Default: until it is cleared, so memory use only grows. */
-  readonly keepFor?: Duration
+  readonly keepFor?: Duration | undefined
 }
 
 interface Owned {

@@ -12,9 +12,9 @@ export interface DocumentMetricsOptions {
   /** The collections that are swept: their series exist from the start, at 0, so that no first increase is missed. */
   readonly collections: readonly string[]
   /** The registry for the metrics. Default: prom-client's own registry. */
-  readonly registry?: Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
+  readonly registry?: Registry<PrometheusContentType> | Registry<OpenMetricsContentType> | undefined
   /** The names of the metrics. Default: `redrive_…`. A preset provides the names of another system. */
-  readonly names?: Partial<DocumentMetricNames>
+  readonly names?: Partial<DocumentMetricNames> | undefined
 }
 
 /** The names of the metrics that `documentMetrics` makes. */

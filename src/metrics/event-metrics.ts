@@ -13,9 +13,9 @@ const MAX_ATTEMPT_LABEL = 100
 /** Options of `eventMetrics`. */
 export interface EventMetricsOptions {
   /** The registry for the metrics. Default: prom-client's own registry. */
-  readonly registry?: Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
+  readonly registry?: Registry<PrometheusContentType> | Registry<OpenMetricsContentType> | undefined
   /** The names of the metrics. Default: `redrive_event_…`. A preset provides the names of another system. */
-  readonly names?: Partial<EventMetricNames>
+  readonly names?: Partial<EventMetricNames> | undefined
 }
 
 /** The names of the metrics that `eventMetrics` makes. */

@@ -7,11 +7,11 @@ export interface PushGatewayOptions {
   /** The address of the Pushgateway, such as `http://localhost:9091`. */
   readonly url: string
   /** The registry to push. Default: prom-client's own registry. */
-  readonly registry?: Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
+  readonly registry?: Registry<PrometheusContentType> | Registry<OpenMetricsContentType> | undefined
   /** The name of the job. Default `redrive-sweeper`. */
-  readonly job?: string
+  readonly job?: string | undefined
   /** How long the gateway may take to answer, in milliseconds. Default 10 000. */
-  readonly timeoutMs?: number
+  readonly timeoutMs?: number | undefined
 }
 
 /** A Pushgateway, which keeps the metrics of a process that Prometheus cannot scrape. */

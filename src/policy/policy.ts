@@ -48,37 +48,37 @@ export type FailureMatch = string | number
 /** A policy as people write it: every field may be left out, and durations may be text. A `Policy` is one too. */
 export interface PolicyInput {
   /** Calls in total: 3 means one call and at most two retries. Default 3. */
-  attempts?: number
+  attempts?: number | undefined
   /** How many times a rate limit may ask to wait without that costing an attempt. Default 0. */
-  deferrals?: number
+  deferrals?: number | undefined
   /** How many workers may die while running the work, until it is given up. A loss costs no attempt. Default 3. */
-  losses?: number
+  losses?: number | undefined
   /** The delay after a failed attempt. Default: exponential, from 1 s to 30 s. */
-  backoff?: Backoff['kind'] | BackoffInput
+  backoff?: Backoff['kind'] | BackoffInput | undefined
   /** How that delay is spread. Default `full`: anything from 0 to the delay. A `ratio` is for `proportional`, default 0.1. */
-  jitter?: Jitter['kind'] | { readonly kind: Jitter['kind']; readonly ratio?: number }
+  jitter?: Jitter['kind'] | { readonly kind: Jitter['kind']; readonly ratio?: number | undefined } | undefined
   /** How long one attempt may run. Default: no limit. */
-  timeout?: Duration
+  timeout?: Duration | undefined
   /** The time to live of the whole work: no attempt starts once it is over. Default: no limit. */
-  ttl?: Duration
+  ttl?: Duration | undefined
   /** The longest wait that a service may ask for; a longer one is cut to this. Default 24 h. */
-  maxRetryAfter?: Duration
+  maxRetryAfter?: Duration | undefined
   /** Which failures are retried; a list is complete. Default: what Redrive knows of errors decides. */
-  retryOn?: 'all' | 'none' | readonly (FailureMatch | ErrorClass)[]
+  retryOn?: 'all' | 'none' | readonly (FailureMatch | ErrorClass)[] | undefined
   /** Which failures end the work at once, wherever in a chain of causes they stand. Default: none. */
-  giveUpOn?: readonly (FailureMatch | ErrorClass)[]
+  giveUpOn?: readonly (FailureMatch | ErrorClass)[] | undefined
 }
 
 /** Exponential, from one second to thirty, unless it says otherwise. */
 export interface BackoffInput {
   /** How delays grow. Default `exponential`. */
-  readonly kind?: Backoff['kind']
+  readonly kind?: Backoff['kind'] | undefined
   /** The delay after the first failed attempt. Default 1 s. */
-  readonly base?: Duration
+  readonly base?: Duration | undefined
   /** How much longer each delay is than the one before: for `exponential`. Default 2. */
-  readonly factor?: number
+  readonly factor?: number | undefined
   /** The longest delay, no less than the base: not for `fixed`. Default 30 s. */
-  readonly max?: Duration
+  readonly max?: Duration | undefined
 }
 
 /** An error class given in code; a policy keeps its name. */

@@ -6,13 +6,13 @@ import { toMs } from './to-ms.js'
 /** How long ended work is kept. An absent field means for ever. */
 export interface RetentionOptions {
   /** Tasks that succeeded, were skipped or were cancelled, with their ledger. */
-  readonly ended?: Duration
+  readonly ended?: Duration | undefined
   /** Dead letters, with their ledger. */
-  readonly dead?: Duration
+  readonly dead?: Duration | undefined
   /** Idempotency keys whose work is done. */
-  readonly keys?: Duration
+  readonly keys?: Duration | undefined
   /** Audit records. */
-  readonly audit?: Duration
+  readonly audit?: Duration | undefined
 }
 
 /** Small batches with a pause in between, so that nobody waits for a transaction of the janitor's. */

@@ -13,19 +13,19 @@ export type Moment = Date | number | string
 /** Options for enqueueing a task. */
 export interface EnqueueOptions {
   /** Your own id, for deduplication: a second task with the same id changes nothing, and `isNew` is false. */
-  readonly id?: string
+  readonly id?: string | undefined
   /** Part of the lane. A worker can be limited to some categories. */
-  readonly category?: string
+  readonly category?: string | undefined
   /** The lane's key: a tenant, an account, a host. Lanes with a key take turns. */
-  readonly key?: string
+  readonly key?: string | undefined
   /** Higher goes first. Default 0. */
-  readonly priority?: number
+  readonly priority?: number | undefined
   /** The earliest time to run it. */
-  readonly runAt?: Moment
+  readonly runAt?: Moment | undefined
   /** The time to wait before it runs. */
-  readonly delay?: Duration
+  readonly delay?: Duration | undefined
   /** The time it counts as submitted: among tasks of equal priority, the oldest goes first. Default: now. */
-  readonly submittedAt?: Moment
+  readonly submittedAt?: Moment | undefined
 }
 
 /** A dead letter with its whole history. */
@@ -121,7 +121,7 @@ export class TaskQueue {
   /** Tasks, newest change first: 50 a page, unless `limit` says otherwise. */
   list(
     filter: TaskFilter = {},
-    page: { readonly limit?: number; readonly after?: string } = {},
+    page: { readonly limit?: number | undefined; readonly after?: string | undefined } = {},
   ): Promise<Page<TaskRecord>> {
     return this.#store.list(filter, { ...page, limit: page.limit ?? 50 })
   }
@@ -129,7 +129,7 @@ export class TaskQueue {
   /** The dead letters, newest first: 50 a page, unless `limit` says otherwise. */
   deadLetters(
     filter: Omit<TaskFilter, 'status'> = {},
-    page: { readonly limit?: number; readonly after?: string } = {},
+    page: { readonly limit?: number | undefined; readonly after?: string | undefined } = {},
   ): Promise<Page<TaskRecord>> {
     return this.list({ ...filter, status: 'dead' }, page)
   }

@@ -13,29 +13,29 @@ import type { WorkSource } from './work-kind.js'
 /** Options of a worker. */
 export interface WorkerOptions {
   /** The tasks that it runs. Other kinds are left to other workers. */
-  readonly tasks?: readonly TaskDefinition[]
+  readonly tasks?: readonly TaskDefinition[] | undefined
   /** The pipelines whose items it works on, in all of their runs. It reads no sources. Made by `pipeline()`. */
-  readonly pipelines?: readonly WorkSource[]
+  readonly pipelines?: readonly WorkSource[] | undefined
   /** How many tasks it runs at once. Default 10. The stages of pipelines have a concurrency of their own. */
-  readonly concurrency?: number
+  readonly concurrency?: number | undefined
   /** The categories that it runs. Default: all. */
-  readonly categories?: readonly string[]
+  readonly categories?: readonly string[] | undefined
   /** How long its tasks stay its own after its last sign of life. Default 30 s. */
-  readonly lease?: Duration
+  readonly lease?: Duration | undefined
   /** How long `stop()` waits for running tasks before it hands them back. Default 10 s. */
-  readonly grace?: Duration
+  readonly grace?: Duration | undefined
   /** How long the store keeps ended work. Default: for ever. */
-  readonly retention?: RetentionOptions
+  readonly retention?: RetentionOptions | undefined
   /** Its name on record. No two workers may share one. Default: generated. */
-  readonly name?: string
+  readonly name?: string | undefined
   /** Code that corrects the verdict on a failure. */
-  readonly classify?: Classifier
+  readonly classify?: Classifier | undefined
   /** Receives the work events of its tasks. */
-  readonly sink?: Sink
+  readonly sink?: Sink | undefined
   /** Called when the store stops answering, and when it answers again. The worker retries until then. */
-  readonly onOutage?: (outage: Outage) => void
+  readonly onOutage?: ((outage: Outage) => void) | undefined
   /** The source of time. Default: the system clock. */
-  readonly clock?: Clock
+  readonly clock?: Clock | undefined
 }
 
 const WORKER_OPTIONS: KnownOptions<WorkerOptions> = {

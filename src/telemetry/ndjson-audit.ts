@@ -6,7 +6,7 @@ import type { WorkEvent } from './work-events.js'
 /** The options of an audit file. */
 export interface NdjsonAuditOptions {
   /** The maximum size of the records that wait in memory while writing fails or is too slow. Default 16 MiB. */
-  readonly maxWaitingBytes?: number
+  readonly maxWaitingBytes?: number | undefined
 }
 
 /** A sink that appends audit records to a file, one JSON object per line. */

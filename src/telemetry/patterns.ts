@@ -27,11 +27,11 @@ export interface RetryAlert {
 /** The options of `retryPatterns`. */
 export interface RetryPatternsOptions {
   /** The source of time. Default: the system clock. */
-  readonly clock?: Clock
+  readonly clock?: Clock | undefined
   /** The number of retries per minute above which a category raises an alert. Default: no alerts. */
-  readonly alertAbovePerMinute?: number
+  readonly alertAbovePerMinute?: number | undefined
   /** Called once when a category exceeds the threshold, and again only after it has fallen below. */
-  readonly onAlert?: (alert: RetryAlert) => void | PromiseLike<void>
+  readonly onAlert?: ((alert: RetryAlert) => void | PromiseLike<void>) | undefined
 }
 
 /** A sink that keeps statistics on the work of each category. */

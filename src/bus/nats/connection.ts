@@ -17,7 +17,7 @@ export interface NatsConnectOptions {
     readonly handshakeFirst?: boolean
   }
   /** Further options of the client, such as its `authenticator`. */
-  readonly connection?: Omit<NodeConnectionOptions, 'servers' | 'port' | 'tls'>
+  readonly connection?: Omit<NodeConnectionOptions, 'servers' | 'port' | 'tls'> | undefined
 }
 
 /** The timeout of the first connection, and the interval of pings. */

@@ -6,11 +6,11 @@ import { NatsIdempotencyStore } from './idempotency-store.js'
 /** The options of an idempotency store in NATS. */
 export interface NatsIdempotencyStoreOptions extends NatsConnectOptions {
   /** The bucket, created if it does not exist. Default `redrive-idempotency`. */
-  readonly bucket?: string
+  readonly bucket?: string | undefined
   /** The number of servers of a cluster that keep a created bucket. Default 1. */
-  readonly replicas?: number
+  readonly replicas?: number | undefined
   /** How long a done key is remembered. Default: until it is cleared. */
-  readonly keepFor?: Duration
+  readonly keepFor?: Duration | undefined
 }
 
 /**

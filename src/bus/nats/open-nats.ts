@@ -9,17 +9,17 @@ import { NatsBus } from './nats-bus.js'
 /** The options of a NATS bus. */
 export interface NatsOptions extends NatsConnectOptions {
   /** The prefix of the names of streams and subjects: one word. Default `redrive`. */
-  readonly prefix?: string
+  readonly prefix?: string | undefined
   /** The number of servers of a cluster that keep each declared stream. Default 1. */
-  readonly replicas?: number
+  readonly replicas?: number | undefined
   /** How long after a consumer's death its deliveries come again. A live consumer renews them. Default 30 s. */
-  readonly ackWait?: Duration
+  readonly ackWait?: Duration | undefined
   /** The longest that a publish may take, including the wait for a lost connection. Default 30 s. */
-  readonly timeout?: Duration
+  readonly timeout?: Duration | undefined
   /** The URL of the server's monitoring, such as `http://localhost:8222`: `examine` then sees when it writes to disk. */
-  readonly monitorUrl?: string
+  readonly monitorUrl?: string | undefined
   /** Called when the connection is lost or a consumer fails. Both recover by themselves. */
-  readonly onTrouble?: OnTrouble
+  readonly onTrouble?: OnTrouble | undefined
 }
 
 /**

@@ -9,18 +9,18 @@ import { RabbitmqBus } from './rabbitmq-bus.js'
 /** The options of a RabbitMQ bus. */
 export interface RabbitmqOptions {
   /** The exchange to publish events to. Default `redrive`. */
-  readonly exchange?: string
+  readonly exchange?: string | undefined
   /** The longest that a publish may take, including the wait for a lost connection. Default 30 s. */
-  readonly timeout?: Duration
+  readonly timeout?: Duration | undefined
   /**
    * The URL of the management plugin, such as `http://user:password@localhost:15672`: `examine` then sees policies too. It
    * is not sent the credentials of the bus.
    */
-  readonly managementUrl?: string
+  readonly managementUrl?: string | undefined
   /** Called when the connection is lost or a consumer fails. Both recover by themselves. */
-  readonly onTrouble?: OnTrouble
+  readonly onTrouble?: OnTrouble | undefined
   /** Certificates for `amqps://`, and for a `managementUrl` with `https://`. */
-  readonly tls?: TlsOptions
+  readonly tls?: TlsOptions | undefined
 }
 
 /**
