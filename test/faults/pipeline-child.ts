@@ -1,5 +1,6 @@
 import { writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { openResultLog, writeResults } from 'redrive/operate'
 import type { Pipeline, RunEnd, RunHandle, RunOptions } from 'redrive/pipeline'
 import { type ItemCounts, type RunStatus, StoreUnavailableError } from 'redrive/store'
 import { defineTask } from 'redrive/task'
@@ -23,6 +24,8 @@ export interface PipelineChildOptions {
   readonly reads: boolean
   readonly leaseMs: number
   readonly concurrency: number
+  /** It writes the results to this file: as they come, or in the order of the source when the run has ended. */
+  readonly output?: { readonly path: string; readonly isUnordered: boolean }
 }
 
 /** Its report. */
@@ -32,18 +35,50 @@ export interface PipelineChildReport {
 }
 
 const options: PipelineChildOptions = JSON.parse(process.env.REDRIVE_FAULT_CHILD ?? '')
-const { folder, url, run, count, reads, leaseMs, concurrency } = options
+const { folder, url, run, count, reads, leaseMs, concurrency, output } = options
 const store = await openRunStore(url)
 const code: Pipeline<Item, unknown> =
   options.pipeline === 'faults' ? makePipeline(folder, { concurrency }) : makeSingle(folder, concurrency)
 const source = reads ? { source: makeItems(count) } : {}
 const onEnd = { task: defineTask('ended', { handler: (_end: RunEnd) => {} }) }
-const settings: RunOptions<Item> = { store, id: run, lease: leaseMs, failureBudget: 1, maxUnfinished: 2000, onEnd }
+const settings: RunOptions<Item> = {
+  store,
+  id: run,
+  lease: leaseMs,
+  failureBudget: 1,
+  maxUnfinished: 2000,
+  onEnd,
+  hasOutput: output?.isUnordered === true,
+}
 
 /** Opens the run if it reads, or goes on with it. */
 async function work(): Promise<RunHandle | undefined> {
   if ((await store.runs.get(run)) !== undefined) return code.resume(run, { store, lease: leaseMs, ...source })
   return reads ? code.start(makeItems(count), settings) : undefined
+}
+
+/** Writes the results until the run is over for this process. */
+async function writeOut(handle: RunHandle): Promise<void> {
+  if (output === undefined) return
+  if (!output.isUnordered) {
+    const { status } = await handle.result
+    if (status === 'completed') await writeResults(store.runs, run, output.path)
+    return
+  }
+  const record = await store.runs.get(run)
+  if (record === undefined) throw new Error('The run is gone.')
+  const log = await openResultLog(store.runs, record, output.path)
+  let isOver = false
+  const over = handle.result.finally(() => {
+    isOver = true
+  })
+  while (!isOver) {
+    await log.append()
+    await sleep(5)
+  }
+  await over
+  await log.append()
+  await log.close()
 }
 
 writeSync(1, 'ready\n')
@@ -53,8 +88,8 @@ for (;;) {
     if (failure instanceof StoreUnavailableError || failure.code === 'run_busy') return undefined
     throw failure
   })
+  if (handle !== undefined) await writeOut(handle)
   const result = await handle?.result
-  await handle?.stop()
   if (result?.status === 'completed') {
     const report: PipelineChildReport = { status: result.status, counts: result.counts }
     writeSync(1, `${JSON.stringify(report)}\n`)
