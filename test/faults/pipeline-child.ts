@@ -4,7 +4,7 @@ import { openResultLog, writeResults } from 'redrive/operate'
 import type { Pipeline, RunEnd, RunHandle, RunOptions } from 'redrive/pipeline'
 import { type ItemCounts, type RunStatus, StoreUnavailableError } from 'redrive/store'
 import { defineTask } from 'redrive/task'
-import { openRunStore } from './open-store.js'
+import { openStore } from './open-store.js'
 import { type Item, makeItems, makePipeline, makeSingle } from './pipeline-stages.js'
 
 /*
@@ -36,7 +36,7 @@ export interface PipelineChildReport {
 
 const options: PipelineChildOptions = JSON.parse(process.env.REDRIVE_FAULT_CHILD ?? '')
 const { folder, url, run, count, reads, leaseMs, concurrency, output } = options
-const store = await openRunStore(url)
+const store = await openStore(url)
 const code: Pipeline<Item, unknown> =
   options.pipeline === 'faults' ? makePipeline(folder, { concurrency }) : makeSingle(folder, concurrency)
 const source = reads ? { source: makeItems(count) } : {}

@@ -1,7 +1,7 @@
 import { writeSync } from 'node:fs'
 import { pipeline, type RunResult, stage } from 'redrive/pipeline'
 import type { ItemCounts } from 'redrive/store'
-import { openRunStore } from './open-store.js'
+import { openStore } from './open-store.js'
 
 /*
  * Runs many items through three stages, and watches the memory of its process. It reports in one line of JSON.
@@ -33,7 +33,7 @@ function* items(many: number): Generator<object> {
   for (let n = 0; n < many; n++) yield { n, text }
 }
 
-const store = await openRunStore(url)
+const store = await openStore(url)
 writeSync(1, 'ready\n')
 // As much code as a run needs, and its first garbage.
 await code.run(items(5000), { store })

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { PipelineStore } from 'redrive/pipeline'
 import { Child } from './child-process.js'
-import { openRunStore } from './open-store.js'
+import { openStore } from './open-store.js'
 import type { PipelineChildOptions, PipelineChildReport } from './pipeline-child.js'
 import { STARTS } from './pipeline-stages.js'
 
@@ -31,7 +31,7 @@ export class PipelineScene {
   static async open(url?: string): Promise<PipelineScene> {
     const folder = mkdtempSync(join(tmpdir(), 'redrive-faults-'))
     const used = url ?? `sqlite:${join(folder, 'redrive.db')}`
-    return new PipelineScene(folder, used, await openRunStore(used))
+    return new PipelineScene(folder, used, await openStore(used))
   }
 
   /** Starts a process that works on the run. */
