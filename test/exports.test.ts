@@ -19,10 +19,11 @@ const EXPORTS: Readonly<Record<string, string>> = {
     PolicyInput RateLimitedError RedriveError RetryableError TimeoutError Verdict advance begin canonicalJson classify
     decide decideLoss explain extendPolicy formatDuration hashJson identityRandom parseDuration policies policy`,
   'redrive/telemetry': `
-    AttemptEvent AttemptStarted AttemptSucceeded AuditRecord CollectionReport CollectionSwept CoverageChecked ErrorType FailureDescription GaveUp IdempotencyNotRecorded
-    IdempotencyRecord IdempotencyUsed Json Logger MemoryAudit NdjsonAudit NdjsonAuditOptions RecordsDropped RetryAlert
-    RetryAttemptRecord RetryExhaustedRecord RetryPattern RetryPatterns RetryPatternsOptions RetryScheduled Sink
-    SweepEnded SweepEvent Swept TimedOut TimeoutRecord Work WorkEvent auditRecord describeFailure errorType failureText fanOut logTo memoryAudit
+    AttemptEvent AttemptStarted AttemptSucceeded AuditRecord CollectionReport CollectionSwept CoverageChecked ErrorType
+    FailureDescription GaveUp IdempotencyNotRecorded IdempotencyRecord IdempotencyUsed Json Logger MemoryAudit
+    NdjsonAudit NdjsonAuditOptions RecordsDropped RetryAlert RetryAttemptRecord RetryExhaustedRecord RetryPattern
+    RetryPatterns RetryPatternsOptions RetryScheduled RunEnded RunStarted Sink Skipped SweepEnded SweepEvent Swept
+    TimedOut TimeoutRecord Work WorkEvent auditRecord describeFailure errorType failureText fanOut logTo memoryAudit
     ndjsonAudit on redact redactContext retryPatterns sinkFailures withoutSecrets`,
   'redrive/idempotency': `
     IdempotencyClaim IdempotencyClaimRequest IdempotencyDone IdempotencyGuard IdempotencyGuardOptions

@@ -46,6 +46,7 @@ export function report(plan: Plan, end: End, durationMs: number, environment: En
       return tell(plan, { type: 'gave_up', ...about, reason }, environment, plan.history.attempts)
     }
     case 'skipped':
+      return tell(plan, { type: 'skipped', durationMs, reason: end.reason }, environment)
     case 'later':
     case 'stopped':
       return

@@ -1,6 +1,7 @@
 import type { By, RunRecord } from '../store/index.js'
 import type { Engine, RunFollower, RunNews } from '../task/internal.js'
-import { failureText } from '../telemetry/index.js'
+import { failureText, type RunEnded, type RunStarted, type Sink } from '../telemetry/index.js'
+import { emit } from '../telemetry/internal.js'
 import type { Clock } from '../time/index.js'
 import { ownId } from './item-context.js'
 import { Meter } from './meter.js'
@@ -22,9 +23,13 @@ export interface RunParts {
   readonly store: PipelineStore
   readonly clock: Clock
   readonly engine: Engine
+  readonly sink: Sink | undefined
+  readonly isResumed: boolean
   /** Absent where there is no source to read. */
   readonly reader: Pick<SourceReader<unknown>, 'read' | 'stop' | 'onRecord' | 'onEnded'> | undefined
 }
+
+type RunEvent<E> = Omit<E, 'work' | 'at'>
 
 /**
  * A run that this process works on. For this process it is over when the run has ended; when its budget stopped it and
@@ -49,6 +54,7 @@ export class ActiveRun<Out> implements RunHandle<Out>, RunFollower {
     this.#record = run
     this.#parts = parts
     this.#isReading = parts.reader !== undefined
+    this.#tell({ type: 'run_started', isResumed: parts.isResumed })
     this.result = this.#work()
     // Whoever does not look at the result need not handle its failure.
     this.result.catch(() => {})
@@ -139,7 +145,10 @@ export class ActiveRun<Out> implements RunHandle<Out>, RunFollower {
       this.#news.ring()
     }
     this.#record = (await store.runs.get(this.id)) ?? this.#record
-    return new RunResult(this.#record, await store.now(), this.#failure)
+    const result = new RunResult(this.#record, await store.now(), this.#failure)
+    const { status, counts, durationMs } = result
+    this.#tell({ type: 'run_ended', status, counts, durationMs })
+    return result
   }
 
   /** Reads the source, if there is one. A source that throws interrupts the run, and so does a reader that gives up. */
@@ -153,6 +162,13 @@ export class ActiveRun<Out> implements RunHandle<Out>, RunFollower {
       await store.runs.change(this.id, { sourceError, reader: engine.name })
     }
     await engine.runs.check(this.id)
+  }
+
+  #tell(event: RunEvent<RunStarted> | RunEvent<RunEnded>): void {
+    const { sink, clock } = this.#parts
+    const { pipeline } = this.#record
+    const work = { kind: 'run', id: this.id, name: pipeline, pipeline, run: this.id } as const
+    if (sink !== undefined) emit(sink, { work, at: clock.now(), ...event })
   }
 
   #hasNothingLeft(): boolean {

@@ -65,7 +65,7 @@ export class Pipeline<In, Out> {
       const hasOwnIds = itemId !== undefined
       const run = { id, pipeline: name, version, stages, reader, hasOwnIds, ...openingOf(options) }
       const opened = await store.runs.open({ ...run, settings: newSettings(options) })
-      return this.#work(opened, engine, { ...options, source })
+      return this.#work(opened, engine, { ...options, source }, false)
     } catch (failure) {
       await engine.stop()
       throw failure
@@ -89,7 +89,7 @@ export class Pipeline<In, Out> {
       const isHeld = run.status === 'stopped' || run.status === 'paused'
       const settings = changedSettings(options)
       const change = { stages, settings, version: this.version, ...(isHeld && { isPaused: false }) }
-      return this.#work(await runs.change(id, change), engine, options)
+      return this.#work(await runs.change(id, change), engine, options, true)
     } catch (failure) {
       await engine.stop()
       throw failure
@@ -113,12 +113,12 @@ export class Pipeline<In, Out> {
     return engine
   }
 
-  #work(run: RunRecord, engine: Engine, options: ResumeOptions<In>): RunHandle<Out> {
-    const { store, source, itemId, clock = queueClock } = options
+  #work(run: RunRecord, engine: Engine, options: ResumeOptions<In>, isResumed: boolean): RunHandle<Out> {
+    const { store, source, itemId, sink, clock = queueClock } = options
     const [firstStage] = this.stages
     const reading = { name: engine.name, leaseMs: leaseOf(options), clock, firstStage, itemId }
     const reader = source === undefined || run.isRead ? undefined : new SourceReader(store.runs, run, source, reading)
-    return new ActiveRun<Out>(run, { store, clock, engine, reader })
+    return new ActiveRun<Out>(run, { store, clock, engine, sink, isResumed, reader })
   }
 }
 

@@ -429,7 +429,8 @@ describe.each(STORES)('on %s,', (_, open) => {
         if (name === 'b' && attempt === 1) throw new Error('once')
       })
       await finish(clock, await line.start([1], { store, clock, id: 'r', sink: event => void events.push(event) }))
-      expect(events.map(({ type, work }) => `${work.stage} ${type}`)).toEqual([
+      expect(events.map(({ type, work }) => `${work.stage ?? work.kind} ${type}`)).toEqual([
+        'run run_started',
         'a attempt_started',
         'a attempt_succeeded',
         'b attempt_started',
@@ -438,8 +439,10 @@ describe.each(STORES)('on %s,', (_, open) => {
         'b attempt_succeeded',
         'c attempt_started',
         'c attempt_succeeded',
+        'run run_ended',
       ])
-      expect(events[0]?.work).toMatchObject({ kind: 'item', name: 'line/a', pipeline: 'line', run: 'r' })
+      expect(events.at(-1)).toMatchObject({ status: 'completed', counts: { succeeded: 1 } })
+      expect(events[1]?.work).toMatchObject({ kind: 'item', name: 'line/a', pipeline: 'line', run: 'r' })
     })
   })
 

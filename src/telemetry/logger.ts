@@ -48,6 +48,20 @@ function lineOf(event: WorkEvent): Line {
       const fields = { attempt, durationMs, ...(totalMs !== undefined && { totalMs }) }
       return { level: attempt > 1 ? 'info' : 'debug', message, fields }
     }
+    case 'skipped': {
+      const { attempt, durationMs, reason } = event
+      const message = `${name} was skipped at attempt ${attempt}: ${label(reason)}`
+      return { level: 'debug', message, fields: { attempt, durationMs, reason } }
+    }
+    case 'run_started': {
+      const message = `The run '${label(event.work.id)}' of ${name} ${event.isResumed ? 'goes on' : 'starts'}`
+      return { level: 'info', message, fields: { isResumed: event.isResumed } }
+    }
+    case 'run_ended': {
+      const { status, counts, durationMs } = event
+      const message = `The run '${label(event.work.id)}' of ${name} is ${status}, after ${formatDuration(durationMs)}`
+      return { level: 'info', message, fields: { status, counts, durationMs } }
+    }
     case 'timed_out': {
       const { attempt, timeoutMs } = event
       const message = `Attempt ${attempt} at ${name} timed out after ${formatDuration(timeoutMs)}`
@@ -122,6 +136,7 @@ function about({ type, at, work }: WorkEvent): object {
     workId: work.id,
     operation: work.name,
     ...(work.category !== undefined && { category: work.category }),
+    ...(work.run !== undefined && { pipeline: work.pipeline, run: work.run, stage: work.stage }),
     ...(work.tenantId !== undefined && { tenantId: work.tenantId }),
     ...(work.correlationId !== undefined && { correlationId: work.correlationId }),
     ...(work.traceId !== undefined && { traceId: work.traceId }),

@@ -3,7 +3,7 @@ import type { GiveUpReason, Verdict } from '../policy/index.js'
 /** The piece of work that a work event is about. */
 export interface Work {
   /** The kind of work. */
-  readonly kind: 'call' | 'event' | 'task' | 'item' | 'document'
+  readonly kind: 'call' | 'event' | 'task' | 'item' | 'run' | 'document'
   /** Its identity, from which its jitter is derived. */
   readonly id: string
   /** Its name, in the user's words. */
@@ -63,6 +63,13 @@ export interface AttemptSucceeded extends AboutAttempt {
    * since it was enqueued or last redriven. Calls do not report it.
    */
   readonly totalMs?: number
+}
+
+/** An attempt found nothing to do, and the work ended without failure. */
+export interface Skipped extends AboutAttempt {
+  readonly type: 'skipped'
+  readonly durationMs: number
+  readonly reason: string
 }
 
 /** An attempt ran for too long. The decision that follows is a work event of its own. */
@@ -166,11 +173,28 @@ export interface CoverageChecked extends About {
   readonly failure?: unknown
 }
 
+/** A process has begun to work on a run of a pipeline that it started or resumed. */
+export interface RunStarted extends About {
+  readonly type: 'run_started'
+  /** Whether the run was begun before. */
+  readonly isResumed: boolean
+}
+
+/** A run of a pipeline is over for the process that started or resumed it: it has ended, was stopped or interrupted. */
+export interface RunEnded extends About {
+  readonly type: 'run_ended'
+  readonly status: string
+  /** Its items by status. */
+  readonly counts: Readonly<Record<string, number>>
+  /** Since the run was opened, over all processes. */
+  readonly durationMs: number
+}
+
 /** Something that happened to a piece of work. All kinds of work emit one stream of these, which sinks take. */
-export type WorkEvent = AttemptEvent | IdempotencyUsed | IdempotencyNotRecorded | SweepEvent
+export type WorkEvent = AttemptEvent | RunStarted | RunEnded | IdempotencyUsed | IdempotencyNotRecorded | SweepEvent
 
 /** Something that a sweep over documents did. */
 export type SweepEvent = Swept | CollectionSwept | SweepEnded | CoverageChecked
 
 /** Something that happened to an attempt. */
-export type AttemptEvent = AttemptStarted | AttemptSucceeded | TimedOut | RetryScheduled | GaveUp
+export type AttemptEvent = AttemptStarted | AttemptSucceeded | Skipped | TimedOut | RetryScheduled | GaveUp

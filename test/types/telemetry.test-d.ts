@@ -16,8 +16,11 @@ import {
   ndjsonAudit,
   on,
   type RetryScheduled,
+  type RunEnded,
+  type RunStarted,
   retryPatterns,
   type Sink,
+  type Skipped,
   type SweepEnded,
   type Swept,
   type TimedOut,
@@ -37,6 +40,12 @@ describe('an event', () => {
         return expectTypeOf(event).toEqualTypeOf<AttemptStarted>()
       case 'attempt_succeeded':
         return expectTypeOf(event).toEqualTypeOf<AttemptSucceeded>()
+      case 'skipped':
+        return expectTypeOf(event).toEqualTypeOf<Skipped>()
+      case 'run_started':
+        return expectTypeOf(event).toEqualTypeOf<RunStarted>()
+      case 'run_ended':
+        return expectTypeOf(event).toEqualTypeOf<RunEnded>()
       case 'timed_out':
         return expectTypeOf(event).toEqualTypeOf<TimedOut>()
       case 'retry_scheduled':
