@@ -66,7 +66,7 @@ export function changeQuery(table: Table, changes: readonly Change[]): { text: s
        SET ${assignments.length === 0 ? `"${idOf(shape)}" = ${column(idOf(shape))}` : assignments.join(',\n           ')}
       FROM mine
      WHERE ${column(idOf(shape))} = mine.id::${table.typeOf(idOf(shape))}
-    RETURNING ${table.select}`
+    RETURNING ${table.tracked}`
   return { text, values: given.map(({ values }) => values) }
 }
 

@@ -56,6 +56,8 @@ export class Table implements Dialect {
   readonly shape: Shape
   /** All columns, and the tracking fields under names of their own. */
   readonly select: string
+  /** The tracking fields alone. */
+  readonly tracked: string
   readonly #types: ReadonlyMap<string, string>
 
   constructor(shape: Shape, types: ReadonlyMap<string, string>) {
@@ -65,7 +67,8 @@ export class Table implements Dialect {
     const wanted = [...Object.values(fields), idOf(shape), priority].filter(name => name !== undefined)
     const missing = wanted.filter(name => !types.has(name))
     if (missing.length > 0) throw new NoFieldError(shape.name, [...new Set(missing)])
-    this.select = this.#selected()
+    this.tracked = this.#tracked()
+    this.select = `a.*, ${this.tracked}`
   }
 
   typeOf(name: string): string {
@@ -103,11 +106,10 @@ export class Table implements Dialect {
     return this.shape.time === 's' ? `(${ms}::float8 / 1000)::${type}` : `${ms}::${type}`
   }
 
-  #selected(): string {
+  #tracked(): string {
     const { fields } = this.shape
     const { generation, retryAt, dispatches, createdAt, lastError, lastAttemptTime } = fields
     const parts = [
-      'a.*',
       `${column(idOf(this.shape))}::text AS "redrive:id"`,
       `${column(fields.status)}::text AS "redrive:status"`,
       `${column(fields.attemptCount)}::text AS "redrive:attemptCount"`,

@@ -1,0 +1,125 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import pg from 'pg'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { freshDatabase } from '../../test/services/fresh-database.js'
+import { MemoryBus } from '../bus/index.js'
+import {
+  type CollectionOptions,
+  type DocumentSource,
+  documentService,
+  openPostgresSource,
+  openSqliteSource,
+  sweeper,
+} from './index.js'
+
+const MILLION = 1_000_000
+const STUCK = 10_000
+const MINUTES = 300_000
+const COUNT = 'SELECT count(*) AS n FROM "archives"'
+
+const archives: CollectionOptions = {
+  name: 'archives',
+  time: 'ms',
+  fields: { attemptCount: 'attempt_count', lastAttemptTime: 'last_attempt_time' },
+  event: { type: 'archive.ingested', data: ({ id }) => ({ archive_id: id }) },
+}
+const fenced: CollectionOptions = {
+  ...archives,
+  fields: { ...archives.fields, generation: 'generation', retryAt: 'retry_at' },
+}
+
+/** Sweeps with both ways of counting, and lets a service work on one document. */
+async function useAll(source: DocumentSource) {
+  const bus = new MemoryBus()
+  await bus.declare({ parsing: 'archive.ingested' })
+  const { collections } = await sweeper({ source, bus, collections: [archives] }).sweep()
+  expect(collections).toMatchObject([{ stuck: STUCK, requeued: STUCK, failed: 0 }])
+  const again = await sweeper({ source, bus, collections: [archives] }).sweep()
+  expect(again.collections).toMatchObject([{ stuck: 0, requeued: 0 }])
+  const atBegin = await sweeper({ source, bus, collections: [fenced], stuckAfter: 0 }).sweep()
+  expect(atBegin.collections[0]?.failure).toBeUndefined()
+  const service = documentService({ source, collection: fenced })
+  await service.begin('1')
+}
+
+describe('a million documents, of which ten thousand are stuck', () => {
+  it('are swept on PostgreSQL without a table scan', { timeout: MINUTES }, async () => {
+    const pool = new pg.Pool({ connectionString: await freshDatabase(), max: 4 })
+    onTestFinished(() => pool.end())
+    await pool.query(`
+      CREATE UNLOGGED TABLE archives (id bigint PRIMARY KEY, status text, attempt_count int, last_attempt_time bigint,
+        generation int, retry_at bigint);
+      INSERT INTO archives
+      SELECT n, CASE WHEN n % 100 = 0 THEN 'pending' ELSE 'processed' END, 1,
+             CASE WHEN n % 200 = 0 THEN NULL ELSE 1700000000000 + n END
+        FROM generate_series(1, ${MILLION}) n`)
+    const source = await openPostgresSource(pool)
+    const shapes = sweeper({ source, bus: new MemoryBus(), collections: [fenced] }).collections
+    for (const { shape } of shapes) await source.createIndexes(shape)
+    await pool.query('ANALYZE archives')
+
+    const statements = new Map<string, unknown[]>()
+    const query = pool.query.bind(pool)
+    const recording = (text: string, values: unknown[]) => {
+      statements.set(text, values)
+      return query(text, values)
+    }
+    pool.query = recording as typeof pool.query
+    await useAll(source)
+    pool.query = query
+
+    const scans: string[] = []
+    for (const [text, values] of statements) {
+      if (!text.includes('"archives"')) continue
+      const { rows } = await query(`EXPLAIN (FORMAT JSON) ${text}`, values)
+      if (/"Node Type": "Seq Scan",[^}]*"Relation Name": "archives"/.test(JSON.stringify(rows[0], null, 1)))
+        scans.push(text)
+    }
+    expect(statements.size).toBeGreaterThan(8)
+    expect(scans).toEqual([])
+  })
+
+  it('are swept on SQLite without a table scan', { timeout: MINUTES }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'redrive-million-'))
+    const statements = new Set<string>()
+    let isRecording = false
+    const verbose = (text: unknown) => void (isRecording && statements.add(String(text)))
+    const db = new Database(join(folder, 'app.db'), { verbose })
+    onTestFinished(() => {
+      db.close()
+      rmSync(folder, { recursive: true })
+    })
+    db.pragma('synchronous = OFF')
+    db.exec(`
+      CREATE TABLE archives (id INTEGER PRIMARY KEY, status TEXT, attempt_count INTEGER, last_attempt_time INTEGER,
+        generation INTEGER, retry_at INTEGER);
+      INSERT INTO archives (id, status, attempt_count, last_attempt_time)
+      WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${MILLION})
+      SELECT n, CASE WHEN n % 100 = 0 THEN 'pending' ELSE 'processed' END, 1,
+             CASE WHEN n % 200 = 0 THEN NULL ELSE 1700000000000 + n END
+        FROM numbers`)
+    const source = await openSqliteSource(db)
+    const shapes = sweeper({ source, bus: new MemoryBus(), collections: [fenced] }).collections
+    for (const { shape } of shapes) await source.createIndexes(shape)
+
+    isRecording = true
+    await useAll(source)
+    isRecording = false
+    const scans: string[] = []
+    const kinds = new Set<string>()
+    for (const text of statements) {
+      // One statement of each kind: values are part of the text.
+      const kind = text.replaceAll(/\d+(\.\d+)?/g, 'n')
+      // Counting the whole table is a scan, and is asked for only if at least a hundred documents are stuck.
+      if (kinds.has(kind) || !/^\s*(SELECT|UPDATE|DELETE)/i.test(text) || text === COUNT) continue
+      kinds.add(kind)
+      const plan = db.prepare<[], { detail: string }>(`EXPLAIN QUERY PLAN ${text}`).all()
+      if (plan.some(({ detail }) => /^SCAN (a|archives)$/.test(detail))) scans.push(text)
+    }
+    expect(kinds.size).toBeGreaterThan(6)
+    expect(scans).toEqual([])
+  })
+})
