@@ -63,6 +63,9 @@ describe('redrive move', () => {
       'lane',
       'policy',
       'task',
+      'run',
+      'item',
+      'output',
       'key',
       'audit',
     ])
