@@ -32,6 +32,14 @@ describe.concurrent('an example', { timeout: 240_000 }, () => {
     expect(stdout).toMatch(/in all\s+300/)
   })
 
+  it('the pipeline accounts for every sample, and runs the dead ones again with new code', async () => {
+    const { stdout } = await outputOf('pipeline/main.ts')
+    expect(stdout).toContain('400 samples: 380 succeeded, 16 skipped, 4 dead.')
+    expect(stdout).toContain('http_422 in llm_call: 4 failed attempts, 4 dead')
+    expect(stdout).toContain('4 dead items go on at llm_call, with version v2.')
+    expect(stdout).toContain('The run is completed: 384 succeeded, 16 skipped, 0 dead.')
+  })
+
   it('the demo of `npm start` ends by itself, accounts for every task, and continues the next time', async () => {
     const { stdout } = await outputOf('demo/main.ts')
     expect(stdout).toMatch(/in all\s+3000/)
