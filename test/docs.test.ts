@@ -6,6 +6,7 @@ import * as document from 'redrive/document'
 import * as event from 'redrive/event'
 import * as idempotency from 'redrive/idempotency'
 import * as operate from 'redrive/operate'
+import * as pipeline from 'redrive/pipeline'
 import * as policy from 'redrive/policy'
 import * as store from 'redrive/store'
 import * as task from 'redrive/task'
@@ -64,7 +65,7 @@ describe('the code in the docs', () => {
   })
   afterAll(() => rmSync(OUT, { recursive: true, force: true }))
 
-  it('type-checks', { timeout: 60_000 }, () => {
+  it('type-checks', { timeout: 240_000 }, () => {
     expect(blocks.length).toBeGreaterThan(0)
     expect(typeErrors()).toEqual([])
   })
@@ -103,7 +104,7 @@ function headingsOf(file: string): string[] {
   )
 }
 
-it.each(Object.entries({ calls, policy, idempotency, bus, document, event, operate, store, task }))(
+it.each(Object.entries({ calls, pipeline, policy, idempotency, bus, document, event, operate, store, task }))(
   'the errors in the docs are all that %s have',
   (_, exported) => {
     const told = ['errors', 'idempotency'].map(page => readFileSync(join(ROOT, `docs/${page}.md`), 'utf8')).join()
