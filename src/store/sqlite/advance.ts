@@ -35,16 +35,15 @@ export function advance(
   book.move(lane, 'running', undefined)
   const isKept = keep && book.isOpenFor(next, seq, cost, now)
 
-  const stage = [next, value, cost === undefined ? null : JSON.stringify(cost), newToken, now, now]
+  const enter = isKept ? statements.advanceKept : statements.advanceWaiting
+  const costs = cost === undefined ? null : JSON.stringify(cost)
   const entries = attempt === undefined ? 0 : 1
-  const { changes } = isKept
-    ? statements.advanceKept.run(...stage, now, entries, seq, token, id)
-    : statements.advanceWaiting.run(...stage, now, entries, seq, token, id)
+  const { changes } = enter.run(next, value, costs, newToken, now, now, now, entries, seq, token, id)
   if (changes === 0) {
     book.move(lane, undefined, 'running')
     return repeatedAnswer(statements, seq, id, newToken)
   }
-  if (attempt !== undefined) append(statements, seq, lane, outcome, attempt)
+  if (attempt !== undefined) append(statements, seq, lane, from.category, outcome, attempt)
   book.accepted(lane, now)
   book.move(next, undefined, isKept ? 'running' : 'waiting')
   if (!isKept) return SETTLED
@@ -59,12 +58,19 @@ function repeatedAnswer(statements: Statements, seq: number, id: string, newToke
   return row.state === State.running ? { result: 'kept', token: newToken, now: row.ran_from ?? 0 } : SETTLED
 }
 
-function append(statements: Statements, seq: number, lane: number, outcome: Advance, attempt: AttemptEntry): void {
+function append(
+  statements: Statements,
+  seq: number,
+  lane: number,
+  category: string,
+  outcome: Advance,
+  attempt: AttemptEntry,
+): void {
   if (!isPlain(attempt)) {
     const entries = statements.entries.get(seq) ?? 0
     return writeLedger(statements, seq, lane, entries - 1, attempted(outcome, attempt))
   }
-  const { startedAt, endedAt, worker, version, call } = attempt
-  const times = [Math.round(startedAt), Math.round(endedAt)]
-  statements.appendAdvance.run(attempt.attempt, ...times, worker, version ?? null, call ?? null, lane, seq)
+  const { startedAt, endedAt, worker, version = null, call = null } = attempt
+  const [from, to] = [Math.round(startedAt), Math.round(endedAt)]
+  statements.appendAdvance.run(seq, seq, attempt.attempt, from, to, worker, version, call, category || null)
 }

@@ -345,7 +345,7 @@ function prepare(db: Preparer) {
     /** The row of a plain attempt, after its item has advanced. */
     appendAdvance: db.prepare(/* sql */ `
       INSERT INTO ledger (task, sequence, outcome, attempt, started_at, ended_at, worker, version, call, category)
-      SELECT seq, entries, 'advanced', ?, ?, ?, ?, ?, ?, ${CATEGORY} FROM task WHERE seq = ?`),
+      VALUES (?, (SELECT entries FROM task WHERE seq = ?), 'advanced', ?, ?, ?, ?, ?, ?, ?)`),
     entries: db.prepare<[number], number>(/* sql */ `SELECT entries FROM task WHERE seq = ?`).pluck(),
     holder: db.prepare<[number, string], { token: string | null; state: number; ran_from: number | null }>(/* sql */ `
       SELECT token, state, ran_from FROM task WHERE seq = ? AND id = ?`),

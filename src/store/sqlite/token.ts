@@ -24,8 +24,12 @@ export function tokenOf(seq: number, lane: number, nonce: string): string {
 
 /** The token of an item that advances to a lane: derived, so that a repeated settlement can be recognised. */
 export function nextToken(token: string, lane: number): string {
-  const [seq, , nonce, stage = '0'] = token.split('.')
-  return `${seq}.${lane}.${nonce}.${Number(stage) + 1}`
+  const first = token.indexOf('.')
+  const second = token.indexOf('.', first + 1)
+  const third = token.indexOf('.', second + 1)
+  const stage = third < 0 ? 0 : Number(token.slice(third + 1))
+  const nonce = token.slice(second + 1, third < 0 ? undefined : third)
+  return `${token.slice(0, first)}.${lane}.${nonce}.${stage + 1}`
 }
 
 /** The place that a token names; `undefined` if no claim issued it. */
