@@ -85,6 +85,7 @@ export function checkedShared({ key }: LaneSelection, { concurrency, rates = {} 
 /** The earliest time at which a task may start as far as rates and holds go. It may start now if that is not later. */
 export function opensAt(limits: SharedLimits, state: SharedState, cost: Cost | undefined, now: number): number {
   let opening = Math.max(now, state.heldUntil)
+  if (isUnmetered(limits, state)) return opening
   for (const [name, rate] of ratesOf(limits)) {
     const missing = Math.min(costOf(cost, name), burstOf(rate)) - levelOf(state, name, rate, now)
     if (missing > HAIR) opening = Math.max(opening, now + Math.ceil((missing * 1000) / rate.perSecond - HAIR))
@@ -105,6 +106,7 @@ export function paceAt({ pace, heldUntil }: SharedState, now: number): number | 
 
 /** A task has started. A bucket that has less than its cost is left with a debt. */
 export function afterStart(limits: SharedLimits, state: SharedState, cost: Cost | undefined, now: number): SharedState {
+  if (isUnmetered(limits, state)) return state
   const buckets = Object.fromEntries(
     ratesOf(limits).map(([name, rate]) => [
       name,
@@ -133,11 +135,11 @@ export function afterUse(
   return corrected.length === 0 ? state : { ...state, buckets: { ...state.buckets, ...Object.fromEntries(corrected) } }
 }
 
-/** The service has accepted an attempt. */
-export function afterAnswer(state: SharedState, now: number): SharedState {
+/** The service has accepted an attempt, or several. */
+export function afterAnswer(state: SharedState, now: number, accepted = 1): SharedState {
   const { count, ...answers } = answersAt(state, now)
-  const pace = state.pace && { ...state.pace, accepted: state.pace.accepted + 1 }
-  return { ...state, answers: { ...answers, count: count + 1 }, pace }
+  const pace = state.pace && { ...state.pace, accepted: state.pace.accepted + accepted }
+  return { ...state, answers: { ...answers, count: count + accepted }, pace }
 }
 
 /** The service has refused an attempt that began then, until a time: all lanes are held, and the pace is cut. */
@@ -164,6 +166,11 @@ export function relimited(state: SharedState, before: SharedLimits, limits: Shar
     return level === undefined ? [] : [[name, level] as const]
   })
   return { ...state, buckets: Object.fromEntries(buckets) }
+}
+
+/** Whether nothing but a hold or the concurrency keeps a task from starting, as it mostly is. */
+function isUnmetered({ rates }: SharedLimits, { pace }: SharedState): boolean {
+  return rates === undefined && pace === undefined
 }
 
 /** The rate accepted since the last cut, or in the last second if that says more. */

@@ -150,8 +150,8 @@ export class LaneBook {
       this.#statements.setRamp.run(ramp, held_until, lane)
     }
     for (const lane of this.#charged) {
-      const { tokens, refilled_at: now } = this.#state(lane)
-      this.#statements.takeFromLane.run({ id: lane, tokens, now })
+      const { tokens, refilled_at } = this.#state(lane)
+      this.#statements.takeFromLane.run({ id: lane, tokens, now: refilled_at })
     }
     this.#shared.write()
   }

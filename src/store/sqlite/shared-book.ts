@@ -7,6 +7,15 @@ interface SharedLimit {
   readonly limits: SharedLimits
   state: SharedState
   running: number
+  /** Attempts that were accepted, and are not in the state yet. */
+  accepted: number
+  acceptedAt: number
+}
+
+/** Whether a task may start, and when time lets it if it may not. */
+export interface Opening {
+  readonly isOpen: boolean
+  readonly at: number
 }
 
 /** The shared limits that a job reads and changes, so that each is written once. */
@@ -19,8 +28,12 @@ export class SharedBook {
     this.#statements = statements
   }
 
-  /** Whether a task may start, and when time lets it if it may not. */
-  opening(id: number, cost: Cost | undefined, now: number): { readonly isOpen: boolean; readonly at: number } {
+  /** Whether the cost of its tasks matters. */
+  hasRates(id: number): boolean {
+    return this.#of(id).limits.rates !== undefined
+  }
+
+  opening(id: number, cost: Cost | undefined, now: number): Opening {
     const { limits, state, running } = this.#of(id)
     const at = opensAt(limits, state, cost, now)
     const hasRoom = running < (limits.concurrency ?? Infinity)
@@ -28,25 +41,31 @@ export class SharedBook {
   }
 
   /** As `opening`, for a task that costs nothing: whether any task could start. */
-  openingForAny(id: number, now: number): { readonly isOpen: boolean; readonly at: number } {
+  openingForAny(id: number, now: number): Opening {
     const names = Object.keys(this.#of(id).limits.rates ?? {})
     return this.opening(id, Object.fromEntries(names.map(name => [name, 0])), now)
   }
 
   start(id: number, cost: Cost | undefined, now: number): void {
-    this.#change(id, ({ limits, state }) => afterStart(limits, state, cost, now))
+    const limit = this.#of(id)
+    this.#set(id, limit, afterStart(limit.limits, limit.state, cost, now))
   }
 
   use(id: number, cost: Cost | undefined, used: Cost, now: number): void {
-    this.#change(id, ({ limits, state }) => afterUse(limits, state, cost, used, now))
+    const limit = this.#of(id)
+    this.#set(id, limit, afterUse(limit.limits, limit.state, cost, used, now))
   }
 
   answered(id: number, now: number): void {
-    this.#change(id, ({ state }) => afterAnswer(state, now))
+    const limit = this.#of(id)
+    limit.accepted++
+    limit.acceptedAt = now
   }
 
   refused(id: number, began: number, until: number, now: number): void {
-    this.#change(id, ({ state }) => afterRefusal(state, began, until, now))
+    const limit = this.#of(id)
+    this.#countAnswers(id, limit)
+    this.#set(id, limit, afterRefusal(limit.state, began, until, now))
   }
 
   /** Counts tasks that run, or run no more. */
@@ -55,12 +74,18 @@ export class SharedBook {
   }
 
   write(): void {
+    for (const [id, limit] of this.#limits) this.#countAnswers(id, limit)
     for (const id of this.#changed) this.#statements.setShared.run(JSON.stringify(this.#of(id).state), id)
   }
 
-  #change(id: number, change: (limit: SharedLimit) => SharedState): void {
-    const limit = this.#of(id)
-    limit.state = change(limit)
+  #countAnswers(id: number, limit: SharedLimit): void {
+    if (limit.accepted > 0) this.#set(id, limit, afterAnswer(limit.state, limit.acceptedAt, limit.accepted))
+    limit.accepted = 0
+  }
+
+  #set(id: number, limit: SharedLimit, state: SharedState): void {
+    if (state === limit.state) return
+    limit.state = state
     this.#changed.add(id)
   }
 
@@ -69,7 +94,7 @@ export class SharedBook {
     if (limit === undefined) {
       const row = this.#statements.shared.get(id)
       if (row === undefined) throw new RangeError(`There is no shared limit ${id}.`)
-      limit = { ...parsedShared(row), running: this.#statements.sharedRunning.get(id) ?? 0 }
+      limit = { ...parsedShared(row), running: this.#statements.sharedRunning.get(id) ?? 0, accepted: 0, acceptedAt: 0 }
       this.#limits.set(id, limit)
     }
     return limit

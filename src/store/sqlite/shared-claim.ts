@@ -1,3 +1,4 @@
+import type { Cost } from '../store.js'
 import { parsedCost, SharedBook } from './shared-book.js'
 import type { OpenLaneRow, Statements } from './statements.js'
 
@@ -37,14 +38,14 @@ export class SharedClaim {
   /** Whether a task may start. If not, its limit is closed. */
   canPay({ shared }: Pick<OpenLaneRow, 'shared'>, seq: number): boolean {
     if (shared === null) return true
-    const { isOpen, at } = this.#book.opening(shared, this.#costOf(seq), this.#now)
+    const { isOpen, at } = this.#book.opening(shared, this.#costOf(shared, seq), this.#now)
     if (!isOpen) this.#closed = new Map([...this.#closed, [shared, at]])
     return isOpen
   }
 
   start({ shared }: Pick<OpenLaneRow, 'shared'>, seq: number): void {
     if (shared === null) return
-    this.#book.start(shared, this.#costOf(seq), this.#now)
+    this.#book.start(shared, this.#costOf(shared, seq), this.#now)
     this.#book.count(shared, 1)
   }
 
@@ -58,8 +59,8 @@ export class SharedClaim {
     return Math.min(Infinity, ...times.map(([, at]) => at))
   }
 
-  #costOf(seq: number) {
-    return parsedCost(this.#statements.cost.get(seq))
+  #costOf(shared: number, seq: number): Cost | undefined {
+    return this.#book.hasRates(shared) ? parsedCost(this.#statements.cost.get(seq)) : undefined
   }
 
   #closedForAll(): ReadonlyMap<number, number> {
