@@ -1,6 +1,16 @@
 import { taskPage, taskPlace } from '../cursor.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
-import type { Lane, LaneRecord, LedgerRow, Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
+import type {
+  Lane,
+  LaneRecord,
+  LedgerRow,
+  Page,
+  PageRequest,
+  SharedLimits,
+  TaskFilter,
+  TaskRecord,
+  TaskStatus,
+} from '../store.js'
 import { countsWithin } from '../task-state.js'
 import { answerOf, type Database, LONG } from './database.js'
 import { storable, stored } from './text.js'
@@ -8,6 +18,8 @@ import { storable, stored } from './text.js'
 interface LaneRow extends Lane {
   readonly paused: boolean
   readonly held_until: number | null
+  readonly shared_limits: SharedLimits | null
+  readonly pace: number | null
   readonly running: number
   readonly concurrency: number | null
   readonly per_second: number | null
@@ -63,6 +75,7 @@ export class Browser {
       heldUntil: row.held_until ?? undefined,
       running: row.running,
       limits: laneLimits(row),
+      shared: row.shared_limits ? { limits: row.shared_limits, pace: row.pace ?? undefined } : undefined,
     }))
   }
 
@@ -173,10 +186,18 @@ const COUNT_ERRORS = /* sql */ `
   WHERE task.error_code = $4 AND ${MATCHES_LANE}`
 
 const LANES = /* sql */ `
-  SELECT kind, category, key, paused, CASE WHEN held_until > redrive.now_ms($4) THEN held_until END AS held_until,
+  SELECT kind, category, key, paused, CASE WHEN hold.until > clock.now THEN hold.until END AS held_until,
     (SELECT coalesce(sum(tally.running), 0) FROM redrive.tally WHERE tally.lane = lane.id) AS running,
-    concurrency, per_second, ordered
-  FROM redrive.lane WHERE ${MATCHES_LANE}
+    concurrency, per_second, ordered, shared.limits AS shared_limits, redrive.pace_at(shared.state, clock.now) AS pace
+  FROM redrive.lane
+  CROSS JOIN (SELECT redrive.now_ms($4) AS now) AS clock
+  LEFT JOIN LATERAL (
+    SELECT limits::jsonb, state::jsonb FROM redrive.shared_limit WHERE shared_limit.id = lane.shared
+  ) AS shared ON true
+  CROSS JOIN LATERAL (
+    SELECT greatest(held_until, (shared.state ->> 'heldUntil')::float8::bigint) AS until
+  ) AS hold
+  WHERE ${MATCHES_LANE}
   ORDER BY kind, category, key`
 
 /** Converts a row to a record. */

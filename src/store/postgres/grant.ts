@@ -1,17 +1,32 @@
-import type { Database } from './database.js'
+import type { PoolClient } from 'pg'
+import { type Database, inSchema } from './database.js'
 
 /** Lets a role use the store, and no more: it may read and write rows, but not create or change tables. */
-export async function grant(database: Database, role: string): Promise<void> {
-  const { schema } = database
+export function grant(database: Database, role: string): Promise<void> {
+  return database.transaction(client => grantIn(client, database.schema, role))
+}
+
+/** Lets roles that may use the store use the tables that a migration has added. */
+export async function grantAgain(client: PoolClient, schema: string): Promise<void> {
+  const { rows } = await client.query<{ role: string }>(inSchema(FIND_GRANTED, schema))
+  for (const { role } of rows) await grantIn(client, schema, role)
+}
+
+async function grantIn(client: PoolClient, schema: string, role: string): Promise<void> {
+  // A name cannot be a parameter of GRANT.
+  const name = client.escapeIdentifier(role)
   const rights = [
     `USAGE ON SCHEMA ${schema}`,
     `SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${schema}`,
     `USAGE, SELECT ON ALL SEQUENCES IN SCHEMA ${schema}`,
   ]
-  await database.transaction(async client => {
-    // A name cannot be a parameter of GRANT.
-    const name = client.escapeIdentifier(role)
-    for (const right of rights) await client.query(`GRANT ${right} TO ${name}`)
-    await client.query(`REVOKE INSERT, UPDATE, DELETE ON ${schema}.schema_version FROM ${name}`)
-  })
+  for (const right of rights) await client.query(`GRANT ${right} TO ${name}`)
+  await client.query(`REVOKE INSERT, UPDATE, DELETE ON ${schema}.schema_version FROM ${name}`)
 }
+
+const FIND_GRANTED = /* sql */ `
+  SELECT pg_get_userbyid(given.grantee) AS role
+  FROM pg_class CROSS JOIN aclexplode(pg_class.relacl) AS given
+  WHERE pg_class.oid = 'redrive.task'::regclass AND given.grantee NOT IN (0, pg_class.relowner)
+    AND given.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+  GROUP BY given.grantee HAVING count(DISTINCT given.privilege_type) = 4`

@@ -4,6 +4,7 @@ import { policy } from '../../policy/index.js'
 import { StoreForbiddenError, StoreForeignError, StoreNewerError, StoreNotReadyError } from '../errors.js'
 import { answerOf, type Database, FORBIDDEN, inSchema, LOCKED, messageOf, rowsOf, sqlState } from './database.js'
 import type { SqlClient } from './driver.js'
+import { grantAgain } from './grant.js'
 import { FIRST_VERSION, type Release, thisRelease } from './release.js'
 
 /** The versions that a store has on record. */
@@ -81,6 +82,7 @@ async function upgrade(database: Database, client: PoolClient, ours: Release): P
   const versions = [...ours.schema.keys()].sort((a, b) => a - b)
   for (const version of versions) if (version > found.version) await run(ours.schema.get(version) ?? '')
   await replaceFunctions(client, run, ours, schema)
+  await grantAgain(client, schema)
   await run('UPDATE redrive.schema_version SET version = $1, functions = $2, hash = $3, oldest = $4', [
     ours.version,
     ours.functionsVersion,

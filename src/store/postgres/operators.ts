@@ -1,6 +1,7 @@
 import { checkedLimits } from '../lane-limits.js'
 import { cancelRecord, limitRecord, pauseRecord } from '../operator-record.js'
-import type { By, LaneLimits, LaneSelection, Retention } from '../store.js'
+import { checkedShared, isShared, NEW_STATE } from '../shared-limit.js'
+import type { By, LaneLimits, LaneSelection, Retention, SharedLimits } from '../store.js'
 import { type Database, int4, LONG, wholeMs } from './database.js'
 import type { Signals } from './signals.js'
 import { storable } from './text.js'
@@ -39,16 +40,25 @@ export class Operators {
     if (!isPaused) this.#signals.ring()
   }
 
-  async limit(lanes: LaneSelection, limits: LaneLimits, by: By | undefined): Promise<void> {
-    const { kind, category = null, key = null } = lanes
-    const checked = checkedLimits(limits)
-    const { concurrency = null, perSecond = null, isOrdered = false } = checked
+  async limit(lanes: LaneSelection, limits: LaneLimits | SharedLimits, by: By | undefined): Promise<void> {
+    const checked = isShared(limits) ? checkedShared(lanes, limits) : checkedLimits(limits)
     await this.#onRecord(
       by,
-      call => call('limit_lanes', [kind, category, key, concurrency, perSecond, isOrdered, this.#database.at]),
+      call => (isShared(checked) ? this.#share(call, lanes, checked) : this.#limitEach(call, lanes, checked)),
       (_, by, now) => limitRecord(lanes, checked, by, now),
     )
     this.#signals.ring()
+  }
+
+  #limitEach(call: Call, lanes: LaneSelection, limits: LaneLimits): Promise<unknown> {
+    const { kind, category = null, key = null } = lanes
+    const { concurrency = null, perSecond = null, isOrdered = false } = limits
+    return call('limit_lanes', [kind, category, key, concurrency, perSecond, isOrdered, this.#database.at])
+  }
+
+  #share(call: Call, lanes: LaneSelection, limits: SharedLimits): Promise<unknown> {
+    const { kind, category = null } = lanes
+    return call('limit_shared', [kind, category, JSON.stringify(limits), JSON.stringify(NEW_STATE)])
   }
 
   async prune({ endedMs, deadMs, keysMs, auditMs }: Retention, limit: number): Promise<number> {

@@ -13,7 +13,7 @@ afterAll(() => pool.end())
 const open = () => emptyPostgresStore(pool)
 
 describe('the PostgreSQL store keeps the contract', () => {
-  for (const { name, run } of storeConformance(open, { without: ['shared limits'] })) it(name, run)
+  for (const { name, run } of storeConformance(open)) it(name, run)
 })
 
 describe('its idempotency keys keep theirs', () => {

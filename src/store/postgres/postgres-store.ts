@@ -40,6 +40,7 @@ import type {
   Retention,
   Settled,
   Settlement,
+  SharedLimits,
   TaskFilter,
   TaskRecord,
   TaskStatus,
@@ -236,7 +237,7 @@ export class PostgresStore implements Movable {
     return this.#operators.pause(lanes, isPaused, who === undefined ? undefined : { who, why })
   }
 
-  async limit(lanes: LaneSelection, limits: LaneLimits, by?: By): Promise<void> {
+  async limit(lanes: LaneSelection, limits: LaneLimits | SharedLimits, by?: By): Promise<void> {
     checkLaneSelection(lanes)
     checkBy(by)
     return this.#operators.limit(lanes, limits, by)

@@ -45,6 +45,8 @@ export class SettlementBatch {
   readonly #rows: Row[] = []
   /** All others, as the SQL function `apply` takes them. */
   readonly #others: object[] = []
+  /** What attempts took from shared limits. */
+  readonly #uses: object[] = []
   /** How many successes and others belong to each claim. */
   readonly #claims = new Map<number, number>()
   /** The lanes that items advance to: their category, and the lane that an item is in before. */
@@ -69,8 +71,9 @@ export class SettlementBatch {
   }
 
   #add(settlement: Settlement, n: number, isInOrder: boolean): void {
-    const { id, token, outcome, attempt } = settlement
+    const { id, token, outcome, attempt, used } = settlement
     const claimed = claimedBy(token)
+    if (used !== undefined) this.#uses.push({ id, round: claimed.round, advances: claimed.advances, used })
     if (outcome.type === 'advanced') {
       const { to, value, keep, cost } = outcome
       const details = attempt === undefined || isPlain(attempt) ? undefined : JSON.stringify(attemptRow(attempt))
@@ -117,6 +120,7 @@ export class SettlementBatch {
       column(rows, ({ advance }) => advance?.cost),
       column(rows, ({ advance }) => advance?.details),
       column(rows, ({ advance, claimed }) => advance && claimed.claim),
+      this.#uses.length === 0 ? null : JSON.stringify(this.#uses),
       this.#others.length === 0 ? null : JSON.stringify(this.#others),
       column([...this.#claims.keys()], claim => claim),
       column([...this.#claims.values()], count => count),

@@ -108,6 +108,29 @@ BEGIN
 END
 $$;
 
+-- Of the items that their lanes admit, those that the shared limits of these lanes admit too.
+CREATE OR REPLACE FUNCTION redrive.admit_shared(
+  nexts int[], lanes bigint[], to_lanes bigint[], costs text[], admitted boolean[], now_ms bigint
+) RETURNS boolean[] LANGUAGE plpgsql AS $$
+DECLARE
+  to_shared bigint[] := ARRAY(
+    SELECT (SELECT its.shared FROM redrive.lane AS its WHERE its.id = lane) FROM unnest(to_lanes) AS lane);
+  shareds bigint[];
+BEGIN
+  IF (SELECT count(shared) FROM unnest(to_shared) AS shared) = 0 THEN
+    RETURN admitted;
+  END IF;
+  shareds := ARRAY(
+    SELECT CASE WHEN coalesce(admitted[run.n], true) THEN to_shared[run.next] END
+    FROM unnest(nexts) WITH ORDINALITY AS run (next, n) ORDER BY run.n);
+  RETURN ARRAY(
+    SELECT coalesce(admitted[run.n], true) AND run.is_paid
+    FROM unnest((redrive.pay(shareds, costs, CASE WHEN cardinality(nexts) = 1 THEN (
+      SELECT its.shared FROM redrive.lane AS its WHERE its.id = lanes[1]) END, now_ms)).paid)
+      WITH ORDINALITY AS run (is_paid, n) ORDER BY run.n);
+END
+$$;
+
 -- Whether the order of a batch decides which items are kept: more ask to be than may run at once in their next lane, and
 -- tasks that leave it make room.
 CREATE OR REPLACE FUNCTION redrive.is_room_scarce(nexts int[], to_lanes bigint[], now_ms bigint) RETURNS boolean
@@ -118,6 +141,10 @@ BEGIN
     JOIN redrive.lane AS its ON its.id = ANY (ARRAY[named.lane])
     WHERE (its.concurrency IS NOT NULL OR its.ramp IS NOT NULL) AND NOT its.paused AND its.held_until <= now_ms
       AND redrive.allowance(its, now_ms) < (SELECT count(*) FROM unnest(nexts) AS next WHERE next = named.n)
+  ) OR EXISTS (
+    SELECT FROM redrive.shared_limit AS this
+    WHERE this.limits::jsonb ? 'concurrency' AND redrive.shared_room(this) < cardinality(nexts)
+      AND EXISTS (SELECT FROM redrive.lane AS its WHERE its.shared = this.id AND its.id = ANY (to_lanes))
   );
 END
 $$;
@@ -128,7 +155,7 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.advance(
   ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
   versions text[], calls text[], nexts int[], to_lanes bigint[], costs text[], details json[], admitted boolean[],
-  now_ms bigint, OUT kept int[], OUT queued int[], OUT ends json
+  now_ms bigint, OUT kept int[], OUT queued int[], OUT ends json, OUT from_lanes bigint[]
 ) LANGUAGE plpgsql AS $$
 BEGIN
   WITH item AS (
@@ -174,8 +201,9 @@ BEGIN
   )
   SELECT array_agg(n) FILTER (WHERE is_kept), array_agg(n) FILTER (WHERE NOT is_kept),
     CASE WHEN EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL)
-      THEN json_agg(json_build_object('lane', from_lane, 'began', item.began)) END
-  INTO kept, queued, ends
+      THEN json_agg(json_build_object('lane', from_lane, 'began', item.began)) END,
+    CASE WHEN EXISTS (SELECT FROM redrive.shared_limit) THEN array_agg(from_lane) END
+  INTO kept, queued, ends, from_lanes
   FROM item;
 END
 $$;
@@ -241,13 +269,20 @@ CREATE OR REPLACE FUNCTION redrive.settle_advances(
 ) LANGUAGE plpgsql AS $$
 DECLARE
   done record;
+  admitted boolean[] := redrive.admit(ids, rounds, advances, lanes, nexts, to_lanes, keeps, now_ms);
 BEGIN
+  IF EXISTS (SELECT FROM redrive.shared_limit) THEN
+    admitted := redrive.admit_shared(nexts, lanes, to_lanes, costs, admitted, now_ms);
+  END IF;
   done := redrive.advance(ids, rounds, advances, lanes, results, numbers, began, took, workers, versions, calls, nexts,
-    to_lanes, costs, details, redrive.admit(ids, rounds, advances, lanes, nexts, to_lanes, keeps, now_ms), now_ms);
+    to_lanes, costs, details, admitted, now_ms);
   kept := coalesce(done.kept, '{}');
   gone := coalesce(done.queued, '{}');
   IF done.ends IS NOT NULL THEN
     PERFORM redrive.ramp_up(done.ends);
+  END IF;
+  IF done.from_lanes IS NOT NULL THEN
+    PERFORM redrive.note_answers(done.from_lanes, ARRAY(SELECT 1 FROM unnest(done.from_lanes)), now_ms);
   END IF;
   IF cardinality(kept) + cardinality(gone) < (SELECT count(next) FROM unnest(nexts) AS next) THEN
     gone := gone || redrive.cancel_instead(ids, rounds, advances, numbers, began, took, workers, versions, calls, nexts,

@@ -100,18 +100,18 @@ END
 $$;
 
 -- Holds lanes after a rate limit, and ordered lanes until their first task is due. After a rate limit a lane starts
--- with one task.
+-- with one task. Where lanes share a limit, that is held instead (see `note_ends`).
 CREATE OR REPLACE FUNCTION redrive.hold_lanes(batch redrive.ended_attempt[], now_ms bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE redrive.lane
-  SET ramp = CASE WHEN hold.is_deferral THEN 1 ELSE ramp END, held_until = greatest(held_until, hold.until)
+  SET ramp = CASE WHEN hold.is_deferral AND lane.shared IS NULL THEN 1 ELSE ramp END, held_until = greatest(held_until, hold.until)
   FROM (
     SELECT lane, max(next_at) AS until, bool_or(outcome = 'deferred') AS is_deferral
     FROM unnest(batch) WHERE outcome = 'deferred' OR is_ordered AND next_at > now_ms
     GROUP BY lane
   ) AS hold
-  WHERE lane.id = ANY (ARRAY[hold.lane]);
+  WHERE lane.id = ANY (ARRAY[hold.lane]) AND (lane.shared IS NULL OR lane.ordered);
 END
 $$;
 
@@ -159,6 +159,9 @@ BEGIN
   END IF;
   IF EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL) THEN
     PERFORM redrive.ramp_up(redrive.ends_of(batch));
+  END IF;
+  IF EXISTS (SELECT FROM redrive.shared_limit) THEN
+    PERFORM redrive.note_ends(batch, now_ms);
   END IF;
   RETURN ARRAY(SELECT n FROM unnest(batch));
 END

@@ -31,6 +31,8 @@ BEGIN
         SELECT FROM json_populate_recordset(NULL::redrive.room, rooms) WHERE redrive.names(kinds, categories, its)
       )
       AND redrive.allowance(its, now_ms) > 0
+      AND redrive.shared_allows(
+        its.shared, (SELECT task.cost FROM redrive.task WHERE task.id = waiting.task), now_ms)
   );
 END
 $$;
@@ -49,6 +51,8 @@ BEGIN
       WHERE waiting.state = redrive.state_alone() AND redrive.names(room.kinds, room.categories, its)
         AND NOT EXISTS (SELECT FROM unnest(earlier) AS other WHERE redrive.names(other.kinds, other.categories, its))
         AND redrive.allowance(its, now_ms) > 0
+        AND redrive.shared_allows(
+          its.shared, (SELECT task.cost FROM redrive.task WHERE task.id = waiting.task), now_ms)
       ORDER BY waiting.priority DESC, waiting.submitted_at, waiting.task
       LIMIT least(up_to, room.up_to, 1)
     );
@@ -92,7 +96,8 @@ BEGIN
         WHERE per_second IS NOT NULL AND refilled_at + (1 - tokens) * 1000 / per_second > now_ms
           AND redrive.has_ready(id)
         ORDER BY refilled_at + (1 - tokens) * 1000 / per_second LIMIT 1
-      )
+      ),
+      redrive.next_shared_time(now_ms)
     ) AS time) AS first
   );
 END
@@ -119,6 +124,7 @@ DECLARE
   taken record;
   tasks json[] := '{}';
   last_turns bigint[] := '{}';
+  closed bigint[] := '{}';
   is_contended boolean := false;
 BEGIN
   -- Renew the lease first, so that nobody rescues this worker's tasks meanwhile.
@@ -130,11 +136,13 @@ BEGIN
     lone := redrive.first_lone_task(rooms, up_to, now_ms);
   END IF;
   IF lone IS NOT NULL THEN
-    tasks := ARRAY[redrive.start(redrive.lock_alone(lone, now_ms), by_worker, now_ms)];
+    tasks := ARRAY[redrive.start(
+      (redrive.afford(redrive.lock_alone(lone, now_ms), now_ms)).affordable, by_worker, now_ms)];
     is_contended := tasks[1] IS NULL;
   ELSE
     FOR room IN SELECT * FROM json_populate_recordset(NULL::redrive.room, rooms) LOOP
-      taken := redrive.take_ready(room, earlier, least(up_to, room.up_to), by_worker, now_ms);
+      taken := redrive.take_ready(room, earlier, least(up_to, room.up_to), by_worker, now_ms, closed);
+      closed := taken.closed;
       up_to := up_to - taken.count;
       tasks := tasks || taken.tasks;
       last_turns := last_turns || taken.last_turn;

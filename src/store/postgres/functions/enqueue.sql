@@ -12,7 +12,7 @@ BEGIN
 
   -- No rule may appear between reading the rules and creating the lane.
   PERFORM pg_advisory_xact_lock_shared('redrive.pause_rule'::regclass::bigint);
-  INSERT INTO redrive.lane (id, kind, category, key, paused, concurrency, per_second, ordered, tokens)
+  INSERT INTO redrive.lane (id, kind, category, key, paused, concurrency, per_second, ordered, tokens, shared)
   SELECT redrive.new_lane_id(new.kind, new.key), new.kind, new.category, new.key,
     coalesce((
       SELECT rule.paused FROM redrive.pause_rule AS rule
@@ -21,7 +21,8 @@ BEGIN
         AND coalesce(rule.key = new.key, true)
       ORDER BY rule.id DESC LIMIT 1
     ), false),
-    limits.concurrency, limits.per_second, coalesce(limits.ordered, false), greatest(1, limits.per_second)
+    limits.concurrency, limits.per_second, coalesce(limits.ordered, false), greatest(1, limits.per_second),
+    redrive.shared_of(new.kind, new.category)
   FROM json_to_recordset(named) AS new (kind text, category text, key text)
   LEFT JOIN LATERAL (
     SELECT rule.concurrency, rule.per_second, rule.ordered FROM redrive.limit_rule AS rule
@@ -33,6 +34,11 @@ BEGIN
   ORDER BY new.kind, new.category, new.key
   ON CONFLICT DO NOTHING;
 END
+$$;
+
+-- The shared limit of a new lane.
+CREATE OR REPLACE FUNCTION redrive.shared_of(of_kind text, of_category text) RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT max(id) FROM redrive.shared_limit WHERE kind = of_kind AND coalesce(category = of_category, true)
 $$;
 
 -- The place of the last task in an ordered lane, whether it waits or has started.

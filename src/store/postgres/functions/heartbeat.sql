@@ -75,6 +75,7 @@ BEGIN
   rescued := rescued + redrive.take_from(by_worker, 'released', known_claims, as_of, now_ms);
   PERFORM redrive.fold_tally(
     -9223372036854775807, 9223372036854775807, 1000 + 2 * (SELECT count(*) FROM redrive.lane));
+  PERFORM redrive.fold_answers();
   RETURN json_build_object(
     'cancelled', redrive.cancelled(by_worker),
     'rescued', rescued

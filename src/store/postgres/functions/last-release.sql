@@ -35,7 +35,7 @@ CREATE OR REPLACE FUNCTION redrive.settle(
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   answer json := redrive.settle(ids, rounds, NULL, NULL, results, numbers, began, took, workers, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, others, claims, counts, at)::json;
+    NULL, NULL, NULL, NULL, NULL, others, claims, counts, at)::json;
 BEGIN
   RETURN json_build_object(
     'succeeded', answer -> 'settled', 'applied', answer -> 'applied', 'is_any_bounded', answer -> 'is_any_bounded'

@@ -1,8 +1,10 @@
 -- Lanes of a room, between two lanes, that have ready tasks and may give some, `most` of them at most. Steps from lane to
 -- lane over the index of ready tasks, so that the number of tasks does not matter. A lane with limits is locked, so
--- that no two claims take the same slot in it. A claim never waits for a lock, and so is never part of a deadlock.
+-- that no two claims take the same slot in it. A claim never waits for a lock, and so is never part of a deadlock. Lanes
+-- whose shared limit is `closed`, held or full are left out.
 CREATE OR REPLACE FUNCTION redrive.ready_lanes(
-  kinds text[], categories text[], earlier redrive.room[], after_lane bigint, last_lane bigint, most int, now_ms bigint
+  kinds text[], categories text[], earlier redrive.room[], closed bigint[], after_lane bigint, last_lane bigint, most int,
+  now_ms bigint
 ) RETURNS SETOF redrive.share LANGUAGE plpgsql
 SET enable_sort = off AS $$
 DECLARE
@@ -33,6 +35,8 @@ BEGIN
     END IF;
     CONTINUE WHEN NOT redrive.names(kinds, categories, lane) OR earlier IS NOT NULL AND EXISTS (
       SELECT FROM unnest(earlier) AS room WHERE redrive.names(room.kinds, room.categories, lane));
+    CONTINUE WHEN lane.shared IS NOT NULL
+      AND (lane.shared = ANY (closed) OR NOT redrive.is_shared_open(lane.shared, now_ms));
     allowed := redrive.allowance(lane, now_ms);
     CONTINUE WHEN allowed = 0;
     IF lane.concurrency IS NOT NULL OR lane.ramp IS NOT NULL OR lane.per_second IS NOT NULL THEN
@@ -128,10 +132,11 @@ BEGIN
 END
 $$;
 
--- Starts ready tasks of a room that no earlier room names, up to so many: one from each open lane in turn, beginning after the lane that had the
--- last turn. All lanes without a key share a turn (0), and the order over all of them is exact.
+-- Starts ready tasks of a room that no earlier room names, up to so many: one from each open lane in turn, beginning after
+-- the lane that had the last turn. All lanes without a key share a turn (0), and the order over all of them is exact.
+-- `closed` are shared limits that have refused a task of this claim.
 CREATE OR REPLACE FUNCTION redrive.take_ready(
-  room redrive.room, earlier redrive.room[], up_to int, by_worker text, now_ms bigint,
+  room redrive.room, earlier redrive.room[], up_to int, by_worker text, now_ms bigint, INOUT closed bigint[],
   OUT tasks json[], OUT count int, OUT last_turn bigint, OUT is_contended boolean
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -143,6 +148,7 @@ DECLARE
   shares redrive.share[];
   turns int;
   picked record;
+  paid record;
 BEGIN
   tasks := '{}';
   count := 0;
@@ -150,12 +156,12 @@ BEGIN
   is_contended := false;
   WHILE count < up_to LOOP
     after_turn := ARRAY(SELECT redrive.ready_lanes(
-      room.kinds, room.categories, earlier, greatest(last_turn, 0), 9223372036854775807, most_lanes, now_ms));
+      room.kinds, room.categories, earlier, closed, greatest(last_turn, 0), 9223372036854775807, most_lanes, now_ms));
     unkeyed := CASE WHEN cardinality(after_turn) < most_lanes THEN ARRAY(SELECT redrive.ready_lanes(
-      room.kinds, room.categories, earlier, -9223372036854775807, -1, 1000000, now_ms)) ELSE '{}' END;
+      room.kinds, room.categories, earlier, closed, -9223372036854775807, -1, 1000000, now_ms)) ELSE '{}' END;
     turns := cardinality(after_turn) + least(cardinality(unkeyed), 1);
     before_turn := ARRAY(SELECT redrive.ready_lanes(
-      room.kinds, room.categories, earlier, 0, last_turn, most_lanes - turns, now_ms));
+      room.kinds, room.categories, earlier, closed, 0, last_turn, most_lanes - turns, now_ms));
     turns := turns + cardinality(before_turn);
     EXIT WHEN turns = 0;
 
@@ -165,13 +171,19 @@ BEGIN
     ELSE
       picked := redrive.pick(shares, ceil((up_to - count)::float8 / turns)::int, up_to - count);
     END IF;
-    IF picked.places IS NOT NULL THEN
-      tasks := tasks || redrive.start(picked.places, by_worker, now_ms);
-      count := count + cardinality(picked.places);
+    paid := redrive.afford(picked.places, now_ms);
+    IF paid.affordable IS NOT NULL THEN
+      tasks := tasks || redrive.start(paid.affordable, by_worker, now_ms);
+      count := count + cardinality(paid.affordable);
       last_turn := picked.last_turn;
     END IF;
-    is_contended := EXISTS (
-      SELECT FROM redrive.waiting WHERE state = redrive.state_ready() AND lane = ANY (picked.short));
+    closed := closed || paid.closed;
+    is_contended := is_contended OR paid.is_contended OR EXISTS (
+      SELECT FROM unnest(picked.short) AS short (lane)
+      WHERE EXISTS (SELECT FROM redrive.waiting WHERE state = redrive.state_ready() AND waiting.lane = short.lane)
+        -- What a shared limit has refused is still there.
+        AND NOT EXISTS (SELECT FROM redrive.lane AS its WHERE its.id = short.lane AND its.shared = ANY (closed)));
+    CONTINUE WHEN cardinality(paid.closed) > 0;
     EXIT WHEN is_contended OR picked.places IS NULL OR NOT (picked.has_more OR turns >= most_lanes);
   END LOOP;
 END

@@ -24,7 +24,7 @@ $$;
 -- and the argument of `ramp_up`.
 CREATE OR REPLACE FUNCTION redrive.succeed(
   ids text[], rounds int[], advances int[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
-  versions text[], calls text[], nexts int[], now_ms bigint, OUT settled int[], OUT ends json
+  versions text[], calls text[], nexts int[], now_ms bigint, OUT settled int[], OUT ends json, OUT lanes bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
   items text[];
@@ -55,8 +55,9 @@ BEGIN
   SELECT array_agg(n),
     CASE WHEN EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL)
       THEN json_agg(json_build_object('lane', lane, 'began', ran_from)) END,
-    array_agg(id) FILTER (WHERE lane >= redrive.first_run_lane())
-  INTO settled, ends, items
+    array_agg(id) FILTER (WHERE lane >= redrive.first_run_lane()),
+    CASE WHEN EXISTS (SELECT FROM redrive.shared_limit) THEN array_agg(lane) END
+  INTO settled, ends, items, lanes
   FROM succeeded_task;
   IF items IS NOT NULL THEN
     PERFORM redrive.add_outputs(items);
@@ -101,6 +102,9 @@ BEGIN
   IF done.ends IS NOT NULL THEN
     PERFORM redrive.ramp_up(done.ends);
   END IF;
+  IF done.lanes IS NOT NULL THEN
+    PERFORM redrive.note_answers(done.lanes, ARRAY(SELECT 1 FROM unnest(done.lanes)), now_ms);
+  END IF;
   IF cardinality(succeeded) < cardinality(ids) - (SELECT count(next) FROM unnest(nexts) AS next) THEN
     succeeded := succeeded || redrive.acknowledge(ids, rounds, advances, ARRAY(
       SELECT CASE WHEN nexts[n] IS NULL THEN n END FROM generate_subscripts(ids, 1) AS n));
@@ -135,7 +139,8 @@ $$;
 
 -- Settles a batch: plain successes and advances column by column (see `succeed`), all others as `apply` takes them. Rows
 -- with a `next` advance to that element of `next_lanes` (see `lanes_after`); their value is in `results`. `claims` and
--- `counts` tell how many successes and others belong to which claim; `item_claims` are the claims of the advances.
+-- `counts` tell how many successes and others belong to which claim; `item_claims` are the claims of the advances, and
+-- `uses` what attempts took from shared limits (see `correct_uses`).
 --
 -- Returns JSON: {settled, kept, kept_before, to_lanes, applied, now, is_any_bounded}. `settled` and `kept` are positions
 -- in the columns, `kept_before` is [position, time] of advances that are repeated, `applied` are the numbers of others.
@@ -144,7 +149,7 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.settle(
   ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
   versions text[], calls text[], nexts int[], next_lanes json, keeps boolean[], costs text[], details json[],
-  item_claims bigint[], others json, claims bigint[], counts int[], at bigint
+  item_claims bigint[], uses json, others json, claims bigint[], counts int[], at bigint
 ) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -168,6 +173,9 @@ BEGIN
     IF (cardinality(ids) > 1 OR others IS NOT NULL) AND redrive.is_room_scarce(nexts, to_lanes, now_ms) THEN
       RETURN '{"is_order_needed":true}';
     END IF;
+  END IF;
+  IF uses IS NOT NULL THEN
+    PERFORM redrive.correct_uses(uses, now_ms);
   END IF;
   IF cardinality(ids) > items THEN
     succeeded := redrive.settle_successes(
@@ -193,7 +201,9 @@ BEGIN
   RETURN json_build_object(
     'settled', succeeded || gone || gone_before, 'kept', kept, 'kept_before', kept_before, 'to_lanes', to_lanes,
     'applied', applied, 'now', now_ms,
-    'is_any_bounded', EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL OR concurrency IS NOT NULL)
+    'is_any_bounded', uses IS NOT NULL
+      OR EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL OR concurrency IS NOT NULL)
+      OR EXISTS (SELECT FROM redrive.shared_limit WHERE limits::jsonb ? 'concurrency')
   )::text;
 END
 $$;

@@ -36,5 +36,24 @@ CREATE OR REPLACE VIEW redrive.standing AS
     WHERE task.state = 3 AND waiting.task IS NULL AND task.id = ANY (claim.tasks)  -- running
   ) AS its_claim ON true;
 
+-- Limits that the lanes of a kind, or of a kind and category, share. `limits` and `state` are JSON: see functions/shared.sql.
+CREATE TABLE redrive.shared_limit (
+  id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  kind     text COLLATE "C" NOT NULL,
+  category text COLLATE "C",
+  limits   text NOT NULL,
+  state    text NOT NULL
+) WITH (fillfactor = 50);
+ALTER TABLE redrive.lane ADD COLUMN shared bigint;
+CREATE INDEX lane_shared ON redrive.lane (shared) WHERE shared IS NOT NULL;
+
+-- Answers in these lanes, by second, to be added up: no settlement waits for another's count.
+CREATE TABLE redrive.shared_answer (
+  shared bigint NOT NULL,
+  second bigint NOT NULL,
+  count  bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX shared_answer_shared ON redrive.shared_answer (shared);
+
 -- Whether a lane may keep an item that advances to it: how many it may take, and the first task that is ready there.
 CREATE TYPE redrive.opening AS (allowance int, priority float8, submitted_at bigint, task text COLLATE "C");

@@ -1,0 +1,400 @@
+-- Limits that several lanes share. The arithmetic is that of src/store/shared-limit.ts; limits and state are JSON with the
+-- same keys. Answers are rows to be added up, so that no settlement waits for another's: `absorb_answers` adds them to the
+-- state when they are needed.
+
+-- How much a bucket holds at most, and has now.
+CREATE OR REPLACE FUNCTION redrive.burst_of(rate jsonb) RETURNS float8 LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce((rate ->> 'burst')::float8, greatest(1, (rate ->> 'perSecond')::float8))
+$$;
+CREATE OR REPLACE FUNCTION redrive.bucket_level(rate jsonb, level jsonb, now_ms bigint) RETURNS float8
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT least(redrive.burst_of(rate), (level ->> 'tokens')::float8
+    + greatest(0, now_ms - (level ->> 'at')::float8) * (rate ->> 'perSecond')::float8 / 1000)
+$$;
+
+-- A pace of less than one start per second takes longer to learn.
+CREATE OR REPLACE FUNCTION redrive.slowness(rate float8) RETURNS float8 LANGUAGE sql IMMUTABLE AS $$
+  SELECT greatest(1, 1 / rate)
+$$;
+
+-- The learned pace in starts per second; NULL if there is none.
+CREATE OR REPLACE FUNCTION redrive.pace_at(state jsonb, now_ms bigint) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  rate float8 := state -> 'pace' ->> 'rate';
+  seconds float8 := greatest(0, now_ms - (state ->> 'heldUntil')::float8) / 1000;
+BEGIN
+  IF rate IS NULL OR seconds >= 5.5 * 10 * redrive.slowness(rate) THEN
+    RETURN NULL;
+  END IF;
+  RETURN rate * (1 + 0.1 * power(seconds / (state -> 'pace' ->> 'step')::float8 - 1, 3));
+END
+$$;
+CREATE OR REPLACE FUNCTION redrive.pace_level(state jsonb, pace float8, now_ms bigint) RETURNS float8
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT least(greatest(1, pace * 0.1), (state -> 'pace' ->> 'tokens')::float8
+    + greatest(0, now_ms - (state -> 'pace' ->> 'at')::float8) * pace / 1000)
+$$;
+
+-- The earliest time at which a task may start as far as rates and holds go. It may start now if that is not later.
+CREATE OR REPLACE FUNCTION redrive.shared_opens_at(limits jsonb, state jsonb, cost jsonb, now_ms bigint) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  opening bigint := greatest(now_ms, (state ->> 'heldUntil')::float8::bigint);
+  pace float8;
+  missing float8;
+BEGIN
+  SELECT greatest(opening, max(now_ms + ceil(bucket.missing * 1000 / bucket.per_second - 1e-9))::bigint) INTO opening
+  FROM (
+    SELECT (rate ->> 'perSecond')::float8, least(coalesce((cost ->> name)::float8, 1), redrive.burst_of(rate))
+      - coalesce(redrive.bucket_level(rate, state -> 'buckets' -> name, now_ms), redrive.burst_of(rate))
+    FROM jsonb_each(limits -> 'rates') AS bucket (name, rate)
+  ) AS bucket (per_second, missing)
+  WHERE bucket.missing > 1e-9;
+  pace := redrive.pace_at(state, opening);
+  missing := 1 - redrive.pace_level(state, pace, opening);
+  RETURN CASE WHEN missing > 1e-9 THEN opening + ceil(missing * 1000 / pace - 1e-9)::bigint ELSE opening END;
+END
+$$;
+
+-- The state after a task has started. A bucket that has less than its cost is left with a debt.
+CREATE OR REPLACE FUNCTION redrive.shared_after_start(limits jsonb, state jsonb, cost jsonb, now_ms bigint) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  pace float8 := redrive.pace_at(state, now_ms);
+  buckets jsonb := (
+    SELECT coalesce(jsonb_object_agg(name, jsonb_build_object('at', now_ms, 'tokens',
+      coalesce(redrive.bucket_level(rate, state -> 'buckets' -> name, now_ms), redrive.burst_of(rate))
+      - coalesce((cost ->> name)::float8, 1))), '{}')
+    FROM jsonb_each(limits -> 'rates') AS bucket (name, rate)
+  );
+BEGIN
+  state := state || jsonb_build_object('buckets', buckets);
+  IF pace IS NULL THEN
+    RETURN state - 'pace';
+  END IF;
+  RETURN jsonb_set(state, '{pace}', state -> 'pace'
+    || jsonb_build_object('tokens', redrive.pace_level(state, pace, now_ms) - 1, 'at', now_ms));
+END
+$$;
+
+-- The state after an attempt took more or less than its cost.
+CREATE OR REPLACE FUNCTION redrive.shared_after_use(limits jsonb, state jsonb, cost jsonb, used jsonb, now_ms bigint)
+RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  RETURN state || jsonb_build_object('buckets', state -> 'buckets' || (
+    SELECT coalesce(jsonb_object_agg(name, jsonb_build_object('at', now_ms, 'tokens', least(redrive.burst_of(rate),
+      coalesce(redrive.bucket_level(rate, state -> 'buckets' -> name, now_ms), redrive.burst_of(rate))
+      + coalesce((cost ->> name)::float8, 1) - (used ->> name)::float8))), '{}')
+    FROM jsonb_each(limits -> 'rates') AS bucket (name, rate) WHERE used ? name
+  ));
+END
+$$;
+
+-- The state after so many answers in a second.
+CREATE OR REPLACE FUNCTION redrive.shared_after_answers(state jsonb, second bigint, more bigint) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  last_second bigint := state -> 'answers' -> 'at';
+  count bigint := state -> 'answers' -> 'count';
+  before bigint := state -> 'answers' -> 'before';
+BEGIN
+  IF second > last_second THEN
+    before := CASE WHEN second = last_second + 1 THEN count ELSE 0 END;
+    count := 0;
+    last_second := second;
+  END IF;
+  state := state || jsonb_build_object('answers', jsonb_build_object(
+    'at', last_second,
+    'count', count + CASE WHEN second = last_second THEN more ELSE 0 END,
+    'before', before + CASE WHEN second = last_second - 1 THEN more ELSE 0 END));
+  RETURN CASE WHEN state ? 'pace'
+    THEN jsonb_set(state, '{pace,accepted}', to_jsonb((state -> 'pace' -> 'accepted')::bigint + more)) ELSE state END;
+END
+$$;
+
+-- The state after the service has refused an attempt that began then, until a time.
+CREATE OR REPLACE FUNCTION redrive.shared_after_refusal(state jsonb, began bigint, until bigint, now_ms bigint)
+RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  held bigint := greatest((state ->> 'heldUntil')::float8::bigint, until);
+  level jsonb := jsonb_build_object('tokens', 1, 'at', held);
+  is_same boolean := began < (state ->> 'heldUntil')::float8;
+  pace jsonb := state -> 'pace';
+  is_first boolean := redrive.pace_at(state, now_ms) IS NULL;
+  last_second float8;
+  rate float8;
+BEGIN
+  state := redrive.shared_after_answers(state, now_ms / 1000, 0) || jsonb_build_object('heldUntil', held);
+  IF is_same THEN
+    RETURN CASE WHEN pace IS NULL THEN state ELSE jsonb_set(state, '{pace}', pace || level) END;
+  END IF;
+  last_second := (state -> 'answers' -> 'count')::float8
+    + (state -> 'answers' -> 'before')::float8 * (1 - (now_ms % 1000) / 1000.0);
+  rate := CASE WHEN is_first THEN greatest(1, last_second) ELSE greatest(
+    (pace -> 'accepted')::float8 / greatest(1, (now_ms - (pace ->> 'cutAt')::float8) / 1000),
+    CASE WHEN (pace -> 'isFirst')::boolean OR last_second >= 5 THEN last_second ELSE 0 END,
+    0.5 * (pace ->> 'rate')::float8) END;
+  RETURN state || jsonb_build_object('pace', level || jsonb_build_object(
+    'rate', rate, 'step', CASE WHEN is_first THEN 1 ELSE 10 END * redrive.slowness(rate), 'isFirst', is_first,
+    'cutAt', now_ms, 'accepted', 0));
+END
+$$;
+
+-- How many more tasks of all its lanes may run at once; NULL: any number.
+CREATE OR REPLACE FUNCTION redrive.shared_room(this redrive.shared_limit) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  most bigint := this.limits::jsonb -> 'concurrency';
+BEGIN
+  RETURN most - CASE WHEN most IS NOT NULL THEN (
+    SELECT coalesce(sum(tally.running), 0)
+    FROM redrive.lane AS its JOIN redrive.tally ON tally.lane = ANY (ARRAY[its.id]) WHERE its.shared = this.id) END;
+END
+$$;
+
+-- Whether a limit may keep a task from starting. If not, nobody has to lock it.
+CREATE OR REPLACE FUNCTION redrive.binds(this redrive.shared_limit, now_ms bigint) RETURNS boolean LANGUAGE sql AS $$
+  SELECT this.limits::jsonb ?| ARRAY['concurrency', 'rates'] OR this.state::jsonb ? 'pace'
+    OR (this.state::jsonb ->> 'heldUntil')::float8 > now_ms
+$$;
+
+-- Whether the limit of a lane is neither held nor full. Locks nothing.
+CREATE OR REPLACE FUNCTION redrive.is_shared_open(of_shared bigint, now_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  this redrive.shared_limit;
+BEGIN
+  SELECT * INTO this FROM redrive.shared_limit WHERE id = of_shared;
+  RETURN (this.state::jsonb ->> 'heldUntil')::float8 <= now_ms AND coalesce(redrive.shared_room(this) > 0, true);
+END
+$$;
+
+-- Whether the limit of a lane lets a task with this cost start now. Locks nothing.
+CREATE OR REPLACE FUNCTION redrive.shared_allows(of_shared bigint, cost text, now_ms bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN of_shared IS NULL OR redrive.is_shared_open(of_shared, now_ms) AND (
+    SELECT redrive.shared_opens_at(limits::jsonb, state::jsonb, cost::jsonb, now_ms) <= now_ms
+    FROM redrive.shared_limit WHERE id = of_shared);
+END
+$$;
+
+-- Pays for tasks that are to start, one after another, from the limits of their lanes. The first that a limit refuses closes
+-- it, so that cheap tasks do not starve a dear one. One that somebody else has locked is closed too. `leaving` is a limit
+-- in which a running task makes room. Returns which tasks are paid for, and the limits that were closed.
+CREATE OR REPLACE FUNCTION redrive.pay(
+  shareds bigint[], costs text[], leaving bigint, now_ms bigint,
+  OUT paid boolean[], OUT closed bigint[], OUT is_contended boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+  this redrive.shared_limit;
+  known jsonb;  -- NULL: somebody else has locked the limit
+  level jsonb;
+  room bigint;
+BEGIN
+  paid := array_fill(true, ARRAY[cardinality(shareds)]);
+  closed := '{}';
+  is_contended := false;
+  FOR this IN
+    SELECT its.* FROM (SELECT DISTINCT id FROM unnest(shareds) AS id WHERE id IS NOT NULL ORDER BY id) AS named
+    JOIN redrive.shared_limit AS its ON its.id = ANY (ARRAY[named.id])
+  LOOP
+    CONTINUE WHEN NOT redrive.binds(this, now_ms);
+    known := NULL;
+    SELECT its.limits, its.state INTO known, level FROM redrive.shared_limit AS its
+    WHERE its.id = this.id FOR UPDATE SKIP LOCKED;
+    is_contended := is_contended OR known IS NULL;
+    PERFORM redrive.fold_tally(its.id, its.id, 64) FROM redrive.lane AS its WHERE its.shared = this.id;
+    room := coalesce(redrive.shared_room(this), 1000000) + (leaving IS NOT DISTINCT FROM this.id)::int;
+    FOR n IN 1 .. cardinality(shareds) LOOP
+      CONTINUE WHEN shareds[n] IS DISTINCT FROM this.id;
+      paid[n] := known IS NOT NULL AND room > 0 AND this.id <> ALL (closed)
+        AND redrive.shared_opens_at(known, level, costs[n]::jsonb, now_ms) <= now_ms;
+      IF paid[n] THEN
+        level := redrive.shared_after_start(known, level, costs[n]::jsonb, now_ms);
+        room := room - 1;
+      ELSE
+        closed := closed || this.id;
+      END IF;
+    END LOOP;
+    UPDATE redrive.shared_limit SET state = level::text WHERE id = this.id AND known IS NOT NULL;
+  END LOOP;
+END
+$$;
+
+-- Pays for waiting tasks that a claim has picked and locked. Returns those that are paid for, in the same order.
+CREATE OR REPLACE FUNCTION redrive.afford(
+  places tid[], now_ms bigint, OUT affordable tid[], OUT closed bigint[], OUT is_contended boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+  shareds bigint[];
+  costs text[];
+  payment record;
+BEGIN
+  affordable := places;
+  closed := '{}';
+  is_contended := false;
+  SELECT array_agg(its.shared ORDER BY place.n), array_agg(task.cost ORDER BY place.n) INTO shareds, costs
+  FROM unnest(places) WITH ORDINALITY AS place (ctid, n) JOIN redrive.waiting ON waiting.ctid = place.ctid
+  CROSS JOIN LATERAL (SELECT named.shared FROM redrive.lane AS named WHERE named.id = waiting.lane OFFSET 0) AS its
+  CROSS JOIN LATERAL (SELECT own.cost FROM redrive.task AS own WHERE own.id = waiting.task OFFSET 0) AS task;
+  IF (SELECT count(shared) FROM unnest(shareds) AS shared) > 0 THEN
+    payment := redrive.pay(shareds, costs, NULL, now_ms);
+    affordable := nullif(ARRAY(
+      SELECT place.ctid FROM unnest(places, payment.paid) WITH ORDINALITY AS place (ctid, is_paid, n)
+      WHERE place.is_paid ORDER BY place.n), '{}');
+    closed := payment.closed;
+    is_contended := payment.is_contended;
+  END IF;
+END
+$$;
+
+-- The earliest time at which a shared limit lets a task start that is ready and that it keeps back now.
+CREATE OR REPLACE FUNCTION redrive.next_shared_time(now_ms bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN (
+    SELECT min(opening.at) FROM redrive.shared_limit AS this
+    JOIN redrive.lane AS its ON its.shared = ANY (ARRAY[this.id])
+    CROSS JOIN LATERAL (
+      SELECT redrive.shared_opens_at(this.limits::jsonb, this.state::jsonb, (
+        SELECT task.cost::jsonb FROM redrive.task WHERE task.id = head.task), now_ms) AS at
+      FROM (
+        (SELECT waiting.task FROM redrive.waiting
+        WHERE waiting.state = redrive.state_ready() AND waiting.lane = its.id
+        ORDER BY waiting.priority DESC, waiting.submitted_at, waiting.task LIMIT 1)
+        UNION ALL
+        (SELECT waiting.task FROM redrive.waiting
+        WHERE waiting.state = redrive.state_alone() AND waiting.lane = its.id LIMIT 1)
+      ) AS head
+    ) AS opening
+    WHERE redrive.binds(this, now_ms) AND opening.at > now_ms
+  );
+END
+$$;
+
+-- Notes answers in lanes with a shared limit: `counts` of them in each of `lanes`.
+CREATE OR REPLACE FUNCTION redrive.note_answers(lanes bigint[], counts bigint[], now_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO redrive.shared_answer (shared, second, count)
+  SELECT its.shared, now_ms / 1000, sum(one.count)
+  FROM unnest(lanes, counts) AS one (lane, count)
+  JOIN redrive.lane AS its ON its.id = ANY (ARRAY[one.lane]) AND its.shared IS NOT NULL
+  GROUP BY its.shared;
+END
+$$;
+
+-- Adds the answers on record to the state of a limit, which is locked.
+CREATE OR REPLACE FUNCTION redrive.absorb_answers(of_shared bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  absorbed jsonb := (SELECT state FROM redrive.shared_limit WHERE id = of_shared);
+  answer record;
+BEGIN
+  FOR answer IN
+    WITH gone AS (DELETE FROM redrive.shared_answer WHERE shared = of_shared RETURNING second, count)
+    SELECT second, sum(count) AS count FROM gone GROUP BY second ORDER BY second
+  LOOP
+    absorbed := redrive.shared_after_answers(absorbed, answer.second, answer.count::bigint);
+  END LOOP;
+  RETURN absorbed;
+END
+$$;
+
+-- Adds up the answers of all limits that nobody has locked, so that their number stays small.
+CREATE OR REPLACE FUNCTION redrive.fold_answers() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  of_shared bigint;
+BEGIN
+  FOR of_shared IN SELECT id FROM redrive.shared_limit FOR UPDATE SKIP LOCKED LOOP
+    UPDATE redrive.shared_limit SET state = redrive.absorb_answers(of_shared)::text WHERE id = of_shared;
+  END LOOP;
+END
+$$;
+
+-- Notes the ends of attempts in lanes with a shared limit, in their order: answers, and refusals, which hold the limit.
+CREATE OR REPLACE FUNCTION redrive.note_ends(batch redrive.ended_attempt[], now_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  of_shared bigint;
+  one record;
+  noted jsonb;
+BEGIN
+  FOR of_shared IN
+    SELECT DISTINCT its.shared FROM unnest(batch) AS run
+    JOIN redrive.lane AS its ON its.id = ANY (ARRAY[run.lane]) AND its.shared IS NOT NULL
+    WHERE run.outcome = 'deferred' ORDER BY its.shared
+  LOOP
+    PERFORM FROM redrive.shared_limit WHERE id = of_shared FOR UPDATE;
+    noted := redrive.absorb_answers(of_shared);
+    FOR one IN
+      SELECT run.outcome, run.began, run.next_at FROM unnest(batch) AS run
+      JOIN redrive.lane AS its ON its.id = ANY (ARRAY[run.lane]) AND its.shared = of_shared ORDER BY run.n
+    LOOP
+      noted := CASE
+        WHEN one.outcome = 'deferred'
+          THEN redrive.shared_after_refusal(noted, coalesce(one.began, now_ms), one.next_at, now_ms)
+        WHEN one.outcome IN ('released', 'cancelled', 'lost') THEN noted
+        ELSE redrive.shared_after_answers(noted, now_ms / 1000, 1) END;
+    END LOOP;
+    UPDATE redrive.shared_limit SET state = noted::text WHERE id = of_shared;
+  END LOOP;
+  PERFORM redrive.note_answers(array_agg(lane), array_agg(count), now_ms) FROM (
+    SELECT run.lane, count(*) FROM unnest(batch) AS run
+    WHERE run.outcome NOT IN ('released', 'cancelled', 'lost') AND NOT EXISTS (
+      SELECT FROM unnest(batch) AS refused
+      JOIN redrive.lane AS its ON its.id = ANY (ARRAY[refused.lane])
+      WHERE refused.outcome = 'deferred'
+        AND its.shared = (SELECT own.shared FROM redrive.lane AS own WHERE own.id = run.lane))
+    GROUP BY run.lane
+  ) AS answered HAVING count(*) > 0;
+END
+$$;
+
+-- Corrects the buckets of limits by what attempts really took, given as a JSON array of {id, round, advances, used}.
+CREATE OR REPLACE FUNCTION redrive.correct_uses(uses json, now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  one record;
+BEGIN
+  FOR one IN
+    SELECT its.shared, task.cost, use.used
+    FROM json_to_recordset(uses) AS use (id text, round int, advances int, used jsonb)
+    JOIN redrive.task ON task.id = ANY (ARRAY[use.id]) AND task.state = redrive.state_running()
+      AND task.round = use.round AND task.advances = use.advances
+    JOIN redrive.lane AS its ON its.id = ANY (ARRAY[task.lane]) AND its.shared IS NOT NULL
+    ORDER BY its.shared
+  LOOP
+    UPDATE redrive.shared_limit
+    SET state = redrive.shared_after_use(limits::jsonb, state::jsonb, one.cost::jsonb, one.used, now_ms)::text
+    WHERE id = one.shared;
+  END LOOP;
+END
+$$;
+
+-- Limits all lanes that match together, including those that come later. The limit of a kind replaces those of its
+-- categories. `new_state` is the state of a limit that was never used.
+CREATE OR REPLACE FUNCTION redrive.limit_shared(of_kind text, of_category text, new_limits text, new_state text)
+RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  this redrive.shared_limit;
+BEGIN
+  PERFORM pg_advisory_xact_lock('redrive.pause_rule'::regclass::bigint);
+  SELECT * INTO this FROM redrive.shared_limit AS its
+  WHERE its.kind = of_kind AND its.category IS NOT DISTINCT FROM of_category FOR UPDATE;
+  IF FOUND THEN
+    -- A bucket with another rate begins full.
+    UPDATE redrive.shared_limit
+    SET limits = new_limits, state = (this.state::jsonb || jsonb_build_object('buckets', (
+      SELECT coalesce(jsonb_object_agg(bucket.name, bucket.level), '{}')
+      FROM jsonb_each(this.state::jsonb -> 'buckets') AS bucket (name, level)
+      WHERE this.limits::jsonb -> 'rates' -> bucket.name = new_limits::jsonb -> 'rates' -> bucket.name
+    )))::text
+    WHERE id = this.id;
+  ELSE
+    INSERT INTO redrive.shared_limit (kind, category, limits, state)
+    VALUES (of_kind, of_category, new_limits, new_state) RETURNING * INTO this;
+  END IF;
+  DELETE FROM redrive.shared_limit WHERE kind = of_kind AND of_category IS NULL AND category IS NOT NULL;
+  UPDATE redrive.lane SET shared = this.id
+  WHERE kind = of_kind AND (of_category IS NULL OR category = of_category) AND shared IS DISTINCT FROM this.id;
+END
+$$;
