@@ -1,3 +1,5 @@
+import { OptionError } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
 import type { RunRecord } from '../store/index.js'
 import type { ResumableSource, Source } from './source.js'
 
@@ -12,6 +14,18 @@ export interface OpenSource<T> {
   next(): Step<T> | undefined | Promise<Step<T> | undefined>
   /** Lets the source go before its end. */
   close(): void
+}
+
+/** Refuses what cannot be read. A path is what people try first. */
+export function checkSource(source: unknown): void {
+  if (typeof source === 'string')
+    throw new OptionError('source', `A text is not a source. To read a file, pass jsonl(${JSON.stringify(source)}).`)
+  const isSource =
+    typeof source === 'object' &&
+    source !== null &&
+    ('readFrom' in source || Symbol.asyncIterator in source || Symbol.iterator in source)
+  if (!isSource)
+    throw new OptionError('source', `A source is iterable, async iterable or jsonl(), got ${quoted(source)}.`)
 }
 
 /** Opens a source where a run has left it: at its cursor, or after as many items as it has read. */

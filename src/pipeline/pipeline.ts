@@ -4,6 +4,7 @@ import { type NewRun, RunNotFoundError, type RunRecord, type Store } from '../st
 import { Engine, type KindOptions, toMs, type WorkKind } from '../task/internal.js'
 import { queueClock } from '../time/index.js'
 import { ActiveRun } from './active-run.js'
+import { checkSource } from './open-source.js'
 import type { RunHandle } from './run-handle.js'
 import {
   checkResumeOptions,
@@ -55,6 +56,7 @@ export class Pipeline<In, Out> {
 
   /** Opens a run, and begins to read its source and to work on it. Resolves when the run is on record. */
   async start(source: Source<In>, options: RunOptions<In>): Promise<RunHandle<Out>> {
+    checkSource(source)
     checkRunOptions(options)
     const { store, id = newRunId(this.name), itemId } = options
     const engine = await this.#engine(options)
@@ -78,6 +80,7 @@ export class Pipeline<In, Out> {
    */
   async resume(id: string, options: ResumeOptions<In>): Promise<RunHandle<Out>> {
     checkResumeOptions(options)
+    if (options.source !== undefined) checkSource(options.source)
     const { runs } = options.store
     const run = await runs.get(id)
     if (run === undefined) throw new RunNotFoundError(id)

@@ -109,8 +109,8 @@ export class SourceReader<In> {
         if (room === 0) return { type: 'left' }
         const { items, last, isEnd, failure } = await this.#collect(room)
         if (items.length > 0 || isEnd) {
-          const isTaken = await this.#take({ items, cursor: last?.cursor, isEnd })
-          if (!isTaken) return { type: 'left' }
+          const refusal = await this.#take({ items, cursor: last?.cursor, isEnd })
+          if (refusal !== undefined) return refusal
         }
         if (failure !== undefined) return { type: 'failed', failure: failure.cause }
         if (isEnd) return { type: 'read' }
@@ -191,18 +191,18 @@ export class SourceReader<In> {
     return step
   }
 
-  /** Commits a chunk. Returns whether the run took it: not if it has ended, or another process reads on. */
-  async #take(chunk: Pick<Chunk, 'items' | 'cursor' | 'isEnd'>): Promise<boolean> {
+  /** Commits a chunk. Returns an end if the run did not take it. */
+  async #take(chunk: Pick<Chunk, 'items' | 'cursor' | 'isEnd'>): Promise<ReadingEnd | undefined> {
     const { name: reader, leaseMs, clock } = this.#options
     const take = () => this.#runs.take(this.#run.id, { ...chunk, reader, leaseMs, position: this.#position })
     try {
       const run = await persist(take, UNTIL_ANSWERED, { clock, classify: isOver })
       this.#position += chunk.items.length
       this.onRecord(run)
-      return true
+      return undefined
     } catch (failure) {
-      if (isOver(failure) === undefined) throw failure
-      return false
+      // A refusal, such as an id that the store does not take.
+      return isOver(failure) === undefined ? { type: 'failed', failure } : { type: 'left' }
     }
   }
 

@@ -104,6 +104,21 @@ describe('a source', () => {
     expect(result.sourceError).toContain(problem)
   })
 
+  it('whose ids the store does not take interrupts the run', async () => {
+    const { line } = collecting()
+    const itemId = (item: unknown) => (item === 1500 ? 'end:1' : String(item))
+    const result = await finish(await line.start(numbers(2000), { store, clock, itemId }))
+    expect(result).toMatchObject({ status: 'interrupted', position: 1000, counts: { succeeded: 1000 } })
+    expect(result.sourceError).toMatch(/must not begin with 'end:'/)
+  })
+
+  it('is refused at once if it cannot be read', async () => {
+    const { line } = collecting()
+    const start = (source: string) => line.start(JSON.parse(source), { store, clock })
+    await expect(start('"in.jsonl"')).rejects.toThrow('To read a file, pass jsonl("in.jsonl").')
+    await expect(start('{}')).rejects.toThrow(/A source is iterable/)
+  })
+
   it('is read no further while too many items are unfinished', async () => {
     let read = 0
     function* counted() {
