@@ -22,7 +22,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     AttemptEvent AttemptStarted AttemptSucceeded AuditRecord CollectionReport CollectionSwept CoverageChecked ErrorType
     FailureDescription GaveUp IdempotencyNotRecorded IdempotencyRecord IdempotencyUsed Json Logger MemoryAudit
     NdjsonAudit NdjsonAuditOptions RecordsDropped RetryAlert RetryAttemptRecord RetryExhaustedRecord RetryPattern
-    RetryPatterns RetryPatternsOptions RetryScheduled RunEnded RunStarted Sink Skipped SweepEnded SweepEvent Swept
+    RetryPatterns RetryPatternsOptions RetryScheduled RunEnded RunStarted Sink Skipped Superseded SweepEnded SweepEvent Swept
     TimedOut TimeoutRecord Work WorkEvent auditRecord describeFailure errorType failureText fanOut logTo memoryAudit
     ndjsonAudit on redact redactContext retryPatterns sinkFailures withoutSecrets`,
   'redrive/idempotency': `

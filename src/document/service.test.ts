@@ -122,9 +122,11 @@ describe('a service that counts attempts when they begin', () => {
   })
 
   it('lets a late event start that nobody has replaced, and acknowledges one that somebody has', async () => {
-    const service = documentService({ source, collection: fenced })
+    const events: WorkEvent[] = []
+    const service = documentService({ source, collection: fenced, sink: event => void events.push(event) })
     db.exec(`UPDATE threads SET generation = 3, retry_at = ${clock.now() - 9 * HOUR}`)
     expect(await service.begin('t1', { 'document-generation': '2' })).toEqual({ type: 'superseded' })
+    expect(events).toMatchObject([{ type: 'superseded', work: { id: 'threads/t1', name: 'threads' } }])
     expect((await begun(service, { 'document-generation': '3' })).attempt).toBe(1)
     expect(row()).toMatchObject({ generation: 4, retry_at: clock.now() + 24 * HOUR })
   })

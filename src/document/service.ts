@@ -1,9 +1,10 @@
 import { classify, FinalError } from '../policy/index.js'
 import type { Store } from '../store/index.js'
 import { failureText, type Sink } from '../telemetry/index.js'
+import { emit } from '../telemetry/internal.js'
 import { type Collection, type CollectionOptions, collectionOf, type SharedSettings } from './collection.js'
 import { STAMP } from './dispatch.js'
-import { decideDocument } from './judge-document.js'
+import { decideDocument, documentWorkId } from './judge-document.js'
 import { markFailed } from './mark-failed.js'
 import type { DocumentRecord, DocumentSource, NewValues } from './source.js'
 
@@ -77,10 +78,17 @@ export class DocumentService {
       if (document === undefined) return { type: 'missing' }
       if (!this.#isOpen(document)) return { type: 'closed' }
       const now = await this.#source.now()
-      if (countsAtBegin && !isLatest(document, headers, now)) return { type: 'superseded' }
+      if (countsAtBegin && !isLatest(document, headers, now)) return this.#superseded(id, now)
       const begun = await this.#change(document, this.#beginning(document, headers, now))
       if (begun !== undefined) return { type: 'begun', attempt: begun.attemptCount, document: begun }
     }
+    return this.#superseded(id, await this.#source.now())
+  }
+
+  #superseded(id: string, at: number): Beginning {
+    const { name } = this.#collection
+    const work = { kind: 'document', id: documentWorkId(this.#collection, id), name } as const
+    if (this.#sink !== undefined) emit(this.#sink, { type: 'superseded', work, at })
     return { type: 'superseded' }
   }
 

@@ -90,10 +90,11 @@ async function requeueAll(collection: Collection, cut: Cut, counts: Counts, cont
       counts.exhausted += givenUp.length
       counts.requeued += chosen.length
     } else {
+      const isPublished = await requeue(collection, chosen, counts, context)
       const marked = await markFailed(collection, givenUp, cut.now, context)
       counts.exhausted += marked.length
       counts.missed += givenUp.length - marked.length
-      if (!(await requeue(collection, chosen, counts, context))) return
+      if (!isPublished) return
     }
     if (left <= 0) return
   }

@@ -1,7 +1,11 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { BusUnavailableError, MemoryBus, PublishUnconfirmedError, textOf } from '../bus/index.js'
 import { MemoryStore } from '../store/index.js'
+import { openSqlite } from '../store/sqlite/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import {
@@ -428,6 +432,22 @@ describe('the dead letter of a failed document', () => {
     await sweeps({ store }).sweep()
     expect(await letters()).toEqual([])
   })
+})
+
+it('a store that is down makes the sweep a failure, and documents are requeued all the same', async () => {
+  insert('a1')
+  insert('over', { attempt_count: 3, last_attempt_time: 5 })
+  const folder = mkdtempSync(join(tmpdir(), 'redrive-store-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const store = await openSqlite(join(folder, 'store.db'))
+  await store.close()
+  const { failure, collections } = await sweeps({ store }).sweep()
+  expect(failure).toMatchObject({ code: 'store_closed' })
+  expect(row('a1')).toMatchObject({ attempt_count: 1 })
+  expect(await taken()).toHaveLength(1)
+  // It is marked only once its dead letter is on record.
+  expect(collections[0]?.failure).toMatchObject({ code: 'store_closed' })
+  expect(row('over')).toMatchObject({ status: 'pending' })
 })
 
 describe('coverage', () => {

@@ -99,7 +99,9 @@ export class Sweeper {
       await source.now()
       const { store, sink } = this.#options
       const context = { source, bus, store, sink, pageSize: this.#pageSize, isDryRun, isConfirmed }
-      if (store !== undefined && !isDryRun) await reconcileLetters(store, source, this.collections)
+      // A store that is down makes the sweep a failure, and does not keep documents from being requeued.
+      if (store !== undefined && !isDryRun)
+        failure = await reconcileLetters(store, source, this.collections).then(nothing, reasonOf)
       for (const collection of this.collections) {
         if (this.#stopping.signal.aborted) break
         const report = await sweepCollection(collection, context).catch(error => failedReport(collection, error))
@@ -108,7 +110,7 @@ export class Sweeper {
       }
       if (!isDryRun) await this.#checkCoverage(source)
     } catch (error) {
-      failure = error ?? new Error('The sweep failed.')
+      failure = reasonOf(error)
     }
     const durationMs = this.#clock.monotonic() - startedAt
     this.#emit({ type: 'sweep_ended', work: WORK('sweep'), at: this.#clock.now(), durationMs, isDryRun, failure })
@@ -156,6 +158,8 @@ export class Sweeper {
   }
 }
 
+const nothing = () => undefined
+const reasonOf = (error: unknown) => error ?? new Error('The sweep failed.')
 const WORK = (name: string) => ({ kind: 'document', id: name, name }) as const
 
 /** Opens something once. A failure is not kept: the next caller tries again. */

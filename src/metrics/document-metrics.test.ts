@@ -48,6 +48,7 @@ describe('the metrics of a sweep', () => {
       'retry_job_documents_requeued_total{collection="archives"} 0',
       'retry_job_documents_skipped_backoff_total{collection="archives"} 0',
       'retry_job_documents_max_retries_exceeded_total{collection="archives"} 0',
+      'redrive_documents_superseded_total{collection="archives"} 0',
       'retry_job_runs_total{status="success"} 0',
       'retry_job_runs_total{status="failure"} 0',
       'retry_job_errors_total{error_type="publish_error"} 0',

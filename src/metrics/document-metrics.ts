@@ -54,6 +54,8 @@ export async function documentMetrics(options: DocumentMetricsOptions): Promise<
     switch (event.type) {
       case 'swept':
         return metrics.requeued.inc({ collection: event.work.name })
+      case 'superseded':
+        return metrics.superseded.inc({ collection: event.work.name })
       case 'collection_swept':
         return count(metrics, event)
       case 'sweep_ended':
@@ -96,6 +98,11 @@ function metricsIn(
     requeued: counter(names.requeued, 'Documents that were requeued.', 'collection'),
     skipped: counter(names.skipped, 'Documents left alone because their backoff was not over.', 'collection'),
     exhausted: counter(names.exhausted, 'Documents that were marked as failed.', 'collection'),
+    superseded: counter(
+      'redrive_documents_superseded_total',
+      'Events that were acknowledged without work, because a later one had replaced them.',
+      'collection',
+    ),
     runs: counter(names.runs, 'Sweeps, by status.', 'status'),
     errors: counter(names.errors, 'Errors of sweeps, by type.', 'error_type'),
     stuck: gauge(names.stuck, 'Stuck documents, those in backoff included.', 'collection'),
@@ -117,9 +124,9 @@ function metricsIn(
 
 /** Prometheus sees no increase in a counter that appears with its first value. */
 function startAtZero(metrics: Metrics, collections: readonly string[]): void {
-  const { requeued, skipped, exhausted, stuck, failed, oldest, runs, errors } = metrics
+  const { requeued, skipped, exhausted, superseded, stuck, failed, oldest, runs, errors } = metrics
   for (const collection of collections) {
-    for (const counter of [requeued, skipped, exhausted]) counter.inc({ collection }, 0)
+    for (const counter of [requeued, skipped, exhausted, superseded]) counter.inc({ collection }, 0)
     for (const gauge of [stuck, failed, oldest]) gauge.set({ collection }, 0)
   }
   for (const status of ['success', 'failure']) runs.inc({ status }, 0)

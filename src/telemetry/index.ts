@@ -36,6 +36,7 @@ export type {
   RunEnded,
   RunStarted,
   Skipped,
+  Superseded,
   SweepEnded,
   SweepEvent,
   Swept,

@@ -85,6 +85,7 @@ function lineOf(event: WorkEvent): Line {
       return { level: 'warn', message, fields: { idempotencyKey: event.key, error: describeFailure(event.failure) } }
     }
     case 'swept':
+    case 'superseded':
     case 'collection_swept':
     case 'sweep_ended':
     case 'coverage_checked':

@@ -20,6 +20,8 @@ export function sweepLine(event: SweepEvent): Line {
       const message = `'${label(work.id)}' was requeued for attempt ${attempt} of ${maxAttempts}`
       return { level: 'debug', message, fields: { attempt, maxAttempts } }
     }
+    case 'superseded':
+      return { level: 'info', message: `An event for '${label(event.work.id)}' was superseded, and does nothing` }
     case 'collection_swept':
       return collectionLine(event)
     case 'sweep_ended':

@@ -116,6 +116,11 @@ export interface Swept extends About {
   readonly maxAttempts: number
 }
 
+/** An event for a document was acknowledged without work: a later dispatch has replaced it, or it had begun before. */
+export interface Superseded extends About {
+  readonly type: 'superseded'
+}
+
 /** The counts of one collection in one sweep. */
 export interface CollectionReport {
   readonly collection: string
@@ -193,8 +198,8 @@ export interface RunEnded extends About {
 /** Something that happened to a piece of work. All kinds of work emit one stream of these, which sinks take. */
 export type WorkEvent = AttemptEvent | RunStarted | RunEnded | IdempotencyUsed | IdempotencyNotRecorded | SweepEvent
 
-/** Something that a sweep over documents did. */
-export type SweepEvent = Swept | CollectionSwept | SweepEnded | CoverageChecked
+/** Something that happened to documents in a user's own collections. */
+export type SweepEvent = Swept | Superseded | CollectionSwept | SweepEnded | CoverageChecked
 
 /** Something that happened to an attempt. */
 export type AttemptEvent = AttemptStarted | AttemptSucceeded | Skipped | TimedOut | RetryScheduled | GaveUp

@@ -21,6 +21,7 @@ import {
   retryPatterns,
   type Sink,
   type Skipped,
+  type Superseded,
   type SweepEnded,
   type Swept,
   type TimedOut,
@@ -60,6 +61,8 @@ describe('an event', () => {
         return expectTypeOf(event).toEqualTypeOf<IdempotencyNotRecorded>()
       case 'swept':
         return expectTypeOf(event).toEqualTypeOf<Swept>()
+      case 'superseded':
+        return expectTypeOf(event).toEqualTypeOf<Superseded>()
       case 'collection_swept':
         return expectTypeOf(event).toEqualTypeOf<CollectionSwept>()
       case 'sweep_ended':

@@ -1,9 +1,10 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
+import { MemoryBus } from '../../bus/index.js'
 import { type SourceUnderTest, sourceConformance } from '../../testing/index.js'
 import { type CollectionOptions, collectionOf } from '../collection.js'
-import { openPostgresSource } from '../index.js'
+import { openPostgresSource, sweeper } from '../index.js'
 
 let url: string
 let pool: pg.Pool
@@ -93,6 +94,23 @@ describe('a PostgreSQL source', () => {
     expect(rows).toEqual([{ attempt_count: 2 }])
     expect(await source.find(shape, 'no uuid')).toBeUndefined()
     await source.createIndexes(shape)
+  })
+
+  it('does not wait for a service that holds a document in a transaction of its own', async () => {
+    await pool.query(`
+      CREATE TABLE held (archive_id int PRIMARY KEY, status text, attempt_count int, last_attempt_time timestamptz);
+      INSERT INTO held SELECT n, 'pending', 0, NULL FROM generate_series(1, 20) n`)
+    const service = await pool.connect()
+    onTestFinished(() => service.release(true))
+    await service.query('BEGIN')
+    await service.query(`UPDATE held SET status = 'processing' WHERE archive_id <= 5`)
+    const bus = new MemoryBus()
+    await bus.declare({ parsing: 'archive.ingested' })
+    const sweep = () => sweeper({ source, bus, collections: [archives('held')] }).sweep()
+    const source = await opened()
+    expect((await sweep()).collections).toMatchObject([{ stuck: 20, requeued: 15, missed: 5 }])
+    await service.query('ROLLBACK')
+    expect((await sweep()).collections).toMatchObject([{ stuck: 5, requeued: 5 }])
   })
 
   it('names the columns that are missing', async () => {
