@@ -32,19 +32,29 @@ interface CallPlan {
 export async function batchCall(plan: CallPlan, members: readonly BatchMember[]): Promise<unknown> {
   const { work, clock, timeoutMs } = plan
   const abort = new AbortController()
-  const aborted = new Promise<never>((_, reject) => {
-    abort.signal.addEventListener('abort', () => reject(abort.signal.reason), { once: true })
+  let giveUp: (reason: unknown) => void = () => {}
+  const givenUp = new Promise<never>((_, reject) => {
+    giveUp = reject
   })
-  aborted.catch(() => {})
+  givenUp.catch(() => {})
   const late = {
-    wake: () =>
-      abort.abort(new TimeoutError(`The call timed out after ${timeoutMs} ms.`, { timeoutMs: timeoutMs ?? 0 })),
+    wake: () => {
+      const failure = new TimeoutError(`The call timed out after ${timeoutMs} ms.`, { timeoutMs: timeoutMs ?? 0 })
+      abort.abort(failure)
+      giveUp(failure)
+    },
   }
   const timer = timeoutMs === undefined ? undefined : clock.setTimer(late, timeoutMs)
-  const stopWatching = whenAllEnded(members, reason => abort.abort(reason))
+  const stopWatching = whenAllAborted(members, reason => {
+    abort.abort(reason)
+    // An attempt whose lease is over was only warned, and still takes the result. One that was stopped ends right now.
+    queueMicrotask(() => {
+      if (members.every(({ attempt }) => attempt.hasEnded)) giveUp(reason)
+    })
+  })
   try {
     const inputs = members.map(({ input }) => input)
-    return await Promise.race([work.call(inputs, contextOf(plan, members, abort.signal)), aborted])
+    return await Promise.race([work.call(inputs, contextOf(plan, members, abort.signal)), givenUp])
   } finally {
     stopWatching()
     if (timer !== undefined) clock.clearTimer(timer)
@@ -73,8 +83,8 @@ function shareOf(cost: Cost, count: number): Cost {
   return Object.fromEntries(Object.entries(cost).map(([bucket, amount]) => [bucket, amount / count]))
 }
 
-/** Calls back once the attempts of all members were ended from outside. Returns a function that stops watching. */
-function whenAllEnded(members: readonly BatchMember[], callback: (reason: unknown) => void): () => void {
+/** Calls back once the signals of all members have aborted. Returns a function that stops watching. */
+function whenAllAborted(members: readonly BatchMember[], callback: (reason: unknown) => void): () => void {
   let left = members.length
   const watched = members.map(({ attempt: { signal } }) => {
     const listener = () => {

@@ -25,7 +25,8 @@ interface FailedCall {
 /**
  * Collects the items of a batch stage into calls, and finds the items at fault if a call throws:
  *
- * - A rate limit is nobody's fault: all items of the call wait, and nothing is halved.
+ * - A rate limit is nobody's fault: all items of the call wait, and nothing is halved. Neither is a call halved that was
+ *   aborted from outside: the worker stops, or its lease is over.
  * - Any other throw is halved. If one half succeeds, the fault lies in the other, which is halved again, until the item at
  *   fault is alone. The calls that it failed in count as its attempts, so it is not tried as often again.
  * - If both halves fail with the same code, it is the service: each item is charged one attempt, and waits. Unless waiting
@@ -111,7 +112,8 @@ export class BatchCalls implements Sleeper {
   async #blame(members: readonly BatchMember[], { id, failure, verdict }: FailedCall): Promise<void> {
     const [alone] = members
     if (alone !== undefined && members.length === 1) return fail(alone, id, failure, alone.failures)
-    if (verdict.class === 'rate_limited') return failAll(members, id, failure)
+    const isAborted = members.every(({ attempt }) => attempt.signal.aborted)
+    if (verdict.class === 'rate_limited' || isAborted) return failAll(members, id, failure)
     for (const member of members) member.failures++
     const middle = Math.ceil(members.length / 2)
     const halves = [members.slice(0, middle), members.slice(middle)]

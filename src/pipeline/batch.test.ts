@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { verify } from '../operate/index.js'
 import { FinalError, RateLimitedError } from '../policy/index.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore, StoreUnavailableError } from '../store/index.js'
 import { skip } from '../task/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
@@ -205,5 +205,40 @@ describe('a batch stage', () => {
     const values = []
     for await (const { value } of active.results()) values.push(value)
     expect(values).toEqual(numbers(25).map(n => (n * 2 + 1) * 2))
+  })
+
+  it.each([
+    ['goes on', false],
+    ['throws when its signal aborts', true],
+  ])('is not called again when the lease of its worker is over and it %s', async (_, isListening) => {
+    const calls: (readonly number[])[] = []
+    const line = pipeline(
+      'leases',
+      batch(
+        'call',
+        async (inputs: readonly number[], { signal }) => {
+          calls.push(inputs)
+          const attempts = calls.length
+          await sleep(60_000, clock, isListening && attempts === 1 ? signal : undefined)
+          return inputs
+        },
+        { size: 100, timeout: '1h', policy: STEADY },
+      ),
+    )
+    const heartbeat = store.heartbeat.bind(store)
+    const active = await line.start(numbers(100), { store, clock, lease: '5s' })
+    await clock.advance('1s')
+    expect(calls).toHaveLength(1)
+    store.heartbeat = () => Promise.reject(new StoreUnavailableError('The store', 'down', { wasSent: false }))
+    await clock.advance('20s')
+    store.heartbeat = heartbeat
+    let isOver = false
+    void active.result.finally(() => {
+      isOver = true
+    })
+    for (let seconds = 0; !isOver && seconds < 1000; seconds++) await clock.advance('1s')
+    expect(await active.result).toMatchObject({ status: 'completed', counts: { succeeded: 100 } })
+    // Halving would make calls of 50.
+    expect(calls.map(inputs => inputs.length)).toEqual(isListening ? [100, 100] : [100])
   })
 })
