@@ -38,7 +38,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     WorkerStoppedError declareTask defineTask later skip storeAudit`,
   'redrive/pipeline': `
     BatchContext BatchHandler BatchOptions BatchResultError BatchWork EachWork FailureBudgetExceededError ItemResult JsonlOptions
-    LiveOptions OnEnd Pipeline PipelineName PipelineOptions PipelineStore RateInput ResumableSource ResumeOptions
+    LiveOptions OnEnd Pipeline PipelineName PipelineOptions RateInput ResumableSource ResumeOptions
     RunEnd RunHandle RunInterruptedError RunNotCompletedError RunOptions RunResult Snapshot Source SourceChangedError
     SourceItem SourceItemError Stage StageCode StageContext StageCostError StageHandler StageOptions StageValueError
     WorkOptions batch jsonl pipeline stage successRate`,

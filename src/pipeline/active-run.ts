@@ -1,4 +1,4 @@
-import type { By, RunRecord } from '../store/index.js'
+import type { By, RunRecord, Store } from '../store/index.js'
 import type { Engine, RunFollower, RunNews } from '../task/internal.js'
 import { failureText, type RunEnded, type RunStarted, type Sink } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
@@ -6,7 +6,7 @@ import type { Clock } from '../time/index.js'
 import { ownId } from './item-context.js'
 import { Meter } from './meter.js'
 import type { ItemResult, RunHandle } from './run-handle.js'
-import { checkLiveOptions, type LiveOptions, type PipelineStore } from './run-options.js'
+import { checkLiveOptions, type LiveOptions } from './run-options.js'
 import { RunResult } from './run-result.js'
 import { changedSettings } from './run-settings.js'
 import { Signal } from './signal.js'
@@ -20,7 +20,7 @@ const PAGE = 500
 
 /** The parts of a run that is worked on. */
 export interface RunParts {
-  readonly store: PipelineStore
+  readonly store: Store
   readonly clock: Clock
   readonly engine: Engine
   readonly sink: Sink | undefined

@@ -16,7 +16,6 @@ export type { ItemResult, RunHandle } from './run-handle.js'
 export type {
   LiveOptions,
   OnEnd,
-  PipelineStore,
   ResumeOptions,
   RunEnd,
   RunOptions,

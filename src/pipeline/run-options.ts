@@ -1,5 +1,5 @@
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { ItemCounts, RunStatus, RunStore, Store } from '../store/index.js'
+import type { ItemCounts, RunStatus, Store } from '../store/index.js'
 import type { TaskDefinition, WorkerOptions } from '../task/index.js'
 import type { Source } from './source.js'
 
@@ -46,11 +46,8 @@ export interface RunOptions<In> extends LiveOptions, WorkOptions {
 /** The store, and the worker that a run brings along. */
 export interface WorkOptions
   extends Pick<WorkerOptions, 'name' | 'lease' | 'grace' | 'classify' | 'sink' | 'onOutage' | 'clock'> {
-  readonly store: PipelineStore
+  readonly store: Store
 }
-
-/** A store that keeps runs. */
-export type PipelineStore = Store & { readonly runs: RunStore }
 
 /** The task that follows the end of a run. */
 export interface OnEnd {

@@ -3,20 +3,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { FinalError, RateLimitedError } from '../policy/index.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore, type Store } from '../store/index.js'
 import { openSqlite } from '../store/sqlite/index.js'
 import { defineTask, later, skip, Worker } from '../task/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
-import {
-  FailureBudgetExceededError,
-  type PipelineStore,
-  pipeline,
-  type RunHandle,
-  type RunResult,
-  stage,
-} from './index.js'
+import { FailureBudgetExceededError, pipeline, type RunHandle, type RunResult, stage } from './index.js'
 
 const STORES = [
   ['memory', async (clock: FakeClock) => new MemoryStore({ clock })],
@@ -63,7 +56,7 @@ function counting(fail: (name: string, n: number, attempt: number) => void = () 
 }
 
 describe.each(STORES)('on %s,', (_, open) => {
-  const stores: PipelineStore[] = []
+  const stores: Store[] = []
 
   async function setUp() {
     const clock = fakeClock()

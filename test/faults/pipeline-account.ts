@@ -1,7 +1,7 @@
-import type { PipelineStore } from 'redrive/pipeline'
 import type { LedgerRow, TaskRecord } from 'redrive/store'
 import { checkInvariants } from 'redrive/testing'
 import { expect } from 'vitest'
+import type { Store } from '../../src/store/index.js'
 import { type PipelineScene, RUN, type Start } from './pipeline-scene.js'
 import { isFatal, isSkipped, resultOf, STAGES } from './pipeline-stages.js'
 
@@ -81,7 +81,7 @@ function countStarts(starts: readonly Start[]): StartCounts {
 }
 
 /** The items of the run, in the order of the source. */
-async function allItems(store: PipelineStore): Promise<TaskRecord[]> {
+async function allItems(store: Store): Promise<TaskRecord[]> {
   const items: TaskRecord[] = []
   for (let after: string | undefined; ; ) {
     const page = await store.runs.items(RUN, after === undefined ? { limit: 1000 } : { limit: 1000, after })
@@ -92,7 +92,7 @@ async function allItems(store: PipelineStore): Promise<TaskRecord[]> {
 }
 
 /** One task follows the end of the run. */
-async function expectEndedOnce(store: PipelineStore): Promise<void> {
+async function expectEndedOnce(store: Store): Promise<void> {
   const { items } = await store.list({ kind: 'ended' }, { limit: 10 })
   expect(items.map(({ id }) => id)).toEqual([`${RUN}:end:1`])
 }

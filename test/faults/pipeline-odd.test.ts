@@ -2,25 +2,18 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { FinalError } from 'redrive'
-import {
-  batch,
-  FailureBudgetExceededError,
-  type PipelineStore,
-  pipeline,
-  type RunEnd,
-  RunInterruptedError,
-  stage,
-} from 'redrive/pipeline'
+import { batch, FailureBudgetExceededError, pipeline, type RunEnd, RunInterruptedError, stage } from 'redrive/pipeline'
 import { openSqlite } from 'redrive/sqlite'
 import { type ItemCounts, MemoryStore } from 'redrive/store'
 import { defineTask } from 'redrive/task'
 import { checkInvariants } from 'redrive/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Store } from '../../src/store/index.js'
 import { diceOf } from './seed.js'
 
 const dice = diceOf('runs that go wrong')
 
-const stores: { name: string; open: (folder: string) => Promise<PipelineStore> }[] = [
+const stores: { name: string; open: (folder: string) => Promise<Store> }[] = [
   { name: 'memory', open: async () => new MemoryStore() },
   { name: 'SQLite', open: folder => openSqlite(join(folder, 'redrive.db')) },
 ]
@@ -30,7 +23,7 @@ const BY = { who: 'test' }
 
 describe.each(stores)('a run on $name', ({ open }) => {
   let folder: string
-  let store: PipelineStore
+  let store: Store
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), 'redrive-faults-'))
     store = await open(folder)

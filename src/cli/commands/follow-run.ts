@@ -1,7 +1,7 @@
 import type { TrialEstimate } from '../../operate/internal.js'
-import type { PipelineStore, RunHandle, RunResult } from '../../pipeline/index.js'
+import type { RunHandle, RunResult } from '../../pipeline/index.js'
 import { formatDuration } from '../../policy/index.js'
-import type { RunStatus } from '../../store/index.js'
+import type { RunStatus, Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
 import { percent } from '../terminal/chart.js'
@@ -21,7 +21,7 @@ import { countsText } from './run-text.js'
 
 /** A run that this process works on. */
 interface Followed {
-  readonly store: PipelineStore
+  readonly store: Store
   readonly pipeline: AnyPipeline
   readonly handle: RunHandle
   readonly notes: RunNotes

@@ -1,9 +1,9 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { jsonl, type PipelineStore } from '../../pipeline/index.js'
+import { jsonl } from '../../pipeline/index.js'
 import { sampledFirst } from '../../pipeline/internal.js'
 import { formatDuration } from '../../policy/index.js'
-import type { RunRecord, RunSettings } from '../../store/index.js'
+import type { RunRecord, RunSettings, Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { quoted } from '../terminal/visible.js'
 import { followRun } from './follow-run.js'
@@ -80,7 +80,7 @@ function settingsOf({ settings }: RunRecord, options: WorkFlags): Partial<RunSet
 }
 
 /** Another process may have the source, or may have been killed a moment ago. */
-async function sayReader({ console }: CommandContext, store: PipelineStore, { reader }: RunRecord): Promise<void> {
+async function sayReader({ console }: CommandContext, store: Store, { reader }: RunRecord): Promise<void> {
   const leftMs = (reader?.until ?? 0) - (await store.now())
   if (reader === undefined || leftMs <= 0) return
   const takeOver = `This one takes over if that gives no sign of life for ${formatDuration(leftMs)}.`
