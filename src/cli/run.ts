@@ -75,6 +75,8 @@ Exit codes: 0 done, 1 error, 2 wrong usage or refused, 3 done in part.
 
 Examples:
   redrive worker ./tasks.js                 run tasks until Ctrl-C
+  redrive pipeline run ./enrich.js --in samples.jsonl --out results.jsonl
+                                            run items through stages
   redrive task ls --status waiting          list waiting tasks
   redrive dlq ls                            list dead letters
   redrive dlq show ID                       why a task died, and what to do next

@@ -37,7 +37,7 @@ export function addRunControl(pipeline: Command, context: CommandContext): void 
     withCommonOptions(command)
   }
   change('pause', 'Start no more items of a run, on any machine', true, 'Paused. Items that run finish their stage.')
-  change('continue', 'Let a paused or stopped run go on where workers have it', false, 'It goes on.')
+  change('continue', 'Let a paused or stopped run go on', false, 'It goes on.')
 
   const set = pipeline
     .command('set')

@@ -112,7 +112,7 @@ describe('redrive pipeline run', () => {
 
     expect((await redrive(['ls'])).out).toMatch(/r +double +partial_success +100 +90 % +10/)
     const show = await redrive(['show', 'r'])
-    expect(show.out).toMatch(/call +0 +0 +0 +0 +10 +0/)
+    expect(show.out).toMatch(/STAGE +SUCCEEDED +SKIPPED +DEAD\n[\s\S]*call +0 +0 +10\n/)
     expect(show.out).toContain('redrive pipeline reprocess r --dry-run')
   })
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -118,4 +118,42 @@ it('says that a file has no roles', async () => {
     err: 'redrive: --grant is for PostgreSQL. SQLite files have no roles.\n',
   })
   rmSync(folder, { recursive: true })
+})
+
+it('runs a pipeline, reports on it, and reprocesses what died', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'redrive-cli-'))
+  const from = JSON.stringify(new URL('../../pipeline/index.ts', import.meta.url).pathname)
+  writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
+  const code = (bad: number) => /* ts */ `
+    import { pipeline, stage } from ${from}
+    const check = (n: number) => {
+      if (n % ${bad} === 0) throw Object.assign(new Error('Poison'), { status: 422 })
+      return n * 2
+    }
+    export default pipeline('double', [stage('read', (n: number) => n), stage('call', check, { policy: { giveUpOn: [422] } })])
+  `
+  writeFileSync(join(folder, 'bad.ts'), code(50))
+  writeFileSync(join(folder, 'good.ts'), code(1000))
+  const numbers = Array.from({ length: 600 }, (_, i) => i + 1)
+  writeFileSync(join(folder, 'in.jsonl'), numbers.join('\n'))
+  const pipeline = (...argv: string[]) => runCommand(['pipeline', ...argv, '--store', url, '--yes'], { cwd: folder })
+  const look = (...argv: string[]) => runCommand(['pipeline', ...argv, '--store', url, '--output', 'json'])
+  try {
+    const run = await pipeline('run', 'bad.ts', '--in', 'in.jsonl', '--id', 'r', '--out', 'out.jsonl', '--trial', '50')
+    expect(run.err).toContain('Trial: 50 of 600 lines')
+    expect(run).toMatchObject({ code: 0 })
+    expect((await look('report', 'r')).json()).toMatchObject({
+      status: 'completed',
+      counts: { succeeded: 588, dead: 12 },
+      stageReports: [{ passed: 600 }, { passed: 588, dead: 12 }],
+      errors: [{ stage: 'call', code: 'http_422', failures: 12, dead: 12 }],
+    })
+    expect((await pipeline('reprocess', 'r', '--stage', 'call')).err).toContain('12 moved.')
+    expect(await pipeline('resume', 'r', 'good.ts')).toMatchObject({ code: 0 })
+    const lines = readFileSync(join(folder, 'out.jsonl'), 'utf8').trimEnd().split('\n').map(Number)
+    expect(lines).toEqual(numbers.map(n => n * 2))
+    expect((await look('ls')).json()).toMatchObject([{ id: 'r', endings: 2, counts: { succeeded: 600 } }])
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
 })

@@ -7,7 +7,7 @@ import { pad } from '../terminal/text-width.js'
 import { runHead } from './run-text.js'
 
 /** The width of the longest bar of a chart. */
-const BAR_WIDTH = 30
+const BAR_WIDTH = 24
 /** The rows of a chart. The last one holds all that follow. */
 const CHART_ROWS = 8
 /** The errors that are shown. JSON has more. */
@@ -23,6 +23,7 @@ export function runReportText(report: RunReport, console: Console, now: number):
     ...section('Stages', [stageTable(report.stageReports, console)]),
     ...section('Retries that items needed', retryChart(report.retries, console)),
     ...section('Attempts that succeeded', yieldChart(report.attempts, console)),
+    ...section('Time that attempts took', durationChart(report.stageReports, console)),
     ...section('Most common errors', errorTable(report.errors, console)),
     ...section(
       'Error types',
@@ -32,19 +33,31 @@ export function runReportText(report: RunReport, console: Console, now: number):
 }
 
 function stageTable(stages: readonly StageReport[], { width, paint }: Console): string {
-  const titles = ['PASSED', 'SKIPPED', 'DEAD', 'RELIABLE', 'ATTEMPTS', 'RETRIES', 'DEFERRED', 'P50', 'P90', 'P99']
+  const titles = ['PASSED', 'SKIPPED', 'DEAD', 'RELIABLE', 'ATTEMPTS', 'RETRIES', 'DEFERRED']
   const columns = [{ title: 'STAGE', minWidth: NAME_WIDTH }, ...titles.map(title => ({ title }))]
-  const rows = stages.map(({ stage, passed, skipped, dead, reliability, durations, ...stageReport }) => ({
+  const rows = stages.map(({ stage, passed, skipped, dead, reliability, attempts, retries, deferrals }) => ({
     cells: [
       stage,
       ...[passed, skipped, dead].map(grouped),
       reliability === null ? '-' : percent(reliability),
-      ...[stageReport.attempts, stageReport.retries, stageReport.deferrals].map(grouped),
-      ...[durations.p50, durations.p90, durations.p99].map(ms => (ms === null ? '-' : formatDuration(ms))),
+      ...[attempts, retries, deferrals].map(grouped),
     ],
     paints: [undefined, undefined, undefined, dead > 0 ? paint.red : undefined],
   }))
   return table(columns, rows, { width, paint })
+}
+
+/** Half of the attempts took no longer than P50. The bars compare P90. */
+function durationChart(stages: readonly StageReport[], console: Console): string[] {
+  const measured = stages.flatMap(({ stage, durations: { p50, p90, p99, max } }) =>
+    p50 === null || p90 === null || p99 === null || max === null ? [] : [{ stage, p90, times: [p50, p90, p99, max] }],
+  )
+  const rows = measured.map(({ stage, p90, times }) => ({
+    label: stage,
+    share: p90,
+    text: times.map((ms, i) => `${['p50', 'p90', 'p99', 'max'][i]} ${formatDuration(ms)}`).join(', '),
+  }))
+  return chart(rows, console)
 }
 
 interface ChartRow {
@@ -98,7 +111,7 @@ function errorTypes({ errorTypes: types }: RunReport): string {
   return found.length === 0 ? '' : `  ${found.map(([type, count]) => `${type} ${grouped(count)}`).join(', ')}`
 }
 
-/** One line per row: its label, a bar, and its figures. */
+/** One line per row: its label, a bar that compares it with the longest one, and its figures. */
 function chart(rows: readonly ChartRow[], { paint }: Console): string[] {
   const labelWidth = Math.max(0, ...rows.map(({ label }) => label.length))
   const most = Math.max(0, ...rows.map(({ share }) => share))

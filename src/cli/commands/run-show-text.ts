@@ -28,10 +28,12 @@ export function runText(run: RunView, notes: RunNotes, console: Console, now: nu
 }
 
 function stageTable({ byStage }: RunView, { width, paint }: Console): string {
-  const columns = [{ title: 'STAGE', minWidth: NAME_WIDTH }, ...STATES.map(state => ({ title: state.toUpperCase() }))]
+  // A state that no item is in would only make the table wider.
+  const states = STATES.filter(state => byStage.some(({ counts }) => counts[state] > 0))
+  const columns = [{ title: 'STAGE', minWidth: NAME_WIDTH }, ...states.map(state => ({ title: state.toUpperCase() }))]
   const rows = byStage.map(({ stage, counts }) => ({
-    cells: [stage, ...STATES.map(state => grouped(counts[state]))],
-    paints: [undefined, ...STATES.map(state => (state === 'dead' && counts.dead > 0 ? paint.red : undefined))],
+    cells: [stage, ...states.map(state => grouped(counts[state]))],
+    paints: [undefined, ...states.map(state => (state === 'dead' && counts.dead > 0 ? paint.red : undefined))],
   }))
   return table(columns, rows, { width, paint })
 }
