@@ -118,7 +118,7 @@ describe('the metrics of a sweep', () => {
 })
 
 describe('a Pushgateway', () => {
-  it('holds what was pushed, and gives counters back to the next process', { timeout: 120_000 }, async () => {
+  it('holds what was pushed, and gives counters back to the next process', { timeout: 300_000 }, async () => {
     const gateway = await startPushgateway()
     onTestFinished(() => gateway.close())
     const pushed = async () => {
