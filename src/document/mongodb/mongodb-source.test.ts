@@ -2,9 +2,10 @@ import { MongoClient, ObjectId } from 'mongodb'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { type MongodbServer, startMongodb, whyNoMongodb } from '../../../test/services/mongodb.js'
 import { type Relay, startOneAtATime } from '../../../test/services/one-at-a-time.js'
+import { MemoryBus } from '../../bus/index.js'
 import { type SourceUnderTest, sourceConformance } from '../../testing/index.js'
 import { collectionOf } from '../collection.js'
-import { openMongodbSource } from '../index.js'
+import { openMongodbSource, sweeper } from '../index.js'
 
 const problem = await whyNoMongodb()
 if (problem !== undefined) process.stderr.write(`The MongoDB source is not tested: ${problem}\n`)
@@ -109,6 +110,23 @@ describe.skipIf(problem !== undefined)('a MongoDB source', () => {
     for await (const page of source.walk(shape, { type: 'stuck', cut }, { pageSize: 5 }))
       found.push(...page.map(d => d.id))
     expect(found).toEqual([old.toHexString()])
+  })
+
+  it('reports documents whose time is of another type, which no comparison would see', async () => {
+    const rows = [
+      { status: 'pending', lastAttemptTime: '2026-01-01T00:00:00Z' },
+      { status: 'processing', lastAttemptTime: 1_700_000_000 },
+      { status: 'pending', lastAttemptTime: new Date(0), attemptCount: 1 },
+    ]
+    await client.db(database).collection('typed').insertMany(rows)
+    const bus = new MemoryBus()
+    await bus.declare({ parsing: 'archive.ingested' })
+    const { collections } = await sweeper({
+      source: await opened(),
+      bus,
+      collections: [{ name: 'typed', event }],
+    }).sweep()
+    expect(collections).toMatchObject([{ stuck: 3, requeued: 1, documentErrors: 2 }])
   })
 
   it('refuses a URL without a database, and one that is none, without repeating it', async () => {

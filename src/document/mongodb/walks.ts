@@ -9,6 +9,9 @@ export interface Walk {
   readonly sort?: Record<string, 1 | -1>
 }
 
+/** The types of times, as MongoDB calls them. */
+const TYPES = { date: 'date', iso: 'string', ms: 'number', s: 'number' } as const
+
 /** The id whose time is a moment, for collections whose creation time is that of their ObjectIds. */
 export type IdAt = (at: number) => ObjectId
 
@@ -45,6 +48,8 @@ export function walksOf(shape: Shape, selection: Selection, idAt: IdAt): readonl
           where: { ...open, [last]: null, ...free, ...isOldEnough(createdAt, before, selection.cut.stuckBefore, idAt) },
         },
         { where: { ...open, [last]: { $lt: before }, ...free }, sort: byTime(last) },
+        // A comparison sees values of its own type only. Times of another type are found here, and reported as unreadable.
+        { where: { ...open, [last]: { $ne: null, $not: { $type: TYPES[shape.time ?? 'date'] } }, ...free } },
       ]
     }
   }
