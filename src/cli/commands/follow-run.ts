@@ -140,7 +140,7 @@ function report(
     const why =
       leaving === 'refused' ? 'Not confirmed' : 'Without a terminal to confirm on, pass --yes to go on at once'
     console.say(`${why}. The trial is kept. To go on: ${resume}. To drop it: redrive pipeline cancel${flag} ${id}`)
-  } else if (error !== undefined && status !== 'failed') {
+  } else if (error !== undefined && !isEnded(status)) {
     console.say(error.message)
     console.say(`So far: ${figures}. To go on: ${resume}`)
   } else {

@@ -38,7 +38,7 @@ export function addRun(pipeline: Command, context: CommandContext): void {
     .requiredOption('--in <file>', 'Items: one JSON value per line', nonEmpty)
     .option('--out <file>', 'File for the results: one JSON value per line, in the order of the items', nonEmpty)
     .option('--unordered', 'Write results as they come')
-    .option('--trial <n>', 'Run this many random lines first, say what to expect, and ask', wholeNumber(1, 100_000))
+    .option('--trial <n>', 'Run this many random lines first, say what to expect, and ask', wholeNumber(1, 2000))
     .option('--id <run>', 'Id of the run (default: generated)', nonEmpty)
     .action(async (file: string, options: RunFlags) => context.end(await startRun(context, file, options)))
   withWorkFlags(run).addHelpText(

@@ -259,6 +259,10 @@ describe('looking after a run', () => {
     expect((await redrive(['cancel', 'r'])).err).toContain('pass --yes')
     expect((await redrive(['cancel', 'r', '--yes'])).code).toBe(0)
     expect((await redrive(['ls', '--status', 'cancelled'])).out).toContain('cancelled')
+    const again = await redrive(['resume', 'r', 'double.ts'])
+    expect(again.code).toBe(1)
+    expect(again.err).toContain('Run r cancelled: ')
+    expect(again.err).not.toContain('To go on')
   })
 
   it('writes the results of a run again, and knows no run of another name', async () => {
