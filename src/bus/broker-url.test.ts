@@ -41,3 +41,11 @@ describe.each([
 it('RabbitMQ is one host: several are refused', async () => {
   await expect(openRabbitmq('amqp://a,amqp://b')).rejects.toThrow(/must name one host/)
 })
+
+it.each([
+  ['openRabbitmq', openRabbitmq, { exchnge: 'x' }, "Did you mean 'exchange'?"],
+  ['openNats', openNats, { prefx: 'x' }, "Did you mean 'prefix'?"],
+  ['openNats', openNats, { onTrouble: 'warn' }, "'onTrouble' must be of type function"],
+])('%s refuses a wrong option before it connects', async (_, open, options, message) => {
+  await expect(open('nobody://nowhere', options as object)).rejects.toThrow(message)
+})

@@ -748,3 +748,17 @@ it('whatever fails when, one key has one result, and no two of its functions run
     { numRuns: 30 },
   )
 })
+
+describe('a wrong option', () => {
+  it('of a guard is refused', () => {
+    const wrong = { store: new MemoryIdempotencyStore(), laese: '5s' }
+    expect(() => new IdempotencyGuard(wrong)).toThrow("An idempotency guard takes no 'laese'. Did you mean 'lease'?")
+  })
+
+  it('of a run is refused, and the function is not called', async () => {
+    const guard = new IdempotencyGuard({ store: new MemoryIdempotencyStore() })
+    const fn = vi.fn()
+    await expect(guard.run('k', fn, { prams: 1 } as object)).rejects.toThrow("Did you mean 'params'?")
+    expect(fn).not.toHaveBeenCalled()
+  })
+})

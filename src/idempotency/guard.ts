@@ -8,6 +8,7 @@ import {
   parseDuration,
   policy,
 } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Sink, Work } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
 import { awaited, type Clock, systemClock, unwatchAbort, watchAbort } from '../time/index.js'
@@ -34,6 +35,14 @@ export interface IdempotencyGuardOptions {
   readonly random?: (() => number) | undefined
 }
 
+const GUARD_OPTIONS: KnownOptions<IdempotencyGuardOptions> = {
+  store: 'object',
+  lease: '',
+  wait: '',
+  clock: 'object',
+  random: 'function',
+}
+
 /** The options of one run. */
 export interface IdempotencyRunOptions {
   /** The parameters of the work, as plain data. Using the same key with other parameters is an error. */
@@ -48,6 +57,14 @@ export interface IdempotencyRunOptions {
   readonly sink?: Sink | undefined
   /** The work that those events are about. */
   readonly work?: Work | undefined
+}
+
+const RUN_OPTIONS: KnownOptions<IdempotencyRunOptions> = {
+  params: '',
+  wait: '',
+  signal: 'object',
+  sink: 'function',
+  work: 'object',
 }
 
 /** The function to run under a key. Its signal aborts when the caller aborts or another caller takes the key over. */
@@ -97,13 +114,9 @@ export class IdempotencyGuard {
   readonly #doorbell: Doorbell
   readonly #recorder: Recorder
 
-  constructor({
-    store,
-    lease = '30s',
-    wait = true,
-    clock = systemClock,
-    random = Math.random,
-  }: IdempotencyGuardOptions) {
+  constructor(options: IdempotencyGuardOptions) {
+    checkOptions('An idempotency guard', options, GUARD_OPTIONS)
+    const { store, lease = '30s', wait = true, clock = systemClock, random = Math.random } = options
     const leaseMs = parseDuration(lease)
     if (!leaseMs)
       throw new OptionError('lease', `'lease' must be a duration above 0 such as '30s', got ${String(lease)}.`)
@@ -124,6 +137,7 @@ export class IdempotencyGuard {
    */
   async run<T>(key: string, fn: IdempotentFunction<T>, options: IdempotencyRunOptions = {}): Promise<T> {
     checkKey(key)
+    checkOptions('run()', options, RUN_OPTIONS)
     const waitMs = options.wait === undefined ? this.#waitMs : waitMsOf(options.wait)
     const run: Run<T> = { key, fingerprint: fingerprint(key, options.params), fn, waitMs, options }
     options.signal?.throwIfAborted()

@@ -1,4 +1,5 @@
 import { OptionError, RedriveError } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import { type AuditRecord, auditRecord } from './audit.js'
 import { LineFile } from './line-file.js'
 import type { WorkEvent } from './work-events.js'
@@ -40,7 +41,10 @@ export interface RecordsDropped {
  *
  * A written record survives the process. A record that could not be written is kept and retried with the next one.
  */
-export function ndjsonAudit(path: string, { maxWaitingBytes = 2 ** 24 }: NdjsonAuditOptions = {}): NdjsonAudit {
+export function ndjsonAudit(path: string, options: NdjsonAuditOptions = {}): NdjsonAudit {
+  const known: KnownOptions<NdjsonAuditOptions> = { maxWaitingBytes: '' }
+  checkOptions('ndjsonAudit()', options, known)
+  const { maxWaitingBytes = 2 ** 24 } = options
   if (!(maxWaitingBytes > 0)) {
     throw new OptionError('maxWaitingBytes', `'maxWaitingBytes' must be a number above 0, got ${maxWaitingBytes}.`)
   }

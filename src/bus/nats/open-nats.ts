@@ -1,4 +1,5 @@
 import { type Duration, OptionError, parseDuration } from '../../policy/index.js'
+import { checkOptions, type KnownOptions } from '../../policy/internal.js'
 import { monitoringUrl } from '../broker-url.js'
 import { harmless, type OnTrouble } from '../trouble.js'
 import { NatsConnection, type NatsConnectOptions } from './connection.js'
@@ -22,6 +23,17 @@ export interface NatsOptions extends NatsConnectOptions {
   readonly onTrouble?: OnTrouble | undefined
 }
 
+const NATS_OPTIONS: KnownOptions<NatsOptions> = {
+  prefix: '',
+  replicas: '',
+  ackWait: '',
+  timeout: '',
+  monitorUrl: '',
+  onTrouble: 'function',
+  tls: 'object',
+  connection: 'object',
+}
+
 /**
  * Connects to NATS 2.9 or newer, with JetStream. Needs the packages `@nats-io/transport-node` and `@nats-io/jetstream`.
  *
@@ -33,6 +45,7 @@ export interface NatsOptions extends NatsConnectOptions {
  * The URL may list the servers of a cluster, with commas between them. `tls://` refuses a server without TLS.
  */
 export async function openNats(url: string, options: NatsOptions = {}): Promise<NatsBus> {
+  checkOptions('openNats()', options, NATS_OPTIONS)
   const { prefix = 'redrive', replicas = 1, tls } = options
   if (!/^[\w-]+$/.test(prefix)) {
     throw new OptionError('prefix', `'prefix' must be a word of letters, digits, '-' and '_', got '${prefix}'.`)

@@ -1,4 +1,5 @@
 import { type Duration, OptionError, parseDuration } from '../../policy/index.js'
+import { checkOptions, type KnownOptions } from '../../policy/internal.js'
 import { brokerUrl } from '../broker-url.js'
 import type { TlsOptions } from '../tls-options.js'
 import { harmless, type OnTrouble } from '../trouble.js'
@@ -23,6 +24,14 @@ export interface RabbitmqOptions {
   readonly tls?: TlsOptions | undefined
 }
 
+const RABBITMQ_OPTIONS: KnownOptions<RabbitmqOptions> = {
+  exchange: '',
+  timeout: '',
+  managementUrl: '',
+  onTrouble: 'function',
+  tls: 'object',
+}
+
 /**
  * Connects to RabbitMQ 3.10 or newer. Needs the package `amqplib`.
  *
@@ -32,6 +41,7 @@ export interface RabbitmqOptions {
  * ```
  */
 export async function openRabbitmq(url: string, options: RabbitmqOptions = {}): Promise<RabbitmqBus> {
+  checkOptions('openRabbitmq()', options, RABBITMQ_OPTIONS)
   const { exchange = 'redrive', timeout = '30s', managementUrl, tls } = options
   const timeoutMs = parseDuration(timeout)
   if (!timeoutMs)
