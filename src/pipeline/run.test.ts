@@ -299,22 +299,23 @@ describe.each(STORES)('on %s,', (_, open) => {
       const { clock, store } = await setUp()
       let open = false
       const calls: number[] = []
+      // The first four succeed, so that items are taken ahead when the others meet the limit.
       const limited = stage(
         'limited',
         async (n: number) => {
           calls.push(n)
           await sleep(10, clock)
-          if (!open) throw new RateLimitedError('slow down', { retryAfterMs: 60_000 })
+          if (!open && n >= 4) throw new RateLimitedError('slow down', { retryAfterMs: 60_000 })
           return n
         },
         { concurrency: 2 },
       )
       const run = await pipeline('limited', limited).start(numbers(10), { store, clock, id: 'r' })
       await clock.advance('1s')
-      expect(calls).toHaveLength(2)
+      expect(calls).toEqual([0, 1, 2, 3, 4, 5])
       open = true
       await clock.advance('58s')
-      expect(calls).toHaveLength(2)
+      expect(calls).toHaveLength(6)
       expect(await finish(clock, run)).toMatchObject({ status: 'completed', counts: { succeeded: 10 } })
       expect(calls).toHaveLength(12)
       for (const { attempts } of (await store.list({ kind: 'pipeline:limited' }, { limit: 100 })).items)
@@ -493,6 +494,29 @@ describe.each(STORES)('on %s,', (_, open) => {
       process.off('warning', listener)
       await worker.stop()
       expect(warnings.join()).toMatch(/has no stage 'old', and 3 items of it wait there.*--as STAGE/)
+    })
+
+    it('takes no items ahead of slow calls, which another machine could run', async () => {
+      const { clock, store } = await setUp()
+      let running = 0
+      const slow = stage(
+        'slow',
+        async (n: number) => {
+          running++
+          await sleep(20_000, clock)
+          running--
+          return n
+        },
+        { concurrency: 5 },
+      )
+      const line = pipeline('line', slow)
+      const other = new Worker(store, { pipelines: [line], clock })
+      await other.start()
+      const run = await line.start(numbers(10), { store, clock })
+      await clock.advance('5s')
+      expect(running).toBe(10)
+      expect(await finish(clock, run)).toMatchObject({ status: 'completed' })
+      await other.stop()
     })
   })
 })

@@ -53,7 +53,8 @@ export class StageFlow {
   /** An attempt of a stage has ended. Returns its settlement, which asks to keep the item if there is a place for it. */
   leave(room: StageRoom, task: ClaimedTask, settlement: Settlement): Settlement {
     room.running--
-    const { outcome } = settlement
+    const { outcome, attempt } = settlement
+    if (attempt !== undefined) room.ended(attempt.endedAt - attempt.startedAt)
     if (outcome.type === 'deferred') this.#hold(room)
     else this.#fill(room)
     if (outcome.type !== 'advanced') {
