@@ -302,13 +302,13 @@ function spawned(...argv: string[]) {
 }
 
 async function until(condition: () => boolean): Promise<void> {
-  for (let tries = 0; tries < 600 && !condition(); tries++) await new Promise(resolve => setTimeout(resolve, 50))
+  for (let tries = 0; tries < 1200 && !condition(); tries++) await new Promise(resolve => setTimeout(resolve, 50))
   expect(condition()).toBe(true)
 }
 
 const sizeOf = (file: string) => statSync(join(folder, file), { throwIfNoEntry: false })?.size ?? 0
 
-describe('a run that is stopped', { timeout: 120_000 }, () => {
+describe('a run that is stopped', { timeout: 240_000 }, () => {
   it('ends cleanly at a signal, says how to go on, and goes on', async () => {
     code({ BAD: 1000, DELAY_MS: 20 })
     items(2000)
