@@ -51,7 +51,9 @@ function figure(title, row, column, max) {
   return { title, columns: [column], rows: [row], target: { row: row.name, key: column.key, max } }
 }
 
-const inWords = count => count.toLocaleString('en').replaceAll(',', ' ')
+function inWords(count) {
+  return count.toLocaleString('en').replaceAll(',', ' ')
+}
 
 async function measure({ count, hasOwnIds = false }) {
   // As much code as a run needs, and its first garbage.
