@@ -60,6 +60,7 @@ describe('redrive move', () => {
     expect(parts.map(({ section }: { section: string }) => section)).toEqual([
       'pause',
       'limit',
+      'shared',
       'lane',
       'policy',
       'task',
@@ -69,7 +70,7 @@ describe('redrive move', () => {
       'key',
       'audit',
     ])
-    expect(parts[4]).toEqual({
+    expect(parts[5]).toEqual({
       section: 'task',
       source: 3,
       before: 3,

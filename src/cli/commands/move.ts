@@ -30,6 +30,7 @@ type Part = Pick<Move['sections'][number], 'section' | 'source' | 'before'> & Pa
 const NAMES: Readonly<Record<Part['section'], string>> = {
   pause: 'pause rules',
   limit: 'limit rules',
+  shared: 'shared limits',
   lane: 'lanes',
   policy: 'policies',
   task: 'tasks',

@@ -2,7 +2,7 @@ import type { Page, PageRequest, Store } from '../store.js'
 
 /**
  * The sections of a store, in the order in which they are moved: each with its table, the columns that identify and order
- * its rows, and the columns that are moved. A task also has the name of its lane and its `ledger`, in which the attempt
+ * its rows, and the columns that are moved. A lane that is added belongs to the shared limit that matches it. A task also has the name of its lane and its `ledger`, in which the attempt
  * kept in the task's own row is a row like all others.
  */
 export const SECTIONS = {
@@ -12,6 +12,7 @@ export const SECTIONS = {
     key: ['id'],
     columns: words('id kind category key concurrency per_second ordered'),
   },
+  shared: { table: 'shared_limit', key: ['id'], columns: words('id kind category limits state') },
   lane: {
     table: 'lane',
     key: ['kind', 'category', 'key'],
@@ -49,7 +50,7 @@ export const INLINE_ENTRY = /* sql */ `
   entries, ran_attempt, ran_from, ran_to, task.worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
   nullif(lane.category, ''), task.version, task.call`
 
-/** A row by column, in the same form for every database: flags are 0 and 1, times are milliseconds. */
+/** A row by column, in the same form for every database: flags are 0 and 1, times are milliseconds, the keys of JSON are sorted. */
 export interface MovedRow {
   readonly [column: string]: string | number | null | readonly MovedRow[]
 }
@@ -63,7 +64,8 @@ export interface Movable extends Store {
 }
 
 /** Makes a page of rows that were read with this limit. */
-export function pageOf(section: Section, rows: readonly MovedRow[], limit: number): Page<MovedRow> {
+export function pageOf(section: Section, moved: readonly MovedRow[], limit: number): Page<MovedRow> {
+  const rows = section === 'shared' ? moved.map(withSortedKeys) : moved
   const last = rows.at(-1)
   if (last === undefined || rows.length < limit) return { items: rows }
   return { items: rows, next: JSON.stringify(SECTIONS[section].key.map(column => last[column])) }
@@ -72,6 +74,18 @@ export function pageOf(section: Section, rows: readonly MovedRow[], limit: numbe
 /** Reads the key after which a page begins. */
 export function placeOf(after: string): (string | number)[] {
   return JSON.parse(after) as (string | number)[]
+}
+
+/** Databases write the keys of JSON in their own order. */
+function withSortedKeys({ limits, state, ...row }: MovedRow): MovedRow {
+  return { ...row, limits: sortedJson(String(limits)), state: sortedJson(String(state)) }
+}
+
+function sortedJson(text: string): string {
+  const isPlain = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
+  return JSON.stringify(JSON.parse(text), (_, value) =>
+    isPlain(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value,
+  )
 }
 
 function words(text: string): readonly string[] {

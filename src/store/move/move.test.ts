@@ -95,6 +95,7 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   await store.limit({ kind: 'mail', category: 'bulk', key: '🚀' }, { concurrency: 3, perSecond: 0.3 })
   await store.limit({ kind: 'tenants', key: 'later' }, { perSecond: 0.1 })
   await store.limit({ kind: 'paused', key: 'but-not-me' }, { isOrdered: true })
+  await store.limit({ kind: 'quota' }, { isShared: true, rates: { tokens: { perSecond: 0.3, burst: 9 } } })
   await store.pause({ kind: 'paused' }, { isPaused: true })
   await store.pause({ kind: 'paused', key: 'but-not-me' }, { isPaused: false })
   const lanes = ['', 'a', 'b', '🚀', '\uffee'].map(key => ({ kind: 'tenants', category: 'bulk', key }))
@@ -264,6 +265,26 @@ describe('a move', () => {
     expect(await contents(back)).toEqual(await contents(source))
   })
 
+  it('brings shared limits, with their lanes and what was learned about them', async () => {
+    const source = await empty('sqlite')
+    const rates = { tokens: { perSecond: 0.001, burst: 9 } }
+    await source.limit({ kind: 'quota' }, { isShared: true, concurrency: 50, rates })
+    const task = { kind: 'quota', category: 'llm', payload: '1', cost: { tokens: 7 } }
+    await source.enqueue([task, task])
+    await settleNext(source, 'quota', [{ type: 'deferred', delayMs: 60_000 }])
+    const [there, back] = [await empty('postgres'), await empty('sqlite')]
+    await moveStore(source, there)
+    await moveStore(there, back)
+    const lanes = await source.lanes()
+    expect(lanes[0]).toMatchObject({ shared: { limits: { rates }, pace: expect.any(Number) } })
+    for (const store of [there, back]) {
+      expect(await store.lanes()).toEqual(lanes)
+      const request = { worker: 'w', leaseMs: 1000, rooms: [{ kinds: ['quota'] }], limit: 9, isIdle: true }
+      const { tasks, now, nextAt = now } = await store.claim(request)
+      expect([tasks.length, nextAt > now]).toEqual([0, true])
+    }
+  })
+
   it('covers every state, outcome and sort of lane that it should', async () => {
     const { task: tasks, lane } = await contents(await wellUsed('sqlite'))
     expect(new Set(tasks.map(({ state }) => state))).toEqual(new Set([0, 1, 2, 4, 5, 6, 7]))
@@ -293,6 +314,7 @@ describe('a move', () => {
       await target.enqueue([{ id: 'new', kind: 'paused', category: 'late', payload: '{}' }])
       expect((await target.lanes({ category: 'late' }))[0]).toMatchObject({ isPaused: false })
       await target.limit({ kind: 'tenants', category: 'late' }, {})
+      await target.limit({ kind: 'new' }, { isShared: true })
       await target.enqueue([{ id: 'newer', kind: 'tenants', category: 'late', key: 'later', payload: '{}' }])
       expect((await target.lanes({ kind: 'tenants', category: 'late' }))[0]).toMatchObject({ limits: {} })
 
@@ -323,6 +345,7 @@ describe('a move', () => {
     ['a key', (store: Movable) => store.idempotency.claim('mine', { fingerprint: 'f', leaseMs: 1 })],
     ['a pause rule', (store: Movable) => store.pause({ kind: 'mine' }, { isPaused: true })],
     ['a limit rule', (store: Movable) => store.limit({ kind: 'mine' }, { concurrency: 1 })],
+    ['a shared limit', (store: Movable) => store.limit({ kind: 'mine' }, { isShared: true })],
     ['a lane', (store: Movable) => store.limit({ kind: 'mine', category: '', key: '' }, { concurrency: 1 })],
   ])('refuses a target that holds %s of its own, and writes nothing', async (_, own) => {
     const [source, target] = [await wellUsed('sqlite'), await empty('postgres')]

@@ -70,10 +70,11 @@ const COUNT = /* sql */ `SELECT count(*) AS answer FROM added`
 const IMPORTS: Readonly<Record<Section, string>> = {
   pause: `WITH ${adding('pause')} ${countAndGoOn('pause')}`,
   limit: `WITH ${adding('limit')} ${countAndGoOn('limit')}`,
+  shared: `WITH ${adding('shared')} ${countAndGoOn('shared')}`,
   lane: /* sql */ `
     WITH added AS (
-      INSERT INTO redrive.lane (id, ${SECTIONS.lane.columns.join(', ')})
-      SELECT redrive.new_lane_id(kind, key), ${SECTIONS.lane.columns.join(', ')}
+      INSERT INTO redrive.lane (id, shared, ${SECTIONS.lane.columns.join(', ')})
+      SELECT redrive.new_lane_id(kind, key), redrive.shared_of(kind, category), ${SECTIONS.lane.columns.join(', ')}
       FROM json_populate_recordset(NULL::redrive.lane, $1)
       ON CONFLICT DO NOTHING
       RETURNING true
@@ -136,7 +137,7 @@ function adding(section: Section): string {
 }
 
 /** Rows that are added later get ids after the moved ones. */
-function countAndGoOn(section: 'pause' | 'limit' | 'audit'): string {
+function countAndGoOn(section: 'pause' | 'limit' | 'shared' | 'audit'): string {
   return /* sql */ `
     SELECT count(*) AS answer, setval(pg_get_serial_sequence('redrive.${SECTIONS[section].table}', 'id'), max(id)) FROM added`
 }

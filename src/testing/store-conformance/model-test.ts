@@ -15,8 +15,6 @@ export interface StoreModelTestOptions {
   readonly withinMs?: number
   /** Repeats one run of a seed. The error of a failed run names both. */
   readonly path?: string
-  /** Whether items advance from stage to stage. Default: true. */
-  readonly advances?: boolean
 }
 
 /**
@@ -25,10 +23,10 @@ export interface StoreModelTestOptions {
  */
 export async function storeModelTest(
   open: () => Promise<StoreUnderTest> | StoreUnderTest,
-  { seed, runs, withinMs, path, advances = true }: StoreModelTestOptions,
+  { seed, runs, withinMs, path }: StoreModelTestOptions,
 ): Promise<void> {
   const fc = await loadFastCheck()
-  const does = fc.asyncProperty(operations(fc, advances), async steps => {
+  const does = fc.asyncProperty(operations(fc), async steps => {
     const run = new ModelRun(await open())
     try {
       for (const step of steps) await run.do(step)

@@ -46,12 +46,8 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
  * for (const { name, run } of storeConformance(open)) it(name, run)
  * ```
  */
-export function storeConformance(
-  open: () => Promise<StoreUnderTest> | StoreUnderTest,
-  { without = [] }: { readonly without?: readonly string[] } = {},
-): readonly ConformanceCase[] {
-  const themes = Object.fromEntries(Object.entries(THEMES).filter(([theme]) => !without.includes(theme)))
-  return casesOf(themes, async behaviour => {
+export function storeConformance(open: () => Promise<StoreUnderTest> | StoreUnderTest): readonly ConformanceCase[] {
+  return casesOf(THEMES, async behaviour => {
     const { store, advance, close } = await open()
     try {
       await behaviour(store, async ms => advance(ms))
