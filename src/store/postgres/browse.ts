@@ -98,16 +98,17 @@ const GET = /* sql */ `
  * never changed its own.
  */
 const LEDGERS = /* sql */ `
-  SELECT ledger.task, sequence, attempt, ledger.started_at, ended_at, ledger.worker, outcome, delay_ms, ledger.reason,
-    ledger.error_class, ledger.error_code, retry_after, error, random, policy,
-    coalesce(ledger.category, lane.category) AS category, ledger.version, ledger.call
-  FROM redrive.ledger JOIN redrive.task ON task.id = ledger.task JOIN redrive.lane ON lane.id = task.lane
-  WHERE ledger.task = ANY ($1::text[])
+  SELECT task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason, error_class, error_code,
+    retry_after, error, random, policy, coalesce(category, (
+      SELECT lane.category FROM redrive.lane
+      WHERE lane.id = (SELECT own.lane FROM redrive.task AS own WHERE own.id = ledger.task)
+    )) AS category, version, call
+  FROM redrive.ledger WHERE task = ANY ($1::text[])
   UNION ALL
-  SELECT task.id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, lane.category, version, call
-  FROM redrive.task JOIN redrive.lane ON lane.id = task.lane
-  WHERE task.id = ANY ($1::text[]) AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
+  SELECT id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    (SELECT lane.category FROM redrive.lane WHERE lane.id = task.lane), version, call
+  FROM redrive.task
+  WHERE id = ANY ($1::text[]) AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
     AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)
   ORDER BY task, sequence`
 

@@ -20,6 +20,9 @@ const PAGE = 100
 /** More than any verb needs for its batch or page, and much less than there is of anything. */
 const MAX_ROWS = 1000
 
+/** Tasks that wait in one lane: more than any verb may read. */
+const BACKLOG = 10 * MAX_ROWS
+
 interface Size {
   readonly lanes: number
   readonly ended: number
@@ -50,6 +53,7 @@ beforeAll(async () => {
   store = await openPostgres(pool, { listen: false })
   for (const prepare of Object.values(VERBS)) await rowsRead(prepare)
   await fill(LARGE)
+  await filler.enqueue(Array.from({ length: BACKLOG }, () => task('deep')))
   await filler.heartbeat({ worker: 'filler', leaseMs: 60_000 })
 }, 120_000)
 afterAll(async () => {
@@ -87,6 +91,42 @@ const VERBS: Readonly<Record<string, Prepare>> = {
   'settle as retry': settling({ type: 'retry', delayMs: 1000, isBackoff: true }),
   'settle as deferred': settling({ type: 'deferred', delayMs: 1000 }),
   'settle as dead': settling({ type: 'dead', reason: 'final_error' }),
+  'settle as advanced, kept': settling({ type: 'advanced', to: 'next', value: '1', keep: true }),
+  'settle as advanced, to wait': settling({ type: 'advanced', to: 'next', value: '1', keep: false }),
+  'settle as advanced, to a stage with a backlog': async () => {
+    await store.enqueue(Array.from({ length: BATCH }, () => ({ ...task('deep'), category: 'before' })))
+    const rooms = [{ kinds: ['deep'], categories: ['before'] }]
+    const { tasks } = await store.claim({ worker: 'w', leaseMs: 60_000, rooms, limit: BATCH, isIdle: false })
+    const outcome: Outcome = { type: 'advanced', to: '', value: '1', keep: true }
+    return () => store.settle(tasks.map(task => settlement(task, outcome)))
+  },
+  'settle as advanced, repeated': async () => {
+    const { tasks } = await claim(['a', 'keyed'])
+    const settlements = tasks.map(task => settlement(task, { type: 'advanced', to: 'next', value: '1', keep: true }))
+    await store.settle(settlements)
+    return () => store.settle(settlements)
+  },
+  'settle as advanced, by a task that is to be cancelled': async () => {
+    const { tasks } = await claim(['a', 'keyed'])
+    await store.cancel(tasks.map(({ id }) => id))
+    const outcome: Outcome = { type: 'advanced', to: 'next', value: '1', keep: true }
+    return () => store.settle(tasks.map(task => settlement(task, outcome)))
+  },
+  'claim under a shared limit': async () => {
+    await store.limit({ kind: 'deep' }, { isShared: true, rates: { calls: { perSecond: 5 } }, concurrency: 100 })
+    return () => claim(['deep'])
+  },
+  'claim under a shared limit that is held': async () => {
+    await store.limit({ kind: 'deep' }, { isShared: true })
+    const { tasks } = await claim(['deep'])
+    await store.settle(tasks.slice(0, 1).map(task => settlement(task, { type: 'deferred', delayMs: 60_000 })))
+    return () => claim(['deep', 'a'])
+  },
+  'settle under a shared limit': async () => {
+    await store.limit({ kind: 'a' }, { isShared: true, rates: { calls: { perSecond: 5 } } })
+    const { tasks } = await claim(['a'])
+    return () => store.settle(tasks.map(task => ({ ...settlement(task, RETRY), used: { calls: 2 } })))
+  },
   complete: async () => {
     const [first] = (await claim(['a'])).tasks
     return () => store.completeIn(pool, first ?? { id: '', token: '' })

@@ -248,14 +248,16 @@ BEGIN
     array_agg(run.n) FILTER (WHERE task.round <> run.round)
   INTO kept, queued
   FROM unnest(ids, rounds, advanced_before.advances, nexts) WITH ORDINALITY AS run (id, round, advances, next, n)
-  JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
+  JOIN redrive.task ON task.id = ANY (ARRAY[run.id])
     AND task.advances = coalesce(run.advances, advanced_before.advances[1]) + 1 AND task.lane = to_lanes[run.next]
   WHERE run.n <> ALL (done) AND (
-    task.round = run.round
-    -- Nothing but the advance has happened to it.
-    OR task.round = run.round + 1 AND task.changed_at = task.started_at
-      AND task.attempts + task.deferrals + task.losses = 0
-      AND EXISTS (SELECT FROM redrive.waiting WHERE waiting.task = ANY (ARRAY[run.id]))
+    task.state = redrive.state_running() AND task.round = run.round
+    -- Nothing but the advance has happened to it, or it was cancelled while it waited.
+    OR task.attempts + task.deferrals + task.losses = 0 AND (
+      task.state = redrive.state_running() AND task.round = run.round + 1 AND task.changed_at = task.started_at
+        AND EXISTS (SELECT FROM redrive.waiting WHERE waiting.task = ANY (ARRAY[run.id]))
+      OR task.state = redrive.state_cancelled() AND task.round = run.round + 2 AND task.cancel_requested
+    )
   );
 END
 $$;
@@ -271,7 +273,7 @@ DECLARE
   done record;
   admitted boolean[] := redrive.admit(ids, rounds, advances, lanes, nexts, to_lanes, keeps, now_ms);
 BEGIN
-  IF EXISTS (SELECT FROM redrive.shared_limit) THEN
+  IF redrive.is_any_binding(now_ms) THEN
     admitted := redrive.admit_shared(nexts, lanes, to_lanes, costs, admitted, now_ms);
   END IF;
   done := redrive.advance(ids, rounds, advances, lanes, results, numbers, began, took, workers, versions, calls, nexts,

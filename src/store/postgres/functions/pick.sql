@@ -180,7 +180,9 @@ BEGIN
     closed := closed || paid.closed;
     is_contended := is_contended OR paid.is_contended OR EXISTS (
       SELECT FROM unnest(picked.short) AS short (lane)
-      WHERE EXISTS (SELECT FROM redrive.waiting WHERE state = redrive.state_ready() AND waiting.lane = short.lane)
+      WHERE (
+          SELECT true FROM redrive.waiting WHERE state = redrive.state_ready() AND waiting.lane = short.lane LIMIT 1
+        )
         -- What a shared limit has refused is still there.
         AND NOT EXISTS (SELECT FROM redrive.lane AS its WHERE its.id = short.lane AND its.shared = ANY (closed)));
     CONTINUE WHEN cardinality(paid.closed) > 0;

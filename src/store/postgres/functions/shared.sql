@@ -157,6 +157,13 @@ CREATE OR REPLACE FUNCTION redrive.binds(this redrive.shared_limit, now_ms bigin
     OR (this.state::jsonb ->> 'heldUntil')::float8 > now_ms
 $$;
 
+-- Whether any limit binds.
+CREATE OR REPLACE FUNCTION redrive.is_any_binding(now_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM redrive.shared_limit AS this WHERE redrive.binds(this, now_ms));
+END
+$$;
+
 -- Whether the limit of a lane is neither held nor full. Locks nothing.
 CREATE OR REPLACE FUNCTION redrive.is_shared_open(of_shared bigint, now_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -232,6 +239,9 @@ BEGIN
   affordable := places;
   closed := '{}';
   is_contended := false;
+  IF places IS NULL OR NOT redrive.is_any_binding(now_ms) THEN
+    RETURN;
+  END IF;
   SELECT array_agg(its.shared ORDER BY place.n), array_agg(task.cost ORDER BY place.n) INTO shareds, costs
   FROM unnest(places) WITH ORDINALITY AS place (ctid, n) JOIN redrive.waiting ON waiting.ctid = place.ctid
   CROSS JOIN LATERAL (SELECT named.shared FROM redrive.lane AS named WHERE named.id = waiting.lane OFFSET 0) AS its
@@ -251,7 +261,8 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.next_shared_time(now_ms bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
   RETURN (
-    SELECT min(opening.at) FROM redrive.shared_limit AS this
+    SELECT min(opening.at)
+    FROM (SELECT known.* FROM redrive.shared_limit AS known WHERE redrive.binds(known, now_ms) OFFSET 0) AS this
     JOIN redrive.lane AS its ON its.shared = ANY (ARRAY[this.id])
     CROSS JOIN LATERAL (
       SELECT redrive.shared_opens_at(this.limits::jsonb, this.state::jsonb, (
@@ -265,7 +276,7 @@ BEGIN
         WHERE waiting.state = redrive.state_alone() AND waiting.lane = its.id LIMIT 1)
       ) AS head
     ) AS opening
-    WHERE redrive.binds(this, now_ms) AND opening.at > now_ms
+    WHERE opening.at > now_ms
   );
 END
 $$;
@@ -276,7 +287,9 @@ LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO redrive.shared_answer (shared, second, count)
   SELECT its.shared, now_ms / 1000, sum(one.count)
-  FROM unnest(lanes, counts) AS one (lane, count)
+  FROM (
+    SELECT given.lane, sum(given.count) FROM unnest(lanes, counts) AS given (lane, count) GROUP BY given.lane
+  ) AS one (lane, count)
   JOIN redrive.lane AS its ON its.id = ANY (ARRAY[one.lane]) AND its.shared IS NOT NULL
   GROUP BY its.shared;
 END
