@@ -256,8 +256,8 @@ export interface LedgerRow extends AttemptEntry {
 
 /**
  * The answer to one settlement. `stale`: the task belonged to another worker by then, and nothing changed. `kept`: the item
- * has advanced and still belongs to the worker, under a new token, from `now` on the store's clock. A settlement that is
- * repeated, because its answer was lost, gets the same answer once more.
+ * has advanced and still belongs to the worker, under a new token, from `now` on the store's clock. An advance that is
+ * repeated, because its answer was lost, gets the same answer once more, until the item is claimed or settled again.
  */
 export type Settled =
   | { readonly result: 'settled' | 'stale' }
