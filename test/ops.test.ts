@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -77,4 +77,29 @@ it('there is a runbook for each of the four tiers', () => {
     'tier-3',
     'tier-4',
   ])
+})
+
+describe('the compose file', () => {
+  const compose = readFileSync(join(OPS, 'compose/compose.yml'), 'utf8')
+  const found = (pattern: RegExp) => [...compose.matchAll(pattern)].map(([, text = '']) => text)
+
+  it('publishes its ports on the loopback interface only, and has no password in it', () => {
+    const ports = found(/^\s+ports: \[(.*)\]/gm).flatMap(list => list.split(', '))
+    expect(ports.length).toBeGreaterThan(5)
+    expect(ports.filter(port => !port.startsWith('"127.0.0.1:'))).toEqual([])
+    for (const value of found(/PASS(?:WORD)?: (.*)/g)) expect(value).toMatch(/^\$\{\w+:\?/)
+  })
+
+  it('mounts files that exist, and builds from the Dockerfile beside package.json', () => {
+    const mounted = found(/(?:- |")(\.[^:"]*):/g)
+    expect(mounted.length).toBeGreaterThan(4)
+    for (const path of mounted) expect(existsSync(join(OPS, 'compose', path)), path).toBe(true)
+    for (const context of found(/context: ([^ }]+)/g))
+      expect(existsSync(join(OPS, 'compose', context, 'Dockerfile'))).toBe(true)
+  })
+
+  it('gives Prometheus a configuration that it accepts', async () => {
+    const { stdout } = await promtool('check', 'config', join(OPS, 'prometheus/prometheus.yml'))
+    expect(stdout).toContain('1 rule files found')
+  })
 })
