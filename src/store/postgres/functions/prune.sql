@@ -21,7 +21,7 @@ BEGIN
     WITH deleted_task AS (
       DELETE FROM redrive.task WHERE id = ANY (old) AND state = of_state RETURNING id, lane
     ), deleted_entry AS (
-      DELETE FROM redrive.ledger WHERE task IN (SELECT deleted_task.id FROM deleted_task)
+      DELETE FROM redrive.ledger USING deleted_task WHERE ledger.task = ANY (ARRAY[deleted_task.id])
     )
     INSERT INTO redrive.tally (lane, succeeded, skipped, dead, cancelled)
     SELECT lane,
