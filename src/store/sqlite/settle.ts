@@ -86,9 +86,20 @@ function succeed(
   now: number,
 ): boolean {
   const ranFrom = book.isRamping(lane) ? statements.ranFrom.get(seq, token) : undefined
-  const times = [Math.round(startedAt), Math.round(endedAt)]
-  const ran = [...times, attempt, worker, version ?? null, call ?? null]
-  const { changes } = statements.succeed.run(now, result ?? null, ...ran, seq, token, id)
+  const [from, to] = [Math.round(startedAt), Math.round(endedAt)]
+  const { changes } = statements.succeed.run(
+    now,
+    result ?? null,
+    from,
+    to,
+    attempt,
+    worker,
+    version ?? null,
+    call ?? null,
+    seq,
+    token,
+    id,
+  )
   if (changes === 0) return false
   book.move(lane, 'running', 'succeeded')
   if (ranFrom !== undefined) book.answered(lane, ranFrom)
