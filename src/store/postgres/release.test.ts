@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '41c3bc079b45970c0617970155bd4fe1b2d60790a5a6ae72df376d69d615e4e4',
+  1: '49b8028ac040d27711501676decd103ec9ce2f4e7bcad8238e47a5b7effdddcc',
 }
 
 const MAX_LINES = 60
