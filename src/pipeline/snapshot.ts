@@ -4,7 +4,7 @@ import type { ItemCounts, RunRecord, RunStatus } from '../store/index.js'
 export interface Snapshot {
   readonly run: string
   readonly status: RunStatus
-  /** All items taken so far, by status. */
+  /** All items taken so far, by status. `running` includes items that a worker has taken ahead, up to twice its concurrency. */
   readonly counts: ItemCounts
   /** The number of items taken so far; of all items, once the source was read to its end. */
   readonly total: number

@@ -48,6 +48,11 @@ describe('plainJson', () => {
     for (const depth of [0, 1, 5, 19, 20, 21, 50]) expect(() => plainJson(nested(value, depth))).toThrow(TypeError)
   })
 
+  it('names what is lost', () => {
+    expect(() => plainJson({ a: new Error('e') })).toThrow("JSON cannot hold the contents of an Error ('a')")
+    expect(() => plainJson({ a: new Map([[1, 2]]) })).toThrow("JSON cannot hold the contents of a Map ('a')")
+  })
+
   it('refuses an object that contains itself many times, without visiting it again and again', () => {
     const cyclic: Record<string, unknown> = {}
     for (const name of 'abcdefghij') cyclic[name] = cyclic

@@ -44,6 +44,10 @@ export function problemOf(error: unknown): string {
   return message.split('\n', 1).join()
 }
 
+function contentsOf(type: string): string {
+  return `the contents of ${/^[AEIOU]/.test(type) ? 'an' : 'a'} ${type}`
+}
+
 function whatIsLost(part: unknown): string | undefined {
   switch (typeof part) {
     case 'bigint':
@@ -53,7 +57,7 @@ function whatIsLost(part: unknown): string | undefined {
     case 'number':
       return Number.isFinite(part) ? undefined : String(part)
     case 'object':
-      return part !== null && isHollow(part) ? `the contents of a ${part.constructor.name}` : undefined
+      return part !== null && isHollow(part) ? contentsOf(part.constructor.name) : undefined
     default:
       return undefined
   }

@@ -75,7 +75,9 @@ export interface NewRun {
   readonly about?: string
 }
 
-/** How many items are in which state. */
+/**
+ * How many items are in which state. `running` includes items that a worker has taken ahead: up to twice its concurrency.
+ */
 export type ItemCounts = Readonly<Record<TaskStatus, number>>
 
 /** Why a budget stopped a run: the figures at the check, and the commonest failure among the dead items. */

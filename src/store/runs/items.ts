@@ -66,7 +66,7 @@ export function itemTasks(state: RunState, { items, position }: Chunk): (NewTask
 
 function ownId(run: string, id: string | undefined): string {
   if (id === undefined)
-    throw new OptionError('id', `Each item of the run ${quoted(run)} needs an id: it was opened with 'hasOwnIds'.`)
+    throw new OptionError('id', `The run ${quoted(run)} was opened with 'itemId'. Pass the same function to resume().`)
   if (id.startsWith('end:'))
     throw new OptionError('id', `An item's id must not begin with 'end:', got ${quoted(id)}: the run's last task does.`)
   return `${run}:${id}`
