@@ -37,15 +37,18 @@ export class RunInterruptedError extends RedriveError {
     problem: string | undefined,
     options?: ErrorOptions,
   ) {
+    // The problem may be a sentence of its own, and a source that has changed comes with its own advice.
+    const why = problem?.replace(/\.$/, '') ?? 'its reader is gone'
+    const advice = options?.cause instanceof SourceChangedError ? '' : ' Resume the run with its source to read on.'
     super(
       'run_interrupted',
-      `The source of the run '${run}' was read up to item ${position}, and no further: ${problem ?? 'its reader is gone'}. Resume the run with its source to read on.`,
+      `The source of the run '${run}' was read up to item ${position}, and no further: ${why}.${advice}`,
       options,
     )
   }
 }
 
-/** A run that failed, was cancelled, or is paused. */
+/** A run that failed or was cancelled, or that this process stopped working on before its end. */
 export class RunNotCompletedError extends RedriveError {
   static {
     RunNotCompletedError.prototype.name = 'RunNotCompletedError'
@@ -56,11 +59,12 @@ export class RunNotCompletedError extends RedriveError {
     readonly status: RunStatus,
     readonly successRate: number,
   ) {
+    const isUnfinished = status === 'running' || status === 'paused'
     super(
       'run_not_completed',
       status === 'failed'
         ? `The run '${run}' failed: ${percent(successRate)} of its items succeeded or were skipped.`
-        : `The run '${run}' is ${status}.`,
+        : `The run '${run}' is ${status}${isUnfinished ? ': this process stopped working on it. Resume it to go on' : ''}.`,
     )
   }
 }
@@ -134,12 +138,9 @@ export class SourceChangedError extends FinalError {
   }
 
   constructor(source: string, problem: string) {
-    super(
-      `'${source}' is not the file that the run has read so far: ${problem}. Bring it back, or start another run.`,
-      {
-        code: 'source_changed',
-      },
-    )
+    super(`${source} is not the one that the run has read so far: ${problem}. Bring it back, or start another run.`, {
+      code: 'source_changed',
+    })
   }
 }
 

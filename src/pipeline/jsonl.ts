@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import { OptionError } from '../policy/index.js'
-import { isObject } from '../policy/internal.js'
+import { checkOptions, isObject, type KnownOptions } from '../policy/internal.js'
 import { SourceChangedError } from './errors.js'
 import { type Line, linesOf, NEWLINE, parsedLine } from './lines.js'
 import type { ResumableSource, SourceItem } from './source.js'
@@ -11,6 +11,8 @@ export interface JsonlOptions {
   /** What to do with a line that is not JSON. Default: the source stops there, with an error that names file and line. */
   readonly onBadLine?: 'stop' | 'skip'
 }
+
+const JSONL_OPTIONS: KnownOptions<JsonlOptions> = { onBadLine: '' }
 
 /** The last line that was taken, as a run remembers it. */
 interface Mark {
@@ -24,7 +26,9 @@ interface Mark {
  * The lines of a file, each a JSON value; blank lines are skipped. A resumed run continues at the byte after the last line
  * that it took, after checking that this line is still the same.
  */
-export function jsonl<T = unknown>(path: string, { onBadLine = 'stop' }: JsonlOptions = {}): ResumableSource<T> {
+export function jsonl<T = unknown>(path: string, options: JsonlOptions = {}): ResumableSource<T> {
+  checkOptions('jsonl()', options, JSONL_OPTIONS)
+  const { onBadLine = 'stop' } = options
   if (onBadLine !== 'stop' && onBadLine !== 'skip')
     throw new OptionError('onBadLine', `'onBadLine' must be 'stop' or 'skip', got '${String(onBadLine)}'.`)
   return {
@@ -57,14 +61,14 @@ class JsonlItem<T> implements SourceItem<T> {
 /** The place after the last line that a run took, if that line is still there. */
 async function foundMark(path: string, cursor: string): Promise<Mark> {
   const mark: unknown = JSON.parse(cursor)
-  if (!isMark(mark)) throw new SourceChangedError(path, 'the run was reading another kind of source')
+  if (!isMark(mark)) throw new SourceChangedError(`'${path}'`, 'the run was reading another kind of source')
   const file = await open(path)
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(mark.end - mark.start), 0, null, mark.start)
     const bytes = buffer.subarray(0, bytesRead)
     const line = bytes.at(-1) === NEWLINE ? bytes.subarray(0, -1) : bytes
     if (bytesRead < mark.end - mark.start || hashOf(line) !== mark.hash)
-      throw new SourceChangedError(path, `line ${mark.line}, the last that it took, has changed`)
+      throw new SourceChangedError(`'${path}'`, `line ${mark.line}, the last that it took, has changed`)
     return mark
   } finally {
     await file.close()

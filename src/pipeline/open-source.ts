@@ -1,6 +1,7 @@
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import type { RunRecord } from '../store/index.js'
+import { SourceChangedError } from './errors.js'
 import type { ResumableSource, Source } from './source.js'
 
 /** The next item of a source with its cursor, if it names one; `undefined` at the end. */
@@ -67,7 +68,10 @@ function skipping<T>(source: OpenSource<T>, count: number): OpenSource<T> {
   if (count === 0) return source
   let isBehind = true
   const skip = async () => {
-    for (let n = 0; n < count; n++) if ((await source.next()) === undefined) return undefined
+    for (let n = 0; n < count; n++) {
+      if ((await source.next()) === undefined)
+        throw new SourceChangedError('The source', `it ends after ${n} items, and the run has read ${count}`)
+    }
     isBehind = false
     return source.next()
   }

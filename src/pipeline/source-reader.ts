@@ -1,5 +1,5 @@
 import { persist, UNTIL_ANSWERED } from '../attempt/index.js'
-import { plainJson, problemOf } from '../policy/internal.js'
+import { plainJson, problemOf, quoted } from '../policy/internal.js'
 import { type Chunk, RunBusyError, RunEndedError, type RunRecord, type RunStore } from '../store/index.js'
 import { Bell } from '../task/internal.js'
 import type { Clock } from '../time/index.js'
@@ -208,7 +208,7 @@ export class SourceReader<In> {
 
   #item(item: In, position: number): Chunk['items'][number] {
     const { itemId, firstStage } = this.#options
-    const id = itemId?.(item, position)
+    const id = itemId && checkedId(itemId(item, position), position)
     const cost = firstStage && costOf(firstStage, item, id ?? String(position))
     return { payload: payloadOf(item, position), ...(id !== undefined && { id }), ...(cost !== undefined && { cost }) }
   }
@@ -219,15 +219,25 @@ function isOver(failure: unknown): 'final' | undefined {
   return failure instanceof RunBusyError || failure instanceof RunEndedError ? 'final' : undefined
 }
 
+function checkedId(id: unknown, position: number): string {
+  if (typeof id === 'string' && id !== '') return id
+  const problem = `its 'itemId' must be a text that is not empty, got ${quoted(id)}.`
+  throw new SourceItemError(placeOf(position), problem)
+}
+
+function placeOf(position: number): string {
+  return `The item at position ${position} of the source cannot be taken`
+}
+
 function payloadOf(item: unknown, position: number): string {
   const json = jsonOf(item, position)
   if (json.length <= MAX_ITEM) return json
   const problem = `it is ${json.length} characters long, and ${MAX_ITEM} are allowed.`
-  throw new SourceItemError(`The item at position ${position} of the source cannot be taken`, problem)
+  throw new SourceItemError(placeOf(position), problem)
 }
 
 function jsonOf(item: unknown, position: number): string {
-  const place = `The item at position ${position} of the source cannot be taken`
+  const place = placeOf(position)
   let json: string | undefined
   try {
     json = plainJson(item)

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { MemoryStore } from '../store/index.js'
 import { fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
-import { jsonl, pipeline, type RunHandle, type RunResult, type Source, stage } from './index.js'
+import { jsonl, pipeline, type RunHandle, type RunResult, type Source, SourceChangedError, stage } from './index.js'
 
 const clock = fakeClock()
 let store: MemoryStore
@@ -112,6 +112,49 @@ describe('a source', () => {
     expect(result.sourceError).toMatch(/must not begin with 'end:'/)
   })
 
+  it('that is shorter than what the run has read of it interrupts the run', async () => {
+    const { line } = collecting()
+    async function* failing() {
+      yield* numbers(122)
+      throw new Error('gone')
+    }
+    await finish(await line.start(failing(), { store, clock, id: 'r' }))
+    const result = await finish(await line.resume('r', { store, clock, source: [1, 2, 3] }))
+    expect(result).toMatchObject({ status: 'interrupted', position: 122 })
+    expect(result.error?.cause).toBeInstanceOf(SourceChangedError)
+    expect(result.error?.message).toMatch(
+      /it ends after 3 items, and the run has read 122\. Bring it back, or start another run\.$/,
+    )
+    const whole = await line.resume('r', { store, clock, source: numbers(122) })
+    expect(await finish(whole)).toMatchObject({ status: 'completed', total: 122 })
+  })
+
+  it('with an item that cannot be taken is told of in whole sentences', async () => {
+    const { line } = collecting()
+    const { error } = await finish(await line.start([1, undefined], { store, clock, id: 'r' }))
+    expect(error?.message).toMatch(/it is undefined\. Resume the run with its source to read on\.$/)
+  })
+
+  it.each([[undefined], [''], [7], [Promise.resolve('a')]])('whose itemId returns %s interrupts the run', async id => {
+    const { line } = collecting()
+    // As a function without types would.
+    const itemId: (item: unknown) => never = item => (item === 2 ? id : String(item)) as never
+    const result = await finish(await line.start(numbers(4), { store, clock, itemId }))
+    expect(result).toMatchObject({ status: 'interrupted', position: 2 })
+    expect(result.sourceError).toMatch(/item at position 2 .* its 'itemId' must be a text that is not empty, got /)
+  })
+
+  it('of items with their own ids needs the same function again', async () => {
+    const { line } = collecting()
+    async function* failing() {
+      yield 0
+      throw new Error('gone')
+    }
+    await finish(await line.start(failing(), { store, clock, id: 'r', itemId: item => `no ${item}` }))
+    const result = await finish(await line.resume('r', { store, clock, source: numbers(2) }))
+    expect(result.sourceError).toMatch("The run 'r' was opened with 'itemId'. Pass the same function to resume().")
+  })
+
   it('is refused at once if it cannot be read', async () => {
     const { line } = collecting()
     const start = (source: string) => line.start(JSON.parse(source), { store, clock })
@@ -208,6 +251,11 @@ describe('a JSONL file', () => {
     const result = await finish(await line.resume('r', { store, clock, source: source() }))
     expect(result).toMatchObject({ status: 'interrupted', position: 2 })
     expect(result.sourceError).toMatch(/line 2, the last that it took, has changed/)
+  })
+
+  it('is refused with an option that does not exist', () => {
+    const options: object = { onBadline: 'skip' }
+    expect(() => jsonl('in.jsonl', options)).toThrow(/jsonl\(\) takes no 'onBadline'\. Did you mean 'onBadLine'\?/)
   })
 
   it('that does not exist is said so', async () => {
