@@ -6,7 +6,7 @@ import type { Clock } from '../time/index.js'
 import { ownId } from './item-context.js'
 import { Meter } from './meter.js'
 import type { ItemResult, RunHandle } from './run-handle.js'
-import { checkLiveOptions, type LiveOptions } from './run-options.js'
+import { checkLiveOptions, checkStageNames, type LiveOptions } from './run-options.js'
 import { RunResult } from './run-result.js'
 import { changedSettings } from './run-settings.js'
 import { Signal } from './signal.js'
@@ -112,6 +112,7 @@ export class ActiveRun<Out> implements RunHandle<Out>, RunFollower {
 
   async change(options: LiveOptions, by?: By): Promise<void> {
     checkLiveOptions(options)
+    checkStageNames(options, this.#record.pipeline, this.#record.stages)
     await this.#parts.store.runs.change(this.id, { settings: changedSettings(options) }, by)
     await this.#parts.engine.runs.check(this.id)
   }
@@ -158,7 +159,8 @@ export class ActiveRun<Out> implements RunHandle<Out>, RunFollower {
     this.#isReading = false
     if (end.type === 'failed') this.#failure = end.failure
     if (end.type !== 'read') {
-      const sourceError = end.type === 'failed' ? failureText(end.failure) : 'its reader was stopped'
+      const sourceError =
+        end.type === 'failed' ? failureText(end.failure) : 'the process that read it stopped working on the run'
       await store.runs.change(this.id, { sourceError, reader: engine.name })
     }
     await engine.runs.check(this.id)

@@ -1,5 +1,5 @@
 import { type Duration, OptionError } from '../policy/index.js'
-import { checkOptions, type KnownOptions } from '../policy/internal.js'
+import { checkOptions, isObject, type KnownOptions } from '../policy/internal.js'
 import type { Cost } from '../store/index.js'
 import type { Skip } from '../task/index.js'
 import { toMs } from '../task/internal.js'
@@ -51,6 +51,7 @@ export function batch<In, Out>(
   options: BatchOptions<In>,
 ): Stage<In, Out> {
   checkOptions(`The batch stage '${name}'`, options, BATCH_OPTIONS)
+  if (!isObject(options)) throw new OptionError('size', `The batch stage '${name}' needs a 'size': { size: 100 }, say.`)
   const { size, within = '100ms', concurrency = 1, rates = {}, cost = () => ({}) } = options
   if (!(Number.isInteger(size) && size >= 1)) {
     throw new OptionError(

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import { OptionError } from '../policy/index.js'
 import { MemoryStore } from '../store/index.js'
+import { batch } from './batch.js'
 import { pipeline } from './pipeline.js'
 import { stage } from './stage.js'
 
@@ -11,5 +13,34 @@ describe('pipeline()', () => {
       const result = await doubling.run(['1', '2'], { store: new MemoryStore() })
       expect(result.counts.succeeded).toBe(2)
     }
+  })
+
+  it('refuses what is not a stage', () => {
+    const make = (args: readonly unknown[]) => Reflect.apply(pipeline, undefined, args)
+    const parse = stage('parse', (text: string) => Number(text))
+    expect(() => make(['p', (x: number) => x])).toThrow(
+      "Stage 1 of 'p' is not a stage. Make it with stage() or batch().",
+    )
+    expect(() => make(['p', parse, undefined])).toThrow("Stage 2 of 'p' is not a stage.")
+    expect(() => make(['p', 'parse'])).toThrow(OptionError)
+  })
+
+  it('needs a store to run', async () => {
+    const line = pipeline(
+      'line',
+      stage('only', (n: number) => n),
+    )
+    const call = async (method: 'run' | 'resume', ...args: readonly unknown[]) =>
+      Reflect.apply(line[method], line, args)
+    await expect(call('run', [1])).rejects.toThrow("A run needs a 'store', such as { store: new MemoryStore() }.")
+    await expect(call('run', [1], {})).rejects.toThrow("A run needs a 'store'")
+    await expect(call('resume', 'r')).rejects.toThrow("resume() needs a 'store'")
+  })
+})
+
+describe('batch()', () => {
+  it('needs a size', () => {
+    const make = () => Reflect.apply(batch, undefined, ['embed', (texts: readonly string[]) => texts])
+    expect(make).toThrow("The batch stage 'embed' needs a 'size': { size: 100 }, say.")
   })
 })

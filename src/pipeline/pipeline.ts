@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { OptionError } from '../policy/index.js'
+import { isObject } from '../policy/internal.js'
 import { type NewRun, RunNotFoundError, type RunRecord, type Store } from '../store/index.js'
 import { Engine, type KindOptions, toMs, type WorkKind } from '../task/internal.js'
 import { queueClock } from '../time/index.js'
@@ -9,6 +10,7 @@ import type { RunHandle } from './run-handle.js'
 import {
   checkResumeOptions,
   checkRunOptions,
+  checkStageNames,
   type OnEnd,
   type ResumeOptions,
   type RunOptions,
@@ -58,15 +60,17 @@ export class Pipeline<In, Out> {
   async start(source: Source<In>, options: RunOptions<In>): Promise<RunHandle<Out>> {
     checkSource(source)
     checkRunOptions(options)
+    const stages = this.stages.map(stage => stage.name)
+    checkStageNames(options, this.name, stages)
     const { store, id = newRunId(this.name), itemId } = options
     const engine = await this.#engine(options)
     try {
       const { name, version } = this
-      const stages = this.stages.map(stage => stage.name)
       const reader = { name: engine.name, leaseMs: leaseOf(options) }
       const hasOwnIds = itemId !== undefined
       const run = { id, pipeline: name, version, stages, reader, hasOwnIds, ...openingOf(options) }
       const opened = await store.runs.open({ ...run, settings: newSettings(options) })
+      engine.runs.note(opened)
       return this.#work(opened, engine, { ...options, source }, false)
     } catch (failure) {
       await engine.stop()
@@ -86,11 +90,13 @@ export class Pipeline<In, Out> {
     if (run === undefined) throw new RunNotFoundError(id)
     if (run.pipeline !== this.name)
       throw new OptionError('id', `The run '${id}' belongs to the pipeline '${run.pipeline}', not to '${this.name}'.`)
-    const engine = await this.#engine(options)
+    const stages = this.stages.map(stage => stage.name)
+    // Settings of stages that are gone may be passed on as they are.
+    checkStageNames(options, this.name, stages, run.stages)
+    const settings = changedSettings(options)
+    const engine = await this.#engine(options, { ...run, settings: { ...run.settings, ...settings } })
     try {
-      const stages = this.stages.map(stage => stage.name)
       const isHeld = run.status === 'stopped' || run.status === 'paused'
-      const settings = changedSettings(options)
       const change = { stages, settings, version: this.version, ...(isHeld && { isPaused: false }) }
       return this.#work(await runs.change(id, change), engine, options, true)
     } catch (failure) {
@@ -110,8 +116,19 @@ export class Pipeline<In, Out> {
     return [{ ...first, prepare }, ...others]
   }
 
-  async #engine(options: WorkOptions): Promise<Engine> {
-    const engine = new Engine(options.store, this.kinds(options.store, options), options)
+  /** Starts an engine. A run that has items already is noted first, since they are claimed at once. */
+  async #engine({ store, ...options }: WorkOptions, run?: RunRecord): Promise<Engine> {
+    const { name, lease, grace, classify, sink, onOutage, clock } = options
+    const engine = new Engine(store, this.kinds(store, options), {
+      name,
+      lease,
+      grace,
+      classify,
+      sink,
+      onOutage,
+      clock,
+    })
+    if (run !== undefined) engine.runs.note(run)
     await engine.start()
     return engine
   }
@@ -254,9 +271,18 @@ function checkName(name: string): void {
 
 function checkStages(pipeline: string, stages: readonly StageCode[]): void {
   if (stages.length === 0) throw new OptionError('stages', `The pipeline '${pipeline}' has no stages.`)
+  const stranger = stages.findIndex(stage => !isStage(stage))
+  if (stranger >= 0) {
+    const problem = `Stage ${stranger + 1} of '${pipeline}' is not a stage. Make it with stage() or batch().`
+    throw new OptionError('stages', problem)
+  }
   const names = stages.map(({ name }) => name)
   const twice = names.find((name, index) => names.indexOf(name) !== index)
   if (twice !== undefined) throw new OptionError('stages', `Two stages of '${pipeline}' are named '${twice}'.`)
+}
+
+function isStage(stage: unknown): boolean {
+  return isObject(stage) && typeof stage.name === 'string' && isObject(stage.work)
 }
 
 function versionOf(stages: readonly StageCode[]): string {

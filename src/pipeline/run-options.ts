@@ -1,4 +1,5 @@
-import { checkOptions, type KnownOptions } from '../policy/internal.js'
+import { OptionError } from '../policy/index.js'
+import { checkOptions, isObject, type KnownOptions, quoted } from '../policy/internal.js'
 import type { ItemCounts, RunStatus, Store } from '../store/index.js'
 import type { TaskDefinition, WorkerOptions } from '../task/index.js'
 import type { Source } from './source.js'
@@ -109,14 +110,36 @@ const RUN_OPTIONS: KnownOptions<RunOptions<unknown>> = {
 /** Refuses options of `start()` and `run()` that are unknown or of the wrong type. */
 export function checkRunOptions(options: object): void {
   checkOptions('A run', options, RUN_OPTIONS)
+  checkStore('A run', options)
 }
 
 /** Refuses options of `resume()` that are unknown or of the wrong type. */
 export function checkResumeOptions(options: object): void {
   checkOptions('resume()', options, RESUME_OPTIONS)
+  checkStore('resume()', options)
 }
 
 /** Refuses changes of a run that are unknown or of the wrong type. */
 export function checkLiveOptions(options: object): void {
   checkOptions('change()', options, LIVE_OPTIONS)
+}
+
+/** Refuses settings of stages that the pipeline does not have, and that the run was not opened with either. */
+export function checkStageNames(
+  { concurrency = {}, stageBudgets = {} }: LiveOptions,
+  pipeline: string,
+  stages: readonly string[],
+  earlier: readonly string[] = [],
+): void {
+  for (const [option, byStage] of Object.entries({ concurrency, stageBudgets })) {
+    const unknown = Object.keys(byStage).find(name => !stages.includes(name) && !earlier.includes(name))
+    if (unknown === undefined) continue
+    const problem = `'${option}' names ${quoted(unknown)}, and the pipeline '${pipeline}' has no such stage.`
+    throw new OptionError(option, `${problem} Its stages: ${stages.join(', ')}.`)
+  }
+}
+
+function checkStore(owner: string, options: unknown): void {
+  if (isObject(options) && isObject(options.store)) return
+  throw new OptionError('store', `${owner} needs a 'store', such as { store: new MemoryStore() }.`)
 }

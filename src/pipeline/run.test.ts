@@ -283,6 +283,33 @@ describe.each(STORES)('on %s,', (_, open) => {
       expect(result.durationMs).toBeLessThanOrEqual(21_000)
     })
 
+    it('of a run holds from its first item on, also after a resume', async () => {
+      const { clock, store } = await setUp()
+      const { most, line } = busy(clock, 5)
+      const run = await line.start(numbers(100), { store, clock, id: 'r', concurrency: { a: 3 } })
+      await clock.advance('5s')
+      expect(most.a).toBe(3)
+      const stopped = run.stop()
+      await clock.advance('5s')
+      await stopped
+      most.a = 0
+      const again = await line.resume('r', { store, clock, source: numbers(100), concurrency: { a: 2 } })
+      expect(await finish(clock, again)).toMatchObject({ status: 'completed', counts: { succeeded: 100 } })
+      expect(most.a).toBe(2)
+    })
+
+    it('of a stage that the pipeline does not have is refused, and so is its budget', async () => {
+      const { clock, store } = await setUp()
+      const { line } = counting()
+      const problem = /names 'llm', and the pipeline 'line' has no such stage\. Its stages: a, b, c\./
+      await expect(line.run([1], { store, clock, concurrency: { llm: 3 } })).rejects.toThrow(problem)
+      await expect(line.run([1], { store, clock, stageBudgets: { llm: 0.1 } })).rejects.toThrow(problem)
+      const run = await line.start([1], { store, clock, id: 'r' })
+      await expect(run.change({ concurrency: { llm: 3 } })).rejects.toThrow(problem)
+      await finish(clock, run)
+      await expect(line.resume('r', { store, clock, concurrency: { llm: 3 } })).rejects.toThrow(problem)
+    })
+
     it('can be changed while the run goes on', async () => {
       const { clock, store } = await setUp()
       const { most, line } = busy(clock, 5)
@@ -397,6 +424,9 @@ describe.each(STORES)('on %s,', (_, open) => {
       await clock.advance('1s')
       await stopped
       expect(await store.runs.get('r')).toMatchObject({ counts: { running: 0 } })
+      expect((await run.result).error?.message).toBe(
+        "The run 'r' is running: this process stopped working on it. Resume it to go on.",
+      )
       const again = await line.resume('r', { store, clock, source: numbers(50) })
       expect(await finish(clock, again)).toMatchObject({ status: 'completed', counts: { succeeded: 50 } })
       expect(calls).toHaveLength(150)

@@ -81,6 +81,12 @@ export class RunKeeper implements Sleeper {
     return () => followers.delete(follower)
   }
 
+  /** Takes a run as it is on record, so that its settings hold before the first check. */
+  note(record: RunRecord): void {
+    this.#run(record.id).record = record
+    this.#onRecord(record)
+  }
+
   /** The settlement of an item is on record. */
   settled(id: string, { type }: Outcome): void {
     const run = this.#run(id)
