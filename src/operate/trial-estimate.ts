@@ -28,7 +28,7 @@ export interface TrialEstimate {
   readonly deadRate: Interval
   readonly calls: Expectation
   readonly retries: Expectation
-  /** How long the whole takes at least: a sample may be too small to meet the service's rate limit. */
+  /** How long the whole takes at the pace of the sample; longer if the service throttles. */
   readonly durationMs: number
   /** Whether a configured rate sets the duration. */
   readonly isPaced: boolean

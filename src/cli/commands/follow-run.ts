@@ -10,10 +10,9 @@ import { writeResult } from '../terminal/output.js'
 import { signalsOf } from '../terminal/signals.js'
 import { shellWord } from '../terminal/visible.js'
 import type { AnyPipeline } from './load-pipeline.js'
-
 import type { CommonOptions } from './options.js'
 import { isTrialOver, judgeTrial, type Trial } from './pipeline-trial.js'
-import { storeFlag } from './redrive-commands.js'
+import { pipelineCommand } from './redrive-commands.js'
 import type { RunNotes } from './run-notes.js'
 import { type RunOutput, runOutput } from './run-output.js'
 import { progressText } from './run-progress.js'
@@ -42,7 +41,7 @@ export async function followRun(
   run: Followed,
 ): Promise<{ readonly code: ExitCode; readonly isCutShort: boolean }> {
   const { console, environment } = context
-  const { handle, store, notes } = run
+  const { handle, store, notes, options } = run
   const line = liveLine(console, environment)
   const signals = signalsOf(environment)
   let leaving: Leaving = 'ended'
@@ -54,7 +53,7 @@ export async function followRun(
     return 'cut short' as const
   })
   const working = async () => {
-    const output = await runOutput(store.runs, handle.id, notes)
+    const output = await runOutput(store.runs, handle.id, notes, options)
     const trial = await showProgress(context, run, line, output)
     leaving = trial.leaving ?? leaving
     const result = await handle.result
@@ -119,8 +118,6 @@ function report(
   }: { leaving: Leaving; written: string | undefined; estimate?: TrialEstimate | undefined },
 ): void {
   const { status, counts, total, duplicates, successRate, durationMs, error, stop } = result
-  const id = shellWord(handle.id)
-  const flag = storeFlag(options.store)
   writeResult(console, options.output, {
     run: handle.id,
     status,
@@ -132,22 +129,35 @@ function report(
     stop: stop ?? null,
     estimate: estimate ?? null,
   })
-  const figures = `${countsText(counts)} (${percent(successRate)} success) in ${formatDuration(durationMs)}`
-  const resume = `redrive pipeline resume${flag} ${id} ${shellWord(file)}`
+  const hasEnded = counts.succeeded + counts.skipped + counts.dead > 0
+  const success = hasEnded ? ` (${percent(successRate)} success)` : ''
+  const figures = `${countsText(counts)}${success} in ${formatDuration(durationMs)}`
+  const resume = pipelineCommand('resume', options, handle.id, shellWord(file))
   if (leaving === 'signal' && !isEnded(status)) {
     console.say(`Stopped: ${figures}. Nothing is lost. To go on: ${resume}`)
   } else if (leaving === 'refused' || leaving === 'unasked') {
     const why =
       leaving === 'refused' ? 'Not confirmed' : 'Without a terminal to confirm on, pass --yes to go on at once'
-    console.say(`${why}. The trial is kept. To go on: ${resume}. To drop it: redrive pipeline cancel${flag} ${id}`)
+    const cancel = pipelineCommand('cancel', options, handle.id)
+    console.say(`${why}. The trial is kept. To go on: ${resume}. To drop it: ${cancel}`)
   } else if (error !== undefined && !isEnded(status)) {
-    console.say(error.message)
+    console.say(unreadText(result) ?? error.message)
     console.say(`So far: ${figures}. To go on: ${resume}`)
   } else {
-    console.say(`Run ${handle.id} ${status}: ${figures}.`)
+    console.say(`Run ${handle.id} ${endText(status)}: ${figures}.`)
   }
   if (written !== undefined) console.say(written)
-  if (counts.dead > 0) console.say(`To see why items died: redrive pipeline report${flag} ${id}`)
+  if (counts.dead > 0) console.say(`To see why items died: ${pipelineCommand('report', options, handle.id)}`)
+}
+
+/** A source of which nothing could be read, perhaps because it could not be opened. */
+function unreadText({ run, status, position, sourceError }: RunResult): string | undefined {
+  if (status !== 'interrupted' || position > 0 || sourceError === undefined) return undefined
+  return `The source of the run '${run}' could not be read: ${sourceError.replace(/\.$/, '')}.`
+}
+
+function endText(status: RunStatus): string {
+  return status === 'partial_success' ? 'succeeded in part' : status
 }
 
 function codeOf(status: RunStatus, leaving: Leaving): ExitCode {

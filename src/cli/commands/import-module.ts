@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { failureText } from '../../telemetry/index.js'
-import { CommandError } from '../errors.js'
+import { CommandError, UsageError } from '../errors.js'
 import { shellWord } from '../terminal/visible.js'
 
 /** A module that a command runs, for the words of its errors. */
@@ -16,7 +16,7 @@ export interface ModuleUse {
 /** Imports a module of the user's. */
 export async function importModule(file: string, cwd: string, { exports, command }: ModuleUse): Promise<object> {
   const path = resolve(cwd, file)
-  if (!existsSync(path)) throw new CommandError(`There is no file '${file}'. Pass the module that exports ${exports}.`)
+  if (!existsSync(path)) throw new UsageError(`There is no file '${file}'. Pass the module that exports ${exports}.`)
   try {
     return await import(pathToFileURL(path).href)
   } catch (error) {

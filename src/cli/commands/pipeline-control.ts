@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { RunChange, RunRecord, RunStore } from '../../store/index.js'
+import type { RunChange, RunRecord, RunStatus, RunStore } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
 import { confirm } from '../terminal/confirm.js'
@@ -20,12 +20,15 @@ interface SetOptions extends ControlOptions, SettingFlags {
   readonly maxUnfinished?: number
 }
 
+/** A sentence about a change that was made. */
+type Done = (status: RunStatus) => string
+
 /** The items that are cancelled in one transaction. */
 const BATCH = 500
 
 /** Adds the commands that change a run: `pause`, `continue`, `set` and `cancel`. */
 export function addRunControl(pipeline: Command, context: CommandContext): void {
-  const change = (name: string, description: string, isPaused: boolean, done: string) => {
+  const change = (name: string, description: string, isPaused: boolean, done: Done) => {
     const command = pipeline
       .command(name)
       .description(description)
@@ -36,8 +39,13 @@ export function addRunControl(pipeline: Command, context: CommandContext): void 
       )
     withCommonOptions(command)
   }
-  change('pause', 'Start no more items of a run, on any machine', true, 'Paused. Items that run finish their stage.')
-  change('continue', 'Let a paused or stopped run go on', false, 'It goes on.')
+  change(
+    'pause',
+    'Start no more items of a run, on any machine',
+    true,
+    () => 'Paused. Items that are running finish their stage.',
+  )
+  change('continue', 'Let a paused or stopped run go on', false, status => `Continued. The run is ${status}.`)
 
   const set = pipeline
     .command('set')
@@ -49,7 +57,15 @@ export function addRunControl(pipeline: Command, context: CommandContext): void 
     .option('--max-unfinished <n>', 'Read on only while fewer items are unfinished', wholeNumber(1, 1e9))
     .option('--why <text>', 'Reason, for the record', nonEmpty)
     .action(async (id: string, options: SetOptions) =>
-      context.end(await changeRun(context, id, options, run => settingsOf(run, options), 'Changed.')),
+      context.end(
+        await changeRun(
+          context,
+          id,
+          options,
+          run => settingsOf(run, options),
+          status => `Changed. The run is ${status}.`,
+        ),
+      ),
     )
   withCommonOptions(set).addHelpText(
     'after',
@@ -76,18 +92,23 @@ function changeRun(
   id: string,
   options: ControlOptions,
   changeOf: (run: RunRecord) => RunChange,
-  done: string,
+  done: Done,
 ): Promise<ExitCode> {
   return withStore(options, environment, async store => {
-    const before = await runById(store.runs, id)
+    const before = await runById(store.runs, id, options)
     const run = await store.runs.change(id, changeOf(before), { who: environment.user, why: options.why })
     writeResult(console, options.output, { run: id, status: run.status, settings: run.settings })
-    console.say(`${done} The run is ${run.status}.`)
+    console.say(done(run.status))
     return ExitCode.done
   })
 }
 
-function settingsOf({ stages, settings }: RunRecord, options: SetOptions): RunChange {
+function settingsOf({ id, stages, settings, status, endedAt }: RunRecord, options: SetOptions): RunChange {
+  if (endedAt !== undefined) {
+    throw new UsageError(
+      `The run ${quoted(id)} has ended (${status}), so its settings have no effect. Nothing was changed.`,
+    )
+  }
   const { failureBudget, checkInterval, concurrency, maxUnfinished } = options
   const unknown = Object.keys(concurrency ?? {}).find(stage => !stages.includes(stage))
   if (unknown !== undefined)
@@ -105,7 +126,7 @@ function settingsOf({ stages, settings }: RunRecord, options: SetOptions): RunCh
 function cancelRun(context: CommandContext, id: string, options: ControlOptions): Promise<ExitCode> {
   const { console, environment } = context
   return withStore(options, environment, async store => {
-    const { counts, status } = await runById(store.runs, id)
+    const { counts, status } = await runById(store.runs, id, options)
     if (status !== 'cancelled' && !options.yes) await askFirst(context, id, counts.waiting + counts.running)
     const by = { who: environment.user, why: options.why }
     const cancelled = await withCount(
@@ -115,7 +136,7 @@ function cancelRun(context: CommandContext, id: string, options: ControlOptions)
     )
     const run = await store.runs.check(id)
     writeResult(console, options.output, { run: id, cancelled: cancelled.count, isStopped: cancelled.isStopped })
-    const running = run.counts.running === 0 ? '' : ' Running items end where they would wait again.'
+    const running = run.counts.running === 0 ? '' : ' Items that are running finish their stage, and then end.'
     console.say(`${cancelled.count} cancelled.${running} The run has ${countsText(run.counts)}.`)
     return cancelled.isStopped ? ExitCode.partly : ExitCode.done
   })

@@ -1,19 +1,18 @@
 import { resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import { reportRun, runView, writeResults } from '../../operate/index.js'
-import type { RunStatus } from '../../store/index.js'
+import type { RunRecord, RunStatus } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
-import { CommandError, ExitCode } from '../errors.js'
+import { ExitCode } from '../errors.js'
 import { moreAfter, writeList, writeOne, writeResult } from '../terminal/output.js'
 import { withProgress } from '../terminal/progress.js'
-import { quoted } from '../terminal/visible.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from './options.js'
-import { runById } from './pipeline-options.js'
+import { noSuchRun, runById } from './pipeline-options.js'
 import { runNotes, sampledPlaces } from './run-notes.js'
 import { runReportText } from './run-report-text.js'
 import { runText } from './run-show-text.js'
-import { runTable } from './run-text.js'
+import { type RunWithTrial, runTable } from './run-text.js'
 
 interface RunListOptions extends CommonOptions {
   readonly pipeline?: string
@@ -85,12 +84,17 @@ Example:
   )
 }
 
+/** A run for people, with the size of the trial that it began with. */
+function viewWithTrial(run: RunRecord): RunWithTrial {
+  return { ...runView(run), trial: runNotes(run).trial?.lines.length }
+}
+
 function listRuns({ console, environment }: CommandContext, options: RunListOptions): Promise<ExitCode> {
   const { pipeline, status, limit, after, output } = options
   return withStore(options, environment, async store => {
     const { items, next } = await store.runs.list({ pipeline, status }, { limit, after })
     const now = await store.now()
-    writeList(console, output, items.map(runView), runs => runTable(runs, console, now))
+    writeList(console, output, items.map(runView), () => runTable(items.map(viewWithTrial), console, now))
     if (items.length === 0) console.say('No runs.')
     if (next !== undefined) console.say(moreAfter(next))
     return ExitCode.done
@@ -99,10 +103,12 @@ function listRuns({ console, environment }: CommandContext, options: RunListOpti
 
 function showRun({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
   return withStore(options, environment, async store => {
-    const run = await runById(store.runs, id)
+    const run = await runById(store.runs, id, options)
     const notes = runNotes(run)
     const now = await store.now()
-    writeOne(console, options.output, { ...runView(run), notes }, () => runText(runView(run), notes, console, now))
+    writeOne(console, options.output, { ...runView(run), notes }, () =>
+      runText(viewWithTrial(run), notes, options, console, now),
+    )
     return ExitCode.done
   })
 }
@@ -113,8 +119,7 @@ function printReport(context: CommandContext, id: string, options: CommonOptions
     withProgress(context, 'page', async ({ signal, report: say }) => {
       const onProgress = (items: number) => say(() => `${items} items read so far.`)
       const report = await reportRun(store, id, { signal, onProgress })
-      if (report === undefined)
-        throw new CommandError(`There is no run ${quoted(id)}. To list runs, run: redrive pipeline ls`)
+      if (report === undefined) throw noSuchRun(id, options)
       const now = await store.now()
       writeOne(console, options.output, report, () => runReportText(report, console, now))
       return ExitCode.done
@@ -130,7 +135,7 @@ function exportRun(
   const { console, environment } = context
   return withStore(options, environment, store =>
     withProgress(context, 'page', async ({ signal }) => {
-      const run = await runById(store.runs, id)
+      const run = await runById(store.runs, id, options)
       const path = resolve(environment.cwd, options.out)
       const lines = await writeResults(store.runs, id, path, { signal, sample: sampledPlaces(runNotes(run)) })
       writeResult(console, options.output, { run: id, file: path, lines })

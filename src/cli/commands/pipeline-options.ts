@@ -2,6 +2,8 @@ import { InvalidArgumentError } from 'commander'
 import type { RunStore } from '../../store/index.js'
 import { CommandError } from '../errors.js'
 import { quoted } from '../terminal/visible.js'
+import type { StoreOptions } from './open-store.js'
+import { pipelineCommand } from './redrive-commands.js'
 
 /** Settings of a run, as flags. */
 export interface SettingFlags {
@@ -33,8 +35,13 @@ export function stageNumbers(
 }
 
 /** Throws unless the run exists. */
-export async function runById(runs: Pick<RunStore, 'get'>, id: string) {
+export async function runById(runs: Pick<RunStore, 'get'>, id: string, options: StoreOptions) {
   const run = await runs.get(id)
   if (run !== undefined) return run
-  throw new CommandError(`There is no run ${quoted(id)}. To list runs, run: redrive pipeline ls`)
+  throw noSuchRun(id, options)
+}
+
+/** The error of an id that no run has. */
+export function noSuchRun(id: string, options: StoreOptions): CommandError {
+  return new CommandError(`There is no run ${quoted(id)}. To list runs, run: ${pipelineCommand('ls', options)}`)
 }

@@ -9,9 +9,9 @@ import type { Console } from '../terminal/console.js'
 import { writeList, writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
 import { table } from '../terminal/table.js'
-import { shellWord } from '../terminal/visible.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
+import { pipelineCommand } from './redrive-commands.js'
 
 interface ReprocessOptions extends CommonOptions {
   readonly pipeline?: string
@@ -73,13 +73,13 @@ function reprocessItems(
     writeResult(console, options.output, { moved, reopened, isStopped })
     console.say(`${grouped(moved)} moved.`)
     for (const id of reopened) {
-      console.say(`The run ${id} is open again. To work on it: redrive pipeline resume ${shellWord(id)} FILE`)
+      console.say(`The run ${id} is open again. To work on it: ${pipelineCommand('resume', options, id, 'FILE')}`)
     }
     return isStopped ? ExitCode.partly : ExitCode.done
   })
 }
 
-function preview(console: Console, plan: ReprocessPlan, { output }: ReprocessOptions): ExitCode {
+function preview(console: Console, plan: ReprocessPlan, { output, as }: ReprocessOptions): ExitCode {
   writeList(console, output, plan.byStage, stages =>
     table(
       [{ title: 'STAGE' }, { title: 'DEAD' }, { title: 'WAITING' }],
@@ -88,7 +88,8 @@ function preview(console: Console, plan: ReprocessPlan, { output }: ReprocessOpt
     ),
   )
   for (const stage of plan.missing) console.say(`The pipeline has no stage '${stage}' any more: say where with --as.`)
-  console.say(`${grouped(plan.count)} would be moved. This was a dry run: 0 moved.`)
+  const target = as === undefined ? '' : ` to the stage '${as}'`
+  console.say(`${grouped(plan.count)} would be moved${target}. This was a dry run: 0 moved.`)
   return ExitCode.done
 }
 

@@ -16,11 +16,13 @@ import {
   countOf,
   defined,
   inputFile,
+  inputPath,
   sayOutage,
   type WorkFlags,
   withWork,
   withWorkFlags,
 } from './pipeline-work.js'
+import { pipelineCommand } from './redrive-commands.js'
 import { type RunNotes, runNotes } from './run-notes.js'
 
 /** Adds `redrive pipeline resume`. */
@@ -30,7 +32,7 @@ export function addResume(pipeline: Command, context: CommandContext): void {
     .description('Go on with a run that was stopped, interrupted or killed')
     .argument('<run>', 'Id of the run')
     .argument('<file>', 'Module that exports the result of pipeline()')
-    .option('--in <file>', 'Items, if the file has moved', nonEmpty)
+    .option('--in <file>', "Items, if the file has moved; '-' for standard input", nonEmpty)
     .option('--out <file>', 'File for the results, in the order of the items', nonEmpty)
     .action(async (id: string, file: string, options: WorkFlags) =>
       context.end(await resumeRun(context, id, file, options)),
@@ -50,23 +52,21 @@ Example:
 async function resumeRun(context: CommandContext, id: string, file: string, options: WorkFlags) {
   const { environment, console } = context
   const pipeline = await loadPipeline(file, environment.cwd, {
-    command: `redrive pipeline resume ${id}`,
+    command: pipelineCommand('resume', options, id),
     name: options.pipeline,
   })
   checkStages(pipeline, options)
   const store = await openStore(options, environment, { mayCreate: false })
   return withWork(store, async () => {
-    const run = await runById(store.runs, id)
+    const run = await runById(store.runs, id, options)
     const notes = changedNotes(runNotes(run), options, environment.cwd)
     const settings = settingsOf(run, options)
     if (Object.keys(settings).length > 0) await store.runs.change(id, { settings }, { who: environment.user })
     const input = run.isRead || notes.input === undefined ? undefined : inputFile(notes.input, environment.cwd)
-    if (input === undefined && !run.isRead) {
-      console.say('Its source is not known here, so only items taken so far are worked on. Pass --in to read on.')
-    }
+    sayInput(context, run, { flag: options.in, input })
     const source = input === undefined ? undefined : sourceOf(input, notes)
     const handle = await pipeline.resume(id, { store, onOutage: sayOutage(context), ...defined({ source }) })
-    console.say(`Run ${id}: ${quoted(pipeline.name)} goes on after ${run.position} items.`)
+    console.say(`Run ${id}: ${quoted(pipeline.name)} goes on after ${itemCount(run.position)}.`)
     if (source !== undefined) await sayReader(context, store, run)
     const expected = notes.trial?.total ?? (input === undefined ? undefined : countOf(input))
     return followRun(context, { store, pipeline, handle, notes, trial: undefined, expected, file, options })
@@ -77,6 +77,21 @@ function settingsOf({ settings }: RunRecord, options: WorkFlags): Partial<RunSet
   const { failureBudget, checkInterval, concurrency } = options
   const merged = concurrency && { ...settings.concurrency, ...concurrency }
   return defined({ failureBudget, checkInterval, concurrency: merged })
+}
+
+function itemCount(count: number): string {
+  return `${count} ${count === 1 ? 'item' : 'items'}`
+}
+
+/** Says why nothing is read, or why `--in` is not. */
+function sayInput(
+  { console }: CommandContext,
+  { isRead }: RunRecord,
+  { flag, input }: { readonly flag: string | undefined; readonly input: string | undefined },
+): void {
+  if (isRead && flag !== undefined) console.say('Its source was read to its end before, so --in is not read.')
+  if (!isRead && input === undefined)
+    console.say('Its source is not known here, so only items taken so far are worked on. Pass --in to read on.')
 }
 
 /** Another process may have the source, or may have been killed a moment ago. */
@@ -94,7 +109,7 @@ function sourceOf(input: string, { trial }: RunNotes) {
 function changedNotes(notes: RunNotes, { in: input, out }: WorkFlags, cwd: string): RunNotes {
   return {
     ...notes,
-    ...(input !== undefined && { input: resolve(cwd, input) }),
+    ...(input !== undefined && { input: inputPath(input, cwd) }),
     ...(out !== undefined && { output: resolve(cwd, out), isUnordered: false }),
   }
 }

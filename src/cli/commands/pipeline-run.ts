@@ -19,6 +19,7 @@ import {
   withWork,
   withWorkFlags,
 } from './pipeline-work.js'
+import { pipelineCommand } from './redrive-commands.js'
 import type { RunNotes } from './run-notes.js'
 import { checkOutput } from './run-output.js'
 
@@ -35,7 +36,7 @@ export function addRun(pipeline: Command, context: CommandContext): void {
     .command('run')
     .description('Run the lines of a file through the stages of a pipeline')
     .argument('<file>', 'Module that exports the result of pipeline()')
-    .requiredOption('--in <file>', 'Items: one JSON value per line', nonEmpty)
+    .requiredOption('--in <file>', "Items: one JSON value per line; '-' for standard input", nonEmpty)
     .option('--out <file>', 'File for the results: one JSON value per line, in the order of the items', nonEmpty)
     .option('--unordered', 'Write results as they come')
     .option('--trial <n>', 'Run this many random lines first, say what to expect, and ask', wholeNumber(1, 2000))
@@ -47,7 +48,8 @@ export function addRun(pipeline: Command, context: CommandContext): void {
 SIGINT and SIGTERM stop it: running items get a grace period to end. Resume it
 with redrive pipeline resume; a killed run too. A second signal ends it at once.
 Exits with 0 if the run completed, 3 if it succeeded in part or was stopped by a
-signal, and 1 if it failed or exceeded its failure budget.
+signal, and 1 if it failed, was cancelled or interrupted, or exceeded its
+failure budget.
 
 Examples:
   redrive pipeline run ./enrich.js --in samples.jsonl --out results.jsonl
@@ -60,7 +62,7 @@ Examples:
 async function startRun(context: CommandContext, file: string, options: RunFlags) {
   const { environment, console } = context
   const pipeline = await loadPipeline(file, environment.cwd, {
-    command: 'redrive pipeline run',
+    command: pipelineCommand('run', options),
     name: options.pipeline,
   })
   checkStages(pipeline, options)
@@ -83,7 +85,9 @@ async function startRun(context: CommandContext, file: string, options: RunFlags
       hasOutput: options.unordered === true,
       ...defined({ id, failureBudget, checkInterval, concurrency }),
     })
-    console.say(`Run ${handle.id}: ${quoted(pipeline.name)} reads '${options.in}'.`)
+    console.say(
+      `Run ${handle.id}: ${quoted(pipeline.name)} reads ${options.in === '-' ? 'standard input' : `'${options.in}'`}.`,
+    )
     const expected = trial?.sample?.total ?? countOf(input)
     return followRun(context, { store, pipeline, handle, notes, trial, expected, file, options })
   })

@@ -5,7 +5,7 @@ import { sampleJsonl } from '../../pipeline/internal.js'
 import type { Store } from '../../store/index.js'
 import type { Outage } from '../../task/index.js'
 import type { CommandContext } from '../command.js'
-import { CommandError, type ExitCode, errorText, UsageError } from '../errors.js'
+import { type ExitCode, errorText, UsageError } from '../errors.js'
 import { quoted } from '../terminal/visible.js'
 import type { AnyPipeline } from './load-pipeline.js'
 import { type CommonOptions, nonEmpty, wholeNumber, withCommonOptions } from './options.js'
@@ -54,10 +54,15 @@ export function countOf(input: string): Promise<number | undefined> {
   )
 }
 
-/** The path of the items. */
+/** The path that `--in` names. */
+export function inputPath(file: string, cwd: string): string {
+  return file === '-' ? '/dev/stdin' : resolve(cwd, file)
+}
+
+/** The path of the items. Throws if there is no such file. */
 export function inputFile(file: string, cwd: string): string {
-  const path = resolve(cwd, file)
-  if (!existsSync(path)) throw new CommandError(`There is no file '${file}'. Pass the items with --in.`)
+  const path = inputPath(file, cwd)
+  if (!existsSync(path)) throw new UsageError(`There is no file '${file}' to read items from. Check --in.`)
   return path
 }
 

@@ -1,6 +1,7 @@
 import type { TaskExplanation } from '../../operate/index.js'
 import { redact } from '../../telemetry/index.js'
 import { shellWord } from '../terminal/visible.js'
+import type { StoreOptions } from './open-store.js'
 import { isItem } from './task-text.js'
 
 /** The command lines that redrive a dead letter, and all others like it if there are any. `store` is the `--store` flag. */
@@ -20,7 +21,13 @@ export function redriveCommands(
   return [one, `redrive dlq redrive${flags} --kind ${shellWord(kind)} --code ${shellWord(errorCode)}`]
 }
 
+/** A command line that does something with a run, on the store that this command was given. `rest` follows the run's id. */
+export function pipelineCommand(verb: string, { store }: StoreOptions, run?: string, ...rest: string[]): string {
+  const words = run === undefined ? rest : [shellWord(run), ...rest]
+  return [`redrive pipeline ${verb}${storeFlag(store)}`, ...words].join(' ')
+}
+
 /** The `--store` flag of a command line that people may pass on to others, so the password is left out. */
-export function storeFlag(store: string | undefined): string {
+function storeFlag(store: string | undefined): string {
   return store === undefined ? '' : ` --store ${shellWord(redact(store))}`
 }

@@ -3,21 +3,29 @@ import { grouped, percent } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
 import { fields, NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { shellWord } from '../terminal/visible.js'
+import type { StoreOptions } from './open-store.js'
+import { pipelineCommand } from './redrive-commands.js'
 import type { RunNotes } from './run-notes.js'
-import { runHead } from './run-text.js'
+import { type RunWithTrial, runHead } from './run-text.js'
 
 const STATES = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled'] as const
 
 /** A run for people: its figures, its items by stage, its settings, and what to do next. */
-export function runText(run: RunView, notes: RunNotes, console: Console, now: number): string {
+export function runText(
+  run: RunWithTrial,
+  notes: RunNotes,
+  options: StoreOptions,
+  console: Console,
+  now: number,
+): string {
   const { paint, width } = console
-  const advice = adviceFor(run)
+  const advice = adviceFor(run, options)
   return [
     runHead(run, console, now),
     '',
     paint.bold('Stages'),
     stageTable(run, console),
-    ...withoutCode(run).flatMap(text => paragraph(text, { width, indent: '  ' })),
+    ...withoutCode(run, options).flatMap(text => paragraph(text, { width, indent: '  ' })),
     '',
     paint.bold('Settings'),
     fields(settingsOf(run, notes), console),
@@ -39,12 +47,13 @@ function stageTable({ byStage }: RunView, { width, paint }: Console): string {
 }
 
 /** Items at a stage that the code no longer has would wait for ever. */
-function withoutCode({ id, byStage, stages }: RunView): string[] {
+function withoutCode({ id, byStage, stages }: RunView, options: StoreOptions): string[] {
   return byStage
     .filter(({ stage, counts }) => !stages.includes(stage) && counts.waiting + counts.dead > 0)
     .map(({ stage, counts }) => {
       const items = `${grouped(counts.waiting)} waiting and ${grouped(counts.dead)} dead items`
-      return `The pipeline has no stage '${stage}' any more, and ${items} are there. Move them: redrive pipeline reprocess ${id} --stage ${stage} --as STAGE`
+      const move = pipelineCommand('reprocess', options, id, '--stage', shellWord(stage), '--as STAGE')
+      return `The pipeline has no stage '${stage}' any more, and ${items} are there. Move them: ${move}`
     })
 }
 
@@ -71,17 +80,16 @@ function settingsOf({ settings }: RunView, notes: RunNotes): [string, string | u
   ]
 }
 
-function adviceFor({ id, status, counts }: RunView): string[] {
-  const run = shellWord(id)
-  const dead =
-    counts.dead === 0 ? [] : [`redrive pipeline report ${run}`, `redrive pipeline reprocess ${run} --dry-run`]
+function adviceFor({ id, status, counts }: RunView, options: StoreOptions): string[] {
+  const command = (verb: string, ...rest: string[]) => pipelineCommand(verb, options, id, ...rest)
+  const dead = counts.dead === 0 ? [] : [command('report'), command('reprocess', '--dry-run')]
   switch (status) {
     case 'stopped':
-      return [...dead, `redrive pipeline resume ${run} FILE`]
+      return [...dead, command('resume', 'FILE')]
     case 'paused':
-      return [`redrive pipeline continue ${run}`]
+      return [command('continue')]
     case 'interrupted':
-      return [`redrive pipeline resume ${run} FILE`]
+      return [command('resume', 'FILE')]
     case 'running':
     case 'cancelled':
     case 'completed':

@@ -11,8 +11,14 @@ import { visible } from '../terminal/visible.js'
 /** The most important first: an operator looks for the dead. */
 const STATES = ['succeeded', 'skipped', 'dead', 'waiting', 'running', 'cancelled'] as const
 
+/** A run, with the size of the trial that it began with. */
+export type RunWithTrial = RunView & { readonly trial?: number | undefined }
+
+/** The source error of a run whose process stopped without one. */
+const READER_STOPPED = 'the process that read it stopped working on the run'
+
 /** Runs as a table, with the problem of each below it. */
-export function runTable(runs: readonly RunView[], { width, paint }: Console, now: number): string {
+export function runTable(runs: readonly RunWithTrial[], { width, paint }: Console, now: number): string {
   const columns = [
     { title: 'RUN', minWidth: 20 },
     { title: 'PIPELINE', minWidth: NAME_WIDTH },
@@ -39,7 +45,7 @@ export function runTable(runs: readonly RunView[], { width, paint }: Console, no
 }
 
 /** A run's id, status and figures. */
-export function runHead(run: RunView | RunReport, { width, paint }: Console, now: number): string {
+export function runHead(run: RunWithTrial | RunReport, { width, paint }: Console, now: number): string {
   const text = fields(
     [
       ['pipeline', `${run.pipeline}, version ${run.version}`],
@@ -60,7 +66,7 @@ export function runHead(run: RunView | RunReport, { width, paint }: Console, now
 /** `968 succeeded, 12 skipped, 20 dead`, without the states that no item is in. */
 export function countsText(counts: ItemCounts): string {
   const parts = STATES.filter(state => counts[state] > 0).map(state => `${grouped(counts[state])} ${state}`)
-  return parts.length === 0 ? 'none' : parts.join(', ')
+  return parts.length === 0 ? 'no items' : parts.join(', ')
 }
 
 /** The colour of a run's status. */
@@ -87,9 +93,12 @@ function itemsText({ total, counts, duplicates }: RunView): string {
   return duplicates === 0 ? all : `${all}; ${grouped(duplicates)} duplicates in the source were left out`
 }
 
-function sourceText({ position, isRead, reader, sourceError }: RunView): string {
+function sourceText({ position, isRead, reader, sourceError, trial }: RunWithTrial): string {
   if (isRead) return 'read to its end'
   const where = `read up to item ${grouped(position)}`
+  if (sourceError === READER_STOPPED && position === trial) return `${where}, then stopped after its trial`
+  if (sourceError !== null && sourceError !== READER_STOPPED && position === 0)
+    return `could not be read: ${sourceError}`
   if (sourceError !== null) return `${where}, then: ${sourceError}`
   return reader === null ? where : `${where}, by ${reader}`
 }
@@ -114,7 +123,7 @@ function ordinal(count: number): string {
   return count === 2 ? 'second' : count === 3 ? 'third' : `${count}th`
 }
 
-function problemOf(run: RunView): string | undefined {
+function problemOf(run: RunWithTrial): string | undefined {
   if (run.status === 'stopped') return stopText(run) && `stopped ${stopText(run)}`
   return run.status === 'interrupted' ? sourceText(run) : undefined
 }

@@ -22,12 +22,7 @@ export function estimateText(
         ['dead letters', `${range(dead)}, ${percent(deadRate.low)} to ${percent(deadRate.high)}`],
         ['calls', range(calls)],
         ['retries', range(retries)],
-        [
-          'time',
-          isPaced
-            ? `about ${time}, at the rate that is set`
-            : `at least ${time}: so few items may not meet the rate limit of a service`,
-        ],
+        ['time', isPaced ? `about ${time}, at the rate that is set` : `about ${time}; more if the service throttles`],
       ],
       { width: messageWidth, paint: messagePaint },
     ),

@@ -144,7 +144,7 @@ describe('the module of a worker', () => {
   })
 
   it('must be there, and define what --kind names', async () => {
-    expect(await redrive(['worker', 'no.ts'])).toMatchObject({ code: 1 })
+    expect(await redrive(['worker', 'no.ts'])).toMatchObject({ code: 2 })
     const { code, err } = await redrive(['worker', 'tasks.ts', '--kind', 'wroks'])
     expect(code).toBe(2)
     expect(err).toContain("no task of kind 'wroks'. It defines: broken, flaky, slow, works")
