@@ -78,25 +78,25 @@ interface Sent {
 }
 
 /**
- * Cuts a batch where its order matters: where a task goes back to its lane, or holds it, after an item has advanced, which
- * may have been kept in that lane; and where a token comes again with an advance. Within a part, advances are settled last.
+ * Cuts a batch with advances where its order matters: where a task goes back to its lane, or holds it, after an item has
+ * advanced, which may have been kept in that lane; and where a task comes again. Within a part, advances are settled last.
  */
 function partsOf(settlements: readonly Settlement[]): (readonly Settlement[])[] {
   if (!settlements.some(isAdvance)) return [settlements]
   const parts: Settlement[][] = []
   let part: Settlement[] = []
   let hasAdvances = false
-  const others = new Set<string>()
+  const ids = new Set<string>()
   for (const settlement of settlements) {
-    if (isAdvance(settlement) ? others.has(settlement.token) : hasAdvances && isBackAtOnce(settlement)) {
+    if (ids.has(settlement.id) || (hasAdvances && isBackAtOnce(settlement))) {
       parts.push(part)
       part = []
       hasAdvances = false
-      others.clear()
+      ids.clear()
     }
     part.push(settlement)
-    if (isAdvance(settlement)) hasAdvances = true
-    else others.add(settlement.token)
+    ids.add(settlement.id)
+    hasAdvances ||= isAdvance(settlement)
   }
   return [...parts, part]
 }

@@ -1,4 +1,4 @@
-import { type AttemptEntry, type Outcome, SETTLED, type Settled, type Settlement, STALE } from '../store.js'
+import { type AttemptEntry, SETTLED, type Settled, type Settlement, STALE } from '../store.js'
 import { column, evenColumn } from './column.js'
 import { attemptRow, costText, outcomeRow } from './outcome-row.js'
 import { type Claimed, claimedBy, tokenOf } from './token.js'
@@ -51,22 +51,18 @@ export class SettlementBatch {
   readonly #claims = new Map<number, number>()
   /** The lanes that items advance to: their category, and the lane that an item is in before. */
   readonly #nexts = new Map<string, { readonly n: number; readonly lane: number; readonly category: string }>()
-  /** Advances that come twice, by their positions: they get the same answer twice. */
-  readonly #repeats: (readonly [repeat: number, first: number])[] = []
   readonly #size: number
 
   constructor(settlements: readonly Settlement[]) {
     this.#size = settlements.length
     // A deferral decides how its lane starts again, and so the order matters.
     const isInOrder = settlements.some(({ outcome }) => outcome.type === 'deferred')
-    const seen = new Map<string, number>()
+    const seen = new Set<string>()
     for (const [n, settlement] of settlements.entries()) {
       const key = `${settlement.token} ${settlement.id}`
-      const first = seen.get(key)
-      if (first === undefined) {
-        seen.set(key, n)
-        this.#add(settlement, n, isInOrder)
-      } else if (isSameAdvance(settlement.outcome, settlements[first]?.outcome)) this.#repeats.push([n, first])
+      if (seen.has(key)) continue
+      seen.add(key)
+      this.#add(settlement, n, isInOrder)
     }
   }
 
@@ -142,13 +138,8 @@ export class SettlementBatch {
     for (const position of kept) set(position, keptAt(now))
     for (const [position, then] of kept_before ?? []) set(position, keptAt(then))
     for (const n of applied) results[n] = SETTLED
-    for (const [repeat, first] of this.#repeats) results[repeat] = results[first] ?? STALE
     return results
   }
-}
-
-function isSameAdvance(outcome: Outcome, other: Outcome | undefined): boolean {
-  return outcome.type === 'advanced' && other?.type === 'advanced' && outcome.to === other.to
 }
 
 function isPlain({ verdict, error, random, policy }: AttemptEntry): boolean {
