@@ -40,8 +40,8 @@ const EXPORTS: Readonly<Record<string, string>> = {
     BatchContext BatchHandler BatchOptions BatchResultError BatchWork EachWork FailureBudgetExceededError ItemResult JsonlOptions
     LiveOptions OnEnd Pipeline PipelineName PipelineOptions RateInput ResumableSource ResumeOptions
     RunEnd RunHandle RunInterruptedError RunNotCompletedError RunOptions RunResult Snapshot Source SourceChangedError
-    SourceItem SourceItemError Stage StageCode StageContext StageCostError StageHandler StageOptions StageValueError
-    WorkOptions batch jsonl pipeline stage successRate`,
+    SourceItem SourceItemError Stage StageCode StageContext StageCostError StageGoneError StageHandler StageOptions
+    StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
     AttemptEntry AuditStore Beat BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost EndStatus Enqueued Heartbeat ItemCounts
     Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore Movable Move MoveDifferenceError

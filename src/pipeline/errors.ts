@@ -1,6 +1,6 @@
 import { FinalError, RedriveError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { BudgetStop, RunStatus } from '../store/index.js'
+import type { BudgetStop, RunRecord, RunStatus } from '../store/index.js'
 
 /** A run was stopped by its failure budget. Its items are kept: `resume()` goes on, and counts afresh. */
 export class FailureBudgetExceededError extends RedriveError {
@@ -58,13 +58,35 @@ export class RunNotCompletedError extends RedriveError {
     readonly run: string,
     readonly status: RunStatus,
     readonly successRate: number,
+    byStage: RunRecord['byStage'],
   ) {
     const isUnfinished = status === 'running' || status === 'paused'
     super(
       'run_not_completed',
       status === 'failed'
-        ? `The run '${run}' failed: ${percent(successRate)} of its items succeeded or were skipped.`
+        ? `The run '${run}' failed: ${percent(successRate)} of its items succeeded or were skipped${mostDead(byStage)}. Its errors by stage: redrive pipeline report ${run}`
         : `The run '${run}' is ${status}${isUnfinished ? ': this process stopped working on it. Resume it to go on' : ''}.`,
+    )
+  }
+}
+
+/** A run cannot be resumed: items of it are at a stage that its pipeline no longer has, and nothing would work on them. */
+export class StageGoneError extends FinalError {
+  static {
+    StageGoneError.prototype.name = 'StageGoneError'
+  }
+
+  constructor(
+    readonly run: string,
+    readonly stage: string,
+    /** The number of its items that wait or run there. */
+    readonly items: number,
+    pipeline: string,
+  ) {
+    const found = items === 1 ? '1 item' : `${items} items`
+    super(
+      `The pipeline '${pipeline}' has no stage ${quoted(stage)}, and the run '${run}' has ${found} there. Move them to another stage, then resume it: redrive pipeline reprocess ${run} --stage ${stage} --as NEW`,
+      { code: 'stage_gone' },
     )
   }
 }
@@ -142,6 +164,15 @@ export class SourceChangedError extends FinalError {
       code: 'source_changed',
     })
   }
+}
+
+/** The stage where most items died. */
+function mostDead(byStage: RunRecord['byStage']): string {
+  const all = byStage.reduce((sum, { counts }) => sum + counts.dead, 0)
+  const [worst] = [...byStage].sort((a, b) => b.counts.dead - a.counts.dead)
+  return worst === undefined || all === 0
+    ? ''
+    : `, and ${worst.counts.dead} of ${all} dead items died in '${worst.stage}'`
 }
 
 function percent(share: number): string {

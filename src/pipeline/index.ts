@@ -7,6 +7,7 @@ export {
   SourceChangedError,
   SourceItemError,
   StageCostError,
+  StageGoneError,
   StageValueError,
 } from './errors.js'
 export { type JsonlOptions, jsonl } from './jsonl.js'

@@ -22,7 +22,7 @@ import type { Source } from './source.js'
 import { SourceReader } from './source-reader.js'
 import type { Stage, StageCode } from './stage.js'
 import { stageKind } from './stage-kind.js'
-import { warnOfStrayItems } from './stray-items.js'
+import { checkRunStages, warnOfStrayItems } from './stray-items.js'
 
 /** The name of a pipeline, or its name with options. */
 export type PipelineName = string | PipelineOptions
@@ -96,6 +96,8 @@ export class Pipeline<In, Out> {
     const settings = changedSettings(options)
     const engine = await this.#engine(options, { ...run, settings: { ...run.settings, ...settings } })
     try {
+      // Now that the engine has started, items of workers that died wait again.
+      checkRunStages((await runs.get(id)) ?? run, stages)
       const isHeld = run.status === 'stopped' || run.status === 'paused'
       const change = { stages, settings, version: this.version, ...(isHeld && { isPaused: false }) }
       return this.#work(await runs.change(id, change), engine, options, true)

@@ -57,7 +57,7 @@ export class RunResult {
       case 'interrupted':
         return new RunInterruptedError(this.run, this.position, this.sourceError, { cause: this.#cause })
       default:
-        return new RunNotCompletedError(this.run, this.status, this.successRate)
+        return new RunNotCompletedError(this.run, this.status, this.successRate, this.byStage)
     }
   }
 

@@ -9,7 +9,7 @@ import { defineTask, later, skip, Worker } from '../task/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
-import { FailureBudgetExceededError, pipeline, type RunHandle, type RunResult, stage } from './index.js'
+import { FailureBudgetExceededError, pipeline, type RunHandle, type RunResult, StageGoneError, stage } from './index.js'
 
 const STORES = [
   ['memory', async (clock: FakeClock) => new MemoryStore({ clock })],
@@ -157,7 +157,9 @@ describe.each(STORES)('on %s,', (_, open) => {
       const thresholds = { partial: 0.9 }
       const failed = await finish(clock, await half().start(numbers(100), { ...options, thresholds }))
       expect(failed).toMatchObject({ status: 'failed', error: { code: 'run_not_completed' } })
-      expect(() => failed.orThrow()).toThrow(/failed: 5\d % of its items/)
+      expect(() => failed.orThrow()).toThrow(
+        /failed: 5\d % of its items .*, and 40 of 42 dead items died in 'a'\. Its errors by stage: redrive pipeline report /,
+      )
     })
 
     it('calls a stage again later at no cost of an attempt, if it asks for that', async () => {
@@ -431,6 +433,40 @@ describe.each(STORES)('on %s,', (_, open) => {
       expect(await finish(clock, again)).toMatchObject({ status: 'completed', counts: { succeeded: 50 } })
       expect(calls).toHaveLength(150)
       expect(new Set(calls).size).toBe(150)
+    })
+
+    it('is not resumed while items are at a stage that is gone, unless they are dead', async () => {
+      const { clock, store } = await setUp()
+      const only = (name: string, work: (n: number) => number) => pipeline('line', stage(name, work))
+      const down = only('old', n => {
+        if (n === 0) throw new FinalError('no')
+        throw new Error('down')
+      })
+      const run = await down.start(numbers(4), { store, clock, id: 'r', failureBudget: 1 })
+      await clock.advance('100ms')
+      const stopped = run.stop()
+      await clock.advance('1s')
+      await stopped
+      const renamed = only('new', n => n)
+      const resuming = renamed.resume('r', { store, clock })
+      await expect(resuming).rejects.toThrow(StageGoneError)
+      await expect(resuming).rejects.toThrow(
+        "The pipeline 'line' has no stage 'old', and the run 'r' has 3 items there. Move them to another stage, then resume it: redrive pipeline reprocess r --stage old --as NEW",
+      )
+      expect(await store.runs.get('r')).toMatchObject({ stages: ['old'], counts: { waiting: 3, dead: 1 } })
+
+      const by = { who: 'ada' }
+      await store.runs.reprocess({ pipeline: 'line', run: 'r', stage: 'old' }, { limit: 100, as: 'new', by })
+      const again = await renamed.resume('r', { store, clock })
+      expect(await finish(clock, again)).toMatchObject({ status: 'completed', counts: { succeeded: 4 } })
+
+      async function* failing() {
+        yield 0
+        throw new Error('gone')
+      }
+      await finish(clock, await down.start(failing(), { store, clock, id: 's', failureBudget: 1 }))
+      const resumed = await renamed.resume('s', { store, clock, source: numbers(4) })
+      expect(await finish(clock, resumed)).toMatchObject({ counts: { succeeded: 3, dead: 1 } })
     })
 
     it('reports its progress', async () => {

@@ -1,7 +1,16 @@
 import { quoted } from '../policy/internal.js'
-import type { Store } from '../store/index.js'
+import type { RunRecord, Store } from '../store/index.js'
+import { StageGoneError } from './errors.js'
 import { pipelineKind } from './pipeline-kind.js'
 import type { StageCode } from './stage.js'
+
+/** Refuses a run with items at a stage which the code of its pipeline does not have: it would never end. */
+export function checkRunStages({ id, pipeline, byStage }: RunRecord, stages: readonly string[]): void {
+  for (const { stage, counts } of byStage) {
+    const items = counts.waiting + counts.running
+    if (items > 0 && !stages.includes(stage)) throw new StageGoneError(id, stage, items, pipeline)
+  }
+}
 
 /** Warns of items that wait at a stage which the code of their pipeline does not have: no worker would ever claim them. */
 export async function warnOfStrayItems(
