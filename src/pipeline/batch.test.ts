@@ -105,7 +105,10 @@ describe('a batch stage', () => {
       expect(calls.length - 1).toBeLessThanOrEqual(14)
       const id = `r:${String(poison).padStart(12, '0')}`
       expect(await store.get(id)).toMatchObject({ status: 'dead', reason: 'attempts_exhausted' })
-      expect(await store.ledger(id)).toHaveLength(1)
+      const ledger = await store.ledger(id)
+      expect(ledger).toHaveLength(1)
+      expect(ledger[0]?.attempt).toBeGreaterThan(1)
+      expect((await store.get(id))?.attempts).toBe(ledger[0]?.attempt)
     }
     expect((await verify(store)).discrepancies).toEqual([])
   })

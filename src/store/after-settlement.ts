@@ -67,7 +67,7 @@ export function afterSettlement(
   // A task that is handed back has made no attempt, whatever the settlement brings.
   const entry = asked.type === 'released' ? undefined : attempt
   const isDecision = standing.isUndecided && (asked.type === 'retry' || asked.type === 'dead')
-  const counted = entry !== undefined && !isDecision ? 1 : 0
+  const counted = isDecision ? undefined : entry
   const after = ended(standing, entry, isDecision ? decided(outcome, entry) : attempted(outcome, entry))
 
   switch (outcome.type) {
@@ -83,7 +83,7 @@ export function afterSettlement(
       return Object.assign(waiting(after, now), NO_FAILURES)
     case 'dead':
       after.status = 'dead'
-      after.attempts += counted
+      after.attempts = attemptsAfter(standing, counted)
       after.reason = outcome.reason
       return after
     case 'cancelled':
@@ -92,11 +92,11 @@ export function afterSettlement(
     case 'later':
       return waiting(after, now, outcome.delayMs)
     case 'deferred':
-      after.deferrals += counted
+      if (counted !== undefined) after.deferrals++
       after.lane = 'hold'
       return waiting(after, now, outcome.delayMs)
     case 'retry':
-      after.attempts += counted
+      after.attempts = attemptsAfter(standing, counted)
       if (outcome.isBackoff) after.previousDelayMs = Math.round(outcome.delayMs)
       return waiting(after, now, outcome.delayMs)
     case 'released':
@@ -105,6 +105,11 @@ export function afterSettlement(
       after.lane = 'none'
       return waiting(after, now)
   }
+}
+
+/** An item that failed in several calls of a batch stage has made as many attempts, and its entry has their number. */
+function attemptsAfter({ attempts }: Standing, counted: AttemptEntry | undefined): number {
+  return counted === undefined ? attempts : Math.max(attempts + 1, counted.attempt)
 }
 
 /** After the death of the worker that ran the task. It costs no attempt. Somebody has yet to decide what follows. */

@@ -57,6 +57,27 @@ export const SETTLE: StoreBehaviours = {
     assert.deepEqual(outcomes, ['retry', 'succeeded'])
   },
 
+  async 'an attempt that stands for several counts as many'(store) {
+    const task = await start(store)
+    await settle(store, task, RETRY, { attempt: 4, verdict: TIMED_OUT, call: 'c' })
+    assert.equal((await get(store, task.id)).attempts, 4)
+    const again = await claimOne(store)
+    assert.equal(again.attempts, 4)
+    await settle(store, again, { type: 'deferred', delayMs: 0 }, { attempt: 9, verdict: TIMED_OUT })
+    assertFields(await get(store, task.id), { attempts: 4, deferrals: 1 })
+    await settle(store, await claimOne(store), { type: 'dead', reason: 'final_error' }, { attempt: 7, call: 'c' })
+    assertFields(await get(store, task.id), { status: 'dead', attempts: 7 })
+    assert.deepEqual(
+      (await store.ledger(task.id)).map(({ attempt }) => attempt),
+      [4, 9, 7],
+    )
+    // A number that is too low still counts as one more.
+    await store.redrive([task.id], { who: 'ada' })
+    await settle(store, await claimOne(store), RETRY, { attempt: 1 })
+    await settle(store, await claimOne(store), RETRY, { attempt: 1 })
+    assert.equal((await get(store, task.id)).attempts, 2)
+  },
+
   async 'a success at once is on the ledger'(store) {
     const task = await start(store)
     const attempt = { attempt: 1, startedAt: task.changedAt, endedAt: task.changedAt + 17, worker: 'w1' }

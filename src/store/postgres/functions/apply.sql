@@ -39,7 +39,9 @@ BEGIN
       n, id, lane, ordered, priority, submitted_at, outcome, redrive.state_after(outcome),
       CASE WHEN redrive.waits_again(outcome) THEN ceil(now_ms + greatest(0, coalesce(delay, 0))) END,
       entries + is_recorded::int,
-      CASE WHEN is_cleared THEN 0 ELSE attempts + (is_recorded AND outcome IN ('retry', 'dead'))::int END,
+      -- An entry may stand for several attempts: an item fails in several calls of a batch stage.
+      CASE WHEN is_cleared THEN 0 WHEN is_recorded AND outcome IN ('retry', 'dead') THEN greatest(attempts + 1, attempt)
+        ELSE attempts END,
       CASE WHEN is_cleared THEN 0 ELSE deferrals + (is_recorded AND outcome = 'deferred')::int END,
       CASE WHEN is_cleared THEN 0 ELSE losses + is_lost::int END,
       is_lost OR undecided AND type = 'released',
