@@ -420,7 +420,10 @@ export interface TaskReader {
 
 /** An operator's verbs on tasks. */
 export interface TaskControl {
-  /** Gives dead tasks fresh attempts, deferrals and time to live. Their history stays. Returns the ids that it moved. */
+  /**
+   * Gives dead tasks fresh attempts, deferrals and time to live. Their history stays. Items of a run that is being cancelled
+   * are left alone. Returns the ids that it moved.
+   */
   redrive(ids: readonly string[], by: By): Promise<string[]>
   /**
    * Ends waiting tasks. Watchers are called, so that the worker of a running task asks for `cancelled` and ends it; at the

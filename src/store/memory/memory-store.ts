@@ -186,6 +186,7 @@ export class MemoryStore implements Store {
     return ids.filter(id => {
       const task = this.#tasks.get(id)
       if (task?.record.status !== 'dead') return false
+      if (task.lane.isOfRun && this.runs.isCancelling(task.lane.key)) return false
       this.#change(task, afterRedrive(standingOf(task), by, now), now)
       if (task.lane.isOfRun) this.runs.reopen(task.lane.key)
       this.#watchers.ring()

@@ -229,6 +229,11 @@ export class MemoryRuns implements RunStore {
     if (exceeded !== undefined) this.#stop(run, exceeded, now)
   }
 
+  /** Whether a run is being cancelled. Its dead items are left alone: redriven, they would be cancelled at once. */
+  isCancelling(id: string): boolean {
+    return this.#runs.get(id)?.state.phase === 'cancelling'
+  }
+
   /** Opens a run again after some of its dead items were redriven. Returns whether it had ended. */
   reopen(id: string): boolean {
     const run = this.#runs.get(id)

@@ -18,7 +18,6 @@ import {
 } from '../check.js'
 import { StaleFenceError } from '../errors.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
-import { runOf } from '../runs/items.js'
 import type {
   AuditStore,
   Beat,
@@ -212,8 +211,8 @@ export class PostgresStore implements Movable {
     checkIds(ids)
     checkName('who', by?.who)
     checkBy(by)
-    // An item's id tells its run, which it opens again.
-    const isAnyItem = ids.some(id => runOf(id) !== undefined)
+    // Every item has an id with a colon. Whether such a task is an item, its lane tells.
+    const isAnyItem = ids.some(id => id.includes(':'))
     return isAnyItem ? this.runs.redrive(ids, by) : this.#operators.redrive(ids, by)
   }
 

@@ -26,7 +26,7 @@ import {
 } from '../runs/check-run.js'
 import { RunExistsError, RunNotFoundError } from '../runs/errors.js'
 import { itemPage, itemScan } from '../runs/item-page.js'
-import { itemKind, lanesOf, runOf } from '../runs/items.js'
+import { itemKind, lanesOf } from '../runs/items.js'
 import { runState } from '../runs/run-row.js'
 import { cancelling, changed, checked, isEnded, opened, readBy, refuseCancelling, taken } from '../runs/run-rules.js'
 import { type RunState, runRecord, totalOf } from '../runs/run-state.js'
@@ -201,24 +201,18 @@ export class PostgresRuns implements RunStore {
     const as = options.as === filter.stage ? undefined : options.as
     const answer = await this.#database.callTogether(async call => {
       const found = await this.#matching(call, filter, limit, as !== undefined)
-      const runs = await this.#lockRunsOf(call, [...found.dead, ...found.waiting])
-      for (const { state } of runs) refuseCancelling(state)
+      const runs = await this.#lock(call, await this.#runsOf(call, [...found.dead, ...found.waiting]))
+      for (const { state } of runs.values()) refuseCancelling(state)
       // Others may have been faster. With the runs locked, nobody is now.
       const { dead, waiting } = await this.#matching(call, filter, limit, as !== undefined)
-      const items = [...dead, ...waiting].filter(id => runs.some(({ state }) => state.id === runOf(id)))
-      const moved = new Set(items)
-      const redriven = await this.#redrive(
-        call,
-        dead.filter(id => moved.has(id)),
-        by,
-      )
+      const runOf = await this.#runsOf(call, [...dead, ...waiting])
+      const isLocked = (id: string) => runs.has(runOf.get(id) ?? '')
+      const items = [...dead, ...waiting].filter(isLocked)
+      const redriven = await this.#redrive(call, dead.filter(isLocked), by)
       if (as !== undefined) await call('move_items', [items, as])
-      const reopened = await reopenRuns(
-        call,
-        runs.filter(({ state }) => redriven.some(id => runOf(id) === state.id)),
-      )
+      const reopened = await reopenRuns(call, touched(runs, runOf, redriven))
       if (items.length > 0) {
-        const now = runs[0]?.now ?? 0
+        const now = [...runs.values()][0]?.now ?? 0
         await this.#record(call, reprocessRecord({ ...filter, as }, items.length, reopened, by, now))
       }
       return { moved: items.length, reopened }
@@ -244,15 +238,21 @@ export class PostgresRuns implements RunStore {
     })
   }
 
-  /** Redrives tasks of which some may be items, and opens their runs again. Returns the ids that it moved. */
+  /**
+   * Redrives tasks of which some may be items, and opens their runs again. Leaves items alone whose run is being cancelled:
+   * they would be cancelled at once. Returns the ids that it moved.
+   */
   async redrive(ids: readonly string[], by: By): Promise<string[]> {
     const moved = await this.#database.callTogether(async call => {
-      const runs = await this.#lockRunsOf(call, ids)
-      const redriven = await this.#redrive(call, ids, by)
-      await reopenRuns(
+      const runOf = await this.#runsOf(call, ids)
+      const runs = await this.#lock(call, runOf)
+      const isKept = (id: string) => runs.get(runOf.get(id) ?? '')?.state.phase === 'cancelling'
+      const redriven = await this.#redrive(
         call,
-        runs.filter(({ state }) => redriven.some(id => runOf(id) === state.id)),
+        ids.filter(id => !isKept(id)),
+        by,
       )
+      await reopenRuns(call, touched(runs, runOf, redriven))
       return redriven
     })
     if (moved.length > 0) this.#signals.ring()
@@ -313,12 +313,18 @@ export class PostgresRuns implements RunStore {
     return { dead, waiting: left > 0 ? ((await call('waiting_items', [...scope, left])) as string[]) : [] }
   }
 
+  /** The ids of runs by the ids of their items. Tasks that are not items are left out, whatever their ids look like. */
+  async #runsOf(call: Call, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const rows = (await call('item_runs', [ids])) as { readonly id: string; readonly run: string }[]
+    return new Map(rows.map(({ id, run }) => [id, run]))
+  }
+
   /** Locks the runs of items, in the order of their ids, so that nobody deadlocks. */
-  async #lockRunsOf(call: Call, items: readonly string[]): Promise<LockedRun[]> {
-    const runs: LockedRun[] = []
-    for (const id of [...new Set(items.map(runOf))].filter(id => id !== undefined).sort()) {
+  async #lock(call: Call, runOf: ReadonlyMap<string, string>): Promise<ReadonlyMap<string, LockedRun>> {
+    const runs = new Map<string, LockedRun>()
+    for (const id of [...new Set(runOf.values())].sort()) {
       const run = await lockRun(call, id, this.#database.at)
-      if (run !== undefined) runs.push(run)
+      if (run !== undefined) runs.set(id, run)
     }
     return runs
   }
@@ -328,6 +334,16 @@ export class PostgresRuns implements RunStore {
     const moved = new Set(JSON.parse(String(await call('redrive', values))) as string[])
     return [...new Set(ids)].filter(id => moved.has(id))
   }
+}
+
+/** The runs that some of these items belong to. */
+function touched(
+  runs: ReadonlyMap<string, LockedRun>,
+  runOf: ReadonlyMap<string, string>,
+  items: readonly string[],
+): LockedRun[] {
+  const ids = new Set(items.map(id => runOf.get(id)))
+  return [...runs.values()].filter(({ state }) => ids.has(state.id))
 }
 
 interface RunsAnswer {

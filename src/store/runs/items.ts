@@ -36,12 +36,6 @@ export function itemId(run: string, position: number): string {
   return `${run}:${String(position).padStart(DIGITS, '0')}`
 }
 
-/** The run that a task belongs to if it is an item, judging by its id. */
-export function runOf(id: string): string | undefined {
-  const end = id.indexOf(':')
-  return end < 1 ? undefined : id.slice(0, end)
-}
-
 /**
  * The ids of a run's items, as a range: from the first up to the second, which is not part of it. Run ids have no colon, and
  * a semicolon comes right after it. Positions are digits, so the run's last task (`<run>:end:1`) is not among them.

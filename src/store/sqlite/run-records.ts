@@ -2,7 +2,7 @@ import type { ItemCounts } from '../run-store.js'
 import type { Exceeded } from '../runs/budget.js'
 import { commonest } from '../runs/cause.js'
 import { RunNotFoundError } from '../runs/errors.js'
-import { lanesOf, runOf } from '../runs/items.js'
+import { FIRST_RUN_LANE, lanesOf } from '../runs/items.js'
 import { runRow, runState } from '../runs/run-row.js'
 import { type Checked, checked, isEnded, reopened, stopped } from '../runs/run-rules.js'
 import type { RunState, StageCounts } from '../runs/run-state.js'
@@ -86,14 +86,17 @@ function checkBudget(tables: RunTables, id: string, now: number): void {
   if (!isEnded(result.state)) saveChecked(tables, run, result, now)
 }
 
+/** The runs of those tasks that are items. A task's lane tells, since a task of another kind may have an id like an item's. */
+export function runsOf({ tasks, runs }: RunTables, ids: readonly string[]): RunState[] {
+  const lanes = new Set(ids.map(id => tasks.state.get(id)?.lane ?? 0))
+  const found = new Set([...lanes].map(lane => (lane < FIRST_RUN_LANE ? undefined : runs.watched.get(lane)?.id)))
+  const states = [...found].map(id => (id === undefined ? undefined : runs.run.get(id)))
+  return states.filter(state => state !== undefined).map(runState)
+}
+
 /** Opens the runs of items that were redriven again. Returns those that had ended. */
 export function reopenRuns(tables: RunTables, items: readonly string[], now: number): string[] {
-  const ids = [...new Set(items.map(runOf))].filter(id => id !== undefined)
-  return ids.filter(id => {
-    const known = tables.runs.run.get(id)
-    if (known === undefined) return false
-    const state = runState(known)
-    saveRun(tables, reopened(state, countsOf(tables, state), now))
-    return isEnded(state)
-  })
+  const runs = runsOf(tables, items)
+  for (const state of runs) saveRun(tables, reopened(state, countsOf(tables, state), now))
+  return runs.filter(isEnded).map(({ id }) => id)
 }

@@ -26,7 +26,7 @@ import {
 } from '../runs/check-run.js'
 import { RunExistsError } from '../runs/errors.js'
 import { itemPage, itemScan } from '../runs/item-page.js'
-import { itemKind, lanesOf, runOf } from '../runs/items.js'
+import { itemKind, lanesOf } from '../runs/items.js'
 import { runState } from '../runs/run-row.js'
 import { cancelling, changed, checked, isEnded, opened, readBy, refuseCancelling, taken } from '../runs/run-rules.js'
 import { type RunState, runRecord, statusOf, totalOf } from '../runs/run-state.js'
@@ -46,6 +46,7 @@ import {
   pauseRun,
   type RunTables,
   reopenRuns,
+  runsOf,
   saveChecked,
   saveRun,
 } from './run-records.js'
@@ -223,7 +224,7 @@ export class SqliteRuns implements RunStore {
         const as = options.as === filter.stage ? undefined : options.as
         const { dead, waiting } = this.#matching(filter, limit, as !== undefined)
         const items = [...dead, ...waiting]
-        for (const id of new Set(items.map(runOf))) refuseCancelling(loadRun(this.#tables, id ?? ''))
+        runsOf(this.#tables, items).forEach(refuseCancelling)
         redrive(this.#tables.tasks, dead, by, now)
         if (as !== undefined) this.#move(items, as)
         const reopened = reopenRuns(this.#tables, dead, now)
@@ -260,9 +261,21 @@ export class SqliteRuns implements RunStore {
     noteEnded(this.#tables, items, now)
   }
 
-  /** Opens the runs of items that were redriven again. Within a transaction. */
-  reopen(items: readonly string[], now: number): void {
-    reopenRuns(this.#tables, items, now)
+  /**
+   * Redrives tasks, and opens the runs of those that are items again. Leaves items alone whose run is being cancelled: they
+   * would be cancelled at once. Returns the ids that it moved. Within a transaction.
+   */
+  redrive(ids: readonly string[], by: By, now: number): string[] {
+    const tables = this.#tables
+    const kept = new Set(ids.filter(id => runsOf(tables, [id]).some(({ phase }) => phase === 'cancelling')))
+    const moved = redrive(
+      tables.tasks,
+      ids.filter(id => !kept.has(id)),
+      by,
+      now,
+    )
+    reopenRuns(tables, moved, now)
+    return moved
   }
 
   /** Forgets runs that ended long enough ago. Within a transaction. */

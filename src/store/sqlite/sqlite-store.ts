@@ -57,7 +57,7 @@ import { GroupCommit } from './group-commit.js'
 import { SqliteIdempotencyKeys } from './idempotency-keys.js'
 import { LaneIds } from './lane-ids.js'
 import { once } from './once.js'
-import { cancel, limit, pause, redrive, share } from './operators.js'
+import { cancel, limit, pause, share } from './operators.js'
 import { prune } from './prune.js'
 import { sqliteAudit, sqlitePolicies } from './records.js'
 import { SqliteRuns } from './runs.js'
@@ -212,11 +212,7 @@ export class SqliteStore implements Movable {
     checkIds(ids)
     checkName('who', by?.who)
     checkBy(by)
-    const moved = await this.#commits.write(() => {
-      const redriven = redrive(this.#statements, ids, by, this.#now())
-      this.runs.reopen(redriven, this.#now())
-      return redriven
-    })
+    const moved = await this.#commits.write(() => this.runs.redrive(ids, by, this.#now()))
     if (moved.length > 0) this.#watchers.ring()
     return moved
   }

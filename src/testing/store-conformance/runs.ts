@@ -724,6 +724,36 @@ const REPROCESS: StoreBehaviours = {
     assertFields(await store.runs.check('r'), { status: 'completed', endings: 2 })
   },
 
+  async 'a redrive of another task whose id looks like an item leaves the run alone'(store) {
+    await runOf(store, 1, { onEnd: { kind: 'report', payload: 'null' } })
+    await end(store, 's')
+    const ended = await store.runs.check('r')
+    await add(store, { id: 'r:77', kind: 'report' })
+    for (const task of await take(store, 2, 'report')) await kill(store, task)
+    const ids = ['r:77', 'r:end:1']
+    assert.deepEqual((await store.redrive(ids, ANN)).sort(), ids)
+    assert.deepEqual(await get(store), ended)
+    assertFields(await store.runs.check('r'), { status: 'completed', endings: 1 })
+    await take(store, 2, 'report')
+  },
+
+  async 'a plain redrive leaves dead items alone while their run is being cancelled'(store) {
+    await runOf(store, 3)
+    await end(store, 'd')
+    const [running] = await take(store, 1)
+    await add(store, { id: 'r:other', kind: 'report' })
+    for (const task of await take(store, 1, 'report')) await kill(store, task)
+    await store.runs.cancel('r', 10, ANN)
+    const item = 'r:000000000000'
+    assert.deepEqual(await store.redrive([item, 'r:other'], ANN), ['r:other'])
+    assertFields(await store.runs.check('r'), { counts: counts({ running: 1, dead: 1, cancelled: 1 }) })
+    assertFields((await store.ledger(item)).at(-1), { outcome: 'dead' })
+    if (running !== undefined) await settle(store, running, { type: 'released' })
+    assertFields(await store.runs.check('r'), { endings: 1, counts: counts({ dead: 1, cancelled: 2 }) })
+    assert.deepEqual(await store.redrive([item], ANN), [item])
+    assertFields(await get(store), { status: 'running', endedAt: undefined })
+  },
+
   async 'dead items of a cancelled run can be reprocessed, and the run ends again'(store) {
     await open(store)
     await store.runs.take('r', chunk(3, { isEnd: false }))
