@@ -20,32 +20,38 @@ interface Api {
   readonly perSecond: number
   readonly bucket: number
   readonly retryAfterMs: number
+  /** The seconds in which it refuses everything. */
+  readonly outage?: readonly [from: number, to: number]
 }
 
 /** Simulates 50 calls of 100 ms in flight, for a minute. */
-function simulate({ perSecond, bucket, retryAfterMs }: Api, seconds = 60) {
+function simulate({ perSecond, bucket, retryAfterMs, outage: [from, to] = [0, 0] }: Api, seconds = 60) {
   let state: SharedState = NEW_STATE
   let level = bucket
   let free = 50
   let completed = 0
   let refused = 0
+  const bySecond: number[] = Array.from({ length: seconds }, () => 0)
   const ends = new Map<number, { readonly began: number; readonly isAccepted: boolean }[]>()
   for (let now = START; now < START + seconds * 1000; now++) {
+    const second = Math.floor((now - START) / 1000)
+    const isDown = second >= from && second < to
     level = Math.min(bucket, level + perSecond / 1000)
     for (const { began, isAccepted } of ends.get(now) ?? []) {
       free++
       if (isAccepted) completed++
       else refused++
+      bySecond[second] = (bySecond[second] ?? 0) + Number(isAccepted)
       state = isAccepted ? afterAnswer(state, now) : afterRefusal(state, began, now + retryAfterMs, now)
     }
     for (; free > 0 && opensAt(NO_LIMITS, state, undefined, now) <= now; free--) {
       state = afterStart(NO_LIMITS, state, undefined, now)
-      const isAccepted = level >= 1
+      const isAccepted = level >= 1 && !isDown
       if (isAccepted) level--
       ends.set(now + 100, [...(ends.get(now + 100) ?? []), { began: now, isAccepted }])
     }
   }
-  return { perSecond: completed / seconds, refused: refused / (refused + completed) }
+  return { perSecond: completed / seconds, refused: refused / (refused + completed), bySecond }
 }
 
 describe('the learned pace', () => {
@@ -81,8 +87,29 @@ describe('the learned pace', () => {
   it('never takes away more than half, however few were accepted', () => {
     let state = afterRefusal(busy(100), START, START + 100, START)
     const before = paceAt(state, START + 100) ?? 0
-    state = afterRefusal(state, START + 100, START + 30_100, START + 30_000)
+    state = afterRefusal(afterAnswer(state, START + 200), START + 100, START + 30_100, START + 30_000)
     expect(paceAt(state, START + 30_100)).toBeCloseTo(before / 2)
+  })
+
+  it.each([10, 30, 300])('is soon back after a service has refused everything for %d s', seconds => {
+    const end = 20 + seconds
+    const api = { perSecond: 100, bucket: 100, retryAfterMs: 1000, outage: [20, end] } as const
+    const { bySecond } = simulate(api, end + 90)
+    const mean = (from: number, to: number) => sum(bySecond.slice(from, to)) / (to - from)
+    expect(mean(end + 80, end + 90)).toBeGreaterThan(0.9 * mean(10, 20))
+    expect(mean(end + 5, end + 90)).toBeGreaterThan(0.9 * mean(10, 20))
+  })
+
+  it('has a floor, and ends within a minute there too', () => {
+    let state = afterRefusal(busy(1), START, START + 100, START)
+    let now = START
+    for (let cut = 0; cut < 100; cut++) {
+      now += 20_000
+      state = afterRefusal(afterAnswer(state, now - 10_000), now - 1000, now + 100, now)
+    }
+    expect(paceAt(state, now + 100)).toBeCloseTo(0.45)
+    expect(opensAt(NO_LIMITS, state, undefined, now)).toBe(now + 100)
+    expect(paceAt(state, now + 60_000)).toBeUndefined()
   })
 })
 
@@ -112,6 +139,30 @@ describe('the time that a limit opens', () => {
     }
   })
 
+  it('is at most an hour away for a debt, whatever it was', () => {
+    const used = afterUse(limits, NEW_STATE, undefined, { tokens: 1e20 }, START)
+    expect(opensAt(limits, used, { tokens: 0 }, START)).toBe(START + 3_600_000)
+    const started = afterStart(limits, NEW_STATE, { tokens: Number.MAX_VALUE }, START)
+    expect(opensAt(limits, started, { tokens: 0 }, START)).toBe(START + 3_600_000)
+  })
+
+  it('does not wait for a clock that was set back', () => {
+    let state = afterStart(limits, busy(5), { tokens: 100 }, START)
+    state = afterRefusal(state, START, START + 1000, START)
+    const now = START - 3_600_000
+    expect(opensAt(limits, state, undefined, now)).toBe(now)
+    state = afterRefusal(state, now, now + 500, now)
+    expect(opensAt(limits, state, undefined, now)).toBe(now + 500)
+  })
+
+  it('is now, without hold and pace, as soon as the limits are others', () => {
+    const state = afterRefusal(busy(5), START, START + 60_000, START)
+    expect(relimited(state, NO_LIMITS, { isShared: true })).toBe(state)
+    const other = relimited(state, NO_LIMITS, limits)
+    expect(opensAt(limits, other, undefined, START)).toBe(START)
+    expect(paceAt(other, START)).toBeUndefined()
+  })
+
   it('survives JSON', () => {
     const used = afterUse(
       limits,
@@ -132,4 +183,8 @@ function busy(answers: number): SharedState {
   let state = NEW_STATE
   for (let answer = 0; answer < answers; answer++) state = afterAnswer(state, START)
   return state
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0)
 }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import { checkName } from './check.js'
@@ -16,8 +17,9 @@ import type { Cost, LaneLimits, LaneSelection, Rate, SharedLimits } from './stor
  *
  * so it begins at 0.9 of the rate, comes back to it after one step, stays near it for long, and then grows ever faster, to
  * find out whether the service allows more by now. The first refusal teaches little, so its step is one second; that of
- * later ones is ten. After a minute without a refusal the pace ends. Attempts that began before the last hold was over
- * teach nothing: they are the same refusal.
+ * later ones is ten. After a minute without a refusal the pace ends, whatever it is. Attempts that began before the last
+ * hold was over teach nothing: they are the same refusal. Nor does a refusal with nothing accepted since the one before:
+ * the service is down then, which says nothing about the pace that it allows afterwards.
  */
 
 /** The state of a shared limit. Times are milliseconds. JSON. */
@@ -42,21 +44,30 @@ interface Pace extends Level {
   /** Seconds from the end of the hold until the pace has come back to the rate. */
   readonly step: number
   readonly isFirst: boolean
-  /** When it was cut, and how many answers came since then. */
+  /** When the last refusal came that was not the same as the one before, and how many answers came since then. */
   readonly cutAt: number
   readonly accepted: number
 }
 
 const FIRST_STEP = 1
 const STEP = 10
-/** The pace ends after this many steps without a refusal: it is ten times the rate by then. */
-const STEPS = 5.5
+/** The pace ends after this many seconds without a refusal: it is mostly ten times the rate by then. */
+const PACE_SECONDS = 55
 /** The pace lets this many seconds' worth start at once. */
 const PACE_BURST = 0.1
 /** With fewer answers, the last second says nothing about the rate. */
 const MIN_ANSWERS = 5
 /** No cut takes away more than this. */
 const LARGEST_CUT = 0.5
+/** No refusal teaches a rate below this. */
+const MIN_RATE = 0.5
+
+/** The debt of a bucket is at most what it gets in this many seconds. */
+const MAX_DEBT_SECONDS = 3600
+/** Nothing waits longer for a bucket or the pace. PostgreSQL has it too, where larger numbers would not be times. */
+const MAX_WAIT_MS = 1e12
+/** A state that is further ahead than this was kept before the clock was set back. */
+const CLOCK_TOLERANCE_MS = 1000
 
 /** Times this large lose fractions. */
 const HAIR = 1e-9
@@ -83,34 +94,37 @@ export function checkedShared({ key }: LaneSelection, { concurrency, rates = {} 
 }
 
 /** The earliest time at which a task may start as far as rates and holds go. It may start now if that is not later. */
-export function opensAt(limits: SharedLimits, state: SharedState, cost: Cost | undefined, now: number): number {
+export function opensAt(limits: SharedLimits, kept: SharedState, cost: Cost | undefined, now: number): number {
+  const state = presentState(kept, now)
   let opening = Math.max(now, state.heldUntil)
   if (isUnmetered(limits, state)) return opening
   for (const [name, rate] of ratesOf(limits)) {
     const missing = Math.min(costOf(cost, name), burstOf(rate)) - levelOf(state, name, rate, now)
-    if (missing > HAIR) opening = Math.max(opening, now + Math.ceil((missing * 1000) / rate.perSecond - HAIR))
+    if (missing > HAIR) opening = Math.max(opening, now + waitMs(missing, rate.perSecond))
   }
   const pace = paceAt(state, opening)
   if (pace === undefined) return opening
   const missing = 1 - paceLevel(state, pace, opening)
-  return missing > HAIR ? opening + Math.ceil((missing * 1000) / pace - HAIR) : opening
+  return missing > HAIR ? opening + waitMs(missing, pace) : opening
 }
 
 /** The learned pace in starts per second; `undefined` if there is none. */
-export function paceAt({ pace, heldUntil }: SharedState, now: number): number | undefined {
+export function paceAt(state: SharedState, now: number): number | undefined {
+  const { pace, heldUntil } = presentState(state, now)
   if (pace === undefined) return undefined
   const seconds = Math.max(0, now - heldUntil) / 1000
-  if (seconds >= STEPS * STEP * slowness(pace.rate)) return undefined
+  if (seconds >= PACE_SECONDS) return undefined
   return pace.rate * (1 + 0.1 * (seconds / pace.step - 1) ** 3)
 }
 
 /** A task has started. A bucket that has less than its cost is left with a debt. */
-export function afterStart(limits: SharedLimits, state: SharedState, cost: Cost | undefined, now: number): SharedState {
+export function afterStart(limits: SharedLimits, kept: SharedState, cost: Cost | undefined, now: number): SharedState {
+  const state = presentState(kept, now)
   if (isUnmetered(limits, state)) return state
   const buckets = Object.fromEntries(
     ratesOf(limits).map(([name, rate]) => [
       name,
-      { tokens: levelOf(state, name, rate, now) - costOf(cost, name), at: now },
+      { tokens: bounded(rate, levelOf(state, name, rate, now) - costOf(cost, name)), at: now },
     ]),
   )
   const pace = paceAt(state, now)
@@ -121,16 +135,17 @@ export function afterStart(limits: SharedLimits, state: SharedState, cost: Cost 
 /** A task has ended, and the attempt took more or less than its cost. */
 export function afterUse(
   limits: SharedLimits,
-  state: SharedState,
+  kept: SharedState,
   cost: Cost | undefined,
   used: Cost,
   now: number,
 ): SharedState {
+  const state = presentState(kept, now)
   const corrected = ratesOf(limits).flatMap(([name, rate]) => {
     const took = used[name]
     if (took === undefined) return []
     const tokens = levelOf(state, name, rate, now) + costOf(cost, name) - took
-    return [[name, { tokens: Math.min(burstOf(rate), tokens), at: now }] as const]
+    return [[name, { tokens: bounded(rate, tokens), at: now }] as const]
   })
   return corrected.length === 0 ? state : { ...state, buckets: { ...state.buckets, ...Object.fromEntries(corrected) } }
 }
@@ -143,20 +158,27 @@ export function afterAnswer(state: SharedState, now: number, accepted = 1): Shar
 }
 
 /** The service has refused an attempt that began then, until a time: all lanes are held, and the pace is cut. */
-export function afterRefusal(state: SharedState, began: number, until: number, now: number): SharedState {
+export function afterRefusal(kept: SharedState, began: number, until: number, now: number): SharedState {
+  const state = presentState(kept, now)
   const heldUntil = Math.max(state.heldUntil, until)
   const level = { tokens: 1, at: heldUntil }
   const isSame = began < state.heldUntil
   if (isSame) return { ...state, heldUntil, pace: state.pace && { ...state.pace, ...level } }
 
-  const isFirst = paceAt(state, now) === undefined || state.pace === undefined
+  const known = paceAt(state, now) === undefined ? undefined : state.pace
+  if (known?.accepted === 0) return { ...state, heldUntil, pace: { ...known, cutAt: now, ...level } }
+  const isFirst = known === undefined
   const rate = isFirst ? Math.max(1, lastSecond(state, now)) : acceptedRate(state, now)
   const step = (isFirst ? FIRST_STEP : STEP) * slowness(rate)
   return { ...state, heldUntil, pace: { rate, step, isFirst, cutAt: now, accepted: 0, ...level } }
 }
 
-/** Limits that have changed: a new bucket, or one with another rate, begins full. */
+/**
+ * Limits that are given again change nothing. Others end the hold and the pace, which is how an operator gets rid of them,
+ * and a new bucket, or one with another rate, begins full.
+ */
 export function relimited(state: SharedState, before: SharedLimits, limits: SharedLimits): SharedState {
+  if (isDeepStrictEqual(before, limits)) return state
   const kept = ratesOf(limits).filter(([name, { perSecond, burst }]) => {
     const old = before.rates?.[name]
     return old?.perSecond === perSecond && old.burst === burst
@@ -165,7 +187,14 @@ export function relimited(state: SharedState, before: SharedLimits, limits: Shar
     const level = state.buckets[name]
     return level === undefined ? [] : [[name, level] as const]
   })
-  return { ...state, buckets: Object.fromEntries(buckets) }
+  return { ...NEW_STATE, answers: state.answers, buckets: Object.fromEntries(buckets) }
+}
+
+/** The state, unless the clock was set back since: its times would not pass for long, so it is forgotten. */
+function presentState(state: SharedState, now: number): SharedState {
+  const { pace, buckets, answers } = state
+  const latest = Math.max(pace?.cutAt ?? 0, answers.at * 1000, ...Object.values(buckets).map(({ at }) => at))
+  return latest > now + CLOCK_TOLERANCE_MS ? NEW_STATE : state
 }
 
 /** Whether nothing but a hold or the concurrency keeps a task from starting, as it mostly is. */
@@ -179,7 +208,7 @@ function acceptedRate({ pace, ...state }: SharedState, now: number): number {
   const since = pace.accepted / Math.max(1, (now - pace.cutAt) / 1000)
   const last = lastSecond(state, now)
   const lately = pace.isFirst || last >= MIN_ANSWERS ? last : 0
-  return Math.max(since, lately, LARGEST_CUT * pace.rate)
+  return Math.max(since, lately, LARGEST_CUT * pace.rate, MIN_RATE)
 }
 
 /** Answers within the last second, as far as two whole seconds tell. */
@@ -209,6 +238,16 @@ function levelOf({ buckets }: SharedState, name: string, rate: Rate, now: number
   const level = buckets[name]
   if (level === undefined) return burstOf(rate)
   return Math.min(burstOf(rate), level.tokens + (Math.max(0, now - level.at) * rate.perSecond) / 1000)
+}
+
+/** What a bucket may be left with. */
+function bounded(rate: Rate, tokens: number): number {
+  return Math.max(-MAX_DEBT_SECONDS * rate.perSecond, Math.min(burstOf(rate), tokens))
+}
+
+/** How long it takes until so much has come. */
+function waitMs(missing: number, perSecond: number): number {
+  return Math.ceil(Math.min((missing * 1000) / perSecond, MAX_WAIT_MS) - HAIR)
 }
 
 function burstOf({ perSecond, burst = Math.max(1, perSecond) }: Rate): number {

@@ -448,7 +448,8 @@ export interface LaneControl {
    * transaction.
    *
    * With `isShared`, limits them together instead. A lane belongs to the last shared rule that matches it; shared rules
-   * select by kind, or by kind and category. Shared limits that are empty still hold these lanes together.
+   * select by kind, or by kind and category. Shared limits that are empty still hold these lanes together. Shared limits
+   * that differ from those before also end the hold of these lanes and their learned pace.
    */
   limit(lanes: LaneSelection, limits: LaneLimits | SharedLimits, by?: By): Promise<void>
 }

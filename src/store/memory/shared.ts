@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { After } from '../after-settlement.js'
 import {
   afterAnswer,
@@ -44,7 +43,6 @@ export class MemorySharedLimit {
   }
 
   limit(limits: SharedLimits): void {
-    if (isDeepStrictEqual(this.#limits, limits)) return
     this.#state = relimited(this.#state, this.#limits, limits)
     this.#limits = limits
   }

@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'c90984416702b016098f50301bd513d88655ac9c3b2624d6a4e823d3f45282ea',
+  1: '2ec02c14efab931381a99f3b038c3dc26f19313fb5de56fb03017a3c63b298df',
 }
 
 const MAX_LINES = 60

@@ -75,7 +75,7 @@ export function share(
   if (by !== undefined) statements.appendAudit.run(now, limitRecord(lanes, limits, by, now))
 }
 
-/** Writes the limits of a selection. What was learned about it stays. Returns the id of the record. */
+/** Writes the limits of a selection. Returns the id of the record. */
 function changeShared(
   statements: Statements,
   rule: { readonly kind: string; readonly category: string | null },

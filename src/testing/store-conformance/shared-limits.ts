@@ -177,6 +177,26 @@ export const SHARED_LIMITS: StoreBehaviours = {
     assert.deepEqual(await claimIds(store), ['b'])
   },
 
+  async 'no debt is larger than what its bucket gets in an hour, whatever an attempt took or costs'(store, advance) {
+    const HOUR = 3_600_000
+    await store.limit({ kind: 'k' }, shared({ rates: { tokens: { perSecond: 10, burst: 10 } } }))
+    await store.limit({ kind: 'l' }, shared({ rates: { tokens: { perSecond: 1e-9, burst: 1e9 } } }))
+    await add(store, { id: 'a' }, { id: 'b', cost: { tokens: 1e20 } }, { id: 'c' }, ...tasks(2, { kind: 'l' }))
+    await settleUsed(store, (await claim(store, { limit: 1 })).tasks[0], SUCCEEDED, { tokens: 1e20 })
+    const { tasks: given, now, nextAt } = await claim(store)
+    assert.deepEqual(given, [])
+    assert.ok(nextAt !== undefined && nextAt > now && nextAt <= now + HOUR + 1000, `next at ${nextAt}`)
+    await settleUsed(store, (await claim(store, { kinds: ['l'], limit: 1 })).tasks[0], SUCCEEDED, { tokens: 1e20 })
+    await add(store, { id: 'other', kind: 'm' })
+    assert.deepEqual(await claimIds(store, { kinds: ['k', 'l', 'm'] }), ['other'], 'other lanes go on')
+    await advance(HOUR + 1000)
+    assert.deepEqual(await claimIds(store), ['b'])
+    await advance(HOUR)
+    assert.deepEqual(await claimIds(store), [])
+    await advance(100)
+    assert.deepEqual(await claimIds(store), ['c'])
+  },
+
   async 'no bucket gets more back than it holds'(store) {
     await store.limit({ kind: 'k' }, shared({ rates: { tokens: { perSecond: 1, burst: 2 } } }))
     await add(store, ...tasks(5))
@@ -322,13 +342,31 @@ export const SHARED_LIMITS: StoreBehaviours = {
     assert.equal((await claimIds(store)).length, 4)
   },
 
-  async 'a hold and its pace outlive a change of the limits'(store) {
+  async 'a hold and its pace end when the limits are changed, and not when they are given again'(store) {
     await store.limit({ kind: 'k' }, shared({}))
     await add(store, ...tasks(3))
     const [task] = (await claim(store, { limit: 1 })).tasks
     if (task) await settle(store, task, { type: 'deferred', delayMs: 500 })
-    await store.limit({ kind: 'k' }, shared({ concurrency: 9 }))
+    await store.limit({ kind: 'k' }, shared({}))
     assert.deepEqual(await claimIds(store), [])
+    await store.limit({ kind: 'k' }, shared({ concurrency: 9 }))
+    assertFields(await laneOf(store, { kind: 'k' }), {
+      heldUntil: undefined,
+      shared: { limits: shared({ concurrency: 9 }), pace: undefined },
+    })
+    assert.equal((await claimIds(store)).length, 2)
+  },
+
+  async 'refusals with nothing accepted between them hold, and leave the pace as it was'(store, advance) {
+    const pace = await learnPace(store, advance, 20)
+    for (let probe = 0; probe < 40; probe++) {
+      const [task] = (await claim(store, { limit: 1 })).tasks
+      assert.ok(task)
+      await settle(store, task, { type: 'deferred', delayMs: 1000 })
+      assert.deepEqual(await claimIds(store), [])
+      await advance(1000)
+    }
+    assert.equal((await laneOf(store, { kind: 'k' })).shared?.pace, pace)
   },
 
   async 'what must run alone takes from the limit like all others'(store, advance) {

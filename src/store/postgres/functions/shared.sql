@@ -2,7 +2,19 @@
 -- same keys. Answers are rows to be added up, so that no settlement waits for another's: `absorb_answers` adds them to the
 -- state when they are needed.
 
--- How much a bucket holds at most, and has now.
+-- The state, unless the clock was set back since: its times would not pass for long, so it is forgotten.
+CREATE OR REPLACE FUNCTION redrive.present_state(state jsonb, now_ms bigint) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  RETURN CASE WHEN greatest(
+    (state -> 'pace' ->> 'cutAt')::float8,
+    (state -> 'answers' ->> 'at')::float8 * 1000,
+    (SELECT max((level ->> 'at')::float8) FROM jsonb_each(state -> 'buckets') AS bucket (name, level))
+  ) > now_ms + 1000
+    THEN '{"heldUntil": 0, "buckets": {}, "answers": {"at": 0, "count": 0, "before": 0}}' ELSE state END;
+END
+$$;
+
+-- How much a bucket holds at most, has now, and may be left with: a debt is at most what it gets in an hour.
 CREATE OR REPLACE FUNCTION redrive.burst_of(rate jsonb) RETURNS float8 LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce((rate ->> 'burst')::float8, greatest(1, (rate ->> 'perSecond')::float8))
 $$;
@@ -10,6 +22,15 @@ CREATE OR REPLACE FUNCTION redrive.bucket_level(rate jsonb, level jsonb, now_ms 
 LANGUAGE sql IMMUTABLE AS $$
   SELECT least(redrive.burst_of(rate), (level ->> 'tokens')::float8
     + greatest(0, now_ms - (level ->> 'at')::float8) * (rate ->> 'perSecond')::float8 / 1000)
+$$;
+CREATE OR REPLACE FUNCTION redrive.bounded_level(rate jsonb, tokens float8) RETURNS float8
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT greatest(-3600 * (rate ->> 'perSecond')::float8, least(redrive.burst_of(rate), tokens))
+$$;
+
+-- How long it takes until so much has come, in milliseconds.
+CREATE OR REPLACE FUNCTION redrive.wait_ms(missing float8, per_second float8) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+  SELECT ceil(least(missing * 1000 / per_second, 1e12) - 1e-9)::bigint
 $$;
 
 -- A pace of less than one start per second takes longer to learn.
@@ -20,13 +41,14 @@ $$;
 -- The learned pace in starts per second; NULL if there is none.
 CREATE OR REPLACE FUNCTION redrive.pace_at(state jsonb, now_ms bigint) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  rate float8 := state -> 'pace' ->> 'rate';
-  seconds float8 := greatest(0, now_ms - (state ->> 'heldUntil')::float8) / 1000;
+  known jsonb := redrive.present_state(state, now_ms);
+  rate float8 := known -> 'pace' ->> 'rate';
+  seconds float8 := greatest(0, now_ms - (known ->> 'heldUntil')::float8) / 1000;
 BEGIN
-  IF rate IS NULL OR seconds >= 5.5 * 10 * redrive.slowness(rate) THEN
+  IF rate IS NULL OR seconds >= 55 THEN
     RETURN NULL;
   END IF;
-  RETURN rate * (1 + 0.1 * power(seconds / (state -> 'pace' ->> 'step')::float8 - 1, 3));
+  RETURN rate * (1 + 0.1 * power(seconds / (known -> 'pace' ->> 'step')::float8 - 1, 3));
 END
 $$;
 CREATE OR REPLACE FUNCTION redrive.pace_level(state jsonb, pace float8, now_ms bigint) RETURNS float8
@@ -39,11 +61,13 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.shared_opens_at(limits jsonb, state jsonb, cost jsonb, now_ms bigint) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  opening bigint := greatest(now_ms, (state ->> 'heldUntil')::float8::bigint);
+  opening bigint;
   pace float8;
   missing float8;
 BEGIN
-  SELECT greatest(opening, max(now_ms + ceil(bucket.missing * 1000 / bucket.per_second - 1e-9))::bigint) INTO opening
+  state := redrive.present_state(state, now_ms);
+  opening := greatest(now_ms, (state ->> 'heldUntil')::float8::bigint);
+  SELECT greatest(opening, now_ms + max(redrive.wait_ms(bucket.missing, bucket.per_second))) INTO opening
   FROM (
     SELECT (rate ->> 'perSecond')::float8, least(coalesce((cost ->> name)::float8, 1), redrive.burst_of(rate))
       - coalesce(redrive.bucket_level(rate, state -> 'buckets' -> name, now_ms), redrive.burst_of(rate))
@@ -52,7 +76,7 @@ BEGIN
   WHERE bucket.missing > 1e-9;
   pace := redrive.pace_at(state, opening);
   missing := 1 - redrive.pace_level(state, pace, opening);
-  RETURN CASE WHEN missing > 1e-9 THEN opening + ceil(missing * 1000 / pace - 1e-9)::bigint ELSE opening END;
+  RETURN CASE WHEN missing > 1e-9 THEN opening + redrive.wait_ms(missing, pace) ELSE opening END;
 END
 $$;
 
@@ -61,14 +85,14 @@ CREATE OR REPLACE FUNCTION redrive.shared_after_start(limits jsonb, state jsonb,
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   pace float8 := redrive.pace_at(state, now_ms);
-  buckets jsonb := (
-    SELECT coalesce(jsonb_object_agg(name, jsonb_build_object('at', now_ms, 'tokens',
-      coalesce(redrive.bucket_level(rate, state -> 'buckets' -> name, now_ms), redrive.burst_of(rate))
-      - coalesce((cost ->> name)::float8, 1))), '{}')
-    FROM jsonb_each(limits -> 'rates') AS bucket (name, rate)
-  );
 BEGIN
-  state := state || jsonb_build_object('buckets', buckets);
+  state := redrive.present_state(state, now_ms);
+  state := state || jsonb_build_object('buckets', (
+    SELECT coalesce(jsonb_object_agg(name, jsonb_build_object('at', now_ms, 'tokens', redrive.bounded_level(rate,
+      coalesce(redrive.bucket_level(rate, state -> 'buckets' -> name, now_ms), redrive.burst_of(rate))
+      - coalesce((cost ->> name)::float8, 1)))), '{}')
+    FROM jsonb_each(limits -> 'rates') AS bucket (name, rate)
+  ));
   IF pace IS NULL THEN
     RETURN state - 'pace';
   END IF;
@@ -81,8 +105,9 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.shared_after_use(limits jsonb, state jsonb, cost jsonb, used jsonb, now_ms bigint)
 RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
+  state := redrive.present_state(state, now_ms);
   RETURN state || jsonb_build_object('buckets', state -> 'buckets' || (
-    SELECT coalesce(jsonb_object_agg(name, jsonb_build_object('at', now_ms, 'tokens', least(redrive.burst_of(rate),
+    SELECT coalesce(jsonb_object_agg(name, jsonb_build_object('at', now_ms, 'tokens', redrive.bounded_level(rate,
       coalesce(redrive.bucket_level(rate, state -> 'buckets' -> name, now_ms), redrive.burst_of(rate))
       + coalesce((cost ->> name)::float8, 1) - (used ->> name)::float8))), '{}')
     FROM jsonb_each(limits -> 'rates') AS bucket (name, rate) WHERE used ? name
@@ -116,24 +141,27 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.shared_after_refusal(state jsonb, began bigint, until bigint, now_ms bigint)
 RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  held bigint := greatest((state ->> 'heldUntil')::float8::bigint, until);
+  known jsonb := redrive.present_state(state, now_ms);
+  held bigint := greatest((known ->> 'heldUntil')::float8::bigint, until);
   level jsonb := jsonb_build_object('tokens', 1, 'at', held);
-  is_same boolean := began < (state ->> 'heldUntil')::float8;
-  pace jsonb := state -> 'pace';
-  is_first boolean := redrive.pace_at(state, now_ms) IS NULL;
+  is_same boolean := began < (known ->> 'heldUntil')::float8;
+  pace jsonb := known -> 'pace';
+  is_first boolean := redrive.pace_at(known, now_ms) IS NULL;
   last_second float8;
   rate float8;
 BEGIN
-  state := redrive.shared_after_answers(state, now_ms / 1000, 0) || jsonb_build_object('heldUntil', held);
+  state := redrive.shared_after_answers(known, now_ms / 1000, 0) || jsonb_build_object('heldUntil', held);
   IF is_same THEN
     RETURN CASE WHEN pace IS NULL THEN state ELSE jsonb_set(state, '{pace}', pace || level) END;
+  ELSIF NOT is_first AND (pace -> 'accepted')::bigint = 0 THEN
+    RETURN jsonb_set(state, '{pace}', pace || level || jsonb_build_object('cutAt', now_ms));
   END IF;
   last_second := (state -> 'answers' -> 'count')::float8
     + (state -> 'answers' -> 'before')::float8 * (1 - (now_ms % 1000) / 1000.0);
   rate := CASE WHEN is_first THEN greatest(1, last_second) ELSE greatest(
     (pace -> 'accepted')::float8 / greatest(1, (now_ms - (pace ->> 'cutAt')::float8) / 1000),
     CASE WHEN (pace -> 'isFirst')::boolean OR last_second >= 5 THEN last_second ELSE 0 END,
-    0.5 * (pace ->> 'rate')::float8) END;
+    0.5 * (pace ->> 'rate')::float8, 0.5) END;
   RETURN state || jsonb_build_object('pace', level || jsonb_build_object(
     'rate', rate, 'step', CASE WHEN is_first THEN 1 ELSE 10 END * redrive.slowness(rate), 'isFirst', is_first,
     'cutAt', now_ms, 'accepted', 0));
@@ -170,7 +198,8 @@ DECLARE
   this redrive.shared_limit;
 BEGIN
   SELECT * INTO this FROM redrive.shared_limit WHERE id = of_shared;
-  RETURN (this.state::jsonb ->> 'heldUntil')::float8 <= now_ms AND coalesce(redrive.shared_room(this) > 0, true);
+  RETURN (redrive.present_state(this.state::jsonb, now_ms) ->> 'heldUntil')::float8 <= now_ms
+    AND coalesce(redrive.shared_room(this) > 0, true);
 END
 $$;
 
@@ -394,14 +423,14 @@ BEGIN
   SELECT * INTO this FROM redrive.shared_limit AS its
   WHERE its.kind = of_kind AND its.category IS NOT DISTINCT FROM of_category FOR UPDATE;
   IF FOUND THEN
-    -- A bucket with another rate begins full.
+    -- Other limits end the hold and the pace, and a bucket with another rate begins full.
     UPDATE redrive.shared_limit
-    SET limits = new_limits, state = (this.state::jsonb || jsonb_build_object('buckets', (
+    SET limits = new_limits, state = (this.state::jsonb - 'pace' || jsonb_build_object('heldUntil', 0, 'buckets', (
       SELECT coalesce(jsonb_object_agg(bucket.name, bucket.level), '{}')
       FROM jsonb_each(this.state::jsonb -> 'buckets') AS bucket (name, level)
       WHERE this.limits::jsonb -> 'rates' -> bucket.name = new_limits::jsonb -> 'rates' -> bucket.name
     )))::text
-    WHERE id = this.id;
+    WHERE id = this.id AND this.limits::jsonb <> new_limits::jsonb;
   ELSE
     INSERT INTO redrive.shared_limit (kind, category, limits, state)
     VALUES (of_kind, of_category, new_limits, new_state) RETURNING * INTO this;
