@@ -262,6 +262,7 @@ export class Engine {
       for (const attempt of this.#attempts) attempt.release(new WorkerStoppedError(this.name))
       await this.#settler.flush().finally(() => this.#pulse.stop())
     }
+    await this.runs.finish()
     await this.#store.leave(this.name)
   }
 

@@ -74,6 +74,16 @@ export class RunKeeper implements Sleeper {
     if (this.#timer !== undefined) this.#clock.clearTimer(this.#timer)
   }
 
+  /** Checks the runs once more that have changed, when nothing more will be settled here: their last items may have ended. */
+  async finish(): Promise<void> {
+    await Promise.all(
+      [...this.#touched.values()].map(async run => {
+        await (run.next ?? run.checking)
+        if (run.hasChanged) await this.#look(run)
+      }),
+    )
+  }
+
   /** Keeps a follower informed. Returns a function that ends it. */
   follow(id: string, follower: RunFollower): () => void {
     const { followers } = this.#run(id)
@@ -165,7 +175,10 @@ export class RunKeeper implements Sleeper {
   }
 
   async #ask(run: TouchedRun): Promise<void> {
-    if (this.#isStopped) return
+    if (!this.#isStopped) await this.#look(run)
+  }
+
+  async #look(run: TouchedRun): Promise<void> {
     run.hasChanged = false
     run.ended = 0
     try {
