@@ -6,6 +6,7 @@ import type { Clock } from '../time/index.js'
 import { ownId } from './item-context.js'
 import type { BatchWork } from './stage.js'
 import type { BatchContext } from './stage-context.js'
+import { validCost } from './valid-cost.js'
 
 /** An item that is to be part of a call. */
 export interface BatchMember {
@@ -73,7 +74,7 @@ function contextOf({ id, stage }: CallPlan, members: readonly BatchMember[], sig
     items: members.map(({ task, attempt }) => ({ id: ownId(task), run: task.key, attempt: attempt.number })),
     signal,
     used(cost) {
-      const share = shareOf(cost, members.length)
+      const share = shareOf(validCost(cost, { from: 'used()', stage }), members.length)
       for (const { recorder } of members) recorder.used(share)
     },
   }

@@ -2,6 +2,7 @@ import type { ActiveAttempt } from '../attempt/index.js'
 import type { ClaimedTask, Store } from '../store/index.js'
 import type { AttemptRecorder } from '../task/internal.js'
 import type { StageContext } from './stage-context.js'
+import { validCost } from './valid-cost.js'
 
 /** One attempt at an item, as the code of its stage sees it. */
 export class ItemContext implements StageContext {
@@ -39,7 +40,8 @@ export class ItemContext implements StageContext {
 
   get used(): StageContext['used'] {
     const recorder = this.#recorder
-    return cost => recorder.used(cost)
+    const origin = { from: 'used()', stage: this.stage } as const
+    return cost => recorder.used(validCost(cost, origin))
   }
 }
 

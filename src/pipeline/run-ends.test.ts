@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { MemoryStore } from '../store/index.js'
 import { Worker } from '../task/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
-import { pipeline, stage } from './index.js'
+import { type BatchContext, batch, pipeline, type StageContext, stage } from './index.js'
 
 let clock: FakeClock
 let store: MemoryStore
@@ -31,6 +31,49 @@ function gated() {
   )
   return { line, letGo, running: () => running }
 }
+
+describe('amounts that are no numbers', () => {
+  const INVALID: readonly unknown[] = [undefined, Number.NaN, null, -1, Infinity, '7']
+  const rates = { tokens: { perSecond: 1000 } }
+
+  it.each(INVALID)('are ignored if a stage says that it used %s, with one warning', async amount => {
+    const name = `used-${String(amount)}`
+    const warnings: Error[] = []
+    const listener = (warning: Error) => warnings.push(warning)
+    process.on('warning', listener)
+    const use = (_: number, { used }: StageContext) => used({ tokens: amount as number })
+    const line = pipeline(name, stage(name, use, { rates }))
+    const result = await line.run([1, 2], { store, clock })
+    await new Promise(resolve => setImmediate(resolve))
+    process.off('warning', listener)
+    expect(result).toMatchObject({ status: 'completed', counts: { succeeded: 2 } })
+    expect(warnings.map(({ message }) => message)).toEqual([
+      expect.stringContaining(`The used() of the stage '${name}'`),
+    ])
+  })
+
+  it.each([undefined, null, 7])('are ignored if a stage says %s in place of amounts', async nothing => {
+    const use = (_: number, { used }: StageContext) => used(nothing as never)
+    const line = pipeline('nothing', stage('nothing', use, { rates }))
+    expect(await line.run([1, 2], { store, clock })).toMatchObject({ status: 'completed', counts: { succeeded: 2 } })
+  })
+
+  it('are ignored if a batch stage says so', async () => {
+    const use = async (inputs: readonly number[], { used }: BatchContext) => {
+      used({ tokens: undefined as unknown as number })
+      return inputs
+    }
+    const line = pipeline('batch', batch('batch', use, { size: 2, rates }))
+    expect(await line.run([1, 2], { store, clock })).toMatchObject({ status: 'completed', counts: { succeeded: 2 } })
+  })
+
+  it.each(INVALID)('are ignored if the cost of an item has %s, at the first stage and later', async amount => {
+    const cost = () => ({ tokens: amount as number })
+    const pass = (n: number) => n
+    const line = pipeline('costs', stage('one', pass, { rates, cost }), stage('two', pass, { rates, cost }))
+    expect(await line.run([1, 2], { store, clock })).toMatchObject({ status: 'completed', counts: { succeeded: 2 } })
+  })
+})
 
 describe('the end of a run', () => {
   it('is on record when its last item ends in the grace period of a handle', async () => {

@@ -1,6 +1,6 @@
 import type { Returned } from '../attempt/index.js'
 import { hashJson } from '../policy/index.js'
-import type { ClaimedTask, Store } from '../store/index.js'
+import type { ClaimedTask, Cost, Store } from '../store/index.js'
 import { isLater, isSkip, type KindOptions, type WorkKind } from '../task/internal.js'
 import type { Work } from '../telemetry/index.js'
 import { queueClock } from '../time/index.js'
@@ -10,6 +10,7 @@ import { ItemContext, ownId } from './item-context.js'
 import { pipelineKind } from './pipeline-kind.js'
 import type { StageCode } from './stage.js'
 import { stageValue } from './stage-value.js'
+import { validCost } from './valid-cost.js'
 
 /** The part of a pipeline that its stages need to know. */
 export interface StageHome {
@@ -80,9 +81,10 @@ export function passOn(
 }
 
 /** The cost of an item at a stage, computed on its arrival. */
-export function costOf(stage: StageCode, input: unknown, item: string) {
+export function costOf(stage: StageCode, input: unknown, item: string): Cost | undefined {
   try {
-    return stage.cost(input)
+    const cost = stage.cost(input)
+    return cost === undefined ? undefined : validCost(cost, { from: 'cost', stage: stage.name })
   } catch (cause) {
     throw new StageCostError(stage.name, item, { cause })
   }
