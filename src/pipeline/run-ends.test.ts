@@ -75,6 +75,22 @@ describe('amounts that are no numbers', () => {
   })
 })
 
+describe('a stage and a bucket', () => {
+  it.each(['constructor', '__proto__', 'toString'])('may be named %s', async name => {
+    const rates = Object.fromEntries([[name, { perSecond: 1000 }]])
+    const pass = (n: number, { used }: StageContext) => {
+      used({ other: 1 })
+      return n
+    }
+    const line = pipeline('odd', stage(name, pass, { rates, cost: () => ({ other: 1 }) }))
+    const stageBudgets = Object.fromEntries([[name, 0.5]])
+    const run = await line.start([1, 2], { store, clock, checkInterval: 1, stageBudgets })
+    await clock.advance('5s')
+    expect(await store.runs.get(run.id)).toMatchObject({ status: 'completed', counts: { succeeded: 2 } })
+    await run.stop()
+  })
+})
+
 describe('the end of a run', () => {
   it('is on record when its last item ends in the grace period of a handle', async () => {
     const { line, letGo, running } = gated()

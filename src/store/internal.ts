@@ -1,5 +1,6 @@
 // For the other folders of this package. Users import from index.ts.
 
 export { NO_FAILURES, runsAlone } from './after-settlement.js'
+export { ownValue } from './own-value.js'
 export { recordRedrive } from './redrive-record.js'
 export { SETTLED } from './store.js'

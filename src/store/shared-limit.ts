@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import { checkName } from './check.js'
+import { ownValue } from './own-value.js'
 import type { Cost, LaneLimits, LaneSelection, Rate, SharedLimits } from './store.js'
 
 /**
@@ -142,7 +143,7 @@ export function afterUse(
 ): SharedState {
   const state = presentState(kept, now)
   const corrected = ratesOf(limits).flatMap(([name, rate]) => {
-    const took = used[name]
+    const took = ownValue(used, name)
     if (took === undefined) return []
     const tokens = levelOf(state, name, rate, now) + costOf(cost, name) - took
     return [[name, { tokens: bounded(rate, tokens), at: now }] as const]
@@ -180,11 +181,11 @@ export function afterRefusal(kept: SharedState, began: number, until: number, no
 export function relimited(state: SharedState, before: SharedLimits, limits: SharedLimits): SharedState {
   if (isDeepStrictEqual(before, limits)) return state
   const kept = ratesOf(limits).filter(([name, { perSecond, burst }]) => {
-    const old = before.rates?.[name]
+    const old = ownValue(before.rates, name)
     return old?.perSecond === perSecond && old.burst === burst
   })
   const buckets = kept.flatMap(([name]) => {
-    const level = state.buckets[name]
+    const level = ownValue(state.buckets, name)
     return level === undefined ? [] : [[name, level] as const]
   })
   return { ...NEW_STATE, answers: state.answers, buckets: Object.fromEntries(buckets) }
@@ -235,7 +236,7 @@ function paceLevel({ pace }: SharedState, perSecond: number, now: number): numbe
 
 /** How much a bucket has. It begins full. */
 function levelOf({ buckets }: SharedState, name: string, rate: Rate, now: number): number {
-  const level = buckets[name]
+  const level = ownValue(buckets, name)
   if (level === undefined) return burstOf(rate)
   return Math.min(burstOf(rate), level.tokens + (Math.max(0, now - level.at) * rate.perSecond) / 1000)
 }
@@ -255,7 +256,7 @@ function burstOf({ perSecond, burst = Math.max(1, perSecond) }: Rate): number {
 }
 
 function costOf(cost: Cost | undefined, name: string): number {
-  return cost?.[name] ?? 1
+  return ownValue(cost, name) ?? 1
 }
 
 function ratesOf({ rates }: SharedLimits): readonly (readonly [string, Rate])[] {

@@ -1,5 +1,5 @@
 import type { ClaimedTask, Outcome, RunRecord, Settled, Settlement } from '../store/index.js'
-import { NO_FAILURES } from '../store/internal.js'
+import { NO_FAILURES, ownValue } from '../store/internal.js'
 import type { Rooms } from './rooms.js'
 import type { RunKeeper } from './run-keeper.js'
 import type { BufferedItem, StageRoom } from './stage-room.js'
@@ -143,7 +143,7 @@ export class StageFlow {
 function slotsOf({ name, kind }: StageRoom, runs: readonly RunRecord[]): number | undefined {
   const asked = runs
     .filter(({ pipeline, endedAt }) => endedAt === undefined && kind.kind === `pipeline:${pipeline}`)
-    .flatMap(({ settings }) => settings.concurrency[name] ?? [])
+    .flatMap(({ settings }) => ownValue(settings.concurrency, name) ?? [])
   return asked.length === 0 ? undefined : Math.min(...asked)
 }
 

@@ -1,3 +1,4 @@
+import { ownValue } from '../own-value.js'
 import type { BudgetStop, ItemCounts, RunSettings } from '../run-store.js'
 import { type StageCounts, totalOf } from './run-state.js'
 
@@ -83,7 +84,7 @@ function exceededSince(from: Figures, settings: RunSettings, now: Figures): Exce
   const whole = excess(undefined, now.processed - from.processed, now.dead - from.dead, failureBudget, from.at)
   if (whole !== undefined) return whole
   for (const [stage, budget] of Object.entries(stageBudgets)) {
-    const [first, last] = [from.stages[stage] ?? NONE, now.stages[stage] ?? NONE]
+    const [first, last] = [ownValue(from.stages, stage) ?? NONE, ownValue(now.stages, stage) ?? NONE]
     const left = last.left - first.left
     const found = left < checkInterval ? undefined : excess(stage, left, last.dead - first.dead, budget, from.at)
     if (found !== undefined) return found
@@ -140,7 +141,7 @@ function sum(counts: ItemCounts | undefined): number {
 
 function least(then: Figures, now: Figures): Figures {
   const stages = Object.entries(then.stages).map(([stage, { left, dead }]) => {
-    const here = now.stages[stage] ?? NONE
+    const here = ownValue(now.stages, stage) ?? NONE
     return [stage, { left: Math.min(left, here.left), dead: Math.min(dead, here.dead) }]
   })
   return {
