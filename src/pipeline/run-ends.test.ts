@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { FinalError } from '../policy/index.js'
 import { MemoryStore } from '../store/index.js'
 import { Worker } from '../task/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
@@ -88,6 +89,32 @@ describe('a stage and a bucket', () => {
     await clock.advance('5s')
     expect(await store.runs.get(run.id)).toMatchObject({ status: 'completed', counts: { succeeded: 2 } })
     await run.stop()
+  })
+})
+
+describe('a run that its budget has stopped', () => {
+  it('reads on when it is resumed while this process still works on it', async () => {
+    let letGo: () => void = () => {}
+    const gate = new Promise<void>(resolve => {
+      letGo = resolve
+    })
+    const work = async (n: number) => {
+      if (n === 2) await gate
+      if (n < 40 && n % 2 === 1) throw new FinalError('odd')
+      return n
+    }
+    const line = pipeline('line', stage('only', work, { timeout: '1h' }))
+    const source = Array.from({ length: 300 }, (_, n) => n)
+    const run = await line.start(source, { store, clock, failureBudget: 0.1, checkInterval: 10, maxUnfinished: 20 })
+    await clock.advance('3s')
+    expect(await store.runs.get(run.id)).toMatchObject({ status: 'stopped', sourceError: undefined })
+    await run.change({ failureBudget: 1 })
+    await run.resume()
+    await clock.advance('10s')
+    letGo()
+    await clock.advance('10s')
+    expect(await store.runs.get(run.id)).toMatchObject({ position: 300, counts: { succeeded: 280, dead: 20 } })
+    expect(await run.result).toMatchObject({ total: 300 })
   })
 })
 

@@ -145,11 +145,12 @@ export class SourceReader<In> {
   async #room(): Promise<number> {
     for (;;) {
       const { status, counts, settings, isRead } = this.#run
-      if (this.#leaving.signal.aborted || isRead || status === 'stopped') return 0
+      if (this.#leaving.signal.aborted || isRead) return 0
       const room = settings.maxUnfinished - (counts.waiting + counts.running - this.#endedSince)
       // Not for every single place: a chunk is a transaction.
       const enough = Math.max(1, Math.min(CHUNK, Math.floor(settings.maxUnfinished / 4)))
-      if (room >= enough && status !== 'paused') return Math.min(CHUNK, room)
+      // A run that its budget stopped may be resumed, for as long as this process works on it.
+      if (room >= enough && status !== 'paused' && status !== 'stopped') return Math.min(CHUNK, room)
       await this.#bell.wait(Infinity)
     }
   }
