@@ -118,6 +118,20 @@ describe('a run that its budget has stopped', () => {
   })
 })
 
+describe('a source that cannot be opened', () => {
+  const fail = (): never => {
+    throw new Error('no access')
+  }
+  const sources = [{ [Symbol.iterator]: fail }, { [Symbol.asyncIterator]: fail }, { readFrom: fail }]
+
+  it.each(sources)('interrupts the run, like one that fails later', async source => {
+    const { line } = gated()
+    const result = await line.run(source, { store, clock, id: 'r' })
+    expect(result).toMatchObject({ status: 'interrupted', total: 0 })
+    expect(await store.runs.get('r')).toMatchObject({ sourceError: expect.stringContaining('no access') })
+  })
+})
+
 describe('the end of a run', () => {
   it('is on record when its last item ends in the grace period of a handle', async () => {
     const { line, letGo, running } = gated()

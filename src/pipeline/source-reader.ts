@@ -102,7 +102,8 @@ export class SourceReader<In> {
    */
   async read(): Promise<ReadingEnd> {
     try {
-      if (!(await this.#begin())) return { type: 'left' }
+      const refusal = await this.#begin()
+      if (refusal !== undefined) return refusal
       this.#lease.start()
       for (;;) {
         const room = await this.#room()
@@ -121,19 +122,23 @@ export class SourceReader<In> {
     }
   }
 
-  /** Waits for the lease, and opens the source where the run has left it. */
-  async #begin(): Promise<boolean> {
+  /** Waits for the lease, and opens the source where the run has left it. Returns an end if there is nothing to read. */
+  async #begin(): Promise<ReadingEnd | undefined> {
     const { clock } = this.#options
     const { signal } = this.#leaving
     try {
       this.onRecord(await persist(() => this.#renew(), UNTIL_ANSWERED, { clock, signal }))
     } catch (failure) {
-      if (signal.aborted || failure instanceof RunEndedError) return false
+      if (signal.aborted || failure instanceof RunEndedError) return { type: 'left' }
       throw failure
     }
     this.#position = this.#run.position
-    this.#open = openSource(this.#source, this.#run)
-    return true
+    try {
+      this.#open = openSource(this.#source, this.#run)
+    } catch (failure) {
+      return { type: 'failed', failure }
+    }
+    return undefined
   }
 
   #renew(): Promise<RunRecord> {
