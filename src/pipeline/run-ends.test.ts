@@ -4,6 +4,7 @@ import { MemoryStore } from '../store/index.js'
 import { Worker } from '../task/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { type BatchContext, batch, pipeline, type StageContext, stage } from './index.js'
+import { newSettings } from './run-settings.js'
 
 let clock: FakeClock
 let store: MemoryStore
@@ -161,6 +162,26 @@ describe('the end of a run', () => {
     await clock.advance('1s')
     await stopped
     expect(await store.runs.get('r')).toMatchObject({ status: 'completed', counts: { succeeded: 1 } })
+  })
+
+  it('is noticed by any worker, at its start and later, if the process that ended the last item died', async () => {
+    const { line } = gated()
+    const leave = async (id: string) => {
+      const reader = { name: 'dead', leaseMs: 1000 }
+      const settings = newSettings({})
+      await store.runs.open({ id, pipeline: line.name, version: 'v', stages: ['only'], settings, reader })
+      await store.runs.take(id, { reader: 'dead', leaseMs: 1000, position: 0, items: [], isEnd: true })
+      expect(await store.runs.get(id)).toMatchObject({ status: 'running' })
+    }
+    await leave('early')
+    const worker = new Worker(store, { pipelines: [line], clock })
+    await worker.start()
+    await clock.advance('1s')
+    expect(await store.runs.get('early')).toMatchObject({ status: 'completed' })
+    await leave('late')
+    await clock.advance('1m')
+    expect(await store.runs.get('late')).toMatchObject({ status: 'completed' })
+    await worker.stop()
   })
 
   it('may fail to be noticed, and the worker stops all the same', async () => {

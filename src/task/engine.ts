@@ -106,6 +106,7 @@ export class Engine {
     this.#environment = { worker: this.name, clock, sink, classify, settle }
     this.runs = new RunKeeper(
       () => store.runs,
+      this.#rooms.pipelines,
       clock,
       run => this.#flow.follow(run),
     )

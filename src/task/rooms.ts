@@ -35,6 +35,11 @@ export class Rooms {
     return this.stages.every(({ isEmpty }) => isEmpty)
   }
 
+  /** The pipelines that its stages belong to. */
+  get pipelines(): ReadonlySet<string> {
+    return new Set(this.stages.map(({ kind }) => kind.kind.replace(/^pipeline:/, '')))
+  }
+
   get kinds(): readonly WorkKind[] {
     return [...this.#plain.values(), ...this.stages.map(({ kind }) => kind)]
   }

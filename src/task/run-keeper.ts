@@ -22,6 +22,10 @@ const CHECK_MS = 1000
 const SHARES = 4
 /** A run whose items no longer come here is left to others after this time. */
 const FORGET_MS = 60_000
+/** Runs that nobody works on any more are looked for this often. */
+const SWEEP_MS = 60_000
+/** How many runs are listed at a time. */
+const PAGE = 100
 
 /** A run that this process works on. */
 interface TouchedRun {
@@ -44,18 +48,29 @@ interface TouchedRun {
 /**
  * Checks the runs that this process works on: after its share of a check interval, when there is nothing left to claim,
  * and about once a second. A check ends a run, or stops it, and brings changes of its settings along.
+ *
+ * At the start and about once a minute it also checks runs of its pipelines that have nothing left to do: the process that
+ * settled the last item may have died before its check.
  */
 export class RunKeeper implements Sleeper {
-  readonly #runs: () => Pick<RunStore, 'check'>
+  readonly #runs: () => Pick<RunStore, 'check' | 'list'>
+  readonly #pipelines: ReadonlySet<string>
   readonly #clock: Clock
   readonly #onRecord: (record: RunRecord) => void
   readonly #touched = new Map<string, TouchedRun>()
   #timer: Timer | undefined
   #isStopped = false
+  #sweptAt = -Infinity
 
   /** `onRecord` is called after each check, before the followers of the run are. */
-  constructor(runs: () => Pick<RunStore, 'check'>, clock: Clock, onRecord: (record: RunRecord) => void) {
+  constructor(
+    runs: () => Pick<RunStore, 'check' | 'list'>,
+    pipelines: ReadonlySet<string>,
+    clock: Clock,
+    onRecord: (record: RunRecord) => void,
+  ) {
     this.#runs = runs
+    this.#pipelines = pipelines
     this.#clock = clock
     this.#onRecord = onRecord
   }
@@ -66,7 +81,9 @@ export class RunKeeper implements Sleeper {
   }
 
   start(): void {
-    if (!this.#isStopped) this.#timer = this.#clock.setTimer(this, CHECK_MS)
+    if (this.#isStopped) return
+    this.#timer = this.#clock.setTimer(this, CHECK_MS)
+    if (this.#clock.monotonic() - this.#sweptAt >= SWEEP_MS) void this.#sweep()
   }
 
   stop(): void {
@@ -139,6 +156,26 @@ export class RunKeeper implements Sleeper {
       else void this.#check(run)
     }
     this.start()
+  }
+
+  async #sweep(): Promise<void> {
+    this.#sweptAt = this.#clock.monotonic()
+    try {
+      for (const pipeline of this.#pipelines) await this.#sweepPipeline(pipeline)
+    } catch {
+      // A store that is away is asked again, a minute later.
+    }
+  }
+
+  async #sweepPipeline(pipeline: string): Promise<void> {
+    let after: string | undefined
+    do {
+      const { items, next } = await this.#runs().list({ pipeline, status: 'running' }, { limit: PAGE, after })
+      for (const { id, isRead, counts } of items) {
+        if (isRead && counts.waiting + counts.running === 0) await this.check(id)
+      }
+      after = next
+    } while (after !== undefined && !this.#isStopped)
   }
 
   #run(id: string): TouchedRun {
