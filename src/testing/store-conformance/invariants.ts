@@ -50,7 +50,10 @@ function checkTask(task: TaskRecord, ledger: readonly LedgerRow[]): void {
   // Every stage of an item begins afresh.
   const stage = ledger.slice(ledger.findLastIndex(({ outcome }) => outcome === 'advanced') + 1)
   const since = stage.slice(stage.findLastIndex(({ outcome }) => outcome === 'redriven') + 1)
-  const counted = since.filter(({ outcome }) => outcome === 'retry' || outcome === 'dead').length
+  // A batch that was halved has made several attempts at the item that is left alone.
+  const counted = since
+    .filter(({ outcome }) => outcome === 'retry' || outcome === 'dead')
+    .reduce((attempts, { attempt }) => Math.max(attempts + 1, attempt), 0)
   const deferred = since.filter(({ outcome }) => outcome === 'deferred').length
   const lost = stage.filter(({ outcome }) => outcome === 'lost').length
   assert.equal(task.attempts, isCleared ? 0 : counted, `${about}: attempts`)
