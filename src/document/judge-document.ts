@@ -2,7 +2,7 @@ import { decide, type GiveUpReason, identityRandom, type Verdict } from '../poli
 import type { Collection } from './collection.js'
 import type { DocumentRecord } from './source.js'
 
-/** What a sweep does with a stuck document. */
+/** The decision of a sweep on a stuck document. */
 export type Judgement =
   | { readonly action: 'dispatch' }
   /** Its backoff is not over. */

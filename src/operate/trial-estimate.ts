@@ -18,7 +18,7 @@ export interface Trial {
   readonly perSecond?: number
 }
 
-/** What to expect of the whole run, with 95 % confidence. */
+/** An estimate for the whole run, with 95 % confidence. */
 export interface TrialEstimate {
   readonly sampled: number
   /** The number of items that the figures below are for. */
@@ -86,7 +86,7 @@ function ofWhole(values: readonly number[], total: number): Expectation {
   const mean = sum / count
   const variance = count < 2 ? 0 : values.reduce((a, value) => a + (value - mean) ** 2, 0) / (count - 1)
   const error = (variance === 0 ? binomialInterval(0, count).high : Z * Math.sqrt(variance / count)) * total
-  // What the sample took, the whole takes at least.
+  // The whole run has at least as many as its sample had.
   return {
     expected: Math.round(mean * total),
     low: Math.max(sum, Math.floor(mean * total - error)),

@@ -46,7 +46,7 @@ export class ActiveRun<Out> implements RunHandle<Out>, RunFollower {
   #record: RunRecord
   #isReading: boolean
   #isOver = false
-  /** What the source threw. */
+  /** The error that the source threw. */
   #failure: unknown
 
   constructor(run: RunRecord, parts: RunParts) {

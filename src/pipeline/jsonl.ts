@@ -8,7 +8,7 @@ import type { ResumableSource, SourceItem } from './source.js'
 
 /** Options of `jsonl()`. */
 export interface JsonlOptions {
-  /** What to do with a line that is not JSON. Default: the source stops there, with an error that names file and line. */
+  /** How to treat a line that is not JSON. Default: the source stops there, with an error that names file and line. */
   readonly onBadLine?: 'stop' | 'skip'
 }
 

@@ -52,7 +52,7 @@ export interface WorkOptions
 
 /** The task that follows the end of a run. */
 export interface OnEnd {
-  /** What `defineTask()` returns. */
+  /** A task, as `defineTask()` returns it. */
   readonly task: Pick<TaskDefinition<RunEnd>, 'kind' | 'handler'>
   readonly category?: string
   readonly key?: string

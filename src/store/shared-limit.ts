@@ -241,12 +241,12 @@ function levelOf({ buckets }: SharedState, name: string, rate: Rate, now: number
   return Math.min(burstOf(rate), level.tokens + (Math.max(0, now - level.at) * rate.perSecond) / 1000)
 }
 
-/** What a bucket may be left with. */
+/** Bounds the level of a bucket. */
 function bounded(rate: Rate, tokens: number): number {
   return Math.max(-MAX_DEBT_SECONDS * rate.perSecond, Math.min(burstOf(rate), tokens))
 }
 
-/** How long it takes until so much has come. */
+/** The time until the missing amount has come in. */
 function waitMs(missing: number, perSecond: number): number {
   return Math.ceil(Math.min((missing * 1000) / perSecond, MAX_WAIT_MS) - HAIR)
 }

@@ -7,7 +7,7 @@ import { shellWord } from '../terminal/visible.js'
 
 /** A module that a command runs, for the words of its errors. */
 export interface ModuleUse {
-  /** What it should export. */
+  /** The kind of export that the command needs, as its error names it. */
   readonly exports: string
   /** The command that it is passed to. */
   readonly command: string

@@ -4,7 +4,7 @@ import { grouped, percent } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
 import { fields } from '../terminal/table.js'
 
-/** What a trial lets expect, for people. */
+/** Puts the estimate of a trial into words. */
 export function estimateText(
   estimate: TrialEstimate,
   isRandom: boolean,

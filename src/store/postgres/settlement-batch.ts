@@ -45,7 +45,7 @@ export class SettlementBatch {
   readonly #rows: Row[] = []
   /** All others, as the SQL function `apply` takes them. */
   readonly #others: object[] = []
-  /** What attempts took from shared limits. */
+  /** How much attempts really took from shared limits. */
   readonly #uses: object[] = []
   /** How many successes and others belong to each claim. */
   readonly #claims = new Map<number, number>()

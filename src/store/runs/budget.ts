@@ -12,7 +12,7 @@ export interface Figures {
   readonly stages: Readonly<Record<string, { readonly left: number; readonly dead: number }>>
 }
 
-/** What a run has to remember for its budget. */
+/** The figures that a run keeps for its budget. */
 export interface BudgetBook {
   /** Where counting began: at the start, at the resumption after the last stop, or when the run was opened again. */
   readonly since: Figures

@@ -88,7 +88,7 @@ export interface StandingRow extends HistoryRow {
   readonly ran_from: number | null
 }
 
-/** What decides whether a task of a lane may start. */
+/** The state of a lane that decides whether one of its tasks may start. */
 export interface LaneStateRow {
   readonly paused: number
   readonly held_until: number
