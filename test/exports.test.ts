@@ -44,7 +44,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
     AttemptEntry AuditStore Beat BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost EndStatus Enqueued Heartbeat ItemCounts
-    Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore Movable Move MoveDifferenceError
+    Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore MemoryStoreOptions Movable Move MoveDifferenceError
     MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection NewRun NewTask OnceOptions OperatorRecord Outcome
     OutputRow Page PageRequest PolicyStore Rate RedriveRecord ReprocessFilter ReprocessOptions Retention Room RunBusyError
     RunChange RunEndedError RunExistsError RunNotFoundError RunRecord

@@ -5,43 +5,24 @@ import type { StageContext } from './stage-context.js'
 import { validCost } from './valid-cost.js'
 
 /** One attempt at an item, as the code of its stage sees it. */
-export class ItemContext implements StageContext {
-  readonly id: string
-  readonly run: string
-  readonly stage: string
-  readonly attempt: number
-  readonly #task: ClaimedTask
-  readonly #attempt: ActiveAttempt
-  readonly #recorder: AttemptRecorder
-  readonly #store: Pick<Store, 'once'>
-
-  constructor(task: ClaimedTask, attempt: ActiveAttempt, recorder: AttemptRecorder, store: Pick<Store, 'once'>) {
-    this.id = ownId(task)
-    this.run = task.key
-    this.stage = task.category
-    this.attempt = attempt.number
-    this.#task = task
-    this.#attempt = attempt
-    this.#recorder = recorder
-    this.#store = store
-  }
-
-  get signal(): AbortSignal {
-    return this.#attempt.signal
-  }
-
-  // Getters, so that `{ signal, once, used }` can be taken apart, and most items need no closure.
-
-  get once(): StageContext['once'] {
-    const { id, token } = this.#task
-    const store = this.#store
-    return (key, work, { params } = {}) => store.once(key, work, { params, fence: { id, token } })
-  }
-
-  get used(): StageContext['used'] {
-    const recorder = this.#recorder
-    const origin = { from: 'used()', stage: this.stage } as const
-    return cost => recorder.used(validCost(cost, origin))
+export function itemContext(
+  task: ClaimedTask,
+  attempt: ActiveAttempt,
+  recorder: AttemptRecorder,
+  store: Pick<Store, 'once'>,
+): StageContext {
+  const { id, token, key: run, category: stage } = task
+  return {
+    id: ownId(task),
+    run,
+    stage,
+    attempt: attempt.number,
+    // A signal costs more than everything else here, so it is made when the code first reads it.
+    get signal() {
+      return attempt.signal
+    },
+    once: (key, work, { params } = {}) => store.once(key, work, { params, fence: { id, token } }),
+    used: cost => recorder.used(validCost(cost, { from: 'used()', stage })),
   }
 }
 

@@ -9,7 +9,15 @@ import { defineTask, later, skip, Worker } from '../task/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
-import { FailureBudgetExceededError, pipeline, type RunHandle, type RunResult, StageGoneError, stage } from './index.js'
+import {
+  FailureBudgetExceededError,
+  pipeline,
+  type RunHandle,
+  type RunResult,
+  type StageContext,
+  StageGoneError,
+  stage,
+} from './index.js'
 
 const STORES = [
   ['memory', async (clock: FakeClock) => new MemoryStore({ clock })],
@@ -585,4 +593,20 @@ describe.each(STORES)('on %s,', (_, open) => {
       await other.stop()
     })
   })
+})
+
+it('gives a stage its item in one piece: copied, it has its signal and its functions', async () => {
+  const clock = fakeClock()
+  const copies: StageContext[] = []
+  const line = pipeline(
+    'line',
+    stage('only', (n: number, item) => {
+      copies.push({ ...item })
+      return n
+    }),
+  )
+  await finish(clock, await line.start([1], { store: new MemoryStore({ clock }), clock }))
+  expect(copies).toMatchObject([
+    { signal: expect.any(AbortSignal), once: expect.any(Function), used: expect.any(Function) },
+  ])
 })

@@ -6,7 +6,7 @@ import type { Work } from '../telemetry/index.js'
 import { queueClock } from '../time/index.js'
 import { BatchCalls } from './batch-calls.js'
 import { StageCostError } from './errors.js'
-import { ItemContext, ownId } from './item-context.js'
+import { itemContext, ownId } from './item-context.js'
 import { pipelineKind } from './pipeline-kind.js'
 import type { StageCode } from './stage.js'
 import { stageValue } from './stage-value.js'
@@ -46,7 +46,7 @@ function workOf(
       stage: { name, concurrency },
       policy,
       policyHash,
-      call: (task, attempt, recorder) => work.call(inputOf(task), new ItemContext(task, attempt, recorder, store)),
+      call: (task, attempt, recorder) => work.call(inputOf(task), itemContext(task, attempt, recorder, store)),
     }
   }
   // The timeout is that of a call: halving takes several.

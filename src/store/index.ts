@@ -16,7 +16,7 @@ export {
   StoreRolledBackError,
   StoreUnavailableError,
 } from './errors.js'
-export { MemoryStore } from './memory/memory-store.js'
+export { MemoryStore, type MemoryStoreOptions } from './memory/memory-store.js'
 export type { Movable, MovedRow, Section } from './move/movable.js'
 export {
   type Move,

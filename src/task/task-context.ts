@@ -1,8 +1,8 @@
 import type { ActiveAttempt } from '../attempt/index.js'
 import type { ClaimedTask, OnceOptions, Store } from '../store/index.js'
 
-/** A task as its handler sees it. */
-export class TaskContext {
+/** A task as its handler sees it. It can be taken apart and copied: `{ signal, once }`, `{ ...task }`. */
+export interface TaskContext {
   /** The task's id: the natural key to pass on to other services. */
   readonly id: string
   /** As it was enqueued; empty if it has none. */
@@ -19,27 +19,8 @@ export class TaskContext {
   readonly startedAt: number
   /** Proves that this attempt still holds the task. Pass it to a store's `once`. */
   readonly fence: { readonly id: string; readonly token: string }
-  readonly #attempt: ActiveAttempt
-  readonly #store: Pick<Store, 'once'>
-
-  constructor(task: ClaimedTask, attempt: ActiveAttempt, store: Pick<Store, 'once'>) {
-    this.id = task.id
-    this.category = task.category
-    this.key = task.key
-    this.attempt = attempt.number
-    this.losses = task.losses
-    this.submittedAt = task.submittedAt
-    this.startedAt = task.startedAt
-    this.fence = { id: task.id, token: task.token }
-    this.#attempt = attempt
-    this.#store = store
-  }
-
   /** Aborts when the time of the attempt is up, the task is cancelled, or its worker stops. */
-  get signal(): AbortSignal {
-    return this.#attempt.signal
-  }
-
+  readonly signal: AbortSignal
   /**
    * Runs a function once per key, in a transaction of the task's store, for as long as this attempt holds the task.
    * Everything it writes through the transaction is written exactly once, however often the task runs.
@@ -48,7 +29,26 @@ export class TaskContext {
    * await task.once('invoice-42', (db: Database) => db.prepare('INSERT INTO invoices (id) VALUES (?)').run(42).changes)
    * ```
    */
-  once<T>(key: string, work: (tx: never) => T, { params }: Pick<OnceOptions, 'params'> = {}): Promise<Awaited<T>> {
-    return this.#store.once(key, work, { params, fence: this.fence })
+  once<T>(key: string, work: (tx: never) => T, options?: Pick<OnceOptions, 'params'>): Promise<Awaited<T>>
+}
+
+/** The context of an attempt at a task. */
+export function taskContext(task: ClaimedTask, attempt: ActiveAttempt, store: Pick<Store, 'once'>): TaskContext {
+  const { id, category, key, losses, submittedAt, startedAt, token } = task
+  const fence = { id, token }
+  return {
+    id,
+    category,
+    key,
+    attempt: attempt.number,
+    losses,
+    submittedAt,
+    startedAt,
+    fence,
+    // A signal costs more than everything else here, so it is made when a handler first reads it.
+    get signal() {
+      return attempt.signal
+    },
+    once: (key, work, { params } = {}) => store.once(key, work, { params, fence }),
   }
 }

@@ -7,7 +7,7 @@ import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
 import { isLater, isSkip } from './outcomes.js'
 import { validate } from './standard-schema.js'
-import { TaskContext } from './task-context.js'
+import { type TaskContext, taskContext } from './task-context.js'
 import type { WorkKind } from './work-kind.js'
 
 /** A longer result belongs into a file or a table of its own. */
@@ -25,7 +25,7 @@ export function taskKind(definition: TaskDefinition, store: Pick<Store, 'once'>)
     policy,
     policyHash,
     describe: taskWork,
-    call: (task, attempt) => call(definition, JSON.parse(task.payload), new TaskContext(task, attempt, store)),
+    call: (task, attempt) => call(definition, JSON.parse(task.payload), taskContext(task, attempt, store)),
     returned: taskResult,
   }
 }

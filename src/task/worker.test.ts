@@ -823,6 +823,26 @@ describe('a worker', () => {
     expect(() => new Worker(new MemoryStore(), { tasks: [], retention })).toThrow(/'retention.dead'/)
   })
 
+  it('gives a handler its task in one piece: copied or taken apart, it has its signal and its once', async () => {
+    const copies: TaskContext[] = []
+    const work = defineTask('work', {
+      handler: (_: null, task) => {
+        const { signal, once } = task
+        copies.push({ ...task }, { ...task, signal, once })
+        return once(`work-${task.id}`, () => signal.aborted)
+      },
+    })
+    const { clock, queue, start } = await bench([work])
+    const { id } = await queue.enqueue(work, null)
+    await start()
+    await settle(clock)
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: 'false' })
+    const [copy, parts] = copies
+    expect(copy?.signal).toBeInstanceOf(AbortSignal)
+    expect(copy?.signal).toBe(parts?.signal)
+    expect(await copy?.once(`work-${id}`, () => 'not again').catch(String)).toBe(false)
+  })
+
   it('runs a handler’s once for as long as the run holds its task', async () => {
     let runs = 0
     let writes = 0

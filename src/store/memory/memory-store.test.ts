@@ -31,3 +31,8 @@ it('an asynchronous function under a key runs once, and who comes meanwhile wait
   expect(results.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled'])
   expect(runs).toBe(2)
 })
+
+it('refuses an option that it does not know', () => {
+  const options = { clok: fakeClock() } as object
+  expect(() => new MemoryStore(options)).toThrow("A memory store takes no 'clok'. Did you mean 'clock'?")
+})

@@ -1,4 +1,5 @@
 import { MemoryIdempotencyStore } from '../../idempotency/index.js'
+import { checkOptions, type KnownOptions } from '../../policy/internal.js'
 import { type Clock, systemClock } from '../../time/index.js'
 import { type Advance, type After, afterLoss, afterRedrive, afterSettlement } from '../after-settlement.js'
 import {
@@ -63,6 +64,14 @@ import { type Lease, type MemoryTask, newTask, standingOf, writeLedger } from '.
 import { MemoryWatchers } from './watchers.js'
 import { MemoryWorkers } from './workers.js'
 
+/** Options of a `MemoryStore`. */
+export interface MemoryStoreOptions {
+  /** Where time comes from. Default: the machine. */
+  readonly clock?: Clock | undefined
+}
+
+const MEMORY_OPTIONS: KnownOptions<MemoryStoreOptions> = { clock: 'object' }
+
 /**
  * Keeps tasks in this process: for tests, and for work that need not outlive the process. Each verb runs in one go, so it
  * is a transaction by itself.
@@ -80,7 +89,9 @@ export class MemoryStore implements Store {
   readonly #watchers = new MemoryWatchers()
   readonly #once: MemoryOnce
 
-  constructor({ clock = systemClock }: { readonly clock?: Clock } = {}) {
+  constructor(options: MemoryStoreOptions = {}) {
+    checkOptions('A memory store', options, MEMORY_OPTIONS)
+    const { clock = systemClock } = options
     this.#clock = clock
     this.#workers = new MemoryWorkers(clock)
     this.audit = new MemoryAuditLog(() => this.#now())

@@ -92,6 +92,11 @@ describe('opening', () => {
     await expect(openPostgres(url, { timeout: timeout as '1s' })).rejects.toThrow(OptionError)
   })
 
+  it('refuses an option that it does not know', async () => {
+    const options = { scheme: 'mine' } as object
+    await expect(openPostgres(url, options)).rejects.toThrow("openPostgres() takes no 'scheme'. Did you mean 'schema'?")
+  })
+
   it('says that a server is away, without the password', async () => {
     const away = openPostgres('postgres://ada:secret@127.0.0.1:1/none')
     await expect(away).rejects.toThrow(StoreUnavailableError)

@@ -1,5 +1,6 @@
 import type { Client, Pool } from 'pg'
 import { type Duration, OptionError, parseDuration } from '../../policy/index.js'
+import { checkOptions, type KnownOptions } from '../../policy/internal.js'
 import type { Clock } from '../../time/index.js'
 import { Database } from './database.js'
 import { loadDriver } from './driver.js'
@@ -10,21 +11,29 @@ import { Signals } from './signals.js'
 /** Options of `openPostgres`. */
 export interface PostgresOptions {
   /** The schema that holds the store and nothing else. Created if it does not exist. Default `redrive`. */
-  readonly schema?: string
+  readonly schema?: string | undefined
   /**
    * The URL to listen on for new work, if it differs: PgBouncer in transaction mode passes no notifications on. With
    * `false` the store does not listen, and idle workers look every two seconds.
    */
-  readonly listen?: string | false
+  readonly listen?: string | false | undefined
   /**
    * How long connecting, and each answer, may take before the connection counts as lost. Calls that read or write much
    * may take eight times as long. Default 15 s.
    */
-  readonly timeout?: Duration
+  readonly timeout?: Duration | undefined
   /** Whether opening may create the store, or bring it to this release. Default true. */
-  readonly migrate?: boolean
+  readonly migrate?: boolean | undefined
   /** A clock for tests. Default: the database's. */
-  readonly clock?: Clock
+  readonly clock?: Clock | undefined
+}
+
+const POSTGRES_OPTIONS: KnownOptions<PostgresOptions> = {
+  schema: '',
+  listen: '',
+  timeout: '',
+  migrate: '',
+  clock: 'object',
 }
 
 /** A store needs few connections at once: to claim, to settle, to enqueue and for heartbeats. */
@@ -38,10 +47,9 @@ const MAX_CONNECTIONS = 8
  * const store = await openPostgres('postgres://localhost/app')
  * ```
  */
-export async function openPostgres(
-  at: string | Pool,
-  { schema = 'redrive', listen, timeout = '15s', migrate: mayMigrate = true, clock }: PostgresOptions = {},
-): Promise<PostgresStore> {
+export async function openPostgres(at: string | Pool, options: PostgresOptions = {}): Promise<PostgresStore> {
+  checkOptions('openPostgres()', options, POSTGRES_OPTIONS)
+  const { schema = 'redrive', listen, timeout = '15s', migrate: mayMigrate = true, clock } = options
   if (!/^[a-z_][a-z0-9_]{0,49}$/.test(schema) || schema.startsWith('pg_'))
     throw new OptionError('schema', `'schema' must be a name of lower-case letters, digits and _, got '${schema}'.`)
   const timeoutMs = parseDuration(timeout)
