@@ -21,7 +21,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/telemetry': `
     AttemptEvent AttemptStarted AttemptSucceeded AuditRecord CollectionReport CollectionSwept CoverageChecked ErrorType
     FailureDescription GaveUp IdempotencyNotRecorded IdempotencyRecord IdempotencyUsed Json Logger MemoryAudit
-    NdjsonAudit NdjsonAuditOptions RecordsDropped RetryAlert RetryAttemptRecord RetryExhaustedRecord RetryPattern
+    NdjsonAudit NdjsonAuditOptions RecordsDropped ResultNotKept RetryAlert RetryAttemptRecord RetryExhaustedRecord RetryPattern
     RetryPatterns RetryPatternsOptions RetryScheduled RunEnded RunStarted Sink Skipped Superseded SweepEnded SweepEvent Swept
     TimedOut TimeoutRecord Work WorkEvent auditRecord describeFailure errorType failureText fanOut logTo memoryAudit
     ndjsonAudit on redact redactContext retryPatterns sinkFailures withoutSecrets`,
@@ -33,9 +33,10 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/presets': `
     Env Preset SweeperSettings presetNamed presets`,
   'redrive/task': `
-    DeadLetter DeclareOptions DeclaredTask EnqueueOptions Later LeaseLostError Moment Outage PayloadError RetentionOptions Skip StandardSchema
-    TaskCancelledError TaskContext TaskDefinition TaskHandler TaskOptions TaskQueue WorkSource Worker WorkerOptions
-    WorkerStoppedError declareTask defineTask later skip storeAudit`,
+    DeadLetter DeclareOptions DeclaredTask EnqueueOptions Later LeaseLostError Moment Outage PayloadError ResultError
+    RetentionOptions Skip StandardSchema Task TaskCancelledError TaskContext TaskDefinition TaskGetOptions TaskHandler TaskNotFoundError
+    TaskNotSucceededError TaskOptions TaskQueue TaskQueueOptions TaskResultOptions WorkSource Worker WorkerOptions WorkerStoppedError declareTask defineTask
+    later skip storeAudit`,
   'redrive/pipeline': `
     BatchContext BatchHandler BatchOptions BatchResultError BatchWork EachWork FailureBudgetExceededError ItemResult JsonlOptions
     LiveOptions OnEnd Pipeline PipelineName PipelineOptions RateInput ResumableSource ResumeOptions

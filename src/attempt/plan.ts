@@ -39,7 +39,8 @@ export type Returned =
       readonly value: string
       readonly cost?: Readonly<Record<string, number>> | undefined
     }
-  | { readonly type: 'succeeded'; readonly value?: string | undefined }
+  /** `reason` says why the value was not kept. */
+  | { readonly type: 'succeeded'; readonly value?: string | undefined; readonly reason?: string | undefined }
   | { readonly type: 'skipped'; readonly reason: string }
   | { readonly type: 'later'; readonly delayMs: number }
 

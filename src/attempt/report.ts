@@ -25,7 +25,10 @@ export function report(plan: Plan, end: End, durationMs: number, environment: En
     case 'succeeded':
     case 'advanced': {
       const totalMs = plan.now() - plan.history.startedAt
-      return tell(plan, { type: 'attempt_succeeded', durationMs, totalMs }, environment)
+      tell(plan, { type: 'attempt_succeeded', durationMs, totalMs }, environment)
+      if (end.type === 'succeeded' && end.reason !== undefined)
+        tell(plan, { type: 'result_not_kept', reason: end.reason }, environment)
+      return
     }
     case 'failed': {
       const { failure, verdict, decision } = end

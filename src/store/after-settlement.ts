@@ -73,6 +73,7 @@ export function afterSettlement(
   switch (outcome.type) {
     case 'succeeded':
       after.result = outcome.result
+      after.reason = outcome.reason
       return cleared(after, 'succeeded')
     case 'skipped':
       after.reason = outcome.reason

@@ -109,7 +109,7 @@ export interface TaskRecord extends Lane {
   readonly errorCode: string | undefined
   /** Name and message of the last failure, bounded and redacted. */
   readonly errorMessage: string | undefined
-  /** Why it is dead or was skipped. */
+  /** Why it is dead, was skipped, or succeeded without its result being kept. */
   readonly reason: string | undefined
   /** JSON text. */
   readonly result: string | undefined
@@ -183,7 +183,8 @@ export interface Settlement {
 
 /** The outcome of an attempt for its task. Delays count from the store's now; due times are rounded up to milliseconds. */
 export type Outcome =
-  | { readonly type: 'succeeded'; readonly result?: string }
+  /** `reason` says why its result was not kept. */
+  | { readonly type: 'succeeded'; readonly result?: string; readonly reason?: string }
   | { readonly type: 'skipped'; readonly reason: string }
   /**
    * The item goes on to the category `to`, with fresh attempts, deferrals, losses and time to live. `keep` asks to go on at
@@ -416,6 +417,12 @@ export interface TaskReader {
   ledger(id: string): Promise<LedgerRow[]>
   /** The histories of several tasks, in the order of their ids, read at once. Empty for an id that is unknown. */
   ledgers(ids: readonly string[]): Promise<LedgerRow[][]>
+  /**
+   * Calls back when a task may have ended: soon after its settlement as a rule, within seconds in any case, and perhaps
+   * without a reason. Returns a function that stops it. A task that has ended before is not told, so begin to watch, then
+   * `get` the task.
+   */
+  watchEnd(id: string, callback: () => void): () => void
 }
 
 /** An operator's verbs on tasks. */

@@ -32,7 +32,7 @@ it('a declared task is enqueued where its handler is not known, and run where it
   await worker.start()
   await clock.advance('1s')
   await worker.stop()
-  expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: '"sent to ada@example.com"' })
+  expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: 'sent to ada@example.com' })
 })
 
 it('its schema holds on both sides', async () => {

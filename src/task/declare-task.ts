@@ -1,21 +1,25 @@
 import { extendPolicy, hashJson, OptionError, type Policy, type PolicyInput, policies } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { SchemaUnlessJson } from './json-payload.js'
+import type { SchemasUnlessJson } from './json-type.js'
 import type { StandardSchema } from './standard-schema.js'
 
 /** Options of `declareTask`. */
-export interface DeclareOptions<Payload, Input = Payload> {
+export interface DeclareOptions<Payload, Result = unknown, Input = Payload, Output = Result> {
   /** Laid over `policies.task`, field by field. */
   readonly policy?: PolicyInput | undefined
   /** Validates payloads, when they are enqueued and before they run: any Standard Schema. */
   readonly payload?: StandardSchema<Input, Payload> | undefined
+  /** Validates results, when they are read: any Standard Schema. */
+  readonly result?: StandardSchema<Result, Output> | undefined
 }
 
 /**
- * A kind of task without its handler: all that is needed to enqueue it. Where a schema transforms payloads, `Input` is the
- * type that is enqueued and `Payload` the type that the handler gets.
+ * A kind of task without its handler: all that is needed to enqueue it and to read its results.
+ *
+ * Where a schema transforms payloads, `Input` is the type that is enqueued and `Payload` the type that the handler gets.
+ * Where a schema transforms results, `Result` is the type that the handler returns and `Output` the type that is read.
  */
-export interface DeclaredTask<Payload = unknown, Result = unknown, Input = Payload> {
+export interface DeclaredTask<Payload = unknown, Result = unknown, Input = Payload, Output = Result> {
   /** Its name in the store. */
   readonly kind: string
   /** The whole policy: the one given, laid over `policies.task`. */
@@ -24,15 +28,17 @@ export interface DeclaredTask<Payload = unknown, Result = unknown, Input = Paylo
   readonly policyHash: string
   /** Validates its payloads. */
   readonly schema: StandardSchema<Input, Payload> | undefined
+  /** Validates its results. */
+  readonly resultSchema: StandardSchema<Result, Output> | undefined
   /** Never there: it is for the compiler alone. */
-  readonly types?: { readonly payload: Payload; readonly result: Result } | undefined
+  readonly types?: { readonly payload: Payload; readonly result: Result; readonly output: Output } | undefined
 }
 
-export const DECLARE_OPTIONS: KnownOptions<DeclareOptions<unknown>> = { policy: 'object', payload: '' }
+export const DECLARE_OPTIONS: KnownOptions<DeclareOptions<unknown>> = { policy: 'object', payload: '', result: '' }
 
 /**
  * Declares a kind of task apart from its handler, so that a producer can enqueue it without the handler's dependencies.
- * The type of its payload comes from the schema, or is given: `declareTask<{ to: string }>('send-email')`.
+ * The types of its payload and result come from schemas, or are given: `declareTask<{ to: string }, number>('send-email')`.
  *
  * ```ts
  * // tasks.ts, for producers and workers alike
@@ -42,24 +48,24 @@ export const DECLARE_OPTIONS: KnownOptions<DeclareOptions<unknown>> = { policy: 
  * const worker = new Worker(store, { tasks: [defineTask(sendEmail, { handler: deliver })] })
  * ```
  */
-export function declareTask<Payload, Result = unknown, Input = Payload>(
+export function declareTask<Payload, Result = unknown, Input = Payload, Output = Result>(
   kind: string,
-  ...[options = {}]: unknown extends SchemaUnlessJson<Input>
-    ? [options?: DeclareOptions<Payload, Input>]
-    : [options: DeclareOptions<Payload, Input> & SchemaUnlessJson<Input>]
-): DeclaredTask<Payload, Result, Input> {
+  ...[options = {}]: unknown extends SchemasUnlessJson<Input, Result>
+    ? [options?: DeclareOptions<Payload, Result, Input, Output>]
+    : [options: DeclareOptions<Payload, Result, Input, Output> & SchemasUnlessJson<Input, Result>]
+): DeclaredTask<Payload, Result, Input, Output> {
   checkOptions('declareTask()', options, DECLARE_OPTIONS)
   return declared(kind, options)
 }
 
 /** Makes a declaration of options that have been checked. */
-export function declared<Payload, Result, Input>(
+export function declared<Payload, Result, Input, Output>(
   kind: string,
-  { policy = {}, payload }: DeclareOptions<Payload, Input>,
-): DeclaredTask<Payload, Result, Input> {
+  { policy = {}, payload, result }: DeclareOptions<Payload, Result, Input, Output>,
+): DeclaredTask<Payload, Result, Input, Output> {
   if (!/^[\w.:-]{1,100}$/.test(kind)) {
     throw new OptionError('kind', `A kind of task is named with letters, digits and _.:- (at most 100), got '${kind}'.`)
   }
   const effective = extendPolicy(policies.task, policy)
-  return { kind, policy: effective, policyHash: hashJson(effective), schema: payload }
+  return { kind, policy: effective, policyHash: hashJson(effective), schema: payload, resultSchema: result }
 }

@@ -1,7 +1,7 @@
 import { OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import { DECLARE_OPTIONS, type DeclaredTask, type DeclareOptions, declared } from './declare-task.js'
-import type { SchemaUnlessJson } from './json-payload.js'
+import type { SchemasUnlessJson } from './json-type.js'
 import type { Later, Skip } from './outcomes.js'
 import type { TaskContext } from './task-context.js'
 
@@ -11,15 +11,19 @@ export type TaskHandler<Payload, Result> = (
   task: TaskContext,
 ) => Result | Later | Skip | PromiseLike<Result | Later | Skip>
 
+/** The result of a handler that returns this type. The compiler takes a promise that never resolves for the result itself. */
+type ResultOf<Returned> = Exclude<Awaited<Returned>, Later | Skip>
+
 /** Options of `defineTask`. */
-export interface TaskOptions<Payload, Result, Input = Payload> extends DeclareOptions<Payload, Input> {
+export interface TaskOptions<Payload, Result, Input = Payload, Output = Result>
+  extends DeclareOptions<Payload, Result, Input, Output> {
   /** Does the work. Gets the payload, as the schema returns it, and its task. */
   readonly handler: TaskHandler<Payload, Result>
 }
 
 /** A kind of task: tasks enqueued under this name are run by this handler, under this policy. */
-export interface TaskDefinition<Payload = unknown, Result = unknown, Input = Payload>
-  extends DeclaredTask<Payload, Result, Input> {
+export interface TaskDefinition<Payload = unknown, Result = unknown, Input = Payload, Output = Result>
+  extends DeclaredTask<Payload, Result, Input, Output> {
   /** A method, so that definitions with different payloads fit into one list. */
   handler(payload: Payload, task: TaskContext): ReturnType<TaskHandler<Payload, Result>>
 }
@@ -27,7 +31,7 @@ export interface TaskDefinition<Payload = unknown, Result = unknown, Input = Pay
 const TASK_OPTIONS: KnownOptions<TaskOptions<unknown, unknown>> = { ...DECLARE_OPTIONS, handler: 'function' }
 
 /**
- * Defines a kind of task. The type of its payload comes from the schema, or from the handler's first parameter.
+ * Defines a kind of task. The types of its payload and result come from schemas, or from the handler.
  *
  * ```ts
  * const sendEmail = defineTask('send-email', {
@@ -38,22 +42,22 @@ const TASK_OPTIONS: KnownOptions<TaskOptions<unknown, unknown>> = { ...DECLARE_O
  *
  * With what `declareTask` returns in place of a name, it adds the handler to that.
  */
-export function defineTask<Payload, Result, Input = Payload>(
+export function defineTask<Payload, Result, Input = Payload, Output = ResultOf<Result>>(
   kind: string,
-  options: TaskOptions<Payload, Result, Input> & SchemaUnlessJson<Input>,
-): TaskDefinition<Payload, Result, Input>
-export function defineTask<Payload, Result, Input>(
-  task: DeclaredTask<Payload, Result, Input>,
+  options: TaskOptions<Payload, Result, Input, Output> & SchemasUnlessJson<Input, ResultOf<Result>>,
+): TaskDefinition<Payload, ResultOf<Result>, Input, Output>
+export function defineTask<Payload, Result, Input, Output>(
+  task: DeclaredTask<Payload, Result, Input, Output>,
   options: { readonly handler: TaskHandler<Payload, Result> },
-): TaskDefinition<Payload, Result, Input>
-export function defineTask<Payload, Result, Input>(
-  kind: string | DeclaredTask<Payload, Result, Input>,
-  options: TaskOptions<Payload, Result, Input>,
-): TaskDefinition<Payload, Result, Input> {
+): TaskDefinition<Payload, Result, Input, Output>
+export function defineTask<Payload, Result, Input, Output>(
+  kind: string | DeclaredTask<Payload, Result, Input, Output>,
+  options: TaskOptions<Payload, Result, Input, Output>,
+): TaskDefinition<Payload, Result, Input, Output> {
   const { handler } = options
   if (typeof kind === 'object') checkOptions('defineTask() of a declared task', options, { handler: 'function' })
   else checkOptions('defineTask()', options, TASK_OPTIONS)
-  const task = typeof kind === 'object' ? kind : declared<Payload, Result, Input>(kind, options)
+  const task = typeof kind === 'object' ? kind : declared<Payload, Result, Input, Output>(kind, options)
   if (typeof handler !== 'function') throw new OptionError('handler', `The task '${task.kind}' has no handler.`)
   return { ...task, handler }
 }

@@ -1,5 +1,6 @@
 import { FinalError, RedriveError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
+import type { TaskRecord } from '../store/index.js'
 
 /** A payload that its task does not take: refused when it is enqueued, and final when a stored one no longer fits. */
 export class PayloadError extends FinalError {
@@ -48,5 +49,61 @@ export class LeaseLostError extends RedriveError {
       'lease_lost',
       `The worker '${worker}' gave no sign of life within its lease: another may run the task by now.`,
     )
+  }
+}
+
+/** There is no task with this id: none was enqueued with it, or it has ended and was pruned since. */
+export class TaskNotFoundError extends FinalError {
+  static {
+    TaskNotFoundError.prototype.name = 'TaskNotFoundError'
+  }
+
+  constructor(readonly id: string) {
+    super(
+      `There is no task ${quoted(id)} in the store. Either it was never enqueued there, or it has ended, and its retention is over.`,
+      { code: 'task_not_found' },
+    )
+  }
+}
+
+/** A task that has no result, since it ended as dead, cancelled or skipped. */
+export class TaskNotSucceededError extends FinalError {
+  static {
+    TaskNotSucceededError.prototype.name = 'TaskNotSucceededError'
+  }
+  readonly id: string
+  readonly status: TaskRecord['status']
+  /** Why it is dead or was skipped. */
+  readonly reason: string | undefined
+  /** The code of its last failure, such as `http_502`. */
+  readonly errorCode: string | undefined
+
+  constructor({ id, status, reason, errorCode, errorMessage }: TaskRecord) {
+    const failure = status === 'dead' && errorMessage !== undefined ? `. Its last failure: ${errorMessage}` : ''
+    super(`The task ${quoted(id)} has no result: it ${ended(status, reason)}${failure}`, { code: 'task_not_succeeded' })
+    this.id = id
+    this.status = status
+    this.reason = reason
+    this.errorCode = errorCode
+  }
+}
+
+function ended(status: TaskRecord['status'], reason: string | undefined): string {
+  const why = reason === undefined ? '' : ` (${reason})`
+  return status === 'dead' ? `is dead${why}` : `was ${status}${why}`
+}
+
+/** A task has succeeded, but its result cannot be read: it was not kept, or its schema refuses it. */
+export class ResultError extends FinalError {
+  static {
+    ResultError.prototype.name = 'ResultError'
+  }
+
+  constructor(
+    readonly id: string,
+    problem: string,
+    code: 'result_not_kept' | 'result_invalid',
+  ) {
+    super(`The result of the task ${quoted(id)} ${problem}`, { code })
   }
 }

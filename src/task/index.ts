@@ -1,12 +1,29 @@
 export type { Outage } from '../attempt/index.js'
 export { type DeclaredTask, type DeclareOptions, declareTask } from './declare-task.js'
 export { defineTask, type TaskDefinition, type TaskHandler, type TaskOptions } from './define-task.js'
-export { LeaseLostError, PayloadError, TaskCancelledError, WorkerStoppedError } from './errors.js'
+export {
+  LeaseLostError,
+  PayloadError,
+  ResultError,
+  TaskCancelledError,
+  TaskNotFoundError,
+  TaskNotSucceededError,
+  WorkerStoppedError,
+} from './errors.js'
 export type { RetentionOptions } from './janitor.js'
 export { Later, later, Skip, skip } from './outcomes.js'
 export type { StandardSchema } from './standard-schema.js'
 export { storeAudit } from './store-audit.js'
 export type { TaskContext } from './task-context.js'
-export { type DeadLetter, type EnqueueOptions, type Moment, TaskQueue } from './task-queue.js'
+export {
+  type DeadLetter,
+  type EnqueueOptions,
+  type Moment,
+  type TaskGetOptions,
+  TaskQueue,
+  type TaskQueueOptions,
+  type TaskResultOptions,
+} from './task-queue.js'
+export type { Task } from './task-result.js'
 export type { WorkSource } from './work-kind.js'
 export { Worker, type WorkerOptions } from './worker.js'

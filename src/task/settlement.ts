@@ -10,7 +10,9 @@ const NO_HISTORY: History = { attempts: 0, deferrals: 0, startedAt: 0 }
 export function outcomeOf(end: End): Outcome {
   switch (end.type) {
     case 'succeeded':
-      return { type: 'succeeded', result: end.value }
+      return end.reason === undefined
+        ? { type: 'succeeded', result: end.value }
+        : { type: 'succeeded', reason: end.reason }
     case 'advanced':
       // Asks to go on at once. The engine takes that back where the next stage has no place.
       return { type: 'advanced', to: end.to, value: end.value, keep: true, cost: end.cost }

@@ -1,8 +1,8 @@
 import type { Returned } from '../attempt/index.js'
 import { OptionError } from '../policy/index.js'
-import { plainJson } from '../policy/internal.js'
+import { plainJson, problemOf } from '../policy/internal.js'
 import type { ClaimedTask, Store } from '../store/index.js'
-import { failureText, type Work } from '../telemetry/index.js'
+import { redact, type Work } from '../telemetry/index.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
 import { isLater, isSkip } from './outcomes.js'
@@ -36,18 +36,19 @@ export function taskWork({ id, kind, category, key }: ClaimedTask): Work {
 }
 
 /**
- * Says what a handler's result asks for. Never throws: the work is done, and no result may cause it to be done again. A
- * note replaces a result that JSON cannot hold, or that is too long for a record.
+ * Says what a handler's result asks for. Never throws: the work is done, and no result may cause it to be done again. In
+ * place of a result that JSON cannot hold, or that is too long for a record, the reason for that is kept.
  */
 export function taskResult(result: unknown): Returned {
   try {
     if (isLater(result)) return { type: 'later', delayMs: result.delayMs }
     if (isSkip(result)) return { type: 'skipped', reason: result.reason.slice(0, 1000) }
     const text = plainJson(result)
-    if (text !== undefined && text.length > MAX_RESULT) throw new RangeError(`${text.length} characters are too many`)
+    if (text !== undefined && text.length > MAX_RESULT)
+      throw new RangeError(`It is ${text.length} characters long, and ${MAX_RESULT} are allowed`)
     return { type: 'succeeded', value: text }
   } catch (error) {
-    return { type: 'succeeded', value: JSON.stringify(`(not kept: ${failureText(error)})`) }
+    return { type: 'succeeded', reason: redact(problemOf(error)) }
   }
 }
 

@@ -1,10 +1,12 @@
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions, plainJson, problemOf } from '../policy/internal.js'
-import type { By, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter, TaskRecord } from '../store/index.js'
+import type { By, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter } from '../store/index.js'
 import { recordRedrive } from '../store/internal.js'
+import { type Clock, systemClock } from '../time/index.js'
 import type { DeclaredTask } from './declare-task.js'
 import { PayloadError } from './errors.js'
 import { validate } from './standard-schema.js'
+import { resultOf, type Task, taskOf, untilEnded } from './task-result.js'
 import { toMs } from './to-ms.js'
 
 /** A point in time: a date, milliseconds since the epoch, or ISO 8601 text. */
@@ -28,8 +30,30 @@ export interface EnqueueOptions {
   readonly submittedAt?: Moment | undefined
 }
 
+/** Options of `get`. */
+export interface TaskGetOptions<Input = unknown, Output = unknown> {
+  /** The kind of task that it is: its types are those of the answer, and its schema validates the result. */
+  readonly task?: DeclaredTask<unknown, unknown, Input, Output> | undefined
+}
+
+/** Options of `result`. */
+export interface TaskResultOptions<Output = unknown> {
+  /** The kind of task that it is: its result type is that of the answer, and its schema validates the result. */
+  readonly task?: DeclaredTask<unknown, unknown, unknown, Output> | undefined
+  /** How long to wait for the end of the task. Default: for as long as it takes. */
+  readonly timeout?: Duration | undefined
+  /** Ends the waiting. The task goes on. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Options of a `TaskQueue`. */
+export interface TaskQueueOptions {
+  /** Where time comes from. Default: the machine. */
+  readonly clock?: Clock | undefined
+}
+
 /** A dead letter with its whole history. */
-export interface DeadLetter extends TaskRecord {
+export interface DeadLetter extends Task {
   /** Its ledger, oldest first. */
   readonly history: readonly LedgerRow[]
 }
@@ -46,6 +70,9 @@ const ENQUEUE_OPTIONS: KnownOptions<EnqueueOptions> = {
   delay: '',
   submittedAt: '',
 }
+const GET_OPTIONS: KnownOptions<TaskGetOptions> = { task: 'object' }
+const RESULT_OPTIONS: KnownOptions<TaskResultOptions> = { task: 'object', timeout: '', signal: 'object' }
+const QUEUE_OPTIONS: KnownOptions<TaskQueueOptions> = { clock: 'object' }
 const ITEM_FIELDS: KnownOptions<EnqueueOptions & { payload: unknown }> = { ...ENQUEUE_OPTIONS, payload: '' }
 
 /** Longer payloads belong in a file or a table, with a reference to it in the task. */
@@ -54,12 +81,15 @@ const MAX_PAYLOAD = 2 ** 20
 /** The latest date that JavaScript can hold, in milliseconds since the epoch. */
 const MAX_TIME = 8.64e15
 
-/** Enqueues tasks into a store, and reads, cancels and redrives them. */
+/** Enqueues tasks into a store, waits for their results, and reads, cancels and redrives them. */
 export class TaskQueue {
   readonly #store: Store
+  readonly #clock: Clock
 
-  constructor(store: Store) {
+  constructor(store: Store, options: TaskQueueOptions = {}) {
+    checkOptions('A task queue', options, QUEUE_OPTIONS)
     this.#store = store
+    this.#clock = options.clock ?? systemClock
   }
 
   /** Enqueues a task. Resolves once it is on disk. */
@@ -113,31 +143,57 @@ export class TaskQueue {
     }
   }
 
-  /** A task, whatever its status; `undefined` if there is none with that id. */
-  get(id: string): Promise<TaskRecord | undefined> {
-    return this.#store.get(id)
+  /** A task, whatever its status; `undefined` if there is none with that id. With its `task`, it has the types of that. */
+  async get<Input = unknown, Output = unknown>(
+    id: string,
+    options: TaskGetOptions<Input, Output> = {},
+  ): Promise<Task<Input, Output> | undefined> {
+    checkOptions('get()', options, GET_OPTIONS)
+    const record = await this.#store.get(id)
+    return record && taskOf(record, options.task)
+  }
+
+  /**
+   * Waits until a task has succeeded, and resolves with its result. The store calls when the task ends, wherever it runs.
+   *
+   * ```ts
+   * const { id } = await queue.enqueue(resize, { image: 'cat.png', width: 200 })
+   * const { url } = await queue.result(id, { task: resize, timeout: '30s' })
+   * ```
+   *
+   * Rejects with a `TaskNotSucceededError` if the task ends as dead, cancelled or skipped, with a `TaskNotFoundError` if
+   * there is none with that id, with a `TimeoutError` when the time is up, and with the signal's reason when that aborts.
+   * In the last two cases the task goes on.
+   */
+  async result<Output = unknown>(id: string, options: TaskResultOptions<Output> = {}): Promise<Output> {
+    checkOptions('result()', options, RESULT_OPTIONS)
+    const { task, timeout, signal } = options
+    const timeoutMs = timeout === undefined ? undefined : toMs('timeout', timeout)
+    return resultOf(await untilEnded(this.#store, id, { clock: this.#clock, timeoutMs, signal }), task)
   }
 
   /** Tasks, newest change first: 50 a page, unless `limit` says otherwise. */
-  list(
+  async list(
     filter: TaskFilter = {},
     page: { readonly limit?: number | undefined; readonly after?: string | undefined } = {},
-  ): Promise<Page<TaskRecord>> {
-    return this.#store.list(filter, { ...page, limit: page.limit ?? 50 })
+  ): Promise<Page<Task>> {
+    const { items, ...rest } = await this.#store.list(filter, { ...page, limit: page.limit ?? 50 })
+    return { items: await Promise.all(items.map(item => taskOf(item))), ...rest }
   }
 
   /** The dead letters, newest first: 50 a page, unless `limit` says otherwise. */
   deadLetters(
     filter: Omit<TaskFilter, 'status'> = {},
     page: { readonly limit?: number | undefined; readonly after?: string | undefined } = {},
-  ): Promise<Page<TaskRecord>> {
+  ): Promise<Page<Task>> {
     return this.list({ ...filter, status: 'dead' }, page)
   }
 
   /** A dead letter with its whole history; `undefined` if there is none with that id. */
   async deadLetter(id: string): Promise<DeadLetter | undefined> {
-    const task = await this.#store.get(id)
-    return task?.status === 'dead' ? { ...task, history: await this.#store.ledger(id) } : undefined
+    const record = await this.#store.get(id)
+    if (record?.status !== 'dead') return undefined
+    return { ...(await taskOf(record)), history: await this.#store.ledger(id) }
   }
 
   /**

@@ -79,7 +79,7 @@ describe('a worker', () => {
     const { id } = await queue.enqueue(add, [2, 3])
     await start()
     await settle(clock)
-    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: '5', attempts: 0 })
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: 5, attempts: 0 })
     expect(await store.ledger(id)).toMatchObject([{ attempt: 1, outcome: 'succeeded' }])
   })
 
@@ -129,7 +129,7 @@ describe('a worker', () => {
     isBroken = false
     expect(await queue.redrive(id, { who: 'ada', why: 'card replaced' })).toEqual([id])
     await settle(clock)
-    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: '"paid"' })
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: 'paid' })
     expect((await store.ledger(id)).map(({ outcome }) => outcome)).toEqual(['dead', 'redriven', 'succeeded'])
   })
 
@@ -555,23 +555,29 @@ describe('a worker', () => {
 
   it('does not do work again whose result JSON cannot hold', async () => {
     let calls = 0
-    const big = defineTask('big', { handler: () => BigInt(++calls) })
-    const { clock, queue, start } = await bench([big])
+    const big = defineTask('big', { handler: (): unknown => BigInt(++calls) })
+    const events: WorkEvent[] = []
+    const { clock, store, queue, start } = await bench([big], { sink: event => void events.push(event) })
     const { id } = await queue.enqueue(big, null)
     await start()
     await clock.advance('1d')
     expect(calls).toBe(1)
-    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: expect.stringContaining('not kept') })
+    const reason = 'JSON cannot hold a bigint'
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: undefined, reason })
+    expect(await store.ledger(id)).toMatchObject([{ outcome: 'succeeded', reason }])
+    expect(events.map(({ type }) => type)).toEqual(['attempt_started', 'attempt_succeeded', 'result_not_kept'])
+    expect(events[2]).toMatchObject({ work: { id }, reason })
+    await expect(queue.result(id)).rejects.toMatchObject({ name: 'ResultError', code: 'result_not_kept' })
   })
 
-  it('keeps a note in the place of a result that is too long', async () => {
+  it('does not keep a result that is too long, and says so', async () => {
     const long = defineTask('long', { handler: () => 'x'.repeat(2_000_000) })
     const { clock, queue, start } = await bench([long])
     const { id } = await queue.enqueue(long, null)
     await start()
     await settle(clock)
-    const task = await queue.get(id)
-    expect(task).toMatchObject({ status: 'succeeded', result: expect.stringContaining('2000002 characters') })
+    const reason = 'It is 2000002 characters long, and 1048576 are allowed'
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: undefined, reason })
   })
 
   it('makes a dead letter of what the store can never take, and settles the others', async () => {
@@ -602,7 +608,7 @@ describe('a worker', () => {
     await start()
     await clock.advance('10s')
     expect(failures).toBeGreaterThan(3)
-    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: '"done"' })
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: 'done' })
   })
 
   it('tells a sink what happens, in the same words as a call', async () => {
@@ -836,7 +842,7 @@ describe('a worker', () => {
     const { id } = await queue.enqueue(work, null)
     await start()
     await settle(clock)
-    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: 'false' })
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: false })
     const [copy, parts] = copies
     expect(copy?.signal).toBeInstanceOf(AbortSignal)
     expect(copy?.signal).toBe(parts?.signal)
@@ -861,7 +867,7 @@ describe('a worker', () => {
     await start()
     while (runs < 3) await settle(clock)
     await settle(clock)
-    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: '1' })
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: 1 })
     expect([runs, writes]).toEqual([3, 1])
     await expect(late?.once('another', () => ++writes)).rejects.toThrow(StaleFenceError)
     await expect(late?.once('bill', () => ++writes, { params: {} })).rejects.toThrow(IdempotencyMismatchError)

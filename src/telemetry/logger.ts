@@ -48,6 +48,11 @@ function lineOf(event: WorkEvent): Line {
       const fields = { attempt, durationMs, ...(totalMs !== undefined && { totalMs }) }
       return { level: attempt > 1 ? 'info' : 'debug', message, fields }
     }
+    case 'result_not_kept': {
+      const { attempt, reason } = event
+      const message = `The result of ${name} was not kept: ${label(reason)}`
+      return { level: 'warn', message, fields: { attempt, reason } }
+    }
     case 'skipped': {
       const { attempt, durationMs, reason } = event
       const message = `${name} was skipped at attempt ${attempt}: ${label(reason)}`

@@ -65,6 +65,12 @@ export interface AttemptSucceeded extends AboutAttempt {
   readonly totalMs?: number
 }
 
+/** An attempt succeeded with a result that could not be kept: JSON cannot hold it, or it is too long. Told after the success. */
+export interface ResultNotKept extends AboutAttempt {
+  readonly type: 'result_not_kept'
+  readonly reason: string
+}
+
 /** An attempt found nothing to do, and the work ended without failure. */
 export interface Skipped extends AboutAttempt {
   readonly type: 'skipped'
@@ -202,4 +208,11 @@ export type WorkEvent = AttemptEvent | RunStarted | RunEnded | IdempotencyUsed |
 export type SweepEvent = Swept | Superseded | CollectionSwept | SweepEnded | CoverageChecked
 
 /** Something that happened to an attempt. */
-export type AttemptEvent = AttemptStarted | AttemptSucceeded | Skipped | TimedOut | RetryScheduled | GaveUp
+export type AttemptEvent =
+  | AttemptStarted
+  | AttemptSucceeded
+  | ResultNotKept
+  | Skipped
+  | TimedOut
+  | RetryScheduled
+  | GaveUp

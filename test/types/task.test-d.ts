@@ -1,7 +1,17 @@
 import type { Database } from 'better-sqlite3'
 import type { SqliteStore } from 'redrive/sqlite'
 import { MemoryStore, type Store } from 'redrive/store'
-import { declareTask, defineTask, type StandardSchema, type TaskContext, TaskQueue, Worker } from 'redrive/task'
+import {
+  declareTask,
+  defineTask,
+  later,
+  type StandardSchema,
+  skip,
+  type Task,
+  type TaskContext,
+  TaskQueue,
+  Worker,
+} from 'redrive/task'
 import { describe, expectTypeOf, it } from 'vitest'
 
 declare const sqlite: SqliteStore
@@ -73,7 +83,19 @@ describe('the type of a payload', () => {
     defineTask('e', { handler })
     declareTask<{ to: string }>('f')
     declareTask<Tree>('g', { policy: { attempts: 2 } })
+    defineTask('h', {
+      handler: (_: { readonly a?: undefined; b: string | undefined; c: ReturnType<typeof JSON.parse> }) => {},
+    })
+    declareTask<void>('i')
   })
+
+  class Account {
+    readonly id = 1
+    readonly #secret = 2
+    static sum(one: Account): number {
+      return one.id + one.#secret
+    }
+  }
 
   it('needs a schema where JSON changes it', () => {
     // @ts-expect-error the handler would get text
@@ -86,12 +108,61 @@ describe('the type of a payload', () => {
     defineTask('d', { handler: (_: { readonly list: readonly bigint[] }) => {} })
     // @ts-expect-error the handler would get text
     declareTask<{ on: Date }>('e')
+    // @ts-expect-error a set becomes {}
+    defineTask('h', { handler: (_: { tags: Set<string> }) => {} })
+    // @ts-expect-error JSON has null in the place of undefined
+    defineTask('i', { handler: (_: (string | undefined)[]) => {} })
+    // @ts-expect-error the member is gone
+    defineTask('j', { handler: (_: { nothing: undefined }) => {} })
+    // @ts-expect-error the private member of the class is gone
+    defineTask('k', { handler: (_: Account) => {} })
+    // @ts-expect-error undefined arrives as null
+    defineTask('l', { handler: (_: string | undefined) => {} })
 
     const fromText = {} as StandardSchema<{ on: string }, { on: Date }>
     const remind = defineTask('f', { payload: fromText, handler: ({ on }) => expectTypeOf(on).toEqualTypeOf<Date>() })
     new TaskQueue(new MemoryStore()).enqueue(remind, { on: '2030-01-01' })
     // @ts-expect-error a date cannot be enqueued
     defineTask('g', { payload: {} as StandardSchema<{ on: Date }>, handler })
+  })
+})
+
+describe('the result of a task', () => {
+  const queue = new TaskQueue(new MemoryStore())
+  const fromText = {} as StandardSchema<string, Date>
+
+  it('is of the type that its handler returns', () => {
+    const size = defineTask('size', { handler: async (text: string) => ({ length: text.length }) })
+    expectTypeOf(queue.result('id', { task: size })).toEqualTypeOf<Promise<{ length: number }>>()
+    expectTypeOf(queue.result('id')).toEqualTypeOf<Promise<unknown>>()
+    expectTypeOf(queue.get('id', { task: size })).toEqualTypeOf<Promise<Task<string, { length: number }> | undefined>>()
+    const nothing = defineTask('nothing', { handler: async (n: number) => (n > 2 ? skip('no') : later('5m')) })
+    expectTypeOf(queue.result('id', { task: nothing })).toEqualTypeOf<Promise<never>>()
+    expectTypeOf(queue.result('id', { task: declareTask<string, number>('n') })).toEqualTypeOf<Promise<number>>()
+  })
+
+  it('is of the type that its schema makes of it', () => {
+    const due = defineTask('due', { result: fromText, handler: (_: number) => '2030-01-01' })
+    expectTypeOf(queue.result('id', { task: due })).toEqualTypeOf<Promise<Date>>()
+    const declared = declareTask('due', { result: fromText })
+    expectTypeOf(queue.result('id', { task: declared })).toEqualTypeOf<Promise<Date>>()
+    defineTask(declared, { handler: () => '2030-01-01' })
+    // @ts-expect-error it returns what the schema takes
+    defineTask(declared, { handler: () => new Date() })
+  })
+
+  it('needs a schema where JSON changes it', () => {
+    // @ts-expect-error text would be read
+    defineTask('a', { handler: () => new Date() })
+    // @ts-expect-error nothing of it is kept
+    defineTask('b', { handler: async () => new Response() })
+    // @ts-expect-error text would be read
+    declareTask<string, { on: Date }>('c')
+    // @ts-expect-error JSON does not take it
+    defineTask('d', { handler: () => ({ big: 1n }) })
+    defineTask('e', { handler: async () => {} })
+    defineTask('f', { handler: () => new Promise<void>(() => {}) })
+    defineTask('g', { handler: () => Promise.reject(new Error('no')) })
   })
 })
 

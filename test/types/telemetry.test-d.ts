@@ -15,6 +15,7 @@ import {
   memoryAudit,
   ndjsonAudit,
   on,
+  type ResultNotKept,
   type RetryScheduled,
   type RunEnded,
   type RunStarted,
@@ -41,6 +42,8 @@ describe('an event', () => {
         return expectTypeOf(event).toEqualTypeOf<AttemptStarted>()
       case 'attempt_succeeded':
         return expectTypeOf(event).toEqualTypeOf<AttemptSucceeded>()
+      case 'result_not_kept':
+        return expectTypeOf(event).toEqualTypeOf<ResultNotKept>()
       case 'skipped':
         return expectTypeOf(event).toEqualTypeOf<Skipped>()
       case 'run_started':

@@ -42,7 +42,8 @@ function cellsOf({ attempt, startedAt, endedAt, outcome, verdict, delayMs }: Led
 
 function detailsOf({ outcome, worker, reason, error }: LedgerRowView, width: number): string[] {
   const by = reason === null ? `by ${worker}` : `by ${worker}: ${reason}`
-  const text = outcome === 'redriven' ? by : (error ?? (outcome === 'skipped' ? reason : null))
+  const text =
+    outcome === 'redriven' ? by : (error ?? (outcome === 'skipped' || outcome === 'succeeded' ? reason : null))
   return text === null ? [] : paragraph(text, { width, indent: '   ' })
 }
 

@@ -18,6 +18,7 @@ import {
   checkRetention,
   checkSettlement,
 } from '../check.js'
+import { EndWatchers } from '../end-watchers.js'
 import { checkedLimits } from '../lane-limits.js'
 import { cancelRecord, limitRecord, pauseRecord } from '../operator-record.js'
 import { checkedShared, isShared } from '../shared-limit.js'
@@ -87,6 +88,7 @@ export class MemoryStore implements Store {
   readonly #queue = new MemoryQueue()
   readonly #workers: MemoryWorkers
   readonly #watchers = new MemoryWatchers()
+  readonly #ends = new EndWatchers()
   readonly #once: MemoryOnce
 
   constructor(options: MemoryStoreOptions = {}) {
@@ -270,8 +272,14 @@ export class MemoryStore implements Store {
     return this.#watchers.add(callback)
   }
 
+  watchEnd(id: string, callback: () => void): () => void {
+    checkName('id', id)
+    return this.#ends.add(id, callback)
+  }
+
   async close(): Promise<void> {
     this.#watchers.clear()
+    this.#ends.clear()
   }
 
   #add(task: NewTask, now: number): Enqueued {
@@ -380,9 +388,10 @@ export class MemoryStore implements Store {
     this.#moved(record, moved, now)
   }
 
-  /** Tells the runs that an item has changed. */
+  /** Tells the runs that an item has changed, and whoever waits for the end of a task. */
   #moved(before: TaskRecord | undefined, { lane, record }: MemoryTask, now: number): void {
     if (lane.isOfRun) this.runs.moved(before, record, now)
+    if (this.#ends.size > 0) this.#ends.call(record.id)
   }
 
   #items(): MemoryItems {

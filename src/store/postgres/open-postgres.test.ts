@@ -346,7 +346,9 @@ describe('new work', () => {
     here.watch(() => rung++)
     deaf.watch(() => polled++)
     await expect.poll(() => rung).toBe(1)
-    await pool.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN redrive_signals'`)
+    await pool.query(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN redrive_signals%'`,
+    )
     await expect.poll(() => polled, { timeout: 10_000 }).toBeGreaterThan(0)
     await expect.poll(() => rung, { timeout: 10_000 }).toBeGreaterThan(2)
     const before = rung
@@ -354,6 +356,61 @@ describe('new work', () => {
     await expect.poll(() => rung).toBeGreaterThan(before)
     await here.close()
     await deaf.close()
+  })
+})
+
+describe('the end of a task', () => {
+  const double = defineTask('double', { handler: (n: number) => 2 * n })
+
+  it('in another process is told to who waits for it, by notification, and to nobody else', async () => {
+    const here = await openPostgres(url, { schema: 'ends' })
+    const there = await openPostgres(url, { schema: 'ends' })
+    const heard: string[] = []
+    const witness = new pg.Client(url)
+    await witness.connect()
+    await witness.query('LISTEN redrive_ends_wait; LISTEN redrive_ends_done')
+    witness.on('notification', ({ channel, payload = '' }) => {
+      const [, ...ids] = JSON.parse(payload)
+      heard.push(`${channel} ${ids.join()}`)
+    })
+    let rung = 0
+    there.watch(() => rung++)
+    await expect.poll(() => rung).toBe(1)
+
+    const queue = new TaskQueue(here)
+    const { id } = await queue.enqueue(double, 21)
+    const result = queue.result(id, { task: double })
+    await expect.poll(() => heard).toContain(`redrive_ends_wait ${id}`)
+    const before = rung
+    await queue.enqueueMany(
+      double,
+      Array.from({ length: 20 }, (_, payload) => ({ payload })),
+    )
+    // Notifications arrive in the order of their commits, so the other process has heard who waits.
+    await expect.poll(() => rung).toBeGreaterThan(before)
+    const worker = new Worker(there, { tasks: [double] })
+    await worker.start()
+    expect(await result).toBe(42)
+    await expect.poll(async () => (await here.count({})).succeeded).toBe(21)
+    await expect.poll(() => heard).toContain(`redrive_ends_done ${id}`)
+    expect(heard.filter(line => line.startsWith('redrive_ends_done'))).toEqual([`redrive_ends_done ${id}`])
+    await worker.stop()
+    await witness.end()
+    await here.close()
+    await there.close()
+  })
+
+  it('is noticed without notifications too', async () => {
+    const deaf = await openPostgres(url, { schema: 'ends', listen: false })
+    const there = await openPostgres(url, { schema: 'ends', listen: false })
+    const worker = new Worker(there, { tasks: [double] })
+    await worker.start()
+    const queue = new TaskQueue(deaf)
+    const results = [1, 2, 3].map(async n => queue.result((await queue.enqueue(double, n)).id, { task: double }))
+    expect(await Promise.all(results)).toEqual([2, 4, 6])
+    await worker.stop()
+    await deaf.close()
+    await there.close()
   })
 })
 

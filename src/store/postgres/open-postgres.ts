@@ -4,9 +4,9 @@ import { checkOptions, type KnownOptions } from '../../policy/internal.js'
 import type { Clock } from '../../time/index.js'
 import { Database } from './database.js'
 import { loadDriver } from './driver.js'
+import { Listener } from './listener.js'
 import { migrate } from './migrate.js'
 import { PostgresStore } from './postgres-store.js'
-import { Signals } from './signals.js'
 
 /** Options of `openPostgres`. */
 export interface PostgresOptions {
@@ -35,6 +35,8 @@ const POSTGRES_OPTIONS: KnownOptions<PostgresOptions> = {
   migrate: '',
   clock: 'object',
 }
+
+const NOTIFY = 'SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload'
 
 /** A store needs few connections at once: to claim, to settle, to enqueue and for heartbeats. */
 const MAX_CONNECTIONS = 8
@@ -82,11 +84,11 @@ export async function openPostgres(at: string | Pool, options: PostgresOptions =
     await client.connect()
     return client
   }
-  const signals = new Signals({
+  const wire = {
     channel: `redrive_${schema}`,
-    connect: listen === false ? undefined : connect,
-    notify: (channel, payload) => database.query('SELECT pg_notify($1, $2)', [channel, payload]),
-  })
+    listener: new Listener(listen === false ? undefined : connect),
+    notify: (channel: string, payloads: readonly string[]) => database.query(NOTIFY, [channel, payloads]),
+  }
   const end = async () => {
     if (pool === at) pool.off('error', ignore)
     else await pool.end()
@@ -97,7 +99,7 @@ export async function openPostgres(at: string | Pool, options: PostgresOptions =
     await end()
     throw database.explain(error)
   }
-  return new PostgresStore({ database, signals, clock, end })
+  return new PostgresStore({ database, wire, clock, end })
 }
 
 /**

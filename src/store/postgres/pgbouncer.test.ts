@@ -33,10 +33,12 @@ it('works behind PgBouncer in transaction mode, and listens around it', async ()
   for (const worker of workers) await worker.start()
 
   const ids = Array.from({ length: 200 }, (_, id) => id)
-  await Promise.all(ids.map(id => new TaskQueue(there).enqueue(task, { id })))
+  const queue = new TaskQueue(there)
+  const enqueued = await Promise.all(ids.map(id => queue.enqueue(task, { id })))
   await client.query('BEGIN')
   await store.enqueueIn(client, [{ kind: 'work', payload: '{"id":200}' }])
   await client.query('COMMIT')
+  await Promise.all(enqueued.map(({ id }) => queue.result(id)))
   await expect.poll(async () => (await store.count({})).succeeded, { timeout: 20_000 }).toBe(201)
   expect((await client.query('SELECT count(*)::int AS all, count(DISTINCT id)::int AS ids FROM effects')).rows).toEqual(
     [{ all: 201, ids: 201 }],

@@ -48,6 +48,7 @@ import { Browser } from './browse.js'
 import { Claims } from './claim.js'
 import type { Database } from './database.js'
 import type { SqlClient } from './driver.js'
+import { Ends } from './ends.js'
 import { Enqueues } from './enqueue.js'
 import { grant } from './grant.js'
 import { Holdings } from './holdings.js'
@@ -57,7 +58,7 @@ import { Operators } from './operators.js'
 import { postgresAudit, postgresPolicies } from './records.js'
 import { PostgresRuns } from './runs.js'
 import { Settlements } from './settle.js'
-import type { Signals } from './signals.js'
+import { Signals, type Wire } from './signals.js'
 import { claimedBy } from './token.js'
 import { lend, type PostgresTransaction } from './transaction.js'
 import { exportPage, importRows } from './transfer.js'
@@ -66,7 +67,7 @@ import { Workers } from './workers.js'
 /** The parts of a store. */
 export interface PostgresParts {
   readonly database: Database
-  readonly signals: Signals
+  readonly wire: Wire
   /** A test's clock. Default: the database's. */
   readonly clock: Clock | undefined
   /** Ends the connections that were opened for this store. */
@@ -80,7 +81,9 @@ export class PostgresStore implements Movable {
   readonly audit: AuditStore
   readonly runs: PostgresRuns
   readonly #database: Database
+  readonly #wire: Wire
   readonly #signals: Signals
+  readonly #ends: Ends
   readonly #end: () => Promise<void>
   readonly #enqueues: Enqueues
   readonly #claims: Claims
@@ -90,14 +93,18 @@ export class PostgresStore implements Movable {
   readonly #operators: Operators
   #closing: Promise<void> | undefined
 
-  constructor({ database, signals, clock, end }: PostgresParts) {
+  constructor({ database, wire, clock, end }: PostgresParts) {
+    const signals = new Signals(wire)
+    const ends = new Ends(database, wire)
     this.#database = database
+    this.#wire = wire
     this.#signals = signals
+    this.#ends = ends
     this.#end = end
     const holdings = new Holdings()
     this.#enqueues = new Enqueues(database, signals, clock)
     this.#claims = new Claims(database, holdings)
-    this.#settlements = new Settlements(database, signals, holdings)
+    this.#settlements = new Settlements(database, signals, ends, holdings)
     this.#workers = new Workers(database, signals, holdings)
     this.#browser = new Browser(database)
     this.#operators = new Operators(database, signals)
@@ -219,7 +226,9 @@ export class PostgresStore implements Movable {
   async cancel(ids: readonly string[], by?: By): Promise<string[]> {
     checkIds(ids)
     checkBy(by)
-    return this.#operators.cancel(ids, by)
+    const cancelled = await this.#operators.cancel(ids, by)
+    this.#ends.ended(cancelled.map(id => ({ id })))
+    return cancelled
   }
 
   async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {
@@ -307,7 +316,17 @@ export class PostgresStore implements Movable {
   }
 
   watch(callback: () => void): () => void {
-    return this.#signals.add(callback)
+    const unwatch = this.#signals.add(callback)
+    const unhear = this.#ends.hear()
+    return () => {
+      unwatch()
+      unhear()
+    }
+  }
+
+  watchEnd(id: string, callback: () => void): () => void {
+    checkName('id', id)
+    return this.#ends.add(id, callback)
   }
 
   close(): Promise<void> {
@@ -319,7 +338,9 @@ export class PostgresStore implements Movable {
     await this.#enqueues.idle()
     await this.#settlements.idle()
     this.#database.close()
-    await this.#signals.stop()
+    this.#signals.stop()
+    this.#ends.stop()
+    await this.#wire.listener.stop()
     await this.#end()
   }
 }

@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '2ec02c14efab931381a99f3b038c3dc26f19313fb5de56fb03017a3c63b298df',
+  1: '9d38508961e64ceec5c075d529d032fa7ec30b30f82ca84d745ffee91d158771',
 }
 
 const MAX_LINES = 60

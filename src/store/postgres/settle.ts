@@ -1,6 +1,7 @@
 import type { Outcome, Settled, Settlement } from '../store.js'
 import { Batcher } from './batcher.js'
 import { type Database, isOutage } from './database.js'
+import type { Ends } from './ends.js'
 import type { Holdings } from './holdings.js'
 import { type SettleAnswer, SettlementBatch } from './settlement-batch.js'
 import type { Signals } from './signals.js'
@@ -9,12 +10,14 @@ import type { Signals } from './signals.js'
 export class Settlements {
   readonly #database: Database
   readonly #signals: Signals
+  readonly #ends: Ends
   readonly #holdings: Holdings
   readonly #batcher = new Batcher<Settlement, Settled>(batch => this.#send(batch), isOutage)
 
-  constructor(database: Database, signals: Signals, holdings: Holdings) {
+  constructor(database: Database, signals: Signals, ends: Ends, holdings: Holdings) {
     this.#database = database
     this.#signals = signals
+    this.#ends = ends
     this.#holdings = holdings
   }
 
@@ -22,6 +25,7 @@ export class Settlements {
     if (settlements.length === 0) return []
     const settled = await this.#batcher.add(settlements)
     this.#holdings.settled(settlements, settled)
+    this.#ends.ended(settlements)
     return settled
   }
 

@@ -78,7 +78,8 @@ export class SettlementBatch {
       return
     }
     this.#claims.set(claimed.claim, (this.#claims.get(claimed.claim) ?? 0) + 1)
-    if (outcome.type === 'succeeded' && attempt !== undefined && isPlain(attempt) && !isInOrder)
+    const isSuccess = outcome.type === 'succeeded' && outcome.reason === undefined
+    if (isSuccess && attempt !== undefined && isPlain(attempt) && !isInOrder)
       this.#rows.push({ n, id, claimed, text: outcome.result, attempt, advance: undefined })
     else this.#others.push(outcomeRow(settlement, { n, round: claimed.round, advances: claimed.advances }))
   }

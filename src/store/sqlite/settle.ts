@@ -65,7 +65,7 @@ function settleOne(
     const row = statements.runningCost.get(place.seq, token, id)
     if (row !== undefined) book.use(place.lane, parsedCost(row.cost), used, now)
   }
-  if (outcome.type === 'succeeded' && attempt !== undefined && isPlain(attempt))
+  if (outcome.type === 'succeeded' && outcome.reason === undefined && attempt !== undefined && isPlain(attempt))
     return succeed(statements, book, settlement, attempt, outcome.result, place, now) ? SETTLED : STALE
   const advanced = outcome.type === 'advanced' && advance(statements, lanes, book, settlement, outcome, place, now)
   if (advanced) return advanced

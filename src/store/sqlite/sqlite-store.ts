@@ -160,6 +160,7 @@ export class SqliteStore implements Movable {
       return all
     })
     if (settled.isRoomMade) this.#watchers.ring()
+    this.#watchers.ended(settlements)
     return settled.results
   }
 
@@ -222,6 +223,7 @@ export class SqliteStore implements Movable {
     checkBy(by)
     const cancelled = await this.#commits.write(() => cancel(this.#statements, ids, by, this.#now()))
     if (cancelled.length > 0) this.#watchers.ring()
+    this.#watchers.ended(cancelled.map(id => ({ id })))
     return cancelled
   }
 
@@ -318,6 +320,11 @@ export class SqliteStore implements Movable {
 
   watch(callback: () => void): () => void {
     return this.#watchers.add(callback)
+  }
+
+  watchEnd(id: string, callback: () => void): () => void {
+    checkName('id', id)
+    return this.#watchers.addEnd(id, callback)
   }
 
   async close(): Promise<void> {

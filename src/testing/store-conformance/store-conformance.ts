@@ -2,6 +2,7 @@ import { type ConformanceCase, casesOf } from '../conformance-case.js'
 import { ADVANCE } from './advance.js'
 import { CHECKS } from './checks.js'
 import { CLAIM } from './claim.js'
+import { ENDS } from './ends.js'
 import { ENQUEUE } from './enqueue.js'
 import type { StoreBehaviours, StoreUnderTest } from './harness.js'
 import { checkInvariants } from './invariants.js'
@@ -28,6 +29,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   lanes: LANES,
   limits: LIMITS,
   'shared limits': SHARED_LIMITS,
+  ends: ENDS,
   leases: LEASES,
   operators: OPERATORS,
   'operator records': OPERATOR_RECORDS,

@@ -52,7 +52,7 @@ BEGIN
       CASE WHEN outcome = 'succeeded' THEN result END,
       is_lost, is_recorded, is_decision, attempt, began, ended, worker,
       CASE WHEN redrive.waits_again(outcome) THEN round(delay) END,
-      CASE WHEN outcome IN ('dead', 'skipped') THEN reason END,
+      CASE WHEN outcome IN ('dead', 'skipped', 'succeeded') THEN reason END,
       error_class, error_code, retry_after, error, random, policy, category, version, call
     )::redrive.ended_attempt)
     FROM judged_attempt

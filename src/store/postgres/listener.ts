@@ -1,0 +1,105 @@
+import type { Client } from 'pg'
+
+/** How often subscribers look by themselves, without any notification. */
+const POLL_MS = 2000
+
+/** The connection stays open for this long after its last subscriber, for the next one. */
+const LINGER_MS = 5000
+
+/** Takes the payload of a notification; without one, notifications may have been missed. */
+export type Hear = (payload?: string) => void
+
+/**
+ * Listens on channels, on one connection, opened for the first subscriber. While it is down nothing is lost, only slower:
+ * subscribers are called at every poll, and the connection is opened again.
+ */
+export class Listener {
+  /** Opens a connection, with a listener for its errors. `undefined`: do not listen. */
+  readonly #open: (() => Promise<Client>) | undefined
+  readonly #subscribers = new Map<string, Set<Hear>>()
+  #client: Client | undefined
+  #connecting: Promise<void> | undefined
+  #poll: NodeJS.Timeout | undefined
+  #linger: NodeJS.Timeout | undefined
+
+  constructor(open: (() => Promise<Client>) | undefined) {
+    this.#open = open
+  }
+
+  /** Subscribes to a channel. Returns a function that ends the subscription. */
+  on(channel: string, hear: Hear): () => void {
+    const subscribers = this.#subscribers.get(channel) ?? new Set()
+    const isNew = subscribers.size === 0
+    this.#subscribers.set(channel, subscribers.add(hear))
+    clearTimeout(this.#linger)
+    this.#poll ??= setInterval(() => this.#look(), POLL_MS)
+    if (this.#client === undefined) this.#connect()
+    else if (isNew) this.#listen(this.#client, [channel]).catch(() => {})
+    return () => {
+      if (!subscribers.delete(hear) || subscribers.size > 0) return
+      this.#subscribers.delete(channel)
+      if (this.#subscribers.size === 0) this.#rest()
+    }
+  }
+
+  /** Stops listening. */
+  async stop(): Promise<void> {
+    this.#subscribers.clear()
+    this.#hangUp()
+    await this.#connecting
+  }
+
+  #look(): void {
+    for (const channel of this.#subscribers.keys()) this.#tell(channel)
+    this.#connect()
+  }
+
+  #tell(channel: string, payload?: string): void {
+    for (const hear of this.#subscribers.get(channel) ?? []) hear(payload)
+  }
+
+  #connect(): void {
+    if (this.#client === undefined && this.#open !== undefined) this.#connecting ??= this.#connected(this.#open)
+  }
+
+  async #connected(open: () => Promise<Client>): Promise<void> {
+    try {
+      const client = await open()
+      client.on('end', () => this.#lost(client))
+      client.on('notification', ({ channel, payload }) => this.#tell(channel, payload))
+      this.#client = client
+      await this.#listen(client, [...this.#subscribers.keys()])
+      if (this.#subscribers.size === 0) this.#hangUp()
+    } catch {
+      // The next poll tries again.
+      if (this.#client !== undefined) this.#lost(this.#client)
+    } finally {
+      this.#connecting = undefined
+    }
+  }
+
+  async #listen(client: Client, channels: readonly string[]): Promise<void> {
+    await client.query(channels.map(channel => `LISTEN ${channel}`).join(';'))
+    // For notifications that were sent before it listened.
+    for (const channel of channels) this.#tell(channel)
+  }
+
+  #lost(client: Client): void {
+    if (this.#client !== client) return
+    this.#client = undefined
+    client.end().catch(() => {})
+  }
+
+  #rest(): void {
+    clearInterval(this.#poll)
+    this.#poll = undefined
+    this.#linger = setTimeout(() => this.#hangUp(), LINGER_MS).unref()
+  }
+
+  #hangUp(): void {
+    clearInterval(this.#poll)
+    clearTimeout(this.#linger)
+    this.#poll = undefined
+    if (this.#client !== undefined) this.#lost(this.#client)
+  }
+}

@@ -1,0 +1,106 @@
+import { TimeoutError } from '../policy/index.js'
+import type { Store, TaskRecord } from '../store/index.js'
+import { type Clock, unwatchAbort, watchAbort } from '../time/index.js'
+import { Bell } from './bell.js'
+import type { DeclaredTask } from './declare-task.js'
+import { ResultError, TaskNotFoundError, TaskNotSucceededError } from './errors.js'
+import { validate } from './standard-schema.js'
+
+/** A task as its queue shows it: its record, with payload and result as values. */
+export interface Task<Payload = unknown, Result = unknown> extends Omit<TaskRecord, 'payload' | 'value' | 'result'> {
+  /** The payload, as it was enqueued. */
+  readonly payload: Payload
+  /** The result, once it has succeeded. */
+  readonly result: Result | undefined
+}
+
+/** A task whose payload is of type `Input` and whose result is read as `Output`. */
+type TaskOf<Input, Output> = DeclaredTask<unknown, unknown, Input, Output>
+
+/** A record as its queue shows it. The types are those of the task, if one is given, and its result passes its schema. */
+export async function taskOf<Input, Output>(
+  { payload, value: _, result, ...record }: TaskRecord,
+  task?: TaskOf<Input, Output>,
+): Promise<Task<Input, Output>> {
+  return {
+    ...record,
+    payload: parsed(payload) as Input,
+    result: isKept(record) ? await resultValue(record.id, result, task) : undefined,
+  }
+}
+
+/** Whether it has a result. A success whose result was not kept has the reason for that instead. */
+function isKept({ status, reason }: Pick<TaskRecord, 'status' | 'reason'>): boolean {
+  return status === 'succeeded' && reason === undefined
+}
+
+/** The result of a task that has ended. Throws if it has none. */
+export async function resultOf<Output>(record: TaskRecord, task?: TaskOf<unknown, Output>): Promise<Output> {
+  const { id, status, reason } = record
+  if (status !== 'succeeded') throw new TaskNotSucceededError(record)
+  if (reason !== undefined) throw new ResultError(id, `was not kept: ${reason}`, 'result_not_kept')
+  return resultValue(id, record.result, task)
+}
+
+async function resultValue<Output>(
+  id: string,
+  result: string | undefined,
+  task: TaskOf<unknown, Output> | undefined,
+): Promise<Output> {
+  const value = result === undefined ? undefined : parsed(result)
+  if (task?.resultSchema === undefined) return value as Output
+  const validated = await validate(task.resultSchema, value)
+  if ('value' in validated) return validated.value
+  throw new ResultError(id, `is not one that the task '${task.kind}' returns: ${validated.problem}`, 'result_invalid')
+}
+
+/** The value of a JSON text. A record that was written by hand may hold any text: that is its own value. */
+function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return json
+  }
+}
+
+/** When to stop waiting for the end of a task. */
+export interface Patience {
+  readonly clock: Clock
+  readonly timeoutMs: number | undefined
+  readonly signal: AbortSignal | undefined
+}
+
+/** Waits until a task has ended. */
+export async function untilEnded(
+  store: Pick<Store, 'get' | 'watchEnd'>,
+  id: string,
+  { clock, timeoutMs = Infinity, signal }: Patience,
+): Promise<TaskRecord> {
+  const bell = new Bell(clock)
+  const onAbort = { wake: () => bell.ring() }
+  const startedAt = clock.monotonic()
+  const unwatch = store.watchEnd(id, () => bell.ring())
+  if (signal !== undefined) watchAbort(signal, onAbort)
+  try {
+    for (;;) {
+      signal?.throwIfAborted()
+      const record = await store.get(id)
+      if (record === undefined) throw new TaskNotFoundError(id)
+      if (hasEnded(record)) return record
+      const leftMs = startedAt + timeoutMs - clock.monotonic()
+      if (leftMs <= 0) throw tooLate(record, timeoutMs)
+      await bell.wait(leftMs)
+    }
+  } finally {
+    unwatch()
+    if (signal !== undefined) unwatchAbort(signal, onAbort)
+  }
+}
+
+function hasEnded({ status }: TaskRecord): boolean {
+  return status !== 'waiting' && status !== 'running'
+}
+
+function tooLate({ id, status }: TaskRecord, timeoutMs: number): TimeoutError {
+  return new TimeoutError(`The task '${id}' is still ${status} after ${timeoutMs} ms. It goes on.`, { timeoutMs })
+}
