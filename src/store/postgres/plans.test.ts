@@ -122,6 +122,12 @@ const VERBS: Readonly<Record<string, Prepare>> = {
     await store.settle(tasks.slice(0, 1).map(task => settlement(task, { type: 'deferred', delayMs: 60_000 })))
     return () => claim(['deep', 'a'])
   },
+  'claim under a shared limit with idle lanes': () => () => claim([SHARED_KIND]),
+  'settle under a shared limit with idle lanes': async () => {
+    const { tasks } = await claim([SHARED_KIND])
+    const outcome: Outcome = { type: 'advanced', to: 'b', value: '1', keep: true }
+    return () => store.settle(tasks.map(task => settlement(task, outcome)))
+  },
   'settle under a shared limit': async () => {
     await store.limit({ kind: 'a' }, { isShared: true, rates: { calls: { perSecond: 5 } } })
     const { tasks } = await claim(['a'])
@@ -197,6 +203,8 @@ const LANE_VERBS: Readonly<Record<string, Prepare>> = {
 }
 
 const KIND = 'pipeline:p'
+/** A pipeline with a rate, and with the lanes of many runs that have ended. */
+const SHARED_KIND = 'pipeline:shared'
 
 /** Calls a function that is part of a longer transaction. */
 function ask(fn: string, values: unknown[]) {
@@ -279,6 +287,15 @@ async function fill({ lanes, ended, ready, scheduled }: Size): Promise<void> {
     done += mine.length
   }
   await fillRun(`run-${ended}`, ready)
+  await fillShared(lanes)
+}
+
+/** Lanes that share a limit, of which one has ready tasks: every claim has to know when the next of them may start. */
+async function fillShared(lanes: number): Promise<void> {
+  await filler.limit({ kind: SHARED_KIND }, { isShared: true, rates: { calls: { perSecond: 5 } } })
+  const idle = Array.from({ length: lanes }, (_, n) => ({ kind: SHARED_KIND, category: 'a', key: `ended-${n}` }))
+  await others.query('SELECT redrive.make_lanes($1)', [JSON.stringify(idle)])
+  await filler.enqueue(Array.from({ length: PAGE }, () => ({ ...task(SHARED_KIND), category: 'a', key: 'open' })))
 }
 
 /** A run of which half the items are dead. */

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import Database from 'better-sqlite3'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { checkInvariants, type FakeClock, fakeClock } from '../../testing/index.js'
 import { type ClaimedTask, MemoryStore, type Outcome, type Store } from '../index.js'
@@ -16,18 +17,20 @@ afterEach(() => rmSync(folder, { recursive: true }))
 
 const DEAD: Outcome = { type: 'dead', reason: 'final_error' }
 
+const settings = (failureBudget: number) => ({
+  failureBudget,
+  stageBudgets: {},
+  checkInterval: 10,
+  budgetWindow: undefined,
+  completedFrom: 0.95,
+  partialFrom: 0.5,
+  maxUnfinished: 1000,
+  concurrency: {},
+})
+
 async function open(store: Store, count: number, failureBudget: number): Promise<void> {
-  const settings = {
-    failureBudget,
-    stageBudgets: {},
-    checkInterval: 10,
-    budgetWindow: undefined,
-    completedFrom: 0.95,
-    partialFrom: 0.5,
-    maxUnfinished: 1000,
-    concurrency: {},
-  }
-  await store.runs.open({ id: 'r', pipeline: 'p', version: '1', stages: ['a', 'b'], settings })
+  const run = { id: 'r', pipeline: 'p', version: '1', stages: ['a', 'b'], settings: settings(failureBudget) }
+  await store.runs.open(run)
   const items = Array.from({ length: count }, () => ({ payload: '1' }))
   await store.runs.take('r', { reader: 'me', leaseMs: 1000, position: 0, items, isEnd: true })
 }
@@ -79,4 +82,23 @@ it('a run that another process forgot leaves nothing behind here: the same id wo
   }
   expect(await one.lanes({})).toEqual([])
   await Promise.all([one.close(), two.close()])
+})
+
+it('lanes of runs that have ended cost a shared limit nothing: its index has only lanes with work', async () => {
+  const store = await openSqlite(join(folder, 'a.db'), { clock })
+  await store.limit({ kind: 'pipeline:p' }, { isShared: true, concurrency: 5, rates: { calls: { perSecond: 5 } } })
+  const run = { pipeline: 'p', version: '1', stages: ['a', 'b'], settings: settings(1) }
+  for (let n = 0; n < 30; n++) {
+    await store.runs.open({ ...run, id: `ended-${n}` })
+    await store.runs.take(`ended-${n}`, { reader: 'me', leaseMs: 1000, position: 0, items: [], isEnd: true })
+    expect(await store.runs.check(`ended-${n}`)).toMatchObject({ status: 'completed' })
+  }
+  await open(store, 3, 1)
+  await claim(store, 1)
+  const db = new Database(join(folder, 'a.db'))
+  db.exec('ANALYZE')
+  const entries = () => db.prepare(`SELECT stat FROM sqlite_stat1 WHERE idx = 'lane_shared'`).pluck().get()
+  expect(entries()).toMatch(/^1 /)
+  db.close()
+  await store.close()
 })

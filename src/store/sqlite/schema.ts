@@ -208,6 +208,7 @@ export const MIGRATIONS: readonly string[] = [
       state    TEXT    NOT NULL   -- JSON
     ) STRICT;
     ALTER TABLE lane ADD COLUMN shared INTEGER;
-    CREATE INDEX lane_shared ON lane (shared) WHERE shared IS NOT NULL;
+    -- Only lanes with work: most lanes of a limit may be idle, such as those of runs that have ended.
+    CREATE INDEX lane_shared ON lane (shared) WHERE shared IS NOT NULL AND waiting + running > 0;
   `,
 ]

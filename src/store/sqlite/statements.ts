@@ -149,6 +149,9 @@ const IS_OPEN = /* sql */ `
   AND (lane.concurrency IS NULL OR lane.running < lane.concurrency)
   AND (lane.per_second IS NULL OR lane.tokens + (:now - lane.refilled_at) * lane.per_second / 1000 > 1 - 1e-9)`
 
+/** Whether a lane with work belongs to a shared limit, as the index `lane_shared` has it. */
+const IS_BUSY_SHARING = /* sql */ `shared IS NOT NULL AND waiting + running > 0 AND shared = ?`
+
 /** The item enters its next stage: fresh counters, and a token derived from the one before. */
 const NEXT_STAGE = /* sql */ `
   lane = ?, value = ?, cost = ?, token = ?, changed_at = ?, started_at = ?, attempts = 0, deferrals = 0, losses = 0,
@@ -400,13 +403,11 @@ function prepare(db: Preparer) {
       SELECT id, limits, state FROM shared_limit WHERE kind = :kind AND category IS :category`),
     sharedRunning: db
       .prepare<[number], number>(/* sql */ `
-        SELECT ifnull(sum(running), 0) FROM lane INDEXED BY lane_shared WHERE shared IS NOT NULL AND shared = ?`)
+        SELECT ifnull(sum(running), 0) FROM lane INDEXED BY lane_shared WHERE ${IS_BUSY_SHARING}`)
       .pluck(),
     isSharedWaiting: db
       .prepare<[number], number>(/* sql */ `
-        SELECT EXISTS (
-          SELECT 1 FROM lane INDEXED BY lane_shared WHERE shared IS NOT NULL AND shared = ? AND waiting > 0
-        )`)
+        SELECT EXISTS (SELECT 1 FROM lane INDEXED BY lane_shared WHERE ${IS_BUSY_SHARING} AND waiting > 0)`)
       .pluck(),
     setShared: db.prepare(/* sql */ `UPDATE shared_limit SET state = ? WHERE id = ?`),
     addShared: db.prepare(/* sql */ `

@@ -142,9 +142,10 @@ BEGIN
     WHERE (its.concurrency IS NOT NULL OR its.ramp IS NOT NULL) AND NOT its.paused AND its.held_until <= now_ms
       AND redrive.allowance(its, now_ms) < (SELECT count(*) FROM unnest(nexts) AS next WHERE next = named.n)
   ) OR EXISTS (
-    SELECT FROM redrive.shared_limit AS this
+    SELECT FROM unnest(to_lanes) AS named (lane)
+    CROSS JOIN LATERAL (SELECT lane.shared FROM redrive.lane WHERE lane.id = named.lane OFFSET 0) AS its
+    JOIN redrive.shared_limit AS this ON this.id = ANY (ARRAY[its.shared])
     WHERE this.limits::jsonb ? 'concurrency' AND redrive.shared_room(this) < cardinality(nexts)
-      AND EXISTS (SELECT FROM redrive.lane AS its WHERE its.shared = this.id AND its.id = ANY (to_lanes))
   );
 END
 $$;

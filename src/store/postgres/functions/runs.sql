@@ -154,10 +154,17 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.run_lanes(of_kind text, of_key text, of_category text) RETURNS bigint[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
+  IF of_key IS NOT NULL THEN
+    RETURN ARRAY(
+      SELECT lane.id FROM redrive.lane
+      WHERE lane.key = of_key AND lane.id >= redrive.first_run_lane() AND lane.kind = of_kind
+        AND (of_category IS NULL OR lane.category = of_category)
+        AND EXISTS (SELECT FROM redrive.run WHERE run.id = of_key AND NOT run.forgotten)
+    );
+  END IF;
   RETURN ARRAY(
     SELECT lane.id FROM redrive.lane
     WHERE lane.kind = of_kind AND lane.id >= redrive.first_run_lane()
-      AND (of_key IS NULL OR lane.key = of_key)
       AND (of_category IS NULL OR lane.category = of_category)
       AND EXISTS (SELECT FROM redrive.run WHERE run.id = ANY (ARRAY[lane.key]) AND NOT run.forgotten)
   );

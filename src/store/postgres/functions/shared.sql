@@ -238,7 +238,8 @@ BEGIN
     SELECT its.limits, its.state INTO known, level FROM redrive.shared_limit AS its
     WHERE its.id = this.id FOR UPDATE SKIP LOCKED;
     is_contended := is_contended OR known IS NULL;
-    PERFORM redrive.fold_tally(its.id, its.id, 64) FROM redrive.lane AS its WHERE its.shared = this.id;
+    PERFORM redrive.fold_tally(its.id, its.id, 64) FROM redrive.lane AS its
+    WHERE this.limits::jsonb ? 'concurrency' AND its.shared = this.id;
     room := coalesce(redrive.shared_room(this), 1000000) + (leaving IS NOT DISTINCT FROM this.id)::int;
     FOR n IN 1 .. cardinality(shareds) LOOP
       CONTINUE WHEN shareds[n] IS DISTINCT FROM this.id;
@@ -286,24 +287,50 @@ BEGIN
 END
 $$;
 
+-- The first ready task of each lane that shares a limit, and all of its tasks that must run alone. Steps over the index of
+-- ready tasks and over the lanes of the limit in turn, so that neither its idle lanes nor other busy ones cost anything.
+CREATE OR REPLACE FUNCTION redrive.shared_heads(of_shared bigint) RETURNS SETOF text LANGUAGE plpgsql
+SET enable_sort = off AS $$
+DECLARE
+  place bigint := -9223372036854775807;
+  busy bigint;
+BEGIN
+  WHILE place IS NOT NULL LOOP
+    busy := (
+      SELECT waiting.lane FROM redrive.waiting
+      WHERE waiting.state = redrive.state_ready() AND waiting.lane >= place ORDER BY waiting.lane LIMIT 1
+    );
+    place := (
+      SELECT CASE WHEN next_lane.shared = of_shared THEN next_lane.id END FROM (
+        SELECT its.shared, its.id FROM redrive.lane AS its
+        WHERE its.shared IS NOT NULL AND (its.shared, its.id) >= (of_shared, busy)
+        ORDER BY its.shared, its.id LIMIT 1
+      ) AS next_lane
+    );
+    CONTINUE WHEN place IS DISTINCT FROM busy OR busy IS NULL;
+    RETURN NEXT (
+      SELECT waiting.task FROM redrive.waiting WHERE waiting.state = redrive.state_ready() AND waiting.lane = busy
+      ORDER BY waiting.priority DESC, waiting.submitted_at, waiting.task LIMIT 1
+    );
+    place := busy + 1;
+  END LOOP;
+  RETURN QUERY
+    SELECT waiting.task FROM redrive.waiting
+    CROSS JOIN LATERAL (SELECT named.shared FROM redrive.lane AS named WHERE named.id = waiting.lane OFFSET 0) AS its
+    WHERE waiting.state = redrive.state_alone() AND its.shared = of_shared;
+END
+$$;
+
 -- The earliest time at which a shared limit lets a task start that is ready and that it keeps back now.
 CREATE OR REPLACE FUNCTION redrive.next_shared_time(now_ms bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
   RETURN (
     SELECT min(opening.at)
     FROM (SELECT known.* FROM redrive.shared_limit AS known WHERE redrive.binds(known, now_ms) OFFSET 0) AS this
-    JOIN redrive.lane AS its ON its.shared = ANY (ARRAY[this.id])
+    CROSS JOIN LATERAL redrive.shared_heads(this.id) AS head (task)
     CROSS JOIN LATERAL (
       SELECT redrive.shared_opens_at(this.limits::jsonb, this.state::jsonb, (
         SELECT task.cost::jsonb FROM redrive.task WHERE task.id = head.task), now_ms) AS at
-      FROM (
-        (SELECT waiting.task FROM redrive.waiting
-        WHERE waiting.state = redrive.state_ready() AND waiting.lane = its.id
-        ORDER BY waiting.priority DESC, waiting.submitted_at, waiting.task LIMIT 1)
-        UNION ALL
-        (SELECT waiting.task FROM redrive.waiting
-        WHERE waiting.state = redrive.state_alone() AND waiting.lane = its.id LIMIT 1)
-      ) AS head
     ) AS opening
     WHERE opening.at > now_ms
   );
@@ -319,7 +346,8 @@ BEGIN
   FROM (
     SELECT given.lane, sum(given.count) FROM unnest(lanes, counts) AS given (lane, count) GROUP BY given.lane
   ) AS one (lane, count)
-  JOIN redrive.lane AS its ON its.id = ANY (ARRAY[one.lane]) AND its.shared IS NOT NULL
+  CROSS JOIN LATERAL (SELECT named.shared FROM redrive.lane AS named WHERE named.id = one.lane OFFSET 0) AS its
+  WHERE its.shared IS NOT NULL
   GROUP BY its.shared;
 END
 $$;
@@ -345,7 +373,11 @@ CREATE OR REPLACE FUNCTION redrive.fold_answers() RETURNS void LANGUAGE plpgsql 
 DECLARE
   of_shared bigint;
 BEGIN
-  FOR of_shared IN SELECT id FROM redrive.shared_limit FOR UPDATE SKIP LOCKED LOOP
+  FOR of_shared IN
+    SELECT id FROM redrive.shared_limit
+    WHERE EXISTS (SELECT FROM redrive.shared_answer AS answer WHERE answer.shared = shared_limit.id)
+    FOR UPDATE SKIP LOCKED
+  LOOP
     UPDATE redrive.shared_limit SET state = redrive.absorb_answers(of_shared)::text WHERE id = of_shared;
   END LOOP;
 END
@@ -361,14 +393,15 @@ DECLARE
 BEGIN
   FOR of_shared IN
     SELECT DISTINCT its.shared FROM unnest(batch) AS run
-    JOIN redrive.lane AS its ON its.id = ANY (ARRAY[run.lane]) AND its.shared IS NOT NULL
-    WHERE run.outcome = 'deferred' ORDER BY its.shared
+    CROSS JOIN LATERAL (SELECT named.shared FROM redrive.lane AS named WHERE named.id = run.lane OFFSET 0) AS its
+    WHERE run.outcome = 'deferred' AND its.shared IS NOT NULL ORDER BY its.shared
   LOOP
     PERFORM FROM redrive.shared_limit WHERE id = of_shared FOR UPDATE;
     noted := redrive.absorb_answers(of_shared);
     FOR one IN
       SELECT run.outcome, run.began, run.next_at FROM unnest(batch) AS run
-      JOIN redrive.lane AS its ON its.id = ANY (ARRAY[run.lane]) AND its.shared = of_shared ORDER BY run.n
+      CROSS JOIN LATERAL (SELECT named.shared FROM redrive.lane AS named WHERE named.id = run.lane OFFSET 0) AS its
+      WHERE its.shared = of_shared ORDER BY run.n
     LOOP
       noted := CASE
         WHEN one.outcome = 'deferred'
@@ -382,7 +415,7 @@ BEGIN
     SELECT run.lane, count(*) FROM unnest(batch) AS run
     WHERE run.outcome NOT IN ('released', 'cancelled', 'lost') AND NOT EXISTS (
       SELECT FROM unnest(batch) AS refused
-      JOIN redrive.lane AS its ON its.id = ANY (ARRAY[refused.lane])
+      CROSS JOIN LATERAL (SELECT named.shared FROM redrive.lane AS named WHERE named.id = refused.lane OFFSET 0) AS its
       WHERE refused.outcome = 'deferred'
         AND its.shared = (SELECT own.shared FROM redrive.lane AS own WHERE own.id = run.lane))
     GROUP BY run.lane
@@ -400,7 +433,8 @@ BEGIN
     FROM json_to_recordset(uses) AS use (id text, round int, advances int, used jsonb)
     JOIN redrive.task ON task.id = ANY (ARRAY[use.id]) AND task.state = redrive.state_running()
       AND task.round = use.round AND task.advances = use.advances
-    JOIN redrive.lane AS its ON its.id = ANY (ARRAY[task.lane]) AND its.shared IS NOT NULL
+    CROSS JOIN LATERAL (SELECT named.shared FROM redrive.lane AS named WHERE named.id = task.lane OFFSET 0) AS its
+    WHERE its.shared IS NOT NULL
     ORDER BY its.shared
   LOOP
     UPDATE redrive.shared_limit

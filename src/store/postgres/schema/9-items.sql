@@ -45,7 +45,7 @@ CREATE TABLE redrive.shared_limit (
   state    text NOT NULL
 ) WITH (fillfactor = 50);
 ALTER TABLE redrive.lane ADD COLUMN shared bigint;
-CREATE INDEX lane_shared ON redrive.lane (shared) WHERE shared IS NOT NULL;
+CREATE INDEX lane_shared ON redrive.lane (shared, id) WHERE shared IS NOT NULL;
 
 -- Answers in these lanes, by second, to be added up: no settlement waits for another's count.
 CREATE TABLE redrive.shared_answer (
