@@ -18,8 +18,9 @@ import type { By, NewTask, Page, PageRequest, TaskRecord, TaskStatus } from './s
  *   afresh.
  * - **interrupted**: the reader is gone before the source was read to its end, or the source threw. Items that were taken
  *   are still worked on. It has not ended.
- * - **ended**: the source was read to its end and no item waits or runs, or the run was cancelled and no item is left. Only
- *   `check` ends a run: it locks the record, adds up, and enqueues the run's last task, in one transaction.
+ * - **ended**: the source was read to its end and no item waits or runs, or the run was cancelled and no item is left. The
+ *   verbs that lock the record end it: `check`, and those that cancel its last items. They add up and enqueue the run's
+ *   last task in one transaction. No settlement ends a run: it cannot know that its item was the last.
  */
 
 /** Where a run is in its life. */
@@ -210,8 +211,8 @@ export interface RunStore {
   items(id: string, page: PageRequest, status?: TaskStatus): Promise<Page<TaskRecord>>
   /**
    * Cancels a run: up to `limit` waiting items at a time, of which `left` are left; running ones as `cancel` does. Call it
-   * until `left` is 0. The run is `cancelled` at once, and ends with the `check` that finds no item left; a check also
-   * cancels items that were on their way between two stages.
+   * until `left` is 0. The run is `cancelled` at once. It ends here if no item is left, and otherwise with the `check` that
+   * finds none; a check also cancels items that were on their way between two stages.
    */
   cancel(id: string, limit: number, by: By): Promise<{ readonly cancelled: number; readonly left: number }>
   /**

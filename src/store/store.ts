@@ -435,7 +435,7 @@ export interface TaskControl {
   /**
    * Ends waiting tasks. Watchers are called, so that the worker of a running task asks for `cancelled` and ends it; at the
    * latest it ends where it would wait again.
-   * Returns the ids that have ended or will end. With `by`, appends an audit record in the same transaction.
+   * Returns the ids that have ended or will end. Ends a run whose last items these were. With `by`, appends an audit record in the same transaction.
    */
   cancel(ids: readonly string[], by?: By): Promise<string[]>
 }

@@ -49,8 +49,8 @@ interface TouchedRun {
  * Checks the runs that this process works on: after its share of a check interval, when there is nothing left to claim,
  * and about once a second. A check ends a run, or stops it, and brings changes of its settings along.
  *
- * At the start and about once a minute it also checks runs of its pipelines that have nothing left to do: the process that
- * settled the last item may have died before its check.
+ * At the start and about once a minute it also checks runs of its pipelines that have nothing left to do, cancelled ones
+ * too: the process that settled the last item may have died before its check.
  */
 export class RunKeeper implements Sleeper {
   readonly #runs: () => Pick<RunStore, 'check' | 'list'>
@@ -170,9 +170,9 @@ export class RunKeeper implements Sleeper {
   async #sweepPipeline(pipeline: string): Promise<void> {
     let after: string | undefined
     do {
-      const { items, next } = await this.#runs().list({ pipeline, status: 'running' }, { limit: PAGE, after })
-      for (const { id, isRead, counts } of items) {
-        if (isRead && counts.waiting + counts.running === 0) await this.check(id)
+      const { items, next } = await this.#runs().list({ pipeline }, { limit: PAGE, after })
+      for (const { id, isRead, endedAt, counts } of items) {
+        if (isRead && endedAt === undefined && counts.waiting + counts.running === 0) await this.check(id)
       }
       after = next
     } while (after !== undefined && !this.#isStopped)

@@ -215,6 +215,8 @@ export class MemoryStore implements Store {
       const task = this.#tasks.get(id)
       return task !== undefined && this.#cancel(task, now)
     })
+    const runs = cancelled.flatMap(id => this.#tasks.get(id)?.lane ?? []).filter(({ isOfRun }) => isOfRun)
+    for (const run of new Set(runs.map(({ key }) => key))) this.runs.itemsCancelled(run, now)
     if (by !== undefined) this.audit.add(cancelRecord(cancelled, by, now))
     if (cancelled.length > 0) this.#watchers.ring()
     return cancelled

@@ -130,13 +130,7 @@ export class MemoryRuns implements RunStore {
     const run = this.#run(id)
     const now = this.#now()
     if (run.state.phase === 'cancelling') this.#cancelWaiting(run, Infinity, now)
-    const { state, tasks, exceeded } = checked(run.state, run.counts, now)
-    const hasEnded = isEnded(state) && !isEnded(run.state)
-    this.#save(run, state)
-    if (hasEnded) this.#items.lanes.endPause(lanesOf(state))
-    for (const task of tasks) this.#items.add(task, now)
-    if (tasks.length > 0) this.#items.ring()
-    if (exceeded !== undefined) this.#stop(run, exceeded, now)
+    this.#addUp(run, now)
     return this.#record(run)
   }
 
@@ -175,6 +169,7 @@ export class MemoryRuns implements RunStore {
       this.#items.record(cancelRunRecord(id, by, now))
     }
     const cancelled = this.#cancelWaiting(run, limit, now)
+    this.#addUp(run, now)
     return { cancelled, left: totalOf(run.counts).waiting }
   }
 
@@ -223,10 +218,16 @@ export class MemoryRuns implements RunStore {
     if (after?.status === 'succeeded' && run.state.hasOutput) run.outputs.add(after.id)
     if (run.processed < run.nextCheck) return
     const { state, exceeded } = checked(run.state, run.counts, now)
-    // Only `check` ends a run.
+    // No settlement ends a run.
     if (isEnded(state)) return
     this.#save(run, state)
     if (exceeded !== undefined) this.#stop(run, exceeded, now)
+  }
+
+  /** Items of a run were cancelled. It ends if they were the last. */
+  itemsCancelled(id: string, now: number): void {
+    const run = this.#runs.get(id)
+    if (run !== undefined) this.#addUp(run, now)
   }
 
   /** Whether a run is being cancelled. Its dead items are left alone: redriven, they would be cancelled at once. */
@@ -265,6 +266,17 @@ export class MemoryRuns implements RunStore {
     const run = this.#runs.get(id)
     if (run === undefined || run.state.isForgotten) throw new RunNotFoundError(id)
     return run
+  }
+
+  /** Ends a run if nothing is left to do, and stops it if its budget is exceeded. */
+  #addUp(run: MemoryRun, now: number): void {
+    const { state, tasks, exceeded } = checked(run.state, run.counts, now)
+    const hasEnded = isEnded(state) && !isEnded(run.state)
+    this.#save(run, state)
+    if (hasEnded) this.#items.lanes.endPause(lanesOf(state))
+    for (const task of tasks) this.#items.add(task, now)
+    if (tasks.length > 0) this.#items.ring()
+    if (exceeded !== undefined) this.#stop(run, exceeded, now)
   }
 
   #save(run: MemoryRun, state: RunState): RunRecord {

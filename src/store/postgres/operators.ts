@@ -18,13 +18,13 @@ export class Operators {
 
   async redrive(ids: readonly string[], { who, why }: By): Promise<string[]> {
     const values = [ids, storable(who), storable(why) ?? null, this.#database.at]
-    const moved = changed(ids, await this.#database.call('redrive', values, LONG))
+    const moved = inOrder(ids, await this.#database.call('redrive', values, LONG))
     if (moved.length > 0) this.#signals.ring()
     return moved
   }
 
   async cancel(ids: readonly string[], by: By | undefined): Promise<string[]> {
-    const cancel = async (call: Call) => changed(ids, await call('cancel', [ids, this.#database.at]))
+    const cancel = async (call: Call) => inOrder(ids, await call('cancel', [ids, this.#database.at]))
     const cancelled = await this.#onRecord(by, cancel, cancelRecord)
     if (cancelled.length > 0) this.#signals.ring()
     return cancelled
@@ -86,7 +86,7 @@ export class Operators {
 type Call = (fn: string, values: unknown[]) => Promise<unknown>
 
 /** The ids that an answer names, in the order in which they were given. */
-function changed(ids: readonly string[], answer: unknown): string[] {
+export function inOrder(ids: readonly string[], answer: unknown): string[] {
   const named = new Set(JSON.parse(String(answer)) as string[])
   return [...new Set(ids)].filter(id => named.has(id))
 }

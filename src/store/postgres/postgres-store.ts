@@ -218,17 +218,13 @@ export class PostgresStore implements Movable {
     checkIds(ids)
     checkName('who', by?.who)
     checkBy(by)
-    // Every item has an id with a colon. Whether such a task is an item, its lane tells.
-    const isAnyItem = ids.some(id => id.includes(':'))
-    return isAnyItem ? this.runs.redrive(ids, by) : this.#operators.redrive(ids, by)
+    return mayHaveItems(ids) ? this.runs.redrive(ids, by) : this.#operators.redrive(ids, by)
   }
 
   async cancel(ids: readonly string[], by?: By): Promise<string[]> {
     checkIds(ids)
     checkBy(by)
-    const cancelled = await this.#operators.cancel(ids, by)
-    this.#ends.ended(cancelled.map(id => ({ id })))
-    return cancelled
+    return mayHaveItems(ids) ? this.runs.cancelTasks(ids, by) : this.#operators.cancel(ids, by)
   }
 
   async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {
@@ -343,4 +339,9 @@ export class PostgresStore implements Movable {
     await this.#wire.listener.stop()
     await this.#end()
   }
+}
+
+/** Every item has an id with a colon. Whether a task with such an id is an item, its lane tells. */
+function mayHaveItems(ids: readonly string[]): boolean {
+  return ids.some(id => id.includes(':'))
 }

@@ -1,6 +1,6 @@
 import { checkNewTask, checkPage } from '../check.js'
 import { taskPlace } from '../cursor.js'
-import { cancelRunRecord, changeRunRecord, reprocessRecord } from '../operator-record.js'
+import { cancelRecord, cancelRunRecord, changeRunRecord, reprocessRecord } from '../operator-record.js'
 import { type TaskRow, taskColumns } from '../rows.js'
 import type {
   Chunk,
@@ -29,12 +29,13 @@ import { itemPage, itemScan } from '../runs/item-page.js'
 import { itemKind, lanesOf } from '../runs/items.js'
 import { runState } from '../runs/run-row.js'
 import { cancelling, changed, checked, isEnded, opened, readBy, refuseCancelling, taken } from '../runs/run-rules.js'
-import { type RunState, runRecord, totalOf } from '../runs/run-state.js'
+import { type RunState, runRecord } from '../runs/run-state.js'
 import type { By, Page, PageRequest, Retention, TaskRecord, TaskStatus } from '../store.js'
 import { State, statusOf as taskStatusOf } from '../task-state.js'
 import { recordOf } from './browse.js'
 import { answerOf, type Database, int4, LONG, wholeMs } from './database.js'
 import type { Enqueues } from './enqueue.js'
+import { inOrder } from './operators.js'
 import {
   type Call,
   type CountsRow,
@@ -137,13 +138,7 @@ export class PostgresRuns implements RunStore {
   async check(id: string): Promise<RunRecord> {
     const { run, isNews } = await this.#change(id, async (call, { state: before, now }) => {
       if (before.phase === 'cancelling') await this.#cancelItems(call, before, SWEPT)
-      const counts = await countsOf(call, before)
-      const { state, tasks, exceeded } = checked(before, counts, now)
-      if (isEnded(state) && !isEnded(before)) await pauseRun(call, state, false)
-      await this.#enqueues.enqueueWith(call, tasks)
-      const after = exceeded === undefined ? state : await stopRun(call, state, exceeded, now)
-      if (after !== before) await saveRun(call, after)
-      return { run: runRecord(after, counts, now), isNews: tasks.length > 0 }
+      return this.#addUp(call, before, now)
     })
     if (isNews) this.#signals.ring()
     return run
@@ -186,7 +181,8 @@ export class PostgresRuns implements RunStore {
         await this.#record(call, cancelRunRecord(id, by, now))
       }
       const cancelled = await this.#cancelItems(call, state, limit)
-      return { cancelled, left: totalOf(await countsOf(call, state)).waiting }
+      const { run } = await this.#addUp(call, state, now)
+      return { cancelled, left: run.counts.waiting }
     })
     this.#signals.ring()
     return answer
@@ -259,6 +255,21 @@ export class PostgresRuns implements RunStore {
     return moved
   }
 
+  /** Cancels tasks of which some may be items, and ends the runs whose last items they were. Returns the ids that end. */
+  async cancelTasks(ids: readonly string[], by: By | undefined): Promise<string[]> {
+    const cancelled = await this.#database.callTogether(async call => {
+      const { at } = this.#database
+      const runOf = await this.#runsOf(call, ids)
+      const runs = await this.#lock(call, runOf)
+      const ending = inOrder(ids, await call('cancel', [ids, at]))
+      for (const { state, now } of touched(runs, runOf, ending)) await this.#addUp(call, state, now)
+      if (by !== undefined) await this.#record(call, cancelRecord(ending, by, Number(await call('now_ms', [at]))))
+      return ending
+    })
+    if (cancelled.length > 0) this.#signals.ring()
+    return cancelled
+  }
+
   /** Forgets runs that ended long enough ago. Returns how many items and runs it deleted. */
   async prune({ endedMs, deadMs }: Retention, limit: number): Promise<number> {
     if (endedMs === undefined) return 0
@@ -271,6 +282,17 @@ export class PostgresRuns implements RunStore {
     checkRunId(id)
     const { at } = this.#database
     return this.#database.callTogether(async call => work(call, await lockedRun(call, id, at)))
+  }
+
+  /** Ends a run that is locked if nothing is left to do, and stops it if its budget is exceeded. */
+  async #addUp(call: Call, before: RunState, now: number): Promise<{ run: RunRecord; isNews: boolean }> {
+    const counts = await countsOf(call, before)
+    const { state, tasks, exceeded } = checked(before, counts, now)
+    if (isEnded(state) && !isEnded(before)) await pauseRun(call, state, false)
+    await this.#enqueues.enqueueWith(call, tasks)
+    const after = exceeded === undefined ? state : await stopRun(call, state, exceeded, now)
+    if (after !== before) await saveRun(call, after)
+    return { run: runRecord(after, counts, now), isNews: tasks.length > 0 }
   }
 
   async #save(call: Call, state: RunState, now: number): Promise<RunRecord> {
@@ -331,8 +353,7 @@ export class PostgresRuns implements RunStore {
 
   async #redrive(call: Call, ids: readonly string[], { who, why }: By): Promise<string[]> {
     const values = [ids, storable(who), storable(why) ?? null, this.#database.at]
-    const moved = new Set(JSON.parse(String(await call('redrive', values))) as string[])
-    return [...new Set(ids)].filter(id => moved.has(id))
+    return inOrder(ids, await call('redrive', values))
   }
 }
 

@@ -82,7 +82,7 @@ export function noteEnded(tables: RunTables, items: readonly EndedItem[], now: n
 function checkBudget(tables: RunTables, id: string, now: number): void {
   const run = loadRun(tables, id)
   const result = checked(run, countsOf(tables, run), now)
-  // Only `check` ends a run.
+  // No settlement ends a run.
   if (!isEnded(result.state)) saveChecked(tables, run, result, now)
 }
 

@@ -157,10 +157,7 @@ export class SqliteRuns implements RunStore {
       () => {},
       (before, now) => {
         if (before.phase === 'cancelling') this.#cancelItems(before, SWEPT, now)
-        const result = checked(before, countsOf(this.#tables, before), now)
-        if (isEnded(result.state) && !isEnded(before)) pauseRun(this.#tables, before, false, now)
-        this.#enqueue(result.tasks, now)
-        return this.#record(saveChecked(this.#tables, before, result, now), now)
+        return this.#record(this.#addUp(before, now), now)
       },
     )
   }
@@ -208,6 +205,7 @@ export class SqliteRuns implements RunStore {
           this.#tables.tasks.appendAudit.run(now, cancelRunRecord(id, by, now))
         }
         const cancelled = this.#cancelItems(state, limit, now)
+        this.#addUp(state, now)
         return { cancelled, left: totalOf(countsOf(this.#tables, state)).waiting }
       },
     )
@@ -278,6 +276,14 @@ export class SqliteRuns implements RunStore {
     return moved
   }
 
+  /** Cancels tasks, and ends the runs whose last items they were. Returns the ids that end. Within a transaction. */
+  cancelTasks(ids: readonly string[], by: By | undefined, now: number): string[] {
+    this.#parts.lanes.begin()
+    const cancelled = cancel(this.#tables.tasks, ids, by, now)
+    for (const run of runsOf(this.#tables, cancelled)) this.#addUp(run, now)
+    return cancelled
+  }
+
   /** Forgets runs that ended long enough ago. Within a transaction. */
   prune(keep: Retention, limit: number, now: number): number {
     const gone = pruneRuns(this.#tables, keep, limit, now)
@@ -302,6 +308,14 @@ export class SqliteRuns implements RunStore {
       },
       now => work(loadRun(this.#tables, id), now),
     )
+  }
+
+  /** Ends a run if nothing is left to do, and stops it if its budget is exceeded. */
+  #addUp(before: RunState, now: number): RunState {
+    const result = checked(before, countsOf(this.#tables, before), now)
+    if (isEnded(result.state) && !isEnded(before)) pauseRun(this.#tables, before, false, now)
+    this.#enqueue(result.tasks, now)
+    return saveChecked(this.#tables, before, result, now)
   }
 
   #save(state: RunState, now: number): RunRecord {

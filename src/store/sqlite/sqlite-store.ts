@@ -57,7 +57,7 @@ import { GroupCommit } from './group-commit.js'
 import { SqliteIdempotencyKeys } from './idempotency-keys.js'
 import { LaneIds } from './lane-ids.js'
 import { once } from './once.js'
-import { cancel, limit, pause, share } from './operators.js'
+import { limit, pause, share } from './operators.js'
 import { prune } from './prune.js'
 import { sqliteAudit, sqlitePolicies } from './records.js'
 import { SqliteRuns } from './runs.js'
@@ -221,7 +221,7 @@ export class SqliteStore implements Movable {
   async cancel(ids: readonly string[], by?: By): Promise<string[]> {
     checkIds(ids)
     checkBy(by)
-    const cancelled = await this.#commits.write(() => cancel(this.#statements, ids, by, this.#now()))
+    const cancelled = await this.#commits.write(() => this.runs.cancelTasks(ids, by, this.#now()))
     if (cancelled.length > 0) this.#watchers.ring()
     this.#watchers.ended(cancelled.map(id => ({ id })))
     return cancelled

@@ -593,6 +593,50 @@ const CANCELS: StoreBehaviours = {
     )
   },
 
+  async 'a run without running items ends as it is cancelled: nobody may be left to check it'(store) {
+    await runOf(store, 3, { onEnd: { kind: 'report', payload: 'null' } })
+    assert.deepEqual(await store.runs.cancel('r', 2, ANN), { cancelled: 2, left: 1 })
+    assertFields(await get(store), { status: 'cancelled', endedAt: undefined })
+    assert.deepEqual(await store.runs.cancel('r', 2, ANN), { cancelled: 1, left: 0 })
+    assertFields(await get(store), { status: 'cancelled', endedAt: await store.now(), endings: 1 })
+    assert.deepEqual(await store.runs.cancel('r', 2, ANN), { cancelled: 0, left: 0 })
+    assertFields(await store.runs.check('r'), { endings: 1 })
+    assert.deepEqual(
+      (await endings(store)).map(ending => (ending as unknown[])[0]),
+      ['r:end:1'],
+    )
+  },
+
+  async 'a run ends as its last waiting item is cancelled by its id'(store) {
+    await runOf(store, 3, { onEnd: { kind: 'report', payload: 'null' } })
+    await end(store, 's')
+    const [first, last] = (await store.runs.items('r', { limit: 10 }, 'waiting')).items.map(({ id }) => id)
+    assert.ok(first !== undefined && last !== undefined)
+    assert.deepEqual(await store.cancel([first]), [first])
+    assertFields(await get(store), { status: 'running', endedAt: undefined })
+    assert.deepEqual(await store.cancel([last, 'r:end:9'], ANN), [last])
+    const ended = { status: 'completed' as const, counts: counts({ succeeded: 1, cancelled: 2 }) }
+    assertFields(await get(store), { ...ended, endedAt: await store.now() })
+    assert.deepEqual(await endings(store), [['r:end:1', { run: 'r', ...ended, payload: null }]])
+    assert.deepEqual(
+      (await audit(store)).map(({ event_type, who }) => [event_type, who]),
+      [['tasks_cancelled', 'ann']],
+    )
+  },
+
+  async 'a cancelled item does not end a run that has others, or whose source has more'(store) {
+    await runOf(store, 2)
+    await take(store, 1)
+    const [waiting] = (await store.runs.items('r', { limit: 10 }, 'waiting')).items
+    assert.deepEqual(await store.cancel([waiting?.id ?? '']), [waiting?.id])
+    assertFields(await get(store), { status: 'running', endedAt: undefined })
+    await open(store, { id: 's' })
+    await store.runs.take('s', chunk(1, { isEnd: false }))
+    const [only] = (await store.runs.items('s', { limit: 10 })).items
+    assert.deepEqual(await store.cancel([only?.id ?? '']), [only?.id])
+    assertFields(await get(store, 's'), { status: 'running', endedAt: undefined })
+  },
+
   async 'a run whose source was not read to its end can be cancelled'(store) {
     await open(store)
     await store.runs.take('r', chunk(1, { isEnd: false }))
