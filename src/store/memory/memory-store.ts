@@ -60,7 +60,7 @@ import { countTasks, listTasks } from './list.js'
 import { MemoryOnce } from './once.js'
 import { isOver } from './prune.js'
 import { MemoryQueue } from './queue.js'
-import { MemoryRuns } from './runs.js'
+import { deathOf, MemoryRuns } from './runs.js'
 import { type Lease, type MemoryTask, newTask, standingOf, writeLedger } from './task.js'
 import { MemoryWatchers } from './watchers.js'
 import { MemoryWorkers } from './workers.js'
@@ -200,8 +200,9 @@ export class MemoryStore implements Store {
       const task = this.#tasks.get(id)
       if (task?.record.status !== 'dead') return false
       if (task.lane.isOfRun && this.runs.isCancelling(task.lane.key)) return false
+      const death = deathOf(task.record)
       this.#change(task, afterRedrive(standingOf(task), by, now), now)
-      if (task.lane.isOfRun) this.runs.reopen(task.lane.key)
+      if (task.lane.isOfRun) this.runs.reopen(task.lane.key, [death])
       this.#watchers.ring()
       return true
     })

@@ -12,7 +12,7 @@ import type {
   RunStatus,
   RunStore,
 } from '../run-store.js'
-import { type Exceeded, nextCheckAt } from '../runs/budget.js'
+import { type Exceeded, nextCheckAt, type RedrivenItem } from '../runs/budget.js'
 import { commonest, type Deaths } from '../runs/cause.js'
 import {
   checkCancel,
@@ -184,11 +184,15 @@ export class MemoryRuns implements RunStore {
     const found = this.#matching(filter, as !== undefined).slice(0, limit)
     const runs = [...new Set(found.map(({ record }) => record.key))].map(id => this.#run(id))
     for (const { state } of runs) refuseCancelling(state)
+    const deaths = found.flatMap(({ record }) =>
+      record.status === 'dead' ? [{ ...deathOf(record, as), run: record.key }] : [],
+    )
     for (const task of found) {
       if (task.record.status === 'dead') this.#items.redrive(task, by, now)
       if (as !== undefined) this.#items.move(task.record.id, as, now)
     }
-    const again = runs.filter(run => this.reopen(run.state.id)).map(({ state }) => state.id)
+    const deathsIn = (id: string) => deaths.filter(({ run }) => run === id)
+    const again = runs.map(({ state }) => state.id).filter(id => this.reopen(id, deathsIn(id)))
     if (found.length > 0) {
       this.#items.record(reprocessRecord({ ...filter, as }, found.length, again, by, now))
       this.#items.ring()
@@ -236,11 +240,11 @@ export class MemoryRuns implements RunStore {
   }
 
   /** Opens a run again after some of its dead items were redriven. Returns whether it had ended. */
-  reopen(id: string): boolean {
+  reopen(id: string, redriven: readonly RedrivenItem[]): boolean {
     const run = this.#runs.get(id)
     if (run === undefined) return false
     const hadEnded = isEnded(run.state)
-    this.#save(run, reopened(run.state, run.counts, this.#now()))
+    this.#save(run, reopened(run.state, redriven, run.counts, this.#now()))
     return hadEnded
   }
 
@@ -342,6 +346,11 @@ export class MemoryRuns implements RunStore {
       )
     })
   }
+}
+
+/** The death of an item that is about to be redriven, at another stage if `as` names one. */
+export function deathOf({ category: stage, changedAt: diedAt }: TaskRecord, as?: string): RedrivenItem {
+  return { stage, diedAt, to: as ?? stage }
 }
 
 function count(run: MemoryRun, { category, status }: TaskRecord, change: 1 | -1): void {

@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'fece30b22064b7fd3a759993ffa5cd88f9ec552249b2f20a5155c056696caf11',
+  1: 'afbee7dd564816daa9a0ad73c221e9ccf68afbb92b6e36fd0796c52a69695b5e',
 }
 
 const MAX_LINES = 60

@@ -74,8 +74,27 @@ interface DeathRow {
   readonly count: number
 }
 
-/** Opens runs again after some of their items were redriven. Returns those that had ended. */
-export async function reopenRuns(call: Call, runs: readonly LockedRun[]): Promise<string[]> {
-  for (const { state, now } of runs) await saveRun(call, reopened(state, await countsOf(call, state), now))
-  return runs.filter(({ state }) => isEnded(state)).map(({ state }) => state.id)
+/** An item as `item_runs` gives it. */
+export interface ItemRow {
+  readonly id: string
+  readonly run: string
+  readonly stage: string
+  readonly changed_at: number
+}
+
+/** Opens runs again after these dead items were redriven, at the stage `as` if it is given. Returns those that had ended. */
+export async function reopenRuns(
+  call: Call,
+  runs: readonly LockedRun[],
+  items: readonly ItemRow[],
+  as?: string,
+): Promise<string[]> {
+  const touched = runs.filter(({ state }) => items.some(({ run }) => run === state.id))
+  for (const { state, now } of touched) {
+    const redriven = items
+      .filter(({ run }) => run === state.id)
+      .map(({ stage, changed_at }) => ({ stage, diedAt: changed_at, to: as ?? stage }))
+    await saveRun(call, reopened(state, redriven, await countsOf(call, state), now))
+  }
+  return touched.filter(({ state }) => isEnded(state)).map(({ state }) => state.id)
 }

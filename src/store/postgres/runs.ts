@@ -40,6 +40,7 @@ import {
   type Call,
   type CountsRow,
   countsOf,
+  type ItemRow,
   type LockedRun,
   lockedRun,
   lockRun,
@@ -197,16 +198,16 @@ export class PostgresRuns implements RunStore {
     const as = options.as === filter.stage ? undefined : options.as
     const answer = await this.#database.callTogether(async call => {
       const found = await this.#matching(call, filter, limit, as !== undefined)
-      const runs = await this.#lock(call, await this.#runsOf(call, [...found.dead, ...found.waiting]))
+      const runs = await this.#lock(call, await this.#itemsOf(call, [...found.dead, ...found.waiting]))
       for (const { state } of runs.values()) refuseCancelling(state)
       // Others may have been faster. With the runs locked, nobody is now.
       const { dead, waiting } = await this.#matching(call, filter, limit, as !== undefined)
-      const runOf = await this.#runsOf(call, [...dead, ...waiting])
-      const isLocked = (id: string) => runs.has(runOf.get(id) ?? '')
+      const known = await this.#itemsOf(call, [...dead, ...waiting])
+      const isLocked = (id: string) => runs.has(known.get(id)?.run ?? '')
       const items = [...dead, ...waiting].filter(isLocked)
       const redriven = await this.#redrive(call, dead.filter(isLocked), by)
       if (as !== undefined) await call('move_items', [items, as])
-      const reopened = await reopenRuns(call, touched(runs, runOf, redriven))
+      const reopened = await reopenRuns(call, [...runs.values()], among(known, redriven), as)
       if (items.length > 0) {
         const now = [...runs.values()][0]?.now ?? 0
         await this.#record(call, reprocessRecord({ ...filter, as }, items.length, reopened, by, now))
@@ -240,15 +241,15 @@ export class PostgresRuns implements RunStore {
    */
   async redrive(ids: readonly string[], by: By): Promise<string[]> {
     const moved = await this.#database.callTogether(async call => {
-      const runOf = await this.#runsOf(call, ids)
-      const runs = await this.#lock(call, runOf)
-      const isKept = (id: string) => runs.get(runOf.get(id) ?? '')?.state.phase === 'cancelling'
+      const known = await this.#itemsOf(call, ids)
+      const runs = await this.#lock(call, known)
+      const isKept = (id: string) => runs.get(known.get(id)?.run ?? '')?.state.phase === 'cancelling'
       const redriven = await this.#redrive(
         call,
         ids.filter(id => !isKept(id)),
         by,
       )
-      await reopenRuns(call, touched(runs, runOf, redriven))
+      await reopenRuns(call, [...runs.values()], among(known, redriven))
       return redriven
     })
     if (moved.length > 0) this.#signals.ring()
@@ -259,10 +260,9 @@ export class PostgresRuns implements RunStore {
   async cancelTasks(ids: readonly string[], by: By | undefined): Promise<string[]> {
     const cancelled = await this.#database.callTogether(async call => {
       const { at } = this.#database
-      const runOf = await this.#runsOf(call, ids)
-      const runs = await this.#lock(call, runOf)
+      const runs = await this.#lock(call, await this.#itemsOf(call, ids))
       const ending = inOrder(ids, await call('cancel', [ids, at]))
-      for (const { state, now } of touched(runs, runOf, ending)) await this.#addUp(call, state, now)
+      for (const { state, now } of runs.values()) await this.#addUp(call, state, now)
       if (by !== undefined) await this.#record(call, cancelRecord(ending, by, Number(await call('now_ms', [at]))))
       return ending
     })
@@ -335,16 +335,15 @@ export class PostgresRuns implements RunStore {
     return { dead, waiting: left > 0 ? ((await call('waiting_items', [...scope, left])) as string[]) : [] }
   }
 
-  /** The ids of runs by the ids of their items. Tasks that are not items are left out, whatever their ids look like. */
-  async #runsOf(call: Call, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
-    const rows = (await call('item_runs', [ids])) as { readonly id: string; readonly run: string }[]
-    return new Map(rows.map(({ id, run }) => [id, run]))
+  /** The items among these tasks, by their ids. Tasks that are not items are left out, whatever their ids look like. */
+  async #itemsOf(call: Call, ids: readonly string[]): Promise<ReadonlyMap<string, ItemRow>> {
+    return new Map(((await call('item_runs', [ids])) as ItemRow[]).map(item => [item.id, item]))
   }
 
   /** Locks the runs of items, in the order of their ids, so that nobody deadlocks. */
-  async #lock(call: Call, runOf: ReadonlyMap<string, string>): Promise<ReadonlyMap<string, LockedRun>> {
+  async #lock(call: Call, items: ReadonlyMap<string, ItemRow>): Promise<ReadonlyMap<string, LockedRun>> {
     const runs = new Map<string, LockedRun>()
-    for (const id of [...new Set(runOf.values())].sort()) {
+    for (const id of [...new Set([...items.values()].map(({ run }) => run))].sort()) {
       const run = await lockRun(call, id, this.#database.at)
       if (run !== undefined) runs.set(id, run)
     }
@@ -357,14 +356,9 @@ export class PostgresRuns implements RunStore {
   }
 }
 
-/** The runs that some of these items belong to. */
-function touched(
-  runs: ReadonlyMap<string, LockedRun>,
-  runOf: ReadonlyMap<string, string>,
-  items: readonly string[],
-): LockedRun[] {
-  const ids = new Set(items.map(id => runOf.get(id)))
-  return [...runs.values()].filter(({ state }) => ids.has(state.id))
+/** The items with these ids. */
+function among(items: ReadonlyMap<string, ItemRow>, ids: readonly string[]): ItemRow[] {
+  return ids.flatMap(id => items.get(id) ?? [])
 }
 
 interface RunsAnswer {

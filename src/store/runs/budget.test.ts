@@ -9,6 +9,7 @@ import {
   figuresOf,
   freshBudget,
   nextCheckAt,
+  withoutRedriven,
 } from './budget.js'
 import { runStatus } from './run-status.js'
 
@@ -110,4 +111,27 @@ it('the status of a run is decided exactly at its thresholds', () => {
     'failed',
   ])
   expect([status(0, 0, 0), status(0, 0, 1)]).toEqual(['completed', 'failed'])
+})
+
+describe('redriven items', () => {
+  const run = { stages: ['a', 'b', 'c'], settings: { ...SETTINGS, stageBudgets: { a: 0.1, b: 0.1, c: 0.1 } } }
+  const counts = new Map([['b', { ...noTasks(), dead: 5, succeeded: 5 }]])
+  const then = (at: number): Figures => figuresOf(run, counts, at)
+  const book: BudgetBook = { since: then(100), checked: 10, checks: [then(200), then(300)] }
+
+  it('leave the figures from after their death', () => {
+    const { since, checks } = withoutRedriven(book, run, [{ stage: 'b', diedAt: 150, to: 'b' }])
+    expect(since).toEqual(then(100))
+    for (const { processed, dead, stages } of checks) {
+      expect([processed, dead]).toEqual([9, 4])
+      expect(stages).toEqual({ a: { left: 10, dead: 0 }, b: { left: 9, dead: 4 }, c: { left: 0, dead: 0 } })
+    }
+  })
+
+  it('have not left the stages that they have yet to pass', () => {
+    const earlier = withoutRedriven(book, run, [{ stage: 'b', diedAt: 50, to: 'a' }])
+    expect(earlier.since.stages).toEqual({ a: { left: 9, dead: 0 }, b: { left: 9, dead: 4 }, c: { left: 0, dead: 0 } })
+    const later = withoutRedriven(book, run, [{ stage: 'b', diedAt: 50, to: 'c' }])
+    expect(later.since.stages).toEqual({ a: { left: 10, dead: 0 }, b: { left: 10, dead: 4 }, c: { left: 0, dead: 0 } })
+  })
 })

@@ -1,5 +1,6 @@
 import { ownValue } from '../own-value.js'
 import type { BudgetStop, ItemCounts, RunSettings } from '../run-store.js'
+import { noTasks } from '../task-state.js'
 import { type StageCounts, totalOf } from './run-state.js'
 
 /** The figures of a run at a moment, from which a later check subtracts. */
@@ -47,7 +48,36 @@ export function freshBudget(since: Figures): BudgetBook {
   return { since, checked: since.processed, checks: [] }
 }
 
-/** Dead items that were redriven are no longer counted, so the figures to subtract must not exceed those of now. */
+/** A dead item that was redriven. */
+export interface RedrivenItem {
+  /** The stage in which it died. */
+  readonly stage: string
+  readonly diedAt: number
+  /** The stage at which it goes on. */
+  readonly to: string
+}
+
+/** Takes redriven items out of the figures that counted them: those from after their death. */
+export function withoutRedriven(
+  { since, checked, checks }: BudgetBook,
+  run: { readonly stages: readonly string[]; readonly settings: RunSettings },
+  items: readonly RedrivenItem[],
+): BudgetBook {
+  const taken = (then: Figures) => {
+    const counted = items.filter(({ diedAt }) => diedAt < then.at)
+    const dead = figuresOf(run, countsBy(counted, 'stage', 'dead'), then.at)
+    const waiting = figuresOf(run, countsBy(counted, 'to', 'waiting'), then.at)
+    const stages = Object.entries(then.stages).map(([stage, figures]) => {
+      const [before, after] = [ownValue(dead.stages, stage) ?? NONE, ownValue(waiting.stages, stage) ?? NONE]
+      return [stage, { left: figures.left - before.left + after.left, dead: figures.dead - before.dead }]
+    })
+    const [processed, died] = [then.processed - dead.processed, then.dead - dead.dead]
+    return { at: then.at, processed, dead: died, stages: Object.fromEntries(stages) }
+  }
+  return { since: taken(since), checked, checks: checks.map(taken) }
+}
+
+/** Bounds the figures to subtract by those of now: items that are no longer counted must not count against others. */
 export function lowered({ since, checked, checks }: BudgetBook, now: Figures): BudgetBook {
   return {
     since: least(since, now),
@@ -137,6 +167,20 @@ function stageFigures(stage: string, stages: readonly string[], counts: StageCou
 
 function sum(counts: ItemCounts | undefined): number {
   return counts === undefined ? 0 : Object.values(counts).reduce((all, count) => all + count, 0)
+}
+
+function countsBy(
+  items: readonly RedrivenItem[],
+  place: 'stage' | 'to',
+  status: 'dead' | 'waiting',
+): Map<string, ItemCounts> {
+  const counts = new Map<string, ReturnType<typeof noTasks>>()
+  for (const item of items) {
+    const here = counts.get(item[place]) ?? noTasks()
+    here[status]++
+    counts.set(item[place], here)
+  }
+  return counts
 }
 
 function least(then: Figures, now: Figures): Figures {

@@ -1,7 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { BudgetStop, Chunk, NewRun, RunChange, RunSettings } from '../run-store.js'
 import type { NewTask, Retention } from '../store.js'
-import { checkBudget, type Exceeded, figuresOf, freshBudget, lowered } from './budget.js'
+import {
+  checkBudget,
+  type Exceeded,
+  figuresOf,
+  freshBudget,
+  lowered,
+  type RedrivenItem,
+  withoutRedriven,
+} from './budget.js'
 import { checkSettings } from './check-run.js'
 import { RunBusyError, RunEndedError } from './errors.js'
 import { itemTasks } from './items.js'
@@ -157,9 +165,15 @@ export function cancelling(state: RunState, now: number): RunState {
 }
 
 /** After some of its dead items were redriven. A run that has ended is open again. */
-export function reopened(state: RunState, counts: StageCounts, now: number): RunState {
+export function reopened(
+  state: RunState,
+  redriven: readonly RedrivenItem[],
+  counts: StageCounts,
+  now: number,
+): RunState {
   const figures = figuresOf(state, counts, now)
-  if (!isEnded(state)) return { ...state, budget: lowered(state.budget, figures), changedAt: now }
+  const budget = lowered(withoutRedriven(state.budget, state, redriven), figures)
+  if (!isEnded(state)) return { ...state, budget, changedAt: now }
   const again = { phase: 'open', isPaused: false, stop: undefined, endedAt: undefined, changedAt: now } as const
   return { ...state, ...again, budget: freshBudget(figures) }
 }

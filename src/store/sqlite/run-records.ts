@@ -7,7 +7,7 @@ import { runRow, runState } from '../runs/run-row.js'
 import { type Checked, checked, isEnded, reopened, stopped } from '../runs/run-rules.js'
 import type { RunState, StageCounts } from '../runs/run-state.js'
 import { pause } from './operators.js'
-import type { RunStatements } from './run-statements.js'
+import type { DeadItem, RunStatements } from './run-statements.js'
 import type { EndedItem } from './settle.js'
 import type { Statements } from './statements.js'
 
@@ -94,9 +94,27 @@ export function runsOf({ tasks, runs }: RunTables, ids: readonly string[]): RunS
   return states.filter(state => state !== undefined).map(runState)
 }
 
-/** Opens the runs of items that were redriven again. Returns those that had ended. */
-export function reopenRuns(tables: RunTables, items: readonly string[], now: number): string[] {
-  const runs = runsOf(tables, items)
-  for (const state of runs) saveRun(tables, reopened(state, countsOf(tables, state), now))
-  return runs.filter(isEnded).map(({ id }) => id)
+/** The tasks among these that are dead items. */
+export function deadItemsOf({ runs }: RunTables, ids: readonly string[]): DeadItem[] {
+  return [...new Set(ids)].flatMap(id => {
+    const item = runs.dead.get(id)
+    return item === undefined ? [] : [{ id, ...item }]
+  })
+}
+
+/** Opens the runs again of items that were dead and are redriven, at the stage `as` if it is given. Returns those that had ended. */
+export function reopenRuns(
+  tables: RunTables,
+  items: readonly DeadItem[],
+  as: string | undefined,
+  now: number,
+): string[] {
+  const states = [...new Set(items.map(({ run }) => run))].flatMap(id => tables.runs.run.get(id) ?? []).map(runState)
+  for (const state of states) {
+    const redriven = items
+      .filter(({ run }) => run === state.id)
+      .map(({ stage, diedAt }) => ({ stage, diedAt, to: as ?? stage }))
+    saveRun(tables, reopened(state, redriven, countsOf(tables, state), now))
+  }
+  return states.filter(isEnded).map(({ id }) => id)
 }

@@ -29,6 +29,14 @@ export interface ReprocessScope {
   readonly limit: number
 }
 
+/** A dead item, with the stage and the time of its death. */
+export interface DeadItem {
+  readonly id: string
+  readonly run: string
+  readonly stage: string
+  readonly diedAt: number
+}
+
 const IS_MEANT = /* sql */ `
   lane.kind = :kind
   AND (:key IS NULL OR lane.key = :key)
@@ -115,6 +123,10 @@ function prepare(db: Preparer) {
       .prepare<ReprocessScope, string>(/* sql */ `
         ${UNFINISHED.slice(0, 3).map(waitingItems).join(' UNION ALL ')} LIMIT :limit + 0`)
       .pluck(),
+    dead: db.prepare<[string], Omit<DeadItem, 'id'>>(/* sql */ `
+      SELECT lane.key AS run, lane.category AS stage, task.changed_at AS diedAt
+      FROM task CROSS JOIN lane ON lane.id = task.lane
+      WHERE task.id = ? AND task.state = ${State.dead} AND task.lane >= ${FIRST_RUN_LANE}`),
     moveItem: db.prepare(/* sql */ `UPDATE task SET lane = ? WHERE seq = ?`),
     deaths: db.prepare<object, { error_code: string | null; category: string; count: number }>(/* sql */ `
       SELECT task.error_code, lane.category, count(*) AS count

@@ -41,6 +41,7 @@ import { cancel, redrive } from './operators.js'
 import { pruneRuns } from './prune-runs.js'
 import {
   countsOf,
+  deadItemsOf,
   loadRun,
   noteEnded,
   pauseRun,
@@ -223,9 +224,10 @@ export class SqliteRuns implements RunStore {
         const { dead, waiting } = this.#matching(filter, limit, as !== undefined)
         const items = [...dead, ...waiting]
         runsOf(this.#tables, items).forEach(refuseCancelling)
+        const deaths = deadItemsOf(this.#tables, dead)
         redrive(this.#tables.tasks, dead, by, now)
         if (as !== undefined) this.#move(items, as)
-        const reopened = reopenRuns(this.#tables, dead, now)
+        const reopened = reopenRuns(this.#tables, deaths, as, now)
         const record = () => reprocessRecord({ ...filter, as }, items.length, reopened, by, now)
         if (items.length > 0) this.#tables.tasks.appendAudit.run(now, record())
         if (items.length > 0) this.#parts.ring()
@@ -265,14 +267,17 @@ export class SqliteRuns implements RunStore {
    */
   redrive(ids: readonly string[], by: By, now: number): string[] {
     const tables = this.#tables
-    const kept = new Set(ids.filter(id => runsOf(tables, [id]).some(({ phase }) => phase === 'cancelling')))
-    const moved = redrive(
-      tables.tasks,
-      ids.filter(id => !kept.has(id)),
-      by,
-      now,
+    const deaths = deadItemsOf(tables, ids)
+    const runs = runsOf(
+      tables,
+      deaths.map(({ id }) => id),
     )
-    reopenRuns(tables, moved, now)
+    const cancelling = new Set(runs.filter(({ phase }) => phase === 'cancelling').map(({ id }) => id))
+    const kept = new Set(deaths.filter(({ run }) => cancelling.has(run)).map(({ id }) => id))
+    const isMeant = (id: string) => !kept.has(id)
+    const moved = redrive(tables.tasks, ids.filter(isMeant), by, now)
+    const redriven = deaths.filter(({ id }) => isMeant(id))
+    reopenRuns(tables, redriven, undefined, now)
     return moved
   }
 

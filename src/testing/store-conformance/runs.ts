@@ -448,6 +448,20 @@ const BUDGETS: StoreBehaviours = {
     assertFields((await store.runs.check('r')).stop, { processed: 10, dead: 10 })
   },
 
+  async 'redriven items leave the figures that counted them, and only those'(store, advance) {
+    await runOf(store, 100, { settings: { failureBudget: 0.5 } })
+    await end(store, 'dddddddddd')
+    assertFields(await store.runs.check('r'), { status: 'stopped' })
+    const old = (await store.runs.items('r', { limit: 10 }, 'dead')).items.map(({ id }) => id)
+    await advance(10)
+    await store.runs.change('r', { isPaused: false })
+    await advance(10)
+    await end(store, 'ddddd')
+    assert.equal((await store.redrive(old, ANN)).length, 10)
+    await end(store, 'dssss')
+    assertFields((await store.runs.check('r')).stop, { processed: 10, dead: 6 })
+  },
+
   async 'a window forgets old failures, and sees new ones that all figures together would hide'(store) {
     const settings = { failureBudget: 0.5, budgetWindow: 20 }
     await runOf(store, 300, { settings })

@@ -28,13 +28,15 @@ BEGIN
 END
 $$;
 
--- The runs of those tasks that are items, as their lanes tell: a JSON array of {id, run}.
+-- The runs and stages of those tasks that are items, as their lanes tell, and when each reached its state: a JSON array of
+-- {id, run, stage, changed_at}.
 CREATE OR REPLACE FUNCTION redrive.item_runs(ids text[]) RETURNS json LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN (
-    SELECT coalesce(json_agg(json_build_object('id', task.id, 'run', lane.key)), '[]')
+    SELECT coalesce(json_agg(json_build_object(
+      'id', task.id, 'run', lane.key, 'stage', lane.category, 'changed_at', task.changed_at)), '[]')
     FROM redrive.task JOIN redrive.lane ON lane.id = ANY (ARRAY[task.lane])
     WHERE task.id = ANY (ids) AND task.lane >= redrive.first_run_lane()
   );
