@@ -20,9 +20,11 @@ const EXPORTS: Readonly<Record<string, string>> = {
     decide decideLoss explain extendPolicy formatDuration hashJson identityRandom parseDuration policies policy`,
   'redrive/telemetry': `
     AttemptEvent AttemptStarted AttemptSucceeded AuditRecord CollectionReport CollectionSwept CoverageChecked ErrorType
-    FailureDescription GaveUp IdempotencyNotRecorded IdempotencyRecord IdempotencyUsed Json Logger MemoryAudit
-    NdjsonAudit NdjsonAuditOptions RecordsDropped ResultNotKept RetryAlert RetryAttemptRecord RetryExhaustedRecord RetryPattern
-    RetryPatterns RetryPatternsOptions RetryScheduled RunEnded RunStarted Sink Skipped Superseded SweepEnded SweepEvent Swept
+    FailureDescription GaveUp IdempotencyNotRecorded IdempotencyRecord IdempotencyUsed Json LeaseLost Logger MemoryAudit
+    NdjsonAudit NdjsonAuditOptions RecordsDropped ResultNotKept
+    RetryAlert RetryAttemptRecord RetryExhaustedRecord RetryPattern
+    RetryPatterns RetryPatternsOptions RetryScheduled RunEnded RunStarted
+    Sink Skipped Superseded SweepEnded SweepEvent Swept
     TimedOut TimeoutRecord Work WorkEvent auditRecord describeFailure errorType failureText fanOut logTo memoryAudit
     ndjsonAudit on redact redactContext retryPatterns sinkFailures withoutSecrets`,
   'redrive/idempotency': `
@@ -44,15 +46,18 @@ const EXPORTS: Readonly<Record<string, string>> = {
     SourceItem SourceItemError Stage StageCode StageContext StageCostError StageGoneError StageHandler StageOptions
     StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
-    AttemptEntry AuditStore Beat BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost EndStatus Enqueued Heartbeat ItemCounts
-    Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore MemoryStoreOptions Movable Move MoveDifferenceError
+    AttemptEntry AuditStore Beat BudgetStop By Chunk Claim
+    ClaimRequest ClaimedTask Cost EndStatus Enqueued Heartbeat ItemCounts
+    KindStats Lane LaneControl LaneLimits LaneRecord LaneSelection
+    LedgerRow MemoryStore MemoryStoreOptions Movable Move MoveDifferenceError
     MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection NewRun NewTask OnceOptions OperatorRecord Outcome
     OutputRow Page PageRequest PolicyStore Rate RedriveRecord ReprocessFilter ReprocessOptions Retention Room RunBusyError
     RunChange RunEndedError RunExistsError RunNotFoundError RunRecord
     RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError Store
     StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError
     StoreNewerError StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError
-    StoreUnavailableError TaskControl TaskFilter TaskReader TaskRecord TaskStatus TaskVerbs moveStore planMove runStatus taskIds`,
+    StoreStats StoreUnavailableError TaskControl TaskFilter TaskReader TaskRecord
+    TaskStatus TaskVerbs moveStore planMove runStatus taskIds`,
   'redrive/sqlite': `
     BackupOptions SqliteOptions SqliteStore openSqlite`,
   'redrive/postgres': `
@@ -88,8 +93,11 @@ const EXPORTS: Readonly<Record<string, string>> = {
     planRequeue purgeFailedQueue redriveDeadLetters reportRun reprocess requeueFailedQueue runView taskView untilEmpty
     verify walkFailedQueue writeResults`,
   'redrive/metrics': `
-    DocumentMetricNames DocumentMetricsOptions EventMetricNames EventMetricsOptions PushGateway PushGatewayOptions
-    documentMetrics eventMetrics pushGateway`,
+    DocumentMetricNames DocumentMetricsOptions EventMetricNames
+    EventMetricsOptions MetricsRegistry MetricsServer PushGateway PushGatewayOptions
+    ServeMetricsOptions StoreMetricsOptions Watched WatchedBreaker
+    WatchedBulkhead WorkMetricsOptions documentMetrics eventMetrics
+    metricsHandler pushGateway serveMetrics storeMetrics workMetrics`,
   'redrive/testing': `
     BusUnderTest ConformanceCase FakeClock IdempotencyStoreUnderTest NewDocument SourceUnderTest StoreModelTestOptions
     StoreUnderTest busConformance checkInvariants fakeClock idempotencyStoreConformance sourceConformance

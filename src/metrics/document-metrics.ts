@@ -1,7 +1,6 @@
 import type * as promClient from 'prom-client'
-import type { OpenMetricsContentType, PrometheusContentType, Registry } from 'prom-client'
 import type { CollectionSwept, Sink } from '../telemetry/index.js'
-import { loadPromClient } from './prom-client.js'
+import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 
 /** From an empty sweep to one over a million documents. */
 const DURATION_SECONDS = [0.05, 0.25, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800]
@@ -12,7 +11,7 @@ export interface DocumentMetricsOptions {
   /** The collections that are swept: their series exist from the start, at 0, so that no first increase is missed. */
   readonly collections: readonly string[]
   /** The registry for the metrics. Default: prom-client's own registry. */
-  readonly registry?: Registry<PrometheusContentType> | Registry<OpenMetricsContentType> | undefined
+  readonly registry?: MetricsRegistry | undefined
   /** The names of the metrics. Default: `redrive_…`. A preset provides the names of another system. */
   readonly names?: Partial<DocumentMetricNames> | undefined
 }
@@ -86,7 +85,7 @@ type Metrics = ReturnType<typeof metricsIn>
 
 function metricsIn(
   { Counter, Gauge, Histogram }: typeof promClient,
-  registry: NonNullable<DocumentMetricsOptions['registry']>,
+  registry: MetricsRegistry,
   names: DocumentMetricNames,
 ) {
   const registers = [registry]

@@ -1,7 +1,6 @@
-import type { OpenMetricsContentType, PrometheusContentType, Registry } from 'prom-client'
 import type { Sink } from '../telemetry/index.js'
 import { REASON_LABELS, reasonLabel } from '../telemetry/internal.js'
-import { loadPromClient } from './prom-client.js'
+import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 
 /** Buckets from an event that succeeds at once to one that uses its whole time to live. */
 const LATENCY_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
@@ -13,7 +12,7 @@ const MAX_ATTEMPT_LABEL = 100
 /** Options of `eventMetrics`. */
 export interface EventMetricsOptions {
   /** The registry for the metrics. Default: prom-client's own registry. */
-  readonly registry?: Registry<PrometheusContentType> | Registry<OpenMetricsContentType> | undefined
+  readonly registry?: MetricsRegistry | undefined
   /** The names of the metrics. Default: `redrive_event_…`. A preset provides the names of another system. */
   readonly names?: Partial<EventMetricNames> | undefined
 }

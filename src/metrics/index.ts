@@ -1,3 +1,8 @@
 export { type DocumentMetricNames, type DocumentMetricsOptions, documentMetrics } from './document-metrics.js'
 export { type EventMetricNames, type EventMetricsOptions, eventMetrics } from './event-metrics.js'
+export type { MetricsRegistry } from './prom-client.js'
 export { type PushGateway, type PushGatewayOptions, pushGateway } from './push-gateway.js'
+export { type MetricsServer, metricsHandler, type ServeMetricsOptions, serveMetrics } from './serve-metrics.js'
+export { type StoreMetricsOptions, storeMetrics } from './store-metrics.js'
+export type { Watched, WatchedBreaker, WatchedBulkhead } from './watched.js'
+export { type WorkMetricsOptions, workMetrics } from './work-metrics.js'

@@ -1,13 +1,12 @@
-import type { OpenMetricsContentType, PrometheusContentType, Registry } from 'prom-client'
 import { OptionError, RetryableError } from '../policy/index.js'
-import { loadPromClient } from './prom-client.js'
+import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 
 /** Options of `pushGateway`. */
 export interface PushGatewayOptions {
   /** The address of the Pushgateway, such as `http://localhost:9091`. */
   readonly url: string
   /** The registry to push. Default: prom-client's own registry. */
-  readonly registry?: Registry<PrometheusContentType> | Registry<OpenMetricsContentType> | undefined
+  readonly registry?: MetricsRegistry | undefined
   /** The name of the job. Default `redrive-sweeper`. */
   readonly job?: string | undefined
   /** How long the gateway may take to answer, in milliseconds. Default 10 000. */

@@ -325,6 +325,33 @@ export interface LaneRecord extends Lane {
   readonly shared?: { readonly limits: SharedLimits; readonly pace: number | undefined } | undefined
 }
 
+/** The work of a store, in figures. */
+export interface StoreStats {
+  /** The store's clock. */
+  readonly now: number
+  /** Workers whose lease has not expired. */
+  readonly workers: number
+  /** One entry for each kind and category of its tasks, also after the last one has ended. */
+  readonly kinds: readonly KindStats[]
+}
+
+/** The tasks of one kind and category, in figures. */
+export interface KindStats {
+  readonly kind: string
+  readonly category: string
+  readonly waiting: number
+  /** Of those, tasks in lanes that are paused. */
+  readonly paused: number
+  /** Of those, tasks in lanes that are held by a rate limit, or by the head of an ordered lane, and not paused. */
+  readonly held: number
+  /** Of those, tasks that are due, in lanes that are neither paused nor held. About 10 000 are counted at most. */
+  readonly ready: number
+  /** When the task that has been ready for longest became due; `undefined` if none is ready. */
+  readonly readySince: number | undefined
+  readonly running: number
+  readonly dead: number
+}
+
 /** The limits of a lane. Invalid values are an `OptionError`. */
 export interface LaneLimits {
   /** How many of its tasks may run at once: a whole number. With 0, none runs. */
@@ -413,6 +440,11 @@ export interface TaskReader {
   list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>>
   /** The number of tasks that match, by status. */
   count(filter: TaskFilter): Promise<Record<TaskStatus, number>>
+  /**
+   * The work of the store in figures, for metrics and autoscaling. Its cost depends on the number of lanes, not of tasks:
+   * it looks at about 10 000 ready tasks at most, in the order in which they will run.
+   */
+  stats(): Promise<StoreStats>
   /** The whole history of a task, oldest first. */
   ledger(id: string): Promise<LedgerRow[]>
   /** The histories of several tasks, in the order of their ids, read at once. Empty for an id that is unknown. */

@@ -3,6 +3,7 @@ import { Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
 import { canonicalJson, OptionError, RedriveError } from '../policy/index.js'
 import type { Claim, ClaimedTask, ClaimRequest, Heartbeat, Settlement, Store } from '../store/index.js'
 import { runsAlone } from '../store/internal.js'
+import { emit } from '../telemetry/internal.js'
 import { type Clock, queueClock } from '../time/index.js'
 import { Bell } from './bell.js'
 import { CancelWatch } from './cancel-watch.js'
@@ -62,6 +63,7 @@ export class Engine {
   readonly #environment: TaskEnvironment
   readonly #attempts = new Set<TaskAttempt>()
   #isMakingRoom = false
+  #hasLostLease = false
   #isBehind = false
   /** Whether the store has changed since the last claim was sent. */
   #hasChanged = false
@@ -94,6 +96,7 @@ export class Engine {
     this.#pulse = new Pulse(store, { worker: this.name, leaseMs: this.#leaseMs }, clock, {
       onBeat: heartbeat => this.#onBeat(heartbeat),
       onLeaseLost: () => {
+        this.#leaseLost()
         this.#flow.release()
         for (const attempt of this.#attempts) attempt.warn(new LeaseLostError(this.name))
       },
@@ -238,8 +241,18 @@ export class Engine {
   }
 
   #onBeat({ cancelled, rescued }: Heartbeat): void {
+    this.#hasLostLease = false
     this.#cancel(cancelled)
     if (rescued > 0) this.#bell.ring()
+  }
+
+  /** Tells the sink, once until the store takes a beat again. */
+  #leaseLost(): void {
+    const { sink } = this.#environment
+    if (sink === undefined || this.#hasLostLease) return
+    this.#hasLostLease = true
+    const work = { kind: 'worker', id: this.name, name: this.name } as const
+    emit(sink, { type: 'lease_lost', work, at: this.#clock.now(), running: this.#attempts.size })
   }
 
   #cancel(tokens: readonly string[]): void {

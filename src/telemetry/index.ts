@@ -32,6 +32,7 @@ export type {
   GaveUp,
   IdempotencyNotRecorded,
   IdempotencyUsed,
+  LeaseLost,
   ResultNotKept,
   RetryScheduled,
   RunEnded,

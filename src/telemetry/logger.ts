@@ -58,6 +58,11 @@ function lineOf(event: WorkEvent): Line {
       const message = `${name} was skipped at attempt ${attempt}: ${label(reason)}`
       return { level: 'debug', message, fields: { attempt, durationMs, reason } }
     }
+    case 'lease_lost': {
+      const { running } = event
+      const message = `The worker ${name} lost its lease: others may take over the ${running} tasks that it is running`
+      return { level: 'warn', message, fields: { running } }
+    }
     case 'run_started': {
       const message = `The run '${label(event.work.id)}' of ${name} ${event.isResumed ? 'goes on' : 'starts'}`
       return { level: 'info', message, fields: { isResumed: event.isResumed } }

@@ -3,7 +3,7 @@ import type { GiveUpReason, Verdict } from '../policy/index.js'
 /** The piece of work that a work event is about. */
 export interface Work {
   /** The kind of work. */
-  readonly kind: 'call' | 'event' | 'task' | 'item' | 'run' | 'document'
+  readonly kind: 'call' | 'event' | 'task' | 'item' | 'run' | 'document' | 'worker'
   /** Its identity, from which its jitter is derived. */
   readonly id: string
   /** Its name, in the user's words. */
@@ -201,8 +201,25 @@ export interface RunEnded extends About {
   readonly durationMs: number
 }
 
+/**
+ * A worker could not renew its lease in time, because the store was away or the process was suspended: other workers may
+ * have its tasks by now. `work` is the worker.
+ */
+export interface LeaseLost extends About {
+  readonly type: 'lease_lost'
+  /** How many tasks it was running. */
+  readonly running: number
+}
+
 /** Something that happened to a piece of work. All kinds of work emit one stream of these, which sinks take. */
-export type WorkEvent = AttemptEvent | RunStarted | RunEnded | IdempotencyUsed | IdempotencyNotRecorded | SweepEvent
+export type WorkEvent =
+  | AttemptEvent
+  | LeaseLost
+  | RunStarted
+  | RunEnded
+  | IdempotencyUsed
+  | IdempotencyNotRecorded
+  | SweepEvent
 
 /** Something that happened to documents in a user's own collections. */
 export type SweepEvent = Swept | Superseded | CollectionSwept | SweepEnded | CoverageChecked

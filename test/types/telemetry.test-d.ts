@@ -10,6 +10,7 @@ import {
   type GaveUp,
   type IdempotencyNotRecorded,
   type IdempotencyUsed,
+  type LeaseLost,
   type Logger,
   logTo,
   memoryAudit,
@@ -57,6 +58,8 @@ describe('an event', () => {
         return expectTypeOf(event).toEqualTypeOf<RetryScheduled>()
       case 'gave_up':
         return expectTypeOf(event).toEqualTypeOf<GaveUp>()
+      case 'lease_lost':
+        return expectTypeOf(event).toEqualTypeOf<LeaseLost>()
       case 'idempotency_hit':
       case 'idempotency_recorded':
         return expectTypeOf(event).toEqualTypeOf<IdempotencyUsed>()

@@ -1,9 +1,7 @@
-import { createServer } from 'node:http'
 import type { Command } from 'commander'
-import type { Registry } from 'prom-client'
 import type { Bus } from '../../bus/index.js'
 import { type DocumentSource, type SweepReport, sweeper } from '../../document/index.js'
-import { documentMetrics, type PushGateway, pushGateway } from '../../metrics/index.js'
+import { documentMetrics } from '../../metrics/index.js'
 import { presets } from '../../presets/index.js'
 import { type CollectionReport, fanOut, logTo, type Sink } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
@@ -15,18 +13,17 @@ import { signalsOf } from '../terminal/signals.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
 import { withBusOutputOptions } from './bus-options.js'
 import { type DocumentOptions, openSource, settingsOf, withDocumentOptions } from './document-options.js'
+import { type MetricsOptions, openMetrics, withMetricsOptions } from './metrics-options.js'
 import { type BusOptions, openBus } from './open-bus.js'
 import { openStoreUrl } from './open-store.js'
-import { duration, nonEmpty, wholeNumber } from './options.js'
+import { duration, nonEmpty } from './options.js'
 
-interface SweepOptions extends DocumentOptions, BusOptions {
+interface SweepOptions extends DocumentOptions, BusOptions, MetricsOptions {
   readonly once?: boolean
   readonly interval?: number
   readonly dryRun?: boolean
   readonly confirm?: boolean
   readonly store?: string
-  readonly push?: string
-  readonly metricsPort?: number
   readonly quiet?: boolean
   readonly output: OutputFormat
 }
@@ -41,11 +38,9 @@ export function addSweep(program: Command, context: CommandContext): void {
     .option('--dry-run', 'Show what a sweep would do, once, and do nothing')
     .option('--confirm', 'Send all stuck documents, however many')
     .option('--store <url>', 'Store for dead letters and lanes (or REDRIVE_STORE; default: none)', nonEmpty)
-    .option('--push <url>', 'Pushgateway for metrics, such as http://localhost:9091 (or PUSHGATEWAY_URL)', nonEmpty)
-    .option('--metrics-port <port>', 'Serve metrics for Prometheus on this port', wholeNumber(0, 65_535))
     .option('--quiet', 'Log only warnings and errors')
     .action(async (options: SweepOptions) => context.end(await run(context, options)))
-  withBusOutputOptions(withDocumentOptions(sweep)).addHelpText(
+  withBusOutputOptions(withDocumentOptions(withMetricsOptions(sweep))).addHelpText(
     'after',
     `
 Without --config it sweeps the collections of the preset 'documents', with the
@@ -65,10 +60,10 @@ async function run(context: CommandContext, options: SweepOptions): Promise<Exit
   const storeUrl = options.store ?? (environment.env.REDRIVE_STORE || undefined)
   const store = storeUrl === undefined ? undefined : await openStoreUrl(storeUrl, environment, { mayCreate: true })
   const opened: { source?: DocumentSource; bus?: Bus } = {}
-  const metrics = await metricsOf(
-    options,
-    context,
-    settings.collections.map(({ name }) => name),
+  const collections = settings.collections.map(({ name }) => name)
+  const names = options.config === undefined ? presets.documents.documentMetricNames : undefined
+  const metrics = await openMetrics(options, context, 'redrive-sweeper', registry =>
+    documentMetrics({ registry, collections, names }),
   )
   const logger = consoleLogger(console, { from: options.quiet ? 'warn' : 'info' })
   const sinks: Sink[] = [logTo(logger), ...(metrics === undefined ? [] : [metrics.sink])]
@@ -141,34 +136,4 @@ function reportTable(reports: readonly ReturnType<typeof viewOf>[], console: Con
     ],
   }))
   return table(columns, rows, console)
-}
-
-/** The metrics of the sweeps, if somebody takes them. */
-async function metricsOf(options: SweepOptions, { environment, console }: CommandContext, collections: string[]) {
-  const url = options.push ?? (environment.env.PUSHGATEWAY_URL || undefined)
-  if (url === undefined && options.metricsPort === undefined) return undefined
-  const { Registry } = await import('prom-client')
-  const registry: Registry = new Registry()
-  const names = options.config === undefined ? presets.documents.documentMetricNames : undefined
-  const sink = await documentMetrics({ registry, collections, ...(names !== undefined && { names }) })
-  const gateway = url === undefined ? undefined : await pushGateway({ url, registry })
-  // A Pushgateway that is down does not keep documents from being swept.
-  const warn = (error: unknown) => console.say(`The metrics were not pushed: ${errorText(error)}`)
-  await gateway?.restore().catch(warn)
-  const server = await served(registry, options.metricsPort)
-  return {
-    sink,
-    push: async () => (gateway as PushGateway | undefined)?.push().catch(warn),
-    close: async () => void server?.close(),
-  }
-}
-
-async function served(registry: Registry, port: number | undefined) {
-  if (port === undefined) return undefined
-  const server = createServer(async (_, response) => {
-    response.setHeader('content-type', registry.contentType)
-    response.end(await registry.metrics())
-  })
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, resolve))
-  return server
 }

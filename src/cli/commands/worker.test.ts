@@ -1,5 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -84,6 +87,38 @@ describe('a worker that stops when nothing is left', () => {
     expect(err).toMatch(/ debug Retry at 'flaky' starts \(attempt 3 of 3\) \[f\]$/m)
     expect(err).toContain('Stopped: 2 succeeded, 2 retries scheduled, 0 dead.')
     expect(await count()).toMatchObject({ succeeded: 2, waiting: 0, running: 0 })
+  })
+
+  it('serves metrics of its tasks and of the store on loopback, with --metrics-port', async () => {
+    await enqueue({ kind: 'works', payload: '{}' }, { kind: 'unknown', payload: '{}' })
+    let [said, stop] = ['', (_: string) => {}]
+    const onSignal = (callback: (signal: string) => void) => {
+      stop = callback
+      return () => {}
+    }
+    const stderr = { write: (text: string) => (said += text) }
+    const running = redrive(['worker', 'tasks.ts', '--metrics-port', '0'], { onSignal, stderr })
+    await expect.poll(() => said).toMatch(/Worker \S+ runs/)
+    const [, url = ''] = /Metrics are at (http:\/\/127\.0\.0\.1:\d+\/metrics)/.exec(said) ?? []
+    const scrape = async () => (await fetch(url)).text()
+    await expect.poll(scrape).toContain('redrive_attempts_total{kind="works",category="",outcome="succeeded"} 1')
+    const text = await scrape()
+    expect(text).toContain('redrive_ready{kind="unknown",category=""} 1')
+    expect(text).toContain('redrive_workers 1')
+    stop('SIGTERM')
+    expect((await running).code).toBe(0)
+    await expect(fetch(url)).rejects.toThrow()
+  })
+
+  it('refuses a port that is taken, and leaves the store alone', async () => {
+    const server = createServer().listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const { code, err } = await redrive(['worker', 'tasks.ts', '--until-empty', '--metrics-port', String(port)])
+    server.close()
+    expect(code).toBe(1)
+    expect(err).toContain(`listen EADDRINUSE: address already in use 127.0.0.1:${port}`)
+    expect(await count()).toMatchObject({ waiting: 0 })
   })
 
   it('ends with 3 when a task went to the dead letters', async () => {

@@ -1,8 +1,9 @@
 import type { Command } from 'commander'
+import { type MetricsRegistry, storeMetrics, workMetrics } from '../../metrics/index.js'
 import { untilEmpty } from '../../operate/index.js'
 import type { Store } from '../../store/index.js'
 import { type Outage, type TaskDefinition, Worker } from '../../task/index.js'
-import { fanOut, logTo } from '../../telemetry/index.js'
+import { fanOut, logTo, type Sink } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, errorText, UsageError } from '../errors.js'
 import { consoleLogger } from '../terminal/console-logger.js'
@@ -10,11 +11,12 @@ import { writeOne } from '../terminal/output.js'
 import { type Signals, signalsOf } from '../terminal/signals.js'
 import { quoted } from '../terminal/visible.js'
 import { loadTasks } from './load-tasks.js'
+import { type MetricsOptions, openMetrics, withMetricsOptions } from './metrics-options.js'
 import { openStore } from './open-store.js'
 import { type CommonOptions, collect, duration, wholeNumber, withCommonOptions } from './options.js'
 import { Tally } from './tally.js'
 
-interface WorkerCommandOptions extends CommonOptions {
+interface WorkerCommandOptions extends CommonOptions, MetricsOptions {
   readonly concurrency: number
   readonly kind?: readonly string[]
   readonly category?: readonly string[]
@@ -25,6 +27,9 @@ interface WorkerCommandOptions extends CommonOptions {
   readonly untilEmpty?: boolean
   readonly quiet?: boolean
 }
+
+/** A worker pushes its metrics this often, and once more when it stops. */
+const PUSH_INTERVAL_MS = 15_000
 
 /** Adds `redrive worker`. */
 export function addWorker(program: Command, context: CommandContext): void {
@@ -46,12 +51,16 @@ export function addWorker(program: Command, context: CommandContext): void {
     .option('--until-empty', 'Stop when no task is waiting or running')
     .option('--quiet', 'Log only warnings and errors')
     .action(async (file: string, options: WorkerCommandOptions) => context.end(await work(context, file, options)))
-  withCommonOptions(worker).addHelpText(
+  withCommonOptions(withMetricsOptions(worker)).addHelpText(
     'after',
     `
 SIGINT and SIGTERM stop it: running tasks get the grace period to end, and the
 rest is handed back uncounted. A second signal ends it at once, with exit code
 1. With --until-empty, it exits with 3 if tasks became dead letters.
+
+With --metrics-port, Prometheus can scrape the metrics of its tasks and of the
+whole store. With --push, it pushes them to a Pushgateway: for a single worker
+that ends, such as one with --until-empty, since the last push wins.
 
 Ended work is tasks that succeeded, were skipped or were cancelled, with their
 history, idempotency keys whose work is done, and audit records. The id of a
@@ -60,6 +69,7 @@ deleted task is free again.
 Examples:
   redrive worker ./tasks.js --keep 30d
   redrive worker ./tasks.js --kind send-email --concurrency 50
+  redrive worker ./tasks.js --metrics-port 9464
   redrive worker ./tasks.js --until-empty --output json`,
   )
 }
@@ -71,12 +81,16 @@ async function work(context: CommandContext, file: string, options: WorkerComman
   const tally = new Tally()
   const logger = consoleLogger(console, { from: options.quiet ? 'warn' : 'debug' })
   const { concurrency, category: categories, lease, grace, keep, keepDead } = options
-  const sink = fanOut(logTo(logger), event => tally.add(event))
+  const metrics = await openMetrics(options, context, 'redrive-worker', registry => metricsOf(store, registry)).catch(
+    error => store.close().then(() => Promise.reject(error)),
+  )
+  const sink = fanOut(logTo(logger), event => tally.add(event), ...(metrics === undefined ? [] : [metrics.sink]))
   const retention = { ended: keep, keys: keep, audit: keep, dead: keepDead }
   const onOutage = (outage: Outage) =>
     console.say(outage.isOver ? 'The store answers again.' : `${errorText(outage.failure)} The worker keeps trying.`)
   const worker = new Worker(store, { tasks, concurrency, categories, lease, grace, retention, sink, onOutage })
   const signals = signalsOf(environment)
+  const pushing = setInterval(() => metrics?.push(), PUSH_INTERVAL_MS).unref()
   let isCutShort = false
   try {
     await worker.start()
@@ -85,6 +99,9 @@ async function work(context: CommandContext, file: string, options: WorkerComman
     isCutShort = (await stopped(worker, signals)) === 'cut short'
   } finally {
     signals.close()
+    clearInterval(pushing)
+    await metrics?.push()
+    await metrics?.close()
     // A worker that was cut short still uses the store.
     if (!isCutShort) await store.close()
   }
@@ -95,6 +112,11 @@ async function work(context: CommandContext, file: string, options: WorkerComman
   if (options.output !== 'table') writeOne(console, options.output, tally.counts(), () => '')
   console.say(`Stopped: ${tally.text()}.`)
   return options.untilEmpty && tally.counts().dead > 0 ? ExitCode.partly : ExitCode.done
+}
+
+async function metricsOf(store: Store, registry: MetricsRegistry): Promise<Sink> {
+  await storeMetrics(store, { registry })
+  return workMetrics({ registry })
 }
 
 /** Waits for a reason to stop. Rejects if the worker fails. */

@@ -47,6 +47,7 @@ import type {
   Settlement,
   SharedLimits,
   Store,
+  StoreStats,
   TaskFilter,
   TaskRecord,
   TaskStatus,
@@ -61,6 +62,7 @@ import { MemoryOnce } from './once.js'
 import { isOver } from './prune.js'
 import { MemoryQueue } from './queue.js'
 import { deathOf, MemoryRuns } from './runs.js'
+import { statsOf } from './stats.js'
 import { type Lease, type MemoryTask, newTask, standingOf, writeLedger } from './task.js'
 import { MemoryWatchers } from './watchers.js'
 import { MemoryWorkers } from './workers.js'
@@ -179,6 +181,12 @@ export class MemoryStore implements Store {
   async count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
     checkFilter(filter)
     return countTasks(this.#records(), filter)
+  }
+
+  async stats(): Promise<StoreStats> {
+    const now = this.#now()
+    const kinds = statsOf(this.#queue.lanes.all(), this.#tasks.values(), now)
+    return { now, workers: this.#workers.live, kinds }
   }
 
   async ledger(id: string): Promise<LedgerRow[]> {

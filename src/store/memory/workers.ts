@@ -40,6 +40,11 @@ export class MemoryWorkers {
     this.#workers.delete(name)
   }
 
+  /** The number of workers whose lease has not expired. */
+  get live(): number {
+    return this.#workers.size - this.expired().length
+  }
+
   /** The workers whose lease has expired. */
   expired(): string[] {
     const now = this.#clock.monotonic()

@@ -1,12 +1,15 @@
 import { taskPage, taskPlace } from '../cursor.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
+import { MAX_READY_SEEN } from '../stats-book.js'
 import type {
+  KindStats,
   Lane,
   LaneRecord,
   LedgerRow,
   Page,
   PageRequest,
   SharedLimits,
+  StoreStats,
   TaskFilter,
   TaskRecord,
   TaskStatus,
@@ -24,6 +27,10 @@ interface LaneRow extends Lane {
   readonly concurrency: number | null
   readonly per_second: number | null
   readonly ordered: boolean
+}
+
+interface StatsAnswer extends Omit<StoreStats, 'kinds'> {
+  readonly kinds: readonly (Omit<KindStats, 'readySince'> & { readonly readySince: number | null })[]
 }
 
 /** Reads tasks, their history, counts and lanes. Rows come as JSON, so that numbers are numbers. */
@@ -63,6 +70,12 @@ export class Browser {
     const byError = filter.errorCode === undefined ? [] : [storable(filter.errorCode)]
     const [counts] = await this.#read(byError.length > 0 ? COUNT_ERRORS : COUNT, [...laneValues(filter), ...byError])
     return countsWithin(counts as Record<TaskStatus, number>, filter.status)
+  }
+
+  async stats(): Promise<StoreStats> {
+    const answer = await this.#database.call('stats', [MAX_READY_SEEN, this.#database.at], LONG)
+    const { now, workers, kinds } = JSON.parse(String(answer)) as StatsAnswer
+    return { now, workers, kinds: kinds.map(kind => ({ ...kind, readySince: kind.readySince ?? undefined })) }
   }
 
   async lanes(filter: Partial<Lane>): Promise<LaneRecord[]> {

@@ -40,6 +40,7 @@ import type {
   Settled,
   Settlement,
   SharedLimits,
+  StoreStats,
   TaskFilter,
   TaskRecord,
   TaskStatus,
@@ -201,6 +202,10 @@ export class PostgresStore implements Movable {
   async count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
     checkFilter(filter)
     return this.#browser.count(filter)
+  }
+
+  async stats(): Promise<StoreStats> {
+    return this.#browser.stats()
   }
 
   async ledger(id: string): Promise<LedgerRow[]> {

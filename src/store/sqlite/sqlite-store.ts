@@ -43,6 +43,7 @@ import type {
   Settled,
   Settlement,
   SharedLimits,
+  StoreStats,
   TaskFilter,
   TaskRecord,
   TaskStatus,
@@ -64,6 +65,7 @@ import { SqliteRuns } from './runs.js'
 import { APPLICATION_ID } from './schema.js'
 import { settle } from './settle.js'
 import { type Statements, statementsOf } from './statements.js'
+import { Stats } from './stats.js'
 import { synchronous } from './synchronous.js'
 import { exportPage, importRows } from './transfer.js'
 import { Watchers } from './watchers.js'
@@ -81,6 +83,7 @@ export class SqliteStore implements Movable {
   readonly #statements: Statements
   readonly #commits: GroupCommit
   readonly #browser: Browser
+  readonly #stats: Stats
   readonly #watchers: Watchers
   readonly #makeId = taskIds()
   readonly #lanes: LaneIds
@@ -94,6 +97,7 @@ export class SqliteStore implements Movable {
     this.#lanes = new LaneIds(this.#statements)
     this.#commits = new GroupCommit(db, path, () => this.#lanes.clear())
     this.#browser = new Browser(db)
+    this.#stats = new Stats(db)
     this.#watchers = new Watchers(db)
     this.idempotency = new SqliteIdempotencyKeys(this.#statements, this.#commits, () => this.#now())
     this.runs = new SqliteRuns({
@@ -196,6 +200,10 @@ export class SqliteStore implements Movable {
   async count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
     checkFilter(filter)
     return this.#commits.read(() => this.#browser.count(filter))
+  }
+
+  async stats(): Promise<StoreStats> {
+    return this.#commits.read(this.#db.transaction(() => this.#stats.read(this.#now())))
   }
 
   async ledger(id: string): Promise<LedgerRow[]> {

@@ -16,12 +16,24 @@ export async function checkInvariants(store: Store): Promise<void> {
     const inState = tasks.filter(task => task.status === status).length
     assert.equal(counts[status], inState, `${counts[status]} tasks are counted as ${status}, ${inState} are`)
   }
+  await checkStats(store, counts)
   for (const task of tasks) checkTask(task, await store.ledger(task.id))
 
   for (const lane of await store.lanes()) {
     const running = tasks.filter(task => task.status === 'running' && isIn(lane, task)).length
     assert.equal(lane.running, running, `the lane ${nameOf(lane)} says ${lane.running} run, and ${running} do`)
   }
+}
+
+/** The figures by kind add up to the counts, and no task is ready that does not wait. */
+async function checkStats(store: Store, counts: Readonly<Record<TaskStatus, number>>): Promise<void> {
+  const { kinds } = await store.stats()
+  for (const status of ['waiting', 'running', 'dead'] as const) {
+    const sum = kinds.reduce((total, stats) => total + stats[status], 0)
+    assert.equal(sum, counts[status], `the figures say that ${sum} are ${status}, and ${counts[status]} are`)
+  }
+  for (const { kind, waiting, paused, held, ready } of kinds)
+    assert.ok(paused + held + ready <= waiting, `${ready} ready tasks of ${kind}, of ${waiting} that wait`)
 }
 
 /** Every task, page by page. */

@@ -19,6 +19,7 @@ import { ROOMS } from './rooms.js'
 import { RUNS } from './runs.js'
 import { SETTLE } from './settle.js'
 import { SHARED_LIMITS } from './shared-limits.js'
+import { STATS } from './stats.js'
 
 const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   enqueue: ENQUEUE,
@@ -34,6 +35,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   operators: OPERATORS,
   'operator records': OPERATOR_RECORDS,
   lists: LISTS,
+  stats: STATS,
   records: RECORDS,
   once: ONCE,
   prune: PRUNE,

@@ -1,0 +1,76 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
+import { failureText } from '../telemetry/index.js'
+import { loadPromClient, type MetricsRegistry } from './prom-client.js'
+
+/** Options of `serveMetrics`. */
+export interface ServeMetricsOptions {
+  /** The port to listen on. 0: any that is free. */
+  readonly port: number
+  /** The address to listen on. Default `127.0.0.1`: this machine alone can scrape. */
+  readonly host?: string | undefined
+  /** The registry to serve. Default: prom-client's own registry. */
+  readonly registry?: MetricsRegistry | undefined
+}
+
+const SERVE_METRICS_OPTIONS: KnownOptions<ServeMetricsOptions> = { port: '', host: '', registry: 'object' }
+
+/** A server that Prometheus can scrape. */
+export interface MetricsServer {
+  /** The address of the metrics, such as `http://127.0.0.1:9464/metrics`. */
+  readonly url: string
+  close(): Promise<void>
+}
+
+/**
+ * Makes a handler for `GET /metrics` in a web server that exists: that of Node, Express or Connect.
+ *
+ * ```ts
+ * app.get('/metrics', metricsHandler())
+ * ```
+ */
+export function metricsHandler(
+  options: Pick<ServeMetricsOptions, 'registry'> = {},
+): (request: IncomingMessage, response: ServerResponse) => Promise<void> {
+  return async (_, response) => {
+    try {
+      const registry = options.registry ?? (await loadPromClient()).register
+      const text = await registry.metrics()
+      response.setHeader('content-type', registry.contentType)
+      response.end(text)
+    } catch (error) {
+      response.statusCode = 500
+      response.end(`${failureText(error)}\n`)
+    }
+  }
+}
+
+/**
+ * Serves metrics on a port of its own, at `/metrics`.
+ *
+ * ```ts
+ * const server = await serveMetrics({ port: 9464 })
+ * ```
+ */
+export async function serveMetrics(options: ServeMetricsOptions): Promise<MetricsServer> {
+  checkOptions('serveMetrics()', options, SERVE_METRICS_OPTIONS)
+  const { port, host = '127.0.0.1', registry } = options
+  const handler = metricsHandler({ registry })
+  const server = createServer((request, response) => {
+    if (new URL(request.url ?? '/', 'http://host').pathname === '/metrics') return void handler(request, response)
+    response.statusCode = 404
+    response.end('The metrics are at /metrics.\n')
+  })
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, host, resolve))
+  const address = server.address()
+  const listening = typeof address === 'object' && address !== null ? address.port : port
+  return {
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${listening}/metrics`,
+    close: () =>
+      new Promise(resolve => {
+        server.close(() => resolve())
+        // A scraper keeps its connection open.
+        server.closeAllConnections()
+      }),
+  }
+}

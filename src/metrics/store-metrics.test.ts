@@ -1,0 +1,108 @@
+import { Registry } from 'prom-client'
+import { expect, it, onTestFinished } from 'vitest'
+import { MemoryStore } from '../store/index.js'
+import { type FakeClock, fakeClock } from '../testing/index.js'
+import { serveMetrics, storeMetrics } from './index.js'
+
+function values(text: string): string[] {
+  return text.split('\n').filter(line => line.startsWith('redrive'))
+}
+
+async function storeWithWork(clock: FakeClock): Promise<MemoryStore> {
+  const store = new MemoryStore({ clock })
+  const at = clock.now()
+  await store.enqueue([
+    { kind: 'mail', category: 'news', key: 'ada', payload: '{}' },
+    { kind: 'mail', category: 'news', key: 'bob', payload: '{}' },
+    { kind: 'mail', category: 'news', key: 'bob', payload: '{}', runAt: at + 60_000 },
+  ])
+  await store.pause({ kind: 'mail', key: 'ada' }, { isPaused: true })
+  await clock.advance('20s')
+  return store
+}
+
+it('the gauges tell of all work in a store, as of the scrape', async () => {
+  const clock = fakeClock()
+  const store = await storeWithWork(clock)
+  const registry = new Registry()
+  await storeMetrics(store, { registry })
+  await store.heartbeat({ worker: 'w', leaseMs: 30_000 })
+  const labels = '{kind="mail",category="news"}'
+  expect(values(await registry.metrics())).toEqual([
+    'redrive_store_up 1',
+    'redrive_workers 1',
+    `redrive_waiting${labels} 3`,
+    `redrive_ready${labels} 1`,
+    `redrive_ready_age_seconds${labels} 20`,
+    `redrive_paused${labels} 1`,
+    `redrive_held${labels} 0`,
+    `redrive_running${labels} 0`,
+    `redrive_dead${labels} 0`,
+  ])
+  await store.claim({ worker: 'w', leaseMs: 30_000, rooms: [{ kinds: ['mail'] }], limit: 1, isIdle: true })
+  await clock.advance('31s')
+  const text = await registry.metrics()
+  expect(text).toContain('redrive_workers 0')
+  expect(text).toContain(`redrive_ready_age_seconds${labels} 0`)
+  expect(text).toContain(`redrive_running${labels} 1`)
+})
+
+it('a scrape asks the store once', async () => {
+  const store = new MemoryStore()
+  const registry = new Registry()
+  let asked = 0
+  const stats = () => {
+    asked++
+    return store.stats()
+  }
+  await storeMetrics({ stats }, { registry })
+  await registry.metrics()
+  expect(asked).toBe(1)
+  await registry.metrics()
+  expect(asked).toBe(2)
+})
+
+it.each([
+  ['fails', () => Promise.reject(new Error('The database is down'))],
+  ['does not answer in time', () => new Promise<never>(() => {})],
+])('while the store %s, the scrape succeeds and says so, without stale figures', async (_, stats) => {
+  const clock = fakeClock()
+  const store = await storeWithWork(clock)
+  const registry = new Registry()
+  let isUp = true
+  await storeMetrics({ stats: () => (isUp ? store.stats() : stats()) }, { registry, timeoutMs: 20 })
+  expect(values(await registry.metrics()).length).toBe(9)
+  isUp = false
+  expect(values(await registry.metrics())).toEqual(['redrive_store_up 0'])
+  isUp = true
+  expect(values(await registry.metrics()).length).toBe(9)
+})
+
+it('kinds beyond a number are added up', async () => {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const kinds = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, n) => ({ kind: `k${from + n}`, payload: '{}' }))
+  await store.enqueue(kinds(0, 201))
+  await clock.advance('10s')
+  await store.enqueue(kinds(201, 250))
+  const registry = new Registry()
+  await storeMetrics(store, { registry })
+  const text = await registry.metrics()
+  expect(text).toContain('redrive_ready{kind="other",category="other"} 50')
+  expect(text).toContain('redrive_ready_age_seconds{kind="other",category="other"} 10')
+})
+
+it('metrics are served on loopback, at /metrics alone', async () => {
+  const registry = new Registry()
+  await storeMetrics(new MemoryStore(), { registry })
+  const server = await serveMetrics({ port: 0, registry })
+  onTestFinished(() => server.close())
+  expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/metrics$/)
+  const response = await fetch(server.url)
+  expect(response.headers.get('content-type')).toBe(registry.contentType)
+  expect(await response.text()).toContain('redrive_store_up 1')
+  expect((await fetch(new URL('/secrets', server.url))).status).toBe(404)
+  const port = Number(new URL(server.url).port)
+  await expect(serveMetrics({ port, registry })).rejects.toMatchObject({ code: 'EADDRINUSE' })
+})

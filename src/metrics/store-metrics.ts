@@ -1,0 +1,136 @@
+import type { Gauge } from 'prom-client'
+import { RetryableError } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
+import type { KindStats, Store, StoreStats } from '../store/index.js'
+import { LabelSets, type WorkLabels } from './label-sets.js'
+import { loadPromClient, type MetricsRegistry } from './prom-client.js'
+
+/** Options of `storeMetrics`. */
+export interface StoreMetricsOptions {
+  /** The registry for the metrics. Default: prom-client's own registry. */
+  readonly registry?: MetricsRegistry | undefined
+  /** How long the store may take to answer a scrape, in milliseconds. Default 5000. */
+  readonly timeoutMs?: number | undefined
+}
+
+const STORE_METRICS_OPTIONS: KnownOptions<StoreMetricsOptions> = { registry: 'object', timeoutMs: '' }
+
+/**
+ * Makes gauges of the work in a store, which is asked once for each scrape. They cover all work of the store, whichever
+ * process does it. While the store does not answer, `redrive_store_up` is 0 and the other gauges are absent.
+ *
+ * ```ts
+ * await storeMetrics(store)
+ * ```
+ */
+export async function storeMetrics(store: Pick<Store, 'stats'>, options: StoreMetricsOptions = {}): Promise<void> {
+  checkOptions('storeMetrics()', options, STORE_METRICS_OPTIONS)
+  const { registry, timeoutMs = 5000 } = options
+  const { Gauge, register } = await loadPromClient()
+  const registers = [registry ?? register]
+  const labelSets = new LabelSets()
+
+  // All gauges of a scrape are collected in the same turn of the event loop, so they share one question to the store.
+  let reading: Promise<StoreStats | undefined> | undefined
+  const read = () => {
+    reading ??= within(timeoutMs, store.stats())
+      .catch(() => undefined)
+      .finally(() => {
+        reading = undefined
+      })
+    return reading
+  }
+
+  new Gauge({
+    name: 'redrive_store_up',
+    help: 'Whether the store answered.',
+    registers,
+    async collect() {
+      this.set((await read()) === undefined ? 0 : 1)
+    },
+  })
+  new Gauge({
+    name: 'redrive_workers',
+    help: 'Workers whose lease has not expired.',
+    registers,
+    async collect() {
+      const stats = await read()
+      if (stats === undefined) this.remove()
+      else this.set(stats.workers)
+    },
+  })
+  for (const [name, { help, value }] of Object.entries(GAUGES))
+    new Gauge({
+      name,
+      help,
+      labelNames: ['kind', 'category'],
+      registers,
+      async collect() {
+        show(this, await read(), labelSets, value)
+      },
+    })
+}
+
+interface KindGauge {
+  readonly help: string
+  readonly value: (stats: KindStats, now: number) => number
+}
+
+const GAUGES: Readonly<Record<string, KindGauge>> = {
+  redrive_waiting: { help: 'Tasks that wait, in backoff or ready.', value: ({ waiting }) => waiting },
+  redrive_ready: { help: 'Tasks that wait for a worker and nothing else.', value: ({ ready }) => ready },
+  redrive_ready_age_seconds: {
+    help: 'How long the oldest ready task has been ready.',
+    value: ({ readySince }, now) => (readySince === undefined ? 0 : Math.max(0, now - readySince) / 1000),
+  },
+  redrive_paused: { help: 'Tasks that wait in paused lanes.', value: ({ paused }) => paused },
+  redrive_held: { help: 'Tasks that wait in lanes held by a rate limit.', value: ({ held }) => held },
+  redrive_running: { help: 'Tasks that run.', value: ({ running }) => running },
+  redrive_dead: { help: 'Dead letters that are there now.', value: ({ dead }) => dead },
+}
+
+function show(
+  gauge: Gauge<'kind' | 'category'>,
+  stats: StoreStats | undefined,
+  labelSets: LabelSets,
+  value: KindGauge['value'],
+): void {
+  gauge.reset()
+  if (stats === undefined) return
+  for (const [labels, merged] of mergedBy(labelSets, stats.kinds)) gauge.set({ ...labels }, value(merged, stats.now))
+}
+
+/** The figures by label set: kinds beyond the number that is shown are added up. */
+function mergedBy(labelSets: LabelSets, kinds: readonly KindStats[]): Map<WorkLabels, KindStats> {
+  const merged = new Map<WorkLabels, KindStats>()
+  for (const stats of kinds) {
+    const labels = labelSets.of(stats.kind, stats.category)
+    const before = merged.get(labels)
+    merged.set(labels, before === undefined ? stats : sum(before, stats))
+  }
+  return merged
+}
+
+function sum(a: KindStats, b: KindStats): KindStats {
+  const since = Math.min(a.readySince ?? Infinity, b.readySince ?? Infinity)
+  return {
+    ...a,
+    waiting: a.waiting + b.waiting,
+    paused: a.paused + b.paused,
+    held: a.held + b.held,
+    ready: a.ready + b.ready,
+    readySince: since < Infinity ? since : undefined,
+    running: a.running + b.running,
+    dead: a.dead + b.dead,
+  }
+}
+
+/** Rejects if a promise takes too long. */
+async function within<T>(timeoutMs: number, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    const error = new RetryableError(`The store did not answer within ${timeoutMs} ms.`, { code: 'timeout' })
+    timer = setTimeout(reject, timeoutMs, error)
+  })
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer))
+}

@@ -1,0 +1,78 @@
+import { MAX_READY_SEEN, type ReadyTasks, StatsBook } from '../stats-book.js'
+import type { StoreStats } from '../store.js'
+import type { Connection } from './driver.js'
+
+interface LaneRow {
+  readonly id: number
+  readonly kind: string
+  readonly category: string
+  readonly paused: number
+  readonly held_until: number
+  readonly waiting: number
+  readonly running: number
+  readonly dead: number
+}
+
+interface DueRow {
+  readonly lane: number
+  readonly count: number
+  readonly since: number
+}
+
+/** Reads the figures of the store: all lanes, and of their tasks those that are due, up to a number. */
+export class Stats {
+  readonly #lanes
+  readonly #ready
+  readonly #due
+  readonly #alone
+  readonly #workers
+
+  constructor(db: Connection) {
+    this.#lanes = db.prepare<[], LaneRow>(/* sql */ `
+      SELECT lane.id, lane.kind, lane.category, lane.paused, lane.waiting, lane.running, lane.dead,
+             max(lane.held_until, ifnull(shared_limit.state ->> '$.heldUntil', 0)) AS held_until
+      FROM lane LEFT JOIN shared_limit ON shared_limit.id = lane.shared`)
+    this.#ready = db.prepare<[number, number], ReadyTasks>(/* sql */ `
+      SELECT count(*) AS count, min(next_at) AS since
+      FROM (
+        SELECT next_at FROM task INDEXED BY task_ready WHERE state = 1 AND lane = ?
+        ORDER BY priority DESC, submitted_at, id
+        LIMIT ? + 0
+      )`)
+    // Tasks that are due stay scheduled until the next claim, which may be far away: nobody may be there to claim.
+    this.#due = db.prepare<[number, number], DueRow>(/* sql */ `
+      SELECT lane, count(*) AS count, min(next_at) AS since
+      FROM (
+        SELECT lane, next_at FROM task INDEXED BY task_scheduled WHERE state = 0 AND next_at <= ?
+        ORDER BY next_at
+        LIMIT ? + 0
+      )
+      GROUP BY lane`)
+    this.#alone = db.prepare<[number], DueRow>(/* sql */ `
+      SELECT lane, count(*) AS count, min(next_at) AS since
+      FROM (
+        SELECT lane, next_at FROM task INDEXED BY task_alone WHERE state = 2
+        ORDER BY priority DESC, submitted_at, id
+        LIMIT ? + 0
+      )
+      GROUP BY lane`)
+    this.#workers = db.prepare<[number], number>(/* sql */ `SELECT count(*) FROM worker WHERE until > ?`).pluck()
+  }
+
+  read(now: number): StoreStats {
+    const lanes = this.#lanes.all()
+    const due = new Map<number, ReadyTasks[]>()
+    for (const row of [...this.#due.all(now, MAX_READY_SEEN), ...this.#alone.all(MAX_READY_SEEN)])
+      due.set(row.lane, [...(due.get(row.lane) ?? []), row])
+    const isWaitingIn = ({ waiting, paused, held_until }: LaneRow) => waiting > 0 && paused === 0 && held_until <= now
+    const perLane = Math.max(1, Math.floor(MAX_READY_SEEN / lanes.filter(isWaitingIn).length))
+    const book = new StatsBook()
+    for (const lane of lanes) {
+      const ready = isWaitingIn(lane) ? this.#ready.get(lane.id, perLane) : undefined
+      const isPaused = lane.paused === 1
+      const isHeld = lane.held_until > now
+      book.add({ ...lane, isPaused, isHeld }, [...(ready ? [ready] : []), ...(due.get(lane.id) ?? [])])
+    }
+    return { now, workers: this.#workers.get(now) ?? 0, kinds: book.kinds }
+  }
+}
