@@ -77,7 +77,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     NatsBus NatsConnectOptions NatsIdempotencyStore NatsIdempotencyStoreOptions NatsOptions openNats
     openNatsIdempotencyStore`,
   'redrive/document': `
-    Beginning Begun BlastRadius Change Collection CollectionOptions CoverageOptions Cut DocumentEvent DocumentRecord
+    Beginning Begun BlastRadius Change Collection CollectionOptions CoverageOptions Cut DocumentBusyError DocumentEvent DocumentRecord
     DocumentService DocumentServiceOptions DocumentSource DocumentWalkOptions EventHeaders FieldNames MongodbSourceOptions NewValues NoCollectionError
     NoDocumentError NoFieldError PostgresSourceOptions Selection Shape SharedSettings SqliteSourceOptions
     Statuses Survey SweepOptions SweepReport Sweeper SweeperOptions TimeFormat documentService expect

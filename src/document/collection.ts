@@ -90,9 +90,9 @@ export interface CollectionOptions {
   readonly policy?: PolicyInput
   /** How old the last attempt must be. Overrides the sweeper's. */
   readonly stuckAfter?: Duration
-  /** How long a dispatched document has to begin, where attempts count at the beginning. Default: `stuckAfter`. */
+  /** How long a dispatched document has to begin, and a lease lasts, where attempts count at the beginning. Default: `stuckAfter`, or 24 h if that is 0. */
   readonly startWithin?: Duration
-  /** Which documents go first when a sweep does not send all: the most recently created, or those with the highest value. */
+  /** Which documents go first, nine of ten: the most recently created, or those with the highest value. One of ten goes by age. */
   readonly priority?: 'recent' | { readonly field: string }
   /** A lane of the store: while it is held or paused, the documents wait and spend nothing. */
   readonly lane?: LaneSelection
@@ -141,6 +141,7 @@ const STATUSES: Statuses = {
   done: 'processed',
   failed: 'failed_max_retries',
 }
+const DAY_MS = 86_400_000
 const TIMES: readonly unknown[] = ['date', 'iso', 'ms', 's', undefined]
 
 /** Checks a collection and fills in its defaults. */
@@ -148,30 +149,50 @@ export function collectionOf(options: CollectionOptions, shared: SharedSettings 
   const fields = { ...FIELDS, ...options.fields }
   const statuses = { ...STATUSES, ...options.statuses }
   const { name, event, time, priority, isHealthy = () => true } = options
-  checkNames(name, [name, ...Object.values(fields), ...Object.values(statuses)])
+  const priorityName = priorityField(name, fields, priority)
+  const { archive } = options
+  checkNames(name, [name, ...Object.values(fields), ...Object.values(statuses), priorityName, archive?.into])
   if ((fields.generation === undefined) !== (fields.retryAt === undefined))
     throw new OptionError('fields', `Collection ${quoted(name)} must name both 'generation' and 'retryAt', or neither.`)
   if (fields.dispatches !== undefined && fields.generation === undefined)
     throw new OptionError('fields', `Collection ${quoted(name)}: 'dispatches' needs 'generation' and 'retryAt'.`)
   if (!TIMES.includes(time)) throw new OptionError('time', mustBe('time', `'date', 'iso', 'ms' or 's'`, time))
   const stuckAfterMs = durationOf('stuckAfter', options.stuckAfter ?? shared.stuckAfter ?? '24h')
-  const { archive } = options
   const documentPolicy = extendPolicy(extendPolicy(DOCUMENT_POLICY, shared.policy ?? {}), options.policy ?? {})
   if (documentPolicy.ttl !== undefined && fields.createdAt === undefined)
     throw new OptionError('policy', `Collection ${quoted(name)}: a time to live needs the field 'createdAt'.`)
   return {
     name,
-    shape: { name, fields, statuses, time, priority: priorityField(name, fields, priority) },
+    shape: { name, fields, statuses, time, priority: priorityName },
     event,
     policy: documentPolicy,
     stuckAfterMs,
-    startWithinMs: durationOf('startWithin', options.startWithin ?? stuckAfterMs),
+    startWithinMs: startWithinOf(options.startWithin ?? (stuckAfterMs || DAY_MS)),
     countsAtBegin: fields.generation !== undefined,
     lane: options.lane,
     isHealthy,
-    blastRadius: { share: 0.2, atLeast: 100, first: 100, isWarning: false, ...options.blastRadius },
+    blastRadius: blastRadiusOf(options.blastRadius),
     archive: archive && { into: archive.into, afterMs: durationOf('archive.after', archive.after) },
   }
+}
+
+/** A lease of no length would let a sweep take documents away from healthy attempts. */
+function startWithinOf(startWithin: Duration): number {
+  const ms = durationOf('startWithin', startWithin)
+  if (ms < 1) throw new OptionError('startWithin', mustBe('startWithin', 'a duration above 0', startWithin))
+  return ms
+}
+
+function blastRadiusOf(given: BlastRadius = {}): Required<BlastRadius> {
+  const radius = { share: 0.2, atLeast: 100, first: 100, isWarning: false, ...given }
+  const { share, atLeast, first } = radius
+  if (!(share >= 0 && share <= 1))
+    throw new OptionError('blastRadius', mustBe('blastRadius.share', 'a number from 0 to 1', share))
+  for (const [name, value] of Object.entries({ atLeast, first })) {
+    if (!(Number.isInteger(value) && value >= 0))
+      throw new OptionError('blastRadius', mustBe(`blastRadius.${name}`, 'a whole number, 0 or more', value))
+  }
+  return radius
 }
 
 function priorityField(name: string, fields: FieldNames, priority: CollectionOptions['priority']): string | undefined {
@@ -182,7 +203,7 @@ function priorityField(name: string, fields: FieldNames, priority: CollectionOpt
 }
 
 /** Names are written into statements, as quoted identifiers and literals; these characters have a meaning there. */
-function checkNames(collection: string, names: readonly unknown[]): void {
+export function checkNames(collection: string, names: readonly unknown[]): void {
   for (const name of names) {
     if (name === undefined) continue
     if (typeof name !== 'string' || name === '' || name.length > 120 || /["'@$\\\p{Cc}]/u.test(name))
@@ -190,7 +211,8 @@ function checkNames(collection: string, names: readonly unknown[]): void {
   }
 }
 
-function durationOf(option: string, value: Duration): number {
+/** A duration in milliseconds. */
+export function durationOf(option: string, value: Duration): number {
   const ms = parseDuration(value)
   if (ms === undefined) throw new OptionError(option, mustBe(option, DURATION, value))
   return ms

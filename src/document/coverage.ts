@@ -1,6 +1,6 @@
-import { type Duration, OptionError, parseDuration } from '../policy/index.js'
-import { DURATION, mustBe, quoted } from '../policy/internal.js'
-import type { Collection } from './collection.js'
+import { type Duration, OptionError } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
+import { type Collection, checkNames, durationOf } from './collection.js'
 import type { Change, DocumentRecord, DocumentSource } from './source.js'
 
 /** Documents of one collection that should each have a document in another. */
@@ -51,6 +51,7 @@ export function coverageOf(options: CoverageOptions, collections: readonly Colle
   const collection = collections.find(({ name }) => name === from)
   if (collection === undefined)
     throw new OptionError('coverage', `The coverage of ${quoted(from)} needs it among the collections.`)
+  checkNames(unless, [unless, reference])
   const intervalMs = durationOf('interval', interval)
   let next = -Infinity
   return {
@@ -71,6 +72,7 @@ export async function checkCoverage(
   coverage: Coverage,
   source: DocumentSource,
   pageSize: number,
+  signal?: AbortSignal,
 ): Promise<CoverageResult> {
   const { from, unless, reference, minimumAgeMs } = coverage
   let missing = 0
@@ -78,6 +80,7 @@ export async function checkCoverage(
   try {
     const before = (await source.now()) - minimumAgeMs
     for await (const page of source.walk(from.shape, { type: 'all' }, { pageSize })) {
+      if (signal?.aborted) break
       const done = page.filter(document => isDone(from, document, before))
       if (done.length === 0) continue
       const covered = await source.present(unless, reference, done)
@@ -95,11 +98,5 @@ export async function checkCoverage(
 /** Documents that are open are under way, and those that failed have an end of their own. */
 function isDone({ shape }: Collection, document: DocumentRecord, before: number): boolean {
   const at = document.lastAttemptAt ?? document.createdAt ?? -Infinity
-  return document.status === shape.statuses.done && at < before
-}
-
-function durationOf(option: string, value: Duration): number {
-  const ms = parseDuration(value)
-  if (ms === undefined) throw new OptionError(option, mustBe(option, DURATION, value))
-  return ms
+  return document.problem === undefined && document.status === shape.statuses.done && at < before
 }

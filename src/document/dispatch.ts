@@ -33,6 +33,11 @@ export function undispatched(collection: Collection, before: DocumentRecord, now
   return { attemptCount: before.attemptCount, lastAttemptAt: before.lastAttemptAt ?? null }
 }
 
+/** Whether a failed publish may have reached the broker: the event may be in the queue, so its attempt stays counted. */
+export function mayBeSent(failure: unknown): boolean {
+  return failure instanceof Error && 'code' in failure && failure.code === 'publish_unconfirmed'
+}
+
 /** The event of a dispatched document, with its stamp in the headers. */
 export function eventOf(collection: Collection, document: DocumentRecord, now: number): NewMessage {
   const { event, name, countsAtBegin } = collection

@@ -1,4 +1,4 @@
-import { FinalError } from '../policy/index.js'
+import { FinalError, RetryableError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 
 /** Thrown when a source has no such collection. */
@@ -37,5 +37,19 @@ export class NoDocumentError extends FinalError {
 
   constructor(collection: string, id: string) {
     super(`There is no document ${quoted(id)} in ${quoted(collection)}.`, { code: 'no_document' })
+  }
+}
+
+/** Thrown when somebody else holds a document for too long, in a transaction say. Nothing changed. */
+export class DocumentBusyError extends RetryableError {
+  static {
+    DocumentBusyError.prototype.name = 'DocumentBusyError'
+  }
+
+  constructor(collection: string, id: string) {
+    super(
+      `Document ${quoted(id)} of ${quoted(collection)} is held by somebody else: nothing changed. Does a transaction of your own have it?`,
+      { code: 'document_busy' },
+    )
   }
 }

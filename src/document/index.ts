@@ -10,7 +10,7 @@ export type {
   TimeFormat,
 } from './collection.js'
 export { type CoverageOptions, expect } from './coverage.js'
-export { NoCollectionError, NoDocumentError, NoFieldError } from './errors.js'
+export { DocumentBusyError, NoCollectionError, NoDocumentError, NoFieldError } from './errors.js'
 export { type MongodbSourceOptions, openMongodbSource } from './mongodb/mongodb-source.js'
 export { openPostgresSource, type PostgresSourceOptions } from './postgres/postgres-source.js'
 export {

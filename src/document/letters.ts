@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto'
 import { hashJson } from '../policy/index.js'
 import type { ClaimedTask, NewTask, Settlement, Store } from '../store/index.js'
 import { failureText } from '../telemetry/index.js'
 import type { Collection } from './collection.js'
+import { NoCollectionError } from './errors.js'
 import { failureOf, type GivenUp } from './given-up.js'
 import { STUCK } from './judge-document.js'
 import { resetValues } from './reset.js'
@@ -12,6 +14,7 @@ interface Reference {
   readonly collection: string
   readonly id: string
   readonly lastAttemptAt: number | null
+  readonly attemptCount: number
 }
 
 /** Letters are looked at in pages of this size. */
@@ -36,16 +39,17 @@ export async function recordLetters(
 
 function letterOf({ name }: Collection, entry: GivenUp, now: number): NewTask {
   const { document, reason, verdict = STUCK } = entry
-  const reference: Reference = { collection: name, id: document.id, lastAttemptAt: document.lastAttemptAt ?? null }
+  const { id, lastAttemptAt = null, attemptCount } = document
+  const reference: Reference = { collection: name, id, lastAttemptAt, attemptCount }
   return {
-    id: `document-${hashJson({ ...reference, attemptCount: document.attemptCount })}`,
+    id: `document-${hashJson(reference)}`,
     kind: letterKind(name),
     payload: JSON.stringify(reference),
     tried: {
       outcome: { type: 'dead', reason },
       attempt: {
-        attempt: Math.max(document.attemptCount, 1),
-        startedAt: document.lastAttemptAt ?? now,
+        attempt: Math.max(attemptCount, 1),
+        startedAt: lastAttemptAt ?? now,
         endedAt: now,
         worker: WORKER,
         verdict,
@@ -57,28 +61,39 @@ function letterOf({ name }: Collection, entry: GivenUp, now: number): NewTask {
 
 /**
  * Brings dead letters and documents together: a letter that was redriven resets its document, and a letter whose document
- * is no longer failed, because it was reset, deleted or attempted again, is discarded.
+ * has been reset, deleted, completed or attempted again is discarded.
  */
 export async function reconcileLetters(
   store: Store,
   source: DocumentSource,
   collections: readonly Collection[],
 ): Promise<void> {
-  for (const collection of collections) await redriveStale(store, source, collection)
-  const kinds = collections.map(({ name }) => letterKind(name))
-  const byKind = new Map(collections.map(collection => [letterKind(collection.name), collection]))
-  for (;;) {
-    const request = { worker: WORKER, leaseMs: LEASE_MS, limit: PAGE, rooms: [{ kinds }], isIdle: true }
-    const { tasks, now } = await store.claim(request)
-    if (tasks.length === 0) break
-    const settlements: Settlement[] = []
-    for (const task of tasks) {
-      const collection = byKind.get(task.kind)
-      if (collection !== undefined) settlements.push(await settlementOf(task, source, collection, now))
+  for (const collection of collections) {
+    try {
+      await redriveStale(store, source, collection)
+      await settleRedriven(store, source, collection)
+    } catch (error) {
+      // The sweep of the collection reports that it is missing. Its letters wait until it is back.
+      if (!(error instanceof NoCollectionError)) throw error
     }
-    await store.settle(settlements)
   }
-  await store.leave(WORKER)
+}
+
+/** Resets the documents of letters that were redriven. Each call is a worker of its own: sweepers may do so at once. */
+async function settleRedriven(store: Store, source: DocumentSource, collection: Collection): Promise<void> {
+  const worker = `${WORKER}-${randomUUID()}`
+  const rooms = [{ kinds: [letterKind(collection.name)] }]
+  try {
+    for (;;) {
+      const { tasks, now } = await store.claim({ worker, leaseMs: LEASE_MS, limit: PAGE, rooms, isIdle: true })
+      if (tasks.length === 0) return
+      const settlements: Settlement[] = []
+      for (const task of tasks) settlements.push(await settlementOf(task, source, collection, now))
+      await store.settle(settlements)
+    }
+  } finally {
+    await store.leave(worker)
+  }
 }
 
 async function settlementOf(
@@ -89,7 +104,7 @@ async function settlementOf(
 ): Promise<Settlement> {
   const { id, token, attempts } = task
   const attempt = { attempt: attempts + 1, startedAt: now, endedAt: now, worker: WORKER }
-  const document = await failedDocumentOf(task.payload, source, collection)
+  const document = await documentOf(task.payload, source, collection)
   const isReset =
     document !== undefined &&
     (await source.change(collection.shape, [{ document, to: resetValues(collection) }])).length > 0
@@ -99,29 +114,31 @@ async function settlementOf(
   return { id, token, outcome, attempt }
 }
 
-/** Hands dead letters whose document is no longer failed to the loop above, which discards them. */
+/** Hands dead letters whose document is no longer failed to `settleRedriven`, which discards them. */
 async function redriveStale(store: Store, source: DocumentSource, collection: Collection): Promise<void> {
   let after: string | undefined
   do {
     const filter = { kind: letterKind(collection.name), status: 'dead' } as const
-    const page = await store.list(filter, { limit: PAGE, after })
-    const stale: string[] = []
-    for (const { id, payload } of page.items) {
-      if ((await failedDocumentOf(payload, source, collection)) === undefined) stale.push(id)
-    }
+    const page = await store.list(filter, { limit: PAGE, ...(after !== undefined && { after }) })
+    const documents = await Promise.all(page.items.map(({ payload }) => documentOf(payload, source, collection)))
+    const stale = page.items.filter((_, index) => documents[index] === undefined).map(({ id }) => id)
     if (stale.length > 0) await store.redrive(stale, { who: WORKER, why: 'The document is no longer failed.' })
     after = page.next
   } while (after !== undefined)
 }
 
-/** The document of a letter, if it is failed since the attempt that the letter tells of. */
-async function failedDocumentOf(
+/**
+ * The document of a letter, if its latest attempt is the one that the letter tells of, and nobody completed it. It may still
+ * be open: the letter comes first, and its document is marked by this sweep or by another one.
+ */
+async function documentOf(
   payload: string,
   source: DocumentSource,
   { shape }: Collection,
 ): Promise<DocumentRecord | undefined> {
-  const { id, lastAttemptAt } = JSON.parse(payload) as Reference
+  const { id, lastAttemptAt, attemptCount } = JSON.parse(payload) as Reference
   const document = await source.find(shape, id)
-  const isSame = document?.status === shape.statuses.failed && (document.lastAttemptAt ?? null) === lastAttemptAt
+  if (document === undefined || document.status === shape.statuses.done) return undefined
+  const isSame = (document.lastAttemptAt ?? null) === lastAttemptAt && document.attemptCount === attemptCount
   return isSame ? document : undefined
 }

@@ -2,9 +2,10 @@ import type { Bus } from '../bus/index.js'
 import { FinalError } from '../policy/index.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
 import type { Collection } from './collection.js'
-import { dispatched, eventOf, MAX_DISPATCHES, undispatched } from './dispatch.js'
-import { NoDocumentError } from './errors.js'
+import { dispatched, eventOf, MAX_DISPATCHES, mayBeSent, undispatched } from './dispatch.js'
+import { DocumentBusyError, NoDocumentError } from './errors.js'
 import { judgeDocument } from './judge-document.js'
+import { changed } from './record.js'
 import { resetValues } from './reset.js'
 import type { Cut, DocumentRecord, DocumentSource } from './source.js'
 
@@ -34,6 +35,7 @@ export interface DocumentExplanation {
     | 'due'
     | 'exhausted'
     | 'unstarted'
+    | 'unreadable'
     | 'failed'
     | 'closed'
   /** When a sweep may requeue it; `undefined` if at once, or never. */
@@ -64,14 +66,15 @@ export function explainDocument(collection: Collection, document: DocumentRecord
   const at = (state: DocumentExplanation['state'], nextAt?: number) => ({ state, nextAt, maxAttempts })
   if (status === statuses.failed) return at('failed')
   if (status !== statuses.pending && status !== statuses.processing) return at('closed')
+  if (document.problem !== undefined) return at('unreadable')
   if (retryAt !== undefined && retryAt > cut.now) return at('under_way', retryAt)
-  if (dispatches >= MAX_DISPATCHES) return at('unstarted')
   const since = retryAt === undefined ? (lastAttemptAt ?? createdAt) : undefined
   if (since !== undefined && since >= cut.stuckBefore)
     return at(attemptCount === 0 ? 'never_attempted' : 'under_way', since + collection.stuckAfterMs)
   const judgement = judgeDocument(collection, document, cut.now)
   if (judgement.action === 'give_up') return at('exhausted')
-  return judgement.action === 'wait' ? at('in_backoff', judgement.until) : at('due')
+  if (judgement.action === 'wait') return at('in_backoff', judgement.until)
+  return at(dispatches >= MAX_DISPATCHES ? 'unstarted' : 'due')
 }
 
 /** Pages over the failed documents that match. */
@@ -128,27 +131,34 @@ export async function requeueDocument(
 ): Promise<DocumentRecord> {
   const { shape, name, countsAtBegin } = collection
   const document = await findDocument(source, collection, id)
+  if (document.problem !== undefined)
+    throw new FinalError(`Document '${id}' of '${name}' cannot be requeued: ${document.problem}.`)
   if (document.status !== shape.statuses.pending && document.status !== shape.statuses.processing)
     throw new FinalError(`Document '${id}' of '${name}' is '${document.status}'. Reset it first.`)
   const now = await source.now()
   if (at !== undefined) {
     if (!countsAtBegin)
       throw new FinalError(`The collection '${name}' cannot keep a time: name the fields 'generation' and 'retryAt'.`)
-    return only(await source.change(shape, [{ document, to: { retryAt: at } }]), id)
+    if (judgeDocument(collection, document, now).action === 'give_up')
+      throw new FinalError(
+        `Document '${id}' of '${name}' has used up its ${collection.policy.attempts} attempts: a sweep would mark it as failed. Requeue it now, without a time.`,
+      )
+    return only(name, id, await source.change(shape, [{ document, to: { retryAt: at } }]))
   }
-  const sent = only(await source.change(shape, [{ document, to: dispatched(collection, document, now) }]), id)
+  const to = dispatched(collection, document, now)
+  const message = eventOf(collection, changed(document, to, document.asRead), now)
+  const sent = only(name, id, await source.change(shape, [{ document, to }]))
   try {
-    await bus.publish(eventOf(collection, sent, now))
+    await bus.publish(message)
   } catch (error) {
-    await source.change(shape, [{ document: sent, to: undispatched(collection, document, now) }])
+    if (!mayBeSent(error)) await source.change(shape, [{ document: sent, to: undispatched(collection, document, now) }])
     throw error
   }
   return sent
 }
 
-function only(changed: readonly DocumentRecord[], id: string): DocumentRecord {
-  const [document] = changed
-  if (document === undefined) throw new FinalError(`Somebody else changed document '${id}' just now. Try again.`)
+function only(collection: string, id: string, [document]: readonly DocumentRecord[]): DocumentRecord {
+  if (document === undefined) throw new DocumentBusyError(collection, id)
   return document
 }
 

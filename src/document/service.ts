@@ -2,8 +2,10 @@ import { classify, FinalError } from '../policy/index.js'
 import type { Store } from '../store/index.js'
 import { failureText, type Sink } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
+import { sleep, systemClock } from '../time/index.js'
 import { type Collection, type CollectionOptions, collectionOf, type SharedSettings } from './collection.js'
 import { STAMP } from './dispatch.js'
+import { DocumentBusyError } from './errors.js'
 import { decideDocument, documentWorkId } from './judge-document.js'
 import { markFailed } from './mark-failed.js'
 import type { DocumentRecord, DocumentSource, NewValues } from './source.js'
@@ -36,8 +38,12 @@ export interface Begun {
  */
 export type Beginning = Begun | { readonly type: 'superseded' | 'closed' | 'missing' }
 
-/** A conditional update that lost a race is tried again with fresh values, this often. */
+/**
+ * A conditional update that did not take effect is tried again with fresh values, this often: it lost a race, or somebody
+ * holds the row in a transaction. The waits double, to five seconds over all.
+ */
 const TRIES = 10
+const FIRST_WAIT_MS = 10
 
 /**
  * The helpers of a service that works on the documents of a collection. Call `begin` before the work, and `complete` or
@@ -73,16 +79,15 @@ export class DocumentService {
    */
   async begin(id: string, headers: EventHeaders = {}): Promise<Beginning> {
     const { shape, countsAtBegin } = this.#collection
-    for (let tries = 0; tries < TRIES; tries++) {
+    return this.#persist(id, async () => {
       const document = await this.#source.find(shape, id)
       if (document === undefined) return { type: 'missing' }
       if (!this.#isOpen(document)) return { type: 'closed' }
       const now = await this.#source.now()
       if (countsAtBegin && !isLatest(document, headers, now)) return this.#superseded(id, now)
       const begun = await this.#change(document, this.#beginning(document, headers, now))
-      if (begun !== undefined) return { type: 'begun', attempt: begun.attemptCount, document: begun }
-    }
-    return this.#superseded(id, await this.#source.now())
+      return begun && { type: 'begun', attempt: begun.attemptCount, document: begun }
+    })
   }
 
   #superseded(id: string, at: number): Beginning {
@@ -121,11 +126,14 @@ export class DocumentService {
     // Where the requeue counts, the sweep marks documents that have used up their attempts, and counts them.
     const isOver = decision.action === 'give_up' && (countsAtBegin || decision.reason !== 'attempts_exhausted')
     if (isOver) {
-      const document = await this.#current(attempt)
-      if (document === undefined) return false
       const options = { source: this.#source, store: this.#store, sink: this.#sink }
       const { reason } = decision
-      return (await markFailed(collection, [{ document, reason, verdict, failure }], now, options)).length > 0
+      return this.#persist(attempt.document.id, async () => {
+        const document = await this.#current(attempt)
+        if (document === undefined) return false
+        const marked = await markFailed(collection, [{ document, reason, verdict, failure }], now, options)
+        return marked.length > 0 || undefined
+      })
     }
     const { pending } = shape.statuses
     const retryAt = decision.action === 'give_up' ? null : decision.at
@@ -162,13 +170,23 @@ export class DocumentService {
     return document.generation === begun.generation ? document : undefined
   }
 
-  async #end(attempt: Begun, values: (now: number) => Promise<NewValues>): Promise<boolean> {
-    for (let tries = 0; tries < TRIES; tries++) {
+  #end(attempt: Begun, values: (now: number) => Promise<NewValues>): Promise<boolean> {
+    return this.#persist(attempt.document.id, async () => {
       const document = await this.#current(attempt)
       if (document === undefined) return false
-      if ((await this.#change(document, await values(await this.#source.now()))) !== undefined) return true
+      const changed = await this.#change(document, await values(await this.#source.now()))
+      return changed !== undefined || undefined
+    })
+  }
+
+  /** Calls a function until it has a result. */
+  async #persist<T>(id: string, act: () => Promise<T | undefined>): Promise<T> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      if (tries > 0) await sleep(FIRST_WAIT_MS * 2 ** (tries - 1), systemClock)
+      const result = await act()
+      if (result !== undefined) return result
     }
-    return false
+    throw new DocumentBusyError(this.#collection.name, id)
   }
 
   async #change(document: DocumentRecord, to: NewValues): Promise<DocumentRecord | undefined> {

@@ -18,9 +18,10 @@ export interface DocumentSource {
   /** The number of documents of a collection. May be an estimate. */
   total(shape: Shape): Promise<number>
   /**
-   * Pages over the documents of a selection, each document once. Documents without a last attempt come first, then the
-   * oldest attempt first; `priority` puts the highest value of the priority field first instead, and leaves out documents
-   * without one. A walk ends even if documents change meanwhile: what has been requeued has left the selection.
+   * Pages over the documents of a selection, each document once. Stuck documents come with the oldest attempt first, and
+   * those without one last, since new ones may keep coming; failed documents without one come first. `priority` puts the
+   * highest value of the priority field first instead, and leaves out documents without one. A walk ends even if documents
+   * change meanwhile: what has been requeued has left the selection.
    */
   walk(shape: Shape, selection: Selection, options: DocumentWalkOptions): AsyncIterable<readonly DocumentRecord[]>
   /** A document by its id; `undefined` if there is none. */
@@ -29,10 +30,16 @@ export interface DocumentSource {
   change(shape: Shape, changes: readonly Change[]): Promise<readonly DocumentRecord[]>
   /** Deletes each document whose tracking fields are still as they were read. Returns the deleted ones. */
   remove(shape: Shape, documents: readonly DocumentRecord[]): Promise<readonly DocumentRecord[]>
-  /** Copies documents into another collection with the same fields. A document that is there already stays as it is. */
+  /**
+   * Copies documents into another collection with the same fields, and replaces earlier copies. A document that has changed
+   * since it was read may be left out.
+   */
   copy(shape: Shape, documents: readonly DocumentRecord[], into: string): Promise<void>
-  /** Which of these values occur in a field of another collection. */
-  present(collection: string, field: string, values: readonly DocumentRecord[]): Promise<ReadonlySet<string>>
+  /**
+   * The ids, of these documents, that occur in a field of another collection. Throws `NoCollectionError` if that is missing:
+   * a mistake in its name must not look like documents that are missing.
+   */
+  present(collection: string, field: string, documents: readonly DocumentRecord[]): Promise<ReadonlySet<string>>
   /** The statements that create the indexes which the walks need. */
   indexes(shape: Shape): Promise<readonly string[]>
   /** Creates those indexes, unless they exist. */

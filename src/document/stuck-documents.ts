@@ -1,46 +1,51 @@
 import type { Shape } from './collection.js'
 import type { Cut, DocumentRecord, DocumentSource } from './source.js'
 
-/** Of ten documents, nine come by priority and one by age, so that none waits for ever. */
-const BY_PRIORITY = 9
-const BY_AGE = 1
+/** The share of documents that go by priority. The others go by age, so that none waits for ever. */
+const BY_PRIORITY = 0.9
+
+/** A page of stuck documents. */
+export interface StuckPage {
+  readonly documents: readonly DocumentRecord[]
+  /** The page jumps the queue: its documents come again by age, unless they were requeued meanwhile. */
+  readonly isAhead: boolean
+}
 
 /**
- * Pages over stuck documents. All of them are swept unless `limit` says otherwise, so priority matters only with a limit: it
- * decides which documents go first.
+ * Pages over all stuck documents by age. With a priority, pages by priority come in between, nine documents for each one by
+ * age. Nothing is remembered of them: what was requeued has left the selection, and what was not comes again.
  */
-export async function* stuckDocuments(
+export async function* stuckPages(
   source: DocumentSource,
   shape: Shape,
   cut: Cut,
   pageSize: number,
-  limit: number,
-): AsyncIterable<readonly DocumentRecord[]> {
+): AsyncIterable<StuckPage> {
   const selection = { type: 'stuck', cut } as const
-  if (shape.priority === undefined || limit === Infinity) {
-    yield* source.walk(shape, selection, { pageSize })
+  const ahead = shape.priority === undefined ? 0 : Math.max(1, Math.round(pageSize * BY_PRIORITY))
+  const byAge = source.walk(shape, selection, { pageSize: Math.max(1, pageSize - ahead) })
+  if (ahead === 0) {
+    for await (const documents of byAge) yield { documents, isAhead: false }
     return
   }
-  const seen = new Set<string>()
-  const next = async (walk: AsyncIterator<DocumentRecord>, count: number) => {
-    const taken: DocumentRecord[] = []
-    while (taken.length < count) {
-      const { done, value } = await walk.next()
-      if (done) break
-      if (!seen.has(value.id)) taken.push(value)
-      seen.add(value.id)
-    }
-    return taken
-  }
-  const priority = single(source.walk(shape, selection, { pageSize, order: 'priority' }))
-  const age = single(source.walk(shape, selection, { pageSize }))
-  for (;;) {
-    const page = [...(await next(priority, BY_PRIORITY)), ...(await next(age, BY_AGE))]
-    if (page.length === 0) return
-    yield page
+  const byPriority = source.walk(shape, selection, { pageSize: ahead, order: 'priority' })[Symbol.asyncIterator]()
+  try {
+    for await (const documents of startingWith(byPriority, byAge)) yield documents
+  } finally {
+    await byPriority.return?.()
   }
 }
 
-async function* single(pages: AsyncIterable<readonly DocumentRecord[]>): AsyncGenerator<DocumentRecord> {
-  for await (const page of pages) yield* page
+/** Takes a page from the first in turn with the second, until the second ends. */
+async function* startingWith(
+  first: AsyncIterator<readonly DocumentRecord[]>,
+  second: AsyncIterable<readonly DocumentRecord[]>,
+): AsyncIterable<StuckPage> {
+  const { done, value } = await first.next()
+  if (!done) yield { documents: value, isAhead: true }
+  for await (const documents of second) {
+    yield { documents, isAhead: false }
+    const next = await first.next()
+    if (!next.done) yield { documents: next.value, isAhead: true }
+  }
 }

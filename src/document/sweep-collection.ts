@@ -1,51 +1,42 @@
-import type { Bus } from '../bus/index.js'
-import type { Store } from '../store/index.js'
-import type { CollectionReport, Sink } from '../telemetry/index.js'
-import { emit } from '../telemetry/internal.js'
 import type { Collection } from './collection.js'
-import { dispatched, eventOf, MAX_DISPATCHES, undispatched } from './dispatch.js'
+import { MAX_DISPATCHES } from './dispatch.js'
 import type { GivenUp } from './given-up.js'
-import { documentWorkId, judgeDocument } from './judge-document.js'
+import { judgeDocument } from './judge-document.js'
 import { markFailed } from './mark-failed.js'
-import type { Cut, DocumentRecord, DocumentSource } from './source.js'
-import { stuckDocuments } from './stuck-documents.js'
-
-/** The surroundings of a sweep. */
-export interface SweepContext {
-  readonly source: DocumentSource
-  readonly bus: Bus
-  readonly store?: Store | undefined
-  readonly sink?: Sink | undefined
-  readonly pageSize: number
-  readonly isDryRun: boolean
-  /** Whether to send all documents, however many are stuck. */
-  readonly isConfirmed: boolean
-}
-
-type Counts = { -readonly [K in keyof CollectionReport]: CollectionReport[K] }
+import { requeuePage } from './requeue-page.js'
+import type { Cut, DocumentRecord } from './source.js'
+import { stuckPages } from './stuck-documents.js'
+import type { Counts, SweepContext } from './sweep-context.js'
 
 /**
  * Sweeps one collection: marks what is exhausted, leaves what is in backoff, and requeues the rest, page by page. A page is
  * updated, then published, and every publish is confirmed before the next page: so a broker that is down stops the sweep at
- * its first page, whose documents get their attempt back.
+ * its first page, whose documents get their attempt back. A failure ends the sweep, and is reported with the counts so far.
  */
-export async function sweepCollection(collection: Collection, context: SweepContext): Promise<CollectionReport> {
-  const { source } = context
-  const { name, shape } = collection
-  const now = await source.now()
-  const cut = { now, stuckBefore: now - collection.stuckAfterMs }
-  const { stuck, failed, oldestAt } = await source.survey(shape, cut)
-  const counts: Counts = { ...NOTHING, collection: name, stuck, failed, oldestAt }
-  if (stuck > 0) {
-    counts.postponed = await postponement(collection, context, now)
-    if (counts.postponed === undefined) await requeueAll(collection, cut, counts, context)
+export async function sweepCollection(collection: Collection, context: SweepContext): Promise<Counts> {
+  const counts: Counts = { ...NOTHING, collection: collection.name }
+  try {
+    const now = await context.source.now()
+    const cut = { now, stuckBefore: now - collection.stuckAfterMs }
+    const { stuck, failed, oldestAt } = await context.source.survey(collection.shape, cut)
+    counts.stuck = stuck
+    counts.failed = failed
+    if (oldestAt !== undefined) counts.oldestAgeMs = now - oldestAt
+    if (stuck > 0) {
+      counts.postponed = await postponement(collection, context, now)
+      if (counts.postponed === undefined) await sweepStuck(collection, cut, counts, context)
+    }
+    if (!context.isDryRun) await archive(collection, now, counts, context)
+  } catch (error) {
+    counts.failure ??= reasonOf(error)
   }
-  if (!context.isDryRun) counts.archived = await archive(collection, source, now, context.pageSize)
   counts.failed += counts.exhausted - counts.archived
   return counts
 }
 
 const NOTHING = {
+  stuck: 0,
+  failed: 0,
   requeued: 0,
   skipped: 0,
   exhausted: 0,
@@ -56,17 +47,14 @@ const NOTHING = {
   documentErrors: 0,
 }
 
-/** A collection whose sweep failed. */
-export function failedReport(collection: Collection, failure: unknown): CollectionReport {
-  return { ...NOTHING, collection: collection.name, stuck: 0, failed: 0, failure }
-}
+const reasonOf = (error: unknown) => error ?? new Error('The sweep of the collection failed.')
 
 /** Why the collection has to wait: its services could not work on the documents now. */
 async function postponement(
   { lane, isHealthy }: Collection,
   { store }: SweepContext,
   now: number,
-): Promise<CollectionReport['postponed']> {
+): Promise<Counts['postponed']> {
   if (lane !== undefined && store !== undefined) {
     const lanes = await store.lanes(lane)
     if (lanes.some(({ isPaused, heldUntil = 0 }) => isPaused || heldUntil > now)) return 'lane'
@@ -74,30 +62,53 @@ async function postponement(
   return (await isHealthy()) ? undefined : 'unhealthy'
 }
 
-async function requeueAll(collection: Collection, cut: Cut, counts: Counts, context: SweepContext): Promise<void> {
-  const { shape, blastRadius } = collection
-  // Counting a whole collection may be slow, so it is asked for only if that many are stuck.
-  const total = counts.stuck >= blastRadius.atLeast ? await context.source.total(shape) : Infinity
-  const isTooMany = counts.stuck > blastRadius.share * total
-  const isHeldBack = isTooMany && !blastRadius.isWarning && !context.isConfirmed
-  if (isTooMany) counts.tooMany = { total, isHeldBack }
-  let left = isHeldBack ? blastRadius.first : Infinity
-  for await (const page of stuckDocuments(context.source, shape, cut, context.pageSize, left)) {
-    const { due, givenUp } = sorted(collection, page, cut.now, counts)
+async function sweepStuck(collection: Collection, cut: Cut, counts: Counts, context: SweepContext): Promise<void> {
+  const { source, isDryRun, signal } = context
+  let left = await allowance(collection, counts, context)
+  const pageSize = Math.max(1, Math.min(context.pageSize, left))
+  // A dry run requeues nothing, so documents that go ahead by priority would be counted twice.
+  const shape = isDryRun ? { ...collection.shape, priority: undefined } : collection.shape
+  // Documents that come in during the sweep wait for the next one: they could come in faster than they are requeued.
+  let unseen = counts.stuck
+  for await (const { documents, isAhead } of stuckPages(source, shape, cut, pageSize)) {
+    // Documents that go ahead, and are not due, come again by age, and are counted then.
+    const { due, givenUp } = sorted(collection, documents, cut.now, isAhead ? { ...counts } : counts)
     const chosen = due.slice(0, left)
     left -= chosen.length
-    if (context.isDryRun) {
-      counts.exhausted += givenUp.length
-      counts.requeued += chosen.length
-    } else {
-      const isPublished = await requeue(collection, chosen, counts, context)
-      const marked = await markFailed(collection, givenUp, cut.now, context)
-      counts.exhausted += marked.length
-      counts.missed += givenUp.length - marked.length
-      if (!isPublished) return
-    }
-    if (left <= 0) return
+    if (!isAhead) unseen -= documents.length
+    const isPublished = await act(collection, chosen, isAhead ? [] : givenUp, cut.now, counts, context)
+    if (!isPublished || left <= 0 || unseen <= 0 || signal?.aborted) return
   }
+}
+
+/** Requeues and marks documents. Returns false if nothing could be published. */
+async function act(
+  collection: Collection,
+  due: readonly DocumentRecord[],
+  givenUp: readonly GivenUp[],
+  now: number,
+  counts: Counts,
+  context: SweepContext,
+): Promise<boolean> {
+  if (context.isDryRun) {
+    counts.requeued += due.length
+    counts.exhausted += givenUp.length
+    return true
+  }
+  const isPublished = await requeuePage(collection, due, counts, context)
+  await mark(collection, givenUp, now, counts, context)
+  return isPublished
+}
+
+/** How many documents the sweep may send: all of them, unless too much of the collection is stuck. */
+async function allowance({ shape, blastRadius }: Collection, counts: Counts, context: SweepContext): Promise<number> {
+  // Counting a whole collection may be slow, so it is asked for only if that many are stuck.
+  if (counts.stuck < blastRadius.atLeast) return Infinity
+  const total = await context.source.total(shape)
+  if (counts.stuck <= blastRadius.share * total) return Infinity
+  const isHeldBack = !blastRadius.isWarning && !context.isConfirmed
+  counts.tooMany = { total, isHeldBack }
+  return isHeldBack ? blastRadius.first : Infinity
 }
 
 /** Asks the kernel about each document of a page. */
@@ -107,6 +118,7 @@ function sorted(collection: Collection, page: readonly DocumentRecord[], now: nu
   for (const document of page) {
     if (document.problem !== undefined) {
       counts.documentErrors++
+      counts.firstError ??= new Error(`Document '${document.id}' cannot be read: ${document.problem}.`)
       continue
     }
     const judgement = judgeDocument(collection, document, now)
@@ -118,66 +130,36 @@ function sorted(collection: Collection, page: readonly DocumentRecord[], now: nu
   return { due, givenUp }
 }
 
-/** Updates and publishes a page of documents. Returns false if nothing could be published. */
-async function requeue(
+/** Marks documents as failed. If that fails, because the store is down say, the others are requeued all the same. */
+async function mark(
   collection: Collection,
-  due: readonly DocumentRecord[],
+  givenUp: readonly GivenUp[],
+  now: number,
   counts: Counts,
-  { source, bus, sink }: SweepContext,
-): Promise<boolean> {
-  if (due.length === 0) return true
-  const now = await source.now()
-  const changes = due.map(document => ({ document, to: dispatched(collection, document, now) }))
-  const updated = await source.change(collection.shape, changes)
-  counts.missed += due.length - updated.length
-  const publishes = updated.map(document => publish(bus, collection, document, now))
-  const failures = (await Promise.all(publishes)).filter(({ failure }) => failure !== undefined)
-  counts.publishErrors += failures.length
-  counts.requeued += updated.length - failures.length
-  const unpublished = new Set(failures.map(({ document }) => document))
-  for (const document of updated) {
-    if (sink !== undefined && !unpublished.has(document)) emit(sink, sweptEvent(collection, document, now))
-  }
-  // An event that was sent, and not confirmed, may be in the queue: its attempt stays counted.
-  const unsent = failures.filter(({ failure }) => !isUnconfirmed(failure)).map(({ document }) => document)
-  const before = new Map(due.map(document => [document.id, document]))
-  const back = unsent.map(document => ({
-    document,
-    to: undispatched(collection, before.get(document.id) ?? document, now),
-  }))
-  if (back.length > 0) await source.change(collection.shape, back)
-  return updated.length === 0 || failures.length < updated.length
-}
-
-async function publish(bus: Bus, collection: Collection, document: DocumentRecord, now: number) {
+  context: SweepContext,
+): Promise<void> {
+  if (givenUp.length === 0 || counts.failure !== undefined) return
   try {
-    await bus.publish(eventOf(collection, document, now))
-    return { document, failure: undefined }
+    const marked = await markFailed(collection, givenUp, now, context)
+    counts.exhausted += marked.length
+    counts.missed += givenUp.length - marked.length
   } catch (error) {
-    return { document, failure: error ?? new Error('The event could not be published.') }
+    counts.failure = reasonOf(error)
   }
-}
-
-function isUnconfirmed(failure: unknown): boolean {
-  return failure instanceof Error && 'code' in failure && failure.code === 'publish_unconfirmed'
-}
-
-function sweptEvent(collection: Collection, { id, attemptCount }: DocumentRecord, at: number) {
-  const { name, policy, countsAtBegin } = collection
-  const attempt = countsAtBegin ? attemptCount + 1 : attemptCount
-  const work = { kind: 'document', id: documentWorkId(collection, id), name } as const
-  return { type: 'swept', work, at, attempt, maxAttempts: policy.attempts } as const
 }
 
 /** Moves failed documents into the archive once they are old enough: a copy, then a conditional delete. */
-async function archive({ shape, archive: home }: Collection, source: DocumentSource, now: number, pageSize: number) {
-  let archived = 0
-  if (home === undefined) return archived
+async function archive(
+  { shape, archive: home }: Collection,
+  now: number,
+  counts: Counts,
+  { source, pageSize, signal }: SweepContext,
+): Promise<void> {
+  if (home === undefined) return
   for await (const page of source.walk(shape, { type: 'failed' }, { pageSize })) {
     const old = page.filter(({ lastAttemptAt = -Infinity }) => lastAttemptAt < now - home.afterMs)
-    if (old.length === 0) break
+    if (old.length === 0 || signal?.aborted) return
     await source.copy(shape, old, home.into)
-    archived += (await source.remove(shape, old)).length
+    counts.archived += (await source.remove(shape, old)).length
   }
-  return archived
 }

@@ -177,7 +177,13 @@ describe('a sweep', () => {
     db.exec(`UPDATE archives SET last_attempt_time = 'n/a' WHERE id = 'a1'`)
     insert('a2')
     const zero = sweeps({ stuckAfter: 0 })
-    expect((await zero.sweep()).collections).toMatchObject([{ documentErrors: 0, requeued: 1 }])
+    expect((await zero.sweep()).collections).toMatchObject([
+      {
+        documentErrors: 1,
+        requeued: 1,
+        firstError: { message: expect.stringContaining("'last_attempt_time' is not a time") },
+      },
+    ])
     const iso = { ...archives, time: 'iso' } as const
     db.exec(`UPDATE archives SET last_attempt_time = 'n/a', attempt_count = 1`)
     expect((await sweeps({ collections: [iso] }).sweep()).collections).toMatchObject([
@@ -407,7 +413,12 @@ describe('the dead letter of a failed document', () => {
     await sweeps({ store }).sweep()
     const [letter, ...more] = await letters()
     expect(more).toEqual([])
-    expect(JSON.parse(letter?.payload ?? '')).toEqual({ collection: 'archives', id: 'a1', lastAttemptAt: 5 })
+    expect(JSON.parse(letter?.payload ?? '')).toEqual({
+      collection: 'archives',
+      id: 'a1',
+      lastAttemptAt: 5,
+      attemptCount: 3,
+    })
     expect(letter).toMatchObject({ reason: 'attempts_exhausted', errorMessage: expect.stringContaining('HTTP 502') })
   })
 

@@ -9,7 +9,7 @@ import { type Collection, type CollectionOptions, collectionOf, type SharedSetti
 import { type Coverage, type CoverageOptions, checkCoverage, coverageOf } from './coverage.js'
 import { reconcileLetters } from './letters.js'
 import type { DocumentSource } from './source.js'
-import { failedReport, sweepCollection } from './sweep-collection.js'
+import { sweepCollection } from './sweep-collection.js'
 
 /** Options of `sweeper`. */
 export interface SweeperOptions extends SharedSettings {
@@ -98,13 +98,14 @@ export class Sweeper {
       // The one question whose failure is the whole sweep's: it tells whether the database answers.
       await source.now()
       const { store, sink } = this.#options
-      const context = { source, bus, store, sink, pageSize: this.#pageSize, isDryRun, isConfirmed }
+      const { signal } = this.#stopping
+      const context = { source, bus, store, sink, pageSize: this.#pageSize, isDryRun, isConfirmed, signal }
       // A store that is down makes the sweep a failure, and does not keep documents from being requeued.
       if (store !== undefined && !isDryRun)
         failure = await reconcileLetters(store, source, this.collections).then(nothing, reasonOf)
       for (const collection of this.collections) {
-        if (this.#stopping.signal.aborted) break
-        const report = await sweepCollection(collection, context).catch(error => failedReport(collection, error))
+        if (signal.aborted) break
+        const report = await sweepCollection(collection, context)
         collections.push(report)
         this.#emit({ type: 'collection_swept', work: WORK(collection.name), at: this.#clock.now(), report, isDryRun })
       }
@@ -122,7 +123,7 @@ export class Sweeper {
     this.#loop ??= this.#run()
   }
 
-  /** Stops after the collection that is being swept. */
+  /** Stops after the page that is being swept: what was updated is published. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#loop
@@ -139,8 +140,9 @@ export class Sweeper {
   async #checkCoverage(source: DocumentSource): Promise<void> {
     for (const coverage of this.#coverage) {
       const now = this.#clock.monotonic()
+      if (this.#stopping.signal.aborted) return
       if (!coverage.isDue(now)) continue
-      const checked = await checkCoverage(coverage, source, this.#pageSize)
+      const checked = await checkCoverage(coverage, source, this.#pageSize, this.#stopping.signal)
       const { from, unless } = coverage
       this.#emit({
         type: 'coverage_checked',

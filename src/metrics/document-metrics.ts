@@ -132,13 +132,16 @@ function startAtZero(metrics: Metrics, collections: readonly string[]): void {
   for (const error_type of ERROR_TYPES) errors.inc({ error_type }, 0)
 }
 
-function count(metrics: Metrics, { report, isDryRun, at }: CollectionSwept): void {
-  const { collection, failure, oldestAt } = report
-  // A gauge keeps its last value while its collection cannot be read: a 0 would resolve alerts.
-  if (failure !== undefined) return metrics.errors.inc({ error_type: 'collection_error' })
-  metrics.stuck.set({ collection }, report.stuck)
-  metrics.failed.set({ collection }, report.failed)
-  metrics.oldest.set({ collection }, oldestAt === undefined ? 0 : (at - oldestAt) / 1000)
+function count(metrics: Metrics, { report, isDryRun }: CollectionSwept): void {
+  const { collection, failure, oldestAgeMs = 0 } = report
+  if (failure === undefined) {
+    metrics.stuck.set({ collection }, report.stuck)
+    metrics.failed.set({ collection }, report.failed)
+    metrics.oldest.set({ collection }, oldestAgeMs / 1000)
+  } else {
+    // A gauge keeps its last value while its collection cannot be read: a 0 would resolve alerts.
+    metrics.errors.inc({ error_type: 'collection_error' })
+  }
   if (isDryRun) return
   metrics.skipped.inc({ collection }, report.skipped)
   metrics.exhausted.inc({ collection }, report.exhausted)

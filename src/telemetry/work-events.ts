@@ -134,8 +134,8 @@ export interface CollectionReport {
   readonly stuck: number
   /** Documents that are marked as failed, after the sweep. */
   readonly failed: number
-  /** When the oldest stuck document was created, or last attempted where no creation time is known. */
-  readonly oldestAt?: number | undefined
+  /** The age of the oldest stuck document: since its creation, or since its last attempt where that is not known. */
+  readonly oldestAgeMs?: number | undefined
   readonly requeued: number
   /** Left alone because their backoff is not over. */
   readonly skipped: number
@@ -148,13 +148,15 @@ export interface CollectionReport {
   /** Moved to the archive. */
   readonly archived: number
   readonly publishErrors: number
-  /** Documents whose tracking fields cannot be read. */
+  /** Documents whose tracking fields cannot be read, or of which no event can be made. */
   readonly documentErrors: number
+  /** The first of these errors. */
+  readonly firstError?: unknown
   /** Why the sweep left the whole collection alone. */
   readonly postponed?: 'lane' | 'unhealthy' | undefined
   /** More of the collection is stuck than expected. `isHeldBack` if the sweep sent a first part only. */
   readonly tooMany?: { readonly total: number; readonly isHeldBack: boolean } | undefined
-  /** Why the sweep of this collection failed. */
+  /** Why the sweep of this collection failed. The counts are those up to then. */
   readonly failure?: unknown
 }
 

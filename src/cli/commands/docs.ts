@@ -194,6 +194,7 @@ const STATES: Readonly<Record<DocumentExplanation['state'], string>> = {
   due: 'It is stuck, and the next sweep requeues it.',
   exhausted: 'It has used up its attempts: the next sweep marks it as failed.',
   unstarted: 'It was dispatched ten times without a start. Does its service call begin()?',
+  unreadable: 'Its fields cannot be read: sweeps leave it alone, and report it.',
   failed: 'It has failed. To give it all its attempts again, run: redrive docs reset',
   closed: 'It is neither pending nor processing: sweeps leave it alone.',
 }
@@ -211,6 +212,7 @@ function showWhy({ console, environment }: CommandContext, name: string, id: str
         `last attempt: ${document.lastAttemptAt === undefined ? 'never' : moment(document.lastAttemptAt, cut.now)}`,
         ...(document.lastError === undefined ? [] : [`last error: ${document.lastError}`]),
         STATES[state],
+        ...(document.problem === undefined ? [] : [`${document.problem}.`]),
         ...(nextAt === undefined ? [] : [`A sweep looks at it again at ${moment(nextAt, cut.now)}.`]),
       ].join('\n'),
     )

@@ -1,49 +1,49 @@
 import type { Document } from 'mongodb'
-import type { Shape } from '../collection.js'
-import { recordOf } from '../record.js'
+import type { Shape, TimeFormat } from '../collection.js'
+import { comparedFields, fieldValues, rawFieldsOf, recordOf } from '../record.js'
 import type { DocumentRecord, NewValues } from '../source.js'
+import { readTime, writeTime } from '../times.js'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** A time as the collection stores it: as a date, unless it says otherwise. */
-export function writeTime({ time }: Pick<Shape, 'time'>, ms: number): Date | string | number {
-  if (time === 'iso') return new Date(ms).toISOString()
-  if (time === 'ms') return ms
-  return time === 's' ? ms / 1000 : new Date(ms)
+/** MongoDB has a type for times, unless the collection says otherwise. */
+export function formatOf({ time = 'date' }: Pick<Shape, 'time'>): TimeFormat {
+  return time
 }
 
-/** Reads a time as the collection stores it; `undefined` if it is none. The creation time may be that of an ObjectId. */
-export function readTime({ time = 'date' }: Pick<Shape, 'time'>, value: unknown): number | undefined {
-  if (value instanceof Date) return time === 'date' ? value.getTime() : undefined
-  if (typeof value === 'string') return time === 'iso' ? Date.parse(value) : undefined
-  if (typeof value === 'number') return time === 'ms' ? value : time === 's' ? value * 1000 : undefined
-  return hasTimestamp(value) ? value.getTimestamp().getTime() : undefined
+/** The value of a field. A name with dots is a path: `retry.count`. */
+export function valueAt(document: unknown, path: string): unknown {
+  return path.split('.').reduce((value, name) => (isObject(value) ? value[name] : undefined), document)
+}
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null
+}
+
+/** The creation time of a document may be that of its ObjectId. */
+function createdAt(shape: Shape, value: unknown): unknown {
+  return hasTimestamp(value) ? writeTime(formatOf(shape), value.getTimestamp().getTime()) : value
 }
 
 function hasTimestamp(value: unknown): value is { getTimestamp(): Date } {
-  return typeof value === 'object' && value !== null && 'getTimestamp' in value
+  return isObject(value) && 'getTimestamp' in value
+}
+
+/** The text of an id, which may be an ObjectId, a UUID or a long; `undefined` if it has none. */
+export function idText(id: unknown): string | undefined {
+  if (typeof id === 'string' || typeof id === 'number' || typeof id === 'bigint') return String(id)
+  return isObject(id) && ('toHexString' in id || 'toBigInt' in id) ? String(id) : undefined
 }
 
 /** Makes a record of a document. */
 export function toRecord(shape: Shape, document: Document): DocumentRecord {
-  const { fields } = shape
-  const value = (name: string | undefined): unknown => (name === undefined ? undefined : document[name])
-  const raw = {
-    id: value(fields.id ?? '_id'),
-    status: value(fields.status),
-    attemptCount: value(fields.attemptCount),
-    lastAttemptTime: value(fields.lastAttemptTime),
-    generation: value(fields.generation),
-    retryAt: value(fields.retryAt),
-    dispatches: value(fields.dispatches),
-    createdAt: value(fields.createdAt),
-    lastError: value(fields.lastError),
-  }
-  const compared = [fields.status, fields.attemptCount, fields.lastAttemptTime, fields.generation, fields.retryAt]
+  const read = (field: string) => valueAt(document, field)
+  const raw = rawFieldsOf(shape, idText(read(shape.fields.id ?? '_id')), read)
+  const fields = { ...raw, createdAt: createdAt(shape, raw.createdAt) }
   // A condition on null holds for a missing field too.
-  const old = compared.filter(name => name !== undefined).map(name => [name, document[name] ?? null] as const)
-  const read = (time: unknown) => readTime(shape, time)
-  return recordOf(shape, raw, document, read, { _id: document._id, ...Object.fromEntries(old) })
+  const old = comparedFields(shape).map(name => [name, read(name) ?? null] as const)
+  const asRead = { _id: document._id, ...Object.fromEntries(old) }
+  return recordOf(shape, fields, document, time => readTime(formatOf(shape), time), asRead)
 }
 
 /** The fields of a document as they were read, as the condition of an update. */
@@ -53,16 +53,5 @@ export function asRead(document: DocumentRecord): Fields {
 
 /** The fields to write, by their names. */
 export function newFields(shape: Shape, to: NewValues): Fields {
-  const { fields } = shape
-  const time = (ms: number | null | undefined) => (typeof ms === 'number' ? writeTime(shape, ms) : ms)
-  const values = [
-    [fields.status, to.status],
-    [fields.attemptCount, to.attemptCount],
-    [fields.lastAttemptTime, time(to.lastAttemptAt)],
-    [fields.generation, to.generation],
-    [fields.retryAt, time(to.retryAt)],
-    [fields.dispatches, to.dispatches],
-    [fields.lastError, to.lastError],
-  ] as const
-  return Object.fromEntries(values.filter(([name, value]) => name !== undefined && value !== undefined))
+  return fieldValues(shape, to, ms => writeTime(formatOf(shape), ms))
 }

@@ -1,11 +1,11 @@
-import { MongoClient, ObjectId } from 'mongodb'
+import { Long, MongoClient, ObjectId, UUID } from 'mongodb'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { type MongodbServer, startMongodb, whyNoMongodb } from '../../../test/services/mongodb.js'
 import { type Relay, startOneAtATime } from '../../../test/services/one-at-a-time.js'
 import { MemoryBus } from '../../bus/index.js'
 import { type SourceUnderTest, sourceConformance } from '../../testing/index.js'
 import { collectionOf } from '../collection.js'
-import { openMongodbSource, sweeper } from '../index.js'
+import { type DocumentRecord, openMongodbSource, sweeper } from '../index.js'
 
 const problem = await whyNoMongodb()
 if (problem !== undefined) process.stderr.write(`The MongoDB source is not tested: ${problem}\n`)
@@ -72,24 +72,91 @@ describe.skipIf(problem !== undefined)('a MongoDB source', () => {
     return source
   }
 
-  it('finds a document by the text of its id, whether that is text, a number or an ObjectId', async () => {
+  it('finds a document by the text of its id, of whatever type that is', async () => {
     const id = new ObjectId()
-    const ids: unknown[] = [id, 'a1', 42]
+    const uuid = new UUID()
+    const ids: unknown[] = [id, 'a1', 42, 1.5, uuid, Long.fromString('9007199254740993')]
+    const texts = [id.toHexString(), 'a1', '42', '1.5', uuid.toHexString(), '9007199254740993']
     await client
       .db(database)
       .collection('mixed')
       .insertMany(ids.map(_id => ({ _id, status: 'pending' }) as never))
     const source = await opened()
     const { shape } = collectionOf({ name: 'mixed', event })
-    for (const text of [id.toHexString(), 'a1', '42']) {
+    const documents: DocumentRecord[] = []
+    for (const text of texts) {
       const document = await source.find(shape, text)
       expect(document?.id).toBe(text)
       if (document === undefined) continue
       expect(await source.change(shape, [{ document, to: { attemptCount: 1 } }])).toHaveLength(1)
+      documents.push(document)
     }
     const walked: string[] = []
     for await (const page of source.walk(shape, { type: 'all' }, { pageSize: 1 })) walked.push(...page.map(d => d.id))
-    expect(walked.sort()).toEqual([id.toHexString(), 'a1', '42'].sort())
+    expect(walked.sort()).toEqual([...texts].sort())
+
+    // References may be of other types than the ids, and lists of them.
+    const references = [{ of: [id, 'a1'] }, { of: '42' }, { of: uuid.toHexString() }]
+    await client.db(database).collection('references').insertMany(references)
+    const present = await source.present('references', 'of', documents)
+    expect([...present].sort()).toEqual([id.toHexString(), 'a1', '42', uuid.toHexString()].sort())
+  })
+
+  it('reports documents whose id has no text, or is missing', async () => {
+    const rows = [{ key: { a: 1 }, status: 'pending' }, { status: 'pending' }, { key: 'a', status: 'pending' }]
+    await client.db(database).collection('keyed').insertMany(rows)
+    const bus = new MemoryBus()
+    await bus.declare({ parsing: 'archive.ingested' })
+    const collections = [{ name: 'keyed', event, fields: { id: 'key' } }]
+    const report = await sweeper({ source: await opened(), bus, collections }).sweep()
+    expect(report.collections).toMatchObject([{ stuck: 3, requeued: 1, documentErrors: 2 }])
+  })
+
+  it('takes fields within fields', async () => {
+    await client
+      .db(database)
+      .collection('nested')
+      .insertMany([
+        { retry: { count: 1, last: new Date(0) }, state: { now: 'pending' } },
+        { retry: { count: 3, last: new Date(0) }, state: { now: 'processing' } },
+        { state: { now: 'pending' } },
+      ])
+    const fields = { status: 'state.now', attemptCount: 'retry.count', lastAttemptTime: 'retry.last' }
+    const bus = new MemoryBus()
+    await bus.declare({ parsing: 'archive.ingested' })
+    const collections = [{ name: 'nested', event, fields }]
+    const report = await sweeper({ source: await opened(), bus, collections }).sweep()
+    expect(report.collections).toMatchObject([{ stuck: 3, requeued: 2, exhausted: 1 }])
+    const counts = await client.db(database).collection('nested').find().project({ _id: 0, 'retry.count': 1 }).toArray()
+    expect(counts.map(({ retry }) => retry.count).sort()).toEqual([1, 2, 3])
+  })
+
+  it('leaves an attempt under way alone whose time is written in another zone', async () => {
+    const written = (ms: number) => `${new Date(ms - 5 * 3_600_000).toISOString().slice(0, 19)}-05:00`
+    const rows = [
+      {
+        _id: 'under way',
+        status: 'processing',
+        attemptCount: 1,
+        lastAttemptTime: written(Date.now() - 20 * 3_600_000),
+      },
+      { _id: 'stuck', status: 'processing', attemptCount: 1, lastAttemptTime: written(Date.now() - 40 * 3_600_000) },
+    ]
+    await client
+      .db(database)
+      .collection('offset')
+      .insertMany(rows as never[])
+    const bus = new MemoryBus()
+    await bus.declare({ parsing: 'archive.ingested' })
+    const collections = [{ name: 'offset', event, time: 'iso' } as const]
+    const report = await sweeper({ source: await opened(), bus, collections }).sweep()
+    expect(report.collections).toMatchObject([{ requeued: 1, documentErrors: 0 }])
+  })
+
+  it('prints an index for an id of your own', async () => {
+    const source = await opened()
+    const { shape } = collectionOf({ name: 'archives', event, fields: { id: 'archive_id' } })
+    expect(await source.indexes(shape)).toContain('db.getCollection("archives").createIndex({"archive_id":1})')
   })
 
   it('takes the time of an ObjectId for the creation time, if that is configured', async () => {

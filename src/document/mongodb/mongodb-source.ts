@@ -1,11 +1,12 @@
-import type { Db, Document, Collection as Documents, Filter, MongoClient, ObjectId } from 'mongodb'
+import type * as mongodb from 'mongodb'
+import type { Db, Document, Collection as Documents, Filter, MongoClient } from 'mongodb'
 import { type Duration, MissingPackageError, OptionError, parseDuration } from '../../policy/index.js'
 import { DURATION, mustBe } from '../../policy/internal.js'
 import type { Shape } from '../collection.js'
 import { NoCollectionError } from '../errors.js'
 import { changed } from '../record.js'
 import type { Change, Cut, DocumentRecord, DocumentSource, DocumentWalkOptions, Selection, Survey } from '../source.js'
-import { asRead, newFields, readTime, toRecord } from './fields.js'
+import { asRead, formatOf, idText, newFields, toRecord, valueAt } from './fields.js'
 import { indexKeys, isFailed, priorityWalk, walksOf } from './walks.js'
 
 /** Options of `openMongodbSource`. */
@@ -18,7 +19,6 @@ export interface MongodbSourceOptions {
 
 /** How many updates are under way at once: a bulk write would not tell which documents matched. */
 const PARALLEL = 16
-const DUPLICATE_KEY = 11000
 const MAJORITY = { writeConcern: { w: 'majority' } } as const
 
 /**
@@ -38,7 +38,7 @@ export async function openMongodbSource(
   const driver = await import('mongodb').catch(cause => {
     throw new MissingPackageError('The MongoDB source', 'mongodb', '^7.0', { cause })
   })
-  if (typeof at !== 'string') return new MongodbSource(at, driver.ObjectId, async () => {})
+  if (typeof at !== 'string') return new MongodbSource(at, driver, async () => {})
   const client = clientOf(at, () => {
     const times = { serverSelectionTimeoutMS: timeoutMs, connectTimeoutMS: timeoutMs, socketTimeoutMS: timeoutMs }
     return new driver.MongoClient(at, { ...times, appName: 'redrive' })
@@ -51,7 +51,7 @@ export async function openMongodbSource(
     await client.close()
     throw error
   }
-  return new MongodbSource(client.db(database), driver.ObjectId, () => client.close())
+  return new MongodbSource(client.db(database), driver, () => client.close())
 }
 
 /** The error of a wrong URL does not repeat it, since it may hold a password. */
@@ -65,15 +65,18 @@ function clientOf(url: string, make: () => MongoClient): MongoClient {
   }
 }
 
+/** The classes of ids that are neither text nor numbers. */
+type IdTypes = Pick<typeof mongodb, 'ObjectId' | 'UUID' | 'Long'>
+
 /** Documents in the collections of a MongoDB database. */
 class MongodbSource implements DocumentSource {
   readonly #db: Db
-  readonly #ids: typeof ObjectId
+  readonly #types: IdTypes
   readonly #close: () => Promise<void>
 
-  constructor(db: Db, ids: typeof ObjectId, close: () => Promise<void>) {
+  constructor(db: Db, types: IdTypes, close: () => Promise<void>) {
     this.#db = db
-    this.#ids = ids
+    this.#types = types
     this.#close = close
   }
 
@@ -82,12 +85,11 @@ class MongodbSource implements DocumentSource {
     return localTime instanceof Date ? localTime.getTime() : Date.now()
   }
 
-  /** A collection that is not there would look empty: a mistake in its name must not be silent. */
   async survey(shape: Shape, cut: Cut): Promise<Survey> {
-    const known = await this.#db.listCollections({ name: shape.name }, { nameOnly: true }).toArray()
-    if (known.length === 0) throw new NoCollectionError(shape.name)
+    await this.#mustExist(shape.name)
     const documents = this.#of(shape)
-    const field = shape.fields.createdAt ?? shape.fields.lastAttemptTime
+    const { createdAt, lastAttemptTime } = shape.fields
+    const field = createdAt ?? lastAttemptTime
     let stuck = 0
     let oldestAt: number | undefined
     for (const { where } of this.#walks(shape, { type: 'stuck', cut })) {
@@ -98,7 +100,9 @@ class MongodbSource implements DocumentSource {
         .sort({ [field]: 1 })
         .limit(1)
         .toArray()
-      const time = readTime(shape, oldest?.[field])
+      if (oldest === undefined) continue
+      const record = toRecord(shape, oldest)
+      const time = createdAt === undefined ? record.lastAttemptAt : record.createdAt
       if (time !== undefined) oldestAt = Math.min(oldestAt ?? time, time)
     }
     return { stuck, failed: await documents.countDocuments(isFailed(shape)), oldestAt }
@@ -122,7 +126,8 @@ class MongodbSource implements DocumentSource {
       try {
         let page: DocumentRecord[] = []
         for await (const document of cursor) {
-          page.push(toRecord(shape, document))
+          const record = toRecord(shape, document)
+          if (!isUnderWay(shape, record, selection)) page.push(record)
           if (page.length < pageSize) continue
           yield page
           page = []
@@ -164,19 +169,19 @@ class MongodbSource implements DocumentSource {
 
   async copy(_: Shape, documents: readonly DocumentRecord[], into: string): Promise<void> {
     await inParallel(documents, async ({ data }) => {
-      try {
-        await this.#db.collection<Document>(into).insertOne({ ...data }, MAJORITY)
-      } catch (error) {
-        if (!(error instanceof Error && 'code' in error && error.code === DUPLICATE_KEY)) throw error
-      }
+      const { _id, ...rest } = data
+      await this.#db.collection<Document>(into).replaceOne(conditionOf({ _id }), rest, { ...MAJORITY, upsert: true })
     })
   }
 
   async present(collection: string, field: string, documents: readonly DocumentRecord[]): Promise<Set<string>> {
+    await this.#mustExist(collection)
     const values = documents.flatMap(({ id }) => this.#idsOf(id))
     const found = this.#db.collection<Document>(collection).find({ [field]: { $in: values } })
     const present = new Set<string>()
-    for await (const document of found.project({ [field]: 1 })) present.add(String(document[field]))
+    for await (const document of found.project({ [field]: 1 })) {
+      for (const value of [valueAt(document, field)].flat()) present.add(idText(value) ?? '')
+    }
     return present
   }
 
@@ -196,17 +201,33 @@ class MongodbSource implements DocumentSource {
     return this.#db.collection<Document>(shape.name)
   }
 
+  /** A collection that is not there would look empty: a mistake in its name must not be silent. */
+  async #mustExist(name: string): Promise<void> {
+    const known = await this.#db.listCollections({ name }, { nameOnly: true }).toArray()
+    if (known.length === 0) throw new NoCollectionError(name)
+  }
+
   #walks(shape: Shape, selection: Selection) {
-    return walksOf(shape, selection, at => this.#ids.createFromTime(Math.floor(at / 1000)))
+    return walksOf(shape, selection, at => this.#types.ObjectId.createFromTime(Math.floor(at / 1000)))
   }
 
   /** An id as text may stand for an id of several types: the event carries text, the document may have another. */
   #idsOf(id: string): unknown[] {
+    const { ObjectId, UUID, Long } = this.#types
     const values: unknown[] = [id]
-    if (/^[0-9a-f]{24}$/i.test(id)) values.push(new this.#ids(id))
-    if (/^-?\d{1,15}$/.test(id)) values.push(Number(id))
+    if (/^[0-9a-f]{24}$/i.test(id)) values.push(new ObjectId(id))
+    if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) values.push(new UUID(id))
+    if (/^-?\d{1,18}$/.test(id)) values.push(Long.fromString(id))
+    else if (/^-?\d+\.\d+$/.test(id)) values.push(Number(id))
     return values
   }
+}
+
+/** Texts are compared as texts, and `+02:00` is read here: its document may be found before its time. */
+function isUnderWay(shape: Shape, { lastAttemptAt, retryAt }: DocumentRecord, selection: Selection): boolean {
+  if (formatOf(shape) !== 'iso' || selection.type !== 'stuck') return false
+  const { now, stuckBefore } = selection.cut
+  return retryAt === undefined ? lastAttemptAt !== undefined && lastAttemptAt >= stuckBefore : retryAt > now
 }
 
 function conditionOf(old: Readonly<Record<string, unknown>>): Filter<Document> {

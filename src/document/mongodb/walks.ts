@@ -1,7 +1,8 @@
 import type { Document, Filter, ObjectId } from 'mongodb'
 import type { Shape } from '../collection.js'
-import type { Selection } from '../source.js'
-import { writeTime } from './fields.js'
+import type { Cut, Selection } from '../source.js'
+import { writeTime } from '../times.js'
+import { formatOf } from './fields.js'
 
 /** One part of a walk, in the order of an index. */
 export interface Walk {
@@ -9,8 +10,9 @@ export interface Walk {
   readonly sort?: Record<string, 1 | -1>
 }
 
-/** The types of times, as MongoDB calls them. */
-const TYPES = { date: 'date', iso: 'string', ms: 'number', s: 'number' } as const
+/** The types of values, as MongoDB calls them. A condition on types uses an index; one that excludes a type does not. */
+const TYPES = ['number', 'string', 'date', 'object', 'array', 'binData', 'objectId', 'bool', 'regex', 'timestamp']
+const TIME_TYPES = { date: 'date', iso: 'string', ms: 'number', s: 'number' } as const
 
 /** The id whose time is a moment, for collections whose creation time is that of their ObjectIds. */
 export type IdAt = (at: number) => ObjectId
@@ -21,38 +23,42 @@ export function isFailed({ fields, statuses }: Shape): Filter<Document> {
 
 /** The parts of a walk by age. A condition on null holds for missing fields too. */
 export function walksOf(shape: Shape, selection: Selection, idAt: IdAt): readonly Walk[] {
-  const { fields, statuses } = shape
-  const { status, lastAttemptTime: last, retryAt, createdAt } = fields
+  const { lastAttemptTime: last } = shape.fields
   const byTime = (name: string) => ({ [name]: 1, _id: 1 }) as const
   switch (selection.type) {
     case 'all':
       return [{ where: {}, sort: { _id: 1 } }]
     case 'failed':
       return [{ where: isFailed(shape), sort: byTime(last) }]
-    case 'stuck': {
-      const open = { [status]: { $in: [statuses.pending, statuses.processing] } }
-      const before = writeTime(shape, selection.cut.stuckBefore)
-      const free = retryAt === undefined ? {} : { [retryAt]: null }
-      const scheduled =
-        retryAt === undefined
-          ? []
-          : [
-              {
-                where: { ...open, [retryAt]: { $lte: writeTime(shape, selection.cut.now) } },
-                sort: byTime(retryAt),
-              },
-            ]
-      return [
-        ...scheduled,
-        {
-          where: { ...open, [last]: null, ...free, ...isOldEnough(createdAt, before, selection.cut.stuckBefore, idAt) },
-        },
-        { where: { ...open, [last]: { $lt: before }, ...free }, sort: byTime(last) },
-        // A comparison sees values of its own type only. Times of another type are found here, and reported as unreadable.
-        { where: { ...open, [last]: { $ne: null, $not: { $type: TYPES[shape.time ?? 'date'] } }, ...free } },
-      ]
-    }
+    case 'stuck':
+      return stuckWalks(shape, selection.cut, idAt, byTime)
   }
+}
+
+function stuckWalks(
+  shape: Shape,
+  { now, stuckBefore }: Cut,
+  idAt: IdAt,
+  byTime: (name: string) => Record<string, 1 | -1>,
+): readonly Walk[] {
+  const { fields, statuses } = shape
+  const { lastAttemptTime: last, retryAt, createdAt } = fields
+  const format = formatOf(shape)
+  const open = { [fields.status]: { $in: [statuses.pending, statuses.processing] } }
+  const before = writeTime(format, stuckBefore)
+  const free = retryAt === undefined ? {} : { [retryAt]: null }
+  const isNoTime = { $type: TYPES.filter(type => type !== TIME_TYPES[format]) }
+  const walks: Walk[] = [
+    { where: { ...open, [last]: { $lt: before }, ...free }, sort: byTime(last) },
+    // A comparison sees values of its own type only. Values of other types are found here, and reported as unreadable.
+    { where: { ...open, [last]: isNoTime, ...free } },
+  ]
+  if (retryAt !== undefined) {
+    walks.unshift({ where: { ...open, [retryAt]: { $lte: writeTime(format, now) } }, sort: byTime(retryAt) })
+    walks.push({ where: { ...open, [retryAt]: isNoTime } })
+  }
+  walks.push({ where: { ...open, [last]: null, ...free, ...isOldEnough(createdAt, before, stuckBefore, idAt) } })
+  return walks
 }
 
 function isOldEnough(createdAt: string | undefined, before: unknown, at: number, idAt: IdAt): Filter<Document> {
@@ -71,9 +77,10 @@ export function priorityWalk({ priority = '' }: Shape, walks: readonly Walk[]): 
 
 /**
  * The indexes that the walks use: by status first, so that one serves what is stuck and what has failed. They are not
- * partial: before MongoDB 6.0, a partial index takes no list of statuses.
+ * partial: before MongoDB 6.0, a partial index takes no list of statuses. An id of the user's own is looked up by services.
  */
 export function indexKeys({ fields, priority }: Shape): readonly Record<string, 1 | -1>[] {
   const names = [fields.lastAttemptTime, fields.retryAt, priority].filter(name => name !== undefined)
-  return names.map(name => ({ [fields.status]: 1, [name]: 1, _id: 1 }) as const)
+  const walks = names.map(name => ({ [fields.status]: 1, [name]: 1, _id: 1 }) as const)
+  return fields.id === undefined || fields.id === '_id' ? walks : [...walks, { [fields.id]: 1 }]
 }

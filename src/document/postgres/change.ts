@@ -1,5 +1,5 @@
 import type { Change, DocumentRecord } from '../source.js'
-import { column, identifier } from '../sql/names.js'
+import { column, identifier, quote } from '../sql/names.js'
 import { idOf, type Table } from './table.js'
 
 type Row = Readonly<Record<string, unknown>>
@@ -26,8 +26,6 @@ export function oldRow(row: Row): OldRow {
     retry: text('retry'),
   }
 }
-
-export const newRow = oldRow
 
 /** A list of values, one per document, for `unnest`. */
 interface Given {
@@ -83,6 +81,29 @@ export function removeQuery(table: Table, documents: readonly DocumentRecord[]):
   return { text, values: given.map(({ values }) => values) }
 }
 
+/** Copies the documents that are as they were read. An earlier copy is replaced, in the same statement. */
+export function copyQuery(
+  table: Table,
+  documents: readonly DocumentRecord[],
+  into: string,
+  columns: readonly string[],
+): { text: string; values: unknown[] } {
+  const given = comparedWith(documents)
+  const id = quote(idOf(table.shape))
+  const names = columns.map(quote).join(', ')
+  // The copy reads what was deleted, so that it comes second. Two that copy the same document at once leave one copy.
+  const text = `
+    ${givenList(given)}, mine AS (
+      SELECT ${columns.map(column).join(', ')} ${asRead(table)}
+    ), earlier AS (
+      DELETE FROM ${identifier(into)} a USING mine WHERE a.${id} = mine.${id} RETURNING TRUE
+    )
+    INSERT INTO ${identifier(into)} (${names}) OVERRIDING SYSTEM VALUE
+    SELECT ${names} FROM mine WHERE (SELECT count(*) FROM earlier) >= 0
+    ON CONFLICT DO NOTHING`
+  return { text, values: given.map(({ values }) => values) }
+}
+
 function comparedWith(documents: readonly DocumentRecord[]): Given[] {
   const old = documents.map(({ asRead }) => asRead as OldRow)
   const names = ['id', 'status', 'attemptCount', 'last', 'generation', 'retry'] as const
@@ -91,22 +112,30 @@ function comparedWith(documents: readonly DocumentRecord[]): Given[] {
 
 /** The given documents that are as they were read, locked. */
 function mine(table: Table, given: readonly Given[]): string {
+  return `${givenList(given)}, mine AS (
+      SELECT given.*
+      ${asRead(table)}
+       ORDER BY ${column(idOf(table.shape))}
+         FOR UPDATE OF a SKIP LOCKED
+    )`
+}
+
+function givenList(given: readonly Given[]): string {
+  const lists = given.map(({ name }, index) => `$${index + 1}::${name.startsWith('set_') ? 'boolean' : 'text'}[]`)
+  return `WITH given AS (
+      SELECT * FROM unnest(${lists.join(', ')}) AS list (${given.map(({ name }) => `"${name}"`).join(', ')})
+    )`
+}
+
+/** The rows \`a\` of the table that are as they were read. */
+function asRead(table: Table): string {
   const { shape } = table
   const { fields } = shape
   const isSame = (field: string | undefined, name: string) =>
     field === undefined
       ? ''
       : `\n        AND ${column(field)} IS NOT DISTINCT FROM given."${name}"::${table.typeOf(field)}`
-  const lists = given.map(({ name }, index) => `$${index + 1}::${name.startsWith('set_') ? 'boolean' : 'text'}[]`)
-  const id = column(idOf(shape))
-  return `WITH given AS (
-      SELECT * FROM unnest(${lists.join(', ')}) AS list (${given.map(({ name }) => `"${name}"`).join(', ')})
-    ), mine AS (
-      SELECT given.*
-        FROM ${identifier(shape.name)} a
-        JOIN given ON ${id} = given.id::${table.typeOf(idOf(shape))}
-       WHERE TRUE${isSame(fields.status, 'status')}${isSame(fields.attemptCount, 'attemptCount')}${isSame(fields.lastAttemptTime, 'last')}${isSame(fields.generation, 'generation')}${isSame(fields.retryAt, 'retry')}
-       ORDER BY ${id}
-         FOR UPDATE OF a SKIP LOCKED
-    )`
+  return `FROM ${identifier(shape.name)} a
+        JOIN given ON ${column(idOf(shape))} = given.id::${table.typeOf(idOf(shape))}
+       WHERE TRUE${isSame(fields.status, 'status')}${isSame(fields.attemptCount, 'attemptCount')}${isSame(fields.lastAttemptTime, 'last')}${isSame(fields.generation, 'generation')}${isSame(fields.retryAt, 'retry')}`
 }

@@ -4,7 +4,7 @@ import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { MemoryBus } from '../../bus/index.js'
 import { type SourceUnderTest, sourceConformance } from '../../testing/index.js'
 import { type CollectionOptions, collectionOf } from '../collection.js'
-import { openPostgresSource, sweeper } from '../index.js'
+import { type DocumentRecord, documentService, openPostgresSource, sweeper } from '../index.js'
 
 let url: string
 let pool: pg.Pool
@@ -94,6 +94,140 @@ describe('a PostgreSQL source', () => {
     expect(rows).toEqual([{ attempt_count: 2 }])
     expect(await source.find(shape, 'no uuid')).toBeUndefined()
     await source.createIndexes(shape)
+  })
+
+  it.each(['UTC', 'America/New_York'])(
+    'takes timestamps with and without a zone, in sessions of the zone %s',
+    async zone => {
+      const table = `zoned_${zone.slice(0, 3).toLowerCase()}`
+      await pool.query(`
+      CREATE TABLE ${table} (archive_id int PRIMARY KEY, status text, attempt_count int, last_attempt_time timestamp(3),
+        created_at timestamptz, retry_at timestamp, generation int);
+      INSERT INTO ${table}
+      SELECT n, 'pending', 1, (now() - interval '24 hours' + n * interval '1 hour') AT TIME ZONE 'UTC', NULL::timestamptz, NULL::timestamp, 0
+        FROM unnest(ARRAY[-1, 1]) n
+       UNION ALL
+      SELECT 10 + n, 'pending', 0, NULL, now() - interval '24 hours' + n * interval '1 hour', NULL, 0 FROM unnest(ARRAY[-1, 1]) n
+       UNION ALL
+      SELECT 20 + n, 'pending', 0, NULL, now(), (now() + n * interval '1 hour') AT TIME ZONE 'UTC', 0 FROM unnest(ARRAY[-1, 1]) n`)
+      const zoned = new pg.Pool({ connectionString: url, max: 2, options: `-c TimeZone=${zone}` })
+      onTestFinished(() => zoned.end())
+      const source = await openPostgresSource(zoned)
+      const { fields } = archives(table)
+      const tracked = { ...fields, createdAt: 'created_at', retryAt: 'retry_at', generation: 'generation' }
+      const { shape } = collectionOf({ ...archives(table), fields: tracked })
+      const now = await source.now()
+      const documents: DocumentRecord[] = []
+      const selection = { type: 'stuck', cut: { now, stuckBefore: now - 86_400_000 } } as const
+      for await (const page of source.walk(shape, selection, { pageSize: 1 })) documents.push(...page)
+      expect(documents.map(({ id }) => id).sort()).toEqual(['-1', '19', '9'])
+      const [changed] = await source.change(shape, [
+        { document: documents[0] as DocumentRecord, to: { lastAttemptAt: now, retryAt: now + 1000 } },
+      ])
+      const again = await source.find(shape, changed?.id ?? '')
+      expect(again).toMatchObject({ lastAttemptAt: now, retryAt: now + 1000 })
+    },
+  )
+
+  it('takes tables and columns whose names need quotes, and indexes of long names', async () => {
+    const long = `Archives of the ${'very '.repeat(8)}large mail`
+    await pool.query(`
+      CREATE SCHEMA "Odd-Schema";
+      CREATE TABLE "Odd-Schema"."${long}" ("Order" text PRIMARY KEY, "select" text, "the count" int, "last time" timestamptz);
+      INSERT INTO "Odd-Schema"."${long}" VALUES ('a', 'pending', 0, NULL)`)
+    const source = await opened()
+    const collection: CollectionOptions = {
+      name: `Odd-Schema.${long}`,
+      event,
+      fields: { id: 'Order', status: 'select', attemptCount: 'the count', lastAttemptTime: 'last time' },
+    }
+    const { shape } = collectionOf(collection)
+    await source.createIndexes(shape)
+    await source.createIndexes(shape)
+    const { rows } = await pool.query('SELECT indexdef FROM pg_indexes WHERE schemaname = $1', ['Odd-Schema'])
+    expect(rows.length).toBe(3)
+    const bus = new MemoryBus()
+    await bus.declare({ parsing: 'archive.ingested' })
+    const { collections } = await sweeper({ source, bus, collections: [collection] }).sweep()
+    expect(collections).toMatchObject([{ requeued: 1 }])
+  })
+
+  it('refuses a column that holds no times, or numbers of which nobody said what they are', async () => {
+    await pool.query(`
+      CREATE TABLE texts (archive_id int, status text, attempt_count int, last_attempt_time text);
+      CREATE TABLE numbers (archive_id int, status text, attempt_count int, last_attempt_time bigint)`)
+    const source = await opened()
+    for (const name of ['texts', 'numbers']) {
+      await expect(source.total(collectionOf(archives(name)).shape)).rejects.toMatchObject({ option: 'time' })
+    }
+    expect(await source.total(collectionOf({ ...archives('numbers'), time: 's' }).shape)).toBe(0)
+  })
+
+  it('reports times that no date can hold', async () => {
+    await pool.query(`
+      CREATE TABLE endless (archive_id int PRIMARY KEY, status text, attempt_count int, last_attempt_time timestamptz);
+      INSERT INTO endless VALUES (1, 'pending', 1, '-infinity'), (2, 'pending', 1, NULL), (3, 'pending', -1, NULL)`)
+    const bus = new MemoryBus()
+    await bus.declare({ parsing: 'archive.ingested' })
+    const { collections } = await sweeper({ source: await opened(), bus, collections: [archives('endless')] }).sweep()
+    expect(collections).toMatchObject([{ stuck: 3, requeued: 1, documentErrors: 2 }])
+    expect(collections[0]?.oldestAgeMs).toBeUndefined()
+  })
+
+  it('archives into a table with its columns in another order, identities and computed columns', async () => {
+    await pool.query(`
+      CREATE TABLE many (archive_id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, status text, attempt_count int,
+        last_attempt_time timestamptz, twice int GENERATED ALWAYS AS (attempt_count * 2) STORED, path text);
+      CREATE TABLE buried (note text, LIKE many INCLUDING ALL)`)
+    await pool.query(`INSERT INTO many (status, attempt_count, path) VALUES ('failed_max_retries', 3, '/a')`)
+    const source = await opened()
+    const { shape } = collectionOf(archives('many'))
+    const document = await source.find(shape, '1')
+    if (document === undefined) throw new Error('1 is missing')
+    await Promise.all([source.copy(shape, [document], 'buried'), source.copy(shape, [document], 'buried')])
+    await source.copy(shape, [document], 'buried')
+    const { rows } = await pool.query('SELECT archive_id, twice, path FROM buried')
+    expect(rows).toEqual([{ archive_id: 1, twice: 6, path: '/a' }])
+    expect(await source.remove(shape, [document])).toHaveLength(1)
+    // Another sweeper, which read the document before, must not take the copy away.
+    await source.copy(shape, [document], 'buried')
+    expect((await pool.query('SELECT path FROM buried')).rows).toHaveLength(1)
+  })
+
+  it('compares references by their type, not by their text', async () => {
+    await pool.query(`
+      CREATE TABLE uuids (archive_id text PRIMARY KEY, status text, attempt_count int, last_attempt_time timestamptz);
+      CREATE TABLE derived (archive_id uuid);
+      INSERT INTO uuids VALUES ('A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', 'processed', 1, NULL);
+      INSERT INTO derived VALUES ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')`)
+    const source = await opened()
+    const document = await source.find(collectionOf(archives('uuids')).shape, 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11')
+    const present = await source.present('derived', 'archive_id', document === undefined ? [] : [document])
+    expect([...present]).toEqual(['A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'])
+  })
+
+  it('lets a service wait for a document that a transaction holds, and throws if that takes too long', async () => {
+    await pool.query(`
+      CREATE TABLE locked (archive_id int PRIMARY KEY, status text, attempt_count int, last_attempt_time timestamptz, note text);
+      INSERT INTO locked VALUES (1, 'pending', 0, NULL)`)
+    const source = await opened()
+    const service = documentService({ source, collection: archives('locked') })
+    const holder = await pool.connect()
+    onTestFinished(() => holder.release(true))
+    const hold = async () => {
+      await holder.query('BEGIN')
+      await holder.query(`UPDATE locked SET note = 'mine'`)
+    }
+    await hold()
+    const beginning = service.begin('1')
+    await new Promise(resolve => setTimeout(resolve, 50))
+    await holder.query('COMMIT')
+    const attempt = await beginning
+    expect(attempt).toMatchObject({ type: 'begun', attempt: 1 })
+    await hold()
+    if (attempt.type === 'begun')
+      await expect(service.complete(attempt)).rejects.toMatchObject({ code: 'document_busy' })
+    await holder.query('ROLLBACK')
   })
 
   it('does not wait for a service that holds a document in a transaction of its own', async () => {

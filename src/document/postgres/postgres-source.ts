@@ -1,13 +1,13 @@
 import type { Pool } from 'pg'
 import { persist } from '../../attempt/index.js'
-import { type Duration, MissingPackageError, OptionError, parseDuration, policy } from '../../policy/index.js'
+import { type Duration, hashJson, MissingPackageError, OptionError, parseDuration, policy } from '../../policy/index.js'
 import { DURATION, mustBe } from '../../policy/internal.js'
 import type { Shape } from '../collection.js'
 import { changed, recordOf } from '../record.js'
 import type { Change, Cut, DocumentRecord, DocumentSource, DocumentWalkOptions, Selection, Survey } from '../source.js'
 import { column, identifier } from '../sql/names.js'
 import { indexParts, isFailed, pageQuery, priorityWalk, walksOf } from '../sql/walks.js'
-import { changeQuery, newRow, oldRow, removeQuery } from './change.js'
+import { changeQuery, copyQuery, oldRow, removeQuery } from './change.js'
 import { idOf, type Table, Tables } from './table.js'
 
 type Row = Readonly<Record<string, unknown>>
@@ -80,7 +80,8 @@ class PostgresSource implements DocumentSource {
       const text = `SELECT count(*)::float8 AS n, min(${oldest})::float8 AS oldest FROM ${identifier(shape.name)} a WHERE ${where}`
       const [row] = await this.#named(text, { ...cut })
       stuck += Number(row?.n)
-      if (typeof row?.oldest === 'number') oldestAt = Math.min(oldestAt ?? row.oldest, row.oldest)
+      if (typeof row?.oldest === 'number' && Number.isFinite(row.oldest))
+        oldestAt = Math.min(oldestAt ?? row.oldest, row.oldest)
     }
     const [row] = await this.#query(
       `SELECT count(*)::float8 AS n FROM ${identifier(shape.name)} a WHERE ${isFailed(shape)}`,
@@ -140,7 +141,7 @@ class PostgresSource implements DocumentSource {
     const byId = new Map(rows.map(row => [String(row['redrive:id']), row]))
     return changes.flatMap(({ document, to }) => {
       const row = byId.get(document.id)
-      return row === undefined ? [] : [changed(document, to, newRow(row))]
+      return row === undefined ? [] : [changed(document, to, oldRow(row))]
     })
   }
 
@@ -155,22 +156,18 @@ class PostgresSource implements DocumentSource {
   async copy(shape: Shape, documents: readonly DocumentRecord[], into: string): Promise<void> {
     if (documents.length === 0) return
     const table = await this.#tables.of(shape)
-    const text = `
-      INSERT INTO ${identifier(into)}
-      SELECT a.* FROM ${identifier(shape.name)} a
-       WHERE ${column(idOf(shape))} = ANY ($1::text[]::${table.typeOf(idOf(shape))}[])
-      ON CONFLICT DO NOTHING`
-    await this.#query(text, [documents.map(({ id }) => id)])
+    const { text, values } = copyQuery(table, documents, into, await this.#tables.columnsToCopy(table, into))
+    await this.#query(text, values)
   }
 
   async present(collection: string, field: string, documents: readonly DocumentRecord[]): Promise<Set<string>> {
     const type = await this.#tables.typeOfColumn(collection, field)
     const text = `
-      SELECT DISTINCT ${column(field)}::text AS value
-        FROM ${identifier(collection)} a
-       WHERE ${column(field)} = ANY ($1::text[]::${type}[])`
+      SELECT given.id
+        FROM unnest($1::text[]) AS given (id)
+       WHERE EXISTS (SELECT FROM ${identifier(collection)} a WHERE ${column(field)} = given.id::${type})`
     const rows = await this.#query(text, [documents.map(({ id }) => id)])
-    return new Set(rows.map(({ value }) => String(value)))
+    return new Set(rows.map(({ id }) => String(id)))
   }
 
   async indexes(shape: Shape): Promise<string[]> {
@@ -195,7 +192,7 @@ class PostgresSource implements DocumentSource {
     const path = shape.name.split('.')
     const schema = path.slice(0, -1)
     return indexParts(shape, table).map(([suffix, columns, where]) => {
-      const index = `${path.at(-1)}_redrive_${suffix}`
+      const index = indexName(path.at(-1) ?? '', suffix)
       const include = suffix === 'open' ? ` INCLUDE ("${shape.fields.attemptCount}")` : ''
       const on = `${identifier(shape.name)} (${columns})${include}`
       return {
@@ -239,6 +236,12 @@ function toRecord(table: Table, row: Row): DocumentRecord {
   }
   const readMs = (ms: unknown) => (typeof ms === 'number' ? ms : undefined)
   return recordOf(table.shape, raw, data, readMs, oldRow(row))
+}
+
+/** PostgreSQL cuts a name after 63 bytes: the indexes of a table with a long name would all have the same. */
+function indexName(table: string, suffix: string): string {
+  const name = `${table}_redrive_${suffix}`
+  return Buffer.byteLength(name) <= 63 ? name : `redrive_${hashJson(table).slice(0, 16)}_${suffix}`
 }
 
 function sqlState(error: unknown): string {

@@ -8,10 +8,12 @@ export interface Dialect {
   readonly id: string
   /** A time column, as an expression that sorts by time and that an index can hold. */
   time(name: string): string
-  /** A parameter of milliseconds, as a value that compares with `time`. */
-  moment(parameter: string): string
+  /** A parameter of milliseconds, as a value that compares with the `time` of that column. */
+  moment(parameter: string, name: string): string
   /** A parameter that holds a key as it was read, for a comparison with that column or time. */
   key(parameter: string, name: string): string
+  /** Whether a column holds a value that is no time, and that a comparison with times would not find. */
+  isNoTime?(name: string): string
 }
 
 /** One part of a walk: the documents that match, in the order of an index. Values are written as `@name`. */
@@ -40,7 +42,7 @@ export function walksOf(shape: Shape, selection: Selection, dialect: Dialect): r
   const id = column(fields.id ?? dialect.id)
   const idKey = dialect.key('id', fields.id ?? dialect.id)
   const never = { order: [last, id], after: `${id} > ${idKey}` }
-  const byTime = (name: string): Pick<Walk, 'order' | 'after'> => ({
+  const byTime = (name: string): Part => ({
     order: [dialect.time(name), id],
     after: `(${dialect.time(name)}, ${id}) > (${dialect.key('sort', name)}, ${idKey})`,
   })
@@ -52,28 +54,31 @@ export function walksOf(shape: Shape, selection: Selection, dialect: Dialect): r
         { where: `${isFailed(shape)} AND ${last} IS NULL`, ...never },
         { where: `${isFailed(shape)} AND ${last} IS NOT NULL`, ...byTime(fields.lastAttemptTime) },
       ]
-    case 'stuck': {
-      const open = isOpen(shape)
-      const before = dialect.moment('stuckBefore')
-      const created = fields.createdAt === undefined ? undefined : dialect.time(fields.createdAt)
-      const isOldEnough = created === undefined ? '' : ` AND (${created} IS NULL OR ${created} < ${before})`
-      const free = fields.retryAt === undefined ? '' : ` AND ${dialect.time(fields.retryAt)} IS NULL`
-      const scheduled =
-        fields.retryAt === undefined
-          ? []
-          : [
-              {
-                where: `${open} AND ${dialect.time(fields.retryAt)} <= ${dialect.moment('now')}`,
-                ...byTime(fields.retryAt),
-              },
-            ]
-      return [
-        ...scheduled,
-        { where: `${open} AND ${last} IS NULL${free}${isOldEnough}`, ...never },
-        { where: `${open} AND ${last} < ${before}${free}`, ...byTime(fields.lastAttemptTime) },
-      ]
-    }
+    case 'stuck':
+      return stuckWalks(shape, dialect, never, byTime)
   }
+}
+
+type Part = Pick<Walk, 'order' | 'after'>
+
+function stuckWalks(shape: Shape, dialect: Dialect, never: Part, byTime: (name: string) => Part): readonly Walk[] {
+  const { lastAttemptTime: last, retryAt, createdAt } = shape.fields
+  const open = isOpen(shape)
+  const isOld = (name: string) => `${dialect.time(name)} < ${dialect.moment('stuckBefore', name)}`
+  const isOldEnough = createdAt === undefined ? '' : ` AND (${dialect.time(createdAt)} IS NULL OR ${isOld(createdAt)})`
+  const free = retryAt === undefined ? '' : ` AND ${dialect.time(retryAt)} IS NULL`
+  const walks: Walk[] = [{ where: `${open} AND ${isOld(last)}${free}`, ...byTime(last) }]
+  if (retryAt !== undefined) {
+    const isDue = `${dialect.time(retryAt)} <= ${dialect.moment('now', retryAt)}`
+    walks.unshift({ where: `${open} AND ${isDue}`, ...byTime(retryAt) })
+  }
+  // Values that are no times are found here, and reported.
+  if (dialect.isNoTime !== undefined) {
+    walks.push({ where: `${open} AND ${dialect.isNoTime(last)}${free}`, ...byTime(last) })
+    if (retryAt !== undefined) walks.push({ where: `${open} AND ${dialect.isNoTime(retryAt)}`, ...byTime(retryAt) })
+  }
+  walks.push({ where: `${open} AND ${dialect.time(last)} IS NULL${free}${isOldEnough}`, ...never })
+  return walks
 }
 
 /** A walk over all stuck documents that have a priority, highest first. */

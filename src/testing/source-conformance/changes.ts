@@ -102,16 +102,28 @@ export const CHANGING: SourceBehaviours = {
     const left = await recordsOf(source, shape, selection, 100)
     assert.deepEqual([...winners, ...left.map(({ id }) => id)].sort(), all)
   },
-  'a copy keeps what is there already': async scene => {
+  'a copy replaces an earlier one': async scene => {
     const { source, shape, name } = scene
     const into = await scene.create()
+    const archive = { ...shape, name: into }
     await scene.insert(name, [{ id: 'a', status: 'failed_max_retries', attemptCount: 3 }])
     const document = await found(source, shape, 'a')
     await source.copy(shape, [document], into)
-    await source.copy(shape, [{ ...document, attemptCount: 9 }], into)
-    const copied = await found(source, { ...shape, name: into }, 'a')
-    assert.equal(copied.attemptCount, 3)
+    await source.copy(shape, [document], into)
+    assert.equal(await source.total(archive), 1)
+    assert.equal((await found(source, archive, 'a')).attemptCount, 3)
     assert.notEqual(await source.find(shape, 'a'), undefined)
+    const [again] = await source.change(shape, [{ document, to: { attemptCount: 4 } }])
+    assert.ok(again !== undefined)
+    // The document that was read first cannot be removed any more.
+    assert.deepEqual(await source.remove(shape, [document]), [])
+    await source.copy(shape, [await found(source, shape, 'a')], into)
+    assert.equal((await found(source, archive, 'a')).attemptCount, 4)
+    assert.deepEqual(
+      (await source.remove(shape, [again])).map(({ id }) => id),
+      ['a'],
+    )
+    assert.equal((await found(source, archive, 'a')).attemptCount, 4)
   },
   'it tells which ids another collection refers to': async scene => {
     const { source, shape, name, now } = scene

@@ -23,11 +23,49 @@ export const FINDING: SourceBehaviours = {
       { id: 'failed', status: 'failed_max_retries', attemptCount: 3, lastAttemptTime: now - 9 * DAY },
     ])
     const cut = dayBefore(now)
-    assert.deepEqual(await idsOf(source, shape, { type: 'stuck', cut }), ['new', 'older', 'old'])
+    assert.deepEqual(await idsOf(source, shape, { type: 'stuck', cut }), ['older', 'old', 'new'])
     const survey = await source.survey(shape, cut)
     assert.deepEqual(survey, { stuck: 3, failed: 1, oldestAt: now - 3 * DAY })
     assert.equal(await source.total(shape), 6)
     assert.deepEqual(await idsOf(source, shape, { type: 'failed' }), ['failed'])
+  },
+  'a document exactly at the threshold is not stuck yet, and one exactly at its time is due': async scene => {
+    const { source, name, now } = scene
+    const fields = { ...scene.atBegin.fields, createdAt: 'createdAt' }
+    const { shape } = collectionOf({ ...scene.atBegin, fields })
+    const cut = dayBefore(now)
+    await scene.insert(name, [
+      { id: 'attempted-before', status: 'pending', lastAttemptTime: cut.stuckBefore - 1 },
+      { id: 'attempted-at', status: 'pending', lastAttemptTime: cut.stuckBefore },
+      { id: 'created-before', status: 'pending', createdAt: cut.stuckBefore - 1 },
+      { id: 'created-at', status: 'pending', createdAt: cut.stuckBefore },
+      { id: 'due-at', status: 'pending', retryAt: now },
+      { id: 'due-after', status: 'pending', retryAt: now + 1 },
+    ])
+    const stuck = ['due-at', 'attempted-before', 'created-before']
+    assert.deepEqual(await idsOf(source, shape, { type: 'stuck', cut }), stuck)
+    assert.equal((await source.survey(shape, cut)).stuck, stuck.length)
+  },
+  'a document is found by its id, whatever characters that has': async scene => {
+    const { source, shape, name, now } = scene
+    const odd = [`it's "quoted"`, '50 %', '$where', '@id', 'a\\b', 'naïve — 日本 🚀', ' ', '0x1', '-1', '00042', 'null']
+    await scene.insert(
+      name,
+      odd.map(id => ({ id, status: 'pending' })),
+    )
+    for (const id of odd) {
+      const document = await found(source, shape, id)
+      assert.equal(document.id, id)
+      assert.equal((await source.change(shape, [{ document, to: { attemptCount: 1 } }])).length, 1)
+    }
+    assert.deepEqual((await idsOf(source, shape, { type: 'stuck', cut: dayBefore(now) })).sort(), [...odd].sort())
+    const derived = await scene.create()
+    await scene.insert(
+      derived,
+      odd.slice(1).map((id, index) => ({ id: String(index), status: id })),
+    )
+    const documents = await recordsOf(source, shape, { type: 'all' }, 5)
+    assert.deepEqual([...(await source.present(derived, 'status', documents))].sort(), odd.slice(1).sort())
   },
   'a walk gives each document once, whatever the size of its pages': async scene => {
     const { source, shape, name, now } = scene
@@ -85,7 +123,7 @@ export const FINDING: SourceBehaviours = {
       { id: 'fresh', status: 'pending', lastAttemptTime: now - HOUR },
     ])
     const cut = dayBefore(now)
-    assert.deepEqual(await idsOf(source, shape, { type: 'stuck', cut }), ['expired', 'never', 'old'])
+    assert.deepEqual(await idsOf(source, shape, { type: 'stuck', cut }), ['expired', 'old', 'never'])
     assert.equal((await source.survey(shape, cut)).stuck, 3)
   },
   'a priority orders stuck documents, highest first, without those that have none': async scene => {
@@ -120,6 +158,8 @@ export const FINDING: SourceBehaviours = {
       assert.match(error.message, /no_such_collection/)
       return true
     })
+    const here = { code: 'no_collection' }
+    await assert.rejects(source.present('no_such_collection', 'status', []), here)
   },
   'the indexes that it needs can be printed, and created twice': async scene => {
     const { source, shape, name, now } = scene

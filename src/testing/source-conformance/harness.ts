@@ -93,23 +93,50 @@ export async function found(source: DocumentSource, shape: Shape, id: string): P
   return document
 }
 
+/** A source with some verbs of another kind: one that dies, or one that others come before. */
+export function wrapped(source: DocumentSource, verbs: Partial<DocumentSource>): DocumentSource {
+  return {
+    now: () => source.now(),
+    survey: (...args) => source.survey(...args),
+    total: (...args) => source.total(...args),
+    walk: (...args) => source.walk(...args),
+    find: (...args) => source.find(...args),
+    change: (...args) => source.change(...args),
+    remove: (...args) => source.remove(...args),
+    copy: (...args) => source.copy(...args),
+    present: (...args) => source.present(...args),
+    indexes: (...args) => source.indexes(...args),
+    createIndexes: (...args) => source.createIndexes(...args),
+    close: () => source.close(),
+    ...verbs,
+  }
+}
+
 /** A bus with a queue for the events of a collection. */
 export async function busFor({ name }: Pick<CollectionOptions, 'name'>) {
   const bus = new MemoryBus()
   await bus.declare({ [name]: `${name}.stuck` })
-  /** The ids of all documents whose events were published, sorted. Takes the events. */
-  const sent = async () => {
+  /** Takes the events, in their order. */
+  const taken = async () => {
     const [queue] = await bus.status({ [name]: `${name}.stuck` })
-    const ids: string[] = []
+    const deliveries: { id: string; headers: Readonly<Record<string, string>> }[] = []
     const consumer = await bus.consume(name, delivery => {
-      ids.push(String(JSON.parse(textOf(delivery)).data.id))
+      deliveries.push({ id: String(JSON.parse(textOf(delivery)).data.id), headers: delivery.headers })
       delivery.ack()
     })
-    while (ids.length < (queue?.messages ?? 0)) await new Promise(resolve => setImmediate(resolve))
+    while (deliveries.length < (queue?.messages ?? 0)) await new Promise(resolve => setImmediate(resolve))
     await consumer.stop()
-    return ids.sort()
+    return deliveries
   }
-  return { bus, sent }
+  return {
+    bus,
+    /** The ids of the documents, in the order of their events. Takes the events. */
+    inOrder: async () => (await taken()).map(({ id }) => id),
+    /** The ids of all documents whose events were published, sorted. Takes the events. */
+    sent: async () => (await taken()).map(({ id }) => id).sort(),
+    /** The stamps of all events, in their order. Takes the events. */
+    headers: async () => (await taken()).map(({ headers }) => headers),
+  }
 }
 
 /** The numbers from 1 on, as ids that sort as text. */

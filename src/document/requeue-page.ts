@@ -1,0 +1,74 @@
+import type { Bus, NewMessage } from '../bus/index.js'
+import { emit } from '../telemetry/internal.js'
+import type { Collection } from './collection.js'
+import { dispatched, eventOf, mayBeSent, undispatched } from './dispatch.js'
+import { documentWorkId } from './judge-document.js'
+import { changed } from './record.js'
+import type { Change, DocumentRecord } from './source.js'
+import type { Counts, SweepContext } from './sweep-context.js'
+
+/** A document's update, and the event that follows it. */
+interface Dispatch extends Change {
+  readonly message: NewMessage
+}
+
+/** Updates and publishes a page of documents. Returns false if nothing could be published. */
+export async function requeuePage(
+  collection: Collection,
+  due: readonly DocumentRecord[],
+  counts: Counts,
+  { source, bus, sink }: SweepContext,
+): Promise<boolean> {
+  if (due.length === 0) return true
+  const now = await source.now()
+  const dispatches = due.flatMap(document => dispatchOf(collection, document, now, counts))
+  const updated = await source.change(collection.shape, dispatches)
+  counts.missed += dispatches.length - updated.length
+  const byId = new Map(dispatches.map(dispatch => [dispatch.document.id, dispatch]))
+  const back: Change[] = []
+  let published = 0
+  const publishing = updated.map(async document => {
+    const dispatch = byId.get(document.id)
+    const failure = dispatch === undefined ? undefined : await failureOf(bus, dispatch.message)
+    if (failure === undefined || dispatch === undefined) {
+      published++
+      if (sink !== undefined) emit(sink, sweptEvent(collection, document, now))
+      return
+    }
+    counts.firstError ??= failure
+    if (!mayBeSent(failure)) back.push({ document, to: undispatched(collection, dispatch.document, now) })
+  })
+  await Promise.all(publishing)
+  counts.requeued += published
+  counts.publishErrors += updated.length - published
+  if (back.length > 0) await source.change(collection.shape, back)
+  return updated.length === 0 || published > 0
+}
+
+/** The event is made before the update: a document of which none can be made is left alone, and costs the others nothing. */
+function dispatchOf(collection: Collection, document: DocumentRecord, now: number, counts: Counts): Dispatch[] {
+  const to = dispatched(collection, document, now)
+  try {
+    return [{ document, to, message: eventOf(collection, changed(document, to, document.asRead), now) }]
+  } catch (error) {
+    counts.documentErrors++
+    counts.firstError ??= error ?? new Error('The event of a document could not be made.')
+    return []
+  }
+}
+
+async function failureOf(bus: Bus, message: NewMessage): Promise<unknown> {
+  try {
+    await bus.publish(message)
+    return undefined
+  } catch (error) {
+    return error ?? new Error('The event could not be published.')
+  }
+}
+
+function sweptEvent(collection: Collection, { id, attemptCount }: DocumentRecord, at: number) {
+  const { name, policy, countsAtBegin } = collection
+  const attempt = countsAtBegin ? attemptCount + 1 : attemptCount
+  const work = { kind: 'document', id: documentWorkId(collection, id), name } as const
+  return { type: 'swept', work, at, attempt, maxAttempts: policy.attempts } as const
+}
