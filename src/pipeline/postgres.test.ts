@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { freshDatabase } from '../../test/services/fresh-database.js'
 import { FinalError } from '../policy/index.js'
 import { openPostgres, type PostgresStore } from '../store/postgres/index.js'
@@ -51,6 +51,27 @@ describe('a run on PostgreSQL', () => {
     expect(await store.runs.get('r')).toMatchObject({ endings: 1 })
     await worker.stop()
     await checkInvariants(store)
+  }, 120_000)
+
+  it('claims the items that had to wait at a stage, and from then on keeps those that come after them', async () => {
+    const [store] = stores
+    const kept: boolean[] = []
+    const settle = store.settle.bind(store)
+    vi.spyOn(store, 'settle').mockImplementation(async settlements => {
+      const answers = await settle(settlements)
+      for (const [n, { outcome }] of settlements.entries())
+        if (outcome.type === 'advanced' && outcome.to === 'b') kept.push(answers[n]?.result === 'kept')
+      return answers
+    })
+    const noOp = (name: string) => stage(name, (n: number) => n, { concurrency: 20 })
+    const lane = { kind: 'pipeline:no-ops', category: 'b', key: 'r' }
+    await store.pause(lane, { isPaused: true })
+    const run = await pipeline('no-ops', noOp('a'), noOp('b'), noOp('c')).start(numbers(4000), { store, id: 'r' })
+    await expect.poll(() => kept.length, { timeout: 60_000 }).toBeGreaterThan(200)
+    await store.pause(lane, { isPaused: false })
+    await run.result
+    expect(kept).toHaveLength(4000)
+    expect(kept.slice(-1000)).not.toContain(false)
   }, 120_000)
 
   it('is stopped by its budget on both machines, and what was not processed waits', async () => {

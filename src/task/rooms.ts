@@ -1,7 +1,7 @@
 import { OptionError } from '../policy/index.js'
 import type { Lane, Room } from '../store/index.js'
 import { StageRoom } from './stage-room.js'
-import type { WorkKind } from './work-kind.js'
+import type { StagePlaces, WorkKind } from './work-kind.js'
 
 /** The places of a worker: one room that all plain tasks share, and one for each stage of a pipeline. */
 export class Rooms {
@@ -16,7 +16,10 @@ export class Rooms {
   constructor(kinds: readonly WorkKind[], concurrency: number, categories: readonly string[] | undefined) {
     const isWanted = ({ stage }: WorkKind) => stage === undefined || categories?.includes(stage.name) !== false
     const wanted = kinds.filter(isWanted)
-    this.stages = wanted.flatMap(kind => (kind.stage === undefined ? [] : [new StageRoom(kind, kind.stage)])).reverse()
+    const isFirst = ({ kind }: WorkKind, stage: StagePlaces) => kinds.find(each => each.kind === kind)?.stage === stage
+    this.stages = wanted
+      .flatMap(kind => (kind.stage === undefined ? [] : [new StageRoom(kind, kind.stage, isFirst(kind, kind.stage))]))
+      .reverse()
     for (const room of this.stages) this.#addStage(room)
     this.#plain = new Map(wanted.filter(({ stage }) => stage === undefined).map(kind => [kind.kind, kind]))
     const different = [...this.#byKind.values()].reduce((sum, rooms) => sum + rooms.size, this.#plain.size)

@@ -11,18 +11,26 @@ export interface BufferedItem {
 /** Items are taken ahead for this time: a commit and a claim take a fraction of it, even on a busy machine. */
 const AHEAD_MS = 250
 
+/**
+ * A stage after the first has more places for items that wait. While one batch from the stage before is being settled, the
+ * next one runs; and where items wait in the store, a stage must be able to claim more than the stage before adds, or
+ * they would never be fewer, and all that come have to wait behind them.
+ */
+const LATER_STAGE_FACTOR = 3
+
 /** The weight of an item in the average of its stage. */
 const WEIGHT = 1 / 16
 
 /**
  * The places of one stage in a worker: slots for the items that run, and places for items that wait for a slot. Without
- * those a slot would stand idle for a commit between two items. There are at most as many as slots, and only as many as
- * are likely to get one soon: items that wait behind slow calls are better left to other machines.
+ * those a slot would stand idle for a commit between two items. There are only as many as are likely to get a slot soon:
+ * items that wait behind slow calls are better left to other machines.
  */
 export class StageRoom {
   readonly name: string
   readonly kind: WorkKind
   readonly #places: StagePlaces
+  readonly #aheadFactor: number
   #slots = 0
   #buffer: BufferedItem[] = []
   /** How long items run on average; unknown until one has ended. */
@@ -36,8 +44,9 @@ export class StageRoom {
   /** How many items are to come from the stage before, once the store has answered. */
   expected = 0
 
-  constructor(kind: WorkKind, places: StagePlaces) {
+  constructor(kind: WorkKind, places: StagePlaces, isFirst: boolean) {
     this.name = places.name
+    this.#aheadFactor = isFirst ? 1 : LATER_STAGE_FACTOR
     this.kind = kind
     this.#places = places
     this.resize()
@@ -60,7 +69,7 @@ export class StageRoom {
   get #ahead(): number {
     const soon = Math.ceil((this.#slots * AHEAD_MS) / Math.max(AHEAD_MS, this.#averageMs))
     const { itemsPerCall = 0 } = this.#places
-    return Math.max(soon, itemsPerCall)
+    return Math.max(soon * this.#aheadFactor, itemsPerCall)
   }
 
   get isEmpty(): boolean {

@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'e13bf0725944a1e9da58ef363dbe6bf30dd940a000d938e887c45d330231bc17',
+  1: '45e3b1bd828469f1c653169d9845f636159c9da1a0319b7dadcfcf88cbc02011',
 }
 
 const MAX_LINES = 60

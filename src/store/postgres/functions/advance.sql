@@ -150,6 +150,16 @@ BEGIN
 END
 $$;
 
+-- The categories of these lanes. Looking them up once for each lane, and not for each item, saves a tenth of an advance.
+CREATE OR REPLACE FUNCTION redrive.categories_of(lanes bigint[]) RETURNS text[] LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN ARRAY(
+    SELECT (SELECT its.category FROM redrive.lane AS its WHERE its.id = given.lane)
+    FROM unnest(lanes) WITH ORDINALITY AS given (lane, n) ORDER BY given.n
+  );
+END
+$$;
+
 -- Advances items, given column by column as `settle` takes them: writes their rows, the ledger and the counts. An item
 -- that is kept goes on in its round; one that waits is two rounds on, so that a kept one that was handed back, one round
 -- on, can be told from it. Leaves those alone that somebody asked to cancel. Returns the positions of those
@@ -159,6 +169,9 @@ CREATE OR REPLACE FUNCTION redrive.advance(
   versions text[], calls text[], nexts int[], to_lanes bigint[], costs text[], details json[], admitted boolean[],
   now_ms bigint, OUT kept int[], OUT queued int[], OUT ends json, OUT from_lanes bigint[]
 ) LANGUAGE plpgsql AS $$
+DECLARE
+  origins bigint[] := ARRAY(SELECT DISTINCT lane FROM unnest(lanes) AS lane);
+  categories text[] := redrive.categories_of(origins);
 BEGIN
   WITH item AS (
     UPDATE redrive.task
@@ -183,7 +196,7 @@ BEGIN
       retry_after, error, random, policy, category, version, call)
     SELECT id, entries, attempt, item.began, item.began + item.took, worker, 'advanced', more ->> 'error_class',
       more ->> 'error_code', (more ->> 'retry_after')::bigint, more ->> 'error', (more ->> 'random')::float8,
-      more ->> 'policy', (SELECT its.category FROM redrive.lane AS its WHERE its.id = from_lane), version, call
+      more ->> 'policy', categories[array_position(origins, from_lane)], version, call
     FROM item WHERE attempt > 0
   ), waits AS (
     INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at)
