@@ -1,0 +1,40 @@
+import { CircuitBreaker, FinalError, RetryBudget, retryFetch, type Sink } from 'redrive'
+
+/** A price as the service for prices gives it. */
+export interface Price {
+  readonly product: number
+  readonly cents: number
+}
+
+/** Thrown for a product that has no price. Asking again will not help. */
+export class UnknownProductError extends FinalError {}
+
+/** Thrown when the service for prices answers with an error, after all retries. */
+export class PriceServiceError extends Error {}
+
+/** A client of the service for prices. Every request to it goes through here, so that all share one breaker and one budget. */
+export class PriceClient {
+  /** Spares the service once three fifths of at least twenty attempts have failed. */
+  readonly breaker = new CircuitBreaker('prices', { failureRate: 0.6, minimumCalls: 20, openFor: '1s' })
+  /** Allows five retries at once, and then one retry per ten calls. */
+  readonly #budget = new RetryBudget('prices', { ratio: 0.1, minPerSecond: 0, max: 5 })
+  readonly #url: string
+  readonly #sink: Sink
+
+  constructor(url: string, sink: Sink) {
+    this.#url = url
+    this.#sink = sink
+  }
+
+  /** The price of a product. The signal is that of the request which asks for it. */
+  async priceOf(product: number, signal: AbortSignal): Promise<Price> {
+    const response = await retryFetch(`${this.#url}/prices/${product}`, {
+      signal,
+      policy: { attempts: 3, timeout: '1s', backoff: { base: '20ms', max: '200ms' } },
+      retry: { name: 'load price', deadline: '2s', breaker: this.breaker, budget: this.#budget, sink: this.#sink },
+    })
+    if (response.status === 404) throw new UnknownProductError(`There is no product ${product}.`)
+    if (!response.ok) throw new PriceServiceError(`The service for prices answered ${response.status}.`)
+    return (await response.json()) as Price
+  }
+}
