@@ -1,5 +1,5 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { basename, join, resolve } from 'node:path'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import * as calls from 'redrive'
 import * as bus from 'redrive/bus'
 import * as document from 'redrive/document'
@@ -11,70 +11,28 @@ import * as policy from 'redrive/policy'
 import * as store from 'redrive/store'
 import * as task from 'redrive/task'
 import ts from 'typescript'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { freshDatabase } from './services/fresh-database.js'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { blocks, pages, runBlock, typeErrors, writeBlocks } from './doc-blocks.js'
+import { ROOT } from './subpaths.js'
 
 /**
  * Every TypeScript block in the docs is a module: it is type-checked, and it is run unless it says `no-run` (because it
- * would talk to somebody else's server). A block that throws fails the test, so docs can assert what they claim.
+ * would talk to somebody else's server). A block that throws fails the test, so docs can assert what they claim. Blocks that
+ * show another library say `peer`: they are checked by docs-peers.long.test.ts, which installs those.
  */
-const ROOT = resolve(import.meta.dirname, '..')
 const OUT = join(ROOT, 'node_modules/.redrive-docs')
-
-interface Block {
-  readonly name: string
-  readonly file: string
-  readonly code: string
-  readonly runs: boolean
-}
-
-function blocksOf(path: string): Block[] {
-  const text = readFileSync(join(ROOT, path), 'utf8')
-  return [...text.matchAll(/^```ts(.*)\n([\s\S]*?)^```$/gm)].map(([, info = '', code = ''], index) => ({
-    name: `${path} #${index + 1}: ${code.split('\n').find(line => line.trim() !== '' && !line.startsWith('import')) ?? ''}`,
-    file: join(OUT, `${basename(path, '.md')}-${index + 1}.ts`),
-    code: `${code}\nexport {}\n`,
-    runs: !info.includes('no-run'),
-  }))
-}
-
-const pages = [
-  ...readdirSync(ROOT).filter(file => file.endsWith('.md')),
-  ...readdirSync(join(ROOT, 'docs')).map(file => join('docs', file)),
-].filter(file => file.endsWith('.md'))
-const blocks = pages.flatMap(blocksOf)
-
-function typeErrors(): string[] {
-  const { config } = ts.readConfigFile(join(ROOT, 'tsconfig.json'), ts.sys.readFile)
-  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, ROOT)
-  const unused = { noUnusedLocals: false, noUnusedParameters: false }
-  const program = ts.createProgram(
-    blocks.map(({ file }) => file),
-    { ...options, ...unused },
-  )
-  return ts.getPreEmitDiagnostics(program).map(({ file, start = 0, messageText }) => {
-    const line = file === undefined ? 0 : file.getLineAndCharacterOfPosition(start).line + 1
-    return `${basename(file?.fileName ?? '')}:${line} ${ts.flattenDiagnosticMessageText(messageText, '\n')}`
-  })
-}
+const own = blocks.filter(({ isPeer }) => !isPeer)
 
 describe('the code in the docs', () => {
-  beforeAll(() => {
-    mkdirSync(OUT, { recursive: true })
-    for (const { file, code } of blocks) writeFileSync(file, code)
-  })
+  beforeAll(() => writeBlocks(OUT, own))
   afterAll(() => rmSync(OUT, { recursive: true, force: true }))
 
   it('type-checks', { timeout: 240_000 }, () => {
-    expect(blocks.length).toBeGreaterThan(0)
-    expect(typeErrors()).toEqual([])
+    expect(own.length).toBeGreaterThan(0)
+    expect(typeErrors(OUT, own)).toEqual([])
   })
 
-  it.each(blocks.filter(({ runs }) => runs))('runs: $name', { timeout: 60_000 }, async ({ file, code }) => {
-    if (code.includes('DATABASE_URL')) vi.stubEnv('DATABASE_URL', await freshDatabase())
-    await import(/* @vite-ignore */ file)
-    vi.unstubAllEnvs()
-  })
+  it.each(own.filter(({ runs }) => runs))('runs: $name', { timeout: 60_000 }, block => runBlock(OUT, block))
 })
 
 describe('the links in the docs', () => {
@@ -120,4 +78,11 @@ it('the README names every import of the package, and every package that one may
   const names = [...imports.map(path => path.replace(/^\./, 'redrive')), ...Object.keys(peerDependencies)]
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
   expect(names.filter(name => !readme.includes(`\`${name}`))).toEqual([])
+})
+
+it('the guarantees name tests that exist', () => {
+  const text = readFileSync(join(ROOT, 'docs/guarantees.md'), 'utf8')
+  const paths = [...text.matchAll(/`((?:src|test)\/[^`]+)`/g)].map(([, path = '']) => path)
+  expect(paths.length).toBeGreaterThan(20)
+  expect(paths.filter(path => !existsSync(join(ROOT, path)))).toEqual([])
 })
