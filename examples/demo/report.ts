@@ -16,6 +16,7 @@ const OUTCOMES: Readonly<Record<LedgerRow['outcome'], string>> = {
   dead: 'failed for good',
   cancelled: '',
   redriven: 'no attempt: somebody gave it fresh ones',
+  discarded: 'no attempt: somebody gave it up for good',
 }
 
 const STATUSES: Readonly<Record<TaskStatus, 'green' | 'red' | 'yellow'>> = {

@@ -115,7 +115,7 @@ it('names the row whose decision is not the one that the kernel makes', async ()
   const { discrepancies } = await verify({
     list: (filter, page) => store.list(filter, page),
     policies: store.policies,
-    ledger: tampered,
+    ledgers: ids => Promise.all(ids.map(tampered)),
   })
   expect(discrepancies.length).toBeGreaterThan(0)
   expect(discrepancies[0]).toMatchObject({ taskId: 't5', recorded: 'retry after 1 ms' })

@@ -9,6 +9,7 @@ import {
   type Verdict,
 } from '../policy/index.js'
 import type { LedgerRow, Store, TaskRecord } from '../store/index.js'
+import { pagesOf } from './pages.js'
 
 /** A recorded decision that differs from what the kernel decides when asked again. */
 export interface Discrepancy {
@@ -31,10 +32,18 @@ export interface Verification {
 /** A row of the ledger with all that a decision was made from. */
 type DecisionRow = LedgerRow & Required<Pick<LedgerRow, 'verdict' | 'policy' | 'random'>>
 
-type LedgerSource = Pick<Store, 'list' | 'ledger' | 'policies'>
+type LedgerSource = Pick<Store, 'list' | 'ledgers' | 'policies'>
+
+/** Options of a verification. */
+export interface VerifyOptions {
+  /** Ends the reading: the promise rejects with the signal's reason. */
+  readonly signal?: AbortSignal
+  /** Called after each page with the number of tasks read so far. */
+  readonly onProgress?: (tasks: number) => void
+}
 
 /** Recomputes every recorded decision of a store from its ledger, and reports those that differ. */
-export async function verify(store: LedgerSource): Promise<Verification> {
+export async function verify(store: LedgerSource, { signal, onProgress }: VerifyOptions = {}): Promise<Verification> {
   const policies = new Map<string, Policy | undefined>()
   const policyOf = async (hash: string) => {
     if (!policies.has(hash)) {
@@ -45,9 +54,8 @@ export async function verify(store: LedgerSource): Promise<Verification> {
   }
   let [tasks, decisions, unknown] = [0, 0, 0]
   const discrepancies: Discrepancy[] = []
-  for await (const task of allTasks(store)) {
-    tasks++
-    for (const { row, history } of withHistory(task, await store.ledger(task.id))) {
+  const check = async (task: TaskRecord, ledger: readonly LedgerRow[]) => {
+    for (const { row, history } of withHistory(task, ledger)) {
       if (!isDecisionOnRecord(row)) continue
       const policy = await policyOf(row.policy)
       if (policy === undefined) {
@@ -60,16 +68,14 @@ export async function verify(store: LedgerSource): Promise<Verification> {
       if (recorded !== recomputed) discrepancies.push({ taskId: task.id, sequence: row.sequence, recorded, recomputed })
     }
   }
+  for await (const page of pagesOf(request => store.list({}, request))) {
+    signal?.throwIfAborted()
+    const ledgers = await store.ledgers(page.map(({ id }) => id))
+    for (const [index, task] of page.entries()) await check(task, ledgers[index] ?? [])
+    tasks += page.length
+    onProgress?.(tasks)
+  }
   return { tasks, decisions, unknown, discrepancies }
-}
-
-async function* allTasks(store: LedgerSource): AsyncGenerator<TaskRecord> {
-  let after: string | undefined
-  do {
-    const { items, next } = await store.list({}, { limit: 500, after })
-    yield* items
-    after = next
-  } while (after !== undefined)
 }
 
 /** The decision of the kernel, asked again. */

@@ -1,4 +1,4 @@
-import { attempted, decided, type LedgerChange, lost, redriven } from './ledger-change.js'
+import { attempted, decided, discarded, type LedgerChange, lost, redriven } from './ledger-change.js'
 import type { AttemptEntry, By, Outcome, TaskRecord, TaskStatus } from './store.js'
 
 /**
@@ -133,6 +133,14 @@ export function afterRedrive(standing: Standing, by: By, now: number): After {
   const after = ended(fresh, undefined, redriven(by, now))
   after.lane = 'none'
   return waiting(after, now)
+}
+
+/** After a dead letter was discarded: it is cancelled, and its counters and its error stay. */
+export function afterDiscard(standing: Standing, by: Required<By>, now: number): After {
+  const after = ended(standing, undefined, discarded(by, now))
+  after.lane = 'none'
+  after.reason = by.why
+  return after
 }
 
 /** Whether the task waits again after an outcome, or may. */

@@ -5,6 +5,7 @@ import type {
   By,
   ClaimRequest,
   Cost,
+  CountField,
   Lane,
   LaneSelection,
   NewTask,
@@ -106,6 +107,14 @@ export function checkLanes({ kind, category, key, ...others }: Partial<Lane>): v
   if (key !== undefined) checkName('key', key)
 }
 
+const COUNT_FIELDS: readonly CountField[] = ['kind', 'category', 'key', 'status', 'errorCode', 'reason']
+
+export function checkCountFields(fields: readonly CountField[]): void {
+  const unknown = fields.find(field => !COUNT_FIELDS.includes(field))
+  if (unknown !== undefined)
+    throw new OptionError('fields', `Tasks are counted by ${COUNT_FIELDS.join(', ')}, got ${quoted(unknown)}.`)
+}
+
 export function checkFilter({ status, errorCode, kind, category, key, ...others }: TaskFilter): void {
   checkNoOthers(others, 'kind, category, key, status, errorCode')
   checkLanes({ kind, category, key })
@@ -130,6 +139,14 @@ export function checkBy({ who, why }: Partial<By> = {}): void {
   if (who !== undefined) checkName('who', who)
   if (why !== undefined && typeof why !== 'string')
     throw new OptionError('why', `'why' must be text, got ${quoted(why)}.`)
+}
+
+/** What is given up for good has a reason. */
+export function checkDiscard(by: Required<By>): void {
+  checkName('who', by?.who)
+  checkBy(by)
+  if (by.why === undefined || by.why.trim() === '')
+    throw new OptionError('why', `'why' must say why they are discarded.`)
 }
 
 export function checkFence({ fence }: OnceOptions): void {

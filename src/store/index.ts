@@ -47,6 +47,7 @@ export { RunBusyError, RunEndedError, RunExistsError, RunNotFoundError } from '.
 export { type EndStatus, runStatus } from './runs/run-status.js'
 export type {
   AttemptEntry,
+  AuditPage,
   AuditStore,
   Beat,
   By,
@@ -54,6 +55,7 @@ export type {
   ClaimedTask,
   ClaimRequest,
   Cost,
+  CountField,
   Enqueued,
   Heartbeat,
   KindStats,
@@ -78,6 +80,7 @@ export type {
   Store,
   StoreStats,
   TaskControl,
+  TaskCount,
   TaskFilter,
   TaskReader,
   TaskRecord,

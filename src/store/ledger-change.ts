@@ -54,6 +54,12 @@ export function redriven({ who, why }: By, now: number): LedgerChange {
   return { type: 'append', row: { outcome: 'redriven', ...row } }
 }
 
+/** Appends who discarded a dead letter, and why. */
+export function discarded({ who, why }: By, now: number): LedgerChange {
+  const row = { attempt: 0, startedAt: now, endedAt: now, worker: who, delayMs: undefined, reason: why }
+  return { type: 'append', row: { outcome: 'discarded', ...row } }
+}
+
 function delayOf(outcome: Outcome): number | undefined {
   return 'delayMs' in outcome ? Math.round(outcome.delayMs) : undefined
 }

@@ -21,7 +21,11 @@ type RecordedLimits =
 
 type OperatorAct =
   /** `ids` has the first hundred of those that have ended or will end, `count` their number. */
-  | { readonly event_type: 'tasks_cancelled'; readonly count: number; readonly ids: readonly string[] }
+  | {
+      readonly event_type: 'tasks_cancelled' | 'tasks_discarded'
+      readonly count: number
+      readonly ids: readonly string[]
+    }
   | { readonly event_type: 'lanes_paused' | 'lanes_resumed'; readonly lanes: LaneSelection }
   | {
       readonly event_type: 'lanes_limited'
@@ -57,6 +61,11 @@ const MAX_IDS = 100
 /** The record of a cancellation, as JSON. */
 export function cancelRecord(ids: readonly string[], by: By, now: number): string {
   return recordOf({ event_type: 'tasks_cancelled', count: ids.length, ids: ids.slice(0, MAX_IDS) }, by, now)
+}
+
+/** The record of dead letters that were discarded, as JSON. */
+export function discardRecord(ids: readonly string[], by: By, now: number): string {
+  return recordOf({ event_type: 'tasks_discarded', count: ids.length, ids: ids.slice(0, MAX_IDS) }, by, now)
 }
 
 /** The record of a pause or of its end, as JSON. */

@@ -9,8 +9,8 @@ import type { RunStore } from './run-store.js'
  *                      ▼                                                          │
  *   enqueue ──► waiting (scheduled ──due──► ready) ──claim──► running ──settle──► succeeded
  *                      ▲                                                          skipped
- *                      └───────────────── redrive ─────────────────────────────── dead
- *                                                                                 cancelled
+ *                      └───────────────── redrive ─────────────────────────────── dead ──discard──┐
+ *                                                                                 cancelled ◄─────┘
  *
  * Every accepted task is in exactly one of these states at every moment. A settlement writes the new state and the
  * ledger row in one transaction, so a task and its history never disagree.
@@ -109,7 +109,7 @@ export interface TaskRecord extends Lane {
   readonly errorCode: string | undefined
   /** Name and message of the last failure, bounded and redacted. */
   readonly errorMessage: string | undefined
-  /** Why it is dead, was skipped, or succeeded without its result being kept. */
+  /** Why it is dead, was skipped or discarded, or succeeded without its result being kept. */
   readonly reason: string | undefined
   /** JSON text. */
   readonly result: string | undefined
@@ -232,8 +232,8 @@ export interface AttemptEntry {
 }
 
 /**
- * A row of the ledger. Rows never change, except that a `lost` row is completed by the decision on it. A `redriven` row is
- * not an attempt: its number is 0, its `worker` is the person who asked and its `reason` is why.
+ * A row of the ledger. Rows never change, except that a `lost` row is completed by the decision on it. A `redriven` or
+ * `discarded` row is not an attempt: its number is 0, its `worker` is the person who asked and its `reason` is why.
  */
 export interface LedgerRow extends AttemptEntry {
   /** Counts all rows of the task, from 1. */
@@ -251,6 +251,7 @@ export interface LedgerRow extends AttemptEntry {
     | 'cancelled'
     | 'lost'
     | 'redriven'
+    | 'discarded'
   readonly delayMs: number | undefined
   readonly reason: string | undefined
 }
@@ -297,6 +298,14 @@ export interface TaskFilter {
   readonly status?: TaskStatus
   /** The code of the last verdict, such as `http_502`. */
   readonly errorCode?: string
+}
+
+/** A field that tasks are counted by. */
+export type CountField = 'kind' | 'category' | 'key' | 'status' | 'errorCode' | 'reason'
+
+/** The number of tasks that agree in the fields that they are counted by. A field without a value is absent. */
+export interface TaskCount extends Partial<Pick<TaskRecord, CountField>> {
+  readonly count: number
 }
 
 /** The page of a list to return. */
@@ -445,6 +454,8 @@ export interface TaskReader {
    * it looks at about 10 000 ready tasks at most, in the order in which they will run.
    */
   stats(): Promise<StoreStats>
+  /** The numbers of tasks that match and agree in these fields, in no particular order. */
+  countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]>
   /** The whole history of a task, oldest first. */
   ledger(id: string): Promise<LedgerRow[]>
   /** The histories of several tasks, in the order of their ids, read at once. Empty for an id that is unknown. */
@@ -470,6 +481,12 @@ export interface TaskControl {
    * Returns the ids that have ended or will end. Ends a run whose last items these were. With `by`, appends an audit record in the same transaction.
    */
   cancel(ids: readonly string[], by?: By): Promise<string[]>
+  /**
+   * Gives dead tasks up for good: they become `cancelled`, with the reason, and keep their error and their history. Items of
+   * runs are left alone, since their run counts its dead. Appends an audit record in the same transaction. Returns the ids
+   * that it changed.
+   */
+  discard(ids: readonly string[], by: Required<By>): Promise<string[]>
 }
 
 /** Reads and controls lanes. */
@@ -500,11 +517,19 @@ export interface PolicyStore {
   get(hash: string): Promise<string | undefined>
 }
 
+/** A page of audit records. */
+export interface AuditPage extends Page<string> {
+  /** The place behind its last record. Pass it as `after` to read what is appended later. */
+  readonly end: string
+}
+
 /** An append-only log of JSON records. */
 export interface AuditStore {
   append(records: readonly string[]): Promise<void>
   /** A page of the records, oldest first. */
-  page(page: PageRequest): Promise<Page<string>>
+  page(page: PageRequest): Promise<AuditPage>
+  /** The last records, oldest first. */
+  tail(limit: number): Promise<AuditPage>
 }
 
 /**

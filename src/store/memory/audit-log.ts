@@ -1,6 +1,6 @@
 import { checkPage } from '../check.js'
 import { numberPlace } from '../cursor.js'
-import type { AuditStore, Page, PageRequest } from '../store.js'
+import type { AuditPage, AuditStore, PageRequest } from '../store.js'
 
 /** The audit records of the memory store. */
 export class MemoryAuditLog implements AuditStore {
@@ -22,13 +22,19 @@ export class MemoryAuditLog implements AuditStore {
     this.#records.push({ at: this.#now(), record })
   }
 
-  async page(page: PageRequest): Promise<Page<string>> {
+  async page(page: PageRequest): Promise<AuditPage> {
     checkPage(page)
     const { limit, after = '0' } = page
     const from = Math.max(numberPlace(after) - this.#deleted, 0)
     const items = this.#records.slice(from, from + limit).map(({ record }) => record)
-    const next = from + items.length
-    return next < this.#records.length ? { items, next: String(this.#deleted + next) } : { items }
+    const end = String(Math.max(this.#deleted + from + items.length, numberPlace(after)))
+    return from + items.length < this.#records.length ? { items, end, next: end } : { items, end }
+  }
+
+  async tail(limit: number): Promise<AuditPage> {
+    checkPage({ limit })
+    const count = this.#deleted + this.#records.length
+    return this.page({ limit, after: String(Math.max(0, count - limit)) })
   }
 
   /** Deletes records up to a time, and up to a limit. Returns how many. */

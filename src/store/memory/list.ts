@@ -1,5 +1,6 @@
+import { addUp } from '../count-by.js'
 import { type TaskPlace, taskPage, taskPlace } from '../cursor.js'
-import type { Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
+import type { CountField, Page, PageRequest, TaskCount, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
 import { noTasks } from '../task-state.js'
 import { matches } from './lane-rules.js'
 
@@ -25,6 +26,21 @@ export function countTasks(records: Iterable<TaskRecord>, filter: TaskFilter): R
     if (isMeant(filter, record)) counts[record.status]++
   }
   return counts
+}
+
+/** Counts the tasks that match a filter and agree in these fields. */
+export function countTasksBy(
+  records: Iterable<TaskRecord>,
+  filter: TaskFilter,
+  fields: readonly CountField[],
+): TaskCount[] {
+  const found = [...records].filter(record => isMeant(filter, record))
+  return addUp(
+    found.map(({ kind, category, key, status, errorCode, reason }) => {
+      return { kind, category, key, status, errorCode, reason, count: 1 }
+    }),
+    fields,
+  )
 }
 
 function isMeant(filter: TaskFilter, record: TaskRecord): boolean {

@@ -1,11 +1,20 @@
 import { MemoryIdempotencyStore } from '../../idempotency/index.js'
 import { checkOptions, type KnownOptions } from '../../policy/internal.js'
 import { type Clock, systemClock } from '../../time/index.js'
-import { type Advance, type After, afterLoss, afterRedrive, afterSettlement } from '../after-settlement.js'
+import {
+  type Advance,
+  type After,
+  afterDiscard,
+  afterLoss,
+  afterRedrive,
+  afterSettlement,
+} from '../after-settlement.js'
 import {
   checkBeat,
   checkBy,
   checkClaim,
+  checkCountFields,
+  checkDiscard,
   checkFence,
   checkFilter,
   checkIds,
@@ -20,7 +29,7 @@ import {
 } from '../check.js'
 import { EndWatchers } from '../end-watchers.js'
 import { checkedLimits } from '../lane-limits.js'
-import { cancelRecord, limitRecord, pauseRecord } from '../operator-record.js'
+import { cancelRecord, discardRecord, limitRecord, pauseRecord } from '../operator-record.js'
 import { checkedShared, isShared } from '../shared-limit.js'
 import type {
   Beat,
@@ -29,6 +38,7 @@ import type {
   ClaimedTask,
   ClaimRequest,
   Cost,
+  CountField,
   Enqueued,
   Heartbeat,
   Lane,
@@ -48,6 +58,7 @@ import type {
   SharedLimits,
   Store,
   StoreStats,
+  TaskCount,
   TaskFilter,
   TaskRecord,
   TaskStatus,
@@ -57,7 +68,7 @@ import { taskIds } from '../task-id.js'
 import { MemoryAuditLog } from './audit-log.js'
 import type { MemoryItems } from './items.js'
 import { matches } from './lane-rules.js'
-import { countTasks, listTasks } from './list.js'
+import { countTasks, countTasksBy, listTasks } from './list.js'
 import { MemoryOnce } from './once.js'
 import { isOver } from './prune.js'
 import { MemoryQueue } from './queue.js'
@@ -189,6 +200,12 @@ export class MemoryStore implements Store {
     return { now, workers: this.#workers.live, kinds }
   }
 
+  async countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]> {
+    checkFilter(filter)
+    checkCountFields(fields)
+    return countTasksBy(this.#records(), filter, fields)
+  }
+
   async ledger(id: string): Promise<LedgerRow[]> {
     checkName('id', id)
     return [...(this.#tasks.get(id)?.ledger ?? [])]
@@ -229,6 +246,20 @@ export class MemoryStore implements Store {
     if (by !== undefined) this.audit.add(cancelRecord(cancelled, by, now))
     if (cancelled.length > 0) this.#watchers.ring()
     return cancelled
+  }
+
+  async discard(ids: readonly string[], by: Required<By>): Promise<string[]> {
+    checkIds(ids)
+    checkDiscard(by)
+    const now = this.#now()
+    const discarded = ids.filter(id => {
+      const task = this.#tasks.get(id)
+      if (task?.record.status !== 'dead' || task.lane.isOfRun) return false
+      this.#change(task, afterDiscard(standingOf(task), by, now), now)
+      return true
+    })
+    this.audit.add(discardRecord(discarded, by, now))
+    return discarded
   }
 
   async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {

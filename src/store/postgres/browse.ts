@@ -1,7 +1,9 @@
+import { addUp, addUpLanes, isByLane } from '../count-by.js'
 import { taskPage, taskPlace } from '../cursor.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import { MAX_READY_SEEN } from '../stats-book.js'
 import type {
+  CountField,
   KindStats,
   Lane,
   LaneRecord,
@@ -10,6 +12,7 @@ import type {
   PageRequest,
   SharedLimits,
   StoreStats,
+  TaskCount,
   TaskFilter,
   TaskRecord,
   TaskStatus,
@@ -31,6 +34,12 @@ interface LaneRow extends Lane {
 
 interface StatsAnswer extends Omit<StoreStats, 'kinds'> {
   readonly kinds: readonly (Omit<KindStats, 'readySince'> & { readonly readySince: number | null })[]
+}
+
+/** A number of tasks. The columns that are not counted by are absent. */
+interface CountRow extends Omit<TaskCount, 'errorCode' | 'reason'> {
+  readonly errorCode?: string | null
+  readonly reason?: string | null
 }
 
 /** Reads tasks, their history, counts and lanes. Rows come as JSON, so that numbers are numbers. */
@@ -76,6 +85,22 @@ export class Browser {
     const answer = await this.#database.call('stats', [MAX_READY_SEEN, this.#database.at], LONG)
     const { now, workers, kinds } = JSON.parse(String(answer)) as StatsAnswer
     return { now, workers, kinds: kinds.map(kind => ({ ...kind, readySince: kind.readySince ?? undefined })) }
+  }
+
+  async countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]> {
+    if (isByLane(filter, fields)) {
+      const lanes = (await this.#read(LANE_COUNTS, laneValues(filter))) as (Lane & Record<TaskStatus, number>)[]
+      return addUpLanes(lanes, filter, fields)
+    }
+    const statuses = filter.status === undefined ? STATUSES : [filter.status]
+    const values = [...laneValues(filter), storable(filter.errorCode) ?? null]
+    const rows = (await this.#read(counting(statuses, fields), values)) as CountRow[]
+    return addUp(
+      rows.map(({ errorCode, reason, ...row }) => {
+        return { ...row, errorCode: stored(errorCode ?? undefined), reason: stored(reason ?? undefined) }
+      }),
+      fields,
+    )
   }
 
   async lanes(filter: Partial<Lane>): Promise<LaneRecord[]> {
@@ -198,6 +223,46 @@ const COUNT_ERRORS = /* sql */ `
          count(*) FILTER (WHERE state = redrive.state_cancelled())  AS cancelled
   FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane
   WHERE task.error_code = $4 AND ${MATCHES_LANE}`
+
+const LANE_COUNTS = /* sql */ `
+  SELECT kind, category, key, sum(waiting) AS waiting, sum(running) AS running, sum(succeeded) AS succeeded,
+    sum(skipped) AS skipped, sum(dead) AS dead, sum(cancelled) AS cancelled
+  FROM redrive.tally JOIN redrive.lane ON lane.id = tally.lane
+  WHERE ${MATCHES_LANE}
+  GROUP BY kind, category, key`
+
+const COUNT_COLUMNS: Readonly<Record<CountField, string>> = {
+  kind: 'lane.kind',
+  category: 'lane.category',
+  key: 'lane.key',
+  status: 'status.status',
+  errorCode: 'task.error_code',
+  reason: 'task.reason',
+}
+
+/** All tasks that have ended in a state are looked at, so the planner is free to join them as it likes. */
+function allEndedAs(status: TaskStatus): string {
+  return /* sql */ `
+    redrive.ended CROSS JOIN unnest(ended.tasks) AS one (id)
+    JOIN redrive.task ON task.id = one.id AND task.changed_at = ended.at
+      AND task.state = redrive.state_${status}() AND ended.state = redrive.state_${status}()
+    JOIN redrive.lane ON lane.id = task.lane`
+}
+
+/** Counts the tasks of each status by these fields. */
+function counting(statuses: readonly TaskStatus[], fields: readonly CountField[]): string {
+  const columns = fields.map(field => COUNT_COLUMNS[field])
+  const named = fields.map((field, index) => `${columns[index]} AS "${field}"`)
+  const parts = statuses.map(status => {
+    const from = status === 'waiting' || status === 'running' ? PLACES[status].from : allEndedAs(status)
+    return /* sql */ `
+      SELECT ${[...named, 'count(*) AS count'].join(', ')}
+      FROM ${from} CROSS JOIN (SELECT '${status}' AS status) AS status
+      WHERE ($4::text IS NULL OR task.error_code = $4) AND ${MATCHES_LANE}
+      ${columns.length === 0 ? 'HAVING count(*) > 0' : `GROUP BY ${columns.join(', ')}`}`
+  })
+  return parts.join(' UNION ALL ')
+}
 
 const LANES = /* sql */ `
   SELECT kind, category, key, paused, CASE WHEN hold.until > clock.now THEN hold.until END AS held_until,

@@ -1,5 +1,5 @@
 import { checkedLimits } from '../lane-limits.js'
-import { cancelRecord, limitRecord, pauseRecord } from '../operator-record.js'
+import { cancelRecord, discardRecord, limitRecord, pauseRecord } from '../operator-record.js'
 import { checkedShared, isShared, NEW_STATE } from '../shared-limit.js'
 import type { By, LaneLimits, LaneSelection, Retention, SharedLimits } from '../store.js'
 import { type Database, int4, LONG, wholeMs } from './database.js'
@@ -28,6 +28,11 @@ export class Operators {
     const cancelled = await this.#onRecord(by, cancel, cancelRecord)
     if (cancelled.length > 0) this.#signals.ring()
     return cancelled
+  }
+
+  discard(ids: readonly string[], by: Required<By>): Promise<string[]> {
+    const values = [ids, storable(by.who), storable(by.why), this.#database.at]
+    return this.#onRecord(by, async call => inOrder(ids, await call('discard', values)), discardRecord)
   }
 
   async pause(lanes: LaneSelection, isPaused: boolean, by: By | undefined): Promise<void> {

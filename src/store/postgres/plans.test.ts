@@ -160,6 +160,11 @@ const VERBS: Readonly<Record<string, Prepare>> = {
     const ids = items.map(({ id }) => id)
     return () => store.redrive(ids, { who: 'ann' })
   },
+  discard: async () => {
+    const { items } = await store.list({ status: 'dead' }, { limit: BATCH })
+    const ids = items.map(({ id }) => id)
+    return () => store.discard(ids, { who: 'ann', why: 'a duplicate' })
+  },
   cancel: async () => {
     const { rows } = await pool.query('SELECT task FROM redrive.waiting LIMIT $1', [BATCH])
     return () => store.cancel(rows.map(({ task }) => task))

@@ -4,6 +4,8 @@ import {
   checkBeat,
   checkBy,
   checkClaim,
+  checkCountFields,
+  checkDiscard,
   checkFence,
   checkFilter,
   checkIds,
@@ -24,6 +26,7 @@ import type {
   By,
   Claim,
   ClaimRequest,
+  CountField,
   Enqueued,
   Heartbeat,
   Lane,
@@ -41,6 +44,7 @@ import type {
   Settlement,
   SharedLimits,
   StoreStats,
+  TaskCount,
   TaskFilter,
   TaskRecord,
   TaskStatus,
@@ -208,6 +212,12 @@ export class PostgresStore implements Movable {
     return this.#browser.stats()
   }
 
+  async countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]> {
+    checkFilter(filter)
+    checkCountFields(fields)
+    return this.#browser.countBy(filter, fields)
+  }
+
   async ledger(id: string): Promise<LedgerRow[]> {
     checkName('id', id)
     const [rows = []] = await this.ledgers([id])
@@ -230,6 +240,12 @@ export class PostgresStore implements Movable {
     checkIds(ids)
     checkBy(by)
     return mayHaveItems(ids) ? this.runs.cancelTasks(ids, by) : this.#operators.cancel(ids, by)
+  }
+
+  async discard(ids: readonly string[], by: Required<By>): Promise<string[]> {
+    checkIds(ids)
+    checkDiscard(by)
+    return this.#operators.discard(ids, by)
   }
 
   async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {

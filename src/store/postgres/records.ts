@@ -33,10 +33,21 @@ export function postgresAudit(database: Database): AuditStore {
       const rows = JSON.parse(String(answer)) as [id: number, record: string][]
       const found = rows.slice(0, limit)
       const items = found.map(([, record]) => record)
-      return rows.length > limit ? { items, next: String(found.at(-1)?.[0] ?? after) } : { items }
+      const end = String(found.at(-1)?.[0] ?? after)
+      return rows.length > limit ? { items, end, next: end } : { items, end }
+    },
+    async tail(limit) {
+      checkPage({ limit })
+      const answer = answerOf(await database.query(AUDIT_TAIL, [limit], LONG))
+      const rows = JSON.parse(String(answer)) as [id: number, record: string][]
+      return { items: rows.map(([, record]) => record), end: String(rows.at(-1)?.[0] ?? 0) }
     },
   }
 }
+
+const AUDIT_TAIL = /* sql */ `
+  SELECT coalesce(json_agg(json_build_array(id, record) ORDER BY id), '[]')::text AS answer
+  FROM (SELECT id, record FROM redrive.audit ORDER BY id DESC LIMIT $1) AS page`
 
 const AUDIT = /* sql */ `
   SELECT coalesce(json_agg(json_build_array(id, record)), '[]')::text AS answer

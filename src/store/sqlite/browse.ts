@@ -1,8 +1,20 @@
+import { addUp, addUpLanes, isByLane } from '../count-by.js'
 import { taskPage, taskPlace } from '../cursor.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import { paceAt } from '../shared-limit.js'
-import type { Lane, LaneRecord, LedgerRow, Page, PageRequest, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
+import type {
+  CountField,
+  Lane,
+  LaneRecord,
+  LedgerRow,
+  Page,
+  PageRequest,
+  TaskCount,
+  TaskFilter,
+  TaskRecord,
+  TaskStatus,
+} from '../store.js'
 import { countsWithin, noTasks, State, statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
 import { parsedShared } from './shared-book.js'
@@ -31,6 +43,17 @@ interface LaneRow extends Lane {
   readonly shared_state: string | null
 }
 
+/** A number of tasks. The columns that are not counted by are absent. */
+interface CountRow {
+  readonly state: number
+  readonly kind?: string
+  readonly category?: string
+  readonly key?: string
+  readonly errorCode?: string | null
+  readonly reason?: string | null
+  readonly count: number
+}
+
 /** The index of the tasks in each state. */
 const INDEX_OF_STATE: Readonly<Record<number, string>> = {
   [State.scheduled]: 'task_scheduled',
@@ -56,6 +79,7 @@ export class Browser {
   readonly #ledger
   readonly #count
   readonly #countErrors
+  readonly #laneCounts
   readonly #lanes
   readonly #lists
   readonly #listErrors
@@ -77,6 +101,9 @@ export class Browser {
       SELECT task.state, count(*) AS count FROM task JOIN lane ON lane.id = task.lane
       WHERE task.error_code = :error_code AND ${MATCHES_LANE}
       GROUP BY task.state`)
+    this.#laneCounts = db.prepare<object, Lane & Record<TaskStatus, number>>(/* sql */ `
+      SELECT kind, category, key, waiting, running, succeeded, skipped, dead, cancelled
+      FROM lane WHERE ${MATCHES_LANE}`)
     this.#lanes = db.prepare<object, LaneRow>(/* sql */ `
       SELECT lane.kind, lane.category, lane.key, paused, held_until, running, concurrency, per_second, ordered,
              shared_limit.limits AS shared_limits, shared_limit.state AS shared_state
@@ -131,6 +158,27 @@ export class Browser {
     return countsWithin(counts, filter.status)
   }
 
+  countBy(filter: TaskFilter, fields: readonly CountField[]): TaskCount[] {
+    if (isByLane(filter, fields)) return addUpLanes(this.#laneCounts.all(laneValues(filter)), filter, fields)
+    const values = { ...laneValues(filter), error_code: filter.errorCode ?? null }
+    const states = STATES.filter(state => filter.status === undefined || statusOf(state) === filter.status)
+    const rows = this.#db.transaction(() =>
+      states.flatMap(state =>
+        indexesOf(state).flatMap(index =>
+          this.#db.prepare<object, CountRow>(counting(index, state, fields)).all(values),
+        ),
+      ),
+    )()
+    return addUp(
+      rows.map(({ state, kind, category, key, errorCode, reason, count }) => {
+        const lane = { kind: kind ?? undefined, category: category ?? undefined, key: key ?? undefined }
+        const status = statusOf(state)
+        return { ...lane, status, errorCode: errorCode ?? undefined, reason: reason ?? undefined, count }
+      }),
+      fields,
+    )
+  }
+
   lanes(filter: Partial<Lane>, now: number): LaneRecord[] {
     return this.#lanes.all(laneValues(filter)).map(row => {
       const shared = sharedOf(row)
@@ -180,6 +228,28 @@ function listing(index: string, condition: string): string {
       AND ${MATCHES_LANE}
     ORDER BY task.changed_at DESC, task.id DESC
     LIMIT :limit + 0`
+}
+
+const COUNT_COLUMNS: Readonly<Record<CountField, string>> = {
+  kind: 'lane.kind',
+  category: 'lane.category',
+  key: 'lane.key',
+  status: 'task.state',
+  errorCode: 'task.error_code',
+  reason: 'task.reason',
+}
+
+/** Counts the tasks of a state by these fields. */
+function counting(index: string, state: number, fields: readonly CountField[]): string {
+  const columns = fields.filter(field => field !== 'status').map(field => `${COUNT_COLUMNS[field]} AS ${field}`)
+  const groups = ['task.state', ...fields.map(field => COUNT_COLUMNS[field])]
+  return /* sql */ `
+    SELECT ${['task.state', ...columns, 'count(*) AS count'].join(', ')}
+    FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
+    WHERE task.state = ${state} ${IS_ENDED[index] ?? ''}
+      AND (:error_code IS NULL OR task.error_code = :error_code)
+      AND ${MATCHES_LANE}
+    GROUP BY ${groups.join(', ')}`
 }
 
 function sharedOf({ shared_limits: limits, shared_state: state }: LaneRow) {

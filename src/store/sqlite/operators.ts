@@ -1,6 +1,7 @@
-import { afterRedrive } from '../after-settlement.js'
+import { afterDiscard, afterRedrive } from '../after-settlement.js'
 import { isOneLane } from '../lane-limits.js'
-import { cancelRecord, limitRecord, pauseRecord } from '../operator-record.js'
+import { cancelRecord, discardRecord, limitRecord, pauseRecord } from '../operator-record.js'
+import { FIRST_RUN_LANE } from '../runs/items.js'
 import { NEW_STATE, relimited } from '../shared-limit.js'
 import type { By, LaneLimits, LaneSelection, SharedLimits } from '../store.js'
 import { State, statusOf } from '../task-state.js'
@@ -40,6 +41,20 @@ export function redrive(statements: Statements, ids: readonly string[], by: By, 
   })
   book.write()
   return moved
+}
+
+/** Gives dead tasks up for good, on record. Returns the ids that it changed. Within a transaction. */
+export function discard(statements: Statements, ids: readonly string[], by: Required<By>, now: number): string[] {
+  const book = new LaneBook(statements)
+  const discarded = ids.filter(id => {
+    const row = statements.dead.get(id)
+    if (row === undefined || row.lane >= FIRST_RUN_LANE) return false
+    change(statements, book, row, 'dead', afterDiscard(standingOf(row), by, now), now)
+    return true
+  })
+  book.write()
+  statements.appendAudit.run(now, discardRecord(discarded, by, now))
+  return discarded
 }
 
 /** Pauses or resumes all lanes that match, including lanes that are made later. Within a transaction. */

@@ -34,7 +34,15 @@ export function sqliteAudit(statements: Statements, commits: GroupCommit, now: (
         const rows = statements.audit.all(place, limit + 1)
         const found = rows.slice(0, limit)
         const items = found.map(({ record }) => record)
-        return rows.length > limit ? { items, next: String(found.at(-1)?.id) } : { items }
+        const end = String(found.at(-1)?.id ?? place)
+        return rows.length > limit ? { items, end, next: end } : { items, end }
+      })
+    },
+    async tail(limit) {
+      checkPage({ limit })
+      return commits.read(() => {
+        const rows = statements.auditTail.all(limit).reverse()
+        return { items: rows.map(({ record }) => record), end: String(rows.at(-1)?.id ?? 0) }
       })
     },
   }

@@ -4,6 +4,8 @@ import {
   checkBeat,
   checkBy,
   checkClaim,
+  checkCountFields,
+  checkDiscard,
   checkFence,
   checkFilter,
   checkIds,
@@ -27,6 +29,7 @@ import type {
   By,
   Claim,
   ClaimRequest,
+  CountField,
   Enqueued,
   Heartbeat,
   Lane,
@@ -44,6 +47,7 @@ import type {
   Settlement,
   SharedLimits,
   StoreStats,
+  TaskCount,
   TaskFilter,
   TaskRecord,
   TaskStatus,
@@ -58,7 +62,7 @@ import { GroupCommit } from './group-commit.js'
 import { SqliteIdempotencyKeys } from './idempotency-keys.js'
 import { LaneIds } from './lane-ids.js'
 import { once } from './once.js'
-import { limit, pause, share } from './operators.js'
+import { discard, limit, pause, share } from './operators.js'
 import { prune } from './prune.js'
 import { sqliteAudit, sqlitePolicies } from './records.js'
 import { SqliteRuns } from './runs.js'
@@ -206,6 +210,12 @@ export class SqliteStore implements Movable {
     return this.#commits.read(this.#db.transaction(() => this.#stats.read(this.#now())))
   }
 
+  async countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]> {
+    checkFilter(filter)
+    checkCountFields(fields)
+    return this.#commits.read(() => this.#browser.countBy(filter, fields))
+  }
+
   async ledger(id: string): Promise<LedgerRow[]> {
     checkName('id', id)
     const [rows = []] = await this.ledgers([id])
@@ -233,6 +243,12 @@ export class SqliteStore implements Movable {
     if (cancelled.length > 0) this.#watchers.ring()
     this.#watchers.ended(cancelled.map(id => ({ id })))
     return cancelled
+  }
+
+  async discard(ids: readonly string[], by: Required<By>): Promise<string[]> {
+    checkIds(ids)
+    checkDiscard(by)
+    return this.#commits.write(() => discard(this.#statements, ids, by, this.#now()))
   }
 
   async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {

@@ -439,6 +439,8 @@ function prepare(db: Preparer) {
     appendAudit: db.prepare(/* sql */ `INSERT INTO audit (at, record) VALUES (?, ?)`),
     audit: db.prepare<[number, number], { id: number; record: string }>(/* sql */ `
       SELECT id, record FROM audit WHERE id > ? ORDER BY id LIMIT ? + 0`),
+    auditTail: db.prepare<[number], { id: number; record: string }>(/* sql */ `
+      SELECT id, record FROM audit ORDER BY id DESC LIMIT ? + 0`),
 
     // Idempotency keys
 

@@ -51,7 +51,8 @@ function checkTask(task: TaskRecord, ledger: readonly LedgerRow[]): void {
   const about = `task ${task.id}, ${task.status}`
   assert.ok(STATUSES.includes(task.status), `${about}: no such status`)
   assert.equal(task.nextAttemptAt !== undefined, task.status === 'waiting', `${about}: next at ${task.nextAttemptAt}`)
-  const hasReason = task.status === 'dead' || task.status === 'skipped'
+  const isDiscarded = ledger.at(-1)?.outcome === 'discarded'
+  const hasReason = task.status === 'dead' || task.status === 'skipped' || isDiscarded
   // A success has one where its result was not kept.
   const mayHaveReason = hasReason || (task.status === 'succeeded' && task.result === undefined)
   assert.ok(task.reason === undefined ? !hasReason : mayHaveReason, `${about}: reason`)

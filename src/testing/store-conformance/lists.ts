@@ -31,6 +31,41 @@ export const LISTS: StoreBehaviours = {
     assert.deepEqual(await store.lanes(), [])
   },
 
+  async 'tasks are counted by fields that lanes know, and by those of their last error'(store) {
+    const lanes = [{ kind: 'k' }, { kind: 'k', key: 't' }, { kind: 'l', category: 'c' }]
+    await add(store, ...lanes.map((lane, index) => ({ ...lane, id: `waiting${index}` })))
+    const dead = { type: 'dead', reason: 'final_error' } as const
+    for (const code of ['E1', 'E1', 'E2']) {
+      const verdict = { class: 'final', code } as const
+      await settle(store, await start(store, { kind: 'm' }), dead, { verdict, error: 'boom' })
+    }
+    const count = async (...[filter, fields]: Parameters<Store['countBy']>) =>
+      (await store.countBy(filter, fields)).map(group => JSON.stringify(group)).sort()
+    assert.deepEqual(await count({}, ['kind', 'status']), [
+      '{"kind":"k","status":"waiting","count":2}',
+      '{"kind":"l","status":"waiting","count":1}',
+      '{"kind":"m","status":"dead","count":3}',
+    ])
+    assert.deepEqual(await count({ kind: 'k' }, ['key']), ['{"key":"","count":1}', '{"key":"t","count":1}'])
+    assert.deepEqual(await count({ status: 'dead' }, []), ['{"count":3}'])
+    assert.deepEqual(await count({ status: 'dead' }, ['kind', 'errorCode']), [
+      '{"kind":"m","errorCode":"E1","count":2}',
+      '{"kind":"m","errorCode":"E2","count":1}',
+    ])
+    assert.deepEqual(await count({ errorCode: 'E1' }, ['reason', 'status']), [
+      '{"reason":"final_error","status":"dead","count":2}',
+    ])
+    assert.deepEqual(await count({ errorCode: 'E1' }, []), ['{"count":2}'])
+    assert.deepEqual(await count({}, ['errorCode']), [
+      '{"count":3}',
+      '{"errorCode":"E1","count":2}',
+      '{"errorCode":"E2","count":1}',
+    ])
+    assert.deepEqual(await count({ kind: 'none' }, ['errorCode']), [])
+    assert.deepEqual(await count({ kind: 'none' }, []), [])
+    await assert.rejects(store.countBy({}, ['id' as 'kind']), OptionError)
+  },
+
   async 'a list has the newest change first, among equals the higher id'(store, advance) {
     await add(store, { id: 'b' }, { id: 'a' }, { id: 'c' })
     await advance(1)

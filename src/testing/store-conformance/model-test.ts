@@ -126,6 +126,11 @@ class ModelRun {
         const expected = ids.filter(id => model.redrive(id))
         return assert.deepEqual(await store.redrive(ids, { who: 'ann' }), expected)
       }
+      case 'discard': {
+        const ids = chosen(step.picks, model.idsByDeath())
+        const expected = ids.filter(id => model.discard(id))
+        return assert.deepEqual(await store.discard(ids, { who: 'ann', why: 'a duplicate' }), expected)
+      }
       case 'pause':
         model.pause(step.lanes, step.isPaused)
         return store.pause(step.lanes, { isPaused: step.isPaused })

@@ -238,6 +238,14 @@ export class StoreModel {
     return true
   }
 
+  discard(id: string): boolean {
+    const task = this.tasks.get(id)
+    if (task?.status !== 'dead') return false
+    Object.assign(task, { status: 'cancelled', changedAt: this.now })
+    task.ledger.push('discarded')
+    return true
+  }
+
   /** Returns the fields that the store should report for a task. */
   expected(task: ModelTask): Partial<TaskRecord> {
     const { status, category, value, dueAt, changedAt, attempts, deferrals, losses } = task

@@ -21,6 +21,7 @@ export type Operation =
   | { readonly op: 'leave'; readonly worker: string }
   | { readonly op: 'cancel'; readonly picks: readonly number[] }
   | { readonly op: 'redrive'; readonly picks: readonly number[] }
+  | { readonly op: 'discard'; readonly picks: readonly number[] }
   | { readonly op: 'pause'; readonly lanes: Partial<Lane> & { readonly kind: string }; readonly isPaused: boolean }
   | { readonly op: 'limit'; readonly lanes: Partial<Lane> & { readonly kind: string }; readonly limits: LaneLimits }
   | { readonly op: 'prune'; readonly keep: Retention }
@@ -135,6 +136,7 @@ export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[
     { weight: 1, arbitrary: fc.record({ op: op('leave'), worker }) },
     { weight: 1, arbitrary: fc.record({ op: op('cancel'), picks }) },
     { weight: 2, arbitrary: fc.record({ op: op('redrive'), picks }) },
+    { weight: 1, arbitrary: fc.record({ op: op('discard'), picks }) },
     {
       weight: 2,
       arbitrary: fc.record({

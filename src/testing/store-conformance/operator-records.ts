@@ -35,6 +35,15 @@ export const OPERATOR_RECORDS: StoreBehaviours = {
     assert.deepEqual([record.count, record.ids], [250, ids.slice(0, 100)])
   },
 
+  async 'a discard records who, why and which dead letters'(store) {
+    const task = await start(store, { id: 'dead' })
+    await settle(store, task, { type: 'dead', reason: 'final_error' })
+    await add(store, { id: 'waiting' })
+    await store.discard(['waiting', 'dead', 'dead'], ANN)
+    const act = { event_type: 'tasks_discarded', count: 1, ids: ['dead'] }
+    assert.deepEqual(await records(store), [{ ...act, ...ANN, timestamp: await timestamp(store) }])
+  },
+
   async 'a pause and a resumption with `who` are on record, with the lanes that they name'(store, advance) {
     const lanes = { kind: 'k', category: '' }
     await store.pause(lanes, { isPaused: true, ...ANN })

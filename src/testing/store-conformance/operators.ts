@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { OptionError } from '../../policy/index.js'
+import type { By } from '../../store/index.js'
 import {
   add,
   addOne,
@@ -24,6 +26,8 @@ const CLEAN = {
   reason: undefined,
   errorClass: undefined,
 } as const
+
+const ANN = { who: 'ann', why: 'a duplicate' }
 
 export const OPERATORS: StoreBehaviours = {
   async 'a redriven task waits with fresh attempts and time to live, and keeps its history'(store, advance) {
@@ -95,6 +99,52 @@ export const OPERATORS: StoreBehaviours = {
     assertFields(await get(store, id), { ...CLEAN, losses: 2 })
     assertFields(await claim(store, { isIdle: false }), { tasks: [], isAloneWaiting: true })
     assertFields(await claimOne(store, { isIdle: true }), { id, isUndecided: false })
+  },
+
+  async 'a discarded dead letter is cancelled, with who and why, and keeps its error and its history'(store, advance) {
+    const task = await start(store)
+    await settle(store, task, { type: 'dead', reason: 'final_error' }, { verdict: TIMED_OUT, error: 'slow' })
+    const dead = await get(store, task.id)
+    await advance(1000)
+    const now = await store.now()
+    assert.deepEqual(await store.discard([task.id], ANN), [task.id])
+    assert.deepEqual(await get(store, task.id), { ...dead, status: 'cancelled', reason: ANN.why, changedAt: now })
+    const rows = await store.ledger(task.id)
+    assert.equal(rows.length, 2)
+    assertFields(rows[1], {
+      sequence: 2,
+      attempt: 0,
+      outcome: 'discarded',
+      worker: ANN.who,
+      reason: ANN.why,
+      startedAt: now,
+      endedAt: now,
+    })
+    assert.deepEqual((await store.list({ status: 'cancelled' }, { limit: 2 })).items, [await get(store, task.id)])
+    assert.deepEqual((await store.list({ status: 'dead' }, { limit: 2 })).items, [])
+    assert.deepEqual(await store.redrive([task.id], ANN), [])
+    assert.equal(await store.prune({ deadMs: 0 }, 10), 0)
+    assert.equal(await store.prune({ endedMs: 0 }, 10), 1)
+  },
+
+  async 'only dead letters are discarded, each once, and those are named in order'(store) {
+    for (const id of ['b', 'a', 'c']) await kill(store, await start(store, { id, key: id }))
+    await settle(store, await start(store, { id: 'done' }), { type: 'succeeded' })
+    await start(store, { id: 'running' })
+    await add(store, { id: 'waiting' })
+    const ids = ['waiting', 'b', 'running', 'unknown', 'a', 'done', 'b']
+    assert.deepEqual(await store.discard(ids, ANN), ['b', 'a'])
+    assert.deepEqual(await store.discard(ids, ANN), [])
+    assert.deepEqual(await store.discard([], ANN), [])
+    assertFields(await store.count({}), { waiting: 1, running: 1, succeeded: 1, dead: 1, cancelled: 2 })
+  },
+
+  async 'a discard needs a reason'(store) {
+    const task = await start(store)
+    await kill(store, task)
+    await assert.rejects(store.discard([task.id], { who: 'ann', why: ' ' }), OptionError)
+    await assert.rejects(store.discard([task.id], { who: 'ann' } as Required<By>), OptionError)
+    assertFields(await get(store, task.id), { status: 'dead' })
   },
 
   async 'a waiting task that is cancelled has ended'(store, advance) {

@@ -31,6 +31,20 @@ export const RECORDS: StoreBehaviours = {
     assert.deepEqual((await store.audit.page({ limit: 10, after: next })).items, ['3', '4'])
   },
 
+  async 'the last audit records are read oldest first, and those that follow from their end on'(store) {
+    const empty = await store.audit.tail(2)
+    assert.deepEqual(empty.items, [])
+    await store.audit.append(['1', '2', '3'])
+    assert.deepEqual((await store.audit.page({ limit: 10, after: empty.end })).items, ['1', '2', '3'])
+    const { items, end } = await store.audit.tail(2)
+    assert.deepEqual(items, ['2', '3'])
+    assert.deepEqual((await store.audit.tail(10)).items, ['1', '2', '3'])
+    const nothing = await store.audit.page({ limit: 10, after: end })
+    assert.deepEqual(nothing.items, [])
+    await store.audit.append(['4'])
+    assert.deepEqual((await store.audit.page({ limit: 10, after: nothing.end })).items, ['4'])
+  },
+
   async 'idempotency keys live in the store'(store, advance) {
     const request = { fingerprint: 'f'.repeat(64), leaseMs: 1000 }
     const claimed = await store.idempotency.claim('key', request)

@@ -1,17 +1,25 @@
+-- Takes dead tasks, which are locked, out of the lists of what has ended.
+CREATE OR REPLACE FUNCTION redrive.unlist_dead(ids text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  died_at bigint;
+BEGIN
+  FOR died_at IN SELECT DISTINCT changed_at FROM redrive.task WHERE id = ANY (ids) ORDER BY changed_at LOOP
+    UPDATE redrive.ended SET tasks = ARRAY(SELECT id FROM unnest(tasks) AS id WHERE id <> ALL (ids))
+    WHERE ended.state = redrive.state_dead() AND ended.at = died_at;
+    DELETE FROM redrive.ended WHERE ended.state = redrive.state_dead() AND ended.at = died_at AND tasks = '{}';
+  END LOOP;
+END
+$$;
+
 -- Gives dead tasks fresh attempts, on record. Returns the ids of the tasks that it moved, as a JSON array.
 CREATE OR REPLACE FUNCTION redrive.redrive(ids text[], who text, why text, at bigint) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
-  died_at bigint;
 BEGIN
   ids := ARRAY(SELECT id FROM redrive.task WHERE id = ANY (ids) AND state = redrive.state_dead() ORDER BY id FOR UPDATE);
-  FOR died_at IN SELECT DISTINCT changed_at FROM redrive.task WHERE id = ANY (ids) ORDER BY changed_at LOOP
-    UPDATE redrive.ended SET tasks = ARRAY(SELECT id FROM unnest(tasks) AS id WHERE id <> ALL (ids))
-    WHERE ended.state = redrive.state_dead() AND ended.at = died_at;
-    DELETE FROM redrive.ended WHERE ended.state = redrive.state_dead() AND ended.at = died_at AND tasks = '{}';
-  END LOOP;
+  PERFORM redrive.unlist_dead(ids);
 
   WITH dead_task AS MATERIALIZED (
     SELECT id, lane, entries, losses, priority, submitted_at FROM redrive.task WHERE id = ANY (ids)
