@@ -46,18 +46,16 @@ const EXPORTS: Readonly<Record<string, string>> = {
     SourceItem SourceItemError Stage StageCode StageContext StageCostError StageGoneError StageHandler StageOptions
     StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
-    AttemptEntry AuditStore Beat BudgetStop By Chunk Claim
-    ClaimRequest ClaimedTask Cost EndStatus Enqueued Heartbeat ItemCounts
-    KindStats Lane LaneControl LaneLimits LaneRecord LaneSelection
-    LedgerRow MemoryStore MemoryStoreOptions Movable Move MoveDifferenceError
-    MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection NewRun NewTask OnceOptions OperatorRecord Outcome
-    OutputRow Page PageRequest PolicyStore Rate RedriveRecord ReprocessFilter ReprocessOptions Retention Room RunBusyError
-    RunChange RunEndedError RunExistsError RunNotFoundError RunRecord
-    RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError Store
-    StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError
-    StoreNewerError StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError
-    StoreStats StoreUnavailableError TaskControl TaskFilter TaskReader TaskRecord
-    TaskStatus TaskVerbs moveStore planMove runStatus taskIds`,
+    AttemptEntry AuditPage AuditStore Beat BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost CountField EndStatus
+    Enqueued Heartbeat ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore
+    MemoryStoreOptions Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
+    NewRun NewTask OnceOptions OperatorRecord Outcome OutputRow Page PageRequest PolicyStore Rate RedriveRecord
+    ReprocessFilter ReprocessOptions Retention Room RunBusyError RunChange RunEndedError RunExistsError RunNotFoundError
+    RunRecord RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError Store
+    StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
+    StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError StoreStats
+    StoreUnavailableError TaskControl TaskCount TaskFilter TaskReader TaskRecord TaskStatus TaskVerbs moveStore planMove
+    runStatus taskIds`,
   'redrive/sqlite': `
     BackupOptions SqliteOptions SqliteStore openSqlite`,
   'redrive/postgres': `
@@ -83,15 +81,17 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Statuses Survey SweepOptions SweepReport Sweeper SweeperOptions TimeFormat documentService expect
     openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
-    AttemptYield Cancelled Discrepancy ErrorCount Examination ExportOptions FailedQueue FailedQueueOptions FailedQueues
-    KeptMessage KnownQueues LedgerRowView MessageView NoFailedQueueError NoRouteError Percentiles Purged RedriveOptions
-    RedrivePlan RedriveSelection Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions
+    AttemptYield Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination ExportOptions
+    FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions KeptMessage KindFigures KnownQueues LaneState LaneView
+    LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError Percentiles PruneOptions Pruned Purged
+    RedriveOptions RedrivePlan Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions
     ReprocessSelection ReprocessStore Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog
-    ResultOptions RetryBucket Route Routes RunReport RunView StageReport TaskExplanation TaskScope TaskView
-    UntilEmptyOptions Verification WalkOptions cancelTasks eventIn examineBus explainTask exportFailedQueue
-    failedQueues findFailedQueue ledgerRowView listTasks messageView openResultLog planRedrive planReprocess
-    planRequeue purgeFailedQueue redriveDeadLetters reportRun reprocess requeueFailedQueue runView taskView untilEmpty
-    verify walkFailedQueue writeResults`,
+    ResultOptions RetryBucket Route Routes RunReport RunView StageReport StoreFigures TaskCountView TaskExplanation
+    TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions cancelTasks countTasks discardDeadLetters
+    eventIn examineBus explainTask exportFailedQueue failedQueues findFailedQueue followAudit ledgerRowView listLanes
+    listTasks messageView openResultLog planDiscard planRedrive planReprocess planRequeue pruneStore purgeFailedQueue
+    redriveDeadLetters reportRun reprocess requeueFailedQueue runView storeFigures taskView untilEmpty verify
+    walkFailedQueue walkTasks writeResults`,
   'redrive/metrics': `
     DocumentMetricNames DocumentMetricsOptions EventMetricNames
     EventMetricsOptions MetricsRegistry MetricsServer PushGateway PushGatewayOptions

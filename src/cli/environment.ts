@@ -17,5 +17,7 @@ export interface Environment {
 
 /** A stream that takes text. */
 export interface Writer {
+  /** Returns `false` if the text had to be kept in memory: then `once` calls back when there is room again. */
   write(text: string): unknown
+  once?(event: 'drain', callback: () => void): unknown
 }

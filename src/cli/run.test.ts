@@ -173,12 +173,44 @@ describe('every command', () => {
     [['task', 'show']],
     [['dlq', 'ls']],
     [['dlq', 'redrive']],
+    ...['count', 'discard'].map(verb => [['dlq', verb]]),
+    [['task', 'cancel']],
+    [['lane']],
+    ...['ls', 'pause', 'limit'].map(verb => [['lane', verb]]),
+    [['stats']],
+    [['audit', 'tail']],
+    [['prune']],
   ])('has a help that fits 80 columns: %j', async argv => {
     const { code, out, err, lines } = await redrive([...argv, '--help'])
     expect({ code, err }).toEqual({ code: 0, err: '' })
     expect(out).toMatch(/^Usage: redrive/)
     expect(lines().filter(line => line.length > 80)).toEqual([])
-    if (argv.length !== 1 || argv[0] === 'worker') expect(out).toContain('Examples:')
+    if (!['task', 'lane'].includes(argv.join(' '))) expect(out).toContain('Examples:')
+  })
+
+  it('has the same help under `help`', async () => {
+    for (const words of [[], ['worker'], ['dlq'], ['dlq', 'ls'], ['queue', 'inspect']]) {
+      const { code, out, err } = await redrive(['help', ...words])
+      expect({ code, err }).toEqual({ code: 0, err: '' })
+      expect(out).toBe((await redrive([...words, '--help'])).out)
+    }
+    const unknown = await redrive(['help', 'dlq', 'lss'])
+    expect(unknown).toMatchObject({ code: 2, out: '' })
+    expect(unknown.err).toBe(
+      "redrive: 'redrive dlq' has no command 'lss'. It has: ls, count, show, redrive, discard.\n",
+    )
+    expect((await redrive(['help', 'dlq', 'ls', 'x'])).err).toContain("'redrive dlq ls' has no command 'x'")
+  })
+
+  it.each([
+    ['--json', '--output json'],
+    ['--jsonl', '--output jsonl'],
+    ['--format=json', '--output json'],
+    ['--outptu', '--output'],
+  ])('suggests the right flag for %s', async (flag, suggestion) => {
+    const { code, err } = await redrive(['dlq', 'ls', flag])
+    expect(code).toBe(2)
+    expect(err).toContain(`(Did you mean ${suggestion}?)`)
   })
 
   it('prints its version', async () => {

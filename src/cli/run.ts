@@ -3,14 +3,19 @@ import { Command, CommanderError } from 'commander'
 import { OptionError } from '../policy/index.js'
 import { withoutSecrets } from '../telemetry/index.js'
 import type { CommandContext } from './command.js'
+import { addAudit } from './commands/audit.js'
 import { addBackup } from './commands/backup.js'
 import { addBus } from './commands/bus.js'
 import { addDlq } from './commands/dlq.js'
 import { addDocs } from './commands/docs.js'
+import { addHelp } from './commands/help.js'
+import { addLane } from './commands/lane.js'
 import { addMigrate } from './commands/migrate.js'
 import { addMove } from './commands/move.js'
 import { addPipeline } from './commands/pipeline.js'
+import { addPrune } from './commands/prune.js'
 import { addQueue } from './commands/queue.js'
+import { addStats } from './commands/stats.js'
 import { addSweep } from './commands/sweep.js'
 import { addTask } from './commands/task.js'
 import { addWorker } from './commands/worker.js'
@@ -60,13 +65,18 @@ function programOf(context: CommandContext): Command {
   addPipeline(program, context)
   addTask(program, context)
   addDlq(program, context)
+  addLane(program, context)
+  addStats(program, context)
   addQueue(program, context)
   addSweep(program, context)
   addDocs(program, context)
   addBus(program, context)
+  addAudit(program, context)
+  addPrune(program, context)
   addMigrate(program, context)
   addMove(program, context)
   addBackup(program, context)
+  addHelp(program)
   return program.addHelpText(
     'after',
     `
@@ -84,9 +94,15 @@ Examples:
   )
 }
 
+/** Flags that other commands have for the format of their output. */
+const OUTPUT_FLAG = /unknown option '--(json|jsonl|format)\b/
+
 /** Prints an error of the parser, which may repeat an argument, as one message, and its suggestion as another. */
 function sayUsageError(console: Console, text: string): void {
-  const [error = '', suggestion] = text.trimEnd().split(/\n(?=\(Did you mean [^\n]*\?\)$)/)
+  const [error = '', similar] = text.trimEnd().split(/\n(?=\(Did you mean [^\n]*\?\)$)/)
+  const [, output] = OUTPUT_FLAG.exec(error) ?? []
+  const suggestion =
+    output === undefined ? similar : `(Did you mean --output ${output === 'jsonl' ? 'jsonl' : 'json'}?)`
   console.say(`redrive: ${withoutSecrets(error.replace(/^error: /, ''))}`)
   if (suggestion !== undefined) console.say(suggestion)
 }

@@ -1,5 +1,7 @@
 // For the other folders of this package. Users import from index.ts.
 
 export type { Interval } from './binomial-interval.js'
+export { isItem } from './is-item.js'
+export { pagesOf } from './pages.js'
 export { readTrial } from './trial.js'
 export { type Expectation, estimate, type TrialEstimate } from './trial-estimate.js'

@@ -1,6 +1,6 @@
 import type { TaskReader } from '../store/index.js'
 import { notDead, notFound, type Refusal } from './refusal.js'
-import { checkSelection, filterOf, type RedriveSelection } from './selection.js'
+import { checkSelection, filterOf, type LetterSelection } from './selection.js'
 import { type TaskView, taskView } from './task-view.js'
 
 /** The effect that a redrive would have now. Nothing is moved. */
@@ -18,7 +18,7 @@ const PAGE = 500
 /** Plans a redrive, with a sample of `sampleSize` dead letters (20 by default). */
 export async function planRedrive(
   store: TaskReader,
-  selection: RedriveSelection,
+  selection: LetterSelection,
   { sampleSize = 20 }: { readonly sampleSize?: number } = {},
 ): Promise<RedrivePlan> {
   checkSelection(selection)

@@ -3,7 +3,7 @@ import { OptionError } from '../policy/index.js'
 import { MemoryStore, type NewTask, type RedriveRecord } from '../store/index.js'
 import { TaskQueue } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
-import { planRedrive, type RedriveSelection, redriveDeadLetters } from './index.js'
+import { type LetterSelection, planRedrive, redriveDeadLetters } from './index.js'
 
 /** A store with so many dead letters, `t0` to `tN`, on a clock that the test moves. */
 async function deadLetters(count: number, task: Partial<NewTask> = {}) {
@@ -128,7 +128,7 @@ it.each<[string, unknown]>([
 ])('a selection by %s is refused: it must not mean everything', async (_, selection) => {
   const store = new MemoryStore()
   const refused = { code: 'invalid_option' }
-  await expect(planRedrive(store, selection as RedriveSelection)).rejects.toMatchObject(refused)
-  const redriving = redriveDeadLetters(store, selection as RedriveSelection, { who: 'ann' })
+  await expect(planRedrive(store, selection as LetterSelection)).rejects.toMatchObject(refused)
+  const redriving = redriveDeadLetters(store, selection as LetterSelection, { who: 'ann' })
   await expect(redriving).rejects.toMatchObject(refused)
 })

@@ -2,7 +2,8 @@ import { OptionError } from '../policy/index.js'
 import type { By, Store } from '../store/index.js'
 import { recordRedrive } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
-import { checkSelection, filterOf, type RedriveSelection, selectionOnRecord } from './selection.js'
+import { selectedIds } from './selected-ids.js'
+import { checkSelection, type LetterSelection, selectionOnRecord } from './selection.js'
 
 /** Who redrives, why, and how fast. */
 export interface RedriveOptions extends By {
@@ -40,7 +41,7 @@ const BATCHES_PER_SECOND = 10
  */
 export async function redriveDeadLetters(
   store: RedriveStore,
-  selection: RedriveSelection,
+  selection: LetterSelection,
   { who, why, perSecond = Infinity, signal, onProgress, clock = systemClock }: RedriveOptions,
 ): Promise<Redriven> {
   checkSelection(selection)
@@ -50,7 +51,7 @@ export async function redriveDeadLetters(
   const ids = await recordRedrive(store, selectionOnRecord(selection), by, async moved => {
     const startedAt = clock.monotonic()
     const size = Math.max(1, Math.min(BATCH, Math.floor(perSecond / BATCHES_PER_SECOND)))
-    for await (const batch of batches(store, selection, size)) {
+    for await (const batch of selectedIds(store, selection, size)) {
       const earlyMs = startedAt + (moved.length * 1000) / perSecond - clock.monotonic()
       if (earlyMs > 0) await sleep(earlyMs, clock, signal).catch(() => {})
       isStopped = signal?.aborted === true
@@ -61,23 +62,4 @@ export async function redriveDeadLetters(
     return 'complete'
   })
   return { ids, isStopped }
-}
-
-/**
- * The ids, one transaction's worth at a time. Pages go from the newest to the oldest, so that a task that is redriven and
- * dies again meanwhile is not moved a second time.
- */
-async function* batches(store: RedriveStore, selection: RedriveSelection, size: number): AsyncGenerator<string[]> {
-  if ('ids' in selection) {
-    const ids = [...new Set(selection.ids)]
-    for (let start = 0; start < ids.length; start += size) yield ids.slice(start, start + size)
-    return
-  }
-  const filter = filterOf(selection)
-  let after: string | undefined
-  do {
-    const { items, next } = await store.list(filter, { limit: size, after })
-    yield items.map(({ id }) => id)
-    after = next
-  } while (after !== undefined)
 }

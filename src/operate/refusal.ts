@@ -17,6 +17,12 @@ export function notDead(id: string, status: TaskStatus): Refusal {
   return { id, code: 'not_dead', text: `${quoted(id)} is not dead: it is ${status}.` }
 }
 
+/** The refusal to discard an item of a pipeline. */
+export function ofRun(id: string): Refusal {
+  const text = `${quoted(id)} is an item of a pipeline, and its run counts it. Reprocess it, or prune the run as a whole.`
+  return { id, code: 'item_of_run', text }
+}
+
 /** The refusal of a task that has ended already. */
 export function alreadyEnded(id: string, status: TaskStatus): Refusal {
   return { id, code: 'already_ended', text: `${quoted(id)} has ended already: it is ${status}.` }

@@ -1,4 +1,5 @@
 import type { Page, PageRequest, TaskFilter, TaskReader } from '../store/index.js'
+import { pagesOf } from './pages.js'
 import { type TaskView, taskView } from './task-view.js'
 
 /** A page of the tasks that match, newest change first: 50 of them, unless `limit` says otherwise. */
@@ -9,4 +10,18 @@ export async function listTasks(
 ): Promise<Page<TaskView>> {
   const { items, next } = await store.list(filter, { ...page, limit: page.limit ?? 50 })
   return { items: items.map(taskView), next }
+}
+
+/**
+ * Walks through all tasks that match, newest change first, page by page. A task that changes meanwhile may be passed over.
+ *
+ * ```ts
+ * for await (const letters of walkTasks(store, { status: 'dead' })) file.write(JSON.stringify(letters))
+ * ```
+ */
+export async function* walkTasks(
+  store: Pick<TaskReader, 'list'>,
+  filter: TaskFilter = {},
+): AsyncGenerator<readonly TaskView[]> {
+  for await (const tasks of pagesOf(page => store.list(filter, page))) yield tasks.map(taskView)
 }

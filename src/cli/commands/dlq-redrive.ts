@@ -1,22 +1,17 @@
 import type { Command } from 'commander'
-import { planRedrive, type RedrivePlan, type RedriveSelection, redriveDeadLetters } from '../../operate/index.js'
+import { type LetterSelection, planRedrive, redriveDeadLetters } from '../../operate/index.js'
 import type { Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
-import type { Environment } from '../environment.js'
-import { ExitCode, UsageError } from '../errors.js'
-import { confirm } from '../terminal/confirm.js'
+import { ExitCode } from '../errors.js'
 import { writeList, writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
+import { askFirst } from './ask-first.js'
+import { endOf, lettersText, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
 import { withStore } from './open-store.js'
-import { type CommonOptions, nonEmpty, rate, withCommonOptions, withFilterOptions } from './options.js'
+import { type CommonOptions, nonEmpty, rate, withCommonOptions } from './options.js'
 import { letterTable } from './task-text.js'
 
-interface RedriveCommandOptions extends CommonOptions {
-  readonly kind?: string
-  readonly category?: string
-  readonly key?: string
-  readonly code?: string
-  readonly all?: boolean
+interface RedriveCommandOptions extends CommonOptions, SelectionOptions {
   readonly why?: string
   readonly rate?: number
   readonly dryRun?: boolean
@@ -28,12 +23,8 @@ const SHOWN = 20
 
 /** Adds `redrive dlq redrive`. */
 export function addRedrive(dlq: Command, context: CommandContext): void {
-  const redrive = dlq
-    .command('redrive')
-    .description('Give dead letters fresh attempts; their history stays')
-    .argument('[ids...]', 'Ids of the dead letters')
-  withFilterOptions(redrive)
-    .option('--all', 'Redrive every dead letter')
+  const redrive = dlq.command('redrive').description('Give dead letters fresh attempts; their history stays')
+  withSelection(redrive, 'Redrive')
     .option('--why <text>', 'Reason, for the record', nonEmpty)
     .option('--rate <rate>', "Maximum rate, such as '50/s' or '600/m'", rate)
     .option('--dry-run', 'Show which dead letters would be moved, and move none')
@@ -71,7 +62,7 @@ function redriveLetters(
 async function preview(
   { console }: CommandContext,
   store: Store,
-  selection: RedriveSelection,
+  selection: LetterSelection,
   { output }: RedriveCommandOptions,
 ): Promise<ExitCode> {
   const sampleSize = output === 'table' ? SHOWN : Infinity
@@ -87,13 +78,19 @@ async function preview(
 async function move(
   context: CommandContext,
   store: Store,
-  selection: RedriveSelection,
+  selection: LetterSelection,
   { output, why, rate: perSecond, yes }: RedriveCommandOptions,
 ): Promise<ExitCode> {
   const { console, environment } = context
   const { count, refused } = await planRedrive(store, selection, { sampleSize: 0 })
   for (const { text } of refused) console.say(text)
-  if (count > 0 && !yes) await askFirst(environment, count)
+  if (count > 0 && !yes) {
+    await askFirst(environment, {
+      question: `Give ${lettersText(count)} fresh attempts?`,
+      effect: `This would move ${lettersText(count)}.`,
+      nothing: '0 moved.',
+    })
+  }
 
   const { ids: moved, isStopped } = await withCount(
     context,
@@ -105,38 +102,4 @@ async function move(
   if (!isStopped) return endOf(moved.length, refused)
   console.say('Stopped. The rest is unchanged: run the same command again to continue.')
   return ExitCode.partly
-}
-
-/** Refuses to guess: an empty filter is a mistake, and so are ids together with a filter. */
-function selectionOf(
-  ids: readonly string[],
-  { kind, category, key, code, all }: RedriveCommandOptions,
-): RedriveSelection {
-  const filter = { kind, category, key, errorCode: code }
-  const hasFilter = Object.values(filter).some(value => value !== undefined)
-  if ([ids.length > 0, hasFilter, all === true].filter(Boolean).length > 1) {
-    throw new UsageError('Pass ids, a filter or --all, but only one of them.')
-  }
-  if (ids.length > 0) return { ids }
-  if (!hasFilter && !all) {
-    throw new UsageError('Which dead letters? Pass ids, a filter such as --kind or --code, or --all.')
-  }
-  return all ? { all } : { filter }
-}
-
-async function askFirst(environment: Environment, count: number): Promise<void> {
-  const letters = `${count} dead ${count === 1 ? 'letter' : 'letters'}`
-  switch (await confirm(environment, `Give ${letters} fresh attempts?`)) {
-    case 'yes':
-      return
-    case 'no':
-      throw new UsageError('Not confirmed. 0 moved.')
-    case 'unasked':
-      throw new UsageError(`This would move ${letters}. Without a terminal to confirm on, pass --yes. 0 moved.`)
-  }
-}
-
-function endOf(moved: number, refused: RedrivePlan['refused']): ExitCode {
-  if (refused.length === 0) return ExitCode.done
-  return moved === 0 ? ExitCode.error : ExitCode.partly
 }

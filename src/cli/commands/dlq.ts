@@ -6,6 +6,8 @@ import type { Console } from '../terminal/console.js'
 import { writeOne } from '../terminal/output.js'
 import { paragraph } from '../terminal/table.js'
 import { quoted, shellWord } from '../terminal/visible.js'
+import { addCount } from './dlq-count.js'
+import { addDiscard } from './dlq-discard.js'
 import { addRedrive } from './dlq-redrive.js'
 import { historyTable } from './history.js'
 import { withStore } from './open-store.js'
@@ -25,7 +27,7 @@ export function addDlq(program: Command, context: CommandContext): void {
   const dlq = program
     .command('dlq')
     .helpCommand(false)
-    .description('List, show and redrive the dead letters of a store')
+    .description('List, count, show, redrive and discard the dead letters of a store')
 
   const ls = dlq
     .command('ls')
@@ -41,8 +43,10 @@ export function addDlq(program: Command, context: CommandContext): void {
 Examples:
   redrive dlq ls
   redrive dlq ls --kind send-email --code ECONNREFUSED
-  redrive dlq ls --output jsonl | jq -r .errorMessage | sort | uniq -c`,
+  redrive dlq ls --all --output jsonl > dead-letters.jsonl`,
   )
+
+  addCount(dlq, context)
 
   const show = dlq
     .command('show')
@@ -52,6 +56,7 @@ Examples:
   withCommonOptions(show).addHelpText('after', '\nExample:\n  redrive dlq show order-42')
 
   addRedrive(dlq, context)
+  addDiscard(dlq, context)
 }
 
 function showLetter({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {

@@ -29,7 +29,7 @@ export function historyTable(history: readonly LedgerRowView[], { width, paint }
 }
 
 function cellsOf({ attempt, startedAt, endedAt, outcome, verdict, delayMs }: LedgerRowView): string[] {
-  const isAttempt = outcome !== 'redriven'
+  const isAttempt = !isByPerson(outcome)
   return [
     isAttempt ? String(attempt) : '-',
     timestamp(startedAt),
@@ -40,10 +40,15 @@ function cellsOf({ attempt, startedAt, endedAt, outcome, verdict, delayMs }: Led
   ]
 }
 
+/** Whether a row is no attempt, but what a person did. */
+function isByPerson(outcome: LedgerRowView['outcome']): boolean {
+  return outcome === 'redriven' || outcome === 'discarded'
+}
+
 function detailsOf({ outcome, worker, reason, error }: LedgerRowView, width: number): string[] {
   const by = reason === null ? `by ${worker}` : `by ${worker}: ${reason}`
-  const text =
-    outcome === 'redriven' ? by : (error ?? (outcome === 'skipped' || outcome === 'succeeded' ? reason : null))
+  const why = outcome === 'skipped' || outcome === 'succeeded' ? reason : null
+  const text = isByPerson(outcome) ? by : (error ?? why)
   return text === null ? [] : paragraph(text, { width, indent: '   ' })
 }
 
@@ -63,6 +68,7 @@ function paintOf(outcome: LedgerRowView['outcome'], paint: Paint): (text: string
     case 'skipped':
     case 'later':
     case 'cancelled':
+    case 'discarded':
       return paint.dim
   }
 }

@@ -2,6 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { parseDuration } from '../../policy/index.js'
 import { OUTPUT_FORMATS, type OutputFormat } from '../terminal/output.js'
 import { DEFAULT_STORE, type StoreOptions } from './open-store.js'
+import type { PageOptions } from './print-list.js'
 
 /** The flags of every command. */
 export interface CommonOptions extends StoreOptions {
@@ -9,13 +10,14 @@ export interface CommonOptions extends StoreOptions {
 }
 
 /** The flags of every list. */
-export interface ListOptions extends CommonOptions {
+export interface ListOptions extends CommonOptions, PageOptions, FilterOptions {}
+
+/** The flags that filter tasks. */
+export interface FilterOptions {
   readonly kind?: string
   readonly category?: string
   readonly key?: string
   readonly code?: string
-  readonly limit: number
-  readonly after?: string
 }
 
 /** Adds the flag that names the store. */
@@ -45,6 +47,7 @@ export function withPageOptions(command: Command, of = 'tasks'): Command {
   return command
     .option('--limit <n>', `Maximum number of ${of}`, wholeNumber(1, 10_000), 50)
     .option('--after <cursor>', 'Continue after this cursor of the previous page', nonEmpty)
+    .addOption(new Option('--all', `All ${of}, however many`).conflicts(['limit', 'after']))
 }
 
 /** Adds the flag that limits the messages of a failed queue. */

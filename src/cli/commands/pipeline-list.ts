@@ -4,21 +4,20 @@ import { reportRun, runView, writeResults } from '../../operate/index.js'
 import type { RunRecord, RunStatus } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
-import { moreAfter, writeList, writeOne, writeResult } from '../terminal/output.js'
+import { writeOne, writeResult } from '../terminal/output.js'
 import { withProgress } from '../terminal/progress.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from './options.js'
 import { noSuchRun, runById } from './pipeline-options.js'
+import { type PageOptions, printList } from './print-list.js'
 import { runNotes, sampledPlaces } from './run-notes.js'
 import { runReportText } from './run-report-text.js'
 import { runText } from './run-show-text.js'
 import { type RunWithTrial, runTable } from './run-text.js'
 
-interface RunListOptions extends CommonOptions {
+interface RunListOptions extends CommonOptions, PageOptions {
   readonly pipeline?: string
   readonly status?: RunStatus
-  readonly limit: number
-  readonly after?: string
 }
 
 const STATUSES: readonly RunStatus[] = [
@@ -90,14 +89,15 @@ function viewWithTrial(run: RunRecord): RunWithTrial {
 }
 
 function listRuns({ console, environment }: CommandContext, options: RunListOptions): Promise<ExitCode> {
-  const { pipeline, status, limit, after, output } = options
+  const { pipeline, status } = options
   return withStore(options, environment, async store => {
-    const { items, next } = await store.runs.list({ pipeline, status }, { limit, after })
     const now = await store.now()
-    writeList(console, output, items.map(runView), () => runTable(items.map(viewWithTrial), console, now))
-    if (items.length === 0) console.say('No runs.')
-    if (next !== undefined) console.say(moreAfter(next))
-    return ExitCode.done
+    return printList(console, options, {
+      read: page => store.runs.list({ pipeline, status }, page),
+      toJson: runView,
+      toTable: (runs, layout) => runTable(runs.map(viewWithTrial), console, now, layout),
+      none: 'No runs.',
+    })
   })
 }
 

@@ -100,7 +100,7 @@ it('ends a worker whose store refuses for good, and says why', async () => {
       said += text
     },
   }
-  const worker = runCommand(['worker', join(folder, 'tasks.ts'), '--store', app.href, '--quiet'], { stderr })
+  const worker = runCommand(['worker', join(folder, 'tasks.ts'), '--store', app.href], { stderr })
   await expect.poll(() => said, { timeout: 10_000 }).toContain('runs k')
   await say('REVOKE ALL ON ALL TABLES IN SCHEMA redrive FROM clerk')
   const store = await openPostgres(url)

@@ -580,7 +580,12 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       const without = { env: { REDRIVE_BUS: env.REDRIVE_BUS } }
       const list = await redrive(['queue', 'ls', '--preset', 'documents', '--output', 'json'], without)
       expect(list.json().map(({ name }: { name: string }) => name)).toEqual(['chunking.failed'])
-      expect(list.err).toContain('There may be more: RabbitMQ lists its queues with --monitor')
+      expect(list.err).toContain('There may be more. RabbitMQ lists its queues only with --monitor')
+      const nothing = await redrive(['queue', 'list', '--output', 'json'], without)
+      expect(nothing).toMatchObject({ code: 2, out: '' })
+      expect(nothing.err).toMatch(/^redrive: Which queues\? RabbitMQ lists its queues only with --monitor/)
+      const none = await redrive(['queue', 'list', '--queue', 'nope=x'], without)
+      expect(none.err).toMatch(/^None of the queues that --queue or the preset names has a failed queue\./)
       const given = await redrive(['queue', 'ls', '--queue', 'orders=order.placed', '--output', 'jsonl'], without)
       expect(given.out).toContain('"name":"orders.failed","messages":1')
       expect(await redrive(['queue', 'requeue', 'orders.failed'], without)).toMatchObject({ code: 0 })

@@ -8,7 +8,7 @@ import {
   walkFailedQueue,
 } from '../../operate/index.js'
 import type { CommandContext } from '../command.js'
-import { ExitCode } from '../errors.js'
+import { ExitCode, UsageError } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { type OutputFormat, writeList } from '../terminal/output.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
@@ -24,6 +24,10 @@ import { addRequeue } from './queue-requeue.js'
 interface QueueOutputOptions extends QueueOptions {
   readonly output: OutputFormat
 }
+
+const LISTED_BY_MONITOR = 'RabbitMQ lists its queues only with --monitor, such as --monitor http://localhost:15672.'
+const WHICH = `Which queues? ${LISTED_BY_MONITOR} Or name them: --queue orders=order.placed.`
+const NONE_OF_KNOWN = 'None of the queues that --queue or the preset names has a failed queue.'
 
 /** Adds `redrive queue`. */
 export function addQueue(program: Command, context: CommandContext): void {
@@ -75,11 +79,11 @@ Examples:
 function listQueues({ console, environment }: CommandContext, options: QueueOutputOptions): Promise<ExitCode> {
   return withQueues(options, environment, async (bus, known) => {
     const { queues, isComplete } = await failedQueues(bus, known)
+    const isAnyKnown = Object.keys({ ...known.topology, ...known.routes }).length > 0
+    if (!isComplete && !isAnyKnown) throw new UsageError(WHICH)
     writeList(console, options.output, queues, () => queueTable(queues, console))
-    if (queues.length === 0) console.say('No failed queues.')
-    if (!isComplete) {
-      console.say('There may be more: RabbitMQ lists its queues with --monitor, such as http://localhost:15672.')
-    }
+    if (isComplete && queues.length === 0) console.say('No failed queues.')
+    if (!isComplete) console.say(`${queues.length === 0 ? NONE_OF_KNOWN : 'There may be more.'} ${LISTED_BY_MONITOR}`)
     return ExitCode.done
   })
 }

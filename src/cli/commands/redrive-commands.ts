@@ -1,8 +1,8 @@
 import type { TaskExplanation } from '../../operate/index.js'
+import { isItem } from '../../operate/internal.js'
 import { redact } from '../../telemetry/index.js'
 import { shellWord } from '../terminal/visible.js'
 import type { StoreOptions } from './open-store.js'
-import { isItem } from './task-text.js'
 
 /** The command lines that redrive a dead letter, and all others like it if there are any. `store` is the `--store` flag. */
 export function redriveCommands(

@@ -3,7 +3,7 @@ import { formatDuration } from '../../policy/index.js'
 import type { ItemCounts, RunStatus } from '../../store/index.js'
 import { grouped, percent } from '../terminal/chart.js'
 import type { Console, Paint } from '../terminal/console.js'
-import { fields, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
+import { fields, type Layout, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
 import { wrap } from '../terminal/text-width.js'
 import { moment, relative } from '../terminal/times.js'
 import { visible } from '../terminal/visible.js'
@@ -18,7 +18,12 @@ export type RunWithTrial = RunView & { readonly trial?: number | undefined }
 const READER_STOPPED = 'the process that read it stopped working on the run'
 
 /** Runs as a table, with the problem of each below it. */
-export function runTable(runs: readonly RunWithTrial[], { width, paint }: Console, now: number): string {
+export function runTable(
+  runs: readonly RunWithTrial[],
+  { width, paint }: Console,
+  now: number,
+  layout: Layout,
+): string {
   const columns = [
     { title: 'RUN', minWidth: 20 },
     { title: 'PIPELINE', minWidth: NAME_WIDTH },
@@ -41,7 +46,7 @@ export function runTable(runs: readonly RunWithTrial[], { width, paint }: Consol
     paints: [undefined, undefined, runPaint(run.status, paint)],
     details: [problemOf(run)].flatMap(text => (text === undefined ? [] : [oneLine(text, { width, indent: '  ' })])),
   }))
-  return table(columns, rows, { width, paint })
+  return table(columns, rows, { width, paint, layout })
 }
 
 /** A run's id, status and figures. */

@@ -24,7 +24,7 @@ interface SweepOptions extends DocumentOptions, BusOptions, MetricsOptions {
   readonly dryRun?: boolean
   readonly confirm?: boolean
   readonly store?: string
-  readonly quiet?: boolean
+  readonly verbose?: boolean
   readonly output: OutputFormat
 }
 
@@ -38,7 +38,7 @@ export function addSweep(program: Command, context: CommandContext): void {
     .option('--dry-run', 'Show what a sweep would do, once, and do nothing')
     .option('--confirm', 'Send all stuck documents, however many')
     .option('--store <url>', 'Store for dead letters and lanes (or REDRIVE_STORE; default: none)', nonEmpty)
-    .option('--quiet', 'Log only warnings and errors')
+    .option('--verbose', 'Log every document, not only what a sweep came to')
     .action(async (options: SweepOptions) => context.end(await run(context, options)))
   withBusOutputOptions(withDocumentOptions(withMetricsOptions(sweep))).addHelpText(
     'after',
@@ -65,7 +65,7 @@ async function run(context: CommandContext, options: SweepOptions): Promise<Exit
   const metrics = await openMetrics(options, context, 'redrive-sweeper', registry =>
     documentMetrics({ registry, collections, names }),
   )
-  const logger = consoleLogger(console, { from: options.quiet ? 'warn' : 'info' })
+  const logger = consoleLogger(console, { from: options.verbose ? 'debug' : 'info' })
   const sinks: Sink[] = [logTo(logger), ...(metrics === undefined ? [] : [metrics.sink])]
   const isOnce = options.once || options.dryRun
   // A loop pushes after each sweep; a single sweep is pushed below, before the process ends.

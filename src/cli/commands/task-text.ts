@@ -1,8 +1,9 @@
 import type { TaskExplanation, TaskView } from '../../operate/index.js'
+import { isItem } from '../../operate/internal.js'
 import type { TaskStatus } from '../../store/index.js'
 import { redact } from '../../telemetry/index.js'
 import type { Console, Paint } from '../terminal/console.js'
-import { fields, ID_WIDTH, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
+import { fields, ID_WIDTH, type Layout, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
 import { wrap } from '../terminal/text-width.js'
 import { moment, relative } from '../terminal/times.js'
 import { visible } from '../terminal/visible.js'
@@ -10,8 +11,10 @@ import { visible } from '../terminal/visible.js'
 /** Longer payloads and results are cut, and secrets in them are redacted. `--output json` has them in full. */
 const MAX_JSON = 500
 
+const STAGE = 'STAGE'
+
 /** Tasks as a table. */
-export function taskTable(tasks: readonly TaskView[], { width, paint }: Console, now: number): string {
+export function taskTable(tasks: readonly TaskView[], { width, paint }: Console, now: number, layout?: Layout): string {
   const columns = [
     { title: 'ID', minWidth: ID_WIDTH },
     { title: 'KIND', minWidth: NAME_WIDTH },
@@ -24,16 +27,21 @@ export function taskTable(tasks: readonly TaskView[], { width, paint }: Console,
     paints: [undefined, undefined, statusPaint(task.status, paint)],
     details: errorLine(task, width),
   }))
-  return table(columns, rows, { width, paint })
+  return table(columns, rows, { width, paint, layout })
 }
 
 /** Dead letters as a table. */
-export function letterTable(letters: readonly TaskView[], { width, paint }: Console, now: number): string {
-  const hasItems = letters.some(isItem)
+export function letterTable(
+  letters: readonly TaskView[],
+  { width, paint }: Console,
+  now: number,
+  layout: Layout = {},
+): string {
+  const hasItems = layout.columns?.some(({ title }) => title === STAGE) ?? letters.some(isItem)
   const columns = [
     { title: 'ID', minWidth: ID_WIDTH },
     { title: 'KIND', minWidth: NAME_WIDTH },
-    ...(hasItems ? [{ title: 'STAGE', minWidth: NAME_WIDTH }] : []),
+    ...(hasItems ? [{ title: STAGE, minWidth: NAME_WIDTH }] : []),
     { title: 'REASON' },
     { title: 'DIED' },
   ]
@@ -49,12 +57,7 @@ export function letterTable(letters: readonly TaskView[], { width, paint }: Cons
     paints: [undefined, undefined, ...(hasItems ? [undefined] : []), paint.red],
     details: errorLine(letter, width),
   }))
-  return table(columns, rows, { width, paint })
-}
-
-/** Whether a task is an item of a pipeline: then its category is its stage, and its key its run. */
-export function isItem({ kind }: Pick<TaskView, 'kind'>): boolean {
-  return kind.startsWith('pipeline:')
+  return table(columns, rows, { width, paint, layout })
 }
 
 function laneFields(task: TaskView): [string, string | undefined][] {

@@ -14,6 +14,7 @@ import {
   withFilterOptions,
   withPageOptions,
 } from './options.js'
+import { addCancel } from './task-cancel.js'
 import { printTasks } from './task-list.js'
 import { taskTable, taskText } from './task-text.js'
 
@@ -21,7 +22,7 @@ const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'ski
 
 /** Adds `redrive task`. */
 export function addTask(program: Command, context: CommandContext): void {
-  const task = program.command('task').helpCommand(false).description('List and show tasks')
+  const task = program.command('task').helpCommand(false).description('List, show and cancel tasks')
 
   const ls = task
     .command('ls')
@@ -51,6 +52,8 @@ Examples:
   redrive task show order-42
   redrive task show order-42 --output json | jq '.history[].error'`,
   )
+
+  addCancel(task, context)
 }
 
 function showTask({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {

@@ -62,7 +62,7 @@ const redrive = (argv: readonly string[], overrides: Partial<Environment> = {}) 
 
 describe('a worker that stops when nothing is left', () => {
   it('forgets what has been over for longer than --keep, and dead letters only with --keep-dead', async () => {
-    const pass = (...flags: string[]) => redrive(['worker', 'tasks.ts', '--until-empty', '--quiet', ...flags])
+    const pass = (...flags: string[]) => redrive(['worker', 'tasks.ts', '--until-empty', ...flags])
     await enqueue({ id: 'w', kind: 'works', payload: '{}' }, { id: 'b', kind: 'broken', payload: '{}' })
     await pass()
     await enqueue({ id: 's', kind: 'slow', payload: '200' })
@@ -79,7 +79,7 @@ describe('a worker that stops when nothing is left', () => {
 
   it('runs what there is, logs each attempt, and ends with 0', async () => {
     await enqueue({ id: 'w', kind: 'works', payload: '{}' }, { id: 'f', kind: 'flaky', payload: '{}' })
-    const { code, out, err } = await redrive(['worker', 'tasks.ts', '--until-empty', '--output', 'json'])
+    const { code, out, err } = await redrive(['worker', 'tasks.ts', '--until-empty', '--verbose', '--output', 'json'])
     expect(code).toBe(0)
     expect(JSON.parse(out)).toEqual({ succeeded: 2, retries: 2, deferrals: 0, dead: 0 })
     expect(err).toMatch(/^\d{4}-\S+Z debug First attempt at 'works' starts \(attempt 1 of 8\) \[w\]$/m)
@@ -121,12 +121,22 @@ describe('a worker that stops when nothing is left', () => {
     expect(await count()).toMatchObject({ waiting: 0 })
   })
 
-  it('ends with 3 when a task went to the dead letters', async () => {
+  it('logs dead letters alone, and ends with 3 if there were any', async () => {
     await enqueue({ kind: 'works', payload: '{}' }, { kind: 'broken', payload: '{}' })
-    const { code, out, err } = await redrive(['worker', 'tasks.ts', '--until-empty', '--quiet'])
+    const { code, out, err } = await redrive(['worker', 'tasks.ts', '--until-empty'])
     expect({ code, out }).toEqual({ code: 3, out: '' })
     expect(err).not.toContain('First attempt')
-    expect(err).toMatch(/ error Gave up on 'broken' \(final_error\)/)
+    const lines = err.trimEnd().split('\n')
+    expect(lines).toHaveLength(5)
+    expect(lines[0]).toMatch(
+      /^Worker \S+ runs broken, flaky, slow, works of sqlite:\S+, up to 10 at once\. Ctrl-C stops it\.$/,
+    )
+    expect(lines[1]).toMatch(/ error Gave up on 'broken' \(final_error\)/)
+    expect(lines.slice(2)).toEqual([
+      'No task is waiting or running any more.',
+      'Stopped: 1 succeeded, 0 retries scheduled, 1 dead.',
+      'To see the dead letters, run: redrive dlq ls',
+    ])
   })
 
   it('leaves other kinds and categories alone', async () => {
@@ -206,7 +216,7 @@ describe('a worker in a process of its own', { timeout: 60_000 }, () => {
 
   it('lets running tasks end when it is told to stop, and claims no more', async () => {
     await enqueue({ id: 'a', kind: 'slow', payload: '2000' }, { id: 'b', kind: 'slow', payload: '2000' })
-    const { child, said, ended, says } = start('worker', 'tasks.ts', '--concurrency', '1')
+    const { child, said, ended, says } = start('worker', 'tasks.ts', '--concurrency', '1', '--verbose')
     await says('First attempt')
     child.kill('SIGTERM')
     expect(await ended).toBe(0)
@@ -217,7 +227,7 @@ describe('a worker in a process of its own', { timeout: 60_000 }, () => {
 
   it('hands back what does not end within the grace period, at no cost, and ends though its handler goes on', async () => {
     await enqueue({ id: 'a', kind: 'slow', payload: '3600000' })
-    const { child, ended, says } = start('worker', 'tasks.ts', '--grace', '100ms')
+    const { child, ended, says } = start('worker', 'tasks.ts', '--grace', '100ms', '--verbose')
     await says('First attempt')
     child.kill('SIGINT')
     expect(await ended).toBe(0)
@@ -226,7 +236,7 @@ describe('a worker in a process of its own', { timeout: 60_000 }, () => {
 
   it('ends at once at the second signal', async () => {
     await enqueue({ id: 'a', kind: 'slow', payload: '3600000' })
-    const { child, said, ended, says } = start('worker', 'tasks.ts', '--grace', '1h')
+    const { child, said, ended, says } = start('worker', 'tasks.ts', '--grace', '1h', '--verbose')
     await says('First attempt')
     child.kill('SIGINT')
     await says('SIGINT: stopping')
@@ -240,7 +250,7 @@ describe('a worker in a process of its own', { timeout: 60_000 }, () => {
 
   it('goes on when nobody reads what it says any more', async () => {
     await enqueue(...Array.from({ length: 3 }, (_, i) => ({ id: `t${i}`, kind: 'slow', payload: '300' })))
-    const { child, ended, says } = start('worker', 'tasks.ts', '--until-empty', '--concurrency', '1')
+    const { child, ended, says } = start('worker', 'tasks.ts', '--until-empty', '--concurrency', '1', '--verbose')
     await says('First attempt')
     child.stderr?.destroy()
     expect(await ended).toBe(0)

@@ -3,7 +3,7 @@ import { type MetricsRegistry, storeMetrics, workMetrics } from '../../metrics/i
 import { untilEmpty } from '../../operate/index.js'
 import type { Store } from '../../store/index.js'
 import { type Outage, type TaskDefinition, Worker } from '../../task/index.js'
-import { fanOut, logTo, type Sink } from '../../telemetry/index.js'
+import { fanOut, logTo, redact, type Sink } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, errorText, UsageError } from '../errors.js'
 import { consoleLogger } from '../terminal/console-logger.js'
@@ -12,7 +12,7 @@ import { type Signals, signalsOf } from '../terminal/signals.js'
 import { quoted } from '../terminal/visible.js'
 import { loadTasks } from './load-tasks.js'
 import { type MetricsOptions, openMetrics, withMetricsOptions } from './metrics-options.js'
-import { openStore } from './open-store.js'
+import { openStore, storeUrl } from './open-store.js'
 import { type CommonOptions, collect, duration, wholeNumber, withCommonOptions } from './options.js'
 import { Tally } from './tally.js'
 
@@ -25,7 +25,7 @@ interface WorkerCommandOptions extends CommonOptions, MetricsOptions {
   readonly keep?: number
   readonly keepDead?: number
   readonly untilEmpty?: boolean
-  readonly quiet?: boolean
+  readonly verbose?: boolean
 }
 
 /** A worker pushes its metrics this often, and once more when it stops. */
@@ -49,14 +49,16 @@ export function addWorker(program: Command, context: CommandContext): void {
     .option('--keep <duration>', 'Delete ended work after this time, except dead letters (default: never)', duration(0))
     .option('--keep-dead <duration>', 'Delete dead letters after this time (default: never)', duration(0))
     .option('--until-empty', 'Stop when no task is waiting or running')
-    .option('--quiet', 'Log only warnings and errors')
+    .option('--verbose', 'Log every attempt, not only dead letters')
     .action(async (file: string, options: WorkerCommandOptions) => context.end(await work(context, file, options)))
   withCommonOptions(withMetricsOptions(worker)).addHelpText(
     'after',
     `
-SIGINT and SIGTERM stop it: running tasks get the grace period to end, and the
-rest is handed back uncounted. A second signal ends it at once, with exit code
-1. With --until-empty, it exits with 3 if tasks became dead letters.
+It says when it starts and stops, and when a task becomes a dead letter; with
+--verbose, it logs every attempt. SIGINT and SIGTERM stop it: running tasks get
+the grace period to end, and the rest is handed back uncounted. A second signal
+ends it at once, with exit code 1. With --until-empty, it exits with 3 if tasks
+became dead letters.
 
 With --metrics-port, Prometheus can scrape the metrics of its tasks and of the
 whole store. With --push, it pushes them to a Pushgateway: for a single worker
@@ -79,7 +81,7 @@ async function work(context: CommandContext, file: string, options: WorkerComman
   const tasks = chosen(await loadTasks(file, environment.cwd), options.kind, file)
   const store = await openStore(options, environment, { mayCreate: true })
   const tally = new Tally()
-  const logger = consoleLogger(console, { from: options.quiet ? 'warn' : 'debug' })
+  const logger = consoleLogger(console, { from: options.verbose ? 'debug' : 'error' })
   const { concurrency, category: categories, lease, grace, keep, keepDead } = options
   const metrics = await openMetrics(options, context, 'redrive-worker', registry => metricsOf(store, registry)).catch(
     error => store.close().then(() => Promise.reject(error)),
@@ -94,7 +96,9 @@ async function work(context: CommandContext, file: string, options: WorkerComman
   let isCutShort = false
   try {
     await worker.start()
-    console.say(`Worker ${worker.name} runs ${tasks.map(({ kind }) => kind).join(', ')}, up to ${concurrency} at once.`)
+    const kinds = tasks.map(({ kind }) => kind).join(', ')
+    const where = redact(storeUrl(options, environment))
+    console.say(`Worker ${worker.name} runs ${kinds} of ${where}, up to ${concurrency} at once. Ctrl-C stops it.`)
     console.say(await stopReason(worker, store, tasks, options, signals))
     isCutShort = (await stopped(worker, signals)) === 'cut short'
   } finally {
@@ -111,6 +115,7 @@ async function work(context: CommandContext, file: string, options: WorkerComman
   }
   if (options.output !== 'table') writeOne(console, options.output, tally.counts(), () => '')
   console.say(`Stopped: ${tally.text()}.`)
+  if (tally.counts().dead > 0) console.say('To see the dead letters, run: redrive dlq ls')
   return options.untilEmpty && tally.counts().dead > 0 ? ExitCode.partly : ExitCode.done
 }
 

@@ -9,6 +9,8 @@ export type Paint = ReturnType<typeof pc.createColors>
 export interface Console {
   /** Writes data to stdout as it is. */
   data(text: string): void
+  /** Writes data to stdout, and waits while its reader is slower: so any amount needs little memory. */
+  stream(text: string): Promise<void>
   /** Writes a message to stderr. Control characters are made visible, line breaks too: a name must not forge a line. */
   say(text: string): void
   /** Writes a message that is safe already and may be coloured. */
@@ -33,6 +35,10 @@ export function consoleOf({ stdout, stderr, env, isTTY, columns }: Environment):
   const hasColours = !env.NO_COLOR && env.TERM !== 'dumb'
   return {
     data: text => stdout.write(`${text}\n`),
+    async stream(text) {
+      const isTaken = stdout.write(`${text}\n`) !== false
+      if (!isTaken) await new Promise<void>(resolve => stdout.once?.('drain', resolve) ?? resolve())
+    },
     say: text => stderr.write(`${wrap(visible(text), messageWidth).join('\n')}\n`),
     sayRaw: text => stderr.write(`${text}\n`),
     paint: pc.createColors(hasColours && isTTY.stdout),

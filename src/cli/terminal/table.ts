@@ -15,6 +15,16 @@ export interface Row {
   readonly details?: readonly string[]
 }
 
+/**
+ * The layout of a table that is printed page by page: the first page decides on the header, the columns and their widths.
+ * An empty one is given to the first page.
+ */
+export interface Layout {
+  columns?: readonly Column[]
+  /** `undefined` where the table does not fit, and each row is a paragraph. */
+  widths?: readonly number[] | undefined
+}
+
 /** The columns between two cells. */
 const GAP = '  '
 /** The widest that a column is padded to where nothing is clipped. */
@@ -32,14 +42,19 @@ export const NAME_WIDTH = 8
 export function table(
   columns: readonly Column[],
   rows: readonly Row[],
-  { width, paint }: { readonly width: number; readonly paint: Paint },
+  { width, paint, layout = {} }: { readonly width: number; readonly paint: Paint; readonly layout?: Layout },
 ): string {
   const safe = rows.map(row => ({ ...row, cells: row.cells.map(visible) }))
-  const natural = columns.map(({ title }, i) =>
-    Math.max(title.length, ...safe.map(({ cells }) => textWidth(cells[i] ?? ''))),
-  )
   const isWhole = width === Infinity
-  const widths = isWhole ? natural.map(each => Math.min(each, MAX_PADDED)) : fitted(columns, natural, width)
+  const isFirst = layout.columns === undefined
+  if (isFirst) {
+    const natural = columns.map(({ title }, i) =>
+      safe.reduce((most, { cells }) => Math.max(most, textWidth(cells[i] ?? '')), title.length),
+    )
+    layout.columns = columns
+    layout.widths = isWhole ? natural.map(each => Math.min(each, MAX_PADDED)) : fitted(columns, natural, width)
+  }
+  const { widths } = layout
   const below = (details: Row['details'] = []) => details.map(paint.dim)
   if (widths === undefined) {
     return safe.flatMap(row => [...stacked(row, width), ...below(row.details)]).join('\n')
@@ -53,8 +68,8 @@ export function table(
       })
       .join(GAP)
       .trimEnd()
-  const header = line({ cells: columns.map(({ title }) => title) })
-  return [paint.bold(header), ...safe.flatMap(row => [line(row), ...below(row.details)])].join('\n')
+  const header = isFirst ? [paint.bold(line({ cells: columns.map(({ title }) => title) }))] : []
+  return [...header, ...safe.flatMap(row => [line(row), ...below(row.details)])].join('\n')
 }
 
 /** A text as one indented line, clipped if it does not fit. */

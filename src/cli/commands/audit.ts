@@ -1,0 +1,110 @@
+import type { Command } from 'commander'
+import { followAudit, type Verification, verify } from '../../operate/index.js'
+import type { CommandContext } from '../command.js'
+import { ExitCode } from '../errors.js'
+import { grouped } from '../terminal/chart.js'
+import type { Console } from '../terminal/console.js'
+import { writeOne, writePages } from '../terminal/output.js'
+import { withProgress } from '../terminal/progress.js'
+import { signalsOf } from '../terminal/signals.js'
+import { ID_WIDTH, table } from '../terminal/table.js'
+import { auditRecord, auditTable } from './audit-text.js'
+import { withStore } from './open-store.js'
+import { type CommonOptions, wholeNumber, withCommonOptions } from './options.js'
+
+interface TailOptions extends CommonOptions {
+  readonly limit: number
+  readonly follow?: boolean
+}
+
+/** Adds `redrive audit`. */
+export function addAudit(program: Command, context: CommandContext): void {
+  const audit = program.command('audit').description('Show who did what, and verify the decisions on record')
+
+  const tail = audit
+    .command('tail')
+    .description('Show the last audit records, oldest first')
+    .option('--limit <n>', 'Number of records', wholeNumber(1, 10_000), 50)
+    .option('-f, --follow', 'Go on with new records until Ctrl-C')
+    .action(async (options: TailOptions) => context.end(await printTail(context, options)))
+  withCommonOptions(tail).addHelpText(
+    'after',
+    `
+Redrives, cancellations, discards, pauses and limits are on record with who and
+why, and so is whatever your own sinks write there.
+
+Examples:
+  redrive audit tail --limit 10
+  redrive audit tail --follow --output jsonl`,
+  )
+
+  const check = audit
+    .command('verify')
+    .description('Recompute every decision on record, and show those that differ')
+    .action(async (options: CommonOptions) => context.end(await printVerification(context, options)))
+  withCommonOptions(check).addHelpText(
+    'after',
+    `
+Each retry, deferral and death is decided by a policy, from facts that are in
+the ledger: so the decision can be made again. Exits with 1 if one differs.
+
+Example:
+  redrive audit verify`,
+  )
+}
+
+function printTail({ console, environment }: CommandContext, options: TailOptions): Promise<ExitCode> {
+  return withStore(options, environment, async store => {
+    const signals = signalsOf(environment)
+    const stop = new AbortController()
+    void signals.next().then(() => stop.abort())
+    try {
+      const pages = followAudit(store.audit, { limit: options.limit, signal: options.follow ? stop.signal : undefined })
+      const count = await writePages(console, pages, {
+        format: options.output,
+        toJson: auditRecord,
+        toTable: (records, layout) => auditTable(records.map(auditRecord), console, layout),
+      })
+      if (count === 0) console.say('No audit records.')
+      return ExitCode.done
+    } finally {
+      signals.close()
+    }
+  })
+}
+
+function printVerification(context: CommandContext, options: CommonOptions): Promise<ExitCode> {
+  const { console, environment } = context
+  return withStore(options, environment, store =>
+    withProgress(context, 'page', async ({ signal, report }) => {
+      const onProgress = (tasks: number) => report(() => `${grouped(tasks)} tasks read so far.`)
+      const result = await verify(store, { signal, onProgress })
+      const { tasks, decisions, unknown, discrepancies } = result
+      if (options.output !== 'table' || discrepancies.length > 0) {
+        writeOne(console, options.output, result, () => discrepancyTable(discrepancies, console))
+      }
+      const about = `${countOf(decisions, 'decision')} on ${countOf(tasks, 'task')}`
+      const differ = discrepancies.length === 1 ? 'differs' : 'differ'
+      console.say(`${about} recomputed: ${grouped(discrepancies.length)} ${differ}.`)
+      if (unknown > 0) console.say(`${grouped(unknown)} could not be: the store does not have their policy.`)
+      return discrepancies.length === 0 ? ExitCode.done : ExitCode.error
+    }),
+  )
+}
+
+function countOf(count: number, noun: string): string {
+  return `${grouped(count)} ${noun}${count === 1 ? '' : 's'}`
+}
+
+function discrepancyTable(discrepancies: Verification['discrepancies'], console: Console): string {
+  const columns = [
+    { title: 'TASK', minWidth: ID_WIDTH },
+    { title: 'ROW' },
+    { title: 'RECORDED' },
+    { title: 'RECOMPUTED' },
+  ]
+  const rows = discrepancies.map(({ taskId, sequence, recorded, recomputed }) => ({
+    cells: [taskId, String(sequence), recorded, recomputed],
+  }))
+  return table(columns, rows, console)
+}

@@ -1,0 +1,111 @@
+import type { Command } from 'commander'
+import { discardDeadLetters, type LetterSelection, planDiscard } from '../../operate/index.js'
+import type { Store } from '../../store/index.js'
+import type { CommandContext } from '../command.js'
+import { ExitCode } from '../errors.js'
+import type { Console } from '../terminal/console.js'
+import { writeList, writeResult } from '../terminal/output.js'
+import { withCount } from '../terminal/progress.js'
+import { askFirst } from './ask-first.js'
+import { endOf, lettersText, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
+import { withStore } from './open-store.js'
+import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
+import { letterTable } from './task-text.js'
+
+interface DiscardCommandOptions extends CommonOptions, SelectionOptions {
+  readonly why: string
+  readonly dryRun?: boolean
+  readonly yes?: boolean
+}
+
+/** The rows of a dry run's table. JSON has all of them. */
+const SHOWN = 20
+
+/** Adds `redrive dlq discard`. */
+export function addDiscard(dlq: Command, context: CommandContext): void {
+  const discard = dlq.command('discard').description('Give dead letters up for good; they stay on record as cancelled')
+  withSelection(discard, 'Discard')
+    .requiredOption('--why <text>', 'Reason, for the record', nonEmpty)
+    .option('--dry-run', 'Show which dead letters would be discarded, and discard none')
+    .option('-y, --yes', 'Skip the confirmation prompt')
+    .action(async (ids: string[], options: DiscardCommandOptions) =>
+      context.end(await discardLetters(context, ids, options)),
+    )
+  withCommonOptions(discard).addHelpText(
+    'after',
+    `
+Nothing is deleted: a discarded task is cancelled, keeps its payload, its error
+and its history, and says who discarded it and why. It is deleted with other
+ended work: see redrive prune. It cannot be redriven any more. Dead items of
+pipelines are left alone, since their run counts them.
+Exits with 3 if it was stopped, or if some of the ids could not be discarded.
+
+Examples:
+  redrive dlq discard order-42 --why 'refunded by hand'
+  redrive dlq discard --kind send-email --code http_410 --why 'gone' --dry-run`,
+  )
+}
+
+function discardLetters(
+  context: CommandContext,
+  ids: readonly string[],
+  options: DiscardCommandOptions,
+): Promise<ExitCode> {
+  const selection = selectionOf(ids, options)
+  return withStore(options, context.environment, store =>
+    options.dryRun ? preview(context, store, selection, options) : discardAll(context, store, selection, options),
+  )
+}
+
+async function preview(
+  { console }: CommandContext,
+  store: Store,
+  selection: LetterSelection,
+  { output }: DiscardCommandOptions,
+): Promise<ExitCode> {
+  const sampleSize = output === 'table' ? SHOWN : Infinity
+  const { count, sample, refused, items } = await planDiscard(store, selection, { sampleSize })
+  for (const { text } of refused) console.say(text)
+  const now = await store.now()
+  writeList(console, output, sample, letters => letterTable(letters, console, now))
+  if (count > sample.length) console.say(`… and ${count - sample.length} more.`)
+  sayItems(console, selection, items)
+  console.say(`${count} would be discarded. This was a dry run: 0 discarded.`)
+  return endOf(count, refused)
+}
+
+async function discardAll(
+  context: CommandContext,
+  store: Store,
+  selection: LetterSelection,
+  { output, why, yes }: DiscardCommandOptions,
+): Promise<ExitCode> {
+  const { console, environment } = context
+  const { count, refused, items } = await planDiscard(store, selection, { sampleSize: 0 })
+  for (const { text } of refused) console.say(text)
+  sayItems(console, selection, items)
+  if (count > 0 && !yes) {
+    await askFirst(environment, {
+      question: `Discard ${lettersText(count)} for good?`,
+      effect: `This would discard ${lettersText(count)} for good.`,
+      nothing: '0 discarded.',
+    })
+  }
+
+  const { ids: discarded, isStopped } = await withCount(
+    context,
+    { total: count, verb: 'discarded', unit: 'batch', rest: 'Run the same command again to continue.' },
+    progress => discardDeadLetters(store, selection, { who: environment.user, why, ...progress }),
+  )
+  writeResult(console, output, { discarded: discarded.length, ids: discarded, refused, isStopped })
+  console.say(`${discarded.length} discarded.`)
+  if (!isStopped) return endOf(discarded.length, refused)
+  console.say('Stopped. The rest is unchanged: run the same command again to continue.')
+  return ExitCode.partly
+}
+
+/** Items that were named are refused one by one. */
+function sayItems(console: Console, selection: LetterSelection, items: number): void {
+  if (items === 0 || 'ids' in selection) return
+  console.say(`${items} dead ${items === 1 ? 'item of a pipeline is' : 'items of pipelines are'} left alone.`)
+}

@@ -1,0 +1,145 @@
+import type { Command } from 'commander'
+import type { By, LaneLimits, LaneSelection, SharedLimits } from '../../store/index.js'
+import type { CommandContext } from '../command.js'
+import { ExitCode, UsageError } from '../errors.js'
+import { writeResult } from '../terminal/output.js'
+import { quoted } from '../terminal/visible.js'
+import { limitText } from './lane-text.js'
+import { withStore } from './open-store.js'
+import { type CommonOptions, nonEmpty, rate, wholeNumber, withCommonOptions } from './options.js'
+
+interface ControlOptions extends CommonOptions {
+  readonly kind: string
+  readonly category?: string
+  readonly key?: string
+  readonly why?: string
+}
+
+interface LimitOptions extends ControlOptions {
+  readonly concurrency?: number
+  readonly rate?: number
+  readonly ordered?: boolean
+  readonly shared?: boolean
+  readonly none?: boolean
+}
+
+/** Adds the commands that change lanes: `pause`, `resume` and `limit`. */
+export function addLaneControl(lane: Command, context: CommandContext): void {
+  const pause = lane
+    .command('pause')
+    .description('Start no more tasks of these lanes; running ones go on')
+    .action(async (options: ControlOptions) => context.end(await setPaused(context, options, true)))
+  withControlOptions(pause).addHelpText(
+    'after',
+    `
+Lanes of the same kind that are made later are paused too.
+
+Examples:
+  redrive lane pause --kind send-email --why 'the mail server is down'
+  redrive lane pause --kind send-email --key tenant-7`,
+  )
+
+  const resume = lane
+    .command('resume')
+    .description('Start tasks of these lanes again')
+    .action(async (options: ControlOptions) => context.end(await setPaused(context, options, false)))
+  withControlOptions(resume).addHelpText('after', '\nExample:\n  redrive lane resume --kind send-email')
+
+  const limit = lane
+    .command('limit')
+    .description('Limit how many tasks of a lane run at once, or start per second')
+    .option('--concurrency <n>', 'Maximum number of tasks at once', wholeNumber(0, 1_000_000))
+    .option('--rate <rate>', "Maximum rate of starts, such as '50/s' or '600/m'", rate)
+    .option('--ordered', 'Run tasks strictly one after another')
+    .option('--shared', 'One limit for all these lanes together, instead of one for each')
+    .option('--none', 'Remove the limits')
+    .action(async (options: LimitOptions) => context.end(await setLimits(context, options)))
+  withControlOptions(limit).addHelpText(
+    'after',
+    `
+New limits replace those that these lanes had, and hold for lanes that are made
+later. With --shared, lanes are selected by --kind and --category.
+
+Examples:
+  redrive lane limit --kind send-email --rate 50/s
+  redrive lane limit --kind send-email --key tenant-7 --concurrency 1
+  redrive lane limit --kind charge --shared --concurrency 20
+  redrive lane limit --kind send-email --none`,
+  )
+}
+
+function withControlOptions(command: Command): Command {
+  return withCommonOptions(
+    command
+      .requiredOption('--kind <kind>', 'Lanes of this kind', nonEmpty)
+      .option('--category <category>', 'Only lanes in this category', nonEmpty)
+      .option('--key <key>', 'Only the lanes with this key', nonEmpty)
+      .option('--why <text>', 'Reason, for the record', nonEmpty),
+  )
+}
+
+function setPaused(
+  { console, environment }: CommandContext,
+  options: ControlOptions,
+  isPaused: boolean,
+): Promise<ExitCode> {
+  const lanes = selected(options)
+  return withStore(options, environment, async store => {
+    await store.pause(lanes, { isPaused, ...by(environment.user, options) })
+    const running = (await store.lanes(lanes)).reduce((sum, lane) => sum + lane.running, 0)
+    writeResult(console, options.output, { ...lanes, isPaused, running })
+    const rest = isPaused && running > 0 ? ` ${running} ${running === 1 ? 'task is' : 'tasks are'} still running.` : ''
+    console.say(`${lanesText(lanes)} ${isPaused ? 'paused' : 'resumed'}.${rest}`)
+    return ExitCode.done
+  })
+}
+
+function setLimits({ console, environment }: CommandContext, options: LimitOptions): Promise<ExitCode> {
+  const lanes = selected(options)
+  const limits = limitsOf(options)
+  return withStore(options, environment, async store => {
+    await store.limit(lanes, limits, by(environment.user, options))
+    writeResult(console, options.output, { ...lanes, limits })
+    const text = limitText(limits)
+    const scope = options.shared ? 'together' : 'each'
+    const effect = text === '' ? 'no limits now' : `limited to ${text}, ${scope}`
+    console.say(`${lanesText(lanes)} ${effect}.`)
+    return ExitCode.done
+  })
+}
+
+function limitsOf({ concurrency, rate: perSecond, ordered, shared, none }: LimitOptions): LaneLimits | SharedLimits {
+  const isAny = concurrency !== undefined || perSecond !== undefined || ordered === true
+  if (isAny === (none === true)) {
+    throw new UsageError('Which limits? Pass --concurrency, --rate or --ordered; or --none to remove them.')
+  }
+  if (!shared) {
+    return {
+      ...(concurrency !== undefined && { concurrency }),
+      ...(perSecond !== undefined && { perSecond }),
+      ...(ordered && { isOrdered: true }),
+    }
+  }
+  if (ordered) throw new UsageError('--ordered is for each lane by itself. Leave out --shared.')
+  return {
+    isShared: true,
+    ...(concurrency !== undefined && { concurrency }),
+    ...(perSecond !== undefined && { rates: { starts: { perSecond } } }),
+  }
+}
+
+function selected({ kind, category, key }: ControlOptions): LaneSelection {
+  return { kind, ...(category !== undefined && { category }), ...(key !== undefined && { key }) }
+}
+
+function by(who: string, { why }: ControlOptions): By {
+  return { who, ...(why !== undefined && { why }) }
+}
+
+function lanesText({ kind, category, key }: LaneSelection): string {
+  const rest = [
+    ...(category === undefined ? [] : [` in category ${quoted(category)}`]),
+    ...(key === undefined ? [] : [` with key ${quoted(key)}`]),
+  ]
+  return `Lanes of kind ${quoted(kind)}${rest.join('')}:`
+}

@@ -1,0 +1,102 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { deadLetters } from '../../../test/dead-letters.js'
+import { type StoreFolder, storeFolder } from '../../../test/store-folder.js'
+
+let folder: StoreFolder
+beforeEach(async () => {
+  folder = storeFolder()
+  await folder.inStore(async store => {
+    await deadLetters(store, [{ id: 'dead', kind: 'email' }])
+    await store.enqueue([
+      { id: 'a', kind: 'email', payload: '1' },
+      { id: 'b', kind: 'email', key: 'tenant-7', payload: '1' },
+      { id: 'c', kind: 'report', category: 'daily', payload: '1' },
+    ])
+  })
+})
+afterEach(() => folder.remove())
+
+const lanes = () => folder.inStore(store => store.lanes())
+const claimed = () =>
+  folder.inStore(async store => {
+    const rooms = [{ kinds: ['email', 'report'] }]
+    const { tasks } = await store.claim({ worker: 'w', leaseMs: 60_000, rooms, limit: 10, isIdle: true })
+    return tasks.map(({ id }) => id).sort()
+  })
+
+it('lists lanes with their tasks, state and limits', async () => {
+  await folder.redrive(['lane', 'limit', '--kind', 'email', '--concurrency', '5', '--rate', '600/m'])
+  await folder.redrive(['lane', 'pause', '--kind', 'report'])
+  const { lines } = await folder.redrive(['lane', 'ls'])
+  expect(lines()).toEqual([
+    'KIND    CATEGORY  KEY       STATE   WAITING  RUNNING  DEAD  LIMITS',
+    'email   -         -         open    1        0        1     5 at once, 10/s',
+    'email   -         tenant-7  open    1        0        0     5 at once, 10/s',
+    'report  daily     -         paused  1        0        0',
+  ])
+  const ids = await folder.redrive(['lane', 'ls', '--state', 'paused', '--output', 'jsonl'])
+  expect(ids.json()).toMatchObject({ kind: 'report', category: 'daily', state: 'paused', heldUntil: null, limits: {} })
+  const page = await folder.redrive(['lane', 'ls', '--limit', '2'])
+  expect(page.err).toBe('2 of 3. For the next ones, pass --after 2; for all, --all.\n')
+  expect((await folder.redrive(['lane', 'ls', '--after', '2', '--output', 'json'])).json()).toHaveLength(1)
+  expect(await folder.redrive(['lane', 'ls', '--after', 'x'])).toMatchObject({ code: 2 })
+})
+
+it('shows until when a rate limit holds a lane', async () => {
+  await folder.inStore(async store => {
+    const rooms = [{ kinds: ['report'] }]
+    const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 60_000, rooms, limit: 1, isIdle: true })
+    const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w' }
+    const outcome = { type: 'deferred', delayMs: 3_600_000 } as const
+    await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
+  })
+  const { out } = await folder.redrive(['lane', 'ls', '--state', 'held'])
+  expect(out).toMatch(/report +daily +- +held, ends in (1h|59m)/)
+  expect((await folder.redrive(['stats'])).err).toContain('1 task waits in held lanes: redrive lane ls --state held\n')
+})
+
+it('pauses and resumes the lanes that are selected, on record', async () => {
+  const paused = await folder.redrive(['lane', 'pause', '--kind', 'email', '--key', 'tenant-7', '--why', 'abuse'])
+  expect(paused).toMatchObject({ code: 0, out: '', err: "Lanes of kind 'email' with key 'tenant-7': paused.\n" })
+  expect((await lanes()).filter(({ isPaused }) => isPaused).map(({ key }) => key)).toEqual(['tenant-7'])
+  expect((await folder.redrive(['stats'])).err).toContain(
+    '1 task waits in paused lanes: redrive lane ls --state paused\n',
+  )
+  const resumed = await folder.redrive(['lane', 'resume', '--kind', 'email', '--output', 'json'])
+  expect(resumed.json()).toEqual({ kind: 'email', isPaused: false, running: 0 })
+  expect((await lanes()).some(({ isPaused }) => isPaused)).toBe(false)
+  const audit = await folder.redrive(['audit', 'tail'])
+  expect(audit.lines()[1]).toMatch(/lanes_paused +ada +abuse/)
+  expect(audit.lines()[3]).toMatch(/lanes_resumed +ada +-/)
+})
+
+it('says how many tasks still run in a paused lane', async () => {
+  await claimed()
+  const { err } = await folder.redrive(['lane', 'pause', '--kind', 'email'])
+  expect(err).toBe("Lanes of kind 'email': paused. 2 tasks are still running.\n")
+})
+
+it('limits each lane by itself, or all of them together', async () => {
+  const each = await folder.redrive(['lane', 'limit', '--kind', 'email', '--concurrency', '1', '--ordered'])
+  expect(each.err).toBe("Lanes of kind 'email': limited to 1 at once, ordered, each.\n")
+  const none = await folder.redrive(['lane', 'limit', '--kind', 'email', '--none'])
+  expect(none.err).toBe("Lanes of kind 'email': no limits now.\n")
+  expect((await lanes()).map(({ limits }) => limits)).toEqual([{}, {}, {}])
+  const shared = await folder.redrive(['lane', 'limit', '--kind', 'email', '--shared', '--concurrency', '1'])
+  expect(shared.err).toBe("Lanes of kind 'email': limited to 1 at once, together.\n")
+  expect((await folder.redrive(['lane', 'ls', '--key', 'tenant-7'])).lines()[1]).toMatch(/shared: 1 at once$/)
+  expect(await claimed()).toHaveLength(2)
+})
+
+it.each([
+  [['pause']],
+  [['resume', '--why', 'x']],
+  [['limit', '--kind', 'k']],
+  [['limit', '--kind', 'k', '--none', '--rate', '1/s']],
+  [['limit', '--kind', 'k', '--rate', '10']],
+  [['limit', '--kind', 'k', '--ordered', '--shared']],
+  [['limit', '--kind', 'k', '--key', 't', '--shared', '--concurrency', '1']],
+  [['ls', '--state', 'closed']],
+])('refuses lane %j', async argv => {
+  expect(await folder.redrive(['lane', ...argv])).toMatchObject({ code: 2, out: '' })
+})

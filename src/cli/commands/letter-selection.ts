@@ -1,0 +1,45 @@
+import type { Command } from 'commander'
+import type { LetterSelection, RedrivePlan } from '../../operate/index.js'
+import { ExitCode, UsageError } from '../errors.js'
+import { type FilterOptions, withFilterOptions } from './options.js'
+
+/** The flags that select dead letters, besides their ids. */
+export interface SelectionOptions extends FilterOptions {
+  readonly all?: boolean
+}
+
+/** Adds the ids and the flags that select dead letters. */
+export function withSelection(command: Command, verb: string): Command {
+  return withFilterOptions(command.argument('[ids...]', 'Ids of the dead letters')).option(
+    '--all',
+    `${verb} every dead letter`,
+  )
+}
+
+/** Refuses to guess: an empty filter is a mistake, and so are ids together with a filter. */
+export function selectionOf(
+  ids: readonly string[],
+  { kind, category, key, code, all }: SelectionOptions,
+): LetterSelection {
+  const filter = { kind, category, key, errorCode: code }
+  const hasFilter = Object.values(filter).some(value => value !== undefined)
+  if ([ids.length > 0, hasFilter, all === true].filter(Boolean).length > 1) {
+    throw new UsageError('Pass ids, a filter or --all, but only one of them.')
+  }
+  if (ids.length > 0) return { ids }
+  if (!hasFilter && !all) {
+    throw new UsageError('Which dead letters? Pass ids, a filter such as --kind or --code, or --all.')
+  }
+  return all ? { all } : { filter }
+}
+
+/** `1 dead letter`, `2 dead letters` */
+export function lettersText(count: number): string {
+  return `${count} dead ${count === 1 ? 'letter' : 'letters'}`
+}
+
+/** The exit code of an act on ids, some of which may have been refused. */
+export function endOf(done: number, refused: RedrivePlan['refused']): ExitCode {
+  if (refused.length === 0) return ExitCode.done
+  return done === 0 ? ExitCode.error : ExitCode.partly
+}

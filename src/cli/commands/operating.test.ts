@@ -1,0 +1,177 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { deadLetters } from '../../../test/dead-letters.js'
+import { type StoreFolder, storeFolder } from '../../../test/store-folder.js'
+
+let folder: StoreFolder
+beforeEach(() => {
+  folder = storeFolder()
+})
+afterEach(() => folder.remove())
+
+const statuses = () => folder.inStore(store => store.count({}))
+const TERMINAL = { isTTY: { stdin: true, stdout: true, stderr: true }, columns: 80, env: { NO_COLOR: '1' } }
+
+describe('task cancel', () => {
+  beforeEach(() =>
+    folder.inStore(async store => {
+      await deadLetters(store, [{ id: 'dead' }])
+      await store.enqueue(['a', 'b'].map(id => ({ id, kind: 'k', payload: '1' })))
+    }),
+  )
+
+  it('ends waiting tasks, on record', async () => {
+    const { code, err } = await folder.redrive(['task', 'cancel', 'a', 'a', '--why', 'withdrawn', '--yes'])
+    expect({ code, err }).toEqual({ code: 0, err: '1 cancelled.\n' })
+    expect(await statuses()).toMatchObject({ waiting: 1, cancelled: 1, dead: 1 })
+    expect((await folder.redrive(['audit', 'tail'])).lines()[1]).toMatch(/tasks_cancelled +ada +withdrawn/)
+  })
+
+  it('ends with 3 if some could not be cancelled, and with 1 if none could', async () => {
+    const some = await folder.redrive(['task', 'cancel', 'a', 'dead', 'x', '--yes', '--output', 'json'])
+    expect(some).toMatchObject({ code: 3 })
+    expect(some.json()).toMatchObject({ cancelled: 1, ids: ['a'], refused: [{ id: 'dead' }, { id: 'x' }] })
+    expect(some.err).toBe("'dead' has ended already: it is dead.\n'x' is not in the store.\n1 cancelled.\n")
+    expect(await folder.redrive(['task', 'cancel', 'a', '--yes'])).toMatchObject({ code: 1 })
+  })
+
+  it('asks first; without a terminal it names the flag', async () => {
+    expect(await folder.redrive(['task', 'cancel', 'a'])).toMatchObject({
+      code: 2,
+      err: 'redrive: This would cancel 1 task. Without a terminal to confirm on, pass --yes. 0 cancelled.\n',
+    })
+    const questions: string[] = []
+    const prompt = async (question: string) => {
+      questions.push(question)
+      return 'y'
+    }
+    expect(await folder.redrive(['task', 'cancel', 'a', 'b'], { ...TERMINAL, prompt })).toMatchObject({ code: 0 })
+    expect(questions).toEqual(['Cancel 2 tasks? [y/N] '])
+  })
+})
+
+describe('stats', () => {
+  it('counts tasks by kind and status', async () => {
+    await folder.inStore(async store => {
+      await deadLetters(store, [{ id: 'dead', kind: 'email' }])
+      await store.enqueue(Array.from({ length: 1200 }, (_, i) => ({ id: `t${i}`, kind: 'report', payload: '1' })))
+    })
+    const { code, err, lines } = await folder.redrive(['stats'], TERMINAL)
+    expect({ code, err }).toEqual({ code: 0, err: 'No worker is running.\n' })
+    expect(lines().map(line => line.replace(/ +\d+s$/, ' AGED'))).toEqual([
+      'KIND    WAITING  RUNNING  SUCCEEDED  SKIPPED  DEAD  CANCELLED  AGE',
+      'email   0        0        0          0        1     0',
+      expect.stringMatching(/^report {2}1 200 {4}0 {8}0 {10}0 {8}0 {5}0 +(AGED|0ms)$/),
+      'all     1 200    0        0          0        1     0',
+    ])
+    await folder.inStore(store => store.heartbeat({ worker: 'w', leaseMs: 60_000 }))
+    await folder.redrive(['lane', 'pause', '--kind', 'report'])
+    const paused = await folder.redrive(['stats', '--output', 'json'])
+    expect(paused.err).toBe('1 worker running.\n1 200 tasks wait in paused lanes: redrive lane ls --state paused\n')
+    const ready = { ready: 0, readySince: null, held: 0 }
+    expect(paused.json()).toMatchObject({ workers: 1, kinds: [{ dead: 1 }, { waiting: 1200, paused: 1200, ...ready }] })
+  })
+
+  it('says that there are none', async () => {
+    await folder.inStore(async () => {})
+    expect(await folder.redrive(['stats'])).toMatchObject({
+      code: 0,
+      out: '',
+      err: 'No tasks.\nNo worker is running.\n',
+    })
+    expect((await folder.redrive(['stats', '--output', 'json'])).json()).toMatchObject({ kinds: [] })
+  })
+})
+
+describe('audit tail', () => {
+  it('shows the last records, oldest first, whatever they are', async () => {
+    await folder.inStore(store => store.audit.append(['1', '"text"', '{"event_type":"mine","n":2,"at":null}', '[3]']))
+    const { lines } = await folder.redrive(['audit', 'tail', '--limit', '3'])
+    expect(lines()).toEqual([
+      'TIME  EVENT  WHO  WHY',
+      '-     -      -    -',
+      '  record=text',
+      '-     mine   -    -',
+      '  n=2',
+      '-     -      -    -',
+      '  0=3',
+    ])
+  })
+
+  it('follows until a signal, and misses nothing', async () => {
+    await folder.inStore(store => store.audit.append(['{"n":1}']))
+    let stop = (_: string) => {}
+    const onSignal = (callback: (signal: string) => void) => {
+      stop = callback
+      return () => {}
+    }
+    let out = ''
+    const stdout = { write: (text: string) => (out += text) }
+    const argv = ['audit', 'tail', '--follow', '--output', 'jsonl']
+    const following = folder.redrive(argv, { stdout, onSignal })
+    const until = async (text: string) => {
+      while (!out.includes(text)) await new Promise(resolve => setTimeout(resolve, 10))
+    }
+    await until('1')
+    await folder.inStore(store => store.audit.append(Array.from({ length: 1200 }, (_, i) => `{"n":${i + 2}}`)))
+    await until('1201')
+    stop('SIGINT')
+    expect(await following).toMatchObject({ code: 0, err: '' })
+    expect(out.trimEnd().split('\n')).toEqual(Array.from({ length: 1201 }, (_, i) => `{"n":${i + 1}}`))
+  })
+})
+
+it('audit verify recomputes the decisions, and ends with 1 if one differs', async () => {
+  await folder.inStore(async store => {
+    const policy = { attempts: 3, backoff: { kind: 'fixed', base: 1000 }, jitter: 'none' }
+    await store.policies.keep('h', JSON.stringify(policy))
+    await store.enqueue([{ id: 'a', kind: 'k', payload: '1' }])
+    const rooms = [{ kinds: ['k'] }]
+    const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 60_000, rooms, limit: 1, isIdle: true })
+    const decision = { verdict: { class: 'retryable', code: 'E' }, random: 0.5, policy: 'h' } as const
+    const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', error: 'x', ...decision }
+    const outcome = { type: 'retry', delayMs: 5000, isBackoff: true } as const
+    await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
+  })
+  const { code, lines, err } = await folder.redrive(['audit', 'verify'])
+  expect(code).toBe(1)
+  expect(err).toBe('1 decision on 1 task recomputed: 1 differs.\n')
+  expect(lines()[1]).toMatch(/^a +1 +retry after 5000 ms +retry after 1000 ms$/)
+  const { json } = await folder.redrive(['audit', 'verify', '--output', 'json'])
+  expect(json()).toMatchObject({ tasks: 1, decisions: 1, unknown: 0, discrepancies: [{ taskId: 'a' }] })
+})
+
+describe('prune', () => {
+  beforeEach(() =>
+    folder.inStore(async store => {
+      await deadLetters(store, [{ id: 'dead' }])
+      const ids = Array.from({ length: 1200 }, (_, i) => `t${i}`)
+      await store.enqueue(ids.map(id => ({ id, kind: 'k', payload: '1' })))
+      await store.cancel(ids)
+    }),
+  )
+
+  it('deletes ended work that is older, and keeps the rest', async () => {
+    expect(await folder.redrive(['prune', '--keep', '1h', '--yes'])).toMatchObject({ code: 0, err: '0 deleted.\n' })
+    const { err, json } = await folder.redrive(['prune', '--keep', '0s', '--yes', '--output', 'json'])
+    expect(err).toBe('1 200 deleted.\n')
+    expect(json()).toEqual({ deleted: 1200, isStopped: false })
+    expect(await statuses()).toMatchObject({ dead: 1, cancelled: 0 })
+    expect((await folder.redrive(['prune', '--keep-dead', '0s', '--yes'])).err).toBe('1 deleted.\n')
+  })
+
+  it('asks first, and says what it is about to delete', async () => {
+    const questions: string[] = []
+    const prompt = async (question: string) => {
+      questions.push(question)
+      return 'n'
+    }
+    const argv = ['prune', '--keep', '30d', '--keep-dead', '0s']
+    expect(await folder.redrive(argv, { ...TERMINAL, prompt })).toMatchObject({ code: 2 })
+    expect(questions).toEqual([
+      'Delete work that ended more than 30d ago and dead letters older than 0ms for good? [y/N] ',
+    ])
+    expect(await folder.redrive(argv)).toMatchObject({ code: 2, err: expect.stringContaining('pass --yes') })
+    expect(await folder.redrive(['prune', '--yes'])).toMatchObject({ code: 2, err: expect.stringContaining('--keep') })
+    expect(await statuses()).toMatchObject({ dead: 1, cancelled: 1200 })
+  })
+})

@@ -1,0 +1,53 @@
+import type { KindStats, TaskReader, TaskStatus } from '../store/index.js'
+
+/** The tasks of a kind, in figures. */
+export interface KindFigures extends Readonly<Record<TaskStatus, number>> {
+  readonly kind: string
+  /** Of those that wait: tasks that are due, in lanes that are neither paused nor held. About 10 000 are counted at most. */
+  readonly ready: number
+  /** When the task that has been ready for longest became due, as ISO 8601 text; `null` if none is ready. */
+  readonly readySince: string | null
+  /** Of those that wait: tasks in paused lanes. */
+  readonly paused: number
+  /** Of those that wait: tasks in lanes that are held by a rate limit, or by the head of an ordered lane. */
+  readonly held: number
+}
+
+/** A store at a glance, as plain JSON. */
+export interface StoreFigures {
+  /** Workers whose lease has not expired. */
+  readonly workers: number
+  /** In the order of their names. */
+  readonly kinds: readonly KindFigures[]
+}
+
+const NONE = { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
+
+/** Counts the tasks of a store by kind and status. The cost depends on the number of lanes, not of tasks. */
+export async function storeFigures(store: Pick<TaskReader, 'countBy' | 'stats'>): Promise<StoreFigures> {
+  const [{ workers, kinds }, counts] = await Promise.all([store.stats(), store.countBy({}, ['kind', 'status'])])
+  const byKind = new Map<string, Record<TaskStatus, number>>()
+  for (const { kind = '', status, count } of counts) {
+    if (status !== undefined) byKind.set(kind, { ...(byKind.get(kind) ?? NONE), [status]: count })
+  }
+  const names = [...new Set([...byKind.keys(), ...kinds.map(({ kind }) => kind)])].sort()
+  return {
+    workers,
+    kinds: names.map(kind => {
+      const parts = kinds.filter(part => part.kind === kind)
+      return { kind, ...(byKind.get(kind) ?? NONE), ...queued(parts) }
+    }),
+  }
+}
+
+/** What waits of a kind, over its categories. */
+function queued(parts: readonly KindStats[]): Pick<KindFigures, 'ready' | 'readySince' | 'paused' | 'held'> {
+  const sum = (count: (part: KindStats) => number) => parts.reduce((total, part) => total + count(part), 0)
+  const since = Math.min(...parts.map(({ readySince = Infinity }) => readySince))
+  return {
+    ready: sum(({ ready }) => ready),
+    readySince: Number.isFinite(since) ? new Date(since).toISOString() : null,
+    paused: sum(({ paused }) => paused),
+    held: sum(({ held }) => held),
+  }
+}
