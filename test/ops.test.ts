@@ -103,6 +103,13 @@ async function expectQueries(queries: readonly string[]): Promise<void> {
 describe('the runbooks', () => {
   const runbooks = readdirSync(join(OPS, 'runbooks'))
 
+  it('of the four tiers of documents are each linked from the alerts of their tier', () => {
+    const rules = read('ops/prometheus/documents.rules.yml')
+    const alerts = [...rules.matchAll(/- alert: \w+[\s\S]*?tier: "(\d)"[\s\S]*?runbook: (\S+)/g)]
+    for (const [, tier, runbook] of alerts) expect(runbook).toContain(`tier-${tier}-`)
+    expect(new Set(alerts.map(([, tier]) => tier))).toEqual(new Set(['1', '2', '3', '4']))
+  })
+
   it('are one for each of the four tiers of documents, and one for each alert on other work', () => {
     const tiers = runbooks.filter(file => file.startsWith('tier-')).map(file => file.slice(0, 6))
     expect(tiers).toEqual(['tier-1', 'tier-2', 'tier-3', 'tier-4'])

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
+import { type CommandStartedEvent, type Db, MongoClient } from 'mongodb'
 import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { freshDatabase } from '../../test/services/fresh-database.js'
@@ -10,6 +11,7 @@ import {
   type CollectionOptions,
   type DocumentSource,
   documentService,
+  openMongodbSource,
   openPostgresSource,
   openSqliteSource,
   sweeper,
@@ -122,4 +124,61 @@ describe('a million documents, of which ten thousand are stuck', () => {
     expect(kinds.size).toBeGreaterThan(6)
     expect(scans).toEqual([])
   })
+
+  // FerretDB uses no indexes and explains nothing: this needs a real MongoDB.
+  const url = process.env.REDRIVE_TEST_MONGODB_URL
+  const title = 'are swept on MongoDB without a collection scan'
+  if (url === undefined) process.stderr.write('The plans of MongoDB are not tested: set REDRIVE_TEST_MONGODB_URL.\n')
+  const needs = url === undefined ? ' (skipped: needs a real MongoDB, set REDRIVE_TEST_MONGODB_URL)' : ''
+  it.skipIf(url === undefined)(`${title}${needs}`, { timeout: 2 * MINUTES }, async () => {
+    const client = await new MongoClient(url ?? '', { monitorCommands: true }).connect()
+    const db = client.db(`redrive_million_${crypto.randomUUID().slice(0, 8)}`)
+    onTestFinished(async () => {
+      await db.dropDatabase()
+      await client.close()
+    })
+    for (let from = 1; from <= MILLION; from += STUCK) {
+      const documents = Array.from({ length: STUCK }, (_, index) => documentOf(from + index))
+      await db.collection<{ _id: number }>('archives').insertMany(documents, { ordered: false })
+    }
+    const source = await openMongodbSource(db)
+    const shapes = sweeper({ source, bus: new MemoryBus(), collections: [fenced] }).collections
+    for (const { shape } of shapes) await source.createIndexes(shape)
+    const commands = new Map<string, CommandStartedEvent>()
+    const record = (event: CommandStartedEvent) => void commands.set(kindOf(event.command), event)
+    client.on('commandStarted', record)
+    await useAll(source)
+    client.off('commandStarted', record)
+    const plans = await Promise.all([...commands.values()].map(({ command }) => planOf(db, command)))
+    expect(plans.filter(plan => plan !== undefined).length).toBeGreaterThan(6)
+    expect(plans.filter(plan => plan?.includes('COLLSCAN'))).toEqual([])
+  })
 })
+
+const documentOf = (n: number) => ({
+  _id: n,
+  status: n % 100 === 0 ? 'pending' : 'processed',
+  attempt_count: 1,
+  ...(n % 200 !== 0 && { last_attempt_time: 1_700_000_000_000 + n }),
+})
+
+/** One command of each kind: values are left out. */
+function kindOf(command: object): string {
+  const { lsid: _, $clusterTime: __, ...rest } = { lsid: undefined, $clusterTime: undefined, ...command }
+  return JSON.stringify(rest).replaceAll(/\d+(\.\d+)?/g, 'n')
+}
+
+/** The plan of a command that reads or changes documents. */
+async function planOf(db: Db, command: Readonly<Record<string, unknown>>): Promise<string | undefined> {
+  const { find, aggregate, update, filter, sort, limit, pipeline, updates } = command
+  const explained =
+    find !== undefined
+      ? { find, filter, ...(sort !== undefined && { sort }), ...(limit !== undefined && { limit }) }
+      : aggregate !== undefined
+        ? { aggregate, pipeline, cursor: {} }
+        : update !== undefined
+          ? { update, updates }
+          : undefined
+  if (explained === undefined) return undefined
+  return JSON.stringify(await db.command({ explain: explained, verbosity: 'queryPlanner' }))
+}

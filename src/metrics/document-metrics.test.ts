@@ -3,6 +3,7 @@ import { promisify } from 'node:util'
 import Database from 'better-sqlite3'
 import { Registry } from 'prom-client'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { findProgram } from '../../test/services/programs.js'
 import { startPushgateway } from '../../test/services/pushgateway.js'
 import { BusUnavailableError, MemoryBus } from '../bus/index.js'
 import { type CollectionOptions, openSqliteSource, type SweeperOptions, sweeper } from '../document/index.js'
@@ -63,6 +64,44 @@ describe('the metrics of a sweep', () => {
     ])
   })
 
+  it('have the names, types and labels of the source system', async () => {
+    await metrics()
+    const given = (await registry.getMetricsAsJSON()).filter(({ name }) => name.startsWith('retry_job_'))
+    const labels = (name: string) => {
+      const metric = registry.getSingleMetric(name)
+      return metric !== undefined && 'labelNames' in metric ? metric.labelNames : undefined
+    }
+    expect(Object.fromEntries(given.map(({ name, type }) => [name, [type, labels(name)]]))).toEqual({
+      retry_job_documents_requeued_total: ['counter', ['collection']],
+      retry_job_documents_skipped_backoff_total: ['counter', ['collection']],
+      retry_job_documents_max_retries_exceeded_total: ['counter', ['collection']],
+      retry_job_runs_total: ['counter', ['status']],
+      retry_job_errors_total: ['counter', ['error_type']],
+      retry_job_stuck_documents: ['gauge', ['collection']],
+      retry_job_failed_documents: ['gauge', ['collection']],
+      retry_job_duration_seconds: ['histogram', []],
+    })
+  })
+
+  it('do not count a dry run', async () => {
+    db.exec(`INSERT INTO archives VALUES ('a1', 'pending', 0, NULL)`)
+    const source = await openSqliteSource(db, { clock })
+    await sweeper({ source, bus, collections: [archives], clock, sink: await metrics() }).sweep({ dryRun: true })
+    const lines = await scrape()
+    expect(lines).toContain('retry_job_stuck_documents{collection="archives"} 1')
+    expect(lines).toContain('retry_job_runs_total{status="success"} 0')
+    expect(lines).toContain('retry_job_documents_requeued_total{collection="archives"} 0')
+  })
+
+  it('keep what was counted before a collection failed', async () => {
+    db.exec(`INSERT INTO archives VALUES ('over', 'pending', 3, 0)`)
+    const archive = { into: 'nowhere', after: 0 } as const
+    await sweep({ sink: await metrics(), collections: [{ ...archives, archive }] })
+    const lines = await scrape()
+    expect(lines).toContain('retry_job_documents_max_retries_exceeded_total{collection="archives"} 1')
+    expect(lines).toContain('retry_job_errors_total{error_type="collection_error"} 1')
+  })
+
   it('tell what was requeued, skipped and marked, and how long it took', async () => {
     const now = clock.now()
     const insert = db.prepare(`INSERT INTO archives VALUES (?, 'pending', ?, ?)`)
@@ -106,14 +145,23 @@ describe('the metrics of a sweep', () => {
     )
   })
 
-  it('have names of our own unless others are given, and promtool finds nothing wrong with them', async () => {
-    const sink = await documentMetrics({ registry, collections: ['archives'] })
-    await sweep({ sink })
-    const text = await registry.metrics()
-    expect(text).toContain('redrive_documents_requeued_total{collection="archives"} 0')
-    const promtool = promisify(execFile)('promtool', ['check', 'metrics'])
-    promtool.child.stdin?.end(text)
-    expect((await promtool).stderr).toBe('')
+  it('have names of our own unless others are given, and promtool finds nothing wrong with either', async () => {
+    const program = await findProgram({
+      title: 'Prometheus',
+      file: 'promtool',
+      places: [],
+      debianPackage: 'prometheus',
+    })
+    for (const names of [undefined, presets.documents.documentMetricNames]) {
+      registry = new Registry()
+      await sweep({ sink: await documentMetrics({ registry, collections: ['archives'], names }) })
+      const text = await registry.metrics()
+      const requeued = names?.requeued ?? 'redrive_documents_requeued_total'
+      expect(text).toContain(`${requeued}{collection="archives"} 0`)
+      const promtool = promisify(execFile)(program, ['check', 'metrics'])
+      promtool.child.stdin?.end(text)
+      expect((await promtool).stderr).toBe('')
+    }
   })
 })
 
@@ -140,6 +188,16 @@ describe('a Pushgateway', () => {
       await push.push()
       expect(await pushed()).toMatch(new RegExp(`collection="archives".* ${total}$`))
     }
+    // A process that cannot read the collection pushes its last values, not 0.
+    db.exec('DROP TABLE archives')
+    registry = new Registry()
+    const sink = await metrics()
+    const push = await pushGateway({ url: gateway.url, registry })
+    await push.restore()
+    await sweep({ sink })
+    await push.push()
+    expect(await scrape()).toContain('retry_job_stuck_documents{collection="archives"} 7')
+    expect(await scrape()).toContain('retry_job_errors_total{error_type="collection_error"} 1')
   })
 
   it('that is down is an error, and so is an address that is none', async () => {

@@ -58,6 +58,7 @@ export async function documentMetrics(options: DocumentMetricsOptions): Promise<
       case 'collection_swept':
         return count(metrics, event)
       case 'sweep_ended':
+        if (event.isDryRun) return
         metrics.runs.inc({ status: event.failure === undefined ? 'success' : 'failure' })
         if (event.failure !== undefined) metrics.errors.inc({ error_type: 'job_error' })
         return metrics.duration.observe(event.durationMs / 1000)

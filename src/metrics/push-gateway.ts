@@ -16,8 +16,9 @@ export interface PushGatewayOptions {
 /** A Pushgateway, which keeps the metrics of a process that Prometheus cannot scrape. */
 export interface PushGateway {
   /**
-   * Adds what the gateway holds to the counters of the registry. Without that, a process that begins at 0 and pushes 7 after
-   * another pushed 5 would look like an increase of 2.
+   * Adds what the gateway holds to the counters of the registry, and gives its gauges the values that it holds. Without
+   * that, a process that begins at 0 and pushes 7 after another pushed 5 would look like an increase of 2, and one that
+   * cannot read a collection would push a 0 for it, and so resolve its alerts.
    */
   restore(): Promise<void>
   /** Pushes all metrics of the registry. Rejects if the gateway does not take them. */
@@ -40,7 +41,7 @@ interface Held {
 export async function pushGateway(options: PushGatewayOptions): Promise<PushGateway> {
   const { url, job = 'redrive-sweeper', timeoutMs = 10_000 } = options
   if (!URL.canParse(url)) throw new OptionError('url', `'url' must be the address of a Pushgateway.`)
-  const { Counter, register } = await loadPromClient()
+  const { Counter, Gauge, register } = await loadPromClient()
   const registry = options.registry ?? register
   const base = url.replace(/\/$/, '')
 
@@ -62,12 +63,10 @@ export async function pushGateway(options: PushGatewayOptions): Promise<PushGate
       const groups = groupsIn(await (await ask('/api/v1/metrics')).json())
       const group = groups.find(({ labels }) => labels?.job === job) ?? {}
       for (const { name } of registry.getMetricsAsArray()) {
-        const counter = registry.getSingleMetric(name)
-        if (!(counter instanceof Counter)) continue
+        const metric = registry.getSingleMetric(name)
         for (const { labels, value } of heldOf(group[name])) {
-          const { job: _, instance: __, ...own } = labels
-          const number = Number(value)
-          if (number > 0) counter.inc(own, number)
+          if (metric instanceof Counter) metric.inc(labels, value)
+          if (metric instanceof Gauge) metric.set(labels, value)
         }
       }
     },
@@ -81,8 +80,9 @@ function groupsIn(answer: unknown): readonly Group[] {
   return Array.isArray(data) ? data : []
 }
 
-function heldOf(family: unknown): readonly Held[] {
-  const metrics =
-    typeof family === 'object' && family !== null && 'metrics' in family ? family.metrics : ([] as unknown)
-  return Array.isArray(metrics) ? metrics : []
+/** The values that a gateway holds of a metric, without the labels that it adds. */
+function heldOf(family: unknown): { labels: Record<string, string>; value: number }[] {
+  const metrics = typeof family === 'object' && family !== null && 'metrics' in family ? family.metrics : undefined
+  const held: readonly Held[] = Array.isArray(metrics) ? metrics : []
+  return held.map(({ labels: { job: _, instance: __, ...labels }, value }) => ({ labels, value: Number(value) || 0 }))
 }
