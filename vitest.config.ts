@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { configDefaults, defineConfig } from 'vitest/config'
 import { subpaths } from './test/subpaths.js'
 
@@ -15,6 +16,8 @@ export default defineConfig(({ mode }) => ({
     include: mode === 'long' ? [LONG] : ['src/**/*.test.ts', 'test/**/*.test.ts'],
     exclude: mode === 'long' ? configDefaults.exclude : [...configDefaults.exclude, LONG],
     globalSetup: ['test/services/global-setup.ts'],
+    // Most tests wait for servers and processes: with one worker fewer than cores, as by default, the machine stands idle.
+    maxWorkers: availableParallelism() + 1,
     // Many tests talk to servers and start processes on machines that are busy with other things, where the default
     // time-outs are too short.
     testTimeout: 30_000,

@@ -1,18 +1,7 @@
-// Installs what package-lock.json names, unless it is there already. Runs before `npm start` and `npm test`.
-import { spawnSync } from 'node:child_process'
-import { existsSync, statSync } from 'node:fs'
+// Installs what is missing: all dependencies, or with `start` only those that the demo needs.
+import { install } from './install.mjs'
 
-const installed = 'node_modules/.package-lock.json'
-const isCurrent = existsSync(installed) && statSync(installed).mtimeMs >= statSync('package-lock.json').mtimeMs
+const DEMO = ['@types/node', 'better-sqlite3', 'tsx', 'typescript']
 
-if (!isCurrent) {
-  console.error('Installing dependencies (once) …')
-  const { status } = spawnSync('npm', ['install', '--no-save', '--no-audit', '--no-fund'], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-    shell: process.platform === 'win32',
-  })
-  if (status !== 0) {
-    console.error('The dependencies could not be installed: see above. Run `npm install` to try again.')
-    process.exit(status ?? 1)
-  }
-}
+if (process.argv[2] === 'start') install('.', 'what the demo needs', DEMO)
+else install('.', 'dependencies')
