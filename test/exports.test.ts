@@ -86,11 +86,11 @@ const EXPORTS: Readonly<Record<string, string>> = {
     LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError Percentiles PruneOptions Pruned Purged
     RedriveOptions RedrivePlan Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions
     ReprocessSelection ReprocessStore Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog
-    ResultOptions RetryBucket Route Routes RunReport RunView StageReport StoreFigures TaskCountView TaskExplanation
+    ResultOptions RetryBucket Route Routes RunReport RunView StageName StageReport StoreFigures TaskCountView TaskExplanation
     TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions cancelTasks countTasks discardDeadLetters
     eventIn examineBus explainTask exportFailedQueue failedQueues findFailedQueue followAudit ledgerRowView listLanes
     listTasks messageView openResultLog planDiscard planRedrive planReprocess planRequeue pruneStore purgeFailedQueue
-    redriveDeadLetters reportRun reprocess requeueFailedQueue runView storeFigures taskView untilEmpty verify
+    ratesOf redriveDeadLetters reportRun reprocess requeueFailedQueue runView setRates storeFigures taskView untilEmpty verify
     walkFailedQueue walkTasks writeResults`,
   'redrive/metrics': `
     DocumentMetricNames DocumentMetricsOptions EventMetricNames

@@ -47,6 +47,7 @@ export { type ReportOptions, type ReportStore, type RunReport, reportRun } from 
 export type { AttemptYield, ErrorCount, RetryBucket } from './run-tally.js'
 export { type RunView, runView } from './run-view.js'
 export type { LetterSelection } from './selection.js'
+export { ratesOf, type StageName, setRates } from './set-rates.js'
 export type { StageReport } from './stage-tally.js'
 export { type KindFigures, type StoreFigures, storeFigures } from './stats.js'
 export { type LedgerRowView, ledgerRowView, type TaskView, taskView } from './task-view.js'

@@ -29,7 +29,7 @@ export function stageKind(home: StageHome, index: number, store: Store, options:
     kind,
     version: home.version,
     // Without rates too: a rate limit then holds the stage for all runs.
-    prepare: () => store.limit({ kind, category: name }, { isShared: true, rates }),
+    prepare: () => store.limit({ kind, category: name }, { isShared: true, rates, isDeclared: true }),
     describe: task => itemWork(home.name, task),
     returned: (result, task) => passOn(result, stage, home.stages[index + 1], task),
     ...workOf(stage, store, options),

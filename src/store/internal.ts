@@ -3,4 +3,5 @@
 export { NO_FAILURES, runsAlone } from './after-settlement.js'
 export { ownValue } from './own-value.js'
 export { recordRedrive } from './redrive-record.js'
+export { RUN_STATUSES } from './run-store.js'
 export { SETTLED } from './store.js'

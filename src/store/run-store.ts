@@ -23,16 +23,19 @@ import type { By, NewTask, Page, PageRequest, TaskRecord, TaskStatus } from './s
  *   last task in one transaction. No settlement ends a run: it cannot know that its item was the last.
  */
 
+export const RUN_STATUSES = [
+  'running',
+  'paused',
+  'stopped',
+  'interrupted',
+  'cancelled',
+  'completed',
+  'partial_success',
+  'failed',
+] as const
+
 /** Where a run is in its life. */
-export type RunStatus =
-  | 'running'
-  | 'paused'
-  | 'stopped'
-  | 'interrupted'
-  | 'cancelled'
-  | 'completed'
-  | 'partial_success'
-  | 'failed'
+export type RunStatus = (typeof RUN_STATUSES)[number]
 
 /** Settings of a run that can be changed while it runs. */
 export interface RunSettings {

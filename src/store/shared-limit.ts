@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { OptionError } from '../policy/index.js'
+import { canonicalJson, OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import { checkName } from './check.js'
 import { ownValue } from './own-value.js'
@@ -92,6 +92,15 @@ export function checkedShared({ key }: LaneSelection, { concurrency, rates = {} 
     ...(concurrency !== undefined && { concurrency }),
     ...(checked.length > 0 && { rates: Object.fromEntries(checked) }),
   }
+}
+
+/** Limits that code declares, as text that two equal declarations share; `undefined` if these are an operator's. */
+export function declarationOf(
+  { kind, category }: LaneSelection,
+  limits: LaneLimits | SharedLimits,
+): { readonly lanes: string; readonly limits: string } | undefined {
+  if (!(isShared(limits) && limits.isDeclared === true)) return undefined
+  return { lanes: JSON.stringify({ kind, category }), limits: canonicalJson(checkedShared({ kind }, limits)) }
 }
 
 /** The earliest time at which a task may start as far as rates and holds go. It may start now if that is not later. */

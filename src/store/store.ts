@@ -386,6 +386,11 @@ export interface SharedLimits {
   readonly concurrency?: number
   /** Buckets that fill at a steady rate, by name. A task starts when each has its cost, or is full; it may leave a debt. */
   readonly rates?: Readonly<Record<string, Rate>>
+  /**
+   * Code declares these limits whenever it starts. A declaration changes nothing if it is the same as the last one for
+   * these lanes: limits that an operator has set since then hold until the code declares others.
+   */
+  readonly isDeclared?: boolean
 }
 
 /** A bucket: how fast it fills, and how much it holds. */

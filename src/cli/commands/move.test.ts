@@ -61,6 +61,7 @@ describe('redrive move', () => {
       'pause',
       'limit',
       'shared',
+      'declared',
       'lane',
       'policy',
       'task',
@@ -70,7 +71,7 @@ describe('redrive move', () => {
       'key',
       'audit',
     ])
-    expect(parts[5]).toEqual({
+    expect(parts[6]).toEqual({
       section: 'task',
       source: 3,
       before: 3,

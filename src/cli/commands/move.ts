@@ -31,6 +31,7 @@ const NAMES: Readonly<Record<Part['section'], string>> = {
   pause: 'pause rules',
   limit: 'limit rules',
   shared: 'shared limits',
+  declared: 'declared limits',
   lane: 'lanes',
   policy: 'policies',
   task: 'tasks',

@@ -1,23 +1,18 @@
 import type { Command } from 'commander'
-import type { RunChange, RunRecord, RunStatus, RunStore } from '../../store/index.js'
+import type { RunStatus, RunStore } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
 import { confirm } from '../terminal/confirm.js'
 import { writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
-import { quoted } from '../terminal/visible.js'
 import { withStore } from './open-store.js'
-import { type CommonOptions, nonEmpty, wholeNumber, withCommonOptions } from './options.js'
-import { runById, type SettingFlags, share, stageNumbers } from './pipeline-options.js'
+import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
+import { runById } from './pipeline-options.js'
 import { countsText } from './run-text.js'
 
 interface ControlOptions extends CommonOptions {
   readonly why?: string
   readonly yes?: boolean
-}
-
-interface SetOptions extends ControlOptions, SettingFlags {
-  readonly maxUnfinished?: number
 }
 
 /** A sentence about a change that was made. */
@@ -26,7 +21,7 @@ type Done = (status: RunStatus) => string
 /** The items that are cancelled in one transaction. */
 const BATCH = 500
 
-/** Adds the commands that change a run: `pause`, `continue`, `set` and `cancel`. */
+/** Adds the commands that change a run: `pause`, `continue` and `cancel`. */
 export function addRunControl(pipeline: Command, context: CommandContext): void {
   const change = (name: string, description: string, isPaused: boolean, done: Done) => {
     const command = pipeline
@@ -35,7 +30,7 @@ export function addRunControl(pipeline: Command, context: CommandContext): void 
       .argument('<run>', 'Id of the run')
       .option('--why <text>', 'Reason, for the record', nonEmpty)
       .action(async (id: string, options: ControlOptions) =>
-        context.end(await changeRun(context, id, options, () => ({ isPaused }), done)),
+        context.end(await pauseRun(context, id, options, isPaused, done)),
       )
     withCommonOptions(command)
   }
@@ -47,36 +42,6 @@ export function addRunControl(pipeline: Command, context: CommandContext): void 
   )
   change('continue', 'Let a paused or stopped run go on', false, status => `Continued. The run is ${status}.`)
 
-  const set = pipeline
-    .command('set')
-    .description('Change the settings of a run while it runs')
-    .argument('<run>', 'Id of the run')
-    .option('--failure-budget <share>', "Share of dead items above which it stops, such as '5%'", share)
-    .option('--check-interval <n>', 'Check the budget each time this many more items have ended', wholeNumber(1, 1e9))
-    .option('--concurrency <stage=n>', 'Items of a stage that each process works on; may be repeated', stageNumbers)
-    .option('--max-unfinished <n>', 'Read on only while fewer items are unfinished', wholeNumber(1, 1e9))
-    .option('--why <text>', 'Reason, for the record', nonEmpty)
-    .action(async (id: string, options: SetOptions) =>
-      context.end(
-        await changeRun(
-          context,
-          id,
-          options,
-          run => settingsOf(run, options),
-          status => `Changed. The run is ${status}.`,
-        ),
-      ),
-    )
-  withCommonOptions(set).addHelpText(
-    'after',
-    `
-Processes that work on the run follow within about a second.
-
-Examples:
-  redrive pipeline set enrich-1 --failure-budget 20%
-  redrive pipeline set enrich-1 --concurrency llm_call=20 --concurrency embed=2`,
-  )
-
   const cancel = pipeline
     .command('cancel')
     .description('End all items of a run that have not ended')
@@ -87,40 +52,20 @@ Examples:
   withCommonOptions(cancel)
 }
 
-function changeRun(
+function pauseRun(
   { console, environment }: CommandContext,
   id: string,
   options: ControlOptions,
-  changeOf: (run: RunRecord) => RunChange,
+  isPaused: boolean,
   done: Done,
 ): Promise<ExitCode> {
   return withStore(options, environment, async store => {
-    const before = await runById(store.runs, id, options)
-    const run = await store.runs.change(id, changeOf(before), { who: environment.user, why: options.why })
+    await runById(store.runs, id, options)
+    const run = await store.runs.change(id, { isPaused }, { who: environment.user, why: options.why })
     writeResult(console, options.output, { run: id, status: run.status, settings: run.settings })
     console.say(done(run.status))
     return ExitCode.done
   })
-}
-
-function settingsOf({ id, stages, settings, status, endedAt }: RunRecord, options: SetOptions): RunChange {
-  if (endedAt !== undefined) {
-    throw new UsageError(
-      `The run ${quoted(id)} has ended (${status}), so its settings have no effect. Nothing was changed.`,
-    )
-  }
-  const { failureBudget, checkInterval, concurrency, maxUnfinished } = options
-  const unknown = Object.keys(concurrency ?? {}).find(stage => !stages.includes(stage))
-  if (unknown !== undefined)
-    throw new UsageError(`The run has no stage ${quoted(unknown)}. Its stages: ${stages.join(', ')}.`)
-  const change = {
-    ...(failureBudget !== undefined && { failureBudget }),
-    ...(checkInterval !== undefined && { checkInterval }),
-    ...(maxUnfinished !== undefined && { maxUnfinished }),
-    ...(concurrency !== undefined && { concurrency: { ...settings.concurrency, ...concurrency } }),
-  }
-  if (Object.keys(change).length === 0) throw new UsageError('Nothing to change. Pass --failure-budget, for example.')
-  return { settings: change }
 }
 
 function cancelRun(context: CommandContext, id: string, options: ControlOptions): Promise<ExitCode> {

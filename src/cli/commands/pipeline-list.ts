@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import { reportRun, runView, writeResults } from '../../operate/index.js'
 import type { RunRecord, RunStatus } from '../../store/index.js'
+import { RUN_STATUSES } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
 import { writeOne, writeResult } from '../terminal/output.js'
@@ -20,24 +21,13 @@ interface RunListOptions extends CommonOptions, PageOptions {
   readonly status?: RunStatus
 }
 
-const STATUSES: readonly RunStatus[] = [
-  'running',
-  'paused',
-  'stopped',
-  'interrupted',
-  'cancelled',
-  'completed',
-  'partial_success',
-  'failed',
-]
-
 /** Adds the commands that look at runs: `ls`, `show`, `report` and `export`. */
 export function addRunLists(pipeline: Command, context: CommandContext): void {
   const ls = pipeline
     .command('ls')
     .description('List runs, newest first')
     .option('--pipeline <name>', 'Only runs of this pipeline', nonEmpty)
-    .addOption(new Option('--status <status>', 'Only runs with this status').choices(STATUSES))
+    .addOption(new Option('--status <status>', 'Only runs with this status').choices(RUN_STATUSES))
     .action(async (options: RunListOptions) => context.end(await listRuns(context, options)))
   withCommonOptions(withPageOptions(ls, 'runs'))
 

@@ -34,6 +34,29 @@ export function stageNumbers(
   return { ...before, [stage]: Number(count) }
 }
 
+/** A new rate of a stage: of a bucket, or of its only one. Without `perSecond`, it has no rates any more. */
+export interface RateFlag {
+  readonly stage: string
+  readonly bucket?: string | undefined
+  readonly perSecond?: number
+}
+
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600 }
+
+/** Collects `stage=100/s`, `stage=tokens:30000/m` and `stage=none`. */
+export function stageRates(text: string, before: readonly RateFlag[] = []): readonly RateFlag[] {
+  const [, stage, rate = ''] = /^([\w.-]+)=(.+)$/.exec(text) ?? []
+  if (stage !== undefined && rate === 'none') return [...before, { stage }]
+  const [, bucket, number, unit = ''] = /^(?:([^:]+):)?(\d+(?:\.\d+)?)\/([smh])$/.exec(rate) ?? []
+  const perSecond = Number(number) / (SECONDS[unit] ?? Number.NaN)
+  if (stage === undefined || !(perSecond > 0)) {
+    throw new InvalidArgumentError(
+      "It must name a stage and a rate above 0, such as 'llm_call=100/s', 'llm_call=tokens:30000/m' or 'llm_call=none'.",
+    )
+  }
+  return [...before, { stage, bucket, perSecond }]
+}
+
 /** Throws unless the run exists. */
 export async function runById(runs: Pick<RunStore, 'get'>, id: string, options: StoreOptions) {
   const run = await runs.get(id)

@@ -313,6 +313,31 @@ describe('looking after a run', () => {
     expect(again.err).not.toContain('To go on')
   })
 
+  it('changes the rates of a stage in all runs of a pipeline, until the code declares others', async () => {
+    await run('--trial', '40')
+    const rates = async (stage: string) => {
+      const store = await openSqlite(join(folder, '.redrive/redrive.db'))
+      const [lane] = await store.lanes({ kind: 'pipeline:double', category: stage })
+      await store.close()
+      return lane?.shared?.limits.rates
+    }
+    const set = await redrive(['set', 'r', '--rate', 'call=600/m', '--rate', 'parse=bytes:3/s', '--output', 'json'])
+    expect(set.json()).toMatchObject({ pipeline: 'double', rates: { call: { items: { perSecond: 10 } } } })
+    expect(set.err).toContain("Changed the rates of call, parse, in all runs of 'double'.")
+    expect(await rates('call')).toEqual({ items: { perSecond: 10 } })
+    expect(await redrive(['set', 'double', '--rate', 'call=40/s', '--rate', 'parse=none'])).toMatchObject({ code: 0 })
+    await redrive(['resume', 'r', 'double.ts'])
+    expect([await rates('call'), await rates('parse')]).toEqual([{ items: { perSecond: 40 } }, undefined])
+    expect(await redrive(['set', 'r', '--rate', 'call=tokens:5/h'])).toMatchObject({ code: 0 })
+    expect(await rates('call')).toEqual({ items: { perSecond: 40 }, tokens: { perSecond: 5 / 3600 } })
+
+    expect((await redrive(['set', 'r', '--rate', 'call=5/s'])).err).toContain('several buckets: items, tokens')
+    expect((await redrive(['set', 'r', '--rate', 'cal=5/s'])).err).toContain("has no stage 'cal'")
+    expect((await redrive(['set', 'r', '--rate', 'call=fast'])).err).toContain('such as')
+    expect((await redrive(['set', 'other', '--rate', 'call=5/s'])).err).toContain("There is no run 'other'")
+    expect((await redrive(['set', 'double', '--check-interval', '5'])).err).toContain("'double' is a pipeline")
+  })
+
   it('has no settings to change once it has ended', async () => {
     await run()
     expect(await redrive(['set', 'r', '--failure-budget', '1%'])).toMatchObject({

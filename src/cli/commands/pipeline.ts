@@ -5,6 +5,7 @@ import { addRunLists } from './pipeline-list.js'
 import { addReprocess } from './pipeline-reprocess.js'
 import { addResume } from './pipeline-resume.js'
 import { addRun } from './pipeline-run.js'
+import { addRunSettings } from './pipeline-set.js'
 
 /** Adds `redrive pipeline`. */
 export function addPipeline(program: Command, context: CommandContext): void {
@@ -15,6 +16,7 @@ export function addPipeline(program: Command, context: CommandContext): void {
   addRun(pipeline, context)
   addResume(pipeline, context)
   addRunLists(pipeline, context)
+  addRunSettings(pipeline, context)
   addRunControl(pipeline, context)
   addReprocess(pipeline, context)
 }

@@ -30,7 +30,7 @@ import {
 import { EndWatchers } from '../end-watchers.js'
 import { checkedLimits } from '../lane-limits.js'
 import { cancelRecord, discardRecord, limitRecord, pauseRecord } from '../operator-record.js'
-import { checkedShared, isShared } from '../shared-limit.js'
+import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
 import type {
   Beat,
   By,
@@ -103,6 +103,8 @@ export class MemoryStore implements Store {
   readonly #watchers = new MemoryWatchers()
   readonly #ends = new EndWatchers()
   readonly #once: MemoryOnce
+  /** The last declaration of limits, by the lanes that it is about. */
+  readonly #declared = new Map<string, string>()
 
   constructor(options: MemoryStoreOptions = {}) {
     checkOptions('A memory store', options, MEMORY_OPTIONS)
@@ -283,6 +285,7 @@ export class MemoryStore implements Store {
     checkLaneSelection(lanes)
     checkBy(by)
     const checked = isShared(limits) ? checkedShared(lanes, limits) : checkedLimits(limits)
+    if (!this.#isNews(declarationOf(lanes, limits))) return
     if (isShared(checked)) this.#queue.lanes.share(lanes, checked)
     else this.#queue.lanes.limit(lanes, checked)
     if (by !== undefined) this.audit.add(limitRecord(lanes, checked, by, this.#now()))
@@ -322,6 +325,14 @@ export class MemoryStore implements Store {
   async close(): Promise<void> {
     this.#watchers.clear()
     this.#ends.clear()
+  }
+
+  /** Notes a declaration of limits. Returns false if it is the same as the last one. */
+  #isNews(declaration: ReturnType<typeof declarationOf>): boolean {
+    if (declaration === undefined) return true
+    const isSame = this.#declared.get(declaration.lanes) === declaration.limits
+    this.#declared.set(declaration.lanes, declaration.limits)
+    return !isSame
   }
 
   #add(task: NewTask, now: number): Enqueued {

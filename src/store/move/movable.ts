@@ -13,6 +13,7 @@ export const SECTIONS = {
     columns: words('id kind category key concurrency per_second ordered'),
   },
   shared: { table: 'shared_limit', key: ['id'], columns: words('id kind category limits state') },
+  declared: { table: 'declared_limit', key: ['lanes'], columns: words('lanes limits') },
   lane: {
     table: 'lane',
     key: ['kind', 'category', 'key'],

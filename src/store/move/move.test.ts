@@ -95,7 +95,8 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   await store.limit({ kind: 'mail', category: 'bulk', key: '🚀' }, { concurrency: 3, perSecond: 0.3 })
   await store.limit({ kind: 'tenants', key: 'later' }, { perSecond: 0.1 })
   await store.limit({ kind: 'paused', key: 'but-not-me' }, { isOrdered: true })
-  await store.limit({ kind: 'quota' }, { isShared: true, rates: { tokens: { perSecond: 0.3, burst: 9 } } })
+  const rates = { tokens: { perSecond: 0.3, burst: 9 } }
+  await store.limit({ kind: 'quota' }, { isShared: true, rates, isDeclared: true })
   await store.pause({ kind: 'paused' }, { isPaused: true })
   await store.pause({ kind: 'paused', key: 'but-not-me' }, { isPaused: false })
   const lanes = ['', 'a', 'b', '🚀', '\uffee'].map(key => ({ kind: 'tenants', category: 'bulk', key }))

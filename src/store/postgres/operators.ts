@@ -1,6 +1,6 @@
 import { checkedLimits } from '../lane-limits.js'
 import { cancelRecord, discardRecord, limitRecord, pauseRecord } from '../operator-record.js'
-import { checkedShared, isShared, NEW_STATE } from '../shared-limit.js'
+import { checkedShared, declarationOf, isShared, NEW_STATE } from '../shared-limit.js'
 import type { By, LaneLimits, LaneSelection, Retention, SharedLimits } from '../store.js'
 import { type Database, int4, LONG, wholeMs } from './database.js'
 import type { Signals } from './signals.js'
@@ -47,11 +47,25 @@ export class Operators {
 
   async limit(lanes: LaneSelection, limits: LaneLimits | SharedLimits, by: By | undefined): Promise<void> {
     const checked = isShared(limits) ? checkedShared(lanes, limits) : checkedLimits(limits)
+    const declaration = declarationOf(lanes, limits)
+    if (declaration !== undefined && isShared(checked)) return this.#declare(lanes, checked, declaration)
     await this.#onRecord(
       by,
       call => (isShared(checked) ? this.#share(call, lanes, checked) : this.#limitEach(call, lanes, checked)),
       (_, by, now) => limitRecord(lanes, checked, by, now),
     )
+    this.#signals.ring()
+  }
+
+  async #declare(
+    lanes: LaneSelection,
+    limits: SharedLimits,
+    declaration: { readonly lanes: string; readonly limits: string },
+  ): Promise<void> {
+    await this.#database.callTogether(async call => {
+      const isNew = await call('declare_limits', [declaration.lanes, declaration.limits])
+      if (isNew === true) await this.#share(call, lanes, limits)
+    })
     this.#signals.ring()
   }
 

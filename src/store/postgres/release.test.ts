@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'c72527017891491e33a9cbe3d9643735376d6855ac81e037f28179c67465ef5a',
+  1: '473b7f45abe42648c6deaead84800e54377b1063c9ce6cf12d74cebaed5e85a0',
 }
 
 const MAX_LINES = 60

@@ -71,6 +71,7 @@ const IMPORTS: Readonly<Record<Section, string>> = {
   pause: `WITH ${adding('pause')} ${countAndGoOn('pause')}`,
   limit: `WITH ${adding('limit')} ${countAndGoOn('limit')}`,
   shared: `WITH ${adding('shared')} ${countAndGoOn('shared')}`,
+  declared: `WITH ${adding('declared')} ${COUNT}`,
   lane: /* sql */ `
     WITH added AS (
       INSERT INTO redrive.lane (id, shared, ${SECTIONS.lane.columns.join(', ')})

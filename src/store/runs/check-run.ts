@@ -1,14 +1,15 @@
 import { OptionError } from '../../policy/index.js'
 import { quoted } from '../../policy/internal.js'
 import { checkBeat, checkBy, checkIds, checkName, checkNewTask, checkPage } from '../check.js'
-import type {
-  Chunk,
-  NewRun,
-  ReprocessFilter,
-  ReprocessOptions,
-  RunChange,
-  RunSettings,
-  RunStatus,
+import {
+  type Chunk,
+  type NewRun,
+  type ReprocessFilter,
+  type ReprocessOptions,
+  RUN_STATUSES,
+  type RunChange,
+  type RunSettings,
+  type RunStatus,
 } from '../run-store.js'
 import type { By } from '../store.js'
 import { itemKind } from './items.js'
@@ -16,17 +17,6 @@ import { itemKind } from './items.js'
 /** Checks of the arguments of a run's verbs, which every store makes before it does anything. */
 
 const RUN_ID = /^[A-Za-z0-9_.-]{1,100}$/
-
-const STATUSES: readonly RunStatus[] = [
-  'running',
-  'paused',
-  'stopped',
-  'interrupted',
-  'cancelled',
-  'completed',
-  'partial_success',
-  'failed',
-]
 
 export function checkRunId(id: unknown): void {
   if (typeof id === 'string' && RUN_ID.test(id)) return
@@ -97,8 +87,8 @@ export function checkReprocess(filter: ReprocessFilter, { as, by, limit }: Repro
 }
 
 export function checkRunStatus(status: RunStatus | undefined): void {
-  if (status === undefined || STATUSES.includes(status)) return
-  throw new OptionError('status', `'status' must be one of ${STATUSES.join(', ')}, got ${quoted(status)}.`)
+  if (status === undefined || RUN_STATUSES.includes(status)) return
+  throw new OptionError('status', `'status' must be one of ${RUN_STATUSES.join(', ')}, got ${quoted(status)}.`)
 }
 
 export function checkSettings(settings: RunSettings): void {

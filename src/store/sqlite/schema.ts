@@ -208,6 +208,11 @@ export const MIGRATIONS: readonly string[] = [
       state    TEXT    NOT NULL   -- JSON
     ) STRICT;
     ALTER TABLE lane ADD COLUMN shared INTEGER;
+    -- The last limits that code declared. An operator's limits hold until a declaration differs from the last one.
+    CREATE TABLE declared_limit (
+      lanes  TEXT PRIMARY KEY,  -- JSON: {kind, category}
+      limits TEXT NOT NULL      -- JSON
+    ) STRICT;
     -- Only lanes with work: most lanes of a limit may be idle, such as those of runs that have ended.
     CREATE INDEX lane_shared ON lane (shared) WHERE shared IS NOT NULL AND waiting + running > 0;
   `,

@@ -22,7 +22,7 @@ import { StoreForeignError } from '../errors.js'
 import { checkedLimits } from '../lane-limits.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
 import { RoomTurns } from '../room-turns.js'
-import { checkedShared, isShared } from '../shared-limit.js'
+import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
 import type {
   AuditStore,
   Beat,
@@ -271,7 +271,9 @@ export class SqliteStore implements Movable {
     checkLaneSelection(lanes)
     checkBy(by)
     const checked = isShared(limits) ? checkedShared(lanes, limits) : checkedLimits(limits)
+    const declaration = declarationOf(lanes, limits)
     await this.#commits.write(() => {
+      if (declaration !== undefined && this.#statements.declare.run(declaration).changes === 0) return
       if (isShared(checked)) share(this.#statements, lanes, checked, by, this.#now())
       else limit(this.#statements, this.#lanes, lanes, checked, by, this.#now())
     })

@@ -419,6 +419,9 @@ function prepare(db: Preparer) {
     dropShared: db.prepare(/* sql */ `
       DELETE FROM shared_limit
       WHERE id <> :id AND kind = :kind AND (:category IS NULL OR category = :category)`),
+    declare: db.prepare<{ lanes: string; limits: string }>(/* sql */ `
+      INSERT INTO declared_limit (lanes, limits) VALUES (:lanes, :limits)
+      ON CONFLICT (lanes) DO UPDATE SET limits = :limits WHERE limits <> :limits`),
     cost: db.prepare<[number], string | null>(/* sql */ `SELECT cost FROM task WHERE seq = ?`).pluck(),
     runningCost: db.prepare<[number, string, string], { cost: string | null }>(/* sql */ `
       SELECT cost FROM task WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),

@@ -414,6 +414,24 @@ export const SHARED_LIMITS: StoreBehaviours = {
     assert.equal((await laneOf(store, { kind: 'k' })).shared, undefined)
   },
 
+  async 'limits that an operator sets hold until the code declares others than before'(store) {
+    const declare = (perSecond: number, category = 'x') =>
+      store.limit({ kind: 'k', category }, shared({ rates: { calls: { perSecond, burst: 9 } }, isDeclared: true }))
+    const limits = async () => (await laneOf(store, { kind: 'k', category: 'x' })).shared?.limits
+    await add(store, { category: 'x' })
+    await declare(5)
+    assert.deepEqual(await limits(), shared({ rates: { calls: { perSecond: 5, burst: 9 } } }))
+    await store.limit({ kind: 'k', category: 'x' }, shared({ rates: { calls: { perSecond: 1 } } }), { who: 'ann' })
+    await declare(5)
+    await declare(3, 'y')
+    assert.deepEqual(await limits(), shared({ rates: { calls: { perSecond: 1 } } }))
+    await store.limit({ kind: 'k' }, shared({ concurrency: 4 }), { who: 'ann' })
+    await declare(5)
+    assert.deepEqual(await limits(), shared({ concurrency: 4 }))
+    await declare(6)
+    assert.deepEqual(await limits(), shared({ rates: { calls: { perSecond: 6, burst: 9 } } }))
+  },
+
   async 'new shared limits with `by` are on record'(store) {
     const rates = { calls: { perSecond: 2, burst: 3 } }
     await store.limit({ kind: 'k', category: 'x' }, shared({ concurrency: 1, rates }), { who: 'ann' })

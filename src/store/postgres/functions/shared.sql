@@ -474,3 +474,14 @@ BEGIN
   WHERE kind = of_kind AND (of_category IS NULL OR category = of_category) AND shared IS DISTINCT FROM this.id;
 END
 $$;
+
+-- Notes limits that code declares. Returns false if they are the same as the last ones for these lanes.
+CREATE OR REPLACE FUNCTION redrive.declare_limits(of_lanes text, new_limits text) RETURNS boolean LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  INSERT INTO redrive.declared_limit AS known (lanes, limits) VALUES (of_lanes, new_limits)
+  ON CONFLICT (lanes) DO UPDATE SET limits = excluded.limits WHERE known.limits <> excluded.limits;
+  RETURN FOUND;
+END
+$$;

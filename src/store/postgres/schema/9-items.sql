@@ -44,6 +44,12 @@ CREATE TABLE redrive.shared_limit (
   limits   text NOT NULL,
   state    text NOT NULL
 ) WITH (fillfactor = 50);
+-- The last limits that code declared, by JSON of kind and category. An operator's limits hold until a declaration differs
+-- from the last one.
+CREATE TABLE redrive.declared_limit (
+  lanes  text COLLATE "C" PRIMARY KEY,
+  limits text NOT NULL
+);
 ALTER TABLE redrive.lane ADD COLUMN shared bigint;
 CREATE INDEX lane_shared ON redrive.lane (shared, id) WHERE shared IS NOT NULL;
 

@@ -1,0 +1,41 @@
+import type { By, LaneControl, Rate, SharedLimits } from '../store/index.js'
+
+/** A stage of a pipeline, in all of its runs. */
+export interface StageName {
+  readonly pipeline: string
+  readonly stage: string
+}
+
+/** The rates of a stage that hold now, by bucket. */
+export async function ratesOf(
+  store: Pick<LaneControl, 'lanes'>,
+  stage: StageName,
+): Promise<Readonly<Record<string, Rate>>> {
+  return (await limitsOf(store, stage)).rates ?? {}
+}
+
+/**
+ * Sets how fast a stage starts items, in all runs of its pipeline and on all machines, at once. The rates hold until others
+ * are set, or until code that declares other ones than before works on the pipeline. Without any, nothing limits the stage.
+ *
+ * ```ts
+ * await setRates(store, { pipeline: 'enrich', stage: 'llm_call' }, { requests: { perSecond: 5 } }, { who: 'ada' })
+ * ```
+ */
+export async function setRates(
+  store: LaneControl,
+  stage: StageName,
+  rates: Readonly<Record<string, Rate>>,
+  by: By,
+): Promise<void> {
+  await store.limit(lanesOf(stage), { ...(await limitsOf(store, stage)), rates }, by)
+}
+
+async function limitsOf(store: Pick<LaneControl, 'lanes'>, stage: StageName): Promise<SharedLimits> {
+  const [lane] = await store.lanes(lanesOf(stage))
+  return lane?.shared?.limits ?? { isShared: true }
+}
+
+function lanesOf({ pipeline, stage }: StageName) {
+  return { kind: `pipeline:${pipeline}`, category: stage }
+}
