@@ -11,6 +11,7 @@ export function quietEnvironment(overrides: Partial<Environment> = {}): Environm
     isTTY: { stdin: false, stdout: false, stderr: false },
     user: 'ada',
     prompt: () => Promise.reject(new Error('nobody should be asked')),
+    load: path => import(/* @vite-ignore */ path),
     onSignal: () => () => {},
     ...overrides,
   }

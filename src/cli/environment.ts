@@ -11,6 +11,12 @@ export interface Environment {
   readonly user: string
   /** Asks a question, and resolves with the line that was typed; with an empty one on Ctrl-C or Ctrl-D. */
   readonly prompt: (question: string) => Promise<string>
+  /** The folder of the project, where its configuration and its default store are. Default: the current folder. */
+  readonly project?: string
+  /** The settings of the sweeper in the configuration of the project, if it has any. */
+  readonly settings?: object
+  /** Loads a module by its path. */
+  readonly load: (path: string) => Promise<object>
   /** Calls back at each SIGINT and SIGTERM. Returns a function that stops that. */
   readonly onSignal: (callback: (signal: string) => void) => () => void
 }

@@ -2,6 +2,7 @@
 import { userInfo } from 'node:os'
 import { createInterface } from 'node:readline'
 import type { Environment } from './environment.js'
+import { loadFile } from './load-file.js'
 import { run } from './run.js'
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
@@ -19,6 +20,7 @@ const environment: Environment = {
   columns: process.stdout.columns ?? process.stderr.columns,
   user: userName(),
   prompt,
+  load: loadFile,
   onSignal: callback => {
     for (const signal of SIGNALS) process.on(signal, callback)
     return () => {

@@ -21,6 +21,7 @@ import { addTask } from './commands/task.js'
 import { addWorker } from './commands/worker.js'
 import type { Environment } from './environment.js'
 import { ExitCode, errorText, UsageError } from './errors.js'
+import { inProject } from './project.js'
 import { type Console, consoleOf } from './terminal/console.js'
 
 /** Longer lines are harder to read. */
@@ -30,9 +31,12 @@ const HELP_WIDTH = 80
 export async function run(argv: readonly string[], environment: Environment): Promise<ExitCode> {
   const console = consoleOf(environment)
   let code: ExitCode = ExitCode.done
-  const context: CommandContext = { environment, console, end: ended => (code = ended) }
+  const context = { environment, console, end: (ended: ExitCode) => (code = ended) }
+  const program = programOf(context).hook('preAction', async (_, command) => {
+    if (command.name() !== 'help') context.environment = await inProject(environment)
+  })
   try {
-    await programOf(context).parseAsync(argv, { from: 'user' })
+    await program.parseAsync(argv, { from: 'user' })
     return code
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.done : ExitCode.usage

@@ -1,16 +1,14 @@
-import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import type { Command } from 'commander'
 import type { Collection, SweeperOptions } from '../../document/index.js'
 import { type DocumentSource, openMongodbSource, openPostgresSource, openSqliteSource } from '../../document/index.js'
 import { collectionOf } from '../../document/internal.js'
 import type { PolicyInput } from '../../policy/index.js'
 import { presets } from '../../presets/index.js'
-import { failureText } from '../../telemetry/index.js'
 import type { Environment } from '../environment.js'
 import { CommandError, UsageError } from '../errors.js'
-import { sqlitePath } from './open-store.js'
+import { importModule } from './import-module.js'
+import { projectUrl, sqlitePath } from './open-store.js'
 import { duration, nonEmpty } from './options.js'
 
 /** The flags of every command for documents. */
@@ -31,7 +29,11 @@ const EXAMPLES = "'mongodb://host/database', 'postgres://host/database' or 'sqli
 export function withDocumentOptions(command: Command): Command {
   return command
     .option('--source <url>', 'URL of the source: mongodb://…, postgres://… or sqlite:… (or REDRIVE_SOURCE)', nonEmpty)
-    .option('--config <file>', 'Module whose default export has the collections (default: the preset)', nonEmpty)
+    .option(
+      '--config <file>',
+      'Module whose default export has the collections (default: redrive.config, or the preset)',
+      nonEmpty,
+    )
     .option('--base-delay <duration>', 'Delay after the first attempt (default: 5m)', duration(0))
     .option('--max-delay <duration>', 'Longest delay between attempts (default: 1h)', duration(0))
     .option('--stuck-threshold-hours <n>', 'Age of the last attempt of a stuck document (default: 24)', hours)
@@ -47,7 +49,7 @@ function hours(text: string): number {
 /** The settings: the flags over the file, or over the preset as the environment sets it. */
 export async function settingsOf(options: DocumentOptions, environment: Environment): Promise<Settings> {
   const { config, baseDelay, maxDelay, stuckThresholdHours } = options
-  const base = config === undefined ? presets.documents.sweeper(environment.env) : await loaded(config, environment.cwd)
+  const base = config === undefined ? ownSettings(environment) : await loaded(config, environment)
   const backoff = {
     ...(baseDelay !== undefined && { base: baseDelay }),
     ...(maxDelay !== undefined && { max: maxDelay }),
@@ -63,35 +65,37 @@ export async function settingsOf(options: DocumentOptions, environment: Environm
   }
 }
 
+/** The settings without a file: those of the project, or else the preset. */
+function ownSettings({ env, settings }: Environment): Settings {
+  return hasCollections(settings) ? settings : presets.documents.sweeper(env)
+}
+
 function laidOver(base: PolicyInput = {}, flags: PolicyInput): PolicyInput {
   if (flags.backoff === undefined) return base
   const under = typeof base.backoff === 'object' ? base.backoff : {}
   return { ...base, backoff: { ...under, ...(typeof flags.backoff === 'object' && flags.backoff) } }
 }
 
-async function loaded(file: string, cwd: string): Promise<Settings> {
-  const path = resolve(cwd, file)
-  if (!existsSync(path))
-    throw new CommandError(`There is no file '${file}'. Pass the module that has your collections.`)
-  let exported: { default?: unknown }
-  try {
-    exported = await import(pathToFileURL(path).href)
-  } catch (cause) {
-    throw new CommandError(`'${file}' cannot be loaded: ${failureText(cause)}`, { cause })
-  }
-  const { default: settings } = exported
-  if (typeof settings === 'object' && settings !== null && 'collections' in settings) return settings as Settings
+async function loaded(file: string, environment: Environment): Promise<Settings> {
+  const exported = await importModule(file, environment, 'your collections as its default')
+  const settings: unknown = Reflect.get(exported, 'default')
+  if (hasCollections(settings)) return settings
   throw new CommandError(`The default export of '${file}' must be an object with 'collections'.`)
 }
 
+function hasCollections(settings: unknown): settings is Settings {
+  return typeof settings === 'object' && settings !== null && 'collections' in settings
+}
+
 /** Opens the source that a command is for. */
-export async function openSource({ source }: DocumentOptions, { env, cwd }: Environment): Promise<DocumentSource> {
-  const url = source ?? (env.REDRIVE_SOURCE || undefined)
+export async function openSource({ source }: DocumentOptions, environment: Environment): Promise<DocumentSource> {
+  const { REDRIVE_SOURCE: variable } = environment.env
+  const url = source ?? (variable ? projectUrl(variable, environment) : undefined)
   if (url === undefined) throw new UsageError(`Which source? Pass --source or set REDRIVE_SOURCE, such as ${EXAMPLES}.`)
   const [, scheme = ''] = /^([a-z+]+):/i.exec(url) ?? []
   switch (scheme.toLowerCase()) {
     case 'sqlite':
-      return openSqliteSource(resolve(cwd, sqlitePath(url)))
+      return openSqliteSource(resolve(environment.cwd, sqlitePath(url)))
     case 'postgres':
     case 'postgresql':
       return openPostgresSource(url)

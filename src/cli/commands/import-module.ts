@@ -1,31 +1,27 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { failureText } from '../../telemetry/index.js'
+import type { Environment } from '../environment.js'
 import { CommandError, UsageError } from '../errors.js'
-import { shellWord } from '../terminal/visible.js'
 
-/** A module that a command runs, for the words of its errors. */
-export interface ModuleUse {
-  /** The kind of export that the command needs, as its error names it. */
-  readonly exports: string
-  /** The command that it is passed to. */
-  readonly command: string
-}
+const TYPESCRIPT_ERRORS = /^ERR_(UNSUPPORTED_TYPESCRIPT_SYNTAX|INVALID_TYPESCRIPT_SYNTAX|MODULE_NOT_FOUND)$/
 
-/** Imports a module of the user's. */
-export async function importModule(file: string, cwd: string, { exports, command }: ModuleUse): Promise<object> {
+/** Imports a module of the user's. `exports` says what it has to export, for the words of an error. */
+export async function importModule(file: string, { cwd, load }: Environment, exports: string): Promise<object> {
   const path = resolve(cwd, file)
   if (!existsSync(path)) throw new UsageError(`There is no file '${file}'. Pass the module that exports ${exports}.`)
   try {
-    return await import(pathToFileURL(path).href)
+    return await load(path)
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ERR_UNKNOWN_FILE_EXTENSION') {
-      throw new CommandError(
-        `Node cannot load '${file}' directly. For TypeScript, install tsx and run: NODE_OPTIONS='--import tsx' ${command} ${shellWord(file)}`,
-        { cause: error },
-      )
-    }
-    throw new CommandError(`'${file}' cannot be loaded: ${failureText(error)}`, { cause: error })
+    if (error instanceof CommandError) throw error
+    throw new CommandError(`'${file}' cannot be loaded: ${failureText(error)}${advice(path, error)}`, { cause: error })
   }
+}
+
+/** Node only removes types: it knows no enums, and does not find './other.ts' as './other.js'. */
+function advice(path: string, error: unknown): string {
+  const isTypeScript = /\.[cm]?tsx?$/.test(path)
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  if (!isTypeScript || !TYPESCRIPT_ERRORS.test(code)) return ''
+  return '. If Node itself does not understand it, install tsx in your project: npm install --save-dev tsx'
 }

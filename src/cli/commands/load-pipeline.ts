@@ -1,4 +1,5 @@
 import type { Pipeline } from '../../pipeline/index.js'
+import type { Environment } from '../environment.js'
 import { CommandError, UsageError } from '../errors.js'
 import { quoted } from '../terminal/visible.js'
 import { importModule } from './import-module.js'
@@ -9,10 +10,10 @@ export type AnyPipeline = Pipeline<unknown, unknown>
 /** Loads the pipeline that a module exports; the one of this name, if it exports several. */
 export async function loadPipeline(
   file: string,
-  cwd: string,
-  { name, command }: { readonly name?: string | undefined; readonly command: string },
+  environment: Environment,
+  name: string | undefined,
 ): Promise<AnyPipeline> {
-  const exported = await importModule(file, cwd, { exports: 'your pipeline', command })
+  const exported = await importModule(file, environment, 'your pipeline')
   const found = [...new Set(Object.values(exported).filter(isPipeline))]
   if (found.length === 0) {
     throw new CommandError(`'${file}' exports no pipeline. Export the result of pipeline(), by name or as the default.`)

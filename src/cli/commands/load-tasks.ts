@@ -1,11 +1,12 @@
 import type { TaskDefinition } from '../../task/index.js'
+import type { Environment } from '../environment.js'
 import { CommandError } from '../errors.js'
 import { quoted } from '../terminal/visible.js'
 import { importModule } from './import-module.js'
 
 /** Loads the task definitions that a module exports, by name or as a default array. Sorted by kind. */
-export async function loadTasks(file: string, cwd: string): Promise<TaskDefinition[]> {
-  const exported = await importModule(file, cwd, { exports: 'your tasks', command: 'redrive worker' })
+export async function loadTasks(file: string, environment: Environment): Promise<TaskDefinition[]> {
+  const exported = await importModule(file, environment, 'your tasks')
   const definitions = new Map<string, TaskDefinition>()
   for (const definition of definitionsIn(exported, file)) {
     const known = definitions.get(definition.kind)

@@ -10,7 +10,7 @@ interface MigrateOptions extends StoreOptions {
 }
 
 /** Adds `redrive migrate`. */
-export function addMigrate(program: Command, { environment, console }: CommandContext): void {
+export function addMigrate(program: Command, context: CommandContext): void {
   withStoreOption(program.command('migrate'))
     .description('Create the store, or upgrade it to this version')
     .option('--grant <role>', 'PostgreSQL role that gets the right to use the store, and nothing else', nonEmpty)
@@ -25,6 +25,7 @@ Examples:
   redrive migrate --store postgres://owner@host/app --grant shop_app`,
     )
     .action(async (options: MigrateOptions) => {
+      const { environment, console } = context
       const store = await openStore(options, environment, { mayCreate: true })
       try {
         if (options.grant !== undefined) {

@@ -16,14 +16,14 @@ export interface BusOptions {
 const EXAMPLES = "'amqp://localhost' or 'nats://localhost'"
 
 /** Opens the bus that a command is for. */
-export async function openBus({ bus, monitor }: BusOptions, { env, cwd }: Environment): Promise<Bus> {
+export async function openBus({ bus, monitor }: BusOptions, { env, cwd, project = cwd }: Environment): Promise<Bus> {
   const text = bus ?? env.REDRIVE_BUS
   if (!text) throw new UsageError(`Which bus? Pass --bus or set REDRIVE_BUS, such as ${EXAMPLES}.`)
   const servers = serversOf(text).map(server => addressOf(server, 'bus'))
   const monitorUrl = monitor ?? (env.REDRIVE_BUS_MONITOR || undefined)
   if (monitorUrl !== undefined) addressOf(monitorUrl, 'monitor')
   const [exchange, prefix] = [take(servers, 'exchange'), take(servers, 'prefix')]
-  const tls = await certificatesOf(servers, cwd)
+  const tls = await certificatesOf(servers, bus === undefined ? project : cwd)
   const url = servers.map(({ href }) => href).join(',')
   switch (servers[0]?.protocol) {
     case 'amqp:':

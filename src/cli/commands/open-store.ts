@@ -17,8 +17,14 @@ export interface StoreOptions {
 export type DurableStore = PostgresStore | SqliteStore
 
 /** The URL of the store that a command is for. */
-export function storeUrl({ store }: StoreOptions, { env }: Environment): string {
-  return store ?? (env.REDRIVE_STORE || DEFAULT_STORE)
+export function storeUrl({ store }: StoreOptions, environment: Environment): string {
+  return store ?? projectUrl(environment.env.REDRIVE_STORE || DEFAULT_STORE, environment)
+}
+
+/** A URL from a variable, the configuration or a default: the path of a file is relative to the folder of the project. */
+export function projectUrl(url: string, { cwd, project = cwd }: Environment): string {
+  if (project === cwd || !/^sqlite:(?!\/|:|$)/i.test(url)) return url
+  return `sqlite:${resolve(project, url.slice('sqlite:'.length))}`
 }
 
 /** Opens the store. Creates a missing store if it `mayCreate`, and otherwise throws. */

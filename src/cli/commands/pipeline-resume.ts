@@ -22,7 +22,6 @@ import {
   withWork,
   withWorkFlags,
 } from './pipeline-work.js'
-import { pipelineCommand } from './redrive-commands.js'
 import { type RunNotes, runNotes } from './run-notes.js'
 
 /** Adds `redrive pipeline resume`. */
@@ -51,10 +50,7 @@ Example:
 
 async function resumeRun(context: CommandContext, id: string, file: string, options: WorkFlags) {
   const { environment, console } = context
-  const pipeline = await loadPipeline(file, environment.cwd, {
-    command: pipelineCommand('resume', options, id),
-    name: options.pipeline,
-  })
+  const pipeline = await loadPipeline(file, environment, options.pipeline)
   checkStages(pipeline, options)
   const store = await openStore(options, environment, { mayCreate: false })
   return withWork(store, async () => {

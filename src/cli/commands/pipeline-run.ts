@@ -19,7 +19,6 @@ import {
   withWork,
   withWorkFlags,
 } from './pipeline-work.js'
-import { pipelineCommand } from './redrive-commands.js'
 import type { RunNotes } from './run-notes.js'
 import { checkOutput } from './run-output.js'
 
@@ -61,10 +60,7 @@ Examples:
 
 async function startRun(context: CommandContext, file: string, options: RunFlags) {
   const { environment, console } = context
-  const pipeline = await loadPipeline(file, environment.cwd, {
-    command: pipelineCommand('run', options),
-    name: options.pipeline,
-  })
+  const pipeline = await loadPipeline(file, environment, options.pipeline)
   checkStages(pipeline, options)
   const input = inputFile(options.in, environment.cwd)
   const output = options.out === undefined ? undefined : resolve(environment.cwd, options.out)

@@ -15,7 +15,7 @@ import { withBusOutputOptions } from './bus-options.js'
 import { type DocumentOptions, openSource, settingsOf, withDocumentOptions } from './document-options.js'
 import { type MetricsOptions, openMetrics, withMetricsOptions } from './metrics-options.js'
 import { type BusOptions, openBus } from './open-bus.js'
-import { openStoreUrl } from './open-store.js'
+import { openStore } from './open-store.js'
 import { duration, nonEmpty } from './options.js'
 
 interface SweepOptions extends DocumentOptions, BusOptions, MetricsOptions {
@@ -57,11 +57,12 @@ Examples:
 async function run(context: CommandContext, options: SweepOptions): Promise<ExitCode> {
   const { environment, console } = context
   const settings = await settingsOf(options, environment)
-  const storeUrl = options.store ?? (environment.env.REDRIVE_STORE || undefined)
-  const store = storeUrl === undefined ? undefined : await openStoreUrl(storeUrl, environment, { mayCreate: true })
+  const hasStore = Boolean(options.store ?? environment.env.REDRIVE_STORE)
+  const store = hasStore ? await openStore(options, environment, { mayCreate: true }) : undefined
   const opened: { source?: DocumentSource; bus?: Bus } = {}
   const collections = settings.collections.map(({ name }) => name)
-  const names = options.config === undefined ? presets.documents.documentMetricNames : undefined
+  const isPreset = options.config === undefined && environment.settings === undefined
+  const names = isPreset ? presets.documents.documentMetricNames : undefined
   const metrics = await openMetrics(options, context, 'redrive-sweeper', registry =>
     documentMetrics({ registry, collections, names }),
   )

@@ -78,7 +78,7 @@ Examples:
 
 async function work(context: CommandContext, file: string, options: WorkerCommandOptions): Promise<ExitCode> {
   const { environment, console } = context
-  const tasks = chosen(await loadTasks(file, environment.cwd), options.kind, file)
+  const tasks = chosen(await loadTasks(file, environment), options.kind, file)
   const store = await openStore(options, environment, { mayCreate: true })
   const tally = new Tally()
   const logger = consoleLogger(console, { from: options.verbose ? 'debug' : 'error' })

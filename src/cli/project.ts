@@ -1,0 +1,83 @@
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { checkOptions } from '../policy/internal.js'
+import { importModule } from './commands/import-module.js'
+import type { Environment } from './environment.js'
+import { CommandError } from './errors.js'
+
+/** The configuration of a project: the values of flags that all its commands share, and the settings of its sweeper. */
+interface ProjectConfig {
+  readonly store?: string
+  readonly bus?: string
+  readonly monitor?: string
+  readonly source?: string
+  readonly preset?: string
+  readonly collections?: object
+  readonly interval?: unknown
+  readonly stuckAfter?: unknown
+  readonly policy?: object
+  readonly coverage?: object
+}
+
+const FIELDS: Readonly<Record<keyof ProjectConfig, '' | 'object'>> = {
+  store: '',
+  bus: '',
+  monitor: '',
+  source: '',
+  preset: '',
+  collections: 'object',
+  interval: '',
+  stuckAfter: '',
+  policy: 'object',
+  coverage: 'object',
+}
+
+/** The fields that stand for a variable. */
+const VARIABLES = {
+  store: 'REDRIVE_STORE',
+  bus: 'REDRIVE_BUS',
+  monitor: 'REDRIVE_BUS_MONITOR',
+  source: 'REDRIVE_SOURCE',
+  preset: 'REDRIVE_PRESET',
+} as const
+
+const FILES = ['redrive.config.ts', 'redrive.config.mts', 'redrive.config.js', 'redrive.config.mjs']
+
+/**
+ * The environment within its project: the nearest folder, from the current one upwards, that has a package.json. So a
+ * command finds the same configuration and the same default store in every folder of a project. A variable takes
+ * precedence over the configuration.
+ */
+export async function inProject(environment: Environment): Promise<Environment> {
+  const project = projectFolder(environment.cwd)
+  const file = FILES.map(name => join(project, name)).find(existsSync)
+  if (file === undefined) return { ...environment, project }
+  const config: unknown = Reflect.get(await importModule(file, environment, 'your configuration'), 'default')
+  if (typeof config !== 'object' || config === null) {
+    throw new CommandError(
+      `The default export of '${file}' must be an object, such as { store: 'postgres://host/app' }.`,
+    )
+  }
+  checkOptions(`'${file}'`, config, FIELDS)
+  const env = { ...environment.env }
+  for (const [field, variable] of Object.entries(VARIABLES)) {
+    const value: unknown = Reflect.get(config, field)
+    if (value !== undefined && (typeof value !== 'string' || value === '')) {
+      throw new CommandError(`'${field}' in '${file}' must be text. Is a variable that it reads not set?`)
+    }
+    if (typeof value === 'string') env[variable] ||= value
+  }
+  return { ...environment, project, env, ...('collections' in config && { settings: sweeperSettings(config) }) }
+}
+
+/** The fields that do not stand for a variable. */
+function sweeperSettings(config: object): object {
+  return Object.fromEntries(Object.entries(config).filter(([field]) => !Object.hasOwn(VARIABLES, field)))
+}
+
+function projectFolder(cwd: string): string {
+  for (let folder = cwd; ; folder = dirname(folder)) {
+    if (existsSync(join(folder, 'package.json'))) return folder
+    if (folder === dirname(folder)) return cwd
+  }
+}
