@@ -1,23 +1,22 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { Registry } from 'prom-client'
 import { BreakerOpenError, RetryExhaustedError } from 'redrive'
+import { metricsHandler } from 'redrive/metrics'
 import { type PriceClient, PriceServiceError, UnknownProductError } from './prices.js'
 
 /** Serves `GET /products/:id/price` and `GET /metrics`, on loopback and the given port. */
-export async function startApi(prices: PriceClient, registry: Registry, port: number): Promise<Server> {
+export async function startApi(prices: PriceClient, port: number): Promise<Server> {
+  const metrics = metricsHandler()
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
-    if (request.url === '/metrics') {
-      return response.setHeader('content-type', registry.contentType).end(await registry.metrics())
-    }
+    if (request.url === '/metrics') return metrics(request, response)
     const [, product] = /^\/products\/(\d+)\/price$/.exec(request.url ?? '') ?? []
-    if (product === undefined) return response.writeHead(404).end()
+    if (product === undefined) return void response.writeHead(404).end()
 
     // Once the client has gone, nobody needs the price: no further attempt is made.
     const gone = new AbortController()
     response.once('close', () => gone.abort())
     const price = await prices.priceOf(Number(product), gone.signal)
-    return response.setHeader('content-type', 'application/json').end(JSON.stringify(price))
+    response.setHeader('content-type', 'application/json').end(JSON.stringify(price))
   }
   const server = createServer((request, response) => {
     answer(request, response).catch(error => fail(response, error))

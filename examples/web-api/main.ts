@@ -5,16 +5,14 @@
 import assert from 'node:assert/strict'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
+import { workMetrics } from 'redrive/metrics'
 import { startApi } from './api.js'
-import { callMetrics } from './metrics.js'
-import { PriceClient } from './prices.js'
+import { breaker, PriceClient } from './prices.js'
 import { startPriceService } from './upstream.js'
 
 const service = await startPriceService()
-const metrics = callMetrics()
-const prices = new PriceClient(service.url, metrics.sink)
-metrics.watch(prices.breaker)
-const server = await startApi(prices, metrics.registry, 0)
+const sink = await workMetrics({ breakers: [breaker] })
+const server = await startApi(new PriceClient(service.url, sink), 0)
 const api = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 
 /** Asks the API for a price. */
@@ -52,15 +50,16 @@ assert.equal(refused.at(-1)?.headers.get('retry-after'), '1')
 // Well again: after a second the breaker lets one request through, and closes.
 service.mood = 'healthy'
 while ((await ask(1)).status !== 200) await delay(50)
-assert.equal(prices.breaker.state, 'closed')
+assert.equal(breaker.state, 'closed')
 console.log('Healthy again: the breaker is closed.')
 
 const text = await (await fetch(`${api}/metrics`)).text()
+for (const line of text.split('\n').filter(line => /^redrive_(calls_given_up|breaker)/.test(line)))
+  console.log(' ', line)
 for (const reason of ['budget_empty', 'breaker_open', 'deadline_passed']) {
-  assert.ok(text.includes(`call_gave_up_total{call="load price",reason="${reason}"}`))
+  assert.ok(text.includes(`redrive_calls_given_up_total{kind="call",category="PRICES",reason="${reason}"}`))
 }
-assert.match(text, /breaker_open\{breaker="prices"\} 0/)
-for (const line of text.split('\n').filter(line => /^(call_gave_up|breaker_open)/.test(line))) console.log(' ', line)
+assert.ok(text.includes('redrive_breaker_state{breaker="prices",state="closed"} 1'))
 
 server.close()
 server.closeAllConnections()

@@ -1,4 +1,4 @@
-import { CircuitBreaker, FinalError, RetryBudget, retryFetch, type Sink } from 'redrive'
+import { circuitBreaker, FinalError, retryBudget, retryFetch, type Sink } from 'redrive'
 
 /** A price as the service for prices gives it. */
 export interface Price {
@@ -12,12 +12,16 @@ export class UnknownProductError extends FinalError {}
 /** Thrown when the service for prices answers with an error, after all retries. */
 export class PriceServiceError extends Error {}
 
-/** A client of the service for prices. Every request to it goes through here, so that all share one breaker and one budget. */
+/** Spares the service once three fifths of at least twenty attempts have failed. */
+export const breaker = circuitBreaker('prices', { failureRate: 0.6, minimumCalls: 20, openFor: '1s' })
+
+/** Allows five retries at once, and then one retry per ten calls. */
+const budget = retryBudget('prices', { ratio: 0.1, minPerSecond: 0, max: 5 })
+
+const policy = { attempts: 3, timeout: '1s', backoff: { base: '20ms', max: '200ms' } } as const
+
+/** A client of the service for prices. */
 export class PriceClient {
-  /** Spares the service once three fifths of at least twenty attempts have failed. */
-  readonly breaker = new CircuitBreaker('prices', { failureRate: 0.6, minimumCalls: 20, openFor: '1s' })
-  /** Allows five retries at once, and then one retry per ten calls. */
-  readonly #budget = new RetryBudget('prices', { ratio: 0.1, minPerSecond: 0, max: 5 })
   readonly #url: string
   readonly #sink: Sink
 
@@ -30,8 +34,8 @@ export class PriceClient {
   async priceOf(product: number, signal: AbortSignal): Promise<Price> {
     const response = await retryFetch(`${this.#url}/prices/${product}`, {
       signal,
-      policy: { attempts: 3, timeout: '1s', backoff: { base: '20ms', max: '200ms' } },
-      retry: { name: 'load price', deadline: '2s', breaker: this.breaker, budget: this.#budget, sink: this.#sink },
+      policy,
+      retry: { category: 'PRICES', deadline: '2s', breaker, budget, sink: this.#sink },
     })
     if (response.status === 404) throw new UnknownProductError(`There is no product ${product}.`)
     if (!response.ok) throw new PriceServiceError(`The service for prices answered ${response.status}.`)
