@@ -18,11 +18,11 @@ export interface Block {
   readonly isPeer: boolean
 }
 
-/** The pages of the repository: those at its root, and all below docs/. */
+/** The pages of the repository: those at its root, and all below docs/ but the API reference, which is generated. */
 export const pages = [
   ...readdirSync(ROOT),
   ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' }).map(file => join('docs', file)),
-].filter(file => file.endsWith('.md'))
+].filter(file => file.endsWith('.md') && !file.startsWith('docs/api/'))
 
 /** The blocks of all pages. */
 export const blocks = pages.flatMap(page => {

@@ -27,7 +27,9 @@ export interface Message {
   readonly id: string | undefined
   /** The type of the event, such as `json.parsed`. It decides which queues take it. */
   readonly type: string
+  /** The body, as the publisher sent it. `textOf` reads it as text. */
   readonly body: Uint8Array
+  /** The headers that it was published with. */
   readonly headers: Readonly<Record<string, string>>
 }
 
@@ -39,6 +41,7 @@ export interface NewMessage {
   readonly type: string
   /** Usually JSON text: `consume` of `redrive/event` accepts nothing else. */
   readonly body: string | Uint8Array
+  /** Text on one line each, up to 60 kB in all. Default: none. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
@@ -81,14 +84,17 @@ export interface Consumer {
 
 /** A message in a failed queue. It keeps its place until it is removed. */
 export interface FailedMessage extends Message {
+  /** Removes the message for good. */
   remove(): Promise<void>
 }
 
 /** The status of a queue. */
 export interface QueueStatus {
+  /** The name of the queue. */
   readonly name: string
   /** The type of events that the queue takes; for a failed queue, the type that its main queue takes. */
   readonly type: string
+  /** Whether it is the failed queue of another one. */
   readonly isFailedQueue: boolean
   /** The number of waiting messages; `undefined` if the queue does not exist. */
   readonly messages: number | undefined
@@ -96,6 +102,7 @@ export interface QueueStatus {
 
 /** A queue that exists on the broker. */
 export interface FoundQueue {
+  /** The name of the queue. */
   readonly name: string
   /** The type of events that the queue takes; `undefined` for a failed queue. */
   readonly type: string | undefined
@@ -103,6 +110,7 @@ export interface FoundQueue {
 
 /** A problem in the broker's setup that can lose a message or keep it from its consumer. */
 export interface Finding {
+  /** A stable code for the problem. */
   readonly code: FindingCode
   /** `error`: it will lose messages in ordinary operation. `warning`: it might, or it could not be checked. */
   readonly severity: 'error' | 'warning'

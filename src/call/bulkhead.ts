@@ -16,6 +16,7 @@ export class BulkheadFullError extends RateLimitedError {
   static {
     BulkheadFullError.prototype.name = 'BulkheadFullError'
   }
+  /** The name of the bulkhead. */
   readonly bulkhead: string
 
   constructor(bulkhead: string, { concurrency, queue = 0 }: BulkheadOptions) {
@@ -36,6 +37,7 @@ export class BulkheadFullError extends RateLimitedError {
  * ```
  */
 export class Bulkhead {
+  /** Its name, for errors and metrics. */
   readonly name: string
   readonly #options: BulkheadOptions
   /** In the order of their arrival. */

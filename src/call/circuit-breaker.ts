@@ -33,7 +33,9 @@ export type BreakerState = 'closed' | 'open' | 'half_open'
 export interface BreakerChange {
   /** The name of the breaker. */
   readonly breaker: string
+  /** The state that it left. */
   readonly from: BreakerState
+  /** The state that it is in now. */
   readonly to: BreakerState
   /** Whether `open()` or `close()` was called. */
   readonly isByHand: boolean
@@ -50,6 +52,7 @@ export class BreakerOpenError extends RateLimitedError {
   static {
     BreakerOpenError.prototype.name = 'BreakerOpenError'
   }
+  /** The name of the breaker. */
   readonly breaker: string
 
   constructor(breaker: string, retryAfterMs: number | undefined, options?: ErrorOptions) {
@@ -77,6 +80,7 @@ export class BreakerOpenError extends RateLimitedError {
  * `open()` and `close()` do so by hand.
  */
 export class CircuitBreaker {
+  /** Its name, for errors and metrics. */
   readonly name: string
   readonly #window: BreakerWindow
   readonly #openForMs: readonly number[]

@@ -13,13 +13,17 @@ import {
  * one again. `now` and the times of the history are on the clock's monotonic scale.
  */
 export interface AttemptRecord extends Circumstances {
+  /** Its number, from 1. */
   readonly attempt: number
   /** When it failed, in milliseconds since the epoch. */
   readonly failedAt: number
+  /** The value that the function threw or rejected with. */
   readonly failure: unknown
+  /** The classifier's verdict on the failure. */
   readonly verdict: Verdict
   /** What was on record before it. */
   readonly history: History
+  /** What followed: a retry, a deferral, or the end. */
   readonly decision: Decision
 }
 
@@ -34,8 +38,11 @@ export class RetryExhaustedError extends RedriveError {
     readonly operation: string,
     /** The category of the call, if it has one. */
     readonly category: string | undefined,
+    /** The stop rule that ended it. */
     readonly reason: GiveUpReason,
+    /** The policy that decided. */
     readonly policy: Policy,
+    /** The failed attempts, the last hundred at most. */
     readonly attempts: readonly AttemptRecord[],
   ) {
     const last = attempts.at(-1)

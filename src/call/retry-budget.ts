@@ -22,6 +22,7 @@ const ONE = 1 - 1e-9
  * It is a token bucket: calls and time add tokens, and each retry takes one.
  */
 export class RetryBudget {
+  /** Its name, for errors and telemetry. */
   readonly name: string
   readonly #ratio: number
   readonly #minPerSecond: number

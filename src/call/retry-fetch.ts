@@ -22,7 +22,10 @@ export class HttpError extends RedriveError {
     HttpError.prototype.name = 'HttpError'
   }
 
-  constructor(readonly response: Response) {
+  constructor(
+    /** The answer itself. */
+    readonly response: Response,
+  ) {
     super(`http_${response.status}`, `The server answered ${response.status} ${response.statusText}`.trimEnd())
   }
 }

@@ -15,6 +15,7 @@ import type { DocumentRecord } from './source.js'
 export interface FieldNames {
   /** Tells documents apart. Default `id`, or `_id` in MongoDB. */
   readonly id?: string
+  /** The field with the status. Default `status`. */
   readonly status: string
   /** How often the document was attempted. Missing means 0. */
   readonly attemptCount: string
@@ -34,9 +35,13 @@ export interface FieldNames {
 
 /** The values of the status field. */
 export interface Statuses {
+  /** Waits for a service. Default `pending`. */
   readonly pending: string
+  /** A service works on it. Default `processing`. */
   readonly processing: string
+  /** Its work is done. Default `processed`. */
   readonly done: string
+  /** Has used up its attempts. Default `failed_max_retries`. */
   readonly failed: string
 }
 
@@ -48,9 +53,13 @@ export type TimeFormat = 'date' | 'iso' | 'ms' | 's'
 
 /** A collection as sources see it. */
 export interface Shape {
+  /** The table or collection. */
   readonly name: string
+  /** The names of its fields. */
   readonly fields: FieldNames
+  /** The values of its status field. */
   readonly statuses: Statuses
+  /** How its times are stored; `undefined` if the column says it. */
   readonly time: TimeFormat | undefined
   /** The field that `priority` walks are ordered by, highest first. */
   readonly priority: string | undefined
@@ -82,9 +91,13 @@ export interface BlastRadius {
 export interface CollectionOptions {
   /** The name of the table or collection. In PostgreSQL it may have a schema: `public.archives`. */
   readonly name: string
+  /** The event that makes a service work on a document. */
   readonly event: DocumentEvent
+  /** The names of its fields, where they differ from the default. */
   readonly fields?: Partial<FieldNames>
+  /** The values of its status field, where they differ from the default. */
   readonly statuses?: Partial<Statuses>
+  /** How its times are stored. Default: as the column's type says. */
   readonly time?: TimeFormat
   /** Laid over the sweeper's policy. */
   readonly policy?: PolicyInput
@@ -98,6 +111,7 @@ export interface CollectionOptions {
   readonly lane?: LaneSelection
   /** Whether the services behind it work. While they do not, the documents wait and spend nothing. */
   readonly isHealthy?: () => boolean | Promise<boolean>
+  /** What to do when too much of it is stuck. */
   readonly blastRadius?: BlastRadius
   /** Where failed documents are moved, and how long after their last attempt. */
   readonly archive?: { readonly into: string; readonly after: Duration }
@@ -113,17 +127,27 @@ export interface SharedSettings {
 
 /** A collection with all its settings. */
 export interface Collection {
+  /** The table or collection. */
   readonly name: string
+  /** How sources see it. */
   readonly shape: Shape
+  /** The event that makes a service work on a document. */
   readonly event: DocumentEvent
+  /** The policy that decides about its documents. */
   readonly policy: Policy
+  /** How old the last attempt of a stuck document is. */
   readonly stuckAfterMs: number
+  /** How long a dispatched document has to begin, and how long a lease lasts. */
   readonly startWithinMs: number
   /** Whether attempts are counted when they begin. Otherwise the requeue counts. */
   readonly countsAtBegin: boolean
+  /** While this lane is held or paused, its documents wait. */
   readonly lane: LaneSelection | undefined
+  /** Whether the services behind it work. */
   readonly isHealthy: () => boolean | Promise<boolean>
+  /** What to do when too much of it is stuck. */
   readonly blastRadius: Required<BlastRadius>
+  /** Where failed documents are moved, and when. */
   readonly archive: { readonly into: string; readonly afterMs: number } | undefined
 }
 

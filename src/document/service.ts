@@ -12,7 +12,9 @@ import type { DocumentRecord, DocumentSource, NewValues } from './source.js'
 
 /** Settings of `documentService`. */
 export interface DocumentServiceOptions extends SharedSettings {
+  /** Where the documents are. */
   readonly source: DocumentSource
+  /** Their collection, as the sweeper has it. */
   readonly collection: CollectionOptions
   /** Records a dead letter for each document that fails for good. */
   readonly store?: Store

@@ -50,6 +50,7 @@ export interface DocumentSource {
 
 /** The times that separate what is stuck from what may be under way, on the database's clock. Taken once per sweep. */
 export interface Cut {
+  /** The time on the database's clock. */
   readonly now: number
   /** A last attempt before this is too old to be under way. */
   readonly stuckBefore: number
@@ -57,7 +58,9 @@ export interface Cut {
 
 /** The counts of a collection. */
 export interface Survey {
+  /** How many documents are stuck. */
   readonly stuck: number
+  /** How many are marked as failed. */
   readonly failed: number
   /** When the oldest stuck document was created, or last attempted where no creation time is configured. */
   readonly oldestAt: number | undefined
@@ -74,7 +77,9 @@ export type Selection =
 
 /** Options of a walk. */
 export interface DocumentWalkOptions {
+  /** How many documents to read at a time. */
   readonly pageSize: number
+  /** The oldest first, or by priority. Default `age`. */
   readonly order?: 'age' | 'priority'
 }
 
@@ -82,9 +87,13 @@ export interface DocumentWalkOptions {
 export interface DocumentRecord {
   /** The id as text, as events and commands name it. */
   readonly id: string
+  /** The value of its status field. */
   readonly status: string
+  /** How often it was attempted. */
   readonly attemptCount: number
+  /** When it was last attempted. */
   readonly lastAttemptAt: number | undefined
+  /** When it was created, if the collection names such a field. */
   readonly createdAt: number | undefined
   /** Goes up with each dispatch and each begin. 0 where the collection names no such field. */
   readonly generation: number
@@ -92,6 +101,7 @@ export interface DocumentRecord {
   readonly retryAt: number | undefined
   /** How often it was dispatched since it last began. */
   readonly dispatches: number
+  /** The last error that a service recorded. */
   readonly lastError: string | undefined
   /** The whole document. */
   readonly data: Readonly<Record<string, unknown>>
@@ -103,17 +113,26 @@ export interface DocumentRecord {
 
 /** New values for tracking fields. Absent fields stay; fields that the collection does not name are left out. */
 export interface NewValues {
+  /** The new status. */
   readonly status?: string
+  /** How often it was attempted. */
   readonly attemptCount?: number
+  /** When it was last attempted; `null` for never. */
   readonly lastAttemptAt?: number | null
+  /** The next generation. */
   readonly generation?: number
+  /** No sweep before this time; `null` for at once. */
   readonly retryAt?: number | null
+  /** Dispatches since it last began. */
   readonly dispatches?: number
+  /** The error to record; `null` to clear it. */
   readonly lastError?: string | null
 }
 
 /** A conditional update of one document. */
 export interface Change {
+  /** The document as it was read. If it has changed since, nothing is written. */
   readonly document: DocumentRecord
+  /** The values to write. */
   readonly to: NewValues
 }

@@ -17,6 +17,7 @@ export interface SweeperOptions extends SharedSettings {
   readonly source: DocumentSource | (() => Promise<DocumentSource>)
   /** Where their events go. A function opens it when the first sweep needs it, and again after that failed. */
   readonly bus: Bus | (() => Promise<Bus>)
+  /** The collections to sweep. */
   readonly collections: readonly CollectionOptions[]
   /** Documents that should have a derived document: `expect` makes them. */
   readonly coverage?: readonly CoverageOptions[]
@@ -42,8 +43,11 @@ export interface SweepOptions {
 
 /** The result of a sweep. */
 export interface SweepReport {
+  /** One report per collection. */
   readonly collections: readonly CollectionReport[]
+  /** How long the sweep took. */
   readonly durationMs: number
+  /** Whether it only counted. */
   readonly isDryRun: boolean
   /** Why the sweep failed as a whole: the source or the bus could not be reached. */
   readonly failure?: unknown
@@ -64,6 +68,7 @@ export function sweeper(options: SweeperOptions): Sweeper {
 
 /** Sweeps collections, once or again and again. */
 export class Sweeper {
+  /** The collections with all their settings. */
   readonly collections: readonly Collection[]
   readonly #options: SweeperOptions
   readonly #coverage: readonly Coverage[]

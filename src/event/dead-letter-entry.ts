@@ -8,12 +8,17 @@ export interface DeadLetterEntry {
   readonly original_event: unknown
   /** Present if the body was not JSON: `original_event` is then its text, or base64 if it was not text either. */
   readonly original_encoding?: 'text' | 'base64'
+  /** The key of the event. */
   readonly idempotency_key: string
+  /** How many attempts were made. */
   readonly attempt_count: number
   /** `"Name: message"` */
   readonly last_error: string
+  /** The name of the last error. */
   readonly error_type: string
+  /** Why it was given up. */
   readonly abandoned_reason: AbandonedReason
+  /** The service that gave it up. */
   readonly service_name: string
   /** ISO, in UTC. */
   readonly timestamp: string

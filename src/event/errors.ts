@@ -20,6 +20,7 @@ export class EventExhaustedError extends RedriveError {
   }
 
   constructor(
+    /** The dead letter that was written. */
     readonly deadLetter: DeadLetterEntry,
     options: ErrorOptions,
   ) {
@@ -40,6 +41,7 @@ export class DeadLetterError extends RedriveError {
   }
 
   constructor(
+    /** The dead letter that could not be written. */
     readonly deadLetter: DeadLetterEntry,
     options: ErrorOptions,
   ) {

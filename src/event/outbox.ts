@@ -11,11 +11,13 @@ export interface OutboxEvent extends Omit<NewMessage, 'id' | 'body'> {
    * Events with the same key are published in the order in which they were committed. Without one, there is no order.
    */
   readonly key?: string | undefined
+  /** The body of the event, usually JSON text. */
   readonly body: string
 }
 
 /** A store that can enqueue tasks within the caller's own transaction: SQLite or PostgreSQL. */
 export interface OutboxStore<Tx, Added> extends Store {
+  /** Enqueues tasks in the caller's transaction. */
   enqueueIn(tx: Tx, tasks: readonly NewTask[]): Added
 }
 

@@ -38,6 +38,7 @@ export class IdempotencyMismatchError extends FinalError {
   static {
     IdempotencyMismatchError.prototype.name = 'IdempotencyMismatchError'
   }
+  /** The key. */
   readonly key: string
 
   constructor(key: string) {
@@ -54,6 +55,7 @@ export class IdempotencyInProgressError extends RetryableError {
   static {
     IdempotencyInProgressError.prototype.name = 'IdempotencyInProgressError'
   }
+  /** The key. */
   readonly key: string
   /** The time until the other caller loses the key, unless it renews its lease first. */
   readonly leaseLeftMs: number
@@ -78,6 +80,7 @@ export class IdempotencyLeaseLostError extends RetryableError {
   static {
     IdempotencyLeaseLostError.prototype.name = 'IdempotencyLeaseLostError'
   }
+  /** The key. */
   readonly key: string
 
   constructor(key: string, options?: ErrorOptions) {
@@ -95,6 +98,7 @@ export class IdempotencyResultUnavailableError extends FinalError {
   static {
     IdempotencyResultUnavailableError.prototype.name = 'IdempotencyResultUnavailableError'
   }
+  /** The key. */
   readonly key: string
 
   constructor(key: string, reason: string, options?: ErrorOptions) {

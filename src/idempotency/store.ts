@@ -67,6 +67,8 @@ export type IdempotencyClaim =
 /** The state of a key whose work is done, with the text of its result. */
 export interface IdempotencyDone {
   readonly state: 'done'
+  /** The hash of the parameters that it was done with. */
   readonly fingerprint: string
+  /** The result as text, as `complete` was given it. */
   readonly result: string
 }

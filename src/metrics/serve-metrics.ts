@@ -19,6 +19,7 @@ const SERVE_METRICS_OPTIONS: KnownOptions<ServeMetricsOptions> = { port: '', hos
 export interface MetricsServer {
   /** The address of the metrics, such as `http://127.0.0.1:9464/metrics`. */
   readonly url: string
+  /** Stops listening. */
   close(): Promise<void>
 }
 

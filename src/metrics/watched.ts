@@ -14,15 +14,21 @@ export interface Watched {
 
 /** A circuit breaker. */
 export interface WatchedBreaker {
+  /** Its name, which becomes a label. */
   readonly name: string
+  /** Its present state. */
   readonly state: 'closed' | 'open' | 'half_open'
+  /** Calls a function with each change of state. */
   onChange(listener: (change: { readonly to: string }) => unknown): unknown
 }
 
 /** A bulkhead. */
 export interface WatchedBulkhead {
+  /** Its name, which becomes a label. */
   readonly name: string
+  /** Functions that run in it. */
   readonly running: number
+  /** Functions that wait for a place. */
   readonly waiting: number
 }
 

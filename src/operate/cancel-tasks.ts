@@ -5,6 +5,7 @@ import { alreadyEnded, notFound, type Refusal } from './refusal.js'
 export interface Cancelled {
   /** The tasks that were cancelled, or will be once their handler has ended. */
   readonly ids: readonly string[]
+  /** Tasks that were left as they were, and why. */
   readonly refused: readonly Refusal[]
 }
 

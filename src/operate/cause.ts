@@ -3,7 +3,9 @@ import type { TaskRecord } from '../store/index.js'
 
 /** A sentence for people, with a stable code for programs. */
 export interface Remark {
+  /** A stable code, for programs. */
   readonly code: string
+  /** A sentence, for people. */
   readonly text: string
 }
 

@@ -3,9 +3,13 @@ const PER_DOUBLING = 8
 
 /** Percentiles of durations, in milliseconds. `null` where nothing was measured. */
 export interface Percentiles {
+  /** Half of them took no longer. */
   readonly p50: number | null
+  /** Nine of ten took no longer. */
   readonly p90: number | null
+  /** 99 of 100 took no longer. */
   readonly p99: number | null
+  /** The longest. */
   readonly max: number | null
 }
 

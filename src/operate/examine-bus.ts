@@ -3,7 +3,9 @@ import { discover } from './topology.js'
 
 /** The state of a bus: its queues, and the problems that could lose a message. */
 export interface Examination {
+  /** The queues, and how many messages wait in each. */
   readonly queues: readonly QueueStatus[]
+  /** Problems that can lose a message. */
   readonly findings: readonly Finding[]
   /** Whether the broker listed its queues, so that there are no others. */
   readonly isComplete: boolean

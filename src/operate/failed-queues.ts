@@ -13,7 +13,9 @@ export interface KnownQueues {
 
 /** A failed queue on the broker. */
 export interface FailedQueue {
+  /** The name of the failed queue. */
   readonly name: string
+  /** How many messages are in it. */
   readonly messages: number
   /** Where its messages would be requeued to; `null` if no route is known. */
   readonly route: Route | null

@@ -6,8 +6,11 @@ export interface LaneView extends Lane {
   readonly state: LaneState
   /** ISO 8601 text in UTC; `null` if it is not held. */
   readonly heldUntil: string | null
+  /** Its tasks that wait, whatever they wait for. */
   readonly waiting: number
+  /** Its tasks that run. */
   readonly running: number
+  /** Its dead letters. */
   readonly dead: number
   /** The limits of this lane by itself. */
   readonly limits: LaneLimits
@@ -15,6 +18,7 @@ export interface LaneView extends Lane {
   readonly shared: { readonly limits: SharedLimits; readonly pace: number | null } | null
 }
 
+/** Whether the tasks of a lane may start. */
 export type LaneState = 'open' | 'paused' | 'held'
 
 /** Lists lanes with their state, their limits and their numbers of tasks, by kind, category and key. */

@@ -12,6 +12,7 @@ export interface PruneOptions {
 export interface Pruned {
   /** The number of tasks, idempotency keys and audit records that were deleted. */
   readonly deleted: number
+  /** Whether the signal stopped it. Call it again to continue with the rest. */
   readonly isStopped: boolean
 }
 

@@ -4,6 +4,7 @@ import { type FailedQueueOptions, walkFailedQueue } from './walk.js'
 
 /** The result of a purge. */
 export interface Purged {
+  /** How many messages were removed. */
   readonly removed: number
   /** Whether the signal stopped it. */
   readonly isStopped: boolean

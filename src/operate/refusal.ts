@@ -4,6 +4,7 @@ import type { Remark } from './cause.js'
 
 /** A task that was named and left as it was, and why. */
 export interface Refusal extends Remark {
+  /** The id of the task. */
   readonly id: string
 }
 

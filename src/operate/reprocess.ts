@@ -13,6 +13,7 @@ export type ReprocessSelection = ({ readonly run: string } | { readonly pipeline
 
 /** The effect that reprocessing would have now. Nothing is moved. */
 export interface ReprocessPlan {
+  /** How many items would be moved. */
   readonly count: number
   /** The items to be moved, by the stage where they are. `waiting` ones are moved only with `as`. */
   readonly byStage: readonly { readonly stage: string; readonly dead: number; readonly waiting: number }[]
@@ -30,15 +31,19 @@ export interface ReprocessRunOptions extends By {
 
 /** The result of reprocessing. */
 export interface Reprocessed {
+  /** How many items were moved. */
   readonly moved: number
   /** Runs that had ended, and were opened again. */
   readonly reopened: readonly string[]
+  /** Whether the signal stopped it. Call it again to continue with the rest. */
   readonly isStopped: boolean
 }
 
 /** The parts of a store that this works with. */
 export interface ReprocessStore extends Pick<TaskReader, 'count'>, Pick<LaneControl, 'lanes'> {
+  /** The runs of the store. */
   readonly runs: Pick<RunStore, 'get' | 'list' | 'reprocess'>
+  /** The store's clock. */
   now(): Promise<number>
 }
 

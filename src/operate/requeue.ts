@@ -20,12 +20,15 @@ export interface RequeueTarget extends KnownQueues {
 export interface RequeuePlan {
   /** The number of messages in the failed queue, up to the limit. */
   readonly count: number
+  /** Where the messages would go. */
   readonly route: Route
 }
 
 /** The result of a requeue. */
 export interface Requeued {
+  /** Where the messages went. */
   readonly route: Route
+  /** How many were published again. */
   readonly requeued: number
   /** Second copies of a dead letter that was requeued. They were removed: a consumer that died had written it twice. */
   readonly duplicates: number
@@ -37,6 +40,7 @@ export interface Requeued {
 
 /** A message that the bus refused, and why. */
 export interface KeptMessage extends Remark {
+  /** The id of the message; `null` if it has none. */
   readonly id: string | null
 }
 

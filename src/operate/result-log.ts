@@ -7,6 +7,7 @@ import { syncFolder } from './result-file.js'
 export interface ResultLog {
   /** Appends all results that have not been written yet. Resolves with their number. */
   append(): Promise<number>
+  /** Writes what is left, and closes the file. */
   close(): Promise<void>
 }
 

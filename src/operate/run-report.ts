@@ -18,12 +18,15 @@ export interface RunReport extends RunView {
   readonly attempts: readonly AttemptYield[]
   /** The commonest errors: those with the most dead items first, then those with the most failures. */
   readonly errors: readonly ErrorCount[]
+  /** Failed attempts by coarse type. */
   readonly errorTypes: Readonly<Record<ErrorType, number>>
 }
 
 /** The parts of a store that a report reads. */
 export interface ReportStore extends Pick<TaskReader, 'ledgers'> {
+  /** The runs of the store. */
   readonly runs: Pick<RunStore, 'get' | 'items'>
+  /** The store's clock. */
   now(): Promise<number>
 }
 

@@ -4,7 +4,9 @@ import { hasFailed, hasSucceeded, type StageReport, StageTally } from './stage-t
 
 /** Items that have ended, by the number of retries that they needed over all stages. */
 export interface RetryBucket {
+  /** The number of retries. */
   readonly retries: number
+  /** How many items needed that many. */
   readonly items: number
   /** How many of them are dead. */
   readonly dead: number
@@ -12,15 +14,21 @@ export interface RetryBucket {
 
 /** How often the n-th attempt at a stage was made, and how often it succeeded. A redrive counts attempts afresh. */
 export interface AttemptYield {
+  /** The number of the attempt, from 1. */
   readonly attempt: number
+  /** How many such attempts were made. */
   readonly made: number
+  /** How many of them succeeded. */
   readonly succeeded: number
 }
 
 /** An error, by stage and code. */
 export interface ErrorCount {
+  /** The stage that it happened in. */
   readonly stage: string
+  /** The code of the verdict, such as `http_502`. */
   readonly code: string
+  /** Its coarse type. */
   readonly type: ErrorType
   /** Attempts that failed with it. */
   readonly failures: number

@@ -2,7 +2,9 @@ import type { By, LaneControl, Rate, SharedLimits } from '../store/index.js'
 
 /** A stage of a pipeline, in all of its runs. */
 export interface StageName {
+  /** The name of the pipeline. */
   readonly pipeline: string
+  /** The name of the stage. */
   readonly stage: string
 }
 

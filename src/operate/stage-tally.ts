@@ -3,14 +3,19 @@ import { DurationHistogram, type Percentiles } from './duration-histogram.js'
 
 /** How a stage fared. */
 export interface StageReport {
+  /** The name of the stage. */
   readonly stage: string
   /** Items that succeeded there, or went on to the next stage. */
   readonly passed: number
+  /** Items that it skipped. */
   readonly skipped: number
+  /** Items that are dead there now. */
   readonly dead: number
   /** The share of items that did not die there, of those that have left it or died. `null` before the first one. */
   readonly reliability: number | null
+  /** Attempts that were made there. */
   readonly attempts: number
+  /** Failed attempts that were followed by another. */
   readonly retries: number
   /** Waits that a rate limit asked for. */
   readonly deferrals: number

@@ -2,6 +2,7 @@ import type { KindStats, TaskReader, TaskStatus } from '../store/index.js'
 
 /** The tasks of a kind, in figures. */
 export interface KindFigures extends Readonly<Record<TaskStatus, number>> {
+  /** The name given to `defineTask`. */
   readonly kind: string
   /** Of those that wait: tasks that are due, in lanes that are neither paused nor held. About 10 000 are counted at most. */
   readonly ready: number

@@ -2,49 +2,77 @@ import type { LedgerRow, TaskRecord, TaskStatus } from '../store/index.js'
 
 /** A task as plain JSON: times as ISO 8601 text in UTC, `null` where there is no value. */
 export interface TaskView {
+  /** The id of the task. */
   readonly id: string
+  /** The name given to `defineTask`. */
   readonly kind: string
+  /** Part of its lane; empty if it has none. */
   readonly category: string
+  /** The key of its lane; empty if it has none. */
   readonly key: string
+  /** Where it is in its life. */
   readonly status: TaskStatus
+  /** Higher goes first. */
   readonly priority: number
+  /** When it was submitted. */
   readonly submittedAt: string
   /** When the task reached its status. */
   readonly changedAt: string
+  /** When the next attempt is due; `null` while it runs and once it has ended. */
   readonly nextAttemptAt: string | null
   /** Failed attempts that were scheduled again. */
   readonly retryCount: number
   /** When the next retry is due. `null` for a task that waits for its first attempt. */
   readonly nextRetryAt: string | null
+  /** Failed attempts. */
   readonly attempts: number
+  /** Waits that a rate limit asked for. */
   readonly deferrals: number
+  /** How many workers died while running it. */
   readonly losses: number
+  /** The class of the last verdict. */
   readonly errorClass: NonNullable<TaskRecord['errorClass']> | null
+  /** The code of the last verdict, such as `http_502`. */
   readonly errorCode: string | null
+  /** Name and message of the last failure, bounded and redacted. */
   readonly errorMessage: string | null
+  /** Why it is dead or was skipped. */
   readonly reason: string | null
   /** The value itself. */
   readonly payload: unknown
   /** The input of an item's present stage, if it is not the payload. */
   readonly value: unknown
+  /** The value that its handler returned. */
   readonly result: unknown
 }
 
 /** A row of the ledger as plain JSON. */
 export interface LedgerRowView {
+  /** Its place in the history, from 1. */
   readonly sequence: number
   /** The category that the task was in: the stage of an item. */
   readonly category: string | null
+  /** The number of the attempt; 0 for a row that is not an attempt. */
   readonly attempt: number
+  /** When the attempt began. */
   readonly startedAt: string
+  /** When it ended. */
   readonly endedAt: string
+  /** The worker that made it, or the person who redrove the task. */
   readonly worker: string
+  /** How it ended. */
   readonly outcome: LedgerRow['outcome']
+  /** The verdict on its failure. */
   readonly verdict: NonNullable<LedgerRow['verdict']> | null
+  /** The delay until the next attempt. */
   readonly delayMs: number | null
+  /** Why the task is dead, was skipped or was redriven. */
   readonly reason: string | null
+  /** Name and message of the failure, bounded and redacted. */
   readonly error: string | null
+  /** The random number that placed the delay within its jitter. */
   readonly random: number | null
+  /** The hash of the policy that decided. */
   readonly policy: string | null
   /** The version of the pipeline that ran it. */
   readonly version: string | null

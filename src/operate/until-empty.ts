@@ -4,6 +4,7 @@ import { type Clock, sleep, systemClock } from '../time/index.js'
 
 /** The tasks to wait for. */
 export interface TaskScope {
+  /** The kinds of tasks to wait for. */
   readonly kinds: readonly string[]
   /** Default: all of them. */
   readonly categories?: readonly string[]

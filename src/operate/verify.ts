@@ -13,19 +13,25 @@ import { pagesOf } from './pages.js'
 
 /** A recorded decision that differs from what the kernel decides when asked again. */
 export interface Discrepancy {
+  /** The id of the task. */
   readonly taskId: string
   /** The row of its ledger. */
   readonly sequence: number
+  /** The decision on record. */
   readonly recorded: string
+  /** The decision that the kernel makes now. */
   readonly recomputed: string
 }
 
 /** The result of a verification. */
 export interface Verification {
+  /** How many tasks were read. */
   readonly tasks: number
+  /** How many decisions were recomputed. */
   readonly decisions: number
   /** Decisions that cannot be recomputed, because the store does not have their policy. */
   readonly unknown: number
+  /** Decisions that came out differently. */
   readonly discrepancies: readonly Discrepancy[]
 }
 

@@ -9,6 +9,7 @@ export class FailureBudgetExceededError extends RedriveError {
   }
 
   constructor(
+    /** The id of the run. */
     readonly run: string,
     /** The figures at the check. The counts afterwards may be higher by what was running. */
     readonly stop: BudgetStop,
@@ -31,6 +32,7 @@ export class RunInterruptedError extends RedriveError {
   }
 
   constructor(
+    /** The id of the run. */
     readonly run: string,
     /** The number of items that were read, and are safe. */
     readonly position: number,
@@ -55,8 +57,11 @@ export class RunNotCompletedError extends RedriveError {
   }
 
   constructor(
+    /** The id of the run. */
     readonly run: string,
+    /** The status of the run. */
     readonly status: RunStatus,
+    /** The share of succeeded and skipped items. */
     readonly successRate: number,
     byStage: RunRecord['byStage'],
   ) {
@@ -77,7 +82,9 @@ export class StageGoneError extends FinalError {
   }
 
   constructor(
+    /** The id of the run. */
     readonly run: string,
+    /** The name of the stage. */
     readonly stage: string,
     /** The number of its items that wait or run there. */
     readonly items: number,
@@ -98,7 +105,9 @@ export class StageValueError extends FinalError {
   }
 
   constructor(
+    /** The name of the stage. */
     readonly stage: string,
+    /** The id of the item. */
     readonly item: string,
     problem: string,
   ) {
@@ -115,6 +124,7 @@ export class BatchResultError extends RedriveError {
   }
 
   constructor(
+    /** The name of the stage. */
     readonly stage: string,
     expected: number,
     returned: unknown,
@@ -131,7 +141,9 @@ export class StageCostError extends FinalError {
   }
 
   constructor(
+    /** The name of the stage. */
     readonly stage: string,
+    /** The id of the item. */
     readonly item: string,
     options: ErrorOptions,
   ) {

@@ -37,8 +37,11 @@ export interface PipelineOptions {
 
 /** Stages that items pass through, one after another. Made by `pipeline()`. */
 export class Pipeline<In, Out> {
+  /** The name of the pipeline, by which runs belong to it. */
   readonly name: string
+  /** The version of its code: yours, or a hash of the stages. */
   readonly version: string
+  /** Its stages, in their order. */
   readonly stages: readonly StageCode[]
 
   constructor(name: PipelineName, stages: readonly StageCode[]) {

@@ -15,6 +15,7 @@ export interface RunHandle<Out = unknown> {
   results(): AsyncIterable<ItemResult<Out>>
   /** No item starts until `resume()`, on any machine; those that run finish their stage. */
   pause(by?: By): Promise<void>
+  /** Lets a paused or stopped run go on. */
   resume(by?: By): Promise<void>
   /** Ends all items that have not ended, on all machines. */
   cancel(by?: By): Promise<void>
@@ -28,5 +29,6 @@ export interface RunHandle<Out = unknown> {
 export interface ItemResult<Out> {
   /** The item's own id, or its position in the source as text. */
   readonly id: string
+  /** The value that the last stage returned. */
   readonly value: Out
 }

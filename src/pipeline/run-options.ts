@@ -47,6 +47,7 @@ export interface RunOptions<In> extends LiveOptions, WorkOptions {
 /** The store, and the worker that a run brings along. */
 export interface WorkOptions
   extends Pick<WorkerOptions, 'name' | 'lease' | 'grace' | 'classify' | 'sink' | 'onOutage' | 'clock'> {
+  /** Keeps the run and its items. */
   readonly store: Store
 }
 
@@ -54,7 +55,9 @@ export interface WorkOptions
 export interface OnEnd {
   /** A task, as `defineTask()` returns it. */
   readonly task: Pick<TaskDefinition<RunEnd>, 'kind' | 'handler'>
+  /** The category of the task. Default: none. */
   readonly category?: string
+  /** The key of its lane. Default: none. */
   readonly key?: string
   /** Goes with it, as plain data. */
   readonly payload?: unknown
@@ -62,8 +65,11 @@ export interface OnEnd {
 
 /** The payload of the task that follows the end of a run. */
 export interface RunEnd {
+  /** The id of the run. */
   readonly run: string
+  /** How it ended. */
   readonly status: RunStatus
+  /** Its items by status. */
   readonly counts: ItemCounts
   /** The payload given with `onEnd`. */
   readonly payload?: unknown

@@ -5,16 +5,20 @@ import { FailureBudgetExceededError, RunInterruptedError, RunNotCompletedError }
 export class RunResult {
   /** The id of the run. */
   readonly run: string
+  /** The name of the pipeline. */
   readonly pipeline: string
   /**
    * `completed`, `partial_success` or `failed` by its success rate; `cancelled`; `stopped` by its failure budget;
    * `interrupted` if the source was not read to its end. A run that was stopped or interrupted can be resumed.
    */
   readonly status: RunStatus
+  /** Its items by status. */
   readonly counts: ItemCounts
   /** The number of items taken from the source, without duplicates. */
   readonly total: number
+  /** Its items by stage and status. */
   readonly byStage: RunRecord['byStage']
+  /** Items whose id was taken already. */
   readonly duplicates: number
   /** The number of items read from the source: where it stopped, if it threw. */
   readonly position: number

@@ -2,7 +2,9 @@ import type { ItemCounts, RunRecord, RunStatus } from '../store/index.js'
 
 /** Where a run stands. */
 export interface Snapshot {
+  /** The id of the run. */
   readonly run: string
+  /** Where it is in its life. */
   readonly status: RunStatus
   /** All items taken so far, by status. `running` includes items that a worker has taken ahead, up to twice its concurrency. */
   readonly counts: ItemCounts
@@ -12,6 +14,7 @@ export interface Snapshot {
   readonly ended: number
   /** Whether the source was read to its end. */
   readonly isRead: boolean
+  /** Its items by stage and status. */
   readonly byStage: RunRecord['byStage']
   /** How many items ended per second, lately. */
   readonly perSecond: number

@@ -9,6 +9,8 @@ export interface ResumableSource<T> {
 
 /** An item, with the place in the source that follows it. */
 export interface SourceItem<T> {
+  /** The item. */
   readonly item: T
+  /** Names the place after it, for `readFrom`. */
   readonly cursor: string
 }

@@ -6,6 +6,7 @@ export interface StageContext {
   readonly id: string
   /** The id of the run. */
   readonly run: string
+  /** The name of the stage. */
   readonly stage: string
   /** The number of this attempt at this stage, from 1. Neither a deferral nor the death of a worker raises it. */
   readonly attempt: number
@@ -22,6 +23,7 @@ export interface StageContext {
 
 /** The items of one call of a batch stage, which may belong to several runs. */
 export interface BatchContext {
+  /** The name of the stage. */
   readonly stage: string
   /** The id of the call. The ledger names it with each item. */
   readonly call: string

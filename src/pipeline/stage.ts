@@ -44,19 +44,24 @@ const STAGE_OPTIONS: KnownOptions<StageOptions<unknown>> = {
 /** One call per item. `call` is a method, so that stages with different inputs fit into one list. */
 export interface EachWork {
   readonly type: 'each'
+  /** Runs the handler for one item. */
   call(input: unknown, context: StageContext): unknown
 }
 
 /** One call for up to `size` items, each of which waits at most `withinMs` for others. */
 export interface BatchWork {
   readonly type: 'batch'
+  /** The most items of a call. */
   readonly size: number
+  /** How long the first item of a call waits for others. */
   readonly withinMs: number
+  /** Runs the handler for the items of a call. */
   call(inputs: readonly unknown[], context: BatchContext): unknown
 }
 
 /** The code of a stage, whatever it takes and returns. */
 export interface StageCode {
+  /** The name of the stage. */
   readonly name: string
   /** The whole policy: the one given, laid over `policies.stage`. */
   readonly policy: Policy
@@ -64,9 +69,11 @@ export interface StageCode {
   readonly policyHash: string
   /** How many items each process works on at once; for a batch stage, how many calls. */
   readonly concurrency: number
+  /** How fast items may start, over all runs and machines. */
   readonly rates: Readonly<Record<string, Rate>>
   /** The text of the handler, from which the default version of the pipeline is made. */
   readonly text: string
+  /** The handler: one call per item, or one for many. */
   readonly work: EachWork | BatchWork
   /** The cost of an item; `undefined`: the default. */
   cost(input: unknown): Cost | undefined

@@ -3,6 +3,7 @@ import type { Decision, GiveUpReason, History, Policy, Verdict } from './policy.
 
 /** The inputs of a decision besides policy, history and verdict. On record with it, so that it can be recomputed. */
 export interface Circumstances {
+  /** The time on the scale of the history, in milliseconds. */
   readonly now: number
   /** A number in [0, 1) that places the delay within its jitter. */
   readonly random: number

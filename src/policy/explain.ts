@@ -20,6 +20,7 @@ export interface Explanation {
 
 /** When an attempt starts, counted from the start of the first. Deferrals are not in it: a service sets those. */
 export interface AttemptTimes {
+  /** Its number, from 1. */
   readonly attempt: number
   /** Every attempt before it failed at once, and every delay was the shortest. */
   readonly earliestMs: number

@@ -5,6 +5,7 @@ export class RateLimitedError extends RetryableError {
   static {
     RateLimitedError.prototype.name = 'RateLimitedError'
   }
+  /** How long the other side asks to wait, if it says so. */
   readonly retryAfterMs: number | undefined
 
   constructor(message: string, options?: ErrorOptions & { code?: string; retryAfterMs?: number }) {

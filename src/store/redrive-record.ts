@@ -2,14 +2,19 @@ import type { By, Store, TaskFilter } from './store.js'
 
 /** The audit record of a redrive. There are two for each: one when it starts, and one when it ends. */
 export interface RedriveRecord {
+  /** Whether it starts or has ended. */
   readonly event_type: 'redrive_started' | 'redrive_ended'
   /** The same in both records. */
   readonly operation_id: string
+  /** The person who asked. */
   readonly who: string
+  /** The reason given. */
   readonly why: string | null
   /** The number of ids named, the filter, or `all`. */
   readonly selection: { readonly named: number } | { readonly filter: Omit<TaskFilter, 'status'> } | 'all'
+  /** How many dead letters were moved so far. */
   readonly moved: number
+  /** How it ended; `null` when it starts. */
   readonly end: 'complete' | 'stopped' | 'failed' | null
   /** ISO 8601, in UTC, on the store's clock. */
   readonly timestamp: string

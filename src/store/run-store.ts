@@ -61,11 +61,13 @@ export interface RunSettings {
 export interface NewRun {
   /** At most 100 letters, digits and _.- */
   readonly id: string
+  /** The name of the pipeline. */
   readonly pipeline: string
   /** The version of the pipeline's code. */
   readonly version: string
   /** Its stages, in their order. */
   readonly stages: readonly string[]
+  /** Settings that can be changed while it runs. */
   readonly settings: RunSettings
   /** The process that opens the run takes the lease of its reader at once. Default: nobody reads it yet. */
   readonly reader?: { readonly name: string; readonly leaseMs: number }
@@ -86,12 +88,17 @@ export type ItemCounts = Readonly<Record<TaskStatus, number>>
 
 /** Why a budget stopped a run: the figures at the check, and the commonest failure among the dead items. */
 export interface BudgetStop {
+  /** When the check was made. */
   readonly at: number
   /** The stage whose budget was exceeded; `undefined`: the budget of the run. */
   readonly stage: string | undefined
+  /** Items that had ended and were counted. */
   readonly processed: number
+  /** Dead items among them. */
   readonly dead: number
+  /** Their share. */
   readonly rate: number
+  /** The share that was allowed. */
   readonly budget: number
   /** The commonest error code among the dead items that were counted, with its stage and its share of them. */
   readonly cause: { readonly errorCode: string; readonly stage: string; readonly share: number } | undefined
@@ -99,8 +106,11 @@ export interface BudgetStop {
 
 /** A run as it is on record. Times are milliseconds on the store's clock. */
 export interface RunRecord extends Omit<NewRun, 'hasOwnIds' | 'hasOutput' | 'reader'> {
+  /** Whether its items have ids of their own. */
   readonly hasOwnIds: boolean
+  /** Whether results are listed until they have been written out. */
   readonly hasOutput: boolean
+  /** Where it is in its life. */
   readonly status: RunStatus
   /** Grows with every change of the settings. */
   readonly revision: number
@@ -116,12 +126,15 @@ export interface RunRecord extends Omit<NewRun, 'hasOwnIds' | 'hasOutput' | 'rea
   readonly reader: { readonly name: string; readonly until: number } | undefined
   /** Why the source could not be read on. */
   readonly sourceError: string | undefined
+  /** The figures at which a budget stopped it. */
   readonly stop: BudgetStop | undefined
   /** How often it has ended: more than once if dead items were reprocessed. */
   readonly endings: number
   /** The length of the output file, as of the last `written`. */
   readonly outputBytes: number
+  /** When it was opened. */
   readonly createdAt: number
+  /** When the record last changed. */
   readonly changedAt: number
   /** When it last ended; `undefined` while it has not. */
   readonly endedAt: number | undefined
@@ -133,6 +146,7 @@ export interface RunRecord extends Omit<NewRun, 'hasOwnIds' | 'hasOutput' | 'rea
 
 /** A chunk of items from the source. */
 export interface Chunk {
+  /** The process that reads the source. */
   readonly reader: string
   /** The lease of the reader runs this long from now. */
   readonly leaseMs: number
@@ -151,7 +165,9 @@ export interface Chunk {
 
 /** A change of a run. */
 export interface RunChange {
+  /** Settings to change. Others stay. */
   readonly settings?: Partial<RunSettings>
+  /** Whether it is to be paused, or to go on. */
   readonly isPaused?: boolean
   /** The source threw, or the reader gives up: the run is interrupted, and its lease is free. */
   readonly sourceError?: string
@@ -159,15 +175,19 @@ export interface RunChange {
   readonly reader?: string
   /** The stages of its pipeline today, and the version of the code. Lanes of new stages are made. */
   readonly stages?: readonly string[]
+  /** The version of the pipeline's code today. */
   readonly version?: string
 }
 
 /** Which dead items to reprocess. An absent field matches everything. */
 export interface ReprocessFilter {
+  /** The name of the pipeline. */
   readonly pipeline: string
+  /** The id of one run. */
   readonly run?: string
   /** The stage that they died in. */
   readonly stage?: string
+  /** The code of the verdict that they died of. */
   readonly errorCode?: string
   /** Only items that died up to this time, on the store's clock: so a loop ends even where items die again at once. */
   readonly diedUntil?: number
@@ -179,12 +199,15 @@ export interface ReprocessOptions {
   readonly limit: number
   /** Move them to this stage instead of the one named in the filter, for a stage that was renamed or is gone. */
   readonly as?: string
+  /** The person who asks, for the record. */
   readonly by: By
 }
 
 /** A succeeded item that has not been written out. */
 export interface OutputRow {
+  /** The id of the item. */
   readonly id: string
+  /** The value that its last stage returned, as JSON text. */
   readonly result: string | undefined
 }
 
@@ -196,6 +219,7 @@ export interface OutputRow {
 export interface RunStore {
   /** Opens a run. An id that is taken is a `RunExistsError`. */
   open(run: NewRun): Promise<RunRecord>
+  /** A run; `undefined` if there is none with that id. */
   get(id: string): Promise<RunRecord | undefined>
   /** A page of the runs that match, newest first. */
   list(filter: { readonly pipeline?: string; readonly status?: RunStatus }, page: PageRequest): Promise<Page<RunRecord>>

@@ -42,8 +42,11 @@ export type TaskStatus = 'waiting' | 'running' | 'succeeded' | 'skipped' | 'dead
  * An empty category or key means that there is none.
  */
 export interface Lane {
+  /** The name given to `defineTask`. */
   readonly kind: string
+  /** A part of the kind, such as a stage. */
   readonly category: string
+  /** A tenant, an account, a host. */
   readonly key: string
 }
 
@@ -76,20 +79,25 @@ export type Cost = Readonly<Record<string, number>>
 
 /** The answer to one enqueued task. `isNew` is false if the id was taken: then nothing changed. */
 export interface Enqueued {
+  /** The id of the task. */
   readonly id: string
+  /** Whether the task was added. */
   readonly isNew: boolean
 }
 
 /** A task as it is on record. Times are whole milliseconds since the epoch, on the store's clock. */
 export interface TaskRecord extends Lane {
+  /** One of a kind in the whole store. */
   readonly id: string
   /** JSON text. */
   readonly payload: string
   /** The input of an item's current stage, as JSON text. Absent at its first stage, where the payload is the input. */
   readonly value?: string | undefined
+  /** Where it is in its life. */
   readonly status: TaskStatus
   /** Higher goes first. */
   readonly priority: number
+  /** Among equals, the oldest goes first. */
   readonly submittedAt: number
   /** When its attempts and its time to live begin to count: when it was enqueued, first due, or last redriven. */
   readonly startedAt: number
@@ -146,6 +154,7 @@ export interface Room {
 
 /** The answer to a claim. */
 export interface Claim {
+  /** The tasks to run, in their order. */
   readonly tasks: readonly ClaimedTask[]
   /** The store's clock at the claim. */
   readonly now: number
@@ -169,8 +178,11 @@ export interface ClaimedTask extends TaskRecord {
 
 /** The end of a claimed task's attempt. */
 export interface Settlement {
+  /** The id of the task. */
   readonly id: string
+  /** The token that the claim issued. */
   readonly token: string
+  /** What becomes of the task. */
   readonly outcome: Outcome
   /**
    * The ledger row. Absent where no attempt was made: then nothing is counted and no row is written. With the decision on a
@@ -215,9 +227,13 @@ export type Outcome =
 export interface AttemptEntry {
   /** Its number, from 1. */
   readonly attempt: number
+  /** When it began. */
   readonly startedAt: number
+  /** When it ended. */
   readonly endedAt: number
+  /** The worker that made it. */
   readonly worker: string
+  /** The verdict on its failure. Absent if it did not fail. */
   readonly verdict?: Verdict
   /** Name and message of the failure, bounded and redacted. */
   readonly error?: string
@@ -240,6 +256,7 @@ export interface LedgerRow extends AttemptEntry {
   readonly sequence: number
   /** The category that the task was in: the stage of an item. Absent where it had none. */
   readonly category?: string | undefined
+  /** What became of the task. */
   readonly outcome:
     | 'succeeded'
     | 'skipped'
@@ -252,7 +269,9 @@ export interface LedgerRow extends AttemptEntry {
     | 'lost'
     | 'redriven'
     | 'discarded'
+  /** The delay until the next attempt, if one follows. */
   readonly delayMs: number | undefined
+  /** Why the task is dead, was skipped or was redriven. */
   readonly reason: string | undefined
 }
 
@@ -271,6 +290,7 @@ export const STALE: Settled = Object.freeze({ result: 'stale' })
 
 /** A worker's sign of life. */
 export interface Beat {
+  /** The name of the worker. */
   readonly worker: string
   /** The lease runs this long from now. */
   readonly leaseMs: number
@@ -286,15 +306,21 @@ export interface Heartbeat {
 
 /** The person who asked, and why: for the record. */
 export interface By {
+  /** The person, or the program. */
   readonly who: string
+  /** The reason. */
   readonly why?: string
 }
 
 /** Which tasks to list: newest change first, then the higher id. An absent field matches everything. */
 export interface TaskFilter {
+  /** The name given to `defineTask`. */
   readonly kind?: string
+  /** The category of the lane. */
   readonly category?: string
+  /** The key of the lane. */
   readonly key?: string
+  /** Where the task is in its life. */
   readonly status?: TaskStatus
   /** The code of the last verdict, such as `http_502`. */
   readonly errorCode?: string
@@ -305,6 +331,7 @@ export type CountField = 'kind' | 'category' | 'key' | 'status' | 'errorCode' | 
 
 /** The number of tasks that agree in the fields that they are counted by. A field without a value is absent. */
 export interface TaskCount extends Partial<Pick<TaskRecord, CountField>> {
+  /** How many there are. */
   readonly count: number
 }
 
@@ -318,6 +345,7 @@ export interface PageRequest {
 
 /** A page of a list. Pages are found by key, so the last page costs no more than the first. */
 export interface Page<T> {
+  /** The items of this page. */
   readonly items: readonly T[]
   /** Pass it as `after` to get the next page. Absent on the last page. */
   readonly next?: string
@@ -325,10 +353,13 @@ export interface Page<T> {
 
 /** A lane with its limits and its present state. */
 export interface LaneRecord extends Lane {
+  /** Whether it is paused. */
   readonly isPaused: boolean
   /** The end of its hold; `undefined` if it is not held. */
   readonly heldUntil: number | undefined
+  /** How many of its tasks run. */
   readonly running: number
+  /** Its own limits. */
   readonly limits: LaneLimits
   /** The shared limit that it belongs to, with its learned pace in starts per second, if it has one. */
   readonly shared?: { readonly limits: SharedLimits; readonly pace: number | undefined } | undefined
@@ -346,8 +377,11 @@ export interface StoreStats {
 
 /** The tasks of one kind and category, in figures. */
 export interface KindStats {
+  /** The name given to `defineTask`. */
   readonly kind: string
+  /** The category; empty if there is none. */
   readonly category: string
+  /** Tasks that wait, whatever they wait for. */
   readonly waiting: number
   /** Of those, tasks in lanes that are paused. */
   readonly paused: number
@@ -357,7 +391,9 @@ export interface KindStats {
   readonly ready: number
   /** When the task that has been ready for longest became due; `undefined` if none is ready. */
   readonly readySince: number | undefined
+  /** Tasks that run. */
   readonly running: number
+  /** Dead letters. */
   readonly dead: number
 }
 
@@ -395,6 +431,7 @@ export interface SharedLimits {
 
 /** A bucket: how fast it fills, and how much it holds. */
 export interface Rate {
+  /** How much flows in per second, above 0. */
   readonly perSecond: number
   /** Default: one second's worth, at least 1. */
   readonly burst?: number
@@ -517,6 +554,7 @@ export interface LaneControl {
 
 /** Policies by their hash, so that decisions can be recomputed. */
 export interface PolicyStore {
+  /** Keeps a policy, as JSON text, unless it is there already. */
   keep(hash: string, policy: string): Promise<void>
   /** The policy as JSON text; `undefined` if none is known by that hash. */
   get(hash: string): Promise<string | undefined>
@@ -530,6 +568,7 @@ export interface AuditPage extends Page<string> {
 
 /** An append-only log of JSON records. */
 export interface AuditStore {
+  /** Appends records, all or none. */
   append(records: readonly string[]): Promise<void>
   /** A page of the records, oldest first. */
   page(page: PageRequest): Promise<AuditPage>
@@ -542,8 +581,11 @@ export interface AuditStore {
  * after the commit; concurrent calls may share one.
  */
 export interface Store extends TaskVerbs, TaskReader, TaskControl, LaneControl {
+  /** Policies by their hash. */
   readonly policies: PolicyStore
+  /** The audit log. */
   readonly audit: AuditStore
+  /** The runs of pipelines. */
   readonly runs: RunStore
   /** The keys of an `IdempotencyGuard`, as durable as the tasks. */
   readonly idempotency: IdempotencyStore

@@ -9,6 +9,7 @@ export class PayloadError extends FinalError {
   }
 
   constructor(
+    /** The kind of task. */
     readonly kind: string,
     problem: string,
   ) {
@@ -58,7 +59,10 @@ export class TaskNotFoundError extends FinalError {
     TaskNotFoundError.prototype.name = 'TaskNotFoundError'
   }
 
-  constructor(readonly id: string) {
+  constructor(
+    /** The id that was asked for. */
+    readonly id: string,
+  ) {
     super(
       `There is no task ${quoted(id)} in the store. Either it was never enqueued there, or it has ended, and its retention is over.`,
       { code: 'task_not_found' },
@@ -71,7 +75,9 @@ export class TaskNotSucceededError extends FinalError {
   static {
     TaskNotSucceededError.prototype.name = 'TaskNotSucceededError'
   }
+  /** The id of the task. */
   readonly id: string
+  /** How it ended. */
   readonly status: TaskRecord['status']
   /** Why it is dead or was skipped. */
   readonly reason: string | undefined
@@ -100,6 +106,7 @@ export class ResultError extends FinalError {
   }
 
   constructor(
+    /** The id of the task. */
     readonly id: string,
     problem: string,
     code: 'result_not_kept' | 'result_invalid',

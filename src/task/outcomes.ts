@@ -8,6 +8,7 @@ const SKIP = Symbol.for('redrive.skip')
 /** Returned by a handler: call me again later. Nothing has failed, and nothing is counted. */
 export class Later {
   readonly [LATER] = true
+  /** How long to wait until the next call. */
   readonly delayMs: number
 
   constructor(delay: Duration) {
@@ -21,6 +22,7 @@ export class Later {
 /** Returned by a handler: there is nothing to do, for this reason. The task ends as skipped. */
 export class Skip {
   readonly [SKIP] = true
+  /** Why there is nothing to do. */
   readonly reason: string
 
   constructor(reason: string) {

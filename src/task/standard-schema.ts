@@ -3,6 +3,7 @@
  * `Input` and may transform it to `Output`: fill in a default, or turn text into a date.
  */
 export interface StandardSchema<Input = unknown, Output = Input> {
+  /** The interface that libraries share: see https://standardschema.dev. */
   readonly '~standard': {
     readonly version: 1
     readonly vendor: string

@@ -42,6 +42,7 @@ export interface StagePlaces {
 
 /** Brings kinds of work along: a pipeline. */
 export interface WorkSource {
+  /** The kinds of work that a worker takes on for it. */
   kinds(store: Store, options: KindOptions): readonly WorkKind[]
 }
 

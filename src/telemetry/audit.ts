@@ -7,10 +7,15 @@ import type { GaveUp, IdempotencyUsed, RetryScheduled, TimedOut, Work, WorkEvent
 interface AboutWork {
   /** `RETRY_<CATEGORY>`, or `RETRY_DEFAULT` for work without a category. */
   readonly retry_category: string
+  /** The name of the work. */
   readonly operation: string
+  /** The tenant that it is done for. */
   readonly tenant_id: string | null
+  /** The request, or anything else, that it belongs to. */
   readonly correlation_id: string | null
+  /** The trace that it is part of. */
   readonly trace_id: string | null
+  /** The `context` of the work, bounded and redacted. */
   readonly additional_context: Json
   /** ISO 8601, in UTC. */
   readonly timestamp: string
@@ -19,25 +24,35 @@ interface AboutWork {
 /** Recorded when an attempt failed and another follows. `attempt_number` is the failed one. */
 export interface RetryAttemptRecord extends AboutWork {
   readonly event_type: 'retry_attempt'
+  /** The number of the attempt that failed. */
   readonly attempt_number: number
+  /** The attempts that the policy allows. */
   readonly max_attempts: number
+  /** The delay until the next attempt. */
   readonly delay_seconds: number
+  /** The name of the error. */
   readonly exception_type: string
+  /** Its message, bounded and redacted. */
   readonly exception_message: string
 }
 
 /** Recorded when the work failed after all the retries that its policy allows. */
 export interface RetryExhaustedRecord extends AboutWork {
   readonly event_type: 'retry_exhausted'
+  /** How many attempts were made. */
   readonly total_attempts: number
+  /** The name of the last error. */
   readonly final_exception_type: string
+  /** Its message, bounded and redacted. */
   readonly final_exception_message: string
 }
 
 /** Recorded when a result was found under an idempotency key (`hit`) or stored there (`record`). */
 export interface IdempotencyRecord extends AboutWork {
   readonly event_type: 'idempotency'
+  /** The key. */
   readonly idempotency_key: string
+  /** Whether a result was found under the key, or stored there. */
   readonly action: 'hit' | 'record'
 }
 
@@ -46,7 +61,9 @@ export interface TimeoutRecord extends AboutWork {
   readonly event_type: 'timeout_occurred'
   /** `TIMEOUT_<CATEGORY>`, or `TIMEOUT_DEFAULT` for work without a category. */
   readonly timeout_code: string
+  /** The number of the attempt that ran for too long. */
   readonly attempt_number: number
+  /** How long it was allowed to run. */
   readonly timeout_seconds: number
 }
 

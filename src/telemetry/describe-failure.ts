@@ -3,7 +3,9 @@ import { label, redact } from './redact.js'
 
 /** A description of a failure that is safe to store: bounded, on one line, without secrets. */
 export interface FailureDescription {
+  /** The name of the error, or the type of what was thrown. */
   readonly name: string
+  /** Its message, bounded and redacted. */
   readonly message: string
 }
 

@@ -8,9 +8,13 @@ import type { GaveUp, RetryScheduled, WorkEvent } from './work-events.js'
 
 /** The methods that a logger needs. Those of pino and bunyan fit. */
 export interface Logger {
+  /** For what goes as planned. */
   debug(fields: object, message: string): void
+  /** For retries, deferrals and timeouts. */
   info(fields: object, message: string): void
+  /** For what may soon need somebody. */
   warn(fields: object, message: string): void
+  /** For work that was given up. */
   error(fields: object, message: string): void
 }
 

@@ -25,6 +25,7 @@ export interface NdjsonAudit {
 /** Marks the place of dropped records in an audit file, so that a gap differs from silence. */
 export interface RecordsDropped {
   readonly event_type: 'records_dropped'
+  /** How many records are missing here. */
   readonly count: number
   /** The time of the last dropped record. */
   readonly timestamp: string

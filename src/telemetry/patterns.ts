@@ -19,8 +19,11 @@ export interface RetryPattern {
 
 /** Raised when a category is retried more often than the threshold allows. */
 export interface RetryAlert {
+  /** The category that has too many retries. */
   readonly category: string
+  /** Its retries in the last minute. */
   readonly retriesPerMinute: number
+  /** The number that it has passed. */
   readonly alertAbovePerMinute: number
 }
 

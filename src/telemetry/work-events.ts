@@ -29,6 +29,7 @@ export interface Work {
 }
 
 interface About {
+  /** The work that it is about. */
   readonly work: Work
   /** The time of the work event, in milliseconds since the epoch. */
   readonly at: number
@@ -42,8 +43,11 @@ interface AboutAttempt extends About {
 }
 
 interface FailedAttempt extends AboutAttempt {
+  /** How long the attempt took. */
   readonly durationMs: number
+  /** The value that was thrown. Not redacted. */
   readonly failure: unknown
+  /** The classifier's verdict on it. */
   readonly verdict: Verdict
 }
 
@@ -57,6 +61,7 @@ export interface AttemptStarted extends AboutAttempt {
 /** An attempt succeeded, and the work with it. */
 export interface AttemptSucceeded extends AboutAttempt {
   readonly type: 'attempt_succeeded'
+  /** How long the attempt took. */
   readonly durationMs: number
   /**
    * The time since the work began, all waits included, over all processes: for an event since its first attempt, for a task
@@ -68,26 +73,33 @@ export interface AttemptSucceeded extends AboutAttempt {
 /** An attempt succeeded with a result that could not be kept: JSON cannot hold it, or it is too long. Told after the success. */
 export interface ResultNotKept extends AboutAttempt {
   readonly type: 'result_not_kept'
+  /** Why it could not be kept. */
   readonly reason: string
 }
 
 /** An attempt found nothing to do, and the work ended without failure. */
 export interface Skipped extends AboutAttempt {
   readonly type: 'skipped'
+  /** How long the attempt took. */
   readonly durationMs: number
+  /** Why there was nothing to do. */
   readonly reason: string
 }
 
 /** An attempt ran for too long. The decision that follows is a work event of its own. */
 export interface TimedOut extends AboutAttempt {
   readonly type: 'timed_out'
+  /** How long it was allowed to run. */
   readonly timeoutMs: number
 }
 
 /** An attempt failed, and another follows: at the cost of an attempt, or as a deferral. */
 export interface RetryScheduled extends FailedAttempt {
+  /** Whether the retry costs an attempt or is a deferral. */
   readonly type: 'retry_scheduled' | 'deferred'
+  /** The delay until the next attempt. */
   readonly delayMs: number
+  /** When that starts, in milliseconds since the epoch. */
   readonly nextAttemptAt: number
 }
 
@@ -97,19 +109,24 @@ export interface RetryScheduled extends FailedAttempt {
  */
 export interface GaveUp extends FailedAttempt {
   readonly type: 'gave_up'
+  /** The stop rule that ended it, or `breaker_open`. */
   readonly reason: GiveUpReason | 'breaker_open'
 }
 
 /** The work was already done under this key, or is now on record as done. */
 export interface IdempotencyUsed extends About {
+  /** Whether the result was found under the key, or stored there. */
   readonly type: 'idempotency_hit' | 'idempotency_recorded'
+  /** The key. */
   readonly key: string
 }
 
 /** The work succeeded, but its key could not be recorded as done. The work does not run again because of that. */
 export interface IdempotencyNotRecorded extends About {
   readonly type: 'idempotency_not_recorded'
+  /** The key. */
   readonly key: string
+  /** Why the store refused. */
   readonly failure: unknown
 }
 
@@ -129,6 +146,7 @@ export interface Superseded extends About {
 
 /** The counts of one collection in one sweep. */
 export interface CollectionReport {
+  /** The name of the collection. */
   readonly collection: string
   /** Stuck documents before the sweep, those in backoff included. */
   readonly stuck: number
@@ -136,6 +154,7 @@ export interface CollectionReport {
   readonly failed: number
   /** The age of the oldest stuck document: since its creation, or since its last attempt where that is not known. */
   readonly oldestAgeMs?: number | undefined
+  /** Documents whose event was published again. */
   readonly requeued: number
   /** Left alone because their backoff is not over. */
   readonly skipped: number
@@ -147,6 +166,7 @@ export interface CollectionReport {
   readonly unstarted: number
   /** Moved to the archive. */
   readonly archived: number
+  /** Documents whose event could not be published. */
   readonly publishErrors: number
   /** Documents whose tracking fields cannot be read, or of which no event can be made. */
   readonly documentErrors: number
@@ -163,26 +183,35 @@ export interface CollectionReport {
 /** The sweep of one collection has ended. */
 export interface CollectionSwept extends About {
   readonly type: 'collection_swept'
+  /** Its counts. */
   readonly report: CollectionReport
+  /** Whether the sweep only counted. */
   readonly isDryRun: boolean
 }
 
 /** A sweep over all collections has ended; with a failure if the source or the bus could not be reached. */
 export interface SweepEnded extends About {
   readonly type: 'sweep_ended'
+  /** How long it took. */
   readonly durationMs: number
+  /** Whether it only counted. */
   readonly isDryRun: boolean
+  /** Why it failed as a whole. */
   readonly failure?: unknown
 }
 
 /** Documents that should have a derived document have none. */
 export interface CoverageChecked extends About {
   readonly type: 'coverage_checked'
+  /** The collection that was checked. */
   readonly from: string
+  /** The collection that should have a derived document for each. */
   readonly unless: string
+  /** How many documents have none. */
   readonly missing: number
   /** How many of them were opened again. */
   readonly reopened: number
+  /** Why the check failed. */
   readonly failure?: unknown
 }
 
@@ -196,6 +225,7 @@ export interface RunStarted extends About {
 /** A run of a pipeline is over for the process that started or resumed it: it has ended, was stopped or interrupted. */
 export interface RunEnded extends About {
   readonly type: 'run_ended'
+  /** Where the run is in its life now. */
   readonly status: string
   /** Its items by status. */
   readonly counts: Readonly<Record<string, number>>

@@ -1,6 +1,8 @@
 /** A named piece of behaviour. `run` rejects if the implementation does not show it. */
 export interface ConformanceCase {
+  /** A sentence about behaviour. */
   readonly name: string
+  /** Rejects if the behaviour is not there. */
   run(): Promise<void>
 }
 

@@ -4,9 +4,11 @@ import type { ConformanceCase } from './conformance-case.js'
 
 /** A store under test. Each case opens one; stores that share their data are fine, since the cases share no keys. */
 export interface IdempotencyStoreUnderTest {
+  /** The store to test. */
   readonly store: IdempotencyStore
   /** Lets at least this much time pass for the store: advances its clock, or sleeps. */
   pass(ms: number): Promise<void>
+  /** Frees what `open` made. */
   close?(): Promise<void>
 }
 

@@ -12,6 +12,7 @@ export interface Clock {
 
 /** Gets woken by a clock or a signal. An object rather than a function, so that a waiting caller needs no closure. */
 export interface Sleeper {
+  /** Called when the time is up, or the signal aborts. */
   wake(): void
 }
 

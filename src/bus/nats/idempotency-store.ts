@@ -96,6 +96,7 @@ export class NatsIdempotencyStore implements IdempotencyStore {
     return removed
   }
 
+  /** Disconnects from the server. */
   close(): Promise<void> {
     return this.#connection.close()
   }

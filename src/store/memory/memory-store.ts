@@ -92,8 +92,11 @@ const MEMORY_OPTIONS: KnownOptions<MemoryStoreOptions> = { clock: 'object' }
  */
 export class MemoryStore implements Store {
   readonly idempotency: MemoryIdempotencyStore
+  /** Policies by their hash. */
   readonly policies: PolicyStore = memoryPolicies()
+  /** The audit log. */
   readonly audit: MemoryAuditLog
+  /** The runs of pipelines. */
   readonly runs: MemoryRuns
   readonly #clock: Clock
   readonly #newId = taskIds()

@@ -18,8 +18,11 @@ import { pagesOf, sideBySide } from './side-by-side.js'
 
 /** The progress of a move. */
 export interface MoveProgress {
+  /** The step that the move is at. */
   readonly step: 'comparing' | 'moving' | 'verifying'
+  /** The section that it works on. */
   readonly section: Section
+  /** How many rows of the section are done. */
   readonly done: number
   /** The rows in the section; unknown until it has been compared. */
   readonly total?: number
@@ -27,6 +30,7 @@ export interface MoveProgress {
 
 /** Options of a move. */
 export interface MoveOptions {
+  /** Called as the move goes on. */
   readonly onProgress?: (progress: MoveProgress) => void
   /** Stops the move after the current page. */
   readonly signal?: AbortSignal
@@ -34,6 +38,7 @@ export interface MoveOptions {
 
 /** The rows of a section that a move finds. */
 export interface SectionPlan {
+  /** A part of the store: tasks, lanes, keys and so on. */
   readonly section: Section
   /** Rows in the source. */
   readonly source: number
@@ -51,6 +56,7 @@ export interface MovedSection extends SectionPlan {
 
 /** The result of a move. */
 export interface Move {
+  /** The result for each section. */
   readonly sections: readonly MovedSection[]
   /** True if its signal stopped it. The same call continues with the rest. */
   readonly isStopped: boolean

@@ -82,8 +82,11 @@ export interface PostgresParts {
 /** A store in a schema of a PostgreSQL database, which any number of machines may share. */
 export class PostgresStore implements Movable {
   readonly idempotency: IdempotencyStore
+  /** Policies by their hash. */
   readonly policies: PolicyStore
+  /** The audit log. */
   readonly audit: AuditStore
+  /** The runs of pipelines. */
   readonly runs: PostgresRuns
   readonly #database: Database
   readonly #wire: Wire

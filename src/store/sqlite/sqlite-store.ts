@@ -78,8 +78,11 @@ import { heartbeat, leave } from './workers.js'
 /** A store in a SQLite file, which any number of processes on one machine may share. */
 export class SqliteStore implements Movable {
   readonly idempotency: IdempotencyStore
+  /** Policies by their hash. */
   readonly policies: PolicyStore
+  /** The audit log. */
   readonly audit: AuditStore
+  /** The runs of pipelines. */
   readonly runs: SqliteRuns
   readonly #db: Connection
   readonly #path: string

@@ -4,9 +4,11 @@ import { type Bus, type Delivery, type FailedMessage, type NewMessage, textOf } 
 
 /** A bus for one case. Buses that share a broker are fine, since the cases share no queues and no types. */
 export interface BusUnderTest {
+  /** The bus to test. */
   readonly bus: Bus
   /** The largest body that it takes, if it has a limit that a test can reach. */
   readonly maxBytes?: number
+  /** Frees what `open` made. */
   close?(): Promise<void>
 }
 

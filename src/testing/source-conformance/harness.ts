@@ -4,18 +4,27 @@ import { collectionOf } from '../../document/internal.js'
 
 /** A document to insert. Times are milliseconds since the epoch; a field that is left out is missing, or null. */
 export interface NewDocument {
+  /** Its id, as text. */
   readonly id: string
+  /** The value of its status field. */
   readonly status?: string
+  /** How often it was attempted. */
   readonly attemptCount?: number
+  /** When it was last attempted. */
   readonly lastAttemptTime?: number
+  /** Its generation. */
   readonly generation?: number
+  /** No sweep before this time. */
   readonly retryAt?: number
+  /** When it was created. */
   readonly createdAt?: number
+  /** Higher goes first. */
   readonly priority?: number
 }
 
 /** A source for one case, and a database that cases can fill. */
 export interface SourceUnderTest {
+  /** The source to test. */
   readonly source: DocumentSource
   /** Another connection to the same database. */
   readonly other: DocumentSource
@@ -24,9 +33,11 @@ export interface SourceUnderTest {
    * `retryAt`, `dispatches`, `createdAt`, `lastError` and `priority` (a number). Returns its name.
    */
   create(): Promise<string>
+  /** Inserts documents. */
   insert(collection: string, documents: readonly NewDocument[]): Promise<void>
   /** Settings that its collections need. */
   readonly settings?: Pick<CollectionOptions, 'fields' | 'time'>
+  /** Frees what `open` made. */
   close?(): Promise<void>
 }
 

@@ -15,11 +15,13 @@ import type {
 
 /** An empty store, one for each case, on a clock that stands still until the test moves it. */
 export interface StoreUnderTest {
+  /** The store to test. */
   readonly store: Store
   /** Lets this much time pass for the store. */
   advance(ms: number): Promise<void> | void
   /** Opens the same store as another process would after this one has died. Absent for a store that dies with its process. */
   reopen?(): Promise<Store>
+  /** Frees what `open` made. */
   close?(): Promise<void>
 }
 

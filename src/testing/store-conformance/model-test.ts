@@ -9,7 +9,9 @@ import { type NewTaskChoice, type Operation, operations, type SettlementChoice }
 
 /** Options of the model test. */
 export interface StoreModelTestOptions {
+  /** Makes a run repeatable. */
   readonly seed: number
+  /** How many sequences of operations to try. */
   readonly runs: number
   /** Ends the test after this time. Runs that are left are not made. */
   readonly withinMs?: number
