@@ -32,6 +32,7 @@ export function install(folder, what, only) {
 
 function isInstalled(folder, names) {
   const record = join(folder, 'node_modules/.package-lock.json')
-  if (!existsSync(record) || statSync(record).mtimeMs < statSync(join(folder, 'package-lock.json')).mtimeMs) return false
+  if (!existsSync(record) || statSync(record).mtimeMs < statSync(join(folder, 'package-lock.json')).mtimeMs)
+    return false
   return names.every(name => existsSync(join(folder, 'node_modules', name)))
 }
