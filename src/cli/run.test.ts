@@ -69,7 +69,9 @@ async function inStore<T>(use: (store: SqliteStore) => Promise<T>): Promise<T> {
 }
 
 /** Dead letters by hand, with any id, code and message. */
-function deadLetters(letters: readonly { id: string; kind?: string; code?: string; message?: string }[]) {
+function deadLetters(
+  letters: readonly { id: string; kind?: string; code?: string; message?: string; stack?: string }[],
+) {
   return inStore(async store => {
     await store.enqueue(letters.map(({ id, kind = 'k' }) => ({ id, kind, payload: '{}' })))
     const kinds = [...new Set(letters.map(({ kind = 'k' }) => kind))]
@@ -82,9 +84,9 @@ function deadLetters(letters: readonly { id: string; kind?: string; code?: strin
     })
     await store.settle(
       tasks.map(({ id, token }) => {
-        const { code = 'E', message = 'broken' } = letters.find(letter => letter.id === id) ?? {}
+        const { code = 'E', message = 'broken', stack } = letters.find(letter => letter.id === id) ?? {}
         const verdict = { class: 'retryable', code } as const
-        const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', verdict, error: message }
+        const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', verdict, error: message, stack }
         return { id, token, outcome: { type: 'dead', reason: 'attempts_exhausted' } as const, attempt }
       }),
     )
@@ -407,6 +409,15 @@ describe('dlq show', () => {
     expect(out).toMatch(/retry count +2 \(3 failed attempts, 3 allowed\)/)
     expect(out.match(/mail server refuses bob/g)).toHaveLength(4)
     expect(out).toContain('    redrive dlq redrive --store sqlite:.redrive/redrive.db bob\n')
+  })
+
+  it('says where its code failed, on lines that can be copied', async () => {
+    const stack = 'at charge (src/charge.ts:10:5)\nat \x1b[31mhandler (src/tasks.ts:3:1)'
+    await deadLetters([{ id: 'a', stack }])
+    const shown = '\nWhere it failed\n  at charge (src/charge.ts:10:5)\n  at \\x1b[31mhandler (src/tasks.ts:3:1)\n'
+    expect((await redrive(['dlq', 'show', 'a'])).out).toContain(shown)
+    expect((await redrive(['task', 'show', 'a'])).out).toContain(shown)
+    expect((await redrive(['dlq', 'show', 'a', '--output', 'json'])).json().stack).toBe(stack)
   })
 
   it('names the command for all that are alike, in words that a shell takes', async () => {

@@ -8,6 +8,8 @@ export interface TaskExplanation extends TaskView {
   readonly maxAttempts: number | null
   /** Its ledger, oldest first. */
   readonly history: readonly LedgerRowView[]
+  /** Where its code failed last: a line for each frame. `null` if no stack is on record. */
+  readonly stack: string | null
   /** Why it is dead; `null` if it is not. */
   readonly cause: Remark | null
   /** The next step before it is redriven; `null` if it is not dead. */
@@ -28,6 +30,7 @@ export async function explainTask(store: Reader, id: string): Promise<TaskExplan
     ...taskView(task),
     maxAttempts: await maxAttemptsOf(store, history),
     history: history.map(ledgerRowView),
+    stack: history.findLast(({ stack }) => stack !== undefined)?.stack ?? null,
     cause: isDead ? causeOf(task) : null,
     advice: isDead ? adviceFor(task) : null,
     alike: isDead ? await countAlike(store, task) : 0,

@@ -70,6 +70,8 @@ export interface LedgerRowView {
   readonly reason: string | null
   /** Name and message of the failure, bounded and redacted. */
   readonly error: string | null
+  /** Where the code failed: a line for each frame. */
+  readonly stack: string | null
   /** The random number that placed the delay within its jitter. */
   readonly random: number | null
   /** The hash of the policy that decided. */
@@ -121,6 +123,7 @@ export function ledgerRowView(row: LedgerRow): LedgerRowView {
     delayMs: row.delayMs ?? null,
     reason: row.reason ?? null,
     error: row.error ?? null,
+    stack: row.stack ?? null,
     random: row.random ?? null,
     policy: row.policy ?? null,
     version: row.version ?? null,

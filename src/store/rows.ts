@@ -41,6 +41,7 @@ export interface EntryRow {
   readonly error_code: string | null
   readonly retry_after: number | null
   readonly error: string | null
+  readonly stack: string | null
   readonly random: number | null
   readonly policy: string | null
   readonly category: string | null
@@ -105,6 +106,7 @@ export function ledgerRow(row: EntryRow): LedgerRow {
     reason: row.reason ?? undefined,
     verdict: verdict(row),
     error: row.error ?? undefined,
+    stack: row.stack ?? undefined,
     random: row.random ?? undefined,
     policy: row.policy ?? undefined,
     version: row.version ?? undefined,

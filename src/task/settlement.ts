@@ -2,6 +2,7 @@ import type { End, Failed } from '../attempt/index.js'
 import { advance, type History } from '../policy/index.js'
 import type { AttemptEntry, Outcome } from '../store/index.js'
 import { failureText } from '../telemetry/index.js'
+import { areStacksFrequent, failureStack } from '../telemetry/internal.js'
 import { TaskCancelledError } from './errors.js'
 
 const NO_HISTORY: History = { attempts: 0, deferrals: 0, startedAt: 0 }
@@ -28,16 +29,21 @@ export function outcomeOf(end: End): Outcome {
   }
 }
 
-/** The ledger row of an attempt; `undefined` where none was made. `policy` is the hash of the policy that decided. */
+/**
+ * The ledger row of an attempt; `undefined` where none was made. `policy` is the hash of the policy that decided, and
+ * `lastError` is the text of the failure before.
+ */
 export function entryOf(
   end: End,
-  about: Omit<AttemptEntry, 'verdict' | 'error' | 'random' | 'policy'>,
+  about: Omit<AttemptEntry, 'verdict' | 'error' | 'stack' | 'random' | 'policy'>,
   policy: string,
+  lastError?: string,
 ): AttemptEntry | undefined {
   switch (end.type) {
     case 'failed': {
-      const { verdict, random, failure } = end
-      return { ...about, verdict, random, error: failureText(failure), policy }
+      const { verdict, random } = end
+      const error = failureText(end.failure)
+      return { ...about, verdict, random, error, stack: stackOf(end, error, lastError), policy }
     }
     case 'refused':
       return undefined
@@ -49,6 +55,12 @@ export function entryOf(
     case 'later':
       return about
   }
+}
+
+/** The failure that ends a task always has its stack. Others have none if they repeat the one before, or are very many. */
+function stackOf({ failure, decision }: Failed, error: string, lastError: string | undefined): string | undefined {
+  if (decision.action !== 'give_up' && (error === lastError || areStacksFrequent())) return undefined
+  return failureStack(failure)
 }
 
 function outcomeOfFailure({ decision, verdict, isLoss = false }: Failed): Outcome {

@@ -143,7 +143,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
   }
 
   #settle(outcome: Outcome, end: End | undefined): void {
-    const { id, token } = this.task
+    const { id, token, errorMessage } = this.task
     const { worker, settle } = this.#environment
     const { version, policyHash } = this.#kind
     const attempt = this.history.attempts + 1
@@ -154,7 +154,8 @@ export class TaskAttempt implements Driver, AttemptRecorder {
       version === undefined
         ? { attempt, startedAt, endedAt, worker }
         : { attempt, startedAt, endedAt, worker, version, call: this.#call }
-    settle(this, { id, token, outcome, attempt: end && entryOf(end, about, policyHash), used: this.#used })
+    const entry = end && entryOf(end, about, policyHash, errorMessage)
+    settle(this, { id, token, outcome, attempt: entry, used: this.#used })
   }
 
   #describe(): Work {

@@ -1,4 +1,5 @@
 // For the other folders of this package. Users import from index.ts.
 
 export { emit } from './sink.js'
+export { areStacksFrequent, failureStack } from './stack.js'
 export { type AbandonedReason, abandonedReason, REASON_LABELS, reasonLabel } from './wire-reason.js'

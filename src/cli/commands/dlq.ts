@@ -9,7 +9,7 @@ import { quoted, shellWord } from '../terminal/visible.js'
 import { addCount } from './dlq-count.js'
 import { addDiscard } from './dlq-discard.js'
 import { addRedrive } from './dlq-redrive.js'
-import { historyTable } from './history.js'
+import { historyTable, stackLines } from './history.js'
 import { withStore } from './open-store.js'
 import {
   type CommonOptions,
@@ -85,6 +85,7 @@ function letterText(letter: TaskExplanation, commands: readonly string[], consol
     '',
     paint.bold('Why it is dead'),
     ...indented(letter.cause?.text ?? ''),
+    ...stackLines(letter, console),
     '',
     paint.bold('History'),
     historyTable(letter.history, console),

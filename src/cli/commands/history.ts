@@ -1,8 +1,9 @@
-import type { LedgerRowView } from '../../operate/index.js'
+import type { LedgerRowView, TaskExplanation } from '../../operate/index.js'
 import { formatDuration } from '../../policy/index.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { timestamp } from '../terminal/times.js'
+import { visible } from '../terminal/visible.js'
 
 const COLUMNS = [
   { title: '#' },
@@ -26,6 +27,13 @@ export function historyTable(history: readonly LedgerRowView[], { width, paint }
   }))
   const stage = { title: 'STAGE', minWidth: NAME_WIDTH }
   return table(isOfItem ? [stage, ...COLUMNS] : COLUMNS, rows, { width, paint })
+}
+
+/** Where the code of a task failed last, under a title; nothing if no stack is on record. */
+export function stackLines({ stack }: TaskExplanation, { paint }: Console): string[] {
+  if (stack === null) return []
+  // Never wrapped, so that the places can be copied.
+  return ['', paint.bold('Where it failed'), ...stack.split('\n').map(line => `  ${visible(line)}`)]
 }
 
 function cellsOf({ attempt, startedAt, endedAt, outcome, verdict, delayMs }: LedgerRowView): string[] {

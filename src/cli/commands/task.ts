@@ -5,7 +5,7 @@ import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import { writeOne } from '../terminal/output.js'
 import { quoted } from '../terminal/visible.js'
-import { historyTable } from './history.js'
+import { historyTable, stackLines } from './history.js'
 import { withStore } from './open-store.js'
 import {
   type CommonOptions,
@@ -63,7 +63,7 @@ function showTask({ console, environment }: CommandContext, id: string, options:
       throw new CommandError(`There is no task ${quoted(id)}. To list tasks, run: redrive task ls`)
     const now = await store.now()
     writeOne(console, options.output, task, () =>
-      [taskText(task, console, now), '', historyTable(task.history, console)].join('\n'),
+      [taskText(task, console, now), ...stackLines(task, console), '', historyTable(task.history, console)].join('\n'),
     )
     return ExitCode.done
   })

@@ -44,12 +44,12 @@ export type Section = keyof typeof SECTIONS
 /** The columns of a task's ledger. */
 export const ENTRY_COLUMNS = words(`
   sequence attempt started_at ended_at worker outcome delay_ms reason error_class error_code retry_after error random
-  policy category version call`)
+  policy category version call stack`)
 
 /** The values of those columns for the attempt that is kept in the task's own row, from `task` joined with `lane`. */
 export const INLINE_ENTRY = /* sql */ `
   entries, ran_attempt, ran_from, ran_to, task.worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-  nullif(lane.category, ''), task.version, task.call`
+  nullif(lane.category, ''), task.version, task.call, NULL`
 
 /** A row by column, in the same form for every database: flags are 0 and 1, times are milliseconds, the keys of JSON are sorted. */
 export interface MovedRow {

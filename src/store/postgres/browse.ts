@@ -140,11 +140,11 @@ const LEDGERS = /* sql */ `
     retry_after, error, random, policy, coalesce(category, (
       SELECT lane.category FROM redrive.lane
       WHERE lane.id = (SELECT own.lane FROM redrive.task AS own WHERE own.id = ledger.task)
-    )) AS category, version, call
+    )) AS category, version, call, stack
   FROM redrive.ledger WHERE task = ANY ($1::text[])
   UNION ALL
   SELECT id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    (SELECT lane.category FROM redrive.lane WHERE lane.id = task.lane), version, call
+    (SELECT lane.category FROM redrive.lane WHERE lane.id = task.lane), version, call, NULL
   FROM redrive.task
   WHERE id = ANY ($1::text[]) AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
     AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)
@@ -286,9 +286,15 @@ export function recordOf(row: TaskRow): TaskRecord {
 }
 
 function entryOf(row: EntryRow): LedgerRow {
-  const { error_code, error, reason, worker } = row
-  const [code, text, why, who] = [error_code, error, reason, worker].map(column => stored(column ?? undefined) ?? null)
-  return ledgerRow({ ...row, error_code: code ?? null, error: text ?? null, reason: why ?? null, worker: who ?? '' })
+  const text = (column: string | null) => stored(column ?? undefined) ?? null
+  return ledgerRow({
+    ...row,
+    error_code: text(row.error_code),
+    error: text(row.error),
+    stack: text(row.stack),
+    reason: text(row.reason),
+    worker: text(row.worker) ?? '',
+  })
 }
 
 function laneValues({ kind, category, key }: Partial<Lane>): (string | null)[] {

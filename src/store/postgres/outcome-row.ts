@@ -33,7 +33,7 @@ export function costText(cost: Cost | undefined): string | undefined {
 
 /** An attempt as the ledger keeps it. */
 export function attemptRow(entry: AttemptEntry): object {
-  const { attempt, startedAt, endedAt, worker, verdict, error, random, policy, version, call } = entry
+  const { attempt, startedAt, endedAt, worker, verdict, error, stack, random, policy, version, call } = entry
   const retryAfterMs = verdict?.class === 'rate_limited' ? verdict.retryAfterMs : undefined
   return {
     attempt,
@@ -44,6 +44,7 @@ export function attemptRow(entry: AttemptEntry): object {
     error_code: storable(verdict?.code),
     retry_after: retryAfterMs === undefined ? undefined : Math.round(retryAfterMs),
     error: storable(error),
+    stack: storable(stack),
     random,
     policy,
     version,

@@ -6,7 +6,7 @@ import { answerOf, type Database, LONG } from './database.js'
 import { isStorable, storable, stored } from './text.js'
 
 /** Texts from people and errors. They may hold any character, so they are not always stored as they are. */
-const FREE_TEXTS = new Set(['error_code', 'error_message', 'error', 'reason', 'worker'])
+const FREE_TEXTS = new Set(['error_code', 'error_message', 'error', 'stack', 'reason', 'worker'])
 
 /** Booleans here, and 0 and 1 in a moved row. */
 const FLAGS = new Set(['paused', 'ordered', 'undecided', 'forgotten', 'has_output'])

@@ -17,8 +17,8 @@ export function writeLedger(
 ): void {
   if (change.type === 'complete') statements.complete.run(...decisionColumns(change.row), task, entries)
   if (change.type !== 'append') return
-  const { attempt, startedAt, endedAt, worker, outcome, version, call } = change.row
-  const attempted = [attempt, startedAt, endedAt, worker, version ?? null, call ?? null, outcome]
+  const { attempt, startedAt, endedAt, worker, outcome, version, call, stack } = change.row
+  const attempted = [attempt, startedAt, endedAt, worker, version ?? null, call ?? null, stack ?? null, outcome]
   statements.append.run(task, entries + 1, lane, ...attempted, ...decisionColumns(change.row))
 }
 

@@ -216,4 +216,9 @@ export const MIGRATIONS: readonly string[] = [
     -- Only lanes with work: most lanes of a limit may be idle, such as those of runs that have ended.
     CREATE INDEX lane_shared ON lane (shared) WHERE shared IS NOT NULL AND waiting + running > 0;
   `,
+
+  // Where the code failed: a line for each frame.
+  /* sql */ `
+    ALTER TABLE ledger ADD COLUMN stack TEXT;
+  `,
 ]

@@ -324,9 +324,9 @@ function prepare(db: Preparer) {
           cancel_requested = 0, token = NULL, worker = NULL
       WHERE seq = ?`),
     append: db.prepare(/* sql */ `
-      INSERT INTO ledger (task, sequence, category, attempt, started_at, ended_at, worker, version, call, outcome,
+      INSERT INTO ledger (task, sequence, category, attempt, started_at, ended_at, worker, version, call, stack, outcome,
                           delay_ms, reason, error_class, error_code, retry_after, error, random, policy)
-      VALUES (?, ?, ${CATEGORY}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+      VALUES (?, ?, ${CATEGORY}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     complete: db.prepare(/* sql */ `
       UPDATE ledger
       SET delay_ms = ?, reason = ?, error_class = ?, error_code = ?, retry_after = ?, error = ?, random = ?, policy = ?

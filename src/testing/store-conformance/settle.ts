@@ -9,6 +9,7 @@ import {
   claimOne,
   entry,
   get,
+  kill,
   laneOf,
   type StoreBehaviours,
   settle,
@@ -20,6 +21,18 @@ import {
 const RETRY = { type: 'retry', delayMs: 0, isBackoff: true } as const
 
 export const SETTLE: StoreBehaviours = {
+  async 'the ledger keeps the stack of a failure'(store) {
+    const task = await start(store)
+    const stack = 'at charge (src/charge.ts:10:5)\nat handler (src/tasks.ts:3:1)'
+    await settle(store, task, RETRY, { verdict: TIMED_OUT, error: 'Error: slow', stack })
+    await kill(store, await claimOne(store))
+    const rows = await store.ledger(task.id)
+    assert.deepEqual(
+      rows.map(row => row.stack),
+      [stack, undefined],
+    )
+  },
+
   async 'a success ends a task, with its result'(store, advance) {
     const task = await start(store)
     await advance(5)
