@@ -70,7 +70,7 @@ export async function reconcileLetters(
 ): Promise<void> {
   for (const collection of collections) {
     try {
-      await redriveStale(store, source, collection)
+      await discardStale(store, source, collection)
       await settleRedriven(store, source, collection)
     } catch (error) {
       // The sweep of the collection reports that it is missing. Its letters wait until it is back.
@@ -114,15 +114,15 @@ async function settlementOf(
   return { id, token, outcome, attempt }
 }
 
-/** Hands dead letters whose document is no longer failed to `settleRedriven`, which discards them. */
-async function redriveStale(store: Store, source: DocumentSource, collection: Collection): Promise<void> {
+/** Discards dead letters whose document is no longer failed. */
+async function discardStale(store: Store, source: DocumentSource, collection: Collection): Promise<void> {
   let after: string | undefined
   do {
     const filter = { kind: letterKind(collection.name), status: 'dead' } as const
     const page = await store.list(filter, { limit: PAGE, ...(after !== undefined && { after }) })
     const documents = await Promise.all(page.items.map(({ payload }) => documentOf(payload, source, collection)))
     const stale = page.items.filter((_, index) => documents[index] === undefined).map(({ id }) => id)
-    if (stale.length > 0) await store.redrive(stale, { who: WORKER, why: 'The document is no longer failed.' })
+    if (stale.length > 0) await store.discard(stale, { who: WORKER, why: 'The document is no longer failed.' })
     after = page.next
   } while (after !== undefined)
 }

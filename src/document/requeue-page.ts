@@ -35,7 +35,7 @@ export async function requeuePage(
       if (sink !== undefined) emit(sink, sweptEvent(collection, document, now))
       return
     }
-    counts.firstError ??= failure
+    counts.publishError ??= failure
     if (!mayBeSent(failure)) back.push({ document, to: undispatched(collection, dispatch.document, now) })
   })
   await Promise.all(publishing)
@@ -52,7 +52,7 @@ function dispatchOf(collection: Collection, document: DocumentRecord, now: numbe
     return [{ document, to, message: eventOf(collection, changed(document, to, document.asRead), now) }]
   } catch (error) {
     counts.documentErrors++
-    counts.firstError ??= error ?? new Error('The event of a document could not be made.')
+    counts.documentError ??= error ?? new Error('The event of a document could not be made.')
     return []
   }
 }

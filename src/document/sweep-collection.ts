@@ -118,7 +118,7 @@ function sorted(collection: Collection, page: readonly DocumentRecord[], now: nu
   for (const document of page) {
     if (document.problem !== undefined) {
       counts.documentErrors++
-      counts.firstError ??= new Error(`Document '${document.id}' cannot be read: ${document.problem}.`)
+      counts.documentError ??= new Error(`Document '${document.id}' cannot be read: ${document.problem}.`)
       continue
     }
     const judgement = judgeDocument(collection, document, now)

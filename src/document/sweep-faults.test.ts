@@ -40,7 +40,7 @@ describe('a document of which no event can be made', () => {
       requeued: 2,
       documentErrors: 3,
       publishErrors: 0,
-      firstError: { message: 'bad1 has no path' },
+      documentError: { message: 'bad1 has no path' },
     })
     expect(await scene.taken()).toEqual(['good1', 'good2'])
     expect(scene.row('bad1')).toMatchObject({ attempt_count: null, last_attempt_time: null })

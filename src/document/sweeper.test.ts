@@ -181,7 +181,7 @@ describe('a sweep', () => {
       {
         documentErrors: 1,
         requeued: 1,
-        firstError: { message: expect.stringContaining("'last_attempt_time' is not a time") },
+        documentError: { message: expect.stringContaining("'last_attempt_time' is not a time") },
       },
     ])
     const iso = { ...archives, time: 'iso' } as const
@@ -266,7 +266,7 @@ describe('a broker that fails', () => {
     insert('a1')
     const event = { ...archives.event, type: 'nobody.listens' }
     const { collections } = await sweeps({ collections: [{ ...archives, event }] }).sweep()
-    expect(collections).toMatchObject([{ requeued: 0, publishErrors: 1 }])
+    expect(collections).toMatchObject([{ requeued: 0, publishErrors: 1, publishError: { code: 'no_queue' } }])
     expect(row('a1')).toMatchObject({ attempt_count: 0 })
   })
 })

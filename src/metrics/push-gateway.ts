@@ -66,7 +66,8 @@ export async function pushGateway(options: PushGatewayOptions): Promise<PushGate
         const metric = registry.getSingleMetric(name)
         for (const { labels, value } of heldOf(group[name])) {
           if (metric instanceof Counter) metric.inc(labels, value)
-          if (metric instanceof Gauge) metric.set(labels, value)
+          // A gauge that collects its own values needs none of another process.
+          if (metric instanceof Gauge && Reflect.get(metric, 'collect') === undefined) metric.set(labels, value)
         }
       }
     },

@@ -32,7 +32,7 @@ export function sweepLine(event: SweepEvent): Line {
 }
 
 function collectionLine({ report, isDryRun }: CollectionSwept): Line {
-  const { failure, firstError, tooMany, ...counts } = report
+  const { failure, publishError, documentError, tooMany, ...counts } = report
   const name = `'${label(report.collection)}'`
   const fields = { ...counts, isDryRun, ...(tooMany && { total: tooMany.total }) }
   if (failure !== undefined) {
@@ -44,8 +44,8 @@ function collectionLine({ report, isDryRun }: CollectionSwept): Line {
     return { level: 'warn', message: `${stuck}, and left alone: ${POSTPONED[report.postponed]}`, fields }
   const { requeued, skipped, exhausted, publishErrors, documentErrors, unstarted } = report
   const done = `${stuck}: ${requeued} requeued, ${skipped} in backoff, ${exhausted} marked as failed`
-  const reason = firstError === undefined ? '' : ` (${failureText(firstError)})`
-  const errors = `${publishErrors} not published, ${documentErrors} unreadable, ${unstarted} never started${reason}`
+  const reason = (error: unknown) => (error === undefined ? '' : ` (${failureText(error)})`)
+  const errors = `${publishErrors} not published${reason(publishError)}, ${documentErrors} unreadable${reason(documentError)}, ${unstarted} never started`
   const held = tooMany === undefined ? '' : `. That is too many of ${tooMany.total}${HELD[String(tooMany.isHeldBack)]}`
   const isTrouble = publishErrors + documentErrors + unstarted > 0
   const level = isTrouble || tooMany !== undefined ? 'warn' : requeued + exhausted > 0 ? 'info' : 'debug'

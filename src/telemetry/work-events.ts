@@ -168,10 +168,12 @@ export interface CollectionReport {
   readonly archived: number
   /** Documents whose event could not be published. */
   readonly publishErrors: number
+  /** The first of them. */
+  readonly publishError?: unknown
   /** Documents whose tracking fields cannot be read, or of which no event can be made. */
   readonly documentErrors: number
-  /** The first of these errors. */
-  readonly firstError?: unknown
+  /** The first of them. */
+  readonly documentError?: unknown
   /** Why the sweep left the whole collection alone. */
   readonly postponed?: 'lane' | 'unhealthy' | undefined
   /** More of the collection is stuck than expected. `isHeldBack` if the sweep sent a first part only. */

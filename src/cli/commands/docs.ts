@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import type { DocumentRecord } from '../../document/index.js'
+import { type Collection, type DocumentRecord, type DocumentSource, NoCollectionError } from '../../document/index.js'
 import {
   cutOf,
   type DocumentExplanation,
@@ -9,6 +9,7 @@ import {
 } from '../../document/internal.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
+import type { Console } from '../terminal/console.js'
 import { OUTPUT_FORMATS, type OutputFormat, writeList, writeOne, writeResult } from '../terminal/output.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
 import { moment, relative } from '../terminal/times.js'
@@ -144,17 +145,16 @@ function list({ console, environment }: CommandContext, name: string | undefined
     const chosen = name === undefined ? collections : [collectionNamed(collections, name)]
     const views: ReturnType<typeof documentView>[] = []
     const now = await source.now()
+    let code: ExitCode = ExitCode.done
     for (const collection of chosen) {
-      const cut = await cutOf(source, collection)
-      const selection = options.failed ? ({ type: 'failed' } as const) : ({ type: 'stuck', cut } as const)
-      const taken: DocumentRecord[] = []
-      for await (const page of source.walk(collection.shape, selection, { pageSize: options.limit })) {
-        taken.push(...page)
-        if (taken.length >= options.limit) break
+      try {
+        views.push(...(await listed(source, collection, options, console)))
+      } catch (error) {
+        // Of all collections, those that are there are listed.
+        if (name !== undefined || !(error instanceof NoCollectionError)) throw error
+        console.say(error.message)
+        code = ExitCode.partly
       }
-      views.push(...taken.slice(0, options.limit).map(document => documentView(collection, document)))
-      const { stuck, failed } = await source.survey(collection.shape, cut)
-      console.say(`${stuck} stuck and ${failed} failed in ${quoted(collection.name)}.`)
     }
     const titles = ['COLLECTION', 'ID', 'STATUS', 'ATTEMPTS', 'LAST ATTEMPT', 'LAST ERROR']
     const columns = titles.map(title => ({ title, minWidth: NAME_WIDTH }))
@@ -173,8 +173,21 @@ function list({ console, environment }: CommandContext, name: string | undefined
         console,
       ),
     )
-    return ExitCode.done
+    return code
   })
+}
+
+async function listed(source: DocumentSource, collection: Collection, options: ListOptions, console: Console) {
+  const cut = await cutOf(source, collection)
+  const { stuck, failed } = await source.survey(collection.shape, cut)
+  console.say(`${stuck} stuck and ${failed} failed in ${quoted(collection.name)}.`)
+  const selection = options.failed ? ({ type: 'failed' } as const) : ({ type: 'stuck', cut } as const)
+  const taken: DocumentRecord[] = []
+  for await (const page of source.walk(collection.shape, selection, { pageSize: options.limit })) {
+    taken.push(...page)
+    if (taken.length >= options.limit) break
+  }
+  return taken.slice(0, options.limit).map(document => documentView(collection, document))
 }
 
 function showDocument({ console, environment }: CommandContext, name: string, id: string, options: OutputOptions) {

@@ -2,9 +2,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { quietEnvironment, runCommand } from '../../../test/command.js'
 import { ownSpace } from '../../../test/services/own-space.js'
+import { startPushgateway } from '../../../test/services/pushgateway.js'
 import { BROKER_MS, sharedBroker } from '../../../test/services/shared-broker.js'
 import type { Bus } from '../../bus/index.js'
 import type { Environment } from '../environment.js'
@@ -96,6 +97,39 @@ describe('redrive sweep', () => {
     expect(unknown.err).toContain("Sources of the kind 'mysql:' are not supported")
   })
 
+  it('ends at once if it is not told which source or bus, or a wrong one', async () => {
+    for (const [given, said] of [
+      [{ ...env, REDRIVE_SOURCE: '' }, 'Which source?'],
+      [{ ...env, REDRIVE_BUS: '' }, 'Which bus?'],
+      [{ ...env, REDRIVE_SOURCE: 'mysql://x' }, "the kind 'mysql:' are not supported"],
+    ] as const) {
+      for (const flags of [[], ['--once']]) {
+        const { code, err } = await redrive(['sweep', ...flags], { env: given })
+        expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining(said) })
+      }
+    }
+  })
+
+  it('exits with 3 if not all events were published, and says why', async () => {
+    insert('a1', 'pending', null, null)
+    db.exec(`INSERT INTO chunks (id, status) VALUES ('c1', 'pending')`)
+    const { code, out, err } = await redrive(['sweep', '--once'])
+    expect(code).toBe(3)
+    expect(out).toMatch(/chunks +1 +0 .*\n +1 not published/)
+    expect(err).toContain("No queue takes 'chunks.prepared'")
+  })
+
+  it('pushes its metrics to a Pushgateway, which adds up what each process counts', { timeout: 300_000 }, async () => {
+    const gateway = await startPushgateway()
+    onTestFinished(() => gateway.close())
+    for (const total of [1, 2]) {
+      insert(`a${total}`, 'pending', null, null)
+      await redrive(['sweep', '--once', '--push', gateway.url])
+      const text = await (await fetch(`${gateway.url}/metrics`)).text()
+      expect(text).toMatch(new RegExp(`retry_job_documents_requeued_total\\{.*job="redrive-sweeper".*\\} ${total}\n`))
+    }
+  })
+
   it('takes collections from a module, and goes on if one of them does not exist', async () => {
     writeFileSync(
       join(folder, 'collections.mjs'),
@@ -152,6 +186,9 @@ describe('redrive docs', () => {
     const stuck = await redrive(['docs', 'ls', 'archives', '--stuck'])
     expect(stuck.out).toMatch(/archives +a3 +pending +1/)
     expect((await redrive(['docs', 'ls', '--stuck', '--failed'])).code).toBe(2)
+    db.exec('DROP TABLE chunks')
+    const partly = await redrive(['docs', 'ls', '--failed', '--output', 'jsonl'])
+    expect(partly).toMatchObject({ code: 3, out: failed.out, err: expect.stringContaining("no collection 'chunks'") })
     expect((await redrive(['docs', 'ls', 'nothing'])).err).toContain('The collections are archives, messages')
   })
 

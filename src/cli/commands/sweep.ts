@@ -5,12 +5,12 @@ import { documentMetrics } from '../../metrics/index.js'
 import { presets } from '../../presets/index.js'
 import { type CollectionReport, fanOut, logTo, type Sink } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
-import { ExitCode, errorText } from '../errors.js'
+import { ExitCode, errorText, UsageError } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { consoleLogger } from '../terminal/console-logger.js'
 import { type OutputFormat, writeList } from '../terminal/output.js'
 import { signalsOf } from '../terminal/signals.js'
-import { NAME_WIDTH, table } from '../terminal/table.js'
+import { NAME_WIDTH, oneLine, table } from '../terminal/table.js'
 import { withBusOutputOptions } from './bus-options.js'
 import { type DocumentOptions, openSource, settingsOf, withDocumentOptions } from './document-options.js'
 import { type MetricsOptions, openMetrics, withMetricsOptions } from './metrics-options.js'
@@ -45,7 +45,8 @@ export function addSweep(program: Command, context: CommandContext): void {
     `
 Without --config it sweeps the collections of the preset 'documents', with the
 environment variables RETRY_JOB_*; a flag beats its variable. With --once it
-exits with 1 if the source or the bus cannot be reached.
+exits with 1 if the source, the bus or the store cannot be reached, and with 3
+if a collection failed or events could not be published.
 
 Examples:
   redrive sweep --source mongodb://localhost/app --bus amqp://localhost
@@ -71,17 +72,18 @@ async function run(context: CommandContext, options: SweepOptions): Promise<Exit
   const isOnce = options.once || options.dryRun
   // A loop pushes after each sweep; a single sweep is pushed below, before the process ends.
   if (!isOnce) sinks.push(event => (event.type === 'sweep_ended' ? void metrics?.push() : undefined))
+  const wrong = wrongUsage()
   const sweeps = sweeper({
     ...settings,
     ...(options.interval !== undefined && { interval: options.interval }),
     ...(store !== undefined && { store }),
     sink: fanOut(...sinks),
     source: async () => {
-      opened.source = await openSource(options, environment)
+      opened.source = await openSource(options, environment).catch(wrong.check)
       return opened.source
     },
     bus: async () => {
-      opened.bus = await openBus(options, environment)
+      opened.bus = await openBus(options, environment).catch(wrong.check)
       return opened.bus
     },
   })
@@ -94,10 +96,11 @@ async function run(context: CommandContext, options: SweepOptions): Promise<Exit
     }
     sweeps.start()
     console.say(`Sweeping ${settings.collections.map(({ name }) => name).join(', ')} until Ctrl-C.`)
-    console.say(`${await signals.next()}: stopping after the collection that is being swept.`)
-    await sweeps.stop()
+    const signal = await Promise.race([signals.next(), wrong.usage])
+    console.say(`${signal}: stopping after the page that is being swept.`)
     return ExitCode.done
   } finally {
+    await sweeps.stop()
     signals.close()
     await metrics?.close()
     await opened.source?.close()
@@ -106,35 +109,69 @@ async function run(context: CommandContext, options: SweepOptions): Promise<Exit
   }
 }
 
+/** Asking again does not help where an address is missing or wrong: unlike a database that is down, it ends the command. */
+function wrongUsage() {
+  let reject = (_: UsageError) => {}
+  const usage = new Promise<never>((_, rejected) => {
+    reject = rejected
+  })
+  usage.catch(() => {})
+  const check = (error: unknown): never => {
+    if (error instanceof UsageError) reject(error)
+    throw error
+  }
+  return { usage, check }
+}
+
 function tell(console: Console, output: OutputFormat, { collections, isDryRun, failure }: SweepReport): ExitCode {
+  if (failure instanceof UsageError) throw failure
+  const views = collections.map(viewOf)
+  if (failure === undefined || views.length > 0) writeList(console, output, views, () => reportTable(views, console))
   if (failure !== undefined) {
     console.say(`redrive: ${errorText(failure)}`)
     return ExitCode.error
   }
-  const views = collections.map(viewOf)
-  writeList(console, output, views, () => reportTable(views, console))
   if (isDryRun) console.say('This was a dry run: nothing was changed.')
   const held = collections.filter(({ tooMany }) => tooMany?.isHeldBack)
   for (const { collection, stuck, tooMany } of held)
     console.say(
       `${stuck} of ${tooMany?.total} in '${collection}' are stuck: a first part was sent. For all, --confirm.`,
     )
-  return collections.some(({ failure: error }) => error !== undefined) ? ExitCode.partly : ExitCode.done
+  const isPartly = collections.some(({ failure: error, publishErrors }) => error !== undefined || publishErrors > 0)
+  return isPartly ? ExitCode.partly : ExitCode.done
 }
 
-function viewOf({ failure, ...report }: CollectionReport) {
-  return { ...report, ...(failure !== undefined && { failure: errorText(failure) }) }
+function viewOf({ failure, publishError, documentError, ...report }: CollectionReport) {
+  return {
+    ...report,
+    ...(failure !== undefined && { failure: errorText(failure) }),
+    ...(publishError !== undefined && { publishError: errorText(publishError) }),
+    ...(documentError !== undefined && { documentError: errorText(documentError) }),
+  }
+}
+
+/** What was not done, in short: the log says why. */
+function noteOf({ failure, postponed, publishErrors, documentErrors, unstarted, tooMany }: CollectionReport): string {
+  const counts = { 'not published': publishErrors, unreadable: documentErrors, 'never started': unstarted }
+  const notes = Object.entries(counts).filter(([, count]) => count > 0)
+  return [
+    ...(failure === undefined ? [] : ['failed']),
+    ...(postponed === undefined ? [] : [postponed]),
+    ...notes.map(([note, count]) => `${count} ${note}`),
+    ...(tooMany === undefined ? [] : ['too many']),
+  ].join(', ')
 }
 
 function reportTable(reports: readonly ReturnType<typeof viewOf>[], console: Console): string {
-  const titles = ['COLLECTION', 'STUCK', 'REQUEUED', 'IN BACKOFF', 'MARKED', 'FAILED', 'NOTE']
+  const titles = ['COLLECTION', 'STUCK', 'REQUEUED', 'IN BACKOFF', 'MARKED', 'FAILED']
   const columns = titles.map((title, index) => (index === 0 ? { title, minWidth: NAME_WIDTH } : { title }))
-  const rows = reports.map(report => ({
-    cells: [
-      report.collection,
-      ...[report.stuck, report.requeued, report.skipped, report.exhausted, report.failed].map(String),
-      report.failure ?? report.postponed ?? '',
-    ],
-  }))
+  const rows = reports.map(report => {
+    const { collection, stuck, requeued, skipped, exhausted, failed } = report
+    const note = noteOf(report)
+    return {
+      cells: [collection, ...[stuck, requeued, skipped, exhausted, failed].map(String)],
+      details: note === '' ? [] : [oneLine(note, { width: console.width, indent: '  ' })],
+    }
+  })
   return table(columns, rows, console)
 }
