@@ -14,17 +14,17 @@ export async function openRaw(path) {
   return db
 }
 
-export function enqueue(db, count) {
+export function enqueue(db, count, batch = BATCH) {
   const insert = db.prepare(`
     INSERT INTO task (id, lane, state, priority, submitted_at, started_at, changed_at, payload)
     VALUES (?, -1, 1, 0, ?, ?, ?, ?)`)
   const waiting = db.prepare('UPDATE lane SET waiting = waiting + ? WHERE id = -1')
-  for (let first = 0; first < count; first += BATCH) {
+  for (let first = 0; first < count; first += batch) {
     inTransaction(db, () => {
       const now = Date.now()
-      for (let n = first; n < first + BATCH; n++)
+      for (let n = first; n < first + batch; n++)
         insert.run(`0192-${String(n).padStart(30, '0')}`, now, now, now, '{"n":1}')
-      waiting.run(BATCH)
+      waiting.run(batch)
     })
   }
 }

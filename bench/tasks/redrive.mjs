@@ -10,6 +10,10 @@ export async function enqueue(store, count) {
   await new TaskQueue(store).enqueueMany(work, items(count))
 }
 
+export async function enqueueInChunks(store, count, chunk) {
+  for (let left = count; left > 0; left -= chunk) await enqueue(store, Math.min(left, chunk))
+}
+
 export async function enqueueConcurrently(store, count) {
   const queue = new TaskQueue(store)
   await Promise.all(items(count).map(({ payload }) => queue.enqueue(work, payload)))
