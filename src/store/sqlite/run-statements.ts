@@ -46,10 +46,10 @@ const IS_MEANT = /* sql */ `
 
 const IS_LANE_OF_RUN = /* sql */ `id >= ${FIRST_RUN_LANE} AND kind = :kind AND key = :key`
 
-/** The states of tasks that have not ended, each with its index. */
+/** The states of items that have not ended, each with the index that finds them by their lane, or that is short. */
 const UNFINISHED: readonly [state: number, index: string][] = [
   [State.ready, 'task_ready'],
-  [State.scheduled, 'task_scheduled'],
+  [State.scheduled, 'item_scheduled'],
   [State.alone, 'task_alone'],
   [State.running, 'task_running'],
 ]
@@ -58,7 +58,8 @@ const UNFINISHED: readonly [state: number, index: string][] = [
 function unfinished([state, index]: (typeof UNFINISHED)[number]): string {
   return /* sql */ `
     SELECT id FROM task INDEXED BY ${index}
-    WHERE state = ${state} AND lane IN (SELECT id FROM lane INDEXED BY lane_run WHERE ${IS_LANE_OF_RUN})`
+    WHERE state = ${state} AND lane >= ${FIRST_RUN_LANE}
+      AND lane IN (SELECT id FROM lane INDEXED BY lane_run WHERE ${IS_LANE_OF_RUN})`
 }
 
 /** The items to reprocess in one of these states. */

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { checkInvariants, type FakeClock, fakeClock } from '../../testing/index.js'
 import { type ClaimedTask, MemoryStore, type Outcome, type Store } from '../index.js'
 import { openSqlite } from './index.js'
+import { runStatementsOf } from './run-statements.js'
 
 let folder: string
 let clock: FakeClock
@@ -99,6 +100,23 @@ it('lanes of runs that have ended cost a shared limit nothing: its index has onl
   db.exec('ANALYZE')
   const entries = () => db.prepare(`SELECT stat FROM sqlite_stat1 WHERE idx = 'lane_shared'`).pluck().get()
   expect(entries()).toMatch(/^1 /)
+  db.close()
+  await store.close()
+})
+
+it('finds the waiting items of a run by their lanes, however many others are scheduled', async () => {
+  const store = await openSqlite(join(folder, 'a.db'), { clock })
+  const db = new Database(join(folder, 'a.db'))
+  const source = Reflect.get(runStatementsOf(db).waiting, 'source')
+  const scope = { kind: 'pipeline:p', key: 'r', limit: 10 }
+  const plan = db.prepare<object, { detail: string }>(`EXPLAIN QUERY PLAN ${source}`).all(scope)
+  const steps = plan.map(({ detail }) => detail).filter(detail => /(SCAN|SEARCH) task/.test(detail))
+  expect(steps).toEqual([
+    expect.stringContaining('INDEX task_ready (lane=?)'),
+    expect.stringContaining('INDEX item_scheduled (lane=?)'),
+    // Few tasks must run alone.
+    expect.stringContaining('INDEX task_alone'),
+  ])
   db.close()
   await store.close()
 })

@@ -196,6 +196,7 @@ export const MIGRATIONS: readonly string[] = [
     DROP INDEX task_ended;
     CREATE INDEX task_ended ON task (state, changed_at) WHERE state > 3 AND lane < 1099511627776;
     CREATE INDEX item_ended ON task (state, changed_at) WHERE state > 3 AND lane >= 1099511627776;
+    CREATE INDEX item_scheduled ON task (lane)           WHERE state = 0 AND lane >= 1099511627776;
   `,
 
   // Limits that several lanes share: by kind, or by kind and category.
