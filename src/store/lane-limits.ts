@@ -7,15 +7,17 @@ import type { Lane, LaneLimits, LaneSelection } from './store.js'
  */
 export const RAMP_END = 256
 
+/** Rates beyond these are mistakes, and would overflow in a database. */
+const [MIN_RATE, MAX_RATE] = [1e-9, 1e9]
+
 /** Limits as a lane keeps them: the fields that were given and what follows from them. Invalid ones are an `OptionError`. */
 export function checkedLimits({ concurrency, perSecond, isOrdered = false }: LaneLimits): LaneLimits {
   if (concurrency !== undefined && !(Number.isInteger(concurrency) && concurrency >= 0))
     throw new OptionError('concurrency', `'concurrency' must be a whole number, 0 or more, got ${concurrency}.`)
-  if (perSecond !== undefined && !(Number.isFinite(perSecond) && perSecond > 0))
-    throw new OptionError(
-      'perSecond',
-      `'perSecond' must be a number above 0, got ${perSecond}: to stop a lane, pause it.`,
-    )
+  if (perSecond !== undefined && !(perSecond >= MIN_RATE && perSecond <= MAX_RATE)) {
+    const range = `a number from ${MIN_RATE} to ${MAX_RATE}`
+    throw new OptionError('perSecond', `'perSecond' must be ${range}, got ${perSecond}: to stop a lane, pause it.`)
+  }
   const most = isOrdered ? Math.min(1, concurrency ?? 1) : concurrency
   return {
     ...(most !== undefined && { concurrency: most }),

@@ -63,6 +63,9 @@ const LARGEST_CUT = 0.5
 /** No refusal teaches a rate below this. */
 const MIN_RATE = 0.5
 
+/** Rates and bursts beyond these are mistakes, and would overflow in a database. */
+const [MIN_AMOUNT, MAX_AMOUNT] = [1e-9, 1e12]
+
 /** The debt of a bucket is at most what it gets in this many seconds. */
 const MAX_DEBT_SECONDS = 3600
 /** Nothing waits longer for a bucket or the pace. PostgreSQL has it too, where larger numbers would not be times. */
@@ -274,9 +277,13 @@ function ratesOf({ rates }: SharedLimits): readonly (readonly [string, Rate])[] 
 
 function checkedRate(name: string, { perSecond, burst }: Rate): Rate {
   checkName('rates', name)
-  if (!(Number.isFinite(perSecond) && perSecond > 0))
-    throw new OptionError('perSecond', `'rates.${name}.perSecond' must be a number above 0, got ${quoted(perSecond)}.`)
-  if (burst !== undefined && !(Number.isFinite(burst) && burst > 0))
-    throw new OptionError('burst', `'rates.${name}.burst' must be a number above 0, got ${quoted(burst)}.`)
+  checkAmount(name, 'perSecond', perSecond)
+  if (burst !== undefined) checkAmount(name, 'burst', burst)
   return { perSecond, ...(burst !== undefined && { burst }) }
+}
+
+function checkAmount(name: string, field: 'perSecond' | 'burst', amount: number): void {
+  if (amount >= MIN_AMOUNT && amount <= MAX_AMOUNT) return
+  const range = `a number from ${MIN_AMOUNT} to ${MAX_AMOUNT}`
+  throw new OptionError(field, `'rates.${name}.${field}' must be ${range}, got ${quoted(amount)}.`)
 }

@@ -302,6 +302,8 @@ export const LIMITS: StoreBehaviours = {
       await assert.rejects(store.limit(LANE, limits), OptionError, JSON.stringify(limits))
     await assert.rejects(store.limit(LANE, { perSecond: Number.NaN }), OptionError)
     await assert.rejects(store.limit(LANE, { perSecond: Infinity }), OptionError)
+    await assert.rejects(store.limit(LANE, { perSecond: 1e300 }), OptionError)
+    await assert.rejects(store.limit(LANE, { perSecond: 1e-300 }), OptionError)
     assertFields(await laneOf(store, LANE), { limits: { concurrency: 1 } })
   },
 }

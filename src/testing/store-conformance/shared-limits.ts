@@ -402,6 +402,9 @@ export const SHARED_LIMITS: StoreBehaviours = {
       ['concurrency', { concurrency: -1 }],
       ['perSecond', { rates: { calls: { perSecond: 0 } } }],
       ['perSecond', { rates: { calls: { perSecond: Infinity } } }],
+      ['perSecond', { rates: { calls: { perSecond: 1e300 } } }],
+      ['perSecond', { rates: { calls: { perSecond: 1e-300 } } }],
+      ['burst', { rates: { calls: { perSecond: 1, burst: 1e300 } } }],
       ['perSecond', { rates: { calls: {} } }],
       ['burst', { rates: { calls: { perSecond: 1, burst: 0 } } }],
       ['rates', { rates: { 'a\0': { perSecond: 1 } } }],
@@ -412,6 +415,18 @@ export const SHARED_LIMITS: StoreBehaviours = {
     }
     await add(store, {})
     assert.equal((await laneOf(store, { kind: 'k' })).shared, undefined)
+  },
+
+  async 'the largest and smallest rates work'(store, advance) {
+    const rates = { most: { perSecond: 1e12, burst: 1e12 }, least: { perSecond: 1e-9, burst: 1 } }
+    await store.limit({ kind: 'k' }, shared({ rates }))
+    await add(store, { cost: { most: 1e300 } }, {})
+    const { tasks, nextAt } = await claim(store)
+    assert.equal(tasks.length, 1)
+    assert.ok(nextAt !== undefined && nextAt > (await store.now()) + 1e11)
+    await settleUsed(store, tasks[0], SUCCEEDED, { most: 1e300, least: 1e300 })
+    await advance(1000)
+    assert.deepEqual((await claim(store)).tasks, [])
   },
 
   async 'limits that an operator sets hold until the code declares others than before'(store) {
