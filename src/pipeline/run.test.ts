@@ -320,6 +320,34 @@ describe.each(STORES)('on %s,', (_, open) => {
       await expect(line.resume('r', { store, clock, concurrency: { llm: 3 } })).rejects.toThrow(problem)
     })
 
+    it('of a run that is paused bounds no other run', async () => {
+      const { clock, store } = await setUp()
+      const { most, line } = busy(clock, 5)
+      const worker = new Worker(store, { pipelines: [line], clock })
+      await worker.start()
+      for (const [id, slots] of Object.entries({ slow: 1, other: 5 })) {
+        const run = await line.start(numbers(100), { store, clock, id, concurrency: { a: slots } })
+        await clock.advance('2s')
+        const stopped = run.stop()
+        await clock.advance('5s')
+        await stopped
+      }
+      most.a = 0
+      await clock.advance('5s')
+      expect(most.a).toBe(1)
+      await store.runs.change('slow', { isPaused: true })
+      await clock.advance('5s')
+      expect(most.a).toBe(5)
+      await store.runs.change('slow', { isPaused: false })
+      await clock.advance('3s')
+      most.a = 0
+      await clock.advance('5s')
+      expect(most.a).toBe(1)
+      const stopped = worker.stop()
+      await clock.advance('5s')
+      await stopped
+    })
+
     it('can be changed while the run goes on', async () => {
       const { clock, store } = await setUp()
       const { most, line } = busy(clock, 5)

@@ -101,7 +101,7 @@ export class StageFlow {
 
   /** Follows the settings of a run: nothing of it starts while it is paused, and stages run as many items as it says. */
   follow(run: RunRecord): void {
-    if (run.status !== 'running' && run.status !== 'interrupted') this.release(run.id)
+    if (!isGoingOn(run)) this.release(run.id)
     for (const room of this.#rooms.stages) {
       room.resize(slotsOf(room, this.#runs.records))
       this.#fill(room)
@@ -139,10 +139,15 @@ export class StageFlow {
   }
 }
 
-/** The smallest number that a run asks for; otherwise the stage's own. */
+/** Whether items of a run start. */
+function isGoingOn({ status }: RunRecord): boolean {
+  return status === 'running' || status === 'interrupted'
+}
+
+/** The smallest number that a run asks for whose items start; otherwise the stage's own. */
 function slotsOf({ name, kind }: StageRoom, runs: readonly RunRecord[]): number | undefined {
   const asked = runs
-    .filter(({ pipeline, endedAt }) => endedAt === undefined && kind.kind === `pipeline:${pipeline}`)
+    .filter(run => isGoingOn(run) && kind.kind === `pipeline:${run.pipeline}`)
     .flatMap(({ settings }) => ownValue(settings.concurrency, name) ?? [])
   return asked.length === 0 ? undefined : Math.min(...asked)
 }
