@@ -1,6 +1,6 @@
 import { FinalError, RedriveError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { BudgetStop, RunRecord, RunStatus } from '../store/index.js'
+import type { BudgetStop, RunStatus } from '../store/index.js'
 
 /** A run was stopped by its failure budget. Its items are kept: `resume()` goes on, and counts afresh. */
 export class FailureBudgetExceededError extends RedriveError {
@@ -16,8 +16,7 @@ export class FailureBudgetExceededError extends RedriveError {
   ) {
     const { stage, processed, dead, rate, budget, cause } = stop
     const where = stage === undefined ? '' : ` in the stage '${stage}'`
-    const why =
-      cause === undefined ? '' : `, ${percent(cause.share)} of them ${quoted(cause.errorCode)} in '${cause.stage}'`
+    const why = cause === undefined ? '' : `, ${percent(cause.share)} of them ${nameOf(cause)}`
     super(
       'failure_budget_exceeded',
       `The run '${run}' stopped at ${percent(rate)} dead${where}${why}: ${dead} of ${processed}, and its failure budget is ${percent(budget)}. Fix the cause, then resume it.`,
@@ -42,11 +41,11 @@ export class RunInterruptedError extends RedriveError {
     // The problem may be a sentence of its own, and a source that has changed comes with its own advice.
     const why = problem?.replace(/\.$/, '') ?? 'its reader is gone'
     const advice = options?.cause instanceof SourceChangedError ? '' : ' Resume the run with its source to read on.'
-    super(
-      'run_interrupted',
-      `The source of the run '${run}' was read up to item ${position}, and no further: ${why}.${advice}`,
-      options,
-    )
+    const what =
+      position === 0
+        ? `No item was read from the source of the run '${run}'`
+        : `The source of the run '${run}' was read up to item ${position}, and no further`
+    super('run_interrupted', `${what}: ${why}.${advice}`, options)
   }
 }
 
@@ -63,13 +62,16 @@ export class RunNotCompletedError extends RedriveError {
     readonly status: RunStatus,
     /** The share of succeeded and skipped items. */
     readonly successRate: number,
-    byStage: RunRecord['byStage'],
+    /** The commonest failure among its dead items, if it has failed. */
+    readonly commonest: BudgetStop['cause'],
   ) {
     const isUnfinished = status === 'running' || status === 'paused'
+    const why =
+      commonest === undefined ? '' : `, and ${percent(commonest.share)} of its dead items died of ${nameOf(commonest)}`
     super(
       'run_not_completed',
       status === 'failed'
-        ? `The run '${run}' failed: ${percent(successRate)} of its items succeeded or were skipped${mostDead(byStage)}. Its errors by stage: redrive pipeline report ${run}`
+        ? `The run '${run}' failed: ${percent(successRate)} of its items succeeded or were skipped${why}. Its errors by stage: redrive pipeline report ${run}`
         : `The run '${run}' is ${status}${isUnfinished ? ': this process stopped working on it. Resume it to go on' : ''}.`,
     )
   }
@@ -178,13 +180,9 @@ export class SourceChangedError extends FinalError {
   }
 }
 
-/** The stage where most items died. */
-function mostDead(byStage: RunRecord['byStage']): string {
-  const all = byStage.reduce((sum, { counts }) => sum + counts.dead, 0)
-  const [worst] = [...byStage].sort((a, b) => b.counts.dead - a.counts.dead)
-  return worst === undefined || all === 0
-    ? ''
-    : `, and ${worst.counts.dead} of ${all} dead items died in '${worst.stage}'`
+/** A failure by its code and its stage. */
+function nameOf({ errorCode, stage }: NonNullable<BudgetStop['cause']>): string {
+  return `${quoted(errorCode)} in '${stage}'`
 }
 
 function percent(share: number): string {

@@ -30,6 +30,8 @@ export class RunResult {
   readonly stop: BudgetStop | undefined
   /** Why the source could not be read on. */
   readonly sourceError: string | undefined
+  /** The commonest failure among the dead items, if it has failed. */
+  readonly #failure: BudgetStop['cause']
   readonly #cause: unknown
 
   /** `cause` is the error of the source, in the process that read it. */
@@ -47,6 +49,7 @@ export class RunResult {
     this.durationMs = (record.endedAt ?? now) - record.createdAt
     this.stop = stop
     this.sourceError = sourceError
+    this.#failure = record.cause
     this.#cause = cause
   }
 
@@ -61,7 +64,7 @@ export class RunResult {
       case 'interrupted':
         return new RunInterruptedError(this.run, this.position, this.sourceError, { cause: this.#cause })
       default:
-        return new RunNotCompletedError(this.run, this.status, this.successRate, this.byStage)
+        return new RunNotCompletedError(this.run, this.status, this.successRate, this.#failure)
     }
   }
 

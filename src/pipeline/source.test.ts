@@ -63,6 +63,17 @@ describe('a source', () => {
     expect(await finish(run)).toMatchObject({ status: 'completed', total: 3 })
   })
 
+  it('that throws at once says that no item was read', async () => {
+    const broken = {
+      [Symbol.iterator]: (): Iterator<number> => {
+        throw new Error('no connection')
+      },
+    }
+    const result = await finish(await collecting().line.start(broken, { store, clock, id: 'r' }))
+    expect(result).toMatchObject({ status: 'interrupted', position: 0 })
+    expect(result.error?.message).toContain("No item was read from the source of the run 'r': Error: no connection.")
+  })
+
   it('that throws interrupts the run: the items before are worked on, and a resume reads on', async () => {
     const { seen, line } = collecting()
     function* broken() {

@@ -2,6 +2,7 @@ import { checkPage } from '../check.js'
 import { numberPlace, taskPlace } from '../cursor.js'
 import { cancelRunRecord, changeRunRecord, reprocessRecord } from '../operator-record.js'
 import type {
+  BudgetStop,
   Chunk,
   NewRun,
   OutputRow,
@@ -31,6 +32,7 @@ import {
   cancelling,
   changed,
   checked,
+  failedBy,
   isEnded,
   isForgettable,
   opened,
@@ -274,9 +276,9 @@ export class MemoryRuns implements RunStore {
 
   /** Ends a run if nothing is left to do, and stops it if its budget is exceeded. */
   #addUp(run: MemoryRun, now: number): void {
-    const { state, tasks, exceeded } = checked(run.state, run.counts, now)
+    const { state, tasks, hasFailed, exceeded } = checked(run.state, run.counts, now)
     const hasEnded = isEnded(state) && !isEnded(run.state)
-    this.#save(run, state)
+    this.#save(run, hasFailed ? failedBy(state, this.#cause(run, {})) : state)
     if (hasEnded) this.#items.lanes.endPause(lanesOf(state))
     for (const task of tasks) this.#items.add(task, now)
     if (tasks.length > 0) this.#items.ring()
@@ -304,17 +306,22 @@ export class MemoryRuns implements RunStore {
   }
 
   #stop(run: MemoryRun, exceeded: Exceeded, now: number): void {
+    this.#save(run, stopped(run.state, exceeded, this.#cause(run, exceeded), now))
+    this.#pause(run.state, true)
+  }
+
+  /** The commonest failure among its dead items, of those that died in a stage or since a time. */
+  #cause(run: MemoryRun, { since = 0, stage: place }: Partial<Exceeded>): BudgetStop['cause'] {
     const deaths = new Map<string, Deaths>()
     for (const id of run.items) {
       const record = this.#items.tasks.get(id)?.record
-      if (record?.status !== 'dead' || record.changedAt < exceeded.since) continue
-      if (exceeded.stage !== undefined && exceeded.stage !== record.category) continue
+      if (record?.status !== 'dead' || record.changedAt < since) continue
+      if (place !== undefined && place !== record.category) continue
       const { errorCode, category: stage } = record
       const name = JSON.stringify([errorCode, stage])
       deaths.set(name, { errorCode, stage, count: (deaths.get(name)?.count ?? 0) + 1 })
     }
-    this.#save(run, stopped(run.state, exceeded, commonest([...deaths.values()]), now))
-    this.#pause(run.state, true)
+    return commonest([...deaths.values()])
   }
 
   /** Cancels waiting items, up to a limit, and asks running ones to end. Returns how many have ended. */

@@ -1,10 +1,10 @@
-import type { ItemCounts } from '../run-store.js'
+import type { BudgetStop, ItemCounts } from '../run-store.js'
 import type { Exceeded } from '../runs/budget.js'
 import { commonest } from '../runs/cause.js'
 import { RunNotFoundError } from '../runs/errors.js'
 import { lanesOf } from '../runs/items.js'
 import { runRow, runState } from '../runs/run-row.js'
-import { isEnded, reopened, stopped } from '../runs/run-rules.js'
+import { type Checked, failedBy, isEnded, reopened, stopped } from '../runs/run-rules.js'
 import type { RunState, StageCounts } from '../runs/run-state.js'
 import { stored } from './text.js'
 
@@ -59,13 +59,23 @@ export async function pauseRun(call: Call, state: RunState, isPaused: boolean): 
   await (isPaused ? call('pause', [kind, null, key, true]) : call('end_pause', [kind, key]))
 }
 
-/** Stops a run whose budget is exceeded. */
-export async function stopRun(call: Call, state: RunState, exceeded: Exceeded, now: number): Promise<RunState> {
-  const { kind, key } = lanesOf(state)
-  const rows = (await call('deaths', [kind, key, exceeded.stage ?? null, exceeded.since])) as DeathRow[]
-  const deaths = rows.map(({ error_code, ...row }) => ({ ...row, errorCode: stored(error_code ?? undefined) }))
+/** A run after a check: with the cause if it has failed, and stopped if its budget is exceeded. */
+export async function withCause(call: Call, { state, hasFailed, exceeded }: Checked, now: number): Promise<RunState> {
+  if (hasFailed) return failedBy(state, await causeOf(call, state, {}))
+  if (exceeded === undefined) return state
   await pauseRun(call, state, true)
-  return stopped(state, exceeded, commonest(deaths), now)
+  return stopped(state, exceeded, await causeOf(call, state, exceeded), now)
+}
+
+/** The commonest failure among the dead items of a run, of those that died in a stage or since a time. */
+async function causeOf(
+  call: Call,
+  state: RunState,
+  { since = 0, stage }: Partial<Exceeded>,
+): Promise<BudgetStop['cause']> {
+  const { kind, key } = lanesOf(state)
+  const rows = (await call('deaths', [kind, key, stage ?? null, since])) as DeathRow[]
+  return commonest(rows.map(({ error_code, ...row }) => ({ ...row, errorCode: stored(error_code ?? undefined) })))
 }
 
 interface DeathRow {

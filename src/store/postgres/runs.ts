@@ -49,7 +49,7 @@ import {
   runJson,
   saveRun,
   stageCounts,
-  stopRun,
+  withCause,
 } from './run-records.js'
 import type { Signals } from './signals.js'
 import { storable } from './text.js'
@@ -287,12 +287,12 @@ export class PostgresRuns implements RunStore {
   /** Ends a run that is locked if nothing is left to do, and stops it if its budget is exceeded. */
   async #addUp(call: Call, before: RunState, now: number): Promise<{ run: RunRecord; isNews: boolean }> {
     const counts = await countsOf(call, before)
-    const { state, tasks, exceeded } = checked(before, counts, now)
-    if (isEnded(state) && !isEnded(before)) await pauseRun(call, state, false)
-    await this.#enqueues.enqueueWith(call, tasks)
-    const after = exceeded === undefined ? state : await stopRun(call, state, exceeded, now)
+    const result = checked(before, counts, now)
+    if (isEnded(result.state) && !isEnded(before)) await pauseRun(call, result.state, false)
+    await this.#enqueues.enqueueWith(call, result.tasks)
+    const after = await withCause(call, result, now)
     if (after !== before) await saveRun(call, after)
-    return { run: runRecord(after, counts, now), isNews: tasks.length > 0 }
+    return { run: runRecord(after, counts, now), isNews: result.tasks.length > 0 }
   }
 
   async #save(call: Call, state: RunState, now: number): Promise<RunRecord> {

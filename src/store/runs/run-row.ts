@@ -40,4 +40,11 @@ export function runState(json: string): RunState {
   return { ...ABSENT, ...state, settings: { budgetWindow: undefined, ...settings } }
 }
 
-const ABSENT = { cursor: undefined, reader: undefined, sourceError: undefined, stop: undefined, endedAt: undefined }
+const ABSENT = {
+  cursor: undefined,
+  reader: undefined,
+  sourceError: undefined,
+  stop: undefined,
+  cause: undefined,
+  endedAt: undefined,
+}

@@ -40,6 +40,7 @@ export function opened(run: NewRun, now: number): RunState {
     reader: reader && { name: reader.name, until: now + reader.leaseMs },
     sourceError: undefined,
     stop: undefined,
+    cause: undefined,
     endings: 0,
     outputBytes: 0,
     createdAt: now,
@@ -94,20 +95,22 @@ export interface Checked {
   readonly state: RunState
   /** The run has ended: to be enqueued in the same transaction. */
   readonly tasks: readonly NewTask[]
+  /** The run has failed: the store finds the cause, and calls `failedBy`. */
+  readonly hasFailed: boolean
   /** A budget is exceeded: the store finds the cause, and calls `stopped`. */
   readonly exceeded: Exceeded | undefined
 }
 
 /** After adding up: ends the run if nothing is left to do, and otherwise looks at its budget. */
 export function checked(state: RunState, counts: StageCounts, now: number): Checked {
-  if (isEnded(state)) return { state, tasks: [], exceeded: undefined }
+  if (isEnded(state)) return { state, tasks: [], hasFailed: false, exceeded: undefined }
   const { waiting, running, ...ended } = totalOf(counts)
   const isLeft = waiting + running > 0 || !state.isRead
   if (!isLeft) return endedRun(state, counts, runStatus(ended, state.settings), now)
   const { budget, exceeded } = checkBudget(state.budget, state.settings, figuresOf(state, counts, now))
   const isWatched = state.phase === 'open' && state.stop === undefined
   const next = isDeepStrictEqual(budget, state.budget) ? state : { ...state, budget }
-  return { state: next, tasks: [], exceeded: isWatched ? exceeded : undefined }
+  return { state: next, tasks: [], hasFailed: false, exceeded: isWatched ? exceeded : undefined }
 }
 
 /** After its budget was exceeded. The lanes of the run are to be paused. */
@@ -118,6 +121,11 @@ export function stopped(
   now: number,
 ): RunState {
   return { ...state, stop: { at: now, ...figures, cause }, changedAt: now }
+}
+
+/** After it has failed. */
+export function failedBy(state: RunState, cause: BudgetStop['cause']): RunState {
+  return { ...state, cause }
 }
 
 /** After a change. `isPaused` says whether the lanes of the run are to be paused, or opened. */
@@ -174,7 +182,14 @@ export function reopened(
   const figures = figuresOf(state, counts, now)
   const budget = lowered(withoutRedriven(state.budget, state, redriven), figures)
   if (!isEnded(state)) return { ...state, budget, changedAt: now }
-  const again = { phase: 'open', isPaused: false, stop: undefined, endedAt: undefined, changedAt: now } as const
+  const again = {
+    phase: 'open',
+    isPaused: false,
+    stop: undefined,
+    cause: undefined,
+    endedAt: undefined,
+    changedAt: now,
+  } as const
   return { ...state, ...again, budget: freshBudget(figures) }
 }
 
@@ -203,5 +218,6 @@ function endedRun(state: RunState, counts: StageCounts, status: ReturnType<typeo
   const about = JSON.stringify({ run, status: phase, counts: total }).slice(0, -1)
   // The payload is JSON text already.
   const task = onEnd && { ...onEnd, id: `${run}:end:${endings}`, payload: `${about},"payload":${onEnd.payload}}` }
-  return { state: { ...state, ...end }, tasks: task === undefined ? [] : [task], exceeded: undefined }
+  const tasks = task === undefined ? [] : [task]
+  return { state: { ...state, ...end }, tasks, hasFailed: phase === 'failed', exceeded: undefined }
 }

@@ -1,10 +1,10 @@
-import type { ItemCounts } from '../run-store.js'
+import type { BudgetStop, ItemCounts } from '../run-store.js'
 import type { Exceeded } from '../runs/budget.js'
 import { commonest } from '../runs/cause.js'
 import { RunNotFoundError } from '../runs/errors.js'
 import { FIRST_RUN_LANE, lanesOf } from '../runs/items.js'
 import { runRow, runState } from '../runs/run-row.js'
-import { type Checked, checked, isEnded, reopened, stopped } from '../runs/run-rules.js'
+import { type Checked, checked, failedBy, isEnded, reopened, stopped } from '../runs/run-rules.js'
 import type { RunState, StageCounts } from '../runs/run-state.js'
 import { pause } from './operators.js'
 import type { DeadItem, RunStatements } from './run-statements.js'
@@ -46,23 +46,33 @@ export function pauseRun({ tasks, runs }: RunTables, state: RunState, isPaused: 
 export function saveChecked(
   tables: RunTables,
   before: RunState,
-  { state, exceeded }: Pick<Checked, 'state' | 'exceeded'>,
+  { state, hasFailed, exceeded }: Checked,
   now: number,
 ): RunState {
-  const after = exceeded === undefined ? state : stopRun(tables, state, exceeded, now)
+  const ended = hasFailed ? failedBy(state, causeOf(tables, state, {})) : state
+  const after = exceeded === undefined ? ended : stopRun(tables, state, exceeded, now)
   if (after !== before) saveRun(tables, after)
   return after
 }
 
 function stopRun(tables: RunTables, state: RunState, exceeded: Exceeded, now: number): RunState {
-  const scope = { ...lanesOf(state), since: exceeded.since, category: exceeded.stage ?? null }
+  pauseRun(tables, state, true, now)
+  return stopped(state, exceeded, causeOf(tables, state, exceeded), now)
+}
+
+/** The commonest failure among the dead items of a run, of those that died in a stage or since a time. */
+function causeOf(
+  tables: RunTables,
+  state: RunState,
+  { since = state.createdAt, stage }: Partial<Exceeded>,
+): BudgetStop['cause'] {
+  const scope = { ...lanesOf(state), since, category: stage ?? null }
   const deaths = tables.runs.deaths.all(scope).map(({ error_code, category, count }) => ({
     errorCode: error_code ?? undefined,
     stage: category,
     count,
   }))
-  pauseRun(tables, state, true, now)
-  return stopped(state, exceeded, commonest(deaths), now)
+  return commonest(deaths)
 }
 
 /** Lists outputs that are to be written, and checks the budgets of runs for which that is due. */

@@ -436,6 +436,25 @@ const BUDGETS: StoreBehaviours = {
     assertFields(await store.runs.check('r'), { status: 'failed', stop: undefined })
   },
 
+  async 'a run that has failed names its commonest failure, until it is open again'(store) {
+    await runOf(store, 4, { settings: { partialFrom: 0.9 } })
+    const [first, second, third, last] = await take(store, 4)
+    assert.ok(first && second && third && last)
+    await kill(store, first, 'http_500')
+    await kill(store, second)
+    await kill(store, third)
+    assertFields(await store.runs.check('r'), { cause: undefined })
+    await succeed(store, last)
+    const cause = { errorCode: 'http_422', stage: 'fetch', share: 2 / 3 }
+    assertFields(await store.runs.check('r'), { status: 'failed', cause })
+    assertFields(await get(store), { cause })
+    await store.redrive([first.id], ANN)
+    assertFields(await get(store), { status: 'running', cause: undefined })
+    await store.redrive([second.id, third.id], ANN)
+    await end(store, 'sss')
+    assertFields(await store.runs.check('r'), { status: 'completed', cause: undefined })
+  },
+
   async 'after a stop the budget counts afresh'(store) {
     await runOf(store, 100, { settings: { failureBudget: 0.5 } })
     await end(store, 'dddddddddd')
