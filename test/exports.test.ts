@@ -65,9 +65,9 @@ const EXPORTS: Readonly<Record<string, string>> = {
     EventExhaustedError EventHandler HandleEventOptions Outbox OutboxEvent OutboxStore Relay RelayOptions Version
     WaitForVersionOptions consume eventKey handleEvent waitForVersion`,
   'redrive/bus': `
-    Bus BusClosedError BusUnavailableError Consumer Delivery DeliveryHandler DeliveryOptions FailedMessage Finding
-    FindingCode FoundQueue MemoryBus MemoryBusOptions Message MessageTooLargeError NewMessage NoQueueError
-    PublishRefusedError PublishUnconfirmedError QueueStatus TlsOptions Topology TopologyError failedQueueOf
+    Bus BusClosedError BusForbiddenError BusUnavailableError Consumer Delivery DeliveryHandler DeliveryOptions
+    FailedMessage Finding FindingCode FoundQueue MemoryBus MemoryBusOptions Message MessageTooLargeError NewMessage
+    NoQueueError PublishRefusedError PublishUnconfirmedError QueueStatus TlsOptions Topology TopologyError failedQueueOf
     isFailedQueue textOf`,
   'redrive/rabbitmq': `
     RabbitmqBus RabbitmqOptions openRabbitmq`,

@@ -1,4 +1,5 @@
 export { ActiveAttempt, type Driver } from './active-attempt.js'
+export { connectAdvice } from './connect-advice.js'
 export { RefusedError } from './errors.js'
 export { judge, judgeLoss } from './judge.js'
 export { type Outage, Outages } from './outages.js'

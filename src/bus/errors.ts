@@ -1,3 +1,4 @@
+import { connectAdvice } from '../attempt/index.js'
 import { FinalError, RetryableError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 
@@ -9,8 +10,22 @@ export class BusUnavailableError extends RetryableError {
 
   constructor(bus: string, options?: ErrorOptions) {
     super(
-      `There is no connection to ${bus}${reasonOf(options?.cause)}: nothing was sent. Is it running, and does it let this user in?`,
+      `There is no connection to ${bus}${reasonOf(options?.cause)}: nothing was sent. ${connectAdvice(options?.cause)}`,
       { ...options, code: 'bus_unavailable' },
+    )
+  }
+}
+
+/** Thrown when the broker is there and does not let this user in. Nothing was sent. */
+export class BusForbiddenError extends FinalError {
+  static {
+    BusForbiddenError.prototype.name = 'BusForbiddenError'
+  }
+
+  constructor(bus: string, options?: ErrorOptions) {
+    super(
+      `${bus} refuses this user${reasonOf(options?.cause)}: nothing was sent. Check the user, the password and the virtual host or account in the URL.`,
+      { ...options, code: 'bus_forbidden' },
     )
   }
 }
@@ -20,7 +35,9 @@ function reasonOf(cause: unknown): string {
   if (!(cause instanceof Error)) return ''
   // When every address of a host refuses, Node's error has a code but no message.
   const text = cause.message || ('code' in cause ? String(cause.code) : '')
-  const [line = ''] = text.slice(0, 200).trim().split('\n')
+  // RabbitMQ's own words are within those of its driver.
+  const [, answer = text] = /with message "(.*)"/.exec(text) ?? []
+  const [line = ''] = answer.slice(0, 200).trim().split('\n')
   return line === '' ? '' : ` (${line.replace(/\.$/, '')})`
 }
 

@@ -17,6 +17,7 @@ export {
 } from './bus.js'
 export {
   BusClosedError,
+  BusForbiddenError,
   BusUnavailableError,
   MessageTooLargeError,
   NoQueueError,

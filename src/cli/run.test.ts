@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -147,6 +147,32 @@ describe('every command', () => {
     const { code, err } = await redrive(['task', 'ls', '--store', 'sqlite:notes.txt'])
     expect(code).toBe(1)
     expect(err).toMatch(/^redrive: .*notes\.txt' is not a Redrive store/)
+  })
+
+  it.each([
+    [
+      'a folder',
+      (file: string) => mkdirSync(join(file, 'x'), { recursive: true }),
+      /is not a Redrive store: it is a folder/,
+    ],
+    [
+      'a path within a file',
+      () => writeFileSync(join(folder, 'store'), 'x'),
+      /^redrive: '.*' refuses this user: E\w+: /,
+    ],
+  ])('says what to do about %s', async (what, make, text) => {
+    const path = join(folder, what === 'a folder' ? 'folder.db' : 'store/x.db')
+    make(path)
+    const argv = ['migrate', '--store', `sqlite:${path}`]
+    const { code, err } = await redrive(argv)
+    expect(code).toBe(1)
+    expect(err).toMatch(text)
+  })
+
+  it.runIf(process.getuid?.() !== 0)('says what to do about a file that it may not open', async () => {
+    await inStore(async () => {})
+    chmodSync(join(folder, '.redrive/redrive.db'), 0)
+    expect((await redrive(['task', 'ls'])).err).toMatch(/refuses this user: EACCES: .* Check that its folder exists/)
   })
 
   it.each([

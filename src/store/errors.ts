@@ -1,3 +1,4 @@
+import { connectAdvice } from '../attempt/index.js'
 import { FinalError, RetryableError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 
@@ -162,7 +163,7 @@ export class StoreUnavailableError extends RetryableError {
     super(
       wasSent
         ? `${store} did not answer (${problem}): whether this call was written is not known. Call again; an enqueue with an id of your own is not done twice.`
-        : `${store} cannot be reached (${problem}): nothing of this call was sent. Is the server running, and does it take connections?`,
+        : `${store} cannot be reached (${problem}): nothing of this call was sent. ${connectAdvice(options.cause)}`,
       { ...options, code: 'store_unavailable' },
     )
   }
@@ -170,16 +171,18 @@ export class StoreUnavailableError extends RetryableError {
 
 const GRANT = 'Its owner grants it what it needs: redrive migrate --grant ROLE.'
 
-/** Thrown when the database role lacks a right that the store needs. */
+/** Thrown when the database or the file does not let this user in, or the user lacks a right that the store needs. */
 export class StoreForbiddenError extends FinalError {
   static {
     StoreForbiddenError.prototype.name = 'StoreForbiddenError'
   }
 
   constructor(store: string, problem: string, { advice = GRANT, ...options }: ErrorOptions & { advice?: string } = {}) {
-    super(`${store} refuses this role: ${problem}. ${advice}`, { ...options, code: 'store_forbidden' })
+    super(`${store} refuses this user: ${problem}. ${advice}`, { ...options, code: 'store_forbidden' })
   }
 }
+
+const MIGRATE = "Run 'redrive migrate', with a role that may make tables."
 
 /** Thrown when the store does not exist or is older than this code, and opening it must not migrate it. */
 export class StoreNotReadyError extends FinalError {
@@ -187,8 +190,12 @@ export class StoreNotReadyError extends FinalError {
     StoreNotReadyError.prototype.name = 'StoreNotReadyError'
   }
 
-  constructor(store: string, problem: string) {
-    super(`${store} ${problem}. Run 'redrive migrate', with a role that may make tables.`, { code: 'store_not_ready' })
+  constructor(
+    store: string,
+    problem: string,
+    { advice = MIGRATE, ...options }: ErrorOptions & { advice?: string } = {},
+  ) {
+    super(`${store} ${problem}. ${advice}`, { ...options, code: 'store_not_ready' })
   }
 }
 

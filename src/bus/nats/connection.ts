@@ -1,7 +1,7 @@
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream'
 import type { NatsConnection as Connection, NodeConnectionOptions } from '@nats-io/transport-node'
-import { BusClosedError, BusUnavailableError } from '../errors.js'
+import { BusClosedError, BusForbiddenError, BusUnavailableError } from '../errors.js'
 import { reconnectDelayMs } from '../reconnect.js'
 import type { TlsOptions } from '../tls-options.js'
 import type { OnTrouble } from '../trouble.js'
@@ -66,7 +66,7 @@ export class NatsConnection {
         ...((isTls || tls !== undefined) && { tls: tlsFor(hosts, tls) }),
       })
       .catch(cause => {
-        throw new BusUnavailableError(name, { cause })
+        throw isRefusal(cause) ? new BusForbiddenError(name, { cause }) : new BusUnavailableError(name, { cause })
       })
     const manager = await jetstream.jetstreamManager(client).catch(async cause => {
       await client.close()
@@ -132,6 +132,11 @@ export class NatsConnection {
       for (const callback of this.#watchers) callback()
     }
   }
+}
+
+/** Whether the server answered, and does not let the user in. */
+function isRefusal(cause: unknown): boolean {
+  return cause instanceof Error && /^(Authorization|UserAuthentication)/.test(cause.name)
 }
 
 /**

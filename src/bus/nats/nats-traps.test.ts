@@ -189,7 +189,8 @@ describe('opening', () => {
       await bus.declare({ work: 'a' })
       await bus.close()
       const error: unknown = await openNats(`nats://me:wrong@${host}`).catch(error => error)
-      expect(error).toMatchObject({ code: 'bus_unavailable', cause: { name: 'AuthorizationError' } })
+      expect(error).toMatchObject({ code: 'bus_forbidden', cause: { name: 'AuthorizationError' } })
+      expect(String(error)).toContain('refuses this user (Authorization Violation)')
       expect(String(error)).not.toContain('wrong')
     } finally {
       await server.close()

@@ -1,7 +1,8 @@
 import { Socket } from 'node:net'
 import type { Channel, ChannelModel, ConfirmChannel, RecoveringChannelModel } from 'amqplib'
 import { RedriveError } from '../../policy/index.js'
-import { BusClosedError, BusUnavailableError } from '../errors.js'
+import { quoted } from '../../policy/internal.js'
+import { BusClosedError, BusForbiddenError, BusUnavailableError } from '../errors.js'
 import { reconnectDelayMs } from '../reconnect.js'
 import type { TlsOptions } from '../tls-options.js'
 import type { OnTrouble } from '../trouble.js'
@@ -49,7 +50,7 @@ export class RabbitmqConnection {
     try {
       await model.waitForConnect()
     } catch (cause) {
-      throw new BusUnavailableError(name, { cause })
+      throw refusal(name, target, cause) ?? new BusUnavailableError(name, { cause })
     }
     model.on('disconnect', tell).on('connect-failed', tell)
     model.on('blocked', reason => tell(new Error(`It takes no publishes for now: ${reason}.`)))
@@ -100,6 +101,17 @@ export class RabbitmqConnection {
       throw cause instanceof BusUnavailableError ? cause : new BusUnavailableError(this.name, { cause })
     })
   }
+}
+
+/** The error of a broker that answered, and does not let the user in; `undefined` for any other cause. */
+function refusal(name: string, { pathname }: URL, cause: unknown): BusForbiddenError | undefined {
+  const text = cause instanceof Error ? cause.message : ''
+  if (text.includes('ACCESS-REFUSED')) return new BusForbiddenError(name, { cause })
+  // The driver does not repeat the answer to the opening of a virtual host.
+  if (!text.startsWith('Expected ConnectionOpenOk')) return undefined
+  const host = pathname === '' ? '/' : decodeURIComponent(pathname)
+  const reason = `The virtual host ${quoted(host)} does not exist, or is not for this user`
+  return new BusForbiddenError(name, { cause: new Error(reason, { cause }) })
 }
 
 /** Closes a channel. The driver alone would wait for ever if the connection is lost before the broker answers. */

@@ -200,6 +200,25 @@ describe('opening', () => {
     expect(String(error)).not.toContain('secret')
   })
 
+  it.each([
+    [
+      'a wrong password',
+      (url: URL) => (url.password = 'wr0ng'),
+      'refuses this user (ACCESS_REFUSED - Login was refused',
+    ],
+    [
+      'a virtual host that is not there',
+      (url: URL) => (url.pathname = '/nope'),
+      "refuses this user (The virtual host '/nope' does not exist",
+    ],
+  ])('tells %s apart from a broker that is down', async (_, change, text) => {
+    const url = new URL(broker.url)
+    change(url)
+    const error: unknown = await openRabbitmq(url.href).catch(error => error)
+    expect(error).toMatchObject({ code: 'bus_forbidden', message: expect.stringContaining(text) })
+    expect(String(error)).not.toContain('wr0ng')
+  })
+
   it('refuses a timeout that is none', async () => {
     await expect(openRabbitmq(broker.url, { timeout: 0 })).rejects.toMatchObject({ code: 'invalid_option' })
   })

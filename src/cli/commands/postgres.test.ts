@@ -13,11 +13,13 @@ beforeAll(async () => {
   url = await freshDatabase()
 }, 120_000)
 
-async function say(sql: string): Promise<void> {
+async function query(sql: string): Promise<pg.QueryResult> {
   const client = new pg.Client(url)
   await client.connect()
-  await client.query(sql).finally(() => client.end())
+  return client.query(sql).finally(() => client.end())
 }
+
+const say = async (sql: string) => void (await query(sql))
 
 const redrive = (...argv: string[]) => runCommand(argv)
 
@@ -33,6 +35,59 @@ it('reads a store of PostgreSQL, which it does not make by looking', async () =>
   await store.close()
   const { code, out } = await redrive('task', 'ls', '--store', url, '--output', 'json')
   expect({ code, tasks: JSON.parse(out) }).toMatchObject({ code: 0, tasks: [{ id: 'mail-1', kind: 'send-email' }] })
+})
+
+it.each([
+  ['a database that is not there', { pathname: '/nope' }, /is not there: database "nope" does not exist\. Create it, /],
+  [
+    'a role that is not there',
+    { username: 'nobody' },
+    /refuses this user: role "nobody" does not exist\. Check the user /,
+  ],
+  [
+    'a port that nobody listens on',
+    { port: '1' },
+    /cannot be reached \(connect ECONNREFUSED .*\): .* Is the server running/,
+  ],
+  [
+    'a host that is not there',
+    { hostname: 'nowhere.invalid' },
+    /cannot be reached \(.*\): .* Is the name of the host right\?/,
+  ],
+  [
+    'TLS where there is none',
+    { search: '?sslmode=require' },
+    /does not support SSL connections\): .* It has no TLS: leave/,
+  ],
+])('says what to do about %s', async (_, change, text) => {
+  const wrong = Object.assign(new URL(url), change)
+  const { code, out, err } = await redrive('task', 'ls', '--store', wrong.href)
+  expect({ code, out }).toEqual({ code: 1, out: '' })
+  expect(err).toMatch(text)
+})
+
+it('tells a wrong password apart from a server that is down', async () => {
+  await say(`CREATE ROLE keeper LOGIN PASSWORD 'right'`)
+  const { rows } = await query('SHOW hba_file')
+  const [file, before] = [rows[0].hba_file, readFileSync(rows[0].hba_file, 'utf8')]
+  const keeper = Object.assign(new URL(url), { username: 'keeper' })
+  try {
+    writeFileSync(file, `host all keeper all scram-sha-256\n${before}`)
+    await say('SELECT pg_reload_conf()')
+    await expect
+      .poll(async () => (await redrive('task', 'ls', '--store', keeper.href)).err)
+      .toContain('and the URL has none')
+    keeper.password = 'wr0ng'
+    const { code, err } = await redrive('task', 'ls', '--store', keeper.href)
+    expect(code).toBe(1)
+    expect(err).toMatch(
+      /refuses this user: password authentication failed for user "keeper"\. Check the user and the password/,
+    )
+    expect(err).not.toContain('wr0ng')
+  } finally {
+    writeFileSync(file, before)
+    await say('SELECT pg_reload_conf()')
+  }
 })
 
 it('takes the schema from the URL', async () => {
@@ -107,7 +162,7 @@ it('ends a worker whose store refuses for good, and says why', async () => {
   await store.enqueue([{ kind: 'k', payload: '{}' }])
   await store.close()
   expect(await worker).toMatchObject({ code: 1 })
-  expect(said).toMatch(/redrive: The schema .* refuses this role: permission denied .* redrive migrate --grant ROLE/)
+  expect(said).toMatch(/redrive: The schema .* refuses this user: permission denied .* redrive migrate --grant ROLE/)
   rmSync(folder, { recursive: true })
 })
 

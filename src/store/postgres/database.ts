@@ -7,6 +7,7 @@ import {
   StoreClosedError,
   StoreForbiddenError,
   StoreFullError,
+  StoreNotReadyError,
   StoreReadOnlyError,
   StoreRefusedError,
   StoreRolledBackError,
@@ -32,6 +33,12 @@ const READ_ONLY = '25006'
 export const FORBIDDEN = '42501'
 
 const DISK_FULL = '53100'
+
+const NO_DATABASE = '3D000'
+
+const WRONG_PASSWORD = '28P01'
+/** No such role, or `pg_hba.conf` does not let it in. */
+const NOT_LET_IN = '28000'
 
 /** The statement exceeded the role's statement timeout, or an operator cancelled it. */
 const CANCELED = '57014'
@@ -194,16 +201,36 @@ export class Database {
 
   /** Translates a driver's error into the store's. */
   explain(error: unknown, { wasSent } = { wasSent: true }): unknown {
+    if (error instanceof RedriveError || error instanceof TypeError) return error
     const state = sqlState(error)
     if (state === DISK_FULL) return new StoreFullError(this.name, { cause: error })
     if (state === READ_ONLY) return new StoreReadOnlyError(this.name, messageOf(error), { cause: error })
     if (state === LOCKED || CONFLICT.test(state)) return new StoreBusyError(this.name, { cause: error })
+    if (state === NO_DATABASE) {
+      const advice = 'Create it, with createdb for example, or correct the URL.'
+      return new StoreNotReadyError(this.name, `is not there: ${messageOf(error)}`, { advice, cause: error })
+    }
+    const login = loginAdvice(state, messageOf(error))
+    if (login !== undefined)
+      return new StoreForbiddenError(this.name, messageOf(error), { advice: login, cause: error })
     if (state === FORBIDDEN) return new StoreForbiddenError(this.name, messageOf(error), { cause: error })
-    if (error instanceof RedriveError || error instanceof TypeError) return error
     if (state !== '' && !/^(08|53|57|58|XX)/.test(state))
       return new StoreRefusedError(this.name, messageOf(error), { cause: error })
     return new StoreUnavailableError(this.name, messageOf(error), { cause: error, wasSent })
   }
+}
+
+/** What to do about a login that was refused; `undefined` for any other error. */
+function loginAdvice(state: string, message: string): string | undefined {
+  if (state === WRONG_PASSWORD) return 'Check the user and the password in the URL.'
+  // The driver's own error: it has no code.
+  if (message.includes('client password must be a string')) {
+    return 'The server asks for a password, and the URL has none: add it there, or set PGPASSWORD.'
+  }
+  if (state !== NOT_LET_IN) return undefined
+  if (message.includes('no encryption')) return "It may want TLS: add 'sslmode=require' to the URL."
+  if (message.includes('pg_hba.conf')) return 'Its pg_hba.conf has to allow this user, database and address.'
+  return 'Check the user in the URL, or create the role, with createuser for example.'
 }
 
 const ignore = () => {}

@@ -155,7 +155,7 @@ describe('functions', () => {
     const theirs = new pg.Pool({ connectionString: urlOf(role) })
     const opening = openAs(await nextRelease(), { as: theirs })
     await expect(opening).rejects.toThrow(StoreForbiddenError)
-    await expect(opening).rejects.toThrow(/refuses this role: .* Only the role that owns the store/)
+    await expect(opening).rejects.toThrow(/refuses this user: .* Only the role that owns the store/)
     expect(await isThere('redrive.added()')).toBe(false)
     await theirs.end()
   })

@@ -1,7 +1,14 @@
 import { closeSync, mkdirSync, openSync, readSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type Database from 'better-sqlite3'
-import { StoreDamagedError, StoreForeignError, StoreNewerError, StoreReadOnlyError } from '../errors.js'
+import {
+  StoreDamagedError,
+  StoreForbiddenError,
+  StoreForeignError,
+  StoreFullError,
+  StoreNewerError,
+  StoreReadOnlyError,
+} from '../errors.js'
 import { type Connection, sqliteCode } from './driver.js'
 import { waitingForLock } from './lock.js'
 import { APPLICATION_ID, MIGRATIONS } from './schema.js'
@@ -15,11 +22,7 @@ const CHECKED_BYTES = 32 * 2 ** 20
 
 /** Opens a store's file, or makes one, with the latest schema. Refuses any other file without touching it. */
 export async function openFile(driver: typeof Database, path: string): Promise<Connection> {
-  if (sizeOf(path) > 0) await waitingForLock(path, () => inspect(driver, path))
-  else create(path)
-
-  // A timeout of 0: the driver would wait on the event loop.
-  const db = new driver(path, { timeout: 0 })
+  const db = await opened(driver, path)
   try {
     await waitingForLock(path, () => migrate(db, path))
     const mode = await waitingForLock(path, () => db.pragma('journal_mode = WAL', { simple: true }))
@@ -30,6 +33,17 @@ export async function openFile(driver: typeof Database, path: string): Promise<C
     return db
   } catch (error) {
     db.close()
+    throw explained(error, path)
+  }
+}
+
+async function opened(driver: typeof Database, path: string): Promise<Connection> {
+  try {
+    if (sizeOf(path) > 0) await waitingForLock(path, () => inspect(driver, path))
+    else create(path)
+    // A timeout of 0: the driver would wait on the event loop.
+    return new driver(path, { timeout: 0 })
+  } catch (error) {
     throw explained(error, path)
   }
 }
@@ -68,6 +82,13 @@ export function inspect(driver: typeof Database, path: string): void {
 function explained(error: unknown, path: string): unknown {
   if (isDamage(error)) return new StoreDamagedError(path, String((error as Error).message), { cause: error })
   if (isReadOnly(error)) return new StoreReadOnlyError(`'${path}'`, String((error as Error).message), { cause: error })
+  if (isFull(error)) return new StoreFullError(`'${path}'`, { cause: error })
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  if (code === 'EISDIR') return new StoreForeignError(path, 'is a folder', { cause: error })
+  if (/^(EACCES|EPERM|EROFS|ENOTDIR|EEXIST|ENOENT|SQLITE_CANTOPEN|SQLITE_PERM|SQLITE_AUTH)/.test(code)) {
+    const advice = 'Check that its folder exists, and that you may read and write both.'
+    return new StoreForbiddenError(`'${path}'`, String((error as Error).message), { advice, cause: error })
+  }
   return error
 }
 
@@ -76,9 +97,10 @@ export function isDamage(error: unknown): boolean {
   return /^SQLITE_(CORRUPT|NOTADB)/.test(sqliteCode(error))
 }
 
-/** Whether SQLite says that the disk is full. */
+/** Whether SQLite, or Node, says that the disk is full. */
 export function isFull(error: unknown): boolean {
-  return /^SQLITE_(FULL|IOERR_SHMSIZE|IOERR_WRITE)/.test(sqliteCode(error))
+  const isNodes = error instanceof Error && 'code' in error && error.code === 'ENOSPC'
+  return isNodes || /^SQLITE_(FULL|IOERR_SHMSIZE|IOERR_WRITE)/.test(sqliteCode(error))
 }
 
 /** Whether SQLite says that a file, or the folder beside it that WAL needs, may not be written to. */
