@@ -30,7 +30,7 @@ export async function loadPipeline(
 }
 
 /** By its shape: the module may have its own copy of the package. */
-function isPipeline(value: unknown): value is AnyPipeline {
+export function isPipeline(value: unknown): value is AnyPipeline {
   if (typeof value !== 'object' || value === null) return false
   const { name, version, stages, start, resume } = value as Partial<Record<keyof AnyPipeline, unknown>>
   return (

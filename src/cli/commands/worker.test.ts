@@ -7,12 +7,24 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runCommand } from '../../../test/command.js'
-import type { NewTask, Store } from '../../store/index.js'
+import type { NewTask, RunSettings, Store } from '../../store/index.js'
 import { openSqlite } from '../../store/sqlite/index.js'
 import type { Environment } from '../environment.js'
 
 const TASK = JSON.stringify(new URL('../../task/index.ts', import.meta.url).pathname)
+const PIPELINE = JSON.stringify(new URL('../../pipeline/index.ts', import.meta.url).pathname)
 const POLICY = JSON.stringify(new URL('../../policy/index.ts', import.meta.url).pathname)
+
+const SETTINGS: RunSettings = {
+  failureBudget: 1,
+  stageBudgets: {},
+  checkInterval: 1000,
+  budgetWindow: undefined,
+  completedFrom: 0.95,
+  partialFrom: 0.5,
+  maxUnfinished: 1000,
+  concurrency: {},
+}
 
 /** Each kind does what its name says. */
 const TASKS = /* ts */ `
@@ -186,6 +198,36 @@ describe('the module of a worker', () => {
     expect(code).toBe(1)
     expect(err).toContain(text)
     expect(existsSync(join(folder, '.redrive'))).toBe(false)
+  })
+
+  it('may export pipelines, whose items it works on beside tasks', async () => {
+    const source = `
+      import { pipeline, stage } from ${PIPELINE}
+      import { defineTask } from ${TASK}
+      export const plain = defineTask('plain', { handler: () => 1 })
+      export const double = pipeline('double', [stage('double', (n: number) => 2 * n)])
+      export default [pipeline('other', [stage('same', (n: number) => n)])]`
+    await inStore(async store => {
+      for (const [pipeline, name] of Object.entries({ double: 'double', other: 'same' })) {
+        await store.runs.open({ id: pipeline, pipeline, version: '1', stages: [name], settings: SETTINGS })
+        const items = [{ payload: '1' }, { payload: '2' }]
+        await store.runs.take(pipeline, { reader: 'r', leaseMs: 1000, position: 0, items, isEnd: true })
+      }
+    })
+    await enqueue({ kind: 'plain', payload: '{}' })
+    const status = (run: string) => inStore(async store => (await store.runs.get(run))?.status)
+    const first = await load(source, '--pipeline', 'double')
+    expect(first).toMatchObject({ code: 0 })
+    expect(first.err).toContain('works on items of double of sqlite:')
+    expect([await status('double'), await status('other')]).toEqual(['completed', 'running'])
+    expect(await count()).toMatchObject({ waiting: 3 })
+    const rest = await load(source)
+    expect(rest.err).toMatch(/runs plain of .*, up to 10 at once, and works on items of double, other\./)
+    expect(await status('other')).toBe('completed')
+    expect(await count()).toMatchObject({ waiting: 0, succeeded: 5 })
+    expect((await load(source, '--pipeline', 'triple')).err).toContain(
+      "no pipeline 'triple'. It defines: double, other.",
+    )
   })
 
   it('must be there, and define what --kind names', async () => {

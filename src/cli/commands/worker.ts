@@ -2,23 +2,21 @@ import type { Command } from 'commander'
 import { type MetricsRegistry, storeMetrics, workMetrics } from '../../metrics/index.js'
 import { untilEmpty } from '../../operate/index.js'
 import type { Store } from '../../store/index.js'
-import { type Outage, type TaskDefinition, Worker } from '../../task/index.js'
+import { type Outage, Worker } from '../../task/index.js'
 import { fanOut, logTo, redact, type Sink } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
-import { ExitCode, errorText, UsageError } from '../errors.js'
+import { ExitCode, errorText } from '../errors.js'
 import { consoleLogger } from '../terminal/console-logger.js'
 import { writeOne } from '../terminal/output.js'
 import { type Signals, signalsOf } from '../terminal/signals.js'
-import { quoted } from '../terminal/visible.js'
-import { loadTasks } from './load-tasks.js'
+import { loadWork, type Work, type WorkChoice } from './load-work.js'
 import { type MetricsOptions, openMetrics, withMetricsOptions } from './metrics-options.js'
 import { openStore, storeUrl } from './open-store.js'
 import { type CommonOptions, collect, duration, wholeNumber, withCommonOptions } from './options.js'
 import { Tally } from './tally.js'
 
-interface WorkerCommandOptions extends CommonOptions, MetricsOptions {
+interface WorkerCommandOptions extends CommonOptions, MetricsOptions, WorkChoice {
   readonly concurrency: number
-  readonly kind?: readonly string[]
   readonly category?: readonly string[]
   readonly lease?: number
   readonly grace?: number
@@ -35,11 +33,12 @@ const PUSH_INTERVAL_MS = 15_000
 export function addWorker(program: Command, context: CommandContext): void {
   const worker = program
     .command('worker')
-    .description('Run tasks with the handlers of a module')
-    .argument('<file>', 'Module that exports the results of defineTask()')
+    .description('Run tasks and items of pipelines with the code of a module')
+    .argument('<file>', 'Module that exports the results of defineTask() or pipeline()')
     .option('--concurrency <n>', 'Maximum number of tasks at once', wholeNumber(1, 10_000), 10)
     .option('--kind <kind>', 'Only tasks of this kind; may be repeated', collect)
-    .option('--category <category>', 'Only tasks in this category; may be repeated', collect)
+    .option('--pipeline <name>', 'Only items of this pipeline; may be repeated', collect)
+    .option('--category <category>', 'Only tasks in this category, or items of this stage; may be repeated', collect)
     .option(
       '--lease <duration>',
       'Time after its last heartbeat until others take its tasks over (default: 30s)',
@@ -50,7 +49,7 @@ export function addWorker(program: Command, context: CommandContext): void {
     .option('--keep-dead <duration>', 'Delete dead letters after this time (default: never)', duration(0))
     .option('--until-empty', 'Stop when no task is waiting or running')
     .option('--verbose', 'Log every attempt, not only dead letters')
-    .action(async (file: string, options: WorkerCommandOptions) => context.end(await work(context, file, options)))
+    .action(async (file: string, options: WorkerCommandOptions) => context.end(await runWorker(context, file, options)))
   withCommonOptions(withMetricsOptions(worker)).addHelpText(
     'after',
     `
@@ -64,6 +63,9 @@ With --metrics-port, Prometheus can scrape the metrics of its tasks and of the
 whole store. With --push, it pushes them to a Pushgateway: for a single worker
 that ends, such as one with --until-empty, since the last push wins.
 
+Stages of pipelines have a concurrency of their own, in the code. A worker works
+on the items of all runs, and reads no sources.
+
 Ended work is tasks that succeeded, were skipped or were cancelled, with their
 history, idempotency keys whose work is done, and audit records. The id of a
 deleted task is free again.
@@ -72,13 +74,14 @@ Examples:
   redrive worker ./tasks.js --keep 30d
   redrive worker ./tasks.js --kind send-email --concurrency 50
   redrive worker ./tasks.js --metrics-port 9464
+  redrive worker ./enrich.js --pipeline enrich
   redrive worker ./tasks.js --until-empty --output json`,
   )
 }
 
-async function work(context: CommandContext, file: string, options: WorkerCommandOptions): Promise<ExitCode> {
+async function runWorker(context: CommandContext, file: string, options: WorkerCommandOptions): Promise<ExitCode> {
   const { environment, console } = context
-  const tasks = chosen(await loadTasks(file, environment), options.kind, file)
+  const work = await loadWork(file, environment, options)
   const store = await openStore(options, environment, { mayCreate: true })
   const tally = new Tally()
   const logger = consoleLogger(console, { from: options.verbose ? 'debug' : 'error' })
@@ -90,16 +93,15 @@ async function work(context: CommandContext, file: string, options: WorkerComman
   const retention = { ended: keep, keys: keep, audit: keep, dead: keepDead }
   const onOutage = (outage: Outage) =>
     console.say(outage.isOver ? 'The store answers again.' : `${errorText(outage.failure)} The worker keeps trying.`)
-  const worker = new Worker(store, { tasks, concurrency, categories, lease, grace, retention, sink, onOutage })
+  const worker = new Worker(store, { ...work, concurrency, categories, lease, grace, retention, sink, onOutage })
   const signals = signalsOf(environment)
   const pushing = setInterval(() => metrics?.push(), PUSH_INTERVAL_MS).unref()
   let isCutShort = false
   try {
     await worker.start()
-    const kinds = tasks.map(({ kind }) => kind).join(', ')
     const where = redact(storeUrl(options, environment))
-    console.say(`Worker ${worker.name} runs ${kinds} of ${where}, up to ${concurrency} at once. Ctrl-C stops it.`)
-    console.say(await stopReason(worker, store, tasks, options, signals))
+    console.say(`Worker ${worker.name} ${workText(work, where, concurrency)}. Ctrl-C stops it.`)
+    console.say(await stopReason(worker, store, work, options, signals))
     isCutShort = (await stopped(worker, signals)) === 'cut short'
   } finally {
     signals.close()
@@ -128,7 +130,7 @@ async function metricsOf(store: Store, registry: MetricsRegistry): Promise<Sink>
 async function stopReason(
   worker: Worker,
   store: Store,
-  tasks: readonly TaskDefinition[],
+  { tasks, pipelines }: Work,
   options: WorkerCommandOptions,
   signals: Signals,
 ): Promise<string> {
@@ -136,7 +138,8 @@ async function stopReason(
   const failure = worker.stopped.then(() => 'The worker has stopped.')
   if (!options.untilEmpty) return Promise.race([signal, failure])
   const isOver = new AbortController()
-  const scope = { kinds: tasks.map(({ kind }) => kind), categories: options.category }
+  const kinds = [...tasks.map(({ kind }) => kind), ...pipelines.map(({ name }) => `pipeline:${name}`)]
+  const scope = { kinds, categories: options.category }
   const empty = untilEmpty(store, scope, { signal: isOver.signal }).then(
     () => 'No task is waiting or running any more.',
   )
@@ -151,15 +154,13 @@ async function stopped(worker: Worker, signals: Signals): Promise<'stopped' | 'c
   return Promise.race([worker.stop().then(() => 'stopped' as const), signals.next().then(() => 'cut short' as const)])
 }
 
-function chosen(
-  tasks: readonly TaskDefinition[],
-  kinds: readonly string[] | undefined,
-  file: string,
-): TaskDefinition[] {
-  const unknown = kinds?.find(kind => tasks.every(task => task.kind !== kind))
-  if (unknown !== undefined) {
-    const known = tasks.map(({ kind }) => kind).join(', ')
-    throw new UsageError(`'${file}' defines no task of kind ${quoted(unknown)}. It defines: ${known}.`)
-  }
-  return tasks.filter(({ kind }) => kinds?.includes(kind) ?? true)
+/** What a worker does, after its name. */
+function workText({ tasks, pipelines }: Work, where: string, concurrency: number): string {
+  const kinds = tasks.map(({ kind }) => kind).join(', ')
+  const names = pipelines.map(({ name }) => name).join(', ')
+  const all = [
+    ...(kinds === '' ? [] : [`runs ${kinds} of ${where}, up to ${concurrency} at once`]),
+    ...(names === '' ? [] : [`works on items of ${names}${kinds === '' ? ` of ${where}` : ''}`]),
+  ]
+  return all.join(', and ')
 }
