@@ -35,8 +35,8 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/presets': `
     Env Preset SweeperSettings presetNamed presets`,
   'redrive/task': `
-    DeadLetter DeclareOptions DeclaredTask EnqueueOptions Later LeaseLostError Moment Outage PayloadError ResultError
-    RetentionOptions Skip StandardSchema Task TaskCancelledError TaskContext TaskDefinition TaskGetOptions TaskHandler TaskNotFoundError
+    DeadLetter DeclareOptions DeclaredTask EnqueueOptions Later LeaseLostError Moment Outage PayloadError RateInput ResultError
+    RetentionOptions Skip StandardSchema Task TaskCancelledError TaskContext TaskDefinition TaskGetOptions TaskHandler TaskLimits TaskNotFoundError
     TaskNotSucceededError TaskOptions TaskQueue TaskQueueOptions TaskResultOptions WorkSource Worker WorkerOptions WorkerStoppedError declareTask defineTask
     later skip storeAudit`,
   'redrive/pipeline': `

@@ -1,9 +1,8 @@
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, isObject, type KnownOptions } from '../policy/internal.js'
 import type { Cost } from '../store/index.js'
-import type { Skip } from '../task/index.js'
-import { toMs } from '../task/internal.js'
-import { type RateInput, toRates } from './rate.js'
+import type { RateInput, Skip } from '../task/index.js'
+import { toMs, toRates } from '../task/internal.js'
 import { type Stage, type StageOptions, stageBasics } from './stage.js'
 import type { BatchContext } from './stage-context.js'
 
@@ -59,7 +58,7 @@ export function batch<In, Out>(
       `The 'size' of the batch stage '${name}' must be a whole number, 1 or more, got ${size}.`,
     )
   }
-  const buckets = toRates(name, rates)
+  const buckets = toRates(`the stage '${name}'`, rates)
   const share = Object.fromEntries(Object.keys(buckets).map(bucket => [bucket, 1 / size]))
   return {
     ...stageBasics(name, handler, { ...options, concurrency }),

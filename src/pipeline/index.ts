@@ -1,3 +1,4 @@
+export type { RateInput } from '../task/index.js'
 export { type BatchHandler, type BatchOptions, batch } from './batch.js'
 export {
   BatchResultError,
@@ -12,7 +13,6 @@ export {
 } from './errors.js'
 export { type JsonlOptions, jsonl } from './jsonl.js'
 export { Pipeline, type PipelineName, type PipelineOptions, pipeline } from './pipeline.js'
-export type { RateInput } from './rate.js'
 export type { ItemResult, RunHandle } from './run-handle.js'
 export type {
   LiveOptions,

@@ -9,8 +9,8 @@ import {
 } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Cost, Rate } from '../store/index.js'
-import type { Later, Skip } from '../task/index.js'
-import { type RateInput, toRates } from './rate.js'
+import type { Later, RateInput, Skip } from '../task/index.js'
+import { toRates } from '../task/internal.js'
 import type { BatchContext, StageContext } from './stage-context.js'
 
 /** The work of a stage: returns the input of the next one. A throw is a failure, `skip(reason)` ends the item without one. */
@@ -101,7 +101,7 @@ export function stage<In, Out>(
   const { cost = () => undefined, rates = {} } = options
   return {
     ...stageBasics(name, handler, options),
-    rates: toRates(name, rates),
+    rates: toRates(`the stage '${name}'`, rates),
     work: { type: 'each', call: handler },
     cost,
   }

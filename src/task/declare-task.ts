@@ -1,12 +1,16 @@
 import { extendPolicy, hashJson, OptionError, type Policy, type PolicyInput, policies } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
+import type { SharedLimits } from '../store/index.js'
 import type { SchemasUnlessJson } from './json-type.js'
 import type { StandardSchema } from './standard-schema.js'
+import { type TaskLimits, toSharedLimits } from './task-limits.js'
 
 /** Options of `declareTask`. */
 export interface DeclareOptions<Payload, Result = unknown, Input = Payload, Output = Result> {
   /** Laid over `policies.task`, field by field. */
   readonly policy?: PolicyInput | undefined
+  /** Limits over all its tasks together, beside those of each lane. The worker declares them to the store when it starts. */
+  readonly limits?: TaskLimits | undefined
   /** Validates payloads, when they are enqueued and before they run: any Standard Schema. */
   readonly payload?: StandardSchema<Input, Payload> | undefined
   /** Validates results, when they are read: any Standard Schema. */
@@ -26,6 +30,8 @@ export interface DeclaredTask<Payload = unknown, Result = unknown, Input = Paylo
   readonly policy: Policy
   /** The hash under which the ledger names the policy. */
   readonly policyHash: string
+  /** The limits over all its tasks together, as a store takes them. */
+  readonly limits: SharedLimits | undefined
   /** Validates its payloads. */
   readonly schema: StandardSchema<Input, Payload> | undefined
   /** Validates its results. */
@@ -34,7 +40,12 @@ export interface DeclaredTask<Payload = unknown, Result = unknown, Input = Paylo
   readonly types?: { readonly payload: Payload; readonly result: Result; readonly output: Output } | undefined
 }
 
-export const DECLARE_OPTIONS: KnownOptions<DeclareOptions<unknown>> = { policy: 'object', payload: '', result: '' }
+export const DECLARE_OPTIONS: KnownOptions<DeclareOptions<unknown>> = {
+  policy: 'object',
+  limits: 'object',
+  payload: '',
+  result: '',
+}
 
 /**
  * Declares a kind of task apart from its handler, so that a producer can enqueue it without the handler's dependencies.
@@ -61,11 +72,18 @@ export function declareTask<Payload, Result = unknown, Input = Payload, Output =
 /** Makes a declaration of options that have been checked. */
 export function declared<Payload, Result, Input, Output>(
   kind: string,
-  { policy = {}, payload, result }: DeclareOptions<Payload, Result, Input, Output>,
+  { policy = {}, limits, payload, result }: DeclareOptions<Payload, Result, Input, Output>,
 ): DeclaredTask<Payload, Result, Input, Output> {
   if (!/^[\w.:-]{1,100}$/.test(kind)) {
     throw new OptionError('kind', `A kind of task is named with letters, digits and _.:- (at most 100), got '${kind}'.`)
   }
   const effective = extendPolicy(policies.task, policy)
-  return { kind, policy: effective, policyHash: hashJson(effective), schema: payload, resultSchema: result }
+  return {
+    kind,
+    policy: effective,
+    policyHash: hashJson(effective),
+    limits: limits && toSharedLimits(kind, limits),
+    schema: payload,
+    resultSchema: result,
+  }
 }

@@ -12,9 +12,11 @@ export {
 } from './errors.js'
 export type { RetentionOptions } from './janitor.js'
 export { Later, later, Skip, skip } from './outcomes.js'
+export type { RateInput } from './rate.js'
 export type { StandardSchema } from './standard-schema.js'
 export { storeAudit } from './store-audit.js'
 export type { TaskContext } from './task-context.js'
+export type { TaskLimits } from './task-limits.js'
 export {
   type DeadLetter,
   type EnqueueOptions,

@@ -1,6 +1,6 @@
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions, plainJson, problemOf } from '../policy/internal.js'
-import type { By, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter } from '../store/index.js'
+import type { By, Cost, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter } from '../store/index.js'
 import { recordRedrive } from '../store/internal.js'
 import { type Clock, systemClock } from '../time/index.js'
 import type { DeclaredTask } from './declare-task.js'
@@ -26,6 +26,8 @@ export interface EnqueueOptions {
   readonly runAt?: Moment | undefined
   /** The time to wait before it runs. */
   readonly delay?: Duration | undefined
+  /** How much it takes from each bucket of the task's `limits`, by the bucket's name. Default: 1 from each. */
+  readonly cost?: Cost | undefined
   /** The time it counts as submitted: among tasks of equal priority, the oldest goes first. Default: now. */
   readonly submittedAt?: Moment | undefined
 }
@@ -68,6 +70,7 @@ const ENQUEUE_OPTIONS: KnownOptions<EnqueueOptions> = {
   priority: '',
   runAt: '',
   delay: '',
+  cost: '',
   submittedAt: '',
 }
 const GET_OPTIONS: KnownOptions<TaskGetOptions> = { task: 'object' }
@@ -123,7 +126,7 @@ export class TaskQueue {
   async #prepare<P>(task: TaskFor<P>, payload: P, options: EnqueueOptions): Promise<NewTask> {
     if (typeof task.kind !== 'string')
       throw new OptionError('task', 'A task is what declareTask() or defineTask() returns.')
-    const { id, category, key, priority, runAt, delay, submittedAt } = options
+    const { id, category, key, priority, runAt, delay, cost, submittedAt } = options
     if (runAt !== undefined && delay !== undefined) {
       throw new OptionError('delay', `A task runs at 'runAt' or after 'delay', not both.`)
     }
@@ -137,6 +140,7 @@ export class TaskQueue {
       category,
       key,
       priority: checkedPriority(priority),
+      cost,
       payload: toJson(task.kind, payload),
       submittedAt: toTime('submittedAt', submittedAt),
       runAt: delay === undefined ? toTime('runAt', runAt) : (await this.#store.now()) + toMs('delay', delay),

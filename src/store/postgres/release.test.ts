@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '89d27596893be77560c4ab52bb4ffb9f3badab4b5584b486d182f9753b4eb506',
+  1: 'ecd8aff47e8e4b8e9fdceae8b79422b03520a098976258390bce9bd8ac67aa6c',
 }
 
 const MAX_LINES = 60

@@ -14,6 +14,7 @@ import { ONCE } from './once.js'
 import { OPERATOR_RECORDS } from './operator-records.js'
 import { OPERATORS } from './operators.js'
 import { PRUNE } from './prune.js'
+import { QUOTAS } from './quotas.js'
 import { RECORDS } from './records.js'
 import { ROOMS } from './rooms.js'
 import { RUNS } from './runs.js'
@@ -30,6 +31,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   lanes: LANES,
   limits: LIMITS,
   'shared limits': SHARED_LIMITS,
+  quotas: QUOTAS,
   ends: ENDS,
   leases: LEASES,
   operators: OPERATORS,

@@ -173,9 +173,11 @@ BEGIN
     END IF;
     paid := redrive.afford(picked.places, now_ms);
     IF paid.affordable IS NOT NULL THEN
+      -- Lanes whose tasks a shared limit has refused had no turn.
+      last_turn := CASE WHEN cardinality(paid.affordable) = cardinality(picked.places) THEN picked.last_turn
+        ELSE (SELECT greatest(lane, 0) FROM redrive.waiting WHERE ctid = paid.affordable[cardinality(paid.affordable)]) END;
       tasks := tasks || redrive.start(paid.affordable, by_worker, now_ms);
       count := count + cardinality(paid.affordable);
-      last_turn := picked.last_turn;
     END IF;
     closed := closed || paid.closed;
     is_contended := is_contended OR paid.is_contended OR EXISTS (

@@ -13,12 +13,12 @@ export type RateInput = (
 
 const SECONDS = { perSecond: 1, perMinute: 60, perHour: 3600 } as const
 
-/** The rates of a stage as a store takes them. */
-export function toRates(stage: string, rates: Readonly<Record<string, RateInput>>): Readonly<Record<string, Rate>> {
-  return Object.fromEntries(Object.entries(rates).map(([bucket, rate]) => [bucket, toRate(stage, bucket, rate)]))
+/** Rates as a store takes them. `owner` is whose they are, for errors: `the stage 'llm'`. */
+export function toRates(owner: string, rates: Readonly<Record<string, RateInput>>): Readonly<Record<string, Rate>> {
+  return Object.fromEntries(Object.entries(rates).map(([bucket, rate]) => [bucket, toRate(owner, bucket, rate)]))
 }
 
-function toRate(stage: string, bucket: string, rate: RateInput): Rate {
+function toRate(owner: string, bucket: string, rate: RateInput): Rate {
   const given = Object.entries(SECONDS).flatMap(([unit, seconds]) => {
     const amount: unknown = Reflect.get(rate, unit)
     return typeof amount === 'number' ? [amount / seconds] : []
@@ -27,7 +27,7 @@ function toRate(stage: string, bucket: string, rate: RateInput): Rate {
   if (given.length !== 1 || perSecond === undefined || !(perSecond > 0 && perSecond < Infinity)) {
     throw new OptionError(
       `rates.${bucket}`,
-      `The rate '${bucket}' of the stage '${stage}' needs one of 'perSecond', 'perMinute' and 'perHour', above 0.`,
+      `The rate '${bucket}' of ${owner} needs one of 'perSecond', 'perMinute' and 'perHour', above 0.`,
     )
   }
   return rate.burst === undefined ? { perSecond } : { perSecond, burst: rate.burst }
