@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import type { ClaimedTask, NewTask, Outcome, Settlement } from '../store.js'
+import type { ClaimedTask, KindStats, NewTask, Outcome, Settlement } from '../store.js'
 import { openPostgres, type PostgresStore } from './index.js'
 
 /*
@@ -340,4 +340,13 @@ describe.each(Object.entries(SITUATIONS))('a verb reads no more than it needs, %
   it.each(Object.entries(LANE_VERBS))('%s', async (_, prepare) => {
     expect(await rowsRead(prepare)).toBeLessThan(MAX_ROWS + 2 * LANES)
   })
+})
+
+it('the ready tasks that `stats` looks at are shared among kinds: many lanes of one do not hide a backlog of another', async () => {
+  const { rows } = await ask('stats', [MAX_ROWS, null])
+  const kinds: KindStats[] = JSON.parse(rows[0].answer).kinds
+  const [deep, keyed] = ['deep', 'keyed'].map(kind => kinds.find(stats => stats.kind === kind))
+  expect(deep?.waiting).toBe(BACKLOG)
+  expect(deep?.ready).toBe(Math.floor(MAX_ROWS / kinds.filter(({ ready }) => ready > 0).length))
+  expect(keyed?.ready).toBeGreaterThan(0)
 })

@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'ecd8aff47e8e4b8e9fdceae8b79422b03520a098976258390bce9bd8ac67aa6c',
+  1: '72dfb8a696fae04f486640716ab42ec39f68bd1cf961c04032ddfedeab0ec96a',
 }
 
 const MAX_LINES = 60

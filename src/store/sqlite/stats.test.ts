@@ -1,5 +1,9 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
+import { openSqlite } from './open-sqlite.js'
 import { MIGRATIONS } from './schema.js'
 import { Stats } from './stats.js'
 
@@ -23,4 +27,18 @@ it('reads tasks through the indexes of those that are due, in their order: howev
   ])
   expect(plans.filter(({ detail }) => detail.includes('FOR ORDER BY'))).toEqual([])
   db.close()
+})
+
+it('shares the tasks that it looks at among kinds, so that many lanes of one do not hide the others', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'redrive-stats-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const store = await openSqlite(join(folder, 'store.db'))
+  onTestFinished(() => store.close())
+  const keyed = Array.from({ length: 20 }, (_, n) => ({ kind: 'keyed', key: `t${n}`, payload: '{}' }))
+  await store.enqueue([...keyed, ...keyed, ...Array.from({ length: 8 }, () => ({ kind: 'plain', payload: '{}' }))])
+  const kinds = await store.transaction(db => new Stats(db).read(Date.now(), 10).kinds)
+  expect(Object.fromEntries(kinds.map(({ kind, waiting, ready }) => [kind, { waiting, ready }]))).toEqual({
+    keyed: { waiting: 40, ready: 20 },
+    plain: { waiting: 8, ready: 5 },
+  })
 })

@@ -59,20 +59,27 @@ export class Stats {
     this.#workers = db.prepare<[number], number>(/* sql */ `SELECT count(*) FROM worker WHERE until > ?`).pluck()
   }
 
-  read(now: number): StoreStats {
+  /** Looks at about `most` ready tasks: evenly over the kinds, and over the lanes of each. */
+  read(now: number, most = MAX_READY_SEEN): StoreStats {
     const lanes = this.#lanes.all()
     const due = new Map<number, ReadyTasks[]>()
-    for (const row of [...this.#due.all(now, MAX_READY_SEEN), ...this.#alone.all(MAX_READY_SEEN)])
+    for (const row of [...this.#due.all(now, most), ...this.#alone.all(most)])
       due.set(row.lane, [...(due.get(row.lane) ?? []), row])
-    const isWaitingIn = ({ waiting, paused, held_until }: LaneRow) => waiting > 0 && paused === 0 && held_until <= now
-    const perLane = Math.max(1, Math.floor(MAX_READY_SEEN / lanes.filter(isWaitingIn).length))
+    const hasReady = ({ waiting, paused, held_until }: LaneRow) => waiting > 0 && paused === 0 && held_until <= now
+    const openLanes = new Map<string, number>()
+    for (const lane of lanes.filter(hasReady)) openLanes.set(kindOf(lane), (openLanes.get(kindOf(lane)) ?? 0) + 1)
     const book = new StatsBook()
     for (const lane of lanes) {
-      const ready = isWaitingIn(lane) ? this.#ready.get(lane.id, perLane) : undefined
+      const part = most / openLanes.size / (openLanes.get(kindOf(lane)) ?? 1)
+      const ready = hasReady(lane) ? this.#ready.get(lane.id, Math.max(1, Math.floor(part))) : undefined
       const isPaused = lane.paused === 1
       const isHeld = lane.held_until > now
       book.add({ ...lane, isPaused, isHeld }, [...(ready ? [ready] : []), ...(due.get(lane.id) ?? [])])
     }
     return { now, workers: this.#workers.get(now) ?? 0, kinds: book.kinds }
   }
+}
+
+function kindOf({ kind, category }: LaneRow): string {
+  return `${kind}\0${category}`
 }
