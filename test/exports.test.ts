@@ -77,7 +77,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/document': `
     Beginning Begun BlastRadius Change Collection CollectionOptions CoverageOptions Cut DocumentBusyError DocumentEvent DocumentRecord
     DocumentService DocumentServiceOptions DocumentSource DocumentWalkOptions EventHeaders FieldNames MongodbSourceOptions NewValues NoCollectionError
-    NoDocumentError NoFieldError PostgresSourceOptions Selection Shape SharedSettings SqliteSourceOptions
+    NoDocumentError NoFieldError OnRefused PostgresSourceOptions Selection Shape SharedSettings SqliteSourceOptions
     Statuses Survey SweepOptions SweepReport Sweeper SweeperOptions TimeFormat documentService expect
     openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `

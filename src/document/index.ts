@@ -28,6 +28,7 @@ export type {
   DocumentSource,
   DocumentWalkOptions,
   NewValues,
+  OnRefused,
   Selection,
   Survey,
 } from './source.js'

@@ -5,24 +5,25 @@ import type { Collection } from './collection.js'
 import { failureOf, type GivenUp } from './given-up.js'
 import { documentWorkId, STUCK } from './judge-document.js'
 import { recordLetters } from './letters.js'
-import type { DocumentRecord, DocumentSource } from './source.js'
+import type { DocumentRecord, DocumentSource, OnRefused } from './source.js'
 
 /** Where documents are marked, and who is told. */
 export interface MarkOptions {
   readonly source: DocumentSource
   readonly store?: Store | undefined
   readonly sink?: Sink | undefined
+  readonly onRefused?: OnRefused | undefined
 }
 
 /**
  * Marks documents as failed; returns those that were marked. With a store, each gets a dead letter that refers to it. The
- * letter comes first, so that a crash in between leaves a letter too many, which the next sweep discards, and none too few.
+ * letter comes first, so that a crash in between leaves no document without one: the next sweep marks the document.
  */
 export async function markFailed(
   collection: Collection,
   givenUp: readonly GivenUp[],
   now: number,
-  { source, store, sink }: MarkOptions,
+  { source, store, sink, onRefused }: MarkOptions,
 ): Promise<readonly DocumentRecord[]> {
   if (givenUp.length === 0) return []
   const { shape, policy } = collection
@@ -37,6 +38,7 @@ export async function markFailed(
         ...(failure !== undefined && { lastError: failureText(failure) }),
       },
     })),
+    onRefused,
   )
   const ids = new Set(marked.map(({ id }) => id))
   for (const entry of givenUp) {

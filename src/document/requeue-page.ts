@@ -4,6 +4,7 @@ import type { Collection } from './collection.js'
 import { dispatched, eventOf, mayBeSent, undispatched } from './dispatch.js'
 import { documentWorkId } from './judge-document.js'
 import { changed } from './record.js'
+import { refusalsIn } from './refusals.js'
 import type { Change, DocumentRecord } from './source.js'
 import type { Counts, SweepContext } from './sweep-context.js'
 
@@ -22,8 +23,9 @@ export async function requeuePage(
   if (due.length === 0) return true
   const now = await source.now()
   const dispatches = due.flatMap(document => dispatchOf(collection, document, now, counts))
-  const updated = await source.change(collection.shape, dispatches)
-  counts.missed += dispatches.length - updated.length
+  const refusals = refusalsIn(counts)
+  const updated = await source.change(collection.shape, dispatches, refusals.add)
+  counts.missed += dispatches.length - updated.length - refusals.count
   const byId = new Map(dispatches.map(dispatch => [dispatch.document.id, dispatch]))
   const back: Change[] = []
   let published = 0

@@ -26,8 +26,12 @@ export interface DocumentSource {
   walk(shape: Shape, selection: Selection, options: DocumentWalkOptions): AsyncIterable<readonly DocumentRecord[]>
   /** A document by its id; `undefined` if there is none. */
   find(shape: Shape, id: string): Promise<DocumentRecord | undefined>
-  /** Updates each document whose tracking fields are still as they were read. Returns the updated ones, as they are now. */
-  change(shape: Shape, changes: readonly Change[]): Promise<readonly DocumentRecord[]>
+  /**
+   * Updates each document whose tracking fields are still as they were read. Returns the updated ones, as they are now. A
+   * document that the database refuses to update, because of a constraint say, is given to `onRefused`, and the others are
+   * updated. Without it, a refusal is thrown.
+   */
+  change(shape: Shape, changes: readonly Change[], onRefused?: OnRefused): Promise<readonly DocumentRecord[]>
   /** Deletes each document whose tracking fields are still as they were read. Returns the deleted ones. */
   remove(shape: Shape, documents: readonly DocumentRecord[]): Promise<readonly DocumentRecord[]>
   /**
@@ -128,6 +132,9 @@ export interface NewValues {
   /** The error to record; `null` to clear it. */
   readonly lastError?: string | null
 }
+
+/** Takes a document that the database refuses to update, and why. */
+export type OnRefused = (document: DocumentRecord, error: unknown) => void
 
 /** A conditional update of one document. */
 export interface Change {

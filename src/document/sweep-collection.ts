@@ -3,6 +3,7 @@ import { MAX_DISPATCHES } from './dispatch.js'
 import type { GivenUp } from './given-up.js'
 import { judgeDocument } from './judge-document.js'
 import { markFailed } from './mark-failed.js'
+import { refusalsIn } from './refusals.js'
 import { requeuePage } from './requeue-page.js'
 import type { Cut, DocumentRecord } from './source.js'
 import { stuckPages } from './stuck-documents.js'
@@ -140,9 +141,10 @@ async function mark(
 ): Promise<void> {
   if (givenUp.length === 0 || counts.failure !== undefined) return
   try {
-    const marked = await markFailed(collection, givenUp, now, context)
+    const refusals = refusalsIn(counts)
+    const marked = await markFailed(collection, givenUp, now, { ...context, onRefused: refusals.add })
     counts.exhausted += marked.length
-    counts.missed += givenUp.length - marked.length
+    counts.missed += givenUp.length - marked.length - refusals.count
   } catch (error) {
     counts.failure = reasonOf(error)
   }

@@ -45,7 +45,7 @@ function collectionLine({ report, isDryRun }: CollectionSwept): Line {
   const { requeued, skipped, exhausted, publishErrors, documentErrors, unstarted } = report
   const done = `${stuck}: ${requeued} requeued, ${skipped} in backoff, ${exhausted} marked as failed`
   const reason = (error: unknown) => (error === undefined ? '' : ` (${failureText(error)})`)
-  const errors = `${publishErrors} not published${reason(publishError)}, ${documentErrors} unreadable${reason(documentError)}, ${unstarted} never started`
+  const errors = `${publishErrors} not published${reason(publishError)}, ${documentErrors} unusable${reason(documentError)}, ${unstarted} never started`
   const held = tooMany === undefined ? '' : `. That is too many of ${tooMany.total}${HELD[String(tooMany.isHeldBack)]}`
   const isTrouble = publishErrors + documentErrors + unstarted > 0
   const level = isTrouble || tooMany !== undefined ? 'warn' : requeued + exhausted > 0 ? 'info' : 'debug'

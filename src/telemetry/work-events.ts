@@ -170,7 +170,7 @@ export interface CollectionReport {
   readonly publishErrors: number
   /** The first of them. */
   readonly publishError?: unknown
-  /** Documents whose tracking fields cannot be read, or of which no event can be made. */
+  /** Documents whose fields cannot be read or written, or of which no event can be made. */
   readonly documentErrors: number
   /** The first of them. */
   readonly documentError?: unknown

@@ -152,7 +152,7 @@ function viewOf({ failure, publishError, documentError, ...report }: CollectionR
 
 /** What was not done, in short: the log says why. */
 function noteOf({ failure, postponed, publishErrors, documentErrors, unstarted, tooMany }: CollectionReport): string {
-  const counts = { 'not published': publishErrors, unreadable: documentErrors, 'never started': unstarted }
+  const counts = { 'not published': publishErrors, unusable: documentErrors, 'never started': unstarted }
   const notes = Object.entries(counts).filter(([, count]) => count > 0)
   return [
     ...(failure === undefined ? [] : ['failed']),

@@ -112,6 +112,19 @@ describe.skipIf(problem !== undefined)('a MongoDB source', () => {
     expect(report.collections).toMatchObject([{ stuck: 3, requeued: 1, documentErrors: 2 }])
   })
 
+  it('goes on with the others if the database refuses to update a document', async () => {
+    const rows = [{ status: 'pending', retry: 5 }, { status: 'pending' }, { status: 'pending', retry: {} }]
+    await client.db(database).collection('strict').insertMany(rows)
+    const bus = new MemoryBus()
+    await bus.declare({ parsing: 'archive.ingested' })
+    const fields = { attemptCount: 'retry.count', lastAttemptTime: 'retry.last' }
+    const collections = [{ name: 'strict', event, fields }]
+    const report = await sweeper({ source: await opened(), bus, collections }).sweep()
+    // A number has no fields.
+    expect(report.collections).toMatchObject([{ requeued: 2, documentErrors: 1, missed: 0 }])
+    expect(report.collections[0]?.documentError).toMatchObject({ code: 28 })
+  })
+
   it('takes fields within fields', async () => {
     await client
       .db(database)

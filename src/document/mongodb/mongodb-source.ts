@@ -5,7 +5,16 @@ import { DURATION, mustBe } from '../../policy/internal.js'
 import type { Shape } from '../collection.js'
 import { NoCollectionError } from '../errors.js'
 import { changed } from '../record.js'
-import type { Change, Cut, DocumentRecord, DocumentSource, DocumentWalkOptions, Selection, Survey } from '../source.js'
+import type {
+  Change,
+  Cut,
+  DocumentRecord,
+  DocumentSource,
+  DocumentWalkOptions,
+  OnRefused,
+  Selection,
+  Survey,
+} from '../source.js'
 import { asRead, formatOf, idText, newFields, toRecord, valueAt } from './fields.js'
 import { indexKeys, isFailed, priorityWalk, walksOf } from './walks.js'
 
@@ -148,15 +157,25 @@ class MongodbSource implements DocumentSource {
     return undefined
   }
 
-  async change(shape: Shape, changes: readonly Change[]): Promise<DocumentRecord[]> {
-    const results = await inParallel(changes, async ({ document, to }) => {
-      const fields = newFields(shape, to)
-      if (Object.keys(fields).length === 0) return document
-      const old = asRead(document)
-      const { matchedCount } = await this.#of(shape).updateOne(conditionOf(old), { $set: fields }, MAJORITY)
-      return matchedCount === 0 ? undefined : changed(document, to, { ...old, ...comparable(old, fields) })
+  async change(shape: Shape, changes: readonly Change[], onRefused?: OnRefused): Promise<DocumentRecord[]> {
+    const results = await inParallel(changes, async change => {
+      try {
+        return await this.#changeOne(shape, change)
+      } catch (error) {
+        if (onRefused === undefined || !isRefusal(error)) throw error
+        onRefused(change.document, error)
+        return undefined
+      }
     })
     return results.filter(document => document !== undefined)
+  }
+
+  async #changeOne(shape: Shape, { document, to }: Change): Promise<DocumentRecord | undefined> {
+    const fields = newFields(shape, to)
+    if (Object.keys(fields).length === 0) return document
+    const old = asRead(document)
+    const { matchedCount } = await this.#of(shape).updateOne(conditionOf(old), { $set: fields }, MAJORITY)
+    return matchedCount === 0 ? undefined : changed(document, to, { ...old, ...comparable(old, fields) })
   }
 
   async remove(shape: Shape, documents: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
@@ -228,6 +247,13 @@ function isUnderWay(shape: Shape, { lastAttemptAt, retryAt }: DocumentRecord, se
   if (formatOf(shape) !== 'iso' || selection.type !== 'stuck') return false
   const { now, stuckBefore } = selection.cut
   return retryAt === undefined ? lastAttemptAt !== undefined && lastAttemptAt >= stuckBefore : retryAt > now
+}
+
+/** The codes of a document that breaks the rules of its collection, or of an index. */
+const REFUSALS: readonly unknown[] = [121, 11_000, 2, 28]
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && REFUSALS.includes(error.code)
 }
 
 function conditionOf(old: Readonly<Record<string, unknown>>): Filter<Document> {

@@ -267,4 +267,19 @@ describe('a PostgreSQL source', () => {
     await source.createIndexes(shape)
     expect((await pool.query(isValid, ['halfway_redrive_open'])).rows).toEqual([{ indisvalid: true }])
   })
+
+  it('goes on with the others if the database refuses to update a document', async () => {
+    await pool.query(`
+      CREATE TABLE strict (archive_id int PRIMARY KEY, status text, attempt_count int, last_attempt_time timestamptz,
+        CHECK (archive_id % 7 <> 0 OR attempt_count IS NULL));
+      INSERT INTO strict SELECT n, 'pending', NULL, NULL FROM generate_series(1, 30) n`)
+    const bus = new MemoryBus()
+    await bus.declare({ parsing: 'archive.ingested' })
+    const { collections } = await sweeper({ source: await opened(), bus, collections: [archives('strict')] }).sweep()
+    expect(collections).toMatchObject([
+      { stuck: 30, requeued: 26, documentErrors: 4, missed: 0, documentError: { code: '23514' } },
+    ])
+    const { rows } = await pool.query('SELECT archive_id FROM strict WHERE attempt_count IS NULL ORDER BY archive_id')
+    expect(rows.map(row => row.archive_id)).toEqual([7, 14, 21, 28])
+  })
 })

@@ -1,10 +1,19 @@
-import type { Pool } from 'pg'
+import type { Pool, PoolClient } from 'pg'
 import { persist } from '../../attempt/index.js'
 import { type Duration, hashJson, MissingPackageError, OptionError, parseDuration, policy } from '../../policy/index.js'
 import { DURATION, mustBe } from '../../policy/internal.js'
 import type { Shape } from '../collection.js'
 import { changed, recordOf } from '../record.js'
-import type { Change, Cut, DocumentRecord, DocumentSource, DocumentWalkOptions, Selection, Survey } from '../source.js'
+import type {
+  Change,
+  Cut,
+  DocumentRecord,
+  DocumentSource,
+  DocumentWalkOptions,
+  OnRefused,
+  Selection,
+  Survey,
+} from '../source.js'
 import { column, identifier } from '../sql/names.js'
 import { indexParts, isFailed, pageQuery, priorityWalk, walksOf } from '../sql/walks.js'
 import { changeQuery, copyQuery, oldRow, removeQuery } from './change.js'
@@ -22,6 +31,8 @@ const MAX_CONNECTIONS = 4
 
 /** Two transactions conflicted, and this one was rolled back. */
 const CONFLICT = /^(40001|40P01)$/
+/** The data breaks a constraint or a type, or a trigger raised an exception. */
+const REFUSAL = /^(22|23|44|P0001)/
 const UNTIL_NO_CONFLICT = /* @__PURE__ */ policy({ attempts: 10, backoff: { base: '1ms', max: '200ms' } })
 
 /**
@@ -133,16 +144,63 @@ class PostgresSource implements DocumentSource {
     return row && toRecord(table, row)
   }
 
-  async change(shape: Shape, changes: readonly Change[]): Promise<DocumentRecord[]> {
+  async change(shape: Shape, changes: readonly Change[], onRefused?: OnRefused): Promise<DocumentRecord[]> {
     if (changes.length === 0) return []
     const table = await this.#tables.of(shape)
+    try {
+      return await this.#changeAll(table, changes)
+    } catch (error) {
+      if (onRefused === undefined || !isRefusal(error)) throw error
+      return this.#changeParts(table, changes, onRefused)
+    }
+  }
+
+  async #changeAll(table: Table, changes: readonly Change[], on?: PoolClient): Promise<DocumentRecord[]> {
     const { text, values } = changeQuery(table, changes)
-    const rows = await this.#query(text, values)
+    const rows = await this.#query(text, values, on)
     const byId = new Map(rows.map(row => [String(row['redrive:id']), row]))
     return changes.flatMap(({ document, to }) => {
       const row = byId.get(document.id)
       return row === undefined ? [] : [changed(document, to, oldRow(row))]
     })
+  }
+
+  /**
+   * Changes what can be changed, by halves. A refused statement may hold its locks for a moment after its error, and so hide
+   * rows from the next one on another connection: all run on one, and rows that were hidden are tried once more.
+   */
+  async #changeParts(table: Table, changes: readonly Change[], onRefused: OnRefused): Promise<DocumentRecord[]> {
+    const left = new Map(changes.map(change => [change.document.id, change]))
+    const done: DocumentRecord[] = []
+    const client = await this.#pool.connect()
+    const change = async (part: readonly Change[]): Promise<void> => {
+      const [first] = part
+      if (first === undefined) return
+      try {
+        const changed = await this.#changeAll(table, part, client)
+        for (const { id } of changed) left.delete(id)
+        done.push(...changed)
+      } catch (error) {
+        if (!isRefusal(error)) throw error
+        if (part.length > 1) {
+          const half = Math.ceil(part.length / 2)
+          await change(part.slice(0, half))
+          await change(part.slice(half))
+          return
+        }
+        left.delete(first.document.id)
+        onRefused(first.document, error)
+      }
+    }
+    try {
+      await change(changes)
+      await change([...left.values()])
+      client.release()
+      return done
+    } catch (error) {
+      client.release(true)
+      throw error
+    }
   }
 
   async remove(shape: Shape, documents: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
@@ -213,9 +271,9 @@ class PostgresSource implements DocumentSource {
     return this.#query(numbered, values)
   }
 
-  #query(text: string, values: unknown[] = []): Promise<Row[]> {
+  #query(text: string, values: unknown[] = [], on: Pool | PoolClient = this.#pool): Promise<Row[]> {
     const classify = (error: unknown) => (CONFLICT.test(sqlState(error)) ? 'retryable' : 'final')
-    return persist(async () => (await this.#pool.query(text, values)).rows, UNTIL_NO_CONFLICT, { classify })
+    return persist(async () => (await on.query(text, values)).rows, UNTIL_NO_CONFLICT, { classify })
   }
 }
 
@@ -242,6 +300,10 @@ function toRecord(table: Table, row: Row): DocumentRecord {
 function indexName(table: string, suffix: string): string {
   const name = `${table}_redrive_${suffix}`
   return Buffer.byteLength(name) <= 63 ? name : `redrive_${hashJson(table).slice(0, 16)}_${suffix}`
+}
+
+function isRefusal(error: unknown): boolean {
+  return REFUSAL.test(sqlState(error))
 }
 
 function sqlState(error: unknown): string {

@@ -155,4 +155,23 @@ describe('a SQLite source', () => {
     await expect(source.copy(shape, [document], 'narrow')).rejects.toMatchObject({ code: 'no_field' })
     await expect(source.copy(shape, [document], 'nowhere')).rejects.toMatchObject({ code: 'no_collection' })
   })
+
+  it('goes on with the others if the database refuses to update a document', async () => {
+    const { db, sweep } = await opened(`
+      CREATE TABLE archives (id PRIMARY KEY, status CHECK (id <> 'unmarkable' OR status = 'pending'),
+        attemptCount CHECK (id <> 'poison' OR attemptCount = 1), lastAttemptTime);
+      INSERT INTO archives VALUES ('poison', 'pending', 1, '2026-01-01'), ('a', 'pending', 1, '2026-01-02'),
+        ('unmarkable', 'pending', 3, '2026-01-03'), ('over', 'pending', 3, '2026-01-04')`)
+    expect(await sweep()).toMatchObject({
+      requeued: 1,
+      exhausted: 1,
+      missed: 0,
+      documentErrors: 2,
+      documentError: { code: 'SQLITE_CONSTRAINT_CHECK' },
+    })
+    expect(db.prepare('SELECT id, attemptCount FROM archives WHERE attemptCount < 3 ORDER BY id').raw().all()).toEqual([
+      ['a', 2],
+      ['poison', 1],
+    ])
+  })
 })

@@ -4,7 +4,16 @@ import { type Clock, systemClock } from '../../time/index.js'
 import type { Shape } from '../collection.js'
 import { NoCollectionError, NoFieldError } from '../errors.js'
 import { changed } from '../record.js'
-import type { Change, Cut, DocumentRecord, DocumentSource, DocumentWalkOptions, Selection, Survey } from '../source.js'
+import type {
+  Change,
+  Cut,
+  DocumentRecord,
+  DocumentSource,
+  DocumentWalkOptions,
+  OnRefused,
+  Selection,
+  Survey,
+} from '../source.js'
 import { column, quote } from '../sql/names.js'
 import { indexParts, isFailed, pageQuery, priorityWalk, type Walk, walksOf } from '../sql/walks.js'
 import {
@@ -119,19 +128,29 @@ class SqliteSource implements DocumentSource {
     return row && toRecord(shape, row)
   }
 
-  change(shape: Shape, changes: readonly Change[]): Promise<DocumentRecord[]> {
+  change(shape: Shape, changes: readonly Change[], onRefused?: OnRefused): Promise<DocumentRecord[]> {
     return this.#write(shape, () =>
-      changes.flatMap(({ document, to }) => {
-        const values = newValues(shape, to)
-        const names = Object.keys(values)
-        if (names.length === 0) return [document]
-        const assignments = names.map((name, index) => `${quote(name)} = @new${index}`)
-        const given = Object.fromEntries(names.map((name, index) => [`new${index}`, values[name]]))
-        const text = `UPDATE ${quote(shape.name)} AS a SET ${assignments.join(', ')} WHERE ${isAsRead(shape)}`
-        const { changes: updated } = this.#db.prepare(text).run({ ...oldValues(shape, document), ...given })
-        return updated === 0 ? [] : [changed(document, to, { ...asRow(document), ...values })]
+      changes.flatMap(change => {
+        try {
+          return this.#changeOne(shape, change)
+        } catch (error) {
+          if (onRefused === undefined || !sqliteCode(error).startsWith('SQLITE_CONSTRAINT')) throw error
+          onRefused(change.document, error)
+          return []
+        }
       }),
     )
+  }
+
+  #changeOne(shape: Shape, { document, to }: Change): DocumentRecord[] {
+    const values = newValues(shape, to)
+    const names = Object.keys(values)
+    if (names.length === 0) return [document]
+    const assignments = names.map((name, index) => `${quote(name)} = @new${index}`)
+    const given = Object.fromEntries(names.map((name, index) => [`new${index}`, values[name]]))
+    const text = `UPDATE ${quote(shape.name)} AS a SET ${assignments.join(', ')} WHERE ${isAsRead(shape)}`
+    const { changes: updated } = this.#db.prepare(text).run({ ...oldValues(shape, document), ...given })
+    return updated === 0 ? [] : [changed(document, to, { ...asRow(document), ...values })]
   }
 
   remove(shape: Shape, documents: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
