@@ -320,6 +320,26 @@ describe.each(STORES)('on %s,', (_, open) => {
       await expect(line.resume('r', { store, clock, concurrency: { llm: 3 } })).rejects.toThrow(problem)
     })
 
+    it('bounds how many items end after the failure budget has stopped the run', async () => {
+      const { clock, store } = await setUp()
+      let calls = 0
+      // The slots become free one after another, so that each end may start an item that was taken ahead.
+      const failing = stage(
+        'a',
+        async (n: number) => {
+          calls++
+          await sleep(n < 5 ? 10 * (n + 1) : 50, clock)
+          throw new FinalError('down')
+        },
+        { concurrency: 5 },
+      )
+      const options = { store, clock, id: 'r', failureBudget: 0.1, checkInterval: 10 }
+      const run = await pipeline('line', failing).start(numbers(100), options)
+      const result = await finish(clock, run)
+      expect(result).toMatchObject({ status: 'stopped', stop: { processed: 10, dead: 10 } })
+      expect([calls, result.counts.dead]).toEqual([15, 15])
+    })
+
     it('of a run that is paused bounds no other run', async () => {
       const { clock, store } = await setUp()
       const { most, line } = busy(clock, 5)

@@ -281,10 +281,14 @@ export interface LedgerRow extends AttemptEntry {
  * The answer to one settlement. `stale`: the task belonged to another worker by then, and nothing changed. `kept`: the item
  * has advanced and still belongs to the worker, under a new token, from `now` on the store's clock. An advance that is
  * repeated, because its answer was lost, gets the same answer once more, until the item is claimed or settled again.
+ *
+ * `isStopped`: this call has exceeded the failure budget of the item's run, so no more of its items may start. Stores that
+ * check budgets elsewhere never say so.
  */
-export type Settled =
+export type Settled = { readonly isStopped?: boolean } & (
   | { readonly result: 'settled' | 'stale' }
   | { readonly result: 'kept'; readonly token: string; readonly now: number }
+)
 
 /** The two answers, made once: a busy worker gets tens of thousands of them a second. */
 export const SETTLED: Settled = Object.freeze({ result: 'settled' })

@@ -77,11 +77,12 @@ export class StageFlow {
     const { outcome } = settlement
     if (outcome.type === 'deferred') room.isHeld = false
     this.#runs.settled(task.key, outcome)
+    if (answer.isStopped) this.release(task.key)
     if (next === undefined) return
     next.expected--
     if (answer.result !== 'kept' || outcome.type !== 'advanced') return
     const kept = advancedTask(task, outcome, answer)
-    if (this.#engine.isOpen()) this.enter(next, kept, { now: answer.now, sentAt })
+    if (this.#engine.isOpen() && !answer.isStopped) this.enter(next, kept, { now: answer.now, sentAt })
     else this.#release([{ task: kept }])
   }
 

@@ -30,6 +30,7 @@ import {
 import { EndWatchers } from '../end-watchers.js'
 import { checkedLimits } from '../lane-limits.js'
 import { cancelRecord, discardRecord, limitRecord, pauseRecord } from '../operator-record.js'
+import { markStopped } from '../runs/mark-stopped.js'
 import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
 import type {
   Beat,
@@ -149,7 +150,8 @@ export class MemoryStore implements Store {
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
     settlements.forEach(checkSettlement)
     const now = this.#now()
-    return settlements.map(({ id, token, outcome, attempt, used }) => {
+    this.runs.takeStopped()
+    const answers = settlements.map(({ id, token, outcome, attempt, used }): Settled => {
       const task = this.#tasks.get(id)
       if (task?.lease?.token !== token) return repeatedAnswer(task, token, outcome)
       const { worker } = task.lease
@@ -158,6 +160,7 @@ export class MemoryStore implements Store {
       this.#end(task, after, now)
       return after.advance === undefined ? SETTLED : this.#goOn(task, after.advance, { worker, token }, now)
     })
+    return markStopped(answers, this.runs.takeStopped(), n => this.#tasks.get(settlements[n]?.id ?? '')?.lane)
   }
 
   async heartbeat(beat: Beat): Promise<Heartbeat> {

@@ -66,6 +66,8 @@ interface MemoryRun {
 /** The runs of the memory store. Each verb runs in one go, so it is a transaction by itself. */
 export class MemoryRuns implements RunStore {
   readonly #runs = new Map<string, MemoryRun>()
+  /** Runs that their budget has stopped since the last call of `takeStopped`. */
+  #stopped = new Set<string>()
   readonly #items: MemoryItems
   readonly #now: () => number
 
@@ -230,6 +232,13 @@ export class MemoryRuns implements RunStore {
     if (exceeded !== undefined) this.#stop(run, exceeded, now)
   }
 
+  /** The runs that their budget has stopped since the last call. */
+  takeStopped(): ReadonlySet<string> {
+    const stopped = this.#stopped
+    if (stopped.size > 0) this.#stopped = new Set()
+    return stopped
+  }
+
   /** Items of a run were cancelled. It ends if they were the last. */
   itemsCancelled(id: string, now: number): void {
     const run = this.#runs.get(id)
@@ -306,6 +315,7 @@ export class MemoryRuns implements RunStore {
   }
 
   #stop(run: MemoryRun, exceeded: Exceeded, now: number): void {
+    this.#stopped.add(run.state.id)
     this.#save(run, stopped(run.state, exceeded, this.#cause(run, exceeded), now))
     this.#pause(run.state, true)
   }

@@ -75,8 +75,8 @@ function causeOf(
   return commonest(deaths)
 }
 
-/** Lists outputs that are to be written, and checks the budgets of runs for which that is due. */
-export function noteEnded(tables: RunTables, items: readonly EndedItem[], now: number): void {
+/** Lists outputs that are to be written, and checks the budgets of runs for which that is due. Returns those it stopped. */
+export function noteEnded(tables: RunTables, items: readonly EndedItem[], now: number): ReadonlySet<string> {
   const { runs } = tables
   const touched = new Map(items.map(({ lane }) => [lane, runs.watched.get(lane)]))
   for (const { id, lane, isSucceeded } of items) {
@@ -84,16 +84,21 @@ export function noteEnded(tables: RunTables, items: readonly EndedItem[], now: n
     if (isSucceeded && run?.has_output === 1) runs.addOutput.run(run.id, id)
   }
   const due = new Map([...touched.values()].map(run => [run?.id ?? '', run?.next_check ?? Infinity]))
+  const stopped = new Set<string>()
   for (const [id, nextCheck] of due) {
-    if (nextCheck !== Infinity && (runs.processed.get(id) ?? 0) >= nextCheck) checkBudget(tables, id, now)
+    const isDue = nextCheck !== Infinity && (runs.processed.get(id) ?? 0) >= nextCheck
+    if (isDue && isStoppedBy(tables, id, now)) stopped.add(id)
   }
+  return stopped
 }
 
-function checkBudget(tables: RunTables, id: string, now: number): void {
+/** Checks the budget of a run. Returns whether that has stopped it. */
+function isStoppedBy(tables: RunTables, id: string, now: number): boolean {
   const run = loadRun(tables, id)
   const result = checked(run, countsOf(tables, run), now)
   // No settlement ends a run.
   if (!isEnded(result.state)) saveChecked(tables, run, result, now)
+  return result.exceeded !== undefined
 }
 
 /** The runs of those tasks that are items. A task's lane tells, since a task of another kind may have an id like an item's. */

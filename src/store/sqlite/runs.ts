@@ -68,6 +68,8 @@ export interface SqliteRunParts {
 
 const NEWEST = { changedAt: Number.MAX_SAFE_INTEGER, id: '' }
 
+const NONE: ReadonlySet<string> = new Set()
+
 /** The most items that a check cancels, of a run that was cancelled. */
 const SWEPT = 1000
 
@@ -256,9 +258,12 @@ export class SqliteRuns implements RunStore {
     )
   }
 
-  /** Lists outputs that are to be written, and checks budgets for which that is due. Within a transaction. */
-  noteEnded(items: readonly EndedItem[], now: number): void {
-    noteEnded(this.#tables, items, now)
+  /**
+   * Lists outputs that are to be written, and checks budgets for which that is due. Returns the runs that it stopped. Within a
+   * transaction.
+   */
+  noteEnded(items: readonly EndedItem[], now: number): ReadonlySet<string> {
+    return items.length === 0 ? NONE : noteEnded(this.#tables, items, now)
   }
 
   /**

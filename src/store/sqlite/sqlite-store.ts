@@ -22,6 +22,7 @@ import { StoreForeignError } from '../errors.js'
 import { checkedLimits } from '../lane-limits.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
 import { RoomTurns } from '../room-turns.js'
+import { markStopped } from '../runs/mark-stopped.js'
 import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
 import type {
   AuditStore,
@@ -71,6 +72,7 @@ import { settle } from './settle.js'
 import { type Statements, statementsOf } from './statements.js'
 import { Stats } from './stats.js'
 import { synchronous } from './synchronous.js'
+import { placeOf } from './token.js'
 import { exportPage, importRows } from './transfer.js'
 import { Watchers } from './watchers.js'
 import { heartbeat, leave } from './workers.js'
@@ -167,8 +169,9 @@ export class SqliteStore implements Movable {
     const settled = await this.#commits.write(() => {
       const now = this.#now()
       const all = settle(this.#statements, this.#lanes, settlements, now)
-      if (all.items.length > 0) this.runs.noteEnded(all.items, now)
-      return all
+      const stopped = this.runs.noteEnded(all.items, now)
+      const laneOf = (n: number) => this.#lanes.lane(placeOf(settlements[n]?.token ?? '')?.lane ?? 0)
+      return { ...all, results: markStopped(all.results, stopped, laneOf) }
     })
     if (settled.isRoomMade) this.#watchers.ring()
     this.#watchers.ended(settlements)
