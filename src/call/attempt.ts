@@ -1,6 +1,3 @@
-import { LazyAbort } from '../time/index.js'
-import type { Admission } from './circuit-breaker.js'
-
 /**
  * One try, as the function that is tried sees it. The signal is made when it is first read, so a copy, such as
  * `{ ...attempt }`, does not have it; a class rather than an interface, so that the compiler knows.
@@ -15,15 +12,22 @@ export abstract class Attempt {
 }
 
 /** An attempt under way. */
-export class RunningAttempt extends LazyAbort implements Attempt {
+export class RunningAttempt implements Attempt {
+  #controller: AbortController | undefined
+
   constructor(
     readonly attempt: number,
     readonly deadline: number | undefined,
-    /** On the clock's monotonic scale; 0 when nothing about the call is timed. */
-    readonly startedAt: number,
-    /** What the circuit breaker let it through with. */
-    readonly admission: Admission | undefined,
-  ) {
-    super()
+  ) {}
+
+  /** Made when it is first asked for: a signal takes longer than ten calls, and few functions look at it. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
+    return this.#controller.signal
+  }
+
+  abort(reason: unknown): void {
+    this.#controller ??= new AbortController()
+    this.#controller.abort(reason)
   }
 }

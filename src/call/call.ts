@@ -26,13 +26,12 @@ import {
   watchAbort,
 } from '../time/index.js'
 import { type Attempt, RunningAttempt } from './attempt.js'
+import type { Admission } from './circuit-breaker.js'
 import { type AttemptRecord, RetryExhaustedError } from './errors.js'
 import type { RetryOptions } from './retry.js'
 
 /** What an event says besides what it is about. */
 type Details<E = WorkEvent> = E extends AttemptEvent ? Omit<E, 'work' | 'at' | 'attempt' | 'maxAttempts'> : never
-
-const ABORTED: Verdict = { class: 'final', code: 'aborted' }
 
 /** With the number of a call, its identity where it was given none: a random one each would take longer than the call. */
 const PROCESS_ID = /* @__PURE__ */ crypto.randomUUID()
@@ -57,31 +56,37 @@ const UNTIMED = begin(0)
  * Callbacks drive it rather than an async function, which would double the memory of a waiting call.
  */
 export class Call<T> implements Sleeper {
-  readonly promise: Promise<T>
   readonly #fn: (attempt: Attempt) => T | PromiseLike<T>
   readonly #options: RetryOptions
+  readonly #clock: Clock
+  readonly #policy: Policy
+  /** What events are about; `undefined` when nobody is told of them. */
+  readonly #work: Work | undefined
   /**
    * Settles the promise either way, since one that is resolved with a rejected promise is rejected: so what waits holds
    * one function, not two. Gone when the call has ended.
    */
   #settle: ((outcome: T | Promise<never>) => void) | undefined
-  readonly #clock: Clock
-  readonly #policy: Policy
-  /** What events are about; `undefined` when nobody is told of them. */
-  readonly #work: Work | undefined
   /** What was on record before the attempt that is under way, or was the last. */
   #history: History
   #records: AttemptRecord[] | undefined
   #attempt: RunningAttempt | undefined
+  /** When the attempt started, on the clock's monotonic scale; 0 when nothing about the call is timed. */
+  #startedAt = 0
+  /** What the circuit breaker let the attempt through with. */
+  #admission: Admission | undefined
   #timer: Timer | undefined
 
-  constructor(fn: (attempt: Attempt) => T | PromiseLike<T>, policy: Policy, options: RetryOptions) {
+  constructor(
+    fn: (attempt: Attempt) => T | PromiseLike<T>,
+    policy: Policy,
+    options: RetryOptions,
+    settle: (outcome: T | Promise<never>) => void,
+  ) {
+    const { clock = systemClock, within, deadline, breaker, budget, sink } = options
     this.#fn = fn
     this.#options = options
-    this.promise = new Promise(resolve => {
-      this.#settle = resolve
-    })
-    const { clock = systemClock, within, deadline, breaker, budget, sink } = options
+    this.#settle = settle
     this.#clock = clock
     // An inner layer that retried as well would make nine calls out of three attempts.
     this.#policy = within ? { ...policy, attempts: 1, deferrals: 0 } : policy
@@ -110,72 +115,76 @@ export class Call<T> implements Sleeper {
     const now = last ? this.#clock.monotonic() : history.startedAt
     const late = refusal(this.#policy, history, now)
     if (late) return this.#refuse(late, this.#exhausted(late))
-    const limitMs = allowance(this.#policy, history, now)
-    const attempt = new RunningAttempt(history.attempts + 1, history.deadline, now, breaker?.admit(now))
-    if (breaker && attempt.admission === undefined)
+    this.#startedAt = now
+    this.#admission = breaker?.admit(now)
+    if (breaker && this.#admission === undefined)
       return this.#refuse('breaker_open', breaker.refusal(now, last?.failure))
+    const attempt = new RunningAttempt(history.attempts + 1, history.deadline)
     this.#attempt = attempt
-    this.#tell(attempt.attempt, { type: 'attempt_started', deferrals: history.deferrals })
+    this.#tell({ type: 'attempt_started', deferrals: history.deferrals })
     if (!this.#settle) return
+    const limitMs = allowance(this.#policy, history, now)
     if (limitMs < Infinity) this.#timer = this.#clock.setTimer(this, limitMs)
     // Called as a function, not as a method of this call, which costs more in the stack of an error.
     const fn = this.#fn
     try {
       Promise.resolve(fn(attempt)).then(
-        result => this.#succeeded(attempt, result),
-        failure => this.#failed(attempt, failure),
+        result => attempt === this.#attempt && this.#succeeded(result),
+        failure => attempt === this.#attempt && this.failed(failure),
       )
     } catch (failure) {
-      this.#failed(attempt, failure)
+      if (attempt === this.#attempt) this.failed(failure)
     }
   }
 
   /** The attempt has failed, unless who aborted waits for its function; the calls that it makes itself are told so too. */
   #cutShort(running: RunningAttempt, by: AbortSignal | undefined): void {
-    const reason: unknown = by ? by.reason : this.#timedOut(running)
+    const reason: unknown = by ? by.reason : this.#timedOut()
     const isAwaited = by && awaited.has(by) && awaited.add(running.signal)
     running.abort(reason)
-    if (!isAwaited) this.#failed(running, reason)
+    if (!isAwaited && running === this.#attempt) this.failed(reason)
   }
 
-  #succeeded(attempt: RunningAttempt, result: T): void {
-    if (attempt !== this.#attempt) return
+  #succeeded(result: T): void {
     this.#end(result)
     const { breaker } = this.#options
     if (breaker || this.#work) {
       const now = this.#clock.monotonic()
-      breaker?.record(attempt.admission, true, now)
-      this.#tell(attempt.attempt, { type: 'attempt_succeeded', durationMs: now - attempt.startedAt })
+      breaker?.record(this.#admission, true, now)
+      this.#tell({ type: 'attempt_succeeded', durationMs: now - this.#startedAt })
     }
   }
 
-  #timedOut({ attempt, startedAt }: RunningAttempt): Error {
-    const timeoutMs = Math.round(allowance(this.#policy, this.#history, startedAt))
-    this.#tell(attempt, { type: 'timed_out', timeoutMs })
+  #timedOut(): Error {
+    const timeoutMs = Math.round(allowance(this.#policy, this.#history, this.#startedAt))
+    this.#tell({ type: 'timed_out', timeoutMs })
     const { category } = this.#options
     const code = category && `TIMEOUT_${category}`
     return new TimeoutError(`The attempt timed out after ${timeoutMs} ms.`, { code, timeoutMs })
   }
 
-  #failed(attempt: RunningAttempt, failure: unknown): void {
-    if (attempt !== this.#attempt) return
+  /** The attempt has failed. */
+  failed(failure: unknown): void {
     try {
-      this.#decideOn(attempt, failure)
+      this.#decideOn(failure)
     } catch (mistake) {
       // Code of the caller's own, such as `random`, threw. The call must not hang for that.
       this.#end(Promise.reject(mistake))
     }
   }
 
-  #decideOn({ attempt, admission, startedAt }: RunningAttempt, failure: unknown): void {
+  #decideOn(failure: unknown): void {
     const policy = this.#policy
     const history = this.#history
     const { breaker, budget, classify: classifier } = this.#options
+    const attempt = history.attempts + 1
     const now = this.#clock.monotonic()
     const failedAt = this.#clock.now()
     const aborted = this.#abortedBy() !== undefined
-    const verdict = aborted ? ABORTED : classify(failure, policy, failedAt, classifier)
-    breaker?.record(admission, aborted ? undefined : verdict.class === 'final', now)
+    const verdict: Verdict = aborted
+      ? { class: 'final', code: 'aborted' }
+      : classify(failure, policy, failedAt, classifier)
+    breaker?.record(this.#admission, aborted ? undefined : verdict.class === 'final', now)
     const random = this.#draw(attempt)
     const budgetEmpty = budget?.isEmpty(now)
     const decision = decide(policy, history, verdict, { now, random, aborted, budgetEmpty })
@@ -185,22 +194,30 @@ export class Call<T> implements Sleeper {
     // The last hundred, so that a call may go on for ever. A copy, since that has no spare room.
     this.#records = [...(this.#records ?? []).slice(-99), record]
 
-    const durationMs = now - startedAt
+    const durationMs = now - this.#startedAt
     if (decision.action === 'give_up') {
       const { reason } = decision
       // Made two turns later, the error has the frames of whoever awaits the call on its stack: the engine follows promises
       // to the functions that await them, and by then the call's own follows this one.
-      const exhausted = () => Promise.reject(this.#exhausted(reason))
-      this.#end(verdict.class === 'final' ? Promise.reject(failure) : Promise.resolve().then().then(exhausted))
-      this.#tell(attempt, { type: 'gave_up', durationMs, failure, verdict, reason })
+      const ended = () => {
+        if (reason !== 'final_error') throw this.#exhausted(reason)
+        // A later attempt begins in a timer, so its failure has to be given those frames.
+        const caller: { stack?: string } = {}
+        Error.captureStackTrace(caller, ended)
+        if (attempt > 1 && failure instanceof Error)
+          Reflect.set(failure, 'stack', failure.stack + String(caller.stack).replace(/.*/, ''))
+        throw failure
+      }
+      this.#end(aborted ? Promise.reject(failure) : Promise.resolve().then().then(ended))
+      this.#tell({ type: 'gave_up', durationMs, failure, verdict, reason })
     } else {
       const { delayMs } = decision
       budget?.withdraw()
       this.#leave()
       if (delayMs === 0) soon(this)
       else this.#timer = this.#clock.setTimer(this, delayMs)
-      const type = decision.action === 'retry' ? 'retry_scheduled' : 'deferred'
-      this.#tell(attempt, { type, durationMs, failure, verdict, delayMs, nextAttemptAt: failedAt + delayMs })
+      const type = decision.action === 'defer' ? 'deferred' : 'retry_scheduled'
+      this.#tell({ type, durationMs, failure, verdict, delayMs, nextAttemptAt: failedAt + delayMs })
     }
   }
 
@@ -208,7 +225,7 @@ export class Call<T> implements Sleeper {
   #refuse(reason: GaveUp['reason'], failure: unknown): void {
     const verdict: Verdict = { class: reason === 'breaker_open' ? 'rate_limited' : 'final', code: reason }
     this.#end(Promise.reject(failure))
-    this.#tell(this.#records?.at(-1)?.attempt ?? 0, { type: 'gave_up', durationMs: 0, failure, verdict, reason })
+    this.#tell({ type: 'gave_up', durationMs: 0, failure, verdict, reason }, this.#records?.at(-1)?.attempt ?? 0)
   }
 
   #exhausted(reason: GiveUpReason): RetryExhaustedError {
@@ -223,7 +240,7 @@ export class Call<T> implements Sleeper {
     this.#settle = undefined
   }
 
-  #tell(attempt: number, details: Details): void {
+  #tell(details: Details, attempt = this.#history.attempts + 1): void {
     const { sink } = this.#options
     const work = this.#work
     if (sink && work)

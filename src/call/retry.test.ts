@@ -73,6 +73,31 @@ describe('the error of a call that was given up', () => {
     }
   })
 
+  it('has them too if a later attempt failed for good: they are added to its failure', async () => {
+    const clock = fakeClock()
+    async function chargeTheCard(failure: unknown) {
+      return await retry(({ attempt }) => Promise.reject(attempt < 3 ? new Error('down') : failure), {}, { clock })
+    }
+    const made = new FinalError('no')
+    const stack = `${made.stack}`
+    const [result] = await Promise.allSettled([chargeTheCard(made), clock.runAll()])
+    expect(result).toEqual({ status: 'rejected', reason: made })
+    expect(made.stack?.slice(0, stack.length)).toBe(stack)
+    expect(made.stack?.slice(stack.length)).toMatch(/^\n +at (async )?chargeTheCard/)
+
+    for (const failure of [Object.freeze(new FinalError('no')), { status: 404 }, 404]) {
+      const [result] = await Promise.allSettled([chargeTheCard(failure), clock.runAll()])
+      expect(result).toEqual({ status: 'rejected', reason: failure })
+    }
+  })
+
+  it('leaves the stack of a failure alone if the first attempt failed for good', async () => {
+    const failure = new FinalError('no')
+    const { stack } = failure
+    await expect(retry(() => Promise.reject(failure))).rejects.toBe(failure)
+    expect(failure.stack).toBe(stack)
+  })
+
   it('says which call it was', async () => {
     const call = retry(() => Promise.reject(new Error('down')), policies.once, {
       name: 'load prices',

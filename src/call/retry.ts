@@ -1,8 +1,8 @@
-import { type Classifier, type Duration, type PolicyInput, policy as parse } from '../policy/index.js'
+import { type Classifier, type Duration, type Policy, type PolicyInput, policy as parse } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Sink, Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
-import type { Attempt } from './attempt.js'
+import { type Attempt, RunningAttempt } from './attempt.js'
 import { Call } from './call.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
 import type { RetryBudget } from './retry-budget.js'
@@ -76,11 +76,24 @@ export function retry<T>(
   options: RetryOptions = NONE,
 ): Promise<T> {
   try {
-    const call = new Call(fn, parse(policy), options)
-    call.wake()
-    return call.promise
+    const parsed = parse(policy)
+    if ((parsed.timeout ?? parsed.ttl ?? options) === NONE) return unwatched(fn, parsed)
+    return new Promise(settle => new Call(fn, parsed, options, settle).wake())
   } catch (mistake) {
     return Promise.reject(mistake)
+  }
+}
+
+/** A call that nothing limits, and of which nobody is told, keeps nothing until it fails. */
+async function unwatched<T>(fn: (attempt: Attempt) => T | PromiseLike<T>, policy: Policy): Promise<T> {
+  try {
+    return await fn(new RunningAttempt(1, undefined))
+  } catch (failure) {
+    // Not a promise: what waits should not hold two.
+    return {
+      // biome-ignore lint/suspicious/noThenProperty: that is how it settles the promise of this function.
+      then: (settle: (outcome: T | Promise<never>) => void) => new Call(fn, policy, NONE, settle).failed(failure),
+    }
   }
 }
 

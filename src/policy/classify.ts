@@ -58,8 +58,7 @@ function byRules(chain: readonly Facts[], { retryOn, giveUpOn }: ClassifierRules
   const listed = chain.find(facts => toRetry(facts) < Infinity)
   const outermost = chain.find(facts => facts.knowledge) ?? (chain[0] as Facts)
   // A bug with a network error behind it is how `fetch` reports that one.
-  const network = outermost.knowledge === 'bug' && chain.find(facts => facts.knowledge === 'network')
-  const known = network || outermost
+  const known = (outermost.knowledge === 'bug' && chain.find(facts => facts.knowledge === 'network')) || outermost
   const { knowledge } = known
 
   const isUnlisted = retryOn === 'none' || (list && !listed)

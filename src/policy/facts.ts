@@ -80,8 +80,8 @@ function read(error: Thrown, now: number): Facts {
     $metadata?.httpStatusCode,
     error.code,
   ].find(isStatus)
-  const retryAfterMs = orElse(() => retryAfter(error, status, now), undefined)
   const names = namesOf(error)
+  const retryAfterMs = orElse(() => retryAfter(error, status, now), undefined)
   return { names, code, status, retryAfterMs, knowledge: knowledgeOf(names, code, status, retryAfterMs) }
 }
 
