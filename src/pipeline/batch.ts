@@ -2,7 +2,7 @@ import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, isObject, type KnownOptions } from '../policy/internal.js'
 import type { Cost } from '../store/index.js'
 import type { RateInput, Skip } from '../task/index.js'
-import { toMs, toRates } from '../task/internal.js'
+import { type KeptAsJson, toMs, toRates } from '../task/internal.js'
 import { type Stage, type StageOptions, stageBasics } from './stage.js'
 import type { BatchContext } from './stage-context.js'
 
@@ -48,7 +48,7 @@ export function batch<In, Out>(
   name: string,
   handler: BatchHandler<In, Out>,
   options: BatchOptions<In>,
-): Stage<In, Out> {
+): Stage<In, KeptAsJson<Out>> {
   checkOptions(`The batch stage '${name}'`, options, BATCH_OPTIONS)
   if (!isObject(options)) throw new OptionError('size', `The batch stage '${name}' needs a 'size': { size: 100 }, say.`)
   const { size, within = '100ms', concurrency = 1, rates = {}, cost = () => ({}) } = options

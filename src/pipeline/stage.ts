@@ -10,7 +10,7 @@ import {
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Cost, Rate } from '../store/index.js'
 import type { Later, RateInput, Skip } from '../task/index.js'
-import { toRates } from '../task/internal.js'
+import { type KeptAsJson, toRates } from '../task/internal.js'
 import type { BatchContext, StageContext } from './stage-context.js'
 
 /** The work of a stage: returns the input of the next one. A throw is a failure, `skip(reason)` ends the item without one. */
@@ -96,7 +96,7 @@ export function stage<In, Out>(
   name: string,
   handler: StageHandler<In, Out>,
   options: StageOptions<In> = {},
-): Stage<In, Awaited<Out>> {
+): Stage<In, KeptAsJson<Awaited<Out>>> {
   checkOptions(`The stage '${name}'`, options, STAGE_OPTIONS)
   const { cost = () => undefined, rates = {} } = options
   return {

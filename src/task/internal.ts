@@ -3,6 +3,7 @@
 export { Bell } from './bell.js'
 export { Ending } from './ending.js'
 export { Engine } from './engine.js'
+export type { KeptAsJson } from './json-type.js'
 export { isLater, isSkip } from './outcomes.js'
 export { toRates } from './rate.js'
 export type { RunFollower, RunNews } from './run-keeper.js'

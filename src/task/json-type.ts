@@ -29,6 +29,14 @@ export type SchemasUnlessJson<Payload, Result> = (IsKeptPayload<Payload> extends
   : { readonly payload: SchemaFromJsonTo<Payload> }) &
   (IsKept<Result> extends true ? unknown : { readonly result: SchemaFromJsonTo<Result> })
 
+/** The type of a value that was kept as JSON: the same, or one that says so if JSON changes it. */
+export type KeptAsJson<T> = IsKept<T> extends true ? T : ChangedByJson<T>
+
+/** JSON changes this type, so whoever reads it gets another: return one that JSON keeps, such as text for a date. */
+export interface ChangedByJson<Type> {
+  readonly 'a type that JSON changes': Type
+}
+
 /**
  * JSON changes this type. Pass a schema that takes a type that JSON keeps, such as text for a date, and makes this type of
  * it.

@@ -27,6 +27,21 @@ describe('the types of a pipeline', () => {
     )
   })
 
+  it('refuse a stage that takes what JSON has changed on the way', () => {
+    pipeline(
+      'dates',
+      stage('parse', (text: string) => ({ on: new Date(text) })),
+      // @ts-expect-error: it gets the date as text.
+      stage('year', (due: { readonly on: Date }) => due.on.getFullYear()),
+    )
+    pipeline(
+      'dates',
+      batch('parse', (texts: readonly string[]) => texts.map(text => new Date(text)), { size: 10 }),
+      // @ts-expect-error: it gets the date as text.
+      stage('year', on => on.getFullYear()),
+    )
+  })
+
   it('are checked in a list of stages, each of which declares its input', () => {
     const measure = (url: string) => ({ length: url.length })
     const half = async ({ length }: { readonly length: number }) => length / 2
