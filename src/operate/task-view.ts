@@ -133,7 +133,8 @@ export function ledgerRowView(row: LedgerRow): LedgerRowView {
 
 /** The attempt that a task died of was not scheduled again. A loss is no attempt. */
 function retryCount({ status, reason, attempts }: TaskRecord): number {
-  const diedOfAttempt = status === 'dead' && reason !== 'losses_exhausted'
+  const isDiscarded = status === 'cancelled' && reason !== undefined
+  const diedOfAttempt = isDiscarded || (status === 'dead' && reason !== 'losses_exhausted')
   return Math.max(0, diedOfAttempt ? attempts - 1 : attempts)
 }
 

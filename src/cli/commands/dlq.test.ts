@@ -123,6 +123,7 @@ describe('dlq discard', () => {
     expect(await statuses()).toMatchObject({ dead: 1, cancelled: 2 })
     const { out } = await folder.redrive(['task', 'show', 'a'])
     expect(out).toMatch(/reason +refunded by hand/)
+    expect(out).toMatch(/retry count +0 \(1 failed attempt\)/)
     expect(out).toMatch(/- {2}\d{4}.* discarded\n +by ada: refunded by hand/)
     const audit = await folder.redrive(['audit', 'tail', '--output', 'jsonl'])
     expect(audit.json()).toMatchObject({ event_type: 'tasks_discarded', who: 'ada', why: 'refunded by hand', count: 2 })

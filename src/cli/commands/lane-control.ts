@@ -23,6 +23,9 @@ interface LimitOptions extends ControlOptions {
   readonly none?: boolean
 }
 
+/** After a rule that may be mistyped. */
+const NONE_YET = 'There is no such lane yet: it holds for lanes that are made later.'
+
 /** Adds the commands that change lanes: `pause`, `resume` and `limit`. */
 export function addLaneControl(lane: Command, context: CommandContext): void {
   const pause = lane
@@ -86,10 +89,12 @@ function setPaused(
   const lanes = selected(options)
   return withStore(options, environment, async store => {
     await store.pause(lanes, { isPaused, ...by(environment.user, options) })
-    const running = (await store.lanes(lanes)).reduce((sum, lane) => sum + lane.running, 0)
+    const found = await store.lanes(lanes)
+    const running = found.reduce((sum, lane) => sum + lane.running, 0)
     writeResult(console, options.output, { ...lanes, isPaused, running })
     const rest = isPaused && running > 0 ? ` ${running} ${running === 1 ? 'task is' : 'tasks are'} still running.` : ''
     console.say(`${lanesText(lanes)} ${isPaused ? 'paused' : 'resumed'}.${rest}`)
+    if (found.length === 0) console.say(NONE_YET)
     return ExitCode.done
   })
 }
@@ -104,6 +109,7 @@ function setLimits({ console, environment }: CommandContext, options: LimitOptio
     const scope = options.shared ? 'together' : 'each'
     const effect = text === '' ? 'no limits now' : `limited to ${text}, ${scope}`
     console.say(`${lanesText(lanes)} ${effect}.`)
+    if ((await store.lanes(lanes)).length === 0) console.say(NONE_YET)
     return ExitCode.done
   })
 }

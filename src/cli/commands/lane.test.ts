@@ -70,6 +70,14 @@ it('pauses and resumes the lanes that are selected, on record', async () => {
   expect(audit.lines()[3]).toMatch(/lanes_resumed +ada +-/)
 })
 
+it('says that there is no such lane yet: the kind may be mistyped', async () => {
+  const NONE = 'There is no such lane yet: it holds for lanes that are made later.\n'
+  expect((await folder.redrive(['lane', 'pause', '--kind', 'emial'])).err).toBe(
+    `Lanes of kind 'emial': paused.\n${NONE}`,
+  )
+  expect((await folder.redrive(['lane', 'limit', '--kind', 'emial', '--rate', '1/s'])).err).toContain(NONE)
+})
+
 it('says how many tasks still run in a paused lane', async () => {
   await claimed()
   const { err } = await folder.redrive(['lane', 'pause', '--kind', 'email'])
