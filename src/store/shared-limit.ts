@@ -20,7 +20,8 @@ import type { Cost, LaneLimits, LaneSelection, Rate, SharedLimits } from './stor
  * find out whether the service allows more by now. The first refusal teaches little, so its step is one second; that of
  * later ones is ten. After a minute without a refusal the pace ends, whatever it is. Attempts that began before the last
  * hold was over teach nothing: they are the same refusal. Nor does a refusal with nothing accepted since the one before:
- * the service is down then, which says nothing about the pace that it allows afterwards.
+ * the service is down then, which says nothing about the pace that it allows afterwards. A service that refuses less than
+ * one attempt in a hundred does so now and then, whatever the pace: such a refusal lowers the rate no further.
  */
 
 /** The state of a shared limit. Times are milliseconds. JSON. */
@@ -48,6 +49,8 @@ interface Pace extends Level {
   /** When the last refusal came that was not the same as the one before, and how many answers came since then. */
   readonly cutAt: number
   readonly accepted: number
+  /** How many attempts were refused then. */
+  readonly refused: number
 }
 
 const FIRST_STEP = 1
@@ -58,6 +61,8 @@ const PACE_SECONDS = 55
 const PACE_BURST = 0.1
 /** With fewer answers, the last second says nothing about the rate. */
 const MIN_ANSWERS = 5
+/** Refusals are no sign of a pace that is too high if more than this many answers come with each. */
+const SPORADIC = 100
 /** No cut takes away more than this. */
 const LARGEST_CUT = 0.5
 /** No refusal teaches a rate below this. */
@@ -176,14 +181,15 @@ export function afterRefusal(kept: SharedState, began: number, until: number, no
   const heldUntil = Math.max(state.heldUntil, until)
   const level = { tokens: 1, at: heldUntil }
   const isSame = began < state.heldUntil
-  if (isSame) return { ...state, heldUntil, pace: state.pace && { ...state.pace, ...level } }
+  const again = state.pace && { ...state.pace, refused: state.pace.refused + 1, ...level }
+  if (isSame) return { ...state, heldUntil, pace: again }
 
-  const known = paceAt(state, now) === undefined ? undefined : state.pace
-  if (known?.accepted === 0) return { ...state, heldUntil, pace: { ...known, cutAt: now, ...level } }
+  const known = paceAt(state, now) === undefined ? undefined : again
+  if (known?.accepted === 0) return { ...state, heldUntil, pace: { ...known, cutAt: now } }
   const isFirst = known === undefined
   const rate = isFirst ? Math.max(1, lastSecond(state, now)) : acceptedRate(state, now)
   const step = (isFirst ? FIRST_STEP : STEP) * slowness(rate)
-  return { ...state, heldUntil, pace: { rate, step, isFirst, cutAt: now, accepted: 0, ...level } }
+  return { ...state, heldUntil, pace: { rate, step, isFirst, cutAt: now, accepted: 0, refused: 1, ...level } }
 }
 
 /**
@@ -221,7 +227,8 @@ function acceptedRate({ pace, ...state }: SharedState, now: number): number {
   const since = pace.accepted / Math.max(1, (now - pace.cutAt) / 1000)
   const last = lastSecond(state, now)
   const lately = pace.isFirst || last >= MIN_ANSWERS ? last : 0
-  return Math.max(since, lately, LARGEST_CUT * pace.rate, MIN_RATE)
+  const isSporadic = pace.accepted > SPORADIC * pace.refused
+  return Math.max(since, lately, (isSporadic ? 1 : LARGEST_CUT) * pace.rate, MIN_RATE)
 }
 
 /** Answers within the last second, as far as two whole seconds tell. */

@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '72dfb8a696fae04f486640716ab42ec39f68bd1cf961c04032ddfedeab0ec96a',
+  1: '5d16ef255d731ac1aff7276fef21c3e66a9edde0bed4615bbd47ef9f0376818d',
 }
 
 const MAX_LINES = 60

@@ -310,6 +310,33 @@ export const SHARED_LIMITS: StoreBehaviours = {
     assert.equal(pace, 9, 'half of the rate before is the largest cut')
   },
 
+  async 'refusals now and then do not lower the pace further and further'(store, advance) {
+    await learnPace(store, advance, 20)
+    await add(store, ...tasks(700))
+    const paces: number[] = []
+    for (let refusals = 0; refusals < 5; refusals++) {
+      for (let accepted = 0; accepted <= 100; ) {
+        await advance(500)
+        const { tasks: given } = await claim(store, { limit: 50 })
+        await store.settle(
+          given.map(task => ({ id: task.id, token: task.token, outcome: SUCCEEDED, attempt: entry(task) })),
+        )
+        accepted += given.length
+      }
+      await advance(500)
+      const [unlucky] = (await claim(store, { limit: 1 })).tasks
+      assert.ok(unlucky !== undefined)
+      await settle(store, unlucky, { type: 'deferred', delayMs: 500 })
+      await advance(500)
+      paces.push((await laneOf(store, { kind: 'k' })).shared?.pace ?? 0)
+    }
+    const [, second = 0] = paces
+    assert.ok(
+      paces.every((pace, n) => n < 2 || pace >= 0.99 * second),
+      paces.join(', '),
+    )
+  },
+
   async 'the pace grows with every second without a refusal, and ends after a minute'(store, advance) {
     await learnPace(store, advance, 20)
     const paceNow = async () => (await laneOf(store, { kind: 'k' })).shared?.pace

@@ -147,24 +147,27 @@ DECLARE
   is_same boolean := began < (known ->> 'heldUntil')::float8;
   pace jsonb := known -> 'pace';
   is_first boolean := redrive.pace_at(known, now_ms) IS NULL;
+  again jsonb;
   last_second float8;
   rate float8;
 BEGIN
   state := redrive.shared_after_answers(known, now_ms / 1000, 0) || jsonb_build_object('heldUntil', held);
+  again := pace || level || jsonb_build_object('refused', (pace -> 'refused')::bigint + 1);
   IF is_same THEN
-    RETURN CASE WHEN pace IS NULL THEN state ELSE jsonb_set(state, '{pace}', pace || level) END;
+    RETURN CASE WHEN pace IS NULL THEN state ELSE jsonb_set(state, '{pace}', again) END;
   ELSIF NOT is_first AND (pace -> 'accepted')::bigint = 0 THEN
-    RETURN jsonb_set(state, '{pace}', pace || level || jsonb_build_object('cutAt', now_ms));
+    RETURN jsonb_set(state, '{pace}', again || jsonb_build_object('cutAt', now_ms));
   END IF;
   last_second := (state -> 'answers' -> 'count')::float8
     + (state -> 'answers' -> 'before')::float8 * (1 - (now_ms % 1000) / 1000.0);
   rate := CASE WHEN is_first THEN greatest(1, last_second) ELSE greatest(
     (pace -> 'accepted')::float8 / greatest(1, (now_ms - (pace ->> 'cutAt')::float8) / 1000),
     CASE WHEN (pace -> 'isFirst')::boolean OR last_second >= 5 THEN last_second ELSE 0 END,
-    0.5 * (pace ->> 'rate')::float8, 0.5) END;
+    CASE WHEN (pace -> 'accepted')::bigint > 100 * (pace -> 'refused')::bigint THEN 1 ELSE 0.5 END
+      * (pace ->> 'rate')::float8, 0.5) END;
   RETURN state || jsonb_build_object('pace', level || jsonb_build_object(
     'rate', rate, 'step', CASE WHEN is_first THEN 1 ELSE 10 END * redrive.slowness(rate), 'isFirst', is_first,
-    'cutAt', now_ms, 'accepted', 0));
+    'cutAt', now_ms, 'accepted', 0, 'refused', 1));
 END
 $$;
 
