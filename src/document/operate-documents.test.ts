@@ -48,7 +48,10 @@ describe('a document', () => {
   it.each([
     ['never_attempted', { created: -HOUR }, 23 * HOUR],
     ['under_way', { attempts: 1, last: -HOUR }, 23 * HOUR],
-    ['under_way', { attempts: 1, last: -99 * HOUR, retry_at: HOUR }, HOUR],
+    ['under_way', { attempts: 1, last: -99 * HOUR, retry_at: HOUR, status: 'processing' }, HOUR],
+    ['scheduled', { attempts: 1, last: -99 * HOUR, retry_at: HOUR }, HOUR],
+    ['scheduled', { retry_at: HOUR, dispatches: 1 }, HOUR],
+    ['unreadable', { attempts: -1, last: -99 * HOUR }, undefined],
     ['due', { attempts: 1, last: -25 * HOUR }, undefined],
     ['due', {}, undefined],
     ['due', { attempts: 1, last: -HOUR, retry_at: -1 }, undefined],

@@ -31,6 +31,7 @@ export interface DocumentExplanation {
   readonly state:
     | 'never_attempted'
     | 'under_way'
+    | 'scheduled'
     | 'in_backoff'
     | 'due'
     | 'exhausted'
@@ -67,7 +68,8 @@ export function explainDocument(collection: Collection, document: DocumentRecord
   if (status === statuses.failed) return at('failed')
   if (status !== statuses.pending && status !== statuses.processing) return at('closed')
   if (document.problem !== undefined) return at('unreadable')
-  if (retryAt !== undefined && retryAt > cut.now) return at('under_way', retryAt)
+  if (retryAt !== undefined && retryAt > cut.now)
+    return at(status === statuses.processing ? 'under_way' : 'scheduled', retryAt)
   const since = retryAt === undefined ? (lastAttemptAt ?? createdAt) : undefined
   if (since !== undefined && since >= cut.stuckBefore)
     return at(attemptCount === 0 ? 'never_attempted' : 'under_way', since + collection.stuckAfterMs)

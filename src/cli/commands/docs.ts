@@ -203,6 +203,7 @@ function showDocument({ console, environment }: CommandContext, name: string, id
 const STATES: Readonly<Record<DocumentExplanation['state'], string>> = {
   never_attempted: 'It was never attempted, and is not old enough to be stuck.',
   under_way: 'Its last attempt may still be under way.',
+  scheduled: 'It was dispatched, is in backoff, or was requeued for a later time.',
   in_backoff: 'It is stuck, and waits for its backoff.',
   due: 'It is stuck, and the next sweep requeues it.',
   exhausted: 'It has used up its attempts: the next sweep marks it as failed.',
@@ -246,7 +247,9 @@ function requeueOne(
       const document = await requeueDocument(source, bus, collection, id, at === undefined ? {} : { at })
       writeResult(console, options.output, documentView(collection, document))
       console.say(
-        at === undefined ? `${quoted(id)} was requeued.` : `${quoted(id)} is requeued at ${moment(at, Date.now())}.`,
+        at === undefined
+          ? `${quoted(id)} was requeued.`
+          : `The first sweep after ${moment(at, Date.now())} requeues ${quoted(id)}.`,
       )
       return ExitCode.done
     }),
