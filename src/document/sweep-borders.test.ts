@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { archives, fenced, someArchives } from '../../test/documents.js'
 import { MemoryBus } from '../bus/index.js'
+import { MemoryStore } from '../store/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
 import { collectionOf } from './collection.js'
@@ -62,6 +63,28 @@ describe('clocks that disagree', () => {
     expect(collections).toMatchObject([{ stuck: 1, requeued: 1, oldestAgeMs: 25 * HOUR }])
     expect(await scene.taken()).toEqual(['stuck'])
     expect(scene.row('stuck')).toMatchObject({ last_attempt_time: clock.now() })
+  })
+})
+
+describe('a lane that a rate limit holds', () => {
+  it('postpones its documents until the store says that it is over, whatever the clock of the database says', async () => {
+    const storeClock = fakeClock(clock.now() - 3 * DAY)
+    const store = new MemoryStore({ clock: storeClock })
+    await store.enqueue([{ kind: 'parse', payload: '{}' }])
+    const rooms = [{ kinds: ['parse'] }]
+    const { tasks } = await store.claim({ worker: 'w', leaseMs: HOUR, limit: 1, rooms, isIdle: true })
+    const settlements = tasks.map(({ id, token }) => ({
+      id,
+      token,
+      outcome: { type: 'deferred', delayMs: HOUR } as const,
+      attempt: { attempt: 1, startedAt: storeClock.now(), endedAt: storeClock.now(), worker: 'w' },
+    }))
+    await store.settle(settlements)
+    scene.insert('a1')
+    const sweeps = scene.sweeps({ store, collections: [{ ...archives, lane: { kind: 'parse' } }] })
+    expect((await sweeps.sweep()).collections).toMatchObject([{ stuck: 1, requeued: 0, postponed: 'lane' }])
+    await storeClock.advance('1h')
+    expect((await sweeps.sweep()).collections).toMatchObject([{ requeued: 1 }])
   })
 })
 

@@ -24,7 +24,7 @@ export async function sweepCollection(collection: Collection, context: SweepCont
     counts.failed = failed
     if (oldestAt !== undefined) counts.oldestAgeMs = now - oldestAt
     if (stuck > 0) {
-      counts.postponed = await postponement(collection, context, now)
+      counts.postponed = await postponement(collection, context)
       if (counts.postponed === undefined) await sweepStuck(collection, cut, counts, context)
     }
     if (!context.isDryRun) await archive(collection, now, counts, context)
@@ -51,14 +51,10 @@ const NOTHING = {
 const reasonOf = (error: unknown) => error ?? new Error('The sweep of the collection failed.')
 
 /** Why the collection has to wait: its services could not work on the documents now. */
-async function postponement(
-  { lane, isHealthy }: Collection,
-  { store }: SweepContext,
-  now: number,
-): Promise<Counts['postponed']> {
+async function postponement({ lane, isHealthy }: Collection, { store }: SweepContext): Promise<Counts['postponed']> {
   if (lane !== undefined && store !== undefined) {
     const lanes = await store.lanes(lane)
-    if (lanes.some(({ isPaused, heldUntil = 0 }) => isPaused || heldUntil > now)) return 'lane'
+    if (lanes.some(({ isPaused, heldUntil }) => isPaused || heldUntil !== undefined)) return 'lane'
   }
   return (await isHealthy()) ? undefined : 'unhealthy'
 }
