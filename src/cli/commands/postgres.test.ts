@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { beforeAll, expect, it } from 'vitest'
 import { runCommand } from '../../../test/command.js'
+import { deadLetters } from '../../../test/dead-letters.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { openPostgres } from '../../store/postgres/index.js'
 import { defineTask, TaskQueue } from '../../task/index.js'
@@ -97,6 +98,33 @@ it('takes the schema from the URL', async () => {
     out: '[]\n',
   })
   expect((await redrive('task', 'ls', '--store', `${url}?schema=No-Name`)).err).toContain("'schema' must be a name")
+})
+
+it('counts, discards, pauses, streams and prunes as on SQLite', async () => {
+  const at = `${url}?schema=operated`
+  const on = (...argv: string[]) => redrive(...argv, '--store', at)
+  await on('migrate')
+  const store = await openPostgres(url, { schema: 'operated' })
+  await deadLetters(
+    store,
+    Array.from({ length: 1203 }, (_, i) => ({ id: `t${i}`, kind: 'email', code: i === 0 ? 'E2' : 'E1' })),
+  )
+  await store.enqueue([{ id: 'w', kind: 'email', payload: '1' }])
+  await store.close()
+  expect((await on('dlq', 'count', '--by', 'kind,code')).lines().slice(1)).toEqual([
+    '1 202  email  E1',
+    '1      email  E2',
+  ])
+  expect((await on('dlq', 'ls', '--all', '--output', 'jsonl')).lines()).toHaveLength(1203)
+  expect((await on('dlq', 'ls')).err).toMatch(/^50 of 1 203\. For the next ones/)
+  expect((await on('dlq', 'discard', '--code', 'E1', '--why', 'old', '--yes')).err).toBe('1202 discarded.\n')
+  expect((await on('lane', 'pause', '--kind', 'email', '--why', 'down')).err).toBe("Lanes of kind 'email': paused.\n")
+  expect((await on('lane', 'ls')).lines()[1]).toMatch(/^email +- +- +paused +1 +0 +1$/)
+  expect((await on('task', 'cancel', 'w', '--yes')).err).toBe('1 cancelled.\n')
+  expect((await on('stats')).lines()[1]).toMatch(/^email +0 +0 +0 +0 +1 +1 203$/)
+  expect((await on('audit', 'tail', '--limit', '1')).lines()[1]).toMatch(/tasks_cancelled +ada +-$/)
+  expect((await on('audit', 'verify')).err).toContain('0 decisions on 1 204 tasks recomputed: 0 differ.')
+  expect(Number.parseInt((await on('prune', '--keep', '0s', '--yes')).err.replace(' ', ''), 10)).toBeGreaterThan(1203)
 })
 
 it('repeats no password in the commands that it suggests', async () => {
