@@ -91,6 +91,7 @@ Examples:
   redrive worker ./tasks.js                 run tasks until Ctrl-C
   redrive pipeline run ./enrich.js --in samples.jsonl --out results.jsonl
                                             run items through stages
+  redrive stats                             how many tasks wait, run and died
   redrive task ls --status waiting          list waiting tasks
   redrive dlq ls                            list dead letters
   redrive dlq show ID                       why a task died, and what to do next

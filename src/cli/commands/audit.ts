@@ -78,18 +78,27 @@ function printVerification(context: CommandContext, options: CommonOptions): Pro
   return withStore(options, environment, store =>
     withProgress(context, 'page', async ({ signal, report }) => {
       const onProgress = (tasks: number) => report(() => `${grouped(tasks)} tasks read so far.`)
-      const result = await verify(store, { signal, onProgress })
-      const { tasks, decisions, unknown, discrepancies } = result
-      if (options.output !== 'table' || discrepancies.length > 0) {
-        writeOne(console, options.output, result, () => discrepancyTable(discrepancies, console))
+      try {
+        return tellVerification(console, options, await verify(store, { signal, onProgress }))
+      } catch (error) {
+        if (error !== signal.reason) throw error
+        console.say('Stopped before the end. Run it again to verify all of it.')
+        return ExitCode.partly
       }
-      const about = `${countOf(decisions, 'decision')} on ${countOf(tasks, 'task')}`
-      const differ = discrepancies.length === 1 ? 'differs' : 'differ'
-      console.say(`${about} recomputed: ${grouped(discrepancies.length)} ${differ}.`)
-      if (unknown > 0) console.say(`${grouped(unknown)} could not be: the store does not have their policy.`)
-      return discrepancies.length === 0 ? ExitCode.done : ExitCode.error
     }),
   )
+}
+
+function tellVerification(console: Console, { output }: CommonOptions, result: Verification): ExitCode {
+  const { tasks, decisions, unknown, discrepancies } = result
+  if (output !== 'table' || discrepancies.length > 0) {
+    writeOne(console, output, result, () => discrepancyTable(discrepancies, console))
+  }
+  const about = `${countOf(decisions, 'decision')} on ${countOf(tasks, 'task')}`
+  const differ = discrepancies.length === 1 ? 'differs' : 'differ'
+  console.say(`${about} recomputed: ${grouped(discrepancies.length)} ${differ}.`)
+  if (unknown > 0) console.say(`${grouped(unknown)} could not be: the store does not have their policy.`)
+  return discrepancies.length === 0 ? ExitCode.done : ExitCode.error
 }
 
 function countOf(count: number, noun: string): string {

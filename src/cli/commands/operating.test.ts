@@ -140,6 +140,17 @@ it('audit verify recomputes the decisions, and ends with 1 if one differs', asyn
   expect(json()).toMatchObject({ tasks: 1, decisions: 1, unknown: 0, discrepancies: [{ taskId: 'a' }] })
 })
 
+it('audit verify stops at a signal, with 3', async () => {
+  await folder.inStore(store => store.enqueue([{ id: 'a', kind: 'k', payload: '1' }]))
+  const onSignal = (callback: (signal: string) => void) => {
+    callback('SIGINT')
+    return () => {}
+  }
+  const { code, err } = await folder.redrive(['audit', 'verify'], { onSignal })
+  expect(code).toBe(3)
+  expect(err).toBe('SIGINT: stopping after this page.\nStopped before the end. Run it again to verify all of it.\n')
+})
+
 describe('prune', () => {
   beforeEach(() =>
     folder.inStore(async store => {
