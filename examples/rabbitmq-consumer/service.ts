@@ -27,7 +27,6 @@ const consumer = await consume<OrderPlaced>(bus, QUEUE, {
   key: ({ order }) => [String(order)],
   store,
   policy: { attempts: 4, backoff: { base: '50ms', max: '1s' }, timeout: '5s' },
-  lease: '2s',
   async handler({ order, product, quantity }, { key }) {
     if (!(quantity > 0)) throw new FinalError(`Order ${order} asks for ${quantity}.`, { code: 'bad_quantity' })
     // An event may come twice, so the key, the reservation and the stock are committed together, once.
