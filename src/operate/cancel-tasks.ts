@@ -1,4 +1,5 @@
 import type { By, TaskControl, TaskReader } from '../store/index.js'
+import { getTasks } from './get-tasks.js'
 import { alreadyEnded, notFound, type Refusal } from './refusal.js'
 
 /** The result of a cancellation. */
@@ -18,10 +19,8 @@ export async function cancelTasks(
   const named = new Set(ids)
   const cancelled = new Set(await store.cancel([...named], by))
   const refused: Refusal[] = []
-  for (const id of named) {
-    if (cancelled.has(id)) continue
-    const task = await store.get(id)
+  const others = [...named].filter(id => !cancelled.has(id))
+  for await (const { id, task } of getTasks(store, others))
     refused.push(task === undefined ? notFound(id) : alreadyEnded(id, task.status))
-  }
   return { ids: [...cancelled], refused }
 }

@@ -1,4 +1,5 @@
 import type { TaskReader } from '../store/index.js'
+import { getTasks } from './get-tasks.js'
 import { notDead, notFound, type Refusal } from './refusal.js'
 import { checkSelection, filterOf, type LetterSelection } from './selection.js'
 import { type TaskView, taskView } from './task-view.js'
@@ -41,8 +42,7 @@ async function planNamed(store: TaskReader, ids: readonly string[], sampleSize: 
   let count = 0
   const sample: TaskView[] = []
   const refused: Refusal[] = []
-  for (const id of new Set(ids)) {
-    const task = await store.get(id)
+  for await (const { id, task } of getTasks(store, ids)) {
     if (task?.status !== 'dead') {
       refused.push(task === undefined ? notFound(id) : notDead(id, task.status))
       continue

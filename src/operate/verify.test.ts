@@ -106,6 +106,29 @@ it('recomputes the decisions on lost attempts, whenever they were made and also 
   expect(discrepancies).toEqual([{ taskId: 'wrong', sequence: 1, ...difference }])
 })
 
+it('finds nothing to say of a delayed task that was redriven, whose time to live began when it was due', async () => {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const queue = new TaskQueue(store)
+  const task = defineTask('task', {
+    policy: { attempts: 5, backoff: { kind: 'fixed', base: '4m' }, jitter: 'none', ttl: '10m' },
+    handler: () => {
+      throw new Error('down')
+    },
+  })
+  const worker = new Worker(store, { tasks: [task], clock })
+  await queue.enqueue(task, null, { id: 'late', delay: '1h' })
+  await worker.start()
+  await clock.advance('2h')
+  expect(await store.get('late')).toMatchObject({ status: 'dead', reason: 'ttl_expired' })
+  await queue.redrive('late', { who: 'ada' })
+  await clock.advance('1h')
+  await worker.stop()
+  const thrice = ['retry', 'retry', 'dead']
+  expect((await store.ledger('late')).map(({ outcome }) => outcome)).toEqual([...thrice, 'redriven', ...thrice])
+  expect(await verify(store)).toMatchObject({ decisions: 6, discrepancies: [] })
+})
+
 it('names the row whose decision is not the one that the kernel makes', async () => {
   const store = await eventful()
   const tampered = async (id: string): Promise<LedgerRow[]> => {

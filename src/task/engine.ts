@@ -277,7 +277,8 @@ export class Engine {
       await this.#settler.flush().finally(() => this.#pulse.stop())
     }
     await this.runs.finish()
-    await this.#store.leave(this.name)
+    // Nothing that it knows of is left with it, so its lease may as well run out.
+    await this.#store.leave(this.name).catch(() => {})
   }
 
   async #grace(): Promise<void> {

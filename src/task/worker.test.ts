@@ -322,6 +322,18 @@ describe('a worker', () => {
     expect(clock.timers).toBe(0)
   })
 
+  it('stops well if the store is away once everything is on record', async () => {
+    const work = defineTask('work', { handler: () => 'done' })
+    const { clock, store, queue, start, worker } = await bench([work])
+    const { id } = await queue.enqueue(work, null)
+    await start()
+    await settle(clock)
+    store.leave = () => Promise.reject(new StoreUnavailableError('The store', 'it is away', { wasSent: false }))
+    await worker.stop()
+    await worker.stopped
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded' })
+  })
+
   it('that cannot go on stops and says why, leaves what runs to its lease, and leaves no timer behind', async () => {
     const started: string[] = []
     const cannot = new FinalError('refused for good')
