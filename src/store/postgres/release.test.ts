@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '5d16ef255d731ac1aff7276fef21c3e66a9edde0bed4615bbd47ef9f0376818d',
+  1: '0a73d62f52b0adee6f8c7e337bddc5ec30f7eb446dcd41f3b9fca7c3ef1fb52f',
 }
 
 const MAX_LINES = 60

@@ -273,6 +273,27 @@ export const ADVANCE: StoreBehaviours = {
     assert.equal((await settleFully(store, a, TO_PARSE)).result, 'stale', 'settled since')
   },
 
+  async 'an advance is stale once its item was claimed again and handed back, however often'(store) {
+    const item = await startItem(store)
+    assert.equal((await settleFully(store, item, TO_PARSE)).result, 'kept')
+    await store.leave('w1')
+    for (let handedBack = 1; handedBack <= 3; handedBack++) {
+      assert.deepEqual(await claimIds(store), [item.id])
+      await store.leave('w1')
+      assert.equal((await settleFully(store, item, TO_PARSE)).result, 'stale', `${handedBack} times`)
+    }
+  },
+
+  async 'an advance is stale once its item was claimed again and cancelled'(store) {
+    const item = await startItem(store)
+    assert.equal((await settleFully(store, item, TO_PARSE)).result, 'kept')
+    await store.leave('w1')
+    assert.deepEqual(await claimIds(store), [item.id])
+    await store.leave('w1')
+    await store.cancel([item.id])
+    assert.equal((await settleFully(store, item, TO_PARSE)).result, 'stale')
+  },
+
   async 'an advance that stands in a batch twice is made once'(store) {
     const item = await startItem(store)
     const settlement: Settlement = { id: item.id, token: item.token, outcome: TO_PARSE, attempt: entry(item) }

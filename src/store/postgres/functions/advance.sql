@@ -160,9 +160,11 @@ BEGIN
 END
 $$;
 
--- Advances items, given column by column as `settle` takes them: writes their rows, the ledger and the counts. An item
--- that is kept goes on in its round; one that waits is two rounds on, so that a kept one that was handed back, one round
--- on, can be told from it. Leaves those alone that somebody asked to cancel. Returns the positions of those
+-- The rounds that an advance takes if the item then waits. An item that is kept stays in its round, and goes on by one each
+-- time that it is handed back: it would have to be handed back as often to be taken for one that waited from the start.
+CREATE OR REPLACE FUNCTION redrive.rounds_to_wait() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 1024';
+
+-- Advances items, given column by column as `settle` takes them: writes their rows, the ledger and the counts. Leaves those alone that somebody asked to cancel. Returns the positions of those
 -- kept and those that wait now, and the argument of `ramp_up`.
 CREATE OR REPLACE FUNCTION redrive.advance(
   ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
@@ -175,8 +177,9 @@ DECLARE
 BEGIN
   WITH item AS (
     UPDATE redrive.task
-    SET lane = to_lanes[run.next], advances = task.advances + 1, round = task.round + 2 * (NOT coalesce(admitted[run.n], true))::int, changed_at = now_ms,
-      started_at = now_ms, entries = entries + (coalesce(run.attempt, numbers[1]) > 0)::int, attempts = 0,
+    SET lane = to_lanes[run.next], advances = task.advances + 1,
+      round = task.round + redrive.rounds_to_wait() * (NOT coalesce(admitted[run.n], true))::int,
+      changed_at = now_ms, started_at = now_ms, entries = entries + (coalesce(run.attempt, numbers[1]) > 0)::int, attempts = 0,
       deferrals = 0, losses = 0, undecided = false, previous_delay = NULL, error_class = NULL, error_code = NULL,
       error_message = NULL, value = run.value, cost = run.cost
     FROM unnest(ids, rounds, advance.advances, lanes, results, numbers, advance.began, advance.took, workers, versions,
@@ -269,9 +272,11 @@ BEGIN
     task.state = redrive.state_running() AND task.round = run.round
     -- Nothing but the advance has happened to it, or it was cancelled while it waited.
     OR task.attempts + task.deferrals + task.losses = 0 AND (
-      task.state = redrive.state_running() AND task.round = run.round + 2 AND task.changed_at = task.started_at
+      task.state = redrive.state_running() AND task.round = run.round + redrive.rounds_to_wait()
+        AND task.changed_at = task.started_at
         AND EXISTS (SELECT FROM redrive.waiting WHERE waiting.task = ANY (ARRAY[run.id]))
-      OR task.state = redrive.state_cancelled() AND task.round = run.round + 3 AND task.cancel_requested
+      OR task.state = redrive.state_cancelled() AND task.round = run.round + redrive.rounds_to_wait() + 1
+        AND task.cancel_requested
     )
   );
 END
