@@ -17,8 +17,13 @@ export const STAMP = {
   generation: 'document-generation',
 } as const
 
+/** New values that a document has as well: none of them is null. */
+type Dispatched = Partial<
+  Pick<DocumentRecord, 'attemptCount' | 'generation' | 'dispatches'> & { lastAttemptAt: number; retryAt: number }
+>
+
 /** The tracking fields of a document that is dispatched. */
-export function dispatched(collection: Collection, document: DocumentRecord, now: number): NewValues {
+export function dispatched(collection: Collection, document: DocumentRecord, now: number): Dispatched {
   if (!collection.countsAtBegin) return { attemptCount: document.attemptCount + 1, lastAttemptAt: now }
   return {
     generation: document.generation + 1,

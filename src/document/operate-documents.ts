@@ -4,8 +4,7 @@ import { type Clock, sleep, systemClock } from '../time/index.js'
 import type { Collection } from './collection.js'
 import { dispatched, eventOf, MAX_DISPATCHES, mayBeSent, undispatched } from './dispatch.js'
 import { DocumentBusyError, NoDocumentError } from './errors.js'
-import { judgeDocument } from './judge-document.js'
-import { changed } from './record.js'
+import { type Judgement, judgeDocument } from './judge-document.js'
 import { resetValues } from './reset.js'
 import type { Cut, DocumentRecord, DocumentSource } from './source.js'
 
@@ -62,7 +61,7 @@ export async function findDocument(source: DocumentSource, { shape, name }: Coll
 /** Explains the state of a document at a moment. */
 export function explainDocument(collection: Collection, document: DocumentRecord, cut: Cut): DocumentExplanation {
   const { statuses } = collection.shape
-  const { status, attemptCount, lastAttemptAt, createdAt, retryAt, dispatches } = document
+  const { status, attemptCount, lastAttemptAt, createdAt, retryAt } = document
   const maxAttempts = collection.policy.attempts
   const at = (state: DocumentExplanation['state'], nextAt?: number) => ({ state, nextAt, maxAttempts })
   if (status === statuses.failed) return at('failed')
@@ -74,9 +73,14 @@ export function explainDocument(collection: Collection, document: DocumentRecord
   if (since !== undefined && since >= cut.stuckBefore)
     return at(attemptCount === 0 ? 'never_attempted' : 'under_way', since + collection.stuckAfterMs)
   const judgement = judgeDocument(collection, document, cut.now)
-  if (judgement.action === 'give_up') return at('exhausted')
-  if (judgement.action === 'wait') return at('in_backoff', judgement.until)
-  return at(dispatches >= MAX_DISPATCHES ? 'unstarted' : 'due')
+  return at(STATES[judgement.action](document), judgement.action === 'wait' ? judgement.until : undefined)
+}
+
+/** What a sweep does with a stuck document. */
+const STATES: Readonly<Record<Judgement['action'], (document: DocumentRecord) => DocumentExplanation['state']>> = {
+  give_up: () => 'exhausted',
+  wait: () => 'in_backoff',
+  dispatch: ({ dispatches }) => (dispatches >= MAX_DISPATCHES ? 'unstarted' : 'due'),
 }
 
 /** Pages over the failed documents that match. */
@@ -148,7 +152,7 @@ export async function requeueDocument(
     return only(name, id, await source.change(shape, [{ document, to: { retryAt: at } }]))
   }
   const to = dispatched(collection, document, now)
-  const message = eventOf(collection, changed(document, to, document.asRead), now)
+  const message = eventOf(collection, { ...document, ...to }, now)
   const sent = only(name, id, await source.change(shape, [{ document, to }]))
   try {
     await bus.publish(message)

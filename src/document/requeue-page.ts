@@ -1,9 +1,8 @@
-import type { Bus, NewMessage } from '../bus/index.js'
+import type { NewMessage } from '../bus/index.js'
 import { emit } from '../telemetry/internal.js'
 import type { Collection } from './collection.js'
 import { dispatched, eventOf, mayBeSent, undispatched } from './dispatch.js'
 import { documentWorkId } from './judge-document.js'
-import { changed } from './record.js'
 import { refusalsIn } from './refusals.js'
 import type { Change, DocumentRecord } from './source.js'
 import type { Counts, SweepContext } from './sweep-context.js'
@@ -29,18 +28,19 @@ export async function requeuePage(
   const byId = new Map(dispatches.map(dispatch => [dispatch.document.id, dispatch]))
   const back: Change[] = []
   let published = 0
-  const publishing = updated.map(async document => {
+  const publish = async (document: DocumentRecord) => {
     const dispatch = byId.get(document.id)
-    const failure = dispatch === undefined ? undefined : await failureOf(bus, dispatch.message)
-    if (failure === undefined || dispatch === undefined) {
+    if (dispatch === undefined) return
+    try {
+      await bus.publish(dispatch.message)
       published++
       if (sink !== undefined) emit(sink, sweptEvent(collection, document, now))
-      return
+    } catch (error) {
+      counts.publishError ??= error ?? new Error('The event could not be published.')
+      if (!mayBeSent(error)) back.push({ document, to: undispatched(collection, dispatch.document, now) })
     }
-    counts.publishError ??= failure
-    if (!mayBeSent(failure)) back.push({ document, to: undispatched(collection, dispatch.document, now) })
-  })
-  await Promise.all(publishing)
+  }
+  await Promise.all(updated.map(publish))
   counts.requeued += published
   counts.publishErrors += updated.length - published
   if (back.length > 0) await source.change(collection.shape, back)
@@ -51,20 +51,11 @@ export async function requeuePage(
 function dispatchOf(collection: Collection, document: DocumentRecord, now: number, counts: Counts): Dispatch[] {
   const to = dispatched(collection, document, now)
   try {
-    return [{ document, to, message: eventOf(collection, changed(document, to, document.asRead), now) }]
+    return [{ document, to, message: eventOf(collection, { ...document, ...to }, now) }]
   } catch (error) {
     counts.documentErrors++
     counts.documentError ??= error ?? new Error('The event of a document could not be made.')
     return []
-  }
-}
-
-async function failureOf(bus: Bus, message: NewMessage): Promise<unknown> {
-  try {
-    await bus.publish(message)
-    return undefined
-  } catch (error) {
-    return error ?? new Error('The event could not be published.')
   }
 }
 
