@@ -129,6 +129,8 @@ describe('redrive pipeline run', () => {
   })
 
   it('stops when its budget is exceeded, says why, and can be resumed with new code', async () => {
+    // Without a delay all items could end before the first check.
+    code({ DELAY_MS: 2 })
     const stopped = await run('--failure-budget', '5%', '--check-interval', '20', '--out', 'out.jsonl')
     expect(stopped.code).toBe(1)
     expect(stopped.err).toMatch(
