@@ -7,6 +7,11 @@ export function immediate() {
   return fn => retry(fn, { attempts: 3, backoff: 'none', jitter: 'none' })
 }
 
+/** The policy of README's first example. */
+export function readme() {
+  return fn => retry(fn, { attempts: 5, backoff: { base: '10ms' }, timeout: '2s' })
+}
+
 export function stack() {
   const seen = { attempt_started: 0, attempt_succeeded: 0 }
   const breaker = circuitBreaker('bench inline')

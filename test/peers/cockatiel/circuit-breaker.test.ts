@@ -129,6 +129,21 @@ describe('CircuitBreakerPolicy', () => {
   })
 })
 
+describe('CircuitBreakerPolicy and aborts', () => {
+  it('aborts function execution if half open test succeeds', async () => {
+    const p = circuitBreaker()
+    await p.open()
+    await clock.advance(1000)
+    const trial = p.execute(async () => 42)
+    const fn = vi.fn()
+    await expect(p.execute(fn, AbortSignal.abort('enough'))).rejects.toBe('enough')
+    expect(fn).not.toHaveBeenCalled()
+    expect(await trial).toBe(42)
+    expect(p.state).toBe('closed')
+    expect(p.changes).toEqual(['open', 'half_open', 'closed'])
+  })
+})
+
 /** Feeds outcomes to a breaker; says after each whether it is open. */
 function window(options: CircuitBreakerOptions) {
   const breaker = new CircuitBreaker('window', options)
@@ -206,6 +221,27 @@ describe('CountBreaker', () => {
 describe('SamplingBreaker', () => {
   // Three requests a second over five seconds.
   const sampling = { failureRate: 0.5, window: '5s', minimumCalls: 15 } as const
+
+  it('rejects if threshold out of range', () => {
+    for (const failureRate of [-1, 0, 10]) expect(() => window({ ...sampling, failureRate })).toThrow(OptionError)
+  })
+
+  it('increments and wraps buckets correctly', async () => {
+    const b = window({ ...sampling, failureRate: 0.34, minimumCalls: 60 })
+    for (let i = 0; i < 7; i++) {
+      for (let k = 0; k < i; k++) expect([b.failure(), b.success(), b.success()]).toEqual([false, false, false])
+      await clock.advance(1000)
+    }
+    // Of the last five seconds 18 failures and 36 successes are left: four more failures are 22 of 58, too few to judge.
+    expect([b.failure(), b.failure(), b.failure(), b.failure(), b.failure()]).toEqual([
+      false,
+      false,
+      false,
+      false,
+      false,
+    ])
+    expect(b.failure()).toBe(true)
+  })
 
   it('does not start failing if below threshold rps', async () => {
     const b = window(sampling)

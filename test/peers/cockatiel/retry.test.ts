@@ -1,6 +1,8 @@
+import { BreakerOpenError, CircuitBreaker, retry as redrive } from 'redrive'
+import type { WorkEvent } from 'redrive/telemetry'
 import { fakeClock } from 'redrive/testing'
 import { describe, expect, it, vi } from 'vitest'
-import { type Filter, handleAll, handleType, handleWhenResult, retryPolicy } from './adapter.js'
+import { breakerPolicy, type Filter, handleAll, handleType, handleWhenResult, retryPolicy } from './adapter.js'
 
 class MyErrorA extends Error {}
 class MyErrorB extends Error {}
@@ -107,6 +109,14 @@ describe('RetryPolicy', () => {
 })
 
 describe('Policy', () => {
+  it('wraps', async () => {
+    const breaker = new CircuitBreaker('wrapped', { consecutiveFailures: 2, openFor: 100 })
+    const clock = fakeClock()
+    const broken = breakerPolicy(handleAll, breaker, clock)
+    const policy = retryPolicy(handleType(MyErrorA), { maxAttempts: 3 }, clock)
+    await expect(policy.execute(() => broken.execute(throwing(new MyErrorA())))).rejects.toThrow(BreakerOpenError)
+  })
+
   it('applies error filters', async () => {
     const fn = throwing(new MyErrorA(), new MyErrorB(), new MyErrorC('foo'), new Error('potato'), new MyErrorC('bar'))
     const error = (e: unknown) =>
@@ -127,5 +137,37 @@ describe('Policy', () => {
     )
     expect(await policy.execute(fn)).toBe('ok!')
     expect(fn).toHaveBeenCalledTimes(5)
+  })
+})
+
+describe('executor', () => {
+  const told = async (fn: () => unknown) => {
+    const events: WorkEvent[] = []
+    const call = redrive(fn, { attempts: 1 }, { sink: event => events.push(event) })
+    const result: unknown = await call.catch(error => error)
+    return { result, ended: events.at(-1) }
+  }
+
+  it('handles successful calls', async () => {
+    expect(await told(() => 15)).toMatchObject({
+      result: 15,
+      ended: { type: 'attempt_succeeded', durationMs: expect.any(Number) },
+    })
+  })
+
+  it('deals with handled errors', async () => {
+    const failure = new MyErrorA()
+    expect(await told(throwing(failure))).toMatchObject({
+      result: { cause: failure },
+      ended: { type: 'gave_up', failure, durationMs: expect.any(Number), verdict: { class: 'retryable' } },
+    })
+  })
+
+  it('deals with unhandled errors', async () => {
+    const failure = new TypeError('a bug')
+    expect(await told(throwing(failure))).toMatchObject({
+      result: failure,
+      ended: { type: 'gave_up', failure, durationMs: expect.any(Number), verdict: { class: 'final' } },
+    })
   })
 })

@@ -1,5 +1,5 @@
 import { type PolicyInput, retry, TimeoutError } from 'redrive'
-import { explain } from 'redrive/policy'
+import { advance, begin, decide, explain, policy } from 'redrive/policy'
 import { fakeClock } from 'redrive/testing'
 import { describe, expect, it } from 'vitest'
 import { timeoutPolicy } from './adapter.js'
@@ -112,5 +112,40 @@ describe('backoffs', () => {
     expect(delays({ base: 128, factor: 2, max: 30_000 }, 11)).toEqual([
       128, 256, 512, 1024, 2048, 4096, 8192, 16384, 30000, 30000, 30000,
     ])
+  })
+
+  /** The delays after failures in a row, with random jitter. */
+  const spread = (input: PolicyInput, count: number) => {
+    const parsed = policy({ ...input, attempts: count + 1 })
+    const verdict = { class: 'retryable', code: 'unknown' } as const
+    const delays: number[] = []
+    for (let history = begin(0); delays.length < count; ) {
+      const decision = decide(parsed, history, verdict, { now: 0, random: Math.random() })
+      if (decision.action === 'give_up') throw new Error('It gave up too early.')
+      delays.push(decision.delayMs)
+      history = advance(history, verdict, decision)
+    }
+    return delays
+  }
+
+  const backoff = { base: 128, factor: 2, max: 30_000 }
+  it.each<[string, PolicyInput]>([
+    ['noJitterGenerator', { backoff, jitter: 'none' }],
+    ['fullJitterGenerator', { backoff, jitter: 'full' }],
+    ['halfJitterGenerator', { backoff, jitter: 'equal' }],
+    ['decorrelatedJitterGenerator', { backoff: { kind: 'decorrelated', base: 128, max: 30_000 } }],
+  ])('%s is sane', (_, input) => {
+    for (let i = 0; i < 10; i++) {
+      for (const [k, delay] of spread(input, 100).entries()) {
+        expect(delay).toBeGreaterThanOrEqual(0)
+        // Decorrelated, a delay is up to three times the last.
+        expect(delay).toBeLessThanOrEqual(Math.min(30_000, 128 * 3 ** (k + 1)))
+      }
+    }
+  })
+
+  it('fixes issue #86', () => {
+    for (const delay of spread({ backoff: { kind: 'decorrelated', base: '45s', max: '15m' } }, 3000))
+      expect(delay).toBeGreaterThanOrEqual(45_000)
   })
 })
