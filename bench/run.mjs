@@ -15,6 +15,7 @@ const SUITES = [
   'stack',
   'arming',
   'size',
+  'fingerprint',
   'tasks',
   'backlog',
   'worker-heap',

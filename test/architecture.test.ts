@@ -8,6 +8,7 @@ const SRC = resolve(import.meta.dirname, '../src')
 const ALLOWED: Record<string, readonly string[]> = {
   policy: [],
   time: [],
+  fingerprint: [],
   telemetry: ['policy', 'time'],
   attempt: ['policy', 'time', 'telemetry'],
   idempotency: ['policy', 'time', 'telemetry', 'attempt'],

@@ -1,0 +1,69 @@
+import { createHash } from 'node:crypto'
+import { maskMessage } from './mask-message.js'
+import { isBug, ownFrames } from './own-frames.js'
+
+/** Part of every fingerprint: grows whenever the same failure would get another one. */
+export const FINGERPRINT_VERSION = 1
+
+/** A failure as it is on record. */
+export interface RecordedFailure {
+  /** The kind of the task. */
+  readonly kind: string
+  /** The code of the verdict. */
+  readonly code: string | undefined
+  /** `Name: message`, bounded and redacted, as the ledger has it. */
+  readonly error: string | undefined
+  /** A line for each frame, as the ledger has it. Counts for bugs alone. */
+  readonly stack?: string | undefined
+}
+
+/** What failures of one group have in common. */
+export interface Fingerprint {
+  /** The version of the algorithm and a hash: `1-9c2f0b7d41aa83e6`. */
+  readonly id: string
+  /** The class of the error. Empty where none was recorded. */
+  readonly errorName: string
+  /** The masked message. */
+  readonly pattern: string
+  /** The user's own frames, of a bug: at most two. */
+  readonly frames: readonly string[]
+}
+
+/**
+ * The fingerprint of a failure: failures that differ only in what varies, such as ids and times, have the same. It depends on
+ * nothing but what is on record, so a rebuild from the ledger gives the same groups.
+ *
+ * Frames count for bugs alone. For outages they would split one cause by the place that met it, and they change with every
+ * refactoring, so that an error that comes back would look new.
+ */
+export function fingerprint({ kind, code = '', error = '', stack }: RecordedFailure): Fingerprint {
+  const { errorName, message } = parts(error)
+  const pattern = maskMessage(message)
+  const frames = stack !== undefined && isBug(errorName) ? ownFrames(stack) : []
+  const facts = JSON.stringify([FINGERPRINT_VERSION, kind, errorName, code, pattern, frames])
+  return { id: idOf(facts), errorName, pattern, frames }
+}
+
+/** Ids that were computed last: work fails in few ways, and a hash costs as much as all the rest. */
+const known = new Map<string, string>()
+const MAX_KNOWN = 1000
+
+function idOf(facts: string): string {
+  const last = known.get(facts)
+  if (last !== undefined) return last
+  const id = `${FINGERPRINT_VERSION}-${createHash('sha256').update(facts).digest('hex').slice(0, 16)}`
+  if (known.size >= MAX_KNOWN) known.clear()
+  known.set(facts, id)
+  return id
+}
+
+/** A name has no spaces, but Node adds a code to its own: `TypeError [ERR_INVALID_ARG_TYPE]`. */
+const NAME = /^([^\s:]{1,100}(?: \[\w{1,100}\])?)(?:: |$)/
+
+/** The class and the message of a recorded error. A text that does not begin with a class is a message. */
+function parts(error: string): { errorName: string; message: string } {
+  const [head, name] = NAME.exec(error) ?? []
+  return head === undefined || name === undefined
+    ? { errorName: '', message: error }
+    : { errorName: name, message: error.slice(head.length) }
+}

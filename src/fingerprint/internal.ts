@@ -1,0 +1,3 @@
+// For the other folders of this package.
+
+export { FINGERPRINT_VERSION, type Fingerprint, fingerprint, type RecordedFailure } from './fingerprint.js'
