@@ -14,12 +14,9 @@ type Writable<T> = { -readonly [K in keyof T]: T[K] }
 export const DURATION = `a duration such as 250 or '5m'`
 const base = duration(1000)
 const max = duration(30_000)
-const factor = number('a finite number, 1 or more', 2, 1)
+const factor = number('a number, 1 or more', 2, 1)
 const ratio = number('a number from 0 to 1', 0.1, 0, 1)
-const match = field(
-  `an HTTP status, '5xx', a code or a named error class ('all' needs no list, code is for 'classify')`,
-  readMatch,
-)
+const match = field(`an HTTP status, '5xx', a code or an error class`, readMatch)
 
 const POLICY: Readers = {
   attempts: whole(3, 1),
@@ -40,8 +37,8 @@ const POLICY: Readers = {
   giveUpOn: field('a list', readMatches, Object.freeze([])),
 }
 
-/** The prototype of what `policy()` has made, so that it is validated once. A `WeakSet` takes longer than the parsing. */
-const MADE = {}
+/** Marks what `policy()` has made, so that it is validated once. A `WeakSet` takes longer than the parsing. */
+const MADE = Symbol()
 
 /**
  * Makes a policy out of what people write: validates it, fills in the defaults, turns durations into milliseconds.
@@ -52,21 +49,22 @@ const MADE = {}
  */
 export function policy(input: PolicyInput = {}): Policy {
   if (!isObject(input)) throw wrong('policy', 'an object', input)
-  if (Object.getPrototypeOf(input) === MADE) return input as unknown as Policy
+  if (Object.hasOwn(input, MADE)) return input as unknown as Policy
   // The readers above give exactly the fields of a Policy, which the type checker cannot see.
-  const parsed = readFields('', input, POLICY, Object.create(MADE)) as unknown as Writable<Policy>
+  const parsed = readFields('', input, POLICY) as unknown as Writable<Policy>
   const { backoff, jitter } = parsed
   if (backoff.kind === 'decorrelated') {
     if (input.jitter !== undefined && jitter.kind !== 'none')
       throw wrong('jitter', "left out with 'decorrelated'", input.jitter)
     parsed.jitter = Object.freeze({ kind: 'none' })
   }
-  if ('max' in backoff && backoff.max < backoff.base)
-    throw wrong('backoff.max', "at least 'backoff.base' (default 30s)", backoff.max)
-  return Object.freeze(parsed)
+  if ('max' in backoff && backoff.max < backoff.base) throw wrong('backoff.max', "at least 'backoff.base'", backoff.max)
+  // Not enumerable: a copy is not marked, and two policies are equal if their fields are.
+  return Object.freeze(Object.defineProperty(parsed, MADE, {}))
 }
 
-function readFields(prefix: string, input: Fields, readers: Readers, fields: Record<string, unknown> = {}): Fields {
+function readFields(prefix: string, input: Fields, readers: Readers): Fields {
+  const fields: Record<string, unknown> = {}
   for (const name in readers) {
     const value = readers[name]?.(input[name], prefix + name)
     if (value !== undefined) fields[name] = value
