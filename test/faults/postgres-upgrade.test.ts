@@ -41,7 +41,7 @@ function first<T>([item]: readonly T[]): T {
 
 /** Columns that later versions have added. */
 const ITEM_COLUMNS = ['value', 'cost', 'version', 'call']
-const ENTRY_COLUMNS = ['category', 'version', 'call']
+const ENTRY_COLUMNS = ['category', 'version', 'call', 'stack']
 
 function withNulls(rows: readonly object[], columns: readonly string[]): object[] {
   return rows.map(row => ({ ...row, ...Object.fromEntries(columns.map(column => [column, null])) }))

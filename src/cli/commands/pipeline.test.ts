@@ -142,7 +142,8 @@ describe('redrive pipeline run', () => {
 
     code({ BAD: 1000 }, 'fixed.ts')
     const resumed = await redrive(['resume', 'r', 'fixed.ts'])
-    expect(resumed.err).toContain('completed')
+    // Three to six of a hundred died before it stopped.
+    expect(resumed.err).toMatch(/Run r (completed|succeeded in part)/)
     const moved = await redrive(['reprocess', 'r', '--yes', '--why', 'fixed'])
     expect(moved.err).toMatch(/\d+ moved\.\nThe run r is open again/)
     const again = await redrive(['resume', 'r', 'fixed.ts'])
