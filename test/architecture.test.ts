@@ -19,7 +19,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   bus: ['policy', 'time', 'idempotency', 'attempt'],
   event: ['policy', 'time', 'telemetry', 'attempt', 'idempotency', 'call', 'store', 'task', 'bus'],
   document: ['policy', 'time', 'telemetry', 'attempt', 'store', 'bus'],
-  operate: ['policy', 'time', 'telemetry', 'attempt', 'store', 'bus'],
+  operate: ['policy', 'time', 'fingerprint', 'telemetry', 'attempt', 'store', 'bus'],
   metrics: ['policy', 'telemetry', 'store'],
   presets: ['policy', 'document'],
   testing: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'bus', 'document'],

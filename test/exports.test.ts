@@ -83,12 +83,12 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/operate': `
     AttemptYield Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination ExportOptions
     FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions KeptMessage KindFigures KnownQueues LaneState LaneView
-    LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError Percentiles PruneOptions Pruned Purged
+    LedgerRowView LetterGroup LetterSelection MessageView NoFailedQueueError NoRouteError Percentiles PruneOptions Pruned Purged
     RedriveOptions RedrivePlan Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions
     ReprocessSelection ReprocessStore Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog
     ResultOptions RetryBucket Route Routes RunReport RunView StageName StageReport StoreFigures TaskCountView TaskExplanation
     TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions cancelTasks countTasks discardDeadLetters
-    eventIn examineBus explainTask exportFailedQueue failedQueues findFailedQueue followAudit ledgerRowView listLanes
+    eventIn examineBus explainTask exportFailedQueue failedQueues findFailedQueue followAudit groupLetters ledgerRowView listLanes
     listTasks messageView openResultLog planDiscard planRedrive planReprocess planRequeue pruneStore purgeFailedQueue
     ratesOf redriveDeadLetters reportRun reprocess requeueFailedQueue runView setRates storeFigures taskView untilEmpty verify
     walkFailedQueue walkTasks writeResults`,

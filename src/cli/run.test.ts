@@ -225,7 +225,7 @@ describe('every command', () => {
     const unknown = await redrive(['help', 'dlq', 'lss'])
     expect(unknown).toMatchObject({ code: 2, out: '' })
     expect(unknown.err).toBe(
-      "redrive: 'redrive dlq' has no command 'lss'. It has: ls, count, show, redrive, discard.\n",
+      "redrive: 'redrive dlq' has no command 'lss'. It has: ls, count, groups, show, redrive, discard.\n",
     )
     expect((await redrive(['help', 'dlq', 'ls', 'x'])).err).toContain("'redrive dlq ls' has no command 'x'")
   })

@@ -15,6 +15,7 @@ export {
   type KnownQueues,
 } from './failed-queues.js'
 export { type FollowAuditOptions, followAudit } from './follow-audit.js'
+export { groupLetters, type LetterGroup } from './group-letters.js'
 export { type LaneState, type LaneView, listLanes } from './lanes.js'
 export { eventIn, type MessageView, messageView } from './message-view.js'
 export { planRedrive, type RedrivePlan } from './plan-redrive.js'

@@ -8,6 +8,7 @@ import { paragraph } from '../terminal/table.js'
 import { quoted, shellWord } from '../terminal/visible.js'
 import { addCount } from './dlq-count.js'
 import { addDiscard } from './dlq-discard.js'
+import { addGroups } from './dlq-groups.js'
 import { addRedrive } from './dlq-redrive.js'
 import { historyTable, stackLines } from './history.js'
 import { withStore } from './open-store.js'
@@ -27,7 +28,7 @@ export function addDlq(program: Command, context: CommandContext): void {
   const dlq = program
     .command('dlq')
     .helpCommand(false)
-    .description('List, count, show, redrive and discard the dead letters of a store')
+    .description('List, count, group, show, redrive and discard the dead letters of a store')
 
   const ls = dlq
     .command('ls')
@@ -47,6 +48,7 @@ Examples:
   )
 
   addCount(dlq, context)
+  addGroups(dlq, context)
 
   const show = dlq
     .command('show')
