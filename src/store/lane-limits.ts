@@ -1,4 +1,5 @@
 import { OptionError } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Lane, LaneLimits, LaneSelection } from './store.js'
 
 /**
@@ -10,8 +11,13 @@ export const RAMP_END = 256
 /** Rates beyond these are mistakes, and would overflow in a database. */
 const [MIN_RATE, MAX_RATE] = [1e-9, 1e9]
 
+const FIELDS: KnownOptions<LaneLimits> = { concurrency: '', perSecond: '', isOrdered: '' }
+
 /** Limits as a lane keeps them: the fields that were given and what follows from them. Invalid ones are an `OptionError`. */
-export function checkedLimits({ concurrency, perSecond, isOrdered = false }: LaneLimits): LaneLimits {
+export function checkedLimits(limits: LaneLimits): LaneLimits {
+  // New limits replace the old ones, so a field that was mistyped would remove a limit.
+  checkOptions('limit()', limits, FIELDS)
+  const { concurrency, perSecond, isOrdered = false } = limits
   if (concurrency !== undefined && !(Number.isInteger(concurrency) && concurrency >= 0))
     throw new OptionError('concurrency', `'concurrency' must be a whole number, 0 or more, got ${concurrency}.`)
   if (perSecond !== undefined && !(perSecond >= MIN_RATE && perSecond <= MAX_RATE)) {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { canonicalJson, OptionError } from '../policy/index.js'
-import { quoted } from '../policy/internal.js'
+import { checkOptions, type KnownOptions, quoted } from '../policy/internal.js'
 import { checkName } from './check.js'
 import { ownValue } from './own-value.js'
 import type { Cost, LaneLimits, LaneSelection, Rate, SharedLimits } from './store.js'
@@ -88,8 +88,13 @@ export function isShared(limits: LaneLimits | SharedLimits): limits is SharedLim
   return 'isShared' in limits && limits.isShared === true
 }
 
+const FIELDS: KnownOptions<SharedLimits> = { isShared: '', concurrency: '', rates: 'object', isDeclared: '' }
+const RATE_FIELDS: KnownOptions<Rate> = { perSecond: '', burst: '' }
+
 /** Shared limits as a store keeps them. Invalid ones are an `OptionError`, and so is a selection by key. */
-export function checkedShared({ key }: LaneSelection, { concurrency, rates = {} }: SharedLimits): SharedLimits {
+export function checkedShared({ key }: LaneSelection, limits: SharedLimits): SharedLimits {
+  checkOptions('A shared limit', limits, FIELDS)
+  const { concurrency, rates = {} } = limits
   if (key !== undefined)
     throw new OptionError('key', `Shared limits select by kind and category, not by key, got ${quoted(key)}.`)
   if (concurrency !== undefined && !(Number.isInteger(concurrency) && concurrency >= 0))
@@ -282,8 +287,10 @@ function ratesOf({ rates }: SharedLimits): readonly (readonly [string, Rate])[] 
   return rates === undefined ? [] : Object.entries(rates)
 }
 
-function checkedRate(name: string, { perSecond, burst }: Rate): Rate {
+function checkedRate(name: string, rate: Rate): Rate {
   checkName('rates', name)
+  checkOptions(`'rates.${name}'`, rate, RATE_FIELDS)
+  const { perSecond, burst } = rate
   checkAmount(name, 'perSecond', perSecond)
   if (burst !== undefined) checkAmount(name, 'burst', burst)
   return { perSecond, ...(burst !== undefined && { burst }) }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { OptionError } from '../../policy/index.js'
+import type { LaneLimits } from '../../store/index.js'
 import {
   add,
   addOne,
@@ -304,6 +305,18 @@ export const LIMITS: StoreBehaviours = {
     await assert.rejects(store.limit(LANE, { perSecond: Infinity }), OptionError)
     await assert.rejects(store.limit(LANE, { perSecond: 1e300 }), OptionError)
     await assert.rejects(store.limit(LANE, { perSecond: 1e-300 }), OptionError)
+    assertFields(await laneOf(store, LANE), { limits: { concurrency: 1 } })
+  },
+
+  async 'a limit that is mistyped is an OptionError that says what was meant, and changes nothing'(store) {
+    await store.limit(LANE, { concurrency: 1 })
+    const mistyped = { concurency: 5 } as LaneLimits
+    await assert.rejects(store.limit(LANE, mistyped), (error: unknown) => {
+      assert.ok(error instanceof OptionError)
+      assert.equal(error.option, 'concurency')
+      assert.match(error.message, /Did you mean 'concurrency'\?/)
+      return true
+    })
     assertFields(await laneOf(store, LANE), { limits: { concurrency: 1 } })
   },
 }

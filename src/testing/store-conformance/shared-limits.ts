@@ -435,6 +435,9 @@ export const SHARED_LIMITS: StoreBehaviours = {
       ['perSecond', { rates: { calls: {} } }],
       ['burst', { rates: { calls: { perSecond: 1, burst: 0 } } }],
       ['rates', { rates: { 'a\0': { perSecond: 1 } } }],
+      ['concurency', { concurency: 1 }],
+      ['perSecond', { perSecond: 1 }],
+      ['bursts', { rates: { calls: { perSecond: 1, bursts: 5 } } }],
     ]
     for (const [option, limits, lanes] of bad) {
       const call = store.limit({ kind: 'k', ...lanes }, { isShared: true, ...limits } as SharedLimits)
