@@ -36,7 +36,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Env Preset SweeperSettings presetNamed presets`,
   'redrive/task': `
     DeadLetter DeclareOptions DeclaredTask EnqueueOptions Later LeaseLostError Moment Outage PayloadError RateInput ResultError
-    RetentionOptions Skip StandardSchema Task TaskCancelledError TaskContext TaskDefinition TaskGetOptions TaskHandler TaskLimits TaskNotFoundError
+    RetentionOptions Skip StandardSchema Task TaskCancelledError TaskContext TaskDefinition TaskGetOptions TaskHandler TaskKindError TaskLimits TaskNotFoundError
     TaskNotSucceededError TaskOptions TaskQueue TaskQueueOptions TaskResultOptions WorkSource Worker WorkerOptions WorkerStoppedError declareTask defineTask
     later skip storeAudit`,
   'redrive/pipeline': `

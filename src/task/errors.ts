@@ -70,6 +70,27 @@ export class TaskNotFoundError extends FinalError {
   }
 }
 
+/** The task with this id is of another kind than the one that was asked for, so its payload and result have other types. */
+export class TaskKindError extends FinalError {
+  static {
+    TaskKindError.prototype.name = 'TaskKindError'
+  }
+
+  constructor(
+    /** The id that was asked for. */
+    readonly id: string,
+    /** The kind of the task. */
+    readonly kind: string,
+    /** The kind that was asked for. */
+    readonly expectedKind: string,
+  ) {
+    super(
+      `The task ${quoted(id)} is of the kind ${quoted(kind)}, not ${quoted(expectedKind)}. Pass the id of a task of that kind, or the 'task' that this id belongs to.`,
+      { code: 'task_kind_mismatch' },
+    )
+  }
+}
+
 /** A task that has no result, since it ended as dead, cancelled or skipped. */
 export class TaskNotSucceededError extends FinalError {
   static {

@@ -6,6 +6,7 @@ export {
   PayloadError,
   ResultError,
   TaskCancelledError,
+  TaskKindError,
   TaskNotFoundError,
   TaskNotSucceededError,
   WorkerStoppedError,

@@ -147,7 +147,7 @@ export class TaskQueue {
     }
   }
 
-  /** A task, whatever its status; `undefined` if there is none with that id. With its `task`, it has the types of that. */
+  /** A task, whatever its status; `undefined` if there is none with that id. With its `task`, it has the types of that; a task of another kind is a `TaskKindError`. */
   async get<Input = unknown, Output = unknown>(
     id: string,
     options: TaskGetOptions<Input, Output> = {},
@@ -166,14 +166,14 @@ export class TaskQueue {
    * ```
    *
    * Rejects with a `TaskNotSucceededError` if the task ends as dead, cancelled or skipped, with a `TaskNotFoundError` if
-   * there is none with that id, with a `TimeoutError` when the time is up, and with the signal's reason when that aborts.
-   * In the last two cases the task goes on.
+   * there is none with that id, with a `TaskKindError` if it is not a `task`, with a `TimeoutError` when the time is up, and
+   * with the signal's reason when that aborts. In the last two cases the task goes on.
    */
   async result<Output = unknown>(id: string, options: TaskResultOptions<Output> = {}): Promise<Output> {
     checkOptions('result()', options, RESULT_OPTIONS)
     const { task, timeout, signal } = options
     const timeoutMs = timeout === undefined ? undefined : toMs('timeout', timeout)
-    return resultOf(await untilEnded(this.#store, id, { clock: this.#clock, timeoutMs, signal }), task)
+    return resultOf(await untilEnded(this.#store, id, { task, clock: this.#clock, timeoutMs, signal }), task)
   }
 
   /** Tasks, newest change first: 50 a page, unless `limit` says otherwise. */

@@ -83,6 +83,19 @@ describe('the result of a task', () => {
     await expect(queue.result(id, { signal: stop.signal })).rejects.toBe(reason)
   })
 
+  it('of a task of another kind is refused at once, and so is the task itself', async () => {
+    const { queue } = await setUp()
+    const halve = declareTask<number, { half: number }>('halve')
+    const { id } = await queue.enqueue(double, 21)
+    const refusal = { name: 'TaskKindError', code: 'task_kind_mismatch', id, kind: 'double', expectedKind: 'halve' }
+    await expect(queue.result(id, { task: halve })).rejects.toMatchObject(refusal)
+    await expect(queue.get(id, { task: halve })).rejects.toMatchObject(refusal)
+    await expect(queue.get(id, { task: halve })).rejects.toThrow(
+      `The task '${id}' is of the kind 'double', not 'halve'.`,
+    )
+    expect(await queue.get(id, { task: double })).toMatchObject({ kind: 'double', payload: 21 })
+  })
+
   it('of an unknown task, or one that was pruned, is an error that says so', async () => {
     const { clock, store, queue, worker } = await setUp()
     const { id } = await queue.enqueue(double, 1)

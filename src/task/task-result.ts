@@ -3,7 +3,7 @@ import type { Store, TaskRecord } from '../store/index.js'
 import { type Clock, unwatchAbort, watchAbort } from '../time/index.js'
 import { Bell } from './bell.js'
 import type { DeclaredTask } from './declare-task.js'
-import { ResultError, TaskNotFoundError, TaskNotSucceededError } from './errors.js'
+import { ResultError, TaskKindError, TaskNotFoundError, TaskNotSucceededError } from './errors.js'
 import { validate } from './standard-schema.js'
 
 /** A task as its queue shows it: its record, with payload and result as values. */
@@ -17,11 +17,18 @@ export interface Task<Payload = unknown, Result = unknown> extends Omit<TaskReco
 /** A task whose payload is of type `Input` and whose result is read as `Output`. */
 type TaskOf<Input, Output> = DeclaredTask<unknown, unknown, Input, Output>
 
+/** Throws if a task is not of the kind that was asked for: its values would have other types than the caller is told. */
+function checkKind({ id, kind }: TaskRecord, task: Pick<DeclaredTask, 'kind'> | undefined): void {
+  if (task !== undefined && task.kind !== kind) throw new TaskKindError(id, kind, task.kind)
+}
+
 /** A record as its queue shows it. The types are those of the task, if one is given, and its result passes its schema. */
 export async function taskOf<Input, Output>(
-  { payload, value: _, result, ...record }: TaskRecord,
+  stored: TaskRecord,
   task?: TaskOf<Input, Output>,
 ): Promise<Task<Input, Output>> {
+  checkKind(stored, task)
+  const { payload, value: _, result, ...record } = stored
   return {
     ...record,
     payload: parsed(payload) as Input,
@@ -63,18 +70,19 @@ function parsed(json: string): unknown {
   }
 }
 
-/** When to stop waiting for the end of a task. */
+/** Which kind of task to wait for, and when to stop waiting. */
 export interface Patience {
+  readonly task: Pick<DeclaredTask, 'kind'> | undefined
   readonly clock: Clock
   readonly timeoutMs: number | undefined
   readonly signal: AbortSignal | undefined
 }
 
-/** Waits until a task has ended. */
+/** Waits until a task has ended. One of another kind than `task` is not waited for. */
 export async function untilEnded(
   store: Pick<Store, 'get' | 'watchEnd'>,
   id: string,
-  { clock, timeoutMs = Infinity, signal }: Patience,
+  { task, clock, timeoutMs = Infinity, signal }: Patience,
 ): Promise<TaskRecord> {
   const bell = new Bell(clock)
   const onAbort = { wake: () => bell.ring() }
@@ -86,6 +94,7 @@ export async function untilEnded(
       signal?.throwIfAborted()
       const record = await store.get(id)
       if (record === undefined) throw new TaskNotFoundError(id)
+      checkKind(record, task)
       if (hasEnded(record)) return record
       const leftMs = startedAt + timeoutMs - clock.monotonic()
       if (leftMs <= 0) throw tooLate(record, timeoutMs)
