@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import { classify, OptionError, policies } from '../policy/index.js'
 import { fakeClock } from '../testing/index.js'
-import { Bulkhead, BulkheadFullError, bulkhead, retry } from './index.js'
+import { Bulkhead, BulkheadFullError, bulkhead, CircuitBreaker, retry } from './index.js'
 
 /** A function that runs until it is told to end. */
 function held() {
@@ -109,6 +109,19 @@ describe('a bulkhead', () => {
     await first
     await clock.runAll()
     await expect(call).resolves.toBe('result')
+  })
+
+  it('that is full does not open the breaker of a service that works', async () => {
+    const clock = fakeClock()
+    const breaker = new CircuitBreaker('db', { consecutiveFailures: 1 })
+    const limit = new Bulkhead('db', { concurrency: 1, queue: 0 })
+    const { fn, end } = held()
+    const first = limit.run(fn)
+    const refused = retry(() => limit.run(fn), { attempts: 1 }, { clock, breaker })
+    await expect(refused).rejects.toThrow('is full')
+    expect(breaker.state).toBe('closed')
+    end()
+    await first
   })
 
   it('that is full looks like a rate limit, which is retried', async () => {

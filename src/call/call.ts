@@ -6,13 +6,12 @@ import {
   type GiveUpReason,
   type History,
   identityRandom,
-  OptionError,
   type Policy,
   parseDuration,
   TimeoutError,
   type Verdict,
 } from '../policy/index.js'
-import { allowance, DURATION, mustBe, refusal } from '../policy/internal.js'
+import { allowance, DURATION, refusal, wrongOption } from '../policy/internal.js'
 import type { AttemptEvent, GaveUp, Work, WorkEvent } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
 import {
@@ -184,7 +183,7 @@ export class Call<T> implements Sleeper {
     const verdict: Verdict = aborted
       ? { class: 'final', code: 'aborted' }
       : classify(failure, policy, failedAt, classifier)
-    breaker?.record(this.#admission, aborted ? undefined : verdict.class === 'final', now)
+    breaker?.failed(this.#admission, verdict, now)
     const random = this.#draw(attempt)
     const budgetEmpty = budget?.isEmpty(now)
     const decision = decide(policy, history, verdict, { now, random, aborted, budgetEmpty })
@@ -274,7 +273,7 @@ export class Call<T> implements Sleeper {
     if (!random) return id === undefined ? Math.random() : identityRandom(id, attempt)
     const drawn = random()
     if (drawn >= 0 && drawn < 1) return drawn
-    throw new OptionError('random', mustBe('random', 'a number in [0, 1)', drawn))
+    throw wrongOption('random', 'a number from 0 to below 1', drawn)
   }
 }
 
@@ -295,6 +294,6 @@ function beginNow({ deadline, within }: RetryOptions, clock: Clock): History {
   const startedAt = clock.monotonic()
   if (deadline === undefined) return begin(startedAt, within?.deadline)
   const ms = parseDuration(deadline)
-  if (ms === undefined) throw new OptionError('deadline', mustBe('deadline', DURATION, deadline))
+  if (ms === undefined) throw wrongOption('deadline', DURATION, deadline)
   return begin(startedAt, Math.min(startedAt + ms, within?.deadline ?? Infinity))
 }

@@ -1,4 +1,4 @@
-import { type Duration, OptionError, parseDuration, RateLimitedError } from '../policy/index.js'
+import { type Duration, OptionError, parseDuration, RateLimitedError, type Verdict } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import { type BreakerWindow, FailuresInARow, RecentCalls, RecentTime } from './breaker-window.js'
 import { namedInstances } from './named-instances.js'
@@ -156,6 +156,16 @@ export class CircuitBreaker {
     } else {
       this.#close()
     }
+  }
+
+  /**
+   * Records the failure of an admitted call. A final failure is an answer, so the service works. An abort or a full bulkhead
+   * says nothing about the service.
+   */
+  failed(admission: Admission | undefined, { class: verdict, code }: Verdict, now: number): void {
+    const isFinal = verdict === 'final'
+    const isLocal = code === 'bulkhead_full' || (isFinal && code === 'aborted')
+    this.record(admission, isLocal ? undefined : isFinal, now)
   }
 
   /** Takes back the admission of a call without an outcome, such as an aborted one. */

@@ -274,8 +274,10 @@ describe('retry() never throws', () => {
     await expect(retry(() => 1, policy, options as RetryOptions)).rejects.toThrow(message)
   })
 
-  it('rejects for a function that is none', async () => {
-    await expect(retry(undefined as unknown as () => 1)).rejects.toThrow(TypeError)
+  it('rejects for a function that is none, such as the promise that it returns', async () => {
+    await expect(retry(undefined as unknown as () => 1)).rejects.toThrow("'fn' must be a function; got undefined.")
+    // @ts-expect-error: JavaScript would not notice.
+    await expect(retry(Promise.resolve(1))).rejects.toThrow("'fn' must be a function; got an object.")
   })
 
   it.each([

@@ -1,5 +1,5 @@
 import { type Classifier, type Duration, type Policy, type PolicyInput, policy as parse } from '../policy/index.js'
-import { checkOptions, type KnownOptions } from '../policy/internal.js'
+import { checkOptions, type KnownOptions, wrongOption } from '../policy/internal.js'
 import type { Sink, Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import { type Attempt, RunningAttempt } from './attempt.js'
@@ -77,6 +77,7 @@ export function retry<T>(
 ): Promise<T> {
   try {
     const parsed = parse(policy)
+    if (typeof fn !== 'function') throw wrongOption('fn', 'a function', fn)
     if ((parsed.timeout ?? parsed.ttl ?? options) === NONE) return unwatched(fn, parsed)
     return new Promise(settle => new Call(fn, parsed, options, settle).wake())
   } catch (mistake) {

@@ -1,6 +1,6 @@
 import { classNameOf } from './class-name.js'
 import { parseDuration } from './duration.js'
-import { PolicyError } from './errors.js'
+import { OptionError, PolicyError } from './errors.js'
 import { isStatus } from './http-status.js'
 import { isObject } from './is-object.js'
 import type { Policy, PolicyInput } from './policy.js'
@@ -30,7 +30,7 @@ const POLICY: Readers = {
     decorrelated: { base, max },
   }),
   jitter: oneOf({ full: {}, none: {}, equal: {}, proportional: { ratio } }),
-  timeout: field(`${DURATION}, longer than 0`, value => parseDuration(value) || undefined),
+  timeout: field(`${DURATION} above 0`, value => parseDuration(value) || undefined),
   ttl: duration(),
   maxRetryAfter: duration(86_400_000),
   retryOn: field(`'all', 'none' or a list`, (value, path) => (isAllOrNone(value) ? value : readMatches(value, path))),
@@ -58,7 +58,7 @@ export function policy(input: PolicyInput = {}): Policy {
       throw wrong('jitter', "left out with 'decorrelated'", input.jitter)
     parsed.jitter = Object.freeze({ kind: 'none' })
   }
-  if ('max' in backoff && backoff.max < backoff.base) throw wrong('backoff.max', "at least 'backoff.base'", backoff.max)
+  if ('max' in backoff && backoff.max < backoff.base) throw wrong('backoff.max', "'backoff.base' or more", backoff.max)
   // Not enumerable: a copy is not marked, and two policies are equal if their fields are.
   return Object.freeze(Object.defineProperty(parsed, MADE, {}))
 }
@@ -131,6 +131,11 @@ function isErrorClass(value: unknown): value is typeof Error {
 
 function wrong(field: string, expected: string, value: unknown): PolicyError {
   return new PolicyError(field, mustBe(field, expected, value))
+}
+
+/** The error for an option whose value is not as expected. */
+export function wrongOption(option: string, expected: string, value: unknown): OptionError {
+  return new OptionError(option, mustBe(option, expected, value))
 }
 
 /** The problem of a value that is not as expected, in words. */
