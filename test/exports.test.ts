@@ -33,7 +33,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     IdempotencyMismatchError IdempotencyParamsError IdempotencyResultUnavailableError IdempotencyRunOptions
     IdempotencyStore IdempotentFunction MemoryIdempotencyStore MemoryIdempotencyStoreOptions idempotencyKey`,
   'redrive/presets': `
-    Env Preset SweeperSettings presetNamed presets`,
+    Env Preset presetNamed presets`,
   'redrive/task': `
     DeadLetter DeclareOptions DeclaredTask EnqueueOptions Later LeaseLostError Moment Outage PayloadError RateInput ResultError
     RetentionOptions Skip StandardSchema Task TaskCancelledError TaskContext TaskDefinition TaskGetOptions TaskHandler TaskKindError TaskLimits TaskNotFoundError
@@ -78,7 +78,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Beginning Begun BlastRadius Change Collection CollectionOptions CoverageOptions Cut DocumentBusyError DocumentEvent DocumentRecord
     DocumentService DocumentServiceOptions DocumentSource DocumentWalkOptions EventHeaders FieldNames MongodbSourceOptions NewValues NoCollectionError
     NoDocumentError NoFieldError OnRefused PostgresSourceOptions Selection Shape SharedSettings SqliteSourceOptions
-    Statuses Survey SweepOptions SweepReport Sweeper SweeperOptions TimeFormat documentService expect
+    Statuses Survey SweepOptions SweepReport Sweeper SweeperOptions SweeperSettings TimeFormat documentService expect
     openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
     AttemptYield Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination ExportOptions

@@ -69,11 +69,30 @@ it('has the collections of the sweeper in the configuration too', async () => {
     'redrive.config.js',
     `export default {
       source: 'sqlite:app.db',
-      collections: [{ name: 'letters', event: 'letter.sent', statuses: { pending: 'pending', failed: 'failed' } }],
+      collections: [{ name: 'letters', event: { type: 'letter.sent', data: ({ id }) => ({ id }) }, statuses: { pending: 'pending', failed: 'failed' } }],
     }`,
   )
   const { err } = await redrive(['docs', 'ls', 'nothing'])
   expect(err).toContain("There is no collection 'nothing'. The collections are letters.")
+})
+
+it.each([
+  ['{ collections: {} }', "The default export of 'sweep.js' must be an object with 'collections', a list."],
+  ["{ source: 'sqlite:app.db', collections: [] }", "'sweep.js' takes no 'source', only collections, coverage, "],
+  ['{ stuckafter: 1, collections: [] }', "'sweep.js' takes no 'stuckafter'. Did you mean 'stuckAfter'?"],
+  ["{ collections: [{ name: 'letters' }] }", "Collection 'letters': 'event' must be an object"],
+])('refuses the settings of a sweeper %s', async (text, message) => {
+  write('app.db', '')
+  writeFileSync(join(inside, 'sweep.js'), `export default ${text}`)
+  for (const command of [
+    ['docs', 'ls'],
+    ['sweep', '--once'],
+  ]) {
+    const { code, out, err } = await redrive([...command, '--config', 'sweep.js', '--source', 'sqlite:app.db'])
+    expect(code).toBeGreaterThan(0)
+    expect(out).toBe('')
+    expect(err).toContain(message)
+  }
 })
 
 it.each([

@@ -9,6 +9,7 @@ import {
 } from '../policy/index.js'
 import { DURATION, mustBe, quoted } from '../policy/internal.js'
 import type { LaneSelection } from '../store/index.js'
+import { checkCollection } from './check-collection.js'
 import type { DocumentRecord } from './source.js'
 
 /** The names of a collection's fields. Redrive reads and writes no others. */
@@ -170,6 +171,7 @@ const TIMES: readonly unknown[] = ['date', 'iso', 'ms', 's', undefined]
 
 /** Checks a collection and fills in its defaults. */
 export function collectionOf(options: CollectionOptions, shared: SharedSettings = {}): Collection {
+  checkCollection(options)
   const fields = { ...FIELDS, ...options.fields }
   const statuses = { ...STATUSES, ...options.statuses }
   const { name, event, time, priority, isHealthy = () => true } = options

@@ -1,5 +1,5 @@
 import { type Duration, OptionError } from '../policy/index.js'
-import { quoted } from '../policy/internal.js'
+import { checkOptions, isObject, type KnownOptions, mustBe, quoted } from '../policy/internal.js'
 import { type Collection, checkNames, durationOf } from './collection.js'
 import type { Change, DocumentRecord, DocumentSource } from './source.js'
 
@@ -46,11 +46,19 @@ export function expect(coverage: CoverageOptions): CoverageOptions {
   return coverage
 }
 
+const COVERAGE: KnownOptions<CoverageOptions> = { from: '', unless: '', reference: '', minimumAge: '', interval: '' }
+
 export function coverageOf(options: CoverageOptions, collections: readonly Collection[]): Coverage {
+  if (!isObject(options)) throw new OptionError('coverage', mustBe('coverage', 'a list of objects', options))
+  checkOptions("An entry of 'coverage'", options, COVERAGE)
   const { from, unless, reference, minimumAge = '24h', interval = '24h' } = options
   const collection = collections.find(({ name }) => name === from)
   if (collection === undefined)
     throw new OptionError('coverage', `The coverage of ${quoted(from)} needs it among the collections.`)
+  for (const [name, value] of Object.entries({ unless, reference })) {
+    if (typeof value !== 'string')
+      throw new OptionError('coverage', `The coverage of ${quoted(from)}: ${mustBe(name, 'text', value)}`)
+  }
   checkNames(unless, [unless, reference])
   const intervalMs = durationOf('interval', interval)
   let next = -Infinity

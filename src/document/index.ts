@@ -33,4 +33,11 @@ export type {
   Survey,
 } from './source.js'
 export { openSqliteSource, type SqliteSourceOptions } from './sqlite/sqlite-source.js'
-export { type Sweeper, type SweeperOptions, type SweepOptions, type SweepReport, sweeper } from './sweeper.js'
+export {
+  type Sweeper,
+  type SweeperOptions,
+  type SweeperSettings,
+  type SweepOptions,
+  type SweepReport,
+  sweeper,
+} from './sweeper.js'

@@ -1,4 +1,5 @@
 import { classify, FinalError } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Store } from '../store/index.js'
 import { failureText, type Sink } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
@@ -20,6 +21,15 @@ export interface DocumentServiceOptions extends SharedSettings {
   readonly store?: Store
   /** Receives the work events. */
   readonly sink?: Sink
+}
+
+const SERVICE: KnownOptions<DocumentServiceOptions> = {
+  source: 'object',
+  collection: 'object',
+  policy: '',
+  stuckAfter: '',
+  store: 'object',
+  sink: 'function',
 }
 
 /** The stamp of an event: its headers, as `EventContext` has them. */
@@ -69,6 +79,7 @@ export class DocumentService {
   readonly #sink: Sink | undefined
 
   constructor(options: DocumentServiceOptions) {
+    checkOptions('documentService()', options, SERVICE)
     this.#source = options.source
     this.#collection = collectionOf(options.collection, options)
     this.#store = options.store

@@ -1,6 +1,6 @@
 import type { Bus } from '../bus/index.js'
 import { type Duration, OptionError, parseDuration } from '../policy/index.js'
-import { DURATION, mustBe } from '../policy/internal.js'
+import { checkOptions, DURATION, isObject, type KnownOptions, mustBe } from '../policy/internal.js'
 import type { Store } from '../store/index.js'
 import type { CollectionReport, Sink, WorkEvent } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
@@ -32,6 +32,27 @@ export interface SweeperOptions extends SharedSettings {
   /** The source of time between sweeps. The documents' times are those of the database. Default: the system clock. */
   readonly clock?: Clock
 }
+
+/**
+ * The options of a sweeper that do not depend on where it runs. Annotate the default export of a file for
+ * `redrive sweep --config` with it: `satisfies SweeperSettings`.
+ */
+export type SweeperSettings = Pick<SweeperOptions, 'collections' | 'coverage' | 'interval' | 'policy' | 'stuckAfter'>
+
+const SWEEPER: KnownOptions<SweeperOptions> = {
+  source: '',
+  bus: '',
+  collections: '',
+  coverage: '',
+  store: 'object',
+  interval: '',
+  pageSize: '',
+  policy: '',
+  stuckAfter: '',
+  sink: 'function',
+  clock: 'object',
+}
+const SWEEP: KnownOptions<SweepOptions> = { dryRun: '', confirm: '' }
 
 /** Options of one sweep. */
 export interface SweepOptions {
@@ -81,8 +102,16 @@ export class Sweeper {
   #loop: Promise<void> | undefined
 
   constructor(options: SweeperOptions) {
+    checkOptions('sweeper()', options, SWEEPER)
     const { collections, coverage = [], source, bus, store, interval = '15m', pageSize = 500, clock } = options
     this.#options = options
+    for (const [name, value] of Object.entries({ source, bus })) {
+      if (!isObject(value) && typeof value !== 'function')
+        throw new OptionError(name, mustBe(name, `a ${name}, or a function that opens one`, value))
+    }
+    for (const [name, value] of Object.entries({ collections, coverage })) {
+      if (!Array.isArray(value)) throw new OptionError(name, mustBe(name, 'a list', value))
+    }
     this.collections = collections.map(collection => collectionOf(collection, options))
     this.#coverage = coverage.map(entry => coverageOf(entry, this.collections))
     this.#clock = clock ?? systemClock
@@ -94,7 +123,9 @@ export class Sweeper {
   }
 
   /** Sweeps every collection once. A collection that fails does not keep the others from being swept. */
-  async sweep({ dryRun: isDryRun = false, confirm: isConfirmed = false }: SweepOptions = {}): Promise<SweepReport> {
+  async sweep(options: SweepOptions = {}): Promise<SweepReport> {
+    checkOptions('sweep()', options, SWEEP)
+    const { dryRun: isDryRun = false, confirm: isConfirmed = false } = options
     const startedAt = this.#clock.monotonic()
     const collections: CollectionReport[] = []
     let failure: unknown

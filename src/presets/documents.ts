@@ -1,6 +1,6 @@
-import type { CollectionOptions, DocumentRecord } from '../document/index.js'
+import type { CollectionOptions, DocumentRecord, SweeperSettings } from '../document/index.js'
 import { type Env, readNumber } from './env.js'
-import type { Preset, SweeperSettings } from './preset.js'
+import type { Preset } from './preset.js'
 
 /** Archives that are parsed, chunked, embedded and summarised by services with a failed queue each. */
 export const documents = {

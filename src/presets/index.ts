@@ -1,3 +1,3 @@
 export type { Env } from './env.js'
-export type { Preset, SweeperSettings } from './preset.js'
+export type { Preset } from './preset.js'
 export { presetNamed, presets } from './presets.js'

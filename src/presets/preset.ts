@@ -1,4 +1,4 @@
-import type { SweeperOptions } from '../document/index.js'
+import type { SweeperSettings } from '../document/index.js'
 import type { Policy } from '../policy/index.js'
 import type { Env } from './env.js'
 
@@ -25,6 +25,3 @@ export interface Preset {
     Record<'requeued' | 'skipped' | 'exhausted' | 'runs' | 'errors' | 'stuck' | 'failed' | 'duration', string>
   >
 }
-
-/** The options of a sweeper that do not depend on where it runs. */
-export type SweeperSettings = Pick<SweeperOptions, 'collections' | 'interval' | 'stuckAfter' | 'policy'>

@@ -1,9 +1,10 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import type { Collection, SweeperOptions } from '../../document/index.js'
+import type { Collection, SweeperSettings } from '../../document/index.js'
 import { type DocumentSource, openMongodbSource, openPostgresSource, openSqliteSource } from '../../document/index.js'
 import { collectionOf } from '../../document/internal.js'
 import type { PolicyInput } from '../../policy/index.js'
+import { checkOptions, isObject, type KnownOptions } from '../../policy/internal.js'
 import { presets } from '../../presets/index.js'
 import type { Environment } from '../environment.js'
 import { CommandError, UsageError } from '../errors.js'
@@ -20,8 +21,13 @@ export interface DocumentOptions {
   readonly stuckThresholdHours?: number
 }
 
-/** The settings of a sweeper, as a file or the preset gives them. */
-export type Settings = Pick<SweeperOptions, 'collections' | 'interval' | 'stuckAfter' | 'policy' | 'coverage'>
+const SETTINGS: KnownOptions<SweeperSettings> = {
+  collections: '',
+  coverage: '',
+  interval: '',
+  policy: '',
+  stuckAfter: '',
+}
 
 const EXAMPLES = "'mongodb://host/database', 'postgres://host/database' or 'sqlite:./app.db'"
 
@@ -47,7 +53,7 @@ function hours(text: string): number {
 }
 
 /** The settings: the flags over the file, or over the preset as the environment sets it. */
-export async function settingsOf(options: DocumentOptions, environment: Environment): Promise<Settings> {
+export async function settingsOf(options: DocumentOptions, environment: Environment): Promise<SweeperSettings> {
   const { config, baseDelay, maxDelay, stuckThresholdHours } = options
   const base = config === undefined ? ownSettings(environment) : await loaded(config, environment)
   const backoff = {
@@ -66,8 +72,8 @@ export async function settingsOf(options: DocumentOptions, environment: Environm
 }
 
 /** The settings without a file: those of the project, or else the preset. */
-function ownSettings({ env, settings }: Environment): Settings {
-  return hasCollections(settings) ? settings : presets.documents.sweeper(env)
+function ownSettings({ env, settings }: Environment): SweeperSettings {
+  return settings === undefined ? presets.documents.sweeper(env) : checked(settings, 'redrive.config')
 }
 
 function laidOver(base: PolicyInput = {}, flags: PolicyInput): PolicyInput {
@@ -76,15 +82,22 @@ function laidOver(base: PolicyInput = {}, flags: PolicyInput): PolicyInput {
   return { ...base, backoff: { ...under, ...(typeof flags.backoff === 'object' && flags.backoff) } }
 }
 
-async function loaded(file: string, environment: Environment): Promise<Settings> {
+async function loaded(file: string, environment: Environment): Promise<SweeperSettings> {
   const exported = await importModule(file, environment, 'your collections as its default')
   const settings: unknown = Reflect.get(exported, 'default')
-  if (hasCollections(settings)) return settings
-  throw new CommandError(`The default export of '${file}' must be an object with 'collections'.`)
+  return checked(settings, file)
 }
 
-function hasCollections(settings: unknown): settings is Settings {
-  return typeof settings === 'object' && settings !== null && 'collections' in settings
+/** The values of the fields are checked where they are used. */
+function checked(settings: unknown, file: string): SweeperSettings {
+  if (!hasCollections(settings))
+    throw new CommandError(`The default export of '${file}' must be an object with 'collections', a list.`)
+  checkOptions(`'${file}'`, settings, SETTINGS)
+  return settings
+}
+
+function hasCollections(settings: unknown): settings is SweeperSettings {
+  return isObject(settings) && Array.isArray(settings.collections)
 }
 
 /** Opens the source that a command is for. */
