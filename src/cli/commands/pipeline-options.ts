@@ -51,7 +51,7 @@ export function stageRates(text: string, before: readonly RateFlag[] = []): read
   const perSecond = Number(number) / (SECONDS[unit] ?? Number.NaN)
   if (stage === undefined || !(perSecond > 0)) {
     throw new InvalidArgumentError(
-      "It must name a stage and a rate above 0, such as 'llm_call=100/s', 'llm_call=tokens:30000/m' or 'llm_call=none'.",
+      "It must name a stage and a rate above 0, such as 'llm_call=100/s', 'llm_call=requests:500/m' or 'llm_call=none'.",
     )
   }
   return [...before, { stage, bucket, perSecond }]
