@@ -3,5 +3,6 @@
 export type { Interval } from './binomial-interval.js'
 export { isItem } from './is-item.js'
 export { pagesOf } from './pages.js'
+export { ratesOfRun } from './set-rates.js'
 export { readTrial } from './trial.js'
 export { type Expectation, estimate, type TrialEstimate } from './trial-estimate.js'

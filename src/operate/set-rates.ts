@@ -1,4 +1,4 @@
-import type { By, LaneControl, Rate, SharedLimits } from '../store/index.js'
+import type { By, LaneControl, Rate, RunRecord, SharedLimits } from '../store/index.js'
 
 /** A stage of a pipeline, in all of its runs. */
 export interface StageName {
@@ -14,6 +14,19 @@ export async function ratesOf(
   stage: StageName,
 ): Promise<Readonly<Record<string, Rate>>> {
   return (await limitsOf(store, stage)).rates ?? {}
+}
+
+/** The rates of a run's stages that hold now, by stage and bucket. Stages without rates are left out. */
+export async function ratesOfRun(
+  store: Pick<LaneControl, 'lanes'>,
+  { id, pipeline, stages }: Pick<RunRecord, 'id' | 'pipeline' | 'stages'>,
+): Promise<Readonly<Record<string, Readonly<Record<string, Rate>>>>> {
+  const lanes = await store.lanes({ kind: `pipeline:${pipeline}`, key: id })
+  const byStage = stages.map(stage => {
+    const lane = lanes.find(({ category }) => category === stage)
+    return [stage, lane?.shared?.limits.rates ?? {}] as const
+  })
+  return Object.fromEntries(byStage.filter(([, rates]) => Object.keys(rates).length > 0))
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { LaneView } from '../../operate/index.js'
-import type { LaneLimits, SharedLimits } from '../../store/index.js'
+import type { LaneLimits, Rate, SharedLimits } from '../../store/index.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { type Layout, NAME_WIDTH, table } from '../terminal/table.js'
@@ -39,15 +39,31 @@ export function laneTable(lanes: readonly LaneView[], { width, paint }: Console,
   return table(columns, rows, { width, paint, layout })
 }
 
-/** Limits in words: `5 at once, 10/s, ordered` */
+/** Limits in words: `5 at once, 10/s, ordered`, or `5 at once, requests 500/m` if they are shared. */
 export function limitText(limits: LaneLimits | SharedLimits): string {
-  const rates = 'isShared' in limits ? Object.values(limits.rates ?? {}).map(({ perSecond }) => perSecond) : []
-  const perSecond = 'isShared' in limits ? rates : limits.perSecond === undefined ? [] : [limits.perSecond]
+  const own = 'isShared' in limits || limits.perSecond === undefined ? [] : [rateText(limits.perSecond)]
   return [
     ...(limits.concurrency === undefined ? [] : [`${limits.concurrency} at once`]),
-    ...perSecond.map(rate => `${Number(rate.toFixed(3))}/s`),
+    ...('isShared' in limits ? bucketTexts(limits.rates ?? {}) : own),
     ...('isOrdered' in limits && limits.isOrdered ? ['ordered'] : []),
   ].join(', ')
+}
+
+/** Rates by bucket: `requests 500/m` */
+export function bucketTexts(rates: Readonly<Record<string, Rate>>): string[] {
+  return Object.entries(rates).map(([bucket, { perSecond }]) => `${bucket} ${rateText(perSecond)}`)
+}
+
+/** In the unit that makes it a whole number, as it was probably given. */
+function rateText(perSecond: number): string {
+  const inUnits = [
+    [perSecond, 's'],
+    [perSecond * 60, 'm'],
+    [perSecond * 3600, 'h'],
+  ] as const
+  const isWhole = (rate: number) => rate > 0.5 && Math.abs(rate - Math.round(rate)) < 1e-6
+  const [rate, unit] = inUnits.find(([rate]) => isWhole(rate)) ?? inUnits.find(([rate]) => rate >= 1) ?? inUnits[2]
+  return `${Number(rate.toFixed(3))}/${unit}`
 }
 
 function limitsText({ limits, shared }: LaneView): string {

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import { reportRun, runView, writeResults } from '../../operate/index.js'
+import { ratesOfRun } from '../../operate/internal.js'
 import type { RunRecord, RunStatus } from '../../store/index.js'
 import { RUN_STATUSES } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
@@ -95,9 +96,10 @@ function showRun({ console, environment }: CommandContext, id: string, options: 
   return withStore(options, environment, async store => {
     const run = await runById(store.runs, id, options)
     const notes = runNotes(run)
+    const rates = await ratesOfRun(store, run)
     const now = await store.now()
-    writeOne(console, options.output, { ...runView(run), notes }, () =>
-      runText(viewWithTrial(run), notes, options, console, now),
+    writeOne(console, options.output, { ...runView(run), rates, notes }, () =>
+      runText(viewWithTrial(run), { notes, rates }, options, console, now),
     )
     return ExitCode.done
   })

@@ -38,7 +38,8 @@ Processes that work on the run follow within about a second.
 
 A rate is a number per second, minute or hour (100/s, 500/m, 2000/h), or 'none'.
 It holds for all runs of the pipeline, on all machines, until you set another or
-the code declares another. Name the bucket where a stage has several.
+the code declares another. Name the bucket where a stage has several. 'none'
+removes all buckets of a stage; rates that follow it may name new ones.
 
 Examples:
   redrive pipeline set enrich-1 --failure-budget 20%
@@ -115,20 +116,35 @@ async function newRates(
     run,
     flags.map(({ stage }) => stage),
   )
-  for (const { stage, bucket, perSecond } of flags) {
-    const known = stages.get(stage) ?? (await ratesOf(store, { pipeline, stage }))
-    if (perSecond === undefined) stages.set(stage, {})
-    else {
-      const name = bucket ?? onlyBucket(stage, Object.keys(known))
-      stages.set(stage, { ...known, [name]: { ...known[name], perSecond } })
-    }
+  for (const stage of new Set(flags.map(flag => flag.stage))) {
+    const own = flags.filter(flag => flag.stage === stage)
+    const inForce = await ratesOf(store, { pipeline, stage })
+    checkBuckets(stage, Object.keys(inForce), own)
+    stages.set(stage, own.reduce(withRate, inForce))
   }
   return stages
 }
 
+function withRate(known: Readonly<Record<string, Rate>>, { stage, bucket, perSecond }: RateFlag) {
+  if (perSecond === undefined) return {}
+  const name = bucket ?? onlyBucket(stage, Object.keys(known))
+  return { ...known, [name]: { ...known[name], perSecond } }
+}
+
+/** A bucket that was mistyped must not become a second one, beside the one that was meant. */
+function checkBuckets(stage: string, buckets: readonly string[], flags: readonly RateFlag[]): void {
+  if (buckets.length === 0 || flags.some(({ perSecond }) => perSecond === undefined)) return
+  const unknown = flags.find(({ bucket }) => bucket !== undefined && !buckets.includes(bucket))
+  if (unknown === undefined) return
+  const replace = `To replace them, pass --rate ${stage}=none first.`
+  throw new UsageError(
+    `The stage '${stage}' has no bucket ${quoted(unknown.bucket ?? '')}. Its buckets: ${buckets.join(', ')}. ${replace}`,
+  )
+}
+
 function onlyBucket(stage: string, buckets: readonly string[]): string {
   if (buckets.length > 1) {
-    const example = `--rate ${stage}=${buckets[0]}:100/s`
+    const example = `--rate ${stage}=BUCKET:100/s`
     throw new UsageError(`The stage '${stage}' has several buckets: ${buckets.join(', ')}. Name one: ${example}`)
   }
   return buckets[0] ?? NEW_BUCKET

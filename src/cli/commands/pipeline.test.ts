@@ -331,12 +331,26 @@ describe('looking after a run', () => {
     expect(await redrive(['set', 'double', '--rate', 'call=40/s', '--rate', 'parse=none'])).toMatchObject({ code: 0 })
     await redrive(['resume', 'r', 'double.ts'])
     expect([await rates('call'), await rates('parse')]).toEqual([{ items: { perSecond: 40 } }, undefined])
-    expect(await redrive(['set', 'r', '--rate', 'call=tokens:5/h'])).toMatchObject({ code: 0 })
+    const mistyped = await redrive(['set', 'r', '--rate', 'call=item:1000/s'])
+    expect(mistyped.code).toBe(2)
+    expect(mistyped.err).toContain("The stage 'call' has no bucket 'item'. Its buckets: items.")
+    expect(await rates('call')).toEqual({ items: { perSecond: 40 } })
+    const replace = ['--rate', 'call=none', '--rate', 'call=tokens:5/h', '--rate', 'call=items:40/s']
+    expect(await redrive(['set', 'r', ...replace])).toMatchObject({ code: 0 })
     expect(await rates('call')).toEqual({ items: { perSecond: 40 }, tokens: { perSecond: 5 / 3600 } })
+    expect((await redrive(['show', 'r'])).out).toMatch(/rates +call tokens 5\/h, items 40\/s\n/)
+    expect((await redrive(['show', 'r', '--output', 'json'])).json()).toMatchObject({
+      rates: { call: { items: { perSecond: 40 } } },
+    })
+    const lanes = await runCommand(['lane', 'ls', '--category', 'call'], { cwd: folder })
+    expect(lanes.out).toContain('shared: tokens 5/h, items 40/s')
 
-    expect((await redrive(['set', 'r', '--rate', 'call=5/s'])).err).toContain('several buckets: items, tokens')
+    const several = await redrive(['set', 'r', '--rate', 'call=5/s'])
+    expect(several.err).toContain('several buckets: tokens, items. Name one: --rate call=BUCKET:100/s')
     expect((await redrive(['set', 'r', '--rate', 'cal=5/s'])).err).toContain("has no stage 'cal'")
-    expect((await redrive(['set', 'r', '--rate', 'call=fast'])).err).toContain('such as')
+    expect((await redrive(['set', 'r', '--rate', 'call=fast'])).err).toContain(
+      "such as 'llm_call=100/s', 'llm_call=requests:500/m' or 'llm_call=none'.",
+    )
     expect((await redrive(['set', 'other', '--rate', 'call=5/s'])).err).toContain("There is no run 'other'")
     expect((await redrive(['set', 'double', '--check-interval', '5'])).err).toContain("'double' is a pipeline")
   })

@@ -1,8 +1,10 @@
 import type { RunView } from '../../operate/index.js'
+import type { Rate } from '../../store/index.js'
 import { grouped, percent } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
 import { fields, NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { shellWord } from '../terminal/visible.js'
+import { bucketTexts } from './lane-text.js'
 import type { StoreOptions } from './open-store.js'
 import { pipelineCommand } from './redrive-commands.js'
 import type { RunNotes } from './run-notes.js'
@@ -10,10 +12,13 @@ import { type RunWithTrial, runHead } from './run-text.js'
 
 const STATES = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled'] as const
 
+/** Rates by stage and bucket. */
+type RunRates = Readonly<Record<string, Readonly<Record<string, Rate>>>>
+
 /** A run for people: its figures, its items by stage, its settings, and what to do next. */
 export function runText(
   run: RunWithTrial,
-  notes: RunNotes,
+  { notes, rates }: { readonly notes: RunNotes; readonly rates: RunRates },
   options: StoreOptions,
   console: Console,
   now: number,
@@ -28,7 +33,7 @@ export function runText(
     ...withoutCode(run, options).flatMap(text => paragraph(text, { width, indent: '  ' })),
     '',
     paint.bold('Settings'),
-    fields(settingsOf(run, notes), console),
+    fields(settingsOf(run, notes, rates), console),
     ...(advice.length === 0 ? [] : ['', paint.bold('What to do next')]),
     // Never wrapped, so that they can be copied.
     ...advice.map(command => `    ${paint.cyan(command)}`),
@@ -57,17 +62,19 @@ function withoutCode({ id, byStage, stages }: RunView, options: StoreOptions): s
     })
 }
 
-function settingsOf({ settings }: RunView, notes: RunNotes): [string, string | undefined][] {
+function settingsOf({ settings }: RunView, notes: RunNotes, rates: RunRates): [string, string | undefined][] {
   const { failureBudget, stageBudgets, checkInterval, budgetWindow, completedFrom, partialFrom } = settings
   const window = budgetWindow === undefined ? '' : `, over the last ${grouped(budgetWindow)}`
   const budgets = Object.entries(stageBudgets).map(([stage, budget]) => `${stage} ${percent(budget)}`)
   const concurrency = Object.entries(settings.concurrency).map(([stage, count]) => `${stage} ${count}`)
+  const inForce = Object.entries(rates).map(([stage, buckets]) => `${stage} ${bucketTexts(buckets).join(', ')}`)
   return [
     ['failure budget', `${percent(failureBudget)}, checked every ${grouped(checkInterval)} items${window}`],
     ['stage budgets', budgets.length === 0 ? undefined : budgets.join(', ')],
     ['completed from', `${percent(completedFrom)} success; partial success from ${percent(partialFrom)}`],
     ['unfinished items', `at most ${grouped(settings.maxUnfinished)}`],
     ['concurrency', concurrency.length === 0 ? undefined : concurrency.join(', ')],
+    ['rates', inForce.length === 0 ? undefined : inForce.join('; ')],
     ['input', notes.input],
     [
       'output',
