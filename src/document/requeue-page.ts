@@ -5,7 +5,7 @@ import { dispatched, eventOf, mayBeSent, undispatched } from './dispatch.js'
 import { documentWorkId } from './judge-document.js'
 import { refusalsIn } from './refusals.js'
 import type { Change, DocumentRecord } from './source.js'
-import type { Counts, SweepContext } from './sweep-context.js'
+import type { Counts, LiveSweep } from './sweep-context.js'
 
 /** A document's update, and the event that follows it. */
 interface Dispatch extends Change {
@@ -17,7 +17,7 @@ export async function requeuePage(
   collection: Collection,
   due: readonly DocumentRecord[],
   counts: Counts,
-  { source, bus, sink }: SweepContext,
+  { source, bus, sink }: LiveSweep,
 ): Promise<boolean> {
   if (due.length === 0) return true
   const now = await source.now()

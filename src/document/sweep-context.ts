@@ -3,14 +3,24 @@ import type { Store } from '../store/index.js'
 import type { CollectionReport, Sink } from '../telemetry/index.js'
 import type { DocumentSource } from './source.js'
 
-/** The surroundings of a sweep. */
-export interface SweepContext {
-  readonly source: DocumentSource
+/** The surroundings of a sweep. A dry run publishes nothing, so it has no bus. */
+export type SweepContext = DrySweep | LiveSweep
+
+interface DrySweep extends Surroundings {
+  readonly isDryRun: true
+}
+
+/** The surroundings of a sweep that requeues documents. */
+export interface LiveSweep extends Surroundings {
+  readonly isDryRun: false
   readonly bus: Bus
+}
+
+interface Surroundings {
+  readonly source: DocumentSource
   readonly store?: Store | undefined
   readonly sink?: Sink | undefined
   readonly pageSize: number
-  readonly isDryRun: boolean
   /** Whether to send all documents, however many are stuck. */
   readonly isConfirmed: boolean
   /** Ends the sweep after the page that is being swept. */

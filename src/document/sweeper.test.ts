@@ -139,8 +139,9 @@ describe('a sweep', () => {
     insert('a1')
     insert('a2', { attempt_count: 3, last_attempt_time: 0 })
     const before = [row('a1'), row('a2')]
-    const { collections, isDryRun } = await sweeps().sweep({ dryRun: true })
-    expect(isDryRun).toBe(true)
+    const down = () => Promise.reject(new BusUnavailableError('a bus'))
+    const { collections, isDryRun, failure } = await sweeps({ bus: down }).sweep({ dryRun: true })
+    expect({ isDryRun, failure }).toEqual({ isDryRun: true, failure: undefined })
     expect(collections).toMatchObject([{ requeued: 1, exhausted: 1 }])
     expect([row('a1'), row('a2')]).toEqual(before)
     expect(await taken()).toEqual([])

@@ -10,12 +10,13 @@ import { type Coverage, type CoverageOptions, checkCoverage, coverageOf } from '
 import { reconcileLetters } from './letters.js'
 import type { DocumentSource } from './source.js'
 import { sweepCollection } from './sweep-collection.js'
+import type { SweepContext } from './sweep-context.js'
 
 /** Options of `sweeper`. */
 export interface SweeperOptions extends SharedSettings {
   /** Where the documents are. A function opens it when the first sweep needs it, and again after that failed. */
   readonly source: DocumentSource | (() => Promise<DocumentSource>)
-  /** Where their events go. A function opens it when the first sweep needs it, and again after that failed. */
+  /** Where their events go. A function opens it when the first sweep needs it, and again after that failed; a dry run does not. */
   readonly bus: Bus | (() => Promise<Bus>)
   /** The collections to sweep. */
   readonly collections: readonly CollectionOptions[]
@@ -56,7 +57,7 @@ const SWEEP: KnownOptions<SweepOptions> = { dryRun: '', confirm: '' }
 
 /** Options of one sweep. */
 export interface SweepOptions {
-  /** Counts what would be done, and does nothing. */
+  /** Counts what would be done, and does nothing. Needs no bus: a function that opens it is not called. */
   readonly dryRun?: boolean
   /** Sends all stuck documents, however many. */
   readonly confirm?: boolean
@@ -130,12 +131,14 @@ export class Sweeper {
     const collections: CollectionReport[] = []
     let failure: unknown
     try {
-      const [source, bus] = await Promise.all([this.#source(), this.#bus()])
+      const [source, bus] = await Promise.all([this.#source(), isDryRun ? undefined : this.#bus()])
       // The one question whose failure is the whole sweep's: it tells whether the database answers.
       await source.now()
       const { store, sink } = this.#options
       const { signal } = this.#stopping
-      const context = { source, bus, store, sink, pageSize: this.#pageSize, isDryRun, isConfirmed, signal }
+      const surroundings = { source, store, sink, pageSize: this.#pageSize, isConfirmed, signal }
+      const context: SweepContext =
+        bus === undefined ? { ...surroundings, isDryRun: true } : { ...surroundings, isDryRun: false, bus }
       // A store that is down makes the sweep a failure, and does not keep documents from being requeued.
       if (store !== undefined && !isDryRun)
         failure = await reconcileLetters(store, source, this.collections).then(nothing, reasonOf)

@@ -35,7 +35,7 @@ export function addSweep(program: Command, context: CommandContext): void {
     .description('Requeue stuck documents of your own collections, and mark what is beyond help')
     .option('--once', 'Sweep once and exit')
     .option('--interval <duration>', 'Time between two sweeps (default: 15m)', duration(1))
-    .option('--dry-run', 'Show what a sweep would do, once, and do nothing')
+    .option('--dry-run', 'Show what a sweep would do, once, and do nothing; needs no bus')
     .option('--confirm', 'Send all stuck documents, however many')
     .option('--store <url>', 'Store for dead letters and lanes (or REDRIVE_STORE; default: none)', nonEmpty)
     .option('--verbose', 'Log every document, not only what a sweep came to')
