@@ -32,6 +32,26 @@ it('resolves once the tasks of its kinds and categories have ended, and not befo
   expect(state.isOver).toBe(true)
 })
 
+it('says once that nothing runs, and again after something has run', async () => {
+  const { clock, store, waiting } = await scene()
+  let idle = 0
+  const stop = new AbortController()
+  const { over } = waiting({ kinds: ['a'] }, { onIdle: () => idle++, signal: stop.signal })
+  await clock.advance('2s')
+  expect(idle).toBe(0)
+  await clock.advance('1m')
+  expect(idle).toBe(1)
+  const rooms = [{ kinds: ['a'] }]
+  await store.claim({ worker: 'w', leaseMs: 3_600_000, rooms, limit: 1, isIdle: true })
+  await clock.advance('1m')
+  expect(idle).toBe(1)
+  await store.leave('w')
+  await clock.advance('1m')
+  expect(idle).toBe(2)
+  stop.abort()
+  await over
+})
+
 it('waits while the store is away, and ends at once when its signal aborts', async () => {
   const { clock, store, waiting } = await scene()
   store.count = () => Promise.reject(new RetryableError('away'))

@@ -16,23 +16,30 @@ export interface UntilEmptyOptions {
   readonly signal?: AbortSignal
   /** Default: the machine's clock. */
   readonly clock?: Clock
+  /** Called when tasks are left, but none has run for about three seconds. Not again until one has run. */
+  readonly onIdle?: () => void
 }
 
 /** Counting is cheap, but not free. */
 const COUNT_EVERY_MS = 100
+/** A worker needs a moment to claim, and short delays are not worth a word. */
+const IDLE_AFTER_COUNTS = 30
 
 /** Resolves once none of these tasks is waiting or running, in any process. A store that is away is asked again. */
 export async function untilEmpty(
   store: Pick<TaskReader, 'count'>,
   { kinds, categories }: TaskScope,
-  { signal, clock = systemClock }: UntilEmptyOptions = {},
+  { signal, clock = systemClock, onIdle }: UntilEmptyOptions = {},
 ): Promise<void> {
   const filters: TaskFilter[] = kinds.flatMap(kind => categories?.map(category => ({ kind, category })) ?? [{ kind }])
   const countAll = () => Promise.all(filters.map(filter => store.count(filter)))
+  let idleCounts = 0
   try {
     while (!signal?.aborted) {
       const counts = await persist(countAll, UNTIL_ANSWERED, { clock, signal })
       if (counts.every(({ waiting, running }) => waiting + running === 0)) return
+      idleCounts = counts.every(({ running }) => running === 0) ? idleCounts + 1 : 0
+      if (idleCounts === IDLE_AFTER_COUNTS) onIdle?.()
       await sleep(COUNT_EVERY_MS, clock, signal)
     }
   } catch (error) {

@@ -10,6 +10,7 @@ import { writeOne } from '../terminal/output.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, withCommonOptions } from './options.js'
+import { tasksText } from './waiting-text.js'
 
 const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled']
 
@@ -78,8 +79,4 @@ function countPaint(status: TaskStatus, count: number, paint: Paint): ((text: st
 
 function total(kinds: readonly KindFigures[], count: (figures: KindFigures) => number): number {
   return kinds.reduce((sum, figures) => sum + count(figures), 0)
-}
-
-function tasksText(count: number): string {
-  return `${grouped(count)} ${count === 1 ? 'task waits' : 'tasks wait'}`
 }

@@ -151,6 +151,23 @@ describe('a worker that stops when nothing is left', () => {
     ])
   })
 
+  it('says what it waits for if nothing can run', async () => {
+    await enqueue(
+      { id: 'later', kind: 'works', payload: '{}', runAt: Date.now() + 3_600_000 },
+      { id: 'p', kind: 'flaky', payload: '{}' },
+      { id: 'q', kind: 'flaky', payload: '{}' },
+    )
+    await inStore(store => store.pause({ kind: 'flaky' }, { isPaused: true }))
+    let said = ''
+    const stderr = { write: (text: string) => (said += text) }
+    const running = redrive(['worker', 'tasks.ts', '--until-empty'], { stderr })
+    await expect.poll(() => said, { timeout: 20_000 }).toContain('paused lanes')
+    expect(said).toMatch(/^1 task waits until \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ \(in (1h|59m.*)\)\.$/m)
+    expect(said).toMatch(/^2 tasks wait in paused lanes: redrive lane ls --state paused$/m)
+    await inStore(store => store.cancel(['later', 'p', 'q']))
+    expect(await running).toMatchObject({ code: 0 })
+  })
+
   it('leaves other kinds and categories alone', async () => {
     await enqueue(
       { id: 'mine', kind: 'works', category: 'a', payload: '{}' },

@@ -6,6 +6,7 @@ import { type Outage, Worker } from '../../task/index.js'
 import { fanOut, logTo, redact, type Sink } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, errorText } from '../errors.js'
+import type { Console } from '../terminal/console.js'
 import { consoleLogger } from '../terminal/console-logger.js'
 import { writeOne } from '../terminal/output.js'
 import { type Signals, signalsOf } from '../terminal/signals.js'
@@ -14,6 +15,7 @@ import { type MetricsOptions, openMetrics, withMetricsOptions } from './metrics-
 import { openStore, storeUrl } from './open-store.js'
 import { type CommonOptions, collect, duration, wholeNumber, withCommonOptions } from './options.js'
 import { Tally } from './tally.js'
+import { waitingTexts } from './waiting-text.js'
 
 interface WorkerCommandOptions extends CommonOptions, MetricsOptions, WorkChoice {
   readonly concurrency: number
@@ -56,8 +58,10 @@ export function addWorker(program: Command, context: CommandContext): void {
 It says when it starts and stops, and when a task becomes a dead letter; with
 --verbose, it logs every attempt. SIGINT and SIGTERM stop it: running tasks get
 the grace period to end, and the rest is handed back uncounted. A second signal
-ends it at once, with exit code 1. With --until-empty, it exits with 3 if tasks
-became dead letters.
+ends it at once, with exit code 1.
+
+With --until-empty, it exits with 3 if tasks became dead letters. It waits for
+delayed tasks and paused lanes too, and says so.
 
 With --metrics-port, Prometheus can scrape the metrics of its tasks and of the
 whole store. With --push, it pushes them to a Pushgateway: for a single worker
@@ -101,7 +105,7 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
     await worker.start()
     const where = redact(storeUrl(options, environment))
     console.say(`Worker ${worker.name} ${workText(work, where, concurrency)}. Ctrl-C stops it.`)
-    console.say(await stopReason(worker, store, work, options, signals))
+    console.say(await stopReason(worker, store, work, options, { signals, console }))
     isCutShort = (await stopped(worker, signals)) === 'cut short'
   } finally {
     signals.close()
@@ -132,7 +136,7 @@ async function stopReason(
   store: Store,
   { tasks, pipelines }: Work,
   options: WorkerCommandOptions,
-  signals: Signals,
+  { signals, console }: { readonly signals: Signals; readonly console: Console },
 ): Promise<string> {
   const signal = signals.next().then(name => `${name}: stopping. Send it again to end at once.`)
   const failure = worker.stopped.then(() => 'The worker has stopped.')
@@ -140,7 +144,11 @@ async function stopReason(
   const isOver = new AbortController()
   const kinds = [...tasks.map(({ kind }) => kind), ...pipelines.map(({ name }) => `pipeline:${name}`)]
   const scope = { kinds, categories: options.category }
-  const empty = untilEmpty(store, scope, { signal: isOver.signal }).then(
+  const onIdle = async () => {
+    // A store that is away is reported by the worker.
+    for (const text of await waitingTexts(store, scope).catch(() => [])) console.say(text)
+  }
+  const empty = untilEmpty(store, scope, { signal: isOver.signal, onIdle }).then(
     () => 'No task is waiting or running any more.',
   )
   try {

@@ -1,0 +1,52 @@
+import type { TaskScope } from '../../operate/index.js'
+import type { KindStats, TaskReader } from '../../store/index.js'
+import { grouped } from '../terminal/chart.js'
+import { moment } from '../terminal/times.js'
+
+/** With more tasks than this, the next due time is not looked for. */
+const MAX_LOOKED_AT = 1000
+
+/** What tasks wait for that cannot start now: a sentence for each reason. */
+export async function waitingTexts(
+  store: Pick<TaskReader, 'stats' | 'list'>,
+  scope: TaskScope,
+): Promise<readonly string[]> {
+  const { now, kinds } = await store.stats()
+  const parts = kinds.filter(part => isIn(scope, part))
+  const sum = (count: (part: KindStats) => number) => parts.reduce((total, part) => total + count(part), 0)
+  const paused = sum(part => part.paused)
+  const held = sum(part => part.held)
+  const delayed = sum(part => part.waiting - part.paused - part.held - part.ready)
+  return [
+    ...(delayed > 0 ? [delayedText(delayed, await dueTimes(store, scope, now), now)] : []),
+    ...(paused > 0 ? [`${tasksText(paused)} in paused lanes: redrive lane ls --state paused`] : []),
+    ...(held > 0 ? [`${tasksText(held)} in held lanes: redrive lane ls --state held`] : []),
+  ]
+}
+
+/** `3 tasks wait` */
+export function tasksText(count: number): string {
+  return `${grouped(count)} ${count === 1 ? 'task waits' : 'tasks wait'}`
+}
+
+function delayedText(delayed: number, dueAt: readonly number[], now: number): string {
+  // Others are due later too, but in lanes that are paused or held.
+  if (dueAt.length !== delayed) return `${tasksText(delayed)} for the time of the next attempt.`
+  const next = moment(Math.min(...dueAt), now)
+  return `${tasksText(delayed)}${delayed === 1 ? '' : ', the first'} until ${next}.`
+}
+
+/** When the tasks are due that are not due yet. */
+async function dueTimes(store: Pick<TaskReader, 'list'>, { kinds, categories }: TaskScope, now: number) {
+  const filters = kinds.flatMap(kind => categories?.map(category => ({ kind, category })) ?? [{ kind }])
+  const pages = await Promise.all(
+    filters.map(filter => store.list({ ...filter, status: 'waiting' }, { limit: MAX_LOOKED_AT })),
+  )
+  return pages.flatMap(({ items }) =>
+    items.flatMap(({ nextAttemptAt = 0 }) => (nextAttemptAt > now ? nextAttemptAt : [])),
+  )
+}
+
+function isIn({ kinds, categories }: TaskScope, { kind, category }: KindStats): boolean {
+  return kinds.includes(kind) && (categories === undefined || categories.includes(category))
+}
