@@ -93,6 +93,7 @@ describe('redrive sweep', () => {
     const lost = await redrive(['sweep', '--once', '--source', 'sqlite:nowhere.db'])
     expect(lost.code).toBe(1)
     expect(lost.err).toContain('nowhere.db')
+    expect(lost.err.trim().split('\n')).toHaveLength(1)
     const unknown = await redrive(['sweep', '--once', '--source', 'mysql://x'])
     expect(unknown.err).toContain("Sources of the kind 'mysql:' are not supported")
   })
@@ -106,6 +107,7 @@ describe('redrive sweep', () => {
       for (const flags of [[], ['--once']]) {
         const { code, err } = await redrive(['sweep', ...flags], { env: given })
         expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining(said) })
+        expect(err.split(said)).toHaveLength(2)
       }
     }
   })

@@ -3,7 +3,7 @@ import type { Bus } from '../../bus/index.js'
 import { type DocumentSource, type SweepReport, sweeper } from '../../document/index.js'
 import { documentMetrics } from '../../metrics/index.js'
 import { presets } from '../../presets/index.js'
-import { type CollectionReport, fanOut, logTo, type Sink } from '../../telemetry/index.js'
+import { type CollectionReport, fanOut, logTo, type Sink, type WorkEvent } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, errorText, UsageError } from '../errors.js'
 import type { Console } from '../terminal/console.js'
@@ -67,9 +67,13 @@ async function run(context: CommandContext, options: SweepOptions): Promise<Exit
   const metrics = await openMetrics(options, context, 'redrive-sweeper', registry =>
     documentMetrics({ registry, collections, names }),
   )
-  const logger = consoleLogger(console, { from: options.verbose ? 'debug' : 'info' })
-  const sinks: Sink[] = [logTo(logger), ...(metrics === undefined ? [] : [metrics.sink])]
   const isOnce = options.once || options.dryRun
+  const log = logTo(consoleLogger(console, { from: options.verbose ? 'debug' : 'info' }))
+  const sinks: Sink[] = [
+    // The command itself says why it ends.
+    event => (endsCommand(event, isOnce) ? undefined : log(event)),
+    ...(metrics === undefined ? [] : [metrics.sink]),
+  ]
   // A loop pushes after each sweep; a single sweep is pushed below, before the process ends.
   if (!isOnce) sinks.push(event => (event.type === 'sweep_ended' ? void metrics?.push() : undefined))
   const wrong = wrongUsage()
@@ -107,6 +111,12 @@ async function run(context: CommandContext, options: SweepOptions): Promise<Exit
     await opened.bus?.close()
     await store?.close()
   }
+}
+
+/** Whether the command ends with the failure of this event: a loop ends only if it is used wrongly. */
+function endsCommand(event: WorkEvent, isOnce: boolean | undefined): boolean {
+  if (event.type !== 'sweep_ended' || event.failure === undefined) return false
+  return isOnce || event.failure instanceof UsageError
 }
 
 /** Asking again does not help where an address is missing or wrong: unlike a database that is down, it ends the command. */
