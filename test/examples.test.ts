@@ -46,6 +46,7 @@ describe.concurrent('an example', { timeout: 240_000 }, () => {
   it('the web API answers while the service behind it fails, and shows its metrics', async () => {
     const { stdout } = await outputOf('web-api/main.ts')
     expect(stdout).toContain('Flaky: 4 requests, 4 × 200')
+    expect(stdout).toContain('Slow: 504 when the deadline has passed, although the service stalled in the body')
     expect(stdout).toContain('Healthy again: the breaker is closed.')
   })
 

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { BreakerOpenError, RetryExhaustedError } from 'redrive'
+import { BreakerOpenError, HttpError, RetryExhaustedError } from 'redrive'
 import { metricsHandler } from 'redrive/metrics'
-import { type PriceClient, PriceServiceError, UnknownProductError } from './prices.js'
+import { type PriceClient, UnknownProductError } from './prices.js'
 
 /** Serves `GET /products/:id/price` and `GET /metrics`, on loopback and the given port. */
 export async function startApi(prices: PriceClient, port: number): Promise<Server> {
@@ -34,7 +34,7 @@ function fail(response: ServerResponse, error: unknown): void {
     response.writeHead(503, { 'retry-after': String(Math.ceil((error.retryAfterMs ?? 0) / 1000)) })
   } else if (error instanceof RetryExhaustedError) {
     response.writeHead(error.reason === 'deadline_passed' ? 504 : 502)
-  } else if (error instanceof PriceServiceError) {
+  } else if (error instanceof HttpError) {
     response.writeHead(502)
   } else {
     console.error(error)

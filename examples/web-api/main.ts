@@ -31,10 +31,13 @@ service.mood = 'flaky'
 for (let product = 1; product <= 4; product++) assert.equal((await ask(product)).status, 200)
 console.log('Flaky: 4 requests, 4 × 200, although half of the requests behind them failed.')
 
-// Slow: the timeout ends the first attempt, and the deadline the second, and the request with it.
+// Slow: the timeout ends the first attempt, which gets no answer. The deadline ends the second, which gets half a body, and
+// the request with it.
 service.mood = 'slow'
+const beforeSlow = service.requests
 assert.equal((await ask(1)).status, 504)
-console.log('Slow: 504 when the deadline has passed.')
+assert.equal(service.requests, beforeSlow + 2)
+console.log('Slow: 504 when the deadline has passed, although the service stalled in the body of its answer.')
 
 // Down: the budget has no retries left, so each request is sent once; then the breaker opens, and the service is left alone.
 service.mood = 'down'

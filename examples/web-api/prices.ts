@@ -1,4 +1,4 @@
-import { circuitBreaker, FinalError, retryBudget, retryFetch, type Sink } from 'redrive'
+import { circuitBreaker, FinalError, HttpError, retry, retryBudget, type Sink } from 'redrive'
 
 /** A price as the service for prices gives it. */
 export interface Price {
@@ -8,9 +8,6 @@ export interface Price {
 
 /** Thrown for a product that has no price. Asking again will not help. */
 export class UnknownProductError extends FinalError {}
-
-/** Thrown when the service for prices answers with an error, after all retries. */
-export class PriceServiceError extends Error {}
 
 /** Spares the service once three fifths of at least twenty attempts have failed. */
 export const breaker = circuitBreaker('prices', { failureRate: 0.6, minimumCalls: 20, openFor: '1s' })
@@ -32,13 +29,21 @@ export class PriceClient {
 
   /** The price of a product. The signal is that of the request which asks for it. */
   async priceOf(product: number, signal: AbortSignal): Promise<Price> {
-    const response = await retryFetch(`${this.#url}/prices/${product}`, {
+    return retry(attempt => this.#load(product, attempt.signal), policy, {
       signal,
-      policy,
-      retry: { category: 'PRICES', deadline: '2s', breaker, budget, sink: this.#sink },
+      category: 'PRICES',
+      deadline: '2s',
+      breaker,
+      budget,
+      sink: this.#sink,
     })
+  }
+
+  /** One attempt. It includes the body, so that the timeout and the deadline hold for a service that stalls in there. */
+  async #load(product: number, signal: AbortSignal): Promise<Price> {
+    const response = await fetch(`${this.#url}/prices/${product}`, { signal })
     if (response.status === 404) throw new UnknownProductError(`There is no product ${product}.`)
-    if (!response.ok) throw new PriceServiceError(`The service for prices answered ${response.status}.`)
+    if (!response.ok) throw new HttpError(response)
     return (await response.json()) as Price
   }
 }

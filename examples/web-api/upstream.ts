@@ -20,7 +20,11 @@ export async function startPriceService(): Promise<PriceService> {
   const server = createServer((request, response) => {
     requests++
     const product = Number(request.url?.slice('/prices/'.length))
-    if (service.mood === 'slow') return // never answers
+    if (service.mood === 'slow') {
+      // Never answers, or stops in the body of its answer.
+      if (requests % 2 === 0) response.write('{"product":')
+      return
+    }
     if (service.mood === 'down' || (service.mood === 'flaky' && requests % 2 === 1)) {
       response.writeHead(503).end()
     } else if (product >= 1 && product <= 100) {
