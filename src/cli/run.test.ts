@@ -446,6 +446,13 @@ describe('dlq show', () => {
     expect((await redrive(['dlq', 'show', 'a', '--output', 'json'])).json().stack).toBe(stack)
   })
 
+  it('advises to fix the code where a plain error was thrown', async () => {
+    await deadLetters([{ id: 'a', code: 'unknown', stack: 'at charge (src/charge.ts:10:5)' }])
+    const { out } = await redrive(['dlq', 'show', 'a'])
+    expect(out).toContain('What to do next\n  Its code failed at src/charge.ts:10:5,')
+    expect(out).toContain('Fix the code')
+  })
+
   it('names the command for all that are alike, in words that a shell takes', async () => {
     await deadLetters([
       { id: "it's", kind: 'k', code: 'two words' },

@@ -1,3 +1,4 @@
+import { ownPlace } from '../fingerprint/internal.js'
 import type { GiveUpReason } from '../policy/index.js'
 import type { TaskRecord } from '../store/index.js'
 
@@ -50,10 +51,18 @@ const ADVICE = {
   redrive: 'If the work is still wanted, redrive it.',
 } as const
 
-/** The next step before a dead letter is redriven. */
-export function adviceFor(task: Death): Remark {
+/** The next step before a dead letter is redriven. `stack` is that of the failure that ended it. */
+export function adviceFor(task: Death, stack: string | undefined): Remark {
   const code = adviceCode(task)
+  // An error without a status or a code that throws in the user's own code is more likely a bug than an outage.
+  const isUnknown = code === 'check_dependency' && task.errorCode === 'unknown'
+  const place = isUnknown && stack !== undefined ? ownPlace(stack) : undefined
+  if (place !== undefined) return { code: 'fix_code', text: fixCodeAt(place) }
   return { code, text: ADVICE[code] }
+}
+
+function fixCodeAt(place: string): string {
+  return `Its code failed at ${place}, with an error that names no service. Fix the code there, restart the workers, then redrive it. If the error reports an outage, check that the service works again instead.`
 }
 
 function adviceCode({ reason, errorCode }: Death): keyof typeof ADVICE {

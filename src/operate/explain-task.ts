@@ -32,7 +32,7 @@ export async function explainTask(store: Reader, id: string): Promise<TaskExplan
     history: history.map(ledgerRowView),
     stack: history.findLast(({ stack }) => stack !== undefined)?.stack ?? null,
     cause: isDead ? causeOf(task) : null,
-    advice: isDead ? adviceFor(task) : null,
+    advice: isDead ? adviceFor(task, history.findLast(({ outcome }) => outcome === 'dead')?.stack) : null,
     alike: isDead ? await countAlike(store, task) : 0,
   }
 }

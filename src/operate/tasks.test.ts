@@ -166,6 +166,26 @@ describe('explainTask', () => {
     expect(await dies('unlucky', 'final_error')).toMatchObject({ losses: 1, advice: { code: 'fix_error' } })
   })
 
+  it.each<[string, string, string | undefined, string]>([
+    ['a plain error of own code', 'unknown', 'at pick (src/order.ts:12:9)\nat handler (tasks.ts:3:1)', 'fix_code'],
+    ['one that a built-in threw', 'unknown', 'at JSON.parse (<anonymous>)\nat src/order.ts:12:9', 'fix_code'],
+    [
+      'one that a package threw',
+      'unknown',
+      'at send (node_modules/mailer/a.js:1:1)\nat src/order.ts:12:9',
+      'check_dependency',
+    ],
+    ['one without a stack', 'unknown', undefined, 'check_dependency'],
+    ['an answer of a service', 'http_502', 'at pick (src/order.ts:12:9)', 'check_dependency'],
+  ])('advises where to fix the code, or to check the service: %s', async (_, code, stack, advice) => {
+    const store = new MemoryStore()
+    await deadLetters(store, [{ id: 'a', code, stack }])
+    const letter = await explainTask(store, 'a')
+    expect(letter?.advice?.code).toBe(advice)
+    expect(letter?.advice?.text.includes('Fix the code there')).toBe(advice === 'fix_code')
+    expect(letter?.advice?.text.includes('failed at src/order.ts:12:9,')).toBe(advice === 'fix_code')
+  })
+
   it('resolves with undefined for an unknown task', async () => {
     expect(await explainTask(new MemoryStore(), 'x')).toBeUndefined()
   })
