@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import { reportRun, runView, writeResults } from '../../operate/index.js'
 import { ratesOfRun } from '../../operate/internal.js'
-import type { RunRecord, RunStatus } from '../../store/index.js'
+import type { RunRecord, RunStatus, StoreStats } from '../../store/index.js'
 import { RUN_STATUSES } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
@@ -15,7 +15,8 @@ import { type PageOptions, printList } from './print-list.js'
 import { runNotes, sampledPlaces } from './run-notes.js'
 import { runReportText } from './run-report-text.js'
 import { runText } from './run-show-text.js'
-import { type RunWithTrial, runTable } from './run-text.js'
+import { type ListedRun, runTable } from './run-text.js'
+import { isUnattended } from './unattended.js'
 
 interface RunListOptions extends CommonOptions, PageOptions {
   readonly pipeline?: string
@@ -74,19 +75,25 @@ Example:
   )
 }
 
-/** A run for people, with the size of the trial that it began with. */
-function viewWithTrial(run: RunRecord): RunWithTrial {
-  return { ...runView(run), trial: runNotes(run).trial?.lines.length }
+/** A run for people, with the size of the trial that it began with, and whether it was left alone. */
+function listed(run: RunRecord, stats: StoreStats): ListedRun {
+  return { ...runView(run), trial: runNotes(run).trial?.lines.length, isUnattended: isUnattended(run, stats) }
 }
 
 function listRuns({ console, environment }: CommandContext, options: RunListOptions): Promise<ExitCode> {
   const { pipeline, status } = options
   return withStore(options, environment, async store => {
-    const now = await store.now()
+    const stats = await store.stats()
     return printList(console, options, {
       read: page => store.runs.list({ pipeline, status }, page),
       toJson: runView,
-      toTable: (runs, layout) => runTable(runs.map(viewWithTrial), console, now, layout),
+      toTable: (runs, layout) =>
+        runTable(
+          runs.map(run => listed(run, stats)),
+          options,
+          console,
+          { now: stats.now, layout },
+        ),
       none: 'No runs.',
     })
   })
@@ -97,9 +104,9 @@ function showRun({ console, environment }: CommandContext, id: string, options: 
     const run = await runById(store.runs, id, options)
     const notes = runNotes(run)
     const rates = await ratesOfRun(store, run)
-    const now = await store.now()
+    const stats = await store.stats()
     writeOne(console, options.output, { ...runView(run), rates, notes }, () =>
-      runText(viewWithTrial(run), { notes, rates }, options, console, now),
+      runText(listed(run, stats), { notes, rates }, options, console, stats.now),
     )
     return ExitCode.done
   })

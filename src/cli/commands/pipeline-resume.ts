@@ -61,8 +61,10 @@ async function resumeRun(context: CommandContext, id: string, file: string, opti
     const input = run.isRead || notes.input === undefined ? undefined : inputFile(notes.input, environment.cwd)
     sayInput(context, run, { flag: options.in, input })
     const source = input === undefined ? undefined : sourceOf(input, notes)
+    const { workers } = await store.stats()
     const handle = await pipeline.resume(id, { store, onOutage: sayOutage(context), ...defined({ source }) })
     console.say(`Run ${id}: ${quoted(pipeline.name)} goes on after ${itemCount(run.position)}.`)
+    if (workers > 0 && run.counts.running > 0) console.say(runningElsewhere(run.counts.running))
     if (source !== undefined) await sayReader(context, store, run)
     const expected = notes.trial?.total ?? (input === undefined ? undefined : countOf(input))
     return followRun(context, { store, pipeline, handle, notes, trial: undefined, expected, file, options })
@@ -88,6 +90,13 @@ function sayInput(
   if (isRead && flag !== undefined) console.say('Its source was read to its end before, so --in is not read.')
   if (!isRead && input === undefined)
     console.say('Its source is not known here, so only items taken so far are worked on. Pass --in to read on.')
+}
+
+/** Items of a process that was killed a moment ago are still its own. */
+function runningElsewhere(count: number): string {
+  const [items, them] = count === 1 ? ['1 item is', 'it'] : [`${count} items are`, 'them']
+  const takeOver = `this one takes ${them} over when its lease expires, 30s after its last sign of life by default`
+  return `${items} running in another process. If that is gone, ${takeOver}.`
 }
 
 /** Another process may have the source, or may have been killed a moment ago. */

@@ -411,6 +411,35 @@ describe('looking after a run', () => {
   })
 })
 
+it('is offered to be resumed if no process works on it any more', async () => {
+  const store = await openSqlite(join(folder, '.redrive/redrive.db'))
+  const settings = {
+    failureBudget: 1,
+    stageBudgets: {},
+    checkInterval: 1000,
+    budgetWindow: undefined,
+    completedFrom: 0.95,
+    partialFrom: 0.5,
+    maxUnfinished: 1000,
+    concurrency: {},
+  }
+  const reader = { name: 'w', leaseMs: 60_000 }
+  await store.runs.open({ id: 'r', pipeline: 'double', version: '1', stages: ['parse'], settings, reader })
+  const items = [{ payload: '{ "n": 1 }' }]
+  await store.runs.take('r', { reader: 'w', leaseMs: 60_000, position: 0, items, isEnd: true })
+  await store.heartbeat({ worker: 'w', leaseMs: 60_000 })
+  expect((await redrive(['ls'])).out).not.toContain('no process')
+  expect((await redrive(['show', 'r'])).out).not.toContain('What to do next')
+  await store.leave('w')
+  await store.close()
+  expect((await redrive(['ls'])).out).toMatch(
+    / running [^\n]*\n +no process works on it: redrive pipeline resume r FILE\n/,
+  )
+  const { out } = await redrive(['show', 'r'])
+  expect(out).toMatch(/stuck +no process works on it\n/)
+  expect(out).toMatch(/What to do next\n +redrive pipeline resume r FILE\n/)
+})
+
 /** Runs the command in a process of its own, which a test may kill. */
 function spawned(...argv: string[]) {
   const child = spawn(process.execPath, ['--import', TSX, MAIN, 'pipeline', ...argv], { cwd: folder })
@@ -471,6 +500,7 @@ describe('a run that is stopped', { timeout: 240_000 }, () => {
     }
     code({ BAD: 1000 })
     const { code: exitCode, err } = await redrive(['resume', 'r', 'double.ts'])
+    expect(err).toMatch(/\d+ items? (is|are) running in another process\. If that is gone, this one takes/)
     expect(err).toContain('completed')
     expect(exitCode).toBe(0)
     expect(results().sort((a, b) => a - b)).toEqual(expected(4000, 1000))

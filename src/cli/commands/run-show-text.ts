@@ -8,7 +8,7 @@ import { bucketTexts } from './lane-text.js'
 import type { StoreOptions } from './open-store.js'
 import { pipelineCommand } from './redrive-commands.js'
 import type { RunNotes } from './run-notes.js'
-import { type RunWithTrial, runHead } from './run-text.js'
+import { type ListedRun, runHead } from './run-text.js'
 
 const STATES = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled'] as const
 
@@ -17,7 +17,7 @@ type RunRates = Readonly<Record<string, Readonly<Record<string, Rate>>>>
 
 /** A run for people: its figures, its items by stage, its settings, and what to do next. */
 export function runText(
-  run: RunWithTrial,
+  run: ListedRun,
   { notes, rates }: { readonly notes: RunNotes; readonly rates: RunRates },
   options: StoreOptions,
   console: Console,
@@ -87,7 +87,7 @@ function settingsOf({ settings }: RunView, notes: RunNotes, rates: RunRates): [s
   ]
 }
 
-function adviceFor({ id, status, counts }: RunView, options: StoreOptions): string[] {
+function adviceFor({ id, status, counts, isUnattended }: ListedRun, options: StoreOptions): string[] {
   const command = (verb: string, ...rest: string[]) => pipelineCommand(verb, options, id, ...rest)
   const dead = counts.dead === 0 ? [] : [command('report'), command('reprocess', '--dry-run')]
   switch (status) {
@@ -98,6 +98,7 @@ function adviceFor({ id, status, counts }: RunView, options: StoreOptions): stri
     case 'interrupted':
       return [command('resume', 'FILE')]
     case 'running':
+      return isUnattended ? [command('resume', 'FILE'), ...dead] : dead
     case 'cancelled':
     case 'completed':
     case 'partial_success':

@@ -7,22 +7,24 @@ import { fields, type Layout, NAME_WIDTH, oneLine, table } from '../terminal/tab
 import { wrap } from '../terminal/text-width.js'
 import { moment, relative } from '../terminal/times.js'
 import { visible } from '../terminal/visible.js'
+import type { StoreOptions } from './open-store.js'
+import { pipelineCommand } from './redrive-commands.js'
 
 /** The most important first: an operator looks for the dead. */
 const STATES = ['succeeded', 'skipped', 'dead', 'waiting', 'running', 'cancelled'] as const
 
-/** A run, with the size of the trial that it began with. */
-export type RunWithTrial = RunView & { readonly trial?: number | undefined }
+/** A run, with the size of the trial that it began with, and whether it was left alone. */
+export type ListedRun = RunView & { readonly trial?: number | undefined; readonly isUnattended?: boolean }
 
 /** The source error of a run whose process stopped without one. */
 const READER_STOPPED = 'the process that read it stopped working on the run'
 
 /** Runs as a table, with the problem of each below it. */
 export function runTable(
-  runs: readonly RunWithTrial[],
+  runs: readonly ListedRun[],
+  options: StoreOptions,
   { width, paint }: Console,
-  now: number,
-  layout: Layout,
+  { now, layout }: { readonly now: number; readonly layout: Layout },
 ): string {
   const columns = [
     { title: 'RUN', minWidth: 20 },
@@ -44,13 +46,15 @@ export function runTable(
       relative(run.createdAt, now),
     ],
     paints: [undefined, undefined, runPaint(run.status, paint)],
-    details: [problemOf(run)].flatMap(text => (text === undefined ? [] : [oneLine(text, { width, indent: '  ' })])),
+    details: [problemOf(run, options)].flatMap(text =>
+      text === undefined ? [] : [oneLine(text, { width, indent: '  ' })],
+    ),
   }))
   return table(columns, rows, { width, paint, layout })
 }
 
 /** A run's id, status and figures. */
-export function runHead(run: RunWithTrial | RunReport, { width, paint }: Console, now: number): string {
+export function runHead(run: ListedRun | RunReport, { width, paint }: Console, now: number): string {
   const text = fields(
     [
       ['pipeline', `${run.pipeline}, version ${run.version}`],
@@ -61,6 +65,7 @@ export function runHead(run: RunWithTrial | RunReport, { width, paint }: Console
       ['success', run.successRate === null ? undefined : percent(run.successRate)],
       ['source', sourceText(run)],
       ['stopped', stopText(run)],
+      ['stuck', 'isUnattended' in run && run.isUnattended ? 'no process works on it' : undefined],
     ],
     { width, paint },
   )
@@ -98,7 +103,7 @@ function itemsText({ total, counts, duplicates }: RunView): string {
   return duplicates === 0 ? all : `${all}; ${grouped(duplicates)} duplicates in the source were left out`
 }
 
-function sourceText({ position, isRead, reader, sourceError, trial }: RunWithTrial): string {
+function sourceText({ position, isRead, reader, sourceError, trial }: ListedRun): string {
   if (isRead) return 'read to its end'
   const where = `read up to item ${grouped(position)}`
   if (sourceError === READER_STOPPED && position === trial) return `${where}, then stopped after its trial`
@@ -128,7 +133,8 @@ function ordinal(count: number): string {
   return count === 2 ? 'second' : count === 3 ? 'third' : `${count}th`
 }
 
-function problemOf(run: RunWithTrial): string | undefined {
+function problemOf(run: ListedRun, options: StoreOptions): string | undefined {
+  if (run.isUnattended) return `no process works on it: ${pipelineCommand('resume', options, run.id, 'FILE')}`
   if (run.status === 'stopped') return stopText(run) && `stopped ${stopText(run)}`
   return run.status === 'interrupted' ? sourceText(run) : undefined
 }
