@@ -33,22 +33,27 @@ export function recordOf(
   asRead: unknown,
 ): DocumentRecord {
   const problems: string[] = []
+  const unreadable: (keyof FieldNames)[] = []
+  const report = (name: keyof FieldNames, problem: string) => {
+    unreadable.push(name)
+    problems.push(`'${fields[name] ?? name}' is ${problem}`)
+  }
   const time = (name: 'lastAttemptTime' | 'retryAt' | 'createdAt') => {
     const value = raw[name] ?? undefined
     if (value === undefined) return undefined
     const at = readTime(value)
     if (at !== undefined && Math.abs(at) <= MAX_TIME) return at
-    problems.push(`'${fields[name]}' is not a time`)
+    report(name, 'not a time')
     return undefined
   }
   const count = (name: 'attemptCount' | 'generation' | 'dispatches') => {
     const text = String(raw[name] ?? 0)
     if (/^\d{1,15}$/.test(text)) return Number(text)
-    problems.push(`'${fields[name]}' is not a whole number, 0 or more`)
+    report(name, 'not a whole number, 0 or more')
     return 0
   }
   const id = idTextOf(raw.id)
-  if (id === undefined) problems.push(`'${fields.id ?? 'id'}' is missing, or of a type that has no text`)
+  if (id === undefined) report('id', 'missing, or of a type that has no text')
   return {
     id: id ?? '',
     status: String(raw.status ?? ''),
@@ -61,6 +66,7 @@ export function recordOf(
     lastError: raw.lastError === null || raw.lastError === undefined ? undefined : String(raw.lastError),
     data,
     problem: problems.length === 0 ? undefined : problems.join(', '),
+    unreadable,
     asRead,
   }
 }

@@ -1,4 +1,4 @@
-import type { Shape } from './collection.js'
+import type { FieldNames, Shape } from './collection.js'
 
 /**
  * Where documents live: tables or collections of the user's own, which Redrive reads and whose tracking fields it updates.
@@ -111,6 +111,8 @@ export interface DocumentRecord {
   readonly data: Readonly<Record<string, unknown>>
   /** Why its tracking fields cannot be read, if so. */
   readonly problem: string | undefined
+  /** The tracking fields that cannot be read. Their values here are 0, missing or empty. */
+  readonly unreadable?: readonly (keyof FieldNames)[]
   /** The tracking fields as the source read them, for its conditional updates. */
   readonly asRead: unknown
 }

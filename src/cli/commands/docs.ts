@@ -17,9 +17,10 @@ import { quoted, visibleJson } from '../terminal/visible.js'
 import { withBusOptions } from './bus-options.js'
 import { type BulkOptions, exportAll, purgeAll, resetAll } from './docs-bulk.js'
 import { collectionNamed, type DocumentOptions, withDocumentOptions, withSource } from './document-options.js'
-import { documentView } from './document-view.js'
+import { attemptsText, documentView, lastAttemptText } from './document-view.js'
 import { type BusOptions, withBus } from './open-bus.js'
 import { nonEmpty, rate, wholeNumber } from './options.js'
+import { resetCommand } from './redrive-commands.js'
 
 interface OutputOptions extends DocumentOptions {
   readonly output: OutputFormat
@@ -162,8 +163,8 @@ function list({ console, environment }: CommandContext, name: string | undefined
       view.collection,
       view.id,
       view.status,
-      String(view.attemptCount),
-      view.lastAttemptTime === null ? 'never' : relative(view.lastAttemptTime, now),
+      attemptsText(view),
+      lastAttemptText(view, at => relative(at, now)),
       view.lastError ?? view.problem ?? '',
     ]
     writeList(console, options.output, views, () =>
@@ -209,7 +210,7 @@ const STATES: Readonly<Record<DocumentExplanation['state'], string>> = {
   exhausted: 'It has used up its attempts: the next sweep marks it as failed.',
   unstarted: 'It was dispatched ten times without a start. Does its service call begin()?',
   unreadable: 'Its fields cannot be read: sweeps leave it alone, and report it.',
-  failed: 'It has failed. To give it all its attempts again, run: redrive docs reset',
+  failed: 'It has failed. To give it all its attempts again, run:',
   closed: 'It is neither pending nor processing: sweeps leave it alone.',
 }
 
@@ -222,10 +223,11 @@ function showWhy({ console, environment }: CommandContext, name: string, id: str
     const view = { ...documentView(collection, document), state, maxAttempts, nextAt: nextAt ?? null }
     writeOne(console, options.output, view, () =>
       [
-        `${name}/${id}: ${document.status}, attempt ${document.attemptCount} of ${maxAttempts}`,
-        `last attempt: ${document.lastAttemptAt === undefined ? 'never' : moment(document.lastAttemptAt, cut.now)}`,
+        `${name}/${id}: ${document.status}, attempt ${attemptsText(view)} of ${maxAttempts}`,
+        `last attempt: ${lastAttemptText(view, at => moment(at, cut.now))}`,
         ...(document.lastError === undefined ? [] : [`last error: ${document.lastError}`]),
         STATES[state],
+        ...(state === 'failed' ? [`    ${console.paint.cyan(resetCommand(name, id, options))}`] : []),
         ...(document.problem === undefined ? [] : [`${document.problem}.`]),
         ...(nextAt === undefined ? [] : [`A sweep looks at it again at ${moment(nextAt, cut.now)}.`]),
       ].join('\n'),

@@ -2,6 +2,7 @@ import type { TaskExplanation } from '../../operate/index.js'
 import { isItem } from '../../operate/internal.js'
 import { redact } from '../../telemetry/index.js'
 import { shellWord } from '../terminal/visible.js'
+import type { DocumentOptions } from './document-options.js'
 import type { StoreOptions } from './open-store.js'
 
 /** The command lines that redrive a dead letter, and all others like it if there are any. `store` is the `--store` flag. */
@@ -10,7 +11,7 @@ export function redriveCommands(
   store: string | undefined,
 ): string[] {
   const { id, kind, errorCode, alike } = letter
-  const flags = storeFlag(store)
+  const flags = flag('--store', store)
   const word = shellWord(id)
   const one = `redrive dlq redrive${flags} ${id.startsWith('-') ? `-- ${word}` : word}`
   if (alike < 2 || errorCode === null) return [one]
@@ -24,10 +25,18 @@ export function redriveCommands(
 /** A command line that does something with a run, on the store that this command was given. `rest` follows the run's id. */
 export function pipelineCommand(verb: string, { store }: StoreOptions, run?: string, ...rest: string[]): string {
   const words = run === undefined ? rest : [shellWord(run), ...rest]
-  return [`redrive pipeline ${verb}${storeFlag(store)}`, ...words].join(' ')
+  return [`redrive pipeline ${verb}${flag('--store', store)}`, ...words].join(' ')
 }
 
-/** The `--store` flag of a command line that people may pass on to others, so the password is left out. */
-function storeFlag(store: string | undefined): string {
-  return store === undefined ? '' : ` --store ${shellWord(redact(store))}`
+/** The command line that resets a failed document, with the source and the settings that this command was given. */
+export function resetCommand(collection: string, id: string, { source, config }: DocumentOptions): string {
+  const words = [collection, id]
+  const end = words.some(word => word.startsWith('-')) ? ['--'] : []
+  const flags = flag('--source', source) + flag('--config', config)
+  return [`redrive docs reset${flags}`, ...end, ...words.map(shellWord)].join(' ')
+}
+
+/** A flag of a command line that people may pass on to others, so the password of a URL is left out. */
+function flag(name: string, value: string | undefined): string {
+  return value === undefined ? '' : ` ${name} ${shellWord(redact(value))}`
 }

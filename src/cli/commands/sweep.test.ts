@@ -204,6 +204,34 @@ describe('redrive docs', () => {
     expect(missing).toMatchObject({ code: 1, err: expect.stringContaining("There is no document 'a9'") })
   })
 
+  it('shows that a value cannot be read, instead of never or 0', async () => {
+    insert('a5', 'pending', 1, 'yesterday')
+    db.exec(`UPDATE archives SET attemptCount = 'two' WHERE archive_id = 'a3'`)
+    const { out } = await redrive(['docs', 'ls', 'archives'])
+    expect(out).toMatch(/a5 +pending +1 +unreadable +'lastAttemptTime' is not a time/)
+    expect(out).toMatch(/a3 +pending +unreadable +1d 2h ago/)
+    expect((await redrive(['docs', 'why', 'archives', 'a5'])).out).toContain('last attempt: unreadable\n')
+    const { json } = await redrive(['docs', 'show', 'archives', 'a5', '--output', 'json'])
+    expect(json()).toMatchObject({ lastAttemptTime: null, unreadable: ['lastAttemptTime'] })
+  })
+
+  it('explains a failed document with the whole command that resets it', async () => {
+    insert("it's", 'failed_max_retries', 3, ago(30 * HOUR))
+    const why = (id: string, ...flags: string[]) => redrive(['docs', 'why', ...flags, '--', 'archives', id])
+    expect((await why('a1')).out).toContain('run:\n    redrive docs reset archives a1\n')
+    const { out } = await why("it's", '--source', 'sqlite:./app.db')
+    const [, command = ''] = /run:\n {4}redrive (.*)\n/.exec(out) ?? []
+    expect(command).toBe("docs reset --source sqlite:./app.db archives 'it'\\''s'")
+    insert('-1', 'failed_max_retries', 3, ago(30 * HOUR))
+    expect((await why('-1')).out).toContain('    redrive docs reset -- archives -1\n')
+    writeFileSync(
+      join(folder, 'own.mjs'),
+      `const event = { type: 'archive.ingested', data: ({ id }) => ({ id }) }
+       export default { collections: [{ name: 'archives', event, fields: { id: 'archive_id' } }] }`,
+    )
+    expect((await why('a1', '--config', 'own.mjs')).out).toContain('reset --config own.mjs archives a1\n')
+  })
+
   it('resets one document, or all of them, and refuses an empty filter', async () => {
     expect((await redrive(['docs', 'reset', 'archives'])).code).toBe(2)
     expect((await redrive(['docs', 'reset', 'archives', 'a3'])).err).toContain("is 'pending', not failed")
