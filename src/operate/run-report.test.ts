@@ -59,7 +59,7 @@ it('reads all pages of a run, and tells how its stages fared', async () => {
     ],
     retries: [{ retries: 0, items: 1200, dead: 12 }],
     attempts: [{ attempt: 1, made: 2400, succeeded: 2388 }],
-    errors: [{ stage: 'llm', code: 'http_422', type: 'unknown', failures: 12, dead: 12 }],
+    errors: [{ stage: 'llm', code: 'http_422', type: 'client_error', failures: 12, dead: 12 }],
   })
   expect(JSON.parse(JSON.stringify(report))).toEqual(report)
 })

@@ -1,5 +1,4 @@
 import type { RunStore, TaskReader } from '../store/index.js'
-import type { ErrorType } from '../telemetry/index.js'
 import { type AttemptYield, type ErrorCount, type RetryBucket, RunTally } from './run-tally.js'
 import { type RunView, runView } from './run-view.js'
 import type { StageReport } from './stage-tally.js'
@@ -19,7 +18,7 @@ export interface RunReport extends RunView {
   /** The commonest errors: those with the most dead items first, then those with the most failures. */
   readonly errors: readonly ErrorCount[]
   /** Failed attempts by coarse type. */
-  readonly errorTypes: Readonly<Record<ErrorType, number>>
+  readonly errorTypes: Readonly<Record<ErrorCount['type'], number>>
 }
 
 /** The parts of a store that a report reads. */

@@ -93,10 +93,17 @@ describe('a tally of a run', () => {
     )
     expect(tally.stages()[1]).toMatchObject({ stage: 'llm', passed: 1, dead: 1, reliability: 0.5 })
     expect(tally.errors()).toEqual([
-      { stage: 'llm', code: 'http_422', type: 'unknown', failures: 2, dead: 1 },
+      { stage: 'llm', code: 'http_422', type: 'client_error', failures: 2, dead: 1 },
       { stage: 'fetch', code: 'timeout', type: 'timeout', failures: 1, dead: 0 },
     ])
-    expect(tally.errorTypes()).toEqual({ rate_limit: 0, server_error: 0, timeout: 1, network_error: 0, unknown: 2 })
+    expect(tally.errorTypes()).toEqual({
+      rate_limit: 0,
+      server_error: 0,
+      client_error: 2,
+      timeout: 1,
+      network_error: 0,
+      unknown: 0,
+    })
   })
 
   it('does not grow with codes that are made of ids', () => {

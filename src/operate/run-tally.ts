@@ -1,3 +1,4 @@
+import type { Verdict } from '../policy/index.js'
 import type { LedgerRow, TaskRecord } from '../store/index.js'
 import { type ErrorType, errorType } from '../telemetry/index.js'
 import { hasFailed, hasSucceeded, type StageReport, StageTally } from './stage-tally.js'
@@ -28,8 +29,8 @@ export interface ErrorCount {
   readonly stage: string
   /** The code of the verdict, such as `http_502`. */
   readonly code: string
-  /** Its coarse type. */
-  readonly type: ErrorType
+  /** Its coarse type; `client_error` for other codes `http_4xx`. */
+  readonly type: ErrorType | 'client_error'
   /** Attempts that failed with it. */
   readonly failures: number
   /** Items that are dead because of it. */
@@ -54,9 +55,10 @@ type Counter<T> = { -readonly [K in keyof T]: T[K] }
 export class RunTally {
   readonly #stages = new Map<string, StageTally>()
   readonly #errors = new Map<string, Counter<ErrorCount>>()
-  readonly #types: Record<ErrorType, number> = {
+  readonly #types: Record<ErrorCount['type'], number> = {
     rate_limit: 0,
     server_error: 0,
+    client_error: 0,
     timeout: 0,
     network_error: 0,
     unknown: 0,
@@ -77,7 +79,7 @@ export class RunTally {
       if (row.outcome === 'retry') retries++
       this.#addAttempt(row)
       if (row.verdict === undefined) continue
-      const type = errorType(row.verdict)
+      const type = typeOf(row.verdict)
       this.#types[type]++
       this.#error(stage, row.verdict.code, type).failures++
     }
@@ -98,7 +100,7 @@ export class RunTally {
     return [...this.#errors.values()].sort((a, b) => b.dead - a.dead || b.failures - a.failures)
   }
 
-  errorTypes(): Record<ErrorType, number> {
+  errorTypes(): Record<ErrorCount['type'], number> {
     return { ...this.#types }
   }
 
@@ -121,7 +123,7 @@ export class RunTally {
   #addDead({ category, errorCode }: ItemHistory['item'], history: readonly LedgerRow[]): void {
     this.#stage(category).dead++
     const verdict = history.findLast(row => row.verdict !== undefined)?.verdict
-    if (errorCode !== undefined && verdict !== undefined) this.#error(category, errorCode, errorType(verdict)).dead++
+    if (errorCode !== undefined && verdict !== undefined) this.#error(category, errorCode, typeOf(verdict)).dead++
   }
 
   #stage(name: string): StageTally {
@@ -132,7 +134,7 @@ export class RunTally {
     return tally
   }
 
-  #error(stage: string, code: string, type: ErrorType): Counter<ErrorCount> {
+  #error(stage: string, code: string, type: ErrorCount['type']): Counter<ErrorCount> {
     const key = JSON.stringify([stage, code])
     const known = this.#errors.get(key)
     if (known !== undefined) return known
@@ -141,6 +143,11 @@ export class RunTally {
     this.#errors.set(key, counter)
     return counter
   }
+}
+
+function typeOf(verdict: Verdict): ErrorCount['type'] {
+  const type = errorType(verdict)
+  return type === 'unknown' && /^http_4\d\d$/.test(verdict.code) ? 'client_error' : type
 }
 
 /** The entry at an index, made if there is none. */

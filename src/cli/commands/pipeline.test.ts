@@ -111,7 +111,7 @@ describe('redrive pipeline run', () => {
     })
     const text = (await redrive(['report', 'r'])).out
     expect(text).toContain('Retries that items needed')
-    expect(text).toMatch(/http_422 +call +unknown +10 +10/)
+    expect(text).toMatch(/http_422 +call +client_error +10 +10/)
 
     expect((await redrive(['ls'])).out).toMatch(/r +double +partial_success +100 +90 % +10/)
     const show = await redrive(['show', 'r'])
