@@ -119,7 +119,7 @@ function report(
 ): void {
   const { status, counts, total, duplicates, successRate, durationMs, error, stop } = result
   writeResult(console, options.output, {
-    run: handle.id,
+    id: handle.id,
     status,
     total,
     counts,

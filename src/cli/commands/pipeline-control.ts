@@ -62,7 +62,7 @@ function pauseRun(
   return withStore(options, environment, async store => {
     await runById(store.runs, id, options)
     const run = await store.runs.change(id, { isPaused }, { who: environment.user, why: options.why })
-    writeResult(console, options.output, { run: id, status: run.status, settings: run.settings })
+    writeResult(console, options.output, { id, status: run.status, settings: run.settings })
     console.say(done(run.status))
     return ExitCode.done
   })
@@ -80,7 +80,7 @@ function cancelRun(context: CommandContext, id: string, options: ControlOptions)
       ({ signal, onProgress }) => cancelAll(store.runs, id, by, signal, onProgress),
     )
     const run = await store.runs.check(id)
-    writeResult(console, options.output, { run: id, cancelled: cancelled.count, isStopped: cancelled.isStopped })
+    writeResult(console, options.output, { id, cancelled: cancelled.count, isStopped: cancelled.isStopped })
     const running = run.counts.running === 0 ? '' : ' Items that are running finish their stage, and then end.'
     console.say(`${cancelled.count} cancelled.${running} The run has ${countsText(run.counts)}.`)
     return cancelled.isStopped ? ExitCode.partly : ExitCode.done

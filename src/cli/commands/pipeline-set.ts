@@ -61,7 +61,7 @@ function setRun({ console, environment }: CommandContext, name: string, options:
     const changed = settings && (await store.runs.change(openRun(name, run), { settings }, by))
     for (const [stage, buckets] of rates) await setRates(store, { pipeline, stage }, buckets, by)
     writeResult(console, options.output, {
-      ...(changed && { run: name, status: changed.status, settings: changed.settings }),
+      ...(changed && { id: name, status: changed.status, settings: changed.settings }),
       ...(rates.size > 0 && { pipeline, rates: Object.fromEntries(rates) }),
     })
     const stages = [...rates.keys()].join(', ')

@@ -86,7 +86,7 @@ describe('redrive pipeline run', () => {
     expect(err).toContain('To see why items died: redrive pipeline report r')
     expect(code).toBe(3)
     expect(json()).toMatchObject({
-      run: 'r',
+      id: 'r',
       status: 'partial_success',
       counts: { succeeded: 88, skipped: 2, dead: 10 },
     })
@@ -302,7 +302,7 @@ describe('looking after a run', () => {
     expect((await redrive(['set', 'r'])).err).toContain('Nothing to change')
     expect((await redrive(['set', 'r', '--concurrency', 'cal=1'])).err).toContain("has no stage 'cal'")
     const set = await redrive(['set', 'r', '--failure-budget', '0.2', '--concurrency', 'call=3', '--output', 'json'])
-    expect(set.json()).toMatchObject({ settings: { failureBudget: 0.2, concurrency: { call: 3 } } })
+    expect(set.json()).toMatchObject({ id: 'r', settings: { failureBudget: 0.2, concurrency: { call: 3 } } })
     expect((await redrive(['pause', 'r', '--why', 'lunch'])).err).toBe(
       'Paused. Items that are running finish their stage.\n',
     )
