@@ -92,7 +92,12 @@ async function showProgress(
   let isJudged = trial === undefined
   let answer: Awaited<ReturnType<typeof judgeTrial>> | undefined
   for await (const snapshot of handle.progress()) {
-    line.show(progressText(snapshot, isJudged ? expected : trial?.size, context.console))
+    line.show(
+      progressText(snapshot, isJudged ? expected : trial?.size, {
+        isLive: line.isLive,
+        messageWidth: context.console.messageWidth,
+      }),
+    )
     await output.flush()
     if (isJudged || trial === undefined || !isTrialOver(trial, snapshot)) continue
     isJudged = true

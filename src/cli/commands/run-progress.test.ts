@@ -1,7 +1,5 @@
 import { expect, it } from 'vitest'
-import { quietEnvironment } from '../../../test/command.js'
 import type { Snapshot } from '../../pipeline/index.js'
-import { consoleOf } from '../terminal/console.js'
 import { progressText } from './run-progress.js'
 
 const SNAPSHOT: Snapshot = {
@@ -17,21 +15,26 @@ const SNAPSHOT: Snapshot = {
   retries: 12,
   deferrals: 0,
 }
-const LOG = consoleOf(quietEnvironment())
-const TERMINAL = consoleOf(quietEnvironment({ isTTY: { stdin: true, stdout: true, stderr: true }, columns: 50 }))
+const LOG = { isLive: false, messageWidth: Infinity }
+const WIDE = { isLive: true, messageWidth: 200 }
+const NARROW = { isLive: true, messageWidth: 50 }
 
 it('shows rate, time left, retries and dead items of a total that is known', () => {
-  expect(progressText(SNAPSHOT, 1700, LOG)).toBe(
+  expect(progressText(SNAPSHOT, 1700, WIDE)).toBe(
     '██████████░░░░░░░░░░ 50 %  850 of 1 700  123/s  7s left  12 retries  20 dead',
   )
 })
 
+it('is plain in a log', () => {
+  expect(progressText(SNAPSHOT, 1700, LOG)).toBe('50 %, 850 of 1 700, 123/s, 7s left, 12 retries, 20 dead')
+})
+
 it('trusts the run once its source was read to its end, and promises no total before', () => {
-  expect(progressText({ ...SNAPSHOT, isRead: true }, 1700, LOG)).toContain('85 %  850 of 1 000')
-  expect(progressText(SNAPSHOT, undefined, LOG)).toBe('850 ended  123/s  12 retries  20 dead')
+  expect(progressText({ ...SNAPSHOT, isRead: true }, 1700, WIDE)).toContain('85 %  850 of 1 000')
+  expect(progressText(SNAPSHOT, undefined, WIDE)).toBe('850 ended  123/s  12 retries  20 dead')
 })
 
 it('says that the run is paused, and fits the terminal', () => {
-  expect(progressText({ ...SNAPSHOT, status: 'paused', perSecond: 0 }, undefined, LOG)).toMatch(/20 dead {2}paused$/)
-  expect(progressText(SNAPSHOT, 1700, TERMINAL)).toHaveLength(49)
+  expect(progressText({ ...SNAPSHOT, status: 'paused', perSecond: 0 }, undefined, WIDE)).toMatch(/20 dead {2}paused$/)
+  expect(progressText(SNAPSHOT, 1700, NARROW)).toHaveLength(49)
 })

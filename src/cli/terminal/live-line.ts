@@ -3,6 +3,8 @@ import type { Console } from './console.js'
 
 /** A line on stderr that is written over by the next one. Without a terminal, it is printed now and then instead. */
 export interface LiveLine {
+  /** Whether it is written over. */
+  readonly isLive: boolean
   show(text: string): void
   /** Prints a message above the line. */
   say(text: string): void
@@ -11,7 +13,7 @@ export interface LiveLine {
 }
 
 /** Logs get a line this often. */
-const LOG_EVERY_MS = 10_000
+const LOG_EVERY_MS = 60_000
 
 /** The live line of a console. */
 export function liveLine(console: Console, { stderr, isTTY, env }: Environment): LiveLine {
@@ -22,6 +24,7 @@ export function liveLine(console: Console, { stderr, isTTY, env }: Environment):
     if (shown !== '') stderr.write('\r\u001b[2K')
   }
   return {
+    isLive,
     show(text) {
       if (isLive) {
         clear()
