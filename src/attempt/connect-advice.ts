@@ -1,7 +1,7 @@
 const CERTIFICATE =
   /^(SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_(VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT(_LOCALLY)?)|CERT_)/
 
-/** What to do about a connection that did not come up, by the error of the driver or of Node. */
+/** Says what to do about a connection that did not come up, by the error of the driver or of Node. */
 export function connectAdvice(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const text = error instanceof Error ? error.message : ''

@@ -7,7 +7,7 @@ export interface Plan {
   /** The identity of the work, from which its jitter is derived. */
   readonly seed: string
   readonly policy: Policy
-  /** What is on record before this attempt. */
+  /** The record before this attempt. */
   readonly history: History
   /** The present time, on the clock of `history`. */
   now(): number
@@ -15,7 +15,7 @@ export interface Plan {
   work(): Work
 }
 
-/** What all attempts of a worker or a consumer share. */
+/** The parts that all attempts of a worker or a consumer share. */
 export interface Environment {
   readonly clock: Clock
   readonly sink?: Sink | undefined
@@ -30,7 +30,7 @@ export interface Judgement {
   readonly decision: Decision
 }
 
-/** What the result of a handler asks for. */
+/** The next step that the result of a handler asks for. */
 export type Returned =
   /** The work goes on at another stage, with this value. */
   | {

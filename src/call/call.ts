@@ -29,7 +29,7 @@ import type { Admission } from './circuit-breaker.js'
 import { type AttemptRecord, RetryExhaustedError } from './errors.js'
 import type { RetryOptions } from './retry.js'
 
-/** What an event says besides what it is about. */
+/** The part of an event that is its own, besides the call that it is about. */
 type Details<E = WorkEvent> = E extends AttemptEvent ? Omit<E, 'work' | 'at' | 'attempt' | 'maxAttempts'> : never
 
 /** With the number of a call, its identity where it was given none: a random one each would take longer than the call. */
@@ -49,8 +49,8 @@ const UNTIMED = begin(0)
  *   or to defer; left when the next attempt is due, or when the caller aborts.
  * - **ended**: the promise is settled, no timer is armed, and the caller's signal is no longer watched.
  *
- * What settles late belongs to an attempt that is not the current one, and is ignored. Code of the caller's own, such as
- * a sink, may abort while it is called, so an event is told once the call is in the state that it tells of.
+ * A function that settles late belongs to an attempt that is not the current one, and is ignored. Code of the caller's
+ * own, such as a sink, may abort while it is called, so an event is told once the call is in the state that it tells of.
  *
  * Callbacks drive it rather than an async function, which would double the memory of a waiting call.
  */
@@ -59,20 +59,20 @@ export class Call<T> implements Sleeper {
   readonly #options: RetryOptions
   readonly #clock: Clock
   readonly #policy: Policy
-  /** What events are about; `undefined` when nobody is told of them. */
+  /** The work that events are about; `undefined` when nobody is told of them. */
   readonly #work: Work | undefined
   /**
    * Settles the promise either way, since one that is resolved with a rejected promise is rejected: so what waits holds
    * one function, not two. Gone when the call has ended.
    */
   #settle: ((outcome: T | Promise<never>) => void) | undefined
-  /** What was on record before the attempt that is under way, or was the last. */
+  /** The record before the attempt that is under way, or was the last. */
   #history: History
   #records: AttemptRecord[] | undefined
   #attempt: RunningAttempt | undefined
   /** When the attempt started, on the clock's monotonic scale; 0 when nothing about the call is timed. */
   #startedAt = 0
-  /** What the circuit breaker let the attempt through with. */
+  /** The admission that the circuit breaker gave the attempt. */
   #admission: Admission | undefined
   #timer: Timer | undefined
 

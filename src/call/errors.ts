@@ -21,9 +21,9 @@ export interface AttemptRecord extends Circumstances {
   readonly failure: unknown
   /** The classifier's verdict on the failure. */
   readonly verdict: Verdict
-  /** What was on record before it. */
+  /** The record before it. */
   readonly history: History
-  /** What followed: a retry, a deferral, or the end. */
+  /** The decision that followed: a retry, a deferral, or the end. */
   readonly decision: Decision
 }
 

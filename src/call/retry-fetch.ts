@@ -4,7 +4,7 @@ import type { Attempt } from './attempt.js'
 import { RetryExhaustedError } from './errors.js'
 import { RETRY_OPTIONS, type RetryOptions, retry } from './retry.js'
 
-/** What `fetch` takes, and how to retry it. */
+/** The options of `fetch`, and how to retry it. */
 export interface RetryFetchInit extends RequestInit {
   /** How to retry. Default `policies.call`. */
   readonly policy?: PolicyInput | undefined
@@ -12,7 +12,7 @@ export interface RetryFetchInit extends RequestInit {
   readonly retry?: Omit<RetryOptions, 'signal'> | undefined
   /** Sent as `Idempotency-Key`, the same with every attempt, and makes any method repeatable. `true` makes one up. */
   readonly idempotencyKey?: string | true | undefined
-  /** What to call instead of the global `fetch`. */
+  /** Called instead of the global `fetch`. */
   readonly fetch?: typeof fetch | undefined
 }
 

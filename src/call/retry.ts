@@ -14,7 +14,7 @@ type Description = {
     | undefined
 }
 
-/** What a call may be given besides its policy. */
+/** Options of a call, besides its policy. */
 export interface RetryOptions extends Description {
   /** Ends the call at once, whatever it is doing. An abort is not a failure, and is never retried. */
   readonly signal?: AbortSignal | undefined

@@ -112,7 +112,7 @@ export interface CollectionOptions {
   readonly lane?: LaneSelection
   /** Whether the services behind it work. While they do not, the documents wait and spend nothing. */
   readonly isHealthy?: () => boolean | Promise<boolean>
-  /** What to do when too much of it is stuck. */
+  /** Limits a sweep when too much of the collection is stuck. */
   readonly blastRadius?: BlastRadius
   /** Where failed documents are moved, and how long after their last attempt. */
   readonly archive?: { readonly into: string; readonly after: Duration }
@@ -146,7 +146,7 @@ export interface Collection {
   readonly lane: LaneSelection | undefined
   /** Whether the services behind it work. */
   readonly isHealthy: () => boolean | Promise<boolean>
-  /** What to do when too much of it is stuck. */
+  /** Limits a sweep when too much of the collection is stuck. */
   readonly blastRadius: Required<BlastRadius>
   /** Where failed documents are moved, and when. */
   readonly archive: { readonly into: string; readonly afterMs: number } | undefined

@@ -76,7 +76,7 @@ export function explainDocument(collection: Collection, document: DocumentRecord
   return at(STATES[judgement.action](document), judgement.action === 'wait' ? judgement.until : undefined)
 }
 
-/** What a sweep does with a stuck document. */
+/** The act of a sweep on a stuck document. */
 const STATES: Readonly<Record<Judgement['action'], (document: DocumentRecord) => DocumentExplanation['state']>> = {
   give_up: () => 'exhausted',
   wait: () => 'in_backoff',

@@ -17,7 +17,7 @@ export interface RecordedFailure {
   readonly stack?: string | undefined
 }
 
-/** What failures of one group have in common. */
+/** The facts that failures of one group have in common. */
 export interface Fingerprint {
   /** The version of the algorithm and a hash: `1-9c2f0b7d41aa83e6`. */
   readonly id: string

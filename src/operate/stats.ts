@@ -41,7 +41,7 @@ export async function storeFigures(store: Pick<TaskReader, 'countBy' | 'stats'>)
   }
 }
 
-/** What waits of a kind, over its categories. */
+/** The waiting tasks of a kind, over its categories. */
 function queued(parts: readonly KindStats[]): Pick<KindFigures, 'ready' | 'readySince' | 'paused' | 'held'> {
   const sum = (count: (part: KindStats) => number) => parts.reduce((total, part) => total + count(part), 0)
   const since = Math.min(...parts.map(({ readySince = Infinity }) => readySince))

@@ -1,7 +1,7 @@
 import { ENOUGH, type Facts, factsOf } from './facts.js'
 import type { FailureMatch, Policy, Verdict } from './policy.js'
 
-/** What of a policy the classifier reads. */
+/** The part of a policy that the classifier reads. */
 export type ClassifierRules = Pick<Policy, 'retryOn' | 'giveUpOn' | 'maxRetryAfter'>
 
 /** Code beside a policy, for what data cannot say: sees the failure and the verdict so far, and may return another. */

@@ -6,7 +6,7 @@ import type { Backoff, FailureMatch, Jitter, Policy, PolicyInput } from './polic
 /** However many attempts a policy has, no more of them are told one by one. */
 const MAX_ROWS = 100
 
-/** What a policy does: each attempt's earliest, typical and latest start, and all of it in words. Times in milliseconds. */
+/** The effect of a policy: each attempt's earliest, typical and latest start, and all of it in words. Times in milliseconds. */
 export interface Explanation {
   /** The first hundred at most. */
   readonly attempts: readonly AttemptTimes[]

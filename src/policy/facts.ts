@@ -4,7 +4,7 @@ import { isObject } from './is-object.js'
 import { type Knowledge, knowledgeOf } from './known-errors.js'
 import { retryAfter } from './retry-after.js'
 
-/** What can be told of one error, whatever its shape. */
+/** The facts about one error, whatever its shape. */
 export interface Facts {
   /** Its own name, then its classes, nearest first. */
   readonly names: readonly string[]
@@ -14,7 +14,7 @@ export interface Facts {
   readonly status?: number
   /** How long the other side asks to wait, in milliseconds. */
   readonly retryAfterMs?: number
-  /** What Redrive knows of such an error. */
+  /** Redrive's own knowledge of such an error. */
   readonly knowledge?: Knowledge
 }
 

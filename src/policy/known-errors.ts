@@ -11,7 +11,7 @@ const PASSING = /^(408|425|5(?!01|05))/
 /** Thrown by the language itself, or by us for a wrong argument: a bug, and the next attempt runs into it too. */
 const BUG = /^(Type|Reference|Range|Syntax|Option|Policy)Error$/
 
-/** What is known of an error: `bug` and `network` apart from the rest, since one may hide the other. */
+/** The knowledge of an error: `bug` and `network` apart from the rest, since one may hide the other. */
 export type Knowledge = 'final' | 'bug' | 'retryable' | 'network' | 'rate_limited'
 
 /** Whether a code is that of a network error. */
@@ -20,8 +20,8 @@ export function isNetworkCode(code: string): boolean {
 }
 
 /**
- * What Redrive knows of an error without any configuration; `undefined` for an error that it does not recognise, which is
- * retried as well. So what is here of errors that pass is only what tells them from others: PostgreSQL's are not.
+ * Tells what Redrive knows of an error without any configuration; `undefined` for an error that it does not recognise,
+ * which is retried as well. Of errors that pass, only those are here that could be taken for others: PostgreSQL's are not.
  */
 export function knowledgeOf(
   names: readonly string[],

@@ -86,7 +86,7 @@ function field(expected: string, read: Reader, byDefault?: unknown): Reader {
   }
 }
 
-/** What is written as `'full'` or as `{ kind: 'full', … }`; the first kind is the default. */
+/** A field that is written as `'full'` or as `{ kind: 'full', … }`; the first kind is the default. */
 function oneOf(kinds: Readonly<Record<string, Readers>>): Reader {
   const names = Object.keys(kinds)
   const kind = field(`one of ${names.join(', ')}`, value => names.find(name => name === value), names[0])

@@ -84,7 +84,7 @@ export interface BackoffInput {
 /** An error class given in code; a policy keeps its name. */
 export type ErrorClass = abstract new (...args: never[]) => Error
 
-/** What is on record of a piece of work before the failure that is being decided on. */
+/** The record of a piece of work before the failure that is being decided on. */
 export interface History {
   /** Failed attempts that counted. */
   readonly attempts: number
@@ -100,12 +100,12 @@ export interface History {
   readonly previousDelayMs?: number
 }
 
-/** What the classifier says of a failure. */
+/** The classifier's judgement of a failure. */
 export type Verdict =
   | { readonly class: 'final' | 'retryable'; readonly code: string }
   | { readonly class: 'rate_limited'; readonly code: string; readonly retryAfterMs?: number }
 
-/** What happens next. `retry` counts as an attempt, `defer` does not. */
+/** The next step. `retry` counts as an attempt, `defer` does not. */
 export type Decision =
   | { readonly action: 'retry' | 'defer'; readonly delayMs: number; readonly at: number }
   | { readonly action: 'give_up'; readonly reason: GiveUpReason }

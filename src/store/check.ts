@@ -141,7 +141,7 @@ export function checkBy({ who, why }: Partial<By> = {}): void {
     throw new OptionError('why', `'why' must be text, got ${quoted(why)}.`)
 }
 
-/** What is given up for good has a reason. */
+/** Work that is given up for good has a reason. */
 export function checkDiscard(by: Required<By>): void {
   checkName('who', by?.who)
   checkBy(by)

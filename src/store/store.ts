@@ -182,7 +182,7 @@ export interface Settlement {
   readonly id: string
   /** The token that the claim issued. */
   readonly token: string
-  /** What becomes of the task. */
+  /** The state that the task is to have next. */
   readonly outcome: Outcome
   /**
    * The ledger row. Absent where no attempt was made: then nothing is counted and no row is written. With the decision on a
@@ -258,7 +258,7 @@ export interface LedgerRow extends AttemptEntry {
   readonly sequence: number
   /** The category that the task was in: the stage of an item. Absent where it had none. */
   readonly category?: string | undefined
-  /** What became of the task. */
+  /** The outcome for the task. */
   readonly outcome:
     | 'succeeded'
     | 'skipped'

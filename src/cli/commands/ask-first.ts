@@ -7,7 +7,7 @@ export interface Question {
   readonly question: string
   /** The effect, as a sentence, where there is no terminal to ask on. */
   readonly effect: string
-  /** What was done without a yes: `0 moved.` */
+  /** Says what was done without a yes: `0 moved.` */
   readonly nothing: string
 }
 

@@ -160,7 +160,7 @@ function viewOf({ failure, publishError, documentError, ...report }: CollectionR
   }
 }
 
-/** What was not done, in short: the log says why. */
+/** Says in short what was not done: the log says why. */
 function noteOf({ failure, postponed, publishErrors, documentErrors, unstarted, tooMany }: CollectionReport): string {
   const counts = { 'not published': publishErrors, unusable: documentErrors, 'never started': unstarted }
   const notes = Object.entries(counts).filter(([, count]) => count > 0)

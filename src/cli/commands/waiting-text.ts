@@ -6,7 +6,7 @@ import { moment } from '../terminal/times.js'
 /** With more tasks than this, the next due time is not looked for. */
 const MAX_LOOKED_AT = 1000
 
-/** What tasks wait for that cannot start now: a sentence for each reason. */
+/** Says what tasks wait for that cannot start now: a sentence for each reason. */
 export async function waitingTexts(
   store: Pick<TaskReader, 'stats' | 'list'>,
   scope: TaskScope,

@@ -162,7 +162,7 @@ async function stopped(worker: Worker, signals: Signals): Promise<'stopped' | 'c
   return Promise.race([worker.stop().then(() => 'stopped' as const), signals.next().then(() => 'cut short' as const)])
 }
 
-/** What a worker does, after its name. */
+/** Says what a worker does, after its name. */
 function workText({ tasks, pipelines }: Work, where: string, concurrency: number): string {
   const kinds = tasks.map(({ kind }) => kind).join(', ')
   const names = pipelines.map(({ name }) => name).join(', ')

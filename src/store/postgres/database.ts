@@ -220,7 +220,7 @@ export class Database {
   }
 }
 
-/** What to do about a login that was refused; `undefined` for any other error. */
+/** Says what to do about a login that was refused; `undefined` for any other error. */
 function loginAdvice(state: string, message: string): string | undefined {
   if (state === WRONG_PASSWORD) return 'Check the user and the password in the URL.'
   // The driver's own error: it has no code.
