@@ -24,6 +24,7 @@ const SUITES = [
   'postgres-backlog',
   'postgres-latency',
   'events',
+  'documents',
   'pipelines',
   'pipelines-million',
   'pipelines-throttled',
