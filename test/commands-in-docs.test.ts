@@ -29,7 +29,7 @@ function commandsOn(page: string): string[] {
   return [...inText, ...inBlocks].map(([, command = '']) => command.replace(/\s+/g, ' '))
 }
 
-/** What is wrong with a command line: a command or a flag that does not exist. */
+/** Finds a command or a flag of a command line that does not exist. */
 function problemOf(line: string): string | undefined {
   const [command = ''] = line.split(/ [|#&]|…/, 1)
   // `dlq ls|show` stands for several commands: the first is looked at.

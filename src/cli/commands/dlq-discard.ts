@@ -4,22 +4,18 @@ import type { Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
-import { writeList, writeResult } from '../terminal/output.js'
+import { writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
-import { endOf, lettersText, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
+import { endOf, lettersText, preview, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
-import { letterTable } from './task-text.js'
 
 interface DiscardCommandOptions extends CommonOptions, SelectionOptions {
   readonly why: string
   readonly dryRun?: boolean
   readonly yes?: boolean
 }
-
-/** The rows of a dry run's table. JSON has all of them. */
-const SHOWN = 20
 
 /** Adds `redrive dlq discard`. */
 export function addDiscard(dlq: Command, context: CommandContext): void {
@@ -53,22 +49,19 @@ function discardLetters(
 ): Promise<ExitCode> {
   const selection = selectionOf(ids, options)
   return withStore(options, context.environment, store =>
-    options.dryRun ? preview(context, store, selection, options) : discardAll(context, store, selection, options),
+    options.dryRun ? tryOut(context, store, selection, options) : discardAll(context, store, selection, options),
   )
 }
 
-async function preview(
-  { console }: CommandContext,
+async function tryOut(
+  context: CommandContext,
   store: Store,
   selection: LetterSelection,
-  { output }: DiscardCommandOptions,
+  options: DiscardCommandOptions,
 ): Promise<ExitCode> {
-  const sampleSize = output === 'table' ? SHOWN : Infinity
-  const { count, sample, refused, items } = await planDiscard(store, selection, { sampleSize })
-  for (const { text } of refused) console.say(text)
-  const now = await store.now()
-  writeList(console, output, sample, letters => letterTable(letters, console, now))
-  if (count > sample.length) console.say(`… and ${count - sample.length} more.`)
+  const { console } = context
+  const makePlan = (sample: { sampleSize: number }) => planDiscard(store, selection, sample)
+  const { count, refused, items } = await preview(context, store, options, makePlan)
   sayItems(console, selection, items)
   console.say(`${count} would be discarded. This was a dry run: 0 discarded.`)
   return endOf(count, refused)

@@ -3,13 +3,12 @@ import { type LetterSelection, planRedrive, redriveDeadLetters } from '../../ope
 import type { Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
-import { writeList, writeResult } from '../terminal/output.js'
+import { writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
-import { endOf, lettersText, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
+import { endOf, lettersText, preview, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, rate, withCommonOptions } from './options.js'
-import { letterTable } from './task-text.js'
 
 interface RedriveCommandOptions extends CommonOptions, SelectionOptions {
   readonly why?: string
@@ -17,9 +16,6 @@ interface RedriveCommandOptions extends CommonOptions, SelectionOptions {
   readonly dryRun?: boolean
   readonly yes?: boolean
 }
-
-/** The rows of a dry run's table. JSON has all of them. */
-const SHOWN = 20
 
 /** Adds `redrive dlq redrive`. */
 export function addRedrive(dlq: Command, context: CommandContext): void {
@@ -55,22 +51,19 @@ function redriveLetters(
 ): Promise<ExitCode> {
   const selection = selectionOf(ids, options)
   return withStore(options, context.environment, store =>
-    options.dryRun ? preview(context, store, selection, options) : move(context, store, selection, options),
+    options.dryRun ? tryOut(context, store, selection, options) : move(context, store, selection, options),
   )
 }
 
-async function preview(
-  { console }: CommandContext,
+async function tryOut(
+  context: CommandContext,
   store: Store,
   selection: LetterSelection,
-  { output }: RedriveCommandOptions,
+  options: RedriveCommandOptions,
 ): Promise<ExitCode> {
-  const sampleSize = output === 'table' ? SHOWN : Infinity
-  const { count, sample, refused } = await planRedrive(store, selection, { sampleSize })
-  for (const { text } of refused) console.say(text)
-  const now = await store.now()
-  writeList(console, output, sample, letters => letterTable(letters, console, now))
-  if (count > sample.length) console.say(`… and ${count - sample.length} more.`)
+  const { console } = context
+  const makePlan = (sample: { sampleSize: number }) => planRedrive(store, selection, sample)
+  const { count, refused } = await preview(context, store, options, makePlan)
   console.say(`${count} would be moved. This was a dry run: 0 moved.`)
   return endOf(count, refused)
 }

@@ -1,7 +1,14 @@
 import type { Command } from 'commander'
 import type { LetterSelection, RedrivePlan } from '../../operate/index.js'
+import type { Store } from '../../store/index.js'
+import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
-import { type FilterOptions, withFilterOptions } from './options.js'
+import { writeList } from '../terminal/output.js'
+import { type CommonOptions, type FilterOptions, withFilterOptions } from './options.js'
+import { letterTable } from './task-text.js'
+
+/** The rows of a dry run's table. JSON has all of them. */
+const SHOWN = 20
 
 /** The flags that select dead letters, besides their ids. */
 export interface SelectionOptions extends FilterOptions {
@@ -31,6 +38,22 @@ export function selectionOf(
     throw new UsageError('Which dead letters? Pass ids, a filter such as --kind or --code, or --all.')
   }
   return all ? { all } : { filter }
+}
+
+/** Prints the dead letters that an act would be done to, and those that it would refuse. Returns the plan. */
+export async function preview<Plan extends RedrivePlan>(
+  { console }: CommandContext,
+  store: Pick<Store, 'now'>,
+  { output }: Pick<CommonOptions, 'output'>,
+  makePlan: (options: { readonly sampleSize: number }) => Promise<Plan>,
+): Promise<Plan> {
+  const plan = await makePlan({ sampleSize: output === 'table' ? SHOWN : Infinity })
+  const { count, sample, refused } = plan
+  for (const { text } of refused) console.say(text)
+  const now = await store.now()
+  writeList(console, output, sample, letters => letterTable(letters, console, now))
+  if (count > sample.length) console.say(`… and ${count - sample.length} more.`)
+  return plan
 }
 
 /** `1 dead letter`, `2 dead letters` */
