@@ -14,7 +14,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   idempotency: ['policy', 'time', 'telemetry', 'attempt'],
   call: ['policy', 'time', 'telemetry', 'idempotency'],
   store: ['policy', 'time', 'idempotency', 'attempt'],
-  task: ['policy', 'time', 'telemetry', 'attempt', 'idempotency', 'store'],
+  task: ['policy', 'time', 'fingerprint', 'telemetry', 'attempt', 'idempotency', 'store'],
   pipeline: ['policy', 'time', 'telemetry', 'attempt', 'store', 'task'],
   bus: ['policy', 'time', 'idempotency', 'attempt'],
   event: ['policy', 'time', 'telemetry', 'attempt', 'idempotency', 'call', 'store', 'task', 'bus'],

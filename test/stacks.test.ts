@@ -8,11 +8,11 @@ import { expect, it } from 'vitest'
 // Outside of `src`, since frames inside the package are left out.
 
 /** Runs a task to its end, and returns its store. */
-async function run(handler: (attempt: number) => unknown, attempts = 3) {
+async function run(handler: (attempt: number) => unknown, attempts = 3, retryOn?: 'all') {
   const clock = fakeClock()
   const store = new MemoryStore({ clock })
   const task = defineTask('work', {
-    policy: { attempts, timeout: '1m' },
+    policy: { attempts, timeout: '1m', ...(retryOn && { retryOn }) },
     handler: (_: null, { attempt }) => handler(attempt),
   })
   const worker = new Worker(store, { tasks: [task], clock })
@@ -57,6 +57,19 @@ it('a failure that repeats the one before has no stack of its own, unless the ta
     undefined,
     true,
   ])
+})
+
+it('a bug always has its stack, however often it repeats', async () => {
+  const store = await run(
+    () => {
+      throw new TypeError("Cannot read properties of undefined (reading 'id')")
+    },
+    20,
+    'all',
+  )
+  const stacks = await stacksOf(store)
+  expect(stacks).toHaveLength(20)
+  for (const stack of stacks) expect(stack).toMatch(/^at test\/stacks\.test\.ts:\d+:\d+\nat /)
 })
 
 it('has at most ten frames', async () => {

@@ -1,4 +1,4 @@
 // For the other folders of this package.
 
 export { FINGERPRINT_VERSION, type Fingerprint, fingerprint, type RecordedFailure } from './fingerprint.js'
-export { ownPlace } from './own-frames.js'
+export { isBug, ownPlace } from './own-frames.js'

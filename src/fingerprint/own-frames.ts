@@ -9,9 +9,9 @@ const POSITION = /(?::\d{1,9}){1,2}$/
 const BUILT_IN = /^<anonymous>$|^native$/
 const FOREIGN = /^node:|node_modules[\\/]/
 
-/** Whether errors of this class are bugs. */
-export function isBug(className: string): boolean {
-  return BUG.test(className)
+/** Whether a recorded error, or its class alone, is a bug. */
+export function isBug(error: string): boolean {
+  return BUG.test(error)
 }
 
 /**

@@ -237,7 +237,7 @@ export interface AttemptEntry {
   readonly verdict?: Verdict
   /** Name and message of the failure, bounded and redacted. */
   readonly error?: string
-  /** Where the code failed: a line for each frame, bounded and redacted. Not where it failed as it did before. */
+  /** Where the code failed: a line for each frame, bounded and redacted. Only bugs have it where they fail as before. */
   readonly stack?: string
   /** The random number that placed the delay within its jitter. */
   readonly random?: number

@@ -1,4 +1,5 @@
 import type { End, Failed } from '../attempt/index.js'
+import { isBug } from '../fingerprint/internal.js'
 import { advance, type History } from '../policy/index.js'
 import type { AttemptEntry, Outcome } from '../store/index.js'
 import { failureText } from '../telemetry/index.js'
@@ -57,9 +58,13 @@ export function entryOf(
   }
 }
 
-/** The failure that ends a task always has its stack. Others have none if they repeat the one before, or are very many. */
+/**
+ * The failure that ends a task always has its stack, and so has a bug, whose fingerprint depends on it. Others have none if
+ * they repeat the one before, or are very many.
+ */
 function stackOf({ failure, decision }: Failed, error: string, lastError: string | undefined): string | undefined {
-  if (decision.action !== 'give_up' && (error === lastError || areStacksFrequent())) return undefined
+  const isNeeded = decision.action === 'give_up' || isBug(error)
+  if (!isNeeded && (error === lastError || areStacksFrequent())) return undefined
   return failureStack(failure)
 }
 
