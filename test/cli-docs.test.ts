@@ -13,7 +13,7 @@ describe('the command lines in docs/cli.md', () => {
   it('are there for every command that works on a store', () => {
     const commands = `worker stats migrate backup move prune
       task-ls task-show task-cancel dlq-ls dlq-count dlq-show dlq-redrive dlq-discard
-      lane-ls lane-pause lane-resume lane-limit audit-tail audit-verify`
+      lane-ls lane-pause lane-resume lane-limit audit-tail audit-verify policy-report`
     const missing = commands
       .split(/\s+/)
       .map(name => `npx redrive ${name.replace('-', ' ')}`)

@@ -50,7 +50,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Enqueued Heartbeat ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore
     MemoryStoreOptions Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
     NewRun NewTask OnceOptions OperatorRecord Outcome OutputRow Page PageRequest PolicyStore Rate RedriveRecord
-    ReprocessFilter ReprocessOptions Retention Room RunBusyError RunChange RunEndedError RunExistsError RunNotFoundError
+    ReprocessFilter ReprocessOptions Retention RetryYield Room RunBusyError RunChange RunEndedError RunExistsError RunNotFoundError
     RunRecord RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError Store
     StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
     StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError StoreStats
@@ -82,15 +82,15 @@ const EXPORTS: Readonly<Record<string, string>> = {
     openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
     AttemptYield Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination ExportOptions
-    FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions KeptMessage KindFigures KnownQueues LaneState LaneView
-    LedgerRowView LetterGroup LetterSelection MessageView NoFailedQueueError NoRouteError Percentiles PruneOptions Pruned Purged
+    FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions Interval KeptMessage KindFigures KnownQueues LaneState LaneView
+    LedgerRowView LetterGroup LetterSelection MessageView NoFailedQueueError NoRouteError Percentiles PolicyAdvice PruneOptions Pruned Purged
     RedriveOptions RedrivePlan Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions
     ReprocessSelection ReprocessStore Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog
     ResultOptions RetryBucket Route Routes RunReport RunView StageName StageReport StoreFigures TaskCountView TaskExplanation
-    TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions cancelTasks countTasks discardDeadLetters
+    TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions YieldOptions YieldReport YieldView cancelTasks countTasks discardDeadLetters
     eventIn examineBus explainTask exportFailedQueue failedQueues findFailedQueue followAudit groupLetters ledgerRowView listLanes
     listTasks messageView openResultLog planDiscard planRedrive planReprocess planRequeue pruneStore purgeFailedQueue
-    ratesOf redriveDeadLetters reportRun reprocess requeueFailedQueue runView setRates storeFigures taskView untilEmpty verify
+    ratesOf redriveDeadLetters reportRun reportYields reprocess requeueFailedQueue runView setRates storeFigures taskView untilEmpty verify
     walkFailedQueue walkTasks writeResults`,
   'redrive/metrics': `
     DocumentMetricNames DocumentMetricsOptions EventMetricNames

@@ -208,6 +208,7 @@ describe('every command', () => {
     [['stats']],
     [['audit', 'tail']],
     [['prune']],
+    [['policy', 'report']],
   ])('has a help that fits 80 columns: %j', async argv => {
     const { code, out, err, lines } = await redrive([...argv, '--help'])
     expect({ code, err }).toEqual({ code: 0, err: '' })

@@ -13,6 +13,7 @@ import { addLane } from './commands/lane.js'
 import { addMigrate } from './commands/migrate.js'
 import { addMove } from './commands/move.js'
 import { addPipeline } from './commands/pipeline.js'
+import { addPolicy } from './commands/policy.js'
 import { addPrune } from './commands/prune.js'
 import { addQueue } from './commands/queue.js'
 import { addStats } from './commands/stats.js'
@@ -76,6 +77,7 @@ function programOf(context: CommandContext): Command {
   addDocs(program, context)
   addBus(program, context)
   addAudit(program, context)
+  addPolicy(program, context)
   addPrune(program, context)
   addMigrate(program, context)
   addMove(program, context)

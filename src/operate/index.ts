@@ -1,3 +1,4 @@
+export type { Interval } from './binomial-interval.js'
 export { type Cancelled, cancelTasks } from './cancel-tasks.js'
 export type { Remark } from './cause.js'
 export { countTasks, type TaskCountView } from './count-tasks.js'
@@ -56,3 +57,10 @@ export { listTasks, walkTasks } from './tasks.js'
 export { type TaskScope, type UntilEmptyOptions, untilEmpty } from './until-empty.js'
 export { type Discrepancy, type Verification, type VerifyOptions, verify } from './verify.js'
 export { type FailedQueueOptions, type WalkOptions, walkFailedQueue } from './walk.js'
+export {
+  type PolicyAdvice,
+  reportYields,
+  type YieldOptions,
+  type YieldReport,
+  type YieldView,
+} from './yield-report.js'

@@ -1,6 +1,5 @@
 // For the other folders of this package. Users import from index.ts.
 
-export type { Interval } from './binomial-interval.js'
 export { isItem } from './is-item.js'
 export { pagesOf } from './pages.js'
 export { ratesOfRun } from './set-rates.js'

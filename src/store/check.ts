@@ -190,6 +190,12 @@ function checkLimit(limit: unknown): void {
   throw new OptionError('limit', `'limit' must be a whole number, 0 or more, got ${quoted(limit)}.`)
 }
 
+/** Checks a time in milliseconds since the epoch. */
+export function checkTime(option: string, time: unknown): void {
+  if (time === undefined) throw new OptionError(option, `'${option}' is missing: a time in milliseconds.`)
+  checkNumber(option, time, MAX_TIME)
+}
+
 function checkNumber(option: string, value: unknown, max: number): void {
   if (value === undefined || (typeof value === 'number' && Math.abs(value) <= max)) return
   throw new OptionError(option, `'${option}' must be a number, got ${quoted(value)}.`)

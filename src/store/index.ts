@@ -29,6 +29,7 @@ export {
 } from './move/move.js'
 export type { OperatorRecord } from './operator-record.js'
 export type { RedriveRecord } from './redrive-record.js'
+export type { RetryYield } from './retry-yield.js'
 export type {
   BudgetStop,
   Chunk,

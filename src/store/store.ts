@@ -1,5 +1,6 @@
 import type { IdempotencyStore } from '../idempotency/index.js'
 import type { GiveUpReason, Verdict } from '../policy/index.js'
+import type { RetryYield } from './retry-yield.js'
 import type { RunStore } from './run-store.js'
 
 /**
@@ -504,6 +505,11 @@ export interface TaskReader {
   stats(): Promise<StoreStats>
   /** The numbers of tasks that match and agree in these fields, in no particular order. */
   countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]>
+  /**
+   * How often retries helped that followed failures since then, in no particular order. Reads every failure in the ledger,
+   * so it is for reports.
+   */
+  yields(since: number): Promise<RetryYield[]>
   /** The whole history of a task, oldest first. */
   ledger(id: string): Promise<LedgerRow[]>
   /** The histories of several tasks, in the order of their ids, read at once. Empty for an id that is unknown. */

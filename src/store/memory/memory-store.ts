@@ -26,10 +26,12 @@ import {
   checkPause,
   checkRetention,
   checkSettlement,
+  checkTime,
 } from '../check.js'
 import { EndWatchers } from '../end-watchers.js'
 import { checkedLimits } from '../lane-limits.js'
 import { cancelRecord, discardRecord, limitRecord, pauseRecord } from '../operator-record.js'
+import type { RetryYield } from '../retry-yield.js'
 import { markStopped } from '../runs/mark-stopped.js'
 import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
 import type {
@@ -78,6 +80,7 @@ import { statsOf } from './stats.js'
 import { type Lease, type MemoryTask, newTask, standingOf, writeLedger } from './task.js'
 import { MemoryWatchers } from './watchers.js'
 import { MemoryWorkers } from './workers.js'
+import { yieldsOf } from './yields.js'
 
 /** Options of a `MemoryStore`. */
 export interface MemoryStoreOptions {
@@ -212,6 +215,11 @@ export class MemoryStore implements Store {
     checkFilter(filter)
     checkCountFields(fields)
     return countTasksBy(this.#records(), filter, fields)
+  }
+
+  async yields(since: number): Promise<RetryYield[]> {
+    checkTime('since', since)
+    return yieldsOf(this.#tasks.values(), since)
   }
 
   async ledger(id: string): Promise<LedgerRow[]> {

@@ -1,5 +1,6 @@
 import { addUp, addUpLanes, isByLane } from '../count-by.js'
 import { taskPage, taskPlace } from '../cursor.js'
+import { ANSWERS, HELPED, type RetryYield } from '../retry-yield.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import { MAX_READY_SEEN } from '../stats-book.js'
 import type {
@@ -101,6 +102,11 @@ export class Browser {
       }),
       fields,
     )
+  }
+
+  async yields(since: number): Promise<RetryYield[]> {
+    const rows = (await this.#read(YIELDS, [since, ANSWERS, HELPED])) as RetryYield[]
+    return rows.map(row => ({ ...row, code: stored(row.code) ?? '' }))
   }
 
   async lanes(filter: Partial<Lane>): Promise<LaneRecord[]> {
@@ -263,6 +269,27 @@ function counting(statuses: readonly TaskStatus[], fields: readonly CountField[]
   })
   return parts.join(' UNION ALL ')
 }
+
+/** Every failure that was retried, with the outcome of the next attempt that tells something: in the ledger, or in the task. */
+const YIELDS = /* sql */ `
+  SELECT kind, category, code, attempt, policy, count(*) AS made,
+    count(*) FILTER (WHERE next = ANY ($3::text[])) AS succeeded, max(ended_at) AS "lastAt"
+  FROM (
+    SELECT lane.kind, coalesce(failed.category, lane.category) AS category, coalesce(failed.error_code, 'unknown') AS code,
+      failed.attempt + 1 AS attempt, coalesce(failed.policy, '') AS policy, failed.ended_at,
+      coalesce(
+        (SELECT later.outcome FROM redrive.ledger AS later
+         WHERE later.task = failed.task AND later.sequence > failed.sequence AND later.outcome = ANY ($2::text[])
+         ORDER BY later.sequence LIMIT 1),
+        CASE WHEN task.state = redrive.state_succeeded() THEN 'succeeded' END
+      ) AS next
+    FROM redrive.ledger AS failed
+    JOIN redrive.task ON task.id = failed.task
+    JOIN redrive.lane ON lane.id = task.lane
+    WHERE failed.outcome = 'retry' AND failed.ended_at >= $1
+  ) AS answered
+  WHERE next IS NOT NULL
+  GROUP BY kind, category, code, attempt, policy`
 
 const LANES = /* sql */ `
   SELECT kind, category, key, paused, CASE WHEN hold.until > clock.now THEN hold.until END AS held_until,

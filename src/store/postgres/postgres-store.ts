@@ -17,9 +17,11 @@ import {
   checkPause,
   checkRetention,
   checkSettlement,
+  checkTime,
 } from '../check.js'
 import { StaleFenceError } from '../errors.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
+import type { RetryYield } from '../retry-yield.js'
 import type {
   AuditStore,
   Beat,
@@ -219,6 +221,11 @@ export class PostgresStore implements Movable {
     checkFilter(filter)
     checkCountFields(fields)
     return this.#browser.countBy(filter, fields)
+  }
+
+  async yields(since: number): Promise<RetryYield[]> {
+    checkTime('since', since)
+    return this.#browser.yields(since)
   }
 
   async ledger(id: string): Promise<LedgerRow[]> {

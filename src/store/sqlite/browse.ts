@@ -1,5 +1,6 @@
 import { addUp, addUpLanes, isByLane } from '../count-by.js'
 import { taskPage, taskPlace } from '../cursor.js'
+import { ANSWERS, HELPED, type RetryYield } from '../retry-yield.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import { paceAt } from '../shared-limit.js'
@@ -179,6 +180,10 @@ export class Browser {
     )
   }
 
+  yields(since: number): RetryYield[] {
+    return this.#db.prepare<[number], RetryYield>(YIELDS).all(since)
+  }
+
   lanes(filter: Partial<Lane>, now: number): LaneRecord[] {
     return this.#lanes.all(laneValues(filter)).map(row => {
       const shared = sharedOf(row)
@@ -250,6 +255,29 @@ function counting(index: string, state: number, fields: readonly CountField[]): 
       AND (:error_code IS NULL OR task.error_code = :error_code)
       AND ${MATCHES_LANE}
     GROUP BY ${groups.join(', ')}`
+}
+
+/** Every failure that was retried, with the outcome of the next attempt that tells something: in the ledger, or in the task. */
+const YIELDS = /* sql */ `
+  SELECT kind, category, code, attempt, policy,
+         count(*) AS made, sum(next IN (${texts(HELPED)})) AS succeeded, max(ended_at) AS lastAt
+  FROM (
+    SELECT lane.kind, ifnull(failed.category, '') AS category, ifnull(failed.error_code, 'unknown') AS code,
+           failed.attempt + 1 AS attempt, ifnull(failed.policy, '') AS policy, failed.ended_at,
+           ifnull(
+             (SELECT later.outcome FROM ledger AS later
+              WHERE later.task = failed.task AND later.sequence > failed.sequence AND later.outcome IN (${texts(ANSWERS)})
+              ORDER BY later.sequence LIMIT 1),
+             CASE WHEN task.state = ${State.succeeded} THEN 'succeeded' END
+           ) AS next
+    FROM ledger AS failed JOIN task ON task.seq = failed.task JOIN lane ON lane.id = task.lane
+    WHERE failed.outcome = 'retry' AND failed.ended_at >= ?
+  )
+  WHERE next IS NOT NULL
+  GROUP BY kind, category, code, attempt, policy`
+
+function texts(words: readonly string[]): string {
+  return words.map(word => `'${word}'`).join(', ')
 }
 
 function sharedOf({ shared_limits: limits, shared_state: state }: LaneRow) {

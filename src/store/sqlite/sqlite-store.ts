@@ -17,10 +17,12 @@ import {
   checkPause,
   checkRetention,
   checkSettlement,
+  checkTime,
 } from '../check.js'
 import { StoreForeignError } from '../errors.js'
 import { checkedLimits } from '../lane-limits.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
+import type { RetryYield } from '../retry-yield.js'
 import { RoomTurns } from '../room-turns.js'
 import { markStopped } from '../runs/mark-stopped.js'
 import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
@@ -220,6 +222,11 @@ export class SqliteStore implements Movable {
     checkFilter(filter)
     checkCountFields(fields)
     return this.#commits.read(() => this.#browser.countBy(filter, fields))
+  }
+
+  async yields(since: number): Promise<RetryYield[]> {
+    checkTime('since', since)
+    return this.#commits.read(() => this.#browser.yields(since))
   }
 
   async ledger(id: string): Promise<LedgerRow[]> {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { OptionError } from '../../policy/index.js'
-import type { Store, TaskFilter } from '../../store/index.js'
+import type { Outcome, Store, TaskFilter } from '../../store/index.js'
 import { add, addOne, claim, get, kill, type StoreBehaviours, settle, start } from './harness.js'
 
 const NONE = { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
@@ -22,6 +22,41 @@ export const LISTS: StoreBehaviours = {
     assert.deepEqual(ledgers, [[], second, [], first, second])
     assert.deepEqual([first.length, second.length], [2, 1])
     assert.deepEqual(await store.ledgers([]), [])
+  },
+
+  async 'retries are counted by the failure before them, and by whether they helped'(store, advance) {
+    const retry = { type: 'retry', delayMs: 0, isBackoff: false } as const
+    const outcomes: readonly (readonly Outcome[])[] = [
+      [retry, { type: 'succeeded' }],
+      [retry, retry, { type: 'dead', reason: 'attempts_exhausted' }],
+      // Neither a deferral nor being called later tells whether the retry helped.
+      [retry, { type: 'deferred', delayMs: 0 }, { type: 'later', delayMs: 0 }, { type: 'skipped', reason: 'done' }],
+      [retry, { type: 'deferred', delayMs: 0 }],
+      [{ type: 'succeeded' }],
+    ]
+    for (const ends of outcomes) {
+      const id = await addOne(store, { category: 'c' })
+      for (const outcome of ends) {
+        const [task] = (await claim(store)).tasks
+        assert.equal(task?.id, id)
+        const failed = { verdict: { class: 'retryable', code: 'E1' }, error: 'boom', policy: 'p', random: 0 } as const
+        await settle(store, task, outcome, { attempt: task.attempts + 1, ...(outcome.type === 'retry' && failed) })
+      }
+      await store.cancel([id])
+      await advance(1000)
+    }
+    const now = await store.now()
+    const sorted = (await store.yields(0)).sort((a, b) => a.attempt - b.attempt)
+    const row = { kind: 'k', category: 'c', code: 'E1', policy: 'p' }
+    assert.deepEqual(
+      sorted.map(({ lastAt: _, ...one }) => one),
+      [
+        { ...row, attempt: 2, made: 3, succeeded: 2 },
+        { ...row, attempt: 3, made: 1, succeeded: 0 },
+      ],
+    )
+    assert.deepEqual(await store.yields(now + 1), [])
+    await assert.rejects(store.yields(Number.NaN), OptionError)
   },
 
   async 'an empty store lists and counts nothing'(store) {
