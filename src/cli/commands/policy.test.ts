@@ -43,9 +43,9 @@ it('reports what retries were worth, and the change of the policy', async () => 
   ])
   expect(err).toBe(`
 charge: make http_422 final.
-  Attempts 2 to 4 helped none of 80 tasks in 30d, at most 4.5 % in the long run.
-  Without them there would have been 240 attempts fewer.
-  In its policy: {"giveUpOn":[404,422]}
+Attempts 2 to 4 helped none of 80 tasks in 30d, at most 4.5 % in the long run.
+Without them there would have been 240 attempts fewer.
+In its policy: {"giveUpOn":[404,422]}
 `)
   const { advice } = (await folder.redrive(['policy', 'report', '--output', 'json'])).json() as { advice: unknown[] }
   expect(advice).toMatchObject([{ advice: 'final', code: 'http_422', tasks: 80, saved: 240 }])

@@ -92,8 +92,8 @@ function adviceLines(advice: PolicyAdvice, period: string): string[] {
   return [
     '',
     `${where}: ${change}.`,
-    `  ${attempts} helped ${helped} of ${grouped(tasks)} tasks in ${period}, at most ${percent(interval.high)} in the long run.`,
-    `  Without them there would have been ${grouped(saved)} attempts fewer.`,
-    ...(patch === undefined ? [] : [`  In its policy: ${JSON.stringify(patch)}`]),
+    `${attempts} helped ${helped} of ${grouped(tasks)} tasks in ${period}, at most ${percent(interval.high)} in the long run.`,
+    `Without them there would have been ${grouped(saved)} attempts fewer.`,
+    ...(patch === undefined ? [] : [`In its policy: ${JSON.stringify(patch)}`]),
   ]
 }
