@@ -50,15 +50,15 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
     const reason = refusal(policy, history, driver.now())
     if (reason !== undefined) return this.#end({ type: 'refused', reason })
     tell(driver, { type: 'attempt_started', deferrals: history.deferrals }, this.#environment)
-    if (policy.timeout !== undefined) this.#timer = this.#environment.clock.setTimer(this, policy.timeout)
+    let result: unknown
     try {
-      Promise.resolve(driver.call(this)).then(
-        result => this.#returned(result),
-        failure => this.#failed(failure),
-      )
+      result = driver.call(this)
+      if (isThenable(result)) return this.#await(result, policy.timeout)
     } catch (failure) {
-      this.#failed(failure)
+      return this.#failed(failure)
     }
+    // It has returned already: it needs neither a timer nor a promise.
+    this.#returned(result)
   }
 
   /** Its time is up. */
@@ -74,6 +74,18 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
   stop(reason: unknown): void {
     this.abort(reason)
     this.#end({ type: 'stopped', reason })
+  }
+
+  #await(result: PromiseLike<unknown>, timeoutMs: number | undefined): void {
+    Promise.resolve(result).then(
+      value => this.#returned(value),
+      failure => this.#failed(failure),
+    )
+    if (timeoutMs === undefined || this.#hasEnded) return
+    const { clock } = this.#environment
+    // The time that the handler took before it returned its promise counts too.
+    const leftMs = timeoutMs - (clock.monotonic() - this.#startedAt)
+    this.#timer = clock.setTimer(this, Math.max(0, leftMs))
   }
 
   #returned(result: unknown): void {
@@ -92,9 +104,13 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
   #end(end: End): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    const { clock } = this.#environment
+    const { clock, sink } = this.#environment
     if (this.#timer !== undefined) clock.clearTimer(this.#timer)
     this.#driver.ended(end, this)
-    report(this.#driver, end, clock.monotonic() - this.#startedAt, this.#environment)
+    if (sink !== undefined) report(this.#driver, end, clock.monotonic() - this.#startedAt, this.#environment)
   }
+}
+
+function isThenable(result: unknown): result is PromiseLike<unknown> {
+  return typeof result === 'object' && result !== null && 'then' in result && typeof result.then === 'function'
 }

@@ -34,21 +34,46 @@ export interface TaskContext {
 
 /** The context of an attempt at a task. */
 export function taskContext(task: ClaimedTask, attempt: ActiveAttempt, store: Pick<Store, 'once'>): TaskContext {
-  const { id, category, key, losses, submittedAt, startedAt, token } = task
-  const fence = { id, token }
-  return {
-    id,
-    category,
-    key,
-    attempt: attempt.number,
-    losses,
-    submittedAt,
-    startedAt,
-    fence,
-    // A signal costs more than everything else here, so it is made when a handler first reads it.
-    get signal() {
-      return attempt.signal
+  return new AttemptContext(task, attempt, store)
+}
+
+class AttemptContext implements TaskContext {
+  /**
+   * A signal costs more than everything else here, so it is made when a handler first reads it. The property is each
+   * context's own, since contexts are copied; its getter is shared, since a getter of its own costs a microsecond.
+   */
+  static readonly #SIGNAL: PropertyDescriptor & ThisType<AttemptContext> = {
+    enumerable: true,
+    configurable: true,
+    get() {
+      return this.#attempt.signal
     },
-    once: (key, work, { params } = {}) => store.once(key, work, { params, fence }),
+  }
+
+  readonly id: string
+  readonly category: string
+  readonly key: string
+  readonly attempt: number
+  readonly losses: number
+  readonly submittedAt: number
+  readonly startedAt: number
+  readonly fence: { readonly id: string; readonly token: string }
+  declare readonly signal: AbortSignal
+  readonly once: TaskContext['once']
+  readonly #attempt: ActiveAttempt
+
+  constructor(task: ClaimedTask, attempt: ActiveAttempt, store: Pick<Store, 'once'>) {
+    this.id = task.id
+    this.category = task.category
+    this.key = task.key
+    this.attempt = attempt.number
+    this.losses = task.losses
+    this.submittedAt = task.submittedAt
+    this.startedAt = task.startedAt
+    const fence = { id: task.id, token: task.token }
+    this.fence = fence
+    this.once = (key, work, { params } = {}) => store.once(key, work, { params, fence })
+    this.#attempt = attempt
+    Object.defineProperty(this, 'signal', AttemptContext.#SIGNAL)
   }
 }
