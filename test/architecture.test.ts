@@ -13,7 +13,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   attempt: ['policy', 'time', 'telemetry'],
   idempotency: ['policy', 'time', 'telemetry', 'attempt'],
   call: ['policy', 'time', 'telemetry', 'idempotency'],
-  store: ['policy', 'time', 'idempotency', 'attempt'],
+  store: ['policy', 'time', 'telemetry', 'idempotency', 'attempt'],
   task: ['policy', 'time', 'fingerprint', 'telemetry', 'attempt', 'idempotency', 'store'],
   pipeline: ['policy', 'time', 'telemetry', 'attempt', 'store', 'task'],
   bus: ['policy', 'time', 'idempotency', 'attempt'],

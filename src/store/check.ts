@@ -1,5 +1,6 @@
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
+import { isTraceparent } from '../telemetry/internal.js'
 import type {
   Beat,
   By,
@@ -49,7 +50,7 @@ export function checkIds(ids: readonly string[]): void {
 }
 
 export function checkNewTask(task: NewTask): void {
-  const { id, kind, category, key, payload, priority, submittedAt, runAt, cost, tried } = task
+  const { id, kind, category, key, payload, priority, submittedAt, runAt, cost, traceparent, tried } = task
   if (id !== undefined) checkName('id', id)
   checkName('kind', kind)
   if (category !== undefined) checkName('category', category)
@@ -59,6 +60,7 @@ export function checkNewTask(task: NewTask): void {
   checkNumber('submittedAt', submittedAt, MAX_TIME)
   checkNumber('runAt', runAt, MAX_TIME)
   if (cost !== undefined) checkCost('cost', cost)
+  if (traceparent !== undefined) checkTraceparent(traceparent)
   if (tried !== undefined) checkOutcome(tried.outcome)
 }
 
@@ -78,6 +80,7 @@ export function checkSettlement({ id, token, outcome, attempt, used }: Settlemen
   checkOutcome(outcome)
   if (attempt?.version !== undefined) checkName('version', attempt.version)
   if (attempt?.call !== undefined) checkName('call', attempt.call)
+  if (attempt?.trace !== undefined) checkName('trace', attempt.trace)
   if (used !== undefined) checkCost('used', used)
 }
 
@@ -160,6 +163,12 @@ function checkOutcome(outcome: Outcome): void {
   checkName('to', outcome.to)
   checkText('value', outcome.value)
   if (outcome.cost !== undefined) checkCost('cost', outcome.cost)
+}
+
+function checkTraceparent(traceparent: unknown): void {
+  if (isTraceparent(traceparent)) return
+  const form = '00-<32 hexadecimal digits>-<16>-<2>'
+  throw new OptionError('traceparent', `'traceparent' must have the form ${form}, got ${quoted(traceparent)}.`)
 }
 
 function checkCost(option: string, cost: Cost): void {

@@ -16,7 +16,7 @@ export type LossDecision = Pick<LedgerRow, 'delayMs' | 'reason' | 'verdict' | 'e
 /** Appends an attempt, if one was made. */
 export function attempted(outcome: Outcome, entry: AttemptEntry | undefined): LedgerChange {
   if (entry === undefined || outcome.type === 'released') return { type: 'none' }
-  const { attempt, startedAt, endedAt, worker, verdict, error, stack, random, policy, version, call } = entry
+  const { attempt, startedAt, endedAt, worker, verdict, error, stack, random, policy, version, call, trace } = entry
   const row = {
     outcome: outcome.type,
     attempt,
@@ -32,6 +32,7 @@ export function attempted(outcome: Outcome, entry: AttemptEntry | undefined): Le
     policy,
     version,
     call,
+    trace,
   }
   return { type: 'append', row }
 }

@@ -25,6 +25,7 @@ export interface TaskRow {
   readonly error_message: string | null
   readonly reason: string | null
   readonly result: string | null
+  readonly traceparent: string | null
 }
 
 /** A row of the table `ledger`. */
@@ -47,6 +48,7 @@ export interface EntryRow {
   readonly category: string | null
   readonly version: string | null
   readonly call: string | null
+  readonly trace: string | null
 }
 
 /** The columns of a `TaskRow`, from `task` joined with `lane`. Some may come from elsewhere. */
@@ -62,7 +64,7 @@ export function taskColumns({
   return /* sql */ `
     task.id, lane.kind, lane.category, lane.key, task.payload, task.value, ${state} AS state, task.priority,
     task.submitted_at, task.started_at, ${changedAt} AS changed_at, ${nextAt} AS next_at, task.attempts, task.deferrals,
-    task.losses, task.previous_delay, task.error_class, task.error_code, task.error_message, task.reason, task.result`
+    task.losses, task.previous_delay, task.error_class, task.error_code, task.error_message, task.reason, task.result, task.traceparent`
 }
 
 /** Converts a row to a record. */
@@ -89,6 +91,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
     reason: row.reason ?? undefined,
     result: row.result ?? undefined,
     changedAt: row.changed_at,
+    traceparent: row.traceparent ?? undefined,
   }
 }
 
@@ -111,6 +114,7 @@ export function ledgerRow(row: EntryRow): LedgerRow {
     policy: row.policy ?? undefined,
     version: row.version ?? undefined,
     call: row.call ?? undefined,
+    trace: row.trace ?? undefined,
   }
 }
 

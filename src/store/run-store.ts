@@ -161,6 +161,8 @@ export interface Chunk {
   readonly items: readonly { readonly id?: string; readonly payload: string; readonly cost?: NewTask['cost'] }[]
   /** The place in the source after the last item. */
   readonly cursor?: string
+  /** The span that takes the items, as a W3C `traceparent`. Default: none. */
+  readonly traceparent?: string
   /** Whether the source has ended. */
   readonly isEnd: boolean
 }

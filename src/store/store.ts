@@ -71,6 +71,8 @@ export interface NewTask {
   readonly runAt?: number
   /** Its cost for shared limits. Default: 1 in every bucket. */
   readonly cost?: Cost
+  /** The span that enqueues it, as a W3C `traceparent`. Default: none. */
+  readonly traceparent?: string
   /** A first attempt that was made elsewhere: the task is enqueued in the state that it led to, with its ledger row. */
   readonly tried?: { readonly outcome: Outcome; readonly attempt: AttemptEntry }
 }
@@ -124,6 +126,8 @@ export interface TaskRecord extends Lane {
   readonly result: string | undefined
   /** When it reached its present state. */
   readonly changedAt: number
+  /** The span that enqueued it, as a W3C `traceparent`; `undefined` if no trace was active. */
+  readonly traceparent?: string | undefined
 }
 
 /** A worker's request for tasks. */
@@ -169,6 +173,8 @@ export interface Claim {
 export interface ClaimedTask extends TaskRecord {
   /** Issued anew by each claim. A settlement has to present it. */
   readonly token: string
+  /** Nothing of it is on record yet: neither an attempt, nor a redrive. */
+  readonly isFirst: boolean
   /**
    * Its last attempt was lost, and nobody has decided yet what follows. This claim is for the decision, which is settled as
    * `retry` or `dead`; any other outcome ends an attempt like any other. If this worker dies too, the task goes back
@@ -248,6 +254,11 @@ export interface AttemptEntry {
   readonly version?: string
   /** The call of a batch stage that it was part of. */
   readonly call?: string
+  /**
+   * The id of its trace: 32 hexadecimal digits. A task that succeeds with nothing else on record is in the trace that
+   * enqueued it. Its settlement leaves this out, so that it costs nothing, and its ledger has it all the same.
+   */
+  readonly trace?: string
 }
 
 /**

@@ -144,7 +144,7 @@ export class MemoryStore implements Store {
     const tasks: ClaimedTask[] = []
     this.#queue.claim(request, now, task => {
       const token = this.#start(task, worker, now)
-      tasks.push({ ...task.record, token, isUndecided: task.isUndecided })
+      tasks.push({ ...task.record, token, isFirst: task.ledger.length === 0, isUndecided: task.isUndecided })
     })
     const isAloneWaiting = this.#queue.isAloneWaiting(rooms, now)
     return { tasks, now, nextAt: this.#queue.nextAt(rooms, now), isAloneWaiting }

@@ -1,3 +1,4 @@
+import { traceIdOf } from '../../telemetry/internal.js'
 import { NO_FAILURES, type Standing } from '../after-settlement.js'
 import type { LedgerChange } from '../ledger-change.js'
 import type { Cost, LedgerRow, NewTask, Settled, TaskRecord } from '../store.js'
@@ -34,7 +35,7 @@ export interface MemoryTask {
 /** A task that has just been enqueued. */
 export function newTask(task: NewTask & { readonly id: string }, lane: MemoryLane, now: number): MemoryTask {
   const { kind, category, key } = lane
-  const { id, payload, priority = 0, submittedAt, runAt = now, cost } = task
+  const { id, payload, priority = 0, submittedAt, runAt = now, cost, traceparent } = task
   const record: TaskRecord = {
     id,
     kind,
@@ -51,6 +52,7 @@ export function newTask(task: NewTask & { readonly id: string }, lane: MemoryLan
     reason: undefined,
     result: undefined,
     changedAt: now,
+    traceparent,
   }
   return {
     record,
@@ -71,11 +73,13 @@ export function standingOf({ record, isUndecided, isToBeCancelled }: MemoryTask)
 }
 
 /** Applies a change of the ledger. */
-export function writeLedger({ ledger, lane }: MemoryTask, change: LedgerChange): void {
+export function writeLedger({ ledger, lane, record }: MemoryTask, change: LedgerChange): void {
   if (change.type === 'none') return
   if (change.type === 'append') {
     const category = lane.category === '' ? undefined : lane.category
-    return void ledger.push({ ...change.row, category, sequence: ledger.length + 1 })
+    const isOnlyOne = ledger.length === 0 && change.row.outcome === 'succeeded'
+    const trace = change.row.trace ?? (isOnlyOne ? traceIdOf(record.traceparent) : undefined)
+    return void ledger.push({ ...change.row, category, sequence: ledger.length + 1, trace })
   }
   const last = ledger.pop()
   if (last !== undefined) ledger.push({ ...last, ...change.row })

@@ -1,5 +1,6 @@
 import { addUp, addUpLanes, isByLane } from '../count-by.js'
 import { taskPage, taskPlace } from '../cursor.js'
+import { INLINE_TRACE } from '../move/movable.js'
 import { ANSWERS, HELPED, type RetryYield } from '../retry-yield.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import { MAX_READY_SEEN } from '../stats-book.js'
@@ -146,11 +147,12 @@ const LEDGERS = /* sql */ `
     retry_after, error, random, policy, coalesce(category, (
       SELECT lane.category FROM redrive.lane
       WHERE lane.id = (SELECT own.lane FROM redrive.task AS own WHERE own.id = ledger.task)
-    )) AS category, version, call, stack
+    )) AS category, version, call, stack, trace
   FROM redrive.ledger WHERE task = ANY ($1::text[])
   UNION ALL
   SELECT id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    (SELECT lane.category FROM redrive.lane WHERE lane.id = task.lane), version, call, NULL
+    (SELECT lane.category FROM redrive.lane WHERE lane.id = task.lane), version, call, NULL,
+    ${INLINE_TRACE}
   FROM redrive.task
   WHERE id = ANY ($1::text[]) AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
     AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)

@@ -16,6 +16,8 @@ export interface StartedTasks {
   readonly payload: readonly string[]
   /** `null` if no task has one. */
   readonly value: readonly (string | null)[] | null
+  /** `null` if no task has one. */
+  readonly traceparent: readonly (string | null)[] | null
   /** How often each has advanced. `null` if none has. */
   readonly advances: readonly number[] | null
   readonly history: readonly (History | null)[]
@@ -65,6 +67,7 @@ export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] 
       reason: undefined,
       result: undefined,
       changedAt: now,
+      traceparent: started.traceparent?.[n] ?? undefined,
       token: tokenOf({
         claim: started.claim,
         n: n + 1,
@@ -72,6 +75,7 @@ export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] 
         lane: laneId,
         advances: started.advances?.[n] ?? 0,
       }),
+      isFirst: started.history[n] === null,
       isUndecided,
     }
   })

@@ -92,6 +92,7 @@ function encode(tasks: readonly NewTask[], makeId: () => string) {
     column(tasks, ({ runAt }) => runAt && Math.ceil(runAt)),
     column(tasks, ({ payload }) => payload),
     column(tasks, ({ cost }) => costText(cost)),
+    column(tasks, ({ traceparent }) => traceparent),
     column(rows, ({ round }) => round),
     column(tasks, task => task.tried && triedForMs(task)),
     tried.length === 0 ? null : JSON.stringify(tried),

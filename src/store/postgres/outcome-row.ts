@@ -33,7 +33,7 @@ export function costText(cost: Cost | undefined): string | undefined {
 
 /** An attempt as the ledger keeps it. */
 export function attemptRow(entry: AttemptEntry): object {
-  const { attempt, startedAt, endedAt, worker, verdict, error, stack, random, policy, version, call } = entry
+  const { attempt, startedAt, endedAt, worker, verdict, error, stack, random, policy, version, call, trace } = entry
   const retryAfterMs = verdict?.class === 'rate_limited' ? verdict.retryAfterMs : undefined
   return {
     attempt,
@@ -49,5 +49,6 @@ export function attemptRow(entry: AttemptEntry): object {
     policy,
     version,
     call,
+    trace,
   }
 }

@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '0a73d62f52b0adee6f8c7e337bddc5ec30f7eb446dcd41f3b9fca7c3ef1fb52f',
+  1: '847fa4229892dd86401b6ca2f3806a35aab4e80fcfe5441405f7e60ca0caae90',
 }
 
 const MAX_LINES = 60

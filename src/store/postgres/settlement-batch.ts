@@ -143,6 +143,8 @@ export class SettlementBatch {
   }
 }
 
-function isPlain({ verdict, error, random, policy }: AttemptEntry): boolean {
-  return verdict === undefined && error === undefined && random === undefined && policy === undefined
+function isPlain({ verdict, error, random, policy, trace }: AttemptEntry): boolean {
+  return (
+    verdict === undefined && error === undefined && random === undefined && policy === undefined && trace === undefined
+  )
 }

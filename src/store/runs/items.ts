@@ -45,7 +45,10 @@ export function itemRange({ id, hasOwnIds }: Pick<RunState, 'id' | 'hasOwnIds'>)
 }
 
 /** The items of a chunk as tasks at the first stage. */
-export function itemTasks(state: RunState, { items, position }: Chunk): (NewTask & { readonly id: string })[] {
+export function itemTasks(
+  state: RunState,
+  { items, position, traceparent }: Chunk,
+): (NewTask & { readonly id: string })[] {
   const { kind, key } = lanesOf(state)
   const category = state.stages[0]
   return items.map(({ id, payload, cost }, index) => ({
@@ -55,6 +58,7 @@ export function itemTasks(state: RunState, { items, position }: Chunk): (NewTask
     id: state.hasOwnIds ? ownId(state.id, id) : itemId(state.id, position + index),
     payload,
     ...(cost !== undefined && { cost }),
+    ...(traceparent !== undefined && { traceparent }),
   }))
 }
 

@@ -1,5 +1,6 @@
 import { addUp, addUpLanes, isByLane } from '../count-by.js'
 import { taskPage, taskPlace } from '../cursor.js'
+import { INLINE_TRACE } from '../move/movable.js'
 import { ANSWERS, HELPED, type RetryYield } from '../retry-yield.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
@@ -31,6 +32,7 @@ interface InlineAttempt {
   readonly category: string
   readonly version: string | null
   readonly call: string | null
+  readonly trace: string | null
 }
 
 interface LaneRow extends Lane {
@@ -90,7 +92,8 @@ export class Browser {
     this.#get = db.prepare<[string], TaskRow>(/* sql */ `
       SELECT ${taskColumns()} FROM task JOIN lane ON lane.id = task.lane WHERE task.id = ?`)
     this.#attempt = db.prepare<[string], InlineAttempt>(/* sql */ `
-      SELECT seq, state, entries, ran_from, ran_to, ran_attempt, worker, lane.category, version, call
+      SELECT seq, state, entries, ran_from, ran_to, ran_attempt, worker, lane.category, version, call,
+             ${INLINE_TRACE} AS trace
       FROM task JOIN lane ON lane.id = task.lane WHERE task.id = ?`)
     this.#ledger = db.prepare<[number], EntryRow>(/* sql */ `SELECT * FROM ledger WHERE task = ? ORDER BY sequence`)
     this.#count = db.prepare<object, Record<TaskStatus, number>>(/* sql */ `
@@ -294,7 +297,7 @@ function errorValue({ errorCode }: TaskFilter) {
 
 /** The attempt that a task succeeded with. The task's own row keeps it. */
 function inlineRow(task: InlineAttempt): LedgerRow {
-  const { entries, ran_from, ran_to, ran_attempt, worker, category, version, call } = task
+  const { entries, ran_from, ran_to, ran_attempt, worker, category, version, call, trace } = task
   return {
     sequence: entries,
     category: category || undefined,
@@ -307,5 +310,6 @@ function inlineRow(task: InlineAttempt): LedgerRow {
     reason: undefined,
     version: version ?? undefined,
     call: call ?? undefined,
+    trace: trace ?? undefined,
   }
 }

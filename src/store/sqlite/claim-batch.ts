@@ -61,7 +61,7 @@ export class ClaimBatch {
 
 function claimedTask(
   { kind, category, key }: OpenLaneRow,
-  [, id, priority, submittedAt, startedAt, , payload, value]: ReadyRow,
+  [, id, priority, submittedAt, startedAt, hasHistory, payload, value, traceparent]: ReadyRow,
   history: HistoryRow,
   token: string,
   now: number,
@@ -88,7 +88,9 @@ function claimedTask(
     reason: undefined,
     result: undefined,
     changedAt: now,
+    traceparent: traceparent ?? undefined,
     token,
+    isFirst: hasHistory === 0,
     isUndecided: history.undecided === 1,
   }
 }

@@ -43,14 +43,26 @@ function insert(
   task: NewTask,
   now: number,
 ): number | undefined {
-  const { payload, priority = 0, cost } = task
+  const { payload, priority = 0, cost, traceparent = null } = task
   const runAt = Math.ceil(task.runAt ?? now)
   const state = runAt > now ? State.scheduled : State.ready
   const place = book.isOrdered(lane) ? (statements.lastPlace.get({ lane, priority }) ?? 0) + 1 : 0
   const submitted = Math.floor(task.submittedAt ?? Math.max(now, place))
   const began = Math.max(now, runAt) - triedForMs(task)
   const costs = cost === undefined ? null : JSON.stringify(cost)
-  const added = statements.insertTask.run(id, lane, state, priority, submitted, began, now, runAt, payload, costs)
+  const added = statements.insertTask.run(
+    id,
+    lane,
+    state,
+    priority,
+    submitted,
+    began,
+    now,
+    runAt,
+    payload,
+    costs,
+    traceparent,
+  )
   return added.changes > 0 ? Number(added.lastInsertRowid) : undefined
 }
 

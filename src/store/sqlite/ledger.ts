@@ -2,9 +2,11 @@ import type { LedgerChange, LossDecision } from '../ledger-change.js'
 import type { AttemptEntry } from '../store.js'
 import type { Statements } from './statements.js'
 
-/** Whether nothing was decided on an attempt, so that its row has few columns. */
-export function isPlain({ verdict, error, random, policy }: AttemptEntry): boolean {
-  return verdict === undefined && error === undefined && random === undefined && policy === undefined
+/** Whether nothing was decided on an attempt and it has no trace of its own, so that its row has few columns. */
+export function isPlain({ verdict, error, random, policy, trace }: AttemptEntry): boolean {
+  return (
+    verdict === undefined && error === undefined && random === undefined && policy === undefined && trace === undefined
+  )
 }
 
 /** Applies a change of the ledger of a task in a lane. `entries` is the number of rows that it had. */
@@ -17,8 +19,9 @@ export function writeLedger(
 ): void {
   if (change.type === 'complete') statements.complete.run(...decisionColumns(change.row), task, entries)
   if (change.type !== 'append') return
-  const { attempt, startedAt, endedAt, worker, outcome, version, call, stack } = change.row
-  const attempted = [attempt, startedAt, endedAt, worker, version ?? null, call ?? null, stack ?? null, outcome]
+  const { attempt, startedAt, endedAt, worker, outcome, version, call, stack, trace } = change.row
+  const about = [version, call, stack, trace].map(value => value ?? null)
+  const attempted = [attempt, startedAt, endedAt, worker, ...about, outcome]
   statements.append.run(task, entries + 1, lane, ...attempted, ...decisionColumns(change.row))
 }
 

@@ -222,4 +222,10 @@ export const MIGRATIONS: readonly string[] = [
   /* sql */ `
     ALTER TABLE ledger ADD COLUMN stack TEXT;
   `,
+
+  // Operating. Traces: the span that enqueued a task, and the id of an attempt's own trace.
+  /* sql */ `
+    ALTER TABLE task   ADD COLUMN traceparent TEXT;
+    ALTER TABLE ledger ADD COLUMN trace TEXT;
+  `,
 ]

@@ -35,6 +35,7 @@ export type ReadyRow = [
   hasHistory: number,
   payload: string,
   value: string | null,
+  traceparent: string | null,
 ]
 
 /** The lanes that a room of a claim names and no earlier room does. */
@@ -124,7 +125,7 @@ export interface KeyRow {
 }
 
 const READY_COLUMNS = /* sql */ `
-  seq, id, priority, submitted_at, started_at, entries > 0 OR previous_delay IS NOT NULL AS has_history, payload, value`
+  seq, id, priority, submitted_at, started_at, entries > 0 OR previous_delay IS NOT NULL AS has_history, payload, value, traceparent`
 
 const HISTORY_COLUMNS = /* sql */ `
   attempts, deferrals, losses, undecided, previous_delay, error_class, error_code, error_message`
@@ -208,8 +209,9 @@ function prepare(db: Preparer) {
     addRunLane: db.prepare<[]>(/* sql */ `INSERT INTO run_lane DEFAULT VALUES`),
     clearRunLanes: db.prepare<[]>(/* sql */ `DELETE FROM run_lane`),
     insertTask: db.prepare(/* sql */ `
-      INSERT INTO task (id, lane, state, priority, submitted_at, started_at, changed_at, next_at, payload, cost)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      INSERT INTO task (id, lane, state, priority, submitted_at, started_at, changed_at, next_at, payload, cost,
+                        traceparent)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id) DO NOTHING`),
     /** The last `submitted_at` that waits or runs in an ordered lane. */
     lastPlace: db
@@ -324,9 +326,9 @@ function prepare(db: Preparer) {
           cancel_requested = 0, token = NULL, worker = NULL
       WHERE seq = ?`),
     append: db.prepare(/* sql */ `
-      INSERT INTO ledger (task, sequence, category, attempt, started_at, ended_at, worker, version, call, stack, outcome,
-                          delay_ms, reason, error_class, error_code, retry_after, error, random, policy)
-      VALUES (?, ?, ${CATEGORY}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+      INSERT INTO ledger (task, sequence, category, attempt, started_at, ended_at, worker, version, call, stack, trace,
+                          outcome, delay_ms, reason, error_class, error_code, retry_after, error, random, policy)
+      VALUES (?, ?, ${CATEGORY}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     complete: db.prepare(/* sql */ `
       UPDATE ledger
       SET delay_ms = ?, reason = ?, error_class = ?, error_code = ?, retry_after = ?, error = ?, random = ?, policy = ?

@@ -276,6 +276,17 @@ const LIFE: StoreBehaviours = {
 }
 
 const READERS: StoreBehaviours = {
+  async 'items have the traceparent of the chunk that they came with'(store) {
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+    await open(store)
+    await store.runs.take('r', chunk(1, { traceparent, isEnd: false }))
+    await store.runs.take('r', chunk(1, { position: 1 }))
+    assert.deepEqual(
+      (await store.runs.items('r', { limit: 10 })).items.map(item => item.traceparent),
+      [traceparent, undefined],
+    )
+  },
+
   async 'one process reads: another one is refused until the lease has expired, and then takes over'(store, advance) {
     await open(store, { reader: { name: 'one', leaseMs: 1000 } })
     assertFields(await get(store), { status: 'running', reader: { name: 'one', until: (await store.now()) + 1000 } })

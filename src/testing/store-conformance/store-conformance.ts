@@ -21,6 +21,7 @@ import { RUNS } from './runs.js'
 import { SETTLE } from './settle.js'
 import { SHARED_LIMITS } from './shared-limits.js'
 import { STATS } from './stats.js'
+import { TRACES } from './traces.js'
 
 const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   enqueue: ENQUEUE,
@@ -39,6 +40,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   lists: LISTS,
   stats: STATS,
   records: RECORDS,
+  traces: TRACES,
   once: ONCE,
   prune: PRUNE,
   runs: RUNS,

@@ -196,10 +196,10 @@ BEGIN
       CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END AS call
   ), recorded AS (
     INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, error_class, error_code,
-      retry_after, error, random, policy, category, version, call)
+      retry_after, error, random, policy, category, version, call, trace)
     SELECT id, entries, attempt, item.began, item.began + item.took, worker, 'advanced', more ->> 'error_class',
       more ->> 'error_code', (more ->> 'retry_after')::bigint, more ->> 'error', (more ->> 'random')::float8,
-      more ->> 'policy', categories[array_position(origins, from_lane)], version, call
+      more ->> 'policy', categories[array_position(origins, from_lane)], version, call, more ->> 'trace'
     FROM item WHERE attempt > 0
   ), waits AS (
     INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at)
@@ -243,7 +243,7 @@ BEGIN
     'call', CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END,
     'error_class', run.more -> 'error_class', 'error_code', run.more -> 'error_code',
     'retry_after', run.more -> 'retry_after', 'error', run.more -> 'error', 'random', run.more -> 'random',
-    'policy', run.more -> 'policy'
+    'policy', run.more -> 'policy', 'trace', run.more -> 'trace'
   )) INTO outcomes
   FROM unnest(ids, rounds, cancel_instead.advances, numbers, cancel_instead.began, cancel_instead.took, workers, versions,
     calls, nexts, details) WITH ORDINALITY AS run (id, round, advances, attempt, began, took, worker, version, call, next, more, n)

@@ -63,7 +63,7 @@ $$;
 -- Returns the ids of the new tasks as a JSON array, or NULL if all are new.
 CREATE OR REPLACE FUNCTION redrive.enqueue(
   lanes json, ids text[], lane_numbers int[], priorities float8[], submitted bigint[], due bigint[], payloads text[],
-  costs text[], rounds int[], tried_for bigint[], tried json, at bigint
+  costs text[], traceparents text[], rounds int[], tried_for bigint[], tried json, at bigint
 ) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -84,7 +84,7 @@ BEGIN
 
   WITH added_task AS (
     INSERT INTO redrive.task (id, lane, round, priority, submitted_at, started_at, changed_at, next_at, payload,
-      cost)
+      cost, traceparent)
     SELECT new.id, lane_ids[coalesce(new.lane, lane_numbers[1])],
       coalesce(new.round, redrive.first_round()),
       coalesce(new.priority, 0),
@@ -92,9 +92,9 @@ BEGIN
       coalesce(new.submitted_at, greatest(now_ms, CASE WHEN ordered[coalesce(new.lane, lane_numbers[1])] THEN
         redrive.last_place(lane_ids[coalesce(new.lane, lane_numbers[1])], coalesce(new.priority, 0)) + 1 END)),
       greatest(now_ms, new.due) - coalesce(new.tried_for, 0), now_ms,
-      CASE WHEN new.round IS NULL THEN coalesce(new.due, now_ms) END, new.payload, new.cost
-    FROM unnest(ids, lane_numbers, priorities, submitted, due, payloads, costs, rounds, tried_for)
-      AS new (id, lane, priority, submitted_at, due, payload, cost, round, tried_for)
+      CASE WHEN new.round IS NULL THEN coalesce(new.due, now_ms) END, new.payload, new.cost, new.traceparent
+    FROM unnest(ids, lane_numbers, priorities, submitted, due, payloads, costs, traceparents, rounds, tried_for)
+      AS new (id, lane, priority, submitted_at, due, payload, cost, traceparent, round, tried_for)
     ON CONFLICT (id) DO NOTHING
     RETURNING id, lane, priority, submitted_at, next_at
   ), queued AS (

@@ -17,14 +17,14 @@ BEGIN
 END
 $$;
 
--- Without costs. Functions 0.
+-- Without costs and traces. Functions 0.
 CREATE OR REPLACE FUNCTION redrive.enqueue(
   lanes json, ids text[], lane_numbers int[], priorities float8[], submitted bigint[], due bigint[], payloads text[],
   rounds int[], tried_for bigint[], tried json, at bigint
 ) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
   RETURN redrive.enqueue(
-    lanes, ids, lane_numbers, priorities, submitted, due, payloads, NULL, rounds, tried_for, tried, at);
+    lanes, ids, lane_numbers, priorities, submitted, due, payloads, NULL, NULL, rounds, tried_for, tried, at);
 END
 $$;
 

@@ -15,6 +15,7 @@ BEGIN
     RETURNING place.number, waiting.task
   ), started_task AS MATERIALIZED (
     SELECT task.id, task.lane, task.round, task.priority, task.submitted_at, task.started_at, task.payload, task.value, task.advances,
+      task.traceparent,
       CASE WHEN task.entries > 0 OR task.previous_delay IS NOT NULL THEN json_build_array(
         task.attempts, task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class,
         task.error_code, task.error_message) END AS history
@@ -44,6 +45,7 @@ BEGIN
     'lane', array_agg(lane), 'id', array_agg(id), 'round', array_agg(round), 'priority', array_agg(priority),
     'submitted_at', array_agg(submitted_at), 'started_at', array_agg(started_at), 'payload', array_agg(payload),
     'value', CASE WHEN count(value) > 0 THEN array_agg(value) END,
+    'traceparent', CASE WHEN count(traceparent) > 0 THEN array_agg(traceparent) END,
     'advances', CASE WHEN max(advances) > 0 THEN array_agg(advances) END, 'history', array_agg(history)
   )
   INTO answer
