@@ -13,6 +13,10 @@ export async function enqueue({ utils }, count) {
   await utils.addJobs(Array.from({ length: count }, () => ({ identifier: 'work', payload: { n: 1 } })))
 }
 
+export async function enqueueOneByOne({ utils }, count) {
+  for (let n = 0; n < count; n++) await utils.addJob('work', { n: 1 })
+}
+
 export async function drain({ url }, count) {
   let left = count
   let finish

@@ -28,11 +28,19 @@ const ENQUEUE = /* sql */ `
   )
   INSERT INTO redrive.tally (lane, waiting) SELECT -1, count(*) FROM added`
 
-export async function enqueue({ db }, count) {
-  for (let first = 0; first < count; first += BATCH) {
-    const ids = Array.from({ length: BATCH }, (_, n) => `0192-${String(first + n).padStart(31, '0')}`)
+const idOf = n => `0192-${String(n).padStart(31, '0')}`
+
+export async function enqueue({ db }, count, batch = BATCH) {
+  for (let first = 0; first < count; first += batch) {
+    const ids = Array.from({ length: Math.min(batch, count - first) }, (_, n) => idOf(first + n))
     const payloads = ids.map(() => JSON.stringify({ n: 1 }))
     await db.query({ name: 'enqueue', text: ENQUEUE, values: [ids, payloads, Date.now()] })
+  }
+}
+
+export async function enqueueOneByOne({ db }, count) {
+  for (let n = 0; n < count; n++) {
+    await db.query({ name: 'enqueue', text: ENQUEUE, values: [[idOf(n)], [JSON.stringify({ n: 1 })], Date.now()] })
   }
 }
 

@@ -15,6 +15,10 @@ export async function enqueue({ boss }, count) {
   )
 }
 
+export async function enqueueOneByOne({ boss }, count) {
+  for (let n = 0; n < count; n++) await boss.send('work', { n: 1 })
+}
+
 const polling = { burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 }
 
 /**

@@ -50,17 +50,24 @@ export async function query(url, sql) {
   }
 }
 
-/** A figure of tasks, or other work, per second. Shares are medians over the rounds of the ratio to another row in the same round. */
-export function rateFigure(title, { times, tasks, unit = 'tasks', shareOf, head, names = {}, notes = {}, target }) {
+/**
+ * A figure of tasks, or other work, per second. `shares` names columns with the row that each compares with: medians over
+ * the rounds of the ratio in the same round.
+ */
+export function rateFigure(title, { times, tasks, unit = 'tasks', shares, names = {}, notes = {}, target }) {
   console.error(`  ${title}`)
+  const others = Object.entries(shares)
+  const sharesOf = name => others.map(([key, { of }]) => [key, median(ratios(times, tasks, name, of))])
   const rows = Object.entries(times).map(([name, seconds]) => ({
     name: names[name] ?? name,
     rate: (tasks[name] ?? tasks.all) / median(seconds),
-    share: shareOf && median(ratios(times, tasks, name, shareOf)),
+    ...Object.fromEntries(sharesOf(name)),
     note: notes[name],
   }))
-  const columns = [{ key: 'rate', head: `${unit} per second`, digits: 0 }]
-  if (shareOf !== undefined) columns.push({ key: 'share', head, digits: 2 })
+  const columns = [
+    { key: 'rate', head: `${unit} per second`, digits: 0 },
+    ...others.map(([key, { head }]) => ({ key, head, digits: 2 })),
+  ]
   return { title, columns, rows, target }
 }
 

@@ -41,15 +41,13 @@ const figures = await withServer(async server => {
   return [
     rateFigure(`${ITEMS} items through three stages that do nothing, on PostgreSQL`, {
       ...common,
-      shareOf: 'limit',
-      head: '× limit',
+      shares: { share: { of: 'limit', head: '× limit' } },
       names: { limit: 'SQL by hand, 500 items of each stage per commit', 'one process': 'redrive' },
       target: { row: 'redrive', key: 'share', min: 0.5 },
     }),
     rateFigure('The same, with a second process', {
       ...common,
-      shareOf: 'one process',
-      head: '× one process',
+      shares: { share: { of: 'one process', head: '× one process' } },
       target: { row: 'two processes', key: 'share', min: 1.4 },
     }),
   ]

@@ -8,27 +8,48 @@ import * as pgBoss from '../postgres/pg-boss.mjs'
 import * as redrive from '../postgres/redrive.mjs'
 import { rateFigure, ratios, timeRounds } from '../postgres/rounds.mjs'
 import { withServer } from '../postgres/server.mjs'
+import * as simplest from '../postgres/simplest.mjs'
 import { workersApart } from '../postgres/workers-apart.mjs'
 
 const TASKS = 20_000
 const FEWER = 5000
 const FEW = 500
+const SINGLE = 1000
+const CHUNK = 1000
 
 const toDrain = (contestant, count, failing) => ({
   open: contestant.open,
   prepare: store => contestant.enqueue(store, count),
   measured: store => contestant.drain(store, count, failing),
 })
-const toEnqueue = (contestant, count) => ({
-  open: contestant.open,
-  measured: store => contestant.enqueue(store, count),
+const toEnqueue = ({ open, enqueue, enqueueInChunks = inChunks(enqueue) }) => ({
+  open,
+  measured: store => enqueueInChunks(store, TASKS, CHUNK),
 })
-const names = { limit: 'SQL by hand, in batches of 500' }
-const shares = { names, shareOf: 'limit', head: '× limit' }
+const inChunks = enqueue => async (store, count, chunk) => {
+  for (let left = count; left > 0; left -= chunk) await enqueue(store, Math.min(left, chunk))
+}
+/** The limits take the size of their batches. */
+const byHand = ({ open, enqueue }) => toEnqueue({ open, enqueueInChunks: enqueue })
+const toEnqueueOneByOne = ({ open, enqueueOneByOne }) => ({
+  open,
+  measured: store => enqueueOneByOne(store, SINGLE),
+})
+const limits = {
+  names: {
+    simplest: 'SQL by hand, simplest schema with a ledger',
+    limit: 'SQL by hand, the same rows as redrive',
+  },
+  shares: {
+    shareOfSimplest: { of: 'simplest', head: '× simplest' },
+    share: { of: 'limit', head: '× same rows' },
+  },
+}
 
 async function drains(server) {
   const tasks = { all: TASKS, BullMQ: FEWER }
   const times = await timeRounds(server, {
+    simplest: toDrain(simplest, TASKS),
     limit: toDrain(limit, TASKS),
     redrive: toDrain(redrive, TASKS),
     'graphile-worker': toDrain(graphileWorker, TASKS),
@@ -38,7 +59,7 @@ async function drains(server) {
   const target = { row: 'redrive', key: 'share', min: 0.65 }
   const notes = { redrive: 'every attempt on record', 'graphile-worker': 'deletes what is done', BullMQ: 'of 5000' }
   return [
-    rateFigure(`Drain of ${TASKS} tasks that do nothing, on PostgreSQL`, { times, tasks, notes, target, ...shares }),
+    rateFigure(`Drain of ${TASKS} tasks that do nothing, on PostgreSQL`, { times, tasks, notes, target, ...limits }),
     against('The same, against graphile-worker', { times, tasks, other: 'graphile-worker', min: 1 }),
     against('The same, against pg-boss', { times, tasks, other: 'pg-boss', min: 1 }),
   ]
@@ -81,8 +102,7 @@ async function drainsApart(server) {
     rateFigure('The same, in processes of their own', {
       times,
       tasks: { all: TASKS },
-      shareOf: 'one process',
-      head: '× one process',
+      shares: { share: { of: 'one process', head: '× one process' } },
       target: { row: 'two processes', key: 'share', min: 1 },
     }),
   ]
@@ -91,15 +111,16 @@ async function drainsApart(server) {
 async function drainsWithFailures(server) {
   const tasks = { all: FEWER, 'pg-boss, throwing': FEW }
   const times = await timeRounds(server, {
+    simplest: toDrain(simplest, FEWER, 5),
     limit: toDrain(limit, FEWER, 5),
     redrive: toDrain(redrive, FEWER, 5),
     'pg-boss': toDrain(pgBoss, FEWER, 5),
     'pg-boss, throwing': toDrain({ ...pgBoss, drain: pgBoss.drainThrowing }, FEW, 5),
   })
-  const target = { row: 'redrive', key: 'share', min: 0.5 }
+  const target = { row: 'redrive', key: 'shareOfSimplest', min: 0.65 }
   const notes = { 'pg-boss': 'the handler says of each job of a batch how it went', 'pg-boss, throwing': `of ${FEW}` }
   return [
-    rateFigure(`Drain of ${FEWER} tasks, every fifth of which fails once`, { times, tasks, notes, target, ...shares }),
+    rateFigure(`Drain of ${FEWER} tasks, every fifth of which fails once`, { times, tasks, notes, target, ...limits }),
     against('The same, against pg-boss', { times, tasks, other: 'pg-boss', min: 5 }),
     against('The same, against pg-boss with a handler that throws', {
       times,
@@ -112,28 +133,36 @@ async function drainsWithFailures(server) {
 
 async function enqueues(server) {
   const times = await timeRounds(server, {
-    limit: toEnqueue(limit, TASKS),
-    redrive: toEnqueue(redrive, TASKS),
-    'graphile-worker': toEnqueue(graphileWorker, TASKS),
-    'pg-boss': toEnqueue(pgBoss, TASKS),
-    BullMQ: toEnqueue(bullmq, TASKS),
+    simplest: byHand(simplest),
+    limit: byHand(limit),
+    redrive: toEnqueue(redrive),
+    'graphile-worker': toEnqueue(graphileWorker),
+    'pg-boss': toEnqueue(pgBoss),
+    BullMQ: toEnqueue(bullmq),
   })
-  const target = { row: 'redrive', key: 'share', min: 0.6 }
-  return [rateFigure(`Enqueue of ${TASKS} tasks at once`, { times, tasks: { all: TASKS }, target, ...shares })]
+  const target = { row: 'redrive', key: 'shareOfSimplest', min: 0.6 }
+  const title = `Enqueue of ${TASKS} tasks, ${CHUNK} at once`
+  return [rateFigure(title, { times, tasks: { all: TASKS }, target, ...limits })]
 }
 
 async function singleEnqueues(server) {
-  const { open } = redrive
+  const tasks = { all: SINGLE }
   const times = await timeRounds(server, {
-    'one by one': { open, measured: store => redrive.enqueueOneByOne(store, 1000) },
-    concurrently: { open, measured: store => redrive.enqueueConcurrently(store, 1000) },
+    simplest: toEnqueueOneByOne(simplest),
+    limit: toEnqueueOneByOne(limit),
+    redrive: toEnqueueOneByOne(redrive),
+    'graphile-worker': toEnqueueOneByOne(graphileWorker),
+    'pg-boss': toEnqueueOneByOne(pgBoss),
+    'redrive, all at once': { open: redrive.open, measured: store => redrive.enqueueConcurrently(store, SINGLE) },
   })
   return [
-    rateFigure('1000 single enqueues', {
-      times,
-      tasks: { all: 1000 },
-      shareOf: 'one by one',
-      head: '× one by one',
+    rateFigure(`${SINGLE} single enqueues, one after the other`, { times, tasks, ...limits }),
+    against('The same, against graphile-worker', { times, tasks, other: 'graphile-worker', min: 1 }),
+    against('The same, against pg-boss', { times, tasks, other: 'pg-boss', min: 1 }),
+    rateFigure(`${SINGLE} single enqueues, all at once`, {
+      times: { 'one by one': times.redrive, concurrently: times['redrive, all at once'] },
+      tasks,
+      shares: { share: { of: 'one by one', head: '× one by one' } },
       target: { row: 'concurrently', key: 'share', min: 20 },
     }),
   ]
