@@ -2,11 +2,12 @@ import type { Command } from 'commander'
 import type { CommandContext } from '../command.js'
 import { UsageError } from '../errors.js'
 import { quoted } from '../terminal/visible.js'
-import { openStore, type StoreOptions } from './open-store.js'
+import { type DurableStore, openStore, type StoreOptions } from './open-store.js'
 import { nonEmpty, withStoreOption } from './options.js'
 
 interface MigrateOptions extends StoreOptions {
   readonly grant?: string
+  readonly grantRead?: string
 }
 
 /** Adds `redrive migrate`. */
@@ -14,6 +15,7 @@ export function addMigrate(program: Command, context: CommandContext): void {
   withStoreOption(program.command('migrate'))
     .description('Create the store, or upgrade it to this version')
     .option('--grant <role>', 'PostgreSQL role that gets the right to use the store, and nothing else', nonEmpty)
+    .option('--grant-read <role>', 'PostgreSQL role that gets the right to read the views, and nothing else', nonEmpty)
     .addHelpText(
       'after',
       `
@@ -22,21 +24,30 @@ may create the schema, or that owns it.
 
 Examples:
   redrive migrate --store sqlite:./.redrive/redrive.db
-  redrive migrate --store postgres://owner@host/app --grant shop_app`,
+  redrive migrate --store postgres://owner@host/app --grant shop_app
+  redrive migrate --store postgres://owner@host/app --grant-read grafana`,
     )
     .action(async (options: MigrateOptions) => {
       const { environment, console } = context
+      const { grant, grantRead } = options
       const store = await openStore(options, environment, { mayCreate: true })
       try {
-        if (options.grant !== undefined) {
-          if (!('grant' in store)) throw new UsageError('--grant is for PostgreSQL. SQLite files have no roles.')
-          await store.grant(options.grant)
-        }
+        await giveRights(store, options)
       } finally {
         await store.close()
       }
-      console.say(
-        `The store is ready${options.grant === undefined ? '' : `, and ${quoted(options.grant)} may use it`}.`,
-      )
+      const use = grant === undefined ? '' : `, and ${quoted(grant)} may use it`
+      const read = grantRead === undefined ? '' : `, and ${quoted(grantRead)} may read its views`
+      console.say(`The store is ready${use}${read}.`)
     })
+}
+
+async function giveRights(store: DurableStore, { grant, grantRead }: MigrateOptions): Promise<void> {
+  if (grant === undefined && grantRead === undefined) return
+  if (!('grant' in store)) {
+    const flag = grant === undefined ? '--grant-read' : '--grant'
+    throw new UsageError(`${flag} is for PostgreSQL. SQLite files have no roles.`)
+  }
+  if (grant !== undefined) await store.grant(grant)
+  if (grantRead !== undefined) await store.grantRead(grantRead)
 }

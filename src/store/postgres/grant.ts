@@ -6,10 +6,26 @@ export function grant(database: Database, role: string): Promise<void> {
   return database.transaction(client => grantIn(client, database.schema, role))
 }
 
-/** Lets roles that may use the store use the tables that a migration has added. */
+/** The views for people's own queries: docs/sql.md. */
+const VIEWS = ['attempts', 'dead_letters']
+
+/** Lets a role read the views of the store, and nothing else. */
+export function grantRead(database: Database, role: string): Promise<void> {
+  return database.transaction(client => grantReadIn(client, database.schema, role))
+}
+
+/** Lets roles use or read what a migration has added, as far as they may use or read the store. */
 export async function grantAgain(client: PoolClient, schema: string): Promise<void> {
   const { rows } = await client.query<{ role: string }>(inSchema(FIND_GRANTED, schema))
   for (const { role } of rows) await grantIn(client, schema, role)
+  const readers = await client.query<{ role: string }>(inSchema(FIND_READERS, schema))
+  for (const { role } of readers.rows) await grantReadIn(client, schema, role)
+}
+
+async function grantReadIn(client: PoolClient, schema: string, role: string): Promise<void> {
+  const name = client.escapeIdentifier(role)
+  await client.query(`GRANT USAGE ON SCHEMA ${schema} TO ${name}`)
+  await client.query(`GRANT SELECT ON ${VIEWS.map(view => `${schema}.${view}`).join(', ')} TO ${name}`)
 }
 
 async function grantIn(client: PoolClient, schema: string, role: string): Promise<void> {
@@ -30,3 +46,10 @@ const FIND_GRANTED = /* sql */ `
   WHERE pg_class.oid = 'redrive.task'::regclass AND given.grantee NOT IN (0, pg_class.relowner)
     AND given.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
   GROUP BY given.grantee HAVING count(DISTINCT given.privilege_type) = 4`
+
+/** Roles that were let read the views: a view that a migration has added is for them too. */
+const FIND_READERS = /* sql */ `
+  SELECT DISTINCT pg_get_userbyid(given.grantee) AS role
+  FROM pg_class CROSS JOIN aclexplode(pg_class.relacl) AS given
+  WHERE pg_class.oid = to_regclass('redrive.attempts') AND given.grantee NOT IN (0, pg_class.relowner)
+    AND given.privilege_type = 'SELECT'`

@@ -57,7 +57,7 @@ import type { Database } from './database.js'
 import type { SqlClient } from './driver.js'
 import { Ends } from './ends.js'
 import { Enqueues } from './enqueue.js'
-import { grant } from './grant.js'
+import { grant, grantRead } from './grant.js'
 import { Holdings } from './holdings.js'
 import { PostgresIdempotencyKeys } from './idempotency-keys.js'
 import { once } from './once.js'
@@ -332,6 +332,11 @@ export class PostgresStore implements Movable {
   /** Lets a role use this store, and no more: it may read and write rows, but not create or change tables. */
   grant(role: string): Promise<void> {
     return grant(this.#database, role)
+  }
+
+  /** Lets a role read the views of this store, and nothing else: for dashboards and people's own queries. */
+  grantRead(role: string): Promise<void> {
+    return grantRead(this.#database, role)
   }
 
   exportPage(section: Section, page: PageRequest): Promise<Page<MovedRow>> {

@@ -228,4 +228,40 @@ export const MIGRATIONS: readonly string[] = [
     ALTER TABLE task   ADD COLUMN traceparent TEXT;
     ALTER TABLE ledger ADD COLUMN trace TEXT;
   `,
+
+  // Views for your own queries and dashboards: docs/sql.md is their contract. Columns are only ever
+  // added, at the end. A partial index serves a query only if its conditions are repeated.
+  /* sql */ `
+    CREATE VIEW attempts AS
+      SELECT task.id AS task, lane.kind, ifnull(ledger.category, '') AS category, lane.key, ledger.sequence,
+             ledger.attempt, ledger.outcome, ledger.error_class AS class, ledger.error_code AS code, ledger.error,
+             ledger.reason, ledger.delay_ms, ledger.worker,
+             strftime('%Y-%m-%dT%H:%M:%fZ', ledger.started_at / 1000.0, 'unixepoch') AS started_at,
+             strftime('%Y-%m-%dT%H:%M:%fZ', ledger.ended_at / 1000.0, 'unixepoch')   AS ended_at,
+             ledger.ended_at - ledger.started_at AS duration_ms
+      FROM ledger JOIN task ON task.seq = ledger.task JOIN lane ON lane.id = task.lane
+      WHERE ledger.attempt > 0
+      UNION ALL
+      SELECT task.id, lane.kind, lane.category, lane.key, task.entries, task.ran_attempt, 'succeeded', NULL, NULL, NULL,
+             NULL, NULL, task.worker,
+             strftime('%Y-%m-%dT%H:%M:%fZ', task.ran_from / 1000.0, 'unixepoch'),
+             strftime('%Y-%m-%dT%H:%M:%fZ', task.ran_to / 1000.0, 'unixepoch'),
+             task.ran_to - task.ran_from
+      FROM task JOIN lane ON lane.id = task.lane
+      WHERE task.state = 4 AND task.ran_attempt IS NOT NULL  -- succeeded
+        AND NOT EXISTS (SELECT 1 FROM ledger WHERE ledger.task = task.seq AND ledger.sequence = task.entries);
+
+    CREATE VIEW dead_letters AS
+      SELECT letter.id, lane.kind, lane.category, lane.key, letter.reason, letter.error_class AS class,
+             letter.error_code AS code, letter.error_message AS error, letter.attempts, letter.deferrals, letter.losses,
+             letter.payload,
+             strftime('%Y-%m-%dT%H:%M:%fZ', letter.submitted_at / 1000.0, 'unixepoch') AS submitted_at,
+             strftime('%Y-%m-%dT%H:%M:%fZ', letter.changed_at / 1000.0, 'unixepoch')   AS died_at
+      FROM (
+        SELECT * FROM task WHERE state = 6 AND state > 3 AND lane < 1099511627776
+        UNION ALL
+        SELECT * FROM task WHERE state = 6 AND state > 3 AND lane >= 1099511627776
+      ) AS letter
+      JOIN lane ON lane.id = letter.lane;
+  `,
 ]

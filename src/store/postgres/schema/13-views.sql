@@ -1,0 +1,35 @@
+-- Views for your own queries and dashboards: docs/sql.md is their contract. Columns are only ever added, at the end, since
+-- PostgreSQL refuses any other change of a view that others depend on. They repeat the numbers of states, since nothing in
+-- the schema may depend on a function that can be replaced.
+
+-- Every attempt: those in the ledger, and those that tasks succeeded with, which are in the task's own row.
+CREATE VIEW redrive.attempts AS
+  SELECT ledger.task, lane.kind, coalesce(ledger.category, lane.category) AS category, lane.key, ledger.sequence,
+    ledger.attempt, ledger.outcome, ledger.error_class AS class, ledger.error_code AS code, ledger.error, ledger.reason,
+    ledger.delay_ms, ledger.worker, to_timestamp(ledger.started_at / 1000.0) AS started_at,
+    to_timestamp(ledger.ended_at / 1000.0) AS ended_at, ledger.ended_at - ledger.started_at AS duration_ms
+  FROM redrive.ledger
+  JOIN redrive.task ON task.id = ledger.task
+  JOIN redrive.lane ON lane.id = task.lane
+  WHERE ledger.attempt > 0
+  UNION ALL
+  SELECT task.id, lane.kind, lane.category, lane.key, task.entries, task.ran_attempt, 'succeeded', NULL, NULL, NULL, NULL,
+    NULL, task.worker, to_timestamp(task.ran_from / 1000.0), to_timestamp(task.ran_to / 1000.0),
+    task.ran_to - task.ran_from
+  FROM redrive.task
+  JOIN redrive.lane ON lane.id = task.lane
+  WHERE task.state = 4 AND task.ran_attempt IS NOT NULL  -- succeeded
+    AND NOT EXISTS (
+      SELECT FROM redrive.ledger WHERE ledger.task = task.id AND ledger.sequence = task.entries
+    );
+
+-- Found by the lists of tasks that ended together, so that the table of tasks is not read as a whole.
+CREATE VIEW redrive.dead_letters AS
+  SELECT task.id, lane.kind, lane.category, lane.key, task.reason, task.error_class AS class, task.error_code AS code,
+    task.error_message AS error, task.attempts, task.deferrals, task.losses, task.payload,
+    to_timestamp(task.submitted_at / 1000.0) AS submitted_at, to_timestamp(ended.at / 1000.0) AS died_at
+  FROM redrive.ended
+  CROSS JOIN LATERAL unnest(ended.tasks) AS one (id)
+  JOIN redrive.task ON task.id = one.id AND task.changed_at = ended.at AND task.state = 6
+  JOIN redrive.lane ON lane.id = task.lane
+  WHERE ended.state = 6;  -- dead

@@ -1,0 +1,92 @@
+import { expect } from 'vitest'
+import type { LedgerRow, Outcome, Store, TaskRecord } from '../src/store/index.js'
+
+/** The columns of the views, in their order: the contract of docs/sql.md. They may only be added to, at the end. */
+export const VIEW_COLUMNS = {
+  attempts:
+    'task kind category key sequence attempt outcome class code error reason delay_ms worker started_at ended_at duration_ms',
+  dead_letters: 'id kind category key reason class code error attempts deferrals losses payload submitted_at died_at',
+} as const
+
+const FAILED = { verdict: { class: 'retryable', code: 'http_502' }, error: 'status 502' } as const
+const RETRY: Outcome = { type: 'retry', delayMs: 0, isBackoff: false }
+const DEAD: Outcome = { type: 'dead', reason: 'attempts_exhausted' }
+
+/** Fills a store with tasks that succeeded at once or later, died, were redriven, and wait. */
+export async function fillForViews(store: Store): Promise<void> {
+  const histories: Readonly<Record<string, readonly Outcome[]>> = {
+    plain: [{ type: 'succeeded' }],
+    noted: [{ type: 'succeeded', reason: 'result_not_kept' }],
+    retried: [RETRY, { type: 'succeeded' }],
+    dead: [RETRY, DEAD],
+    redriven: [DEAD, { type: 'succeeded' }],
+    waiting: [RETRY],
+  }
+  for (const [id, outcomes] of Object.entries(histories)) {
+    await store.enqueue([{ id, kind: 'mail', category: 'news', key: 'ada', payload: '{"to":"ada"}' }])
+    for (const outcome of outcomes) {
+      const request = { worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['mail'] }], limit: 1, isIdle: true }
+      const { tasks, now } = await store.claim(request)
+      const [task] = tasks
+      expect(task?.id).toBe(id)
+      const isFailure = outcome.type === 'retry' || outcome.type === 'dead'
+      const attempt = { attempt: (task?.attempts ?? 0) + 1, startedAt: now, endedAt: now + 5, worker: 'w' }
+      const token = task?.token ?? ''
+      await store.settle([{ id, token, outcome, attempt: { ...attempt, ...(isFailure && FAILED) } }])
+      if (id === 'redriven') await store.redrive([id], { who: 'ada', why: 'fixed' })
+    }
+    // Out of the way of the next one.
+    if (id === 'waiting') await store.pause({ kind: 'mail' }, { isPaused: true })
+  }
+}
+
+/** The rows that the view should have, from what the store tells by its verbs. */
+export async function expectedAttempts(store: Store): Promise<object[]> {
+  const { items } = await store.list({}, { limit: 100 })
+  const ledgers = await store.ledgers(items.map(({ id }) => id))
+  return items.flatMap((task, index) =>
+    (ledgers[index] ?? []).flatMap(row => (row.attempt > 0 ? [attemptRow(task, row)] : [])),
+  )
+}
+
+function attemptRow({ id, kind, category, key }: TaskRecord, row: LedgerRow): object {
+  return {
+    task: id,
+    kind,
+    category,
+    key,
+    sequence: row.sequence,
+    attempt: row.attempt,
+    outcome: row.outcome,
+    class: row.verdict?.class ?? null,
+    code: row.verdict?.code ?? null,
+    error: row.error ?? null,
+    reason: row.reason ?? null,
+    delay_ms: row.delayMs ?? null,
+    worker: row.worker,
+    started_at: new Date(row.startedAt).toISOString(),
+    ended_at: new Date(row.endedAt).toISOString(),
+    duration_ms: row.endedAt - row.startedAt,
+  }
+}
+
+/** The dead letters, from what the store lists. */
+export async function expectedLetters(store: Store): Promise<object[]> {
+  const { items } = await store.list({ status: 'dead' }, { limit: 100 })
+  return items.map(task => ({
+    id: task.id,
+    kind: task.kind,
+    category: task.category,
+    key: task.key,
+    reason: task.reason,
+    class: task.errorClass,
+    code: task.errorCode,
+    error: task.errorMessage,
+    attempts: task.attempts,
+    deferrals: task.deferrals,
+    losses: task.losses,
+    payload: task.payload,
+    submitted_at: new Date(task.submittedAt).toISOString(),
+    died_at: new Date(task.changedAt).toISOString(),
+  }))
+}
