@@ -54,7 +54,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     RunRecord RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError Store
     StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
     StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError StoreStats
-    StoreUnavailableError TaskControl TaskCount TaskFilter TaskReader TaskRecord TaskStatus TaskVerbs moveStore planMove
+    StoreUnavailableError TaskControl TaskCount TaskFilter TaskReader TaskRecord TaskStatus TaskVerbs WorkerReader WorkerRecord WorkerReport moveStore planMove
     runStatus taskIds`,
   'redrive/sqlite': `
     BackupOptions SqliteOptions SqliteStore openSqlite`,
@@ -87,9 +87,9 @@ const EXPORTS: Readonly<Record<string, string>> = {
     RedriveOptions RedrivePlan Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions
     ReprocessSelection ReprocessStore Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog
     ResultOptions RetryBucket Route Routes RunReport RunView StageName StageReport StoreFigures TaskCountView TaskExplanation
-    TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions YieldOptions YieldReport YieldView cancelTasks countTasks discardDeadLetters
+    TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions WorkerView YieldOptions YieldReport YieldView cancelTasks countTasks discardDeadLetters
     eventIn examineBus explainTask exportFailedQueue failedQueues findFailedQueue followAudit groupLetters ledgerRowView listLanes
-    listTasks messageView openResultLog planDiscard planRedrive planReprocess planRequeue pruneStore purgeFailedQueue
+    listTasks listWorkers messageView openResultLog planDiscard planRedrive planReprocess planRequeue pruneStore purgeFailedQueue
     ratesOf redriveDeadLetters reportRun reportYields reprocess requeueFailedQueue runView setRates storeFigures taskView untilEmpty verify
     walkFailedQueue walkTasks writeResults`,
   'redrive/metrics': `

@@ -54,6 +54,8 @@ function programOf(context: CommandContext): Command {
     .version(versionOfPackage(), '--version', 'Print the version')
     .helpOption('-h, --help', 'Print this help')
     .helpCommand(false)
+    // Flags after the name of a command are its own: 'worker' has some, and 'worker ls' has others of the same name.
+    .enablePositionalOptions()
     .showHelpAfterError('(For help, pass --help.)')
     .exitOverride()
     .configureOutput({

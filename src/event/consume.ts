@@ -65,6 +65,11 @@ export interface ConsumeOptions<Event> {
   readonly lease?: Duration | undefined
   /** How long `stop()` waits for running handlers before it gives their events back. Default 10 s. */
   readonly grace?: Duration | undefined
+  /**
+   * The version of your application, for the record of each attempt. Default: the environment variable REDRIVE_RELEASE,
+   * or the version in the package.json of the program.
+   */
+  readonly release?: string | undefined
   /** Code that corrects the verdict on a failure. */
   readonly classify?: Classifier | undefined
   /** Receives the work events. */
@@ -89,6 +94,7 @@ const CONSUME_OPTIONS: KnownOptions<ConsumeOptions<unknown>> = {
   concurrency: '',
   lease: '',
   grace: '',
+  release: '',
   classify: 'function',
   sink: 'function',
   onOutage: 'function',
@@ -151,7 +157,17 @@ export class EventConsumer<Event> {
 
   constructor(bus: Bus, queue: string, options: ConsumeOptions<Event>) {
     checkOptions('consume()', options, CONSUME_OPTIONS)
-    const { store, sink, service, classify, lease, clock = queueClock, concurrency = 10, grace = '10s' } = options
+    const {
+      store,
+      sink,
+      service,
+      classify,
+      release,
+      lease,
+      clock = queueClock,
+      concurrency = 10,
+      grace = '10s',
+    } = options
     if (service === '') throw new OptionError('service', `'service' must name the service that handles the events.`)
     this.#bus = bus
     this.#queue = queue
@@ -163,7 +179,8 @@ export class EventConsumer<Event> {
     this.#outages = new Outages(options.onOutage, () => this.#ending.hasBegun)
     this.#kind = new EventKind(bus, queue, options, clock, this.#outages)
     const onOutage = (outage: Outage) => this.#outages.note(outage)
-    this.#engine = new Engine(store, [this.#kind], { concurrency, classify, sink, clock, lease, grace, onOutage })
+    const engineOptions = { concurrency, classify, sink, clock, release, lease, grace, onOutage }
+    this.#engine = new Engine(store, [this.#kind], engineOptions)
     this.#engine.stopped.catch(failure => this.#ending.fail(failure))
     this.#environment = { clock, sink, classify }
   }
@@ -264,7 +281,8 @@ export class EventConsumer<Event> {
   async #recordEnd(delivery: Delivery, end: Exclude<End, Stopped>, first: FirstAttempt<Event>): Promise<void> {
     const task = this.#kind.taskOf(delivery)
     const times = { startedAt: first.history.startedAt, endedAt: first.now() }
-    const attempt = entryOf(end, { attempt: 1, ...times, worker: this.#engine.name }, this.#kind.policyHash)
+    const { name: worker, release } = this.#engine
+    const attempt = entryOf(end, { attempt: 1, ...times, worker, release }, this.#kind.policyHash)
     const outcome = await this.#outcome(task, end)
     if (outcome === undefined) return
     await this.#record(attempt === undefined ? task : { ...task, tried: { outcome, attempt } })

@@ -80,6 +80,8 @@ export interface LedgerRowView {
   readonly version: string | null
   /** The call of a batch stage that it was part of. */
   readonly call: string | null
+  /** The version of the application that made the attempt. */
+  readonly release: string | null
 }
 
 /** The view of a task. */
@@ -128,6 +130,7 @@ export function ledgerRowView(row: LedgerRow): LedgerRowView {
     policy: row.policy ?? null,
     version: row.version ?? null,
     call: row.call ?? null,
+    release: row.release ?? null,
   }
 }
 
@@ -157,6 +160,6 @@ function iso(at: number): string {
   return new Date(at).toISOString()
 }
 
-function isoOrNull(at: number | undefined): string | null {
+export function isoOrNull(at: number | undefined): string | null {
   return at === undefined ? null : iso(at)
 }

@@ -123,9 +123,10 @@ export class Pipeline<In, Out> {
 
   /** Starts an engine. A run that has items already is noted first, since they are claimed at once. */
   async #engine({ store, ...options }: WorkOptions, run?: RunRecord): Promise<Engine> {
-    const { name, lease, grace, classify, sink, onOutage, clock } = options
+    const { name, release, lease, grace, classify, sink, onOutage, clock } = options
     const engine = new Engine(store, this.kinds(store, options), {
       name,
+      release,
       lease,
       grace,
       classify,

@@ -46,7 +46,7 @@ export interface RunOptions<In> extends LiveOptions, WorkOptions {
 
 /** The store, and the worker that a run brings along. */
 export interface WorkOptions
-  extends Pick<WorkerOptions, 'name' | 'lease' | 'grace' | 'classify' | 'sink' | 'onOutage' | 'clock'> {
+  extends Pick<WorkerOptions, 'name' | 'release' | 'lease' | 'grace' | 'classify' | 'sink' | 'onOutage' | 'clock'> {
   /** Keeps the run and its items. */
   readonly store: Store
 }
@@ -88,6 +88,7 @@ const LIVE_OPTIONS: KnownOptions<LiveOptions> = {
 const WORK_OPTIONS: KnownOptions<WorkOptions> = {
   store: 'object',
   name: '',
+  release: '',
   lease: '',
   grace: '',
   classify: 'function',

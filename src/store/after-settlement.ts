@@ -1,4 +1,4 @@
-import { attempted, decided, discarded, type LedgerChange, lost, redriven } from './ledger-change.js'
+import { attempted, decided, discarded, type LedgerChange, type LostClaim, lost, redriven } from './ledger-change.js'
 import type { AttemptEntry, By, Outcome, TaskRecord, TaskStatus } from './store.js'
 
 /**
@@ -114,16 +114,12 @@ function attemptsAfter({ attempts }: Standing, counted: AttemptEntry | undefined
 }
 
 /** After the death of the worker that ran the task. It costs no attempt. Somebody has yet to decide what follows. */
-export function afterLoss(
-  standing: Standing,
-  claim: { readonly worker: string; readonly startedAt: number },
-  now: number,
-): After {
+export function afterLoss(standing: Standing, claim: LostClaim, now: number): After {
   const released = afterSettlement(standing, { type: 'released' }, undefined, now)
   // A task that was claimed for a decision had not been started, so nothing was lost.
   if (standing.isUndecided) return released
   const losses = standing.losses + 1
-  const ledger = lost(standing.attempts + 1, claim.startedAt, now, claim.worker)
+  const ledger = lost(standing.attempts + 1, claim, now)
   return { ...released, losses, isUndecided: released.status === 'waiting', ledger }
 }
 

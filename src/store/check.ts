@@ -79,13 +79,18 @@ export function checkSettlement({ id, token, outcome, attempt, used }: Settlemen
   checkName('token', token)
   checkOutcome(outcome)
   if (attempt?.version !== undefined) checkName('version', attempt.version)
+  if (attempt?.release !== undefined) checkName('release', attempt.release)
   if (attempt?.call !== undefined) checkName('call', attempt.call)
   if (attempt?.trace !== undefined) checkName('trace', attempt.trace)
   if (used !== undefined) checkCost('used', used)
 }
 
-export function checkBeat({ worker, leaseMs }: Beat): void {
+export function checkBeat({ worker, leaseMs, release, kinds = [], categories = [], host }: Beat): void {
   checkName('worker', worker)
+  if (release !== undefined) checkName('release', release)
+  for (const kind of kinds) checkName('kind', kind)
+  for (const category of categories) checkName('category', category)
+  if (host !== undefined) checkName('host', host)
   if (!(Number.isFinite(leaseMs) && leaseMs >= 0))
     throw new OptionError('leaseMs', `'leaseMs' must be a number of milliseconds, got ${quoted(leaseMs)}.`)
 }

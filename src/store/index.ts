@@ -89,3 +89,4 @@ export type {
   TaskVerbs,
 } from './store.js'
 export { taskIds } from './task-id.js'
+export type { WorkerReader, WorkerRecord, WorkerReport } from './worker-store.js'

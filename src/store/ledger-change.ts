@@ -16,7 +16,8 @@ export type LossDecision = Pick<LedgerRow, 'delayMs' | 'reason' | 'verdict' | 'e
 /** Appends an attempt, if one was made. */
 export function attempted(outcome: Outcome, entry: AttemptEntry | undefined): LedgerChange {
   if (entry === undefined || outcome.type === 'released') return { type: 'none' }
-  const { attempt, startedAt, endedAt, worker, verdict, error, stack, random, policy, version, call, trace } = entry
+  const { attempt, startedAt, endedAt, worker, verdict, error, stack, random, policy, version, call, trace, release } =
+    entry
   const row = {
     outcome: outcome.type,
     attempt,
@@ -33,13 +34,17 @@ export function attempted(outcome: Outcome, entry: AttemptEntry | undefined): Le
     version,
     call,
     trace,
+    release,
   }
   return { type: 'append', row }
 }
 
+/** The claim of a worker that died: who had the task, since when, and the release that the worker had reported. */
+export type LostClaim = Pick<LedgerRow, 'worker' | 'startedAt' | 'release'>
+
 /** Appends an attempt that died with its worker. */
-export function lost(attempt: number, startedAt: number, endedAt: number, worker: string): LedgerChange {
-  const row = { attempt, startedAt, endedAt, worker, delayMs: undefined, reason: undefined }
+export function lost(attempt: number, claim: LostClaim, endedAt: number): LedgerChange {
+  const row = { attempt, ...claim, endedAt, delayMs: undefined, reason: undefined }
   return { type: 'append', row: { outcome: 'lost', ...row } }
 }
 

@@ -49,6 +49,7 @@ export interface EntryRow {
   readonly version: string | null
   readonly call: string | null
   readonly trace: string | null
+  readonly release: string | null
 }
 
 /** The columns of a `TaskRow`, from `task` joined with `lane`. Some may come from elsewhere. */
@@ -115,6 +116,7 @@ export function ledgerRow(row: EntryRow): LedgerRow {
     version: row.version ?? undefined,
     call: row.call ?? undefined,
     trace: row.trace ?? undefined,
+    release: row.release ?? undefined,
   }
 }
 

@@ -2,6 +2,7 @@ import type { IdempotencyStore } from '../idempotency/index.js'
 import type { GiveUpReason, Verdict } from '../policy/index.js'
 import type { RetryYield } from './retry-yield.js'
 import type { RunStore } from './run-store.js'
+import type { WorkerReader, WorkerReport } from './worker-store.js'
 
 /**
  * The life of a task
@@ -259,6 +260,8 @@ export interface AttemptEntry {
    * enqueued it. Its settlement leaves this out, so that it costs nothing, and its ledger has it all the same.
    */
   readonly trace?: string
+  /** The version of the application, as its worker reported it. */
+  readonly release?: string | undefined
 }
 
 /**
@@ -306,8 +309,8 @@ export type Settled = { readonly isStopped?: boolean } & (
 export const SETTLED: Settled = Object.freeze({ result: 'settled' })
 export const STALE: Settled = Object.freeze({ result: 'stale' })
 
-/** A worker's sign of life. */
-export interface Beat {
+/** A worker's sign of life, with its report. */
+export interface Beat extends WorkerReport {
   /** The name of the worker. */
   readonly worker: string
   /** The lease runs this long from now. */
@@ -491,7 +494,7 @@ export interface TaskVerbs {
   claim(request: ClaimRequest): Promise<Claim>
   /** Records how attempts ended, in the order given. */
   settle(settlements: readonly Settlement[]): Promise<Settled[]>
-  /** Renews a worker's lease, and rescues the tasks of workers whose lease has expired. */
+  /** Renews a worker's lease, keeps its report, and rescues the tasks of workers whose lease has expired. */
   heartbeat(beat: Beat): Promise<Heartbeat>
   /** Tokens of a worker's tasks that somebody asked to cancel, until they are settled. Heartbeats tell them too. */
   cancelled(worker: string): Promise<readonly string[]>
@@ -603,7 +606,7 @@ export interface AuditStore {
  * Keeps tasks, ledger, runs, policies, idempotency keys and audit records. Each verb is one transaction, and its promise resolves
  * after the commit; concurrent calls may share one.
  */
-export interface Store extends TaskVerbs, TaskReader, TaskControl, LaneControl {
+export interface Store extends TaskVerbs, TaskReader, TaskControl, LaneControl, WorkerReader {
   /** Policies by their hash. */
   readonly policies: PolicyStore
   /** The audit log. */

@@ -11,6 +11,7 @@ import { Ending } from './ending.js'
 import { LeaseLostError, WorkerStoppedError } from './errors.js'
 import { Janitor } from './janitor.js'
 import { Pulse } from './pulse.js'
+import { releaseOf } from './release.js'
 import { Rooms } from './rooms.js'
 import { RunKeeper } from './run-keeper.js'
 import { Settler } from './settler.js'
@@ -45,6 +46,8 @@ const LONGEST_WAIT_MS = 60_000
  */
 export class Engine {
   readonly name: string
+  /** The version of the application, as it reports it. */
+  readonly release: string | undefined
   /** The runs whose items it works on. */
   readonly runs: RunKeeper
   readonly #store: Store
@@ -72,11 +75,12 @@ export class Engine {
   #looping: Promise<void> | undefined
 
   constructor(store: Store, kinds: readonly WorkKind[], options: EngineOptions) {
-    const { concurrency = 10, name, clock = queueClock, sink, classify } = options
+    const { concurrency = 10, name, release = releaseOf(), clock = queueClock, sink, classify } = options
     if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
       throw new OptionError('concurrency', `'concurrency' must be a whole number, 1 or more, got ${concurrency}.`)
     }
     this.name = name ?? `${hostname()}-${process.pid}-${crypto.randomUUID().slice(0, 8)}`
+    this.release = release
     this.#store = store
     this.#rooms = new Rooms(kinds, concurrency, options.categories)
     this.#leaseMs = toMs('lease', options.lease ?? '30s', 1)
@@ -93,7 +97,9 @@ export class Engine {
       },
     })
     this.#janitor = new Janitor(store, clock, options.retention ?? {})
-    this.#pulse = new Pulse(store, { worker: this.name, leaseMs: this.#leaseMs }, clock, {
+    const kindNames = [...new Set(this.#rooms.kinds.map(({ kind }) => kind))]
+    const report = { release, kinds: kindNames, categories: options.categories, host: hostname() }
+    this.#pulse = new Pulse(store, { worker: this.name, leaseMs: this.#leaseMs, ...report }, clock, {
       onBeat: heartbeat => this.#onBeat(heartbeat),
       onLeaseLost: () => {
         this.#leaseLost()
@@ -106,7 +112,7 @@ export class Engine {
     })
     this.#cancelWatch = new CancelWatch(store, this.name, clock, tokens => this.#cancel(tokens))
     const settle = (attempt: TaskAttempt, settlement: Settlement) => this.#settle(attempt, settlement)
-    this.#environment = { worker: this.name, clock, sink, classify, settle }
+    this.#environment = { worker: this.name, release, clock, sink, classify, settle }
     this.runs = new RunKeeper(
       () => store.runs,
       this.#rooms.pipelines,

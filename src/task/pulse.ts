@@ -1,5 +1,5 @@
 import { isRefusal } from '../attempt/index.js'
-import type { Heartbeat, Store } from '../store/index.js'
+import type { Beat, Heartbeat, Store } from '../store/index.js'
 import type { Clock, Sleeper, Timer } from '../time/index.js'
 
 /** Three beats per lease: two may be missed. */
@@ -22,7 +22,7 @@ export interface PulseListener {
 /** Renews the lease of a worker for as long as it works. */
 export class Pulse implements Sleeper {
   readonly #store: Pick<Store, 'heartbeat'>
-  readonly #lease: { readonly worker: string; readonly leaseMs: number }
+  readonly #beat: Beat
   readonly #clock: Clock
   readonly #listener: PulseListener
   #timer: Timer | undefined
@@ -31,14 +31,9 @@ export class Pulse implements Sleeper {
   /** When the last beat that the store took was sent. */
   #takenAt = 0
 
-  constructor(
-    store: Pick<Store, 'heartbeat'>,
-    lease: { readonly worker: string; readonly leaseMs: number },
-    clock: Clock,
-    listener: PulseListener,
-  ) {
+  constructor(store: Pick<Store, 'heartbeat'>, beat: Beat, clock: Clock, listener: PulseListener) {
     this.#store = store
-    this.#lease = lease
+    this.#beat = beat
     this.#clock = clock
     this.#listener = listener
   }
@@ -46,14 +41,14 @@ export class Pulse implements Sleeper {
   /** Sends one beat. Rejects if the store does not take it. */
   async beat(): Promise<void> {
     const sentAt = this.#clock.monotonic()
-    const heartbeat = await this.#store.heartbeat(this.#lease)
+    const heartbeat = await this.#store.heartbeat(this.#beat)
     this.#takenAt = sentAt
     this.#listener.onBeat(heartbeat)
   }
 
   /** Sends a beat now and then, until it is stopped. */
   start(): void {
-    if (!this.#isStopped) this.#timer = this.#clock.setTimer(this, this.#lease.leaseMs / BEATS_PER_LEASE)
+    if (!this.#isStopped) this.#timer = this.#clock.setTimer(this, this.#beat.leaseMs / BEATS_PER_LEASE)
   }
 
   stop(): void {
@@ -64,7 +59,7 @@ export class Pulse implements Sleeper {
   /** It is time for the next beat. */
   wake(): void {
     // A process that was suspended, or a store that was away, is noticed here.
-    if (this.#clock.monotonic() - this.#takenAt >= this.#lease.leaseMs) this.#listener.onLeaseLost()
+    if (this.#clock.monotonic() - this.#takenAt >= this.#beat.leaseMs) this.#listener.onLeaseLost()
     this.beat()
       .then(
         () => this.#recovered(),

@@ -20,6 +20,7 @@ import type { AttemptRecorder, WorkKind } from './work-kind.js'
 /** The parts that all attempts of an engine share. */
 export interface TaskEnvironment extends Environment {
   readonly worker: string
+  readonly release: string | undefined
   /** Takes the settlement of an attempt. Called once for each. */
   readonly settle: (attempt: TaskAttempt, settlement: Settlement) => void
 }
@@ -144,7 +145,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
 
   #settle(outcome: Outcome, end: End | undefined): void {
     const { id, token, errorMessage } = this.task
-    const { worker, settle } = this.#environment
+    const { worker, release, settle } = this.#environment
     const { version, policyHash } = this.#kind
     const attempt = this.history.attempts + 1
     const startedAt = this.#claim.now
@@ -152,8 +153,8 @@ export class TaskAttempt implements Driver, AttemptRecorder {
     // Written out, since copying an object for every attempt would cost more than the rest of this function.
     const about =
       version === undefined
-        ? { attempt, startedAt, endedAt, worker }
-        : { attempt, startedAt, endedAt, worker, version, call: this.#call }
+        ? { attempt, startedAt, endedAt, worker, release }
+        : { attempt, startedAt, endedAt, worker, release, version, call: this.#call }
     const entry = end && entryOf(end, about, policyHash, errorMessage)
     settle(this, { id, token, outcome, attempt: entry, used: this.#used })
   }

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import { describe, expect, it } from 'vitest'
 import { IdempotencyMismatchError } from '../idempotency/index.js'
 import { FinalError, RateLimitedError } from '../policy/index.js'
@@ -71,6 +72,27 @@ describe('a worker', () => {
     await queue.enqueue(greet, { name: 'Grace' })
     await settle(clock)
     expect(greeted).toEqual(['Ada', 'Grace'])
+  })
+
+  it('reports its release, its kinds and its machine, and each attempt keeps the release', async () => {
+    const flaky = defineTask('flaky', {
+      policy: { backoff: { base: '1s' } },
+      handler: (_: unknown, { attempt }: TaskContext) => {
+        if (attempt === 1) throw new Error('not yet')
+      },
+    })
+    const { clock, store, queue, worker, start } = await bench([flaky], { release: '1.8.0', categories: [''] })
+    const { id } = await queue.enqueue(flaky, {})
+    await start()
+    const report = { release: '1.8.0', kinds: ['flaky'], categories: [''], host: hostname() }
+    expect(await store.workers()).toMatchObject([{ name: worker.name, ...report }])
+    await clock.advance(2000)
+    expect(await store.ledger(id)).toMatchObject([
+      { outcome: 'retry', release: '1.8.0' },
+      { outcome: 'succeeded', release: '1.8.0' },
+    ])
+    await worker.stop()
+    expect(await store.workers()).toEqual([])
   })
 
   it('keeps the result of a task that succeeded, and its attempt is on record', async () => {

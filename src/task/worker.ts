@@ -28,6 +28,11 @@ export interface WorkerOptions {
   readonly retention?: RetentionOptions | undefined
   /** Its name on record. No two workers may share one. Default: generated. */
   readonly name?: string | undefined
+  /**
+   * The version of your application, for the record of each attempt. Default: the environment variable REDRIVE_RELEASE,
+   * or the version in the package.json of the program.
+   */
+  readonly release?: string | undefined
   /** Code that corrects the verdict on a failure. */
   readonly classify?: Classifier | undefined
   /** Receives the work events of its tasks. */
@@ -47,6 +52,7 @@ const WORKER_OPTIONS: KnownOptions<WorkerOptions> = {
   grace: '',
   retention: 'object',
   name: '',
+  release: '',
   classify: 'function',
   sink: 'function',
   onOutage: 'function',

@@ -66,7 +66,9 @@ describe('stats', () => {
     await folder.inStore(store => store.heartbeat({ worker: 'w', leaseMs: 60_000 }))
     await folder.redrive(['lane', 'pause', '--kind', 'report'])
     const paused = await folder.redrive(['stats', '--output', 'json'])
-    expect(paused.err).toBe('1 worker running.\n1 200 tasks wait in paused lanes: redrive lane ls --state paused\n')
+    expect(paused.err).toBe(
+      '1 worker running: redrive worker ls\n1 200 tasks wait in paused lanes: redrive lane ls --state paused\n',
+    )
     const ready = { ready: 0, readySince: null, held: 0 }
     expect(paused.json()).toMatchObject({ workers: 1, kinds: [{ dead: 1 }, { waiting: 1200, paused: 1200, ...ready }] })
   })

@@ -4,6 +4,7 @@ import { jsonl } from '../../pipeline/index.js'
 import { sampledFirst } from '../../pipeline/internal.js'
 import { formatDuration } from '../../policy/index.js'
 import type { RunRecord, RunSettings, Store } from '../../store/index.js'
+import { releaseOf } from '../../task/internal.js'
 import type { CommandContext } from '../command.js'
 import { quoted } from '../terminal/visible.js'
 import { followRun } from './follow-run.js'
@@ -62,7 +63,8 @@ async function resumeRun(context: CommandContext, id: string, file: string, opti
     sayInput(context, run, { flag: options.in, input })
     const source = input === undefined ? undefined : sourceOf(input, notes)
     const { workers } = await store.stats()
-    const handle = await pipeline.resume(id, { store, onOutage: sayOutage(context), ...defined({ source }) })
+    const release = releaseOf(resolve(environment.cwd, file), environment.env)
+    const handle = await pipeline.resume(id, { store, onOutage: sayOutage(context), release, ...defined({ source }) })
     console.say(`Run ${id}: ${quoted(pipeline.name)} goes on after ${itemCount(run.position)}.`)
     if (workers > 0 && run.counts.running > 0) console.say(runningElsewhere(run.counts.running))
     if (source !== undefined) await sayReader(context, store, run)

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { jsonl } from '../../pipeline/index.js'
+import { releaseOf } from '../../task/internal.js'
 import type { CommandContext } from '../command.js'
 import { UsageError } from '../errors.js'
 import { quoted } from '../terminal/visible.js'
@@ -77,6 +78,7 @@ async function startRun(context: CommandContext, file: string, options: RunFlags
     const handle = await pipeline.start(trial?.source ?? jsonl(input), {
       store,
       onOutage: sayOutage(context),
+      release: releaseOf(resolve(environment.cwd, file), environment.env),
       about: notes,
       hasOutput: options.unordered === true,
       ...defined({ id, failureBudget, checkInterval, concurrency }),

@@ -42,7 +42,9 @@ function printStats({ console, environment }: CommandContext, options: CommonOpt
     }
     if (kinds.length === 0) console.say('No tasks.')
     console.say(
-      workers === 0 ? 'No worker is running.' : `${grouped(workers)} ${workers === 1 ? 'worker' : 'workers'} running.`,
+      workers === 0
+        ? 'No worker is running.'
+        : `${grouped(workers)} ${workers === 1 ? 'worker' : 'workers'} running: redrive worker ls`,
     )
     const [paused, held] = [total(kinds, ({ paused }) => paused), total(kinds, ({ held }) => held)]
     if (paused > 0) console.say(`${tasksText(paused)} in paused lanes: redrive lane ls --state paused`)

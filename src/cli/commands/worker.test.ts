@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runCommand } from '../../../test/command.js'
@@ -282,6 +282,20 @@ describe('a worker in a process of its own', { timeout: 60_000 }, () => {
     expect(said.err).toContain('SIGTERM: stopping')
     expect(said.err).toContain('Stopped: 1 succeeded')
     expect(await count()).toMatchObject({ succeeded: 1, waiting: 1, running: 0 })
+  })
+
+  it('is listed with its release and its kinds while it is alive', async () => {
+    writeFileSync(join(folder, 'package.json'), '{ "type": "module", "version": "1.8.0" }')
+    await enqueue({ id: 'a', kind: 'works', payload: '{}' })
+    const { child, ended, says } = start('worker', 'tasks.ts', '--kind', 'works', '--verbose')
+    await says('First attempt')
+    const listed = await redrive(['worker', 'ls'])
+    expect(listed.out).toMatch(/NAME +RELEASE +STARTED +HOST +KINDS\n.* 1\.8\.0 .* works\n$/)
+    const json = await redrive(['worker', 'ls', '--output', 'json'])
+    expect(json.json()).toMatchObject([{ release: '1.8.0', kinds: ['works'], categories: null, host: hostname() }])
+    child.kill('SIGTERM')
+    expect(await ended).toBe(0)
+    expect(await redrive(['worker', 'ls'])).toMatchObject({ out: '', err: 'No worker is running.\n' })
   })
 
   it('hands back what does not end within the grace period, at no cost, and ends though its handler goes on', async () => {

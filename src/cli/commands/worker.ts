@@ -1,8 +1,10 @@
+import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { type MetricsRegistry, storeMetrics, workMetrics } from '../../metrics/index.js'
 import { untilEmpty } from '../../operate/index.js'
 import type { Store } from '../../store/index.js'
 import { type Outage, Worker } from '../../task/index.js'
+import { releaseOf } from '../../task/internal.js'
 import { fanOut, logTo, redact, type Sink } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, errorText } from '../errors.js'
@@ -13,15 +15,17 @@ import { type Signals, signalsOf } from '../terminal/signals.js'
 import { loadWork, type Work, type WorkChoice } from './load-work.js'
 import { type MetricsOptions, openMetrics, withMetricsOptions } from './metrics-options.js'
 import { openStore, storeUrl } from './open-store.js'
-import { type CommonOptions, collect, duration, wholeNumber, withCommonOptions } from './options.js'
+import { type CommonOptions, collect, duration, nonEmpty, wholeNumber, withCommonOptions } from './options.js'
 import { Tally } from './tally.js'
 import { waitingTexts } from './waiting-text.js'
+import { addWorkerList } from './worker-list.js'
 
 interface WorkerCommandOptions extends CommonOptions, MetricsOptions, WorkChoice {
   readonly concurrency: number
   readonly category?: readonly string[]
   readonly lease?: number
   readonly grace?: number
+  readonly release?: string
   readonly keep?: number
   readonly keepDead?: number
   readonly untilEmpty?: boolean
@@ -35,6 +39,7 @@ const PUSH_INTERVAL_MS = 15_000
 export function addWorker(program: Command, context: CommandContext): void {
   const worker = program
     .command('worker')
+    .enablePositionalOptions()
     .description('Run tasks and items of pipelines with the code of a module')
     .argument('<file>', 'Module that exports the results of defineTask() or pipeline()')
     .option('--concurrency <n>', 'Maximum number of tasks at once', wholeNumber(1, 10_000), 10)
@@ -47,11 +52,13 @@ export function addWorker(program: Command, context: CommandContext): void {
       duration(1),
     )
     .option('--grace <duration>', 'Time that running tasks have to end when it stops (default: 10s)', duration(0))
+    .option('--release <version>', 'Version of your application, for the record of each attempt', nonEmpty)
     .option('--keep <duration>', 'Delete ended work after this time, except dead letters (default: never)', duration(0))
     .option('--keep-dead <duration>', 'Delete dead letters after this time (default: never)', duration(0))
     .option('--until-empty', 'Stop when no task is waiting or running')
     .option('--verbose', 'Log every attempt, not only dead letters')
     .action(async (file: string, options: WorkerCommandOptions) => context.end(await runWorker(context, file, options)))
+  addWorkerList(worker, context)
   withCommonOptions(withMetricsOptions(worker)).addHelpText(
     'after',
     `
@@ -74,6 +81,10 @@ Ended work is tasks that succeeded, were skipped or were cancelled, with their
 history, idempotency keys whose work is done, and audit records. The id of a
 deleted task is free again.
 
+The default release is the environment variable REDRIVE_RELEASE, or the version
+in the package.json of the module. 'redrive worker ls' lists live workers with
+their releases.
+
 Examples:
   redrive worker ./tasks.js --keep 30d
   redrive worker ./tasks.js --kind send-email --concurrency 50
@@ -90,6 +101,7 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
   const tally = new Tally()
   const logger = consoleLogger(console, { from: options.verbose ? 'debug' : 'error' })
   const { concurrency, category: categories, lease, grace, keep, keepDead } = options
+  const release = options.release ?? releaseOf(resolve(environment.cwd, file), environment.env)
   const metrics = await openMetrics(options, context, 'redrive-worker', registry => metricsOf(store, registry)).catch(
     error => store.close().then(() => Promise.reject(error)),
   )
@@ -97,7 +109,17 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
   const retention = { ended: keep, keys: keep, audit: keep, dead: keepDead }
   const onOutage = (outage: Outage) =>
     console.say(outage.isOver ? 'The store answers again.' : `${errorText(outage.failure)} The worker keeps trying.`)
-  const worker = new Worker(store, { ...work, concurrency, categories, lease, grace, retention, sink, onOutage })
+  const worker = new Worker(store, {
+    ...work,
+    concurrency,
+    categories,
+    release,
+    lease,
+    grace,
+    retention,
+    sink,
+    onOutage,
+  })
   const signals = signalsOf(environment)
   const pushing = setInterval(() => metrics?.push(), PUSH_INTERVAL_MS).unref()
   let isCutShort = false

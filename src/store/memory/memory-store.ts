@@ -68,6 +68,7 @@ import type {
 } from '../store.js'
 import { SETTLED, STALE } from '../store.js'
 import { taskIds } from '../task-id.js'
+import type { WorkerRecord } from '../worker-store.js'
 import { MemoryAuditLog } from './audit-log.js'
 import type { MemoryItems } from './items.js'
 import { matches } from './lane-rules.js'
@@ -170,6 +171,7 @@ export class MemoryStore implements Store {
     checkBeat(beat)
     const { worker, leaseMs } = beat
     this.#workers.renew(worker, leaseMs)
+    this.#workers.report(worker, beat)
     const rescued = this.#rescue()
     return { cancelled: await this.cancelled(worker), rescued }
   }
@@ -187,6 +189,10 @@ export class MemoryStore implements Store {
     for (const task of this.#workers.tasksOf(worker))
       this.#end(task, afterSettlement(standingOf(task), { type: 'released' }, undefined, now), now)
     this.#workers.remove(worker)
+  }
+
+  async workers(): Promise<WorkerRecord[]> {
+    return this.#workers.live()
   }
 
   async get(id: string): Promise<TaskRecord | undefined> {
@@ -208,7 +214,7 @@ export class MemoryStore implements Store {
   async stats(): Promise<StoreStats> {
     const now = this.#now()
     const kinds = statsOf(this.#queue.lanes.all(), this.#tasks.values(), now)
-    return { now, workers: this.#workers.live, kinds }
+    return { now, workers: this.#workers.live().length, kinds }
   }
 
   async countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]> {
@@ -369,8 +375,10 @@ export class MemoryStore implements Store {
     const now = this.#now()
     let rescued = 0
     for (const worker of this.#workers.expired()) {
+      const release = this.#workers.releaseOf(worker)
       for (const task of this.#workers.tasksOf(worker)) {
-        this.#end(task, afterLoss(standingOf(task), { worker, startedAt: task.record.changedAt }, now), now)
+        const claim = { worker, startedAt: task.record.changedAt, release }
+        this.#end(task, afterLoss(standingOf(task), claim, now), now)
         rescued++
       }
       this.#workers.remove(worker)

@@ -1,10 +1,12 @@
 import type { Clock } from '../../time/index.js'
+import type { WorkerRecord, WorkerReport } from '../worker-store.js'
 import type { MemoryTask } from './task.js'
 
 interface MemoryWorker {
   /** On the monotonic clock: a lease is a measured time. */
   leaseUntil: number
   readonly tasks: Set<MemoryTask>
+  report: WorkerReport & { readonly since?: number }
 }
 
 /** The workers with their leases, and the tasks that each of them runs. */
@@ -19,8 +21,21 @@ export class MemoryWorkers {
   renew(name: string, leaseMs: number): void {
     const leaseUntil = this.#clock.monotonic() + leaseMs
     const known = this.#workers.get(name)
-    if (known === undefined) this.#workers.set(name, { leaseUntil, tasks: new Set() })
+    if (known === undefined) this.#workers.set(name, { leaseUntil, tasks: new Set(), report: {} })
     else known.leaseUntil = leaseUntil
+  }
+
+  /** Keeps the report of a worker that has a lease. */
+  report(name: string, { release, kinds, categories, host }: WorkerReport): void {
+    const worker = this.#workers.get(name)
+    if (worker === undefined) return
+    const { since = Math.floor(this.#clock.now()) } = worker.report
+    worker.report = { release, kinds: copy(kinds), categories: copy(categories), host, since }
+  }
+
+  /** The release that a worker has reported. */
+  releaseOf(name: string): string | undefined {
+    return this.#workers.get(name)?.report.release
   }
 
   /** The tasks that a worker runs. A copy: tasks may end while it is read. */
@@ -40,9 +55,16 @@ export class MemoryWorkers {
     this.#workers.delete(name)
   }
 
-  /** The number of workers whose lease has not expired. */
-  get live(): number {
-    return this.#workers.size - this.expired().length
+  /** The workers whose lease has not expired, by name. */
+  live(): WorkerRecord[] {
+    const [now, monotonic] = [Math.floor(this.#clock.now()), this.#clock.monotonic()]
+    return [...this.#workers]
+      .filter(([, { leaseUntil }]) => leaseUntil > monotonic)
+      .map(([name, { leaseUntil, report }]) => {
+        const { since, release, kinds, categories, host } = report
+        return { name, since, until: now + Math.round(leaseUntil - monotonic), release, kinds, categories, host }
+      })
+      .sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
   /** The workers whose lease has expired. */
@@ -50,4 +72,8 @@ export class MemoryWorkers {
     const now = this.#clock.monotonic()
     return [...this.#workers].filter(([, { leaseUntil }]) => leaseUntil <= now).map(([name]) => name)
   }
+}
+
+function copy(names: readonly string[] | undefined): readonly string[] | undefined {
+  return names && [...names]
 }

@@ -75,7 +75,14 @@ async function settleNext(store: Movable, kind: string, outcomes: readonly Outco
     id,
     token,
     outcome: outcomes[index] as Outcome,
-    attempt: { attempt: attempts + 1, startedAt: now - 5, endedAt: now, worker: 'w \u0001🚀"', ...facts },
+    attempt: {
+      attempt: attempts + 1,
+      startedAt: now - 5,
+      endedAt: now,
+      worker: 'w \u0001🚀"',
+      release: '1.8 🚀',
+      ...facts,
+    },
   }))
   const settled = await store.settle(settlements)
   expect(settled.map(({ result }) => result)).toEqual(outcomes.map(() => 'settled'))
@@ -448,7 +455,7 @@ describe('what is moved', () => {
     task: [
       ...['seq', 'lane', 'round', 'cancel_requested', 'token', 'advances'],
       // Of the attempt that it succeeded with, which is a row of its ledger.
-      ...['worker', 'ran_from', 'ran_to', 'ran_attempt', 'version', 'call'],
+      ...['worker', 'ran_from', 'ran_to', 'ran_attempt', 'version', 'call', 'release'],
     ],
     ledger: ['task'],
   }

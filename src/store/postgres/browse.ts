@@ -147,12 +147,12 @@ const LEDGERS = /* sql */ `
     retry_after, error, random, policy, coalesce(category, (
       SELECT lane.category FROM redrive.lane
       WHERE lane.id = (SELECT own.lane FROM redrive.task AS own WHERE own.id = ledger.task)
-    )) AS category, version, call, stack, trace
+    )) AS category, version, call, stack, trace, release
   FROM redrive.ledger WHERE task = ANY ($1::text[])
   UNION ALL
   SELECT id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     (SELECT lane.category FROM redrive.lane WHERE lane.id = task.lane), version, call, NULL,
-    ${INLINE_TRACE}
+    ${INLINE_TRACE}, release
   FROM redrive.task
   WHERE id = ANY ($1::text[]) AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
     AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)

@@ -171,6 +171,7 @@ describe('in a transaction of the caller’s', () => {
   })
 
   it('a task is completed with what its handler wrote, and its worker is told so', async () => {
+    await store.heartbeat({ worker: 'w', leaseMs: 1000, release: '1.8.0' })
     await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
     const [task] = (await store.claim(claim)).tasks
     if (task === undefined) throw new Error('nothing was claimed')
@@ -180,7 +181,8 @@ describe('in a transaction of the caller’s', () => {
     expect(await store.get('a')).toMatchObject({ status: 'running' })
     await client.query('COMMIT')
     expect(await store.get('a')).toMatchObject({ status: 'succeeded', result: '"done"' })
-    expect(await store.ledger('a')).toMatchObject([{ outcome: 'succeeded', attempt: 1, worker: 'w' }])
+    const entry = { outcome: 'succeeded', attempt: 1, worker: 'w', release: '1.8.0' }
+    expect(await store.ledger('a')).toMatchObject([entry])
 
     const attempt = { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w' }
     const settlement = { id: 'a', token: task.token, outcome: { type: 'succeeded' }, attempt } as const

@@ -33,7 +33,8 @@ export function costText(cost: Cost | undefined): string | undefined {
 
 /** An attempt as the ledger keeps it. */
 export function attemptRow(entry: AttemptEntry): object {
-  const { attempt, startedAt, endedAt, worker, verdict, error, stack, random, policy, version, call, trace } = entry
+  const { attempt, startedAt, endedAt, worker, verdict, error, stack, random, policy, version, call, trace, release } =
+    entry
   const retryAfterMs = verdict?.class === 'rate_limited' ? verdict.retryAfterMs : undefined
   return {
     attempt,
@@ -50,5 +51,6 @@ export function attemptRow(entry: AttemptEntry): object {
     version,
     call,
     trace,
+    release,
   }
 }

@@ -51,6 +51,7 @@ import type {
   TaskRecord,
   TaskStatus,
 } from '../store.js'
+import type { WorkerRecord } from '../worker-store.js'
 import { Browser } from './browse.js'
 import { Claims } from './claim.js'
 import type { Database } from './database.js'
@@ -180,6 +181,10 @@ export class PostgresStore implements Movable {
     const values = [fence.id, claim, round, advances, result ?? null, this.#database.at]
     const isHeld = await this.#database.callIn(client, 'complete', values)
     if (isHeld !== true) throw new StaleFenceError('completeIn', fence.id)
+  }
+
+  workers(): Promise<WorkerRecord[]> {
+    return this.#workers.live()
   }
 
   async heartbeat(beat: Beat): Promise<Heartbeat> {

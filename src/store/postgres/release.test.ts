@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '847fa4229892dd86401b6ca2f3806a35aab4e80fcfe5441405f7e60ca0caae90',
+  1: 'd60c06b6a5075afa1a16abf537b1f0db19642c7e955edc534deaa970b1ad38a1',
 }
 
 const MAX_LINES = 60

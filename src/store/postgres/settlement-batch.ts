@@ -111,6 +111,7 @@ export class SettlementBatch {
       evenColumn(rows, ({ attempt }) => attempt?.worker ?? ''),
       evenColumn(rows, ({ attempt }) => attempt?.version),
       evenColumn(rows, ({ attempt }) => attempt?.call),
+      evenColumn(rows, ({ attempt }) => attempt?.release),
       column(rows, ({ advance }) => advance?.next),
       this.#nexts.size === 0 ? null : JSON.stringify([...this.#nexts.values()]),
       isAnyLeft ? column(rows, ({ advance }) => advance && String(advance.keep)) : null,

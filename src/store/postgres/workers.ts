@@ -1,5 +1,6 @@
 import type { Beat, Heartbeat } from '../store.js'
-import { type Database, wholeMs } from './database.js'
+import type { WorkerRecord } from '../worker-store.js'
+import { answerOf, type Database, LONG, wholeMs } from './database.js'
 import type { Holdings } from './holdings.js'
 import type { Signals } from './signals.js'
 import { type Claimed, claimedBy, tokenOf } from './token.js'
@@ -16,10 +17,10 @@ export class Workers {
     this.#holdings = holdings
   }
 
-  async heartbeat({ worker, leaseMs }: Beat): Promise<Heartbeat> {
+  async heartbeat({ worker, leaseMs, ...report }: Beat): Promise<Heartbeat> {
     const { tokens = [], asOf = 0 } = this.#holdings.get(worker) ?? {}
     const known = new Set([...tokens].map(token => claimedBy(token).claim))
-    const values = [worker, wholeMs(leaseMs), [...known], asOf, this.#database.at]
+    const values = [worker, wholeMs(leaseMs), [...known], asOf, JSON.stringify(report), this.#database.at]
     const beat = JSON.parse(String(await this.#database.call('heartbeat', values))) as HeartbeatAnswer
     if (beat.rescued > 0) this.#signals.ring()
     return { cancelled: beat.cancelled.map(tokenOf), rescued: beat.rescued }
@@ -30,10 +31,41 @@ export class Workers {
     return answer.map(tokenOf)
   }
 
+  async live(): Promise<WorkerRecord[]> {
+    const answer = answerOf(await this.#database.query(LIVE, [this.#database.at], LONG))
+    return (JSON.parse(String(answer)) as readonly WorkerRow[]).map(workerRecord)
+  }
+
   async leave(worker: string): Promise<void> {
     const count = await this.#database.call('leave', [worker, this.#database.at])
     this.#holdings.left(worker)
     if (Number(count) > 0) this.#signals.ring()
+  }
+}
+
+const LIVE = /* sql */ `
+  SELECT coalesce(json_agg(worker ORDER BY id), '[]')::text AS answer FROM redrive.worker
+  WHERE until > redrive.now_ms($1)`
+
+interface WorkerRow {
+  readonly id: string
+  readonly until: number
+  readonly since: number | null
+  readonly release: string | null
+  readonly kinds: readonly string[] | null
+  readonly categories: readonly string[] | null
+  readonly host: string | null
+}
+
+function workerRecord({ id, since, until, release, kinds, categories, host }: WorkerRow): WorkerRecord {
+  return {
+    name: id,
+    since: since ?? undefined,
+    until,
+    release: release ?? undefined,
+    kinds: kinds ?? undefined,
+    categories: categories ?? undefined,
+    host: host ?? undefined,
   }
 }
 

@@ -70,7 +70,7 @@ function append(
     const entries = statements.entries.get(seq) ?? 0
     return writeLedger(statements, seq, lane, entries - 1, attempted(outcome, attempt))
   }
-  const { startedAt, endedAt, worker, version = null, call = null } = attempt
+  const { startedAt, endedAt, worker, version = null, call = null, release = null } = attempt
   const [from, to] = [Math.round(startedAt), Math.round(endedAt)]
-  statements.appendAdvance.run(seq, seq, attempt.attempt, from, to, worker, version, call, category || null)
+  statements.appendAdvance.run(seq, seq, attempt.attempt, from, to, worker, version, call, release, category || null)
 }

@@ -31,6 +31,7 @@ interface InlineAttempt {
   readonly worker: string
   readonly category: string
   readonly version: string | null
+  readonly release: string | null
   readonly call: string | null
   readonly trace: string | null
 }
@@ -93,7 +94,7 @@ export class Browser {
       SELECT ${taskColumns()} FROM task JOIN lane ON lane.id = task.lane WHERE task.id = ?`)
     this.#attempt = db.prepare<[string], InlineAttempt>(/* sql */ `
       SELECT seq, state, entries, ran_from, ran_to, ran_attempt, worker, lane.category, version, call,
-             ${INLINE_TRACE} AS trace
+             ${INLINE_TRACE} AS trace, release
       FROM task JOIN lane ON lane.id = task.lane WHERE task.id = ?`)
     this.#ledger = db.prepare<[number], EntryRow>(/* sql */ `SELECT * FROM ledger WHERE task = ? ORDER BY sequence`)
     this.#count = db.prepare<object, Record<TaskStatus, number>>(/* sql */ `
@@ -297,7 +298,7 @@ function errorValue({ errorCode }: TaskFilter) {
 
 /** The attempt that a task succeeded with. The task's own row keeps it. */
 function inlineRow(task: InlineAttempt): LedgerRow {
-  const { entries, ran_from, ran_to, ran_attempt, worker, category, version, call, trace } = task
+  const { entries, ran_from, ran_to, ran_attempt, worker, category, version, call, trace, release } = task
   return {
     sequence: entries,
     category: category || undefined,
@@ -311,5 +312,6 @@ function inlineRow(task: InlineAttempt): LedgerRow {
     version: version ?? undefined,
     call: call ?? undefined,
     trace: trace ?? undefined,
+    release: release ?? undefined,
   }
 }

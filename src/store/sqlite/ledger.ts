@@ -19,8 +19,8 @@ export function writeLedger(
 ): void {
   if (change.type === 'complete') statements.complete.run(...decisionColumns(change.row), task, entries)
   if (change.type !== 'append') return
-  const { attempt, startedAt, endedAt, worker, outcome, version, call, stack, trace } = change.row
-  const about = [version, call, stack, trace].map(value => value ?? null)
+  const { attempt, startedAt, endedAt, worker, outcome, version, call, stack, trace, release } = change.row
+  const about = [version, call, stack, trace, release].map(value => value ?? null)
   const attempted = [attempt, startedAt, endedAt, worker, ...about, outcome]
   statements.append.run(task, entries + 1, lane, ...attempted, ...decisionColumns(change.row))
 }

@@ -227,6 +227,16 @@ export const MIGRATIONS: readonly string[] = [
   /* sql */ `
     ALTER TABLE task   ADD COLUMN traceparent TEXT;
     ALTER TABLE ledger ADD COLUMN trace TEXT;
+
+    -- The reports of workers, and the release of each attempt. kinds and categories are JSON.
+    ALTER TABLE worker ADD COLUMN release    TEXT;
+    ALTER TABLE worker ADD COLUMN kinds      TEXT;
+    ALTER TABLE worker ADD COLUMN categories TEXT;
+    ALTER TABLE worker ADD COLUMN host       TEXT;
+    ALTER TABLE worker ADD COLUMN since      INTEGER;
+
+    ALTER TABLE task   ADD COLUMN release TEXT;  -- of the attempt that it succeeded with, like call
+    ALTER TABLE ledger ADD COLUMN release TEXT;
   `,
 
   // Views for your own queries and dashboards: docs/sql.md is their contract. Columns are only ever

@@ -56,6 +56,7 @@ import type {
   TaskStatus,
 } from '../store.js'
 import { taskIds } from '../task-id.js'
+import type { WorkerRecord } from '../worker-store.js'
 import { type BackupOptions, backupSqlite } from './backup.js'
 import { Browser } from './browse.js'
 import { claim } from './claim.js'
@@ -77,7 +78,7 @@ import { synchronous } from './synchronous.js'
 import { placeOf } from './token.js'
 import { exportPage, importRows } from './transfer.js'
 import { Watchers } from './watchers.js'
-import { heartbeat, leave } from './workers.js'
+import { heartbeat, leave, liveWorkers } from './workers.js'
 
 /** A store in a SQLite file, which any number of processes on one machine may share. */
 export class SqliteStore implements Movable {
@@ -196,6 +197,10 @@ export class SqliteStore implements Movable {
     checkName('worker', worker)
     const count = await this.#commits.write(() => leave(this.#statements, worker, this.#now()))
     if (count > 0) this.#watchers.ring()
+  }
+
+  async workers(): Promise<WorkerRecord[]> {
+    return this.#commits.read(() => liveWorkers(this.#statements, this.#now()))
   }
 
   async get(id: string): Promise<TaskRecord | undefined> {

@@ -116,6 +116,17 @@ export interface OrderRow {
   readonly id: string
 }
 
+/** A worker with its report: `kinds` and `categories` are JSON. */
+export interface WorkerRow {
+  readonly id: string
+  readonly until: number
+  readonly since: number | null
+  readonly release: string | null
+  readonly kinds: string | null
+  readonly categories: string | null
+  readonly host: string | null
+}
+
 /** An idempotency key with its state. */
 export interface KeyRow {
   readonly fingerprint: string
@@ -295,6 +306,12 @@ function prepare(db: Preparer) {
     lease: db.prepare(/* sql */ `
       INSERT INTO worker (id, until) VALUES (:worker, :until)
       ON CONFLICT (id) DO UPDATE SET until = max(until, excluded.until)`),
+    report: db.prepare(/* sql */ `
+      UPDATE worker
+      SET release = :release, kinds = :kinds, categories = :categories, host = :host, since = ifnull(since, :now)
+      WHERE id = :worker`),
+    workers: db.prepare<[number], WorkerRow>(/* sql */ `SELECT * FROM worker WHERE until > ? ORDER BY id`),
+    releaseOf: db.prepare<[string], string | null>(/* sql */ `SELECT release FROM worker WHERE id = ?`).pluck(),
     prolong: db.prepare(/* sql */ `UPDATE worker SET until = :until WHERE id = :worker AND until < :before`),
     expired: db.prepare<[number], string>(/* sql */ `SELECT id FROM worker WHERE until <= ?`).pluck(),
     removeWorker: db.prepare(/* sql */ `DELETE FROM worker WHERE id = ?`),
@@ -310,7 +327,7 @@ function prepare(db: Preparer) {
     succeed: db.prepare(/* sql */ `
       UPDATE task
       SET state = 4, changed_at = ?, result = ?, ran_from = ?, ran_to = ?, ran_attempt = ?, worker = ?, version = ?,
-          call = ?, value = NULL, entries = entries + 1, attempts = 0, deferrals = 0, losses = 0, undecided = 0, cancel_requested = 0,
+          call = ?, release = ?, value = NULL, entries = entries + 1, attempts = 0, deferrals = 0, losses = 0, undecided = 0, cancel_requested = 0,
           previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL, token = NULL
       WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),
     running: db.prepare<[number, string, string], StandingRow>(/* sql */ `
@@ -327,8 +344,8 @@ function prepare(db: Preparer) {
       WHERE seq = ?`),
     append: db.prepare(/* sql */ `
       INSERT INTO ledger (task, sequence, category, attempt, started_at, ended_at, worker, version, call, stack, trace,
-                          outcome, delay_ms, reason, error_class, error_code, retry_after, error, random, policy)
-      VALUES (?, ?, ${CATEGORY}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+                          release, outcome, delay_ms, reason, error_class, error_code, retry_after, error, random, policy)
+      VALUES (?, ?, ${CATEGORY}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     complete: db.prepare(/* sql */ `
       UPDATE ledger
       SET delay_ms = ?, reason = ?, error_class = ?, error_code = ?, retry_after = ?, error = ?, random = ?, policy = ?
@@ -349,8 +366,8 @@ function prepare(db: Preparer) {
       .pluck(),
     /** The row of a plain attempt, after its item has advanced. */
     appendAdvance: db.prepare(/* sql */ `
-      INSERT INTO ledger (task, sequence, outcome, attempt, started_at, ended_at, worker, version, call, category)
-      VALUES (?, (SELECT entries FROM task WHERE seq = ?), 'advanced', ?, ?, ?, ?, ?, ?, ?)`),
+      INSERT INTO ledger (task, sequence, outcome, attempt, started_at, ended_at, worker, version, call, release, category)
+      VALUES (?, (SELECT entries FROM task WHERE seq = ?), 'advanced', ?, ?, ?, ?, ?, ?, ?, ?)`),
     entries: db.prepare<[number], number>(/* sql */ `SELECT entries FROM task WHERE seq = ?`).pluck(),
     holder: db.prepare<[number, string], { token: string | null; state: number; ran_from: number | null }>(/* sql */ `
       SELECT token, state, ran_from FROM task WHERE seq = ? AND id = ?`),

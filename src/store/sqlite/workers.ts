@@ -1,18 +1,22 @@
 import { afterLoss, afterSettlement } from '../after-settlement.js'
 import type { Beat, Heartbeat } from '../store.js'
+import type { WorkerRecord } from '../worker-store.js'
 import { LaneBook } from './lane-book.js'
 import { end, standingOf } from './settle.js'
-import type { Statements } from './statements.js'
+import type { Statements, WorkerRow } from './statements.js'
 
 /** Renews a worker's lease, and rescues the tasks of workers whose lease has expired. Within a transaction. */
-export function heartbeat(statements: Statements, { worker, leaseMs }: Beat, now: number): Heartbeat {
+export function heartbeat(statements: Statements, beat: Beat, now: number): Heartbeat {
+  const { worker, leaseMs, release = null, kinds, categories, host = null } = beat
   statements.lease.run({ worker, until: now + leaseMs })
+  statements.report.run({ worker, release, kinds: json(kinds), categories: json(categories), host, now })
   const book = new LaneBook(statements)
   let rescued = 0
   for (const dead of statements.expired.all(now)) {
+    const release = statements.releaseOf.get(dead) ?? undefined
     for (const row of statements.runningOf.all(dead)) {
       rescued++
-      const claim = { worker: dead, startedAt: row.ran_from ?? now }
+      const claim = { worker: dead, startedAt: row.ran_from ?? now, release }
       end(statements, book, row, afterLoss(standingOf(row), claim, now), now)
     }
     statements.removeWorker.run(dead)
@@ -30,4 +34,29 @@ export function leave(statements: Statements, worker: string, now: number): numb
   statements.removeWorker.run(worker)
   book.write()
   return rows.length
+}
+
+/** The workers whose lease has not expired. */
+export function liveWorkers(statements: Statements, now: number): WorkerRecord[] {
+  return statements.workers.all(now).map(workerRecord)
+}
+
+function workerRecord({ id, since, until, release, kinds, categories, host }: WorkerRow): WorkerRecord {
+  return {
+    name: id,
+    since: since ?? undefined,
+    until,
+    release: release ?? undefined,
+    kinds: names(kinds),
+    categories: names(categories),
+    host: host ?? undefined,
+  }
+}
+
+function json(names: readonly string[] | undefined): string | null {
+  return names === undefined ? null : JSON.stringify(names)
+}
+
+function names(json: string | null): readonly string[] | undefined {
+  return json === null ? undefined : (JSON.parse(json) as readonly string[])
 }

@@ -22,6 +22,7 @@ import { SETTLE } from './settle.js'
 import { SHARED_LIMITS } from './shared-limits.js'
 import { STATS } from './stats.js'
 import { TRACES } from './traces.js'
+import { WORKERS } from './workers.js'
 
 const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   enqueue: ENQUEUE,
@@ -35,6 +36,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   quotas: QUOTAS,
   ends: ENDS,
   leases: LEASES,
+  workers: WORKERS,
   operators: OPERATORS,
   'operator records': OPERATOR_RECORDS,
   lists: LISTS,

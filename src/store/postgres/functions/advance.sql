@@ -168,8 +168,8 @@ CREATE OR REPLACE FUNCTION redrive.rounds_to_wait() RETURNS int LANGUAGE sql IMM
 -- kept and those that wait now, and the argument of `ramp_up`.
 CREATE OR REPLACE FUNCTION redrive.advance(
   ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
-  versions text[], calls text[], nexts int[], to_lanes bigint[], costs text[], details json[], admitted boolean[],
-  now_ms bigint, OUT kept int[], OUT queued int[], OUT ends json, OUT from_lanes bigint[]
+  versions text[], calls text[], releases text[], nexts int[], to_lanes bigint[], costs text[], details json[],
+  admitted boolean[], now_ms bigint, OUT kept int[], OUT queued int[], OUT ends json, OUT from_lanes bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
   origins bigint[] := ARRAY(SELECT DISTINCT lane FROM unnest(lanes) AS lane);
@@ -183,8 +183,8 @@ BEGIN
       deferrals = 0, losses = 0, undecided = false, previous_delay = NULL, error_class = NULL, error_code = NULL,
       error_message = NULL, value = run.value, cost = run.cost
     FROM unnest(ids, rounds, advance.advances, lanes, results, numbers, advance.began, advance.took, workers, versions,
-      calls, nexts, costs, details) WITH ORDINALITY
-      AS run (id, round, advances, lane, value, attempt, began, took, worker, version, call, next, cost, details, n)
+      calls, releases, nexts, costs, details) WITH ORDINALITY AS run (id, round, advances, lane, value, attempt, began,
+      took, worker, version, call, release, next, cost, details, n)
     WHERE run.next IS NOT NULL AND task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
       AND task.round = run.round AND task.advances = coalesce(run.advances, advance.advances[1])
       AND NOT task.cancel_requested
@@ -193,13 +193,14 @@ BEGIN
       coalesce(run.began, advance.began[1]) AS began, coalesce(run.took, advance.took[1]) AS took,
       coalesce(run.worker, workers[1]) AS worker, run.details AS more,
       CASE cardinality(versions) WHEN 1 THEN versions[1] ELSE run.version END AS version,
-      CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END AS call
+      CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END AS call,
+      CASE cardinality(releases) WHEN 1 THEN releases[1] ELSE run.release END AS release
   ), recorded AS (
     INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, error_class, error_code,
-      retry_after, error, random, policy, category, version, call, trace)
+      retry_after, error, random, policy, category, version, call, trace, release)
     SELECT id, entries, attempt, item.began, item.began + item.took, worker, 'advanced', more ->> 'error_class',
       more ->> 'error_code', (more ->> 'retry_after')::bigint, more ->> 'error', (more ->> 'random')::float8,
-      more ->> 'policy', categories[array_position(origins, from_lane)], version, call, more ->> 'trace'
+      more ->> 'policy', categories[array_position(origins, from_lane)], version, call, more ->> 'trace', release
     FROM item WHERE attempt > 0
   ), waits AS (
     INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at)
@@ -229,7 +230,7 @@ $$;
 -- Ends the items among these that somebody asked to cancel. Returns their positions.
 CREATE OR REPLACE FUNCTION redrive.cancel_instead(
   ids text[], rounds int[], advances int[], numbers int[], began bigint[], took bigint[], workers text[], versions text[],
-  calls text[], nexts int[], details json[], now_ms bigint
+  calls text[], releases text[], nexts int[], details json[], now_ms bigint
 ) RETURNS int[] LANGUAGE plpgsql AS $$
 DECLARE
   outcomes json;
@@ -241,12 +242,14 @@ BEGIN
     'worker', coalesce(run.worker, workers[1]),
     'version', CASE cardinality(versions) WHEN 1 THEN versions[1] ELSE run.version END,
     'call', CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END,
+    'release', CASE cardinality(releases) WHEN 1 THEN releases[1] ELSE run.release END,
     'error_class', run.more -> 'error_class', 'error_code', run.more -> 'error_code',
     'retry_after', run.more -> 'retry_after', 'error', run.more -> 'error', 'random', run.more -> 'random',
     'policy', run.more -> 'policy', 'trace', run.more -> 'trace'
   )) INTO outcomes
   FROM unnest(ids, rounds, cancel_instead.advances, numbers, cancel_instead.began, cancel_instead.took, workers, versions,
-    calls, nexts, details) WITH ORDINALITY AS run (id, round, advances, attempt, began, took, worker, version, call, next, more, n)
+    calls, releases, nexts, details) WITH ORDINALITY
+    AS run (id, round, advances, attempt, began, took, worker, version, call, release, next, more, n)
   JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
     AND task.round = run.round AND task.advances = coalesce(run.advances, cancel_instead.advances[1])
     AND task.cancel_requested
@@ -286,8 +289,8 @@ $$;
 -- positions of those that are kept and those that have left their worker, now and before (see `advanced_before`).
 CREATE OR REPLACE FUNCTION redrive.settle_advances(
   ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
-  versions text[], calls text[], nexts int[], to_lanes bigint[], keeps boolean[], costs text[], details json[],
-  now_ms bigint, OUT kept int[], OUT gone int[], OUT kept_before json, OUT gone_before int[]
+  versions text[], calls text[], releases text[], nexts int[], to_lanes bigint[], keeps boolean[], costs text[],
+  details json[], now_ms bigint, OUT kept int[], OUT gone int[], OUT kept_before json, OUT gone_before int[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
   done record;
@@ -296,8 +299,8 @@ BEGIN
   IF redrive.is_any_binding(now_ms) THEN
     admitted := redrive.admit_shared(nexts, lanes, to_lanes, costs, admitted, now_ms);
   END IF;
-  done := redrive.advance(ids, rounds, advances, lanes, results, numbers, began, took, workers, versions, calls, nexts,
-    to_lanes, costs, details, admitted, now_ms);
+  done := redrive.advance(ids, rounds, advances, lanes, results, numbers, began, took, workers, versions, calls,
+    releases, nexts, to_lanes, costs, details, admitted, now_ms);
   kept := coalesce(done.kept, '{}');
   gone := coalesce(done.queued, '{}');
   IF done.ends IS NOT NULL THEN
@@ -307,8 +310,8 @@ BEGIN
     PERFORM redrive.note_answers(done.from_lanes, ARRAY(SELECT 1 FROM unnest(done.from_lanes)), now_ms);
   END IF;
   IF cardinality(kept) + cardinality(gone) < (SELECT count(next) FROM unnest(nexts) AS next) THEN
-    gone := gone || redrive.cancel_instead(ids, rounds, advances, numbers, began, took, workers, versions, calls, nexts,
-      details, now_ms);
+    gone := gone || redrive.cancel_instead(ids, rounds, advances, numbers, began, took, workers, versions, calls,
+      releases, nexts, details, now_ms);
     done := redrive.advanced_before(ids, rounds, advances, nexts, to_lanes, kept || gone);
     kept_before := done.kept;
     gone_before := done.queued;
@@ -322,17 +325,19 @@ CREATE OR REPLACE FUNCTION redrive.advance_tried(tried json, now_ms bigint) RETU
 BEGIN
   PERFORM redrive.settle_advances(
     array_agg(id), array_agg(round), array_agg(0), array_agg(lane), array_agg(value), array_agg(coalesce(attempt, 0)),
-    array_agg(began), array_agg(ended - began), array_agg(worker), array_agg(version), array_agg(call), array_agg(n),
+    array_agg(began), array_agg(ended - began), array_agg(worker), array_agg(version), array_agg(call),
+    array_agg(release), array_agg(n),
     redrive.lanes_after(json_agg(json_build_object('n', n, 'lane', lane, 'category', category))),
     array_agg(false), array_agg(cost), array_agg(entry), now_ms)
   FROM (
     SELECT run.*, task.lane, given.entry, row_number() OVER ()::int AS n
     FROM json_array_elements(tried) AS given (entry)
     CROSS JOIN json_to_record(given.entry) AS run (id text, round int, type text, "to" text, value text, cost text,
-      attempt int, began bigint, ended bigint, worker text, version text, call text)
+      attempt int, began bigint, ended bigint, worker text, version text, call text, release text)
     JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.round = run.round
     WHERE run.type = 'advanced'
-  ) AS item (id, round, type, category, value, cost, attempt, began, ended, worker, version, call, lane, entry, n)
+  ) AS item (id, round, type, category, value, cost, attempt, began, ended, worker, version, call, release, lane,
+    entry, n)
   HAVING count(*) > 0;
 END
 $$;

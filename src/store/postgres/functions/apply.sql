@@ -8,7 +8,7 @@ BEGIN
       SELECT * FROM json_to_recordset(outcomes) AS report (
         n int, id text, round int, advances int, type text, delay float8, is_backoff boolean, result text, reason text,
         attempt int, began bigint, ended bigint, worker text, error_class text, error_code text, retry_after bigint,
-        error text, stack text, random float8, policy text, version text, call text, trace text
+        error text, stack text, random float8, policy text, version text, call text, trace text, release text
       )
     ), locked_task AS MATERIALIZED (
       SELECT report.*, task.lane, task.ordered, task.category, task.priority, task.submitted_at, task.entries, task.attempts,
@@ -53,7 +53,7 @@ BEGIN
       is_lost, is_recorded, is_decision, attempt, began, ended, worker,
       CASE WHEN redrive.waits_again(outcome) THEN round(delay) END,
       CASE WHEN outcome IN ('dead', 'skipped', 'succeeded') THEN reason END,
-      error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace
+      error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release
     )::redrive.ended_attempt)
     FROM judged_attempt
   );
@@ -145,9 +145,9 @@ BEGIN
   FROM unnest(batch) WHERE next_at IS NOT NULL;
 
   INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason,
-    error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace)
+    error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release)
   SELECT id, entries, attempt, began, ended, worker, CASE WHEN is_lost THEN 'lost' ELSE outcome END, delay_ms, reason,
-    error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace
+    error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release
   FROM unnest(batch) WHERE is_recorded;
 
   IF EXISTS (SELECT FROM unnest(batch) WHERE is_decision) THEN

@@ -14,7 +14,7 @@ BEGIN
   FROM redrive.task CROSS JOIN redrive.claim CROSS JOIN LATERAL redrive.succeed(
     ARRAY[of_id], ARRAY[of_round], ARRAY[of_advances], ARRAY[of_result], ARRAY[task.attempts + 1],
     ARRAY[greatest(claim.at, task.changed_at)], ARRAY[now_ms - greatest(claim.at, task.changed_at)],
-    ARRAY[claim.worker], NULL, NULL, NULL, now_ms) AS done
+    ARRAY[claim.worker], NULL, NULL, ARRAY[redrive.release_of(claim.worker)], NULL, now_ms) AS done
   WHERE task.id = of_id AND claim.id = of_claim;
   UPDATE redrive.task SET round = of_round WHERE id = of_id AND settled IS NOT NULL;
   RETURN settled IS NOT NULL;

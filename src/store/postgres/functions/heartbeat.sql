@@ -1,3 +1,10 @@
+-- The release that a worker has reported.
+CREATE OR REPLACE FUNCTION redrive.release_of(of_worker text) RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (SELECT release FROM redrive.worker WHERE id = of_worker);
+END
+$$;
+
 -- Takes tasks from a worker: those of its claims up to `as_of`, save the claims in `known_claims`. They go back as
 -- `released`, at no cost, or as `lost`, since the worker died. A task that somebody has locked, such as a handler in
 -- its own transaction, is left for the next time. Also deletes the claims of which nothing runs any more. Returns the
@@ -13,7 +20,7 @@ BEGIN
     'n', 0, 'id', id, 'round', round,
     -- A task that was claimed for the decision on its loss had not been started.
     'type', CASE WHEN undecided THEN 'released' ELSE as_type END,
-    'attempt', attempts + 1, 'began', at, 'ended', now_ms, 'worker', gone
+    'attempt', attempts + 1, 'began', at, 'ended', now_ms, 'worker', gone, 'release', redrive.release_of(gone)
   )) INTO runs
   FROM (
     SELECT task.id, task.round, task.undecided, task.attempts, greatest(claim.at, task.changed_at) AS at
@@ -52,11 +59,24 @@ BEGIN
 END
 $$;
 
+-- Renews a worker's lease, and keeps its report: JSON of {release, kinds, categories, host}, or NULL if there is none.
+CREATE OR REPLACE FUNCTION redrive.renew(by_worker text, lease_until bigint, report json, now_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO redrive.worker AS known (id, until, release, kinds, categories, host, since)
+  SELECT by_worker, lease_until, release, kinds, categories, host, now_ms
+  FROM json_to_record(coalesce(report, '{}')) AS told (release text, kinds text[], categories text[], host text)
+  ON CONFLICT (id) DO UPDATE
+  SET until = greatest(known.until, excluded.until), release = excluded.release, kinds = excluded.kinds,
+    categories = excluded.categories, host = excluded.host, since = coalesce(known.since, excluded.since);
+END
+$$;
+
 -- Renews a worker's lease, and rescues the tasks of workers whose lease has run out. Claims of this worker that are not
 -- among those it knows are claims whose answer was lost: their tasks go back at no cost. Returns JSON: {cancelled,
 -- rescued}, where `cancelled` is an array of {claim, n, round, lane, advances}.
 CREATE OR REPLACE FUNCTION redrive.heartbeat(
-  by_worker text, lease_ms bigint, known_claims bigint[], as_of bigint, at bigint
+  by_worker text, lease_ms bigint, known_claims bigint[], as_of bigint, report json, at bigint
 ) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -65,8 +85,7 @@ DECLARE
   gone text;
   rescued int := 0;
 BEGIN
-  INSERT INTO redrive.worker AS known (id, until) VALUES (by_worker, now_ms + lease_ms)
-  ON CONFLICT (id) DO UPDATE SET until = greatest(known.until, excluded.until);
+  PERFORM redrive.renew(by_worker, now_ms + lease_ms, report, now_ms);
   FOR gone IN SELECT id FROM redrive.worker WHERE until <= now_ms FOR UPDATE SKIP LOCKED LOOP
     rescued := rescued + redrive.take_from(gone, 'lost', '{}', 9223372036854775807, now_ms);
     DELETE FROM redrive.worker

@@ -35,7 +35,7 @@ CREATE OR REPLACE FUNCTION redrive.settle(
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   answer json := redrive.settle(ids, rounds, NULL, NULL, results, numbers, began, took, workers, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, others, claims, counts, at)::json;
+    NULL, NULL, NULL, NULL, NULL, NULL, others, claims, counts, at)::json;
 BEGIN
   RETURN json_build_object(
     'succeeded', answer -> 'settled', 'applied', answer -> 'applied', 'is_any_bounded', answer -> 'is_any_bounded'
@@ -48,5 +48,14 @@ CREATE OR REPLACE FUNCTION redrive.complete(of_id text, of_claim bigint, of_roun
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   RETURN redrive.complete(of_id, of_claim, of_round, NULL, of_result, at);
+END
+$$;
+
+-- Without a report. Functions 0.
+CREATE OR REPLACE FUNCTION redrive.heartbeat(
+  by_worker text, lease_ms bigint, known_claims bigint[], as_of bigint, at bigint
+) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN redrive.heartbeat(by_worker, lease_ms, known_claims, as_of, NULL, at);
 END
 $$;

@@ -17,14 +17,14 @@ BEGIN
 END
 $$;
 
--- Settles successes whose attempt is described by its time, worker, version and call alone: it is kept in the task's own
--- row. Given column by column, which is much cheaper to read than JSON; rows with a `next` are not successes. The first
--- element of `advances`, `numbers`, `began`, `took` and `workers` also stands for those that are absent; `versions` and
--- `calls` may have a single element, for all. Returns the positions, from 1, of those that were still in their round,
+-- Settles successes whose attempt is described by its time, worker, version, call and release alone: it is kept in the
+-- task's own row. Given column by column, which is much cheaper to read than JSON; rows with a `next` are not successes. The first
+-- element of `advances`, `numbers`, `began`, `took` and `workers` also stands for those that are absent; `versions`,
+-- `calls` and `releases` may have a single element, for all. Returns the positions, from 1, of those that were still in their round,
 -- and the argument of `ramp_up`.
 CREATE OR REPLACE FUNCTION redrive.succeed(
   ids text[], rounds int[], advances int[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
-  versions text[], calls text[], nexts int[], now_ms bigint, OUT settled int[], OUT ends json, OUT lanes bigint[]
+  versions text[], calls text[], releases text[], nexts int[], now_ms bigint, OUT settled int[], OUT ends json, OUT lanes bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
   items text[];
@@ -38,9 +38,11 @@ BEGIN
       deferrals = 0, losses = 0, undecided = false, cancel_requested = false, previous_delay = NULL, error_class = NULL,
       error_code = NULL, error_message = NULL, value = NULL,
       version = CASE cardinality(versions) WHEN 1 THEN versions[1] ELSE run.version END,
-      call = CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END
+      call = CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END,
+      release = CASE cardinality(releases) WHEN 1 THEN releases[1] ELSE run.release END
     FROM unnest(ids, rounds, succeed.advances, results, numbers, succeed.began, succeed.took, workers, versions, calls,
-      nexts) WITH ORDINALITY AS run (id, round, advances, result, attempt, began, took, worker, version, call, next, n)
+      releases, nexts) WITH ORDINALITY
+      AS run (id, round, advances, result, attempt, began, took, worker, version, call, release, next, n)
     WHERE run.next IS NULL AND task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
       AND task.round = run.round AND task.advances = coalesce(run.advances, succeed.advances[1], task.advances)
     RETURNING run.n, task.id, task.lane, task.ran_from
@@ -92,11 +94,11 @@ $$;
 -- Settles the successes of a batch, as `succeed` takes them. Returns the positions of those that took effect.
 CREATE OR REPLACE FUNCTION redrive.settle_successes(
   ids text[], rounds int[], advances int[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
-  versions text[], calls text[], nexts int[], now_ms bigint
+  versions text[], calls text[], releases text[], nexts int[], now_ms bigint
 ) RETURNS int[] LANGUAGE plpgsql AS $$
 DECLARE
   done record := redrive.succeed(
-    ids, rounds, advances, results, numbers, began, took, workers, versions, calls, nexts, now_ms);
+    ids, rounds, advances, results, numbers, began, took, workers, versions, calls, releases, nexts, now_ms);
   succeeded int[] := coalesce(done.settled, '{}');
 BEGIN
   IF done.ends IS NOT NULL THEN
@@ -148,8 +150,8 @@ $$;
 -- matters, nothing is done, and the answer is {is_order_needed}: the settlements have to come one by one.
 CREATE OR REPLACE FUNCTION redrive.settle(
   ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
-  versions text[], calls text[], nexts int[], next_lanes json, keeps boolean[], costs text[], details json[],
-  item_claims bigint[], uses json, others json, claims bigint[], counts int[], at bigint
+  versions text[], calls text[], releases text[], nexts int[], next_lanes json, keeps boolean[], costs text[],
+  details json[], item_claims bigint[], uses json, others json, claims bigint[], counts int[], at bigint
 ) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -179,14 +181,14 @@ BEGIN
   END IF;
   IF cardinality(ids) > items THEN
     succeeded := redrive.settle_successes(
-      ids, rounds, advances, results, numbers, began, took, workers, versions, calls, nexts, now_ms);
+      ids, rounds, advances, results, numbers, began, took, workers, versions, calls, releases, nexts, now_ms);
   END IF;
   IF others IS NOT NULL THEN
     applied := redrive.settle_others(others, now_ms);
   END IF;
   IF items > 0 THEN
     SELECT * INTO kept, gone, kept_before, gone_before FROM redrive.settle_advances(ids, rounds, advances, lanes,
-      results, numbers, began, took, workers, versions, calls, nexts, to_lanes, keeps, costs, details, now_ms);
+      results, numbers, began, took, workers, versions, calls, releases, nexts, to_lanes, keeps, costs, details, now_ms);
   END IF;
   -- Claims come last, so that nobody waits for a task while holding a lock on a claim. If some settlements were stale,
   -- the count stays too high.

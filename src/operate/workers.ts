@@ -1,0 +1,37 @@
+import type { WorkerReader, WorkerRecord } from '../store/index.js'
+import { isoOrNull } from './task-view.js'
+
+/** A worker whose lease has not expired, as plain JSON. `null` where it did not report a value. */
+export interface WorkerView {
+  /** The name of the worker. */
+  readonly name: string
+  /** When it started, as ISO 8601 text in UTC. */
+  readonly since: string | null
+  /** When its lease ends, unless it renews it. */
+  readonly until: string
+  /** The version of the application whose code it runs. */
+  readonly release: string | null
+  /** The kinds of tasks that it runs. */
+  readonly kinds: readonly string[] | null
+  /** The categories that it runs; `null`: all of them. */
+  readonly categories: readonly string[] | null
+  /** The machine that it runs on. */
+  readonly host: string | null
+}
+
+/** Lists the workers whose lease has not expired, by name. */
+export async function listWorkers(store: WorkerReader): Promise<WorkerView[]> {
+  return (await store.workers()).map(workerView)
+}
+
+function workerView({ name, since, until, release, kinds, categories, host }: WorkerRecord): WorkerView {
+  return {
+    name,
+    since: isoOrNull(since),
+    until: new Date(until).toISOString(),
+    release: release ?? null,
+    kinds: kinds ?? null,
+    categories: categories ?? null,
+    host: host ?? null,
+  }
+}

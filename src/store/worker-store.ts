@@ -1,0 +1,27 @@
+/** What a worker reports about itself with each heartbeat. */
+export interface WorkerReport {
+  /** The version of the application whose code it runs. */
+  readonly release?: string | undefined
+  /** The kinds of tasks that it runs. */
+  readonly kinds?: readonly string[] | undefined
+  /** The categories that it runs. Default: all. */
+  readonly categories?: readonly string[] | undefined
+  /** The machine that it runs on. */
+  readonly host?: string | undefined
+}
+
+/** A worker whose lease has not expired, with its last report. An absent field was not reported. */
+export interface WorkerRecord extends WorkerReport {
+  /** The name of the worker. */
+  readonly name: string
+  /** When its first heartbeat was taken, on the store's clock. */
+  readonly since: number | undefined
+  /** The end of its lease. */
+  readonly until: number
+}
+
+/** Lists the workers of a store. */
+export interface WorkerReader {
+  /** The workers whose lease has not expired, by name. */
+  workers(): Promise<WorkerRecord[]>
+}
