@@ -86,3 +86,45 @@ for (const [past, happen] of Object.entries(PASTS)) {
     expect(lanes[0]).toEqual({ ...lanes[1], key: 'a' })
   })
 }
+
+// After a deferral the lane starts with one task, and successes are written one by one.
+for (const [past, happen] of Object.entries(PASTS).filter(([past]) => past !== 'a deferral')) {
+  it(`successes that are written together leave what the rules say, after ${past}`, async () => {
+    const ids = ['a', 'b', 'c', 'd', 'e', 'f']
+    await store.enqueue(ids.map(id => ({ id, kind: 'k', payload: '{}' })))
+    await happen()
+    const tasks = await claimAll()
+    await store.cancel(ids)
+    await clock.advance(5)
+    const [last, ...others] = tasks.reverse()
+    if (last === undefined) throw new Error('nothing was claimed')
+    await settle(others, { type: 'succeeded' }, {})
+    await settle([last], { type: 'succeeded' }, { policy: 'hash' })
+    const row = await store.get(last.id)
+    const history = (await store.ledger(last.id)).map(entry => ({ ...entry, policy: undefined }))
+    for (const { id } of others) {
+      expect(await store.get(id)).toEqual({ ...row, id })
+      expect(await store.ledger(id)).toEqual(history)
+    }
+    expect(await store.count({})).toMatchObject({ running: 0, succeeded: ids.length })
+  })
+}
+
+it('successes that are written together are refused one by one', async () => {
+  await store.enqueue(['a', 'b', 'c', 'd', 'e', 'f'].map(id => ({ id, kind: 'k', payload: '{}' })))
+  const tasks = await claimAll()
+  await settle(tasks.slice(0, 1), { type: 'succeeded', result: '1' }, {})
+  const times = { startedAt: clock.now(), endedAt: clock.now(), worker: 'w' }
+  const settled = await store.settle(
+    tasks.map(({ id, token }) => ({
+      id: id === 'b' ? 'c' : id,
+      token,
+      outcome: { type: 'succeeded' },
+      attempt: { attempt: 1, ...times },
+    })),
+  )
+  expect(settled.map(({ result }) => result)).toEqual(['stale', 'stale', 'settled', 'settled', 'settled', 'settled'])
+  expect(await store.count({})).toMatchObject({ running: 1, succeeded: 5 })
+  expect(await store.get('a')).toMatchObject({ result: '1' })
+  expect(await store.get('b')).toMatchObject({ status: 'running' })
+})

@@ -1,14 +1,15 @@
 import { type After, afterSettlement, runsAlone, type Standing, waitsAgain } from '../after-settlement.js'
 import { errorClass } from '../rows.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
-import { type AttemptEntry, SETTLED, type Settled, type Settlement, STALE, type TaskStatus } from '../store.js'
+import { SETTLED, type Settled, type Settlement, STALE, type TaskStatus } from '../store.js'
 import { State, type StateNumber } from '../task-state.js'
 import { advance } from './advance.js'
 import { LaneBook } from './lane-book.js'
 import type { LaneIds } from './lane-ids.js'
-import { isPlain, writeLedger } from './ledger.js'
+import { writeLedger } from './ledger.js'
 import { parsedCost } from './shared-book.js'
 import type { StandingRow, Statements } from './statements.js'
+import { isPlainSuccess, type PlainSuccess, Successes, successColumns } from './successes.js'
 import { type Place, placeOf } from './token.js'
 
 /** The answers to settlements, and whether there may be something new to claim. */
@@ -37,22 +38,29 @@ export function settle(
   const items: EndedItem[] = []
   let isAnyWaiting = false
   lanes.begin()
-  const results = settlements.map((settlement): Settled => {
+  const results = new Array<Settled>(settlements.length).fill(STALE)
+  const successes = new Successes(statements, book, now)
+  const settleOne = (settlement: Settlement, place: Place) =>
+    settleByItself(statements, lanes, book, settlement, place, now)
+  settlements.forEach((settlement, position) => {
     const place = placeOf(settlement.token)
-    if (place === undefined) return STALE
-    const settled = settleOne(statements, lanes, book, settlement, place, now)
+    if (place === undefined) return
+    if (successes.isBlocking(place)) successes.write(results, settleOne)
+    if (successes.takes(settlement, place, position)) return
+    const settled = settleOne(settlement, place)
+    results[position] = settled
     isAnyWaiting ||= settled.result === 'settled' && waitsAgain(settlement.outcome)
     if (place.lane >= FIRST_RUN_LANE && settled === SETTLED && !waitsAgain(settlement.outcome)) {
       const isSucceeded = settlement.outcome.type === 'succeeded'
       items.push({ id: settlement.id, lane: place.lane, isSucceeded })
     }
-    return settled
   })
+  successes.write(results, settleOne)
   book.write()
   return { results, isRoomMade: isAnyWaiting || book.isAnyBounded, items }
 }
 
-function settleOne(
+function settleByItself(
   statements: Statements,
   lanes: LaneIds,
   book: LaneBook,
@@ -65,8 +73,7 @@ function settleOne(
     const row = statements.runningCost.get(place.seq, token, id)
     if (row !== undefined) book.use(place.lane, parsedCost(row.cost), used, now)
   }
-  if (outcome.type === 'succeeded' && outcome.reason === undefined && attempt !== undefined && isPlain(attempt))
-    return succeed(statements, book, settlement, attempt, outcome.result, place, now) ? SETTLED : STALE
+  if (isPlainSuccess(settlement)) return succeed(statements, book, settlement, place, now) ? SETTLED : STALE
   const advanced = outcome.type === 'advanced' && advance(statements, lanes, book, settlement, outcome, place, now)
   if (advanced) return advanced
   const row = statements.running.get(place.seq, token, id)
@@ -75,32 +82,16 @@ function settleOne(
   return SETTLED
 }
 
-/** Most attempts are plain successes. They take one statement, with the same result as `afterSettlement`. */
+/** A plain success takes one statement, with the same result as `afterSettlement`. */
 function succeed(
   statements: Statements,
   book: LaneBook,
-  { id, token }: Settlement,
-  { attempt, startedAt, endedAt, worker, version, call, release }: AttemptEntry,
-  result: string | undefined,
+  { id, token, outcome, attempt }: PlainSuccess,
   { seq, lane }: Place,
   now: number,
 ): boolean {
   const ranFrom = book.isRamping(lane) ? statements.ranFrom.get(seq, token) : undefined
-  const [from, to] = [Math.round(startedAt), Math.round(endedAt)]
-  const { changes } = statements.succeed.run(
-    now,
-    result ?? null,
-    from,
-    to,
-    attempt,
-    worker,
-    version ?? null,
-    call ?? null,
-    release ?? null,
-    seq,
-    token,
-    id,
-  )
+  const { changes } = statements.succeed.run(now, outcome.result ?? null, ...successColumns(attempt), seq, token, id)
   if (changes === 0) return false
   book.move(lane, 'running', 'succeeded')
   if (ranFrom !== undefined) book.answered(lane, ranFrom)

@@ -164,6 +164,11 @@ const IS_OPEN = /* sql */ `
 /** Whether a lane with work belongs to a shared limit, as the index `lane_shared` has it. */
 const IS_BUSY_SHARING = /* sql */ `shared IS NOT NULL AND waiting + running > 0 AND shared = ?`
 
+const SUCCEEDED = /* sql */ `
+  state = 4, changed_at = ?, result = ?, ran_from = ?, ran_to = ?, ran_attempt = ?, worker = ?, version = ?, call = ?,
+  release = ?, value = NULL, entries = entries + 1, attempts = 0, deferrals = 0, losses = 0, undecided = 0, cancel_requested = 0,
+  previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL, token = NULL`
+
 /** The item enters its next stage: fresh counters, and a token derived from the one before. */
 const NEXT_STAGE = /* sql */ `
   lane = ?, value = ?, cost = ?, token = ?, changed_at = ?, started_at = ?, attempts = 0, deferrals = 0, losses = 0,
@@ -326,10 +331,23 @@ function prepare(db: Preparer) {
 
     succeed: db.prepare(/* sql */ `
       UPDATE task
-      SET state = 4, changed_at = ?, result = ?, ran_from = ?, ran_to = ?, ran_attempt = ?, worker = ?, version = ?,
-          call = ?, release = ?, value = NULL, entries = entries + 1, attempts = 0, deferrals = 0, losses = 0, undecided = 0, cancel_requested = 0,
-          previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL, token = NULL
+      SET ${SUCCEEDED}
       WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),
+    /** The tasks of a claim and a lane that are still running, of a JSON array of `seq`: their ids, by `seq`. */
+    runningIds: db
+      .prepare<[string, string], string | null>(/* sql */ `
+        SELECT group_concat(id, char(0))
+        FROM (
+          SELECT id FROM task
+          WHERE seq IN (SELECT value FROM json_each(?)) AND state = 3 AND token = seq || '.' || ?
+          ORDER BY seq
+        )`)
+      .pluck(),
+    /** Successes that differ in nothing but their `seq`, of which it takes a JSON array. */
+    succeedAll: db.prepare(/* sql */ `
+      UPDATE task
+      SET ${SUCCEEDED}
+      WHERE seq IN (SELECT value FROM json_each(?))`),
     running: db.prepare<[number, string, string], StandingRow>(/* sql */ `
       SELECT ${STANDING_COLUMNS} FROM task WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),
     ranFrom: db

@@ -4,6 +4,8 @@ import { randomBytes } from 'node:crypto'
 export interface Place {
   readonly seq: number
   readonly lane: number
+  /** The rest of the token, which all tasks of a claim have in common as long as they are in the same lane. */
+  readonly claim: string
 }
 
 const ours = randomBytes(6).toString('base64url')
@@ -39,5 +41,6 @@ export function placeOf(token: string): Place | undefined {
   if (first < 1 || second < 0) return undefined
   const seq = Number(token.slice(0, first))
   const lane = Number(token.slice(first + 1, second))
-  return Number.isSafeInteger(seq) && Number.isSafeInteger(lane) ? { seq, lane } : undefined
+  if (!(Number.isSafeInteger(seq) && Number.isSafeInteger(lane))) return undefined
+  return { seq, lane, claim: token.slice(first + 1) }
 }
