@@ -9,9 +9,9 @@ interface Job<Item, Result> {
 const MAX_ITEMS = 5000
 
 /**
- * Sends the calls of one turn of the event loop together, and those that arrive while a batch is under way together after
- * it, since a commit and a round trip cost more than most calls. A batch that fails is sent again call by call, so that each
- * fails alone, unless `isOutage` says that this cannot help.
+ * Sends calls that are made together in one batch, and those that arrive while a batch is under way in one batch after it,
+ * since a commit and a round trip cost more than most calls. A lone call waits for nothing. A batch that fails is sent again
+ * call by call, so that each fails alone, unless `isOutage` says that this cannot help.
  */
 export class Batcher<Item, Result> {
   readonly #send: (items: readonly Item[]) => Promise<Result[]>
@@ -37,7 +37,8 @@ export class Batcher<Item, Result> {
   }
 
   async #flush(): Promise<void> {
-    await new Promise(resolve => setImmediate(resolve))
+    // Calls that were made together arrive one after another before this goes on.
+    await undefined
     while (this.#queue.length > 0) await this.#sendTogether(this.#next())
     this.#flushing = undefined
   }

@@ -65,6 +65,8 @@ export class Database {
   readonly name: string
   readonly #timeoutMs: number
   readonly #clock: Clock | undefined
+  /** The statements that call functions, by name and number of arguments. */
+  readonly #callTexts = new Map<string, string>()
   #isClosed = false
 
   constructor({ pool, schema, name, timeoutMs, clock }: DatabaseOptions) {
@@ -82,7 +84,8 @@ export class Database {
 
   /** Calls a function of the schema, and returns its result. */
   call(fn: string, values: unknown[], patience = 1): Promise<unknown> {
-    return this.query(this.#callText(fn, values.length), values, patience).then(answerOf)
+    const text = this.#callText(fn, values.length)
+    return this.connected(client => this.#run(client, text, values, patience)).then(answerOf)
   }
 
   /** Calls a function within a transaction of the caller's own. */
@@ -160,8 +163,14 @@ export class Database {
   }
 
   #callText(fn: string, count: number): string {
-    const parameters = Array.from({ length: count }, (_, index) => `$${index + 1}`)
-    return `SELECT ${this.schema}.${fn}(${parameters.join(', ')}) AS answer`
+    const name = `${fn}/${count}`
+    let text = this.#callTexts.get(name)
+    if (text === undefined) {
+      const parameters = Array.from({ length: count }, (_, index) => `$${index + 1}`)
+      text = `SELECT ${this.schema}.${fn}(${parameters.join(', ')}) AS answer`
+      this.#callTexts.set(name, text)
+    }
+    return text
   }
 
   /**

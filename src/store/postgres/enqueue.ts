@@ -33,11 +33,11 @@ export class Enqueues {
   /** Enqueues within a transaction of the caller's own. */
   async enqueueIn(client: SqlClient, tasks: readonly NewTask[]): Promise<Enqueued[]> {
     if (tasks.length === 0) return []
-    const { ids, values } = encode(tasks, this.#makeId)
-    const answer = await this.#database.callIn(client, 'enqueue', [...values, this.#database.at])
+    const { fn, values, decode } = encode(tasks, this.#makeId)
+    const answer = await this.#database.callIn(client, fn, [...values, this.#database.at])
     // Sent when the transaction commits, and only then.
     await client.query('SELECT pg_notify($1, $2)', [this.#signals.channel, ''])
-    return decode(ids, answer)
+    return decode(answer)
   }
 
   /** Enqueues within a transaction of the store's own. The caller rings after the commit. */
@@ -46,8 +46,8 @@ export class Enqueues {
     tasks: readonly NewTask[],
   ): Promise<Enqueued[]> {
     if (tasks.length === 0) return []
-    const { ids, values } = encode(tasks, this.#makeId)
-    return decode(ids, await call('enqueue', [...values, this.#database.at]))
+    const { fn, values, decode } = encode(tasks, this.#makeId)
+    return decode(await call(fn, [...values, this.#database.at]))
   }
 
   /** Resolves when all calls under way have ended. */
@@ -56,16 +56,37 @@ export class Enqueues {
   }
 
   async #send(tasks: readonly NewTask[]): Promise<Enqueued[]> {
-    const { ids, values } = encode(tasks, this.#makeId)
-    return decode(ids, await this.#database.call('enqueue', [...values, this.#database.at], LONG))
+    const { fn, values, decode } = encode(tasks, this.#makeId)
+    return decode(await this.#database.call(fn, [...values, this.#database.at], LONG))
   }
+}
+
+/** A call of an SQL function that enqueues: its arguments, but for the time, and the meaning of its answer. */
+interface EnqueueCall {
+  readonly fn: string
+  readonly values: unknown[]
+  readonly decode: (answer: unknown) => Enqueued[]
+}
+
+function encode(tasks: readonly NewTask[], makeId: () => string): EnqueueCall {
+  const [first] = tasks
+  const isLone = tasks.length === 1 && first !== undefined && first.tried === undefined
+  return isLone ? encodeOne(first, makeId) : encodeMany(tasks, makeId)
+}
+
+function encodeOne(task: NewTask, makeId: () => string): EnqueueCall {
+  const { id = makeId(), kind, category = '', key = '' } = task
+  const { priority = null, payload, cost, traceparent = null } = task
+  const times = [submittedAt(task) ?? null, runAt(task) ?? null]
+  const values = [kind, category, key, id, priority, ...times, payload, costText(cost) ?? null, traceparent]
+  return { fn: 'enqueue_one', values, decode: isNew => [{ id, isNew: isNew === true }] }
 }
 
 /** The range of a task's first round, as the SQL function `first_round` has it. */
 const FIRST_ROUNDS = 1_000_000_000
 
-/** The arguments of the SQL function `enqueue`. Gives each task its id, and names each lane once. */
-function encode(tasks: readonly NewTask[], makeId: () => string) {
+/** Gives each task its id, and names each lane once. */
+function encodeMany(tasks: readonly NewTask[], makeId: () => string): EnqueueCall {
   const lanes = new Map<string, Lane & { readonly n: number }>()
   /** Outcomes of first attempts that were made elsewhere. */
   const tried: object[] = []
@@ -82,14 +103,14 @@ function encode(tasks: readonly NewTask[], makeId: () => string) {
     tried.push(outcomeRow({ id, ...task.tried }, { n, round }))
     return { id, lane: lane.n, round }
   })
-  const ids = rows.map(({ id }) => id)
   const values = [
     JSON.stringify([...lanes.values()]),
-    column(ids, id => id),
+    column(rows, ({ id }) => id),
+    tasks.every(isPlain),
     evenColumn(rows, ({ lane }) => lane),
     column(tasks, ({ priority }) => priority),
-    column(tasks, ({ submittedAt }) => submittedAt && Math.floor(submittedAt)),
-    column(tasks, ({ runAt }) => runAt && Math.ceil(runAt)),
+    column(tasks, submittedAt),
+    column(tasks, runAt),
     column(tasks, ({ payload }) => payload),
     column(tasks, ({ cost }) => costText(cost)),
     column(tasks, ({ traceparent }) => traceparent),
@@ -97,13 +118,26 @@ function encode(tasks: readonly NewTask[], makeId: () => string) {
     column(tasks, task => task.tried && triedForMs(task)),
     tried.length === 0 ? null : JSON.stringify(tried),
   ]
-  return { ids, values }
+  return { fn: 'enqueue', values, decode: answer => decodeMany(rows, answer) }
+}
+
+/** Whether a task gets an id that cannot be taken, and brings no time of its own. */
+function isPlain({ id, submittedAt, tried }: NewTask): boolean {
+  return id === undefined && submittedAt === undefined && tried === undefined
+}
+
+function submittedAt({ submittedAt }: NewTask): number | undefined {
+  return submittedAt && Math.floor(submittedAt)
+}
+
+function runAt({ runAt }: NewTask): number | undefined {
+  return runAt && Math.ceil(runAt)
 }
 
 /** Which ids are new: all of them, or those that the answer names. */
-function decode(ids: readonly string[], answer: unknown): Enqueued[] {
-  if (typeof answer !== 'string') return ids.map(id => ({ id, isNew: true }))
+function decodeMany(rows: readonly { readonly id: string }[], answer: unknown): Enqueued[] {
+  if (typeof answer !== 'string') return rows.map(({ id }) => ({ id, isNew: true }))
   const added = new Set(JSON.parse(answer) as string[])
   // If an id comes twice, the first one is the new one.
-  return ids.map(id => ({ id, isNew: added.delete(id) }))
+  return rows.map(({ id }) => ({ id, isNew: added.delete(id) }))
 }

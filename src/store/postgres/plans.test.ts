@@ -65,6 +65,9 @@ afterAll(async () => {
 
 const VERBS: Readonly<Record<string, Prepare>> = {
   enqueue: () => () => store.enqueue(Array.from({ length: BATCH }, () => task('a'))),
+  'enqueue of a single task': () => () => store.enqueue([task('a')]),
+  'enqueue with ids of their own': () => () =>
+    store.enqueue(Array.from({ length: BATCH }, (_, n) => ({ ...task('a'), id: `own-${n}` }))),
   'enqueue with the outcome of a first attempt': () => () => {
     const attempt = { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w' }
     return store.enqueue([{ ...task('a'), tried: { outcome: RETRY, attempt } }])

@@ -58,12 +58,41 @@ CREATE OR REPLACE FUNCTION redrive.first_round() RETURNS int LANGUAGE sql VOLATI
   SELECT floor(random() * 1000000000)::int
 $$;
 
+-- Adds tasks whose ids cannot be taken, to lanes that are not ordered. Without a check for conflicts, and with a statement
+-- for each table, a row costs a third less. Columns are as `enqueue` takes them.
+CREATE OR REPLACE FUNCTION redrive.add_new(
+  lane_ids bigint[], ids text[], lane_numbers int[], priorities float8[], due bigint[], payloads text[], costs text[],
+  traceparents text[], now_ms bigint
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO redrive.task (id, lane, priority, submitted_at, started_at, changed_at, next_at, payload, cost, traceparent)
+  SELECT new.id, lane_ids[coalesce(new.lane, lane_numbers[1])], coalesce(new.priority, 0), now_ms,
+    greatest(now_ms, new.due), now_ms, coalesce(new.due, now_ms), new.payload, new.cost, new.traceparent
+  FROM unnest(ids, lane_numbers, priorities, due, payloads, costs, traceparents)
+    AS new (id, lane, priority, due, payload, cost, traceparent);
+
+  INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at)
+  SELECT new.id, lane_ids[coalesce(new.lane, lane_numbers[1])],
+    redrive.waiting_state(coalesce(new.due <= now_ms, true), false), coalesce(new.priority, 0), now_ms,
+    coalesce(new.due, now_ms)
+  FROM unnest(ids, lane_numbers, priorities, due) AS new (id, lane, priority, due);
+
+  IF cardinality(lane_ids) = 1 THEN
+    INSERT INTO redrive.tally (lane, waiting) VALUES (lane_ids[1], cardinality(ids));
+  ELSE
+    INSERT INTO redrive.tally (lane, waiting)
+    SELECT lane_ids[number], count(*) FROM unnest(lane_numbers) AS number GROUP BY number;
+  END IF;
+END
+$$;
+
 -- Adds tasks, given column by column. `lane_numbers` refer to the `n` of `lanes`; its first element also stands for
--- those that are absent. Tasks with a round were tried elsewhere: the outcomes in `tried` decide where they stand.
--- Returns the ids of the new tasks as a JSON array, or NULL if all are new.
+-- those that are absent. Tasks with a round were tried elsewhere: the outcomes in `tried` decide where they stand. Where
+-- `are_new`, the ids were made for these tasks, and they bring no time of their own. Returns the ids of the new tasks as a
+-- JSON array, or NULL if all are new.
 CREATE OR REPLACE FUNCTION redrive.enqueue(
-  lanes json, ids text[], lane_numbers int[], priorities float8[], submitted bigint[], due bigint[], payloads text[],
-  costs text[], traceparents text[], rounds int[], tried_for bigint[], tried json, at bigint
+  lanes json, ids text[], are_new boolean, lane_numbers int[], priorities float8[], submitted bigint[], due bigint[],
+  payloads text[], costs text[], traceparents text[], rounds int[], tried_for bigint[], tried json, at bigint
 ) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -81,6 +110,11 @@ BEGIN
     WHERE its.kind = new.kind AND its.category = new.category AND its.key = new.key
     OFFSET 0
   ) AS lane;
+  IF are_new AND true <> ALL (ordered) THEN
+    PERFORM redrive.add_new(
+      lane_ids, ids, lane_numbers, priorities, due, payloads, costs, traceparents, now_ms);
+    RETURN NULL;
+  END IF;
 
   WITH added_task AS (
     INSERT INTO redrive.task (id, lane, round, priority, submitted_at, started_at, changed_at, next_at, payload,
@@ -111,5 +145,41 @@ BEGIN
     PERFORM redrive.advance_tried(tried, now_ms);
   END IF;
   RETURN answer;
+END
+$$;
+
+-- Adds a single task. In a statement for each table, with plain values, it costs half of what `enqueue` takes for it.
+-- Returns false if its id is taken.
+CREATE OR REPLACE FUNCTION redrive.enqueue_one(
+  of_kind text, of_category text, of_key text, of_id text, of_priority float8, submitted bigint, due bigint,
+  of_payload text, of_cost text, of_traceparent text, at bigint
+) RETURNS boolean LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+  its record;
+BEGIN
+  SELECT lane.id, lane.ordered INTO its FROM redrive.lane
+  WHERE lane.kind = of_kind AND lane.category = of_category AND lane.key = of_key;
+  IF its.ordered IS DISTINCT FROM false THEN
+    RETURN redrive.enqueue(
+      json_build_array(json_build_object('n', 1, 'kind', of_kind, 'category', of_category, 'key', of_key)), ARRAY[of_id],
+      false, ARRAY[1], ARRAY[of_priority], ARRAY[submitted], ARRAY[due], ARRAY[of_payload], ARRAY[of_cost],
+      ARRAY[of_traceparent], NULL, NULL, NULL, at) IS NULL;
+  END IF;
+
+  INSERT INTO redrive.task (id, lane, priority, submitted_at, started_at, changed_at, next_at, payload, cost, traceparent)
+  VALUES (of_id, its.id, coalesce(of_priority, 0), coalesce(submitted, now_ms), greatest(now_ms, due), now_ms,
+    coalesce(due, now_ms), of_payload, of_cost, of_traceparent)
+  ON CONFLICT (id) DO NOTHING;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at)
+  VALUES (of_id, its.id, redrive.waiting_state(coalesce(due <= now_ms, true), false), coalesce(of_priority, 0),
+    coalesce(submitted, now_ms), coalesce(due, now_ms));
+  INSERT INTO redrive.tally (lane, waiting) VALUES (its.id, 1);
+  RETURN true;
 END
 $$;

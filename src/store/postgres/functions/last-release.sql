@@ -24,7 +24,7 @@ CREATE OR REPLACE FUNCTION redrive.enqueue(
 ) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
   RETURN redrive.enqueue(
-    lanes, ids, lane_numbers, priorities, submitted, due, payloads, NULL, NULL, rounds, tried_for, tried, at);
+    lanes, ids, false, lane_numbers, priorities, submitted, due, payloads, NULL, NULL, rounds, tried_for, tried, at);
 END
 $$;
 
