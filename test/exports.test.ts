@@ -46,15 +46,16 @@ const EXPORTS: Readonly<Record<string, string>> = {
     SourceItem SourceItemError Stage StageCode StageContext StageCostError StageGoneError StageHandler StageOptions
     StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
-    AttemptEntry AuditPage AuditStore Beat BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost CountField EndStatus
+    Age AttemptEntry AuditPage AuditStore Beat Before BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost CountField EndStatus
     Enqueued Heartbeat ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore
     MemoryStoreOptions Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
-    NewRun NewTask OnceOptions OperatorRecord Outcome OutputRow Page PageRequest PolicyStore Rate RedriveRecord
+    NewOperation NewRun NewTask OnceOptions OperationAct OperationMember OperationNotFoundError OperationProgress
+    OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow Page PageRequest PolicyStore Rate RedriveRecord
     ReprocessFilter ReprocessOptions Retention RetryYield Room RunBusyError RunChange RunEndedError RunExistsError RunNotFoundError
     RunRecord RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError Store
     StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
     StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError StoreStats
-    StoreUnavailableError TaskControl TaskCount TaskFilter TaskReader TaskRecord TaskStatus TaskVerbs WorkerReader WorkerRecord WorkerReport moveStore planMove
+    StoreUnavailableError SurveyRow TakenOperation TaskControl TaskCount TaskFilter TaskReader TaskRecord TaskStatus TaskVerbs WorkerReader WorkerRecord WorkerReport moveStore planMove
     runStatus taskIds`,
   'redrive/sqlite': `
     BackupOptions SqliteOptions SqliteStore openSqlite`,

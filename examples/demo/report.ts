@@ -17,6 +17,8 @@ const OUTCOMES: Readonly<Record<LedgerRow['outcome'], string>> = {
   cancelled: '',
   redriven: 'no attempt: somebody gave it fresh ones',
   discarded: 'no attempt: somebody gave it up for good',
+  undone: 'no attempt: somebody took a redrive back',
+  edited: 'no attempt: somebody changed its payload',
 }
 
 const STATUSES: Readonly<Record<TaskStatus, 'green' | 'red' | 'yellow'>> = {

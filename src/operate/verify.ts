@@ -105,9 +105,10 @@ interface RowWithHistory {
 /**
  * Each row with the history before it. A redrive starts a new one, but for the losses; so does the next stage of an item.
  * The first start of a task that was redriven since is not on record. It lies between its submission and its first attempt,
- * since the task may have been delayed.
+ * since the task may have been delayed. A redrive that was undone has left no trace in the history.
  */
-function* withHistory(task: TaskRecord, rows: readonly LedgerRow[]): Generator<RowWithHistory> {
+function* withHistory(task: TaskRecord, ledger: readonly LedgerRow[]): Generator<RowWithHistory> {
+  const rows = ledger.filter((_, index) => ledger[index + 1]?.outcome !== 'undone')
   const fresh = rows.findLast(({ outcome }) => outcome === 'redriven' || outcome === 'advanced')
   const startOf = (row: LedgerRow | undefined) => (row === fresh ? task.startedAt : (row?.endedAt ?? task.submittedAt))
   let history: History = { attempts: 0, deferrals: 0, startedAt: startOf(undefined) }

@@ -1,5 +1,5 @@
-import { attempted, decided, discarded, type LedgerChange, type LostClaim, lost, redriven } from './ledger-change.js'
-import type { AttemptEntry, By, Outcome, TaskRecord, TaskStatus } from './store.js'
+import { acted, attempted, decided, type LedgerChange, type LostClaim, lost } from './ledger-change.js'
+import type { AttemptEntry, Before, By, Outcome, TaskRecord, TaskStatus } from './store.js'
 
 /**
  * The rules of a settlement: where a task stands after an attempt has ended, after its worker has died, and after a
@@ -14,6 +14,8 @@ type Failures = Pick<
 /** The part of a task that the rules read. */
 export interface Standing extends Failures {
   readonly startedAt: number
+  readonly changedAt: number
+  readonly reason: string | undefined
   /** Its last attempt was lost, and nobody has decided yet what follows. */
   readonly isUndecided: boolean
   /** Somebody asked to cancel it while it was running. */
@@ -126,14 +128,41 @@ export function afterLoss(standing: Standing, claim: LostClaim, now: number): Af
 /** After a redrive: fresh attempts, deferrals and time to live. Losses stay, so a task that kills workers stays alone. */
 export function afterRedrive(standing: Standing, by: By, now: number): After {
   const fresh = { ...standing, ...NO_FAILURES, losses: standing.losses, startedAt: now }
-  const after = ended(fresh, undefined, redriven(by, now))
+  const after = ended(fresh, undefined, acted('redriven', by, now, beforeOf(standing)))
   after.lane = 'none'
   return waiting(after, now)
 }
 
+/** The part of a dead letter that a redrive clears, in the order in which it is written. */
+function beforeOf(standing: Standing): Before {
+  const { attempts, deferrals, startedAt, changedAt, previousDelayMs } = standing
+  const { errorClass, errorCode, errorMessage, reason } = standing
+  return { attempts, deferrals, startedAt, changedAt, previousDelayMs, errorClass, errorCode, errorMessage, reason }
+}
+
+/** After a redrive or a discard was undone: the dead letter as it was. Its losses were kept. */
+export function afterUndo(standing: Standing, before: Before, by: By, now: number): After {
+  const { attempts = 0, deferrals = 0, startedAt = standing.startedAt, reason } = before
+  const { previousDelayMs, errorClass, errorCode, errorMessage } = before
+  const failures = {
+    attempts,
+    deferrals,
+    losses: standing.losses,
+    previousDelayMs,
+    errorClass,
+    errorCode,
+    errorMessage,
+  }
+  const after = ended({ ...standing, ...failures, startedAt }, undefined, acted('undone', by, now))
+  after.lane = 'none'
+  after.status = 'dead'
+  after.reason = reason
+  return after
+}
+
 /** After a dead letter was discarded: it is cancelled, and its counters and its error stay. */
 export function afterDiscard(standing: Standing, by: Required<By>, now: number): After {
-  const after = ended(standing, undefined, discarded(by, now))
+  const after = ended(standing, undefined, acted('discarded', by, now, beforeOf(standing)))
   after.lane = 'none'
   after.reason = by.why
   return after

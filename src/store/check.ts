@@ -193,7 +193,7 @@ function checkNoOthers(others: object, fields: string): void {
     throw new OptionError(other, `There is no field ${quoted(other)} to select by. The fields are: ${fields}.`)
 }
 
-function checkText(option: string, text: unknown): asserts text is string {
+export function checkText(option: string, text: unknown): asserts text is string {
   if (typeof text !== 'string') throw new OptionError(option, `'${option}' must be text, got ${quoted(text)}.`)
   if (/[\0\p{Surrogate}]/u.test(text))
     throw new OptionError(option, `'${option}' must not contain NUL or half a surrogate pair, got ${quoted(text)}.`)

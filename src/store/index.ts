@@ -27,6 +27,23 @@ export {
   planMove,
   type SectionPlan,
 } from './move/move.js'
+export type {
+  Age,
+  NewOperation,
+  OperationAct,
+  OperationMember,
+  OperationProgress,
+  OperationRecord,
+  OperationSet,
+  OperationSettings,
+  OperationStatus,
+  OperationStep,
+  OperationStore,
+  OperationTally,
+  SurveyRow,
+  TakenOperation,
+} from './operation-store.js'
+export { OperationNotFoundError } from './operations/errors.js'
 export type { OperatorRecord } from './operator-record.js'
 export type { RedriveRecord } from './redrive-record.js'
 export type { RetryYield } from './retry-yield.js'
@@ -51,6 +68,7 @@ export type {
   AuditPage,
   AuditStore,
   Beat,
+  Before,
   By,
   Claim,
   ClaimedTask,

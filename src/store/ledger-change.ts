@@ -1,5 +1,5 @@
 import type { Verdict } from '../policy/index.js'
-import type { AttemptEntry, By, LedgerRow, Outcome } from './store.js'
+import type { AttemptEntry, Before, By, LedgerRow, Outcome } from './store.js'
 
 /** How a settlement changes the ledger: with a new row, by completing the `lost` row that is its last, or not at all. */
 export type LedgerChange =
@@ -55,16 +55,15 @@ export function decided(outcome: Outcome, entry: AttemptEntry | undefined): Ledg
   return { type: 'complete', row: { ...decision, error, random, policy } }
 }
 
-/** Appends who asked for a redrive, and why. */
-export function redriven({ who, why }: By, now: number): LedgerChange {
-  const row = { attempt: 0, startedAt: now, endedAt: now, worker: who, delayMs: undefined, reason: why }
-  return { type: 'append', row: { outcome: 'redriven', ...row } }
-}
-
-/** Appends who discarded a dead letter, and why. */
-export function discarded({ who, why }: By, now: number): LedgerChange {
-  const row = { attempt: 0, startedAt: now, endedAt: now, worker: who, delayMs: undefined, reason: why }
-  return { type: 'append', row: { outcome: 'discarded', ...row } }
+/** Appends an operator's act: who asked, why, and what it replaces. */
+export function acted(
+  outcome: 'redriven' | 'discarded' | 'undone' | 'edited',
+  { who, why }: By,
+  now: number,
+  before?: Before,
+): LedgerChange {
+  const row = { attempt: 0, startedAt: now, endedAt: now, worker: who, delayMs: undefined, reason: why, before }
+  return { type: 'append', row: { outcome, ...row } }
 }
 
 function delayOf(outcome: Outcome): number | undefined {

@@ -1,3 +1,5 @@
+import type { OperationSet, OperationSettings, OperationTally } from './operation-store.js'
+import type { OperationState } from './operations/operation-rules.js'
 import type { ReprocessFilter, RunChange } from './run-store.js'
 import { isShared } from './shared-limit.js'
 import type { By, LaneLimits, LaneSelection, SharedLimits } from './store.js'
@@ -20,6 +22,8 @@ type RecordedLimits =
     }
 
 type OperatorAct =
+  | EditAct
+  | OperationEvent
   /** `ids` has the first hundred of those that have ended or will end, `count` their number. */
   | {
       readonly event_type: 'tasks_cancelled' | 'tasks_discarded'
@@ -53,6 +57,30 @@ type OperatorAct =
       readonly as?: string
       readonly count: number
       readonly reopened: readonly string[]
+    }
+
+/** A task as an edit left it: the original payload is in its ledger. */
+type EditAct = { readonly event_type: 'task_edited'; readonly task: string }
+
+/** An operation in the log's spelling. A set has its filter and time, or the number of tasks that were named. */
+type OperationEvent =
+  | {
+      readonly event_type: 'operation_created' | 'operation_stopped' | 'operation_continued' | 'operation_undone'
+      readonly operation: string
+      readonly act: OperationState['act']
+      readonly set: { readonly named: number } | Exclude<OperationSet, { readonly ids: readonly string[] }>
+      readonly settings: OperationSettings
+      readonly moved: number
+      readonly undone: number
+    }
+  | {
+      readonly event_type: 'operation_ended'
+      readonly operation: string
+      readonly act: OperationState['act']
+      readonly status: OperationState['status']
+      readonly reason: string | undefined
+      readonly moved: number
+      readonly tally: OperationTally
     }
 
 /** A record must stay readable, and fit on a page, however many tasks were cancelled at once. */
@@ -109,6 +137,28 @@ export function reprocessRecord(
 ): string {
   const act = { event_type: 'items_reprocessed', pipeline, run, stage, error_code, as, count, reopened } as const
   return recordOf(act, by, now)
+}
+
+/** The record of an edited payload, as JSON. */
+export function editRecord(task: string, by: By, now: number): string {
+  return recordOf({ event_type: 'task_edited', task }, by, now)
+}
+
+/** The record of an act on an operation, as JSON. */
+export function operationRecordOf(
+  event_type: 'operation_created' | 'operation_stopped' | 'operation_continued' | 'operation_undone',
+  { id: operation, act, set: given, settings, moved, undone }: OperationState,
+  by: By,
+  now: number,
+): string {
+  const set = 'ids' in given ? { named: given.ids.length } : given
+  return recordOf({ event_type, operation, act, set, settings, moved, undone }, by, now)
+}
+
+/** The record of an operation that is done, or that its failures have stopped, as JSON. */
+export function operationEnded(state: OperationState, tally: OperationTally, now: number): string {
+  const { id: operation, act, status, reason, moved, by } = state
+  return recordOf({ event_type: 'operation_ended', operation, act, status, reason, moved, tally }, by, now)
 }
 
 function recordOf(act: OperatorAct, { who, why }: By, now: number): string {

@@ -1,5 +1,5 @@
 import type { Verdict } from '../policy/index.js'
-import type { LaneLimits, LedgerRow, TaskRecord } from './store.js'
+import type { Before, LaneLimits, LedgerRow, TaskRecord } from './store.js'
 import { statusOf } from './task-state.js'
 
 /** A task joined with its lane. */
@@ -26,6 +26,7 @@ export interface TaskRow {
   readonly reason: string | null
   readonly result: string | null
   readonly traceparent: string | null
+  readonly operation: string | null
 }
 
 /** A row of the table `ledger`. */
@@ -50,6 +51,8 @@ export interface EntryRow {
   readonly call: string | null
   readonly trace: string | null
   readonly release: string | null
+  /** JSON. */
+  readonly before: string | null
 }
 
 /** The columns of a `TaskRow`, from `task` joined with `lane`. Some may come from elsewhere. */
@@ -65,7 +68,8 @@ export function taskColumns({
   return /* sql */ `
     task.id, lane.kind, lane.category, lane.key, task.payload, task.value, ${state} AS state, task.priority,
     task.submitted_at, task.started_at, ${changedAt} AS changed_at, ${nextAt} AS next_at, task.attempts, task.deferrals,
-    task.losses, task.previous_delay, task.error_class, task.error_code, task.error_message, task.reason, task.result, task.traceparent`
+    task.losses, task.previous_delay, task.error_class, task.error_code, task.error_message, task.reason, task.result,
+    task.traceparent, task.operation`
 }
 
 /** Converts a row to a record. */
@@ -93,6 +97,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
     result: row.result ?? undefined,
     changedAt: row.changed_at,
     traceparent: row.traceparent ?? undefined,
+    operation: row.operation ?? undefined,
   }
 }
 
@@ -117,6 +122,7 @@ export function ledgerRow(row: EntryRow): LedgerRow {
     call: row.call ?? undefined,
     trace: row.trace ?? undefined,
     release: row.release ?? undefined,
+    before: row.before === null ? undefined : (JSON.parse(row.before) as Before),
   }
 }
 

@@ -1,5 +1,6 @@
 import type { IdempotencyStore } from '../idempotency/index.js'
 import type { GiveUpReason, Verdict } from '../policy/index.js'
+import type { OperationStore } from './operation-store.js'
 import type { RetryYield } from './retry-yield.js'
 import type { RunStore } from './run-store.js'
 import type { WorkerReader, WorkerReport } from './worker-store.js'
@@ -129,6 +130,8 @@ export interface TaskRecord extends Lane {
   readonly changedAt: number
   /** The span that enqueued it, as a W3C `traceparent`; `undefined` if no trace was active. */
   readonly traceparent?: string | undefined
+  /** The operation that last moved it; `undefined` if none did, or if it was redriven without one since. Claims leave it out. */
+  readonly operation?: string | undefined
 }
 
 /** A worker's request for tasks. */
@@ -265,8 +268,9 @@ export interface AttemptEntry {
 }
 
 /**
- * A row of the ledger. Rows never change, except that a `lost` row is completed by the decision on it. A `redriven` or
- * `discarded` row is not an attempt: its number is 0, its `worker` is the person who asked and its `reason` is why.
+ * A row of the ledger. Rows never change, except that a `lost` row is completed by the decision on it. A `redriven`,
+ * `discarded`, `undone` or `edited` row is not an attempt: its number is 0, its `worker` is the person who asked and its
+ * `reason` is why.
  */
 export interface LedgerRow extends AttemptEntry {
   /** Counts all rows of the task, from 1. */
@@ -286,10 +290,38 @@ export interface LedgerRow extends AttemptEntry {
     | 'lost'
     | 'redriven'
     | 'discarded'
+    | 'undone'
+    | 'edited'
   /** The delay until the next attempt, if one follows. */
   readonly delayMs: number | undefined
   /** Why the task is dead, was skipped or was redriven. */
   readonly reason: string | undefined
+  /** What an operator's act replaced, so that it can be undone: with `redriven`, `discarded` and `edited` rows. */
+  readonly before?: Before | undefined
+}
+
+/** The part of a task that an operator's act replaces. An edit replaces the payload, other acts the rest. */
+export interface Before {
+  /** Failed attempts. */
+  readonly attempts?: number | undefined
+  /** Waits that a rate limit asked for. */
+  readonly deferrals?: number | undefined
+  /** When its attempts and its time to live began to count. */
+  readonly startedAt?: number | undefined
+  /** For a dead letter, its death: its retention counts from there. */
+  readonly changedAt?: number | undefined
+  /** The last delay that the backoff asked for. */
+  readonly previousDelayMs?: number | undefined
+  /** The class of the last verdict. */
+  readonly errorClass?: Verdict['class'] | undefined
+  /** The code of the last verdict. */
+  readonly errorCode?: string | undefined
+  /** Name and message of the last failure. */
+  readonly errorMessage?: string | undefined
+  /** Why it was dead. */
+  readonly reason?: string | undefined
+  /** JSON text. */
+  readonly payload?: string | undefined
 }
 
 /**
@@ -474,7 +506,7 @@ export interface Retention {
   readonly deadMs?: number
   /** Idempotency keys whose work is done. */
   readonly keysMs?: number
-  /** Audit records. */
+  /** Audit records, and operations that are over. */
   readonly auditMs?: number
 }
 
@@ -555,6 +587,11 @@ export interface TaskControl {
    * that it changed.
    */
   discard(ids: readonly string[], by: Required<By>): Promise<string[]>
+  /**
+   * Replaces the payload of a task that waits or is dead. The original stays on record, in an `edited` row of the ledger.
+   * Returns whether there was such a task. An item of a run keeps its payload, since later stages have its value.
+   */
+  edit(id: string, payload: string, by: By): Promise<boolean>
 }
 
 /** Reads and controls lanes. */
@@ -603,7 +640,7 @@ export interface AuditStore {
 }
 
 /**
- * Keeps tasks, ledger, runs, policies, idempotency keys and audit records. Each verb is one transaction, and its promise resolves
+ * Keeps tasks, ledger, runs, operations, policies, idempotency keys and audit records. Each verb is one transaction, and its promise resolves
  * after the commit; concurrent calls may share one.
  */
 export interface Store extends TaskVerbs, TaskReader, TaskControl, LaneControl, WorkerReader {
@@ -613,6 +650,8 @@ export interface Store extends TaskVerbs, TaskReader, TaskControl, LaneControl, 
   readonly audit: AuditStore
   /** The runs of pipelines. */
   readonly runs: RunStore
+  /** Bulk acts on record. */
+  readonly operations: OperationStore
   /** The keys of an `IdempotencyGuard`, as durable as the tasks. */
   readonly idempotency: IdempotencyStore
   /**

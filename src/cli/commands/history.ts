@@ -50,7 +50,7 @@ function cellsOf({ attempt, startedAt, endedAt, outcome, verdict, delayMs }: Led
 
 /** Whether a row is no attempt, but what a person did. */
 function isByPerson(outcome: LedgerRowView['outcome']): boolean {
-  return outcome === 'redriven' || outcome === 'discarded'
+  return outcome === 'redriven' || outcome === 'discarded' || outcome === 'undone' || outcome === 'edited'
 }
 
 function detailsOf({ outcome, worker, reason, error }: LedgerRowView, width: number): string[] {
@@ -76,6 +76,8 @@ function paintOf(outcome: LedgerRowView['outcome'], paint: Paint): (text: string
     case 'skipped':
     case 'later':
     case 'cancelled':
+    case 'undone':
+    case 'edited':
     case 'discarded':
       return paint.dim
   }

@@ -35,6 +35,8 @@ const NAMES: Readonly<Record<Part['section'], string>> = {
   lane: 'lanes',
   policy: 'policies',
   task: 'tasks',
+  operation: 'operations',
+  operation_tally: 'outcomes of operations',
   run: 'runs',
   item: 'positions of items',
   output: 'results to write',

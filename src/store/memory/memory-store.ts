@@ -26,11 +26,15 @@ import {
   checkPause,
   checkRetention,
   checkSettlement,
+  checkText,
   checkTime,
 } from '../check.js'
 import { EndWatchers } from '../end-watchers.js'
 import { checkedLimits } from '../lane-limits.js'
-import { cancelRecord, discardRecord, limitRecord, pauseRecord } from '../operator-record.js'
+import { acted } from '../ledger-change.js'
+import { memberTally } from '../operations/member-tally.js'
+import { diedUntil, type OperationState } from '../operations/operation-rules.js'
+import { cancelRecord, discardRecord, editRecord, limitRecord, pauseRecord } from '../operator-record.js'
 import type { RetryYield } from '../retry-yield.js'
 import { markStopped } from '../runs/mark-stopped.js'
 import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
@@ -74,6 +78,7 @@ import type { MemoryItems } from './items.js'
 import { matches } from './lane-rules.js'
 import { countTasks, countTasksBy, listTasks } from './list.js'
 import { MemoryOnce } from './once.js'
+import { MemoryOperations } from './operations.js'
 import { isOver } from './prune.js'
 import { MemoryQueue } from './queue.js'
 import { deathOf, MemoryRuns } from './runs.js'
@@ -103,6 +108,8 @@ export class MemoryStore implements Store {
   readonly audit: MemoryAuditLog
   /** The runs of pipelines. */
   readonly runs: MemoryRuns
+  /** Bulk acts on record. */
+  readonly operations: MemoryOperations
   readonly #clock: Clock
   readonly #newId = taskIds()
   readonly #tasks = new Map<string, MemoryTask>()
@@ -122,6 +129,15 @@ export class MemoryStore implements Store {
     this.audit = new MemoryAuditLog(() => this.#now())
     this.idempotency = new MemoryIdempotencyStore({ clock })
     this.runs = new MemoryRuns(this.#items(), () => this.#now())
+    this.operations = new MemoryOperations(
+      {
+        tasks: this.#tasks,
+        act: (operation, ids, now) => this.#act(operation, ids, now),
+        restore: (task, after, changedAt, now) => this.#restore(task, after, changedAt, now),
+        record: record => this.audit.add(record),
+      },
+      () => this.#now(),
+    )
     this.#once = new MemoryOnce(this.idempotency, ({ id, token }) => this.#tasks.get(id)?.lease?.token === token)
   }
 
@@ -242,31 +258,15 @@ export class MemoryStore implements Store {
     checkIds(ids)
     checkName('who', by?.who)
     checkBy(by)
-    const now = this.#now()
-    return ids.filter(id => {
-      const task = this.#tasks.get(id)
-      if (task?.record.status !== 'dead') return false
-      if (task.lane.isOfRun && this.runs.isCancelling(task.lane.key)) return false
-      const death = deathOf(task.record)
-      this.#change(task, afterRedrive(standingOf(task), by, now), now)
-      if (task.lane.isOfRun) this.runs.reopen(task.lane.key, [death])
-      this.#watchers.ring()
-      return true
-    })
+    return this.#redrive(ids, by, this.#now())
   }
 
   async cancel(ids: readonly string[], by?: By): Promise<string[]> {
     checkIds(ids)
     checkBy(by)
     const now = this.#now()
-    const cancelled = [...new Set(ids)].filter(id => {
-      const task = this.#tasks.get(id)
-      return task !== undefined && this.#cancel(task, now)
-    })
-    const runs = cancelled.flatMap(id => this.#tasks.get(id)?.lane ?? []).filter(({ isOfRun }) => isOfRun)
-    for (const run of new Set(runs.map(({ key }) => key))) this.runs.itemsCancelled(run, now)
+    const cancelled = this.#cancelAll(ids, now)
     if (by !== undefined) this.audit.add(cancelRecord(cancelled, by, now))
-    if (cancelled.length > 0) this.#watchers.ring()
     return cancelled
   }
 
@@ -274,14 +274,24 @@ export class MemoryStore implements Store {
     checkIds(ids)
     checkDiscard(by)
     const now = this.#now()
-    const discarded = ids.filter(id => {
-      const task = this.#tasks.get(id)
-      if (task?.record.status !== 'dead' || task.lane.isOfRun) return false
-      this.#change(task, afterDiscard(standingOf(task), by, now), now)
-      return true
-    })
+    const discarded = this.#discard(ids, by, now)
     this.audit.add(discardRecord(discarded, by, now))
     return discarded
+  }
+
+  async edit(id: string, payload: string, by: By): Promise<boolean> {
+    checkName('id', id)
+    checkText('payload', payload)
+    checkName('who', by?.who)
+    checkBy(by)
+    const now = this.#now()
+    const task = this.#tasks.get(id)
+    if (task === undefined || task.lane.isOfRun) return false
+    if (task.record.status !== 'waiting' && task.record.status !== 'dead') return false
+    writeLedger(task, acted('edited', by, now, { payload: task.record.payload }))
+    task.record = { ...task.record, payload }
+    this.audit.add(editRecord(id, by, now))
+    return true
   }
 
   async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {
@@ -329,7 +339,10 @@ export class MemoryStore implements Store {
     }
     left -= this.runs.prune(keep, left)
     if (keep.keysMs !== undefined) left -= this.idempotency.prune(keep.keysMs, left)
-    if (keep.auditMs !== undefined) left -= this.audit.prune(now - keep.auditMs, left)
+    if (keep.auditMs !== undefined) {
+      left -= this.audit.prune(now - keep.auditMs, left)
+      left -= this.operations.prune(now - keep.auditMs, left)
+    }
     return limit - left
   }
 
@@ -370,6 +383,66 @@ export class MemoryStore implements Store {
     return { id, isNew: true }
   }
 
+  /** Gives dead tasks fresh attempts. Returns the ids that it moved. */
+  #redrive(ids: readonly string[], by: By, now: number, operation?: string): string[] {
+    return ids.filter(id => {
+      const task = this.#tasks.get(id)
+      if (task?.record.status !== 'dead') return false
+      if (task.lane.isOfRun && this.runs.isCancelling(task.lane.key)) return false
+      const death = deathOf(task.record)
+      this.#mark(task, operation)
+      this.#change(task, afterRedrive(standingOf(task), by, now), now)
+      if (task.lane.isOfRun) this.runs.reopen(task.lane.key, [death])
+      this.#watchers.ring()
+      return true
+    })
+  }
+
+  #discard(ids: readonly string[], by: Required<By>, now: number, operation?: string): string[] {
+    return ids.filter(id => {
+      const task = this.#tasks.get(id)
+      if (task?.record.status !== 'dead' || task.lane.isOfRun) return false
+      this.#mark(task, operation)
+      this.#change(task, afterDiscard(standingOf(task), by, now), now)
+      return true
+    })
+  }
+
+  #cancelAll(ids: readonly string[], now: number): string[] {
+    const cancelled = [...new Set(ids)].filter(id => {
+      const task = this.#tasks.get(id)
+      return task !== undefined && this.#cancel(task, now)
+    })
+    const runs = cancelled.flatMap(id => this.#tasks.get(id)?.lane ?? []).filter(({ isOfRun }) => isOfRun)
+    for (const run of new Set(runs.map(({ key }) => key))) this.runs.itemsCancelled(run, now)
+    if (cancelled.length > 0) this.#watchers.ring()
+    return cancelled
+  }
+
+  /** Does the act of an operation to these tasks, as far as they are in its set. Returns the ids that it moved. */
+  #act(operation: OperationState, ids: readonly string[], now: number): string[] {
+    const { id, act, by } = operation
+    if (act === 'cancel') return this.#cancelAll(ids, now)
+    const until = diedUntil(operation)
+    const dead = ids.filter(id => (this.#tasks.get(id)?.record.changedAt ?? Infinity) <= until)
+    return act === 'redrive' ? this.#redrive(dead, by, now, id) : this.#discard(dead, { why: '', ...by }, now, id)
+  }
+
+  #mark(task: MemoryTask, operation: string | undefined): void {
+    task.record = { ...task.record, operation }
+    task.hasAnswered = false
+  }
+
+  /** Puts a task back as it was before an operation moved it. A copy takes its place, since its lane's queue has it still. */
+  #restore(task: MemoryTask, after: After, changedAt: number, now: number): void {
+    const copy = { ...task }
+    task.record = { ...task.record, status: 'cancelled' }
+    this.#tasks.set(copy.record.id, copy)
+    this.#mark(copy, undefined)
+    this.#change(copy, after, now)
+    copy.record = { ...copy.record, changedAt }
+  }
+
   /** Rescues the tasks of workers whose lease has expired. */
   #rescue(): number {
     const now = this.#now()
@@ -407,8 +480,17 @@ export class MemoryStore implements Store {
     task.lease = undefined
     task.advance = undefined
     task.isToBeCancelled = false
+    this.#noteMember(task, after)
     this.#change(task, after, now)
     if (lane.isBounded || (after.status === 'waiting' && after.advance === undefined)) this.#watchers.ring()
+  }
+
+  /** Adds the end of an attempt to the tally of the operation that moved the task. */
+  #noteMember(task: MemoryTask, after: Pick<After, 'status' | 'ledger'>): void {
+    if (task.record.operation === undefined) return
+    const { isAnswered, ...tally } = memberTally(after, task.hasAnswered)
+    task.hasAnswered = isAnswered
+    this.operations.add(task.record.operation, tally)
   }
 
   /** Gives back, or takes, the difference between the cost of an attempt and what it used. */
@@ -445,7 +527,10 @@ export class MemoryStore implements Store {
     const before = task.record
     if (before.status === 'running') task.isToBeCancelled = true
     else if (before.status !== 'waiting') return false
-    else task.record = { ...before, status: 'cancelled', nextAttemptAt: undefined, changedAt: now }
+    else {
+      task.record = { ...before, status: 'cancelled', nextAttemptAt: undefined, changedAt: now }
+      this.#noteMember(task, { status: 'cancelled', ledger: { type: 'none' } })
+    }
     this.#moved(before, task, now)
     return true
   }

@@ -30,6 +30,8 @@ export interface MemoryTask {
   isUndecided: boolean
   /** Somebody asked to cancel it while it was running. */
   isToBeCancelled: boolean
+  /** It has made a counted attempt since an operation moved it. */
+  hasAnswered: boolean
 }
 
 /** A task that has just been enqueued. */
@@ -53,6 +55,7 @@ export function newTask(task: NewTask & { readonly id: string }, lane: MemoryLan
     result: undefined,
     changedAt: now,
     traceparent,
+    operation: undefined,
   }
   return {
     record,
@@ -64,6 +67,7 @@ export function newTask(task: NewTask & { readonly id: string }, lane: MemoryLan
     advance: undefined,
     isUndecided: false,
     isToBeCancelled: false,
+    hasAnswered: false,
   }
 }
 

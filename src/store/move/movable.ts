@@ -25,7 +25,14 @@ export const SECTIONS = {
     key: ['id'],
     columns: words(`
       id state priority submitted_at started_at changed_at next_at entries attempts deferrals losses undecided
-      previous_delay error_class error_code error_message reason result payload value cost traceparent`),
+      previous_delay error_class error_code error_message reason result payload value cost traceparent
+      operation answered`),
+  },
+  operation: { table: 'operation', key: ['id'], columns: words('id created_at open state') },
+  operation_tally: {
+    table: 'operation_tally',
+    key: ['operation'],
+    columns: words('operation passed failed unanswered succeeded skipped dead cancelled'),
   },
   run: {
     table: 'run',
@@ -44,7 +51,7 @@ export type Section = keyof typeof SECTIONS
 /** The columns of a task's ledger. */
 export const ENTRY_COLUMNS = words(`
   sequence attempt started_at ended_at worker outcome delay_ms reason error_class error_code retry_after error random
-  policy category version call stack trace release`)
+  policy category version call stack trace release before`)
 
 /** The trace of the attempt that is kept in the task's own row: where nothing else is on record, the one that enqueued it. */
 export const INLINE_TRACE = /* sql */ `CASE WHEN task.entries = 1 THEN substr(task.traceparent, 4, 32) END`
@@ -52,7 +59,7 @@ export const INLINE_TRACE = /* sql */ `CASE WHEN task.entries = 1 THEN substr(ta
 /** The values of those columns for the attempt that is kept in the task's own row, from `task` joined with `lane`. */
 export const INLINE_ENTRY = /* sql */ `
   entries, ran_attempt, ran_from, ran_to, task.worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-  nullif(lane.category, ''), task.version, task.call, NULL, ${INLINE_TRACE}, task.release`
+  nullif(lane.category, ''), task.version, task.call, NULL, ${INLINE_TRACE}, task.release, NULL`
 
 /** A row by column, in the same form for every database: flags are 0 and 1, times are milliseconds, the keys of JSON are sorted. */
 export interface MovedRow {

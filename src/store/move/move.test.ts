@@ -58,7 +58,7 @@ async function empty(engine: Engine): Promise<Movable> {
   return store
 }
 
-const KINDS = ['mail', 'report', 'quoted', 'paused', 'tenants', 'pipeline:p']
+const KINDS = ['moved', 'mail', 'report', 'quoted', 'paused', 'tenants', 'pipeline:p']
 const WEIRD = 'NUL \0, tab \t, emoji 🚀, quotes \' " \\, mark \u0001, line\u2028 end'
 
 /** Runs the next tasks of a kind, and settles them with these outcomes. */
@@ -149,6 +149,7 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   await store.cancel(waiting.map(({ id }) => id))
   await store.leave('w')
 
+  await useOperation(store)
   await useRuns(store)
 
   await store.audit.append([JSON.stringify({ WEIRD }), '{}', '{"n":3}'])
@@ -157,6 +158,19 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   if (key.state === 'fresh') await store.idempotency.complete('done', key.token, '{"v":1}')
   await store.idempotency.claim('in progress 🚀', keyRequest)
   return store
+}
+
+/** An operation with a driver, that has moved a dead letter, which failed again and waits. */
+async function useOperation(store: Movable): Promise<void> {
+  await store.enqueue([{ id: 'moved', kind: 'moved', payload: '{"n":1}' }])
+  const failure = { verdict: { class: 'final', code: WEIRD }, error: WEIRD }
+  await settleNext(store, 'moved', [{ type: 'dead', reason: 'final_error' }], failure)
+  await store.edit('moved', '{"n":2}', { who: 'ada', why: WEIRD })
+  const by = { who: 'ada', why: WEIRD }
+  const { id, progress } = await store.operations.create({ act: 'redrive', set: { ids: ['moved'] }, by })
+  const { token = '' } = (await store.operations.take(id, 'driver', 1000)) ?? {}
+  await store.operations.step(id, token, { leaseMs: 1000, move: ['moved'], status: 'running', progress })
+  await settleNext(store, 'moved', [{ type: 'retry', delayMs: 60_000, isBackoff: true }], failure)
 }
 
 /** A run with ids and outputs of its own that has ended, and one that is stopped with items left. */
@@ -299,7 +313,7 @@ describe('a move', () => {
     expect(new Set(tasks.map(({ state }) => state))).toEqual(new Set([0, 1, 2, 4, 5, 6, 7]))
     const outcomes = tasks.flatMap(({ ledger }) => (ledger as MovedRow[]).map(({ outcome }) => outcome))
     expect(new Set(outcomes)).toEqual(
-      new Set(['succeeded', 'skipped', 'retry', 'deferred', 'later', 'dead', 'lost', 'redriven']),
+      new Set(['succeeded', 'skipped', 'retry', 'deferred', 'later', 'dead', 'lost', 'redriven', 'edited']),
     )
     expect(tasks.filter(({ undecided }) => undecided === 1)).toHaveLength(1)
     expect(lane.some(({ paused }) => paused === 1)).toBe(true)

@@ -21,7 +21,7 @@ import type {
 } from '../store.js'
 import { countsWithin } from '../task-state.js'
 import { answerOf, type Database, LONG } from './database.js'
-import { storable, stored } from './text.js'
+import { mappedBefore, storable, stored } from './text.js'
 
 interface LaneRow extends Lane {
   readonly paused: boolean
@@ -144,14 +144,14 @@ const GET = /* sql */ `
  */
 const LEDGERS = /* sql */ `
   SELECT task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason, error_class, error_code,
-    retry_after, error, random, policy, coalesce(category, (
+    retry_after, error, random, policy, before, coalesce(category, (
       SELECT lane.category FROM redrive.lane
       WHERE lane.id = (SELECT own.lane FROM redrive.task AS own WHERE own.id = ledger.task)
     )) AS category, version, call, stack, trace, release
   FROM redrive.ledger WHERE task = ANY ($1::text[])
   UNION ALL
   SELECT id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    (SELECT lane.category FROM redrive.lane WHERE lane.id = task.lane), version, call, NULL,
+    NULL, (SELECT lane.category FROM redrive.lane WHERE lane.id = task.lane), version, call, NULL,
     ${INLINE_TRACE}, release
   FROM redrive.task
   WHERE id = ANY ($1::text[]) AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
@@ -323,6 +323,7 @@ function entryOf(row: EntryRow): LedgerRow {
     stack: text(row.stack),
     reason: text(row.reason),
     worker: text(row.worker) ?? '',
+    before: mappedBefore(row.before, stored),
   })
 }
 

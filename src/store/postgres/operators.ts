@@ -1,5 +1,5 @@
 import { checkedLimits } from '../lane-limits.js'
-import { cancelRecord, discardRecord, limitRecord, pauseRecord } from '../operator-record.js'
+import { cancelRecord, discardRecord, editRecord, limitRecord, pauseRecord } from '../operator-record.js'
 import { checkedShared, declarationOf, isShared, NEW_STATE } from '../shared-limit.js'
 import type { By, LaneLimits, LaneSelection, Retention, SharedLimits } from '../store.js'
 import { type Database, int4, LONG, wholeMs } from './database.js'
@@ -16,8 +16,8 @@ export class Operators {
     this.#signals = signals
   }
 
-  async redrive(ids: readonly string[], { who, why }: By): Promise<string[]> {
-    const values = [ids, storable(who), storable(why) ?? null, this.#database.at]
+  async redrive(ids: readonly string[], by: By): Promise<string[]> {
+    const values = [ids, ...byValues(by), null, null, this.#database.at]
     const moved = inOrder(ids, await this.#database.call('redrive', values, LONG))
     if (moved.length > 0) this.#signals.ring()
     return moved
@@ -31,8 +31,18 @@ export class Operators {
   }
 
   discard(ids: readonly string[], by: Required<By>): Promise<string[]> {
-    const values = [ids, storable(by.who), storable(by.why), this.#database.at]
+    const values = [ids, ...byValues(by), null, null, this.#database.at]
     return this.#onRecord(by, async call => inOrder(ids, await call('discard', values)), discardRecord)
+  }
+
+  edit(id: string, payload: string, by: By): Promise<boolean> {
+    return this.#database.callTogether(async call => {
+      const { at } = this.#database
+      if ((await call('edit', [id, payload, ...byValues(by), at])) !== true) return false
+      const record = editRecord(id, by, Number(await call('now_ms', [at])))
+      await call('append_audit', [JSON.stringify([record]), at])
+      return true
+    })
   }
 
   async pause(lanes: LaneSelection, isPaused: boolean, by: By | undefined): Promise<void> {
@@ -100,6 +110,17 @@ export class Operators {
       return result
     })
   }
+}
+
+/** The operation that moves tasks, and when they must have been dead. */
+export interface PartOfOperation {
+  readonly operation: string
+  readonly diedUntil: number
+}
+
+/** Who asked and why, as arguments of a function. */
+export function byValues({ who, why }: By): (string | null)[] {
+  return [storable(who), storable(why) ?? null]
 }
 
 type Call = (fn: string, values: unknown[]) => Promise<unknown>

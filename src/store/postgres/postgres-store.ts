@@ -17,6 +17,7 @@ import {
   checkPause,
   checkRetention,
   checkSettlement,
+  checkText,
   checkTime,
 } from '../check.js'
 import { StaleFenceError } from '../errors.js'
@@ -62,6 +63,7 @@ import { grant, grantRead } from './grant.js'
 import { Holdings } from './holdings.js'
 import { PostgresIdempotencyKeys } from './idempotency-keys.js'
 import { once } from './once.js'
+import { PostgresOperations } from './operations.js'
 import { Operators } from './operators.js'
 import { postgresAudit, postgresPolicies } from './records.js'
 import { PostgresRuns } from './runs.js'
@@ -91,6 +93,8 @@ export class PostgresStore implements Movable {
   readonly audit: AuditStore
   /** The runs of pipelines. */
   readonly runs: PostgresRuns
+  /** Bulk acts on record. */
+  readonly operations: PostgresOperations
   readonly #database: Database
   readonly #wire: Wire
   readonly #signals: Signals
@@ -120,6 +124,7 @@ export class PostgresStore implements Movable {
     this.#browser = new Browser(database)
     this.#operators = new Operators(database, signals)
     this.runs = new PostgresRuns(database, this.#enqueues, signals)
+    this.operations = new PostgresOperations(database, this.runs, signals)
     this.idempotency = new PostgresIdempotencyKeys(database)
     this.policies = postgresPolicies(database)
     this.audit = postgresAudit(database)
@@ -261,6 +266,14 @@ export class PostgresStore implements Movable {
     checkIds(ids)
     checkDiscard(by)
     return this.#operators.discard(ids, by)
+  }
+
+  async edit(id: string, payload: string, by: By): Promise<boolean> {
+    checkName('id', id)
+    checkText('payload', payload)
+    checkName('who', by?.who)
+    checkBy(by)
+    return this.#operators.edit(id, payload, by)
   }
 
   async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {

@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '0c736eb32af638a8b972769366e3c5ed9acbb1da363a89b2149c60ef459031a2',
+  1: '1383067ee99f63c7d8a5df50e43effe597c6c2a8747b422d61a5ed8fd1e4d3e4',
 }
 
 const MAX_LINES = 60

@@ -35,7 +35,7 @@ import { State, statusOf as taskStatusOf } from '../task-state.js'
 import { recordOf } from './browse.js'
 import { answerOf, type Database, int4, LONG, wholeMs } from './database.js'
 import type { Enqueues } from './enqueue.js'
-import { inOrder } from './operators.js'
+import { byValues, inOrder, type PartOfOperation } from './operators.js'
 import {
   type Call,
   type CountsRow,
@@ -240,34 +240,41 @@ export class PostgresRuns implements RunStore {
    * they would be cancelled at once. Returns the ids that it moved.
    */
   async redrive(ids: readonly string[], by: By): Promise<string[]> {
-    const moved = await this.#database.callTogether(async call => {
-      const known = await this.#itemsOf(call, ids)
-      const runs = await this.#lock(call, known)
-      const isKept = (id: string) => runs.get(known.get(id)?.run ?? '')?.state.phase === 'cancelling'
-      const redriven = await this.#redrive(
-        call,
-        ids.filter(id => !isKept(id)),
-        by,
-      )
-      await reopenRuns(call, [...runs.values()], among(known, redriven))
-      return redriven
-    })
+    const moved = await this.#database.callTogether(call => this.redriveWith(call, ids, by))
     if (moved.length > 0) this.#signals.ring()
     return moved
   }
 
+  /** The same within a transaction. As part of an operation, only tasks that died by a time. */
+  async redriveWith(call: Call, ids: readonly string[], by: By, part?: PartOfOperation): Promise<string[]> {
+    const known = await this.#itemsOf(call, ids)
+    const runs = await this.#lock(call, known)
+    const isKept = (id: string) => runs.get(known.get(id)?.run ?? '')?.state.phase === 'cancelling'
+    const redriven = await this.#redrive(
+      call,
+      ids.filter(id => !isKept(id)),
+      by,
+      part,
+    )
+    await reopenRuns(call, [...runs.values()], among(known, redriven))
+    return redriven
+  }
+
   /** Cancels tasks of which some may be items, and ends the runs whose last items they were. Returns the ids that end. */
   async cancelTasks(ids: readonly string[], by: By | undefined): Promise<string[]> {
-    const cancelled = await this.#database.callTogether(async call => {
-      const { at } = this.#database
-      const runs = await this.#lock(call, await this.#itemsOf(call, ids))
-      const ending = inOrder(ids, await call('cancel', [ids, at]))
-      for (const { state, now } of runs.values()) await this.#addUp(call, state, now)
-      if (by !== undefined) await this.#record(call, cancelRecord(ending, by, Number(await call('now_ms', [at]))))
-      return ending
-    })
+    const cancelled = await this.#database.callTogether(call => this.cancelWith(call, ids, by))
     if (cancelled.length > 0) this.#signals.ring()
     return cancelled
+  }
+
+  /** The same within a transaction. */
+  async cancelWith(call: Call, ids: readonly string[], by: By | undefined): Promise<string[]> {
+    const { at } = this.#database
+    const runs = await this.#lock(call, await this.#itemsOf(call, ids))
+    const ending = inOrder(ids, await call('cancel', [ids, at]))
+    for (const { state, now } of runs.values()) await this.#addUp(call, state, now)
+    if (by !== undefined) await this.#record(call, cancelRecord(ending, by, Number(await call('now_ms', [at]))))
+    return ending
   }
 
   /** Forgets runs that ended long enough ago. Returns how many items and runs it deleted. */
@@ -350,8 +357,8 @@ export class PostgresRuns implements RunStore {
     return runs
   }
 
-  async #redrive(call: Call, ids: readonly string[], { who, why }: By): Promise<string[]> {
-    const values = [ids, storable(who), storable(why) ?? null, this.#database.at]
+  async #redrive(call: Call, ids: readonly string[], by: By, part?: PartOfOperation): Promise<string[]> {
+    const values = [ids, ...byValues(by), part?.operation ?? null, part?.diedUntil ?? null, this.#database.at]
     return inOrder(ids, await call('redrive', values))
   }
 }

@@ -21,3 +21,14 @@ export function stored(text: string | undefined): string | undefined {
 export function isStorable(text: string): boolean {
   return !text.includes('\0') && !/\p{Surrogate}/u.test(text)
 }
+
+/** The JSON of what an operator's act replaced, with its texts in the other form. */
+export function mappedBefore(json: string | null, map: (text: string) => string | undefined): string | null {
+  if (json === null) return null
+  return JSON.stringify(JSON.parse(json), (field, value) =>
+    FREE_FIELDS.has(field) && typeof value === 'string' ? map(value) : value,
+  )
+}
+
+/** Texts from people and errors. A payload was checked, and is stored as it is. */
+const FREE_FIELDS = new Set(['errorCode', 'errorMessage', 'reason'])

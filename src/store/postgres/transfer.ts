@@ -3,13 +3,13 @@ import { quoted } from '../../policy/internal.js'
 import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
 import type { Page, PageRequest } from '../store.js'
 import { answerOf, type Database, LONG } from './database.js'
-import { isStorable, storable, stored } from './text.js'
+import { isStorable, mappedBefore, storable, stored } from './text.js'
 
 /** Texts from people and errors. They may hold any character, so they are not always stored as they are. */
 const FREE_TEXTS = new Set(['error_code', 'error_message', 'error', 'stack', 'reason', 'worker'])
 
 /** Booleans here, and 0 and 1 in a moved row. */
-const FLAGS = new Set(['paused', 'ordered', 'undecided', 'forgotten', 'has_output'])
+const FLAGS = new Set(['paused', 'ordered', 'undecided', 'forgotten', 'has_output', 'open', 'answered'])
 
 /** Reads a page of a section. Each row comes as JSON, so that numbers are numbers. */
 export async function exportPage(
@@ -120,6 +120,17 @@ const IMPORTS: Readonly<Record<Section, string>> = {
       FROM added JOIN given USING (id) GROUP BY added.lane
     )
     ${COUNT}`,
+  operation: `WITH ${adding('operation')} ${COUNT}`,
+  // Counts are added up, and the view that does so has no rows of its own to add to.
+  operation_tally: /* sql */ `
+    WITH added AS (
+      INSERT INTO redrive.operation_count (${SECTIONS.operation_tally.columns.join(', ')})
+      SELECT ${SECTIONS.operation_tally.columns.join(', ')}
+      FROM json_populate_recordset(NULL::redrive.operation_tally, $1) AS given
+      WHERE NOT EXISTS (SELECT FROM redrive.operation_count AS own WHERE own.operation = given.operation)
+      RETURNING true
+    )
+    ${COUNT}`,
   run: `WITH ${adding('run')} ${COUNT}`,
   item: `WITH ${adding('item')} ${COUNT}`,
   output: `WITH ${adding('output')} ${COUNT}`,
@@ -146,12 +157,14 @@ function countAndGoOn(section: 'pause' | 'limit' | 'shared' | 'audit'): string {
 /** A row as it was before it was written. Half a surrogate pair becomes U+FFFD: no other store could take it. */
 function read(row: MovedRow): MovedRow {
   return mapped(row, read, (column, text) => {
+    if (column === 'before') return mappedBefore(text, read => Buffer.from(stored(read) ?? '').toString()) ?? ''
     return FREE_TEXTS.has(column) ? Buffer.from(stored(text) ?? '').toString() : text
   })
 }
 
 function written(row: MovedRow): MovedRow {
   return mapped(row, written, (column, text) => {
+    if (column === 'before') return mappedBefore(text, storable) ?? ''
     if (FREE_TEXTS.has(column)) return storable(text)
     if (isStorable(text)) return text
     throw new OptionError(

@@ -19,10 +19,11 @@ export function writeLedger(
 ): void {
   if (change.type === 'complete') statements.complete.run(...decisionColumns(change.row), task, entries)
   if (change.type !== 'append') return
-  const { attempt, startedAt, endedAt, worker, outcome, version, call, stack, trace, release } = change.row
+  const { attempt, startedAt, endedAt, worker, outcome, version, call, stack, trace, release, before } = change.row
   const about = [version, call, stack, trace, release].map(value => value ?? null)
   const attempted = [attempt, startedAt, endedAt, worker, ...about, outcome]
-  statements.append.run(task, entries + 1, lane, ...attempted, ...decisionColumns(change.row))
+  const json = before === undefined ? null : JSON.stringify(before)
+  statements.append.run(task, entries + 1, lane, ...attempted, ...decisionColumns(change.row), json)
 }
 
 /** The columns from `delay_ms` to `policy`. */

@@ -1,12 +1,15 @@
 import { afterDiscard, afterRedrive } from '../after-settlement.js'
 import { isOneLane } from '../lane-limits.js'
-import { cancelRecord, discardRecord, limitRecord, pauseRecord } from '../operator-record.js'
+import { acted } from '../ledger-change.js'
+import { cancelRecord, discardRecord, editRecord, limitRecord, pauseRecord } from '../operator-record.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import { NEW_STATE, relimited } from '../shared-limit.js'
 import type { By, LaneLimits, LaneSelection, SharedLimits } from '../store.js'
 import { State, statusOf } from '../task-state.js'
 import { LaneBook } from './lane-book.js'
 import type { LaneIds } from './lane-ids.js'
+import { writeLedger } from './ledger.js'
+import { noteMember } from './operation-tally.js'
 import { change, standingOf } from './settle.js'
 import { parsedShared } from './shared-book.js'
 import type { Statements } from './statements.js'
@@ -21,6 +24,7 @@ export function cancel(statements: Statements, ids: readonly string[], by: By | 
       statements.requestCancel.run(task.seq)
     } else {
       statements.cancel.run(now, task.seq)
+      noteMember(statements, task, { status: 'cancelled', ledger: { type: 'none' } })
       book.move(task.lane, statusOf(task.state), 'cancelled')
     }
     return true
@@ -31,11 +35,18 @@ export function cancel(statements: Statements, ids: readonly string[], by: By | 
 }
 
 /** Gives dead tasks fresh attempts, on record. Returns the ids that it moved. Within a transaction. */
-export function redrive(statements: Statements, ids: readonly string[], by: By, now: number): string[] {
+export function redrive(
+  statements: Statements,
+  ids: readonly string[],
+  by: By,
+  now: number,
+  operation: string | null = null,
+): string[] {
   const book = new LaneBook(statements)
   const moved = ids.filter(id => {
     const row = statements.dead.get(id)
     if (row === undefined) return false
+    if (row.operation !== operation) statements.mark.run(operation, row.seq)
     change(statements, book, row, 'dead', afterRedrive(standingOf(row), by, now), now)
     return true
   })
@@ -44,17 +55,35 @@ export function redrive(statements: Statements, ids: readonly string[], by: By, 
 }
 
 /** Gives dead tasks up for good, on record. Returns the ids that it changed. Within a transaction. */
-export function discard(statements: Statements, ids: readonly string[], by: Required<By>, now: number): string[] {
+export function discard(
+  statements: Statements,
+  ids: readonly string[],
+  by: Required<By>,
+  now: number,
+  operation: string | null = null,
+): string[] {
   const book = new LaneBook(statements)
   const discarded = ids.filter(id => {
     const row = statements.dead.get(id)
     if (row === undefined || row.lane >= FIRST_RUN_LANE) return false
+    if (row.operation !== operation) statements.mark.run(operation, row.seq)
     change(statements, book, row, 'dead', afterDiscard(standingOf(row), by, now), now)
     return true
   })
   book.write()
-  statements.appendAudit.run(now, discardRecord(discarded, by, now))
+  if (operation === null) statements.appendAudit.run(now, discardRecord(discarded, by, now))
   return discarded
+}
+
+/** Replaces the payload of a task that waits or is dead, on record. Returns whether there was one. Within a transaction. */
+export function edit(statements: Statements, id: string, payload: string, by: By, now: number): boolean {
+  const task = statements.editable.get(id)
+  if (task === undefined) return false
+  const { seq, lane, entries } = task
+  writeLedger(statements, seq, lane, entries, acted('edited', by, now, { payload: task.payload }))
+  statements.edit.run(payload, seq)
+  statements.appendAudit.run(now, editRecord(id, by, now))
+  return true
 }
 
 /** Pauses or resumes all lanes that match, including lanes that are made later. Within a transaction. */

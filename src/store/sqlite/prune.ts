@@ -15,6 +15,10 @@ export function prune(statements: Statements, keep: Retention, limit: number, no
   book.write()
   if (keysMs !== undefined) left -= statements.forgetKeys.run(now - keysMs, left).changes
   if (auditMs !== undefined) left -= statements.forgetAudit.run(now - auditMs, left).changes
+  if (auditMs !== undefined) {
+    statements.forgetTallies.run(now - auditMs, left)
+    left -= statements.forgetOperations.run(now - auditMs, left).changes
+  }
   return limit - left
 }
 

@@ -270,7 +270,7 @@ export class SqliteRuns implements RunStore {
    * Redrives tasks, and opens the runs of those that are items again. Leaves items alone whose run is being cancelled: they
    * would be cancelled at once. Returns the ids that it moved. Within a transaction.
    */
-  redrive(ids: readonly string[], by: By, now: number): string[] {
+  redrive(ids: readonly string[], by: By, now: number, operation: string | null = null): string[] {
     const tables = this.#tables
     const deaths = deadItemsOf(tables, ids)
     const runs = runsOf(
@@ -280,7 +280,7 @@ export class SqliteRuns implements RunStore {
     const cancelling = new Set(runs.filter(({ phase }) => phase === 'cancelling').map(({ id }) => id))
     const kept = new Set(deaths.filter(({ run }) => cancelling.has(run)).map(({ id }) => id))
     const isMeant = (id: string) => !kept.has(id)
-    const moved = redrive(tables.tasks, ids.filter(isMeant), by, now)
+    const moved = redrive(tables.tasks, ids.filter(isMeant), by, now, operation)
     const redriven = deaths.filter(({ id }) => isMeant(id))
     reopenRuns(tables, redriven, undefined, now)
     return moved

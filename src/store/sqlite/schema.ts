@@ -237,6 +237,32 @@ export const MIGRATIONS: readonly string[] = [
 
     ALTER TABLE task   ADD COLUMN release TEXT;  -- of the attempt that it succeeded with, like call
     ALTER TABLE ledger ADD COLUMN release TEXT;
+
+    -- A bulk act on record. Its members carry its id from their move on; they have answered once they have made a counted
+    -- attempt since. The record is JSON in state; the other columns are what statements search by.
+    CREATE TABLE operation (
+      id         TEXT    PRIMARY KEY,
+      created_at INTEGER NOT NULL,
+      open       INTEGER NOT NULL,
+      state      TEXT    NOT NULL
+    ) STRICT;
+    CREATE INDEX operation_created ON operation (created_at, id);
+    CREATE TABLE operation_tally (
+      operation  TEXT    PRIMARY KEY,
+      passed     INTEGER NOT NULL,
+      failed     INTEGER NOT NULL,
+      unanswered INTEGER NOT NULL,
+      succeeded  INTEGER NOT NULL,
+      skipped    INTEGER NOT NULL,
+      dead       INTEGER NOT NULL,
+      cancelled  INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    ALTER TABLE task ADD COLUMN operation TEXT;
+    ALTER TABLE task ADD COLUMN answered  INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX task_operation ON task (operation, id) WHERE operation IS NOT NULL;
+
+    -- What an operator's act replaced, as JSON.
+    ALTER TABLE ledger ADD COLUMN before TEXT;
   `,
 
   // Views for your own queries and dashboards: docs/sql.md is their contract. Columns are only ever

@@ -7,6 +7,7 @@ import { advance } from './advance.js'
 import { LaneBook } from './lane-book.js'
 import type { LaneIds } from './lane-ids.js'
 import { writeLedger } from './ledger.js'
+import { noteMember } from './operation-tally.js'
 import { parsedCost } from './shared-book.js'
 import type { StandingRow, Statements } from './statements.js'
 import { isPlainSuccess, type PlainSuccess, Successes, successColumns } from './successes.js'
@@ -73,7 +74,7 @@ function settleByItself(
     const row = statements.runningCost.get(place.seq, token, id)
     if (row !== undefined) book.use(place.lane, parsedCost(row.cost), used, now)
   }
-  if (isPlainSuccess(settlement)) return succeed(statements, book, settlement, place, now) ? SETTLED : STALE
+  if (isPlainSuccess(settlement) && succeed(statements, book, settlement, place, now)) return SETTLED
   const advanced = outcome.type === 'advanced' && advance(statements, lanes, book, settlement, outcome, place, now)
   if (advanced) return advanced
   const row = statements.running.get(place.seq, token, id)
@@ -82,7 +83,10 @@ function settleByItself(
   return SETTLED
 }
 
-/** A plain success takes one statement, with the same result as `afterSettlement`. */
+/**
+ * A plain success takes one statement, with the same result as `afterSettlement`. Returns false if
+ * the token does not hold, and for members of operations, whose tally has to be kept.
+ */
 function succeed(
   statements: Statements,
   book: LaneBook,
@@ -101,6 +105,7 @@ function succeed(
 
 /** Ends the run of a task. */
 export function end(statements: Statements, book: LaneBook, row: StandingRow, after: After, now: number): void {
+  noteMember(statements, row, after)
   change(statements, book, row, 'running', after, now)
   const { nextAttemptAt = now } = after
   if (nextAttemptAt > now && book.isOrdered(row.lane)) book.holdHead(row.lane, nextAttemptAt)
@@ -156,6 +161,8 @@ function stateOf(after: After): StateNumber {
 export function standingOf(row: StandingRow): Standing {
   return {
     startedAt: row.started_at,
+    changedAt: row.changed_at,
+    reason: row.reason ?? undefined,
     attempts: row.attempts,
     deferrals: row.deferrals,
     losses: row.losses,

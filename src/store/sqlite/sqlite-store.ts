@@ -17,6 +17,7 @@ import {
   checkPause,
   checkRetention,
   checkSettlement,
+  checkText,
   checkTime,
 } from '../check.js'
 import { StoreForeignError } from '../errors.js'
@@ -66,7 +67,8 @@ import { GroupCommit } from './group-commit.js'
 import { SqliteIdempotencyKeys } from './idempotency-keys.js'
 import { LaneIds } from './lane-ids.js'
 import { once } from './once.js'
-import { discard, limit, pause, share } from './operators.js'
+import { SqliteOperations } from './operations.js'
+import { discard, edit, limit, pause, share } from './operators.js'
 import { prune } from './prune.js'
 import { sqliteAudit, sqlitePolicies } from './records.js'
 import { SqliteRuns } from './runs.js'
@@ -89,6 +91,8 @@ export class SqliteStore implements Movable {
   readonly audit: AuditStore
   /** The runs of pipelines. */
   readonly runs: SqliteRuns
+  /** Bulk acts on record. */
+  readonly operations: SqliteOperations
   readonly #db: Connection
   readonly #path: string
   readonly #clock: Clock
@@ -119,6 +123,16 @@ export class SqliteStore implements Movable {
       makeId: this.#makeId,
       now: () => this.#now(),
       ring: () => this.#watchers.ring(),
+    })
+    this.operations = new SqliteOperations({
+      db,
+      commits: this.#commits,
+      runs: this.runs,
+      now: () => this.#now(),
+      onMoved: ids => {
+        this.#watchers.ring()
+        this.#watchers.ended(ids.map(id => ({ id })))
+      },
     })
     this.policies = sqlitePolicies(this.#statements, this.#commits)
     this.audit = sqliteAudit(this.#statements, this.#commits, () => this.#now())
@@ -267,6 +281,14 @@ export class SqliteStore implements Movable {
     checkIds(ids)
     checkDiscard(by)
     return this.#commits.write(() => discard(this.#statements, ids, by, this.#now()))
+  }
+
+  async edit(id: string, payload: string, by: By): Promise<boolean> {
+    checkName('id', id)
+    checkText('payload', payload)
+    checkName('who', by?.who)
+    checkBy(by)
+    return this.#commits.write(() => edit(this.#statements, id, payload, by, this.#now()))
   }
 
   async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {

@@ -1,4 +1,5 @@
 import { ALONE_FROM_LOSSES } from '../after-settlement.js'
+import type { OperationTally } from '../operation-store.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import type { Lane } from '../store.js'
 import type { Connection, Preparer } from './driver.js'
@@ -87,6 +88,20 @@ export interface StandingRow extends HistoryRow {
   readonly cancel_requested: number
   /** When it was claimed, while it runs. */
   readonly ran_from: number | null
+  readonly changed_at: number
+  readonly reason: string | null
+  /** The operation that moved it, and whether it has made a counted attempt since. */
+  readonly operation: string | null
+  readonly answered: number
+}
+
+/** Where a task stands, for a cancellation. */
+export interface StateRow {
+  readonly seq: number
+  readonly lane: number
+  readonly state: number
+  readonly operation: string | null
+  readonly answered: number
 }
 
 /** The state of a lane that decides whether one of its tasks may start. */
@@ -141,8 +156,8 @@ const READY_COLUMNS = /* sql */ `
 const HISTORY_COLUMNS = /* sql */ `
   attempts, deferrals, losses, undecided, previous_delay, error_class, error_code, error_message`
 
-const STANDING_COLUMNS = /* sql */ `
-  ${HISTORY_COLUMNS}, seq, lane, entries, started_at, cancel_requested, ran_from`
+export const STANDING_COLUMNS = /* sql */ `
+  ${HISTORY_COLUMNS}, seq, lane, entries, started_at, cancel_requested, ran_from, changed_at, reason, operation, answered`
 
 /** Whether a lane belongs to the room of a claim, and whether its pause, hold and limits let a task start. */
 const IS_OPEN = /* sql */ `
@@ -332,14 +347,15 @@ function prepare(db: Preparer) {
     succeed: db.prepare(/* sql */ `
       UPDATE task
       SET ${SUCCEEDED}
-      WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),
-    /** The tasks of a claim and a lane that are still running, of a JSON array of `seq`: their ids, by `seq`. */
+      WHERE seq = ? AND state = 3 AND token = ? AND id = ? AND operation IS NULL`),
+    /** The tasks of a claim and a lane that are still running and that no operation has moved, of a JSON array of `seq`: their ids, by `seq`. */
     runningIds: db
       .prepare<[string, string], string | null>(/* sql */ `
         SELECT group_concat(id, char(0))
         FROM (
           SELECT id FROM task
           WHERE seq IN (SELECT value FROM json_each(?)) AND state = 3 AND token = seq || '.' || ?
+            AND operation IS NULL
           ORDER BY seq
         )`)
       .pluck(),
@@ -362,8 +378,9 @@ function prepare(db: Preparer) {
       WHERE seq = ?`),
     append: db.prepare(/* sql */ `
       INSERT INTO ledger (task, sequence, category, attempt, started_at, ended_at, worker, version, call, stack, trace,
-                          release, outcome, delay_ms, reason, error_class, error_code, retry_after, error, random, policy)
-      VALUES (?, ?, ${CATEGORY}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+                          release, outcome, delay_ms, reason, error_class, error_code, retry_after, error, random, policy,
+                          before)
+      VALUES (?, ?, ${CATEGORY}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     complete: db.prepare(/* sql */ `
       UPDATE ledger
       SET delay_ms = ?, reason = ?, error_class = ?, error_code = ?, retry_after = ?, error = ?, random = ?, policy = ?
@@ -465,10 +482,24 @@ function prepare(db: Preparer) {
 
     // Operators
 
-    state: db.prepare<[string], { seq: number; lane: number; state: number }>(/* sql */ `
-      SELECT seq, lane, state FROM task WHERE id = ?`),
+    state: db.prepare<[string], StateRow>(/* sql */ `
+      SELECT seq, lane, state, operation, answered FROM task WHERE id = ?`),
     dead: db.prepare<[string], StandingRow>(/* sql */ `
       SELECT ${STANDING_COLUMNS} FROM task WHERE id = ? AND state = 6`),
+    answer: db.prepare(/* sql */ `UPDATE task SET answered = 1 WHERE seq = ?`),
+    addTally: db.prepare<OperationTally & { operation: string }>(/* sql */ `
+      INSERT INTO operation_tally (operation, passed, failed, unanswered, succeeded, skipped, dead, cancelled)
+      VALUES (:operation, :passed, :failed, :unanswered, :succeeded, :skipped, :dead, :cancelled)
+      ON CONFLICT (operation) DO UPDATE
+      SET passed = passed + :passed, failed = failed + :failed, unanswered = unanswered + :unanswered,
+          succeeded = succeeded + :succeeded, skipped = skipped + :skipped, dead = dead + :dead,
+          cancelled = cancelled + :cancelled`),
+    edit: db.prepare(/* sql */ `UPDATE task SET payload = ?, entries = entries + 1 WHERE seq = ?`),
+    editable: db.prepare<[string], { seq: number; lane: number; entries: number; payload: string }>(/* sql */ `
+      SELECT seq, lane, entries, payload FROM task
+      WHERE id = ? AND state IN (0, 1, 2, 6) AND lane < ${FIRST_RUN_LANE}`),
+    changedAt: db.prepare<[string], number>(/* sql */ `SELECT changed_at FROM task WHERE id = ?`).pluck(),
+    mark: db.prepare(/* sql */ `UPDATE task SET operation = ?, answered = 0 WHERE seq = ?`),
     cancel: db.prepare(/* sql */ `UPDATE task SET state = 7, changed_at = ?, next_at = NULL WHERE seq = ?`),
     requestCancel: db.prepare(/* sql */ `UPDATE task SET cancel_requested = 1 WHERE seq = ?`),
 
@@ -511,6 +542,14 @@ function prepare(db: Preparer) {
       WHERE key IN (SELECT key FROM idempotency INDEXED BY idempotency_done
                     WHERE done_at <= ? ORDER BY done_at LIMIT ? + 0)`),
     /** Looks only at the oldest records: they are in the order of their times, so no index is needed. */
+    forgetTallies: db.prepare(/* sql */ `
+      DELETE FROM operation_tally
+      WHERE operation IN (SELECT id FROM operation INDEXED BY operation_created
+                          WHERE created_at <= ? AND open = 0 ORDER BY created_at LIMIT ? + 0)`),
+    forgetOperations: db.prepare(/* sql */ `
+      DELETE FROM operation
+      WHERE id IN (SELECT id FROM operation INDEXED BY operation_created
+                   WHERE created_at <= ? AND open = 0 ORDER BY created_at LIMIT ? + 0)`),
     forgetAudit: db.prepare(/* sql */ `
       DELETE FROM audit
       WHERE at <= ? AND id IN (SELECT id FROM audit ORDER BY id LIMIT ? + 0)`),

@@ -1,5 +1,6 @@
 import { type ConformanceCase, casesOf } from '../conformance-case.js'
 import { ADVANCE } from './advance.js'
+import { BULK_ACTS } from './bulk-acts.js'
 import { CHECKS } from './checks.js'
 import { CLAIM } from './claim.js'
 import { ENDS } from './ends.js'
@@ -39,6 +40,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   workers: WORKERS,
   operators: OPERATORS,
   'operator records': OPERATOR_RECORDS,
+  operations: BULK_ACTS,
   lists: LISTS,
   stats: STATS,
   records: RECORDS,

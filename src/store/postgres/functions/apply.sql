@@ -13,7 +13,7 @@ BEGIN
     ), locked_task AS MATERIALIZED (
       SELECT report.*, task.lane, task.ordered, task.category, task.priority, task.submitted_at, task.entries, task.attempts,
         task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class AS last_class,
-        task.error_code AS last_code, task.error_message AS last_message,
+        task.error_code AS last_code, task.error_message AS last_message, task.operation, task.answered,
         -- A task that was to be cancelled ends where it would have waited again.
         CASE WHEN task.cancel_requested AND redrive.waits_again(report.type) THEN 'cancelled' ELSE report.type END
           AS outcome,
@@ -53,7 +53,8 @@ BEGIN
       is_lost, is_recorded, is_decision, attempt, began, ended, worker,
       CASE WHEN redrive.waits_again(outcome) THEN round(delay) END,
       CASE WHEN outcome IN ('dead', 'skipped', 'succeeded') THEN reason END,
-      error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release
+      error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release,
+      operation, answered
     )::redrive.ended_attempt)
     FROM judged_attempt
   );
@@ -70,7 +71,7 @@ BEGIN
       deferrals = one.deferrals, losses = one.losses, undecided = one.is_undecided, previous_delay = one.previous_delay,
       error_class = one.last_class, error_code = one.last_code, error_message = one.last_message, reason = one.reason,
       result = one.result, value = CASE WHEN one.outcome IN ('succeeded', 'skipped') THEN NULL ELSE task.value END,
-      cancel_requested = false
+      cancel_requested = false, answered = one.answered OR redrive.is_answer(one)
     FROM unnest(batch) AS one
     WHERE task.id = ANY (ARRAY[one.id])
     RETURNING task.id, task.lane, task.state
@@ -150,6 +151,9 @@ BEGIN
     error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release
   FROM unnest(batch) WHERE is_recorded;
 
+  IF EXISTS (SELECT FROM unnest(batch) WHERE operation IS NOT NULL) THEN
+    PERFORM redrive.note_members(batch);
+  END IF;
   IF EXISTS (SELECT FROM unnest(batch) WHERE is_decision) THEN
     PERFORM redrive.record_decisions(batch);
   END IF;

@@ -26,7 +26,11 @@ BEGIN
       cancel_requested = true
     FROM (SELECT id, id IN (SELECT dequeued.task FROM dequeued) AS was_waiting FROM unnest(ids) AS id) AS living
     WHERE task.id = ANY (ARRAY[living.id])
-    RETURNING task.id
+    RETURNING task.id, living.was_waiting, task.operation, task.answered
+  ), noted AS (
+    INSERT INTO redrive.operation_count (operation, unanswered, cancelled)
+    SELECT operation, count(*) FILTER (WHERE NOT answered), count(*) FROM written_task
+    WHERE was_waiting AND operation IS NOT NULL GROUP BY operation
   )
   SELECT coalesce(json_agg(id), '[]')::text INTO cancelled FROM written_task;
   RETURN cancelled;

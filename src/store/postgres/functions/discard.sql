@@ -1,6 +1,8 @@
 -- Gives dead tasks up for good, on record: they are cancelled, and keep their error. Items of runs are left alone, since
--- their run counts its dead. Returns the ids of the tasks that it changed, as a JSON array.
-CREATE OR REPLACE FUNCTION redrive.discard(ids text[], who text, why text, at bigint) RETURNS text LANGUAGE plpgsql
+-- their run counts its dead. `of_operation` and `died_until` as with `redrive`. Returns the ids of the tasks that it changed, as a JSON array.
+CREATE OR REPLACE FUNCTION redrive.discard(
+  ids text[], who text, why text, of_operation text, died_until bigint, at bigint
+) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -9,25 +11,27 @@ BEGIN
   ids := ARRAY(
     SELECT id FROM redrive.task
     WHERE id = ANY (ids) AND state = redrive.state_dead() AND redrive.item_lane(lane) IS NULL
+      AND (died_until IS NULL OR changed_at <= died_until)
     ORDER BY id FOR UPDATE);
   IF ids = '{}' THEN
     RETURN '[]';
   END IF;
-  PERFORM redrive.unlist_dead(ids);
+  PERFORM redrive.unlist(redrive.state_dead(), ids);
   INSERT INTO redrive.ended (state, at, tasks) VALUES (redrive.state_cancelled(), now_ms, ids);
 
   WITH dead_task AS MATERIALIZED (
-    SELECT id, lane, entries FROM redrive.task WHERE id = ANY (ids)
+    SELECT id, lane, entries, redrive.before_of(task) AS before FROM redrive.task WHERE id = ANY (ids)
   ), recorded AS (
-    INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category)
+    INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category, before)
     SELECT id, entries + 1, 0, now_ms, now_ms, who, 'discarded', why,
-      (SELECT its.category FROM redrive.lane AS its WHERE its.id = dead_task.lane)
+      (SELECT its.category FROM redrive.lane AS its WHERE its.id = dead_task.lane), before
     FROM dead_task
   ), tallied AS (
     INSERT INTO redrive.tally (lane, dead, cancelled) SELECT lane, -count(*), count(*) FROM dead_task GROUP BY lane
   )
   UPDATE redrive.task
-  SET state = redrive.state_cancelled(), round = round + 1, changed_at = now_ms, entries = entries + 1, reason = why
+  SET state = redrive.state_cancelled(), round = round + 1, changed_at = now_ms, entries = entries + 1, reason = why,
+    operation = of_operation, answered = false
   WHERE id = ANY (ids);
   RETURN to_json(ids)::text;
 END

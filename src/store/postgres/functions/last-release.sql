@@ -59,3 +59,10 @@ BEGIN
   RETURN redrive.heartbeat(by_worker, lease_ms, known_claims, as_of, NULL, at);
 END
 $$;
+
+-- Without operations. Functions 0.
+CREATE OR REPLACE FUNCTION redrive.redrive(ids text[], who text, why text, at bigint) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN redrive.redrive(ids, who, why, NULL, NULL, at);
+END
+$$;

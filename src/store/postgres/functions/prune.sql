@@ -37,6 +37,18 @@ BEGIN
 END
 $$;
 
+-- Deletes operations that are over and were created before a time, with their counts, up to so many. Returns how many.
+CREATE OR REPLACE FUNCTION redrive.prune_operations(before bigint, up_to int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+  ids text[] := ARRAY(
+    SELECT id FROM redrive.operation WHERE created_at <= before AND NOT open ORDER BY created_at LIMIT up_to);
+BEGIN
+  DELETE FROM redrive.operation_count WHERE operation = ANY (ids);
+  DELETE FROM redrive.operation WHERE id = ANY (ids);
+  RETURN cardinality(ids);
+END
+$$;
+
 -- Deletes tasks, keys and audit records that have been over for long enough, up to so many in all. Returns how many.
 CREATE OR REPLACE FUNCTION redrive.prune(
   ended_ms bigint, dead_ms bigint, keys_ms bigint, audit_ms bigint, up_to int, at bigint
@@ -66,6 +78,7 @@ BEGIN
     WHERE oldest.at <= now_ms - audit_ms
   );
   GET DIAGNOSTICS count = ROW_COUNT;
-  RETURN gone + count;
+  gone := gone + count;
+  RETURN gone + redrive.prune_operations(now_ms - audit_ms, up_to - gone);
 END
 $$;

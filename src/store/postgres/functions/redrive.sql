@@ -1,32 +1,50 @@
--- Takes dead tasks, which are locked, out of the lists of what has ended.
-CREATE OR REPLACE FUNCTION redrive.unlist_dead(ids text[]) RETURNS void LANGUAGE plpgsql AS $$
+-- Takes tasks that ended in a state, and are locked, out of the lists of what has ended.
+CREATE OR REPLACE FUNCTION redrive.unlist(of_state int, ids text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  died_at bigint;
+  ended_at bigint;
+  gone text[];
 BEGIN
-  FOR died_at IN SELECT DISTINCT changed_at FROM redrive.task WHERE id = ANY (ids) ORDER BY changed_at LOOP
-    UPDATE redrive.ended SET tasks = ARRAY(SELECT id FROM unnest(tasks) AS id WHERE id <> ALL (ids))
-    WHERE ended.state = redrive.state_dead() AND ended.at = died_at;
-    DELETE FROM redrive.ended WHERE ended.state = redrive.state_dead() AND ended.at = died_at AND tasks = '{}';
+  FOR ended_at, gone IN
+    SELECT changed_at, array_agg(id) FROM redrive.task WHERE id = ANY (ids) GROUP BY changed_at ORDER BY changed_at
+  LOOP
+    UPDATE redrive.ended SET tasks = ARRAY(SELECT id FROM unnest(tasks) AS id WHERE id <> ALL (gone))
+    WHERE ended.state = of_state AND ended.at = ended_at;
+    DELETE FROM redrive.ended WHERE ended.state = of_state AND ended.at = ended_at AND tasks = '{}';
   END LOOP;
 END
 $$;
 
--- Gives dead tasks fresh attempts, on record. Returns the ids of the tasks that it moved, as a JSON array.
-CREATE OR REPLACE FUNCTION redrive.redrive(ids text[], who text, why text, at bigint) RETURNS text LANGUAGE plpgsql
+-- The part of a dead task that a redrive clears, as JSON.
+CREATE OR REPLACE FUNCTION redrive.before_of(of_task redrive.task) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT json_strip_nulls(json_build_object(
+    'attempts', of_task.attempts, 'deferrals', of_task.deferrals, 'startedAt', of_task.started_at,
+    'changedAt', of_task.changed_at, 'previousDelayMs', of_task.previous_delay, 'errorClass', of_task.error_class,
+    'errorCode', of_task.error_code, 'errorMessage', of_task.error_message, 'reason', of_task.reason))::text
+$$;
+
+-- Gives dead tasks fresh attempts, on record; only those that died by a time, if one is given. They carry the operation,
+-- if there is one. Returns the ids of the tasks that it moved, as a JSON array.
+CREATE OR REPLACE FUNCTION redrive.redrive(
+  ids text[], who text, why text, of_operation text, died_until bigint, at bigint
+) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
 BEGIN
-  ids := ARRAY(SELECT id FROM redrive.task WHERE id = ANY (ids) AND state = redrive.state_dead() ORDER BY id FOR UPDATE);
-  PERFORM redrive.unlist_dead(ids);
+  ids := ARRAY(
+    SELECT id FROM redrive.task
+    WHERE id = ANY (ids) AND state = redrive.state_dead() AND (died_until IS NULL OR changed_at <= died_until)
+    ORDER BY id FOR UPDATE);
+  PERFORM redrive.unlist(redrive.state_dead(), ids);
 
   WITH dead_task AS MATERIALIZED (
-    SELECT id, lane, entries, losses, priority, submitted_at FROM redrive.task WHERE id = ANY (ids)
+    SELECT id, lane, entries, losses, priority, submitted_at, redrive.before_of(task) AS before
+    FROM redrive.task WHERE id = ANY (ids)
   ), recorded AS (
-    INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category)
+    INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category, before)
     SELECT id, entries + 1, 0, now_ms, now_ms, who, 'redriven', why,
-      (SELECT its.category FROM redrive.lane AS its WHERE its.id = dead_task.lane)
+      (SELECT its.category FROM redrive.lane AS its WHERE its.id = dead_task.lane), before
     FROM dead_task
   ), tallied AS (
     INSERT INTO redrive.tally (lane, dead, waiting) SELECT lane, -count(*), count(*) FROM dead_task GROUP BY lane
@@ -39,7 +57,7 @@ BEGIN
   UPDATE redrive.task
   SET state = redrive.state_running(), round = round + 1, started_at = now_ms, changed_at = now_ms,
     entries = entries + 1, attempts = 0, deferrals = 0, undecided = false, previous_delay = NULL, error_class = NULL,
-    error_code = NULL, error_message = NULL, reason = NULL
+    error_code = NULL, error_message = NULL, reason = NULL, operation = of_operation, answered = false
   WHERE id = ANY (ids);
   RETURN to_json(ids)::text;
 END

@@ -45,7 +45,11 @@ BEGIN
       AS run (id, round, advances, result, attempt, began, took, worker, version, call, release, next, n)
     WHERE run.next IS NULL AND task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
       AND task.round = run.round AND task.advances = coalesce(run.advances, succeed.advances[1], task.advances)
-    RETURNING run.n, task.id, task.lane, task.ran_from
+    RETURNING run.n, task.id, task.lane, task.ran_from, task.operation, task.answered
+  ), noted AS (
+    INSERT INTO redrive.operation_count (operation, passed, succeeded)
+    SELECT operation, count(*) FILTER (WHERE NOT answered), count(*) FROM succeeded_task
+    WHERE operation IS NOT NULL GROUP BY operation
   ), tallied AS (
     INSERT INTO redrive.tally (lane, running, succeeded)
     SELECT lane, -count(*), count(*) FROM succeeded_task GROUP BY lane

@@ -18,12 +18,53 @@ ALTER TABLE redrive.ledger ADD COLUMN release text;
 
 ALTER TYPE redrive.ended_attempt ADD ATTRIBUTE release text;
 
+-- Bulk acts on record. Members carry the id of their operation from their move on, and have answered once they have made
+-- a counted attempt since. The record is JSON in `state`; the other columns are what statements search by.
+CREATE TABLE redrive.operation (
+  id         text COLLATE "C" PRIMARY KEY,
+  created_at bigint  NOT NULL,
+  open       boolean NOT NULL,
+  state      text    NOT NULL
+) WITH (fillfactor = 50);
+CREATE INDEX operation_created ON redrive.operation (created_at, id);
+
+-- What became of members, as changes to be summed up: no settlement waits for another's count.
+CREATE TABLE redrive.operation_count (
+  operation  text COLLATE "C" NOT NULL,
+  passed     bigint NOT NULL DEFAULT 0,
+  failed     bigint NOT NULL DEFAULT 0,
+  unanswered bigint NOT NULL DEFAULT 0,
+  succeeded  bigint NOT NULL DEFAULT 0,
+  skipped    bigint NOT NULL DEFAULT 0,
+  dead       bigint NOT NULL DEFAULT 0,
+  cancelled  bigint NOT NULL DEFAULT 0
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX operation_count_operation ON redrive.operation_count (operation);
+CREATE VIEW redrive.operation_tally AS
+  SELECT operation, sum(passed)::bigint AS passed, sum(failed)::bigint AS failed, sum(unanswered)::bigint AS unanswered,
+    sum(succeeded)::bigint AS succeeded, sum(skipped)::bigint AS skipped, sum(dead)::bigint AS dead,
+    sum(cancelled)::bigint AS cancelled
+  FROM redrive.operation_count GROUP BY operation;
+
+ALTER TABLE redrive.task
+  ADD COLUMN operation text COLLATE "C",
+  ADD COLUMN answered  boolean NOT NULL DEFAULT false;
+CREATE INDEX task_operation ON redrive.task (operation, id) WHERE operation IS NOT NULL;
+
+-- What an operator's act replaced, as JSON.
+ALTER TABLE redrive.ledger ADD COLUMN before text;
+
+ALTER TYPE redrive.ended_attempt
+  ADD ATTRIBUTE operation text,
+  ADD ATTRIBUTE answered  boolean;
+
 CREATE OR REPLACE VIEW redrive.standing AS
   SELECT task.id, task.lane, coalesce(waiting.state, task.state) AS state, task.priority, task.submitted_at,
     task.started_at, greatest(its_claim.at, task.changed_at) AS changed_at, waiting.next_at, task.entries, task.attempts,
     task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class, task.error_code,
     task.error_message, task.reason, task.worker, task.ran_from, task.ran_to, task.ran_attempt, task.result, task.payload,
-    task.value, task.cost, task.version, task.call, task.traceparent, task.release
+    task.value, task.cost, task.version, task.call, task.traceparent, task.release, task.operation,
+    task.answered
   FROM redrive.task
   LEFT JOIN redrive.waiting ON waiting.task = task.id
   LEFT JOIN LATERAL (

@@ -1,0 +1,251 @@
+import { afterUndo } from '../after-settlement.js'
+import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
+import { numberPlace, taskPlace } from '../cursor.js'
+import type {
+  NewOperation,
+  OperationAct,
+  OperationMember,
+  OperationRecord,
+  OperationSet,
+  OperationStep,
+  OperationStore,
+  OperationTally,
+  SurveyRow,
+  TakenOperation,
+} from '../operation-store.js'
+import { checkNewOperation, checkSet } from '../operations/check-operation.js'
+import { OperationNotFoundError } from '../operations/errors.js'
+import { addTally } from '../operations/member-tally.js'
+import {
+  continued,
+  created,
+  isDrivenBy,
+  isFree,
+  isOpen,
+  isSameLane,
+  NO_TALLY,
+  type OperationState,
+  operationRecord,
+  refuseUndo,
+  released,
+  stepped,
+  stopped,
+  taken,
+  undone,
+} from '../operations/operation-rules.js'
+import { ageOf, memberPage, surveyed } from '../operations/set.js'
+import { operationEnded, operationRecordOf } from '../operator-record.js'
+import type { By, Lane, Page, PageRequest } from '../store.js'
+import { matches } from './lane-rules.js'
+import type { MemoryTask } from './task.js'
+
+/** The part of the memory store that its operations work with. */
+export interface MemoryMembers {
+  readonly tasks: ReadonlyMap<string, MemoryTask>
+  /** Does the act of an operation to these tasks, as far as they are in its set. Returns the ids that it moved. */
+  act(operation: OperationState, ids: readonly string[], now: number): string[]
+  /** Puts a task back as it was. */
+  restore(task: MemoryTask, after: ReturnType<typeof afterUndo>, changedAt: number, now: number): void
+  /** Appends an audit record. */
+  record(record: string): void
+}
+
+/** The operations of the memory store. Each verb runs in one go, so it is a transaction by itself. */
+export class MemoryOperations implements OperationStore {
+  readonly #operations = new Map<string, { state: OperationState; tally: OperationTally }>()
+  readonly #members: MemoryMembers
+  readonly #now: () => number
+
+  constructor(members: MemoryMembers, now: () => number) {
+    this.#members = members
+    this.#now = now
+  }
+
+  async create(operation: NewOperation): Promise<OperationRecord> {
+    checkNewOperation(operation)
+    const now = this.#now()
+    const state = created(operation, now)
+    this.#operations.set(state.id, { state, tally: NO_TALLY })
+    this.#members.record(operationRecordOf('operation_created', state, state.by, now))
+    return operationRecord(state, NO_TALLY)
+  }
+
+  async get(id: string): Promise<OperationRecord | undefined> {
+    checkName('id', id)
+    const found = this.#operations.get(id)
+    return found && operationRecord(found.state, found.tally)
+  }
+
+  async list(filter: { readonly isOpen?: boolean }, page: PageRequest): Promise<Page<OperationRecord>> {
+    checkPage(page)
+    const from = page.after === undefined ? undefined : taskPlace(page.after)
+    const found = [...this.#operations.values()]
+      .filter(({ state }) => filter.isOpen !== true || isOpen(state))
+      .map(({ state, tally }) => operationRecord(state, tally))
+      .sort((a, b) => b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1))
+      .filter(({ createdAt, id }) => {
+        return from === undefined || createdAt < from.changedAt || (createdAt === from.changedAt && id < from.id)
+      })
+    const items = found.slice(0, page.limit)
+    const last = items.at(-1)
+    return found.length > items.length && last !== undefined
+      ? { items, next: `${last.createdAt}:${last.id}` }
+      : { items }
+  }
+
+  async take(id: string, driver: string, leaseMs: number): Promise<TakenOperation | undefined> {
+    checkBeat({ worker: driver, leaseMs })
+    const found = this.#find(id)
+    const now = this.#now()
+    if (!isFree(found.state, now)) return undefined
+    const token = crypto.randomUUID()
+    found.state = taken(found.state, driver, token, leaseMs, now)
+    return { operation: operationRecord(found.state, found.tally), token }
+  }
+
+  async step(
+    id: string,
+    token: string,
+    step: OperationStep,
+  ): Promise<{ readonly operation: OperationRecord; readonly moved: readonly string[] } | undefined> {
+    const found = this.#find(id)
+    if (!isDrivenBy(found.state, token)) return undefined
+    const now = this.#now()
+    const moved = this.#members.act(found.state, step.move ?? [], now)
+    found.state = stepped(found.state, step, moved.length, now)
+    if (!isOpen(found.state)) this.#members.record(operationEnded(found.state, found.tally, now))
+    return { operation: operationRecord(found.state, found.tally), moved }
+  }
+
+  async release(id: string, token: string): Promise<void> {
+    const found = this.#find(id)
+    found.state = released(found.state, token)
+  }
+
+  async change(id: string, change: 'stop' | 'continue', by: By): Promise<OperationRecord> {
+    checkName('who', by?.who)
+    checkBy(by)
+    const found = this.#find(id)
+    const now = this.#now()
+    const before = found.state
+    found.state = change === 'stop' ? stopped(before, by.who, now) : continued(before, found.tally, now)
+    const type = change === 'stop' ? 'operation_stopped' : 'operation_continued'
+    if (found.state !== before) this.#members.record(operationRecordOf(type, found.state, by, now))
+    return operationRecord(found.state, found.tally)
+  }
+
+  async members(
+    id: string,
+    { limit, after, lane }: PageRequest & { readonly lane?: Lane },
+  ): Promise<Page<OperationMember>> {
+    checkPage({ limit })
+    const { act, set, createdAt } = this.#find(id).state
+    const found = this.#inSet(act, set, createdAt).filter(member => lane === undefined || isSameLane(member, lane))
+    if ('ids' in set) {
+      const from = after === undefined ? 0 : numberPlace(after)
+      const ids = new Set(set.ids.slice(from, from + limit))
+      const items = found.filter(member => lane !== undefined || ids.has(member.id))
+      return from + limit < set.ids.length ? { items, next: String(from + limit) } : { items }
+    }
+    return memberPage(act, found, { limit, after })
+  }
+
+  async survey(act: OperationAct, set: OperationSet): Promise<readonly SurveyRow[]> {
+    checkSet(act, set)
+    const now = this.#now()
+    return surveyed(
+      this.#inSet(act, set).map(({ kind, id, isPaused, changedAt }) => {
+        const errorCode = this.#members.tasks.get(id)?.record.errorCode
+        return { kind, errorCode, isPaused, age: ageOf(changedAt, now), count: 1 }
+      }),
+    )
+  }
+
+  async deaths(id: string) {
+    this.#find(id)
+    const dead = [...this.#members.tasks.values()]
+      .map(({ record }) => record)
+      .filter(({ operation, status }) => operation === id && status === 'dead')
+    const rows = dead.map(
+      ({ kind, errorCode }) => ({ kind, errorCode, isPaused: false, age: 'hour', count: 1 }) as const,
+    )
+    return surveyed(rows).map(({ kind, errorCode, count }) => ({ kind, errorCode, count }))
+  }
+
+  async undo(
+    id: string,
+    { limit, after = '' }: PageRequest,
+    by: By,
+  ): Promise<{ readonly undone: number; readonly next?: string }> {
+    checkPage({ limit })
+    checkName('who', by?.who)
+    checkBy(by)
+    const found = this.#find(id)
+    refuseUndo(found.state)
+    const now = this.#now()
+    const moved = [...this.#members.tasks.values()]
+      .filter(({ record }) => record.operation === id && record.id > after)
+      .sort((a, b) => (a.record.id < b.record.id ? -1 : 1))
+    const page = moved.slice(0, limit)
+    const count = page.filter(task => this.#restore(task, by, now)).length
+    found.state = undone(found.state, count, now)
+    const last = page.at(-1)
+    return moved.length > limit && last !== undefined ? { undone: count, next: last.record.id } : { undone: count }
+  }
+
+  /** Adds to the tally of an operation. */
+  add(id: string, tally: OperationTally): void {
+    const found = this.#operations.get(id)
+    if (found !== undefined) found.tally = addTally(found.tally, tally)
+  }
+
+  /** Forgets operations that are over and were created before a time, up to a limit. Returns how many. */
+  prune(before: number, limit: number): number {
+    const over = [...this.#operations.values()].filter(({ state }) => state.createdAt <= before && !isOpen(state))
+    const gone = over.sort((a, b) => a.state.createdAt - b.state.createdAt).slice(0, limit)
+    for (const { state } of gone) this.#operations.delete(state.id)
+    return gone.length
+  }
+
+  #restore(task: MemoryTask, by: By, now: number): boolean {
+    const { record, ledger } = task
+    const last = ledger.at(-1)
+    const isAsMoved =
+      (record.status === 'waiting' && last?.outcome === 'redriven') ||
+      (record.status === 'cancelled' && last?.outcome === 'discarded')
+    // A task that was claimed and handed back since has run, and its state is younger than its row.
+    if (!isAsMoved || task.lane.isOfRun || last.before === undefined || last.endedAt !== record.changedAt) return false
+    const standing = { ...record, isUndecided: false, isToBeCancelled: false }
+    const after = afterUndo(standing, last.before, by, now)
+    this.#members.restore(task, after, last.before.changedAt ?? now, now)
+    return true
+  }
+
+  #find(id: string) {
+    checkName('id', id)
+    const found = this.#operations.get(id)
+    if (found === undefined) throw new OperationNotFoundError(id)
+    return found
+  }
+
+  /** The members that a set has now, the oldest first. */
+  #inSet(act: OperationAct, set: OperationSet, createdAt = this.#now()): OperationMember[] {
+    const named = 'ids' in set ? new Map(set.ids.map((id, index) => [id, index])) : undefined
+    const found = [...this.#members.tasks.values()].filter(({ record, isToBeCancelled }) => {
+      const isInState =
+        act === 'cancel'
+          ? record.status === 'waiting' || (record.status === 'running' && !isToBeCancelled)
+          : record.status === 'dead'
+      if (!isInState) return false
+      if ('ids' in set) return named?.has(record.id) && (act === 'cancel' || record.changedAt <= createdAt)
+      const { errorCode, ...lanes } = set.filter
+      const since = act === 'cancel' ? record.submittedAt : record.changedAt
+      return since <= set.until && matches(lanes, record) && (errorCode === undefined || errorCode === record.errorCode)
+    })
+    const members = found.map(({ record: { id, kind, category, key, changedAt }, lane }) => {
+      return { id, kind, category, key, changedAt, isOrdered: lane.isOrdered, isPaused: lane.isPaused }
+    })
+    if (named !== undefined) return members.sort((a, b) => (named.get(a.id) ?? 0) - (named.get(b.id) ?? 0))
+    return members.sort((a, b) => a.changedAt - b.changedAt || (a.id < b.id ? -1 : 1))
+  }
+}

@@ -1,0 +1,231 @@
+import type { By, Lane, Page, PageRequest, TaskFilter } from './store.js'
+
+/**
+ * The life of an operation
+ *
+ *   create ──► planned ──► canary ──► running ──► settling ──► done
+ *                 │           │          │
+ *                 └───────────┴──────────┴──► stopped ──continue──► where it was
+ *
+ * An operation is a bulk act on record. Its set is frozen when it is created, and can only shrink: explicit ids, or the
+ * tasks that match a filter and were in their state by a time. It is advanced step by step by whoever has its lease, each
+ * step one transaction: it moves members, and notes how far it has come. So a driver that dies loses nothing, and however
+ * many drive or ask, each member moves once.
+ *
+ * - **planned**: it waits until its condition holds.
+ * - **canary**: a few members were moved, and their first counted attempts decide whether the rest follows.
+ * - **running**: members are moved, oldest first, with a bounded number of them unanswered at a time.
+ * - **settling**: all members were moved, and some of them have not ended.
+ * - **stopped**: an operator, or the share of failures, has stopped it. `continue` lets it go on.
+ * - **done**: all members that it moved have ended.
+ *
+ * A member carries the operation in its record from its move on. Each settlement of such a task adds to the operation's
+ * tally, so an outcome costs no search.
+ */
+
+/** The acts that can be operations. */
+export const OPERATION_ACTS = ['redrive', 'discard', 'cancel'] as const
+
+/** What an operation does to its members. */
+export type OperationAct = (typeof OPERATION_ACTS)[number]
+
+export const OPERATION_STATUSES = ['planned', 'canary', 'running', 'settling', 'stopped', 'done'] as const
+
+/** Where an operation is in its life. */
+export type OperationStatus = (typeof OPERATION_STATUSES)[number]
+
+/**
+ * The members of an operation. With a filter: those that were dead by `until`, on the store's clock, and are since; for a
+ * cancellation, those that were submitted by then and have not ended.
+ */
+export type OperationSet =
+  | { readonly ids: readonly string[] }
+  | { readonly filter: Omit<TaskFilter, 'status'>; readonly until: number }
+
+/** How an operation goes about it. An absent field means no such bound. */
+export interface OperationSettings {
+  /** How many members go first. Their first counted attempts decide whether the rest follows. */
+  readonly canary?: number
+  /** Stop when a larger share of the members fails: from 0 up to, but not including, 1. Needs attempts, so only a redrive has it. */
+  readonly stopAbove?: number
+  /** The maximum number of members moved per second. */
+  readonly perSecond?: number
+  /** How long to wait for the answers of a canary. Default: 10 minutes. */
+  readonly answerWithinMs?: number
+}
+
+/** An operation to be created. */
+export interface NewOperation {
+  /** What it does. */
+  readonly act: OperationAct
+  /** To which tasks. */
+  readonly set: OperationSet
+  /** Who asked for it, and why. A discard needs a reason. */
+  readonly by: By
+  /** How it goes about it. */
+  readonly settings?: OperationSettings
+}
+
+/** How far an operation has come, as its driver notes it with every step. */
+export interface OperationProgress {
+  /** The place in the set after the last member that was looked at. */
+  readonly after?: string
+  /** Whether the whole set was looked at. */
+  readonly isRead: boolean
+  /** The members of the canary, with those that replaced others. */
+  readonly canary: readonly string[]
+  /** When the first of them was moved. */
+  readonly canarySince?: number
+  /** How many members may be unanswered at a time. */
+  readonly window: number
+  /** The answers up to which the share of failures was judged. */
+  readonly judged: { readonly passed: number; readonly failed: number }
+  /** Members that were left alone, by reason. */
+  readonly refused: Readonly<Record<string, number>>
+  /** When the last members were moved, and how many of them: a rate counts from there. */
+  readonly lastMove?: { readonly at: number; readonly count: number }
+}
+
+/** What became of the members that were moved. */
+export interface OperationTally {
+  /** Members whose first counted attempt after the move did not fail. */
+  readonly passed: number
+  /** Members whose first counted attempt after the move failed. */
+  readonly failed: number
+  /** Members that ended without a counted attempt, such as those that were cancelled. */
+  readonly unanswered: number
+  /** Members that have succeeded. */
+  readonly succeeded: number
+  /** Members that were skipped. */
+  readonly skipped: number
+  /** Members that are dead again. */
+  readonly dead: number
+  /** Members that were cancelled. */
+  readonly cancelled: number
+}
+
+/** An operation as it is on record. Times are milliseconds on the store's clock. */
+export interface OperationRecord extends NewOperation {
+  /** Generated. */
+  readonly id: string
+  readonly settings: OperationSettings
+  /** Where it is in its life. */
+  readonly status: OperationStatus
+  /** Why it was stopped. */
+  readonly reason: string | undefined
+  /** How far its driver has come. */
+  readonly progress: OperationProgress
+  /** How many members it has moved. */
+  readonly moved: number
+  /** How many of those were put back by an undo. */
+  readonly undone: number
+  /** What became of them. */
+  readonly tally: OperationTally
+  /** Who advances it, and until when its lease runs. */
+  readonly driver: { readonly name: string; readonly until: number } | undefined
+  /** When it was created. */
+  readonly createdAt: number
+  /** When its record last changed. */
+  readonly changedAt: number
+  /** When it was done; `undefined` until then. */
+  readonly endedAt: number | undefined
+}
+
+/** A member that has not been moved. */
+export interface OperationMember extends Lane {
+  /** The id of the task. */
+  readonly id: string
+  /** When it reached its present state: for a dead letter, its death. */
+  readonly changedAt: number
+  /** Whether its lane is ordered: then all members of the lane move together. */
+  readonly isOrdered: boolean
+  /** Whether its lane is paused. */
+  readonly isPaused: boolean
+}
+
+/** The number of members of a set that agree in these fields. */
+export interface SurveyRow {
+  /** The name given to `defineTask`. */
+  readonly kind: string
+  /** The code of the last verdict; `undefined` if there is none. */
+  readonly errorCode: string | undefined
+  /** Whether their lane is paused. */
+  readonly isPaused: boolean
+  /** How old their state is. */
+  readonly age: Age
+  /** How many there are. */
+  readonly count: number
+}
+
+/** The age of a state: less than an hour, a day, a week; or more. */
+export const AGES = ['hour', 'day', 'week', 'older'] as const
+
+/** One of these ages. */
+export type Age = (typeof AGES)[number]
+
+/** One step of an operation. */
+export interface OperationStep {
+  /** The lease runs this long from now. */
+  readonly leaseMs: number
+  /** Members to move. */
+  readonly move?: readonly string[]
+  /** Where it is in its life after the step. */
+  readonly status: OperationStatus
+  /** Why it stops. */
+  readonly reason?: string | undefined
+  /** How far it has come. */
+  readonly progress: OperationProgress
+}
+
+/** The operation of which a driver has the lease. */
+export interface TakenOperation {
+  /** Its record. */
+  readonly operation: OperationRecord
+  /** Issued with the lease. Each step has to present it. */
+  readonly token: string
+}
+
+/**
+ * Keeps operations. Each verb is one transaction. A verb on an operation that does not exist is an
+ * `OperationNotFoundError`.
+ */
+export interface OperationStore {
+  /** Creates an operation, on record in the audit log. */
+  create(operation: NewOperation): Promise<OperationRecord>
+  /** An operation; `undefined` if there is none with that id. */
+  get(id: string): Promise<OperationRecord | undefined>
+  /** A page of the operations, newest first; with `isOpen`, only those that are neither stopped nor done. */
+  list(filter: { readonly isOpen?: boolean }, page: PageRequest): Promise<Page<OperationRecord>>
+  /** Takes the lease of an operation; `undefined` if another driver has it, or the operation is stopped or done. */
+  take(id: string, driver: string, leaseMs: number): Promise<TakenOperation | undefined>
+  /**
+   * Makes a step: moves members that are still in the set, and saves the progress. Renews the lease. Returns the ids that
+   * it moved; `undefined` if the lease is another's by now, or the operation was stopped: then nothing has changed.
+   */
+  step(
+    id: string,
+    token: string,
+    step: OperationStep,
+  ): Promise<{ readonly operation: OperationRecord; readonly moved: readonly string[] } | undefined>
+  /** Gives the lease back, so that another driver can take it at once. */
+  release(id: string, token: string): Promise<void>
+  /** Stops an operation, or lets a stopped one go on. Appends an audit record. */
+  change(id: string, change: 'stop' | 'continue', by: By): Promise<OperationRecord>
+  /**
+   * A page of the members that have not been moved: the oldest state first, or in the order of the ids given. With `lane`,
+   * only those of that lane. Tasks to be cancelled come in no particular order, and leave the set with their cancellation.
+   */
+  members(id: string, page: PageRequest & { readonly lane?: Lane }): Promise<Page<OperationMember>>
+  /** Counts the members that a set has now, in one pass. */
+  survey(act: OperationAct, set: OperationSet): Promise<readonly SurveyRow[]>
+  /** The members that are dead again, by kind and code of the last verdict. */
+  deaths(
+    id: string,
+  ): Promise<readonly { readonly kind: string; readonly errorCode: string | undefined; readonly count: number }[]>
+  /**
+   * Puts members back as they were before the move: redriven ones that wait and have not run since, and discarded ones that
+   * are still kept. Items of runs stay, since their run counts them. Looks at a page of the members that were moved. The operation must be stopped or done; a cancellation
+   * cannot be undone. Each member that was put back has an `undone` row in its ledger.
+   */
+  undo(id: string, page: PageRequest, by: By): Promise<{ readonly undone: number; readonly next?: string }>
+}

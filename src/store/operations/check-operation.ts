@@ -1,0 +1,36 @@
+import { OptionError } from '../../policy/index.js'
+import { quoted } from '../../policy/internal.js'
+import { checkBy, checkDiscard, checkFilter, checkIds, checkName, checkTime } from '../check.js'
+import { type NewOperation, OPERATION_ACTS, type OperationAct, type OperationSet } from '../operation-store.js'
+
+/** Checks of the arguments of an operation's verbs, which every store makes before it does anything. */
+
+export function checkNewOperation({ act, set, by, settings = {} }: NewOperation): void {
+  checkSet(act, set)
+  checkName('who', by?.who)
+  if (act === 'discard') checkDiscard({ why: '', ...by })
+  else checkBy(by)
+  const { canary, stopAbove, perSecond, answerWithinMs } = settings
+  if (canary !== undefined && !(Number.isSafeInteger(canary) && canary >= 1 && canary <= 1000))
+    throw new OptionError('canary', `'canary' must be a whole number from 1 to 1000, got ${quoted(canary)}.`)
+  if (stopAbove !== undefined && !(stopAbove >= 0 && stopAbove < 1))
+    throw new OptionError('stopAbove', `'stopAbove' must be a share from 0 up to 1, got ${quoted(stopAbove)}.`)
+  if (act !== 'redrive' && (canary ?? stopAbove) !== undefined)
+    throw new OptionError('canary', `Only a redrive can have a canary: a ${act} makes no attempts.`)
+  checkPositive('perSecond', perSecond)
+  checkPositive('answerWithinMs', answerWithinMs)
+}
+
+export function checkSet(act: OperationAct, set: OperationSet): void {
+  if (!OPERATION_ACTS.includes(act))
+    throw new OptionError('act', `'act' must be one of ${OPERATION_ACTS.join(', ')}, got ${quoted(act)}.`)
+  if ('ids' in set) return checkIds(set.ids)
+  checkTime('until', set.until)
+  if ('status' in set.filter) throw new OptionError('status', 'The act of an operation says which status it is about.')
+  checkFilter(set.filter)
+}
+
+function checkPositive(option: string, value: number | undefined): void {
+  if (value === undefined || value > 0) return
+  throw new OptionError(option, `'${option}' must be above 0, got ${quoted(value)}.`)
+}

@@ -1,0 +1,166 @@
+import { OptionError } from '../../policy/index.js'
+import type {
+  NewOperation,
+  OperationRecord,
+  OperationSettings,
+  OperationStatus,
+  OperationStep,
+  OperationTally,
+} from '../operation-store.js'
+import type { Lane } from '../store.js'
+
+/**
+ * The rules of an operation's record. Pure: a store loads the record under a lock, applies a rule, and saves it with the
+ * members that the rule is about, in one transaction.
+ */
+
+/** The record as it is kept. Its tally is kept beside it, since settlements add to that without its lock. */
+export interface OperationState extends Omit<OperationRecord, 'tally' | 'driver'> {
+  /** The status that a stopped operation had. */
+  readonly stoppedAs: OperationStatus | undefined
+  readonly lease: { readonly driver: string; readonly token: string; readonly until: number } | undefined
+}
+
+export const NO_TALLY: OperationTally = {
+  passed: 0,
+  failed: 0,
+  unanswered: 0,
+  succeeded: 0,
+  skipped: 0,
+  dead: 0,
+  cancelled: 0,
+}
+
+/** The window of an operation without a canary: large enough to keep a few workers busy. */
+const FIRST_WINDOW = 100
+
+/** A new operation. */
+export function created({ act, set, by, settings = {} }: NewOperation, now: number): OperationState {
+  return {
+    id: `op-${crypto.randomUUID().slice(0, 8)}`,
+    act,
+    set: 'ids' in set ? { ids: [...new Set(set.ids)] } : set,
+    by,
+    settings,
+    status: firstStatus(settings),
+    stoppedAs: undefined,
+    reason: undefined,
+    progress: {
+      isRead: false,
+      canary: [],
+      window: settings.canary ?? FIRST_WINDOW,
+      judged: { passed: 0, failed: 0 },
+      refused: {},
+    },
+    moved: 0,
+    undone: 0,
+    lease: undefined,
+    createdAt: now,
+    changedAt: now,
+    endedAt: undefined,
+  }
+}
+
+function firstStatus({ canary }: OperationSettings): OperationStatus {
+  return canary === undefined ? 'running' : 'canary'
+}
+
+/** The time by which its members were dead. A member that dies again is not in the set any more. */
+export function diedUntil({ set, createdAt }: Pick<OperationState, 'set' | 'createdAt'>): number {
+  return 'ids' in set ? createdAt : set.until
+}
+
+/** Whether an operation has work left for a driver. */
+export function isOpen({ status }: Pick<OperationState, 'status'>): boolean {
+  return status !== 'stopped' && status !== 'done'
+}
+
+/** Whether a driver may take the lease. */
+export function isFree(state: OperationState, now: number): boolean {
+  return isOpen(state) && (state.lease === undefined || state.lease.until <= now)
+}
+
+/** The operation with a new lease. */
+export function taken(state: OperationState, driver: string, token: string, leaseMs: number, now: number) {
+  return { ...state, lease: { driver, token, until: now + Math.ceil(leaseMs) } }
+}
+
+/** Whether a step may be made: its driver has the lease, and nobody has stopped the operation. */
+export function isDrivenBy(state: OperationState, token: string): boolean {
+  return isOpen(state) && state.lease?.token === token
+}
+
+/** The operation after a step that moved so many members. */
+export function stepped(state: OperationState, step: OperationStep, moved: number, now: number): OperationState {
+  const { status, reason, progress, leaseMs } = step
+  const isOver = status === 'stopped' || status === 'done'
+  return {
+    ...state,
+    status,
+    stoppedAs: status === 'stopped' ? state.status : undefined,
+    reason: status === 'stopped' ? reason : undefined,
+    progress: moved === 0 ? progress : { ...progress, lastMove: { at: now, count: moved } },
+    moved: state.moved + moved,
+    lease: isOver || state.lease === undefined ? undefined : { ...state.lease, until: now + Math.ceil(leaseMs) },
+    changedAt: now,
+    endedAt: status === 'done' ? now : undefined,
+  }
+}
+
+/** The operation without its lease, if the token holds it. */
+export function released(state: OperationState, token: string): OperationState {
+  return state.lease?.token === token ? { ...state, lease: undefined } : state
+}
+
+/** A stopped operation. One that is over already stays as it is. */
+export function stopped(state: OperationState, who: string, now: number): OperationState {
+  if (!isOpen(state)) return state
+  const reason = `Stopped by ${who}.`
+  return { ...state, status: 'stopped', stoppedAs: state.status, reason, lease: undefined, changedAt: now }
+}
+
+/**
+ * An operation that goes on where it was. Answers before the stop are not judged again, and a canary that was stopped begins
+ * anew, with other members.
+ */
+export function continued(state: OperationState, tally: OperationTally, now: number): OperationState {
+  if (state.status !== 'stopped') return state
+  const { canary, canarySince, ...progress } = state.progress
+  const judged = { passed: tally.passed, failed: tally.failed }
+  return {
+    ...state,
+    status: state.stoppedAs ?? 'running',
+    stoppedAs: undefined,
+    reason: undefined,
+    progress: { ...progress, canary: [], judged },
+    changedAt: now,
+  }
+}
+
+/** Throws an `OptionError` unless the members of an operation can be put back. */
+export function refuseUndo({ id, act, status }: OperationState): void {
+  if (act === 'cancel') throw new OptionError('id', `The operation '${id}' is a cancellation, which cannot be undone.`)
+  if (status === 'stopped' || status === 'done' || status === 'settling') return
+  throw new OptionError('id', `The operation '${id}' is ${status}. Stop it first: redrive ops stop ${id}`)
+}
+
+/** The operation after members were put back. */
+export function undone(state: OperationState, count: number, now: number): OperationState {
+  return { ...state, undone: state.undone + count, changedAt: now }
+}
+
+/** The operation as its reader gets it. */
+export function operationRecord(state: OperationState, tally: OperationTally): OperationRecord {
+  const { stoppedAs: _, lease, ...record } = state
+  return { ...record, tally, driver: lease && { name: lease.driver, until: lease.until } }
+}
+
+/** The operation of a row. JSON leaves out fields that are `undefined`, and reads them as such. */
+export function operationState(json: string): OperationState {
+  const absent = { stoppedAs: undefined, reason: undefined, lease: undefined, endedAt: undefined }
+  return { ...absent, ...JSON.parse(json) }
+}
+
+export function isSameLane(a: Lane, b: Lane): boolean {
+  return a.kind === b.kind && a.category === b.category && a.key === b.key
+}

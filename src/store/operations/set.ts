@@ -1,0 +1,43 @@
+import { taskPlace } from '../cursor.js'
+import { AGES, type Age, type OperationAct, type OperationMember, type SurveyRow } from '../operation-store.js'
+import type { Page, PageRequest } from '../store.js'
+
+const HOUR_MS = 3_600_000
+
+/** The ages up to which a state counts as one of `AGES`. */
+export const AGE_LIMITS_MS = [HOUR_MS, 24 * HOUR_MS, 7 * 24 * HOUR_MS]
+
+/** The age of a state that was reached at a time. */
+export function ageOf(changedAt: number, now: number): Age {
+  const index = AGE_LIMITS_MS.findIndex(limit => now - changedAt < limit)
+  return AGES[index] ?? 'older'
+}
+
+/** Adds up rows that agree. */
+export function surveyed(rows: readonly SurveyRow[]): SurveyRow[] {
+  const sums = new Map<string, SurveyRow>()
+  for (const row of rows) {
+    const { count, ...fields } = row
+    const name = JSON.stringify([fields.kind, fields.errorCode, fields.isPaused, fields.age])
+    sums.set(name, { ...fields, count: count + (sums.get(name)?.count ?? 0) })
+  }
+  return [...sums.values()]
+}
+
+/**
+ * A page of members in the order of their states' ages. A store looks for one member more than the limit. Tasks to be
+ * cancelled leave the set when they are, so each page of them is the first.
+ */
+export function memberPage(
+  act: OperationAct,
+  found: readonly OperationMember[],
+  { limit, after }: PageRequest,
+): Page<OperationMember> {
+  const from = after === undefined || act === 'cancel' ? undefined : taskPlace(after)
+  const rest = found.filter(({ changedAt, id }) => {
+    return from === undefined || changedAt > from.changedAt || (changedAt === from.changedAt && id > from.id)
+  })
+  const items = rest.slice(0, limit)
+  const last = items.at(-1)
+  return rest.length > limit && last !== undefined ? { items, next: `${last.changedAt}:${last.id}` } : { items }
+}

@@ -1,0 +1,27 @@
+-- Replaces the payload of a task that waits or is dead, on record; not of an item of a run. Returns whether there was one.
+CREATE OR REPLACE FUNCTION redrive.edit(of_id text, new_payload text, who text, why text, at bigint) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+  of_state smallint;
+BEGIN
+  SELECT state INTO of_state FROM redrive.task WHERE id = of_id AND redrive.item_lane(lane) IS NULL FOR UPDATE;
+  IF of_state = redrive.state_running() THEN
+    -- Keeps claims away until this is over. A task that one has taken runs with the payload that it had.
+    PERFORM FROM redrive.waiting WHERE task = of_id FOR UPDATE;
+    IF NOT FOUND THEN
+      RETURN false;
+    END IF;
+  ELSIF of_state IS DISTINCT FROM redrive.state_dead() THEN
+    RETURN false;
+  END IF;
+  INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category, before)
+  SELECT id, entries + 1, 0, now_ms, now_ms, who, 'edited', why,
+    (SELECT its.category FROM redrive.lane AS its WHERE its.id = task.lane), json_build_object('payload', payload)::text
+  FROM redrive.task WHERE id = of_id;
+  UPDATE redrive.task SET payload = new_payload, entries = entries + 1 WHERE id = of_id;
+  RETURN true;
+END
+$$;

@@ -1,0 +1,225 @@
+-- Saves the record of an operation.
+CREATE OR REPLACE FUNCTION redrive.save_operation(
+  of_id text, of_created_at bigint, is_open boolean, of_state text
+) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  INSERT INTO redrive.operation (id, created_at, open, state) VALUES (of_id, of_created_at, is_open, of_state)
+  ON CONFLICT (id) DO UPDATE SET open = is_open, state = of_state;
+END
+$$;
+
+-- Locks an operation, and folds its counts once they are many. Returns {now, state, tally}; NULL if there is none.
+CREATE OR REPLACE FUNCTION redrive.lock_operation(of_id text, at bigint) RETURNS json LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+  found_state text;
+BEGIN
+  SELECT state INTO found_state FROM redrive.operation WHERE id = of_id FOR UPDATE;
+  IF found_state IS NULL THEN
+    RETURN NULL;
+  END IF;
+  IF (SELECT count(*) FROM redrive.operation_count WHERE operation = of_id) > 100 THEN
+    WITH folded AS (
+      DELETE FROM redrive.operation_count WHERE operation = of_id RETURNING *
+    )
+    INSERT INTO redrive.operation_count (operation, passed, failed, unanswered, succeeded, skipped, dead, cancelled)
+    SELECT of_id, sum(passed), sum(failed), sum(unanswered), sum(succeeded), sum(skipped), sum(dead), sum(cancelled)
+    FROM folded;
+  END IF;
+  RETURN json_build_object('now', now_ms, 'state', found_state, 'tally', redrive.tally_of(of_id));
+END
+$$;
+
+-- The tally of an operation; NULL if nothing has been counted.
+CREATE OR REPLACE FUNCTION redrive.tally_of(of_operation text) RETURNS json LANGUAGE sql STABLE AS $$
+  SELECT json_build_object('passed', passed, 'failed', failed, 'unanswered', unanswered, 'succeeded', succeeded,
+    'skipped', skipped, 'dead', dead, 'cancelled', cancelled)
+  FROM redrive.operation_tally WHERE operation = of_operation
+$$;
+
+-- A page of the operations, newest first, from before the last one of the page before; or the one with this id. Returns a
+-- JSON array of {state, tally}.
+CREATE OR REPLACE FUNCTION redrive.read_operations(
+  of_id text, is_open boolean, before bigint, before_id text, up_to int
+) RETURNS json LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(json_build_object('state', state, 'tally', redrive.tally_of(id))), '[]') FROM (
+      SELECT id, state FROM redrive.operation
+      WHERE (of_id IS NULL OR id = of_id) AND (is_open IS NULL OR open = is_open)
+        AND (before IS NULL OR (created_at, id) < (before, before_id))
+      ORDER BY created_at DESC, id DESC LIMIT up_to
+    ) AS listed
+  );
+END
+$$;
+
+-- Whether an attempt is the first counted one since an operation moved its task.
+CREATE OR REPLACE FUNCTION redrive.is_answer(one redrive.ended_attempt) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+  SELECT one.operation IS NOT NULL AND NOT one.answered AND one.is_recorded
+    AND one.outcome IN ('succeeded', 'skipped', 'retry', 'dead')
+$$;
+
+-- Adds attempts that have ended to the tallies of the operations that moved their tasks.
+CREATE OR REPLACE FUNCTION redrive.note_members(batch redrive.ended_attempt[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO redrive.operation_count (operation, passed, failed, unanswered, succeeded, skipped, dead, cancelled)
+  SELECT operation,
+    count(*) FILTER (WHERE redrive.is_answer(one) AND outcome IN ('succeeded', 'skipped')),
+    count(*) FILTER (WHERE redrive.is_answer(one) AND outcome NOT IN ('succeeded', 'skipped')),
+    count(*) FILTER (WHERE NOT (answered OR redrive.is_answer(one)) AND state > redrive.state_running()),
+    count(*) FILTER (WHERE state = redrive.state_succeeded()),
+    count(*) FILTER (WHERE state = redrive.state_skipped()),
+    count(*) FILTER (WHERE state = redrive.state_dead()),
+    count(*) FILTER (WHERE state = redrive.state_cancelled())
+  FROM unnest(batch) AS one WHERE operation IS NOT NULL
+  GROUP BY operation;
+END
+$$;
+
+-- Dead tasks that match and died by a time, oldest first, from behind the last one of the page before. NULL matches
+-- everything. Walks on in time, batch by batch, as `ended_page` walks back. Returns a JSON array.
+CREATE OR REPLACE FUNCTION redrive.dead_members(
+  of_kind text, of_category text, of_key text, of_error text, died_until bigint, after bigint, after_id text, up_to int
+) RETURNS text LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(member), '[]')::text FROM (
+      SELECT listed.id, lane.kind, lane.category, lane.key, listed.at AS changed_at, lane.ordered, lane.paused FROM (
+        SELECT ended.at, one.id FROM redrive.ended CROSS JOIN unnest(ended.tasks) AS one (id)
+        WHERE ended.state = redrive.state_dead() AND ended.at >= after AND ended.at <= died_until
+          AND (ended.at, one.id) > (after, after_id)
+          AND (ended.lane IS NULL OR redrive.matches_lane(ended.lane, of_kind, of_category, of_key))
+        ORDER BY ended.at, one.id
+      ) AS listed
+      CROSS JOIN LATERAL (
+        SELECT own.lane FROM redrive.task AS own
+        WHERE own.id = listed.id AND own.state = redrive.state_dead() AND own.changed_at = listed.at
+          AND (of_error IS NULL OR own.error_code = of_error)
+        OFFSET 0
+      ) AS task
+      CROSS JOIN LATERAL (
+        SELECT its.* FROM redrive.lane AS its
+        WHERE its.id = task.lane AND (of_kind IS NULL OR its.kind = of_kind)
+          AND (of_category IS NULL OR its.category = of_category) AND (of_key IS NULL OR its.key = of_key)
+        OFFSET 0
+      ) AS lane
+      LIMIT up_to
+    ) AS member
+  );
+END
+$$;
+
+-- Tasks that have not ended, were submitted by a time and match, in no particular order; not those that somebody has asked
+-- to end. Returns a JSON array.
+CREATE OR REPLACE FUNCTION redrive.living_members(
+  of_kind text, of_category text, of_key text, of_error text, submitted_until bigint, up_to int
+) RETURNS text LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(member), '[]')::text FROM (
+      SELECT task.id, lane.kind, lane.category, lane.key, task.changed_at, lane.ordered, lane.paused FROM (
+        SELECT waiting.task AS id FROM redrive.waiting
+        UNION ALL
+        SELECT unnest(claim.tasks) FROM redrive.claim
+      ) AS living
+      CROSS JOIN LATERAL (
+        SELECT own.* FROM redrive.task AS own
+        WHERE own.id = living.id AND own.state = redrive.state_running() AND own.submitted_at <= submitted_until
+          AND NOT own.cancel_requested AND (of_error IS NULL OR own.error_code = of_error)
+        OFFSET 0
+      ) AS task
+      CROSS JOIN LATERAL (
+        SELECT its.* FROM redrive.lane AS its
+        WHERE its.id = task.lane AND (of_kind IS NULL OR its.kind = of_kind)
+          AND (of_category IS NULL OR its.category = of_category) AND (of_key IS NULL OR its.key = of_key)
+        OFFSET 0
+      ) AS lane
+      LIMIT up_to
+    ) AS member
+  );
+END
+$$;
+
+-- Restores dead tasks, which are locked, from the last rows of their ledgers, and records it.
+CREATE OR REPLACE FUNCTION redrive.restore_dead(ids text[], who text, why text, now_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  WITH moved_task AS MATERIALIZED (
+    SELECT task.id, task.lane, task.state, task.entries, last.before::json AS before, lane.category
+    FROM unnest(ids) AS one (id)
+    JOIN redrive.task ON task.id = ANY (ARRAY[one.id])
+    JOIN redrive.ledger AS last ON last.task = ANY (ARRAY[one.id]) AND last.sequence = task.entries
+    JOIN redrive.lane ON lane.id = ANY (ARRAY[task.lane])
+  ), recorded AS (
+    INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category)
+    SELECT id, entries + 1, 0, now_ms, now_ms, who, 'undone', why, category FROM moved_task
+  ), tallied AS (
+    INSERT INTO redrive.tally (lane, dead, waiting, cancelled)
+    SELECT lane, count(*), -count(*) FILTER (WHERE state = redrive.state_running()),
+      -count(*) FILTER (WHERE state = redrive.state_cancelled())
+    FROM moved_task GROUP BY lane
+  ), listed AS (
+    INSERT INTO redrive.ended (state, at, lane, tasks)
+    SELECT redrive.state_dead(), (before ->> 'changedAt')::bigint, redrive.item_lane(lane), array_agg(id) FROM moved_task
+    GROUP BY 2, 3
+  )
+  UPDATE redrive.task
+  SET state = redrive.state_dead(), round = task.round + 1, started_at = (before ->> 'startedAt')::bigint,
+    changed_at = (before ->> 'changedAt')::bigint, entries = task.entries + 1,
+    attempts = (before ->> 'attempts')::int, deferrals = (before ->> 'deferrals')::int, undecided = false,
+    previous_delay = (before ->> 'previousDelayMs')::bigint, error_class = before ->> 'errorClass',
+    error_code = before ->> 'errorCode', error_message = before ->> 'errorMessage', reason = before ->> 'reason',
+    operation = NULL, answered = false
+  FROM moved_task WHERE task.id = ANY (ARRAY[moved_task.id]);
+END
+$$;
+
+-- Puts members of an operation back as they were, of a page in the order of their ids: redriven ones that wait and have not
+-- run since, and discarded ones. Returns {undone, next}.
+CREATE OR REPLACE FUNCTION redrive.undo_members(
+  of_operation text, after text, up_to int, who text, why text, at bigint
+) RETURNS json LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+  page text[] := ARRAY(
+    SELECT id FROM redrive.task WHERE operation = of_operation AND id > after ORDER BY id LIMIT up_to + 1);
+  next text := CASE WHEN cardinality(page) > up_to THEN page[up_to] END;
+  redriven text[];
+  discarded text[];
+BEGIN
+  -- Lock the tasks first, so that settlements under way are on record before their rows are read.
+  page := ARRAY(
+    SELECT id FROM redrive.task
+    WHERE id = ANY (page[1 : up_to]) AND operation = of_operation AND redrive.item_lane(lane) IS NULL
+    ORDER BY id FOR UPDATE);
+  -- A task that was claimed and handed back since has run, and its state is younger than its row.
+  SELECT coalesce(array_agg(task.id) FILTER (WHERE last.outcome = 'redriven' AND state = redrive.state_running()), '{}'),
+    coalesce(array_agg(task.id) FILTER (WHERE last.outcome = 'discarded' AND state = redrive.state_cancelled()), '{}')
+  INTO redriven, discarded
+  FROM unnest(page) AS one (id)
+  JOIN redrive.task ON task.id = ANY (ARRAY[one.id])
+  JOIN redrive.ledger AS last ON last.task = ANY (ARRAY[one.id]) AND last.sequence = task.entries
+  WHERE last.before IS NOT NULL AND last.ended_at = task.changed_at;
+  -- A task that a claim takes meanwhile is left to it.
+  WITH dequeued AS (
+    DELETE FROM redrive.waiting WHERE task = ANY (redriven) RETURNING task
+  )
+  SELECT coalesce(array_agg(task), '{}') INTO redriven FROM dequeued;
+  PERFORM redrive.unlist(redrive.state_cancelled(), discarded);
+  PERFORM redrive.restore_dead(redriven || discarded, who, why, now_ms);
+  RETURN json_build_object('undone', cardinality(redriven) + cardinality(discarded), 'next', next);
+END
+$$;

@@ -1,0 +1,331 @@
+import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
+import { numberPlace, taskPlace } from '../cursor.js'
+import {
+  AGES,
+  type NewOperation,
+  type OperationAct,
+  type OperationMember,
+  type OperationRecord,
+  type OperationSet,
+  type OperationStep,
+  type OperationStore,
+  type OperationTally,
+  type SurveyRow,
+  type TakenOperation,
+} from '../operation-store.js'
+import { checkNewOperation, checkSet } from '../operations/check-operation.js'
+import { OperationNotFoundError } from '../operations/errors.js'
+import {
+  continued,
+  created,
+  diedUntil,
+  isDrivenBy,
+  isFree,
+  isOpen,
+  isSameLane,
+  NO_TALLY,
+  type OperationState,
+  operationRecord,
+  operationState,
+  refuseUndo,
+  released,
+  stepped,
+  stopped,
+  taken,
+  undone,
+} from '../operations/operation-rules.js'
+import { AGE_LIMITS_MS, memberPage, surveyed } from '../operations/set.js'
+import { operationEnded, operationRecordOf } from '../operator-record.js'
+import type { By, Lane, Page, PageRequest } from '../store.js'
+import { type Database, int4, LONG } from './database.js'
+import { byValues, inOrder } from './operators.js'
+import type { Call } from './run-records.js'
+import type { PostgresRuns } from './runs.js'
+import type { Signals } from './signals.js'
+import { storable, stored } from './text.js'
+
+interface Kept {
+  readonly state: string
+  readonly tally: OperationTally | null
+}
+
+interface MemberRow extends Lane {
+  readonly id: string
+  readonly changed_at: number
+  readonly ordered: boolean
+  readonly paused: boolean
+}
+
+/** The operations of a PostgreSQL store. A verb that changes one locks its row first. */
+export class PostgresOperations implements OperationStore {
+  readonly #database: Database
+  readonly #runs: PostgresRuns
+  readonly #signals: Signals
+
+  constructor(database: Database, runs: PostgresRuns, signals: Signals) {
+    this.#database = database
+    this.#runs = runs
+    this.#signals = signals
+  }
+
+  async create(operation: NewOperation): Promise<OperationRecord> {
+    checkNewOperation(operation)
+    return this.#database.callTogether(async call => {
+      const now = Number(await call('now_ms', [this.#database.at]))
+      const state = created(operation, now)
+      await save(call, state)
+      await this.#record(call, operationRecordOf('operation_created', state, state.by, now))
+      return operationRecord(state, NO_TALLY)
+    })
+  }
+
+  async get(id: string): Promise<OperationRecord | undefined> {
+    checkName('id', id)
+    const [record] = await this.#read([id, null, null, null, 1])
+    return record
+  }
+
+  async list(filter: { readonly isOpen?: boolean }, { limit, after }: PageRequest): Promise<Page<OperationRecord>> {
+    checkPage({ limit })
+    const place = after === undefined ? undefined : taskPlace(after)
+    const isOpen = filter.isOpen === true ? true : null
+    const found = await this.#read([null, isOpen, place?.changedAt ?? null, place?.id ?? null, int4(limit + 1)])
+    const items = found.slice(0, limit)
+    const last = items.at(-1)
+    return found.length > limit && last !== undefined ? { items, next: `${last.createdAt}:${last.id}` } : { items }
+  }
+
+  async take(id: string, driver: string, leaseMs: number): Promise<TakenOperation | undefined> {
+    checkBeat({ worker: driver, leaseMs })
+    return this.#change(id, async (call, before, tally, now) => {
+      if (!isFree(before, now)) return undefined
+      const token = crypto.randomUUID()
+      const state = taken(before, driver, token, leaseMs, now)
+      await save(call, state)
+      return { operation: operationRecord(state, tally), token }
+    })
+  }
+
+  async step(
+    id: string,
+    token: string,
+    step: OperationStep,
+  ): Promise<{ readonly operation: OperationRecord; readonly moved: readonly string[] } | undefined> {
+    const result = await this.#change(id, async (call, before, tally, now) => {
+      if (!isDrivenBy(before, token)) return undefined
+      const moved = await this.#act(call, before, step.move ?? [])
+      const state = stepped(before, step, moved.length, now)
+      await save(call, state)
+      if (!isOpen(state)) await this.#record(call, operationEnded(state, tally, now))
+      return { operation: operationRecord(state, tally), moved }
+    })
+    if (result !== undefined && result.moved.length > 0) this.#signals.ring()
+    return result
+  }
+
+  async release(id: string, token: string): Promise<void> {
+    await this.#change(id, (call, state) => save(call, released(state, token)))
+  }
+
+  async change(id: string, change: 'stop' | 'continue', by: By): Promise<OperationRecord> {
+    checkName('who', by?.who)
+    checkBy(by)
+    return this.#change(id, async (call, before, tally, now) => {
+      const state = change === 'stop' ? stopped(before, by.who, now) : continued(before, tally, now)
+      const type = change === 'stop' ? 'operation_stopped' : 'operation_continued'
+      if (state !== before) await this.#record(call, operationRecordOf(type, state, by, now))
+      await save(call, state)
+      return operationRecord(state, tally)
+    })
+  }
+
+  async members(
+    id: string,
+    { limit, after, lane }: PageRequest & { readonly lane?: Lane },
+  ): Promise<Page<OperationMember>> {
+    checkPage({ limit })
+    const operation = await this.#found(id)
+    const { act, set } = operation
+    if ('ids' in set) return this.#named(operation, set.ids, { limit, after }, lane)
+    const { kind, category, key, errorCode } = { ...set.filter, ...lane }
+    const scope = [kind ?? null, category ?? null, key ?? null, storable(errorCode) ?? null, set.until]
+    const place = after === undefined ? { changedAt: 0, id: '' } : taskPlace(after)
+    const answer =
+      act === 'cancel'
+        ? await this.#database.call('living_members', [...scope, int4(limit + 1)], LONG)
+        : await this.#database.call('dead_members', [...scope, place.changedAt, place.id, int4(limit + 1)], LONG)
+    return memberPage(act, membersOf(answer), { limit, after })
+  }
+
+  async survey(act: OperationAct, set: OperationSet): Promise<readonly SurveyRow[]> {
+    checkSet(act, set)
+    const filter = 'ids' in set ? {} : set.filter
+    const { kind, category, key, errorCode } = filter
+    const scope = [kind ?? null, category ?? null, key ?? null, storable(errorCode) ?? null]
+    const values = [...scope, 'ids' in set ? Number.MAX_SAFE_INTEGER : set.until, this.#database.at]
+    const text = 'ids' in set ? surveyNamed(act) : act === 'cancel' ? SURVEY_LIVING : SURVEY_DEAD
+    const rows = (await this.#database.query(text, 'ids' in set ? [...values, set.ids] : values, LONG)) as SurveyedRow[]
+    return surveyed(
+      rows.map(({ kind, error_code, paused, age, count }) => {
+        const errorCode = stored(error_code ?? undefined)
+        return { kind, errorCode, isPaused: paused, age: AGES[Number(age)] ?? 'older', count: Number(count) }
+      }),
+    )
+  }
+
+  async deaths(id: string) {
+    await this.#found(id)
+    const rows = (await this.#database.query(DEATHS, [id], LONG)) as SurveyedRow[]
+    return rows.map(({ kind, error_code, count }) => {
+      return { kind, errorCode: stored(error_code ?? undefined), count: Number(count) }
+    })
+  }
+
+  async undo(
+    id: string,
+    { limit, after = '' }: PageRequest,
+    by: By,
+  ): Promise<{ readonly undone: number; readonly next?: string }> {
+    checkPage({ limit })
+    checkName('who', by?.who)
+    checkBy(by)
+    return this.#change(id, async (call, state, _, now) => {
+      refuseUndo(state)
+      const answer = await call('undo_members', [id, after, int4(limit), ...byValues(by), this.#database.at])
+      const { undone: count, next } = answer as { readonly undone: number; readonly next: string | null }
+      await save(call, undone(state, count, now))
+      return next === null ? { undone: count } : { undone: count, next }
+    })
+  }
+
+  #act(call: Call, { id, act, by, ...state }: OperationState, ids: readonly string[]): Promise<string[]> {
+    if (ids.length === 0) return Promise.resolve([])
+    const part = { operation: id, diedUntil: diedUntil(state) }
+    switch (act) {
+      case 'redrive':
+        return this.#runs.redriveWith(call, ids, by, part)
+      case 'discard': {
+        const values = [ids, ...byValues(by), part.operation, part.diedUntil, this.#database.at]
+        return call('discard', values).then(answer => inOrder(ids, answer))
+      }
+      case 'cancel':
+        return this.#runs.cancelWith(call, ids, undefined)
+    }
+  }
+
+  async #named(
+    { act, createdAt }: OperationRecord,
+    all: readonly string[],
+    { limit, after }: PageRequest,
+    lane: Lane | undefined,
+  ): Promise<Page<OperationMember>> {
+    const from = after === undefined ? 0 : numberPlace(after)
+    const ids = lane === undefined ? all.slice(from, from + limit) : all
+    const answer = await this.#database.query(namedMembers(act), [ids, createdAt], LONG)
+    const known = new Map((answer as MemberRow[]).map(row => [row.id, memberOf(row)]))
+    const items = ids
+      .flatMap(id => known.get(id) ?? [])
+      .filter(member => lane === undefined || isSameLane(member, lane))
+    return from + limit < all.length ? { items, next: String(from + limit) } : { items }
+  }
+
+  async #found(id: string): Promise<OperationRecord> {
+    const found = await this.get(id)
+    if (found === undefined) throw new OperationNotFoundError(id)
+    return found
+  }
+
+  async #read(values: unknown[]): Promise<OperationRecord[]> {
+    const kept = (await this.#database.call('read_operations', values, LONG)) as Kept[]
+    return kept.map(({ state, tally }) => operationRecord(operationState(state), tally ?? NO_TALLY))
+  }
+
+  /** Changes an operation in one transaction, under its lock. */
+  async #change<T>(
+    id: string,
+    work: (call: Call, state: OperationState, tally: OperationTally, now: number) => Promise<T>,
+  ): Promise<T> {
+    checkName('id', id)
+    return this.#database.callTogether(async call => {
+      const found = (await call('lock_operation', [id, this.#database.at])) as (Kept & { readonly now: number }) | null
+      if (found === null) throw new OperationNotFoundError(id)
+      return work(call, operationState(found.state), found.tally ?? NO_TALLY, found.now)
+    })
+  }
+
+  async #record(call: Call, record: string): Promise<void> {
+    await call('append_audit', [JSON.stringify([record]), this.#database.at])
+  }
+}
+
+async function save(call: Call, state: OperationState): Promise<void> {
+  const { id, createdAt } = state
+  await call('save_operation', [id, createdAt, isOpen(state), JSON.stringify(state)])
+}
+
+function membersOf(answer: unknown): OperationMember[] {
+  return (JSON.parse(String(answer)) as MemberRow[]).map(memberOf)
+}
+
+function memberOf({ id, kind, category, key, changed_at, ordered, paused }: MemberRow): OperationMember {
+  return { id, kind, category, key, changedAt: Number(changed_at), isOrdered: ordered, isPaused: paused }
+}
+
+/** The number of the age limits that a state has passed. Counts come as text. */
+interface SurveyedRow {
+  readonly kind: string
+  readonly error_code: string | null
+  readonly paused: boolean
+  readonly age: number
+  readonly count: string
+}
+
+const IS_DEAD = 'task.state = redrive.state_dead()'
+const IS_LIVING = 'task.state = redrive.state_running() AND NOT task.cancel_requested'
+
+const PASSED_AGES = AGE_LIMITS_MS.map(limit => `(now_ms - task.changed_at >= ${limit})::int`).join(' + ')
+
+/** All members are looked at, so the planner is free to join them as it likes. */
+function survey(from: string, condition: string, since: string): string {
+  return /* sql */ `
+    SELECT lane.kind, task.error_code, lane.paused, ${PASSED_AGES} AS age, count(*) AS count
+    FROM ${from} JOIN redrive.lane ON lane.id = task.lane CROSS JOIN redrive.now_ms($6) AS now_ms
+    WHERE ${condition} AND ${since} <= $5
+      AND ($1::text IS NULL OR lane.kind = $1) AND ($2::text IS NULL OR lane.category = $2)
+      AND ($3::text IS NULL OR lane.key = $3) AND ($4::text IS NULL OR task.error_code = $4)
+    GROUP BY 1, 2, 3, 4`
+}
+
+const SURVEY_DEAD = survey(
+  /* sql */ `
+    redrive.ended CROSS JOIN unnest(ended.tasks) AS one (id)
+    JOIN redrive.task ON task.id = one.id AND task.changed_at = ended.at AND ended.state = redrive.state_dead()`,
+  IS_DEAD,
+  'ended.at',
+)
+
+const SURVEY_LIVING = survey(
+  /* sql */ `
+    (SELECT waiting.task AS id FROM redrive.waiting UNION ALL SELECT unnest(claim.tasks) FROM redrive.claim) AS living
+    JOIN redrive.task ON task.id = living.id`,
+  IS_LIVING,
+  'task.submitted_at',
+)
+
+function surveyNamed(act: OperationAct): string {
+  const condition = act === 'cancel' ? IS_LIVING : IS_DEAD
+  return survey('unnest($7::text[]) AS one (id) JOIN redrive.task ON task.id = one.id', condition, 'task.submitted_at')
+}
+
+function namedMembers(act: OperationAct): string {
+  return /* sql */ `
+    SELECT task.id, lane.kind, lane.category, lane.key, task.changed_at, lane.ordered, lane.paused
+    FROM redrive.task JOIN redrive.lane ON lane.id = task.lane
+    WHERE task.id = ANY ($1::text[]) AND ${act === 'cancel' ? `${IS_LIVING} AND $2::bigint IS NOT NULL` : `${IS_DEAD} AND task.changed_at <= $2`}`
+}
+
+const DEATHS = /* sql */ `
+  SELECT lane.kind, task.error_code, count(*) AS count
+  FROM redrive.task JOIN redrive.lane ON lane.id = task.lane
+  WHERE task.operation = $1 AND ${IS_DEAD}
+  GROUP BY 1, 2`

@@ -1,0 +1,151 @@
+import type { OperationTally } from '../operation-store.js'
+import { AGE_LIMITS_MS } from '../operations/set.js'
+import { FIRST_RUN_LANE } from '../runs/items.js'
+import type { Connection, Preparer } from './driver.js'
+import { STANDING_COLUMNS, type StandingRow } from './statements.js'
+
+/** The statements of operations, by name, prepared on one connection when they are first asked for. */
+export type OperationStatements = ReturnType<typeof prepare>
+
+const prepared = new WeakMap<Connection, OperationStatements>()
+
+export function operationStatementsOf(db: Connection): OperationStatements {
+  let statements = prepared.get(db)
+  if (statements === undefined) {
+    statements = prepare(db as unknown as Preparer)
+    prepared.set(db, statements)
+  }
+  return statements
+}
+
+/** A row of the table `operation`. */
+export interface OperationRow {
+  readonly id: string
+  readonly created_at: number
+  readonly open: number
+  readonly state: string
+}
+
+/** Which members of a set to read. NULL matches all. */
+export interface MemberScope {
+  readonly kind: string | null
+  readonly category: string | null
+  readonly key: string | null
+  readonly error_code: string | null
+  readonly until: number
+  readonly at: number
+  readonly id: string
+  readonly limit: number
+}
+
+/** A member of a set, as it is in its tables. */
+export interface MemberRow {
+  readonly id: string
+  readonly kind: string
+  readonly category: string
+  readonly key: string
+  readonly changed_at: number
+  readonly ordered: number
+  readonly paused: number
+}
+
+interface NamedRow extends MemberRow {
+  readonly state: number
+  readonly cancel_requested: number
+  readonly error_code: string | null
+}
+
+interface SurveyedRow {
+  readonly kind: string
+  readonly error_code: string | null
+  readonly paused: number
+  /** The number of the limits that their age exceeds. */
+  readonly age: number
+  readonly count: number
+}
+
+const MEMBER = /* sql */ `task.id, lane.kind, lane.category, lane.key, task.changed_at, lane.ordered, lane.paused`
+
+const MATCHES = /* sql */ `
+  (:kind IS NULL OR lane.kind = :kind)
+  AND (:category IS NULL OR lane.category = :category)
+  AND (:key IS NULL OR lane.key = :key)`
+
+/** Plain tasks that are dead, and items of runs, which have an index of their own. */
+const DEAD = [
+  { index: 'task_ended', condition: `task.state = 6 AND task.state > 3 AND task.lane < ${FIRST_RUN_LANE}` },
+  { index: 'item_ended', condition: `task.state = 6 AND task.state > 3 AND task.lane >= ${FIRST_RUN_LANE}` },
+] as const
+
+/** Tasks that have not ended, and that nobody has asked to end. */
+const LIVING = [
+  { index: 'task_scheduled', condition: 'task.state = 0' },
+  { index: 'task_ready', condition: 'task.state = 1' },
+  { index: 'task_alone', condition: 'task.state = 2' },
+  { index: 'task_running', condition: 'task.state = 3 AND task.cancel_requested = 0' },
+] as const
+
+interface Place {
+  readonly index: string
+  readonly condition: string
+}
+
+const IS_OLDER = AGE_LIMITS_MS.map(limit => `(:now - task.changed_at >= ${limit})`).join(' + ')
+
+function prepare(db: Preparer) {
+  const dead = ({ index, condition }: Place, isByError: boolean) =>
+    db.prepare<MemberScope, MemberRow>(/* sql */ `
+      SELECT ${MEMBER} FROM task INDEXED BY ${isByError ? 'task_error' : index} JOIN lane ON lane.id = task.lane
+      WHERE ${condition} AND ${isByError ? 'task.error_code = :error_code' : '(:error_code IS NULL)'}
+        AND task.changed_at <= :until AND task.changed_at >= :at
+        AND (task.changed_at > :at OR task.id > :id)
+        AND ${MATCHES}
+      ORDER BY task.changed_at, task.id
+      LIMIT :limit + 0`)
+  const living = ({ index, condition }: Place) =>
+    db.prepare<MemberScope, MemberRow>(/* sql */ `
+      SELECT ${MEMBER} FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
+      WHERE ${condition} AND (:error_code IS NULL OR task.error_code = :error_code) AND task.submitted_at <= :until
+        AND ${MATCHES}
+      LIMIT :limit + 0`)
+  const survey = ({ index, condition }: Place, since: string) =>
+    db.prepare<Omit<MemberScope, 'at' | 'id' | 'limit'> & { now: number }, SurveyedRow>(/* sql */ `
+      SELECT lane.kind, task.error_code, lane.paused, ${IS_OLDER} AS age, count(*) AS count
+      FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
+      WHERE ${condition} AND (:error_code IS NULL OR task.error_code = :error_code) AND ${since} <= :until AND ${MATCHES}
+      GROUP BY 1, 2, 3, 4`)
+  return {
+    insert: db.prepare<OperationRow>(/* sql */ `
+      INSERT INTO operation (id, created_at, open, state) VALUES (:id, :created_at, :open, :state)`),
+    save: db.prepare<OperationRow>(/* sql */ `
+      UPDATE operation SET open = :open, state = :state WHERE id = :id`),
+    get: db.prepare<[string], { state: string }>(/* sql */ `SELECT state FROM operation WHERE id = ?`),
+    list: db.prepare<[number, number, number, string, number], { state: string }>(/* sql */ `
+      SELECT state FROM operation
+      WHERE open >= ? AND (created_at < ? OR (created_at = ? AND id < ?))
+      ORDER BY created_at DESC, id DESC
+      LIMIT ? + 0`),
+    tally: db.prepare<[string], OperationTally>(/* sql */ `
+      SELECT passed, failed, unanswered, succeeded, skipped, dead, cancelled FROM operation_tally WHERE operation = ?`),
+    named: db.prepare<[string], NamedRow>(/* sql */ `
+      SELECT ${MEMBER}, task.state, task.cancel_requested, task.error_code FROM task JOIN lane ON lane.id = task.lane
+      WHERE task.id = ?`),
+    dead: DEAD.map(place => dead(place, false)),
+    deadByError: DEAD.map(place => dead(place, true)),
+    living: LIVING.map(living),
+    surveyDead: DEAD.map(place => survey(place, 'task.changed_at')),
+    surveyLiving: LIVING.map(place => survey(place, 'task.submitted_at')),
+    deaths: db.prepare<[string], { kind: string; error_code: string | null; count: number }>(/* sql */ `
+      SELECT lane.kind, task.error_code, count(*) AS count
+      FROM task INDEXED BY task_operation JOIN lane ON lane.id = task.lane
+      WHERE task.operation = ? AND task.state = 6
+      GROUP BY 1, 2`),
+    moved: db.prepare<[string, string, number], { id: string; seq: number; lane: number; state: number }>(/* sql */ `
+      SELECT id, seq, lane, state FROM task INDEXED BY task_operation
+      WHERE operation = ? AND id > ? ORDER BY id LIMIT ? + 0`),
+    standing: db.prepare<[number], StandingRow>(/* sql */ `SELECT ${STANDING_COLUMNS} FROM task WHERE seq = ?`),
+    act: db.prepare<[number, number], { outcome: string; ended_at: number; before: string | null }>(/* sql */ `
+      SELECT outcome, ended_at, before FROM ledger WHERE task = ? AND sequence = ?`),
+    restore: db.prepare(/* sql */ `UPDATE task SET operation = NULL, answered = 0, changed_at = ? WHERE seq = ?`),
+  }
+}

@@ -1,0 +1,319 @@
+import { afterUndo } from '../after-settlement.js'
+import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
+import { numberPlace, taskPlace } from '../cursor.js'
+import {
+  AGES,
+  type NewOperation,
+  type OperationAct,
+  type OperationMember,
+  type OperationRecord,
+  type OperationSet,
+  type OperationStep,
+  type OperationStore,
+  type OperationTally,
+  type SurveyRow,
+  type TakenOperation,
+} from '../operation-store.js'
+import { checkNewOperation, checkSet } from '../operations/check-operation.js'
+import { OperationNotFoundError } from '../operations/errors.js'
+import {
+  continued,
+  created,
+  diedUntil,
+  isDrivenBy,
+  isFree,
+  isOpen,
+  isSameLane,
+  NO_TALLY,
+  type OperationState,
+  operationRecord,
+  operationState,
+  refuseUndo,
+  released,
+  stepped,
+  stopped,
+  taken,
+  undone,
+} from '../operations/operation-rules.js'
+import { ageOf, memberPage, surveyed } from '../operations/set.js'
+import { operationEnded, operationRecordOf } from '../operator-record.js'
+import { FIRST_RUN_LANE } from '../runs/items.js'
+import type { Before, By, Lane, Page, PageRequest } from '../store.js'
+import { State, statusOf } from '../task-state.js'
+import type { Connection } from './driver.js'
+import type { GroupCommit } from './group-commit.js'
+import { LaneBook } from './lane-book.js'
+import { type MemberRow, type OperationStatements, operationStatementsOf } from './operation-statements.js'
+import { discard } from './operators.js'
+import type { SqliteRuns } from './runs.js'
+import { change, standingOf } from './settle.js'
+import { type Statements, statementsOf } from './statements.js'
+
+/** The parts of a store that its operations work with. */
+export interface SqliteOperationParts {
+  readonly db: Connection
+  readonly commits: GroupCommit
+  readonly runs: SqliteRuns
+  readonly now: () => number
+  /** Tells watchers of tasks that were moved. */
+  readonly onMoved: (ids: readonly string[]) => void
+}
+
+const NEWEST = { changedAt: Number.MAX_SAFE_INTEGER, id: '' }
+
+/** The operations of a SQLite store. There is one writer at a time, so a record that was loaded is current. */
+export class SqliteOperations implements OperationStore {
+  readonly #parts: SqliteOperationParts
+  readonly #statements: OperationStatements
+  readonly #tasks: Statements
+
+  constructor(parts: SqliteOperationParts) {
+    this.#parts = parts
+    this.#statements = operationStatementsOf(parts.db)
+    this.#tasks = statementsOf(parts.db)
+  }
+
+  async create(operation: NewOperation): Promise<OperationRecord> {
+    checkNewOperation(operation)
+    return this.#write(now => {
+      const state = created(operation, now)
+      this.#statements.insert.run(rowOf(state))
+      this.#record(operationRecordOf('operation_created', state, state.by, now), now)
+      return operationRecord(state, NO_TALLY)
+    })
+  }
+
+  async get(id: string): Promise<OperationRecord | undefined> {
+    checkName('id', id)
+    return this.#parts.commits.read(() => {
+      const row = this.#statements.get.get(id)
+      return row && this.#toRecord(operationState(row.state))
+    })
+  }
+
+  async list(filter: { readonly isOpen?: boolean }, { limit, after }: PageRequest): Promise<Page<OperationRecord>> {
+    checkPage({ limit })
+    const { changedAt, id } = after === undefined ? NEWEST : taskPlace(after)
+    return this.#parts.commits.read(() => {
+      const rows = this.#statements.list.all(filter.isOpen === true ? 1 : 0, changedAt, changedAt, id, limit + 1)
+      const items = rows.slice(0, limit).map(({ state }) => this.#toRecord(operationState(state)))
+      const last = items.at(-1)
+      return rows.length > limit && last !== undefined ? { items, next: `${last.createdAt}:${last.id}` } : { items }
+    })
+  }
+
+  async take(id: string, driver: string, leaseMs: number): Promise<TakenOperation | undefined> {
+    checkBeat({ worker: driver, leaseMs })
+    return this.#write(now => {
+      const free = this.#load(id)
+      if (!isFree(free, now)) return undefined
+      const token = crypto.randomUUID()
+      const state = taken(free, driver, token, leaseMs, now)
+      this.#statements.save.run(rowOf(state))
+      return { operation: this.#toRecord(state), token }
+    })
+  }
+
+  async step(
+    id: string,
+    token: string,
+    step: OperationStep,
+  ): Promise<{ readonly operation: OperationRecord; readonly moved: readonly string[] } | undefined> {
+    const result = await this.#write(now => {
+      const before = this.#load(id)
+      if (!isDrivenBy(before, token)) return undefined
+      const moved = this.#act(before, step.move ?? [], now)
+      const state = stepped(before, step, moved.length, now)
+      this.#statements.save.run(rowOf(state))
+      if (!isOpen(state)) this.#record(operationEnded(state, this.#tally(id), now), now)
+      return { operation: this.#toRecord(state), moved }
+    })
+    if (result !== undefined && result.moved.length > 0) this.#parts.onMoved(result.moved)
+    return result
+  }
+
+  async release(id: string, token: string): Promise<void> {
+    await this.#write(() => this.#statements.save.run(rowOf(released(this.#load(id), token))))
+  }
+
+  async change(id: string, change: 'stop' | 'continue', by: By): Promise<OperationRecord> {
+    checkName('who', by?.who)
+    checkBy(by)
+    return this.#write(now => {
+      const before = this.#load(id)
+      const state = change === 'stop' ? stopped(before, by.who, now) : continued(before, this.#tally(id), now)
+      const type = change === 'stop' ? 'operation_stopped' : 'operation_continued'
+      if (state !== before) this.#record(operationRecordOf(type, state, by, now), now)
+      this.#statements.save.run(rowOf(state))
+      return this.#toRecord(state)
+    })
+  }
+
+  async members(
+    id: string,
+    { limit, after, lane }: PageRequest & { readonly lane?: Lane },
+  ): Promise<Page<OperationMember>> {
+    checkPage({ limit })
+    return this.#parts.commits.read(() => {
+      const { act, set, createdAt } = this.#load(id)
+      if ('ids' in set) return this.#named(act, set.ids, createdAt, { limit, after }, lane)
+      const { errorCode, ...lanes } = { ...set.filter, ...lane }
+      const { changedAt: at, id: from } = after === undefined || act === 'cancel' ? OLDEST : taskPlace(after)
+      const scope = { ...scopeOf(lanes, errorCode, set.until), at, id: from, limit: limit + 1 }
+      const statements = this.#statements
+      const places =
+        act === 'cancel' ? statements.living : errorCode === undefined ? statements.dead : statements.deadByError
+      const rows = places.flatMap(statement => statement.all(scope)).map(memberOf)
+      rows.sort((a, b) => a.changedAt - b.changedAt || (a.id < b.id ? -1 : 1))
+      return memberPage(act, rows, { limit, after })
+    })
+  }
+
+  async survey(act: OperationAct, set: OperationSet): Promise<readonly SurveyRow[]> {
+    checkSet(act, set)
+    return this.#parts.commits.read(() => {
+      const now = this.#parts.now()
+      if ('ids' in set) {
+        const rows = this.#namedRows(act, set.ids, now).map(({ kind, error_code, paused, changed_at }) => {
+          const errorCode = error_code ?? undefined
+          return { kind, errorCode, isPaused: paused === 1, age: ageOf(changed_at, now), count: 1 }
+        })
+        return surveyed(rows)
+      }
+      const { errorCode, ...lanes } = set.filter
+      const places = act === 'cancel' ? this.#statements.surveyLiving : this.#statements.surveyDead
+      const rows = places.flatMap(statement => statement.all({ ...scopeOf(lanes, errorCode, set.until), now }))
+      return surveyed(
+        rows.map(({ kind, error_code, paused, age, count }) => {
+          return { kind, errorCode: error_code ?? undefined, isPaused: paused === 1, age: AGES[age] ?? 'older', count }
+        }),
+      )
+    })
+  }
+
+  async deaths(id: string) {
+    return this.#parts.commits.read(() => {
+      this.#load(id)
+      const rows = this.#statements.deaths.all(id)
+      return rows.map(({ kind, error_code, count }) => ({ kind, errorCode: error_code ?? undefined, count }))
+    })
+  }
+
+  async undo(
+    id: string,
+    { limit, after = '' }: PageRequest,
+    by: By,
+  ): Promise<{ readonly undone: number; readonly next?: string }> {
+    checkPage({ limit })
+    checkName('who', by?.who)
+    checkBy(by)
+    return this.#write(now => {
+      const state = this.#load(id)
+      refuseUndo(state)
+      const rows = this.#statements.moved.all(id, after, limit + 1)
+      const page = rows.slice(0, limit)
+      const book = new LaneBook(this.#tasks)
+      const count = page.filter(row => this.#restore(book, row, by, now)).length
+      book.write()
+      this.#statements.save.run(rowOf(undone(state, count, now)))
+      const last = page.at(-1)
+      return rows.length > limit && last !== undefined ? { undone: count, next: last.id } : { undone: count }
+    })
+  }
+
+  /** Puts a member back as it was, if it has not run since. */
+  #restore(
+    book: LaneBook,
+    { seq, lane, state }: { readonly seq: number; readonly lane: number; readonly state: number },
+    by: By,
+    now: number,
+  ): boolean {
+    const row = this.#statements.standing.get(seq)
+    if (row === undefined || lane >= FIRST_RUN_LANE) return false
+    const last = this.#statements.act.get(seq, row.entries)
+    const isAsMoved =
+      (state < State.running && last?.outcome === 'redriven') ||
+      (state === State.cancelled && last?.outcome === 'discarded')
+    // A task that was claimed and handed back since has run, and its state is younger than its row.
+    if (!isAsMoved || last.before === null || last.ended_at !== row.changed_at) return false
+    const before = JSON.parse(last.before) as Before
+    change(this.#tasks, book, row, statusOf(state), afterUndo(standingOf(row), before, by, now), now)
+    this.#statements.restore.run(before.changedAt ?? now, seq)
+    return true
+  }
+
+  #act(operation: OperationState, ids: readonly string[], now: number): string[] {
+    const { id, act, by } = operation
+    if (act === 'cancel') return this.#parts.runs.cancelTasks(ids, undefined, now)
+    const until = diedUntil(operation)
+    const dead = ids.filter(id => (this.#tasks.changedAt.get(id) ?? Infinity) <= until)
+    if (act === 'redrive') return this.#parts.runs.redrive(dead, by, now, id)
+    return discard(this.#tasks, dead, { why: '', ...by }, now, id)
+  }
+
+  #named(
+    act: OperationAct,
+    ids: readonly string[],
+    createdAt: number,
+    { limit, after }: PageRequest,
+    lane: Lane | undefined,
+  ): Page<OperationMember> {
+    const from = after === undefined ? 0 : numberPlace(after)
+    const rows = this.#namedRows(act, lane === undefined ? ids.slice(from, from + limit) : ids, createdAt).map(memberOf)
+    const items = rows.filter(row => lane === undefined || isSameLane(row, lane))
+    return from + limit < ids.length ? { items, next: String(from + limit) } : { items }
+  }
+
+  #namedRows(act: OperationAct, ids: readonly string[], until: number) {
+    return ids.flatMap(id => {
+      const row = this.#statements.named.get(id)
+      if (row === undefined) return []
+      const isLiving = row.state <= State.running && row.cancel_requested === 0
+      return (act === 'cancel' ? isLiving : row.state === State.dead && row.changed_at <= until) ? [row] : []
+    })
+  }
+
+  #load(id: string): OperationState {
+    checkName('id', id)
+    const row = this.#statements.get.get(id)
+    if (row === undefined) throw new OperationNotFoundError(id)
+    return operationState(row.state)
+  }
+
+  #tally(id: string): OperationTally {
+    return this.#statements.tally.get(id) ?? NO_TALLY
+  }
+
+  #toRecord(state: OperationState): OperationRecord {
+    return operationRecord(state, this.#tally(state.id))
+  }
+
+  #record(record: string, now: number): void {
+    this.#tasks.appendAudit.run(now, record)
+  }
+
+  #write<T>(work: (now: number) => T): Promise<T> {
+    return this.#parts.commits.write(() => work(this.#parts.now()))
+  }
+}
+
+const OLDEST = { changedAt: 0, id: '' }
+
+function rowOf(state: OperationState) {
+  const { id, createdAt: created_at } = state
+  return { id, created_at, open: isOpen(state) ? 1 : 0, state: JSON.stringify(state) }
+}
+
+function memberOf({ id, kind, category, key, changed_at, ordered, paused }: MemberRow): OperationMember {
+  return { id, kind, category, key, changedAt: changed_at, isOrdered: ordered === 1, isPaused: paused === 1 }
+}
+
+function scopeOf({ kind, category, key }: Partial<Lane>, errorCode: string | undefined, until: number) {
+  return {
+    kind: kind ?? null,
+    category: category ?? null,
+    key: key ?? null,
+    error_code: errorCode ?? null,
+    until,
+  }
+}
