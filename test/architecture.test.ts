@@ -16,11 +16,12 @@ const ALLOWED: Record<string, readonly string[]> = {
   store: ['policy', 'time', 'telemetry', 'idempotency', 'attempt'],
   task: ['policy', 'time', 'fingerprint', 'telemetry', 'attempt', 'idempotency', 'store'],
   pipeline: ['policy', 'time', 'telemetry', 'attempt', 'store', 'task'],
-  bus: ['policy', 'time', 'idempotency', 'attempt'],
+  bus: ['policy', 'time', 'telemetry', 'idempotency', 'attempt'],
   event: ['policy', 'time', 'telemetry', 'attempt', 'idempotency', 'call', 'store', 'task', 'bus'],
   document: ['policy', 'time', 'telemetry', 'attempt', 'store', 'bus'],
   operate: ['policy', 'time', 'fingerprint', 'telemetry', 'attempt', 'store', 'bus'],
   metrics: ['policy', 'telemetry', 'store'],
+  otel: ['policy', 'telemetry', 'attempt'],
   presets: ['policy', 'document'],
   testing: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'bus', 'document'],
   cli: [

@@ -46,7 +46,11 @@ const EXPORTS: Readonly<Record<string, string>> = {
     SourceItem SourceItemError Stage StageCode StageContext StageCostError StageGoneError StageHandler StageOptions
     StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
+<<<<<<< HEAD
     Age AttemptEntry AuditPage AuditStore Beat Before BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost CountField EndStatus
+=======
+    AttemptEntry AttemptTraces AuditPage AuditStore Beat BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost CountField EndStatus
+>>>>>>> a82f99d (OpenTelemetry: trace tasks, events and items from the enqueuing span to every attempt)
     Enqueued Heartbeat ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore
     MemoryStoreOptions Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
     NewOperation NewRun NewTask OnceOptions OperationAct OperationMember OperationNotFoundError OperationProgress
@@ -93,6 +97,8 @@ const EXPORTS: Readonly<Record<string, string>> = {
     listTasks listWorkers messageView openResultLog planDiscard planRedrive planReprocess planRequeue pruneStore purgeFailedQueue
     ratesOf redriveDeadLetters reportRun reportYields reprocess requeueFailedQueue runView setRates storeFigures taskView untilEmpty verify
     walkFailedQueue walkTasks writeResults`,
+  'redrive/otel': `
+    TraceOptions spanEvents traceWork`,
   'redrive/metrics': `
     DocumentMetricNames DocumentMetricsOptions EventMetricNames
     EventMetricsOptions MetricsRegistry MetricsServer PushGateway PushGatewayOptions

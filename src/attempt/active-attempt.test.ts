@@ -16,6 +16,8 @@ function attemptAt(call: Driver['call'], input: PolicyInput = {}, more: Partial<
     history: begin(clock.now()),
     now: () => clock.now(),
     work: () => ({ kind: 'task', id: 'work-1', name: 'work' }),
+    traceparent: undefined,
+    isFirst: true,
     call,
     returned: (result): Returned => ({ type: 'succeeded', value: JSON.stringify(result) }),
     ended: end => ends.push(end),

@@ -4,9 +4,12 @@ import { LazyAbort, type Sleeper, type Timer } from '../time/index.js'
 import { judge } from './judge.js'
 import type { End, Environment, Plan, Returned } from './plan.js'
 import { report, tell } from './report.js'
+import { spanEnd } from './span-end.js'
+import { type AttemptSpan, currentTracer } from './tracer.js'
 
 /** The work of one attempt, and who takes its end. A driver is one object, since a worker makes one for every task. */
 export interface Driver extends Plan {
+  traceId?: string | undefined
   /** Runs the handler. */
   call(attempt: ActiveAttempt): unknown
   /** Says what the handler's result asks for. If it throws, the attempt has failed. */
@@ -24,6 +27,7 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
   readonly #environment: Environment
   readonly #startedAt: number
   #timer: Timer | undefined
+  #span: AttemptSpan | undefined
   #hasEnded = false
 
   constructor(driver: Driver, environment: Environment) {
@@ -43,16 +47,28 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
     return this.#hasEnded
   }
 
+  /** Its span, if it is traced. */
+  get span(): AttemptSpan | undefined {
+    return this.#span
+  }
+
   /** Calls the handler, unless the time to live is over. */
   start(): void {
     const driver = this.#driver
     const { policy, history } = driver
     const reason = refusal(policy, history, driver.now())
     if (reason !== undefined) return this.#end({ type: 'refused', reason })
+    const tracer = currentTracer()
+    if (tracer !== undefined) {
+      const { traceparent, isFirst } = driver
+      const about = { attempt: this.number, maxAttempts: policy.attempts, traceparent, isFirst }
+      this.#span = tracer.begin({ work: driver.work(), ...about })
+      driver.traceId = this.#span?.traceId
+    }
     tell(driver, { type: 'attempt_started', deferrals: history.deferrals }, this.#environment)
     let result: unknown
     try {
-      result = driver.call(this)
+      result = this.#span === undefined ? driver.call(this) : this.#span.run(() => driver.call(this))
       if (isThenable(result)) return this.#await(result, policy.timeout)
     } catch (failure) {
       return this.#failed(failure)
@@ -106,6 +122,7 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
     this.#hasEnded = true
     const { clock, sink } = this.#environment
     if (this.#timer !== undefined) clock.clearTimer(this.#timer)
+    this.#span?.end(spanEnd(end))
     this.#driver.ended(end, this)
     if (sink !== undefined) report(this.#driver, end, clock.monotonic() - this.#startedAt, this.#environment)
   }

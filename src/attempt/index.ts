@@ -6,3 +6,12 @@ export { type Outage, Outages } from './outages.js'
 export { isRefusal, type PersistOptions, persist, UNTIL_ANSWERED } from './persist.js'
 export type { End, Environment, Failed, Judgement, Plan, Refused, Returned, Stopped } from './plan.js'
 export { report } from './report.js'
+export {
+  type AttemptSpan,
+  activeTraceparent,
+  currentTracer,
+  type SpanEnd,
+  type TracedAttempt,
+  type Tracer,
+  traceWith,
+} from './tracer.js'

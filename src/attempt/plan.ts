@@ -11,8 +11,14 @@ export interface Plan {
   readonly history: History
   /** The present time, on the clock of `history`. */
   now(): number
-  /** The work that events are about. Called only where there is a sink. */
+  /** The work that events are about. Called only where there is a sink, or a tracer. */
   work(): Work
+  /** The span that the work came from, as a `traceparent`. */
+  readonly traceparent: string | undefined
+  /** Nothing was tried before, so that the attempt is part of the trace that the work came from. */
+  readonly isFirst: boolean
+  /** The id of the attempt's trace, once its span has begun. */
+  readonly traceId?: string | undefined
 }
 
 /** The parts that all attempts of a worker or a consumer share. */

@@ -16,7 +16,9 @@ export function tell(
   attempt = plan.history.attempts + 1,
 ): void {
   if (sink === undefined) return
-  emit(sink, { work: plan.work(), at: clock.now(), attempt, maxAttempts: plan.policy.attempts, ...details })
+  const { traceId } = plan
+  const work = traceId === undefined ? plan.work() : { ...plan.work(), traceId }
+  emit(sink, { work, at: clock.now(), attempt, maxAttempts: plan.policy.attempts, ...details })
 }
 
 /** Tells the sink how an attempt ended. Called once the end is on its way to where it is recorded. */

@@ -18,7 +18,7 @@ import { checkFailedQueue, checkMessage, checkPrefetch, checkTopology } from './
 import { BusClosedError, MessageTooLargeError, NoQueueError, TopologyError } from './errors.js'
 import { finding } from './finding.js'
 import { MemoryQueue } from './memory-queue.js'
-import { bytesOf } from './message.js'
+import { bytesOf, withTrace } from './message.js'
 
 /** The options of a memory bus. */
 export interface MemoryBusOptions {
@@ -74,7 +74,7 @@ export class MemoryBus implements Bus {
   }
 
   async publish(message: NewMessage): Promise<void> {
-    const copy = this.#accept(message)
+    const copy = this.#accept(withTrace(message))
     const takers = [...this.#queues].filter(([name, { type }]) => type === message.type && !isFailedQueue(name))
     if (takers.length === 0) throw new NoQueueError(`No queue takes '${message.type}'.`)
     for (const [, queue] of takers) queue.add(copy)

@@ -1,3 +1,5 @@
+import { activeTraceparent } from '../attempt/index.js'
+import { traceparentOf } from '../telemetry/internal.js'
 import type { Message, NewMessage } from './bus.js'
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true })
@@ -17,4 +19,11 @@ export function textOf({ body }: Pick<Message, 'body'>): string {
 /** Returns the body of a new message as bytes. */
 export function bytesOf({ body }: NewMessage): Uint8Array {
   return typeof body === 'string' ? new TextEncoder().encode(body) : body
+}
+
+/** Returns a message with the span that publishes it in its headers, unless the publisher has named one. */
+export function withTrace(message: NewMessage): NewMessage {
+  const traceparent = activeTraceparent()
+  if (traceparent === undefined || traceparentOf(message.headers ?? {}) !== undefined) return message
+  return { ...message, headers: { ...message.headers, traceparent } }
 }

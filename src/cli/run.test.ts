@@ -70,7 +70,7 @@ async function inStore<T>(use: (store: SqliteStore) => Promise<T>): Promise<T> {
 
 /** Dead letters by hand, with any id, code and message. */
 function deadLetters(
-  letters: readonly { id: string; kind?: string; code?: string; message?: string; stack?: string }[],
+  letters: readonly { id: string; kind?: string; code?: string; message?: string; stack?: string; trace?: string }[],
 ) {
   return inStore(async store => {
     await store.enqueue(letters.map(({ id, kind = 'k' }) => ({ id, kind, payload: '{}' })))
@@ -84,9 +84,9 @@ function deadLetters(
     })
     await store.settle(
       tasks.map(({ id, token }) => {
-        const { code = 'E', message = 'broken', stack } = letters.find(letter => letter.id === id) ?? {}
+        const { code = 'E', message = 'broken', stack, trace } = letters.find(letter => letter.id === id) ?? {}
         const verdict = { class: 'retryable', code } as const
-        const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', verdict, error: message, stack }
+        const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', verdict, error: message, stack, trace }
         return { id, token, outcome: { type: 'dead', reason: 'attempts_exhausted' } as const, attempt }
       }),
     )
@@ -445,6 +445,17 @@ describe('dlq show', () => {
     expect((await redrive(['dlq', 'show', 'a'])).out).toContain(shown)
     expect((await redrive(['task', 'show', 'a'])).out).toContain(shown)
     expect((await redrive(['dlq', 'show', 'a', '--output', 'json'])).json().stack).toBe(stack)
+  })
+
+  it('names the traces of its first and its last attempt', async () => {
+    const [first, last] = ['0af7651916cd43dd8448eb211c80319c', '4bf92f3577b34da6a3ce929d0e0e4736']
+    await deadLetters([{ id: 'a', trace: first }])
+    expect((await redrive(['dlq', 'show', 'a'])).out).toMatch(new RegExp(`^ +trace +${first}$`, 'm'))
+    await inStore(store => store.redrive(['a'], { who: 'ann' }))
+    await deadLetters([{ id: 'a', trace: last }])
+    const { out } = await redrive(['dlq', 'show', 'a'])
+    expect(out).toMatch(new RegExp(`^ +first trace +${first}\\n +last trace +${last}$`, 'm'))
+    expect((await redrive(['dlq', 'show', 'a', '--output', 'json'])).json().traces).toEqual({ first, last })
   })
 
   it('advises to fix the code where a plain error was thrown', async () => {

@@ -282,7 +282,8 @@ export class EventConsumer<Event> {
     const task = this.#kind.taskOf(delivery)
     const times = { startedAt: first.history.startedAt, endedAt: first.now() }
     const { name: worker, release } = this.#engine
-    const attempt = entryOf(end, { attempt: 1, ...times, worker, release }, this.#kind.policyHash)
+    const about = { attempt: 1, ...times, worker, release, trace: first.traceId }
+    const attempt = entryOf(end, about, this.#kind.policyHash)
     const outcome = await this.#outcome(task, end)
     if (outcome === undefined) return
     await this.#record(attempt === undefined ? task : { ...task, tried: { outcome, attempt } })

@@ -1,5 +1,6 @@
 import { type Message, textOf } from '../bus/index.js'
 import type { NewTask } from '../store/index.js'
+import { traceparentOf } from '../telemetry/internal.js'
 
 /** An event that waits in a store, as the payload of its task. */
 export interface StoredEvent {
@@ -28,7 +29,8 @@ export function eventKind(queue: string): string {
 
 /** The task in which an event waits. */
 export function eventTask(taskId: string, queue: string, message: Message, key: string): EventTask {
-  return { id: taskId, kind: eventKind(queue), payload: `{${headOf({ key, message })},${contentOf(message)}}` }
+  const payload = `{${headOf({ key, message })},${contentOf(message)}}`
+  return { id: taskId, kind: eventKind(queue), payload, traceparent: traceparentOf(message.headers) }
 }
 
 /** The body of an event that waits, as it was published: the same text, or the same bytes. */

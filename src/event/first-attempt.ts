@@ -3,6 +3,7 @@ import { type Delivery, textOf } from '../bus/index.js'
 import { begin, type History, type Policy } from '../policy/index.js'
 import { taskResult } from '../task/internal.js'
 import type { Work } from '../telemetry/index.js'
+import { traceparentOf } from '../telemetry/internal.js'
 import type { Clock } from '../time/index.js'
 import type { EventKind } from './event-kind.js'
 import { eventWork } from './event-work.js'
@@ -13,6 +14,8 @@ export class FirstAttempt<Event> implements Driver {
   readonly policy: Policy
   readonly history: History
   readonly returned = taskResult
+  readonly isFirst = true
+  traceId: string | undefined
   readonly #kind: EventKind<Event>
   readonly #service: string
   readonly #delivery: Delivery
@@ -46,6 +49,10 @@ export class FirstAttempt<Event> implements Driver {
   work(): Work {
     this.#work ??= eventWork(this.#service, this.seed, this.#kind.keyOf(this.#delivery))
     return this.#work
+  }
+
+  get traceparent(): string | undefined {
+    return traceparentOf(this.#delivery.headers)
   }
 
   call(attempt: ActiveAttempt): unknown {

@@ -1,11 +1,13 @@
 import { type Attempt, retry } from '../call/index.js'
 import { type Classifier, extendPolicy, type PolicyInput, policies } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { Sink } from '../telemetry/index.js'
+import { fanOut, type Sink } from '../telemetry/index.js'
 import { type Clock, systemClock } from '../time/index.js'
 import { type DeadLetterEntry, deadLetterEntry } from './dead-letter-entry.js'
 import { DeadLetterError, EventExhaustedError } from './errors.js'
+import { EventSpans } from './event-spans.js'
 import { EventWatch } from './event-watch.js'
+import { eventWork } from './event-work.js'
 
 /** Options of `handleEvent`. */
 export interface HandleEventOptions {
@@ -17,6 +19,8 @@ export interface HandleEventOptions {
   readonly policy?: PolicyInput | undefined
   /** Writes the dead letter. Once it resolves, the event can be acknowledged. */
   readonly deadLetter?: ((entry: DeadLetterEntry) => unknown) | undefined
+  /** The `traceparent` header of the message that brought the event, for traces. Default: the span that is active. */
+  readonly traceparent?: string | undefined
   /** Code that corrects the verdict on a failure. */
   readonly classify?: Classifier | undefined
   /** Stops waiting and retrying. An aborted event is no dead letter: let the bus deliver it again. */
@@ -34,6 +38,7 @@ const HANDLE_OPTIONS: KnownOptions<HandleEventOptions> = {
   key: '',
   policy: 'object',
   deadLetter: 'function',
+  traceparent: '',
   classify: 'function',
   signal: 'object',
   sink: 'function',
@@ -70,9 +75,11 @@ export async function handleEvent<Event, Result>(
   const watch = new EventWatch(service, key, clock, options.sink)
   // Outside the `try`: a policy that is invalid is no failure of the event.
   const effective = extendPolicy(policies.event, policy)
+  const spans = new EventSpans(eventWork(service, key, key), effective.attempts, options.traceparent)
   try {
-    const run = (attempt: Attempt) => handler(structuredClone(original), attempt)
-    const call = { id: key, name: service, classify, signal, clock, random, sink: watch.sink }
+    const run = (attempt: Attempt) => spans.run(attempt.attempt, () => handler(structuredClone(original), attempt))
+    const sink = fanOut(watch.sink, spans.sink)
+    const call = { id: key, name: service, classify, signal, clock, random, sink }
     return await retry(run, effective, call)
   } catch (error) {
     if (signal?.aborted) throw error

@@ -1,3 +1,4 @@
+import { activeTraceparent } from '../attempt/index.js'
 import { type Bus, BusClosedError, type NewMessage } from '../bus/index.js'
 import { extendPolicy, OptionError, type PolicyInput, policies, RetryableError } from '../policy/index.js'
 import type { NewTask, Store } from '../store/index.js'
@@ -73,7 +74,9 @@ export class Outbox<Tx, Added> {
   publish(tx: Tx, { key = '', ...message }: OutboxEvent): Added {
     // Let the store generate the task's id, which keeps the order of events within one millisecond.
     const category = key === '' ? '' : ORDERED
-    return this.#store.enqueueIn(tx, [{ kind: this.#kind, category, key, payload: JSON.stringify(message) }])
+    const payload = JSON.stringify(message)
+    const traceparent = activeTraceparent()
+    return this.#store.enqueueIn(tx, [{ kind: this.#kind, category, key, payload, traceparent }])
   }
 
   /**

@@ -1,4 +1,5 @@
-import type { LedgerRow, Store, TaskReader, TaskRecord } from '../store/index.js'
+import type { AttemptTraces, LedgerRow, Store, TaskReader, TaskRecord } from '../store/index.js'
+import { attemptTraces } from '../store/internal.js'
 import { adviceFor, causeOf, type Remark } from './cause.js'
 import { type LedgerRowView, ledgerRowView, type TaskView, taskView } from './task-view.js'
 
@@ -10,6 +11,8 @@ export interface TaskExplanation extends TaskView {
   readonly history: readonly LedgerRowView[]
   /** Where its code failed last: a line for each frame. `null` if no stack is on record. */
   readonly stack: string | null
+  /** The ids of the traces of its first and its last attempt; `null` if none was traced. */
+  readonly traces: AttemptTraces | null
   /** Why it is dead; `null` if it is not. */
   readonly cause: Remark | null
   /** The next step before it is redriven; `null` if it is not dead. */
@@ -31,6 +34,7 @@ export async function explainTask(store: Reader, id: string): Promise<TaskExplan
     maxAttempts: await maxAttemptsOf(store, history),
     history: history.map(ledgerRowView),
     stack: history.findLast(({ stack }) => stack !== undefined)?.stack ?? null,
+    traces: attemptTraces(history) ?? null,
     cause: isDead ? causeOf(task) : null,
     advice: isDead ? adviceFor(task, history.findLast(({ outcome }) => outcome === 'dead')?.stack) : null,
     alike: isDead ? await countAlike(store, task) : 0,

@@ -82,6 +82,8 @@ export interface LedgerRowView {
   readonly call: string | null
   /** The version of the application that made the attempt. */
   readonly release: string | null
+  /** The id of its trace. */
+  readonly trace: string | null
 }
 
 /** The view of a task. */
@@ -131,6 +133,7 @@ export function ledgerRowView(row: LedgerRow): LedgerRowView {
     version: row.version ?? null,
     call: row.call ?? null,
     release: row.release ?? null,
+    trace: row.trace ?? null,
   }
 }
 

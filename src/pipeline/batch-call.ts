@@ -1,4 +1,4 @@
-import type { ActiveAttempt } from '../attempt/index.js'
+import { type ActiveAttempt, currentTracer } from '../attempt/index.js'
 import { TimeoutError } from '../policy/index.js'
 import type { ClaimedTask, Cost } from '../store/index.js'
 import type { AttemptRecorder } from '../task/internal.js'
@@ -55,10 +55,28 @@ export async function batchCall(plan: CallPlan, members: readonly BatchMember[])
   })
   try {
     const inputs = members.map(({ input }) => input)
-    return await Promise.race([work.call(inputs, contextOf(plan, members, abort.signal)), givenUp])
+    const call = () => work.call(inputs, contextOf(plan, members, abort.signal))
+    return await Promise.race([traced(plan, members, call), givenUp])
   } finally {
     stopWatching()
     if (timer !== undefined) clock.clearTimer(timer)
+  }
+}
+
+/** Makes a call in a span of its own, which links to those of its items. */
+async function traced({ stage }: CallPlan, members: readonly BatchMember[], call: () => unknown): Promise<unknown> {
+  const span = currentTracer()?.beginCall(
+    stage,
+    members.flatMap(({ attempt }) => attempt.span ?? []),
+  )
+  if (span === undefined) return call()
+  try {
+    const results = await span.run(call)
+    span.end({ outcome: 'succeeded' })
+    return results
+  } catch (failure) {
+    span.end({ outcome: 'failed', failed: { failure, code: 'batch_failed' } })
+    throw failure
   }
 }
 

@@ -1,4 +1,4 @@
-import { persist, UNTIL_ANSWERED } from '../attempt/index.js'
+import { activeTraceparent, persist, UNTIL_ANSWERED } from '../attempt/index.js'
 import { plainJson, problemOf, quoted } from '../policy/internal.js'
 import { type Chunk, RunBusyError, RunEndedError, type RunRecord, type RunStore } from '../store/index.js'
 import { Bell } from '../task/internal.js'
@@ -54,6 +54,8 @@ export class SourceReader<In> {
   readonly #lease: ReaderLease
   readonly #bell: Bell
   readonly #leaving = new AbortController()
+  /** The span that started or resumed the run in this process. */
+  readonly #traceparent = activeTraceparent()
   #run: RunRecord
   #open: OpenSource<In> | undefined
   #position = 0
@@ -200,7 +202,8 @@ export class SourceReader<In> {
   /** Commits a chunk. Returns an end if the run did not take it. */
   async #take(chunk: Pick<Chunk, 'items' | 'cursor' | 'isEnd'>): Promise<ReadingEnd | undefined> {
     const { name: reader, leaseMs, clock } = this.#options
-    const take = () => this.#runs.take(this.#run.id, { ...chunk, reader, leaseMs, position: this.#position })
+    const about = { reader, leaseMs, position: this.#position, traceparent: this.#traceparent }
+    const take = () => this.#runs.take(this.#run.id, { ...chunk, ...about })
     try {
       const run = await persist(take, UNTIL_ANSWERED, { clock, classify: isOver })
       this.#position += chunk.items.length

@@ -1,3 +1,4 @@
+export type { AttemptTraces } from './attempt-traces.js'
 export {
   MoveDifferenceError,
   MoveRefusedError,

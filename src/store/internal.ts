@@ -1,6 +1,7 @@
 // For the other folders of this package. Users import from index.ts.
 
 export { NO_FAILURES, runsAlone } from './after-settlement.js'
+export { attemptTraces } from './attempt-traces.js'
 export { ownValue } from './own-value.js'
 export { recordRedrive } from './redrive-record.js'
 export { RUN_STATUSES } from './run-store.js'

@@ -153,7 +153,7 @@ function slotsOf({ name, kind }: StageRoom, runs: readonly RunRecord[]): number 
   return asked.length === 0 ? undefined : Math.min(...asked)
 }
 
-/** An item at its next stage, as the store has it now. */
+/** An item at its next stage, as the store has it now. It has not waited, so it stays in its trace. */
 function advancedTask(
   task: ClaimedTask,
   { to, value }: Advanced,

@@ -12,6 +12,7 @@ import {
 import type { History, Policy } from '../policy/index.js'
 import type { ClaimedTask, Cost, Outcome, Settlement } from '../store/index.js'
 import type { Work } from '../telemetry/index.js'
+import { traceIdOf } from '../telemetry/internal.js'
 import { TaskCancelledError } from './errors.js'
 import { entryOf, outcomeOf } from './settlement.js'
 import { taskWork } from './task-kind.js'
@@ -36,6 +37,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
   readonly task: ClaimedTask
   readonly policy: Policy
   history: History
+  traceId: string | undefined
   readonly #kind: WorkKind
   readonly #environment: TaskEnvironment
   readonly #claim: ClaimTimes
@@ -76,6 +78,14 @@ export class TaskAttempt implements Driver, AttemptRecorder {
   work(): Work {
     this.#work ??= this.#describe()
     return this.#work
+  }
+
+  get traceparent(): string | undefined {
+    return this.task.traceparent
+  }
+
+  get isFirst(): boolean {
+    return this.task.isFirst
   }
 
   start(): void {
@@ -156,7 +166,16 @@ export class TaskAttempt implements Driver, AttemptRecorder {
         ? { attempt, startedAt, endedAt, worker, release }
         : { attempt, startedAt, endedAt, worker, release, version, call: this.#call }
     const entry = end && entryOf(end, about, policyHash, errorMessage)
-    settle(this, { id, token, outcome, attempt: entry, used: this.#used })
+    const trace = this.#ownTrace(outcome)
+    const traced = entry === undefined || trace === undefined ? entry : { ...entry, trace }
+    settle(this, { id, token, outcome, attempt: traced, used: this.#used })
+  }
+
+  /** The trace that the ledger is told of. It knows that a task that succeeds at once is in the trace that enqueued it. */
+  #ownTrace({ type }: Outcome): string | undefined {
+    if (this.traceId === undefined) return undefined
+    const isKnown = type === 'succeeded' && this.isFirst && this.#kind.stage === undefined
+    return isKnown && this.traceId === traceIdOf(this.traceparent) ? undefined : this.traceId
   }
 
   #describe(): Work {

@@ -1,7 +1,8 @@
+import { activeTraceparent } from '../attempt/index.js'
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions, plainJson, problemOf } from '../policy/internal.js'
-import type { By, Cost, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter } from '../store/index.js'
-import { recordRedrive } from '../store/internal.js'
+import type { AttemptTraces, By, Cost, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter } from '../store/index.js'
+import { attemptTraces, recordRedrive } from '../store/internal.js'
 import { type Clock, systemClock } from '../time/index.js'
 import type { DeclaredTask } from './declare-task.js'
 import { PayloadError } from './errors.js'
@@ -58,6 +59,8 @@ export interface TaskQueueOptions {
 export interface DeadLetter extends Task {
   /** Its ledger, oldest first. */
   readonly history: readonly LedgerRow[]
+  /** The ids of the traces of its first and its last attempt; `undefined` if none was traced. */
+  readonly traces: AttemptTraces | undefined
 }
 
 /** A task that takes payloads of type `P`, whatever its handler receives. */
@@ -127,6 +130,8 @@ export class TaskQueue {
     if (typeof task.kind !== 'string')
       throw new OptionError('task', 'A task is what declareTask() or defineTask() returns.')
     const { id, category, key, priority, runAt, delay, cost, submittedAt } = options
+    // Before anything is awaited: the span that is active now is the one that enqueues.
+    const traceparent = activeTraceparent()
     if (runAt !== undefined && delay !== undefined) {
       throw new OptionError('delay', `A task runs at 'runAt' or after 'delay', not both.`)
     }
@@ -141,6 +146,7 @@ export class TaskQueue {
       key,
       priority: checkedPriority(priority),
       cost,
+      traceparent,
       payload: toJson(task.kind, payload),
       submittedAt: toTime('submittedAt', submittedAt),
       runAt: delay === undefined ? toTime('runAt', runAt) : (await this.#store.now()) + toMs('delay', delay),
@@ -197,7 +203,8 @@ export class TaskQueue {
   async deadLetter(id: string): Promise<DeadLetter | undefined> {
     const record = await this.#store.get(id)
     if (record?.status !== 'dead') return undefined
-    return { ...(await taskOf(record)), history: await this.#store.ledger(id) }
+    const history = await this.#store.ledger(id)
+    return { ...(await taskOf(record)), history, traces: attemptTraces(history) }
   }
 
   /**

@@ -2,5 +2,5 @@
 
 export { emit } from './sink.js'
 export { areStacksFrequent, failureStack } from './stack.js'
-export { isTraceparent, readTraceparent, traceIdOf } from './traceparent.js'
+export { isTraceparent, readTraceparent, traceIdOf, traceparentOf } from './traceparent.js'
 export { type AbandonedReason, abandonedReason, REASON_LABELS, reasonLabel } from './wire-reason.js'

@@ -12,7 +12,13 @@ export function isTraceparent(value: unknown): value is string {
   return typeof value === 'string' && FORM.test(value)
 }
 
-/** Reads the header of a message, which may come from anywhere. `undefined` if it is no `traceparent`. */
+/** The `traceparent` among the headers of a message, which may come from anywhere. `undefined` if there is none, or no valid one. */
+export function traceparentOf(headers: Readonly<Record<string, string>>): string | undefined {
+  const name = Object.keys(headers).find(name => name.toLowerCase() === 'traceparent')
+  return name && readTraceparent(headers[name])
+}
+
+/** Reads a header as it is kept. `undefined` if it is no `traceparent`. */
 export function readTraceparent(header: unknown): string | undefined {
   if (typeof header !== 'string') return undefined
   const own = header.replace(LATER_FORM, '00$1')

@@ -15,6 +15,7 @@ import {
 import { checkFailedQueue, checkMessage, checkName, checkPrefetch, checkTopology } from '../check.js'
 import { Consumers } from '../consumers.js'
 import { BusClosedError, NoQueueError } from '../errors.js'
+import { withTrace } from '../message.js'
 import type { TlsOptions } from '../tls-options.js'
 import type { OnTrouble } from '../trouble.js'
 import { browseStream } from './browse.js'
@@ -70,7 +71,8 @@ export class NatsBus implements Bus {
     const { names } = this.#parts
     const { type } = message
     const missing = `No queue takes '${type}'.`
-    await this.#publisher.publish({ stream: names.streamOf(type), subject: names.subjectOf(type), missing }, message)
+    const target = { stream: names.streamOf(type), subject: names.subjectOf(type), missing }
+    await this.#publisher.publish(target, withTrace(message))
   }
 
   async put(queue: string, message: NewMessage, { identity }: PutOptions = {}): Promise<void> {

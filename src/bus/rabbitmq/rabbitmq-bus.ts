@@ -13,6 +13,7 @@ import type {
 import { checkFailedQueue, checkMessage, checkName, checkPrefetch, checkTopology } from '../check.js'
 import { Consumers } from '../consumers.js'
 import { BusClosedError } from '../errors.js'
+import { withTrace } from '../message.js'
 import type { OnTrouble } from '../trouble.js'
 import { browseQueue } from './browse.js'
 import type { RabbitmqConnection } from './connection.js'
@@ -66,7 +67,7 @@ export class RabbitmqBus implements Bus {
   async publish(message: NewMessage): Promise<void> {
     this.#checkOpen()
     checkMessage(message)
-    await this.#publisher.publish({ exchange: this.#parts.exchange, key: message.type }, message)
+    await this.#publisher.publish({ exchange: this.#parts.exchange, key: message.type }, withTrace(message))
   }
 
   async put(queue: string, message: NewMessage): Promise<void> {

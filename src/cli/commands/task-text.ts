@@ -93,6 +93,7 @@ export function taskText(task: TaskExplanation, { width, paint }: Console, now: 
       ['error code', task.errorCode ?? undefined],
       ['error message', task.errorMessage ?? 'none'],
       ['reason', task.reason ?? undefined],
+      ...traceFields(task),
       ['payload', cut(task.payload)],
       ['stage input', task.value === null ? undefined : cut(task.value)],
       ['result', task.result === null ? undefined : cut(task.result)],
@@ -101,6 +102,16 @@ export function taskText(task: TaskExplanation, { width, paint }: Console, now: 
   )
   const title = wrap(`Task ${visible(task.id)}`, width - status.length - 2)
   return `${title.map(paint.bold).join('\n')}  ${statusPaint(status, paint)(status)}\n${text}`
+}
+
+/** The traces of its first and its last attempt, which are mostly one. */
+function traceFields({ traces }: TaskExplanation): [string, string | undefined][] {
+  if (traces === null) return []
+  if (traces.first === traces.last) return [['trace', traces.first]]
+  return [
+    ['first trace', traces.first],
+    ['last trace', traces.last],
+  ]
 }
 
 function retryCountText({ retryCount, attempts, maxAttempts }: TaskExplanation): string {
