@@ -9,13 +9,17 @@ const RANDOM_BYTES = 10
  */
 export function taskIds(): (now: number) => string {
   const random = Buffer.alloc(RANDOM_BYTES * 256)
+  let hex = ''
   let used = random.length
   let lastTime = -1
   let counter = 0
+  // The part that the ids of a millisecond share, for the time that it stands for.
+  let prefix = ''
+  let prefixTime = -1
 
   return now => {
     if (used === random.length) {
-      randomFillSync(random)
+      hex = randomFillSync(random).toString('hex')
       used = 0
     }
     const time = Math.floor(now)
@@ -27,12 +31,15 @@ export function taskIds(): (now: number) => string {
       lastTime++
       counter = 0
     }
-    const tail = random.toString('hex', used + 4, used + RANDOM_BYTES)
+    if (lastTime !== prefixTime) {
+      prefixTime = lastTime
+      const digits = lastTime.toString(16).padStart(12, '0')
+      prefix = `${digits.slice(0, 8)}-${digits.slice(8)}-`
+    }
+    const tail = hex.slice(2 * used + 8, 2 * (used + RANDOM_BYTES))
     used += RANDOM_BYTES
-
-    const hex = lastTime.toString(16).padStart(12, '0')
     const high = (0x7000 | (counter >>> 14)).toString(16)
     const low = (0x8000 | (counter & 0x3fff)).toString(16)
-    return `${hex.slice(0, 8)}-${hex.slice(8)}-${high}-${low}-${tail}`
+    return `${prefix}${high}-${low}-${tail}`
   }
 }

@@ -1,6 +1,5 @@
 import type { Enqueued, NewTask, Outcome, Settlement } from '../store.js'
-import { State } from '../task-state.js'
-import { triedForMs } from '../tried-for.js'
+import { alikeTasks, insertAlike, insertOne, MIN_ALIKE } from './insert-tasks.js'
 import { LaneBook } from './lane-book.js'
 import type { LaneIds } from './lane-ids.js'
 import { settle } from './settle.js'
@@ -17,53 +16,28 @@ export function enqueue(
 ): Enqueued[] {
   const book = new LaneBook(statements)
   const tried: Settlement[] = []
-  const results = tasks.map(task => {
-    const { id = makeId(now), kind, category = '', key = '' } = task
-    const lane = lanes.of(kind, category, key)
-    const seq = insert(statements, book, lane, id, task, now)
+  const results: Enqueued[] = []
+  const addOne = (task: NewTask, lane: number): Enqueued => {
+    const { id = makeId(now), tried: attempted } = task
+    const seq = insertOne(statements, book, lane, id, task, now)
     if (seq === undefined) return { id, isNew: false }
-    book.move(lane, undefined, task.tried === undefined ? 'waiting' : 'running')
-    if (task.tried !== undefined) {
-      const token = start(statements, seq, lane, task.tried.attempt.worker, now)
-      tried.push({ id, token, ...task.tried, outcome: withoutWorker(task.tried.outcome) })
+    book.move(lane, undefined, attempted === undefined ? 'waiting' : 'running')
+    if (attempted !== undefined) {
+      const token = start(statements, seq, lane, attempted.attempt.worker, now)
+      tried.push({ id, token, ...attempted, outcome: withoutWorker(attempted.outcome) })
     }
     return { id, isNew: true }
-  })
+  }
+  for (const part of alikeTasks(tasks)) {
+    const { kind, category = '', key = '' } = part.first
+    const lane = lanes.of(kind, category, key)
+    if (part.tasks.length < MIN_ALIKE || book.isOrdered(lane))
+      for (const task of part.tasks) results.push(addOne(task, lane))
+    else results.push(...insertAlike(statements, book, lane, part, now, makeId))
+  }
   book.write()
   if (tried.length > 0) settle(statements, lanes, tried, now)
   return results
-}
-
-/** Adds a task to its lane. Returns its sequence number; `undefined` if its id is taken. */
-function insert(
-  statements: Statements,
-  book: LaneBook,
-  lane: number,
-  id: string,
-  task: NewTask,
-  now: number,
-): number | undefined {
-  const { payload, priority = 0, cost, traceparent = null } = task
-  const runAt = Math.ceil(task.runAt ?? now)
-  const state = runAt > now ? State.scheduled : State.ready
-  const place = book.isOrdered(lane) ? (statements.lastPlace.get({ lane, priority }) ?? 0) + 1 : 0
-  const submitted = Math.floor(task.submittedAt ?? Math.max(now, place))
-  const began = Math.max(now, runAt) - triedForMs(task)
-  const costs = cost === undefined ? null : JSON.stringify(cost)
-  const added = statements.insertTask.run(
-    id,
-    lane,
-    state,
-    priority,
-    submitted,
-    began,
-    now,
-    runAt,
-    payload,
-    costs,
-    traceparent,
-  )
-  return added.changes > 0 ? Number(added.lastInsertRowid) : undefined
 }
 
 /** Makes a task running whose attempt was made elsewhere, so that the attempt can be settled. */

@@ -150,6 +150,8 @@ export interface KeyRow {
   readonly result: string | null
 }
 
+const NEW_COLUMNS = /* sql */ `lane, state, priority, submitted_at, started_at, changed_at, next_at, traceparent`
+
 const READY_COLUMNS = /* sql */ `
   seq, id, priority, submitted_at, started_at, entries > 0 OR previous_delay IS NOT NULL AS has_history, payload, value, traceparent`
 
@@ -240,10 +242,15 @@ function prepare(db: Preparer) {
     addRunLane: db.prepare<[]>(/* sql */ `INSERT INTO run_lane DEFAULT VALUES`),
     clearRunLanes: db.prepare<[]>(/* sql */ `DELETE FROM run_lane`),
     insertTask: db.prepare(/* sql */ `
-      INSERT INTO task (id, lane, state, priority, submitted_at, started_at, changed_at, next_at, payload, cost,
-                        traceparent)
+      INSERT INTO task (${NEW_COLUMNS}, id, payload, cost)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id) DO NOTHING`),
+    /** Tasks that differ in their ids and payloads, which are a JSON object. One by one they would cost twice as much. */
+    insertAlike: db.prepare(/* sql */ `
+      INSERT INTO task (${NEW_COLUMNS}, id, payload)
+      SELECT ?, ?, ?, ?, ?, ?, ?, ?, key, value FROM json_each(?) WHERE true
+      ON CONFLICT (id) DO NOTHING`),
+    idsAfter: db.prepare<[number], string>(/* sql */ `SELECT id FROM task WHERE seq > ?`).pluck(),
     /** The last `submitted_at` that waits or runs in an ordered lane. */
     lastPlace: db
       .prepare<{ lane: number; priority: number }, number | null>(/* sql */ `
