@@ -46,11 +46,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     SourceItem SourceItemError Stage StageCode StageContext StageCostError StageGoneError StageHandler StageOptions
     StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
-<<<<<<< HEAD
-    Age AttemptEntry AuditPage AuditStore Beat Before BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost CountField EndStatus
-=======
-    AttemptEntry AttemptTraces AuditPage AuditStore Beat BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost CountField EndStatus
->>>>>>> a82f99d (OpenTelemetry: trace tasks, events and items from the enqueuing span to every attempt)
+    Age AttemptEntry AttemptTraces AuditPage AuditStore Beat Before BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost CountField EndStatus
     Enqueued Heartbeat ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore
     MemoryStoreOptions Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
     NewOperation NewRun NewTask OnceOptions OperationAct OperationMember OperationNotFoundError OperationProgress
