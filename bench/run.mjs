@@ -18,6 +18,7 @@ const SUITES = [
   'fingerprint',
   'tasks',
   'backlog',
+  'lists',
   'worker-heap',
   'latency',
   'postgres',

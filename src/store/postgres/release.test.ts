@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '1383067ee99f63c7d8a5df50e43effe597c6c2a8747b422d61a5ed8fd1e4d3e4',
+  1: '0be418ac96e0b80331777975090819b1b3189586a7e7aa8bf1f20b1f3b434db2',
 }
 
 const MAX_LINES = 60

@@ -100,8 +100,8 @@ const IMPORTS: Readonly<Record<Section, string>> = {
         redrive.runs_alone(added.losses)
       FROM added JOIN given USING (id) WHERE given.state < redrive.state_running()
     ), listed AS (
-      INSERT INTO redrive.ended (state, at, lane, tasks)
-      SELECT state, changed_at, redrive.item_lane(lane), array_agg(id) FROM added
+      INSERT INTO redrive.ended (state, at, lane, tasks, task_lanes)
+      SELECT state, changed_at, redrive.item_lane(lane), array_agg(id), array_agg(DISTINCT lane) FROM added
       WHERE state > redrive.state_running() GROUP BY state, changed_at, redrive.item_lane(lane)
     ), recorded AS (
       INSERT INTO redrive.ledger (task, ${ENTRY_COLUMNS.join(', ')})

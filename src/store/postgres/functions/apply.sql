@@ -76,8 +76,8 @@ BEGIN
     WHERE task.id = ANY (ARRAY[one.id])
     RETURNING task.id, task.lane, task.state
   ), listed AS (
-    INSERT INTO redrive.ended (state, at, lane, tasks)
-    SELECT state, now_ms, redrive.item_lane(lane), array_agg(id) FROM written_task
+    INSERT INTO redrive.ended (state, at, lane, tasks, task_lanes)
+    SELECT state, now_ms, redrive.item_lane(lane), array_agg(id), array_agg(DISTINCT lane) FROM written_task
     WHERE state > redrive.state_running() GROUP BY state, redrive.item_lane(lane)
   )
   INSERT INTO redrive.tally (lane, running, waiting, succeeded, skipped, dead, cancelled)

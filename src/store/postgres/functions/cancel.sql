@@ -14,9 +14,9 @@ BEGIN
   ), tallied AS (
     INSERT INTO redrive.tally (lane, waiting, cancelled) SELECT lane, -count(*), count(*) FROM dequeued GROUP BY lane
   ), listed AS (
-    INSERT INTO redrive.ended (state, at, lane, tasks)
-    SELECT redrive.state_cancelled(), now_ms, redrive.item_lane(lane), array_agg(task) FROM dequeued
-    GROUP BY redrive.item_lane(lane)
+    INSERT INTO redrive.ended (state, at, lane, tasks, task_lanes)
+    SELECT redrive.state_cancelled(), now_ms, redrive.item_lane(lane), array_agg(task), array_agg(DISTINCT lane)
+    FROM dequeued GROUP BY redrive.item_lane(lane)
   ), written_task AS (
     UPDATE redrive.task
     SET state = CASE WHEN was_waiting THEN redrive.state_cancelled() ELSE redrive.state_running() END,

@@ -17,7 +17,8 @@ BEGIN
     RETURN '[]';
   END IF;
   PERFORM redrive.unlist(redrive.state_dead(), ids);
-  INSERT INTO redrive.ended (state, at, tasks) VALUES (redrive.state_cancelled(), now_ms, ids);
+  INSERT INTO redrive.ended (state, at, tasks, task_lanes)
+  SELECT redrive.state_cancelled(), now_ms, ids, array_agg(DISTINCT lane) FROM redrive.task WHERE id = ANY (ids);
 
   WITH dead_task AS MATERIALIZED (
     SELECT id, lane, entries, redrive.before_of(task) AS before FROM redrive.task WHERE id = ANY (ids)

@@ -54,9 +54,9 @@ BEGIN
     INSERT INTO redrive.tally (lane, running, succeeded)
     SELECT lane, -count(*), count(*) FROM succeeded_task GROUP BY lane
   ), listed AS (
-    INSERT INTO redrive.ended (state, at, lane, tasks)
-    SELECT redrive.state_succeeded(), now_ms, redrive.item_lane(lane), array_agg(id) FROM succeeded_task
-    GROUP BY redrive.item_lane(lane)
+    INSERT INTO redrive.ended (state, at, lane, tasks, task_lanes)
+    SELECT redrive.state_succeeded(), now_ms, redrive.item_lane(lane), array_agg(id), array_agg(DISTINCT lane)
+    FROM succeeded_task GROUP BY redrive.item_lane(lane)
   )
   SELECT array_agg(n),
     CASE WHEN EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL)

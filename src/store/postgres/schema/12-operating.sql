@@ -71,3 +71,7 @@ CREATE OR REPLACE VIEW redrive.standing AS
     SELECT max(claim.at) AS at FROM redrive.claim
     WHERE task.state = 3 AND waiting.task IS NULL AND task.id = ANY (claim.tasks)  -- running
   ) AS its_claim ON true;
+
+-- The lanes of tasks that ended together, so that lists of other lanes pass them over. NULL in rows from before.
+ALTER TABLE redrive.ended ADD COLUMN task_lanes bigint[];
+CREATE INDEX lane_key ON redrive.lane (key) WHERE key <> '';
