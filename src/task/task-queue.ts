@@ -110,7 +110,11 @@ export class TaskQueue {
     items: readonly (EnqueueOptions & { readonly payload: NoInfer<P> })[],
   ): Promise<Enqueued[]> {
     for (const item of items) checkOptions('An item of enqueueMany()', item, ITEM_FIELDS)
-    return this.#store.enqueue(await Promise.all(items.map(item => this.#prepare(task, item.payload, item))))
+    // A promise for each item would cost more than all the rest.
+    const isPlain = task.schema === undefined && items.every(({ delay }) => delay === undefined)
+    return this.#store.enqueue(
+      isPlain ? plainTasks(task, items) : await Promise.all(items.map(item => this.#prepare(task, item.payload, item))),
+    )
   }
 
   /**
@@ -127,9 +131,7 @@ export class TaskQueue {
   }
 
   async #prepare<P>(task: TaskFor<P>, payload: P, options: EnqueueOptions): Promise<NewTask> {
-    if (typeof task.kind !== 'string')
-      throw new OptionError('task', 'A task is what declareTask() or defineTask() returns.')
-    const { id, category, key, priority, runAt, delay, cost, submittedAt } = options
+    const { runAt, delay } = options
     // Before anything is awaited: the span that is active now is the one that enqueues.
     const traceparent = activeTraceparent()
     if (runAt !== undefined && delay !== undefined) {
@@ -139,18 +141,8 @@ export class TaskQueue {
       const result = await validate(task.schema, payload)
       if ('problem' in result) throw new PayloadError(task.kind, result.problem)
     }
-    return {
-      id,
-      kind: task.kind,
-      category,
-      key,
-      priority: checkedPriority(priority),
-      cost,
-      traceparent,
-      payload: toJson(task.kind, payload),
-      submittedAt: toTime('submittedAt', submittedAt),
-      runAt: delay === undefined ? toTime('runAt', runAt) : (await this.#store.now()) + toMs('delay', delay),
-    }
+    const at = delay === undefined ? toTime('runAt', runAt) : (await this.#store.now()) + toMs('delay', delay)
+    return newTask(task, payload, options, { runAt: at, traceparent })
   }
 
   /** A task, whatever its status; `undefined` if there is none with that id. With its `task`, it has the types of that; a task of another kind is a `TaskKindError`. */
@@ -225,6 +217,35 @@ export class TaskQueue {
    */
   cancel(ids: string | readonly string[], by?: By): Promise<string[]> {
     return this.#store.cancel(typeof ids === 'string' ? [ids] : ids, by)
+  }
+}
+
+/** Tasks that have nothing to wait for: neither a schema nor the clock of the store. */
+function plainTasks<P>(task: TaskFor<P>, items: readonly (EnqueueOptions & { readonly payload: P })[]): NewTask[] {
+  const traceparent = activeTraceparent()
+  return items.map(item => newTask(task, item.payload, item, { runAt: toTime('runAt', item.runAt), traceparent }))
+}
+
+/** A task as a store takes it. Its payload has been validated. */
+function newTask<P>(
+  task: TaskFor<P>,
+  payload: P,
+  { id, category, key, priority, cost, submittedAt }: EnqueueOptions,
+  { runAt, traceparent }: Pick<NewTask, 'runAt' | 'traceparent'>,
+): NewTask {
+  if (typeof task.kind !== 'string')
+    throw new OptionError('task', 'A task is what declareTask() or defineTask() returns.')
+  return {
+    id,
+    kind: task.kind,
+    category,
+    key,
+    priority: checkedPriority(priority),
+    cost,
+    traceparent,
+    payload: toJson(task.kind, payload),
+    submittedAt: toTime('submittedAt', submittedAt),
+    runAt,
   }
 }
 

@@ -85,7 +85,7 @@ export const ENQUEUE: StoreBehaviours = {
   },
 
   async 'a payload comes back to the byte'(store) {
-    const payloads = ['', 'null', '{ "b":1,"a":1 }', '{"__proto__":1}', '"\\u0000 \\ud800"', `"é 😀 ' \\\\ %"`]
+    const payloads = ['', 'null', '{\n\t"b":1,"a":"\\n" }', '{"__proto__":1}', '"\\u0000 \\ud800"', `"é 😀 ' \\\\ %"`]
     const ids = await add(store, ...payloads.map(payload => ({ payload })), { payload: `"${'x'.repeat(1_000_000)}"` })
     for (const [index, payload] of payloads.entries())
       assert.equal((await get(store, ids[index] ?? '')).payload, payload)
