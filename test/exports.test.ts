@@ -20,7 +20,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     decide decideLoss explain extendPolicy formatDuration hashJson identityRandom parseDuration policies policy`,
   'redrive/telemetry': `
     AttemptEvent AttemptStarted AttemptSucceeded AuditRecord CollectionReport CollectionSwept CoverageChecked ErrorType
-    FailureDescription GaveUp IdempotencyNotRecorded IdempotencyRecord IdempotencyUsed Json LeaseLost Logger MemoryAudit
+    FailureDescription GateClosed GateOpened GaveUp IdempotencyNotRecorded IdempotencyRecord IdempotencyUsed Json LeaseLost Logger MemoryAudit
     NdjsonAudit NdjsonAuditOptions RecordsDropped ResultNotKept
     RetryAlert RetryAttemptRecord RetryExhaustedRecord RetryPattern
     RetryPatterns RetryPatternsOptions RetryScheduled RunEnded RunStarted
@@ -36,7 +36,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Env Preset presetNamed presets`,
   'redrive/task': `
     DeadLetter DeclareOptions DeclaredTask EnqueueOptions Later LeaseLostError Moment Outage PayloadError RateInput ResultError
-    RetentionOptions Skip StandardSchema Task TaskCancelledError TaskContext TaskDefinition TaskGetOptions TaskHandler TaskKindError TaskLimits TaskNotFoundError
+    RetentionOptions Skip StandardSchema Task TaskBudget TaskCancelledError TaskContext TaskDefinition TaskGetOptions TaskHandler TaskKindError TaskLimits TaskNotFoundError
     TaskNotSucceededError TaskOptions TaskQueue TaskQueueOptions TaskResultOptions WorkSource Worker WorkerOptions WorkerStoppedError declareTask defineTask
     later skip storeAudit`,
   'redrive/pipeline': `
@@ -46,8 +46,8 @@ const EXPORTS: Readonly<Record<string, string>> = {
     SourceItem SourceItemError Stage StageCode StageContext StageCostError StageGoneError StageHandler StageOptions
     StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
-    Age AttemptEntry AttemptTraces AuditPage AuditStore Beat Before BudgetStop By Chunk Claim ClaimRequest ClaimedTask Cost CountField EndStatus
-    Enqueued Heartbeat ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore
+    Age AttemptEntry AttemptTraces AuditPage AuditStore Beat Before Budget BudgetRecord BudgetScope BudgetStop BudgetStore By Chunk Claim ClaimRequest ClaimedTask Cost CountField EndStatus
+    Enqueued FailureBudget GateCause GateChange GateRecord GateState Heartbeat ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore
     MemoryStoreOptions Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
     NewOperation NewRun NewTask OnceOptions OperationAct OperationMember OperationNotFoundError OperationProgress
     OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow Page PageRequest PolicyStore Rate RedriveRecord
@@ -82,14 +82,14 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Statuses Survey SweepOptions SweepReport Sweeper SweeperOptions SweeperSettings TimeFormat documentService expect
     openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
-    AttemptYield Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination ExportOptions
+    AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination ExportOptions
     FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions Interval KeptMessage KindFigures KnownQueues LaneState LaneView
     LedgerRowView LetterGroup LetterSelection MessageView NoFailedQueueError NoRouteError Percentiles PolicyAdvice PruneOptions Pruned Purged
     RedriveOptions RedrivePlan Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions
     ReprocessSelection ReprocessStore Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog
     ResultOptions RetryBucket Route Routes RunReport RunView StageName StageReport StoreFigures TaskCountView TaskExplanation
     TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions WorkerView YieldOptions YieldReport YieldView cancelTasks countTasks discardDeadLetters
-    eventIn examineBus explainTask exportFailedQueue failedQueues findFailedQueue followAudit groupLetters ledgerRowView listLanes
+    eventIn examineBus explainTask exportFailedQueue failedQueues findFailedQueue followAudit groupLetters ledgerRowView listBudgets listLanes
     listTasks listWorkers messageView openResultLog planDiscard planRedrive planReprocess planRequeue pruneStore purgeFailedQueue
     ratesOf redriveDeadLetters reportRun reportYields reprocess requeueFailedQueue runView setRates storeFigures taskView untilEmpty verify
     walkFailedQueue walkTasks writeResults`,

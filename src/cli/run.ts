@@ -5,6 +5,7 @@ import { withoutSecrets } from '../telemetry/index.js'
 import type { CommandContext } from './command.js'
 import { addAudit } from './commands/audit.js'
 import { addBackup } from './commands/backup.js'
+import { addBudget } from './commands/budget.js'
 import { addBus } from './commands/bus.js'
 import { addDlq } from './commands/dlq.js'
 import { addDocs } from './commands/docs.js'
@@ -73,6 +74,7 @@ function programOf(context: CommandContext): Command {
   addTask(program, context)
   addDlq(program, context)
   addLane(program, context)
+  addBudget(program, context)
   addStats(program, context)
   addQueue(program, context)
   addSweep(program, context)

@@ -55,7 +55,7 @@ it('a scrape asks the store once', async () => {
     asked++
     return store.stats()
   }
-  await storeMetrics({ stats }, { registry })
+  await storeMetrics({ stats, budgets: store.budgets }, { registry })
   await registry.metrics()
   expect(asked).toBe(1)
   await registry.metrics()
@@ -70,12 +70,33 @@ it.each([
   const store = await storeWithWork(clock)
   const registry = new Registry()
   let isUp = true
-  await storeMetrics({ stats: () => (isUp ? store.stats() : stats()) }, { registry, timeoutMs: 20 })
+  const { budgets } = store
+  await storeMetrics({ stats: () => (isUp ? store.stats() : stats()), budgets }, { registry, timeoutMs: 20 })
   expect(values(await registry.metrics()).length).toBe(9)
   isUp = false
   expect(values(await registry.metrics())).toEqual(['redrive_store_up 0'])
   isUp = true
   expect(values(await registry.metrics()).length).toBe(9)
+})
+
+it('a gate of a failure budget is 1 while it is open, 0.5 half open and 0 closed', async () => {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const registry = new Registry()
+  await storeMetrics(store, { registry })
+  await store.budgets.set({ kind: 'mail' }, { failures: { share: 0.5, minAttempts: 1 } })
+  const gate = async () => values(await registry.metrics()).find(line => line.startsWith('redrive_gate_open'))
+  expect(await gate()).toBe('redrive_gate_open{kind="mail",category="*"} 0')
+  await store.enqueue([{ kind: 'mail', payload: '{}' }])
+  const request = { worker: 'w', leaseMs: 30_000, rooms: [{ kinds: ['mail'] }], limit: 1, isIdle: true }
+  for (const { id, token } of (await store.claim(request)).tasks) {
+    const verdict = { class: 'retryable', code: 'http_503' } as const
+    const attempt = { attempt: 1, startedAt: clock.now(), endedAt: clock.now(), worker: 'w', verdict }
+    await store.settle([{ id, token, outcome: { type: 'retry', delayMs: 0, isBackoff: true }, attempt }])
+  }
+  expect(await gate()).toBe('redrive_gate_open{kind="mail",category="*"} 1')
+  await clock.advance('30s')
+  expect(await gate()).toBe('redrive_gate_open{kind="mail",category="*"} 0.5')
 })
 
 it('kinds beyond a number are added up', async () => {

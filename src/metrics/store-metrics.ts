@@ -1,7 +1,7 @@
 import type { Gauge } from 'prom-client'
 import { RetryableError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { KindStats, Store, StoreStats } from '../store/index.js'
+import type { BudgetRecord, KindStats, Store, StoreStats } from '../store/index.js'
 import { LabelSets, type WorkLabels } from './label-sets.js'
 import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 
@@ -23,7 +23,10 @@ const STORE_METRICS_OPTIONS: KnownOptions<StoreMetricsOptions> = { registry: 'ob
  * await storeMetrics(store)
  * ```
  */
-export async function storeMetrics(store: Pick<Store, 'stats'>, options: StoreMetricsOptions = {}): Promise<void> {
+export async function storeMetrics(
+  store: Pick<Store, 'stats' | 'budgets'>,
+  options: StoreMetricsOptions = {},
+): Promise<void> {
   checkOptions('storeMetrics()', options, STORE_METRICS_OPTIONS)
   const { registry, timeoutMs = 5000 } = options
   const { Gauge, register } = await loadPromClient()
@@ -31,9 +34,9 @@ export async function storeMetrics(store: Pick<Store, 'stats'>, options: StoreMe
   const labelSets = new LabelSets()
 
   // All gauges of a scrape are collected in the same turn of the event loop, so they share one question to the store.
-  let reading: Promise<StoreStats | undefined> | undefined
+  let reading: Promise<Figures | undefined> | undefined
   const read = () => {
-    reading ??= within(timeoutMs, store.stats())
+    reading ??= within(timeoutMs, figuresOf(store))
       .catch(() => undefined)
       .finally(() => {
         reading = undefined
@@ -59,6 +62,17 @@ export async function storeMetrics(store: Pick<Store, 'stats'>, options: StoreMe
       else this.set(stats.workers)
     },
   })
+  new Gauge({
+    name: 'redrive_gate_open',
+    help: 'Whether the gate of a failure budget keeps tasks back: 1 open, 0.5 half open, 0 closed. Category *: all.',
+    labelNames: ['kind', 'category'],
+    registers,
+    async collect() {
+      this.reset()
+      for (const { kind, category = '*', gate } of (await read())?.budgets ?? [])
+        this.set({ ...labelSets.of(kind, category) }, GATE[gate.state])
+    },
+  })
   for (const [name, { help, value }] of Object.entries(GAUGES))
     new Gauge({
       name,
@@ -69,6 +83,18 @@ export async function storeMetrics(store: Pick<Store, 'stats'>, options: StoreMe
         show(this, await read(), labelSets, value)
       },
     })
+}
+
+/** What a scrape reads from the store. */
+interface Figures extends StoreStats {
+  readonly budgets: readonly BudgetRecord[]
+}
+
+const GATE = { closed: 0, half_open: 0.5, open: 1 } as const
+
+async function figuresOf(store: Pick<Store, 'stats' | 'budgets'>): Promise<Figures> {
+  const [stats, budgets] = await Promise.all([store.stats(), store.budgets.list()])
+  return { ...stats, budgets }
 }
 
 interface KindGauge {
@@ -84,7 +110,10 @@ const GAUGES: Readonly<Record<string, KindGauge>> = {
     value: ({ readySince }, now) => (readySince === undefined ? 0 : Math.max(0, now - readySince) / 1000),
   },
   redrive_paused: { help: 'Tasks that wait in paused lanes.', value: ({ paused }) => paused },
-  redrive_held: { help: 'Tasks that wait in lanes held by a rate limit.', value: ({ held }) => held },
+  redrive_held: {
+    help: 'Tasks that wait in lanes held by a rate limit or behind an open gate.',
+    value: ({ held }) => held,
+  },
   redrive_running: { help: 'Tasks that run.', value: ({ running }) => running },
   redrive_dead: { help: 'Dead letters that are there now.', value: ({ dead }) => dead },
 }

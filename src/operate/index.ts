@@ -18,6 +18,7 @@ export {
 export { type FollowAuditOptions, followAudit } from './follow-audit.js'
 export { groupLetters, type LetterGroup } from './group-letters.js'
 export { type LaneState, type LaneView, listLanes } from './lanes.js'
+export { type BudgetView, listBudgets } from './list-budgets.js'
 export { eventIn, type MessageView, messageView } from './message-view.js'
 export { planRedrive, type RedrivePlan } from './plan-redrive.js'
 export { type Pruned, type PruneOptions, pruneStore } from './prune-store.js'

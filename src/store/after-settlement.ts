@@ -1,3 +1,4 @@
+import { type Answer, answerOf } from './budgets/attempt-counts.js'
 import { acted, attempted, decided, type LedgerChange, type LostClaim, lost } from './ledger-change.js'
 import type { AttemptEntry, Before, By, Outcome, TaskRecord, TaskStatus } from './store.js'
 
@@ -38,6 +39,8 @@ export interface After extends Failures {
   readonly advance: Advance | undefined
   /** `hold`: a rate limit closes the lane until the next attempt. `answer`: the lane has borne another attempt. */
   readonly lane: 'hold' | 'answer' | 'none'
+  /** What the attempt tells the budgets of its kind. */
+  readonly answer: Answer
 }
 
 /** The counters and errors of new work, and of work that succeeded or was skipped. */
@@ -71,6 +74,7 @@ export function afterSettlement(
   const isDecision = standing.isUndecided && (asked.type === 'retry' || asked.type === 'dead')
   const counted = isDecision ? undefined : entry
   const after = ended(standing, entry, isDecision ? decided(outcome, entry) : attempted(outcome, entry))
+  after.answer = answerOf(asked, counted)
 
   switch (outcome.type) {
     case 'succeeded':
@@ -201,6 +205,7 @@ function ended(standing: Standing, entry: AttemptEntry | undefined, ledger: Ledg
     ledger,
     advance: undefined,
     lane: 'answer',
+    answer: 'none',
   }
 }
 

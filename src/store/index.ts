@@ -1,4 +1,15 @@
 export type { AttemptTraces } from './attempt-traces.js'
+export type {
+  Budget,
+  BudgetRecord,
+  BudgetScope,
+  BudgetStore,
+  FailureBudget,
+  GateCause,
+  GateChange,
+  GateRecord,
+  GateState,
+} from './budget-store.js'
 export {
   MoveDifferenceError,
   MoveRefusedError,

@@ -2,6 +2,7 @@
 
 export { NO_FAILURES, runsAlone } from './after-settlement.js'
 export { attemptTraces } from './attempt-traces.js'
+export { checkedBudget } from './budgets/check-budget.js'
 export { ownValue } from './own-value.js'
 export { recordRedrive } from './redrive-record.js'
 export { RUN_STATUSES } from './run-store.js'

@@ -1,3 +1,5 @@
+import type { BudgetScope } from './budget-store.js'
+import type { BudgetSettings } from './budgets/check-budget.js'
 import type { OperationSet, OperationSettings, OperationTally } from './operation-store.js'
 import type { OperationState } from './operations/operation-rules.js'
 import type { ReprocessFilter, RunChange } from './run-store.js'
@@ -21,6 +23,14 @@ type RecordedLimits =
       readonly rates?: Readonly<Record<string, { readonly per_second: number; readonly burst?: number }>>
     }
 
+/** A failure budget in the log's spelling. */
+interface RecordedFailureBudget {
+  readonly share: number
+  readonly min_attempts: number
+  readonly window_ms: number
+  readonly hold_ms: number
+}
+
 type OperatorAct =
   | EditAct
   | OperationEvent
@@ -35,6 +45,12 @@ type OperatorAct =
       readonly event_type: 'lanes_limited'
       readonly lanes: LaneSelection
       readonly limits: RecordedLimits
+    }
+  /** Without settings, the budget was lifted. */
+  | {
+      readonly event_type: 'budget_set' | 'budget_lifted'
+      readonly scope: BudgetScope
+      readonly failures?: RecordedFailureBudget
     }
   | {
       readonly event_type: 'run_changed'
@@ -104,6 +120,19 @@ export function pauseRecord(lanes: LaneSelection, isPaused: boolean, by: By, now
 /** The record of new limits, as JSON. */
 export function limitRecord(lanes: LaneSelection, limits: LaneLimits | SharedLimits, by: By, now: number): string {
   return recordOf({ event_type: 'lanes_limited', lanes: named(lanes), limits: recorded(limits) }, by, now)
+}
+
+/** The record of a budget that was set or, without settings, lifted, as JSON. */
+export function budgetRecordOf(
+  { kind, category }: BudgetScope,
+  settings: BudgetSettings | undefined,
+  by: By,
+  now: number,
+): string {
+  const scope = { kind, category }
+  if (settings?.failures === undefined) return recordOf({ event_type: 'budget_lifted', scope }, by, now)
+  const { share, minAttempts: min_attempts, windowMs: window_ms, holdMs: hold_ms } = settings.failures
+  return recordOf({ event_type: 'budget_set', scope, failures: { share, min_attempts, window_ms, hold_ms } }, by, now)
 }
 
 function recorded(limits: LaneLimits | SharedLimits): RecordedLimits {

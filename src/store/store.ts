@@ -1,5 +1,6 @@
 import type { IdempotencyStore } from '../idempotency/index.js'
 import type { GiveUpReason, Verdict } from '../policy/index.js'
+import type { BudgetStore, GateChange } from './budget-store.js'
 import type { OperationStore } from './operation-store.js'
 import type { RetryYield } from './retry-yield.js'
 import type { RunStore } from './run-store.js'
@@ -20,7 +21,7 @@ import type { WorkerReader, WorkerReport } from './worker-store.js'
  *
  * - **waiting**: entered by `enqueue`, and by a settlement that asks for another attempt. A task is *scheduled* until it
  *   is due, then *ready*. A claim first makes due tasks ready, then takes ready ones from lanes that are allowed, not
- *   held, not paused and below their limits.
+ *   held, not paused, below their limits and not behind an open gate (see `budget-store.ts`).
  * - **running**: entered by a claim, which issues a new token. A worker starts what it claims at once, so its death costs
  *   only the tasks that it had started. A settlement with a stale token changes nothing, and says so.
  * - **lost**: an event, not a state. When a worker's lease has expired, its running tasks go back to waiting, each with a
@@ -331,8 +332,10 @@ export interface Before {
  *
  * `isStopped`: this call has exceeded the failure budget of the item's run, so no more of its items may start. Stores that
  * check budgets elsewhere never say so.
+ *
+ * `gates`, on the first answer of a call: gates of failure budgets that the call has opened or closed.
  */
-export type Settled = { readonly isStopped?: boolean } & (
+export type Settled = { readonly isStopped?: boolean; readonly gates?: readonly GateChange[] } & (
   | { readonly result: 'settled' | 'stale' }
   | { readonly result: 'kept'; readonly token: string; readonly now: number }
 )
@@ -438,7 +441,7 @@ export interface KindStats {
   readonly waiting: number
   /** Of those, tasks in lanes that are paused. */
   readonly paused: number
-  /** Of those, tasks in lanes that are held by a rate limit, or by the head of an ordered lane, and not paused. */
+  /** Of those, tasks in lanes that are held by a rate limit, by an open gate or by the head of an ordered lane, and not paused. */
   readonly held: number
   /** Of those, tasks that are due, in lanes that are neither paused nor held. About 10 000 are counted at most. */
   readonly ready: number
@@ -652,6 +655,8 @@ export interface Store extends TaskVerbs, TaskReader, TaskControl, LaneControl, 
   readonly runs: RunStore
   /** Bulk acts on record. */
   readonly operations: OperationStore
+  /** Budgets of kinds, with their gates. */
+  readonly budgets: BudgetStore
   /** The keys of an `IdempotencyGuard`, as durable as the tasks. */
   readonly idempotency: IdempotencyStore
   /**

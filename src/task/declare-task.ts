@@ -1,8 +1,9 @@
 import { extendPolicy, hashJson, OptionError, type Policy, type PolicyInput, policies } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { SharedLimits } from '../store/index.js'
+import type { Budget, SharedLimits } from '../store/index.js'
 import type { SchemasUnlessJson } from './json-type.js'
 import type { StandardSchema } from './standard-schema.js'
+import { type TaskBudget, toBudget } from './task-budget.js'
 import { type TaskLimits, toSharedLimits } from './task-limits.js'
 
 /** Options of `declareTask`. */
@@ -11,6 +12,8 @@ export interface DeclareOptions<Payload, Result = unknown, Input = Payload, Outp
   readonly policy?: PolicyInput | undefined
   /** Limits over all its tasks together, beside those of each lane. The worker declares them to the store when it starts. */
   readonly limits?: TaskLimits | undefined
+  /** Stops all its tasks, on all machines, while too many of them fail. The worker declares it to the store when it starts. */
+  readonly budget?: TaskBudget | undefined
   /** Validates payloads, when they are enqueued and before they run: any Standard Schema. */
   readonly payload?: StandardSchema<Input, Payload> | undefined
   /** Validates results, when they are read: any Standard Schema. */
@@ -32,6 +35,8 @@ export interface DeclaredTask<Payload = unknown, Result = unknown, Input = Paylo
   readonly policyHash: string
   /** The limits over all its tasks together, as a store takes them. */
   readonly limits: SharedLimits | undefined
+  /** The budget over all its tasks together, as a store takes it. */
+  readonly budget: Budget | undefined
   /** Validates its payloads. */
   readonly schema: StandardSchema<Input, Payload> | undefined
   /** Validates its results. */
@@ -43,6 +48,7 @@ export interface DeclaredTask<Payload = unknown, Result = unknown, Input = Paylo
 export const DECLARE_OPTIONS: KnownOptions<DeclareOptions<unknown>> = {
   policy: 'object',
   limits: 'object',
+  budget: 'object',
   payload: '',
   result: '',
 }
@@ -72,7 +78,7 @@ export function declareTask<Payload, Result = unknown, Input = Payload, Output =
 /** Makes a declaration of options that have been checked. */
 export function declared<Payload, Result, Input, Output>(
   kind: string,
-  { policy = {}, limits, payload, result }: DeclareOptions<Payload, Result, Input, Output>,
+  { policy = {}, limits, budget, payload, result }: DeclareOptions<Payload, Result, Input, Output>,
 ): DeclaredTask<Payload, Result, Input, Output> {
   if (!/^[\w.:-]{1,100}$/.test(kind)) {
     throw new OptionError('kind', `A kind of task is named with letters, digits and _.:- (at most 100), got '${kind}'.`)
@@ -83,6 +89,7 @@ export function declared<Payload, Result, Input, Output>(
     policy: effective,
     policyHash: hashJson(effective),
     limits: limits && toSharedLimits(kind, limits),
+    budget: budget && toBudget(kind, budget),
     schema: payload,
     resultSchema: result,
   }

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import { Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
 import { canonicalJson, OptionError, RedriveError } from '../policy/index.js'
-import type { Claim, ClaimedTask, ClaimRequest, Heartbeat, Settlement, Store } from '../store/index.js'
+import type { Claim, ClaimedTask, ClaimRequest, GateChange, Heartbeat, Settlement, Store } from '../store/index.js'
 import { runsAlone } from '../store/internal.js'
 import { emit } from '../telemetry/internal.js'
 import { type Clock, queueClock } from '../time/index.js'
@@ -89,7 +89,10 @@ export class Engine {
     this.#bell = new Bell(clock)
     this.#outages = new Outages(options.onOutage, () => this.#ending.hasBegun)
     this.#settler = new Settler(store, clock, this.#outages, {
-      onAnswer: (settlement, answer, sentAt) => this.#flow.answered(settlement, answer, sentAt),
+      onAnswer: (settlement, answer, sentAt) => {
+        if (answer.gates !== undefined) this.#gatesChanged(answer.gates)
+        this.#flow.answered(settlement, answer, sentAt)
+      },
       onSettled: () => {
         // Once everything is on record, a run may be over: see whether there is more to claim.
         if (this.#isBehind || (this.#rooms.stages.length > 0 && this.#isIdle)) this.#bell.ring()
@@ -259,6 +262,24 @@ export class Engine {
     this.#hasLostLease = true
     const work = { kind: 'worker', id: this.name, name: this.name } as const
     emit(sink, { type: 'lease_lost', work, at: this.#clock.now(), running: this.#attempts.size })
+  }
+
+  /** Tells the sink of gates that a settlement of this worker has opened or closed. */
+  #gatesChanged(gates: readonly GateChange[]): void {
+    const { sink } = this.#environment
+    for (const { kind, category, gate } of gates) {
+      const isOpened = gate.state !== 'closed'
+      // Items that wait for a slot have not started, and must not.
+      if (isOpened) this.#flow.release()
+      if (sink === undefined) continue
+      const work = { kind: 'worker', id: this.name, name: this.name } as const
+      const scope = { taskKind: kind, ...(category !== undefined && { category }) }
+      const { until, holds, cause } = gate
+      const at = this.#clock.now()
+      if (!isOpened || until === undefined || cause === undefined)
+        emit(sink, { type: 'gate_closed', work, at, ...scope })
+      else emit(sink, { type: 'gate_opened', work, at, ...scope, until, holds, ...cause })
+    }
   }
 
   #cancel(tokens: readonly string[]): void {

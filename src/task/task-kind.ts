@@ -14,8 +14,8 @@ import type { WorkKind } from './work-kind.js'
 const MAX_RESULT = 2 ** 20
 
 /** The tasks of a definition, as an engine runs them. */
-export function taskKind(definition: TaskDefinition, store: Pick<Store, 'once' | 'limit'>): WorkKind {
-  const { kind, policy, policyHash, limits } = definition
+export function taskKind(definition: TaskDefinition, store: Pick<Store, 'once' | 'limit' | 'budgets'>): WorkKind {
+  const { kind, policy, policyHash, limits, budget } = definition
   if (typeof definition.handler !== 'function') {
     const advice = 'Pass what defineTask() makes of it: defineTask(task, { handler }).'
     throw new OptionError('tasks', `The task '${kind}' has no handler. ${advice}`)
@@ -24,7 +24,10 @@ export function taskKind(definition: TaskDefinition, store: Pick<Store, 'once' |
     kind,
     policy,
     policyHash,
-    ...(limits && { prepare: () => store.limit({ kind }, limits) }),
+    prepare: async () => {
+      if (limits !== undefined) await store.limit({ kind }, limits)
+      if (budget !== undefined) await store.budgets.set({ kind }, budget)
+    },
     describe: taskWork,
     call: (task, attempt) => call(definition, JSON.parse(task.payload), taskContext(task, attempt, store)),
     returned: taskResult,

@@ -29,6 +29,8 @@ export type {
   CollectionReport,
   CollectionSwept,
   CoverageChecked,
+  GateClosed,
+  GateOpened,
   GaveUp,
   IdempotencyNotRecorded,
   IdempotencyUsed,

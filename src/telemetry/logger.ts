@@ -4,7 +4,7 @@ import { label } from './redact.js'
 import { redactContext } from './redact-context.js'
 import type { Sink } from './sink.js'
 import { type Line, sweepLine } from './sweep-lines.js'
-import type { GaveUp, RetryScheduled, WorkEvent } from './work-events.js'
+import type { GateClosed, GateOpened, GaveUp, RetryScheduled, WorkEvent } from './work-events.js'
 
 /** The methods that a logger needs. Those of pino and bunyan fit. */
 export interface Logger {
@@ -67,6 +67,20 @@ function lineOf(event: WorkEvent): Line {
       const message = `The worker ${name} lost its lease: others may take over the ${running} tasks that it is running`
       return { level: 'warn', message, fields: { running } }
     }
+    case 'gate_opened': {
+      const { taskKind, category, until, holds, code, attempts, failed } = event
+      const counts = `${failed} of ${attempts} attempts failed, mostly with ${label(code)}`
+      const message = `No task of ${scopeText(event)} starts until ${iso(until)}: ${counts}`
+      return {
+        level: 'error',
+        message,
+        fields: { taskKind, category, until: iso(until), holds, code, attempts, failed },
+      }
+    }
+    case 'gate_closed': {
+      const { taskKind, category } = event
+      return { level: 'info', message: `Tasks of ${scopeText(event)} start as before`, fields: { taskKind, category } }
+    }
     case 'run_started': {
       const message = `The run '${label(event.work.id)}' of ${name} ${event.isResumed ? 'goes on' : 'starts'}`
       return { level: 'info', message, fields: { isResumed: event.isResumed } }
@@ -105,6 +119,10 @@ function lineOf(event: WorkEvent): Line {
     case 'coverage_checked':
       return sweepLine(event)
   }
+}
+
+function scopeText({ taskKind, category }: GateOpened | GateClosed): string {
+  return `'${label(taskKind)}'${category === undefined ? '' : ` in '${label(category)}'`}`
 }
 
 function retryLine(event: RetryScheduled, name: string): Line {

@@ -245,10 +245,42 @@ export interface LeaseLost extends About {
   readonly running: number
 }
 
+interface AboutGate extends About {
+  /** The kind of task that the gate is for. */
+  readonly taskKind: string
+  /** The category; absent if the gate is for all of them. */
+  readonly category?: string
+}
+
+/**
+ * Too many attempts of a kind failed, so no task of it starts, on any machine, until a probe succeeds. Emitted by the
+ * worker whose settlement opened the gate, again each time that a probe fails. `work` is the worker.
+ */
+export interface GateOpened extends AboutGate {
+  readonly type: 'gate_opened'
+  /** When the next task probes, in milliseconds since the epoch. */
+  readonly until: number
+  /** How many holds there were in a row, with this one. */
+  readonly holds: number
+  /** The commonest error code among the failures. */
+  readonly code: string
+  /** Attempts that were counted. */
+  readonly attempts: number
+  /** How many of them failed. */
+  readonly failed: number
+}
+
+/** Enough tasks have succeeded since the gate opened: the kind runs as before. `work` is the worker. */
+export interface GateClosed extends AboutGate {
+  readonly type: 'gate_closed'
+}
+
 /** Something that happened to a piece of work. All kinds of work emit one stream of these, which sinks take. */
 export type WorkEvent =
   | AttemptEvent
   | LeaseLost
+  | GateOpened
+  | GateClosed
   | RunStarted
   | RunEnded
   | IdempotencyUsed

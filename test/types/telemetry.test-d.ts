@@ -7,6 +7,8 @@ import {
   type CollectionSwept,
   type CoverageChecked,
   fanOut,
+  type GateClosed,
+  type GateOpened,
   type GaveUp,
   type IdempotencyNotRecorded,
   type IdempotencyUsed,
@@ -60,6 +62,10 @@ describe('an event', () => {
         return expectTypeOf(event).toEqualTypeOf<GaveUp>()
       case 'lease_lost':
         return expectTypeOf(event).toEqualTypeOf<LeaseLost>()
+      case 'gate_opened':
+        return expectTypeOf(event).toEqualTypeOf<GateOpened>()
+      case 'gate_closed':
+        return expectTypeOf(event).toEqualTypeOf<GateClosed>()
       case 'idempotency_hit':
       case 'idempotency_recorded':
         return expectTypeOf(event).toEqualTypeOf<IdempotencyUsed>()

@@ -31,6 +31,7 @@ const NAMES: Readonly<Record<Part['section'], string>> = {
   pause: 'pause rules',
   limit: 'limit rules',
   shared: 'shared limits',
+  budget: 'budgets',
   declared: 'declared limits',
   lane: 'lanes',
   policy: 'policies',

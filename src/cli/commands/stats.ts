@@ -1,13 +1,14 @@
 import type { Command } from 'commander'
 import { type KindFigures, type StoreFigures, storeFigures } from '../../operate/index.js'
 import { formatDuration } from '../../policy/index.js'
-import type { TaskStatus } from '../../store/index.js'
+import type { BudgetStore, TaskStatus } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { writeOne } from '../terminal/output.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
+import { quoted } from '../terminal/visible.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, withCommonOptions } from './options.js'
 import { tasksText } from './waiting-text.js'
@@ -46,11 +47,24 @@ function printStats({ console, environment }: CommandContext, options: CommonOpt
         ? 'No worker is running.'
         : `${grouped(workers)} ${workers === 1 ? 'worker' : 'workers'} running: redrive worker ls`,
     )
-    const [paused, held] = [total(kinds, ({ paused }) => paused), total(kinds, ({ held }) => held)]
-    if (paused > 0) console.say(`${tasksText(paused)} in paused lanes: redrive lane ls --state paused`)
-    if (held > 0) console.say(`${tasksText(held)} in held lanes: redrive lane ls --state held`)
+    await sayWhatIsKeptBack(console, store, kinds)
     return ExitCode.done
   })
+}
+
+/** Says which tasks wait for something other than a worker, and how to see more of it. */
+async function sayWhatIsKeptBack(
+  console: Console,
+  store: { readonly budgets: Pick<BudgetStore, 'list'> },
+  kinds: readonly KindFigures[],
+): Promise<void> {
+  const [paused, held] = [total(kinds, ({ paused }) => paused), total(kinds, ({ held }) => held)]
+  if (paused > 0) console.say(`${tasksText(paused)} in paused lanes: redrive lane ls --state paused`)
+  if (held > 0) console.say(`${tasksText(held)} in held lanes: redrive lane ls --state held`)
+  const open = (await store.budgets.list()).filter(({ gate }) => gate.state !== 'closed')
+  if (open.length === 0) return
+  const names = [...new Set(open.map(({ kind }) => quoted(kind)))].join(', ')
+  console.say(`Too many attempts fail, so tasks are kept back: ${names}. See: redrive budget ls`)
 }
 
 function figuresTable({ kinds }: StoreFigures, { width, paint }: Console, now: number): string {

@@ -9,6 +9,8 @@ import {
   afterRedrive,
   afterSettlement,
 } from '../after-settlement.js'
+import { isCovering } from '../budgets/claim-gates.js'
+import { withGates } from '../budgets/gate-answers.js'
 import {
   checkBeat,
   checkBy,
@@ -74,6 +76,7 @@ import { SETTLED, STALE } from '../store.js'
 import { taskIds } from '../task-id.js'
 import type { WorkerRecord } from '../worker-store.js'
 import { MemoryAuditLog } from './audit-log.js'
+import { MemoryBudgets } from './budgets.js'
 import type { MemoryItems } from './items.js'
 import { matches } from './lane-rules.js'
 import { countTasks, countTasksBy, listTasks } from './list.js'
@@ -110,6 +113,8 @@ export class MemoryStore implements Store {
   readonly runs: MemoryRuns
   /** Bulk acts on record. */
   readonly operations: MemoryOperations
+  /** Budgets of kinds, with their gates. */
+  readonly budgets: MemoryBudgets
   readonly #clock: Clock
   readonly #newId = taskIds()
   readonly #tasks = new Map<string, MemoryTask>()
@@ -138,6 +143,13 @@ export class MemoryStore implements Store {
       },
       () => this.#now(),
     )
+    this.budgets = new MemoryBudgets({
+      now: () => this.#now(),
+      isNews: declaration => this.#isNews(declaration),
+      isRunning: scope => [...this.#queue.lanes.all()].some(lane => lane.running > 0 && isCovering(scope, lane)),
+      record: record => this.audit.add(record),
+      ring: () => this.#watchers.ring(),
+    })
     this.#once = new MemoryOnce(this.idempotency, ({ id, token }) => this.#tasks.get(id)?.lease?.token === token)
   }
 
@@ -159,12 +171,15 @@ export class MemoryStore implements Store {
     const now = this.#now()
     this.#workers.renew(worker, leaseMs)
     const tasks: ClaimedTask[] = []
-    this.#queue.claim(request, now, task => {
+    const gates = this.budgets.openGates(now)
+    this.#queue.claim(request, now, gates, task => {
       const token = this.#start(task, worker, now)
       tasks.push({ ...task.record, token, isFirst: task.ledger.length === 0, isUndecided: task.isUndecided })
     })
-    const isAloneWaiting = this.#queue.isAloneWaiting(rooms, now)
-    return { tasks, now, nextAt: this.#queue.nextAt(rooms, now), isAloneWaiting }
+    this.budgets.passed(gates, now)
+    const isAloneWaiting = this.#queue.isAloneWaiting(rooms, now, gates)
+    const nextAt = Math.min(this.#queue.nextAt(rooms, now), this.budgets.nextLook(gates, now))
+    return { tasks, now, nextAt: nextAt === Infinity ? undefined : nextAt, isAloneWaiting }
   }
 
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
@@ -180,7 +195,8 @@ export class MemoryStore implements Store {
       this.#end(task, after, now)
       return after.advance === undefined ? SETTLED : this.#goOn(task, after.advance, { worker, token }, now)
     })
-    return markStopped(answers, this.runs.takeStopped(), n => this.#tasks.get(settlements[n]?.id ?? '')?.lane)
+    const stopped = markStopped(answers, this.runs.takeStopped(), n => this.#tasks.get(settlements[n]?.id ?? '')?.lane)
+    return withGates(stopped, this.budgets.takeChanges())
   }
 
   async heartbeat(beat: Beat): Promise<Heartbeat> {
@@ -229,7 +245,8 @@ export class MemoryStore implements Store {
 
   async stats(): Promise<StoreStats> {
     const now = this.#now()
-    const kinds = statsOf(this.#queue.lanes.all(), this.#tasks.values(), now)
+    const isGated = (lane: Lane) => this.budgets.isGated(lane)
+    const kinds = statsOf(this.#queue.lanes.all(), this.#tasks.values(), isGated, now)
     return { now, workers: this.#workers.live().length, kinds }
   }
 
@@ -475,14 +492,16 @@ export class MemoryStore implements Store {
   /** Ends the run of a task. */
   #end(task: MemoryTask, after: After, now: number): void {
     const { lane } = task
-    lane.end(task.record.changedAt, after, now)
+    const began = task.record.changedAt
+    lane.end(began, after, now)
+    const isGated = this.budgets.ended(lane, after.answer, after.errorCode, began, now)
     if (task.lease !== undefined) this.#workers.end(task.lease.worker, task)
     task.lease = undefined
     task.advance = undefined
     task.isToBeCancelled = false
     this.#noteMember(task, after)
     this.#change(task, after, now)
-    if (lane.isBounded || (after.status === 'waiting' && after.advance === undefined)) this.#watchers.ring()
+    if (isGated || lane.isBounded || (after.status === 'waiting' && after.advance === undefined)) this.#watchers.ring()
   }
 
   /** Adds the end of an attempt to the tally of the operation that moved the task. */
@@ -501,7 +520,8 @@ export class MemoryStore implements Store {
 
   /** Starts an item that waits at its next stage, if its worker asks to keep it and a claim could take it first. */
   #goOn(task: MemoryTask, { to, keep }: Advance, { worker, token }: Lease, now: number): Settled {
-    const isKept = keep && this.#queue.takeFirst(task, now)
+    // An item waits where a gate is open, so that it does not pass as a probe unseen.
+    const isKept = keep && !this.budgets.isGated(task.lane) && this.#queue.takeFirst(task, now)
     const answer: Settled = isKept ? { result: 'kept', token: this.#start(task, worker, now), now } : SETTLED
     if (!isKept) this.#watchers.ring()
     task.advance = { token, to, answer }
@@ -509,7 +529,8 @@ export class MemoryStore implements Store {
   }
 
   /** Writes where a task stands. */
-  #change(task: MemoryTask, { ledger, lane: _, advance, isUndecided, ...record }: After, now: number): void {
+  #change(task: MemoryTask, after: After, now: number): void {
+    const { ledger, lane: _lane, answer: _answer, advance, isUndecided, ...record } = after
     const before = task.record
     // The row belongs to the stage that has ended.
     writeLedger(task, ledger)

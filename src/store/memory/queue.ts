@@ -1,3 +1,4 @@
+import { isCovering, type OpenGate, partGave, passed, placesInPart, roomParts } from '../budgets/claim-gates.js'
 import { isInRoom, placesIn, RoomTurns } from '../room-turns.js'
 import type { ClaimRequest, Room } from '../store.js'
 import type { MemoryHeap } from './heap.js'
@@ -21,19 +22,29 @@ export class MemoryQueue {
   }
 
   /** Makes due tasks ready, then starts those that a claim gets. */
-  claim({ rooms, limit, isIdle }: ClaimRequest, now: number, start: (task: MemoryTask) => void): void {
+  claim(
+    { rooms, limit, isIdle }: ClaimRequest,
+    now: number,
+    gates: readonly OpenGate[],
+    start: (task: MemoryTask) => void,
+  ): void {
     for (const kind of kindsOf(rooms)) this.#makeReady(kind, now)
-    if (isIdle && this.#startAlone(rooms, limit, now, start)) return
+    if (isIdle && this.#startAlone(rooms, limit, now, gates, start)) return
     const closed = new Set<MemorySharedLimit>()
     let left = limit
-    const count = (task: MemoryTask) => {
-      start(task)
-      left--
-    }
-    for (const [index, room] of rooms.entries()) {
-      const isAllowed = laneTest(rooms, index)
-      const turn = this.lanes.take(placesIn(room, left), isAllowed, now, this.#turns.last(room), closed, count)
+    const parts = roomParts(rooms, gates)
+    const partRooms = parts.map(({ room }) => room)
+    for (const [index, part] of parts.entries()) {
+      const before = left
+      const count = (task: MemoryTask) => {
+        start(task)
+        left--
+      }
+      const { room } = part
+      const places = placesInPart(part, left)
+      const turn = this.lanes.take(places, laneTest(partRooms, index), now, this.#turns.last(room), closed, count)
       this.#turns.set(room, turn)
+      partGave(part, before - left)
     }
   }
 
@@ -48,23 +59,29 @@ export class MemoryQueue {
   }
 
   /** Whether a task of any room is ready that must run alone. */
-  isAloneWaiting(rooms: readonly Room[], now: number): boolean {
-    return this.lanes.firstAlone(laneTest(rooms), now) !== undefined
+  isAloneWaiting(rooms: readonly Room[], now: number, gates: readonly OpenGate[]): boolean {
+    return this.lanes.firstAlone(behind(gates, laneTest(rooms)), now) !== undefined
   }
 
   /** When there may be more to claim. */
-  nextAt(rooms: readonly Room[], now: number): number | undefined {
+  nextAt(rooms: readonly Room[], now: number): number {
     const due = kindsOf(rooms).map(kind => this.#scheduled.get(kind)?.peek()?.record.nextAttemptAt ?? Infinity)
-    const next = Math.min(...due, this.lanes.nextOpening(laneTest(rooms), now))
-    return next === Infinity ? undefined : next
+    return Math.min(...due, this.lanes.nextOpening(laneTest(rooms), now))
   }
 
   /** Starts the first task that must run alone, of the first room that has one. */
-  #startAlone(rooms: readonly Room[], limit: number, now: number, start: (task: MemoryTask) => void): boolean {
+  #startAlone(
+    rooms: readonly Room[],
+    limit: number,
+    now: number,
+    gates: readonly OpenGate[],
+    start: (task: MemoryTask) => void,
+  ): boolean {
     for (const [index, room] of rooms.entries()) {
       if (placesIn(room, limit) === 0) continue
-      const task = this.lanes.firstAlone(laneTest(rooms, index), now)?.alone.pop()
+      const task = this.lanes.firstAlone(behind(gates, laneTest(rooms, index)), now)?.alone.pop()
       if (task === undefined) continue
+      for (const gate of gates) if (isCovering(gate, task.lane)) passed(gate, 1)
       start(task)
       return true
     }
@@ -84,6 +101,12 @@ export class MemoryQueue {
     this.#scheduled.set(kind, heap)
     return heap
   }
+}
+
+/** The lanes among these that no gate keeps back. */
+function behind(gates: readonly OpenGate[], isAllowed: (lane: MemoryLane) => boolean): (lane: MemoryLane) => boolean {
+  if (gates.length === 0) return isAllowed
+  return lane => isAllowed(lane) && !gates.some(gate => gate.left <= 0 && isCovering(gate, lane))
 }
 
 /** Whether a lane belongs to a room, which is the first one that names it. Without an index: to any of them. */

@@ -1,10 +1,15 @@
 import { StatsBook } from '../stats-book.js'
-import type { KindStats } from '../store.js'
+import type { KindStats, Lane } from '../store.js'
 import type { MemoryLane } from './lane.js'
 import type { MemoryTask } from './task.js'
 
 /** The figures of all lanes, by kind and category. */
-export function statsOf(lanes: Iterable<MemoryLane>, tasks: Iterable<MemoryTask>, now: number): KindStats[] {
+export function statsOf(
+  lanes: Iterable<MemoryLane>,
+  tasks: Iterable<MemoryTask>,
+  isGated: (lane: Lane) => boolean,
+  now: number,
+): KindStats[] {
   const counts = new Map<MemoryLane, { waiting: number; dead: number; ready: number; since: number }>()
   for (const lane of lanes) counts.set(lane, { waiting: 0, dead: 0, ready: 0, since: Infinity })
   for (const { lane, record } of tasks) {
@@ -20,7 +25,7 @@ export function statsOf(lanes: Iterable<MemoryLane>, tasks: Iterable<MemoryTask>
   const book = new StatsBook()
   for (const [lane, { waiting, dead, ready, since }] of counts) {
     const { kind, category, isPaused, running, heldUntil } = lane.toRecord(now)
-    const isHeld = heldUntil !== undefined
+    const isHeld = heldUntil !== undefined || isGated(lane)
     book.add({ kind, category, isPaused, isHeld, waiting, running, dead }, [{ count: ready, since }])
   }
   return book.kinds

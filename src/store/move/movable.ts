@@ -13,6 +13,7 @@ export const SECTIONS = {
     columns: words('id kind category key concurrency per_second ordered'),
   },
   shared: { table: 'shared_limit', key: ['id'], columns: words('id kind category limits state') },
+  budget: { table: 'budget', key: ['id'], columns: words('id kind category settings gate') },
   declared: { table: 'declared_limit', key: ['lanes'], columns: words('lanes limits') },
   lane: {
     table: 'lane',
@@ -43,6 +44,11 @@ export const SECTIONS = {
   output: { table: 'run_output', key: ['run', 'task'], columns: words('run task') },
   key: { table: 'idempotency', key: ['key'], columns: words('key fingerprint token until result done_at') },
   audit: { table: 'audit', key: ['id'], columns: words('id at record') },
+}
+
+const JSON_COLUMNS: { readonly [Name in Section]?: readonly string[] } = {
+  shared: ['limits', 'state'],
+  budget: ['settings', 'gate'],
 }
 
 /** A section of a store: one sort of rows that it holds, such as tasks or lanes. */
@@ -76,7 +82,8 @@ export interface Movable extends Store {
 
 /** Makes a page of rows that were read with this limit. */
 export function pageOf(section: Section, moved: readonly MovedRow[], limit: number): Page<MovedRow> {
-  const rows = section === 'shared' ? moved.map(withSortedKeys) : moved
+  const json = JSON_COLUMNS[section]
+  const rows = json === undefined ? moved : moved.map(row => withSortedKeys(row, json))
   const last = rows.at(-1)
   if (last === undefined || rows.length < limit) return { items: rows }
   return { items: rows, next: JSON.stringify(SECTIONS[section].key.map(column => last[column])) }
@@ -88,8 +95,8 @@ export function placeOf(after: string): (string | number)[] {
 }
 
 /** Databases write the keys of JSON in their own order. */
-function withSortedKeys({ limits, state, ...row }: MovedRow): MovedRow {
-  return { ...row, limits: sortedJson(String(limits)), state: sortedJson(String(state)) }
+function withSortedKeys(row: MovedRow, columns: readonly string[]): MovedRow {
+  return { ...row, ...Object.fromEntries(columns.map(column => [column, sortedJson(String(row[column]))])) }
 }
 
 function sortedJson(text: string): string {

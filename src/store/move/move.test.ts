@@ -105,6 +105,8 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   await store.limit({ kind: 'paused', key: 'but-not-me' }, { isOrdered: true })
   const rates = { tokens: { perSecond: 0.3, burst: 9 } }
   await store.limit({ kind: 'quota' }, { isShared: true, rates, isDeclared: true })
+  await store.budgets.set({ kind: 'mail' }, { failures: { share: 0.3, minAttempts: 1000 } })
+  await store.budgets.set({ kind: 'report', category: 'bulk' }, { failures: { share: 0.5 }, isDeclared: true })
   await store.pause({ kind: 'paused' }, { isPaused: true })
   await store.pause({ kind: 'paused', key: 'but-not-me' }, { isPaused: false })
   const lanes = ['', 'a', 'b', '🚀', '\uffee'].map(key => ({ kind: 'tenants', category: 'bulk', key }))
@@ -308,6 +310,25 @@ describe('a move', () => {
     }
   })
 
+  it('brings budgets, with their gates', async () => {
+    const source = await empty('sqlite')
+    await source.budgets.set({ kind: 'mail' }, { failures: { share: 0.5, minAttempts: 1 } })
+    await source.enqueue(['a', 'b', 'c'].map(id => ({ id, kind: 'mail', payload: '{}' })))
+    const verdict = { class: 'retryable', code: 'http_503' } as const
+    await settleNext(source, 'mail', [{ type: 'retry', delayMs: 0, isBackoff: true }], { verdict })
+    const [there, back] = [await empty('postgres'), await empty('sqlite')]
+    await moveStore(source, there)
+    await moveStore(there, back)
+    for (const store of [there, back]) {
+      const [budget] = await store.budgets.list()
+      expect(budget?.gate).toMatchObject({ state: 'open', cause: { code: 'http_503', attempts: 1, failed: 1 } })
+      const request = { worker: 'w', leaseMs: 1000, rooms: [{ kinds: ['mail'] }], limit: 9, isIdle: true }
+      expect((await store.claim(request)).tasks).toHaveLength(0)
+    }
+    await clock.advance(30_000)
+    for (const store of [there, back]) await settleNext(store, 'mail', [{ type: 'succeeded' }])
+  })
+
   it('covers every state, outcome and sort of lane that it should', async () => {
     const { task: tasks, lane } = await contents(await wellUsed('sqlite'))
     expect(new Set(tasks.map(({ state }) => state))).toEqual(new Set([0, 1, 2, 4, 5, 6, 7]))
@@ -472,6 +493,8 @@ describe('what is moved', () => {
       ...['worker', 'ran_from', 'ran_to', 'ran_attempt', 'version', 'call', 'release'],
     ],
     ledger: ['task'],
+    // Counts are of the last minutes, and begin afresh.
+    budget: ['counts', 'is_open'],
   }
   const MOVED = [
     ...Object.values(SECTIONS).map(({ table, columns }) => [table, columns] as const),

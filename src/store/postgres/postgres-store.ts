@@ -54,6 +54,7 @@ import type {
 } from '../store.js'
 import type { WorkerRecord } from '../worker-store.js'
 import { Browser } from './browse.js'
+import { PostgresBudgets } from './budgets.js'
 import { Claims } from './claim.js'
 import type { Database } from './database.js'
 import type { SqlClient } from './driver.js'
@@ -95,6 +96,8 @@ export class PostgresStore implements Movable {
   readonly runs: PostgresRuns
   /** Bulk acts on record. */
   readonly operations: PostgresOperations
+  /** Budgets of kinds, with their gates. */
+  readonly budgets: PostgresBudgets
   readonly #database: Database
   readonly #wire: Wire
   readonly #signals: Signals
@@ -119,7 +122,8 @@ export class PostgresStore implements Movable {
     const holdings = new Holdings()
     this.#enqueues = new Enqueues(database, signals, clock)
     this.#claims = new Claims(database, holdings)
-    this.#settlements = new Settlements(database, signals, ends, holdings)
+    this.budgets = new PostgresBudgets(database, signals)
+    this.#settlements = new Settlements(database, signals, ends, holdings, this.budgets)
     this.#workers = new Workers(database, signals, holdings)
     this.#browser = new Browser(database)
     this.#operators = new Operators(database, signals)

@@ -1,5 +1,7 @@
+import { withGates } from '../budgets/gate-answers.js'
 import type { Outcome, Settled, Settlement } from '../store.js'
 import { Batcher } from './batcher.js'
+import type { PostgresBudgets } from './budgets.js'
 import { type Database, isOutage } from './database.js'
 import type { Ends } from './ends.js'
 import type { Holdings } from './holdings.js'
@@ -12,13 +14,15 @@ export class Settlements {
   readonly #signals: Signals
   readonly #ends: Ends
   readonly #holdings: Holdings
+  readonly #budgets: PostgresBudgets
   readonly #batcher = new Batcher<Settlement, Settled>(batch => this.#send(batch), isOutage)
 
-  constructor(database: Database, signals: Signals, ends: Ends, holdings: Holdings) {
+  constructor(database: Database, signals: Signals, ends: Ends, holdings: Holdings, budgets: PostgresBudgets) {
     this.#database = database
     this.#signals = signals
     this.#ends = ends
     this.#holdings = holdings
+    this.#budgets = budgets
   }
 
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
@@ -35,10 +39,12 @@ export class Settlements {
   }
 
   async #send(settlements: readonly Settlement[]): Promise<Settled[]> {
-    const { settled, isAnyBounded } = await this.#settled(settlements)
+    const { settled, isAnyBounded, isAnyBudget, isAnyGateOpen } = await this.#settled(settlements)
+    const isJudged = isAnyGateOpen || (isAnyBudget && settlements.some(({ attempt }) => attempt?.verdict !== undefined))
+    const gates = isJudged ? await this.#budgets.judge() : []
     const isAnyBack = settlements.some(({ outcome }, n) => isBack(outcome, settled[n]))
-    if (isAnyBack || isAnyBounded) this.#signals.ring()
-    return settled
+    if (isAnyBack || isAnyBounded || isAnyGateOpen) this.#signals.ring()
+    return withGates(settled, gates)
   }
 
   /** Sends a batch in one statement or, where its order matters, in parts, within one transaction. */
@@ -50,17 +56,21 @@ export class Settlements {
 
   async #sendInOrder(parts: readonly (readonly Settlement[])[], call: Call): Promise<Sent> {
     const settled: Settled[] = []
-    let isAnyBounded = false
+    let flags = NO_FLAGS
     const add = (sent: Sent | undefined) => {
       settled.push(...(sent?.settled ?? []))
-      isAnyBounded ||= sent?.isAnyBounded ?? false
+      flags = {
+        isAnyBounded: flags.isAnyBounded || sent?.isAnyBounded === true,
+        isAnyBudget: flags.isAnyBudget || sent?.isAnyBudget === true,
+        isAnyGateOpen: flags.isAnyGateOpen || sent?.isAnyGateOpen === true,
+      }
     }
     for (const part of parts) {
       const together = await this.#sendPart(part, call)
       add(together)
       if (together === undefined) for (const settlement of part) add(await this.#sendPart([settlement], call))
     }
-    return { settled, isAnyBounded }
+    return { settled, ...flags }
   }
 
   /** Sends settlements in one statement. `undefined` if they have to come one by one: then nothing has changed. */
@@ -69,16 +79,30 @@ export class Settlements {
     const answer = JSON.parse(String(await call('settle', [...batch.encode(), this.#database.at]))) as SettleAnswer
     return 'is_order_needed' in answer
       ? undefined
-      : { settled: batch.decode(answer), isAnyBounded: answer.is_any_bounded }
+      : {
+          settled: batch.decode(answer),
+          isAnyBounded: answer.is_any_bounded,
+          isAnyBudget: answer.is_any_budget,
+          isAnyGateOpen: answer.is_any_gate_open,
+        }
   }
 }
 
 type Call = (fn: string, values: unknown[]) => Promise<unknown>
 
-interface Sent {
-  readonly settled: Settled[]
+interface Flags {
   /** There are lanes where the end of one task may let another start. */
   readonly isAnyBounded: boolean
+  /** There are budgets, so that failures have to be judged. */
+  readonly isAnyBudget: boolean
+  /** The gate of a budget is open. */
+  readonly isAnyGateOpen: boolean
+}
+
+const NO_FLAGS: Flags = { isAnyBounded: false, isAnyBudget: false, isAnyGateOpen: false }
+
+interface Sent extends Flags {
+  readonly settled: Settled[]
 }
 
 /**

@@ -18,6 +18,8 @@ interface SettledAnswer {
   readonly applied: readonly number[]
   readonly now: number
   readonly is_any_bounded: boolean
+  readonly is_any_budget: boolean
+  readonly is_any_gate_open: boolean
 }
 
 /** A settlement that is sent column by column: an advance, or a plain success, which is kept in the task's own row. */

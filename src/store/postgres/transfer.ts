@@ -71,6 +71,7 @@ const IMPORTS: Readonly<Record<Section, string>> = {
   pause: `WITH ${adding('pause')} ${countAndGoOn('pause')}`,
   limit: `WITH ${adding('limit')} ${countAndGoOn('limit')}`,
   shared: `WITH ${adding('shared')} ${countAndGoOn('shared')}`,
+  budget: `WITH ${adding('budget')} ${countAndGoOn('budget')}`,
   declared: `WITH ${adding('declared')} ${COUNT}`,
   lane: /* sql */ `
     WITH added AS (
@@ -149,7 +150,7 @@ function adding(section: Section): string {
 }
 
 /** Rows that are added later get ids after the moved ones. */
-function countAndGoOn(section: 'pause' | 'limit' | 'shared' | 'audit'): string {
+function countAndGoOn(section: 'pause' | 'limit' | 'shared' | 'budget' | 'audit'): string {
   return /* sql */ `
     SELECT count(*) AS answer, setval(pg_get_serial_sequence('redrive.${SECTIONS[section].table}', 'id'), max(id)) FROM added`
 }

@@ -1,4 +1,5 @@
 import type { Advance } from '../after-settlement.js'
+import { answerOf } from '../budgets/attempt-counts.js'
 import { attempted } from '../ledger-change.js'
 import { type AttemptEntry, SETTLED, type Settled, type Settlement } from '../store.js'
 import { State } from '../task-state.js'
@@ -27,8 +28,9 @@ export function advance(
   const next = lanes.of(from.kind, to, from.key)
   const newToken = nextToken(token, next)
   // The lane that the item leaves comes first, since it may be the one that it enters.
-  if (book.isRamping(lane)) {
-    const ranFrom = statements.toAdvance.get(seq, token, id)
+  let ranFrom: number | undefined
+  if (book.isRamping(lane) || book.isGated(lane)) {
+    ranFrom = statements.toAdvance.get(seq, token, id)
     if (ranFrom === undefined) return repeatedAnswer(statements, seq, id, newToken)
     book.answered(lane, ranFrom)
   }
@@ -45,6 +47,7 @@ export function advance(
   }
   if (attempt !== undefined) append(statements, seq, lane, from.category, outcome, attempt)
   book.accepted(lane, now)
+  book.told(lane, answerOf(outcome, attempt), attempt?.verdict?.code, ranFrom ?? 0, now)
   book.move(next, undefined, isKept ? 'running' : 'waiting')
   if (!isKept) return SETTLED
   book.charge(next, cost, now)

@@ -1,5 +1,7 @@
+import { isCovering, type OpenGate, partGave, passed, placesInPart, roomParts } from '../budgets/claim-gates.js'
 import { placesIn, type RoomTurns } from '../room-turns.js'
 import type { Claim, ClaimRequest, Room } from '../store.js'
+import { BudgetBook } from './budget-book.js'
 import { ClaimBatch } from './claim-batch.js'
 import { type ClaimScope, MAX_MADE_READY, type Statements } from './statements.js'
 import { takeTurns } from './turns.js'
@@ -9,15 +11,12 @@ export function claim(statements: Statements, request: ClaimRequest, now: number
   const { worker, leaseMs, rooms, limit, isIdle } = request
   const madeReady = statements.makeReady.run(now, MAX_MADE_READY).changes
   const batch = new ClaimBatch(statements, worker, now)
-  if (!(isIdle && takeAlone(statements, batch, rooms, limit))) {
-    for (const [index, room] of rooms.entries()) {
-      const places = placesIn(room, limit - batch.tasks.length)
-      const lastTurn = takeTurns(statements, batch, scopeOf(batch, rooms, index), places, turns.last(room))
-      turns.set(room, lastTurn)
-    }
-  }
+  const budgets = new BudgetBook(statements)
+  const gates = budgets.openGates(now)
+  if (!(isIdle && takeAlone(statements, batch, rooms, gates, limit)))
+    takeByTurns(statements, batch, rooms, gates, limit, turns)
 
-  const sharedAt = batch.shared.end()
+  const openingAt = Math.min(batch.shared.end(), budgets.passed(gates, now))
   const until = now + leaseMs
   if (batch.tasks.length > 0) statements.lease.run({ worker, until })
   // A claim that gets nothing writes only when it must: each write wakes the idle workers of other processes.
@@ -25,31 +24,70 @@ export function claim(statements: Statements, request: ClaimRequest, now: number
   return {
     tasks: batch.tasks,
     now,
-    nextAt: madeReady === MAX_MADE_READY ? now : nextTime(statements, sharedAt, now),
-    isAloneWaiting: rooms.some((_, index) => firstAlone(statements, batch, rooms, index) !== undefined),
+    nextAt: madeReady === MAX_MADE_READY ? now : nextTime(statements, openingAt, now),
+    isAloneWaiting: rooms.some((_, index) => firstAlone(statements, batch, rooms, gates, index) !== undefined),
+  }
+}
+
+/** Takes tasks room by room. */
+function takeByTurns(
+  statements: Statements,
+  batch: ClaimBatch,
+  rooms: readonly Room[],
+  gates: readonly OpenGate[],
+  limit: number,
+  turns: RoomTurns,
+): void {
+  const parts = roomParts(rooms, gates)
+  const partRooms = parts.map(({ room }) => room)
+  for (const [index, part] of parts.entries()) {
+    const before = batch.tasks.length
+    const places = placesInPart(part, limit - before)
+    const scope = scopeOf(batch, partRooms, index)
+    turns.set(part.room, takeTurns(statements, batch, scope, places, turns.last(part.room)))
+    partGave(part, batch.tasks.length - before)
   }
 }
 
 /** Takes the first task that must run alone, from the first room that has one. */
-function takeAlone(statements: Statements, batch: ClaimBatch, rooms: readonly Room[], limit: number): boolean {
+function takeAlone(
+  statements: Statements,
+  batch: ClaimBatch,
+  rooms: readonly Room[],
+  gates: readonly OpenGate[],
+  limit: number,
+): boolean {
   for (const [index, room] of rooms.entries()) {
-    const lane = placesIn(room, limit) > 0 ? firstAlone(statements, batch, rooms, index) : undefined
+    const lane = placesIn(room, limit) > 0 ? firstAlone(statements, batch, rooms, gates, index) : undefined
     const row = lane && statements.readyRow.get(lane.seq)
     if (lane === undefined || row === undefined) continue
     batch.take(lane, row)
     batch.start()
     batch.charge(lane, 1)
+    for (const gate of gates) if (isCovering(gate, lane)) passed(gate, 1)
     return true
   }
   return false
 }
 
 /** The first task of a room that must run alone and could start now, with its lane. */
-function firstAlone(statements: Statements, batch: ClaimBatch, rooms: readonly Room[], index: number) {
-  const lane = statements.alone.get(scopeOf(batch, rooms, index))
+function firstAlone(
+  statements: Statements,
+  batch: ClaimBatch,
+  rooms: readonly Room[],
+  gates: readonly OpenGate[],
+  index: number,
+) {
+  // A room that is never served, before all others, has the tasks that gates keep back.
+  const shut = gates.filter(({ left }) => left <= 0).map(({ kind, category }) => roomOf(kind, category))
+  const lane = statements.alone.get(scopeOf(batch, [...shut, ...rooms], shut.length + index))
   if (lane === undefined || batch.shared.canPay(lane, lane.seq)) return lane
   // The limit that it shares is closed now.
-  return firstAlone(statements, batch, rooms, index)
+  return firstAlone(statements, batch, rooms, gates, index)
+}
+
+function roomOf(kind: string, category: string | undefined): Room {
+  return { kinds: [kind], ...(category !== undefined && { categories: [category] }) }
 }
 
 /** The lanes of a room, as statements take them: those that it names and no earlier room does. */
@@ -66,8 +104,8 @@ function scopeOf({ now, shared }: ClaimBatch, rooms: readonly Room[], index: num
 }
 
 /** When there may be more to claim, in whatever room. */
-function nextTime(statements: Statements, sharedAt: number, now: number): number | undefined {
+function nextTime(statements: Statements, openingAt: number, now: number): number | undefined {
   const times = [statements.nextScheduled.get(), statements.nextHeld.get(now), statements.nextToken.get({ now })]
-  const next = Math.min(sharedAt, ...times.map(time => time ?? Infinity))
+  const next = Math.min(openingAt, ...times.map(time => time ?? Infinity))
   return next === Infinity ? undefined : Math.max(now, Math.ceil(next))
 }

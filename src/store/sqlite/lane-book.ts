@@ -1,5 +1,8 @@
+import type { GateChange } from '../budget-store.js'
+import type { Answer } from '../budgets/attempt-counts.js'
 import { RAMP_END } from '../lane-limits.js'
 import type { Cost, TaskStatus } from '../store.js'
+import { BudgetBook } from './budget-book.js'
 import { comesBefore, LaneQueue } from './lane-queue.js'
 import { SharedBook } from './shared-book.js'
 import { type LaneStateRow, MAX_MADE_READY, type OrderRow, type Statements } from './statements.js'
@@ -43,6 +46,8 @@ export class LaneBook {
   #isDueReady = false
   #isAnyBounded: boolean | undefined
   #isAnyShared: boolean | undefined
+  /** `undefined` if no kind has a budget. */
+  #budgets: BudgetBook | undefined
 
   constructor(statements: Statements) {
     this.#statements = statements
@@ -66,7 +71,7 @@ export class LaneBook {
 
   /** Whether a claim could start an item in a lane before all others there. */
   isOpenFor(lane: number, seq: number, cost: Cost | undefined, now: number): boolean {
-    if (!this.#isOpen(lane, now)) return false
+    if (!this.#isOpen(lane, now) || this.isGated(lane)) return false
     const shared = this.sharedOf(lane)
     if (shared !== null && !this.#shared.opening(shared, cost, now).isOpen) return false
     const head = this.#headOf(lane, now)
@@ -88,9 +93,10 @@ export class LaneBook {
   /** Whether the end of a task may let another start, in any lane. Mostly not, and then no lane has to be looked up. */
   get isAnyBounded(): boolean {
     if (this.#isAnyBounded === undefined) {
-      const [isBounded, isShared] = this.#statements.bounds.get() ?? [0, 0]
+      const [isBounded, isShared, hasBudgets] = this.#statements.bounds.get() ?? [0, 0, 0]
+      if (hasBudgets === 1) this.#budgets = new BudgetBook(this.#statements)
       this.#isAnyShared = isShared === 1
-      this.#isAnyBounded = isBounded === 1 || this.#isAnyShared
+      this.#isAnyBounded = isBounded === 1 || this.#isAnyShared || this.#budgets?.isAnyOpen === true
     }
     return this.#isAnyBounded
   }
@@ -98,6 +104,22 @@ export class LaneBook {
   /** The limit that a lane shares; `null` if there is none. */
   sharedOf(lane: number): number | null {
     return this.isAnyBounded && this.#isAnyShared ? this.#state(lane).shared : null
+  }
+
+  /** Whether a gate of a lane is open. */
+  isGated(lane: number): boolean {
+    return this.isAnyBounded && this.#budgets?.isGated(lane) === true
+  }
+
+  /** Tells the budgets of a lane how a run, or several, have ended. */
+  told(lane: number, answer: Answer, code: string | undefined, began: number, now: number, count = 1): void {
+    // Asking for the bounds makes the budgets known.
+    if (this.isAnyBounded || this.#budgets !== undefined) this.#budgets?.ended(lane, answer, code, began, now, count)
+  }
+
+  /** The gates that this job has opened or closed. Known once it is written. */
+  get gateChanges(): readonly GateChange[] {
+    return this.#budgets?.changes ?? []
   }
 
   /** Whether a lane starts slowly after a hold. */
@@ -154,6 +176,7 @@ export class LaneBook {
       this.#statements.takeFromLane.run({ id: lane, tokens, now: refilled_at })
     }
     this.#shared.write()
+    this.#budgets?.write()
   }
 
   /** Afterwards the lane starts with one task. */

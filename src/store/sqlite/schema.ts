@@ -263,6 +263,15 @@ export const MIGRATIONS: readonly string[] = [
 
     -- What an operator's act replaced, as JSON.
     ALTER TABLE ledger ADD COLUMN before TEXT;
+    -- Failure budgets of a kind, or of a kind and category, each with its gate.
+    CREATE TABLE budget (
+      id       INTEGER PRIMARY KEY,
+      kind     TEXT NOT NULL,
+      category TEXT,                          -- NULL: all categories
+      settings TEXT NOT NULL,                 -- JSON
+      gate     TEXT NOT NULL,                 -- JSON
+      counts   TEXT NOT NULL DEFAULT '{"buckets":[],"probes":{"ok":0,"failed":0,"none":0}}'  -- JSON: recent attempts
+    ) STRICT;
   `,
 
   // Views for your own queries and dashboards: docs/sql.md is their contract. Columns are only ever

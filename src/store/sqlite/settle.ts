@@ -1,4 +1,5 @@
 import { type After, afterSettlement, runsAlone, type Standing, waitsAgain } from '../after-settlement.js'
+import type { GateChange } from '../budget-store.js'
 import { errorClass } from '../rows.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import { SETTLED, type Settled, type Settlement, STALE, type TaskStatus } from '../store.js'
@@ -17,6 +18,8 @@ import { type Place, placeOf } from './token.js'
 export interface SettledAll {
   readonly results: Settled[]
   readonly isRoomMade: boolean
+  /** The gates that these have opened or closed. */
+  readonly gates: readonly GateChange[]
   /** Items of runs that have ended. */
   readonly items: readonly EndedItem[]
 }
@@ -58,7 +61,7 @@ export function settle(
   })
   successes.write(results, settleOne)
   book.write()
-  return { results, isRoomMade: isAnyWaiting || book.isAnyBounded, items }
+  return { results, isRoomMade: isAnyWaiting || book.isAnyBounded, gates: book.gateChanges, items }
 }
 
 function settleByItself(
@@ -94,12 +97,13 @@ function succeed(
   { seq, lane }: Place,
   now: number,
 ): boolean {
-  const ranFrom = book.isRamping(lane) ? statements.ranFrom.get(seq, token) : undefined
+  const ranFrom = book.isRamping(lane) || book.isGated(lane) ? statements.ranFrom.get(seq, token) : undefined
   const { changes } = statements.succeed.run(now, outcome.result ?? null, ...successColumns(attempt), seq, token, id)
   if (changes === 0) return false
   book.move(lane, 'running', 'succeeded')
   if (ranFrom !== undefined) book.answered(lane, ranFrom)
   book.accepted(lane, now)
+  book.told(lane, 'ok', undefined, ranFrom ?? 0, now)
   return true
 }
 
@@ -110,6 +114,7 @@ export function end(statements: Statements, book: LaneBook, row: StandingRow, af
   const { nextAttemptAt = now } = after
   if (nextAttemptAt > now && book.isOrdered(row.lane)) book.holdHead(row.lane, nextAttemptAt)
   const began = row.ran_from ?? 0
+  book.told(row.lane, after.answer, after.errorCode, began, now)
   if (after.lane === 'hold') book.refused(row.lane, began, nextAttemptAt, now)
   if (after.lane !== 'answer') return
   book.answered(row.lane, began)

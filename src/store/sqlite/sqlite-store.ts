@@ -1,5 +1,6 @@
 import type { IdempotencyStore } from '../../idempotency/index.js'
 import type { Clock } from '../../time/index.js'
+import { withGates } from '../budgets/gate-answers.js'
 import {
   checkBeat,
   checkBy,
@@ -60,6 +61,7 @@ import { taskIds } from '../task-id.js'
 import type { WorkerRecord } from '../worker-store.js'
 import { type BackupOptions, backupSqlite } from './backup.js'
 import { Browser } from './browse.js'
+import { SqliteBudgets } from './budgets.js'
 import { claim } from './claim.js'
 import type { Connection } from './driver.js'
 import { enqueue } from './enqueue.js'
@@ -93,6 +95,8 @@ export class SqliteStore implements Movable {
   readonly runs: SqliteRuns
   /** Bulk acts on record. */
   readonly operations: SqliteOperations
+  /** Budgets of kinds, with their gates. */
+  readonly budgets: SqliteBudgets
   readonly #db: Connection
   readonly #path: string
   readonly #clock: Clock
@@ -134,6 +138,12 @@ export class SqliteStore implements Movable {
         this.#watchers.ended(ids.map(id => ({ id })))
       },
     })
+    this.budgets = new SqliteBudgets(
+      this.#statements,
+      this.#commits,
+      () => this.#now(),
+      () => this.#watchers.ring(),
+    )
     this.policies = sqlitePolicies(this.#statements, this.#commits)
     this.audit = sqliteAudit(this.#statements, this.#commits, () => this.#now())
   }
@@ -188,7 +198,7 @@ export class SqliteStore implements Movable {
       const all = settle(this.#statements, this.#lanes, settlements, now)
       const stopped = this.runs.noteEnded(all.items, now)
       const laneOf = (n: number) => this.#lanes.lane(placeOf(settlements[n]?.token ?? '')?.lane ?? 0)
-      return { ...all, results: markStopped(all.results, stopped, laneOf) }
+      return { ...all, results: withGates(markStopped(all.results, stopped, laneOf), all.gates) }
     })
     if (settled.isRoomMade) this.#watchers.ring()
     this.#watchers.ended(settlements)

@@ -124,6 +124,22 @@ export interface SharedRow {
   readonly state: string
 }
 
+/** A budget: its last three columns are JSON. */
+export interface BudgetRow {
+  readonly id: number
+  readonly kind: string
+  readonly category: string | null
+  readonly settings: string
+  readonly gate: string
+  readonly counts: string
+}
+
+/** The scope of a budget; NULL: all categories. */
+interface ScopeRow {
+  readonly kind: string
+  readonly category: string | null
+}
+
 /** The place of a waiting task in its lane. */
 export interface OrderRow {
   readonly priority: number
@@ -429,12 +445,15 @@ function prepare(db: Preparer) {
     laneState: db.prepare<[number], LaneStateRow>(/* sql */ `
       SELECT paused, held_until, ordered, running, ramp, concurrency, per_second, tokens, refilled_at, shared
       FROM lane WHERE id = ?`),
-    /** Whether there is a lane in which the end of one task may let another start, and whether lanes share a limit. */
+    /**
+     * Whether there is a lane in which the end of one task may let another start, whether lanes share a limit, and whether
+     * kinds have budgets.
+     */
     bounds: db
-      .prepare<[], [isBounded: number, isShared: number]>(/* sql */ `
+      .prepare<[], [isBounded: number, isShared: number, hasBudgets: number]>(/* sql */ `
         SELECT EXISTS (
           SELECT 1 FROM lane INDEXED BY lane_bounded WHERE ramp IS NOT NULL OR concurrency IS NOT NULL
-        ), EXISTS (SELECT 1 FROM shared_limit)`)
+        ), EXISTS (SELECT 1 FROM shared_limit), EXISTS (SELECT 1 FROM budget)`)
       .raw(),
     setRamp: db.prepare(/* sql */ `UPDATE lane SET ramp = ?, held_until = ? WHERE id = ?`),
     dropPauseRules: db.prepare(/* sql */ `
@@ -486,6 +505,20 @@ function prepare(db: Preparer) {
     cost: db.prepare<[number], string | null>(/* sql */ `SELECT cost FROM task WHERE seq = ?`).pluck(),
     runningCost: db.prepare<[number, string, string], { cost: string | null }>(/* sql */ `
       SELECT cost FROM task WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),
+
+    // Budgets
+
+    budgets: db.prepare<[], BudgetRow>(/* sql */ `SELECT id, kind, category, settings, gate, counts FROM budget`),
+    budgetFor: db.prepare<ScopeRow, { settings: string }>(/* sql */ `
+      SELECT settings FROM budget WHERE kind = :kind AND category IS :category`),
+    addBudget: db.prepare(/* sql */ `
+      INSERT INTO budget (kind, category, settings, gate, counts) VALUES (:kind, :category, :settings, :gate, :counts)`),
+    setBudget: db.prepare(/* sql */ `UPDATE budget SET gate = ?, counts = ? WHERE id = ?`),
+    dropBudget: db.prepare<ScopeRow>(/* sql */ `DELETE FROM budget WHERE kind = :kind AND category IS :category`),
+    runningIn: db
+      .prepare<ScopeRow, number>(/* sql */ `
+        SELECT ifnull(sum(running), 0) FROM lane WHERE kind = :kind AND (:category IS NULL OR category = :category)`)
+      .pluck(),
 
     // Operators
 

@@ -1,3 +1,4 @@
+import { isCovering } from '../budgets/claim-gates.js'
 import { MAX_READY_SEEN, type ReadyTasks, StatsBook } from '../stats-book.js'
 import type { StoreStats } from '../store.js'
 import type { Connection } from './driver.js'
@@ -26,6 +27,7 @@ export class Stats {
   readonly #due
   readonly #alone
   readonly #workers
+  readonly #gates
 
   constructor(db: Connection) {
     this.#lanes = db.prepare<[], LaneRow>(/* sql */ `
@@ -56,16 +58,20 @@ export class Stats {
         LIMIT ? + 0
       )
       GROUP BY lane`)
+    this.#gates = db.prepare<[], { kind: string; category: string | null }>(/* sql */ `
+      SELECT kind, category FROM budget WHERE gate ->> '$.since' IS NOT NULL`)
     this.#workers = db.prepare<[number], number>(/* sql */ `SELECT count(*) FROM worker WHERE until > ?`).pluck()
   }
 
   /** Looks at about `most` ready tasks: evenly over the kinds, and over the lanes of each. */
   read(now: number, most = MAX_READY_SEEN): StoreStats {
+    const gates = this.#gates.all().map(({ kind, category }) => ({ kind, category: category ?? undefined }))
+    const isHeld = (lane: LaneRow) => lane.held_until > now || gates.some(gate => isCovering(gate, lane))
     const lanes = this.#lanes.all()
     const due = new Map<number, ReadyTasks[]>()
     for (const row of [...this.#due.all(now, most), ...this.#alone.all(most)])
       due.set(row.lane, [...(due.get(row.lane) ?? []), row])
-    const hasReady = ({ waiting, paused, held_until }: LaneRow) => waiting > 0 && paused === 0 && held_until <= now
+    const hasReady = (lane: LaneRow) => lane.waiting > 0 && lane.paused === 0 && !isHeld(lane)
     const openLanes = new Map<string, number>()
     for (const lane of lanes.filter(hasReady)) openLanes.set(kindOf(lane), (openLanes.get(kindOf(lane)) ?? 0) + 1)
     const book = new StatsBook()
@@ -73,8 +79,7 @@ export class Stats {
       const part = most / openLanes.size / (openLanes.get(kindOf(lane)) ?? 1)
       const ready = hasReady(lane) ? this.#ready.get(lane.id, Math.max(1, Math.floor(part))) : undefined
       const isPaused = lane.paused === 1
-      const isHeld = lane.held_until > now
-      book.add({ ...lane, isPaused, isHeld }, [...(ready ? [ready] : []), ...(due.get(lane.id) ?? [])])
+      book.add({ ...lane, isPaused, isHeld: isHeld(lane) }, [...(ready ? [ready] : []), ...(due.get(lane.id) ?? [])])
     }
     return { now, workers: this.#workers.get(now) ?? 0, kinds: book.kinds }
   }

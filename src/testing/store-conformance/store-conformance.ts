@@ -1,5 +1,6 @@
 import { type ConformanceCase, casesOf } from '../conformance-case.js'
 import { ADVANCE } from './advance.js'
+import { BUDGETS } from './budgets.js'
 import { BULK_ACTS } from './bulk-acts.js'
 import { CHECKS } from './checks.js'
 import { CLAIM } from './claim.js'
@@ -35,6 +36,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   limits: LIMITS,
   'shared limits': SHARED_LIMITS,
   quotas: QUOTAS,
+  budgets: BUDGETS,
   ends: ENDS,
   leases: LEASES,
   workers: WORKERS,

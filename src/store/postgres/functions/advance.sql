@@ -42,8 +42,8 @@ BEGIN
     PERFORM redrive.fold_tally(of_lane, of_lane, 64);
   END IF;
   opening.allowance := CASE WHEN lane.id IS NULL THEN 0 ELSE redrive.allowance(lane, now_ms) END;
-  -- In an ordered lane, a task that must run alone goes first.
-  IF lane.ordered AND EXISTS (
+  -- An item waits where a gate is open. In an ordered lane, a task that must run alone goes first.
+  IF redrive.is_gated(lane.kind, lane.category) OR lane.ordered AND EXISTS (
     SELECT FROM redrive.waiting WHERE waiting.state = redrive.state_alone() AND waiting.lane = of_lane) THEN
     opening.allowance := 0;
   END IF;
@@ -169,7 +169,7 @@ CREATE OR REPLACE FUNCTION redrive.rounds_to_wait() RETURNS int LANGUAGE sql IMM
 CREATE OR REPLACE FUNCTION redrive.advance(
   ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
   versions text[], calls text[], releases text[], nexts int[], to_lanes bigint[], costs text[], details json[],
-  admitted boolean[], now_ms bigint, OUT kept int[], OUT queued int[], OUT ends json, OUT from_lanes bigint[]
+  admitted boolean[], now_ms bigint, OUT kept int[], OUT queued int[], OUT ends json, OUT from_lanes bigint[], OUT attempts json
 ) LANGUAGE plpgsql AS $$
 DECLARE
   origins bigint[] := ARRAY(SELECT DISTINCT lane FROM unnest(lanes) AS lane);
@@ -186,8 +186,7 @@ BEGIN
       calls, releases, nexts, costs, details) WITH ORDINALITY AS run (id, round, advances, lane, value, attempt, began,
       took, worker, version, call, release, next, cost, details, n)
     WHERE run.next IS NOT NULL AND task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
-      AND task.round = run.round AND task.advances = coalesce(run.advances, advance.advances[1])
-      AND NOT task.cancel_requested
+      AND task.round = run.round AND task.advances = coalesce(run.advances, advance.advances[1]) AND NOT task.cancel_requested
     RETURNING run.n, task.id, task.lane, task.priority, task.submitted_at, task.entries, task.round = run.round AS is_kept,
       coalesce(run.lane, lanes[1]) AS from_lane, coalesce(run.attempt, numbers[1]) AS attempt,
       coalesce(run.began, advance.began[1]) AS began, coalesce(run.took, advance.took[1]) AS took,
@@ -221,8 +220,9 @@ BEGIN
   SELECT array_agg(n) FILTER (WHERE is_kept), array_agg(n) FILTER (WHERE NOT is_kept),
     CASE WHEN EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL)
       THEN json_agg(json_build_object('lane', from_lane, 'began', item.began)) END,
-    CASE WHEN EXISTS (SELECT FROM redrive.shared_limit) THEN array_agg(from_lane) END
-  INTO kept, queued, ends, from_lanes
+    CASE WHEN EXISTS (SELECT FROM redrive.shared_limit) THEN array_agg(from_lane) END,
+    CASE WHEN redrive.is_any_budget() THEN json_agg(json_build_array(from_lane, item.began, attempt, more)) END
+  INTO kept, queued, ends, from_lanes, attempts
   FROM item;
 END
 $$;
@@ -308,6 +308,14 @@ BEGIN
   END IF;
   IF done.from_lanes IS NOT NULL THEN
     PERFORM redrive.note_answers(done.from_lanes, ARRAY(SELECT 1 FROM unnest(done.from_lanes)), now_ms);
+  END IF;
+  IF done.attempts IS NOT NULL THEN
+    PERFORM redrive.note_attempts(array_agg((run ->> 0)::bigint), array_agg((run ->> 1)::bigint), array_agg(CASE
+      WHEN (run ->> 2)::int = 0 THEN 'none'
+      WHEN run -> 3 ->> 'error_class' IS NULL THEN 'ok'
+      WHEN run -> 3 ->> 'error_class' = 'retryable' THEN 'failed'
+      ELSE 'none' END), array_agg(run -> 3 ->> 'error_code'), now_ms)
+    FROM json_array_elements(done.attempts) AS run;
   END IF;
   IF cardinality(kept) + cardinality(gone) < (SELECT count(next) FROM unnest(nexts) AS next) THEN
     gone := gone || redrive.cancel_instead(ids, rounds, advances, numbers, began, took, workers, versions, calls,

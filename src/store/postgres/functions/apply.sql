@@ -169,6 +169,9 @@ BEGIN
   IF EXISTS (SELECT FROM redrive.shared_limit) THEN
     PERFORM redrive.note_ends(batch, now_ms);
   END IF;
+  IF redrive.is_any_budget() THEN
+    PERFORM redrive.note_outcomes(batch, now_ms);
+  END IF;
   RETURN ARRAY(SELECT n FROM unnest(batch));
 END
 $$;

@@ -22,7 +22,8 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Whether a task of any room is ready that must run alone, in a lane that may give it.
-CREATE OR REPLACE FUNCTION redrive.is_alone_waiting(rooms json, now_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION redrive.is_alone_waiting(rooms json, gates redrive.gate[], now_ms bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
 BEGIN
   RETURN EXISTS (
     SELECT FROM redrive.waiting JOIN redrive.lane AS its ON its.id = ANY (ARRAY[waiting.lane])
@@ -30,6 +31,7 @@ BEGIN
       AND EXISTS (
         SELECT FROM json_populate_recordset(NULL::redrive.room, rooms) WHERE redrive.names(kinds, categories, its)
       )
+      AND (gates IS NULL OR coalesce(redrive.gates_allow(gates, its.kind, its.category) > 0, true))
       AND redrive.allowance(its, now_ms) > 0
       AND redrive.shared_allows(
         its.shared, (SELECT task.cost FROM redrive.task WHERE task.id = waiting.task), now_ms)
@@ -38,7 +40,8 @@ END
 $$;
 
 -- The first task that must run alone, from the first room that has one and is not full.
-CREATE OR REPLACE FUNCTION redrive.first_lone_task(rooms json, up_to int, now_ms bigint) RETURNS text LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION redrive.first_lone_task(rooms json, gates redrive.gate[], up_to int, now_ms bigint) RETURNS text
+LANGUAGE plpgsql
 SET enable_sort = off AS $$
 DECLARE
   room redrive.room;
@@ -50,6 +53,7 @@ BEGIN
       SELECT waiting.task FROM redrive.waiting JOIN redrive.lane AS its ON its.id = ANY (ARRAY[waiting.lane])
       WHERE waiting.state = redrive.state_alone() AND redrive.names(room.kinds, room.categories, its)
         AND NOT EXISTS (SELECT FROM unnest(earlier) AS other WHERE redrive.names(other.kinds, other.categories, its))
+        AND (gates IS NULL OR coalesce(redrive.gates_allow(gates, its.kind, its.category) > 0, true))
         AND redrive.allowance(its, now_ms) > 0
         AND redrive.shared_allows(
           its.shared, (SELECT task.cost FROM redrive.task WHERE task.id = waiting.task), now_ms)
@@ -103,6 +107,60 @@ BEGIN
 END
 $$;
 
+-- Starts ready tasks room by room. A task belongs to the first room that names it. Tasks behind open gates are taken out of
+-- their room before any lane is looked at: they are rooms of their own, as large as their gates allow.
+CREATE OR REPLACE FUNCTION redrive.take_rooms(
+  rooms json, up_to int, by_worker text, now_ms bigint, INOUT gates redrive.gate[],
+  OUT tasks json[], OUT last_turns bigint[], OUT is_contended boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+  room redrive.room;
+  gate redrive.gate;
+  part redrive.room;
+  allowed int;
+  earlier redrive.room[];
+  taken record;
+  places int;
+  closed bigint[] := '{}';
+BEGIN
+  tasks := '{}';
+  last_turns := '{}';
+  is_contended := false;
+  FOR room IN SELECT * FROM json_populate_recordset(NULL::redrive.room, rooms) LOOP
+    places := least(up_to, room.up_to);
+    FOR n IN 1 .. coalesce(cardinality(gates), 0) LOOP
+      gate := gates[n];
+      CONTINUE WHEN NOT gate.kind = ANY (room.kinds) OR NOT coalesce(gate.category = ANY (room.categories), true);
+      part := room;
+      part.kinds := ARRAY[gate.kind];
+      part.categories := CASE WHEN gate.category IS NULL THEN room.categories ELSE ARRAY[gate.category] END;
+      allowed := least(places, redrive.gates_allow(gates, gate.kind, gate.category), gate.allowed);
+      IF allowed > 0 THEN
+        taken := redrive.take_ready(part, earlier, allowed, by_worker, now_ms, closed);
+        closed := taken.closed;
+        tasks := tasks || taken.tasks;
+        is_contended := is_contended OR taken.is_contended;
+        places := places - taken.count;
+        up_to := up_to - taken.count;
+        gates := redrive.gates_after(gates, gate.kind, gate.category, taken.count);
+      END IF;
+      earlier := earlier || part;
+      room.kinds := CASE WHEN gate.category IS NULL THEN array_remove(room.kinds, gate.kind) ELSE room.kinds END;
+    END LOOP;
+    taken := redrive.take_ready(
+      room, earlier, CASE WHEN room.kinds = '{}' THEN 0 ELSE places END, by_worker, now_ms, closed);
+    closed := taken.closed;
+    tasks := tasks || taken.tasks;
+    last_turns := last_turns || taken.last_turn;
+    is_contended := is_contended OR taken.is_contended;
+    up_to := up_to - taken.count;
+    IF json_array_length(rooms) > 1 THEN
+      earlier := earlier || room;
+    END IF;
+  END LOOP;
+END
+$$;
+
 -- Makes due tasks ready, then starts ready ones, room by room. A task belongs to the first room that names it. A task that
 -- must run alone goes before all others, but only to an idle worker.
 --
@@ -119,43 +177,44 @@ DECLARE
   has_more_due boolean;
   is_alone_waiting boolean;
   lone text;
-  room redrive.room;
-  earlier redrive.room[];
+  gates redrive.gate[];
   taken record;
   tasks json[] := '{}';
   last_turns bigint[] := '{}';
-  closed bigint[] := '{}';
   is_contended boolean := false;
 BEGIN
   -- Renew the lease first, so that nobody rescues this worker's tasks meanwhile.
   INSERT INTO redrive.worker AS known (id, until) VALUES (by_worker, now_ms + lease_ms)
   ON CONFLICT (id) DO UPDATE SET until = greatest(known.until, excluded.until);
   has_more_due := redrive.make_due_ready(now_ms);
-  is_alone_waiting := redrive.is_alone_waiting(rooms, now_ms);
+  gates := redrive.open_gates(now_ms);
+  is_alone_waiting := redrive.is_alone_waiting(rooms, gates, now_ms);
   IF is_alone_waiting AND is_idle THEN
-    lone := redrive.first_lone_task(rooms, up_to, now_ms);
+    lone := redrive.first_lone_task(rooms, gates, up_to, now_ms);
   END IF;
   IF lone IS NOT NULL THEN
     tasks := ARRAY[redrive.start(
       (redrive.afford(redrive.lock_alone(lone, now_ms), now_ms)).affordable, by_worker, now_ms)];
     is_contended := tasks[1] IS NULL;
+    IF gates IS NOT NULL AND NOT is_contended THEN
+      gates := (
+        SELECT redrive.gates_after(gates, its.kind, its.category, 1)
+        FROM redrive.task JOIN redrive.lane AS its ON its.id = task.lane WHERE task.id = lone);
+    END IF;
   ELSE
-    FOR room IN SELECT * FROM json_populate_recordset(NULL::redrive.room, rooms) LOOP
-      taken := redrive.take_ready(room, earlier, least(up_to, room.up_to), by_worker, now_ms, closed);
-      closed := taken.closed;
-      up_to := up_to - taken.count;
-      tasks := tasks || taken.tasks;
-      last_turns := last_turns || taken.last_turn;
-      is_contended := is_contended OR taken.is_contended;
-      IF json_array_length(rooms) > 1 THEN
-        earlier := earlier || room;
-      END IF;
-    END LOOP;
+    taken := redrive.take_rooms(rooms, up_to, by_worker, now_ms, gates);
+    tasks := taken.tasks;
+    last_turns := taken.last_turns;
+    is_contended := taken.is_contended;
+    gates := taken.gates;
+  END IF;
+  IF gates IS NOT NULL THEN
+    PERFORM redrive.charge_gates(gates, now_ms);
   END IF;
 
   IF is_alone_waiting THEN
     -- The task was taken, or its lane may be full by now.
-    is_alone_waiting := redrive.is_alone_waiting(rooms, now_ms);
+    is_alone_waiting := redrive.is_alone_waiting(rooms, gates, now_ms);
   END IF;
   RETURN json_build_object(
     'now', now_ms,
@@ -163,7 +222,8 @@ BEGIN
       WHEN has_more_due THEN now_ms
       -- A task that another claim has locked is taken or free again in a moment.
       WHEN is_contended THEN least(now_ms + 5, redrive.next_time(now_ms))
-      ELSE redrive.next_time(now_ms) END,
+      ELSE least(redrive.next_time(now_ms), (
+        SELECT min(greatest(now_ms, gate.next_look)) FROM unnest(gates) AS gate WHERE gate.allowed <= 0)) END,
     'is_alone_waiting', is_alone_waiting,
     'last_turns', last_turns,
     -- A sequence that was never used shows the value that it will give first.

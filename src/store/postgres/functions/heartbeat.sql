@@ -95,6 +95,7 @@ BEGIN
   PERFORM redrive.fold_tally(
     -9223372036854775807, 9223372036854775807, 1000 + 2 * (SELECT count(*) FROM redrive.lane));
   PERFORM redrive.fold_answers();
+  PERFORM redrive.fold_attempts(now_ms);
   RETURN json_build_object(
     'cancelled', redrive.cancelled(by_worker),
     'rescued', rescued

@@ -24,7 +24,8 @@ $$;
 -- and the argument of `ramp_up`.
 CREATE OR REPLACE FUNCTION redrive.succeed(
   ids text[], rounds int[], advances int[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
-  versions text[], calls text[], releases text[], nexts int[], now_ms bigint, OUT settled int[], OUT ends json, OUT lanes bigint[]
+  versions text[], calls text[], releases text[], nexts int[], now_ms bigint, OUT settled int[], OUT ends json,
+  OUT lanes bigint[], OUT budget_lanes bigint[], OUT budget_began bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
   items text[];
@@ -62,8 +63,9 @@ BEGIN
     CASE WHEN EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL)
       THEN json_agg(json_build_object('lane', lane, 'began', ran_from)) END,
     array_agg(id) FILTER (WHERE lane >= redrive.first_run_lane()),
-    CASE WHEN EXISTS (SELECT FROM redrive.shared_limit) THEN array_agg(lane) END
-  INTO settled, ends, items, lanes
+    CASE WHEN EXISTS (SELECT FROM redrive.shared_limit) THEN array_agg(lane) END,
+    CASE WHEN redrive.is_any_budget() THEN array_agg(lane) END, CASE WHEN redrive.is_any_budget() THEN array_agg(ran_from) END
+  INTO settled, ends, items, lanes, budget_lanes, budget_began
   FROM succeeded_task;
   IF items IS NOT NULL THEN
     PERFORM redrive.add_outputs(items);
@@ -73,8 +75,9 @@ $$;
 
 -- Finds runs that have succeeded already within a transaction of their handler's own (see `complete`), given with their
 -- numbers. Returns the numbers of those, once.
-CREATE OR REPLACE FUNCTION redrive.acknowledge(ids text[], rounds int[], advances int[], numbers int[]) RETURNS int[]
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION redrive.acknowledge(
+  ids text[], rounds int[], advances int[], numbers int[], now_ms bigint
+) RETURNS int[] LANGUAGE plpgsql AS $$
 DECLARE
   acknowledged int[];
   ends json;
@@ -90,6 +93,8 @@ BEGIN
   FROM completed_task;
   IF ends IS NOT NULL THEN
     PERFORM redrive.ramp_up(ends);
+    PERFORM redrive.note_attempts(array_agg(run.lane), array_agg(run.began), NULL, NULL, now_ms)
+    FROM json_to_recordset(ends) AS run (lane bigint, began bigint) WHERE redrive.is_any_budget() HAVING count(*) > 0;
   END IF;
   RETURN acknowledged;
 END
@@ -111,9 +116,12 @@ BEGIN
   IF done.lanes IS NOT NULL THEN
     PERFORM redrive.note_answers(done.lanes, ARRAY(SELECT 1 FROM unnest(done.lanes)), now_ms);
   END IF;
+  IF done.budget_lanes IS NOT NULL THEN
+    PERFORM redrive.note_attempts(done.budget_lanes, done.budget_began, NULL, NULL, now_ms);
+  END IF;
   IF cardinality(succeeded) < cardinality(ids) - (SELECT count(next) FROM unnest(nexts) AS next) THEN
     succeeded := succeeded || redrive.acknowledge(ids, rounds, advances, ARRAY(
-      SELECT CASE WHEN nexts[n] IS NULL THEN n END FROM generate_subscripts(ids, 1) AS n));
+      SELECT CASE WHEN nexts[n] IS NULL THEN n END FROM generate_subscripts(ids, 1) AS n), now_ms);
   END IF;
   RETURN succeeded;
 END
@@ -125,7 +133,7 @@ DECLARE
   applied int[] := coalesce(redrive.apply(others, now_ms), '{}');
 BEGIN
   IF cardinality(applied) < json_array_length(others) THEN
-    SELECT applied || redrive.acknowledge(array_agg(id), array_agg(round), array_agg(advances), array_agg(n))
+    SELECT applied || redrive.acknowledge(array_agg(id), array_agg(round), array_agg(advances), array_agg(n), now_ms)
     INTO applied
     FROM json_to_recordset(others) AS run (n int, id text, round int, advances int, type text) WHERE type = 'succeeded';
   END IF;
@@ -148,7 +156,7 @@ $$;
 -- `counts` tell how many successes and others belong to which claim; `item_claims` are the claims of the advances, and
 -- `uses` what attempts took from shared limits (see `correct_uses`).
 --
--- Returns JSON: {settled, kept, kept_before, to_lanes, applied, now, is_any_bounded}. `settled` and `kept` are positions
+-- Returns JSON: {settled, kept, kept_before, to_lanes, applied, now, is_any_bounded, is_any_budget, is_any_gate_open}. `settled` and `kept` are positions
 -- in the columns, `kept_before` is [position, time] of advances that are repeated, `applied` are the numbers of others.
 -- `is_any_bounded` tells that there are lanes where the end of one task may let another start. If the order of the batch
 -- matters, nothing is done, and the answer is {is_order_needed}: the settlements have to come one by one.
@@ -206,7 +214,8 @@ BEGIN
   END IF;
   RETURN json_build_object(
     'settled', succeeded || gone || gone_before, 'kept', kept, 'kept_before', kept_before, 'to_lanes', to_lanes,
-    'applied', applied, 'now', now_ms,
+    'applied', applied, 'now', now_ms, 'is_any_budget', redrive.is_any_budget(),
+    'is_any_gate_open', EXISTS (SELECT FROM redrive.budget WHERE is_open),
     'is_any_bounded', uses IS NOT NULL
       OR EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL OR concurrency IS NOT NULL)
       OR EXISTS (SELECT FROM redrive.shared_limit WHERE limits::jsonb ? 'concurrency')

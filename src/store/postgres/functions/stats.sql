@@ -23,7 +23,7 @@ CREATE OR REPLACE FUNCTION redrive.lane_stats(most bigint, now_ms bigint) RETURN
     CROSS JOIN LATERAL (
       SELECT own.kind, own.category, own.paused AS is_paused, greatest(own.held_until, (
         SELECT (state::jsonb ->> 'heldUntil')::float8 FROM redrive.shared_limit WHERE shared_limit.id = own.shared
-      )) > now_ms AS is_held
+      )) > now_ms OR redrive.is_gated(own.kind, own.category) AS is_held
       FROM redrive.lane AS own WHERE own.id = one.id OFFSET 0
     ) AS lane
   ), part AS MATERIALIZED (

@@ -75,3 +75,34 @@ CREATE OR REPLACE VIEW redrive.standing AS
 -- The lanes of tasks that ended together, so that lists of other lanes pass them over. NULL in rows from before.
 ALTER TABLE redrive.ended ADD COLUMN task_lanes bigint[];
 CREATE INDEX lane_key ON redrive.lane (key) WHERE key <> '';
+
+-- Failure budgets of a kind, or of a kind and category, each with its gate: see src/store/budget-store.ts. `settings` and
+-- `gate` are JSON. `category` is NULL for all categories.
+CREATE TABLE redrive.budget (
+  id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  kind     text COLLATE "C" NOT NULL,
+  category text COLLATE "C",
+  settings text NOT NULL,
+  gate     text NOT NULL,
+  is_open  boolean GENERATED ALWAYS AS (gate::jsonb -> 'since' IS NOT NULL) STORED
+) WITH (fillfactor = 50);
+CREATE INDEX budget_kind ON redrive.budget (kind);
+CREATE INDEX budget_open ON redrive.budget (id) WHERE is_open;
+
+-- Ends of runs that budgets count, in steps of ten seconds, to be added up: no settlement waits for another's count.
+-- `round` is that of the gate if it had let them through while it was open, and 0 otherwise.
+CREATE TABLE redrive.budget_tally (
+  budget     bigint NOT NULL,
+  at         bigint NOT NULL,
+  round      int    NOT NULL,
+  code       text COLLATE "C",
+  ok         bigint NOT NULL,
+  failed     bigint NOT NULL,
+  unanswered bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX budget_tally_at ON redrive.budget_tally (budget, at);
+
+-- An open gate, as a claim goes by it: how many more tasks it lets through, how many it has, and when to ask again.
+CREATE TYPE redrive.gate AS (
+  id bigint, kind text COLLATE "C", category text COLLATE "C", allowed int, taken int, next_look bigint
+);

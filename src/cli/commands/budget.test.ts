@@ -1,0 +1,62 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { type StoreFolder, storeFolder } from '../../../test/store-folder.js'
+
+let folder: StoreFolder
+beforeEach(async () => {
+  folder = storeFolder()
+  await folder.inStore(store => store.enqueue([1, 2, 3].map(() => ({ kind: 'charge', payload: '1' }))))
+})
+afterEach(() => folder.remove())
+
+/** Lets one attempt fail, which is enough for the budget of these tests. */
+const fail = () =>
+  folder.inStore(async store => {
+    const rooms = [{ kinds: ['charge'] }]
+    const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 60_000, rooms, limit: 1, isIdle: true })
+    const verdict = { class: 'retryable', code: 'http_503' } as const
+    const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', verdict }
+    const outcome = { type: 'retry', delayMs: 0, isBackoff: true } as const
+    await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
+    return tasks.length
+  })
+
+it('sets, lists and lifts budgets, on record', async () => {
+  expect((await folder.redrive(['budget', 'ls'])).err).toBe('No budgets.\n')
+  const set = ['budget', 'set', '--kind', 'charge', '--failures', '50%', '--min-attempts', '1', '--hold', '5m']
+  expect((await folder.redrive(set)).err).toBe("Kind 'charge' stops while more than 50% of its attempts fail.\n")
+  expect((await folder.redrive(['budget', 'ls'])).lines()).toEqual([
+    'KIND    CATEGORY  BUDGET                  RECENT         GATE    CAUSE',
+    'charge  all       50% of 1 or more in 1m  0 of 0 failed  closed',
+  ])
+  expect(await fail()).toBe(1)
+  expect(await fail()).toBe(0)
+  const [budget] = (await folder.redrive(['budget', 'ls', '--output', 'json'])).json()
+  expect(budget).toMatchObject({
+    kind: 'charge',
+    category: null,
+    failures: { share: 0.5, minAttempts: 1, windowMs: 60_000, holdMs: 300_000 },
+    recent: { attempts: 1, failed: 1 },
+    gate: { state: 'open', holds: 1, cause: { code: 'http_503', attempts: 1, failed: 1 } },
+  })
+  expect((await folder.redrive(['budget', 'ls'])).out).toContain('open, probes in ')
+  expect((await folder.redrive(['stats'])).err).toContain("kept back: 'charge'. See: redrive budget ls")
+
+  const lift = await folder.redrive(['budget', 'lift', '--kind', 'charge', '--why', 'it is back'])
+  expect(lift.err).toBe("Kind 'charge' has no budget now.\n")
+  expect(await fail()).toBe(1)
+  const records = (await folder.redrive(['audit', 'tail', '--output', 'json'])).json()
+  expect(records.map(({ event_type, why }: Record<string, unknown>) => [event_type, why])).toEqual([
+    ['budget_set', null],
+    ['budget_lifted', 'it is back'],
+  ])
+})
+
+it('refuses a share that is none, and a budget that is not there', async () => {
+  const wrong = await folder.redrive(['budget', 'set', '--kind', 'charge', '--failures', '100%'])
+  expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining("'failures.share' must be above 0 and below 1")])
+  const gone = await folder.redrive(['budget', 'lift', '--kind', 'charge'])
+  expect([gone.code, gone.err]).toEqual([
+    2,
+    expect.stringContaining("Kind 'charge' has no budget. See: redrive budget ls"),
+  ])
+})

@@ -1,0 +1,191 @@
+import type { Command } from 'commander'
+import { type BudgetView, listBudgets } from '../../operate/index.js'
+import { formatDuration } from '../../policy/index.js'
+import type { Budget, BudgetScope, By } from '../../store/index.js'
+import type { CommandContext } from '../command.js'
+import { ExitCode, UsageError } from '../errors.js'
+import type { Console, Paint } from '../terminal/console.js'
+import { writeList, writeResult } from '../terminal/output.js'
+import { NAME_WIDTH, table } from '../terminal/table.js'
+import { relative } from '../terminal/times.js'
+import { quoted } from '../terminal/visible.js'
+import { withStore } from './open-store.js'
+import { type CommonOptions, duration, nonEmpty, wholeNumber, withCommonOptions } from './options.js'
+import { share } from './pipeline-options.js'
+
+interface ScopeOptions extends CommonOptions {
+  readonly kind: string
+  readonly category?: string
+  readonly why?: string
+}
+
+interface SetOptions extends ScopeOptions {
+  readonly failures: number
+  readonly minAttempts?: number
+  readonly window?: number
+  readonly hold?: number
+}
+
+/** Adds `redrive budget`. */
+export function addBudget(program: Command, context: CommandContext): void {
+  const budget = program.command('budget').description('List, set and lift the failure budgets of kinds')
+  const ls = budget
+    .command('ls')
+    .description('List budgets, with their gates')
+    .action(async (options: CommonOptions) => context.end(await printBudgets(context, options)))
+  withCommonOptions(ls).addHelpText(
+    'after',
+    `
+While the gate of a kind is open, none of its tasks starts, on any machine. Half
+open, a growing number starts, beginning with one.
+
+Example:
+  redrive budget ls`,
+  )
+
+  const set = budget
+    .command('set')
+    .description('Stop a kind while too large a share of its attempts fails')
+    .requiredOption('--failures <share>', "Share of attempts that may fail, such as '50%'", share)
+    .option('--min-attempts <n>', 'Judge nothing with fewer attempts (default: 20)', wholeNumber(1, 1_000_000))
+    .option('--window <duration>', 'Time within which attempts count (default: 1m)', duration(10_000))
+    .option('--hold <duration>', 'First hold; each further one is twice as long (default: 30s)', duration(1))
+    .action(async (options: SetOptions) => context.end(await setBudget(context, options)))
+  withScopeOptions(set).addHelpText(
+    'after',
+    `
+Failures with a retryable verdict count; final ones, rate limits and losses do not.
+
+Examples:
+  redrive budget set --kind charge --failures 50%
+  redrive budget set --kind pipeline:docs --category llm --failures 30% --window 5m`,
+  )
+
+  const lift = budget
+    .command('lift')
+    .description('Remove a budget: its tasks start again at once')
+    .action(async (options: ScopeOptions) => context.end(await liftBudget(context, options)))
+  withScopeOptions(lift).addHelpText(
+    'after',
+    `
+A budget that code declares stays lifted until the code declares another one.
+
+Example:
+  redrive budget lift --kind charge --why 'the provider is back'`,
+  )
+}
+
+function withScopeOptions(command: Command): Command {
+  return withCommonOptions(
+    command
+      .requiredOption('--kind <kind>', 'Tasks of this kind', nonEmpty)
+      .option('--category <category>', 'Only those in this category', nonEmpty)
+      .option('--why <text>', 'Reason, for the record', nonEmpty),
+  )
+}
+
+function printBudgets({ console, environment }: CommandContext, options: CommonOptions): Promise<ExitCode> {
+  return withStore(options, environment, async store => {
+    const budgets = await listBudgets(store)
+    const now = await store.now()
+    writeList(console, options.output, budgets, rows => budgetTable(rows, console, now))
+    if (budgets.length === 0) console.say('No budgets.')
+    return ExitCode.done
+  })
+}
+
+function setBudget({ console, environment }: CommandContext, options: SetOptions): Promise<ExitCode> {
+  const { failures: allowed, minAttempts, window: windowMs, hold: holdMs } = options
+  const scope = scopeOf(options)
+  const failures = {
+    share: allowed,
+    ...(minAttempts !== undefined && { minAttempts }),
+    ...(windowMs !== undefined && { windowMs }),
+    ...(holdMs !== undefined && { holdMs }),
+  }
+  const budget: Budget = { failures }
+  return withStore(options, environment, async store => {
+    await store.budgets.set(scope, budget, by(environment.user, options))
+    writeResult(console, options.output, { ...scope, failures })
+    console.say(`${scopeText(scope)} stops while more than ${percent(allowed)} of its attempts fail.`)
+    if ((await store.lanes(scope)).length === 0) console.say('There is no such task yet: it holds for tasks to come.')
+    return ExitCode.done
+  })
+}
+
+function liftBudget({ console, environment }: CommandContext, options: ScopeOptions): Promise<ExitCode> {
+  const scope = scopeOf(options)
+  return withStore(options, environment, async store => {
+    const isLifted = await store.budgets.lift(scope, by(environment.user, options))
+    if (!isLifted) throw new UsageError(`${scopeText(scope)} has no budget. See: redrive budget ls`)
+    writeResult(console, options.output, { ...scope, isLifted })
+    console.say(`${scopeText(scope)} has no budget now.`)
+    return ExitCode.done
+  })
+}
+
+function budgetTable(budgets: readonly BudgetView[], { width, paint }: Console, now: number): string {
+  const columns = [
+    { title: 'KIND', minWidth: NAME_WIDTH },
+    { title: 'CATEGORY', minWidth: NAME_WIDTH },
+    { title: 'BUDGET', minWidth: NAME_WIDTH },
+    { title: 'RECENT' },
+    { title: 'GATE' },
+    { title: 'CAUSE', minWidth: NAME_WIDTH },
+  ]
+  const rows = budgets.map(budget => ({
+    cells: [
+      budget.kind,
+      budget.category ?? 'all',
+      settingsText(budget),
+      `${budget.recent.failed} of ${budget.recent.attempts} failed`,
+      gateText(budget, now),
+      causeText(budget),
+    ],
+    paints: [undefined, undefined, undefined, undefined, gatePaint(budget, paint)],
+  }))
+  return table(columns, rows, { width, paint })
+}
+
+function settingsText({ failures }: BudgetView): string {
+  if (failures === null) return ''
+  const { share: allowed, minAttempts, windowMs } = failures
+  return `${percent(allowed)} of ${minAttempts} or more in ${formatDuration(windowMs)}`
+}
+
+function gateText({ gate: { state, until } }: BudgetView, now: number): string {
+  if (state === 'half_open') return 'half open'
+  return state === 'open' && until !== null ? `open, probes ${relative(until, now)}` : state
+}
+
+function gatePaint({ gate: { state } }: BudgetView, paint: Paint): ((text: string) => string) | undefined {
+  switch (state) {
+    case 'open':
+      return paint.red
+    case 'half_open':
+      return paint.yellow
+    case 'closed':
+      return undefined
+  }
+}
+
+function causeText({ gate: { cause, since } }: BudgetView): string {
+  if (cause === null || since === null) return ''
+  return `${cause.failed} of ${cause.attempts} failed, mostly ${cause.code || 'without a code'}, since ${since}`
+}
+
+function percent(part: number): string {
+  return `${Number((part * 100).toFixed(2))}%`
+}
+
+function scopeOf({ kind, category }: ScopeOptions): BudgetScope {
+  return { kind, ...(category !== undefined && { category }) }
+}
+
+function by(who: string, { why }: ScopeOptions): By {
+  return { who, ...(why !== undefined && { why }) }
+}
+
+function scopeText({ kind, category }: BudgetScope): string {
+  return `Kind ${quoted(kind)}${category === undefined ? '' : ` in category ${quoted(category)}`}`
+}

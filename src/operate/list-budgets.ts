@@ -1,0 +1,41 @@
+import type { BudgetStore, FailureBudget, GateCause, GateState } from '../store/index.js'
+
+/** A budget as plain JSON. Times are ISO 8601 text in UTC. */
+export interface BudgetView {
+  /** The kind of task. */
+  readonly kind: string
+  /** The category; `null`: all of them. */
+  readonly category: string | null
+  /** The share of attempts that may fail, and how it is judged. */
+  readonly failures: Required<FailureBudget> | null
+  /** Attempts within the window, and how many of them failed. */
+  readonly recent: { readonly attempts: number; readonly failed: number }
+  /** Whether its tasks start. */
+  readonly gate: {
+    readonly state: GateState
+    /** When it opened; `null` if it is closed. */
+    readonly since: string | null
+    /** The end of its hold; `null` if it is closed. */
+    readonly until: string | null
+    /** How many holds there were in a row. */
+    readonly holds: number
+    /** The figures that opened it last; `null` if it is closed. */
+    readonly cause: GateCause | null
+  }
+}
+
+/** Lists budgets with their gates, by kind and category. */
+export async function listBudgets(store: { readonly budgets: Pick<BudgetStore, 'list'> }): Promise<BudgetView[]> {
+  const budgets = await store.budgets.list()
+  return budgets.map(({ kind, category, failures, recent, gate: { state, since, until, holds, cause } }) => ({
+    kind,
+    category: category ?? null,
+    failures: failures ?? null,
+    recent,
+    gate: { state, since: isoOrNull(since), until: isoOrNull(until), holds, cause: cause ?? null },
+  }))
+}
+
+function isoOrNull(at: number | undefined): string | null {
+  return at === undefined ? null : new Date(at).toISOString()
+}

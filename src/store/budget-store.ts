@@ -1,0 +1,115 @@
+import type { By } from './store.js'
+
+/**
+ * Budgets over all processes, by kind, or by kind and category.
+ *
+ * A **failure budget** stops a kind that fails too often for reasons that are not the payload's, so that an outage does not
+ * spend the attempts of everybody. It has a gate, which works as a circuit breaker does:
+ *
+ *            too many recent attempts failed            the hold is over
+ *   closed ───────────────────────────────────► open ───────────────────► half open
+ *      ▲                                         ▲                           │  │
+ *      │                                         └── too many of these fail ─┘  │
+ *      └──────────────────────────── enough succeed ────────────────────────────┘
+ *
+ * - **closed**: tasks are claimed as usual. Settlements count attempts; those that contain failures judge.
+ * - **open**: no task of the kind is claimed, on any machine. Tasks that were running when it opened may still spend an
+ *   attempt; nothing else does. Each hold in a row is twice as long as the one before, up to ten minutes.
+ * - **half open**: one task is claimed, as a probe. Each success lets two more start, so the number doubles with every
+ *   round, until the gate is closed. As soon as the share of failures exceeds the budget, it opens again.
+ *
+ * Failures that count are those with a `retryable` verdict. A `final` one is the payload's, a `rate_limited` one holds its
+ * lane by itself, and a loss is the worker's: these are no answer, neither for the budget nor from a probe.
+ *
+ * Each budget stands by itself: that of a kind counts all its categories, and a task passes every gate that covers it.
+ */
+
+/** The tasks that a budget covers: those of a kind, or of a kind and category. An empty category means that there is none. */
+export interface BudgetScope {
+  /** The name given to `defineTask`. */
+  readonly kind: string
+  /** Default: all categories of the kind, together. */
+  readonly category?: string | undefined
+}
+
+/** How much of a kind's work may fail. */
+export interface Budget {
+  /** Stops the kind when too large a share of its attempts fails. */
+  readonly failures?: FailureBudget | undefined
+  /**
+   * Code declares this budget whenever it starts. A declaration changes nothing if it is the same as the last one for this
+   * scope: a budget that an operator has set or lifted since then holds until the code declares another.
+   */
+  readonly isDeclared?: boolean | undefined
+}
+
+/** The share of recent attempts that may fail. */
+export interface FailureBudget {
+  /** The gate opens when a larger share than this fails: above 0 and below 1. */
+  readonly share: number
+  /** With fewer attempts in the window, nothing is judged. Default 20. */
+  readonly minAttempts?: number
+  /** Recent means within this time, counted in steps of ten seconds: up to an hour. Default one minute. */
+  readonly windowMs?: number
+  /** The first hold. Default 30 s. */
+  readonly holdMs?: number
+}
+
+/** `closed`: tasks start. `open`: none starts. `half_open`: a growing number starts, to find out. */
+export type GateState = 'closed' | 'open' | 'half_open'
+
+/** The figures that opened a gate. */
+export interface GateCause {
+  /** The commonest error code among the failures. */
+  readonly code: string
+  /** Attempts that were counted. */
+  readonly attempts: number
+  /** How many of them failed. */
+  readonly failed: number
+}
+
+/** A gate as it stands. Times are milliseconds on the store's clock. */
+export interface GateRecord {
+  /** Whether tasks start. */
+  readonly state: GateState
+  /** When it opened first; `undefined` if it is closed. */
+  readonly since: number | undefined
+  /** The end of the present or last hold; `undefined` if it is closed. */
+  readonly until: number | undefined
+  /** How many holds there were in a row. */
+  readonly holds: number
+  /** What opened it last; `undefined` if it is closed. */
+  readonly cause: GateCause | undefined
+}
+
+/** A budget with its gate. */
+export interface BudgetRecord extends BudgetScope {
+  /** Its failure budget, with the defaults filled in. */
+  readonly failures: Required<FailureBudget> | undefined
+  /** Its gate. */
+  readonly gate: GateRecord
+  /** Attempts within the window that count, and how many of them failed. */
+  readonly recent: { readonly attempts: number; readonly failed: number }
+}
+
+/** A gate has opened, has opened again after a probe, or has closed. */
+export interface GateChange extends BudgetScope {
+  /** The gate as it stands now. */
+  readonly gate: GateRecord
+}
+
+/** Sets, lifts and lists budgets. Each verb is one transaction. */
+export interface BudgetStore {
+  /**
+   * Sets the budget of a scope in place of the one before. A budget that differs from that begins with a closed gate and
+   * counts afresh. With `by`, appends an audit record in the same transaction.
+   */
+  set(scope: BudgetScope, budget: Budget, by?: By): Promise<void>
+  /**
+   * Removes the budget of exactly this scope, and its gate with it. Returns whether there was one. With `by`, appends an
+   * audit record in the same transaction.
+   */
+  lift(scope: BudgetScope, by?: By): Promise<boolean>
+  /** All budgets, by kind and category. */
+  list(): Promise<BudgetRecord[]>
+}

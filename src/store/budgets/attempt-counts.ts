@@ -1,0 +1,77 @@
+import { ownValue } from '../own-value.js'
+import type { AttemptEntry, Outcome } from '../store.js'
+import { NO_PROBES, type Probes, type Recent } from './gate.js'
+
+/** What the end of a task tells a budget. `none`: nothing. */
+export type Answer = 'ok' | 'failed' | 'none'
+
+/** Attempts are counted in steps of this size. PostgreSQL has it too. */
+export const BUCKET_MS = 10_000
+
+interface Bucket {
+  /** The beginning of the step. */
+  readonly at: number
+  readonly attempts: number
+  /** Failures by code. */
+  readonly failed: Readonly<Record<string, number>>
+}
+
+/** The attempts that a budget has counted, oldest first, and how its probes have ended. JSON. */
+export interface AttemptCounts {
+  readonly buckets: readonly Bucket[]
+  readonly probes: Probes
+}
+
+/** Tasks that have ended their run in the same way. */
+export interface Ended {
+  readonly answer: Answer
+  /** The code of the failure. */
+  readonly code: string
+  /** Whether an open gate had let them through, in its present round. */
+  readonly isProbe: boolean
+  readonly count: number
+}
+
+export const NO_COUNTS: AttemptCounts = { buckets: [], probes: NO_PROBES }
+
+/** What an outcome tells a budget. Without an attempt, as with the decision on a lost one, it tells nothing. */
+export function answerOf({ type }: Outcome, attempt: AttemptEntry | undefined): Answer {
+  if (attempt === undefined) return 'none'
+  if (attempt.verdict !== undefined) return attempt.verdict.class === 'retryable' ? 'failed' : 'none'
+  return type === 'succeeded' || type === 'skipped' || type === 'advanced' ? 'ok' : 'none'
+}
+
+/** The counts after tasks have ended. Without an open gate, an end that tells nothing changes nothing. */
+export function counted(counts: AttemptCounts, ended: Ended, windowMs: number, now: number): AttemptCounts {
+  const { answer, code, isProbe, count } = ended
+  const probes = isProbe ? { ...counts.probes, [answer]: counts.probes[answer] + count } : counts.probes
+  if (answer === 'none') return probes === counts.probes ? counts : { ...counts, probes }
+  const at = now - (now % BUCKET_MS)
+  const kept = counts.buckets.filter(bucket => isRecent(bucket, windowMs, now))
+  const last = kept.at(-1)?.at === at ? kept.pop() : undefined
+  const { attempts = 0, failed = {} } = last ?? {}
+  const more = answer === 'failed' ? { ...failed, [code]: (ownValue(failed, code) ?? 0) + count } : failed
+  return { buckets: [...kept, { at, attempts: attempts + count, failed: more }], probes }
+}
+
+/** The attempts within a window. */
+export function recentOf({ buckets }: AttemptCounts, windowMs: number, now: number): Recent {
+  const codes = new Map<string, number>()
+  let attempts = 0
+  let failed = 0
+  for (const bucket of buckets) {
+    if (!isRecent(bucket, windowMs, now)) continue
+    attempts += bucket.attempts
+    for (const [code, count] of Object.entries(bucket.failed)) {
+      failed += count
+      codes.set(code, (codes.get(code) ?? 0) + count)
+    }
+  }
+  const [code = ''] = [...codes].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))[0] ?? []
+  return { attempts, failed, code }
+}
+
+function isRecent({ at }: Bucket, windowMs: number, now: number): boolean {
+  // A step that lies ahead was counted before the clock was set back.
+  return at > now - windowMs && at <= now
+}

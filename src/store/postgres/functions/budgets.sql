@@ -1,0 +1,242 @@
+-- Failure budgets: counting, and the gates as claims go by them. Whether a gate opens or closes is decided by
+-- src/store/budgets/gate.ts, after a settlement, from what `budgets` returns.
+
+-- Whether any kind has a budget. If not, nothing is counted.
+CREATE OR REPLACE FUNCTION redrive.is_any_budget() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM redrive.budget);
+END
+$$;
+
+-- Counts ends of runs for the budgets of their lanes, given column by column. An answer is 'ok', 'failed' or 'none'; the last
+-- counts only where an open gate had let the task through.
+CREATE OR REPLACE FUNCTION redrive.note_attempts(
+  lanes bigint[], began bigint[], answers text[], codes text[], now_ms bigint
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  is_any_open constant boolean := EXISTS (SELECT FROM redrive.budget WHERE is_open);
+BEGIN
+  INSERT INTO redrive.budget_tally (budget, at, round, code, ok, failed, unanswered)
+  SELECT its.id, now_ms - now_ms % 10000, its.round, CASE WHEN one.answer = 'failed' THEN one.code END,
+    coalesce(sum(one.count) FILTER (WHERE one.answer = 'ok'), 0),
+    coalesce(sum(one.count) FILTER (WHERE one.answer = 'failed'), 0),
+    coalesce(sum(one.count) FILTER (WHERE one.answer = 'none'), 0)
+  FROM (
+    SELECT given.lane, coalesce(given.answer, 'ok'), given.code, CASE WHEN is_any_open THEN coalesce(given.began, now_ms) END,
+      count(*)
+    FROM unnest(lanes, note_attempts.began, answers, codes) AS given (lane, began, answer, code) GROUP BY 1, 2, 3, 4
+  ) AS one (lane, answer, code, began, count)
+  CROSS JOIN LATERAL (
+    SELECT budget.id, CASE WHEN budget.is_open AND one.began >= (budget.gate::jsonb -> 'until')::bigint
+      THEN (budget.gate::jsonb -> 'round')::int ELSE 0 END AS round
+    FROM redrive.lane AS own JOIN redrive.budget ON budget.kind = own.kind
+    WHERE own.id = one.lane AND (budget.category IS NULL OR budget.category = own.category)
+    OFFSET 0
+  ) AS its
+  WHERE one.answer <> 'none' OR its.round > 0
+  GROUP BY its.id, its.round, CASE WHEN one.answer = 'failed' THEN one.code END;
+END
+$$;
+
+-- The same for outcomes that `apply` has written. A failure counts unless it is the payload's, a rate limit's or a loss.
+CREATE OR REPLACE FUNCTION redrive.note_outcomes(batch redrive.ended_attempt[], now_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM redrive.note_attempts(array_agg(lane), array_agg(began), array_agg(CASE
+    WHEN NOT is_recorded OR is_lost THEN 'none'
+    WHEN error_class = 'retryable' THEN 'failed'
+    WHEN error_class IS NULL AND outcome IN ('succeeded', 'skipped') THEN 'ok'
+    ELSE 'none' END), array_agg(error_code), now_ms)
+  FROM unnest(batch);
+END
+$$;
+
+-- Adds up the attempts of each budget, and forgets those that no window has any more.
+CREATE OR REPLACE FUNCTION redrive.fold_attempts(now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  this redrive.budget;
+BEGIN
+  FOR this IN SELECT * FROM redrive.budget LOOP
+    DELETE FROM redrive.budget_tally
+    WHERE budget = this.id AND at < now_ms - (this.settings::jsonb -> 'failures' -> 'windowMs')::bigint
+      AND round <> (this.gate::jsonb -> 'round')::int;
+    WITH folded_row AS (
+      DELETE FROM redrive.budget_tally WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM redrive.budget_tally WHERE budget = this.id FOR UPDATE SKIP LOCKED
+      ))
+      RETURNING *
+    )
+    INSERT INTO redrive.budget_tally (budget, at, round, code, ok, failed, unanswered)
+    SELECT budget, at, round, code, sum(ok), sum(failed), sum(unanswered) FROM folded_row GROUP BY budget, at, round, code;
+  END LOOP;
+END
+$$;
+
+-- How the tasks have ended that an open gate let through in its present round.
+CREATE OR REPLACE FUNCTION redrive.probes_of(
+  of_budget bigint, of_round int, OUT ok bigint, OUT failed bigint, OUT unanswered bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT coalesce(sum(tally.ok), 0), coalesce(sum(tally.failed), 0), coalesce(sum(tally.unanswered), 0)
+  INTO ok, failed, unanswered
+  FROM redrive.budget_tally AS tally WHERE tally.budget = of_budget AND tally.round = of_round AND of_round > 0;
+END
+$$;
+
+-- The budgets with their counts, as a JSON array of {id, kind, category, settings, gate, now, recent, probes}; with `to_judge`
+-- only those whose gate is open, or that have counted a failure within the last ten seconds.
+CREATE OR REPLACE FUNCTION redrive.budgets(to_judge boolean, at bigint) RETURNS text LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(json_build_object(
+      'id', this.id, 'kind', this.kind, 'category', this.category, 'settings', this.settings, 'gate', this.gate,
+      'now', now_ms, 'recent', recent.figures, 'probes', json_build_object(
+        'ok', probes.ok, 'failed', probes.failed, 'none', probes.unanswered)
+    )), '[]')
+    FROM redrive.budget AS this
+    CROSS JOIN LATERAL redrive.probes_of(this.id, (this.gate::jsonb -> 'round')::int) AS probes
+    CROSS JOIN LATERAL (
+      SELECT json_build_object(
+        'attempts', coalesce(sum(by_code.ok + by_code.failed), 0), 'failed', coalesce(sum(by_code.failed), 0),
+        'code', coalesce((array_agg(by_code.code ORDER BY by_code.failed DESC, by_code.code)
+          FILTER (WHERE by_code.failed > 0))[1], '')) AS figures
+      FROM (
+        SELECT tally.code, sum(tally.ok) AS ok, sum(tally.failed) AS failed FROM redrive.budget_tally AS tally
+        WHERE tally.budget = this.id AND tally.at <= now_ms
+          AND tally.at > now_ms - (this.settings::jsonb -> 'failures' -> 'windowMs')::bigint
+        GROUP BY tally.code
+      ) AS by_code
+    ) AS recent
+    WHERE NOT to_judge OR this.is_open OR EXISTS (
+      SELECT FROM redrive.budget_tally AS tally
+      WHERE tally.budget = this.id AND tally.at > now_ms - 10000 AND tally.failed > 0)
+  )::text;
+END
+$$;
+
+-- Changes the gate of a budget, unless somebody else has changed it since. Returns whether it did. A gate that closes counts
+-- afresh.
+CREATE OR REPLACE FUNCTION redrive.change_gate(of_budget bigint, old_gate text, new_gate text) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  is_open_now boolean;
+BEGIN
+  UPDATE redrive.budget SET gate = new_gate WHERE id = of_budget AND gate = old_gate RETURNING is_open INTO is_open_now;
+  IF NOT is_open_now THEN
+    DELETE FROM redrive.budget_tally WHERE budget = of_budget;
+  END IF;
+  RETURN is_open_now IS NOT NULL;
+END
+$$;
+
+-- Sets the budget of a scope, or lifts it if `new_settings` is NULL. Returns whether anything has changed.
+CREATE OR REPLACE FUNCTION redrive.set_budget(of_kind text, of_category text, new_settings text, new_gate text)
+RETURNS boolean LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  this redrive.budget;
+BEGIN
+  PERFORM pg_advisory_xact_lock('redrive.budget'::regclass::bigint);
+  SELECT * INTO this FROM redrive.budget AS known
+  WHERE known.kind = of_kind AND known.category IS NOT DISTINCT FROM of_category;
+  IF this.settings IS NOT DISTINCT FROM new_settings THEN
+    RETURN false;
+  END IF;
+  DELETE FROM redrive.budget WHERE id = this.id;
+  DELETE FROM redrive.budget_tally WHERE budget = this.id;
+  IF new_settings IS NOT NULL THEN
+    INSERT INTO redrive.budget (kind, category, settings, gate) VALUES (of_kind, of_category, new_settings, new_gate);
+  END IF;
+  RETURN true;
+END
+$$;
+
+-- How many tasks an open gate lets through now: one, and two more for each that succeeded. The row is locked, so that no two
+-- claims take the same place; if somebody else has locked it, none. A probe whose end was never told does not keep the gate
+-- shut: after a minute without running tasks it lets another one through.
+CREATE OR REPLACE FUNCTION redrive.gate_allowance(of_budget bigint, now_ms bigint) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+  this redrive.budget;
+  probes record;
+  taken bigint;
+  allowed bigint;
+BEGIN
+  SELECT * INTO this FROM redrive.budget WHERE id = of_budget FOR UPDATE SKIP LOCKED;
+  IF NOT FOUND OR (this.gate::jsonb -> 'until')::bigint > now_ms THEN
+    RETURN 0;
+  END IF;
+  probes := redrive.probes_of(of_budget, (this.gate::jsonb -> 'round')::int);
+  taken := (this.gate::jsonb -> 'taken')::bigint;
+  -- If too many have failed, somebody is about to open the gate again.
+  allowed := CASE
+    WHEN probes.failed > (this.settings::jsonb -> 'failures' -> 'share')::float8 * (probes.ok + probes.failed) THEN 0
+    ELSE 1 + 2 * probes.ok + probes.failed - taken
+      + least(probes.unanswered, greatest(0, taken - probes.ok - probes.failed)) END;
+  IF allowed <= 0 AND now_ms >= (this.gate::jsonb -> 'takenAt')::bigint + 60000 AND (
+    SELECT coalesce(sum(tally.running), 0)
+    FROM redrive.lane AS its JOIN redrive.tally ON tally.lane = ANY (ARRAY[its.id])
+    WHERE its.kind = this.kind AND (this.category IS NULL OR its.category = this.category)
+  ) <= 0 THEN
+    RETURN 1;
+  END IF;
+  RETURN greatest(0, least(allowed, 1000000));
+END
+$$;
+
+-- The open gates; NULL if there are none. The narrower ones come first.
+CREATE OR REPLACE FUNCTION redrive.open_gates(now_ms bigint) RETURNS redrive.gate[] LANGUAGE plpgsql AS $$
+DECLARE
+  gates redrive.gate[];
+  this redrive.budget;
+  until bigint;
+BEGIN
+  FOR this IN SELECT * FROM redrive.budget WHERE is_open ORDER BY category IS NULL, id LOOP
+    until := (this.gate::jsonb -> 'until')::bigint;
+    gates := gates || ROW(
+      this.id, this.kind, this.category, CASE WHEN until > now_ms THEN 0 ELSE redrive.gate_allowance(this.id, now_ms) END,
+      0, CASE WHEN until > now_ms THEN until ELSE (this.gate::jsonb -> 'takenAt')::bigint + 60000 END)::redrive.gate;
+  END LOOP;
+  RETURN gates;
+END
+$$;
+
+-- How many tasks of a kind and category these gates let through; NULL: any number.
+CREATE OR REPLACE FUNCTION redrive.gates_allow(gates redrive.gate[], of_kind text, of_category text) RETURNS int
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT min(gate.allowed) FROM unnest(gates) AS gate
+  WHERE gate.kind = of_kind AND (gate.category IS NULL OR gate.category = of_category)
+$$;
+
+-- The gates after they have let tasks of a kind and category through.
+CREATE OR REPLACE FUNCTION redrive.gates_after(gates redrive.gate[], of_kind text, of_category text, count int)
+RETURNS redrive.gate[] LANGUAGE sql IMMUTABLE AS $$
+  SELECT array_agg(CASE WHEN gate.kind = of_kind AND (gate.category IS NULL OR gate.category = of_category)
+    THEN ROW(gate.id, gate.kind, gate.category, gate.allowed - count, gate.taken + count, gate.next_look)::redrive.gate
+    ELSE ROW(gate.*)::redrive.gate END)
+  FROM unnest(gates) AS gate
+$$;
+
+-- Notes how many tasks a claim has taken through open gates. Their rows are locked.
+CREATE OR REPLACE FUNCTION redrive.charge_gates(gates redrive.gate[], now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE redrive.budget
+  SET gate = (budget.gate::jsonb || jsonb_build_object(
+    'taken', (budget.gate::jsonb -> 'taken')::bigint + passed.taken, 'takenAt', now_ms))::text
+  FROM unnest(gates) AS passed WHERE budget.id = ANY (ARRAY[passed.id]) AND passed.taken > 0;
+END
+$$;
+
+-- Whether a gate of a lane is open.
+CREATE OR REPLACE FUNCTION redrive.is_gated(of_kind text, of_category text) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (
+    SELECT FROM redrive.budget
+    WHERE budget.kind = of_kind AND budget.is_open AND (budget.category IS NULL OR budget.category = of_category)
+  )
+$$;

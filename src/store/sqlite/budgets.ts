@@ -1,0 +1,70 @@
+import type { Budget, BudgetRecord, BudgetScope, BudgetStore } from '../budget-store.js'
+import { NO_COUNTS } from '../budgets/attempt-counts.js'
+import { budgetRecord, byScope } from '../budgets/budget-state.js'
+import { budgetDeclaration, checkedBudget, checkScope, settingsText } from '../budgets/check-budget.js'
+import { NEW_GATE } from '../budgets/gate.js'
+import { checkBy } from '../check.js'
+import { budgetRecordOf } from '../operator-record.js'
+import type { By } from '../store.js'
+import { parsedBudget } from './budget-book.js'
+import type { GroupCommit } from './group-commit.js'
+import type { Statements } from './statements.js'
+
+/** The budgets of a SQLite store. */
+export class SqliteBudgets implements BudgetStore {
+  readonly #statements: Statements
+  readonly #commits: GroupCommit
+  readonly #now: () => number
+  readonly #ring: () => void
+
+  constructor(statements: Statements, commits: GroupCommit, now: () => number, ring: () => void) {
+    this.#statements = statements
+    this.#commits = commits
+    this.#now = now
+    this.#ring = ring
+  }
+
+  async set(scope: BudgetScope, budget: Budget, by?: By): Promise<void> {
+    checkScope(scope)
+    checkBy(by)
+    const settings = checkedBudget(budget)
+    const declaration = budgetDeclaration(scope, budget, settings)
+    await this.#commits.write(() => {
+      if (declaration !== undefined && this.#statements.declare.run(declaration).changes === 0) return
+      const text = settingsText(settings)
+      const known = this.#statements.budgetFor.get(columnsOf(scope))
+      if (known?.settings !== text) {
+        this.#statements.dropBudget.run(columnsOf(scope))
+        const fresh = { settings: text, gate: JSON.stringify(NEW_GATE), counts: JSON.stringify(NO_COUNTS) }
+        this.#statements.addBudget.run({ ...columnsOf(scope), ...fresh })
+      }
+      if (by !== undefined) this.#record(budgetRecordOf(scope, settings, by, this.#now()))
+    })
+    this.#ring()
+  }
+
+  async lift(scope: BudgetScope, by?: By): Promise<boolean> {
+    checkScope(scope)
+    checkBy(by)
+    const isLifted = await this.#commits.write(() => {
+      const isLifted = this.#statements.dropBudget.run(columnsOf(scope)).changes > 0
+      if (isLifted && by !== undefined) this.#record(budgetRecordOf(scope, undefined, by, this.#now()))
+      return isLifted
+    })
+    if (isLifted) this.#ring()
+    return isLifted
+  }
+
+  async list(): Promise<BudgetRecord[]> {
+    const rows = await this.#commits.read(() => this.#statements.budgets.all())
+    return rows.map(row => budgetRecord(parsedBudget(row), this.#now())).sort(byScope)
+  }
+
+  #record(record: string): void {
+    this.#statements.appendAudit.run(this.#now(), record)
+  }
+}
+
+function columnsOf({ kind, category = null }: { kind: string; category?: string | null | undefined }) {
+  return { kind, category }
+}

@@ -1,0 +1,58 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { freshDatabase } from '../services/fresh-database.js'
+import { Scene, until } from './scene.js'
+
+const CONCURRENCY = 4
+
+let scene: Scene
+beforeEach(async () => {
+  scene = await Scene.on(await freshDatabase())
+})
+afterEach(() => scene.close())
+
+const gate = async () => (await scene.store.budgets.list())[0]?.gate
+
+/** How many writes have started and how many holds there were, once the gate holds and nothing runs. */
+async function account(minHolds = 1): Promise<{ readonly starts: number; readonly holds: number }> {
+  let found = { starts: 0, holds: 0 }
+  await until(`the gate holds for the ${minHolds}. time, and nothing runs`, async () => {
+    const before = await gate()
+    if (before?.state !== 'open' || before.holds < minHolds) return false
+    if ((await scene.store.count({})).running > 0) return false
+    found = { starts: scene.starts().filter(({ id }) => id !== echo).length, holds: before.holds }
+    const after = await gate()
+    return after?.state === 'open' && after.holds === before.holds
+  })
+  return found
+}
+
+let echo = ''
+
+it('an outage costs the attempts that run when the gate opens, and then one probe per hold over two processes', {
+  timeout: 60_000,
+}, async () => {
+  await scene.store.budgets.set({ kind: 'write' }, { failures: { share: 0.5, minAttempts: 20, holdMs: 1000 } })
+  await scene.addMany(
+    scene.tasks.write,
+    Array.from({ length: 500 }, () => ({ failures: 99 })),
+  )
+  for (let n = 0; n < 2; n++) scene.start({ concurrency: CONCURRENCY })
+  await until('the gate is open', async () => (await gate())?.state === 'open')
+  const opened = await gate()
+  // Other kinds go on meanwhile.
+  echo = await scene.add(scene.tasks.echo, 1)
+  await until('another kind has run', async () => (await scene.store.get(echo))?.status === 'succeeded')
+
+  const first = await account()
+  // Of each process, as many may have ended that were not on record yet, and as many have been claimed meanwhile.
+  const atOpening = (opened?.cause?.attempts ?? 0) + 2 * 2 * CONCURRENCY
+  expect(first.starts).toBeLessThanOrEqual(atOpening + first.holds - 1)
+  expect(new Set(scene.starts().map(({ pid }) => pid)).size).toBe(2)
+
+  const later = await account(first.holds + 2)
+  expect(later.starts - first.starts).toBe(later.holds - first.holds)
+  expect((await scene.store.count({ kind: 'write' })).dead).toBe(0)
+
+  await scene.store.budgets.lift({ kind: 'write' })
+  await until('they run again', () => scene.starts().length > later.starts + 50)
+})
