@@ -47,10 +47,10 @@ const EXPORTS: Readonly<Record<string, string>> = {
     StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
     Age AttemptEntry AttemptTraces AuditPage AuditStore Beat Before Budget BudgetRecord BudgetScope BudgetStop BudgetStore By Chunk Claim ClaimRequest ClaimedTask Cost CountField EndStatus
-    Enqueued FailureBudget GateCause GateChange GateRecord GateState Heartbeat ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneSelection LedgerRow MemoryStore
+    Enqueued FailureBudget GateCause GateChange GateRecord GateState Heartbeat ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneRuleReader LaneRules LaneSelection LedgerRow LimitRule MemoryStore
     MemoryStoreOptions Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
     NewOperation NewRun NewTask OnceOptions OperationAct OperationMember OperationNotFoundError OperationProgress
-    OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow Page PageRequest PolicyStore Rate RedriveRecord
+    OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow Page PageRequest PauseRule PolicyStore Rate RedriveRecord
     ReprocessFilter ReprocessOptions Retention RetryYield Room RunBusyError RunChange RunEndedError RunExistsError RunNotFoundError
     RunRecord RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError Store
     StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
@@ -84,7 +84,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/operate': `
     AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination ExportOptions
     FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions Interval KeptMessage KindFigures KnownQueues LaneState LaneView
-    LedgerRowView LetterGroup LetterSelection MessageView NoFailedQueueError NoRouteError Percentiles PolicyAdvice PruneOptions Pruned Purged
+    LedgerRowView LetterGroup LetterSelection MessageView NoFailedQueueError NoRouteError PauseView Percentiles PolicyAdvice PruneOptions Pruned Purged
     RedriveOptions RedrivePlan Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions
     ReprocessSelection ReprocessStore Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog
     ResultOptions RetryBucket Route Routes RunReport RunView StageName StageReport StoreFigures TaskCountView TaskExplanation

@@ -17,7 +17,7 @@ export {
 } from './failed-queues.js'
 export { type FollowAuditOptions, followAudit } from './follow-audit.js'
 export { groupLetters, type LetterGroup } from './group-letters.js'
-export { type LaneState, type LaneView, listLanes } from './lanes.js'
+export { type LaneState, type LaneView, listLanes, type PauseView } from './lanes.js'
 export { type BudgetView, listBudgets } from './list-budgets.js'
 export { eventIn, type MessageView, messageView } from './message-view.js'
 export { planRedrive, type RedrivePlan } from './plan-redrive.js'

@@ -1,11 +1,33 @@
-import type { Lane, LaneControl, LaneLimits, LaneRecord, SharedLimits, TaskReader } from '../store/index.js'
+import type {
+  Lane,
+  LaneControl,
+  LaneLimits,
+  LaneRecord,
+  LaneRuleReader,
+  LaneRules,
+  LaneSelection,
+  PauseRule,
+  SharedLimits,
+  TaskReader,
+} from '../store/index.js'
+import { isoOrNull } from './task-view.js'
 
-/** A lane as plain JSON. */
-export interface LaneView extends Lane {
+/** A lane as plain JSON, or a rule for lanes that do not exist yet. */
+export interface LaneView {
+  /** The name given to `defineTask`. */
+  readonly kind: string
+  /** The category; empty if there is none. `null` in a rule for all categories. */
+  readonly category: string | null
+  /** The key; empty if there is none. `null` in a rule for all keys. */
+  readonly key: string | null
   /** `paused` by an operator, `held` by a rate limit until `heldUntil`, or `open`. */
   readonly state: LaneState
+  /** Who paused it; `null` if it is not paused. */
+  readonly pause: PauseView | null
   /** ISO 8601 text in UTC; `null` if it is not held. */
   readonly heldUntil: string | null
+  /** The id of the task that holds it. */
+  readonly heldBy: string | null
   /** Its tasks that wait, whatever they wait for. */
   readonly waiting: number
   /** Its tasks that run. */
@@ -16,38 +38,104 @@ export interface LaneView extends Lane {
   readonly limits: LaneLimits
   /** The limit that it shares with other lanes, with its learned pace in starts per second. */
   readonly shared: { readonly limits: SharedLimits; readonly pace: number | null } | null
+  /** Whether no such lane exists yet: it is what an operator or code has set for lanes that come later. */
+  readonly isRule: boolean
 }
 
 /** Whether the tasks of a lane may start. */
 export type LaneState = 'open' | 'paused' | 'held'
 
-/** Lists lanes with their state, their limits and their numbers of tasks, by kind, category and key. */
+/** A pause as plain JSON. `null` where it was not recorded. */
+export interface PauseView {
+  /** The person who asked for it. */
+  readonly who: string | null
+  /** The reason. */
+  readonly why: string | null
+  /** Since when. */
+  readonly at: string | null
+}
+
+/**
+ * Lists lanes with their state, their limits and their numbers of tasks, by kind, category and key; then the pauses and
+ * limits that hold for lanes that do not exist yet.
+ */
 export async function listLanes(
-  store: Pick<LaneControl & TaskReader, 'lanes' | 'countBy'>,
+  store: Pick<LaneControl & TaskReader & LaneRuleReader, 'lanes' | 'countBy' | 'laneRules'>,
   filter: Partial<Lane> = {},
 ): Promise<LaneView[]> {
-  const [lanes, counts] = await Promise.all([
+  const [lanes, rules, counts] = await Promise.all([
     store.lanes(filter),
+    store.laneRules(filter),
     store.countBy(filter, ['kind', 'category', 'key', 'status']),
   ])
   const byName = new Map<string, number>()
   for (const { kind = '', category = '', key = '', status, count } of counts) {
     byName.set(nameOf({ kind, category, key }, status), count)
   }
-  return lanes
-    .map(lane => ({
-      kind: lane.kind,
-      category: lane.category,
-      key: lane.key,
-      state: stateOf(lane),
-      heldUntil: lane.heldUntil === undefined ? null : new Date(lane.heldUntil).toISOString(),
-      waiting: byName.get(nameOf(lane, 'waiting')) ?? 0,
-      running: lane.running,
-      dead: byName.get(nameOf(lane, 'dead')) ?? 0,
-      limits: lane.limits,
-      shared: lane.shared === undefined ? null : { limits: lane.shared.limits, pace: lane.shared.pace ?? null },
-    }))
-    .sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1))
+  const views = lanes.map(lane => ({
+    kind: lane.kind,
+    category: lane.category,
+    key: lane.key,
+    state: stateOf(lane),
+    pause: lane.isPaused ? pauseView(pauseOf(lane, rules)) : null,
+    heldUntil: isoOrNull(lane.heldUntil),
+    heldBy: lane.heldBy ?? null,
+    waiting: byName.get(nameOf(lane, 'waiting')) ?? 0,
+    running: lane.running,
+    dead: byName.get(nameOf(lane, 'dead')) ?? 0,
+    limits: lane.limits,
+    shared: lane.shared === undefined ? null : { limits: lane.shared.limits, pace: lane.shared.pace ?? null },
+    isRule: false,
+  }))
+  return [...views.sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1)), ...ruleViews(rules, lanes)]
+}
+
+/** The pause of a lane: the last rule that matches it. */
+export function pauseOf(lane: Lane, { pauses }: LaneRules): PauseRule | undefined {
+  return pauses.findLast(rule => selects(rule, lane))
+}
+
+/** A pause as plain JSON. */
+export function pauseView(rule: PauseRule | undefined): PauseView {
+  return { who: rule?.by?.who ?? null, why: rule?.by?.why ?? null, at: isoOrNull(rule?.at) }
+}
+
+/** What holds for lanes that do not exist yet: one view for each selection of lanes. */
+function ruleViews({ pauses, limits }: LaneRules, lanes: readonly Lane[]): LaneView[] {
+  const views = new Map<string, LaneView>()
+  const change = (rule: LaneSelection, set: Partial<LaneView>) => {
+    if (lanes.some(lane => selects(rule, lane))) return
+    const { kind, category = null, key = null } = rule
+    const name = JSON.stringify([kind, category, key])
+    views.set(name, { ...NO_LANE, kind, category, key, ...views.get(name), ...set })
+  }
+  for (const rule of pauses) if (rule.isPaused) change(rule, { state: 'paused', pause: pauseView(rule) })
+  for (const { limits: set, ...rule } of limits) {
+    if ('isShared' in set) change(rule, { shared: { limits: set, pace: null } })
+    else if (Object.keys(set).length > 0) change(rule, { limits: set })
+  }
+  return [...views.values()]
+}
+
+const NO_LANE = {
+  state: 'open',
+  pause: null,
+  heldUntil: null,
+  heldBy: null,
+  waiting: 0,
+  running: 0,
+  dead: 0,
+  limits: {},
+  shared: null,
+  isRule: true,
+} as const
+
+function selects({ kind, category, key }: LaneSelection, lane: Lane): boolean {
+  return (
+    kind === lane.kind &&
+    (category === undefined || category === lane.category) &&
+    (key === undefined || key === lane.key)
+  )
 }
 
 function stateOf({ isPaused, heldUntil }: LaneRecord): LaneState {
@@ -55,6 +143,6 @@ function stateOf({ isPaused, heldUntil }: LaneRecord): LaneState {
   return heldUntil === undefined ? 'open' : 'held'
 }
 
-function nameOf({ kind, category, key }: Lane, status = ''): string {
+function nameOf({ kind, category, key }: Pick<LaneView, 'kind' | 'category' | 'key'>, status = ''): string {
   return JSON.stringify([kind, category, key, status])
 }

@@ -42,7 +42,7 @@ function simulate({ perSecond, bucket, retryAfterMs, outage: [from, to] = [0, 0]
       if (isAccepted) completed++
       else refused++
       bySecond[second] = (bySecond[second] ?? 0) + Number(isAccepted)
-      state = isAccepted ? afterAnswer(state, now) : afterRefusal(state, began, now + retryAfterMs, now)
+      state = isAccepted ? afterAnswer(state, now) : afterRefusal(state, 't', began, now + retryAfterMs, now)
     }
     for (; free > 0 && opensAt(NO_LIMITS, state, undefined, now) <= now; free--) {
       state = afterStart(NO_LIMITS, state, undefined, now)
@@ -85,9 +85,9 @@ describe('the learned pace', () => {
   })
 
   it('never takes away more than half, however few were accepted', () => {
-    let state = afterRefusal(busy(100), START, START + 100, START)
+    let state = afterRefusal(busy(100), 't', START, START + 100, START)
     const before = paceAt(state, START + 100) ?? 0
-    state = afterRefusal(afterAnswer(state, START + 200), START + 100, START + 30_100, START + 30_000)
+    state = afterRefusal(afterAnswer(state, START + 200), 't', START + 100, START + 30_100, START + 30_000)
     expect(paceAt(state, START + 30_100)).toBeCloseTo(before / 2)
   })
 
@@ -101,11 +101,11 @@ describe('the learned pace', () => {
   })
 
   it('has a floor, and ends within a minute there too', () => {
-    let state = afterRefusal(busy(1), START, START + 100, START)
+    let state = afterRefusal(busy(1), 't', START, START + 100, START)
     let now = START
     for (let cut = 0; cut < 100; cut++) {
       now += 20_000
-      state = afterRefusal(afterAnswer(state, now - 10_000), now - 1000, now + 100, now)
+      state = afterRefusal(afterAnswer(state, now - 10_000), 't', now - 1000, now + 100, now)
     }
     expect(paceAt(state, now + 100)).toBeCloseTo(0.45)
     expect(opensAt(NO_LIMITS, state, undefined, now)).toBe(now + 100)
@@ -130,7 +130,7 @@ describe('the time that a limit opens', () => {
   })
 
   it('lets a task start then at the learned pace too, which grows meanwhile', () => {
-    let state: SharedState = afterRefusal(busy(30), START, START + 10, START)
+    let state: SharedState = afterRefusal(busy(30), 't', START, START + 10, START)
     let now = START
     for (let start = 0; start < 200; start++) {
       now = opensAt(NO_LIMITS, state, undefined, now)
@@ -148,15 +148,15 @@ describe('the time that a limit opens', () => {
 
   it('does not wait for a clock that was set back', () => {
     let state = afterStart(limits, busy(5), { tokens: 100 }, START)
-    state = afterRefusal(state, START, START + 1000, START)
+    state = afterRefusal(state, 't', START, START + 1000, START)
     const now = START - 3_600_000
     expect(opensAt(limits, state, undefined, now)).toBe(now)
-    state = afterRefusal(state, now, now + 500, now)
+    state = afterRefusal(state, 't', now, now + 500, now)
     expect(opensAt(limits, state, undefined, now)).toBe(now + 500)
   })
 
   it('is now, without hold and pace, as soon as the limits are others', () => {
-    const state = afterRefusal(busy(5), START, START + 60_000, START)
+    const state = afterRefusal(busy(5), 't', START, START + 60_000, START)
     expect(relimited(state, NO_LIMITS, { isShared: true })).toBe(state)
     const other = relimited(state, NO_LIMITS, limits)
     expect(opensAt(limits, other, undefined, START)).toBe(START)
@@ -171,7 +171,7 @@ describe('the time that a limit opens', () => {
       { tokens: 4 },
       START,
     )
-    const state = afterRefusal(used, START, START + 500, START)
+    const state = afterRefusal(used, 't', START, START + 500, START)
     const read = JSON.parse(JSON.stringify(state)) as SharedState
     expect(opensAt(limits, read, undefined, START)).toBe(opensAt(limits, state, undefined, START))
     expect(relimited(read, limits, NO_LIMITS).buckets).toEqual({})

@@ -27,6 +27,8 @@ import type { Cost, LaneLimits, LaneSelection, Rate, SharedLimits } from './stor
 /** The state of a shared limit. Times are milliseconds. JSON. */
 export interface SharedState {
   readonly heldUntil: number
+  /** The id of the task whose refusal holds it until then. */
+  readonly heldBy?: string
   /** How much each bucket had at a time. */
   readonly buckets: Readonly<Record<string, Level>>
   /** Answers by the second: those in the second `at`, and in the one before it. */
@@ -180,9 +182,10 @@ export function afterAnswer(state: SharedState, now: number, accepted = 1): Shar
   return { ...state, answers: { ...answers, count: count + accepted }, pace }
 }
 
-/** The service has refused an attempt that began then, until a time: all lanes are held, and the pace is cut. */
-export function afterRefusal(kept: SharedState, began: number, until: number, now: number): SharedState {
-  const state = presentState(kept, now)
+/** The service has refused an attempt at a task that began then, until a time: all lanes are held, and the pace is cut. */
+export function afterRefusal(kept: SharedState, task: string, began: number, until: number, now: number): SharedState {
+  const before = presentState(kept, now)
+  const state = until >= before.heldUntil ? { ...before, heldBy: task } : before
   const heldUntil = Math.max(state.heldUntil, until)
   const level = { tokens: 1, at: heldUntil }
   const isSame = began < state.heldUntil

@@ -1,6 +1,7 @@
 import type { IdempotencyStore } from '../idempotency/index.js'
 import type { GiveUpReason, Verdict } from '../policy/index.js'
 import type { BudgetStore, GateChange } from './budget-store.js'
+import type { LaneRuleReader } from './lane-rule.js'
 import type { OperationStore } from './operation-store.js'
 import type { RetryYield } from './retry-yield.js'
 import type { RunStore } from './run-store.js'
@@ -413,6 +414,8 @@ export interface LaneRecord extends Lane {
   readonly isPaused: boolean
   /** The end of its hold; `undefined` if it is not held. */
   readonly heldUntil: number | undefined
+  /** The id of the task that holds it: a rate limit refused it, or it is the head of an ordered lane and waits. */
+  readonly heldBy?: string | undefined
   /** How many of its tasks run. */
   readonly running: number
   /** Its own limits. */
@@ -602,8 +605,8 @@ export interface LaneControl {
   /** The lanes that match. */
   lanes(filter?: Partial<Lane>): Promise<LaneRecord[]>
   /**
-   * Pauses or resumes all lanes that match. The last rule that matches a lane holds. With `who`, appends an audit record in
-   * the same transaction.
+   * Pauses or resumes all lanes that match. The last rule that matches a lane holds, and keeps the time and the person.
+   * With `who`, appends an audit record in the same transaction.
    */
   pause(lanes: LaneSelection, pause: { readonly isPaused: boolean } & Partial<By>): Promise<void>
   /**
@@ -646,7 +649,7 @@ export interface AuditStore {
  * Keeps tasks, ledger, runs, operations, policies, idempotency keys and audit records. Each verb is one transaction, and its promise resolves
  * after the commit; concurrent calls may share one.
  */
-export interface Store extends TaskVerbs, TaskReader, TaskControl, LaneControl, WorkerReader {
+export interface Store extends TaskVerbs, TaskReader, TaskControl, LaneControl, LaneRuleReader, WorkerReader {
   /** Policies by their hash. */
   readonly policies: PolicyStore
   /** The audit log. */

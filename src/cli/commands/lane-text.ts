@@ -20,8 +20,8 @@ export function laneTable(lanes: readonly LaneView[], { width, paint }: Console,
   const rows = lanes.map(lane => ({
     cells: [
       lane.kind,
-      lane.category || '-',
-      lane.key || '-',
+      nameText(lane.category),
+      nameText(lane.key),
       stateText(lane, now),
       ...[lane.waiting, lane.running, lane.dead].map(grouped),
       limitsText(lane),
@@ -73,8 +73,14 @@ function limitsText({ limits, shared }: LaneView): string {
   return [own, `shared: ${limitText(shared.limits) || 'no limit'}${pace}`].filter(text => text !== '').join('; ')
 }
 
-function stateText({ state, heldUntil }: LaneView, now: number): string {
-  return state === 'held' && heldUntil !== null ? `held, ends ${relative(heldUntil, now)}` : state
+/** A rule for lanes that do not exist yet may hold for any name. */
+function nameText(name: string | null): string {
+  return name === null ? 'any' : name || '-'
+}
+
+function stateText({ state, heldUntil, pause }: LaneView, now: number): string {
+  if (state === 'held' && heldUntil !== null) return `held, ends ${relative(heldUntil, now)}`
+  return pause?.who ? `paused by ${pause.who}` : state
 }
 
 function statePaint({ state }: LaneView, paint: Paint): ((text: string) => string) | undefined {

@@ -29,10 +29,10 @@ it('lists lanes with their tasks, state and limits', async () => {
   await folder.redrive(['lane', 'pause', '--kind', 'report'])
   const { lines } = await folder.redrive(['lane', 'ls'])
   expect(lines()).toEqual([
-    'KIND    CATEGORY  KEY       STATE   WAITING  RUNNING  DEAD  LIMITS',
-    'email   -         -         open    1        0        1     5 at once, 10/s',
-    'email   -         tenant-7  open    1        0        0     5 at once, 10/s',
-    'report  daily     -         paused  1        0        0',
+    'KIND    CATEGORY  KEY       STATE          WAITING  RUNNING  DEAD  LIMITS',
+    'email   -         -         open           1        0        1     5 at once, 10/s',
+    'email   -         tenant-7  open           1        0        0     5 at once, 10/s',
+    'report  daily     -         paused by ada  1        0        0',
   ])
   const ids = await folder.redrive(['lane', 'ls', '--state', 'paused', '--output', 'jsonl'])
   expect(ids.json()).toMatchObject({ kind: 'report', category: 'daily', state: 'paused', heldUntil: null, limits: {} })
@@ -76,6 +76,24 @@ it('says that there is no such lane yet: the kind may be mistyped', async () => 
     `Lanes of kind 'emial': paused.\n${NONE}`,
   )
   expect((await folder.redrive(['lane', 'limit', '--kind', 'emial', '--rate', '1/s'])).err).toContain(NONE)
+})
+
+it('lists what holds for lanes that do not exist yet', async () => {
+  await folder.redrive(['lane', 'pause', '--kind', 'emial', '--why', 'mistyped'])
+  await folder.redrive(['lane', 'limit', '--kind', 'emial', '--concurrency', '2'])
+  await folder.redrive(['lane', 'pause', '--kind', 'sms', '--category', 'bulk'])
+  await folder.redrive(['lane', 'resume', '--kind', 'sms', '--key', 'tenant-7'])
+  const listed = await folder.redrive(['lane', 'ls', '--state', 'paused'])
+  expect(listed.lines().map(line => line.replace(/ +/g, ' '))).toEqual([
+    'KIND CATEGORY KEY STATE WAITING RUNNING DEAD LIMITS',
+    'emial any any paused by ada 0 0 0 2 at once',
+    'sms bulk any paused by ada 0 0 0',
+  ])
+  const [rule] = (await folder.redrive(['lane', 'ls', '--kind', 'emial', '--output', 'json'])).json()
+  expect(rule).toMatchObject({ kind: 'emial', category: null, key: null, isRule: true, pause: { why: 'mistyped' } })
+  await folder.inStore(store => store.enqueue([{ kind: 'emial', payload: '1' }]))
+  const [lane, ...rest] = (await folder.redrive(['lane', 'ls', '--kind', 'emial', '--output', 'json'])).json()
+  expect([lane, rest]).toMatchObject([{ category: '', isRule: false, pause: { who: 'ada', why: 'mistyped' } }, []])
 })
 
 it('says how many tasks still run in a paused lane', async () => {

@@ -1,7 +1,7 @@
-import type { Lane } from '../store.js'
+import type { Lane, LaneSelection } from '../store.js'
 
 interface Rule<T> {
-  readonly lanes: Partial<Lane>
+  readonly lanes: LaneSelection
   readonly value: T
 }
 
@@ -10,7 +10,8 @@ export class MemoryLaneRules<T> {
   #rules: Rule<T>[] = []
 
   /** Adds a rule, which replaces those that it covers. */
-  add(lanes: Partial<Lane>, value: T): void {
+  add({ kind, category, key }: LaneSelection, value: T): void {
+    const lanes = { kind, ...(category !== undefined && { category }), ...(key !== undefined && { key }) }
     this.#rules = [...this.#rules.filter(rule => !matches(lanes, rule.lanes)), { lanes, value }]
   }
 
@@ -23,6 +24,15 @@ export class MemoryLaneRules<T> {
   /** The rule for exactly these lanes. */
   exactly(lanes: Partial<Lane>): T | undefined {
     return this.#rules.find(rule => matches(lanes, rule.lanes) && matches(rule.lanes, lanes))?.value
+  }
+
+  /** The rules that select any lane with these fields, oldest first. */
+  all({ kind, category, key }: Partial<Lane>): (readonly [LaneSelection, T])[] {
+    const isAny = (of: string | undefined, asked: string | undefined) =>
+      of === undefined || asked === undefined || of === asked
+    return this.#rules
+      .filter(({ lanes }) => isAny(lanes.kind, kind) && isAny(lanes.category, category) && isAny(lanes.key, key))
+      .map(({ lanes, value }) => [lanes, value] as const)
   }
 
   /** The last rule that matches a lane holds. */

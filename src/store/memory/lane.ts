@@ -1,10 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { After } from '../after-settlement.js'
 import { RAMP_END } from '../lane-limits.js'
 import { isRunLane } from '../runs/items.js'
 import type { Cost, Lane, LaneLimits, LaneRecord, TaskRecord } from '../store.js'
 import type { MemoryHeap } from './heap.js'
-import type { MemorySharedLimit } from './shared.js'
+import type { LaneEnd, MemorySharedLimit } from './shared.js'
 import { type MemoryTask, readyHeap } from './task.js'
 
 /** One lane of the memory store: its ready tasks, and whether another one may start. */
@@ -25,6 +24,7 @@ export class MemoryLane implements Lane {
   #lastSubmittedAt = -Infinity
   #limits: LaneLimits
   #heldUntil = -Infinity
+  #heldBy: string | undefined
   /** How many may run at once after a hold. */
   #allowance = Infinity
   /** The time of the last start if all starts had come evenly: the measure of a rate. */
@@ -114,15 +114,14 @@ export class MemoryLane implements Lane {
   }
 
   /** Counts a task that has ended, and learns from how it did. */
-  end(startedAt: number, after: Pick<After, 'lane' | 'nextAttemptAt'>, now: number): void {
+  end(task: string, startedAt: number, after: LaneEnd, now: number): void {
     const { nextAttemptAt } = after
     this.running--
-    this.#shared?.end(startedAt, after, now)
+    this.#shared?.end(task, startedAt, after, now)
     // A refusal holds all lanes that share a limit, and then it is their pace that is learned.
     const lane = after.lane === 'hold' && this.#shared !== undefined ? 'none' : after.lane
     const isAnswer = lane === 'answer' && !this.isOrdered && startedAt >= this.#heldUntil
-    if (nextAttemptAt !== undefined && (this.isOrdered || lane === 'hold'))
-      this.#heldUntil = Math.max(this.#heldUntil, nextAttemptAt)
+    if (nextAttemptAt !== undefined && (this.isOrdered || lane === 'hold')) this.#hold(nextAttemptAt, task)
     if (lane === 'hold') this.#allowance = 1
     // One more for each that ends, so that the number doubles with every round.
     else if (isAnswer) this.#allowance = this.#allowance + 1 < RAMP_END ? this.#allowance + 1 : Infinity
@@ -130,7 +129,9 @@ export class MemoryLane implements Lane {
 
   toRecord(now: number): LaneRecord {
     const { kind, category, key, isPaused, running } = this
-    const heldUntil = Math.max(this.#heldUntil, this.#shared?.heldUntil ?? 0)
+    const isOwn = this.#heldUntil >= (this.#shared?.heldUntil ?? 0)
+    const heldUntil = isOwn ? this.#heldUntil : (this.#shared?.heldUntil ?? 0)
+    const isHeld = heldUntil > now
     return {
       kind,
       category,
@@ -138,9 +139,16 @@ export class MemoryLane implements Lane {
       isPaused,
       running,
       limits: this.#limits,
-      heldUntil: heldUntil > now ? heldUntil : undefined,
+      heldUntil: isHeld ? heldUntil : undefined,
+      heldBy: isHeld ? (isOwn ? this.#heldBy : this.#shared?.heldBy) : undefined,
       shared: this.#shared?.toRecord(now),
     }
+  }
+
+  #hold(until: number, task: string): void {
+    if (until < this.#heldUntil) return
+    this.#heldUntil = until
+    this.#heldBy = task
   }
 
   get #ownOpensAt(): number {

@@ -1,10 +1,14 @@
 import { runsAlone } from '../after-settlement.js'
 import { isOneLane } from '../lane-limits.js'
+import type { LaneRules, PauseRule } from '../lane-rule.js'
 import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../store.js'
 import { MemoryLane } from './lane.js'
 import { MemoryLaneRules, matches } from './lane-rules.js'
 import { MemorySharedLimit } from './shared.js'
 import { goesBefore, type MemoryTask } from './task.js'
+
+/** A pause of lanes, or its end, with the person who asked for it. */
+type Pause = Pick<PauseRule, 'isPaused' | 'at' | 'by'>
 
 /** Which lanes a claim may take from. */
 export type LaneTest = (lane: MemoryLane) => boolean
@@ -12,7 +16,7 @@ export type LaneTest = (lane: MemoryLane) => boolean
 /** All lanes of the memory store with their ready tasks, and the order of their turns. */
 export class MemoryLanes {
   readonly #lanes = new Map<string, MemoryLane>()
-  readonly #pauses = new MemoryLaneRules<boolean>()
+  readonly #pauses = new MemoryLaneRules<Pause>()
   readonly #limits = new MemoryLaneRules<LaneLimits>()
   readonly #shared = new MemoryLaneRules<MemorySharedLimit>()
   /** Lanes with a key that have ready tasks, in the order of their turns: a lane that was served goes to the end. */
@@ -34,7 +38,7 @@ export class MemoryLanes {
     let lane = this.#lanes.get(name)
     if (lane === undefined) {
       const named = { kind, category, key }
-      lane = new MemoryLane(named, this.#pauses.for(named) ?? false, this.#limits.for(named) ?? {})
+      lane = new MemoryLane(named, this.#pauses.for(named)?.isPaused ?? false, this.#limits.for(named) ?? {})
       lane.shared = this.#shared.for(named)
       this.#lanes.set(name, lane)
     }
@@ -122,15 +126,15 @@ export class MemoryLanes {
     return next
   }
 
-  pause(lanes: LaneSelection, isPaused: boolean): void {
-    this.#pauses.add(lanes, isPaused)
-    for (const lane of this.#matching(lanes)) lane.isPaused = isPaused
+  pause(lanes: LaneSelection, pause: Pause): void {
+    this.#pauses.add(lanes, pause)
+    for (const lane of this.#matching(lanes)) lane.isPaused = pause.isPaused
   }
 
   /** Takes back a pause of exactly these lanes. They are as paused as the other rules say. */
   endPause(lanes: LaneSelection): void {
     this.#pauses.remove(lanes)
-    for (const lane of this.#matching(lanes)) lane.isPaused = this.#pauses.for(lane) ?? false
+    for (const lane of this.#matching(lanes)) lane.isPaused = this.#pauses.for(lane)?.isPaused ?? false
   }
 
   /** Forgets lanes that have no tasks, with the rules for them. */
@@ -157,6 +161,16 @@ export class MemoryLanes {
     const shared = known ?? new MemorySharedLimit(limits)
     this.#shared.add(lanes, shared)
     for (const lane of this.#matching(lanes)) lane.shared = shared
+  }
+
+  /** The rules that select any lane with these fields. */
+  rules(filter: Partial<Lane>): LaneRules {
+    const shared = this.#shared.all(filter).map(([lanes, limit]) => ({ ...lanes, limits: limit.limits }))
+    const own = this.#limits.all(filter).map(([lanes, limits]) => ({ ...lanes, limits }))
+    return {
+      pauses: this.#pauses.all(filter).map(([lanes, pause]) => ({ ...lanes, ...pause })),
+      limits: [...own, ...shared],
+    }
   }
 
   #toTheEnd(lane: MemoryLane): void {

@@ -33,6 +33,7 @@ import {
 } from '../check.js'
 import { EndWatchers } from '../end-watchers.js'
 import { checkedLimits } from '../lane-limits.js'
+import type { LaneRules } from '../lane-rule.js'
 import { acted } from '../ledger-change.js'
 import { memberTally } from '../operations/member-tally.js'
 import { diedUntil, type OperationState } from '../operations/operation-rules.js'
@@ -323,9 +324,16 @@ export class MemoryStore implements Store {
   ): Promise<void> {
     checkLaneSelection(lanes)
     checkPause({ isPaused, who, why })
-    this.#queue.lanes.pause(lanes, isPaused)
-    if (who !== undefined) this.audit.add(pauseRecord(lanes, isPaused, { who, why }, this.#now()))
+    const now = this.#now()
+    const by = who === undefined ? undefined : { who, ...(why !== undefined && { why }) }
+    this.#queue.lanes.pause(lanes, { isPaused, at: now, by })
+    if (by !== undefined) this.audit.add(pauseRecord(lanes, isPaused, by, now))
     if (!isPaused) this.#watchers.ring()
+  }
+
+  async laneRules(filter: Partial<Lane> = {}): Promise<LaneRules> {
+    checkLanes(filter)
+    return this.#queue.lanes.rules(filter)
   }
 
   async limit(lanes: LaneSelection, limits: LaneLimits | SharedLimits, by?: By): Promise<void> {
@@ -493,7 +501,7 @@ export class MemoryStore implements Store {
   #end(task: MemoryTask, after: After, now: number): void {
     const { lane } = task
     const began = task.record.changedAt
-    lane.end(began, after, now)
+    lane.end(task.record.id, began, after, now)
     const isGated = this.budgets.ended(lane, after.answer, after.errorCode, began, now)
     if (task.lease !== undefined) this.#workers.end(task.lease.worker, task)
     task.lease = undefined

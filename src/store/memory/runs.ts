@@ -145,7 +145,7 @@ export class MemoryRuns implements RunStore {
     const { state, isPaused } = changed(run.state, structuredClone(change), run.counts, now)
     this.#save(run, state)
     this.#makeLanes(state)
-    this.#pause(state, isPaused)
+    this.#pause(state, isPaused, by)
     if (by !== undefined) this.#items.record(changeRunRecord(id, change, by, now))
     return this.#record(run)
   }
@@ -169,7 +169,7 @@ export class MemoryRuns implements RunStore {
     const isNew = run.state.phase === 'open'
     this.#save(run, cancelling(run.state, now))
     if (isNew) {
-      this.#pause(run.state, true)
+      this.#pause(run.state, true, by)
       this.#items.record(cancelRunRecord(id, by, now))
     }
     const cancelled = this.#cancelWaiting(run, limit, now)
@@ -308,8 +308,8 @@ export class MemoryRuns implements RunStore {
     for (const category of state.stages) this.#items.lanes.of({ ...lanesOf(state), category })
   }
 
-  #pause(state: RunState, isPaused: boolean | undefined): void {
-    if (isPaused === true) this.#items.lanes.pause(lanesOf(state), true)
+  #pause(state: RunState, isPaused: boolean | undefined, by?: By): void {
+    if (isPaused === true) this.#items.lanes.pause(lanesOf(state), { isPaused, at: this.#now(), by })
     if (isPaused === false) this.#items.lanes.endPause(lanesOf(state))
     if (isPaused === false) this.#items.ring()
   }

@@ -12,6 +12,9 @@ import {
 } from '../shared-limit.js'
 import type { Cost, LaneRecord, SharedLimits } from '../store.js'
 
+/** The part of an attempt's end that concerns its lane. */
+export type LaneEnd = Pick<After, 'lane' | 'nextAttemptAt'>
+
 /** A limit that several lanes of the memory store share. */
 export class MemorySharedLimit {
   /** How many tasks of all its lanes run. */
@@ -21,6 +24,10 @@ export class MemorySharedLimit {
 
   constructor(limits: SharedLimits) {
     this.#limits = limits
+  }
+
+  get limits(): SharedLimits {
+    return this.#limits
   }
 
   /** Whether another task may run as far as numbers go. */
@@ -35,6 +42,11 @@ export class MemorySharedLimit {
 
   get heldUntil(): number {
     return this.#state.heldUntil
+  }
+
+  /** The task whose refusal holds it. */
+  get heldBy(): string | undefined {
+    return this.#state.heldBy
   }
 
   /** When hold, buckets and pace let a task start. */
@@ -53,9 +65,9 @@ export class MemorySharedLimit {
   }
 
   /** Counts a task that has ended, and learns from how it did. */
-  end(began: number, { lane, nextAttemptAt = began }: Pick<After, 'lane' | 'nextAttemptAt'>, now: number): void {
+  end(task: string, began: number, { lane, nextAttemptAt = began }: LaneEnd, now: number): void {
     this.running--
-    if (lane === 'hold') this.#state = afterRefusal(this.#state, began, nextAttemptAt, now)
+    if (lane === 'hold') this.#state = afterRefusal(this.#state, task, began, nextAttemptAt, now)
     if (lane === 'answer') this.#state = afterAnswer(this.#state, now)
   }
 

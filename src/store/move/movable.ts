@@ -6,7 +6,7 @@ import type { Page, PageRequest, Store } from '../store.js'
  * kept in the task's own row is a row like all others.
  */
 export const SECTIONS = {
-  pause: { table: 'pause_rule', key: ['id'], columns: words('id kind category key paused') },
+  pause: { table: 'pause_rule', key: ['id'], columns: words('id kind category key paused at who why') },
   limit: {
     table: 'limit_rule',
     key: ['id'],
@@ -18,7 +18,9 @@ export const SECTIONS = {
   lane: {
     table: 'lane',
     key: ['kind', 'category', 'key'],
-    columns: words('kind category key paused held_until ramp concurrency per_second ordered tokens refilled_at'),
+    columns: words(
+      'kind category key paused held_until held_by ramp concurrency per_second ordered tokens refilled_at',
+    ),
   },
   policy: { table: 'policy', key: ['hash'], columns: words('hash policy') },
   task: {

@@ -107,7 +107,7 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   await store.limit({ kind: 'quota' }, { isShared: true, rates, isDeclared: true })
   await store.budgets.set({ kind: 'mail' }, { failures: { share: 0.3, minAttempts: 1000 } })
   await store.budgets.set({ kind: 'report', category: 'bulk' }, { failures: { share: 0.5 }, isDeclared: true })
-  await store.pause({ kind: 'paused' }, { isPaused: true })
+  await store.pause({ kind: 'paused' }, { isPaused: true, who: 'ada', why: WEIRD })
   await store.pause({ kind: 'paused', key: 'but-not-me' }, { isPaused: false })
   const lanes = ['', 'a', 'b', '🚀', '\uffee'].map(key => ({ kind: 'tenants', category: 'bulk', key }))
   await store.enqueue([

@@ -26,6 +26,7 @@ import { mappedBefore, storable, stored } from './text.js'
 interface LaneRow extends Lane {
   readonly paused: boolean
   readonly held_until: number | null
+  readonly held_by: string | null
   readonly shared_limits: SharedLimits | null
   readonly pace: number | null
   readonly running: number
@@ -118,6 +119,7 @@ export class Browser {
       key: row.key,
       isPaused: row.paused,
       heldUntil: row.held_until ?? undefined,
+      heldBy: row.held_by ?? undefined,
       running: row.running,
       limits: laneLimits(row),
       shared: row.shared_limits ? { limits: row.shared_limits, pace: row.pace ?? undefined } : undefined,
@@ -295,6 +297,7 @@ const YIELDS = /* sql */ `
 
 const LANES = /* sql */ `
   SELECT kind, category, key, paused, CASE WHEN hold.until > clock.now THEN hold.until END AS held_until,
+    CASE WHEN hold.until > clock.now THEN hold.task END AS held_by,
     (SELECT coalesce(sum(tally.running), 0) FROM redrive.tally WHERE tally.lane = lane.id) AS running,
     concurrency, per_second, ordered, shared.limits AS shared_limits, redrive.pace_at(shared.state, clock.now) AS pace
   FROM redrive.lane
@@ -303,7 +306,9 @@ const LANES = /* sql */ `
     SELECT limits::jsonb, state::jsonb FROM redrive.shared_limit WHERE shared_limit.id = lane.shared
   ) AS shared ON true
   CROSS JOIN LATERAL (
-    SELECT greatest(held_until, (shared.state ->> 'heldUntil')::float8::bigint) AS until
+    SELECT greatest(held_until, shared_hold.until) AS until,
+      CASE WHEN shared_hold.until > held_until THEN shared.state ->> 'heldBy' ELSE held_by END AS task
+    FROM (SELECT (shared.state ->> 'heldUntil')::float8::bigint AS until) AS shared_hold
   ) AS hold
   WHERE ${MATCHES_LANE}
   ORDER BY kind, category, key`

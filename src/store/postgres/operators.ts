@@ -49,7 +49,7 @@ export class Operators {
     const { kind, category = null, key = null } = lanes
     await this.#onRecord(
       by,
-      call => call('pause', [kind, category, key, isPaused]),
+      call => call('pause', [kind, category, key, isPaused, ...byValues(by), this.#database.at]),
       (_, by, now) => pauseRecord(lanes, isPaused, by, now),
     )
     if (!isPaused) this.#signals.ring()
@@ -118,15 +118,15 @@ export interface PartOfOperation {
   readonly diedUntil: number
 }
 
-/** Who asked and why, as arguments of a function. */
-export function byValues({ who, why }: By): (string | null)[] {
-  return [storable(who), storable(why) ?? null]
-}
-
 type Call = (fn: string, values: unknown[]) => Promise<unknown>
 
 /** The ids that an answer names, in the order in which they were given. */
 export function inOrder(ids: readonly string[], answer: unknown): string[] {
   const named = new Set(JSON.parse(String(answer)) as string[])
   return [...new Set(ids)].filter(id => named.has(id))
+}
+
+/** The person and the reason, as the SQL functions take them. */
+export function byValues(by: By | undefined): (string | null)[] {
+  return [storable(by?.who) ?? null, storable(by?.why) ?? null]
 }

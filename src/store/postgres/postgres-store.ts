@@ -21,6 +21,7 @@ import {
   checkTime,
 } from '../check.js'
 import { StaleFenceError } from '../errors.js'
+import type { LaneRules } from '../lane-rule.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
 import type { RetryYield } from '../retry-yield.js'
 import type {
@@ -63,6 +64,7 @@ import { Enqueues } from './enqueue.js'
 import { grant, grantRead } from './grant.js'
 import { Holdings } from './holdings.js'
 import { PostgresIdempotencyKeys } from './idempotency-keys.js'
+import { laneRules } from './lane-rules.js'
 import { once } from './once.js'
 import { PostgresOperations } from './operations.js'
 import { Operators } from './operators.js'
@@ -283,6 +285,11 @@ export class PostgresStore implements Movable {
   async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {
     checkLanes(filter)
     return this.#browser.lanes(filter)
+  }
+
+  async laneRules(filter: Partial<Lane> = {}): Promise<LaneRules> {
+    checkLanes(filter)
+    return laneRules(this.#database, filter)
   }
 
   async pause(

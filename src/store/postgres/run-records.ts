@@ -6,6 +6,8 @@ import { lanesOf } from '../runs/items.js'
 import { runRow, runState } from '../runs/run-row.js'
 import { type Checked, failedBy, isEnded, reopened, stopped } from '../runs/run-rules.js'
 import type { RunState, StageCounts } from '../runs/run-state.js'
+import type { By } from '../store.js'
+import { byValues } from './operators.js'
 import { stored } from './text.js'
 
 /** Calls a function of the schema within a transaction. */
@@ -54,16 +56,17 @@ export async function countsOf(call: Call, state: RunState): Promise<StageCounts
 }
 
 /** Pauses the lanes of a run, or takes its pause back. */
-export async function pauseRun(call: Call, state: RunState, isPaused: boolean): Promise<void> {
+export async function pauseRun(call: Call, state: RunState, isPaused: boolean, now: number, by?: By): Promise<void> {
   const { kind, key } = lanesOf(state)
-  await (isPaused ? call('pause', [kind, null, key, true]) : call('end_pause', [kind, key]))
+  if (isPaused) await call('pause', [kind, null, key, true, ...byValues(by), now])
+  else await call('end_pause', [kind, key])
 }
 
 /** A run after a check: with the cause if it has failed, and stopped if its budget is exceeded. */
 export async function withCause(call: Call, { state, hasFailed, exceeded }: Checked, now: number): Promise<RunState> {
   if (hasFailed) return failedBy(state, await causeOf(call, state, {}))
   if (exceeded === undefined) return state
-  await pauseRun(call, state, true)
+  await pauseRun(call, state, true, now)
   return stopped(state, exceeded, await causeOf(call, state, exceeded), now)
 }
 

@@ -150,7 +150,7 @@ export class PostgresRuns implements RunStore {
     const run = await this.#change(id, async (call, { state: before, now }) => {
       const { state, isPaused } = changed(before, change, await countsOf(call, before), now)
       await this.#makeLanes(call, state)
-      if (isPaused !== undefined) await pauseRun(call, state, isPaused)
+      if (isPaused !== undefined) await pauseRun(call, state, isPaused, now, by)
       if (by !== undefined) await this.#record(call, changeRunRecord(id, change, by, now))
       return this.#save(call, state, now)
     })
@@ -178,7 +178,7 @@ export class PostgresRuns implements RunStore {
       const state = cancelling(before, now)
       await saveRun(call, state)
       if (before.phase === 'open') {
-        await pauseRun(call, state, true)
+        await pauseRun(call, state, true, now, by)
         await this.#record(call, cancelRunRecord(id, by, now))
       }
       const cancelled = await this.#cancelItems(call, state, limit)
@@ -295,7 +295,7 @@ export class PostgresRuns implements RunStore {
   async #addUp(call: Call, before: RunState, now: number): Promise<{ run: RunRecord; isNews: boolean }> {
     const counts = await countsOf(call, before)
     const result = checked(before, counts, now)
-    if (isEnded(result.state) && !isEnded(before)) await pauseRun(call, result.state, false)
+    if (isEnded(result.state) && !isEnded(before)) await pauseRun(call, result.state, false, now)
     await this.#enqueues.enqueueWith(call, result.tasks)
     const after = await withCause(call, result, now)
     if (after !== before) await saveRun(call, after)

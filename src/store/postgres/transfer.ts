@@ -6,7 +6,7 @@ import { answerOf, type Database, LONG } from './database.js'
 import { isStorable, mappedBefore, storable, stored } from './text.js'
 
 /** Texts from people and errors. They may hold any character, so they are not always stored as they are. */
-const FREE_TEXTS = new Set(['error_code', 'error_message', 'error', 'stack', 'reason', 'worker'])
+const FREE_TEXTS = new Set(['error_code', 'error_message', 'error', 'stack', 'reason', 'worker', 'who', 'why'])
 
 /** Booleans here, and 0 and 1 in a moved row. */
 const FLAGS = new Set(['paused', 'ordered', 'undecided', 'forgotten', 'has_output', 'open', 'answered'])

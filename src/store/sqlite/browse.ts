@@ -39,6 +39,7 @@ interface InlineAttempt {
 interface LaneRow extends Lane {
   readonly paused: number
   readonly held_until: number
+  readonly held_by: string | null
   readonly running: number
   readonly concurrency: number | null
   readonly per_second: number | null
@@ -110,7 +111,7 @@ export class Browser {
       SELECT kind, category, key, waiting, running, succeeded, skipped, dead, cancelled
       FROM lane WHERE ${MATCHES_LANE}`)
     this.#lanes = db.prepare<object, LaneRow>(/* sql */ `
-      SELECT lane.kind, lane.category, lane.key, paused, held_until, running, concurrency, per_second, ordered,
+      SELECT lane.kind, lane.category, lane.key, paused, held_until, held_by, running, concurrency, per_second, ordered,
              shared_limit.limits AS shared_limits, shared_limit.state AS shared_state
       FROM lane LEFT JOIN shared_limit ON shared_limit.id = lane.shared
       WHERE ${MATCHES_LANE}
@@ -191,13 +192,16 @@ export class Browser {
   lanes(filter: Partial<Lane>, now: number): LaneRecord[] {
     return this.#lanes.all(laneValues(filter)).map(row => {
       const shared = sharedOf(row)
-      const heldUntil = Math.max(row.held_until, shared?.state.heldUntil ?? 0)
+      const isOwn = row.held_until >= (shared?.state.heldUntil ?? 0)
+      const heldUntil = isOwn ? row.held_until : (shared?.state.heldUntil ?? 0)
+      const isHeld = heldUntil > now
       return {
         kind: row.kind,
         category: row.category,
         key: row.key,
         isPaused: row.paused === 1,
-        heldUntil: heldUntil > now ? heldUntil : undefined,
+        heldUntil: isHeld ? heldUntil : undefined,
+        heldBy: isHeld ? (isOwn ? (row.held_by ?? undefined) : shared?.state.heldBy) : undefined,
         running: row.running,
         limits: laneLimits(row),
         shared: shared && { limits: shared.limits, pace: paceAt(shared.state, now) },

@@ -23,6 +23,7 @@ type Counts = [number, number, number, number, number, number]
 const NO_LANE: LaneStateRow = {
   paused: 0,
   held_until: 0,
+  held_by: null,
   ordered: 0,
   running: 0,
   ramp: null,
@@ -139,11 +140,11 @@ export class LaneBook {
     if (shared !== null) this.#shared.use(shared, cost, used, now)
   }
 
-  /** A rate limit holds the lane until a time, or all lanes that share a limit with it. */
-  refused(lane: number, began: number, until: number, now: number): void {
+  /** A rate limit that a task met holds its lane until a time, or all lanes that share a limit with it. */
+  refused(lane: number, task: string, began: number, until: number, now: number): void {
     const shared = this.sharedOf(lane)
-    if (shared === null) this.#hold(lane, until)
-    else this.#shared.refused(shared, began, until, now)
+    if (shared === null) this.#hold(lane, task, until)
+    else this.#shared.refused(shared, task, began, until, now)
   }
 
   /** An attempt that began after the hold has ended: one more may run, so that the number doubles with every round. */
@@ -160,16 +161,16 @@ export class LaneBook {
   }
 
   /** Holds an ordered lane until its first task is due. */
-  holdHead(lane: number, until: number): void {
+  holdHead(lane: number, task: string, until: number): void {
     const row = this.#state(lane)
-    this.#setRamp(lane, { ...row, held_until: Math.max(until, row.held_until) })
+    this.#setRamp(lane, until < row.held_until ? row : { ...row, held_until: until, held_by: task })
   }
 
   write(): void {
     for (const [lane, [a, b, c, d, e, f]] of this.#moves) this.#statements.count.run(a, b, c, d, e, f, lane)
     for (const lane of this.#rampChanges) {
-      const { ramp, held_until } = this.#state(lane)
-      this.#statements.setRamp.run(ramp, held_until, lane)
+      const { ramp, held_until, held_by } = this.#state(lane)
+      this.#statements.setRamp.run(ramp, held_until, held_by, lane)
     }
     for (const lane of this.#charged) {
       const { tokens, refilled_at } = this.#state(lane)
@@ -180,8 +181,8 @@ export class LaneBook {
   }
 
   /** Afterwards the lane starts with one task. */
-  #hold(lane: number, until: number): void {
-    this.holdHead(lane, until)
+  #hold(lane: number, task: string, until: number): void {
+    this.holdHead(lane, task, until)
     this.#setRamp(lane, { ...this.#state(lane), ramp: 1 })
   }
 

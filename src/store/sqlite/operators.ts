@@ -94,13 +94,24 @@ export function pause(
   by: By | undefined,
   now: number,
 ): void {
+  setPause(statements, lanes, isPaused, by, now)
+  if (by !== undefined) statements.appendAudit.run(now, pauseRecord(lanes, isPaused, by, now))
+}
+
+/** As `pause`, without a record in the audit log. */
+export function setPause(
+  statements: Statements,
+  lanes: LaneSelection,
+  isPaused: boolean,
+  by: By | undefined,
+  now: number,
+): void {
   const rule = { kind: lanes.kind, category: lanes.category ?? null, key: lanes.key ?? null }
   const paused = isPaused ? 1 : 0
   // The new rule replaces those that it covers.
   statements.dropPauseRules.run(rule)
-  statements.addPauseRule.run({ ...rule, paused })
+  statements.addPauseRule.run({ ...rule, paused, at: now, who: by?.who ?? null, why: by?.why ?? null })
   statements.pause.run({ ...rule, paused })
-  if (by !== undefined) statements.appendAudit.run(now, pauseRecord(lanes, isPaused, by, now))
 }
 
 /** Limits all lanes that match together, including lanes that are made later. Within a transaction. */

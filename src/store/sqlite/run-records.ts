@@ -6,7 +6,8 @@ import { FIRST_RUN_LANE, lanesOf } from '../runs/items.js'
 import { runRow, runState } from '../runs/run-row.js'
 import { type Checked, checked, failedBy, isEnded, reopened, stopped } from '../runs/run-rules.js'
 import type { RunState, StageCounts } from '../runs/run-state.js'
-import { pause } from './operators.js'
+import type { By } from '../store.js'
+import { setPause } from './operators.js'
 import type { DeadItem, RunStatements } from './run-statements.js'
 import type { EndedItem } from './settle.js'
 import type { Statements } from './statements.js'
@@ -35,9 +36,9 @@ export function countsOf({ runs }: RunTables, state: Pick<RunState, 'id' | 'pipe
 }
 
 /** Pauses the lanes of a run, or takes its pause back. */
-export function pauseRun({ tasks, runs }: RunTables, state: RunState, isPaused: boolean, now: number): void {
+export function pauseRun({ tasks, runs }: RunTables, state: RunState, isPaused: boolean, now: number, by?: By): void {
   const lanes = lanesOf(state)
-  if (isPaused) return pause(tasks, lanes, true, undefined, now)
+  if (isPaused) return setPause(tasks, lanes, true, by, now)
   runs.dropPauseRule.run(lanes)
   runs.pauseByRules.run(lanes)
 }

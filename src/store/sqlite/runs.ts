@@ -172,7 +172,7 @@ export class SqliteRuns implements RunStore {
       (before, now) => {
         const { state, isPaused } = changed(before, change, countsOf(this.#tables, before), now)
         this.#makeLanes(state)
-        if (isPaused !== undefined) pauseRun(this.#tables, state, isPaused, now)
+        if (isPaused !== undefined) pauseRun(this.#tables, state, isPaused, now, by)
         if (isPaused === false) this.#parts.ring()
         if (by !== undefined) this.#tables.tasks.appendAudit.run(now, changeRunRecord(id, change, by, now))
         return this.#save(state, now)
@@ -204,7 +204,7 @@ export class SqliteRuns implements RunStore {
         const state = cancelling(before, now)
         saveRun(this.#tables, state)
         if (before.phase === 'open') {
-          pauseRun(this.#tables, state, true, now)
+          pauseRun(this.#tables, state, true, now, by)
           this.#tables.tasks.appendAudit.run(now, cancelRunRecord(id, by, now))
         }
         const cancelled = this.#cancelItems(state, limit, now)

@@ -272,6 +272,12 @@ export const MIGRATIONS: readonly string[] = [
       gate     TEXT NOT NULL,                 -- JSON
       counts   TEXT NOT NULL DEFAULT '{"buckets":[],"probes":{"ok":0,"failed":0,"none":0}}'  -- JSON: recent attempts
     ) STRICT;
+
+    -- Who paused lanes, when and why, and the task that holds a lane.
+    ALTER TABLE pause_rule ADD COLUMN at  INTEGER;
+    ALTER TABLE pause_rule ADD COLUMN who TEXT;
+    ALTER TABLE pause_rule ADD COLUMN why TEXT;
+    ALTER TABLE lane ADD COLUMN held_by TEXT;
   `,
 
   // Views for your own queries and dashboards: docs/sql.md is their contract. Columns are only ever

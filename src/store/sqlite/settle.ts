@@ -112,10 +112,10 @@ export function end(statements: Statements, book: LaneBook, row: StandingRow, af
   noteMember(statements, row, after)
   change(statements, book, row, 'running', after, now)
   const { nextAttemptAt = now } = after
-  if (nextAttemptAt > now && book.isOrdered(row.lane)) book.holdHead(row.lane, nextAttemptAt)
+  if (nextAttemptAt > now && book.isOrdered(row.lane)) book.holdHead(row.lane, row.id, nextAttemptAt)
   const began = row.ran_from ?? 0
   book.told(row.lane, after.answer, after.errorCode, began, now)
-  if (after.lane === 'hold') book.refused(row.lane, began, nextAttemptAt, now)
+  if (after.lane === 'hold') book.refused(row.lane, row.id, began, nextAttemptAt, now)
   if (after.lane !== 'answer') return
   book.answered(row.lane, began)
   book.accepted(row.lane, now)

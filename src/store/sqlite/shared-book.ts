@@ -62,10 +62,10 @@ export class SharedBook {
     limit.acceptedAt = now
   }
 
-  refused(id: number, began: number, until: number, now: number): void {
+  refused(id: number, task: string, began: number, until: number, now: number): void {
     const limit = this.#of(id)
     this.#countAnswers(id, limit)
-    this.#set(id, limit, afterRefusal(limit.state, began, until, now))
+    this.#set(id, limit, afterRefusal(limit.state, task, began, until, now))
   }
 
   /** Counts tasks that run, or run no more. */

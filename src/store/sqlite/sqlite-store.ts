@@ -23,6 +23,7 @@ import {
 } from '../check.js'
 import { StoreForeignError } from '../errors.js'
 import { checkedLimits } from '../lane-limits.js'
+import type { LaneRules } from '../lane-rule.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
 import type { RetryYield } from '../retry-yield.js'
 import { RoomTurns } from '../room-turns.js'
@@ -68,6 +69,7 @@ import { enqueue } from './enqueue.js'
 import { GroupCommit } from './group-commit.js'
 import { SqliteIdempotencyKeys } from './idempotency-keys.js'
 import { LaneIds } from './lane-ids.js'
+import { laneRules } from './lane-rules.js'
 import { once } from './once.js'
 import { SqliteOperations } from './operations.js'
 import { discard, edit, limit, pause, share } from './operators.js'
@@ -304,6 +306,11 @@ export class SqliteStore implements Movable {
   async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {
     checkLanes(filter)
     return this.#commits.read(() => this.#browser.lanes(filter, this.#now()))
+  }
+
+  async laneRules(filter: Partial<Lane> = {}): Promise<LaneRules> {
+    checkLanes(filter)
+    return this.#commits.read(() => laneRules(this.#db, filter))
   }
 
   async pause(

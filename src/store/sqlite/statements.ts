@@ -82,6 +82,7 @@ export interface HistoryRow {
 /** The part of a task that the rules of a settlement read, and where it is kept. */
 export interface StandingRow extends HistoryRow {
   readonly seq: number
+  readonly id: string
   readonly lane: number
   readonly entries: number
   readonly started_at: number
@@ -108,6 +109,8 @@ export interface StateRow {
 export interface LaneStateRow {
   readonly paused: number
   readonly held_until: number
+  /** The task that holds it until then. */
+  readonly held_by: string | null
   readonly ordered: number
   readonly running: number
   readonly ramp: number | null
@@ -175,7 +178,7 @@ const HISTORY_COLUMNS = /* sql */ `
   attempts, deferrals, losses, undecided, previous_delay, error_class, error_code, error_message`
 
 export const STANDING_COLUMNS = /* sql */ `
-  ${HISTORY_COLUMNS}, seq, lane, entries, started_at, cancel_requested, ran_from, changed_at, reason, operation, answered`
+  ${HISTORY_COLUMNS}, seq, id, lane, entries, started_at, cancel_requested, ran_from, changed_at, reason, operation, answered`
 
 /** Whether a lane belongs to the room of a claim, and whether its pause, hold and limits let a task start. */
 const IS_OPEN = /* sql */ `
@@ -443,7 +446,7 @@ function prepare(db: Preparer) {
     // Lanes
 
     laneState: db.prepare<[number], LaneStateRow>(/* sql */ `
-      SELECT paused, held_until, ordered, running, ramp, concurrency, per_second, tokens, refilled_at, shared
+      SELECT paused, held_until, held_by, ordered, running, ramp, concurrency, per_second, tokens, refilled_at, shared
       FROM lane WHERE id = ?`),
     /**
      * Whether there is a lane in which the end of one task may let another start, whether lanes share a limit, and whether
@@ -455,12 +458,13 @@ function prepare(db: Preparer) {
           SELECT 1 FROM lane INDEXED BY lane_bounded WHERE ramp IS NOT NULL OR concurrency IS NOT NULL
         ), EXISTS (SELECT 1 FROM shared_limit), EXISTS (SELECT 1 FROM budget)`)
       .raw(),
-    setRamp: db.prepare(/* sql */ `UPDATE lane SET ramp = ?, held_until = ? WHERE id = ?`),
+    setRamp: db.prepare(/* sql */ `UPDATE lane SET ramp = ?, held_until = ?, held_by = ? WHERE id = ?`),
     dropPauseRules: db.prepare(/* sql */ `
       DELETE FROM pause_rule
       WHERE ${MATCHES_FILTER}`),
     addPauseRule: db.prepare(/* sql */ `
-      INSERT INTO pause_rule (kind, category, key, paused) VALUES (:kind, :category, :key, :paused)`),
+      INSERT INTO pause_rule (kind, category, key, paused, at, who, why)
+      VALUES (:kind, :category, :key, :paused, :at, :who, :why)`),
     pause: db.prepare(/* sql */ `
       UPDATE lane SET paused = :paused
       WHERE ${MATCHES_FILTER}`),

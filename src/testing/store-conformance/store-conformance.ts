@@ -8,6 +8,7 @@ import { ENDS } from './ends.js'
 import { ENQUEUE } from './enqueue.js'
 import type { StoreBehaviours, StoreUnderTest } from './harness.js'
 import { checkInvariants } from './invariants.js'
+import { LANE_RULES } from './lane-rules.js'
 import { LANES } from './lanes.js'
 import { LEASES } from './leases.js'
 import { LIMITS } from './limits.js'
@@ -33,6 +34,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   settle: SETTLE,
   advance: ADVANCE,
   lanes: LANES,
+  'lane rules': LANE_RULES,
   limits: LIMITS,
   'shared limits': SHARED_LIMITS,
   quotas: QUOTAS,

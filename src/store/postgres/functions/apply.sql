@@ -108,9 +108,12 @@ CREATE OR REPLACE FUNCTION redrive.hold_lanes(batch redrive.ended_attempt[], now
 LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE redrive.lane
-  SET ramp = CASE WHEN hold.is_deferral AND lane.shared IS NULL THEN 1 ELSE ramp END, held_until = greatest(held_until, hold.until)
+  SET ramp = CASE WHEN hold.is_deferral AND lane.shared IS NULL THEN 1 ELSE ramp END,
+    held_until = greatest(held_until, hold.until),
+    held_by = CASE WHEN hold.until >= held_until THEN hold.task ELSE held_by END
   FROM (
-    SELECT lane, max(next_at) AS until, bool_or(outcome = 'deferred') AS is_deferral
+    SELECT lane, max(next_at) AS until, bool_or(outcome = 'deferred') AS is_deferral,
+      (array_agg(id ORDER BY next_at DESC, n DESC))[1] AS task
     FROM unnest(batch) WHERE outcome = 'deferred' OR is_ordered AND next_at > now_ms
     GROUP BY lane
   ) AS hold

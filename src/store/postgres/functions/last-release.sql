@@ -66,3 +66,11 @@ BEGIN
   RETURN redrive.redrive(ids, who, why, NULL, NULL, at);
 END
 $$;
+
+-- Without a person. Functions 0.
+CREATE OR REPLACE FUNCTION redrive.pause(of_kind text, of_category text, of_key text, is_paused boolean) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM redrive.pause(of_kind, of_category, of_key, is_paused, NULL, NULL, NULL);
+END
+$$;

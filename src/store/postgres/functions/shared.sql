@@ -137,9 +137,10 @@ BEGIN
 END
 $$;
 
--- The state after the service has refused an attempt that began then, until a time.
-CREATE OR REPLACE FUNCTION redrive.shared_after_refusal(state jsonb, began bigint, until bigint, now_ms bigint)
-RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+-- The state after the service has refused an attempt at a task that began then, until a time.
+CREATE OR REPLACE FUNCTION redrive.shared_after_refusal(
+  state jsonb, task text, began bigint, until bigint, now_ms bigint
+) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   known jsonb := redrive.present_state(state, now_ms);
   held bigint := greatest((known ->> 'heldUntil')::float8::bigint, until);
@@ -151,7 +152,8 @@ DECLARE
   last_second float8;
   rate float8;
 BEGIN
-  state := redrive.shared_after_answers(known, now_ms / 1000, 0) || jsonb_build_object('heldUntil', held);
+  state := redrive.shared_after_answers(known, now_ms / 1000, 0) || jsonb_build_object('heldUntil', held)
+    || CASE WHEN until = held THEN jsonb_build_object('heldBy', task) ELSE '{}' END;
   again := pace || level || jsonb_build_object('refused', (pace -> 'refused')::bigint + 1);
   IF is_same THEN
     RETURN CASE WHEN pace IS NULL THEN state ELSE jsonb_set(state, '{pace}', again) END;
@@ -402,13 +404,13 @@ BEGIN
     PERFORM FROM redrive.shared_limit WHERE id = of_shared FOR UPDATE;
     noted := redrive.absorb_answers(of_shared);
     FOR one IN
-      SELECT run.outcome, run.began, run.next_at FROM unnest(batch) AS run
+      SELECT run.id, run.outcome, run.began, run.next_at FROM unnest(batch) AS run
       CROSS JOIN LATERAL (SELECT named.shared FROM redrive.lane AS named WHERE named.id = run.lane OFFSET 0) AS its
       WHERE its.shared = of_shared ORDER BY run.n
     LOOP
       noted := CASE
         WHEN one.outcome = 'deferred'
-          THEN redrive.shared_after_refusal(noted, coalesce(one.began, now_ms), one.next_at, now_ms)
+          THEN redrive.shared_after_refusal(noted, one.id, coalesce(one.began, now_ms), one.next_at, now_ms)
         WHEN one.outcome IN ('released', 'cancelled', 'lost') THEN noted
         ELSE redrive.shared_after_answers(noted, now_ms / 1000, 1) END;
     END LOOP;
@@ -462,7 +464,7 @@ BEGIN
   IF FOUND THEN
     -- Other limits end the hold and the pace, and a bucket with another rate begins full.
     UPDATE redrive.shared_limit
-    SET limits = new_limits, state = (this.state::jsonb - 'pace' || jsonb_build_object('heldUntil', 0, 'buckets', (
+    SET limits = new_limits, state = (this.state::jsonb - 'pace' - 'heldBy' || jsonb_build_object('heldUntil', 0, 'buckets', (
       SELECT coalesce(jsonb_object_agg(bucket.name, bucket.level), '{}')
       FROM jsonb_each(this.state::jsonb -> 'buckets') AS bucket (name, level)
       WHERE this.limits::jsonb -> 'rates' -> bucket.name = new_limits::jsonb -> 'rates' -> bucket.name

@@ -58,6 +58,13 @@ ALTER TYPE redrive.ended_attempt
   ADD ATTRIBUTE operation text,
   ADD ATTRIBUTE answered  boolean;
 
+-- Who paused lanes, when and why, and the task that holds a lane.
+ALTER TABLE redrive.pause_rule
+  ADD COLUMN at  bigint,
+  ADD COLUMN who text,
+  ADD COLUMN why text;
+ALTER TABLE redrive.lane ADD COLUMN held_by text;
+
 CREATE OR REPLACE VIEW redrive.standing AS
   SELECT task.id, task.lane, coalesce(waiting.state, task.state) AS state, task.priority, task.submitted_at,
     task.started_at, greatest(its_claim.at, task.changed_at) AS changed_at, waiting.next_at, task.entries, task.attempts,
