@@ -7,6 +7,9 @@ import type { Connection, Preparer } from './driver.js'
 /**
  * Every statement of the store by its name, prepared on one connection. Hot ones take their values by position.
  *
+ * `OR FAIL`, in hot statements that change many rows: an error undoes the whole job anyway, so SQLite need not keep copies of
+ * all pages that the statement changes, to undo it alone.
+ *
  * `LIMIT ? + 0`: with a bare parameter there, the planner would look at its value and plan again for each.
  */
 export type Statements = ReturnType<typeof prepare>
@@ -266,7 +269,7 @@ function prepare(db: Preparer) {
       ON CONFLICT (id) DO NOTHING`),
     /** Tasks that differ in their ids and payloads, which are a JSON object. One by one they would cost twice as much. */
     insertAlike: db.prepare(/* sql */ `
-      INSERT INTO task (${NEW_COLUMNS}, id, payload)
+      INSERT OR FAIL INTO task (${NEW_COLUMNS}, id, payload)
       SELECT ?, ?, ?, ?, ?, ?, ?, ?, key, value FROM json_each(?) WHERE true
       ON CONFLICT (id) DO NOTHING`),
     idsAfter: db.prepare<[number], string>(/* sql */ `SELECT id FROM task WHERE seq > ?`).pluck(),
@@ -293,7 +296,7 @@ function prepare(db: Preparer) {
     // Claim
 
     makeReady: db.prepare(/* sql */ `
-      UPDATE task SET state = CASE WHEN losses >= ${ALONE_FROM_LOSSES} THEN 2 ELSE 1 END
+      UPDATE OR FAIL task SET state = CASE WHEN losses >= ${ALONE_FROM_LOSSES} THEN 2 ELSE 1 END
       WHERE seq IN (SELECT seq FROM task WHERE state = 0 AND next_at <= ? ORDER BY next_at LIMIT ? + 0)`),
     /** Steps from lane to lane over the index of ready tasks, so the number of tasks does not matter. */
     openLanes: db.prepare<ClaimScope & { after: number; last: number; limit: number }, OpenLaneRow>(/* sql */ `
@@ -328,7 +331,7 @@ function prepare(db: Preparer) {
     history: db.prepare<[number], HistoryRow>(/* sql */ `SELECT ${HISTORY_COLUMNS} FROM task WHERE seq = ?`),
     /** Starts all tasks of a claim at once, by a JSON array of `seq`: one by one, a claim would cost half as much again. */
     start: db.prepare(/* sql */ `
-      UPDATE task
+      UPDATE OR FAIL task
       SET state = 3, worker = ?, token = seq || '.' || lane || '.' || ?, ran_from = ?, changed_at = ?, next_at = NULL
       WHERE seq IN (SELECT value FROM json_each(?))`),
     takeFromLane: db.prepare(/* sql */ `
@@ -387,7 +390,7 @@ function prepare(db: Preparer) {
       .pluck(),
     /** Successes that differ in nothing but their `seq`, of which it takes a JSON array. */
     succeedAll: db.prepare(/* sql */ `
-      UPDATE task
+      UPDATE OR FAIL task
       SET ${SUCCEEDED}
       WHERE seq IN (SELECT value FROM json_each(?))`),
     running: db.prepare<[number, string, string], StandingRow>(/* sql */ `
