@@ -22,6 +22,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   operate: ['policy', 'time', 'fingerprint', 'telemetry', 'attempt', 'store', 'bus'],
   metrics: ['policy', 'telemetry', 'store'],
   otel: ['policy', 'telemetry', 'attempt'],
+  notify: ['policy', 'time', 'telemetry', 'attempt', 'call', 'store', 'task'],
   presets: ['policy', 'document'],
   testing: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'bus', 'document'],
   cli: [
@@ -40,6 +41,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'operate',
     'presets',
     'metrics',
+    'notify',
   ],
 }
 

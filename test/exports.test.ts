@@ -93,6 +93,8 @@ const EXPORTS: Readonly<Record<string, string>> = {
     listTasks listWorkers messageView openResultLog planDiscard planRedrive planReprocess planRequeue pruneStore purgeFailedQueue
     ratesOf redriveDeadLetters reportRun reportYields reprocess requeueFailedQueue runView setRates storeFigures taskView untilEmpty verify
     walkFailedQueue walkTasks writeResults`,
+  'redrive/notify': `
+    NoticeType Notification Notifier NotifyOptions Target TargetOptions notify slack webhook`,
   'redrive/otel': `
     TraceOptions spanEvents traceWork`,
   'redrive/metrics': `

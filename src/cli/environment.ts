@@ -15,6 +15,8 @@ export interface Environment {
   readonly project?: string
   /** The settings of the sweeper in the configuration of the project, if it has any. */
   readonly settings?: object
+  /** The options of `notify()` in the configuration of the project, if it has any. */
+  readonly notify?: object
   /** Loads a module by its path. */
   readonly load: (path: string) => Promise<object>
   /** Calls back at each SIGINT and SIGTERM. Returns a function that stops that. */

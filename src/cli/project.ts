@@ -17,6 +17,7 @@ interface ProjectConfig {
   readonly stuckAfter?: unknown
   readonly policy?: object
   readonly coverage?: object
+  readonly notify?: object
 }
 
 const FIELDS: Readonly<Record<keyof ProjectConfig, '' | 'object'>> = {
@@ -30,6 +31,7 @@ const FIELDS: Readonly<Record<keyof ProjectConfig, '' | 'object'>> = {
   stuckAfter: '',
   policy: 'object',
   coverage: 'object',
+  notify: 'object',
 }
 
 /** The fields that stand for a variable. */
@@ -67,12 +69,20 @@ export async function inProject(environment: Environment): Promise<Environment> 
     }
     if (typeof value === 'string') env[variable] ||= value
   }
-  return { ...environment, project, env, ...('collections' in config && { settings: sweeperSettings(config) }) }
+  const notify: unknown = Reflect.get(config, 'notify')
+  return {
+    ...environment,
+    project,
+    env,
+    ...('collections' in config && { settings: sweeperSettings(config) }),
+    ...(typeof notify === 'object' && notify !== null && { notify }),
+  }
 }
 
-/** The fields that do not stand for a variable. */
+/** The fields that neither stand for a variable nor are for workers. */
 function sweeperSettings(config: object): object {
-  return Object.fromEntries(Object.entries(config).filter(([field]) => !Object.hasOwn(VARIABLES, field)))
+  const isOfSweeper = (field: string) => field !== 'notify' && !Object.hasOwn(VARIABLES, field)
+  return Object.fromEntries(Object.entries(config).filter(([field]) => isOfSweeper(field)))
 }
 
 function projectFolder(cwd: string): string {

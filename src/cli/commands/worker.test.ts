@@ -122,6 +122,35 @@ describe('a worker that stops when nothing is left', () => {
     await expect(fetch(url)).rejects.toThrow()
   })
 
+  it('sends messages where the configuration says so', async () => {
+    let received = ''
+    const server = createServer(async (request, response) => {
+      for await (const chunk of request) received += chunk
+      response.end()
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const notify = JSON.stringify(new URL('../../notify/index.ts', import.meta.url).pathname)
+    const config = `import { slack } from ${notify}
+      export default { notify: { to: slack('http://127.0.0.1:${port}/hunter2'), oldestAge: '1h' } }`
+    writeFileSync(join(folder, 'redrive.config.ts'), config)
+    await enqueue({ kind: 'nobody-runs-it', payload: '{}', runAt: 0 }, { kind: 'slow', payload: '1000' })
+    const { code, err } = await redrive(['worker', 'tasks.ts', '--until-empty', '--verbose'])
+    server.close()
+    expect({ code, received }).toEqual({
+      code: 0,
+      received: expect.stringContaining('of nobody-runs-it has waited for'),
+    })
+    expect(err).not.toContain('hunter2')
+  })
+
+  it('says which option of notify is wrong, and starts nothing', async () => {
+    writeFileSync(join(folder, 'redrive.config.ts'), 'export default { notify: { to: [], oldestage: "1h" } }')
+    const { code, err } = await redrive(['worker', 'tasks.ts', '--until-empty'])
+    expect(code).not.toBe(0)
+    expect(err).toContain("'oldestAge'")
+  })
+
   it('refuses a port that is taken, and leaves the store alone', async () => {
     const server = createServer().listen(0, '127.0.0.1')
     await once(server, 'listening')

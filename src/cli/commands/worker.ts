@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { type MetricsRegistry, storeMetrics, workMetrics } from '../../metrics/index.js'
+import { type Notifier, type NotifyOptions, notify } from '../../notify/index.js'
 import { untilEmpty } from '../../operate/index.js'
 import type { Store } from '../../store/index.js'
 import { type Outage, Worker } from '../../task/index.js'
@@ -81,6 +82,9 @@ Ended work is tasks that succeeded, were skipped or were cancelled, with their
 history, idempotency keys whose work is done, and audit records. The id of a
 deleted task is free again.
 
+With 'notify' in the configuration of the project, it sends messages to Slack or
+to a webhook when work waits for too long or an operation has ended.
+
 The default release is the environment variable REDRIVE_RELEASE, or the version
 in the package.json of the module. 'redrive worker ls' lists live workers with
 their releases.
@@ -120,11 +124,16 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
     sink,
     onOutage,
   })
+  let notifier: Notifier | undefined
   const signals = signalsOf(environment)
   const pushing = setInterval(() => metrics?.push(), PUSH_INTERVAL_MS).unref()
   let isCutShort = false
   try {
+    // It checks its options, whatever the configuration holds.
+    if (environment.notify !== undefined)
+      notifier = notify(store, { ...(environment.notify as NotifyOptions), sink: logTo(logger) })
     await worker.start()
+    await notifier?.start()
     const where = redact(storeUrl(options, environment))
     console.say(`Worker ${worker.name} ${workText(work, where, concurrency)}. Ctrl-C stops it.`)
     console.say(await stopReason(worker, store, work, options, { signals, console }))
@@ -132,6 +141,7 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
   } finally {
     signals.close()
     clearInterval(pushing)
+    await notifier?.stop()
     await metrics?.push()
     await metrics?.close()
     // A worker that was cut short still uses the store.

@@ -1,0 +1,198 @@
+import type { Outage } from '../attempt/index.js'
+import { type Duration, OptionError } from '../policy/index.js'
+import { checkOptions, type KnownOptions } from '../policy/internal.js'
+import type { NewTask, Store } from '../store/index.js'
+import { defineTask, Worker } from '../task/index.js'
+import { toMs } from '../task/internal.js'
+import type { Sink } from '../telemetry/index.js'
+import { type Clock, queueClock, type Sleeper, type Timer } from '../time/index.js'
+import { messageId, type Notice, type Notification } from './notice.js'
+import type { Occasion } from './occasion.js'
+import { oldestAge } from './oldest-age.js'
+import { operationEnded } from './operation-ended.js'
+import type { Target } from './target.js'
+
+/** Options of `notify`. */
+export interface NotifyOptions {
+  /** Where messages go: made by `slack()` or `webhook()`. */
+  readonly to: Target | readonly Target[]
+  /** Tell when the oldest ready task of a kind has waited for longer than this. Default: never. */
+  readonly oldestAge?: Duration | undefined
+  /** Tell when an operation is done, or has stopped. Default: true. */
+  readonly operations?: boolean | undefined
+  /** How often to look. Default 30 s. */
+  readonly every?: Duration | undefined
+  /** How often to repeat a message about something that lasts, such as an age. Default 1 h. */
+  readonly repeat?: Duration | undefined
+  /** Receives the work events of the deliveries. */
+  readonly sink?: Sink | undefined
+  /** Called when the store stops answering, and when it answers again. */
+  readonly onOutage?: ((outage: Outage) => void) | undefined
+  /** The source of time. Default: the system clock. */
+  readonly clock?: Clock | undefined
+}
+
+const NOTIFY_OPTIONS: KnownOptions<NotifyOptions> = {
+  to: 'object',
+  oldestAge: '',
+  operations: '',
+  every: '',
+  repeat: '',
+  sink: 'function',
+  onOutage: 'function',
+  clock: 'object',
+}
+
+/** News are told for this long: a process that was away for longer does not tell the past. */
+const NEWS_MS = 3_600_000
+
+/** Looks overlap, since what is committed late has an earlier time. */
+const OVERLAP_MS = 60_000
+
+const DELIVERY = { attempts: 15, backoff: { base: '1s', max: '10m' }, timeout: '15s' } as const
+
+/**
+ * Sends messages about a store to people: to Slack, or to a webhook.
+ *
+ * ```ts
+ * const notifier = notify(store, { to: slack(process.env.SLACK_WEBHOOK), oldestAge: '10m' })
+ * await notifier.start()
+ * ```
+ *
+ * Any number of processes may run one for the same store. Each message is a task, whose id is that of its subject: so it is
+ * sent once, it is retried, and it becomes a dead letter if it cannot be delivered.
+ */
+export function notify(store: Store, options: NotifyOptions): Notifier {
+  checkOptions('notify()', options, NOTIFY_OPTIONS)
+  return new Notifier(store, options)
+}
+
+/** Looks at a store now and then, and delivers the messages about it. */
+export class Notifier implements Sleeper {
+  readonly #store: Store
+  readonly #clock: Clock
+  readonly #targets: readonly Target[]
+  readonly #occasions: readonly Occasion[]
+  readonly #everyMs: number
+  readonly #repeatMs: number
+  readonly #worker: Worker
+  /** When it last looked, on the store's clock. */
+  #lookedAt: number | undefined
+  #timer: Timer | undefined
+  #looking: Promise<void> = Promise.resolve()
+  #isStopped = false
+
+  constructor(store: Store, options: NotifyOptions) {
+    const { to, clock = queueClock, sink, onOutage } = options
+    this.#store = store
+    this.#clock = clock
+    this.#targets = checkedTargets(to)
+    this.#occasions = occasionsOf(options)
+    this.#everyMs = toMs('every', options.every ?? '30s', 1)
+    this.#repeatMs = toMs('repeat', options.repeat ?? '1h', 1)
+    const tasks = this.#targets.map(target =>
+      defineTask(kindOf(target), {
+        policy: DELIVERY,
+        handler: (message: Notification, { signal }) => target.send(message, signal),
+      }),
+    )
+    this.#worker = new Worker(store, { tasks, concurrency: 2, clock, sink, onOutage })
+  }
+
+  /** Begins to look, and to deliver. Resolves after the first look. Rejects if the store cannot be reached. */
+  async start(): Promise<void> {
+    await this.#worker.start()
+    await this.look()
+    this.#arm()
+  }
+
+  /** Resolves when it has stopped. Rejects if the store refuses for good. */
+  get stopped(): Promise<void> {
+    return this.#worker.stopped
+  }
+
+  /** Stops looking. Messages that were not delivered stay in the store, for the next notifier. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    if (this.#timer !== undefined) this.#clock.clearTimer(this.#timer)
+    await this.#looking
+    await this.#worker.stop()
+  }
+
+  /** It is time for the next look. */
+  wake(): void {
+    // A store that is away is reported by the worker, and looked at again later.
+    this.#looking = this.look()
+      .catch(() => {})
+      .finally(() => this.#arm())
+  }
+
+  /** Looks once, and enqueues the messages that are due. */
+  async look(): Promise<void> {
+    const now = await this.#store.now()
+    const since = this.#lookedAt === undefined ? now - NEWS_MS : this.#lookedAt - OVERLAP_MS
+    const look = { store: this.#store, now, since }
+    const found = await Promise.all(this.#occasions.map(occasion => occasion(look)))
+    for (const notice of found.flat()) await this.#tell(notice, now)
+    this.#lookedAt = now
+  }
+
+  async #tell(notice: Notice, now: number): Promise<void> {
+    const { type, text, facts, lasts = false } = notice
+    const nth = lasts ? Math.floor(now / this.#repeatMs) : undefined
+    if (nth !== undefined && (await this.#wasTold(messageId(notice, nth - 1), now))) return
+    const message: Notification = { id: messageId(notice, nth), type, at: new Date(now).toISOString(), text, facts }
+    await this.#store.enqueue(this.#targets.map(target => taskOf(target, message)))
+  }
+
+  /** Whether a message was sent so short a time ago that it is too early to repeat it. */
+  async #wasTold(id: string, now: number): Promise<boolean> {
+    const [target] = this.#targets
+    const told = target && (await this.#store.get(taskId(target, id)))
+    return told !== undefined && now - told.submittedAt < this.#repeatMs
+  }
+
+  #arm(): void {
+    if (!this.#isStopped) this.#timer = this.#clock.setTimer(this, this.#everyMs)
+  }
+}
+
+/** The list of all occasions. */
+function occasionsOf({ oldestAge: limit, operations = true }: NotifyOptions): Occasion[] {
+  return [
+    ...(limit === undefined ? [] : [oldestAge(toMs('oldestAge', limit, 1))]),
+    ...(operations ? [operationEnded] : []),
+  ]
+}
+
+/** Each target has a kind of its own, so that only processes that know its URL take its messages. */
+function kindOf({ name }: Target): string {
+  return `notify:${name}`
+}
+
+function taskId(target: Target, message: string): string {
+  return `${kindOf(target)}:${message}`
+}
+
+function taskOf(target: Target, message: Notification): NewTask {
+  return { kind: kindOf(target), id: taskId(target, message.id), payload: JSON.stringify(message) }
+}
+
+/** Not by its class: the configuration of a project may have another copy of this package. */
+function isTarget(target: unknown): target is Target {
+  if (typeof target !== 'object' || target === null) return false
+  return typeof Reflect.get(target, 'name') === 'string' && typeof Reflect.get(target, 'send') === 'function'
+}
+
+function checkedTargets(to: NotifyOptions['to']): readonly Target[] {
+  const targets = [to].flat()
+  if (targets.length === 0 || !targets.every(isTarget))
+    throw new OptionError('to', `'to' must be what slack() or webhook() returns, or a list of these.`)
+  const odd = targets.find(({ name }) => !/^[\w.-]{1,60}$/.test(name))
+  if (odd !== undefined)
+    throw new OptionError('name', `A target is named with letters, digits and _.- (at most 60), got '${odd.name}'.`)
+  const twice = targets.find(({ name }, n) => targets.findIndex(target => target.name === name) < n)
+  if (twice !== undefined)
+    throw new OptionError('to', `Two targets are called '${twice.name}'. Give one of them another 'name'.`)
+  return targets
+}

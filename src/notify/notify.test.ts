@@ -1,0 +1,230 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { inspect } from 'node:util'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { MemoryStore, type Store } from '../store/index.js'
+import { openSqlite } from '../store/sqlite/index.js'
+import { fakeClock } from '../testing/index.js'
+import { type Notifier, type NotifyOptions, notify, slack, webhook } from './index.js'
+
+const SECRET = 'T0000-B0000-hunter2secret'
+
+interface Received {
+  readonly headers: IncomingHttpHeaders
+  readonly body: unknown
+}
+
+/** A server that takes messages, and answers with these statuses, the last one for ever. */
+async function receiver(...statuses: number[]) {
+  const received: Received[] = []
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk as Buffer)
+    received.push({ headers: request.headers, body: JSON.parse(Buffer.concat(chunks).toString()) })
+    const status = (statuses.length > 1 ? statuses.shift() : statuses[0]) ?? 200
+    response.writeHead(status, status < 400 && status >= 300 ? { location: 'http://127.0.0.1:1/' } : {}).end()
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  servers.push(server)
+  const { port } = server.address() as AddressInfo
+  return { received, url: `http://127.0.0.1:${port}/services/${SECRET}` }
+}
+
+let servers: ReturnType<typeof createServer>[]
+let notifiers: Notifier[]
+let store: Store
+beforeEach(() => {
+  servers = []
+  notifiers = []
+  store = new MemoryStore()
+})
+afterEach(async () => {
+  for (const notifier of notifiers) await notifier.stop()
+  for (const server of servers) server.close()
+  await store.close()
+})
+
+async function start(options: NotifyOptions, on = store): Promise<Notifier> {
+  const notifier = notify(on, options)
+  notifiers.push(notifier)
+  await notifier.start()
+  return notifier
+}
+
+/** A task that has been ready for an hour. */
+const old = (kind = 'charge', more = {}) =>
+  store.enqueue([{ kind, payload: '{}', runAt: Date.now() - 3_600_000, ...more }])
+
+describe('a message', () => {
+  it('says that the oldest ready task has waited for too long, in Slack’s form', async () => {
+    const { received, url } = await receiver()
+    await old('charge <!channel>')
+    await start({ to: slack(url), oldestAge: '10m' })
+    await expect.poll(() => received.length).toBe(1)
+    const [{ body }] = received as [Received]
+    expect(body).toEqual({
+      text: 'The oldest ready task of charge &lt;!channel&gt; has waited for 1h; the limit is 10m. 1 ready, 1 worker is running.',
+    })
+  })
+
+  it('comes to a webhook as JSON, with an id that tells a repetition', async () => {
+    const { received, url } = await receiver(503, 200)
+    await old()
+    await start({ to: webhook(url, { headers: { authorization: 'Bearer token' } }), oldestAge: '10m' })
+    await expect.poll(() => received.length, { timeout: 20_000 }).toBe(2)
+    const [first, second] = received
+    expect(second?.body).toEqual(first?.body)
+    const id = String(second?.headers['idempotency-key'])
+    expect(second?.body).toMatchObject({
+      id,
+      type: 'oldest_age',
+      facts: { kind: 'charge', category: '', ready: 1, limitMs: 600_000 },
+    })
+    expect(second?.headers).toMatchObject({ authorization: 'Bearer token' })
+    await expect.poll(async () => (await store.get(`notify:webhook:${id}`))?.status).toBe('succeeded')
+  })
+
+  it('is sent once, however many processes find the same', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'redrive-notify-'))
+    const file = await openSqlite(join(folder, 'redrive.db'))
+    const other = await openSqlite(join(folder, 'redrive.db'))
+    const { received, url } = await receiver()
+    await file.enqueue(['a', 'b'].map(category => ({ kind: 'charge', category, payload: '{}', runAt: 0 })))
+    const both = [await start({ to: slack(url), oldestAge: '10m' }, file)]
+    both.push(await start({ to: slack(url), oldestAge: '10m' }, other))
+    for (const notifier of both) await notifier.look()
+    for (const notifier of both) await notifier.stop()
+    expect(await file.count({ kind: 'notify:slack' })).toMatchObject({ succeeded: 2, waiting: 0 })
+    expect(received).toHaveLength(2)
+    await file.close()
+    await other.close()
+    rmSync(folder, { recursive: true })
+  })
+
+  it('about something that lasts is repeated after a time, and no earlier', async () => {
+    const clock = fakeClock()
+    store = new MemoryStore({ clock })
+    const { url } = await receiver()
+    await store.enqueue([{ kind: 'charge', payload: '{}' }])
+    // Close to the end of an hour of the clock, where the number of the message changes.
+    await clock.advance(3_600_000 - (clock.now() % 3_600_000) - 1000)
+    const notifier = notify(store, { to: slack(url), oldestAge: '1s', repeat: '1h', clock })
+    const told = async () => (await store.count({ kind: 'notify:slack' })).waiting
+    await notifier.look()
+    expect(await told()).toBe(1)
+    await clock.advance(2000)
+    await notifier.look()
+    expect(await told()).toBe(1)
+    await clock.advance(3_600_000)
+    await notifier.look()
+    expect(await told()).toBe(2)
+    // An age of its own messages is not told: that would never end.
+    expect(
+      (await store.list({ kind: 'notify:slack' }, { limit: 10 })).items.map(({ payload }) => payload).join(),
+    ).not.toContain('of notify')
+  })
+
+  it('says how an operation has ended, and nothing of one that ended long ago', async () => {
+    const clock = fakeClock()
+    store = new MemoryStore({ clock })
+    const { url } = await receiver()
+    const discard = async (id: string) => {
+      await store.enqueue([{ id, kind: 'charge', payload: '{}' }])
+      const { tasks } = await store.claim({
+        worker: 'w',
+        leaseMs: 1000,
+        limit: 1,
+        rooms: [{ kinds: ['charge'] }],
+        isIdle: true,
+      })
+      const attempt = {
+        attempt: 1,
+        startedAt: 0,
+        endedAt: 0,
+        worker: 'w',
+        verdict: { class: 'final', code: 'E' } as const,
+      }
+      for (const { id, token } of tasks)
+        await store.settle([{ id, token, outcome: { type: 'dead', reason: 'final_error' }, attempt }])
+      const { id: operation } = await store.operations.create({
+        act: 'discard',
+        set: { ids: [id] },
+        by: { who: 'ann', why: 'test data' },
+      })
+      const taken = await store.operations.take(operation, 'driver', 1000)
+      const { progress } = taken?.operation ?? { progress: undefined }
+      if (taken === undefined || progress === undefined) throw new Error('not taken')
+      await store.operations.step(operation, taken.token, {
+        leaseMs: 1000,
+        move: [id],
+        status: 'done',
+        progress: { ...progress, isRead: true },
+      })
+      return operation
+    }
+    await discard('a')
+    await clock.advance('2h')
+    const recent = await discard('b')
+    const notifier = notify(store, { to: slack(url), clock })
+    await notifier.look()
+    await notifier.look()
+    const { items } = await store.list({ kind: 'notify:slack' }, { limit: 10 })
+    expect(items.map(({ payload }) => JSON.parse(payload).text)).toEqual([
+      `The discard ${recent} by ann is done: 1 moved.`,
+    ])
+  })
+
+  it('that the other side refuses for good becomes a dead letter, which does not show the URL', async () => {
+    const { url } = await receiver(404)
+    await old()
+    await start({ to: slack(url), oldestAge: '10m' })
+    await expect.poll(async () => (await store.count({ kind: 'notify:slack' })).dead).toBe(1)
+    const [letter] = (await store.list({ status: 'dead' }, { limit: 1 })).items
+    expect(letter?.errorCode).toBe('http_404')
+    expect(JSON.stringify([letter, await store.ledger(letter?.id ?? '')])).not.toContain('hunter2')
+  })
+
+  it('does not follow a redirect', async () => {
+    const { received, url } = await receiver(307)
+    await old()
+    await start({ to: slack(url), oldestAge: '10m' })
+    await expect.poll(async () => (await store.count({ kind: 'notify:slack' })).dead).toBe(1)
+    expect(received).toHaveLength(1)
+    const [letter] = (await store.list({ status: 'dead' }, { limit: 1 })).items
+    expect(letter?.errorCode).toBe('redirected')
+  })
+})
+
+describe('a target', () => {
+  it.each([
+    ['a host without TLS', 'http://hooks.example.com/hunter2', 'must begin with https://'],
+    ['another protocol', 'file:///etc/hunter2', 'must begin with https://'],
+    ['no URL at all', 'hunter2', 'cannot be read'],
+    ['a variable that is not set', undefined, 'Is the variable that it reads not set?'],
+  ])('refuses %s, and does not repeat it', (_, url, problem) => {
+    expect(() => slack(url)).toThrow(problem)
+    expect(() => slack(url)).not.toThrow('hunter2')
+  })
+
+  it('takes HTTP on this machine, and elsewhere if it is allowed', () => {
+    for (const url of ['http://localhost:1/x', 'http://127.0.0.1/x', 'http://[::1]:1/x'])
+      expect(() => webhook(url)).not.toThrow()
+    expect(() => webhook('http://127.0.0.1.example.com/')).toThrow('https')
+    expect(() => webhook('http://collector/', { allowHttp: true })).not.toThrow()
+  })
+
+  it('shows neither its URL nor its headers', () => {
+    const target = webhook(`https://example.com/${SECRET}`, { headers: { authorization: SECRET } })
+    expect(inspect(target, { depth: 9, showHidden: true }) + JSON.stringify(target)).not.toContain('hunter2')
+  })
+
+  it('has a name of its own', () => {
+    const url = 'https://example.com'
+    expect(() => notify(store, { to: [slack(url), slack(url)] })).toThrow(`Two targets are called 'slack'`)
+    expect(() => notify(store, { to: [slack(url), slack(url, { name: 'on-call' })] })).not.toThrow()
+    expect(() => notify(store, { to: [] })).toThrow('slack() or webhook()')
+  })
+})
