@@ -57,7 +57,7 @@ function fillSqlite(path) {
       SELECT 'task-' || i, lane.id, CASE WHEN ${isDead} THEN 6 ELSE 4 END, 0, i / 100, i / 100, i / 100, 1, 1,
              CASE WHEN ${isDead} THEN 'retryable' END, CASE WHEN ${isDead} THEN ${codeOf} END,
              CASE WHEN ${isDead} THEN 'status 502' END, CASE WHEN ${isDead} THEN 'attempts_exhausted' END, '{}'
-      FROM made JOIN lane USING (kind, key);
+      FROM made JOIN lane ON lane.kind = made.kind AND lane.category = '' AND lane.key = made.key;
     ANALYZE;
     PRAGMA wal_checkpoint(TRUNCATE)`)
   db.close()

@@ -71,6 +71,8 @@ const BEFORE_ALL = { changedAt: Number.MAX_SAFE_INTEGER, id: '' }
 
 const STATES = Object.values(State)
 
+const STATUSES = [...new Set(STATES.map(statusOf))]
+
 const MATCHES_LANE = /* sql */ `
   (:kind IS NULL OR lane.kind = :kind)
   AND (:category IS NULL OR lane.category = :category)
@@ -107,8 +109,8 @@ export class Browser {
       SELECT task.state, count(*) AS count FROM task JOIN lane ON lane.id = task.lane
       WHERE task.error_code = :error_code AND ${MATCHES_LANE}
       GROUP BY task.state`)
-    this.#laneCounts = db.prepare<object, Lane & Record<TaskStatus, number>>(/* sql */ `
-      SELECT kind, category, key, waiting, running, succeeded, skipped, dead, cancelled
+    this.#laneCounts = db.prepare<object, Lane & { id: number } & Record<TaskStatus, number>>(/* sql */ `
+      SELECT id, kind, category, key, waiting, running, succeeded, skipped, dead, cancelled
       FROM lane WHERE ${MATCHES_LANE}`)
     this.#lanes = db.prepare<object, LaneRow>(/* sql */ `
       SELECT lane.kind, lane.category, lane.key, paused, held_until, held_by, running, concurrency, per_second, ordered,
@@ -143,12 +145,13 @@ export class Browser {
   list(filter: TaskFilter, { limit, after }: PageRequest): Page<TaskRecord> {
     const statements = filter.errorCode === undefined ? this.#lists : this.#listErrors
     const { changedAt, id } = after === undefined ? BEFORE_ALL : taskPlace(after)
-    const values = { ...laneValues(filter), ...errorValue(filter), changed_at: changedAt, id, limit: limit + 1 }
-    const rows = this.#db.transaction(() =>
-      statements
-        .filter(({ status }) => filter.status === undefined || status === filter.status)
-        .flatMap(({ statement }) => statement.all(values)),
-    )()
+    const rows = this.#db.transaction(() => {
+      const { lanes, isIn } = this.#lanesOf(filter)
+      const values = { lanes, ...errorValue(filter), changed_at: changedAt, id, limit: limit + 1 }
+      return statements
+        .filter(({ status }) => (filter.status === undefined || status === filter.status) && isIn(status))
+        .flatMap(({ statement }) => statement.all(values))
+    })()
     rows.sort((a, b) => b.changed_at - a.changed_at || (a.id < b.id ? 1 : -1))
     return taskPage(rows.slice(0, limit + 1).map(taskRecord), limit)
   }
@@ -209,6 +212,15 @@ export class Browser {
     })
   }
 
+  /** The lanes that match, as a JSON array, and the statuses that tasks of these lanes are in; `null` stands for all lanes. */
+  #lanesOf(filter: Partial<Lane>): { readonly lanes: string | null; readonly isIn: (status: TaskStatus) => boolean } {
+    const values = laneValues(filter)
+    if (Object.values(values).every(value => value === null)) return { lanes: null, isIn: () => true }
+    const lanes = this.#laneCounts.all(values)
+    const statuses = new Set(STATUSES.filter(status => lanes.some(lane => lane[status] > 0)))
+    return { lanes: JSON.stringify(lanes.map(({ id }) => id)), isIn: status => statuses.has(status) }
+  }
+
   #historyOf(id: string): LedgerRow[] {
     const task = this.#attempt.get(id)
     if (task === undefined) return []
@@ -238,7 +250,7 @@ function listing(index: string, condition: string): string {
     WHERE ${condition} ${isEnded}
       AND (task.changed_at < :changed_at OR (task.changed_at = :changed_at AND task.id < :id))
       AND task.changed_at <= :changed_at
-      AND ${MATCHES_LANE}
+      AND (:lanes IS NULL OR task.lane IN (SELECT value FROM json_each(:lanes)))
     ORDER BY task.changed_at DESC, task.id DESC
     LIMIT :limit + 0`
 }

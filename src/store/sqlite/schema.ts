@@ -261,6 +261,14 @@ export const MIGRATIONS: readonly string[] = [
     ALTER TABLE task ADD COLUMN answered  INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX task_operation ON task (operation, id) WHERE operation IS NOT NULL;
 
+    -- With the lane, so that a list of rare lanes reads the index alone until it finds one.
+    DROP INDEX task_ended;
+    DROP INDEX item_ended;
+    DROP INDEX task_error;
+    CREATE INDEX task_ended ON task (state, changed_at, lane)      WHERE state > 3 AND lane < 1099511627776;
+    CREATE INDEX item_ended ON task (state, changed_at, lane)      WHERE state > 3 AND lane >= 1099511627776;
+    CREATE INDEX task_error ON task (error_code, changed_at, lane) WHERE error_code IS NOT NULL;
+
     -- What an operator's act replaced, as JSON.
     ALTER TABLE ledger ADD COLUMN before TEXT;
     -- Failure budgets of a kind, or of a kind and category, each with its gate.
