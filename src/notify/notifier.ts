@@ -6,6 +6,7 @@ import { defineTask, Worker } from '../task/index.js'
 import { toMs } from '../task/internal.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, queueClock, type Sleeper, type Timer } from '../time/index.js'
+import { gateOpened } from './gate-opened.js'
 import { messageId, type Notice, type Notification } from './notice.js'
 import type { Occasion } from './occasion.js'
 import { oldestAge } from './oldest-age.js'
@@ -18,6 +19,8 @@ export interface NotifyOptions {
   readonly to: Target | readonly Target[]
   /** Tell when the oldest ready task of a kind has waited for longer than this. Default: never. */
   readonly oldestAge?: Duration | undefined
+  /** Tell when a failure budget has stopped a kind. Default: true. */
+  readonly gates?: boolean | undefined
   /** Tell when an operation is done, or has stopped. Default: true. */
   readonly operations?: boolean | undefined
   /** How often to look. Default 30 s. */
@@ -35,6 +38,7 @@ export interface NotifyOptions {
 const NOTIFY_OPTIONS: KnownOptions<NotifyOptions> = {
   to: 'object',
   oldestAge: '',
+  gates: '',
   operations: '',
   every: '',
   repeat: '',
@@ -158,9 +162,10 @@ export class Notifier implements Sleeper {
 }
 
 /** The list of all occasions. */
-function occasionsOf({ oldestAge: limit, operations = true }: NotifyOptions): Occasion[] {
+function occasionsOf({ oldestAge: limit, gates = true, operations = true }: NotifyOptions): Occasion[] {
   return [
     ...(limit === undefined ? [] : [oldestAge(toMs('oldestAge', limit, 1))]),
+    ...(gates ? [gateOpened] : []),
     ...(operations ? [operationEnded] : []),
   ]
 }

@@ -127,6 +127,46 @@ describe('a message', () => {
     ).not.toContain('of notify')
   })
 
+  it('says once that a failure budget has stopped a kind, and again if that happens again', async () => {
+    const clock = fakeClock()
+    store = new MemoryStore({ clock })
+    const { url } = await receiver()
+    await store.budgets.set({ kind: 'charge' }, { failures: { share: 0.5, minAttempts: 3 } })
+    const outage = async () => {
+      await store.enqueue([1, 2, 3].map(() => ({ kind: 'charge', payload: '{}' })))
+      const { tasks, now } = await store.claim({
+        worker: 'w',
+        leaseMs: 1000,
+        limit: 3,
+        rooms: [{ kinds: ['charge'] }],
+        isIdle: true,
+      })
+      const verdict = { class: 'retryable', code: 'http_503' } as const
+      const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', verdict, error: 'down' }
+      const outcome = { type: 'dead', reason: 'attempts_exhausted' } as const
+      await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
+    }
+    const texts = async () => {
+      const { items } = await store.list({ kind: 'notify:slack' }, { limit: 10 })
+      return items.map(({ payload }) => JSON.parse(payload).text)
+    }
+    const notifier = notify(store, { to: slack(url), clock })
+    await notifier.look()
+    expect(await texts()).toEqual([])
+    await outage()
+    await notifier.look()
+    await clock.advance(1000)
+    await notifier.look()
+    expect(await texts()).toEqual([
+      'charge is stopped on all machines: 3 of 3 recent attempts failed, most of them with http_503. One task tries again when the hold is over.',
+    ])
+    await store.budgets.lift({ kind: 'charge' })
+    await store.budgets.set({ kind: 'charge' }, { failures: { share: 0.5, minAttempts: 3 } })
+    await outage()
+    await notifier.look()
+    expect(await texts()).toHaveLength(2)
+  })
+
   it('says how an operation has ended, and nothing of one that ended long ago', async () => {
     const clock = fakeClock()
     store = new MemoryStore({ clock })
