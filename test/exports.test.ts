@@ -47,7 +47,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
     Age AttemptEntry AttemptTraces AuditPage AuditStore Beat Before Budget BudgetRecord BudgetScope BudgetStop BudgetStore By Chunk Claim ClaimRequest ClaimedTask Cost CountField EndStatus
-    Enqueued FailureBudget GateCause GateChange GateRecord GateState Heartbeat ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneRuleReader LaneRules LaneSelection LedgerRow LimitRule MemoryStore
+    Enqueued FailureBudget FailureGroup GateCause GateChange GateRecord GateState GroupFilter GroupRecord GroupStore Heartbeat ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneRuleReader LaneRules LaneSelection LedgerRow LimitRule MemoryStore
     MemoryStoreOptions Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
     NewOperation NewRun NewTask OnceOptions OperationAct OperationMember OperationNotFoundError OperationProgress
     OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow Page PageRequest PauseRule PolicyStore Rate RedriveRecord

@@ -283,7 +283,7 @@ export class EventConsumer<Event> {
     const times = { startedAt: first.history.startedAt, endedAt: first.now() }
     const { name: worker, release } = this.#engine
     const about = { attempt: 1, ...times, worker, release, trace: first.traceId }
-    const attempt = entryOf(end, about, this.#kind.policyHash)
+    const attempt = entryOf(end, task.kind, about, this.#kind.policyHash)
     const outcome = await this.#outcome(task, end)
     if (outcome === undefined) return
     await this.#record(attempt === undefined ? task : { ...task, tried: { outcome, attempt } })

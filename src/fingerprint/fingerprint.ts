@@ -21,6 +21,10 @@ export interface RecordedFailure {
 export interface Fingerprint {
   /** The version of the algorithm and a hash: `1-9c2f0b7d41aa83e6`. */
   readonly id: string
+  /** The kind of the task. */
+  readonly kind: string
+  /** The code of the verdict. Empty where there is none. */
+  readonly code: string
   /** The class of the error. Empty where none was recorded. */
   readonly errorName: string
   /** The masked message. */
@@ -41,7 +45,7 @@ export function fingerprint({ kind, code = '', error = '', stack }: RecordedFail
   const pattern = maskMessage(message)
   const frames = stack !== undefined && isBug(errorName) ? ownFrames(stack) : []
   const facts = JSON.stringify([FINGERPRINT_VERSION, kind, errorName, code, pattern, frames])
-  return { id: idOf(facts), errorName, pattern, frames }
+  return { id: idOf(facts), kind, code, errorName, pattern, frames }
 }
 
 /** Ids that were computed last: work fails in few ways, and a hash costs as much as all the rest. */

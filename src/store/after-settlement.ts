@@ -1,4 +1,6 @@
 import { type Answer, answerOf } from './budgets/attempt-counts.js'
+import type { FailureGroup } from './group-store.js'
+import { lostGroup } from './groups/failure-group.js'
 import { acted, attempted, decided, type LedgerChange, type LostClaim, lost } from './ledger-change.js'
 import type { AttemptEntry, Before, By, Outcome, TaskRecord, TaskStatus } from './store.js'
 
@@ -9,7 +11,7 @@ import type { AttemptEntry, Before, By, Outcome, TaskRecord, TaskStatus } from '
 
 type Failures = Pick<
   TaskRecord,
-  'attempts' | 'deferrals' | 'losses' | 'previousDelayMs' | 'errorClass' | 'errorCode' | 'errorMessage'
+  'attempts' | 'deferrals' | 'losses' | 'previousDelayMs' | 'errorClass' | 'errorCode' | 'errorMessage' | 'group'
 >
 
 /** The part of a task that the rules read. */
@@ -35,6 +37,8 @@ export interface After extends Failures {
   readonly reason: string | undefined
   readonly result: string | undefined
   readonly ledger: LedgerChange
+  /** The group of the failure that the ledger's new row is about. The store counts it, and knows its `group` by then. */
+  readonly failed: FailureGroup | undefined
   /** Where an item goes on: to another lane, where it waits unless the worker can keep it. */
   readonly advance: Advance | undefined
   /** `hold`: a rate limit closes the lane until the next attempt. `answer`: the lane has borne another attempt. */
@@ -52,6 +56,7 @@ export const NO_FAILURES: Failures = {
   errorClass: undefined,
   errorCode: undefined,
   errorMessage: undefined,
+  group: undefined,
 }
 
 /**
@@ -75,6 +80,7 @@ export function afterSettlement(
   const counted = isDecision ? undefined : entry
   const after = ended(standing, entry, isDecision ? decided(outcome, entry) : attempted(outcome, entry))
   after.answer = answerOf(asked, counted)
+  if (counted?.verdict !== undefined) after.failed = counted.group
 
   switch (outcome.type) {
     case 'succeeded':
@@ -87,7 +93,7 @@ export function afterSettlement(
     case 'advanced':
       after.advance = outcome
       after.startedAt = now
-      return Object.assign(waiting(after, now), NO_FAILURES)
+      return Object.assign(waiting(after, now), NO_FAILURES, { failed: undefined })
     case 'dead':
       after.status = 'dead'
       after.attempts = attemptsAfter(standing, counted)
@@ -120,18 +126,21 @@ function attemptsAfter({ attempts }: Standing, counted: AttemptEntry | undefined
 }
 
 /** After the death of the worker that ran the task. It costs no attempt. Somebody has yet to decide what follows. */
-export function afterLoss(standing: Standing, claim: LostClaim, now: number): After {
+export function afterLoss(standing: Standing, claim: LostClaim & { readonly kind: string }, now: number): After {
   const released = afterSettlement(standing, { type: 'released' }, undefined, now)
   // A task that was claimed for a decision had not been started, so nothing was lost.
   if (standing.isUndecided) return released
   const losses = standing.losses + 1
   const ledger = lost(standing.attempts + 1, claim, now)
-  return { ...released, losses, isUndecided: released.status === 'waiting', ledger }
+  return { ...released, losses, isUndecided: released.status === 'waiting', ledger, failed: lostGroup(claim.kind) }
 }
 
-/** After a redrive: fresh attempts, deferrals and time to live. Losses stay, so a task that kills workers stays alone. */
+/**
+ * After a redrive: fresh attempts, deferrals and time to live. Losses stay, so a task that kills workers stays alone, and so
+ * does its group, which tells whether it dies of the same failure again.
+ */
 export function afterRedrive(standing: Standing, by: By, now: number): After {
-  const fresh = { ...standing, ...NO_FAILURES, losses: standing.losses, startedAt: now }
+  const fresh = { ...standing, ...NO_FAILURES, losses: standing.losses, group: standing.group, startedAt: now }
   const after = ended(fresh, undefined, acted('redriven', by, now, beforeOf(standing)))
   after.lane = 'none'
   return waiting(after, now)
@@ -200,6 +209,8 @@ function ended(standing: Standing, entry: AttemptEntry | undefined, ledger: Ledg
     errorClass: verdict === undefined ? standing.errorClass : verdict.class,
     errorCode: verdict === undefined ? standing.errorCode : verdict.code,
     errorMessage: verdict === undefined ? standing.errorMessage : entry?.error,
+    group: standing.group,
+    failed: undefined,
     reason: undefined,
     result: undefined,
     ledger,
@@ -218,5 +229,5 @@ function waiting(after: Draft, now: number, delayMs = 0): After {
 
 function cleared(after: Draft, status: 'succeeded' | 'skipped'): After {
   after.status = status
-  return Object.assign(after, NO_FAILURES)
+  return Object.assign(after, NO_FAILURES, { failed: undefined })
 }

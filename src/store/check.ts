@@ -1,6 +1,7 @@
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import { isTraceparent } from '../telemetry/internal.js'
+import type { FailureGroup, GroupFilter } from './group-store.js'
 import type {
   Beat,
   By,
@@ -26,6 +27,9 @@ import type {
 
 /** Ids, kinds, categories and keys are indexed, and PostgreSQL's index rows are small. */
 const MAX_NAME_BYTES = 512
+
+/** The id of a group may have a kind in it. */
+const MAX_GROUP_BYTES = 1000
 
 /** Most names are plain ASCII, and need no closer look. */
 const PLAIN_NAME = /^[\x01-\x7f]{0,512}$/
@@ -62,6 +66,7 @@ export function checkNewTask(task: NewTask): void {
   if (cost !== undefined) checkCost('cost', cost)
   if (traceparent !== undefined) checkTraceparent(traceparent)
   if (tried !== undefined) checkOutcome(tried.outcome)
+  if (tried?.attempt.group !== undefined) checkGroup(tried.attempt.group)
 }
 
 export function checkClaim({ worker, leaseMs, limit, rooms }: ClaimRequest): void {
@@ -82,6 +87,7 @@ export function checkSettlement({ id, token, outcome, attempt, used }: Settlemen
   if (attempt?.release !== undefined) checkName('release', attempt.release)
   if (attempt?.call !== undefined) checkName('call', attempt.call)
   if (attempt?.trace !== undefined) checkName('trace', attempt.trace)
+  if (attempt?.group !== undefined) checkGroup(attempt.group)
   if (used !== undefined) checkCost('used', used)
 }
 
@@ -115,7 +121,7 @@ export function checkLanes({ kind, category, key, ...others }: Partial<Lane>): v
   if (key !== undefined) checkName('key', key)
 }
 
-const COUNT_FIELDS: readonly CountField[] = ['kind', 'category', 'key', 'status', 'errorCode', 'reason']
+const COUNT_FIELDS: readonly CountField[] = ['kind', 'category', 'key', 'status', 'errorCode', 'reason', 'group']
 
 export function checkCountFields(fields: readonly CountField[]): void {
   const unknown = fields.find(field => !COUNT_FIELDS.includes(field))
@@ -123,14 +129,37 @@ export function checkCountFields(fields: readonly CountField[]): void {
     throw new OptionError('fields', `Tasks are counted by ${COUNT_FIELDS.join(', ')}, got ${quoted(unknown)}.`)
 }
 
-export function checkFilter({ status, errorCode, kind, category, key, ...others }: TaskFilter): void {
-  checkNoOthers(others, 'kind, category, key, status, errorCode')
+export function checkFilter({ status, errorCode, group, kind, category, key, ...others }: TaskFilter): void {
+  checkNoOthers(others, 'kind, category, key, status, errorCode, group')
   checkLanes({ kind, category, key })
   if (status !== undefined && !STATUSES.includes(status))
     throw new OptionError('status', `'status' must be one of ${STATUSES.join(', ')}, got ${quoted(status)}.`)
   // The code of a failure may be any text.
   if (errorCode !== undefined && typeof errorCode !== 'string')
     throw new OptionError('errorCode', `'errorCode' must be text, got ${quoted(errorCode)}.`)
+  if (group !== undefined) checkGroupId(group)
+}
+
+export function checkGroupFilter({ kind, ...others }: GroupFilter): void {
+  checkNoOthers(others, 'kind')
+  if (kind !== undefined) checkName('kind', kind)
+}
+
+/** The id of a group may have a kind and a code in it. */
+export function checkGroupId(id: unknown): asserts id is string {
+  if (typeof id === 'string' && PLAIN_NAME.test(id)) return
+  checkText('group', id)
+  const bytes = Buffer.byteLength(id)
+  if (bytes > MAX_GROUP_BYTES)
+    throw new OptionError('group', `'group' must be at most ${MAX_GROUP_BYTES} bytes long, got ${bytes}.`)
+}
+
+function checkGroup({ id, kind, code, errorName, pattern, frames }: FailureGroup): void {
+  checkGroupId(id)
+  checkName('kind', kind)
+  const texts = [code, errorName, pattern, ...frames]
+  const other = texts.find(text => typeof text !== 'string')
+  if (other !== undefined) throw new OptionError('group', `The facts of a group must be texts, got ${quoted(other)}.`)
 }
 
 export function checkPage({ limit }: PageRequest): void {

@@ -7,8 +7,8 @@ const LANE_FIELDS: ReadonlySet<CountField> = new Set(['kind', 'category', 'key',
 const STATUSES = Object.keys(noTasks()) as TaskStatus[]
 
 /** Whether the counts of lanes answer it, which are few and at hand. */
-export function isByLane({ errorCode }: TaskFilter, fields: readonly CountField[]): boolean {
-  return errorCode === undefined && fields.every(field => LANE_FIELDS.has(field))
+export function isByLane({ errorCode, group }: TaskFilter, fields: readonly CountField[]): boolean {
+  return errorCode === undefined && group === undefined && fields.every(field => LANE_FIELDS.has(field))
 }
 
 /** Adds up counts that agree in all fields. */

@@ -7,8 +7,8 @@ export type LedgerChange =
   | { readonly type: 'complete'; readonly row: LossDecision }
   | { readonly type: 'none' }
 
-/** A row whose place in the history is not known yet. The store adds the category that the task was in. */
-export type NewLedgerRow = Omit<LedgerRow, 'sequence' | 'category'>
+/** A row whose place in the history is not known yet. The store adds the category that the task was in, and the group. */
+export type NewLedgerRow = Omit<LedgerRow, 'sequence' | 'category' | 'group'>
 
 /** The part of a `lost` row that the decision on it brings. */
 export type LossDecision = Pick<LedgerRow, 'delayMs' | 'reason' | 'verdict' | 'error' | 'random' | 'policy'>

@@ -1,6 +1,6 @@
 import type { Verdict } from '../policy/index.js'
 import type { Before, LaneLimits, LedgerRow, TaskRecord } from './store.js'
-import { statusOf } from './task-state.js'
+import { State, statusOf } from './task-state.js'
 
 /** A task joined with its lane. */
 export interface TaskRow {
@@ -23,6 +23,7 @@ export interface TaskRow {
   readonly error_class: string | null
   readonly error_code: string | null
   readonly error_message: string | null
+  readonly failure_group: string | null
   readonly reason: string | null
   readonly result: string | null
   readonly traceparent: string | null
@@ -53,6 +54,7 @@ export interface EntryRow {
   readonly release: string | null
   /** JSON. */
   readonly before: string | null
+  readonly failure_group: string | null
 }
 
 /** The columns of a `TaskRow`, from `task` joined with `lane`. Some may come from elsewhere. */
@@ -68,8 +70,8 @@ export function taskColumns({
   return /* sql */ `
     task.id, lane.kind, lane.category, lane.key, task.payload, task.value, ${state} AS state, task.priority,
     task.submitted_at, task.started_at, ${changedAt} AS changed_at, ${nextAt} AS next_at, task.attempts, task.deferrals,
-    task.losses, task.previous_delay, task.error_class, task.error_code, task.error_message, task.reason, task.result,
-    task.traceparent, task.operation`
+    task.losses, task.previous_delay, task.error_class, task.error_code, task.error_message, task.failure_group, task.reason,
+    task.result, task.traceparent, task.operation`
 }
 
 /** Converts a row to a record. */
@@ -93,12 +95,18 @@ export function taskRecord(row: TaskRow): TaskRecord {
     errorClass: errorClass(row.error_class),
     errorCode: row.error_code ?? undefined,
     errorMessage: row.error_message ?? undefined,
+    group: isCleared(row.state) ? undefined : (row.failure_group ?? undefined),
     reason: row.reason ?? undefined,
     result: row.result ?? undefined,
     changedAt: row.changed_at,
     traceparent: row.traceparent ?? undefined,
     operation: row.operation ?? undefined,
   }
+}
+
+/** A success or a skip has left its group, though PostgreSQL may still have it in its row. */
+function isCleared(state: number): boolean {
+  return state === State.succeeded || state === State.skipped
 }
 
 /** Converts a row of the table `ledger`. */
@@ -116,6 +124,7 @@ export function ledgerRow(row: EntryRow): LedgerRow {
     verdict: verdict(row),
     error: row.error ?? undefined,
     stack: row.stack ?? undefined,
+    group: row.failure_group ?? undefined,
     random: row.random ?? undefined,
     policy: row.policy ?? undefined,
     version: row.version ?? undefined,

@@ -1,6 +1,7 @@
 import type { IdempotencyStore } from '../idempotency/index.js'
 import type { GiveUpReason, Verdict } from '../policy/index.js'
 import type { BudgetStore, GateChange } from './budget-store.js'
+import type { FailureGroup, GroupStore } from './group-store.js'
 import type { LaneRuleReader } from './lane-rule.js'
 import type { OperationStore } from './operation-store.js'
 import type { RetryYield } from './retry-yield.js'
@@ -124,6 +125,8 @@ export interface TaskRecord extends Lane {
   readonly errorCode: string | undefined
   /** Name and message of the last failure, bounded and redacted. */
   readonly errorMessage: string | undefined
+  /** The group of its last failure. A redrive keeps it, until the task succeeds, is skipped or advances. */
+  readonly group: string | undefined
   /** Why it is dead, was skipped or discarded, or succeeded without its result being kept. */
   readonly reason: string | undefined
   /** JSON text. */
@@ -252,6 +255,8 @@ export interface AttemptEntry {
   readonly error?: string
   /** Where the code failed: a line for each frame, bounded and redacted. Only bugs have it where they fail as before. */
   readonly stack?: string
+  /** The group of the failure, which is made when it is first seen. Counts only beside a verdict. */
+  readonly group?: FailureGroup
   /** The random number that placed the delay within its jitter. */
   readonly random?: number
   /** The hash of the policy that decided. `policies` has the policy itself. */
@@ -274,11 +279,13 @@ export interface AttemptEntry {
  * `discarded`, `undone` or `edited` row is not an attempt: its number is 0, its `worker` is the person who asked and its
  * `reason` is why.
  */
-export interface LedgerRow extends AttemptEntry {
+export interface LedgerRow extends Omit<AttemptEntry, 'group'> {
   /** Counts all rows of the task, from 1. */
   readonly sequence: number
   /** The category that the task was in: the stage of an item. Absent where it had none. */
   readonly category?: string | undefined
+  /** The group of its failure. */
+  readonly group?: string | undefined
   /** The outcome for the task. */
   readonly outcome:
     | 'succeeded'
@@ -381,10 +388,12 @@ export interface TaskFilter {
   readonly status?: TaskStatus
   /** The code of the last verdict, such as `http_502`. */
   readonly errorCode?: string
+  /** The group of the last failure. */
+  readonly group?: string
 }
 
 /** A field that tasks are counted by. */
-export type CountField = 'kind' | 'category' | 'key' | 'status' | 'errorCode' | 'reason'
+export type CountField = 'kind' | 'category' | 'key' | 'status' | 'errorCode' | 'reason' | 'group'
 
 /** The number of tasks that agree in the fields that they are counted by. A field without a value is absent. */
 export interface TaskCount extends Partial<Pick<TaskRecord, CountField>> {
@@ -660,6 +669,8 @@ export interface Store extends TaskVerbs, TaskReader, TaskControl, LaneControl, 
   readonly operations: OperationStore
   /** Budgets of kinds, with their gates. */
   readonly budgets: BudgetStore
+  /** Failures with the same fingerprint. */
+  readonly groups: GroupStore
   /** The keys of an `IdempotencyGuard`, as durable as the tasks. */
   readonly idempotency: IdempotencyStore
   /**
@@ -676,6 +687,7 @@ export interface Store extends TaskVerbs, TaskReader, TaskControl, LaneControl, 
    * Deletes ended work that is older than its retention: at most `limit` tasks, keys and records in all. Returns how many
    * it deleted; fewer than the limit means that nothing is left to delete. A task goes with its ledger, and its id is free
    * again. Items go with their run, as a whole, once it has ended for long enough; with dead items, for `deadMs` too.
+   * Failure groups without tasks that were not seen for `deadMs` are deleted too, uncounted.
    */
   prune(keep: Retention, limit: number): Promise<number>
   /** Closes the file or the connections. The store takes no more calls. */

@@ -1,5 +1,5 @@
 import type { End, Failed } from '../attempt/index.js'
-import { isBug } from '../fingerprint/internal.js'
+import { fingerprint, isBug } from '../fingerprint/internal.js'
 import { advance, type History } from '../policy/index.js'
 import type { AttemptEntry, Outcome } from '../store/index.js'
 import { failureText } from '../telemetry/index.js'
@@ -31,12 +31,13 @@ export function outcomeOf(end: End): Outcome {
 }
 
 /**
- * The ledger row of an attempt; `undefined` where none was made. `policy` is the hash of the policy that decided, and
- * `lastError` is the text of the failure before.
+ * The ledger row of an attempt at a kind of task; `undefined` where none was made. `policy` is the hash of the policy that
+ * decided, and `lastError` is the text of the failure before.
  */
 export function entryOf(
   end: End,
-  about: Omit<AttemptEntry, 'verdict' | 'error' | 'stack' | 'random' | 'policy'>,
+  kind: string,
+  about: Omit<AttemptEntry, 'verdict' | 'error' | 'stack' | 'group' | 'random' | 'policy'>,
   policy: string,
   lastError?: string,
 ): AttemptEntry | undefined {
@@ -44,7 +45,9 @@ export function entryOf(
     case 'failed': {
       const { verdict, random } = end
       const error = failureText(end.failure)
-      return { ...about, verdict, random, error, stack: stackOf(end, error, lastError), policy }
+      const stack = stackOf(end, error, lastError)
+      const group = fingerprint({ kind, code: verdict.code, error, stack })
+      return { ...about, verdict, random, error, stack, group, policy }
     }
     case 'refused':
       return undefined

@@ -165,7 +165,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
       version === undefined
         ? { attempt, startedAt, endedAt, worker, release }
         : { attempt, startedAt, endedAt, worker, release, version, call: this.#call }
-    const entry = end && entryOf(end, about, policyHash, errorMessage)
+    const entry = end && entryOf(end, this.task.kind, about, policyHash, errorMessage)
     const trace = this.#ownTrace(outcome)
     const traced = entry === undefined || trace === undefined ? entry : { ...entry, trace }
     settle(this, { id, token, outcome, attempt: traced, used: this.#used })

@@ -38,6 +38,8 @@ const NAMES: Readonly<Record<Part['section'], string>> = {
   task: 'tasks',
   operation: 'operations',
   operation_tally: 'outcomes of operations',
+  group: 'failure groups',
+  tally: 'group figures',
   run: 'runs',
   item: 'positions of items',
   output: 'results to write',

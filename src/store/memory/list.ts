@@ -36,18 +36,20 @@ export function countTasksBy(
 ): TaskCount[] {
   const found = [...records].filter(record => isMeant(filter, record))
   return addUp(
-    found.map(({ kind, category, key, status, errorCode, reason }) => {
-      return { kind, category, key, status, errorCode, reason, count: 1 }
+    found.map(({ kind, category, key, status, errorCode, reason, group }) => {
+      return { kind, category, key, status, errorCode, reason, group, count: 1 }
     }),
     fields,
   )
 }
 
-function isMeant(filter: TaskFilter, record: TaskRecord): boolean {
+/** Whether a task matches a filter. */
+export function isMeant(filter: TaskFilter, record: TaskRecord): boolean {
   return (
     matches(filter, record) &&
     (filter.status === undefined || filter.status === record.status) &&
-    (filter.errorCode === undefined || filter.errorCode === record.errorCode)
+    (filter.errorCode === undefined || filter.errorCode === record.errorCode) &&
+    (filter.group === undefined || filter.group === record.group)
   )
 }
 

@@ -78,6 +78,7 @@ import { taskIds } from '../task-id.js'
 import type { WorkerRecord } from '../worker-store.js'
 import { MemoryAuditLog } from './audit-log.js'
 import { MemoryBudgets } from './budgets.js'
+import { MemoryGroups } from './groups.js'
 import type { MemoryItems } from './items.js'
 import { matches } from './lane-rules.js'
 import { countTasks, countTasksBy, listTasks } from './list.js'
@@ -116,6 +117,8 @@ export class MemoryStore implements Store {
   readonly operations: MemoryOperations
   /** Budgets of kinds, with their gates. */
   readonly budgets: MemoryBudgets
+  /** Failures with the same fingerprint. */
+  readonly groups: MemoryGroups
   readonly #clock: Clock
   readonly #newId = taskIds()
   readonly #tasks = new Map<string, MemoryTask>()
@@ -134,6 +137,7 @@ export class MemoryStore implements Store {
     this.#workers = new MemoryWorkers(clock)
     this.audit = new MemoryAuditLog(() => this.#now())
     this.idempotency = new MemoryIdempotencyStore({ clock })
+    this.groups = new MemoryGroups(() => this.#now())
     this.runs = new MemoryRuns(this.#items(), () => this.#now())
     this.operations = new MemoryOperations(
       {
@@ -306,7 +310,7 @@ export class MemoryStore implements Store {
     const task = this.#tasks.get(id)
     if (task === undefined || task.lane.isOfRun) return false
     if (task.record.status !== 'waiting' && task.record.status !== 'dead') return false
-    writeLedger(task, acted('edited', by, now, { payload: task.record.payload }))
+    writeLedger(task, acted('edited', by, now, { payload: task.record.payload }), undefined)
     task.record = { ...task.record, payload }
     this.audit.add(editRecord(id, by, now))
     return true
@@ -359,10 +363,11 @@ export class MemoryStore implements Store {
     for (const { record, lane } of this.#tasks.values()) {
       if (left === 0) break
       if (lane.isOfRun || !isOver(record, keep, now)) continue
-      this.#tasks.delete(record.id)
+      this.#forget(record.id)
       left--
     }
     left -= this.runs.prune(keep, left)
+    if (keep.deadMs !== undefined) this.groups.prune(now - keep.deadMs)
     if (keep.keysMs !== undefined) left -= this.idempotency.prune(keep.keysMs, left)
     if (keep.auditMs !== undefined) {
       left -= this.audit.prune(now - keep.auditMs, left)
@@ -475,8 +480,8 @@ export class MemoryStore implements Store {
     for (const worker of this.#workers.expired()) {
       const release = this.#workers.releaseOf(worker)
       for (const task of this.#workers.tasksOf(worker)) {
-        const claim = { worker, startedAt: task.record.changedAt, release }
-        this.#end(task, afterLoss(standingOf(task), claim, now), now)
+        const { kind, changedAt: startedAt } = task.record
+        this.#end(task, afterLoss(standingOf(task), { kind, worker, startedAt, release }, now), now)
         rescued++
       }
       this.#workers.remove(worker)
@@ -538,13 +543,14 @@ export class MemoryStore implements Store {
 
   /** Writes where a task stands. */
   #change(task: MemoryTask, after: After, now: number): void {
-    const { ledger, lane: _lane, answer: _answer, advance, isUndecided, ...record } = after
+    const { ledger, lane: _lane, answer: _answer, advance, isUndecided, failed, ...record } = after
     const before = task.record
+    const failedIn = failed && this.groups.failed(failed, now)
     // The row belongs to the stage that has ended.
-    writeLedger(task, ledger)
+    writeLedger(task, ledger, failedIn)
     const isDone = record.status === 'succeeded' || record.status === 'skipped'
     const value = isDone ? undefined : (advance?.value ?? task.record.value)
-    task.record = { ...task.record, ...record, value, changedAt: now }
+    task.record = { ...task.record, ...record, group: failedIn ?? record.group, value, changedAt: now }
     task.isUndecided = isUndecided
     if (advance !== undefined) this.#enterLane(task, advance)
     if (record.status === 'waiting') this.#queue.add(task, now, task.lane.isOrdered)
@@ -577,8 +583,14 @@ export class MemoryStore implements Store {
     this.#moved(record, moved, now)
   }
 
-  /** Tells the runs that an item has changed, and whoever waits for the end of a task. */
+  #forget(id: string): void {
+    this.groups.moved(this.#tasks.get(id)?.record, undefined)
+    this.#tasks.delete(id)
+  }
+
+  /** Tells the groups that a task has changed, the runs if it is an item, and whoever waits for its end. */
   #moved(before: TaskRecord | undefined, { lane, record }: MemoryTask, now: number): void {
+    this.groups.moved(before, record)
     if (lane.isOfRun) this.runs.moved(before, record, now)
     if (this.#ends.size > 0) this.#ends.call(record.id)
   }
@@ -592,7 +604,7 @@ export class MemoryStore implements Store {
       cancel: (task, now) => this.#cancel(task, now),
       redrive: (task, by, now) => this.#change(task, afterRedrive(standingOf(task), by, now), now),
       move: (id, category, now) => this.#move(id, category, now),
-      forget: id => void this.#tasks.delete(id),
+      forget: id => this.#forget(id),
       record: record => this.audit.add(record),
       ring: () => this.#watchers.ring(),
     }

@@ -36,7 +36,7 @@ import {
 import { ageOf, memberPage, surveyed } from '../operations/set.js'
 import { operationEnded, operationRecordOf } from '../operator-record.js'
 import type { By, Lane, Page, PageRequest } from '../store.js'
-import { matches } from './lane-rules.js'
+import { isMeant } from './list.js'
 import type { MemoryTask } from './task.js'
 
 /** The part of the memory store that its operations work with. */
@@ -238,9 +238,8 @@ export class MemoryOperations implements OperationStore {
           : record.status === 'dead'
       if (!isInState) return false
       if ('ids' in set) return named?.has(record.id) && (act === 'cancel' || record.changedAt <= createdAt)
-      const { errorCode, ...lanes } = set.filter
       const since = act === 'cancel' ? record.submittedAt : record.changedAt
-      return since <= set.until && matches(lanes, record) && (errorCode === undefined || errorCode === record.errorCode)
+      return since <= set.until && isMeant(set.filter, record)
     })
     const members = found.map(({ record: { id, kind, category, key, changedAt }, lane }) => {
       return { id, kind, category, key, changedAt, isOrdered: lane.isOrdered, isPaused: lane.isPaused }

@@ -77,13 +77,17 @@ export function standingOf({ record, isUndecided, isToBeCancelled }: MemoryTask)
 }
 
 /** Applies a change of the ledger. */
-export function writeLedger({ ledger, lane, record }: MemoryTask, change: LedgerChange): void {
+export function writeLedger(
+  { ledger, lane, record }: MemoryTask,
+  change: LedgerChange,
+  group: string | undefined,
+): void {
   if (change.type === 'none') return
   if (change.type === 'append') {
     const category = lane.category === '' ? undefined : lane.category
     const isOnlyOne = ledger.length === 0 && change.row.outcome === 'succeeded'
     const trace = change.row.trace ?? (isOnlyOne ? traceIdOf(record.traceparent) : undefined)
-    return void ledger.push({ ...change.row, category, sequence: ledger.length + 1, trace })
+    return void ledger.push({ ...change.row, group, category, sequence: ledger.length + 1, trace })
   }
   const last = ledger.pop()
   if (last !== undefined) ledger.push({ ...last, ...change.row })

@@ -3,7 +3,7 @@ import type { Page, PageRequest, Store } from '../store.js'
 /**
  * The sections of a store, in the order in which they are moved: each with its table, the columns that identify and order
  * its rows, and the columns that are moved. A lane that is added belongs to the shared limit that matches it. A task also has the name of its lane and its `ledger`, in which the attempt
- * kept in the task's own row is a row like all others.
+ * kept in the task's own row is a row like all others. The figures of groups are added up by hour.
  */
 export const SECTIONS = {
   pause: { table: 'pause_rule', key: ['id'], columns: words('id kind category key paused at who why') },
@@ -28,7 +28,7 @@ export const SECTIONS = {
     key: ['id'],
     columns: words(`
       id state priority submitted_at started_at changed_at next_at entries attempts deferrals losses undecided
-      previous_delay error_class error_code error_message reason result payload value cost traceparent
+      previous_delay error_class error_code error_message failure_group reason result payload value cost traceparent
       operation answered`),
   },
   operation: { table: 'operation', key: ['id'], columns: words('id created_at open state') },
@@ -36,6 +36,16 @@ export const SECTIONS = {
     table: 'operation_tally',
     key: ['operation'],
     columns: words('operation passed failed unanswered succeeded skipped dead cancelled'),
+  },
+  group: {
+    table: 'failure_group',
+    key: ['id'],
+    columns: words('id kind code error_name pattern frames first_seen'),
+  },
+  tally: {
+    table: 'group_tally',
+    key: ['failure_group', 'hour'],
+    columns: words('failure_group hour seen retrying dead last_seen'),
   },
   run: {
     table: 'run',
@@ -59,7 +69,7 @@ export type Section = keyof typeof SECTIONS
 /** The columns of a task's ledger. */
 export const ENTRY_COLUMNS = words(`
   sequence attempt started_at ended_at worker outcome delay_ms reason error_class error_code retry_after error random
-  policy category version call stack trace release before`)
+  policy category version call stack trace release before failure_group`)
 
 /** The trace of the attempt that is kept in the task's own row: where nothing else is on record, the one that enqueued it. */
 export const INLINE_TRACE = /* sql */ `CASE WHEN task.entries = 1 THEN substr(task.traceparent, 4, 32) END`
@@ -67,7 +77,7 @@ export const INLINE_TRACE = /* sql */ `CASE WHEN task.entries = 1 THEN substr(ta
 /** The values of those columns for the attempt that is kept in the task's own row, from `task` joined with `lane`. */
 export const INLINE_ENTRY = /* sql */ `
   entries, ran_attempt, ran_from, ran_to, task.worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-  nullif(lane.category, ''), task.version, task.call, NULL, ${INLINE_TRACE}, task.release, NULL`
+  nullif(lane.category, ''), task.version, task.call, NULL, ${INLINE_TRACE}, task.release, NULL, NULL`
 
 /** A row by column, in the same form for every database: flags are 0 and 1, times are milliseconds, the keys of JSON are sorted. */
 export interface MovedRow {

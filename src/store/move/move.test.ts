@@ -95,6 +95,7 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   const failure = {
     verdict: { class: 'retryable', code: `E ${WEIRD}` },
     error: WEIRD,
+    group: { id: '1-aa', kind: 'mail', code: `E ${WEIRD}`, errorName: 'E', pattern: WEIRD, frames: [WEIRD] },
     random: 0.1 + 0.2,
     policy: 'p1',
   } as const
@@ -238,7 +239,8 @@ async function seen(store: Movable) {
   const pages = await Promise.all(runs.map(({ id }) => store.runs.items(id, { limit: 100 })))
   const outputs = await Promise.all(runs.map(({ id }) => store.runs.outputs(id, 100)))
   const lanes = await store.lanes()
-  return { tasks, ledgers, audit, runs, pages, outputs, lanes, counts: await store.count({}) }
+  const { items: groups } = await store.groups.list({}, { limit: 100 })
+  return { tasks, ledgers, audit, runs, pages, outputs, lanes, groups, counts: await store.count({}) }
 }
 
 /** Lets a worker run until nothing is left to run, with every outcome a success. */
@@ -491,6 +493,8 @@ describe('what is moved', () => {
       ...['seq', 'lane', 'round', 'cancel_requested', 'token', 'advances'],
       // Of the attempt that it succeeded with, which is a row of its ledger.
       ...['worker', 'ran_from', 'ran_to', 'ran_attempt', 'version', 'call', 'release'],
+      // Generated from others.
+      ...['failure_state', 'failure_at'],
     ],
     ledger: ['task'],
     // Counts are of the last minutes, and begin afresh.

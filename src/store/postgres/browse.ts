@@ -40,9 +40,10 @@ interface StatsAnswer extends Omit<StoreStats, 'kinds'> {
 }
 
 /** A number of tasks. The columns that are not counted by are absent. */
-interface CountRow extends Omit<TaskCount, 'errorCode' | 'reason'> {
+interface CountRow extends Omit<TaskCount, 'errorCode' | 'reason' | 'group'> {
   readonly errorCode?: string | null
   readonly reason?: string | null
+  readonly group?: string | null
 }
 
 /** Reads tasks, their history, counts and lanes. Rows come as JSON, so that numbers are numbers. */
@@ -68,19 +69,26 @@ export class Browser {
   async list(filter: TaskFilter, { limit, after }: PageRequest): Promise<Page<TaskRecord>> {
     const place = after === undefined ? undefined : taskPlace(after)
     const statuses = filter.status === undefined ? STATUSES : [filter.status]
-    const rows = (await this.#read(listing(statuses), [
+    const values = [
       ...laneValues(filter),
       storable(filter.errorCode) ?? null,
       place?.changedAt ?? null,
       place?.id ?? null,
       limit + 1,
-    ])) as TaskRow[]
+    ]
+    const rows = (await (filter.group === undefined
+      ? this.#read(listing(statuses), values)
+      : this.#read(listingGroup(statuses), [...values, filter.group]))) as TaskRow[]
     return taskPage(rows.map(recordOf), limit)
   }
 
   async count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
-    const byError = filter.errorCode === undefined ? [] : [storable(filter.errorCode)]
-    const [counts] = await this.#read(byError.length > 0 ? COUNT_ERRORS : COUNT, [...laneValues(filter), ...byError])
+    const { errorCode, group } = filter
+    const byError = errorCode === undefined ? [] : [storable(errorCode)]
+    const [counts] =
+      group === undefined
+        ? await this.#read(byError.length > 0 ? COUNT_ERRORS : COUNT, [...laneValues(filter), ...byError])
+        : await this.#read(COUNT_GROUP, [...laneValues(filter), storable(errorCode) ?? null, group])
     return countsWithin(counts as Record<TaskStatus, number>, filter.status)
   }
 
@@ -96,11 +104,13 @@ export class Browser {
       return addUpLanes(lanes, filter, fields)
     }
     const statuses = filter.status === undefined ? STATUSES : [filter.status]
-    const values = [...laneValues(filter), storable(filter.errorCode) ?? null]
-    const rows = (await this.#read(counting(statuses, fields), values)) as CountRow[]
+    const { group: ofGroup } = filter
+    const values = [...laneValues(filter), storable(filter.errorCode) ?? null, ofGroup ?? null]
+    const rows = (await this.#read(counting(statuses, fields, ofGroup !== undefined), values)) as CountRow[]
     return addUp(
-      rows.map(({ errorCode, reason, ...row }) => {
-        return { ...row, errorCode: stored(errorCode ?? undefined), reason: stored(reason ?? undefined) }
+      rows.map(({ errorCode, reason, group, ...row }) => {
+        const failure = { errorCode: stored(errorCode ?? undefined), reason: stored(reason ?? undefined) }
+        return { ...row, ...failure, group: group ?? undefined }
       }),
       fields,
     )
@@ -146,14 +156,14 @@ const GET = /* sql */ `
  */
 const LEDGERS = /* sql */ `
   SELECT task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason, error_class, error_code,
-    retry_after, error, random, policy, before, coalesce(category, (
+    retry_after, error, random, policy, before, failure_group, coalesce(category, (
       SELECT lane.category FROM redrive.lane
       WHERE lane.id = (SELECT own.lane FROM redrive.task AS own WHERE own.id = ledger.task)
     )) AS category, version, call, stack, trace, release
   FROM redrive.ledger WHERE task = ANY ($1::text[])
   UNION ALL
   SELECT id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, (SELECT lane.category FROM redrive.lane WHERE lane.id = task.lane), version, call, NULL,
+    NULL, NULL, (SELECT lane.category FROM redrive.lane WHERE lane.id = task.lane), version, call, NULL,
     ${INLINE_TRACE}, release
   FROM redrive.task
   WHERE id = ANY ($1::text[]) AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
@@ -217,6 +227,58 @@ function listing(statuses: readonly TaskStatus[]): string {
   return `SELECT * FROM (${parts.join(' UNION ALL ')}) AS listed ORDER BY changed_at DESC, id DESC LIMIT $7`
 }
 
+/** The place of the last task of the page before; without one, behind all tasks. */
+const BEFORE = /* sql */ `(coalesce($5::bigint, 9223372036854775807), coalesce($6::text, ''))`
+
+interface GroupPlace extends Place {
+  readonly changedAt: string
+  /** The condition on the state that the index of groups has. */
+  readonly isGroup: string
+}
+
+/** The tasks of a group, by the index of groups. Successes and skips have left theirs, so that it has none of them. */
+const GROUP_PLACES: Readonly<Record<TaskStatus, GroupPlace>> = {
+  waiting: {
+    ...PLACES.waiting,
+    from: /* sql */ `
+      redrive.task JOIN redrive.waiting ON waiting.task = task.id JOIN redrive.lane ON lane.id = task.lane`,
+    changedAt: 'task.failure_at',
+    isGroup: 'task.failure_state = redrive.state_running()',
+  },
+  running: { ...PLACES.running, changedAt: 'greatest(claim.at, task.changed_at)', isGroup: 'true' },
+  succeeded: endedInGroup('succeeded'),
+  skipped: endedInGroup('skipped'),
+  dead: endedInGroup('dead'),
+  cancelled: endedInGroup('cancelled'),
+}
+
+function endedInGroup(status: TaskStatus): GroupPlace {
+  return {
+    from: `redrive.task JOIN redrive.lane ON lane.id = task.lane`,
+    changedAt: 'task.failure_at',
+    nextAt: 'NULL::bigint',
+    isGroup: `task.failure_state = redrive.state_${status}()`,
+  }
+}
+
+/** A page of each status of a group, and of all these the newest changes. */
+function listingGroup(statuses: readonly TaskStatus[]): string {
+  const parts = statuses.map(status => {
+    const { from, changedAt, isGroup, ...columns } = GROUP_PLACES[status]
+    return /* sql */ `(
+      SELECT ${taskColumns({ changedAt, ...columns })}
+      FROM ${from}
+      WHERE task.failure_group = $8 AND ${isGroup}
+        AND ($4::text IS NULL OR task.error_code = $4)
+        AND (${changedAt}, task.id) < ${BEFORE}
+        AND ${MATCHES_LANE}
+      ORDER BY ${changedAt} DESC, task.id DESC
+      LIMIT $7
+    )`
+  })
+  return `SELECT * FROM (${parts.join(' UNION ALL ')}) AS listed ORDER BY changed_at DESC, id DESC LIMIT $7`
+}
+
 const COUNT = /* sql */ `
   SELECT coalesce(sum(waiting), 0)   AS waiting,   coalesce(sum(running), 0) AS running,
          coalesce(sum(succeeded), 0) AS succeeded, coalesce(sum(skipped), 0) AS skipped,
@@ -234,6 +296,16 @@ const COUNT_ERRORS = /* sql */ `
   FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane
   WHERE task.error_code = $4 AND ${MATCHES_LANE}`
 
+const COUNT_GROUP = /* sql */ `
+  SELECT count(waiting.task) AS waiting,
+         count(*) FILTER (WHERE failure_state = redrive.state_running() AND waiting.task IS NULL) AS running,
+         0 AS succeeded, 0 AS skipped,
+         count(*) FILTER (WHERE failure_state = redrive.state_dead())      AS dead,
+         count(*) FILTER (WHERE failure_state = redrive.state_cancelled()) AS cancelled
+  FROM redrive.task LEFT JOIN redrive.waiting ON waiting.task = task.id JOIN redrive.lane ON lane.id = task.lane
+  WHERE task.failure_group = $5 AND task.failure_state IS NOT NULL
+    AND ($4::text IS NULL OR task.error_code = $4) AND ${MATCHES_LANE}`
+
 const LANE_COUNTS = /* sql */ `
   SELECT kind, category, key, sum(waiting) AS waiting, sum(running) AS running, sum(succeeded) AS succeeded,
     sum(skipped) AS skipped, sum(dead) AS dead, sum(cancelled) AS cancelled
@@ -248,6 +320,7 @@ const COUNT_COLUMNS: Readonly<Record<CountField, string>> = {
   status: 'status.status',
   errorCode: 'task.error_code',
   reason: 'task.reason',
+  group: /* sql */ `CASE WHEN task.failure_state IS NOT NULL THEN task.failure_group END`,
 }
 
 /** All tasks that have ended in a state are looked at, so the planner is free to join them as it likes. */
@@ -260,15 +333,16 @@ function allEndedAs(status: TaskStatus): string {
 }
 
 /** Counts the tasks of each status by these fields. */
-function counting(statuses: readonly TaskStatus[], fields: readonly CountField[]): string {
+function counting(statuses: readonly TaskStatus[], fields: readonly CountField[], isOfGroup: boolean): string {
   const columns = fields.map(field => COUNT_COLUMNS[field])
   const named = fields.map((field, index) => `${columns[index]} AS "${field}"`)
   const parts = statuses.map(status => {
     const from = status === 'waiting' || status === 'running' ? PLACES[status].from : allEndedAs(status)
+    const isGroup = isOfGroup ? 'task.failure_group = $5 AND task.failure_state IS NOT NULL' : '$5::text IS NULL'
     return /* sql */ `
       SELECT ${[...named, 'count(*) AS count'].join(', ')}
       FROM ${from} CROSS JOIN (SELECT '${status}' AS status) AS status
-      WHERE ($4::text IS NULL OR task.error_code = $4) AND ${MATCHES_LANE}
+      WHERE ($4::text IS NULL OR task.error_code = $4) AND ${MATCHES_LANE} AND ${isGroup}
       ${columns.length === 0 ? 'HAVING count(*) > 0' : `GROUP BY ${columns.join(', ')}`}`
   })
   return parts.join(' UNION ALL ')

@@ -33,9 +33,10 @@ type History = [
   errorClass: string | null,
   errorCode: string | null,
   errorMessage: string | null,
+  group: string | null,
 ]
 
-const NEVER_TRIED: History = [0, 0, 0, false, null, null, null, null]
+const NEVER_TRIED: History = [0, 0, 0, false, null, null, null, null, null]
 
 /** The tasks in these columns. */
 export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] {
@@ -43,7 +44,7 @@ export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] 
   return started.id.map((id, n) => {
     const laneId = started.lane[n] ?? 0
     const lane = lanes.get(laneId) ?? { kind: '', category: '', key: '' }
-    const [attempts, deferrals, losses, isUndecided, previousDelayMs, error, code, message] =
+    const [attempts, deferrals, losses, isUndecided, previousDelayMs, error, code, message, group] =
       started.history[n] ?? NEVER_TRIED
     return {
       id,
@@ -64,6 +65,7 @@ export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] 
       errorClass: errorClass(error),
       errorCode: stored(code ?? undefined),
       errorMessage: stored(message ?? undefined),
+      group: group ?? undefined,
       reason: undefined,
       result: undefined,
       changedAt: now,

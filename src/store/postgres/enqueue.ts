@@ -90,6 +90,7 @@ function encodeMany(tasks: readonly NewTask[], makeId: () => string): EnqueueCal
   const lanes = new Map<string, Lane & { readonly n: number }>()
   /** Outcomes of first attempts that were made elsewhere. */
   const tried: object[] = []
+  const groups = new Set<string>()
   const rows = tasks.map((task, n) => {
     const { id = makeId(), kind, category = '', key = '' } = task
     const name = `${kind}\0${category}\0${key}`
@@ -100,7 +101,7 @@ function encodeMany(tasks: readonly NewTask[], makeId: () => string): EnqueueCal
     }
     if (task.tried === undefined) return { id, lane: lane.n }
     const round = Math.floor(Math.random() * FIRST_ROUNDS)
-    tried.push(outcomeRow({ id, ...task.tried }, { n, round }))
+    tried.push(outcomeRow({ id, ...task.tried }, { n, round }, groups))
     return { id, lane: lane.n, round }
   })
   const values = [

@@ -36,7 +36,7 @@ import {
 } from '../operations/operation-rules.js'
 import { AGE_LIMITS_MS, memberPage, surveyed } from '../operations/set.js'
 import { operationEnded, operationRecordOf } from '../operator-record.js'
-import type { By, Lane, Page, PageRequest } from '../store.js'
+import type { By, Lane, Page, PageRequest, TaskFilter } from '../store.js'
 import { type Database, int4, LONG } from './database.js'
 import { byValues, inOrder } from './operators.js'
 import type { Call } from './run-records.js'
@@ -147,8 +147,7 @@ export class PostgresOperations implements OperationStore {
     const operation = await this.#found(id)
     const { act, set } = operation
     if ('ids' in set) return this.#named(operation, set.ids, { limit, after }, lane)
-    const { kind, category, key, errorCode } = { ...set.filter, ...lane }
-    const scope = [kind ?? null, category ?? null, key ?? null, storable(errorCode) ?? null, set.until]
+    const scope = [...scopeOf({ ...set.filter, ...lane }), set.until]
     const place = after === undefined ? { changedAt: 0, id: '' } : taskPlace(after)
     const answer =
       act === 'cancel'
@@ -160,9 +159,7 @@ export class PostgresOperations implements OperationStore {
   async survey(act: OperationAct, set: OperationSet): Promise<readonly SurveyRow[]> {
     checkSet(act, set)
     const filter = 'ids' in set ? {} : set.filter
-    const { kind, category, key, errorCode } = filter
-    const scope = [kind ?? null, category ?? null, key ?? null, storable(errorCode) ?? null]
-    const values = [...scope, 'ids' in set ? Number.MAX_SAFE_INTEGER : set.until, this.#database.at]
+    const values = [...scopeOf(filter), 'ids' in set ? Number.MAX_SAFE_INTEGER : set.until, this.#database.at]
     const text = 'ids' in set ? surveyNamed(act) : act === 'cancel' ? SURVEY_LIVING : SURVEY_DEAD
     const rows = (await this.#database.query(text, 'ids' in set ? [...values, set.ids] : values, LONG)) as SurveyedRow[]
     return surveyed(
@@ -280,6 +277,11 @@ interface SurveyedRow {
   readonly count: string
 }
 
+/** The fields of a filter as the functions take them. */
+function scopeOf({ kind, category, key, errorCode, group }: TaskFilter): (string | null)[] {
+  return [kind ?? null, category ?? null, key ?? null, storable(errorCode) ?? null, group ?? null]
+}
+
 const IS_DEAD = 'task.state = redrive.state_dead()'
 const IS_LIVING = 'task.state = redrive.state_running() AND NOT task.cancel_requested'
 
@@ -289,10 +291,11 @@ const PASSED_AGES = AGE_LIMITS_MS.map(limit => `(now_ms - task.changed_at >= ${l
 function survey(from: string, condition: string, since: string): string {
   return /* sql */ `
     SELECT lane.kind, task.error_code, lane.paused, ${PASSED_AGES} AS age, count(*) AS count
-    FROM ${from} JOIN redrive.lane ON lane.id = task.lane CROSS JOIN redrive.now_ms($6) AS now_ms
-    WHERE ${condition} AND ${since} <= $5
+    FROM ${from} JOIN redrive.lane ON lane.id = task.lane CROSS JOIN redrive.now_ms($7) AS now_ms
+    WHERE ${condition} AND ${since} <= $6
       AND ($1::text IS NULL OR lane.kind = $1) AND ($2::text IS NULL OR lane.category = $2)
       AND ($3::text IS NULL OR lane.key = $3) AND ($4::text IS NULL OR task.error_code = $4)
+      AND ($5::text IS NULL OR task.failure_group = $5)
     GROUP BY 1, 2, 3, 4`
 }
 
@@ -314,7 +317,7 @@ const SURVEY_LIVING = survey(
 
 function surveyNamed(act: OperationAct): string {
   const condition = act === 'cancel' ? IS_LIVING : IS_DEAD
-  return survey('unnest($7::text[]) AS one (id) JOIN redrive.task ON task.id = one.id', condition, 'task.submitted_at')
+  return survey('unnest($8::text[]) AS one (id) JOIN redrive.task ON task.id = one.id', condition, 'task.submitted_at')
 }
 
 function namedMembers(act: OperationAct): string {

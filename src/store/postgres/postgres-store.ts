@@ -62,6 +62,7 @@ import type { SqlClient } from './driver.js'
 import { Ends } from './ends.js'
 import { Enqueues } from './enqueue.js'
 import { grant, grantRead } from './grant.js'
+import { PostgresGroups } from './groups.js'
 import { Holdings } from './holdings.js'
 import { PostgresIdempotencyKeys } from './idempotency-keys.js'
 import { laneRules } from './lane-rules.js'
@@ -100,6 +101,8 @@ export class PostgresStore implements Movable {
   readonly operations: PostgresOperations
   /** Budgets of kinds, with their gates. */
   readonly budgets: PostgresBudgets
+  /** Failures with the same fingerprint. */
+  readonly groups: PostgresGroups
   readonly #database: Database
   readonly #wire: Wire
   readonly #signals: Signals
@@ -129,6 +132,7 @@ export class PostgresStore implements Movable {
     this.#workers = new Workers(database, signals, holdings)
     this.#browser = new Browser(database)
     this.#operators = new Operators(database, signals)
+    this.groups = new PostgresGroups(database)
     this.runs = new PostgresRuns(database, this.#enqueues, signals)
     this.operations = new PostgresOperations(database, this.runs, signals)
     this.idempotency = new PostgresIdempotencyKeys(database)

@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '0c72d9577fae4e6bc12f9048f3968c47f975df4aab3844b97410f04ca7d8ca19',
+  1: 'a905b77253bac0b8489ff5e921991450dcc1240109a04f1c9b4928e95c2148ed',
 }
 
 const MAX_LINES = 60

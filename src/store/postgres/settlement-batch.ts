@@ -53,6 +53,8 @@ export class SettlementBatch {
   readonly #claims = new Map<number, number>()
   /** The lanes that items advance to: their category, and the lane that an item is in before. */
   readonly #nexts = new Map<string, { readonly n: number; readonly lane: number; readonly category: string }>()
+  /** The groups that the batch has the facts of. */
+  readonly #groups = new Set<string>()
   readonly #size: number
 
   constructor(settlements: readonly Settlement[]) {
@@ -74,7 +76,8 @@ export class SettlementBatch {
     if (used !== undefined) this.#uses.push({ id, round: claimed.round, advances: claimed.advances, used })
     if (outcome.type === 'advanced') {
       const { to, value, keep, cost } = outcome
-      const details = attempt === undefined || isPlain(attempt) ? undefined : JSON.stringify(attemptRow(attempt))
+      const details =
+        attempt === undefined || isPlain(attempt) ? undefined : JSON.stringify(attemptRow(attempt, new Set()))
       const advance = { next: this.#next(claimed.lane, to), keep, cost: costText(cost), details }
       this.#rows.push({ n, id, claimed, text: value, attempt, advance })
       return
@@ -83,7 +86,10 @@ export class SettlementBatch {
     const isSuccess = outcome.type === 'succeeded' && outcome.reason === undefined
     if (isSuccess && attempt !== undefined && isPlain(attempt) && !isInOrder)
       this.#rows.push({ n, id, claimed, text: outcome.result, attempt, advance: undefined })
-    else this.#others.push(outcomeRow(settlement, { n, round: claimed.round, advances: claimed.advances }))
+    else {
+      const { round, advances } = claimed
+      this.#others.push(outcomeRow(settlement, { n, round, advances }, this.#groups))
+    }
   }
 
   #next(lane: number, category: string): number {

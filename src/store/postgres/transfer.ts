@@ -6,7 +6,20 @@ import { answerOf, type Database, LONG } from './database.js'
 import { isStorable, mappedBefore, storable, stored } from './text.js'
 
 /** Texts from people and errors. They may hold any character, so they are not always stored as they are. */
-const FREE_TEXTS = new Set(['error_code', 'error_message', 'error', 'stack', 'reason', 'worker', 'who', 'why'])
+const FREE_TEXTS = new Set([
+  'error_code',
+  'error_message',
+  'error',
+  'stack',
+  'reason',
+  'worker',
+  'who',
+  'why',
+  'code',
+  'error_name',
+  'pattern',
+  'frames',
+])
 
 /** Booleans here, and 0 and 1 in a moved row. */
 const FLAGS = new Set(['paused', 'ordered', 'undecided', 'forgotten', 'has_output', 'open', 'answered'])
@@ -24,7 +37,7 @@ export async function exportPage(
     SELECT row_to_json(moved)::text AS answer FROM (
       SELECT ${columns.map(column => `${table}.${column}${FLAGS.has(column) ? '::int' : ''}`).join(', ')}
         ${section === 'task' ? LANE_AND_LEDGER : ''}
-      FROM ${section === 'task' ? 'redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane' : `redrive.${table}`}
+      FROM ${SOURCES[section] ?? `redrive.${table}`}
       ${after === undefined ? '' : `WHERE (${order}) > (${place.map((_, index) => `$${index + 2}`).join(', ')})`}
       ORDER BY ${order}
       LIMIT $1
@@ -32,6 +45,16 @@ export async function exportPage(
   const answers = await database.query(text, [limit, ...place], LONG)
   const rows = answers.map(answer => read(JSON.parse(String(answerOf([answer]))) as MovedRow))
   return pageOf(section, rows, limit)
+}
+
+/** Where the rows of a section come from, if not from its table as it is. */
+const SOURCES: Readonly<Partial<Record<Section, string>>> = {
+  task: 'redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane',
+  tally: /* sql */ `(
+    SELECT failure_group, hour, sum(seen)::bigint AS seen, sum(retrying)::bigint AS retrying, sum(dead)::bigint AS dead,
+      max(last_seen) AS last_seen
+    FROM redrive.group_tally GROUP BY failure_group, hour
+  ) AS group_tally`,
 }
 
 /** A category is never NULL here, except in rows from before version 9, when a task never changed its own. */
@@ -129,6 +152,18 @@ const IMPORTS: Readonly<Record<Section, string>> = {
       SELECT ${SECTIONS.operation_tally.columns.join(', ')}
       FROM json_populate_recordset(NULL::redrive.operation_tally, $1) AS given
       WHERE NOT EXISTS (SELECT FROM redrive.operation_count AS own WHERE own.operation = given.operation)
+      RETURNING true
+    )
+    ${COUNT}`,
+  group: `WITH ${adding('group')} ${COUNT}`,
+  tally: /* sql */ `
+    WITH added AS (
+      INSERT INTO redrive.group_tally (${SECTIONS.tally.columns.join(', ')})
+      SELECT ${SECTIONS.tally.columns.join(', ')} FROM json_populate_recordset(NULL::redrive.group_tally, $1) AS given
+      WHERE NOT EXISTS (
+        SELECT FROM redrive.group_tally AS known
+        WHERE known.failure_group = given.failure_group AND known.hour = given.hour
+      )
       RETURNING true
     )
     ${COUNT}`,

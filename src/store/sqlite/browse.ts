@@ -56,6 +56,7 @@ interface CountRow {
   readonly key?: string
   readonly errorCode?: string | null
   readonly reason?: string | null
+  readonly group?: string | null
   readonly count: number
 }
 
@@ -86,10 +87,12 @@ export class Browser {
   readonly #ledger
   readonly #count
   readonly #countErrors
+  readonly #countGroup
   readonly #laneCounts
   readonly #lanes
   readonly #lists
   readonly #listErrors
+  readonly #listGroup
 
   constructor(db: Connection) {
     this.#db = db
@@ -108,6 +111,11 @@ export class Browser {
     this.#countErrors = db.prepare<object, { state: number; count: number }>(/* sql */ `
       SELECT task.state, count(*) AS count FROM task JOIN lane ON lane.id = task.lane
       WHERE task.error_code = :error_code AND ${MATCHES_LANE}
+      GROUP BY task.state`)
+    this.#countGroup = db.prepare<object, { state: number; count: number }>(/* sql */ `
+      SELECT task.state, count(*) AS count FROM task INDEXED BY task_group JOIN lane ON lane.id = task.lane
+      WHERE task.failure_group = :failure_group AND (:error_code IS NULL OR task.error_code = :error_code)
+        AND ${MATCHES_LANE}
       GROUP BY task.state`)
     this.#laneCounts = db.prepare<object, Lane & { id: number } & Record<TaskStatus, number>>(/* sql */ `
       SELECT id, kind, category, key, waiting, running, succeeded, skipped, dead, cancelled
@@ -130,6 +138,16 @@ export class Browser {
         listing('task_error', `task.error_code = :error_code AND task.state = ${state}`),
       ),
     }))
+    this.#listGroup = STATES.map(state => ({
+      status: statusOf(state),
+      statement: db.prepare<object, TaskRow>(
+        listing(
+          'task_group',
+          `task.failure_group = :failure_group AND task.state = ${state}
+            AND (:error_code IS NULL OR task.error_code = :error_code)`,
+        ),
+      ),
+    }))
   }
 
   get(id: string): TaskRecord | undefined {
@@ -143,11 +161,12 @@ export class Browser {
 
   /** Reads up to a page of each state that matches, and merges them. */
   list(filter: TaskFilter, { limit, after }: PageRequest): Page<TaskRecord> {
-    const statements = filter.errorCode === undefined ? this.#lists : this.#listErrors
+    const byError = filter.errorCode === undefined ? this.#lists : this.#listErrors
+    const statements = filter.group === undefined ? byError : this.#listGroup
     const { changedAt, id } = after === undefined ? BEFORE_ALL : taskPlace(after)
     const rows = this.#db.transaction(() => {
       const { lanes, isIn } = this.#lanesOf(filter)
-      const values = { lanes, ...errorValue(filter), changed_at: changedAt, id, limit: limit + 1 }
+      const values = { lanes, ...failureValues(filter), changed_at: changedAt, id, limit: limit + 1 }
       return statements
         .filter(({ status }) => (filter.status === undefined || status === filter.status) && isIn(status))
         .flatMap(({ statement }) => statement.all(values))
@@ -158,10 +177,11 @@ export class Browser {
 
   count(filter: TaskFilter): Record<TaskStatus, number> {
     const counts = noTasks()
-    if (filter.errorCode === undefined) {
+    if (filter.errorCode === undefined && filter.group === undefined) {
       Object.assign(counts, this.#count.get(laneValues(filter)))
     } else {
-      for (const { state, count } of this.#countErrors.all({ ...laneValues(filter), ...errorValue(filter) }))
+      const statement = filter.group === undefined ? this.#countErrors : this.#countGroup
+      for (const { state, count } of statement.all({ ...laneValues(filter), ...failureValues(filter) }))
         counts[statusOf(state)] += count
     }
     return countsWithin(counts, filter.status)
@@ -169,20 +189,21 @@ export class Browser {
 
   countBy(filter: TaskFilter, fields: readonly CountField[]): TaskCount[] {
     if (isByLane(filter, fields)) return addUpLanes(this.#laneCounts.all(laneValues(filter)), filter, fields)
-    const values = { ...laneValues(filter), error_code: filter.errorCode ?? null }
+    const values = { ...laneValues(filter), ...failureValues(filter) }
     const states = STATES.filter(state => filter.status === undefined || statusOf(state) === filter.status)
     const rows = this.#db.transaction(() =>
       states.flatMap(state =>
-        indexesOf(state).flatMap(index =>
+        (filter.group === undefined ? indexesOf(state) : ['task_group']).flatMap(index =>
           this.#db.prepare<object, CountRow>(counting(index, state, fields)).all(values),
         ),
       ),
     )()
     return addUp(
-      rows.map(({ state, kind, category, key, errorCode, reason, count }) => {
+      rows.map(({ state, kind, category, key, errorCode, reason, group, count }) => {
         const lane = { kind: kind ?? undefined, category: category ?? undefined, key: key ?? undefined }
         const status = statusOf(state)
-        return { ...lane, status, errorCode: errorCode ?? undefined, reason: reason ?? undefined, count }
+        const failure = { errorCode: errorCode ?? undefined, reason: reason ?? undefined, group: group ?? undefined }
+        return { ...lane, status, ...failure, count }
       }),
       fields,
     )
@@ -262,16 +283,18 @@ const COUNT_COLUMNS: Readonly<Record<CountField, string>> = {
   status: 'task.state',
   errorCode: 'task.error_code',
   reason: 'task.reason',
+  group: 'task.failure_group',
 }
 
 /** Counts the tasks of a state by these fields. */
 function counting(index: string, state: number, fields: readonly CountField[]): string {
-  const columns = fields.filter(field => field !== 'status').map(field => `${COUNT_COLUMNS[field]} AS ${field}`)
+  const columns = fields.filter(field => field !== 'status').map(field => `${COUNT_COLUMNS[field]} AS "${field}"`)
   const groups = ['task.state', ...fields.map(field => COUNT_COLUMNS[field])]
   return /* sql */ `
     SELECT ${['task.state', ...columns, 'count(*) AS count'].join(', ')}
     FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
     WHERE task.state = ${state} ${IS_ENDED[index] ?? ''}
+      ${index === 'task_group' ? 'AND task.failure_group = :failure_group' : ''}
       AND (:error_code IS NULL OR task.error_code = :error_code)
       AND ${MATCHES_LANE}
     GROUP BY ${groups.join(', ')}`
@@ -308,8 +331,8 @@ function laneValues({ kind, category, key }: Partial<Lane>) {
   return { kind: kind ?? null, category: category ?? null, key: key ?? null }
 }
 
-function errorValue({ errorCode }: TaskFilter) {
-  return errorCode === undefined ? {} : { error_code: errorCode }
+function failureValues({ errorCode, group }: TaskFilter) {
+  return { error_code: errorCode ?? null, failure_group: group ?? null }
 }
 
 /** The attempt that a task succeeded with. The task's own row keeps it. */

@@ -14,6 +14,7 @@ const NO_HISTORY: HistoryRow = {
   error_class: null,
   error_code: null,
   error_message: null,
+  failure_group: null,
 }
 
 /** The tasks that a claim takes. They are started in batches: one by one they would cost half as much again. */
@@ -85,6 +86,7 @@ function claimedTask(
     errorClass: errorClass(history.error_class),
     errorCode: history.error_code ?? undefined,
     errorMessage: history.error_message ?? undefined,
+    group: history.failure_group ?? undefined,
     reason: undefined,
     result: undefined,
     changedAt: now,

@@ -3,6 +3,7 @@ import type { Answer } from '../budgets/attempt-counts.js'
 import { RAMP_END } from '../lane-limits.js'
 import type { Cost, TaskStatus } from '../store.js'
 import { BudgetBook } from './budget-book.js'
+import { GroupBook } from './group-book.js'
 import { comesBefore, LaneQueue } from './lane-queue.js'
 import { SharedBook } from './shared-book.js'
 import { type LaneStateRow, MAX_MADE_READY, type OrderRow, type Statements } from './statements.js'
@@ -44,6 +45,8 @@ export class LaneBook {
   /** The first ready task of lanes that items advance to; `null` if there is none. */
   readonly #heads = new Map<number, OrderRow | null>()
   readonly #shared: SharedBook
+  /** The failure groups of the same tasks. */
+  readonly groups: GroupBook
   #isDueReady = false
   #isAnyBounded: boolean | undefined
   #isAnyShared: boolean | undefined
@@ -53,6 +56,7 @@ export class LaneBook {
   constructor(statements: Statements) {
     this.#statements = statements
     this.#shared = new SharedBook(statements)
+    this.groups = new GroupBook(statements)
   }
 
   /** Counts tasks that go from one status to another. A new task comes from none, a deleted one goes to none. */
@@ -178,6 +182,7 @@ export class LaneBook {
     }
     this.#shared.write()
     this.#budgets?.write()
+    this.groups.write()
   }
 
   /** Afterwards the lane starts with one task. */

@@ -16,11 +16,12 @@ export function writeLedger(
   lane: number,
   entries: number,
   change: LedgerChange,
+  group: string | undefined = undefined,
 ): void {
   if (change.type === 'complete') statements.complete.run(...decisionColumns(change.row), task, entries)
   if (change.type !== 'append') return
   const { attempt, startedAt, endedAt, worker, outcome, version, call, stack, trace, release, before } = change.row
-  const about = [version, call, stack, trace, release].map(value => value ?? null)
+  const about = [version, call, stack, trace, release, group].map(value => value ?? null)
   const attempted = [attempt, startedAt, endedAt, worker, ...about, outcome]
   const json = before === undefined ? null : JSON.stringify(before)
   statements.append.run(task, entries + 1, lane, ...attempted, ...decisionColumns(change.row), json)

@@ -32,6 +32,7 @@ export interface MemberScope {
   readonly category: string | null
   readonly key: string | null
   readonly error_code: string | null
+  readonly failure_group: string | null
   readonly until: number
   readonly at: number
   readonly id: string
@@ -69,7 +70,8 @@ const MEMBER = /* sql */ `task.id, lane.kind, lane.category, lane.key, task.chan
 const MATCHES = /* sql */ `
   (:kind IS NULL OR lane.kind = :kind)
   AND (:category IS NULL OR lane.category = :category)
-  AND (:key IS NULL OR lane.key = :key)`
+  AND (:key IS NULL OR lane.key = :key)
+  AND (:failure_group IS NULL OR task.failure_group = :failure_group)`
 
 /** Plain tasks that are dead, and items of runs, which have an index of their own. */
 const DEAD = [

@@ -38,7 +38,7 @@ import {
 import { ageOf, memberPage, surveyed } from '../operations/set.js'
 import { operationEnded, operationRecordOf } from '../operator-record.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
-import type { Before, By, Lane, Page, PageRequest } from '../store.js'
+import type { Before, By, Lane, Page, PageRequest, TaskFilter } from '../store.js'
 import { State, statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
 import type { GroupCommit } from './group-commit.js'
@@ -157,12 +157,12 @@ export class SqliteOperations implements OperationStore {
     return this.#parts.commits.read(() => {
       const { act, set, createdAt } = this.#load(id)
       if ('ids' in set) return this.#named(act, set.ids, createdAt, { limit, after }, lane)
-      const { errorCode, ...lanes } = { ...set.filter, ...lane }
+      const filter = { ...set.filter, ...lane }
       const { changedAt: at, id: from } = after === undefined || act === 'cancel' ? OLDEST : taskPlace(after)
-      const scope = { ...scopeOf(lanes, errorCode, set.until), at, id: from, limit: limit + 1 }
+      const scope = { ...scopeOf(filter, set.until), at, id: from, limit: limit + 1 }
       const statements = this.#statements
       const places =
-        act === 'cancel' ? statements.living : errorCode === undefined ? statements.dead : statements.deadByError
+        act === 'cancel' ? statements.living : filter.errorCode === undefined ? statements.dead : statements.deadByError
       const rows = places.flatMap(statement => statement.all(scope)).map(memberOf)
       rows.sort((a, b) => a.changedAt - b.changedAt || (a.id < b.id ? -1 : 1))
       return memberPage(act, rows, { limit, after })
@@ -180,9 +180,8 @@ export class SqliteOperations implements OperationStore {
         })
         return surveyed(rows)
       }
-      const { errorCode, ...lanes } = set.filter
       const places = act === 'cancel' ? this.#statements.surveyLiving : this.#statements.surveyDead
-      const rows = places.flatMap(statement => statement.all({ ...scopeOf(lanes, errorCode, set.until), now }))
+      const rows = places.flatMap(statement => statement.all({ ...scopeOf(set.filter, set.until), now }))
       return surveyed(
         rows.map(({ kind, error_code, paused, age, count }) => {
           return { kind, errorCode: error_code ?? undefined, isPaused: paused === 1, age: AGES[age] ?? 'older', count }
@@ -308,12 +307,13 @@ function memberOf({ id, kind, category, key, changed_at, ordered, paused }: Memb
   return { id, kind, category, key, changedAt: changed_at, isOrdered: ordered === 1, isPaused: paused === 1 }
 }
 
-function scopeOf({ kind, category, key }: Partial<Lane>, errorCode: string | undefined, until: number) {
+function scopeOf({ kind, category, key, errorCode, group }: TaskFilter, until: number) {
   return {
     kind: kind ?? null,
     category: category ?? null,
     key: key ?? null,
     error_code: errorCode ?? null,
+    failure_group: group ?? null,
     until,
   }
 }

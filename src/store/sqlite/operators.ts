@@ -26,6 +26,7 @@ export function cancel(statements: Statements, ids: readonly string[], by: By | 
       statements.cancel.run(now, task.seq)
       noteMember(statements, task, { status: 'cancelled', ledger: { type: 'none' } })
       book.move(task.lane, statusOf(task.state), 'cancelled')
+      book.groups.leave(task.failure_group, statusOf(task.state), now)
     }
     return true
   })

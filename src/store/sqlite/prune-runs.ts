@@ -23,7 +23,7 @@ export function pruneRuns(tables: RunTables, { endedMs, deadMs }: Retention, lim
     if (found === undefined) break
     const state = runState(found)
     if (half === undefined) saveRun(tables, { ...state, isForgotten: true })
-    left -= forgetItems(tables, state, left)
+    left -= forgetItems(tables, state, left, now)
     if (left === 0) break
     forgetRun(tables, state)
     left--
@@ -31,13 +31,14 @@ export function pruneRuns(tables: RunTables, { endedMs, deadMs }: Retention, lim
   return limit - left
 }
 
-function forgetItems({ tasks, runs }: RunTables, { id: run }: RunState, limit: number): number {
+function forgetItems({ tasks, runs }: RunTables, { id: run }: RunState, limit: number, now: number): number {
   const book = new LaneBook(tasks)
   const items = runs.itemsToForget.all(`${run}:`, `${run};`, limit)
-  for (const { seq, lane, state } of items) {
+  for (const { seq, lane, state, failure_group } of items) {
     tasks.forgetLedger.run(seq)
     tasks.forgetTask.run(seq)
     book.move(lane, statusOf(state), undefined)
+    book.groups.leave(failure_group, statusOf(state), now)
   }
   book.write()
   // There are no more of these than items, so they are gone once the items are.

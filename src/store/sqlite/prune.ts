@@ -1,3 +1,4 @@
+import { HOUR_MS } from '../groups/trend.js'
 import type { Retention } from '../store.js'
 import { State, type StateNumber, statusOf } from '../task-state.js'
 import { LaneBook } from './lane-book.js'
@@ -9,10 +10,11 @@ export function prune(statements: Statements, keep: Retention, limit: number, no
   const book = new LaneBook(statements)
   let left = limit
   for (const state of [State.succeeded, State.skipped, State.cancelled]) {
-    if (endedMs !== undefined) left -= pruneTasks(statements, book, state, now - endedMs, left)
+    if (endedMs !== undefined) left -= pruneTasks(statements, book, state, now - endedMs, left, now)
   }
-  if (deadMs !== undefined) left -= pruneTasks(statements, book, State.dead, now - deadMs, left)
+  if (deadMs !== undefined) left -= pruneTasks(statements, book, State.dead, now - deadMs, left, now)
   book.write()
+  pruneGroups(statements, deadMs, now)
   if (keysMs !== undefined) left -= statements.forgetKeys.run(now - keysMs, left).changes
   if (auditMs !== undefined) left -= statements.forgetAudit.run(now - auditMs, left).changes
   if (auditMs !== undefined) {
@@ -22,12 +24,32 @@ export function prune(statements: Statements, keep: Retention, limit: number, no
   return limit - left
 }
 
-function pruneTasks(statements: Statements, book: LaneBook, state: StateNumber, before: number, limit: number): number {
+/** The figures of a group by hour are kept this long, and added up then. */
+const KEEP_HOURS_MS = 7 * 24 * HOUR_MS
+
+function pruneGroups(statements: Statements, deadMs: number | undefined, now: number): void {
+  statements.addUpHours.run(now - KEEP_HOURS_MS)
+  statements.forgetHours.run(now - KEEP_HOURS_MS)
+  for (const group of deadMs === undefined ? [] : statements.idleGroups.all(now - deadMs)) {
+    statements.forgetFigures.run(group)
+    statements.forgetGroup.run(group)
+  }
+}
+
+function pruneTasks(
+  statements: Statements,
+  book: LaneBook,
+  state: StateNumber,
+  before: number,
+  limit: number,
+  now: number,
+): number {
   const tasks = statements.endedBefore.all(state, before, limit)
-  for (const { seq, lane } of tasks) {
+  for (const { seq, lane, failure_group } of tasks) {
     statements.forgetLedger.run(seq)
     statements.forgetTask.run(seq)
     book.move(lane, statusOf(state), undefined)
+    book.groups.leave(failure_group, statusOf(state), now)
   }
   return tasks.length
 }

@@ -174,8 +174,11 @@ function prepare(db: Preparer) {
         ORDER BY ended_at
         LIMIT 1`)
       .pluck(),
-    itemsToForget: db.prepare<[string, string, number], { seq: number; lane: number; state: number }>(/* sql */ `
-      SELECT seq, lane, state FROM task WHERE id > ? AND id < ? AND lane >= ${FIRST_RUN_LANE} LIMIT ? + 0`),
+    itemsToForget: db.prepare<
+      [string, string, number],
+      { seq: number; lane: number; state: number; failure_group: string | null }
+    >(/* sql */ `
+      SELECT seq, lane, state, failure_group FROM task WHERE id > ? AND id < ? AND lane >= ${FIRST_RUN_LANE} LIMIT ? + 0`),
     forgetPositions: db.prepare(/* sql */ `
       DELETE FROM run_item WHERE run = :run AND position IN (
         SELECT position FROM run_item WHERE run = :run LIMIT :limit + 0

@@ -286,6 +286,30 @@ export const MIGRATIONS: readonly string[] = [
     ALTER TABLE pause_rule ADD COLUMN who TEXT;
     ALTER TABLE pause_rule ADD COLUMN why TEXT;
     ALTER TABLE lane ADD COLUMN held_by TEXT;
+
+    -- Failure groups: the facts of each, written once, and its figures by hour. Hours of long ago are added up in hour 0.
+    ALTER TABLE task   ADD COLUMN failure_group TEXT;
+    ALTER TABLE ledger ADD COLUMN failure_group TEXT;
+    CREATE INDEX task_group ON task (failure_group, state, changed_at) WHERE failure_group IS NOT NULL;
+    CREATE TABLE failure_group (
+      id         TEXT    PRIMARY KEY,
+      kind       TEXT    NOT NULL,
+      code       TEXT    NOT NULL,
+      error_name TEXT    NOT NULL,
+      pattern    TEXT    NOT NULL,
+      frames     TEXT    NOT NULL,  -- a JSON array
+      first_seen INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX failure_group_kind ON failure_group (kind);
+    CREATE TABLE group_tally (
+      failure_group TEXT    NOT NULL,
+      hour          INTEGER NOT NULL,
+      seen          INTEGER NOT NULL,
+      retrying      INTEGER NOT NULL,
+      dead          INTEGER NOT NULL,
+      last_seen     INTEGER NOT NULL,  -- 0: not seen in this hour
+      PRIMARY KEY (failure_group, hour)
+    ) STRICT, WITHOUT ROWID;
   `,
 
   // Views for your own queries and dashboards: docs/sql.md is their contract. Columns are only ever

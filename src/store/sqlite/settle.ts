@@ -78,8 +78,11 @@ function settleByItself(
     if (row !== undefined) book.use(place.lane, parsedCost(row.cost), used, now)
   }
   if (isPlainSuccess(settlement) && succeed(statements, book, settlement, place, now)) return SETTLED
-  const advanced = outcome.type === 'advanced' && advance(statements, lanes, book, settlement, outcome, place, now)
-  if (advanced) return advanced
+  if (outcome.type === 'advanced') {
+    const goOn = () => advance(statements, lanes, book, settlement, outcome, place, now)
+    const advanced = goOn() ?? (leaveGroup(statements, book, settlement, place, now) ? goOn() : undefined)
+    if (advanced) return advanced
+  }
   const row = statements.running.get(place.seq, token, id)
   if (row === undefined) return STALE
   end(statements, book, row, afterSettlement(standingOf(row), outcome, attempt, now), now)
@@ -87,8 +90,26 @@ function settleByItself(
 }
 
 /**
- * A plain success takes one statement, with the same result as `afterSettlement`. Returns false if
- * the token does not hold, and for members of operations, whose tally has to be kept.
+ * Takes an item that is to advance out of its group: the statements of an advance are for items that never failed at their
+ * stage. Returns false if it has none, its token does not hold, or somebody asked to cancel it.
+ */
+function leaveGroup(
+  statements: Statements,
+  book: LaneBook,
+  { id, token }: Settlement,
+  { seq }: Place,
+  now: number,
+): boolean {
+  const group = statements.groupToLeave.get(seq, token, id)
+  if (group === undefined) return false
+  statements.leaveGroup.run(seq)
+  book.groups.leave(group, 'running', now)
+  return true
+}
+
+/**
+ * A plain success takes one statement, with the same result as `afterSettlement`. Returns false if the token does not hold,
+ * for members of operations, whose tally has to be kept, and for tasks that have failed before, which leave their group.
  */
 function succeed(
   statements: Statements,
@@ -125,7 +146,7 @@ export function end(statements: Statements, book: LaneBook, row: StandingRow, af
 export function change(
   statements: Statements,
   book: LaneBook,
-  { seq, lane, entries }: StandingRow,
+  { seq, lane, entries, failure_group }: StandingRow,
   from: TaskStatus,
   after: After,
   now: number,
@@ -133,6 +154,10 @@ export function change(
   // In an ordered lane a task that waits for its time stays ready, and so at the head: its lane is held until then.
   const isScheduled = (after.nextAttemptAt ?? now) > now && !book.isOrdered(lane)
   const state = isScheduled ? State.scheduled : stateOf(after)
+  const failedIn = after.failed && book.groups.failed(after.failed, now)
+  const group = failedIn ?? after.group
+  book.groups.leave(failure_group, from, now)
+  book.groups.enter(group, after.status, now)
   statements.change.run(
     state,
     state,
@@ -148,11 +173,12 @@ export function change(
     after.errorClass ?? null,
     after.errorCode ?? null,
     after.errorMessage ?? null,
+    group ?? null,
     after.reason ?? null,
     after.result ?? null,
     seq,
   )
-  writeLedger(statements, seq, lane, entries, after.ledger)
+  writeLedger(statements, seq, lane, entries, after.ledger, failedIn)
   book.move(lane, from, after.status)
 }
 
@@ -175,6 +201,7 @@ export function standingOf(row: StandingRow): Standing {
     errorClass: errorClass(row.error_class),
     errorCode: row.error_code ?? undefined,
     errorMessage: row.error_message ?? undefined,
+    group: row.failure_group ?? undefined,
     isUndecided: row.undecided === 1,
     isToBeCancelled: row.cancel_requested === 1,
   }

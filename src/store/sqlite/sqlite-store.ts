@@ -67,6 +67,7 @@ import { claim } from './claim.js'
 import type { Connection } from './driver.js'
 import { enqueue } from './enqueue.js'
 import { GroupCommit } from './group-commit.js'
+import { SqliteGroups } from './groups.js'
 import { SqliteIdempotencyKeys } from './idempotency-keys.js'
 import { LaneIds } from './lane-ids.js'
 import { laneRules } from './lane-rules.js'
@@ -99,6 +100,8 @@ export class SqliteStore implements Movable {
   readonly operations: SqliteOperations
   /** Budgets of kinds, with their gates. */
   readonly budgets: SqliteBudgets
+  /** Failures with the same fingerprint. */
+  readonly groups: SqliteGroups
   readonly #db: Connection
   readonly #path: string
   readonly #clock: Clock
@@ -146,6 +149,7 @@ export class SqliteStore implements Movable {
       () => this.#now(),
       () => this.#watchers.ring(),
     )
+    this.groups = new SqliteGroups(db, this.#commits, () => this.#now())
     this.policies = sqlitePolicies(this.#statements, this.#commits)
     this.audit = sqliteAudit(this.#statements, this.#commits, () => this.#now())
   }

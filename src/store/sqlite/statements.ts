@@ -80,6 +80,7 @@ export interface HistoryRow {
   readonly error_class: string | null
   readonly error_code: string | null
   readonly error_message: string | null
+  readonly failure_group: string | null
 }
 
 /** The part of a task that the rules of a settlement read, and where it is kept. */
@@ -106,6 +107,7 @@ export interface StateRow {
   readonly state: number
   readonly operation: string | null
   readonly answered: number
+  readonly failure_group: string | null
 }
 
 /** The state of a lane that decides whether one of its tasks may start. */
@@ -178,7 +180,7 @@ const READY_COLUMNS = /* sql */ `
   seq, id, priority, submitted_at, started_at, entries > 0 OR previous_delay IS NOT NULL AS has_history, payload, value, traceparent`
 
 const HISTORY_COLUMNS = /* sql */ `
-  attempts, deferrals, losses, undecided, previous_delay, error_class, error_code, error_message`
+  attempts, deferrals, losses, undecided, previous_delay, error_class, error_code, error_message, failure_group`
 
 export const STANDING_COLUMNS = /* sql */ `
   ${HISTORY_COLUMNS}, seq, id, lane, entries, started_at, cancel_requested, ran_from, changed_at, reason, operation, answered`
@@ -213,7 +215,8 @@ const NEXT_STAGE = /* sql */ `
   lane = ?, value = ?, cost = ?, token = ?, changed_at = ?, started_at = ?, attempts = 0, deferrals = 0, losses = 0,
   undecided = 0, previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL`
 
-const IS_TO_ADVANCE = /* sql */ `seq = ? AND state = 3 AND token = ? AND id = ? AND cancel_requested = 0`
+const IS_TO_ADVANCE = /* sql */ `
+  seq = ? AND state = 3 AND token = ? AND id = ? AND cancel_requested = 0 AND failure_group IS NULL`
 
 /** The category of a lane, for the ledger; NULL if it has none. */
 const CATEGORY = /* sql */ `(SELECT nullif(category, '') FROM lane WHERE id = ?)`
@@ -376,15 +379,18 @@ function prepare(db: Preparer) {
     succeed: db.prepare(/* sql */ `
       UPDATE task
       SET ${SUCCEEDED}
-      WHERE seq = ? AND state = 3 AND token = ? AND id = ? AND operation IS NULL`),
-    /** The tasks of a claim and a lane that are still running and that no operation has moved, of a JSON array of `seq`: their ids, by `seq`. */
+      WHERE seq = ? AND state = 3 AND token = ? AND id = ? AND operation IS NULL AND failure_group IS NULL`),
+    /**
+     * The tasks of a claim and a lane that are still running, that no operation has moved and that are in no group, of a
+     * JSON array of `seq`: their ids, by `seq`.
+     */
     runningIds: db
       .prepare<[string, string], string | null>(/* sql */ `
         SELECT group_concat(id, char(0))
         FROM (
           SELECT id FROM task
           WHERE seq IN (SELECT value FROM json_each(?)) AND state = 3 AND token = seq || '.' || ?
-            AND operation IS NULL
+            AND operation IS NULL AND failure_group IS NULL
           ORDER BY seq
         )`)
       .pluck(),
@@ -402,14 +408,14 @@ function prepare(db: Preparer) {
     change: db.prepare(/* sql */ `
       UPDATE task
       SET state = ?, value = CASE WHEN ? IN (4, 5) THEN NULL ELSE value END, changed_at = ?, next_at = ?, started_at = ?, entries = ?, attempts = ?, deferrals = ?, losses = ?,
-          undecided = ?, previous_delay = ?, error_class = ?, error_code = ?, error_message = ?, reason = ?, result = ?,
-          cancel_requested = 0, token = NULL, worker = NULL
+          undecided = ?, previous_delay = ?, error_class = ?, error_code = ?, error_message = ?, failure_group = ?, reason = ?,
+          result = ?, cancel_requested = 0, token = NULL, worker = NULL
       WHERE seq = ?`),
     append: db.prepare(/* sql */ `
       INSERT INTO ledger (task, sequence, category, attempt, started_at, ended_at, worker, version, call, stack, trace,
-                          release, outcome, delay_ms, reason, error_class, error_code, retry_after, error, random, policy,
-                          before)
-      VALUES (?, ?, ${CATEGORY}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+                          release, failure_group, outcome, delay_ms, reason, error_class, error_code, retry_after, error,
+                          random, policy, before)
+      VALUES (?, ?, ${CATEGORY}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     complete: db.prepare(/* sql */ `
       UPDATE ledger
       SET delay_ms = ?, reason = ?, error_class = ?, error_code = ?, retry_after = ?, error = ?, random = ?, policy = ?
@@ -530,7 +536,7 @@ function prepare(db: Preparer) {
     // Operators
 
     state: db.prepare<[string], StateRow>(/* sql */ `
-      SELECT seq, lane, state, operation, answered FROM task WHERE id = ?`),
+      SELECT seq, lane, state, operation, answered, failure_group FROM task WHERE id = ?`),
     dead: db.prepare<[string], StandingRow>(/* sql */ `
       SELECT ${STANDING_COLUMNS} FROM task WHERE id = ? AND state = 6`),
     answer: db.prepare(/* sql */ `UPDATE task SET answered = 1 WHERE seq = ?`),
@@ -549,6 +555,51 @@ function prepare(db: Preparer) {
     mark: db.prepare(/* sql */ `UPDATE task SET operation = ?, answered = 0 WHERE seq = ?`),
     cancel: db.prepare(/* sql */ `UPDATE task SET state = 7, changed_at = ?, next_at = NULL WHERE seq = ?`),
     requestCancel: db.prepare(/* sql */ `UPDATE task SET cancel_requested = 1 WHERE seq = ?`),
+
+    // Failure groups
+
+    hasGroup: db.prepare<[string], number>(/* sql */ `SELECT 1 FROM failure_group WHERE id = ?`).pluck(),
+    groupsOfKind: db
+      .prepare<[string, number], number>(/* sql */ `
+        SELECT count(*) FROM (
+          SELECT 1 FROM failure_group INDEXED BY failure_group_kind
+          WHERE kind = ? AND id NOT LIKE 'other:%' AND id NOT LIKE 'lost:%'
+          LIMIT ? + 0
+        )`)
+      .pluck(),
+    addGroup: db.prepare(/* sql */ `
+      INSERT INTO failure_group (id, kind, code, error_name, pattern, frames, first_seen) VALUES (?, ?, ?, ?, ?, ?, ?)
+      ON CONFLICT DO NOTHING`),
+    addToGroup: db.prepare(/* sql */ `
+      INSERT INTO group_tally (failure_group, hour, seen, retrying, dead, last_seen) VALUES (?, ?, ?, ?, ?, ?)
+      ON CONFLICT (failure_group, hour) DO UPDATE
+      SET seen = seen + excluded.seen, retrying = retrying + excluded.retrying, dead = dead + excluded.dead,
+          last_seen = max(last_seen, excluded.last_seen)`),
+    /** The group of a running task that nobody asked to cancel. */
+    groupToLeave: db
+      .prepare<[number, string, string], string>(/* sql */ `
+        SELECT failure_group FROM task
+        WHERE seq = ? AND state = 3 AND token = ? AND id = ? AND cancel_requested = 0 AND failure_group IS NOT NULL`)
+      .pluck(),
+    leaveGroup: db.prepare(/* sql */ `UPDATE task SET failure_group = NULL WHERE seq = ?`),
+    addUpHours: db.prepare(/* sql */ `
+      INSERT INTO group_tally (failure_group, hour, seen, retrying, dead, last_seen)
+      SELECT failure_group, 0, sum(seen), sum(retrying), sum(dead), max(last_seen) FROM group_tally
+      WHERE hour > 0 AND hour < ?
+      GROUP BY failure_group
+      ON CONFLICT (failure_group, hour) DO UPDATE
+      SET seen = seen + excluded.seen, retrying = retrying + excluded.retrying, dead = dead + excluded.dead,
+          last_seen = max(last_seen, excluded.last_seen)`),
+    forgetHours: db.prepare(/* sql */ `DELETE FROM group_tally WHERE hour > 0 AND hour < ?`),
+    idleGroups: db
+      .prepare<[number], string>(/* sql */ `
+        SELECT id FROM failure_group LEFT JOIN group_tally ON group_tally.failure_group = failure_group.id
+        GROUP BY id
+        HAVING max(first_seen, ifnull(max(last_seen), 0)) <= ?
+          AND ifnull(sum(retrying), 0) = 0 AND ifnull(sum(dead), 0) = 0`)
+      .pluck(),
+    forgetGroup: db.prepare(/* sql */ `DELETE FROM failure_group WHERE id = ?`),
+    forgetFigures: db.prepare(/* sql */ `DELETE FROM group_tally WHERE failure_group = ?`),
 
     // Records
 
@@ -577,8 +628,11 @@ function prepare(db: Preparer) {
 
     // Retention
 
-    endedBefore: db.prepare<[number, number, number], { seq: number; lane: number }>(/* sql */ `
-      SELECT seq, lane FROM task INDEXED BY task_ended
+    endedBefore: db.prepare<
+      [number, number, number],
+      { seq: number; lane: number; failure_group: string | null }
+    >(/* sql */ `
+      SELECT seq, lane, failure_group FROM task INDEXED BY task_ended
       WHERE state = ? AND state > 3 AND lane < ${FIRST_RUN_LANE} AND changed_at <= ?
       ORDER BY changed_at
       LIMIT ? + 0`),

@@ -16,7 +16,8 @@ export function heartbeat(statements: Statements, beat: Beat, now: number): Hear
     const release = statements.releaseOf.get(dead) ?? undefined
     for (const row of statements.runningOf.all(dead)) {
       rescued++
-      const claim = { worker: dead, startedAt: row.ran_from ?? now, release }
+      const { kind = '' } = statements.lane.get(row.lane) ?? {}
+      const claim = { kind, worker: dead, startedAt: row.ran_from ?? now, release }
       end(statements, book, row, afterLoss(standingOf(row), claim, now), now)
     }
     statements.removeWorker.run(dead)

@@ -4,6 +4,7 @@ import type {
   Claim,
   ClaimedTask,
   ClaimRequest,
+  FailureGroup,
   LaneRecord,
   NewTask,
   Outcome,
@@ -32,6 +33,11 @@ export type StoreBehaviour = (store: Store, advance: (ms: number) => Promise<voi
 export type StoreBehaviours = Readonly<Record<string, StoreBehaviour>>
 
 export const LEASE_MS = 30_000
+/** The group of a failure, as a worker would make it from the fingerprint. */
+export function groupOf(id: string, kind = 'k'): FailureGroup {
+  return { id, kind, code: 'timeout', errorName: 'Error', pattern: `${id} failed`, frames: [] }
+}
+
 export const TIMED_OUT = { class: 'retryable', code: 'timeout' } as const
 
 /** Enqueues tasks, of kind `k` by default, and returns their ids. */
@@ -106,7 +112,9 @@ export async function settleUncounted(
 /** Fails a task for good. */
 export async function kill(store: Store, task: ClaimedTask, code = 'E_BAD'): Promise<void> {
   const verdict = { class: 'final', code } as const
-  const settled = await settle(store, task, { type: 'dead', reason: 'final_error' }, { verdict, error: 'Error: bad' })
+  const group = { ...groupOf(`${code}:${task.kind}`, task.kind), code }
+  const attempt = { verdict, error: 'Error: bad', group }
+  const settled = await settle(store, task, { type: 'dead', reason: 'final_error' }, attempt)
   assert.equal(settled, 'settled')
 }
 

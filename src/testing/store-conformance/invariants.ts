@@ -18,6 +18,7 @@ export async function checkInvariants(store: Store): Promise<void> {
   }
   await checkStats(store, counts)
   for (const task of tasks) checkTask(task, await store.ledger(task.id))
+  await checkGroups(store, tasks)
 
   for (const lane of await store.lanes()) {
     const running = tasks.filter(task => task.status === 'running' && isIn(lane, task)).length
@@ -34,6 +35,23 @@ async function checkStats(store: Store, counts: Readonly<Record<TaskStatus, numb
   }
   for (const { kind, waiting, paused, held, ready } of kinds)
     assert.ok(paused + held + ready <= waiting, `${ready} ready tasks of ${kind}, of ${waiting} that wait`)
+}
+
+/** The figures of a group equal a count over the tasks, and every task that has a group is in one that exists. */
+async function checkGroups(store: Store, tasks: readonly TaskRecord[]): Promise<void> {
+  const { items: groups } = await store.groups.list({}, { limit: 10_000 })
+  const known = new Set(groups.map(({ id }) => id))
+  for (const { id, retrying, dead, seen } of groups) {
+    const members = tasks.filter(({ group }) => group === id)
+    const [waiting, running, died] = (['waiting', 'running', 'dead'] as const).map(
+      status => members.filter(task => task.status === status).length,
+    )
+    assert.deepEqual({ retrying, dead }, { retrying: (waiting ?? 0) + (running ?? 0), dead: died }, `group ${id}`)
+    assert.ok(seen > 0, `group ${id} was never seen`)
+  }
+  for (const { id, group, status } of tasks) {
+    if (group !== undefined && status !== 'cancelled') assert.ok(known.has(group), `${id}: there is no group ${group}`)
+  }
 }
 
 /** Every task, page by page. */
@@ -77,6 +95,9 @@ function checkTask(task: TaskRecord, ledger: readonly LedgerRow[]): void {
   assert.equal(task.losses, isCleared ? 0 : lost, `${about}: losses`)
   if (isCleared) assert.equal(task.value, undefined, `${about}: value`)
   if (isCleared) assert.equal(task.errorClass ?? task.errorCode ?? task.errorMessage, undefined, `${about}: error`)
+  // A redrive keeps the group.
+  const failed = stage.findLast(({ group }) => group !== undefined)
+  assert.equal(task.group, isCleared ? undefined : failed?.group, `${about}: group`)
 }
 
 function isIn(lane: Lane, task: Lane): boolean {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type FastCheck from 'fast-check'
 import { MissingPackageError } from '../../policy/index.js'
 import type { ClaimedTask, Settled, Settlement, Store } from '../../store/index.js'
-import { assertFields, assertSame, LEASE_MS, type StoreUnderTest } from './harness.js'
+import { assertFields, assertSame, groupOf, LEASE_MS, type StoreUnderTest, TIMED_OUT } from './harness.js'
 import { allTasks, checkInvariants } from './invariants.js'
 import { StoreModel } from './model.js'
 import { type NewTaskChoice, type Operation, operations, type SettlementChoice } from './operations.js'
@@ -180,18 +180,23 @@ class ModelRun {
       assert.equal(lane.isPaused, model.isPaused(lane), `whether ${JSON.stringify(lane)} is paused`)
   }
 
-  #settlement({ pick, isAny, hasAttempt, outcome }: SettlementChoice, model: StoreModel): Settlement {
+  #settlement({ pick, isAny, hasAttempt, failure, outcome }: SettlementChoice, model: StoreModel): Settlement {
     const running = this.#claimed.filter(({ id, token }) => model.tasks.get(id)?.run?.token === token)
     const [task] = chosen([pick], isAny || running.length === 0 ? this.#claimed : running)
     if (task === undefined) return { id: 'unknown', token: 'none', outcome }
-    const { id, token, attempts, changedAt } = task
+    const { id, kind, token, attempts, changedAt } = task
     // An advance always has a row, from which the invariants tell where the counters of a stage begin.
     const isUncounted = outcome.type === 'released' || (outcome.type !== 'advanced' && !hasAttempt)
     if (isUncounted) return { id, token, outcome }
     const attempt = { attempt: attempts + 1, startedAt: changedAt, endedAt: model.now, worker: 'w1' }
-    return { id, token, outcome, attempt }
+    const group = groupOf(`${kind}-${failure}`, kind)
+    const failed = FAILURES.has(outcome.type) && { verdict: TIMED_OUT, error: 'Error: x', group }
+    return { id, token, outcome, attempt: { ...attempt, ...failed } }
   }
 }
+
+/** Outcomes of attempts that failed, or may have. */
+const FAILURES: ReadonlySet<Settlement['outcome']['type']> = new Set(['retry', 'dead', 'deferred', 'cancelled'])
 
 /** Returns the items that the numbers pick from a list, each once. */
 function chosen<T>(picks: readonly number[], from: readonly T[]): T[] {

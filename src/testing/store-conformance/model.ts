@@ -29,6 +29,7 @@ export interface ModelTask extends Lane {
   attempts: number
   deferrals: number
   losses: number
+  group: string | undefined
   isUndecided: boolean
   isToBeCancelled: boolean
   run: { readonly worker: string; readonly token: string; readonly startedAt: number } | undefined
@@ -107,7 +108,7 @@ export class StoreModel {
     if (this.tasks.has(id)) return false
     const fresh = { attempts: 0, deferrals: 0, losses: 0, isUndecided: false, isToBeCancelled: false }
     const task = { id, kind, category, key, priority, submittedAt, dueAt: runAt, changedAt: this.now, ...fresh }
-    const none = { run: undefined, advance: undefined, value: undefined }
+    const none = { run: undefined, advance: undefined, value: undefined, group: undefined }
     this.tasks.set(id, { ...task, ...none, status: 'waiting', ledger: [] })
     return true
   }
@@ -177,7 +178,7 @@ export class StoreModel {
       return assert.deepEqual(answer, isRepeated ? advance.answer : { result: 'stale' })
     }
     const { worker } = task.run
-    this.#end(task, outcome, attempt !== undefined)
+    this.#end(task, outcome, attempt !== undefined, attempt?.group?.id)
     if (outcome.type !== 'advanced' || task.status === 'cancelled')
       return assert.deepEqual(answer, { result: 'settled' })
 
@@ -200,6 +201,7 @@ export class StoreModel {
       if (!task.isUndecided) {
         task.losses++
         task.isUndecided = true
+        task.group = `lost:${task.kind}`
         task.ledger.push('lost')
       }
       rescued++
@@ -248,12 +250,12 @@ export class StoreModel {
 
   /** Returns the fields that the store should report for a task. */
   expected(task: ModelTask): Partial<TaskRecord> {
-    const { status, category, value, dueAt, changedAt, attempts, deferrals, losses } = task
+    const { status, category, value, dueAt, changedAt, attempts, deferrals, losses, group } = task
     const nextAttemptAt = status === 'waiting' ? dueAt : undefined
-    return { status, category, value, changedAt, attempts, deferrals, losses, nextAttemptAt }
+    return { status, category, value, changedAt, attempts, deferrals, losses, group, nextAttemptAt }
   }
 
-  #end(task: ModelTask, asked: Outcome, isAttempt: boolean): void {
+  #end(task: ModelTask, asked: Outcome, isAttempt: boolean, group?: string): void {
     const { run, isUndecided } = task
     const waits = !isOver(asked.type)
     const outcome: Outcome = waits && task.isToBeCancelled ? { type: 'cancelled' } : asked
@@ -263,9 +265,10 @@ export class StoreModel {
     if (isCounted && type !== 'released') task.ledger.push(type)
     if (isCounted && (type === 'retry' || type === 'dead')) task.attempts++
     if (isCounted && type === 'deferred') task.deferrals++
+    if (isCounted && group !== undefined) task.group = group
     if (type === 'succeeded' || type === 'skipped' || type === 'advanced') {
       const value = type === 'advanced' ? outcome.value : undefined
-      Object.assign(task, { attempts: 0, deferrals: 0, losses: 0, value })
+      Object.assign(task, { attempts: 0, deferrals: 0, losses: 0, group: undefined, value })
     }
 
     const lane = this.lane(task)

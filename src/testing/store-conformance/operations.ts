@@ -43,6 +43,8 @@ export interface SettlementChoice {
   readonly isAny: boolean
   /** Whether an attempt comes with it: without one, nothing is counted. */
   readonly hasAttempt: boolean
+  /** The group of the failure, if the attempt failed. */
+  readonly failure: string
   readonly outcome: Outcome
 }
 
@@ -100,8 +102,9 @@ export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[
     { weight: 1, arbitrary: fc.constant({ type: 'cancelled' } as const) },
     { weight: 4, arbitrary: advanced },
   )
+  const failure = fc.constantFrom('a', 'b', 'c')
   const isAny = often(false, fc.boolean())
-  const settlement = fc.record({ pick, isAny, hasAttempt: often(true, fc.boolean()), outcome })
+  const settlement = fc.record({ pick, isAny, hasAttempt: often(true, fc.boolean()), failure, outcome })
   const limits = fc.record(
     { concurrency: fc.nat({ max: 3 }), perSecond: fc.constantFrom(0.5, 1, 2.5, 4), isOrdered: fc.boolean() },
     { requiredKeys: [] },

@@ -6,6 +6,7 @@ import { CHECKS } from './checks.js'
 import { CLAIM } from './claim.js'
 import { ENDS } from './ends.js'
 import { ENQUEUE } from './enqueue.js'
+import { GROUPS } from './groups.js'
 import type { StoreBehaviours, StoreUnderTest } from './harness.js'
 import { checkInvariants } from './invariants.js'
 import { LANE_RULES } from './lane-rules.js'
@@ -46,6 +47,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   'operator records': OPERATOR_RECORDS,
   operations: BULK_ACTS,
   lists: LISTS,
+  groups: GROUPS,
   stats: STATS,
   records: RECORDS,
   traces: TRACES,

@@ -165,11 +165,11 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.rounds_to_wait() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 1024';
 
 -- Advances items, given column by column as `settle` takes them: writes their rows, the ledger and the counts. Leaves those alone that somebody asked to cancel. Returns the positions of those
--- kept and those that wait now, and the argument of `ramp_up`.
+-- kept and those that wait now, the argument of `ramp_up`, and the ids of those that are still in a group.
 CREATE OR REPLACE FUNCTION redrive.advance(
   ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
   versions text[], calls text[], releases text[], nexts int[], to_lanes bigint[], costs text[], details json[],
-  admitted boolean[], now_ms bigint, OUT kept int[], OUT queued int[], OUT ends json, OUT from_lanes bigint[], OUT attempts json
+  admitted boolean[], now_ms bigint, OUT kept int[], OUT queued int[], OUT ends json, OUT from_lanes bigint[], OUT attempts json, OUT grouped text[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
   origins bigint[] := ARRAY(SELECT DISTINCT lane FROM unnest(lanes) AS lane);
@@ -188,9 +188,8 @@ BEGIN
     WHERE run.next IS NOT NULL AND task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
       AND task.round = run.round AND task.advances = coalesce(run.advances, advance.advances[1]) AND NOT task.cancel_requested
     RETURNING run.n, task.id, task.lane, task.priority, task.submitted_at, task.entries, task.round = run.round AS is_kept,
-      coalesce(run.lane, lanes[1]) AS from_lane, coalesce(run.attempt, numbers[1]) AS attempt,
-      coalesce(run.began, advance.began[1]) AS began, coalesce(run.took, advance.took[1]) AS took,
-      coalesce(run.worker, workers[1]) AS worker, run.details AS more,
+      task.failure_group, coalesce(run.lane, lanes[1]) AS from_lane, coalesce(run.attempt, numbers[1]) AS attempt,
+      coalesce(run.began, advance.began[1]) AS began, coalesce(run.took, advance.took[1]) AS took, coalesce(run.worker, workers[1]) AS worker, run.details AS more,
       CASE cardinality(versions) WHEN 1 THEN versions[1] ELSE run.version END AS version,
       CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END AS call,
       CASE cardinality(releases) WHEN 1 THEN releases[1] ELSE run.release END AS release
@@ -221,8 +220,9 @@ BEGIN
     CASE WHEN EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL)
       THEN json_agg(json_build_object('lane', from_lane, 'began', item.began)) END,
     CASE WHEN EXISTS (SELECT FROM redrive.shared_limit) THEN array_agg(from_lane) END,
-    CASE WHEN redrive.is_any_budget() THEN json_agg(json_build_array(from_lane, item.began, attempt, more)) END
-  INTO kept, queued, ends, from_lanes, attempts
+    CASE WHEN redrive.is_any_budget() THEN json_agg(json_build_array(from_lane, item.began, attempt, more)) END,
+    array_agg(id) FILTER (WHERE failure_group IS NOT NULL)
+  INTO kept, queued, ends, from_lanes, attempts, grouped
   FROM item;
 END
 $$;
@@ -245,7 +245,8 @@ BEGIN
     'release', CASE cardinality(releases) WHEN 1 THEN releases[1] ELSE run.release END,
     'error_class', run.more -> 'error_class', 'error_code', run.more -> 'error_code',
     'retry_after', run.more -> 'retry_after', 'error', run.more -> 'error', 'random', run.more -> 'random',
-    'policy', run.more -> 'policy', 'trace', run.more -> 'trace'
+    'policy', run.more -> 'policy', 'trace', run.more -> 'trace', 'failure_group', run.more -> 'failure_group',
+    'group', run.more -> 'group'
   )) INTO outcomes
   FROM unnest(ids, rounds, cancel_instead.advances, numbers, cancel_instead.began, cancel_instead.took, workers, versions,
     calls, releases, nexts, details) WITH ORDINALITY
@@ -303,6 +304,9 @@ BEGIN
     releases, nexts, to_lanes, costs, details, admitted, now_ms);
   kept := coalesce(done.kept, '{}');
   gone := coalesce(done.queued, '{}');
+  IF done.grouped IS NOT NULL THEN
+    PERFORM redrive.leave_groups(done.grouped, now_ms);
+  END IF;
   IF done.ends IS NOT NULL THEN
     PERFORM redrive.ramp_up(done.ends);
   END IF;

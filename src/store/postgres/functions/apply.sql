@@ -8,22 +8,21 @@ BEGIN
       SELECT * FROM json_to_recordset(outcomes) AS report (
         n int, id text, round int, advances int, type text, delay float8, is_backoff boolean, result text, reason text,
         attempt int, began bigint, ended bigint, worker text, error_class text, error_code text, retry_after bigint,
-        error text, stack text, random float8, policy text, version text, call text, trace text, release text
+        error text, stack text, random float8, policy text, version text, call text, trace text, release text, failure_group text
       )
     ), locked_task AS MATERIALIZED (
-      SELECT report.*, task.lane, task.ordered, task.category, task.priority, task.submitted_at, task.entries, task.attempts,
-        task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class AS last_class,
-        task.error_code AS last_code, task.error_message AS last_message, task.operation, task.answered,
+      SELECT report.*, task.lane, task.ordered, task.category, task.kind, task.failure_group AS last_group, task.priority,
+        task.submitted_at, task.entries, task.attempts, task.deferrals, task.losses, task.undecided, task.previous_delay,
+        task.error_class AS last_class, task.error_code AS last_code, task.error_message AS last_message, task.operation, task.answered,
         -- A task that was to be cancelled ends where it would have waited again.
-        CASE WHEN task.cancel_requested AND redrive.waits_again(report.type) THEN 'cancelled' ELSE report.type END
-          AS outcome,
+        CASE WHEN task.cancel_requested AND redrive.waits_again(report.type) THEN 'cancelled' ELSE report.type END AS outcome,
         task.undecided AND report.type IN ('retry', 'dead') AS is_decision,
         report.type IN ('succeeded', 'skipped') AS is_cleared
       -- One by one, in the order of their ids, so that the table is never read as a whole and nobody deadlocks.
       FROM (SELECT * FROM report ORDER BY id COLLATE "C") AS report CROSS JOIN LATERAL (
-        SELECT task.*, lane.ordered, lane.category
+        SELECT task.*, lane.ordered, lane.category, lane.kind
         FROM redrive.task CROSS JOIN LATERAL (
-          SELECT its.ordered, its.category FROM redrive.lane AS its WHERE its.id = task.lane OFFSET 0
+          SELECT its.ordered, its.category, its.kind FROM redrive.lane AS its WHERE its.id = task.lane OFFSET 0
         ) AS lane
         WHERE task.id = report.id AND task.state = redrive.state_running() AND task.round = report.round
           AND task.advances = coalesce(report.advances, task.advances)
@@ -32,7 +31,8 @@ BEGIN
         FOR UPDATE OF task
       ) AS task
     ), judged_attempt AS (
-      SELECT *, type = 'lost' AS is_lost, attempt IS NOT NULL AND NOT is_decision AND type <> 'released' AS is_recorded
+      SELECT *, type = 'lost' AS is_lost, attempt IS NOT NULL AND NOT is_decision AND type <> 'released' AS is_recorded,
+        failure_group IS NOT NULL AND NOT is_decision AND NOT is_cleared AND type <> 'released' AS is_failure
       FROM locked_task
     )
     SELECT array_agg(ROW(
@@ -50,11 +50,11 @@ BEGIN
       CASE WHEN is_cleared THEN NULL WHEN error_class IS NULL THEN last_code ELSE error_code END,
       CASE WHEN is_cleared THEN NULL WHEN error_class IS NULL THEN last_message ELSE error END,
       CASE WHEN outcome = 'succeeded' THEN result END,
-      is_lost, is_recorded, is_decision, attempt, began, ended, worker,
-      CASE WHEN redrive.waits_again(outcome) THEN round(delay) END,
+      is_lost, is_recorded, is_decision, attempt, began, ended, worker, CASE WHEN redrive.waits_again(outcome) THEN round(delay) END,
       CASE WHEN outcome IN ('dead', 'skipped', 'succeeded') THEN reason END,
       error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release,
-      operation, answered
+      operation, answered, last_group, is_failure,
+      CASE WHEN is_failure THEN redrive.group_of(failure_group, kind, error_code) WHEN NOT is_cleared THEN last_group END
     )::redrive.ended_attempt)
     FROM judged_attempt
   );
@@ -69,7 +69,8 @@ BEGIN
     UPDATE redrive.task
     SET state = one.state, round = task.round + 1, changed_at = now_ms, entries = one.entries, attempts = one.attempts,
       deferrals = one.deferrals, losses = one.losses, undecided = one.is_undecided, previous_delay = one.previous_delay,
-      error_class = one.last_class, error_code = one.last_code, error_message = one.last_message, reason = one.reason,
+      error_class = one.last_class, error_code = one.last_code, error_message = one.last_message,
+      failure_group = one.failure_group, reason = one.reason,
       result = one.result, value = CASE WHEN one.outcome IN ('succeeded', 'skipped') THEN NULL ELSE task.value END,
       cancel_requested = false, answered = one.answered OR redrive.is_answer(one)
     FROM unnest(batch) AS one
@@ -131,13 +132,16 @@ $$;
 
 -- Applies outcomes of any sort but `advanced`, and writes the ledger. Given a JSON array of {n, id, round, advances,
 -- type, delay, is_backoff, result, reason, and what the ledger keeps of an attempt}; `attempt` is absent where none was made,
--- and `lane` where the task cannot have advanced. Besides the outcomes of the contract there is `lost`: the worker died,
+-- and `lane` where the task cannot have advanced. `failure_group` is the id of a failure's group, and one of the outcomes
+-- that have it has its facts too: `group` is {id, kind, code, error_name, pattern, frames}. Besides the outcomes of the contract there is `lost`: the worker died,
 -- and nobody has decided yet what follows. Outcomes count in the order of `n`: an attempt after a deferral in its lane
 -- ended after it. Returns the numbers of those that were still in their round.
 CREATE OR REPLACE FUNCTION redrive.apply(outcomes json, now_ms bigint) RETURNS int[] LANGUAGE plpgsql AS $$
 DECLARE
-  batch redrive.ended_attempt[] := redrive.lock_ended(outcomes, now_ms);
+  batch redrive.ended_attempt[];
 BEGIN
+  PERFORM redrive.make_groups(outcomes, now_ms);
+  batch := redrive.lock_ended(outcomes, now_ms);
   IF batch IS NULL THEN
     RETURN NULL;
   END IF;
@@ -149,14 +153,20 @@ BEGIN
   FROM unnest(batch) WHERE next_at IS NOT NULL;
 
   INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason,
-    error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release)
+    error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release,
+    failure_group)
   SELECT id, entries, attempt, began, ended, worker, CASE WHEN is_lost THEN 'lost' ELSE outcome END, delay_ms, reason,
-    error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release
+    error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release,
+    CASE WHEN is_failure THEN failure_group END
   FROM unnest(batch) WHERE is_recorded;
 
   IF EXISTS (SELECT FROM unnest(batch) WHERE operation IS NOT NULL) THEN
     PERFORM redrive.note_members(batch);
   END IF;
+  IF EXISTS (SELECT FROM unnest(batch) WHERE failure_group IS NOT NULL OR last_group IS NOT NULL) THEN
+    PERFORM redrive.count_failures(batch, now_ms);
+  END IF;
+
   IF EXISTS (SELECT FROM unnest(batch) WHERE is_decision) THEN
     PERFORM redrive.record_decisions(batch);
   END IF;

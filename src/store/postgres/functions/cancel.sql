@@ -5,6 +5,7 @@ SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_pla
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   cancelled text;
+  grouped text[];
 BEGIN
   -- Lock the tasks first, so that settlements under way are on record before `waiting` is read.
   ids := ARRAY(
@@ -26,13 +27,16 @@ BEGIN
       cancel_requested = true
     FROM (SELECT id, id IN (SELECT dequeued.task FROM dequeued) AS was_waiting FROM unnest(ids) AS id) AS living
     WHERE task.id = ANY (ARRAY[living.id])
-    RETURNING task.id, living.was_waiting, task.operation, task.answered
+    RETURNING task.id, living.was_waiting, task.operation, task.answered, task.failure_state
   ), noted AS (
     INSERT INTO redrive.operation_count (operation, unanswered, cancelled)
     SELECT operation, count(*) FILTER (WHERE NOT answered), count(*) FROM written_task
     WHERE was_waiting AND operation IS NOT NULL GROUP BY operation
   )
-  SELECT coalesce(json_agg(id), '[]')::text INTO cancelled FROM written_task;
+  SELECT coalesce(json_agg(id), '[]')::text,
+    array_agg(id) FILTER (WHERE failure_state = redrive.state_cancelled())
+  INTO cancelled, grouped FROM written_task;
+  PERFORM redrive.move_in_groups(grouped, redrive.state_running(), redrive.state_cancelled(), now_ms);
   RETURN cancelled;
 END
 $$;

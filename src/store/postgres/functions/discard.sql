@@ -17,6 +17,7 @@ BEGIN
     RETURN '[]';
   END IF;
   PERFORM redrive.unlist(redrive.state_dead(), ids);
+  PERFORM redrive.move_in_groups(ids, redrive.state_dead(), redrive.state_cancelled(), now_ms);
   INSERT INTO redrive.ended (state, at, tasks, task_lanes)
   SELECT redrive.state_cancelled(), now_ms, ids, array_agg(DISTINCT lane) FROM redrive.task WHERE id = ANY (ids);
 

@@ -20,10 +20,13 @@ BEGIN
     'n', 0, 'id', id, 'round', round,
     -- A task that was claimed for the decision on its loss had not been started.
     'type', CASE WHEN undecided THEN 'released' ELSE as_type END,
-    'attempt', attempts + 1, 'began', at, 'ended', now_ms, 'worker', gone, 'release', redrive.release_of(gone)
+    'attempt', attempts + 1, 'began', at, 'ended', now_ms, 'worker', gone, 'release', redrive.release_of(gone),
+    'group', redrive.lost_group(kind), 'failure_group', redrive.lost_group(kind) -> 'id'
   )) INTO runs
   FROM (
-    SELECT task.id, task.round, task.undecided, task.attempts, greatest(claim.at, task.changed_at) AS at
+    SELECT task.id, task.round, task.undecided, task.attempts, greatest(claim.at, task.changed_at) AS at,
+      CASE WHEN as_type = 'lost' AND NOT task.undecided
+        THEN (SELECT its.kind FROM redrive.lane AS its WHERE its.id = task.lane) END AS kind
     FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
     JOIN redrive.task ON task.id = ANY (ARRAY[one.id]) AND task.round = one.round
       AND task.state = redrive.state_running()
@@ -96,6 +99,7 @@ BEGIN
     -9223372036854775807, 9223372036854775807, 1000 + 2 * (SELECT count(*) FROM redrive.lane));
   PERFORM redrive.fold_answers();
   PERFORM redrive.fold_attempts(now_ms);
+  PERFORM redrive.fold_groups(now_ms);
   RETURN json_build_object(
     'cancelled', redrive.cancelled(by_worker),
     'rescued', rescued

@@ -86,7 +86,8 @@ $$;
 -- Dead tasks that match and died by a time, oldest first, from behind the last one of the page before. NULL matches
 -- everything. Walks on in time, batch by batch, as `ended_page` walks back. Returns a JSON array.
 CREATE OR REPLACE FUNCTION redrive.dead_members(
-  of_kind text, of_category text, of_key text, of_error text, died_until bigint, after bigint, after_id text, up_to int
+  of_kind text, of_category text, of_key text, of_error text, of_group text, died_until bigint, after bigint,
+  after_id text, up_to int
 ) RETURNS text LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -103,7 +104,7 @@ BEGIN
       CROSS JOIN LATERAL (
         SELECT own.lane FROM redrive.task AS own
         WHERE own.id = listed.id AND own.state = redrive.state_dead() AND own.changed_at = listed.at
-          AND (of_error IS NULL OR own.error_code = of_error)
+          AND (of_error IS NULL OR own.error_code = of_error) AND (of_group IS NULL OR own.failure_group = of_group)
         OFFSET 0
       ) AS task
       CROSS JOIN LATERAL (
@@ -121,7 +122,7 @@ $$;
 -- Tasks that have not ended, were submitted by a time and match, in no particular order; not those that somebody has asked
 -- to end. Returns a JSON array.
 CREATE OR REPLACE FUNCTION redrive.living_members(
-  of_kind text, of_category text, of_key text, of_error text, submitted_until bigint, up_to int
+  of_kind text, of_category text, of_key text, of_error text, of_group text, submitted_until bigint, up_to int
 ) RETURNS text LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -137,6 +138,7 @@ BEGIN
         SELECT own.* FROM redrive.task AS own
         WHERE own.id = living.id AND own.state = redrive.state_running() AND own.submitted_at <= submitted_until
           AND NOT own.cancel_requested AND (of_error IS NULL OR own.error_code = of_error)
+          AND (of_group IS NULL OR own.failure_group = of_group)
         OFFSET 0
       ) AS task
       CROSS JOIN LATERAL (
@@ -219,6 +221,8 @@ BEGIN
   )
   SELECT coalesce(array_agg(task), '{}') INTO redriven FROM dequeued;
   PERFORM redrive.unlist(redrive.state_cancelled(), discarded);
+  PERFORM redrive.move_in_groups(redriven, redrive.state_running(), redrive.state_dead(), now_ms);
+  PERFORM redrive.move_in_groups(discarded, redrive.state_cancelled(), redrive.state_dead(), now_ms);
   PERFORM redrive.restore_dead(redriven || discarded, who, why, now_ms);
   RETURN json_build_object('undone', cardinality(redriven) + cardinality(discarded), 'next', next);
 END

@@ -6,7 +6,7 @@ DECLARE
     WHERE id > of_run || ':' AND id < of_run || ';' AND lane >= redrive.first_run_lane() ORDER BY id LIMIT up_to);
 BEGIN
   WITH deleted_task AS (
-    DELETE FROM redrive.task WHERE id = ANY (ids) RETURNING id, lane, state
+    DELETE FROM redrive.task WHERE id = ANY (ids) RETURNING id, lane, state, failure_group, failure_state
   ), deleted_entry AS (
     DELETE FROM redrive.ledger WHERE task = ANY (ids)
   ), dequeued AS (
@@ -14,6 +14,11 @@ BEGIN
     DELETE FROM redrive.waiting WHERE task = ANY (ids)
   ), deleted_output AS (
     DELETE FROM redrive.run_output WHERE run = of_run AND task = ANY (ids)
+  ), left_group AS (
+    INSERT INTO redrive.group_tally (failure_group, hour, retrying, dead)
+    SELECT failure_group, 0, -count(*) FILTER (WHERE failure_state = redrive.state_running()),
+      -count(*) FILTER (WHERE failure_state = redrive.state_dead())
+    FROM deleted_task WHERE failure_state IS NOT NULL GROUP BY failure_group
   )
   INSERT INTO redrive.tally (lane, succeeded, skipped, dead, cancelled)
   SELECT lane,

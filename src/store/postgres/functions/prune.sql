@@ -19,9 +19,13 @@ BEGIN
       DELETE FROM redrive.ended WHERE ctid = place;
     END IF;
     WITH deleted_task AS (
-      DELETE FROM redrive.task WHERE id = ANY (old) AND state = of_state RETURNING id, lane
+      DELETE FROM redrive.task WHERE id = ANY (old) AND state = of_state RETURNING id, lane, failure_group
     ), deleted_entry AS (
       DELETE FROM redrive.ledger USING deleted_task WHERE ledger.task = ANY (ARRAY[deleted_task.id])
+    ), left_group AS (
+      INSERT INTO redrive.group_tally (failure_group, hour, dead)
+      SELECT failure_group, 0, -count(*) FROM deleted_task
+      WHERE of_state = redrive.state_dead() AND failure_group IS NOT NULL GROUP BY failure_group
     )
     INSERT INTO redrive.tally (lane, succeeded, skipped, dead, cancelled)
     SELECT lane,
@@ -64,6 +68,7 @@ BEGIN
   gone := gone + redrive.prune_ended(redrive.state_skipped()::smallint, now_ms - ended_ms, up_to - gone);
   gone := gone + redrive.prune_ended(redrive.state_cancelled()::smallint, now_ms - ended_ms, up_to - gone);
   gone := gone + redrive.prune_ended(redrive.state_dead()::smallint, now_ms - dead_ms, up_to - gone);
+  PERFORM redrive.prune_groups(now_ms - dead_ms);
 
   DELETE FROM redrive.idempotency WHERE key IN (
     SELECT key FROM redrive.idempotency WHERE done_at <= now_ms - keys_ms ORDER BY done_at LIMIT up_to - gone

@@ -37,6 +37,7 @@ BEGIN
     WHERE id = ANY (ids) AND state = redrive.state_dead() AND (died_until IS NULL OR changed_at <= died_until)
     ORDER BY id FOR UPDATE);
   PERFORM redrive.unlist(redrive.state_dead(), ids);
+  PERFORM redrive.move_in_groups(ids, redrive.state_dead(), redrive.state_running(), now_ms);
 
   WITH dead_task AS MATERIALIZED (
     SELECT id, lane, entries, losses, priority, submitted_at, redrive.before_of(task) AS before

@@ -46,7 +46,7 @@ BEGIN
       AS run (id, round, advances, result, attempt, began, took, worker, version, call, release, next, n)
     WHERE run.next IS NULL AND task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
       AND task.round = run.round AND task.advances = coalesce(run.advances, succeed.advances[1], task.advances)
-    RETURNING run.n, task.id, task.lane, task.ran_from, task.operation, task.answered
+    RETURNING run.n, task.id, task.lane, task.ran_from, task.operation, task.answered, task.failure_group
   ), noted AS (
     INSERT INTO redrive.operation_count (operation, passed, succeeded)
     SELECT operation, count(*) FILTER (WHERE NOT answered), count(*) FROM succeeded_task
@@ -54,6 +54,10 @@ BEGIN
   ), tallied AS (
     INSERT INTO redrive.tally (lane, running, succeeded)
     SELECT lane, -count(*), count(*) FROM succeeded_task GROUP BY lane
+  ), left_group AS (
+    INSERT INTO redrive.group_tally (failure_group, hour, retrying)
+    SELECT failure_group, redrive.hour_of(now_ms), -count(*) FROM succeeded_task WHERE failure_group IS NOT NULL
+    GROUP BY failure_group
   ), listed AS (
     INSERT INTO redrive.ended (state, at, lane, tasks, task_lanes)
     SELECT redrive.state_succeeded(), now_ms, redrive.item_lane(lane), array_agg(id), array_agg(DISTINCT lane)

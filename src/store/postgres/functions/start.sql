@@ -18,7 +18,7 @@ BEGIN
       task.traceparent,
       CASE WHEN task.entries > 0 OR task.previous_delay IS NOT NULL THEN json_build_array(
         task.attempts, task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class,
-        task.error_code, task.error_message) END AS history
+        task.error_code, task.error_message, task.failure_group) END AS history
     FROM dequeued JOIN redrive.task ON task.id = ANY (ARRAY[dequeued.task])
     ORDER BY dequeued.number
   ), new_claim AS (

@@ -65,13 +65,53 @@ ALTER TABLE redrive.pause_rule
   ADD COLUMN why text;
 ALTER TABLE redrive.lane ADD COLUMN held_by text;
 
+-- Failure groups. The facts of a group are written once, when it is first seen. Its figures are rows to be added up: no
+-- settlement waits for another's count. Hours of long ago are added up in hour 0.
+CREATE TABLE redrive.failure_group (
+  id         text COLLATE "C" PRIMARY KEY,
+  kind       text COLLATE "C" NOT NULL,
+  code       text   NOT NULL,
+  error_name text   NOT NULL,
+  pattern    text   NOT NULL,
+  frames     text   NOT NULL,  -- a JSON array
+  first_seen bigint NOT NULL
+);
+CREATE INDEX failure_group_kind ON redrive.failure_group (kind);
+CREATE TABLE redrive.group_tally (
+  failure_group text COLLATE "C" NOT NULL,
+  hour          bigint NOT NULL,
+  seen          bigint NOT NULL DEFAULT 0,
+  retrying      bigint NOT NULL DEFAULT 0,
+  dead          bigint NOT NULL DEFAULT 0,
+  last_seen     bigint NOT NULL DEFAULT 0  -- 0: not seen in this hour
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX group_tally_group ON redrive.group_tally (failure_group);
+CREATE INDEX group_tally_hour  ON redrive.group_tally (hour);
+
+-- A plain success leaves the group in its column, and nobody looks at it any more: one version of the row less. The other
+-- two columns are for the index. They are NULL for a task that never failed, so that its success changes no index.
+ALTER TABLE redrive.task
+  ADD COLUMN failure_group text COLLATE "C",
+  ADD COLUMN failure_state smallint
+    GENERATED ALWAYS AS (CASE WHEN failure_group IS NOT NULL AND state NOT IN (4, 5) THEN state END) STORED,
+  ADD COLUMN failure_at bigint
+    GENERATED ALWAYS AS (CASE WHEN failure_group IS NOT NULL AND state NOT IN (4, 5) THEN changed_at END) STORED;
+CREATE INDEX task_group ON redrive.task (failure_group, failure_state, failure_at, id) WHERE failure_state IS NOT NULL;
+
+ALTER TABLE redrive.ledger ADD COLUMN failure_group text COLLATE "C";
+
+ALTER TYPE redrive.ended_attempt
+  ADD ATTRIBUTE last_group    text,     -- of the task before
+  ADD ATTRIBUTE is_failure    boolean,  -- of its group
+  ADD ATTRIBUTE failure_group text;     -- of the task, as this attempt leaves it
+
 CREATE OR REPLACE VIEW redrive.standing AS
   SELECT task.id, task.lane, coalesce(waiting.state, task.state) AS state, task.priority, task.submitted_at,
     task.started_at, greatest(its_claim.at, task.changed_at) AS changed_at, waiting.next_at, task.entries, task.attempts,
     task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class, task.error_code,
     task.error_message, task.reason, task.worker, task.ran_from, task.ran_to, task.ran_attempt, task.result, task.payload,
-    task.value, task.cost, task.version, task.call, task.traceparent, task.release, task.operation,
-    task.answered
+    task.value, task.cost, task.version, task.call, task.traceparent, task.release, task.operation, task.answered,
+    CASE WHEN task.state NOT IN (4, 5) THEN task.failure_group END AS failure_group  -- succeeded, skipped
   FROM redrive.task
   LEFT JOIN redrive.waiting ON waiting.task = task.id
   LEFT JOIN LATERAL (

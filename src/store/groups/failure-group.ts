@@ -1,0 +1,33 @@
+import type { FailureGroup } from '../group-store.js'
+import type { TaskStatus } from '../store.js'
+
+/** A kind with more groups than this has a message that varies in a way nobody can mask. */
+export const MAX_GROUPS = 1000
+
+/** The group of a kind's lost attempts. The worker's name is no part of it. */
+export function lostGroup(kind: string): FailureGroup {
+  const id = `lost:${kind}`
+  return { id, kind, code: 'lost', errorName: '', pattern: 'the worker was lost', frames: [] }
+}
+
+/** The group of failures for which their kind has no more groups. */
+export function otherGroup({ kind, code }: FailureGroup): FailureGroup {
+  const id = otherId(kind, code)
+  return { id, kind, code, errorName: '', pattern: 'other failures', frames: [] }
+}
+
+/** Whether a group is one of the few that are made however many groups its kind has. */
+export function isReserved({ id, kind, code }: FailureGroup): boolean {
+  return id === `lost:${kind}` || id === otherId(kind, code)
+}
+
+/** Codes may be of any length, and ids are indexed. */
+function otherId(kind: string, code: string): string {
+  return `other:${kind}:${code.slice(0, 100)}`
+}
+
+/** The count of its group that a task in this status belongs to. */
+export function countOf(status: TaskStatus | undefined): 'retrying' | 'dead' | undefined {
+  if (status === 'waiting' || status === 'running') return 'retrying'
+  return status === 'dead' ? 'dead' : undefined
+}

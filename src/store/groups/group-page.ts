@@ -1,0 +1,17 @@
+import type { GroupRecord } from '../group-store.js'
+import type { Page } from '../store.js'
+
+/** The place of a group in a list. */
+export type GroupPlace = Pick<GroupRecord, 'lastSeenAt' | 'id'>
+
+/** Whether a group comes after another one in a list: it was seen before it, or has the lower id. */
+export function isSeenBefore(a: GroupPlace, b: GroupPlace): boolean {
+  return a.lastSeenAt === b.lastSeenAt ? a.id < b.id : a.lastSeenAt < b.lastSeenAt
+}
+
+/** The first page of these groups. */
+export function groupPage(groups: readonly GroupRecord[], limit: number): Page<GroupRecord> {
+  const items = [...groups].sort((a, b) => (isSeenBefore(a, b) ? 1 : -1)).slice(0, limit)
+  const last = items.at(-1)
+  return groups.length > limit && last !== undefined ? { items, next: `${last.lastSeenAt}:${last.id}` } : { items }
+}

@@ -1,0 +1,155 @@
+-- The start of an hour.
+CREATE OR REPLACE FUNCTION redrive.hour_of(ms bigint) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT ms - ms % 3600000
+$$;
+
+-- The group of a kind's lost attempts. The worker's name is no part of it.
+CREATE OR REPLACE FUNCTION redrive.lost_group(of_kind text) RETURNS json LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+  SELECT json_build_object('id', 'lost:' || of_kind, 'kind', of_kind, 'code', 'lost', 'error_name', '',
+    'pattern', 'the worker was lost', 'frames', '[]')
+$$;
+
+-- The group of failures for which their kind has no more groups.
+CREATE OR REPLACE FUNCTION redrive.other_group(of_kind text, of_code text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT 'other:' || of_kind || ':' || left(coalesce(of_code, ''), 100)
+$$;
+
+-- Whether a kind has as many groups as it may have. Those of lost and other failures do not count.
+CREATE OR REPLACE FUNCTION redrive.has_all_groups(of_kind text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN (
+    SELECT count(*) FROM (
+      SELECT FROM redrive.failure_group
+      WHERE kind = of_kind AND NOT starts_with(id, 'other:') AND NOT starts_with(id, 'lost:') LIMIT 1000
+    ) AS its_group
+  ) >= 1000;
+END
+$$;
+
+-- Whether one of these outcomes is a failure of a group: its task is still in its round, and it decides on no lost attempt.
+CREATE OR REPLACE FUNCTION redrive.has_failure(outcomes json, of_group text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (
+    SELECT FROM json_to_recordset(outcomes) AS run (id text, round int, advances int, type text, failure_group text)
+    JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
+      AND task.round = run.round AND task.advances = coalesce(run.advances, task.advances)
+    WHERE run.failure_group = of_group AND run.type NOT IN ('succeeded', 'skipped')
+      AND NOT (task.undecided AND run.type IN ('retry', 'dead'))
+  );
+END
+$$;
+
+-- Makes the groups that outcomes name, as `apply` takes them, and that do not exist yet. In the order of their ids, so that
+-- nobody deadlocks.
+CREATE OR REPLACE FUNCTION redrive.make_groups(outcomes json, now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  facts record;
+BEGIN
+  FOR facts IN
+    SELECT DISTINCT ON (given.id COLLATE "C") given.*
+    FROM json_to_recordset(outcomes) AS outcome ("group" json)
+    CROSS JOIN json_to_record(outcome."group")
+      AS given (id text, kind text, code text, error_name text, pattern text, frames text)
+    WHERE outcome."group" IS NOT NULL AND (
+      SELECT known.id FROM redrive.failure_group AS known WHERE known.id = given.id
+    ) IS NULL AND redrive.has_failure(outcomes, given.id)
+    ORDER BY given.id COLLATE "C"
+  LOOP
+    IF NOT starts_with(facts.id, 'lost:') AND redrive.has_all_groups(facts.kind) THEN
+      facts.id := redrive.other_group(facts.kind, facts.code);
+      facts.error_name := '';
+      facts.pattern := 'other failures';
+      facts.frames := '[]';
+    END IF;
+    INSERT INTO redrive.failure_group (id, kind, code, error_name, pattern, frames, first_seen)
+    VALUES (facts.id, facts.kind, facts.code, facts.error_name, facts.pattern, facts.frames, now_ms)
+    ON CONFLICT DO NOTHING;
+  END LOOP;
+END
+$$;
+
+-- The group that a failure of a kind belongs to: the one that it names, if that was made.
+CREATE OR REPLACE FUNCTION redrive.group_of(named text, of_kind text, of_code text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN coalesce(
+    (SELECT known.id FROM redrive.failure_group AS known WHERE known.id = named), redrive.other_group(of_kind, of_code));
+END
+$$;
+
+-- Counts the failures of a batch, and the tasks that change their group or their state in it. They were all running.
+CREATE OR REPLACE FUNCTION redrive.count_failures(batch redrive.ended_attempt[], now_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO redrive.group_tally (failure_group, hour, seen, retrying, dead, last_seen)
+  SELECT change.id, redrive.hour_of(now_ms), sum(change.seen), sum(change.retrying), sum(change.dead),
+    CASE WHEN sum(change.seen) > 0 THEN now_ms ELSE 0 END
+  FROM (
+    SELECT last_group, 0, -1, 0 FROM unnest(batch) WHERE last_group IS NOT NULL
+    UNION ALL
+    SELECT failure_group, is_failure::int, (state = redrive.state_running())::int, (state = redrive.state_dead())::int
+    FROM unnest(batch) WHERE failure_group IS NOT NULL
+  ) AS change (id, seen, retrying, dead)
+  GROUP BY change.id
+  HAVING sum(change.seen) <> 0 OR sum(change.retrying) <> 0 OR sum(change.dead) <> 0;
+END
+$$;
+
+-- Counts tasks that go from one state to another and stay in their groups; to NULL, they leave their groups.
+CREATE OR REPLACE FUNCTION redrive.move_in_groups(ids text[], from_state int, to_state int, now_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO redrive.group_tally (failure_group, hour, retrying, dead)
+  SELECT failure_group, redrive.hour_of(now_ms),
+    count(*) * (coalesce(to_state = redrive.state_running(), false)::int - (from_state = redrive.state_running())::int),
+    count(*) * (coalesce(to_state = redrive.state_dead(), false)::int - (from_state = redrive.state_dead())::int)
+  FROM redrive.task WHERE id = ANY (ids) AND failure_group IS NOT NULL
+  GROUP BY failure_group;
+END
+$$;
+
+-- Takes running tasks out of their groups.
+CREATE OR REPLACE FUNCTION redrive.leave_groups(ids text[], now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM redrive.move_in_groups(ids, redrive.state_running(), NULL, now_ms);
+  UPDATE redrive.task SET failure_group = NULL WHERE id = ANY (ids);
+END
+$$;
+
+-- Adds up figures of groups: those of the last hours, where there are many rows, and those of more than a week ago.
+CREATE OR REPLACE FUNCTION redrive.fold_groups(now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  fresh bigint := redrive.hour_of(now_ms) - 3600000;
+  old bigint := now_ms - 7 * 24 * 3600000;
+BEGIN
+  IF (
+    SELECT count(*) < 64 + 2 * count(DISTINCT (hour, failure_group)) FROM redrive.group_tally WHERE hour >= fresh
+  ) AND NOT EXISTS (SELECT FROM redrive.group_tally WHERE hour > 0 AND hour < old) THEN
+    RETURN;
+  END IF;
+  WITH folded_row AS (
+    DELETE FROM redrive.group_tally WHERE ctid = ANY (ARRAY(
+      SELECT ctid FROM redrive.group_tally WHERE hour >= fresh OR hour < old FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING *
+  )
+  INSERT INTO redrive.group_tally (failure_group, hour, seen, retrying, dead, last_seen)
+  SELECT failure_group, CASE WHEN hour < old THEN 0 ELSE hour END, sum(seen), sum(retrying), sum(dead), max(last_seen)
+  FROM folded_row GROUP BY 1, 2;
+END
+$$;
+
+-- Deletes groups without tasks that were last seen up to a time.
+CREATE OR REPLACE FUNCTION redrive.prune_groups(before bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  idle text[] := ARRAY(
+    SELECT its.id FROM redrive.failure_group AS its
+    LEFT JOIN redrive.group_tally AS tally ON tally.failure_group = ANY (ARRAY[its.id])
+    WHERE its.first_seen <= before
+    GROUP BY its.id
+    HAVING coalesce(max(tally.last_seen), 0) <= before AND coalesce(sum(retrying), 0) = 0 AND coalesce(sum(dead), 0) = 0);
+BEGIN
+  DELETE FROM redrive.group_tally WHERE failure_group = ANY (idle);
+  DELETE FROM redrive.failure_group WHERE id = ANY (idle);
+END
+$$;

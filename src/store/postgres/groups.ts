@@ -1,0 +1,60 @@
+import { checkGroupFilter, checkGroupId, checkPage } from '../check.js'
+import { taskPlace } from '../cursor.js'
+import type { GroupFilter, GroupRecord, GroupStore } from '../group-store.js'
+import { groupPage } from '../groups/group-page.js'
+import { type GroupRow, groupRecord } from '../groups/group-row.js'
+import type { Page, PageRequest } from '../store.js'
+import { answerOf, type Database, LONG } from './database.js'
+import { stored } from './text.js'
+
+/** $1 is the clock of tests. */
+const ALL = /* sql */ `
+  SELECT its.id, its.kind, its.code, its.error_name, its.pattern, its.frames, its.first_seen, clock.now,
+    coalesce(sum(seen), 0)::bigint AS seen, coalesce(sum(retrying), 0)::bigint AS retrying,
+    coalesce(sum(dead), 0)::bigint AS dead, greatest(its.first_seen, max(last_seen)) AS last_seen,
+    coalesce(json_agg(json_build_array(hour, seen)) FILTER (WHERE hour > clock.now - 24 * 3600000), '[]')::text AS hours
+  FROM redrive.failure_group AS its
+  CROSS JOIN (SELECT redrive.now_ms($1) AS now) AS clock
+  LEFT JOIN redrive.group_tally AS tally ON tally.failure_group = its.id`
+
+const GET = /* sql */ `${ALL} WHERE its.id = $2 GROUP BY its.id, clock.now`
+
+const LIST = /* sql */ `
+  SELECT * FROM (${ALL} WHERE $2::text IS NULL OR its.kind = $2 GROUP BY its.id, clock.now) AS found
+  WHERE $3::bigint IS NULL OR (last_seen, id) < ($3, $4)
+  ORDER BY last_seen DESC, id DESC
+  LIMIT $5`
+
+/** Reads failure groups. A kind has few of them, so that all are looked at. */
+export class PostgresGroups implements GroupStore {
+  readonly #database: Database
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  async get(id: string): Promise<GroupRecord | undefined> {
+    checkGroupId(id)
+    const [group] = await this.#read(GET, [id])
+    return group
+  }
+
+  async list(filter: GroupFilter, { limit, after }: PageRequest): Promise<Page<GroupRecord>> {
+    checkGroupFilter(filter)
+    checkPage({ limit })
+    const place = after === undefined ? undefined : taskPlace(after)
+    const values = [filter.kind ?? null, place?.changedAt ?? null, place?.id ?? null, limit + 1]
+    return groupPage(await this.#read(LIST, values), limit)
+  }
+
+  async #read(rows: string, values: unknown[]): Promise<GroupRecord[]> {
+    const text = `SELECT coalesce(json_agg(answer), '[]')::text AS answer FROM (${rows}) AS answer`
+    const answer = answerOf(await this.#database.query(text, [this.#database.at, ...values], LONG))
+    return (JSON.parse(String(answer)) as (GroupRow & { readonly now: number })[]).map(row => {
+      const { code, error_name, pattern, frames } = row
+      const texts = { code, error_name, pattern, frames }
+      const read = Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, stored(text)]))
+      return groupRecord({ ...row, ...read }, row.now)
+    })
+  }
+}

@@ -1,0 +1,78 @@
+import type { FailureGroup } from '../group-store.js'
+import { countOf, isReserved, MAX_GROUPS, otherGroup } from '../groups/failure-group.js'
+import { hourOf } from '../groups/trend.js'
+import type { TaskStatus } from '../store.js'
+import type { Statements } from './statements.js'
+
+interface Tally {
+  seen: number
+  retrying: number
+  dead: number
+}
+
+/** The changes that a job makes to failure groups, collected so that each group is written once. */
+export class GroupBook {
+  readonly #statements: Statements
+  readonly #tallies = new Map<string, Tally>()
+  /** The groups that failures of this job belong to, by the groups that they asked for. */
+  readonly #named = new Map<string, string>()
+  #now = 0
+
+  constructor(statements: Statements) {
+    this.#statements = statements
+  }
+
+  /** Counts a failed attempt. Returns the id of its group, which is another one if its kind has too many. */
+  failed(facts: FailureGroup, now: number): string {
+    let id = this.#named.get(facts.id)
+    if (id === undefined) {
+      id = this.#idOf(facts, now)
+      this.#named.set(facts.id, id)
+    }
+    this.#tallyOf(id, now).seen++
+    return id
+  }
+
+  /** Counts a task that enters a status. */
+  enter(group: string | null | undefined, status: TaskStatus, now: number): void {
+    this.#count(group, status, 1, now)
+  }
+
+  /** Counts a task that leaves a status. */
+  leave(group: string | null | undefined, status: TaskStatus, now: number): void {
+    this.#count(group, status, -1, now)
+  }
+
+  write(): void {
+    const hour = hourOf(this.#now)
+    for (const [id, { seen, retrying, dead }] of this.#tallies) {
+      if (seen === 0 && retrying === 0 && dead === 0) continue
+      this.#statements.addToGroup.run(id, hour, seen, retrying, dead, seen > 0 ? this.#now : 0)
+    }
+  }
+
+  #count(group: string | null | undefined, status: TaskStatus, change: 1 | -1, now: number): void {
+    const count = group ? countOf(status) : undefined
+    if (group && count !== undefined) this.#tallyOf(group, now)[count] += change
+  }
+
+  #tallyOf(id: string, now: number): Tally {
+    this.#now = now
+    let tally = this.#tallies.get(id)
+    if (tally === undefined) {
+      tally = { seen: 0, retrying: 0, dead: 0 }
+      this.#tallies.set(id, tally)
+    }
+    return tally
+  }
+
+  /** Makes the group of a failure when it is first seen. */
+  #idOf(asked: FailureGroup, now: number): string {
+    const { hasGroup, groupsOfKind, addGroup } = this.#statements
+    if (hasGroup.get(asked.id) === 1) return asked.id
+    const isFull = !isReserved(asked) && (groupsOfKind.get(asked.kind, MAX_GROUPS) ?? 0) >= MAX_GROUPS
+    const { id, kind, code, errorName, pattern, frames } = isFull ? otherGroup(asked) : asked
+    addGroup.run(id, kind, code, errorName, pattern, JSON.stringify(frames), now)
+    return id
+  }
+}

@@ -1,0 +1,60 @@
+import { checkGroupFilter, checkGroupId, checkPage } from '../check.js'
+import { taskPlace } from '../cursor.js'
+import type { GroupFilter, GroupRecord, GroupStore } from '../group-store.js'
+import { groupPage } from '../groups/group-page.js'
+import { type GroupRow, groupRecord } from '../groups/group-row.js'
+import { trendFrom } from '../groups/trend.js'
+import type { Page, PageRequest } from '../store.js'
+import type { Connection } from './driver.js'
+import type { GroupCommit } from './group-commit.js'
+
+const ALL = /* sql */ `
+  SELECT failure_group.id, kind, code, error_name, pattern, frames, first_seen,
+    ifnull(sum(seen), 0) AS seen, ifnull(sum(retrying), 0) AS retrying, ifnull(sum(dead), 0) AS dead,
+    max(first_seen, ifnull(max(last_seen), 0)) AS last_seen,
+    json_group_array(json_array(hour, seen)) FILTER (WHERE hour >= :from) AS hours
+  FROM failure_group LEFT JOIN group_tally ON group_tally.failure_group = failure_group.id`
+
+const NEWEST = { changedAt: Number.MAX_SAFE_INTEGER, id: '' }
+
+/** Reads failure groups. A kind has few of them, so that all are looked at. */
+export class SqliteGroups implements GroupStore {
+  readonly #commits: GroupCommit
+  readonly #now: () => number
+  readonly #get
+  readonly #list
+
+  constructor(db: Connection, commits: GroupCommit, now: () => number) {
+    this.#commits = commits
+    this.#now = now
+    this.#get = db.prepare<object, GroupRow>(/* sql */ `${ALL} WHERE id = :id GROUP BY id`)
+    this.#list = db.prepare<object, GroupRow>(/* sql */ `
+      SELECT * FROM (${ALL} WHERE :kind IS NULL OR kind = :kind GROUP BY id)
+      WHERE last_seen < :last_seen OR (last_seen = :last_seen AND id < :id)
+      ORDER BY last_seen DESC, id DESC
+      LIMIT :limit + 0`)
+  }
+
+  async get(id: string): Promise<GroupRecord | undefined> {
+    checkGroupId(id)
+    return this.#commits.read(() => {
+      const now = this.#now()
+      const row = this.#get.get({ id, from: trendFrom(now) })
+      return row && groupRecord(row, now)
+    })
+  }
+
+  async list(filter: GroupFilter, { limit, after }: PageRequest): Promise<Page<GroupRecord>> {
+    checkGroupFilter(filter)
+    checkPage({ limit })
+    const { changedAt: last_seen, id } = after === undefined ? NEWEST : taskPlace(after)
+    return this.#commits.read(() => {
+      const now = this.#now()
+      const place = { last_seen, id, limit: limit + 1, from: trendFrom(now), kind: filter.kind ?? null }
+      return groupPage(
+        this.#list.all(place).map(row => groupRecord(row, now)),
+        limit,
+      )
+    })
+  }
+}
