@@ -19,6 +19,7 @@ const SUITES = [
   'tasks',
   'backlog',
   'lists',
+  'budgets',
   'worker-heap',
   'latency',
   'postgres',

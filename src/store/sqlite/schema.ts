@@ -271,6 +271,8 @@ export const MIGRATIONS: readonly string[] = [
 
     -- What an operator's act replaced, as JSON.
     ALTER TABLE ledger ADD COLUMN before TEXT;
+    CREATE INDEX lane_kind ON lane (kind);
+
     -- Failure budgets of a kind, or of a kind and category, each with its gate.
     CREATE TABLE budget (
       id       INTEGER PRIMARY KEY,

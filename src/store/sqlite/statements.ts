@@ -301,12 +301,22 @@ function prepare(db: Preparer) {
     makeReady: db.prepare(/* sql */ `
       UPDATE OR FAIL task SET state = CASE WHEN losses >= ${ALONE_FROM_LOSSES} THEN 2 ELSE 1 END
       WHERE seq IN (SELECT seq FROM task WHERE state = 0 AND next_at <= ? ORDER BY next_at LIMIT ? + 0)`),
-    /** Steps from lane to lane over the index of ready tasks, so the number of tasks does not matter. */
+    /**
+     * Steps from lane to lane over the index of ready tasks, so the number of tasks does not matter; from a lane of a kind that
+     * is not asked for, to the next one that is. So the lanes of other kinds, or behind an open gate, cost nothing.
+     */
     openLanes: db.prepare<ClaimScope & { after: number; last: number; limit: number }, OpenLaneRow>(/* sql */ `
       WITH RECURSIVE busy (lane) AS (
         SELECT min(lane) FROM task WHERE state = 1 AND lane > :after AND lane <= :last
         UNION ALL
-        SELECT (SELECT min(lane) FROM task WHERE state = 1 AND lane > busy.lane AND lane <= :last)
+        SELECT (
+          SELECT min(lane) FROM task WHERE state = 1 AND lane <= :last AND lane > CASE
+            WHEN (SELECT kind FROM lane WHERE id = busy.lane) IN (SELECT value FROM json_each(:kinds)) THEN busy.lane
+            ELSE (
+              SELECT min((SELECT min(id) FROM lane INDEXED BY lane_kind WHERE kind = asked.value AND id > busy.lane)) - 1
+              FROM json_each(:kinds) AS asked
+            ) END
+        )
         FROM busy WHERE busy.lane IS NOT NULL
       )
       SELECT id, kind, category, key, running, ramp, concurrency, per_second, tokens, refilled_at, shared
