@@ -4,11 +4,12 @@ import type { LedgerRow, Outcome, Store, TaskRecord } from '../src/store/index.j
 /** The columns of the views, in their order: the contract of docs/sql.md. They may only be added to, at the end. */
 export const VIEW_COLUMNS = {
   attempts:
-    'task kind category key sequence attempt outcome class code error reason delay_ms worker started_at ended_at duration_ms',
+    'task kind category key sequence attempt outcome class code error reason delay_ms worker started_at ended_at duration_ms trace',
   dead_letters: 'id kind category key reason class code error attempts deferrals losses payload submitted_at died_at',
 } as const
 
-const FAILED = { verdict: { class: 'retryable', code: 'http_502' }, error: 'status 502' } as const
+const TRACE = '0af7651916cd43dd8448eb211c80319c'
+const FAILED = { verdict: { class: 'retryable', code: 'http_502' }, error: 'status 502', trace: TRACE } as const
 const RETRY: Outcome = { type: 'retry', delayMs: 0, isBackoff: false }
 const DEAD: Outcome = { type: 'dead', reason: 'attempts_exhausted' }
 
@@ -23,7 +24,16 @@ export async function fillForViews(store: Store): Promise<void> {
     waiting: [RETRY],
   }
   for (const [id, outcomes] of Object.entries(histories)) {
-    await store.enqueue([{ id, kind: 'mail', category: 'news', key: 'ada', payload: '{"to":"ada"}' }])
+    await store.enqueue([
+      {
+        id,
+        kind: 'mail',
+        category: 'news',
+        key: 'ada',
+        payload: '{"to":"ada"}',
+        traceparent: `00-${TRACE}-b7ad6b7169203331-01`,
+      },
+    ])
     for (const outcome of outcomes) {
       const request = { worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['mail'] }], limit: 1, isIdle: true }
       const { tasks, now } = await store.claim(request)
@@ -67,6 +77,7 @@ function attemptRow({ id, kind, category, key }: TaskRecord, row: LedgerRow): ob
     started_at: new Date(row.startedAt).toISOString(),
     ended_at: new Date(row.endedAt).toISOString(),
     duration_ms: row.endedAt - row.startedAt,
+    trace: row.trace ?? null,
   }
 }
 

@@ -323,7 +323,7 @@ export const MIGRATIONS: readonly string[] = [
              ledger.reason, ledger.delay_ms, ledger.worker,
              strftime('%Y-%m-%dT%H:%M:%fZ', ledger.started_at / 1000.0, 'unixepoch') AS started_at,
              strftime('%Y-%m-%dT%H:%M:%fZ', ledger.ended_at / 1000.0, 'unixepoch')   AS ended_at,
-             ledger.ended_at - ledger.started_at AS duration_ms
+             ledger.ended_at - ledger.started_at AS duration_ms, ledger.trace
       FROM ledger JOIN task ON task.seq = ledger.task JOIN lane ON lane.id = task.lane
       WHERE ledger.attempt > 0
       UNION ALL
@@ -331,7 +331,7 @@ export const MIGRATIONS: readonly string[] = [
              NULL, NULL, task.worker,
              strftime('%Y-%m-%dT%H:%M:%fZ', task.ran_from / 1000.0, 'unixepoch'),
              strftime('%Y-%m-%dT%H:%M:%fZ', task.ran_to / 1000.0, 'unixepoch'),
-             task.ran_to - task.ran_from
+             task.ran_to - task.ran_from, CASE WHEN task.entries = 1 THEN substr(task.traceparent, 4, 32) END
       FROM task JOIN lane ON lane.id = task.lane
       WHERE task.state = 4 AND task.ran_attempt IS NOT NULL  -- succeeded
         AND NOT EXISTS (SELECT 1 FROM ledger WHERE ledger.task = task.seq AND ledger.sequence = task.entries);

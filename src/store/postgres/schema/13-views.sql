@@ -7,7 +7,8 @@ CREATE VIEW redrive.attempts AS
   SELECT ledger.task, lane.kind, coalesce(ledger.category, lane.category) AS category, lane.key, ledger.sequence,
     ledger.attempt, ledger.outcome, ledger.error_class AS class, ledger.error_code AS code, ledger.error, ledger.reason,
     ledger.delay_ms, ledger.worker, to_timestamp(ledger.started_at / 1000.0) AS started_at,
-    to_timestamp(ledger.ended_at / 1000.0) AS ended_at, ledger.ended_at - ledger.started_at AS duration_ms
+    to_timestamp(ledger.ended_at / 1000.0) AS ended_at, ledger.ended_at - ledger.started_at AS duration_ms,
+    ledger.trace
   FROM redrive.ledger
   JOIN redrive.task ON task.id = ledger.task
   JOIN redrive.lane ON lane.id = task.lane
@@ -15,7 +16,7 @@ CREATE VIEW redrive.attempts AS
   UNION ALL
   SELECT task.id, lane.kind, lane.category, lane.key, task.entries, task.ran_attempt, 'succeeded', NULL, NULL, NULL, NULL,
     NULL, task.worker, to_timestamp(task.ran_from / 1000.0), to_timestamp(task.ran_to / 1000.0),
-    task.ran_to - task.ran_from
+    task.ran_to - task.ran_from, CASE WHEN task.entries = 1 THEN substr(task.traceparent, 4, 32) END
   FROM redrive.task
   JOIN redrive.lane ON lane.id = task.lane
   WHERE task.state = 4 AND task.ran_attempt IS NOT NULL  -- succeeded
