@@ -54,6 +54,8 @@ export class Batcher<Item, Result> {
 
   async #sendTogether(jobs: Job<Item, Result>[]): Promise<void> {
     try {
+      const [lone] = jobs
+      if (jobs.length === 1 && lone !== undefined) return lone.resolve(await this.#send(lone.items))
       const results = await this.#send(jobs.flatMap(({ items }) => items))
       let first = 0
       for (const { items, resolve } of jobs) {
