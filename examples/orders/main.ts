@@ -50,8 +50,8 @@ async function sell(database: string, shop: Shop): Promise<void> {
   // The customer has a new card: fresh attempts for what died of it.
   payments.declined.delete(DECLINED)
   const declined = { filter: { kind: 'charge-card', errorCode: 'http_402' } }
-  const { ids } = await redriveDeadLetters(shop.store, declined, { who: 'ada', why: 'the customer has a new card' })
-  assert.deepEqual(ids, [`charge-${DECLINED}`])
+  const { moved } = await redriveDeadLetters(shop.store, declined, { who: 'ada', why: 'the customer has a new card' })
+  assert.equal(moved, 1)
   await untilEmpty(shop.store, { kinds: KINDS })
   await worker.stop()
 

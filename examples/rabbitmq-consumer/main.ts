@@ -55,8 +55,8 @@ assert.equal(letter?.history.length, 4)
 // Somebody adds the product and redrives what died of its absence. The other two stay where they are.
 await store.transaction(db => db.exec(`INSERT INTO products VALUES ('lamp', 5)`))
 const missing = { filter: { kind: `event:${QUEUE}`, errorCode: 'document_not_found' } }
-const { ids } = await redriveDeadLetters(store, missing, { who: 'ada', why: 'lamps are in stock now' })
-assert.deepEqual(ids, [`${QUEUE}/order-9001`])
+const { moved } = await redriveDeadLetters(store, missing, { who: 'ada', why: 'lamps are in stock now' })
+assert.equal(moved, 1)
 await until(async () => (await stockOf('lamp')) === 3)
 assert.equal((await store.count(dead)).dead, 2)
 console.log('Redriven: order 9001 has its lamps.')

@@ -13,6 +13,7 @@ import { addHelp } from './commands/help.js'
 import { addLane } from './commands/lane.js'
 import { addMigrate } from './commands/migrate.js'
 import { addMove } from './commands/move.js'
+import { addOps } from './commands/ops.js'
 import { addPipeline } from './commands/pipeline.js'
 import { addPolicy } from './commands/policy.js'
 import { addPrune } from './commands/prune.js'
@@ -73,6 +74,7 @@ function programOf(context: CommandContext): Command {
   addPipeline(program, context)
   addTask(program, context)
   addDlq(program, context)
+  addOps(program, context)
   addLane(program, context)
   addBudget(program, context)
   addStats(program, context)

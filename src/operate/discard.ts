@@ -1,8 +1,8 @@
-import type { By, Store, TaskReader } from '../store/index.js'
+import type { By, OperationRecord, Store, TaskReader } from '../store/index.js'
 import { isItem } from './is-item.js'
+import { type ActOptions, actOnMany } from './operations.js'
 import { planRedrive, type RedrivePlan } from './plan-redrive.js'
 import { ofRun } from './refusal.js'
-import { selectedIds } from './selected-ids.js'
 import { checkSelection, filterOf, type LetterSelection } from './selection.js'
 
 /** The effect that discarding would have now. Nothing is changed. */
@@ -11,20 +11,21 @@ export interface DiscardPlan extends RedrivePlan {
   readonly items: number
 }
 
-/** Who discards, and why. */
-export interface DiscardOptions extends Required<By> {
-  /** Stops it after the current batch. Call it again to continue with the rest. */
-  readonly signal?: AbortSignal
-  /** Called after each batch with the number discarded so far. */
-  readonly onProgress?: (discarded: number) => void
+/** Who discards, and why. `signal` stops it after the current batch. */
+export interface DiscardOptions extends ActOptions, Required<By> {
+  readonly why: string
 }
 
 /** The result of discarding. */
 export interface Discarded {
-  /** The dead letters that were discarded. */
+  /** How many dead letters were discarded. */
+  readonly discarded: number
+  /** Those that were named and discarded. */
   readonly ids: readonly string[]
   /** Whether the signal stopped it before the end. */
   readonly isStopped: boolean
+  /** The operation that discarded them, unless they were named. */
+  readonly operation: OperationRecord | undefined
 }
 
 /** The size of a transaction. */
@@ -54,7 +55,7 @@ export async function planDiscard(
 }
 
 /**
- * Gives dead letters up for good, batch by batch. They become `cancelled`, keep their error and their history, and say who
+ * Gives dead letters up for good. Those that are named change at once; a filter becomes an operation. They become `cancelled`, keep their error and their history, and say who
  * discarded them and why; retention deletes them with other ended work.
  *
  * ```ts
@@ -62,16 +63,22 @@ export async function planDiscard(
  * ```
  */
 export async function discardDeadLetters(
-  store: Pick<Store, 'discard' | 'list'>,
+  store: Pick<Store, 'discard' | 'operations' | 'now' | 'workers' | 'get' | 'ledgers'>,
   selection: LetterSelection,
-  { who, why, signal, onProgress }: DiscardOptions,
+  options: DiscardOptions,
 ): Promise<Discarded> {
   checkSelection(selection)
+  if (!('ids' in selection)) {
+    const operation = await actOnMany(store, 'discard', selection, options)
+    return { discarded: operation.moved, ids: [], isStopped: operation.status === 'stopped', operation }
+  }
+  const { who, why, signal, onProgress } = options
+  const all = [...new Set(selection.ids)]
   const ids: string[] = []
-  for await (const batch of selectedIds(store, selection, BATCH)) {
-    if (signal?.aborted) return { ids, isStopped: true }
-    if (batch.length > 0) ids.push(...(await store.discard(batch, { who, why })))
+  for (let start = 0; start < all.length; start += BATCH) {
+    if (signal?.aborted) return { discarded: ids.length, ids, isStopped: true, operation: undefined }
+    ids.push(...(await store.discard(all.slice(start, start + BATCH), { who, why })))
     onProgress?.(ids.length)
   }
-  return { ids, isStopped: false }
+  return { discarded: ids.length, ids, isStopped: false, operation: undefined }
 }

@@ -20,6 +20,20 @@ export { groupLetters, type LetterGroup } from './group-letters.js'
 export { type LaneState, type LaneView, listLanes, type PauseView } from './lanes.js'
 export { type BudgetView, listBudgets } from './list-budgets.js'
 export { eventIn, type MessageView, messageView } from './message-view.js'
+export {
+  type ActOptions,
+  actOnMany,
+  type OperationPlan,
+  type OperationView,
+  operationOutcome,
+  operationView,
+  planOperation,
+  type RunOperationOptions,
+  runOperation,
+  type StartOptions,
+  startOperation,
+  undoOperation,
+} from './operations.js'
 export { planRedrive, type RedrivePlan } from './plan-redrive.js'
 export { type Pruned, type PruneOptions, pruneStore } from './prune-store.js'
 export { type Purged, purgeFailedQueue } from './purge.js'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { OptionError } from '../policy/index.js'
-import { MemoryStore, type NewTask, type RedriveRecord } from '../store/index.js'
+import { MemoryStore, type NewTask } from '../store/index.js'
 import { TaskQueue } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
 import { type LetterSelection, planRedrive, redriveDeadLetters } from './index.js'
@@ -20,8 +20,8 @@ async function deadLetters(count: number, task: Partial<NewTask> = {}) {
   })
   const dead = { type: 'dead', reason: 'final_error' } as const
   await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome: dead })))
-  const audit = async () =>
-    (await store.audit.page({ limit: 100 })).items.map(record => JSON.parse(record) as RedriveRecord)
+  await store.leave('w')
+  const audit = async () => (await store.audit.page({ limit: 100 })).items.map(record => JSON.parse(record))
   return { clock, store, ids, audit }
 }
 
@@ -31,29 +31,34 @@ describe('a redrive', () => {
   it('is on record: who, when, why, which filter, how many', async () => {
     const { clock, store, audit } = await deadLetters(3, { key: 'acme' })
     await clock.advance('1h')
-    const { ids, isStopped } = await redriveDeadLetters(store, { filter: { kind: 'k', key: 'acme' } }, by)
-    expect([ids.length, isStopped]).toEqual([3, false])
-    const about = { ...by, selection: { filter: { kind: 'k', key: 'acme' } }, timestamp: '2000-01-01T01:00:00.000Z' }
-    const [started, ended, ...rest] = await audit()
+    const { moved, isStopped, operation } = await redriveDeadLetters(store, { filter: { kind: 'k', key: 'acme' } }, by)
+    expect([moved, isStopped]).toEqual([3, false])
+    const set = { filter: { kind: 'k', key: 'acme' }, until: clock.now() }
+    expect(operation).toMatchObject({ act: 'redrive', set, by, moved: 3, status: 'settling' })
+    expect(await store.operations.get(operation?.id ?? '')).toEqual(operation)
+    const [created, ...rest] = await audit()
     expect(rest).toEqual([])
-    expect(started).toMatchObject({ event_type: 'redrive_started', ...about, moved: 0, end: null })
-    expect(ended).toMatchObject({ event_type: 'redrive_ended', ...about, moved: 3, end: 'complete' })
-    expect(ended?.operation_id).toBe(started?.operation_id)
+    const timestamp = '2000-01-01T01:00:00.000Z'
+    expect(created).toMatchObject({ event_type: 'operation_created', ...by, set, operation: operation?.id, timestamp })
   })
 
   it('is on record when nothing was moved, when all were meant, and when it was called on the queue', async () => {
     const { store, audit } = await deadLetters(2)
     await redriveDeadLetters(store, { filter: { kind: 'other' } }, by)
     await redriveDeadLetters(store, { all: true }, { who: 'ada' })
-    expect(await new TaskQueue(store).redrive(['t0', 't0', 'unknown'], by)).toEqual([])
-    const started = (await audit()).filter(({ event_type }) => event_type === 'redrive_started')
-    const ended = (await audit()).filter(({ event_type }) => event_type === 'redrive_ended')
-    expect(started.map(({ operation_id }) => operation_id)).toEqual(ended.map(({ operation_id }) => operation_id))
-    expect(ended.map(({ selection, moved, why }) => [selection, moved, why])).toEqual([
-      [{ filter: { kind: 'other' } }, 0, 'it is back'],
-      ['all', 2, null],
-      [{ named: 2 }, 0, 'it is back'],
+    const created = (await audit()).filter(({ event_type }) => event_type === 'operation_created')
+    expect(created.map(({ set, why }) => [set.filter, why])).toEqual([
+      [{ kind: 'other' }, 'it is back'],
+      [{}, null],
     ])
+    const { items } = await store.operations.list({}, { limit: 10 })
+    expect(items.map(({ moved, status }) => [moved, status]).sort()).toEqual([
+      [0, 'done'],
+      [2, 'settling'],
+    ])
+    expect(await new TaskQueue(store).redrive(['t0', 't0', 'unknown'], by)).toEqual([])
+    const ended = (await audit()).filter(({ event_type }) => event_type === 'redrive_ended')
+    expect(ended).toMatchObject([{ selection: { named: 2 }, moved: 0, why: 'it is back' }])
   })
 
   it('refuses an empty filter, and moves and records nothing', async () => {
@@ -84,11 +89,11 @@ describe('a redrive', () => {
     }
     expect(moved).toEqual([0, 1, 2, 3].map(second => Math.min(50, Math.floor(second * perSecond) + atOnce)))
     await clock.advance('5m')
-    expect((await redriving).ids).toHaveLength(50)
+    expect((await redriving).moved).toBe(50)
   })
 
   it('stops after the batch that is under way, and goes on with the rest when it is called again', async () => {
-    const { clock, store, ids, audit } = await deadLetters(50)
+    const { clock, store, audit } = await deadLetters(50)
     const stop = new AbortController()
     const progress: number[] = []
     const onProgress = (moved: number) => {
@@ -103,19 +108,21 @@ describe('a redrive', () => {
     expect(progress).toEqual([10, 20])
     expect(clock.timers).toBe(0)
     expect(await store.count({})).toMatchObject({ waiting: 20, dead: 30 })
-    expect((await audit()).at(-1)).toMatchObject({ moved: 20, end: 'stopped' })
+    expect((await audit()).at(-1)).toMatchObject({ event_type: 'operation_stopped', moved: 20 })
 
     const second = await redriveDeadLetters(store, { filter: { kind: 'k' } }, by)
-    expect([...first.ids, ...second.ids].sort()).toEqual([...ids].sort())
+    expect([first.moved, second.moved]).toEqual([20, 30])
+    expect(await store.count({})).toMatchObject({ waiting: 50, dead: 0 })
   })
 
-  it('that fails half-way says on record how many it had moved', async () => {
-    const { store, audit } = await deadLetters(600)
-    const redrive = store.redrive.bind(store)
+  it('that fails half-way stays on record with how many it had moved, for a worker to continue', async () => {
+    const { store } = await deadLetters(600)
+    const step = store.operations.step.bind(store.operations)
     let calls = 0
-    store.redrive = (ids, who) => (++calls === 2 ? Promise.reject(new Error('away')) : redrive(ids, who))
+    store.operations.step = (...call) => (++calls === 2 ? Promise.reject(new Error('away')) : step(...call))
     await expect(redriveDeadLetters(store, { all: true }, by)).rejects.toThrow('away')
-    expect((await audit()).at(-1)).toMatchObject({ event_type: 'redrive_ended', moved: 500, end: 'failed' })
+    const { items } = await store.operations.list({ isOpen: true }, { limit: 1 })
+    expect(items).toMatchObject([{ status: 'running', moved: 500 }])
   })
 })
 

@@ -1,39 +1,31 @@
-import { OptionError } from '../policy/index.js'
-import type { By, Store } from '../store/index.js'
+import type { OperationRecord, Store } from '../store/index.js'
 import { recordRedrive } from '../store/internal.js'
-import { type Clock, sleep, systemClock } from '../time/index.js'
-import { selectedIds } from './selected-ids.js'
-import { checkSelection, type LetterSelection, selectionOnRecord } from './selection.js'
+import { type ActOptions, actOnMany } from './operations.js'
+import { checkSelection, type LetterSelection } from './selection.js'
 
-/** Who redrives, why, and how fast. */
-export interface RedriveOptions extends By {
-  /** Maximum rate, so that work that failed under load does not come back all at once. Default: no limit. */
-  readonly perSecond?: number
-  /** Stops the redrive after the current batch. Call it again to continue with the rest. */
-  readonly signal?: AbortSignal
-  /** Called after each batch with the number moved so far. */
-  readonly onProgress?: (moved: number) => void
-  /** Default: the machine's clock. */
-  readonly clock?: Clock
-}
+/** Who redrives, why, and how. `signal` stops it after the current batch. */
+export interface RedriveOptions extends ActOptions {}
 
 /** The result of a redrive. */
 export interface Redriven {
-  /** The dead letters that were moved. */
+  /** How many dead letters were moved. */
+  readonly moved: number
+  /** Those that were named and moved. */
   readonly ids: readonly string[]
-  /** Whether the signal stopped it before the end. */
+  /** Whether it stopped before the end: by the signal, or since too many of the first ones failed again. */
   readonly isStopped: boolean
+  /** The operation that moved them, unless they were named. */
+  readonly operation: OperationRecord | undefined
 }
 
-type RedriveStore = Pick<Store, 'redrive' | 'list' | 'audit' | 'now'>
+type RedriveStore = Pick<Store, 'redrive' | 'operations' | 'audit' | 'now' | 'workers' | 'get' | 'ledgers'>
 
-/** The size of a transaction. Under a rate it is smaller, so that the work comes evenly. */
+/** The size of a transaction. */
 const BATCH = 500
-const BATCHES_PER_SECOND = 10
 
 /**
- * Gives dead letters fresh attempts, batch by batch, and puts the operation on record: who, when, why, which and how
- * many. Their history stays.
+ * Gives dead letters fresh attempts; their history stays. Those that are named move at once. A filter becomes an operation,
+ * oldest first, which any live worker continues should this process end. Resolves when all of them were moved.
  *
  * ```ts
  * await redriveDeadLetters(store, { filter: { errorCode: 'http_502' } }, { who: 'ada', why: 'the gateway is back' })
@@ -42,24 +34,35 @@ const BATCHES_PER_SECOND = 10
 export async function redriveDeadLetters(
   store: RedriveStore,
   selection: LetterSelection,
-  { who, why, perSecond = Infinity, signal, onProgress, clock = systemClock }: RedriveOptions,
+  options: RedriveOptions,
 ): Promise<Redriven> {
   checkSelection(selection)
-  if (!(perSecond > 0)) throw new OptionError('perSecond', `'perSecond' must be above 0, got ${perSecond}.`)
-  let isStopped = false
+  if ('ids' in selection && (options.canary ?? options.stopAbove ?? options.perSecond) === undefined) {
+    return redriveNamed(store, selection.ids, options)
+  }
+  const operation = await actOnMany(store, 'redrive', selection, options)
+  return { moved: operation.moved, ids: [], isStopped: operation.status === 'stopped', operation }
+}
+
+async function redriveNamed(
+  store: RedriveStore,
+  named: readonly string[],
+  { who, why, signal, onProgress }: RedriveOptions,
+): Promise<Redriven> {
+  const all = [...new Set(named)]
   const by = { who, why }
-  const ids = await recordRedrive(store, selectionOnRecord(selection), by, async moved => {
-    const startedAt = clock.monotonic()
-    const size = Math.max(1, Math.min(BATCH, Math.floor(perSecond / BATCHES_PER_SECOND)))
-    for await (const batch of selectedIds(store, selection, size)) {
-      const earlyMs = startedAt + (moved.length * 1000) / perSecond - clock.monotonic()
-      if (earlyMs > 0) await sleep(earlyMs, clock, signal).catch(() => {})
-      isStopped = signal?.aborted === true
-      if (isStopped) return 'stopped'
-      moved.push(...(await store.redrive(batch, by)))
+  const ids = await recordRedrive(store, { named: all.length }, by, async moved => {
+    for (let start = 0; start < all.length; start += BATCH) {
+      if (signal?.aborted) return 'stopped'
+      moved.push(...(await store.redrive(all.slice(start, start + BATCH), by)))
       onProgress?.(moved.length)
     }
     return 'complete'
   })
-  return { ids, isStopped }
+  return {
+    moved: ids.length,
+    ids,
+    isStopped: ids.length < all.length && signal?.aborted === true,
+    operation: undefined,
+  }
 }

@@ -1,5 +1,5 @@
 import { OptionError } from '../policy/index.js'
-import type { RedriveRecord, TaskFilter } from '../store/index.js'
+import type { TaskFilter } from '../store/index.js'
 
 /** The dead letters to redrive or discard: by id, by filter, or every one of them, which has to be said. */
 export type LetterSelection =
@@ -23,10 +23,4 @@ export function checkSelection(selection: LetterSelection): void {
 /** The store's filter for a selection that names no ids. */
 export function filterOf(selection: Exclude<LetterSelection, { readonly ids: readonly string[] }>): TaskFilter {
   return { ...('filter' in selection ? selection.filter : {}), status: 'dead' }
-}
-
-/** The selection as the audit keeps it. */
-export function selectionOnRecord(selection: LetterSelection): RedriveRecord['selection'] {
-  if ('ids' in selection) return { named: new Set(selection.ids).size }
-  return 'filter' in selection ? { filter: selection.filter } : 'all'
 }

@@ -1,6 +1,7 @@
 // For the other folders of this package. Users import from index.ts.
 
 export { NO_FAILURES, runsAlone } from './after-settlement.js'
+export { AGES } from './operation-store.js'
 export { attemptTraces } from './attempt-traces.js'
 export { checkedBudget } from './budgets/check-budget.js'
 export { ownValue } from './own-value.js'

@@ -7,9 +7,11 @@ import { emit } from '../telemetry/internal.js'
 import { type Clock, queueClock } from '../time/index.js'
 import { Bell } from './bell.js'
 import { CancelWatch } from './cancel-watch.js'
+import { Duties } from './duties.js'
 import { Ending } from './ending.js'
 import { LeaseLostError, WorkerStoppedError } from './errors.js'
 import { Janitor } from './janitor.js'
+import { OperationDuty } from './operation-duty.js'
 import { Pulse } from './pulse.js'
 import { releaseOf } from './release.js'
 import { Rooms } from './rooms.js'
@@ -62,6 +64,7 @@ export class Engine {
   readonly #settler: Settler
   readonly #janitor: Janitor
   readonly #pulse: Pulse
+  readonly #duties: Duties
   readonly #cancelWatch: CancelWatch
   readonly #environment: TaskEnvironment
   readonly #attempts = new Set<TaskAttempt>()
@@ -99,6 +102,7 @@ export class Engine {
         this.runs.batchSettled()
       },
     })
+    this.#duties = new Duties([new OperationDuty(store, this.name, clock)])
     this.#janitor = new Janitor(store, clock, options.retention ?? {})
     const kindNames = [...new Set(this.#rooms.kinds.map(({ kind }) => kind))]
     const report = { release, kinds: kindNames, categories: options.categories, host: hostname() }
@@ -252,6 +256,7 @@ export class Engine {
   #onBeat({ cancelled, rescued }: Heartbeat): void {
     this.#hasLostLease = false
     this.#cancel(cancelled)
+    this.#duties.beat()
     if (rescued > 0) this.#bell.ring()
   }
 
@@ -289,6 +294,7 @@ export class Engine {
 
   async #end(): Promise<void> {
     this.#janitor.stop()
+    const dutiesOver = this.#duties.stop()
     this.runs.stop()
     this.#flow.release()
     this.#bell.ring()
@@ -304,6 +310,7 @@ export class Engine {
       await this.#settler.flush().finally(() => this.#pulse.stop())
     }
     await this.runs.finish()
+    await dutiesOver
     // Nothing that it knows of is left with it, so its lease may as well run out.
     await this.#store.leave(this.name).catch(() => {})
   }

@@ -2,13 +2,14 @@ import type { Command } from 'commander'
 import { discardDeadLetters, type LetterSelection, planDiscard } from '../../operate/index.js'
 import type { Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
-import { ExitCode } from '../errors.js'
+import type { ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
 import { endOf, lettersText, preview, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
 import { withStore } from './open-store.js'
+import { endOfOperation } from './operation-text.js'
 import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
 
 interface DiscardCommandOptions extends CommonOptions, SelectionOptions {
@@ -32,7 +33,8 @@ export function addDiscard(dlq: Command, context: CommandContext): void {
     `
 Nothing is deleted: a discarded task is cancelled, keeps its payload, its error
 and its history, and says who discarded it and why. It is deleted with other
-ended work: see redrive prune. It cannot be redriven any more. Dead items of
+ended work: see redrive prune. It cannot be redriven any more, but what a filter
+discarded can be put back until then: see redrive ops undo. Dead items of
 pipelines are left alone, since their run counts them.
 Exits with 3 if it was stopped, or if some of the ids could not be discarded.
 
@@ -85,16 +87,15 @@ async function discardAll(
     })
   }
 
-  const { ids: discarded, isStopped } = await withCount(
+  const { discarded, ids, operation } = await withCount(
     context,
     { total: count, verb: 'discarded', unit: 'batch', rest: 'Run the same command again to continue.' },
     progress => discardDeadLetters(store, selection, { who: environment.user, why, ...progress }),
   )
-  writeResult(console, output, { discarded: discarded.length, ids: discarded, refused, isStopped })
-  console.say(`${discarded.length} discarded.`)
-  if (!isStopped) return endOf(discarded.length, refused)
-  console.say('Stopped. The rest is unchanged: run the same command again to continue.')
-  return ExitCode.partly
+  if (operation !== undefined) return endOfOperation(context, store, output, operation)
+  writeResult(console, output, { discarded, ids, refused, isStopped: false })
+  console.say(`${discarded} discarded.`)
+  return endOf(discarded, refused)
 }
 
 /** Items that were named are refused one by one. */

@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import type { RedriveRecord } from '../../store/index.js'
 import { openSqlite, type SqliteStore } from '../../store/sqlite/index.js'
 
 const MAIN = new URL('../main.ts', import.meta.url).pathname
@@ -66,15 +65,17 @@ it.each(['SIGINT', 'SIGTERM'] as const)(
     expect(await store.count({})).toMatchObject({ waiting: moved, dead: LETTERS - moved })
 
     const rest = await redrive(['--kind', 'k'])
-    expect(rest).toMatchObject({ code: 0, err: `${LETTERS - moved} moved.\n` })
+    expect(rest.code).toBe(0)
+    const [first, second, third] = rest.err.split('\n')
+    expect([first, second]).toEqual([`${LETTERS - moved} moved.`, 'No worker is running: they wait for one.'])
+    expect(third).toMatch(/^For the outcome, run: redrive ops show op-[0-9a-f]{8}$/)
     expect(await store.count({})).toMatchObject({ waiting: LETTERS, dead: 0 })
 
     const who = userInfo().username
-    const records = (await store.audit.page({ limit: 10 })).items.map(record => JSON.parse(record) as RedriveRecord)
-    const filter = { kind: 'k' }
-    expect(records.filter(({ event_type }) => event_type === 'redrive_ended')).toMatchObject([
-      { who, why: 'it is back', selection: { filter }, moved, end: 'stopped' },
-      { who, why: null, selection: { filter }, moved: LETTERS - moved, end: 'complete' },
+    const { items } = await store.operations.list({}, { limit: 10 })
+    expect([...items].reverse()).toMatchObject([
+      { by: { who, why: 'it is back' }, set: { filter: { kind: 'k' } }, moved, status: 'stopped' },
+      { by: { who }, set: { filter: { kind: 'k' } }, moved: LETTERS - moved, status: 'settling' },
     ])
   },
 )

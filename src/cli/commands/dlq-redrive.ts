@@ -1,18 +1,28 @@
 import type { Command } from 'commander'
-import { type LetterSelection, planRedrive, redriveDeadLetters } from '../../operate/index.js'
+import {
+  type LetterSelection,
+  planOperation,
+  planRedrive,
+  redriveDeadLetters,
+  startOperation,
+} from '../../operate/index.js'
 import type { Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
-import { ExitCode } from '../errors.js'
+import type { ExitCode } from '../errors.js'
 import { writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
 import { endOf, lettersText, preview, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
 import { withStore } from './open-store.js'
-import { type CommonOptions, nonEmpty, rate, withCommonOptions } from './options.js'
+import { endOfOperation, sayPlan, startDetached } from './operation-text.js'
+import { type CommonOptions, nonEmpty, percent, rate, wholeNumber, withCommonOptions } from './options.js'
 
 interface RedriveCommandOptions extends CommonOptions, SelectionOptions {
   readonly why?: string
   readonly rate?: number
+  readonly canary?: number
+  readonly stopAbove?: number
+  readonly detach?: boolean
   readonly dryRun?: boolean
   readonly yes?: boolean
 }
@@ -23,6 +33,13 @@ export function addRedrive(dlq: Command, context: CommandContext): void {
   withSelection(redrive, 'Redrive')
     .option('--why <text>', 'Reason, for the record', nonEmpty)
     .option('--rate <rate>', "Maximum rate, such as '50/s' or '600/m'", rate)
+    .option('--canary <n>', 'Move this many first; their first attempts decide', wholeNumber(1, 1000))
+    .option(
+      '--stop-above <percent>',
+      "Stop when more of them fail again, such as '20%' (default with --canary)",
+      percent,
+    )
+    .option('--detach', 'Return at once; the live workers carry it out')
     .option('--dry-run', 'Show which dead letters would be moved, and move none')
     .option('-y, --yes', 'Skip the confirmation prompt')
     .action(async (ids: string[], options: RedriveCommandOptions) =>
@@ -31,15 +48,21 @@ export function addRedrive(dlq: Command, context: CommandContext): void {
   withCommonOptions(redrive).addHelpText(
     'after',
     `
-Each redrive is on record: who and why in the history of every dead letter, and
-the operation as a whole in the audit. Ctrl-C stops it after the current batch;
-run the same command again to continue.
+Named dead letters move at once. A filter becomes an operation, on record as
+who, why and what came of it: see redrive ops. Its members are those of now,
+the oldest first, at most a window of them unanswered at a time, so that new
+work is not starved. Any live worker continues it should this terminal close.
+Members whose lane is paused, or whose kind no live worker runs, are left alone.
+Without any live worker all of them move at once, and wait for one.
+Ctrl-C stops it after the current batch; run the same command again, or redrive
+ops continue, for the rest.
 Exits with 3 if it was stopped, or if some of the ids could not be moved.
 
 Examples:
   redrive dlq redrive order-42 order-43
   redrive dlq redrive --kind send-email --dry-run
   redrive dlq redrive --code ECONNREFUSED --why 'the mail server is back'
+  redrive dlq redrive --kind send-email --canary 10 --stop-above 20% --rate 100/s
   redrive dlq redrive --all --rate 50/s --yes`,
   )
 }
@@ -64,6 +87,7 @@ async function tryOut(
   const { console } = context
   const makePlan = (sample: { sampleSize: number }) => planRedrive(store, selection, sample)
   const { count, refused } = await preview(context, store, options, makePlan)
+  if (!('ids' in selection)) sayPlan(console, await planOperation(store, 'redrive', selection))
   console.say(`${count} would be moved. This was a dry run: 0 moved.`)
   return endOf(count, refused)
 }
@@ -72,7 +96,7 @@ async function move(
   context: CommandContext,
   store: Store,
   selection: LetterSelection,
-  { output, why, rate: perSecond, yes }: RedriveCommandOptions,
+  { output, why, rate: perSecond, canary, stopAbove, detach, yes }: RedriveCommandOptions,
 ): Promise<ExitCode> {
   const { console, environment } = context
   const { count, refused } = await planRedrive(store, selection, { sampleSize: 0 })
@@ -85,14 +109,15 @@ async function move(
     })
   }
 
-  const { ids: moved, isStopped } = await withCount(
+  const settings = { who: environment.user, why, perSecond, canary, stopAbove }
+  if (detach) return startDetached(context, store, output, () => startOperation(store, 'redrive', selection, settings))
+  const { moved, ids, operation } = await withCount(
     context,
     { total: count, verb: 'moved', unit: 'batch', rest: 'Run the same command again to continue.' },
-    progress => redriveDeadLetters(store, selection, { who: environment.user, why, perSecond, ...progress }),
+    progress => redriveDeadLetters(store, selection, { ...settings, ...progress }),
   )
-  writeResult(console, output, { moved: moved.length, ids: moved, refused, isStopped })
-  console.say(`${moved.length} moved.`)
-  if (!isStopped) return endOf(moved.length, refused)
-  console.say('Stopped. The rest is unchanged: run the same command again to continue.')
-  return ExitCode.partly
+  if (operation !== undefined) return endOfOperation(context, store, output, operation)
+  writeResult(console, output, { moved, ids, refused, isStopped: false })
+  console.say(`${moved} moved.`)
+  return endOf(moved, refused)
 }

@@ -133,7 +133,7 @@ describe('dlq discard', () => {
     await letters({ id: 'other', kind: 'x' })
     await many(1203)
     const { err } = await folder.redrive(['dlq', 'discard', '--kind', 'k', '--why', 'old', '--yes'])
-    expect(err).toBe('1203 discarded.\n')
+    expect(err).toMatch(/^1203 discarded\.\nTo put them back, run: redrive ops undo op-[0-9a-f]{8}\n$/)
     expect(await statuses()).toMatchObject({ dead: 1, cancelled: 1203 })
   })
 
@@ -182,7 +182,7 @@ describe('dlq discard', () => {
       await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome })))
     })
     const { err } = await folder.redrive(['dlq', 'discard', '--all', '--why', 'old', '--yes'])
-    expect(err).toBe('1 dead item of a pipeline is left alone.\n1 discarded.\n')
+    expect(err).toMatch(/^1 dead item of a pipeline is left alone\.\n1 discarded\.\n/)
     expect(await statuses()).toMatchObject({ dead: 1, cancelled: 1 })
     const { json } = await folder.redrive(['dlq', 'ls', '--output', 'json'])
     const named = await folder.redrive(['dlq', 'discard', json()[0].id, '--why', 'old', '--yes'])

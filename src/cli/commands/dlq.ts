@@ -8,6 +8,7 @@ import { paragraph } from '../terminal/table.js'
 import { quoted, shellWord } from '../terminal/visible.js'
 import { addCount } from './dlq-count.js'
 import { addDiscard } from './dlq-discard.js'
+import { addExport } from './dlq-export.js'
 import { addGroups } from './dlq-groups.js'
 import { addRedrive } from './dlq-redrive.js'
 import { historyTable, stackLines } from './history.js'
@@ -20,6 +21,7 @@ import {
   withPageOptions,
 } from './options.js'
 import { redriveCommands } from './redrive-commands.js'
+import { addEdit } from './task-edit.js'
 import { printTasks } from './task-list.js'
 import { letterTable, taskText } from './task-text.js'
 
@@ -28,7 +30,7 @@ export function addDlq(program: Command, context: CommandContext): void {
   const dlq = program
     .command('dlq')
     .helpCommand(false)
-    .description('List, count, group, show, redrive and discard the dead letters of a store')
+    .description('List, count, group, show, redrive, edit, discard and export the dead letters of a store')
 
   const ls = dlq
     .command('ls')
@@ -58,7 +60,9 @@ Examples:
   withCommonOptions(show).addHelpText('after', '\nExample:\n  redrive dlq show order-42')
 
   addRedrive(dlq, context)
+  addEdit(dlq, context, { isRedriven: true })
   addDiscard(dlq, context)
+  addExport(dlq, context)
 }
 
 function showLetter({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {

@@ -27,6 +27,7 @@ export function withSelection(command: Command, verb: string): Command {
 export function selectionOf(
   ids: readonly string[],
   { kind, category, key, code, all }: SelectionOptions,
+  what = 'dead letters',
 ): LetterSelection {
   const filter = { kind, category, key, errorCode: code }
   const hasFilter = Object.values(filter).some(value => value !== undefined)
@@ -35,7 +36,7 @@ export function selectionOf(
   }
   if (ids.length > 0) return { ids }
   if (!hasFilter && !all) {
-    throw new UsageError('Which dead letters? Pass ids, a filter such as --kind or --code, or --all.')
+    throw new UsageError(`Which ${what}? Pass ids, a filter such as --kind or --code, or --all.`)
   }
   return all ? { all } : { filter }
 }

@@ -91,6 +91,14 @@ export function rate(text: string): number {
   return perSecond
 }
 
+/** Parses a percentage into a share. */
+export function percent(text: string): number {
+  const [, number] = /^(\d+(?:\.\d+)?)%?$/.exec(text) ?? []
+  const share = Number(number) / 100
+  if (!(share >= 0 && share < 1)) throw new InvalidArgumentError("It must be a percentage below 100, such as '20%'.")
+  return share
+}
+
 /** Collects the values of a flag that may be repeated. */
 export function collect(text: string, before: readonly string[] = []): string[] {
   return [...before, nonEmpty(text)]

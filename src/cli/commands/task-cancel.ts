@@ -1,39 +1,75 @@
 import type { Command } from 'commander'
-import { cancelTasks } from '../../operate/index.js'
+import { actOnMany, cancelTasks, planOperation } from '../../operate/index.js'
 import type { CommandContext } from '../command.js'
-import type { ExitCode } from '../errors.js'
+import { ExitCode } from '../errors.js'
 import { writeResult } from '../terminal/output.js'
+import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
-import { endOf } from './letter-selection.js'
+import { endOf, type SelectionOptions, selectionOf } from './letter-selection.js'
 import { withStore } from './open-store.js'
-import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
+import { endOfOperation } from './operation-text.js'
+import { type CommonOptions, nonEmpty, withCommonOptions, withFilterOptions } from './options.js'
 
-interface CancelOptions extends CommonOptions {
+interface CancelOptions extends CommonOptions, SelectionOptions {
+  readonly dryRun?: boolean
   readonly why?: string
   readonly yes?: boolean
 }
 
 /** Adds `redrive task cancel`. */
 export function addCancel(task: Command, context: CommandContext): void {
-  const cancel = task
-    .command('cancel')
-    .description('End waiting tasks, and ask running ones to end')
-    .argument('<ids...>', 'Ids of the tasks')
+  const cancel = task.command('cancel').description('End waiting tasks, and ask running ones to end')
+  withFilterOptions(cancel.argument('[ids...]', 'Ids of the tasks'))
+    .option('--all', 'Cancel every task that has not ended')
+    .option('--dry-run', 'Say how many tasks would be cancelled, and cancel none')
     .option('--why <text>', 'Reason, for the record', nonEmpty)
     .option('-y, --yes', 'Skip the confirmation prompt')
-    .action(async (ids: string[], options: CancelOptions) => context.end(await cancelNamed(context, ids, options)))
+    .action(async (ids: string[], options: CancelOptions) => context.end(await cancelSelected(context, ids, options)))
   withCommonOptions(cancel).addHelpText(
     'after',
     `
 A waiting task ends at once. The handler of a running one has its signal
 aborted, and the task ends unless it succeeds first. Who and why are in the
 audit log. Exits with 3 if some of the tasks could not be cancelled, and with 1
-if none could.
+if none could. A filter becomes an operation, on record: see redrive ops. It
+takes the tasks that were submitted by now and have not ended.
 
 Examples:
   redrive task cancel order-42
-  redrive task cancel order-42 order-43 --why 'the customer withdrew' --yes`,
+  redrive task cancel order-42 order-43 --why 'the customer withdrew' --yes
+  redrive task cancel --kind send-newsletter --dry-run`,
   )
+}
+
+async function cancelSelected(
+  context: CommandContext,
+  ids: readonly string[],
+  options: CancelOptions,
+): Promise<ExitCode> {
+  const selection = selectionOf(ids, options, 'tasks')
+  if ('ids' in selection && !options.dryRun) return cancelNamed(context, ids, options)
+  const { console, environment } = context
+  return withStore(options, environment, async store => {
+    const { count } = await planOperation(store, 'cancel', selection)
+    const tasks = `${count} ${count === 1 ? 'task' : 'tasks'}`
+    if (options.dryRun) {
+      console.say(`${tasks} would be cancelled. This was a dry run: 0 cancelled.`)
+      return ExitCode.done
+    }
+    if (count > 0 && !options.yes) {
+      await askFirst(environment, {
+        question: `Cancel ${tasks}?`,
+        effect: `This would cancel ${tasks}.`,
+        nothing: '0 cancelled.',
+      })
+    }
+    const operation = await withCount(
+      context,
+      { total: count, verb: 'cancelled', unit: 'batch', rest: 'Run the same command again to continue.' },
+      progress => actOnMany(store, 'cancel', selection, { who: environment.user, why: options.why, ...progress }),
+    )
+    return endOfOperation(context, store, options.output, operation)
+  })
 }
 
 function cancelNamed(

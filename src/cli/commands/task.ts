@@ -15,6 +15,7 @@ import {
   withPageOptions,
 } from './options.js'
 import { addCancel } from './task-cancel.js'
+import { addEdit } from './task-edit.js'
 import { printTasks } from './task-list.js'
 import { taskTable, taskText } from './task-text.js'
 
@@ -22,7 +23,7 @@ const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'ski
 
 /** Adds `redrive task`. */
 export function addTask(program: Command, context: CommandContext): void {
-  const task = program.command('task').helpCommand(false).description('List, show and cancel tasks')
+  const task = program.command('task').helpCommand(false).description('List, show, cancel and edit tasks')
 
   const ls = task
     .command('ls')
@@ -54,6 +55,7 @@ Examples:
   )
 
   addCancel(task, context)
+  addEdit(task, context, { isRedriven: false })
 }
 
 function showTask({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {

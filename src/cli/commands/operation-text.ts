@@ -1,0 +1,79 @@
+import { type OperationPlan, operationOutcome, operationView } from '../../operate/index.js'
+import type { OperationRecord, Store } from '../../store/index.js'
+import type { CommandContext } from '../command.js'
+import { CommandError, ExitCode } from '../errors.js'
+import type { Console } from '../terminal/console.js'
+import { type OutputFormat, writeResult } from '../terminal/output.js'
+
+/** Why members are left alone, in words. */
+const REASONS: Readonly<Record<string, string>> = {
+  lane_paused: 'their lane is paused (redrive lane resume)',
+  no_worker: 'no live worker runs their kind (redrive worker ls)',
+}
+
+/** `12 left alone: their lane is paused` */
+export function refusedText(reason: string, count: number): string {
+  return `${count} left alone: ${REASONS[reason] ?? reason}.`
+}
+
+/** Says what an operation would meet: kinds and ages of its members, and who would be left alone. */
+export function sayPlan(console: Console, { count, byKind, byAge, refused, workers }: OperationPlan): void {
+  if (count === 0) return
+  console.say(`By kind: ${byKind.map(each => `${each.count} ${each.kind}`).join(', ')}.`)
+  console.say(`By age: ${byAge.map(each => `${each.count} ${AGE_NAMES[each.age] ?? each.age}`).join(', ')}.`)
+  for (const { reason, count } of refused) console.say(refusedText(reason, count))
+  if (workers === 0) console.say('No worker is running: they would move at once, and wait for one.')
+}
+
+const AGE_NAMES: Readonly<Record<string, string>> = {
+  hour: 'within an hour',
+  day: 'within a day',
+  week: 'within a week',
+  older: 'older',
+}
+
+const MOVED = { redrive: 'moved', discard: 'discarded', cancel: 'cancelled' } as const
+
+/** Says what came of an operation that this command ran, and returns its exit code. */
+export async function endOfOperation(
+  { console }: CommandContext,
+  store: Store,
+  output: OutputFormat,
+  operation: OperationRecord,
+): Promise<ExitCode> {
+  const { id, act, moved, status, reason, progress, by } = operation
+  const isStopped = status === 'stopped'
+  writeResult(console, output, { [MOVED[act]]: moved, isStopped, operation: operationView(operation) })
+  console.say(`${moved} ${MOVED[act]}.`)
+  for (const [reason, count] of Object.entries(progress.refused)) console.say(refusedText(reason, count))
+  const isUnattended = act === 'redrive' && moved > 0 && (await store.workers()).length === 0
+  const sayUnattended = () => isUnattended && console.say('No worker is running: they wait for one.')
+  if (!isStopped) {
+    sayUnattended()
+    if (moved > 0 && act === 'redrive') console.say(`For the outcome, run: redrive ops show ${id}`)
+    if (moved > 0 && act === 'discard') console.say(`To put them back, run: redrive ops undo ${id}`)
+    return ExitCode.done
+  }
+  const isCut = reason === `Stopped by ${by.who}.`
+  if (isCut) console.say('Stopped. The rest is unchanged: run the same command again to continue.')
+  else console.say(`Stopped: ${reason} ${await operationOutcome(store, operation)}`)
+  sayUnattended()
+  console.say(`To go on: redrive ops continue ${id}. To put back what has not run: redrive ops undo ${id}`)
+  return ExitCode.partly
+}
+
+/** Creates an operation for the live workers to carry out. Refuses if there are none. */
+export async function startDetached(
+  { console }: CommandContext,
+  store: Store,
+  output: OutputFormat,
+  start: () => Promise<OperationRecord>,
+): Promise<ExitCode> {
+  if ((await store.workers()).length === 0) {
+    throw new CommandError('No worker is running that could carry it out. Start one, or leave out --detach.')
+  }
+  const operation = await start()
+  writeResult(console, output, { operation: operationView(operation) })
+  console.say(`The live workers carry it out. To see how far it is, run: redrive ops show ${operation.id}`)
+  return ExitCode.done
+}

@@ -1,0 +1,129 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { deadLetters } from '../../../test/dead-letters.js'
+import { type StoreFolder, storeFolder } from '../../../test/store-folder.js'
+
+let folder: StoreFolder
+beforeEach(async () => {
+  folder = await storeFolder()
+})
+afterEach(() => folder.remove())
+
+const ids = Array.from({ length: 5 }, (_, n) => `a${n}`)
+
+/** Redrives all dead letters, and returns the id of the operation. */
+async function redriven(): Promise<string> {
+  await folder.inStore(store =>
+    deadLetters(
+      store,
+      ids.map(id => ({ id })),
+    ),
+  )
+  const { json } = await folder.redrive(['dlq', 'redrive', '--all', '--yes', '--why', 'fixed', '--output', 'json'])
+  expect(json()).toMatchObject({ moved: 5, isStopped: false, operation: { act: 'redrive', status: 'settling' } })
+  return json().operation.id
+}
+
+describe('redrive ops', () => {
+  it('lists and shows an operation, with what became of its members', async () => {
+    const id = await redriven()
+    const list = await folder.redrive(['ops', 'ls'])
+    expect(list.out).toContain(id)
+    const show = await folder.redrive(['ops', 'show', id])
+    expect(show.out).toContain('fixed')
+    expect(show.out).toContain('5 moved: 5 under way.')
+    expect((await folder.redrive(['ops', 'show', 'op-none'])).code).toBe(1)
+  })
+
+  it('puts back what has not run, and says so', async () => {
+    const id = await redriven()
+    const undo = await folder.redrive(['ops', 'undo', id, '--yes', '--why', 'too early'])
+    expect(undo).toMatchObject({ code: 0, err: '5 put back.\n' })
+    const { json } = await folder.redrive(['dlq', 'ls', '--output', 'json'])
+    expect(json()).toHaveLength(5)
+    const again = await folder.redrive(['ops', 'undo', id, '--yes'])
+    expect(again.err).toBe('0 put back.\n')
+  })
+
+  it('stops an operation, and continues it', async () => {
+    await folder.inStore(store =>
+      deadLetters(
+        store,
+        ids.map(id => ({ id })),
+      ),
+    )
+    const id = await folder.inStore(async store => {
+      const set = { filter: {}, until: await store.now() }
+      return (await store.operations.create({ act: 'redrive', set, by: { who: 'ann' } })).id
+    })
+    expect(await folder.redrive(['ops', 'stop', id])).toMatchObject({ code: 0, err: 'Stopped. 0 moved.\n' })
+    const { code, err } = await folder.redrive(['ops', 'continue', id])
+    expect(code).toBe(0)
+    expect(err).toMatch(/^5 moved\.\n/)
+  })
+
+  it('leaves it to the workers with --detach, and refuses if there are none', async () => {
+    await folder.inStore(store => deadLetters(store, [{ id: 'a' }]))
+    const refused = await folder.redrive(['dlq', 'redrive', '--all', '--yes', '--detach'])
+    expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('No worker is running') })
+    await folder.inStore(store => store.heartbeat({ worker: 'w', leaseMs: 60_000, kinds: ['k'] }))
+    expect(await folder.redrive(['dlq', 'redrive', '--all', '--yes', '--detach'])).toMatchObject({ code: 0 })
+    const open = await folder.redrive(['ops', 'ls', '--open', '--output', 'json'])
+    expect(open.json()).toMatchObject([{ status: 'running', moved: 0 }])
+  })
+})
+
+it('a dry run shows the plan: kinds, ages, and who would be left alone', async () => {
+  await folder.inStore(async store => {
+    await deadLetters(store, [{ id: 'a' }, { id: 'b', kind: 'l' }])
+    await store.pause({ kind: 'l' }, { isPaused: true })
+  })
+  const { err } = await folder.redrive(['dlq', 'redrive', '--all', '--dry-run'])
+  expect(err).toContain('By kind: 1 k, 1 l.')
+  expect(err).toContain('By age: 2 within an hour.')
+  expect(err).toContain('1 left alone: their lane is paused')
+  expect(err).toContain('0 moved.')
+})
+
+it('edits the payload of a dead letter and redrives it; the original stays on record', async () => {
+  await folder.inStore(store => deadLetters(store, [{ id: 'a' }]))
+  const edit = ['dlq', 'edit', 'a', '--payload', '{ "to": "ada" }', '--why', 'typo']
+  expect(await folder.redrive(edit)).toMatchObject({ code: 0, err: 'Edited and redriven.\n' })
+  const task = await folder.inStore(store => store.get('a'))
+  expect(task).toMatchObject({ status: 'waiting', payload: '{"to":"ada"}' })
+  const rows = await folder.inStore(store => store.ledger('a'))
+  expect(rows.at(-2)).toMatchObject({ outcome: 'edited', reason: 'typo', before: { payload: '{}' } })
+  expect(await folder.redrive(['dlq', 'edit', 'a', '--payload', '{}'])).toMatchObject({ code: 1 })
+  expect(await folder.redrive(['task', 'edit', 'a', '--payload', '1'])).toMatchObject({ code: 0, err: 'Edited.\n' })
+  expect(await folder.redrive(['task', 'edit', 'a', '--payload', '{'])).toMatchObject({ code: 2 })
+})
+
+it('exports dead letters line by line, with their history if asked', async () => {
+  await folder.inStore(store =>
+    deadLetters(
+      store,
+      ids.map(id => ({ id })),
+    ),
+  )
+  const { out, err } = await folder.redrive(['dlq', 'export', '--history'])
+  const letters = out
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line))
+  expect(letters.map(({ id }) => id).sort()).toEqual(ids)
+  expect(letters[0].history).toMatchObject([{ outcome: 'dead' }])
+  expect(err).toBe('5 exported.\n')
+})
+
+it('cancels the tasks that match a filter, as an operation', async () => {
+  await folder.inStore(store =>
+    store.enqueue([
+      { id: 'a', kind: 'k', payload: '1' },
+      { id: 'b', kind: 'l', payload: '1' },
+    ]),
+  )
+  const dry = await folder.redrive(['task', 'cancel', '--kind', 'k', '--dry-run'])
+  expect(dry.err).toBe('1 task would be cancelled. This was a dry run: 0 cancelled.\n')
+  const { code, err } = await folder.redrive(['task', 'cancel', '--kind', 'k', '--yes'])
+  expect({ code, err }).toEqual({ code: 0, err: '1 cancelled.\n' })
+  expect(await folder.inStore(store => store.count({}))).toMatchObject({ waiting: 1, cancelled: 1 })
+})

@@ -1,0 +1,212 @@
+import type { Command } from 'commander'
+import {
+  type OperationView,
+  operationOutcome,
+  operationView,
+  runOperation,
+  undoOperation,
+} from '../../operate/index.js'
+import type { OperationRecord, Store } from '../../store/index.js'
+import type { CommandContext } from '../command.js'
+import { CommandError, ExitCode } from '../errors.js'
+import type { Console } from '../terminal/console.js'
+import { writeOne, writeResult } from '../terminal/output.js'
+import { withCount, withProgress } from '../terminal/progress.js'
+import { NAME_WIDTH, table } from '../terminal/table.js'
+import { relative } from '../terminal/times.js'
+import { quoted } from '../terminal/visible.js'
+import { askFirst } from './ask-first.js'
+import { withStore } from './open-store.js'
+import { endOfOperation, refusedText } from './operation-text.js'
+import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from './options.js'
+import { type PageOptions, printList } from './print-list.js'
+
+interface ActOptions extends CommonOptions {
+  readonly why?: string
+  readonly yes?: boolean
+}
+
+/** Adds `redrive ops`. */
+export function addOps(program: Command, context: CommandContext): void {
+  const ops = program
+    .command('ops')
+    .helpCommand(false)
+    .description('List, show, stop, continue and undo operations: bulk acts on record')
+
+  const ls = ops
+    .command('ls')
+    .description('List operations, newest first')
+    .option('--open', 'Only those that are neither stopped nor done')
+    .action(async (options: CommonOptions & PageOptions & { readonly open?: boolean }) =>
+      context.end(await list(context, options)),
+    )
+  withCommonOptions(withPageOptions(ls, 'operations')).addHelpText('after', '\nExample:\n  redrive ops ls --open')
+
+  const show = ops
+    .command('show')
+    .description('Show how far an operation is, and what became of its members')
+    .argument('<id>', 'Id of the operation')
+    .action(async (id: string, options: CommonOptions) => context.end(await showOne(context, id, options)))
+  withCommonOptions(show).addHelpText('after', '\nExample:\n  redrive ops show op-1a2b3c4d')
+
+  const stop = ops
+    .command('stop')
+    .description('Stop an operation; members that were moved stay moved')
+    .argument('<id>', 'Id of the operation')
+    .option('--why <text>', 'Reason, for the record', nonEmpty)
+    .action(async (id: string, options: ActOptions) => context.end(await stopOne(context, id, options)))
+  withCommonOptions(stop).addHelpText('after', '\nExample:\n  redrive ops stop op-1a2b3c4d')
+
+  const goOn = ops
+    .command('continue')
+    .description('Continue a stopped operation, or watch one that is under way')
+    .argument('<id>', 'Id of the operation')
+    .option('--why <text>', 'Reason, for the record', nonEmpty)
+    .action(async (id: string, options: ActOptions) => context.end(await continueOne(context, id, options)))
+  withCommonOptions(goOn).addHelpText('after', '\nExample:\n  redrive ops continue op-1a2b3c4d')
+
+  const undo = ops
+    .command('undo')
+    .description('Put members back that wait and have not run since, or that were discarded')
+    .argument('<id>', 'Id of the operation')
+    .option('--why <text>', 'Reason, for the record', nonEmpty)
+    .option('-y, --yes', 'Skip the confirmation prompt')
+    .action(async (id: string, options: ActOptions) => context.end(await undoOne(context, id, options)))
+  withCommonOptions(undo).addHelpText(
+    'after',
+    `
+A member comes back as the dead letter that it was: attempts, error, reason and
+time of death. One that has run since is left alone, and so are items of
+pipelines. An operation that is under way is stopped first. A cancellation
+cannot be undone.
+
+Example:
+  redrive ops undo op-1a2b3c4d --why 'wrong filter'`,
+  )
+}
+
+function list(
+  { console, environment }: CommandContext,
+  options: CommonOptions & PageOptions & { readonly open?: boolean },
+): Promise<ExitCode> {
+  return withStore(options, environment, async store => {
+    const now = await store.now()
+    return printList(console, options, {
+      read: page => store.operations.list({ isOpen: options.open === true }, page),
+      toJson: operationView,
+      toTable: (operations, layout) => operationTable(operations.map(operationView), console, now, layout),
+      none: 'No operations.',
+    })
+  })
+}
+
+function operationTable(
+  operations: readonly OperationView[],
+  { width, paint }: Console,
+  now: number,
+  layout: Parameters<typeof table>[2]['layout'],
+): string {
+  const columns = [
+    { title: 'ID' },
+    { title: 'ACT' },
+    { title: 'STATUS' },
+    { title: 'MOVED' },
+    { title: 'CREATED' },
+    { title: 'WHO', minWidth: NAME_WIDTH },
+    { title: 'WHY', minWidth: NAME_WIDTH },
+  ]
+  const rows = operations.map(({ id, act, status, moved, createdAt, who, why }) => ({
+    cells: [id, act, status, String(moved), relative(createdAt, now), who, why ?? '-'],
+  }))
+  return table(columns, rows, { width, paint, layout })
+}
+
+function showOne({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
+  return withStore(options, environment, async store => {
+    const operation = await found(store, id)
+    const outcome = await operationOutcome(store, operation)
+    writeOne(console, options.output, { ...operationView(operation), outcome }, () => textOf(operation, outcome))
+    return ExitCode.done
+  })
+}
+
+function textOf(operation: OperationRecord, outcome: string): string {
+  const { id, act, status, who, why, reason, set, settings, driver, outstanding, refused } = operationView(operation)
+  const selected = 'named' in set ? `${set.named} named` : `${filterText(set.filter)}, by ${set.until}`
+  return [
+    `${id}  ${act}  ${status}${reason === null ? '' : `: ${reason}`}`,
+    `by ${who}${why === null ? '' : `: ${why}`}`,
+    `set        ${selected}`,
+    ...Object.entries(settings).map(([name, value]) => `${name.padEnd(11)}${value}`),
+    ...(driver === null ? [] : [`driver     ${driver}`]),
+    ...(outstanding > 0 ? [`unanswered ${outstanding}`] : []),
+    ...Object.entries(refused).map(([why, count]) => refusedText(why, count)),
+    outcome,
+  ].join('\n')
+}
+
+function filterText(filter: object): string {
+  const parts = Object.entries(filter).filter(([, value]) => value !== undefined)
+  return parts.length === 0 ? 'all' : parts.map(([name, value]) => `${name}=${value}`).join(' ')
+}
+
+function stopOne({ console, environment }: CommandContext, id: string, options: ActOptions): Promise<ExitCode> {
+  return withStore(options, environment, async store => {
+    await found(store, id)
+    const operation = await store.operations.change(id, 'stop', byOf(environment.user, options))
+    writeResult(console, options.output, operationView(operation))
+    console.say(
+      operation.status === 'done' ? 'It was done already.' : `Stopped. ${await operationOutcome(store, operation)}`,
+    )
+    return ExitCode.done
+  })
+}
+
+function continueOne(context: CommandContext, id: string, options: ActOptions): Promise<ExitCode> {
+  const { environment } = context
+  return withStore(options, environment, async store => {
+    await found(store, id)
+    await store.operations.change(id, 'continue', byOf(environment.user, options))
+    const operation = await withProgress(context, 'batch', async ({ signal, report }) => {
+      const onProgress = ({ moved }: OperationRecord) => report(() => `${moved} so far.`)
+      const ran = await runOperation(store, id, { driver: environment.user, signal, onProgress })
+      const isCut = signal.aborted && (ran.status === 'canary' || ran.status === 'running')
+      return isCut ? store.operations.change(id, 'stop', { who: ran.by.who }) : ran
+    })
+    return endOfOperation(context, store, options.output, operation)
+  })
+}
+
+function undoOne(context: CommandContext, id: string, options: ActOptions): Promise<ExitCode> {
+  const { console, environment } = context
+  return withStore(options, environment, async store => {
+    const { status, moved } = await found(store, id)
+    if (!options.yes) {
+      await askFirst(environment, {
+        question: `Put back what ${id} moved and has not run since?`,
+        effect: `This would put back up to ${moved} tasks.`,
+        nothing: '0 put back.',
+      })
+    }
+    const by = byOf(environment.user, options)
+    if (status === 'canary' || status === 'running') await store.operations.change(id, 'stop', by)
+    const { undone, isStopped } = await withCount(
+      context,
+      { total: moved, verb: 'put back', unit: 'batch', rest: 'Run the same command again for the rest.' },
+      progress => undoOperation(store, id, by, progress),
+    )
+    writeResult(console, options.output, { undone, isStopped })
+    console.say(`${undone} put back.`)
+    return isStopped ? ExitCode.partly : ExitCode.done
+  })
+}
+
+function byOf(who: string, { why }: ActOptions) {
+  return why === undefined ? { who } : { who, why }
+}
+
+async function found(store: Store, id: string): Promise<OperationRecord> {
+  const operation = await store.operations.get(id)
+  if (operation !== undefined) return operation
+  throw new CommandError(`There is no operation ${quoted(id)}. To list them, run: redrive ops ls`)
+}

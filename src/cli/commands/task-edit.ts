@@ -1,0 +1,90 @@
+import { readFileSync } from 'node:fs'
+import { type Command, InvalidArgumentError } from 'commander'
+import type { CommandContext } from '../command.js'
+import { CommandError, ExitCode } from '../errors.js'
+import { writeResult } from '../terminal/output.js'
+import { quoted } from '../terminal/visible.js'
+import { withStore } from './open-store.js'
+import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
+
+interface EditOptions extends CommonOptions {
+  readonly payload?: string
+  readonly file?: string
+  readonly why?: string
+}
+
+/** Adds `redrive dlq edit` or `redrive task edit`: the first one also redrives. */
+export function addEdit(
+  parent: Command,
+  context: CommandContext,
+  { isRedriven }: { readonly isRedriven: boolean },
+): void {
+  const name = parent.name()
+  const edit = parent
+    .command('edit')
+    .description(isRedriven ? 'Replace the payload of a dead letter, and redrive it' : 'Replace the payload of a task')
+    .argument('<id>', 'Id of the task')
+    .option('--payload <json>', 'The new payload', jsonText)
+    .option('--file <path>', "File with the new payload; '-' reads it from standard input", nonEmpty)
+    .option('--why <text>', 'Reason, for the record', nonEmpty)
+    .action(async (id: string, options: EditOptions) => context.end(await editOne(context, id, options, isRedriven)))
+  withCommonOptions(edit).addHelpText(
+    'after',
+    `
+The original payload stays on record, in the history of the task: see redrive
+${name} show. Only tasks that wait or are dead can be edited, and no items of
+pipelines.
+
+Examples:
+  redrive ${name} edit order-42 --payload '{"to":"ada@example.com"}' --why 'typo in the address'
+  redrive task show order-42 --output json | jq .payload > payload.json
+  redrive ${name} edit order-42 --file payload.json`,
+  )
+}
+
+async function editOne(
+  { console, environment }: CommandContext,
+  id: string,
+  options: EditOptions,
+  isRedriven: boolean,
+): Promise<ExitCode> {
+  const payload = payloadOf(options)
+  return withStore(options, environment, async store => {
+    const task = await store.get(id)
+    if (task === undefined) throw new CommandError(`There is no task ${quoted(id)}.`)
+    if (isRedriven && task.status !== 'dead') {
+      throw new CommandError(
+        `The task ${quoted(id)} is not dead: it is ${task.status}. To edit it, run: redrive task edit`,
+      )
+    }
+    const by = { who: environment.user, ...(options.why !== undefined && { why: options.why }) }
+    if (!(await store.edit(id, payload, by))) {
+      throw new CommandError(`The task ${quoted(id)} cannot be edited: it is ${task.status}, or an item of a pipeline.`)
+    }
+    const moved = isRedriven ? await store.redrive([id], by) : []
+    writeResult(console, options.output, { id, isEdited: true, isRedriven: moved.length > 0 })
+    console.say(moved.length > 0 ? 'Edited and redriven.' : 'Edited.')
+    return ExitCode.done
+  })
+}
+
+function payloadOf({ payload, file }: EditOptions): string {
+  if ((payload === undefined) === (file === undefined))
+    throw new CommandError('Pass the new payload: --payload or --file.')
+  if (payload !== undefined) return payload
+  const text = readFileSync(file === '-' ? 0 : (file ?? ''), 'utf8')
+  try {
+    return jsonText(text)
+  } catch {
+    throw new CommandError(`The file ${quoted(file ?? '')} does not hold JSON.`)
+  }
+}
+
+/** Payloads are kept without needless spaces. */
+function jsonText(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text))
+  } catch {
+    throw new InvalidArgumentError('It must be JSON.')
+  }
+}

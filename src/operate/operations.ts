@@ -1,0 +1,259 @@
+import { driveOperation, isRunBy, NO_WORKER, outstanding, PAUSED } from '../operation/internal.js'
+import type { By, OperationAct, OperationRecord, OperationSet, OperationSettings, Store } from '../store/index.js'
+import { OperationNotFoundError } from '../store/index.js'
+import { AGES } from '../store/internal.js'
+import { type Clock, sleep, systemClock } from '../time/index.js'
+import { checkSelection, type LetterSelection } from './selection.js'
+import { isoOrNull } from './task-view.js'
+
+/** The effect that an operation would have now. Nothing is moved. */
+export interface OperationPlan {
+  /** What it would do. */
+  readonly act: OperationAct
+  /** The number of members: the most that it can move. */
+  readonly count: number
+  /** Members by kind, most first. */
+  readonly byKind: readonly { readonly kind: string; readonly count: number }[]
+  /** Members by the code of their last failure, most first. */
+  readonly byCode: readonly { readonly code: string | null; readonly count: number }[]
+  /** Members by the age of their state: less than an hour, a day, a week; or older. */
+  readonly byAge: readonly { readonly age: string; readonly count: number }[]
+  /** Members that would be left alone, by reason. */
+  readonly refused: readonly { readonly reason: string; readonly count: number }[]
+  /** How many workers are alive. Without one, all members are moved at once, and wait. */
+  readonly workers: number
+}
+
+type PlanStore = Pick<Store, 'operations' | 'now' | 'workers'>
+
+/** Freezes a selection: its members are those of now, and can only become fewer. */
+async function freeze(store: Pick<Store, 'now'>, selection: LetterSelection): Promise<OperationSet> {
+  checkSelection(selection)
+  if ('ids' in selection) return { ids: selection.ids }
+  return { filter: 'filter' in selection ? selection.filter : {}, until: await store.now() }
+}
+
+/**
+ * Plans an operation: how many members it has, by kind, code and age, and which would be left alone.
+ *
+ * ```ts
+ * const { count, refused } = await planOperation(store, 'redrive', { filter: { errorCode: 'http_502' } })
+ * ```
+ */
+export async function planOperation(
+  store: PlanStore,
+  act: OperationAct,
+  selection: LetterSelection,
+): Promise<OperationPlan> {
+  const [rows, workers] = await Promise.all([
+    store.operations.survey(act, await freeze(store, selection)),
+    store.workers(),
+  ])
+  const sums = <T>(of: (row: (typeof rows)[number]) => T | undefined): [T, number][] => {
+    const counts = new Map<T, number>()
+    for (const row of rows) {
+      const value = of(row)
+      if (value !== undefined) counts.set(value, (counts.get(value) ?? 0) + row.count)
+    }
+    return [...counts].sort(([, a], [, b]) => b - a)
+  }
+  const reasonOf = ({ kind, isPaused }: (typeof rows)[number]) => {
+    if (act !== 'redrive') return undefined
+    if (isPaused) return PAUSED
+    const isRun = workers.some(({ kinds }) => isRunBy({ name: '', since: 0, until: 0, kinds }, { kind, category: '' }))
+    return workers.length > 0 && !isRun ? NO_WORKER : undefined
+  }
+  const byAge = new Map(sums(({ age }) => age))
+  return {
+    act,
+    count: rows.reduce((sum, { count }) => sum + count, 0),
+    byKind: sums(({ kind }) => kind).map(([kind, count]) => ({ kind, count })),
+    byCode: sums(({ errorCode }) => errorCode ?? null).map(([code, count]) => ({ code, count })),
+    byAge: AGES.flatMap(age => (byAge.has(age) ? { age, count: byAge.get(age) ?? 0 } : [])),
+    refused: sums(reasonOf).map(([reason, count]) => ({ reason, count })),
+    workers: workers.length,
+  }
+}
+
+/** Who asks for an operation, why, and how it goes about it. */
+export interface StartOptions extends By, Omit<OperationSettings, 'answerWithinMs'> {}
+
+/** Creates an operation. Any live worker advances it; so does `runOperation`. */
+export async function startOperation(
+  store: Pick<Store, 'operations' | 'now'>,
+  act: OperationAct,
+  selection: LetterSelection,
+  { who, why, ...settings }: StartOptions,
+): Promise<OperationRecord> {
+  const set = await freeze(store, selection)
+  return store.operations.create({ act, set, by: why === undefined ? { who } : { who, why }, settings })
+}
+
+/** Options of `runOperation`. */
+export interface RunOperationOptions {
+  /** The name of this driver on record. */
+  readonly driver: string
+  /** Leaves the operation to others when it aborts. */
+  readonly signal?: AbortSignal | undefined
+  /** Called with the operation as it advances. */
+  readonly onProgress?: ((operation: OperationRecord) => void) | undefined
+  /** Default: the machine's clock. */
+  readonly clock?: Clock | undefined
+}
+
+const POLL_MS = 200
+
+/**
+ * Drives an operation, or watches it while a worker does, until all its members were moved, or it was stopped. Returns it as
+ * it is then.
+ */
+export async function runOperation(
+  store: Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'ledgers'>,
+  id: string,
+  { driver, signal = new AbortController().signal, onProgress, clock = systemClock }: RunOperationOptions,
+): Promise<OperationRecord> {
+  for (;;) {
+    const isDriven = await driveOperation(store, id, { driver, signal, clock, onStep: onProgress })
+    const operation = await store.operations.get(id)
+    if (operation === undefined) throw new OperationNotFoundError(id)
+    if (!isDriven) onProgress?.(operation)
+    const isUnderWay = operation.status === 'canary' || operation.status === 'running'
+    if (!isUnderWay || signal.aborted) return operation
+    if (!isDriven) await sleep(POLL_MS, clock, signal).catch(() => {})
+  }
+}
+
+/** Options of an act on many tasks. */
+export interface ActOptions extends StartOptions {
+  /** Stops it after the current step. Continue its operation for the rest. */
+  readonly signal?: AbortSignal | undefined
+  /** Called with the number moved so far. */
+  readonly onProgress?: ((moved: number) => void) | undefined
+  /** Default: the machine's clock. */
+  readonly clock?: Clock | undefined
+}
+
+/** Creates an operation and runs it. Stops it when the signal aborts. */
+export async function actOnMany(
+  store: Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'ledgers'>,
+  act: OperationAct,
+  selection: LetterSelection,
+  { signal, onProgress, clock, ...options }: ActOptions,
+): Promise<OperationRecord> {
+  const { id } = await startOperation(store, act, selection, options)
+  const onStep = ({ moved }: OperationRecord) => onProgress?.(moved)
+  const ran = await runOperation(store, id, { driver: options.who, signal, onProgress: onStep, clock })
+  const isCut = signal?.aborted === true && (ran.status === 'canary' || ran.status === 'running')
+  return isCut ? store.operations.change(id, 'stop', { who: options.who }) : ran
+}
+
+/** The size of a transaction. */
+const UNDO_BATCH = 500
+
+/**
+ * Puts the members of an operation back as they were: those that wait and have not run since, and discarded ones that are
+ * still kept. Returns how many.
+ */
+export async function undoOperation(
+  store: Pick<Store, 'operations'>,
+  id: string,
+  by: By,
+  { signal, onProgress }: { readonly signal?: AbortSignal; readonly onProgress?: (undone: number) => void } = {},
+): Promise<{ readonly undone: number; readonly isStopped: boolean }> {
+  let undone = 0
+  let after: string | undefined
+  do {
+    if (signal?.aborted) return { undone, isStopped: true }
+    const page = await store.operations.undo(id, { limit: UNDO_BATCH, after }, by)
+    undone += page.undone
+    after = page.next
+    onProgress?.(undone)
+  } while (after !== undefined)
+  return { undone, isStopped: false }
+}
+
+/** An operation as plain JSON. */
+export interface OperationView {
+  /** Its id. */
+  readonly id: string
+  /** What it does. */
+  readonly act: OperationAct
+  /** Where it is in its life. */
+  readonly status: OperationRecord['status']
+  /** Why it was stopped. */
+  readonly reason: string | null
+  /** Who asked for it. */
+  readonly who: string
+  /** The reason given. */
+  readonly why: string | null
+  /** The filter and its time, or the number of tasks that were named. */
+  readonly set: { readonly named: number } | { readonly filter: object; readonly until: string }
+  /** How it goes about it. */
+  readonly settings: OperationSettings
+  /** How many members it has moved. */
+  readonly moved: number
+  /** Members that were left alone, by reason. */
+  readonly refused: Readonly<Record<string, number>>
+  /** How many of those that it moved were put back. */
+  readonly undone: number
+  /** How many have not answered yet. */
+  readonly outstanding: number
+  /** What became of the others. */
+  readonly tally: OperationRecord['tally']
+  /** Who advances it. */
+  readonly driver: string | null
+  /** When it was created, as ISO 8601 text in UTC. */
+  readonly createdAt: string
+  /** When it was done. */
+  readonly endedAt: string | null
+}
+
+/** Converts an operation to plain JSON. */
+export function operationView(operation: OperationRecord): OperationView {
+  const { id, act, status, reason, by, set, settings, moved, progress, undone, tally, driver } = operation
+  return {
+    id,
+    act,
+    status,
+    reason: reason ?? null,
+    who: by.who,
+    why: by.why ?? null,
+    set: 'ids' in set ? { named: set.ids.length } : { filter: set.filter, until: new Date(set.until).toISOString() },
+    settings,
+    moved,
+    refused: progress.refused,
+    undone,
+    outstanding: outstanding(operation),
+    tally,
+    driver: driver?.name ?? null,
+    createdAt: new Date(operation.createdAt).toISOString(),
+    endedAt: isoOrNull(operation.endedAt),
+  }
+}
+
+/**
+ * What became of an operation, in a sentence: `3214 moved: 3190 succeeded, 24 dead again, all of them http_502.` Members
+ * that have not ended are counted as under way.
+ */
+export async function operationOutcome(store: Pick<Store, 'operations'>, operation: OperationRecord): Promise<string> {
+  const { id, act, moved, undone, tally } = operation
+  const done = { redrive: 'moved', discard: 'discarded', cancel: 'cancelled' }[act]
+  const putBack = undone === 0 ? [] : [`${undone} put back`]
+  if (act !== 'redrive') return `${[`${moved} ${done}`, ...putBack].join(', ')}.`
+  const ended = tally.succeeded + tally.skipped + tally.dead + tally.cancelled
+  const parts = [
+    [tally.succeeded, 'succeeded'],
+    [tally.skipped, 'skipped'],
+    [tally.cancelled, 'cancelled'],
+    [moved - undone - ended, 'under way'],
+  ] as const
+  const counts = parts.flatMap(([count, name]) => (count > 0 ? `${count} ${name}` : []))
+  if (tally.dead > 0) {
+    const deaths = await store.operations.deaths(id)
+    const [first] = deaths
+    const isOne = deaths.length === 1 && first?.errorCode !== undefined
+    counts.push(`${tally.dead} dead again${isOne ? `, all of them ${first.errorCode}` : ''}`)
+  }
+  const all = [...putBack, ...counts]
+  return all.length === 0 ? `${moved} ${done}.` : `${moved} ${done}: ${all.join(', ')}.`
+}

@@ -1,0 +1,104 @@
+import type { LedgerRow, OperationMember, OperationRecord, Store, TaskRecord } from '../store/index.js'
+import type { StepFacts } from './next-step.js'
+
+/** How many members to look at for each that is chosen, so that lanes can differ. */
+const CHOICE = 10
+
+/**
+ * Chooses members for a canary: evenly over the ages of the set, of different lanes where it can, and of an ordered lane the
+ * first. `isMeant` says which may be moved.
+ */
+export async function chooseCanary(
+  store: Pick<Store, 'operations'>,
+  { id, set }: OperationRecord,
+  count: number,
+  isMeant: (member: OperationMember) => boolean,
+): Promise<readonly string[]> {
+  const read = async (after: string | undefined) => (await store.operations.members(id, { limit: CHOICE, after })).items
+  const [oldest] = await read(undefined)
+  if (oldest === undefined) return []
+  const chosen = new Map<string, string>()
+  for (let n = 0; n < count; n++) {
+    const share = n / count
+    const place =
+      'ids' in set
+        ? Math.floor(share * set.ids.length)
+        : `${Math.floor(oldest.changedAt + share * (set.until - oldest.changedAt)) - 1}:`
+    const found = (await read(n === 0 ? undefined : String(place))).filter(isMeant)
+    await choose(store, id, found, chosen)
+  }
+  // Where many died at once, evenly spaced times find the same members: take the oldest of the rest.
+  for (let after: string | undefined, isMore = true; isMore && chosen.size < count; ) {
+    const page = await store.operations.members(id, { limit: 100, after })
+    for (const member of page.items.filter(isMeant))
+      if (chosen.size < count && !member.isOrdered) chosen.set(member.id, laneOf(member))
+    after = page.next
+    isMore = page.next !== undefined
+  }
+  return [...chosen.keys()]
+}
+
+/** Chooses one of these members: of a lane that has none yet, if there is one. */
+async function choose(
+  store: Pick<Store, 'operations'>,
+  id: string,
+  found: readonly OperationMember[],
+  chosen: Map<string, string>,
+): Promise<void> {
+  const lanes = new Set(chosen.values())
+  const fresh = found.filter(member => !chosen.has(member.id))
+  const member = fresh.find(each => !lanes.has(laneOf(each))) ?? fresh.find(each => !each.isOrdered)
+  if (member === undefined) return
+  const { kind, category, key } = member
+  const head = member.isOrdered
+    ? (await store.operations.members(id, { limit: 1, lane: { kind, category, key } })).items[0]
+    : member
+  if (head !== undefined) chosen.set(head.id, laneOf(member))
+}
+
+export function laneOf({ kind, category, key }: OperationMember): string {
+  return JSON.stringify([kind, category, key])
+}
+
+/** The answers of a canary's members: the first counted attempt of each after its move. */
+export async function canaryAnswers(
+  store: Pick<Store, 'get' | 'ledgers'>,
+  ids: readonly string[],
+): Promise<StepFacts['canary']> {
+  const [tasks, ledgers] = await Promise.all([Promise.all(ids.map(id => store.get(id))), store.ledgers(ids)])
+  const answers = tasks.map((task, index) => answerOf(task, ledgers[index] ?? []))
+  const count = (answer: ReturnType<typeof answerOf>) => answers.filter(each => each === answer).length
+  return { passed: count('passed'), failed: count('failed'), pending: count('pending') }
+}
+
+/**
+ * A deferral or a loss is no answer: the member is replaced, and whatever follows does not count. So is one that is gone, or
+ * that somebody cancelled or put back.
+ */
+export function answerOf(
+  task: Pick<TaskRecord, 'status'> | undefined,
+  ledger: readonly LedgerRow[],
+): 'passed' | 'failed' | 'pending' | 'replaced' {
+  const moved = ledger.findLastIndex(({ outcome }) => outcome === 'redriven')
+  const [first] = ledger.slice(moved + 1).filter(({ outcome }) => outcome !== 'edited' && outcome !== 'later')
+  switch (first?.outcome) {
+    case 'succeeded':
+    case 'skipped':
+    case 'advanced':
+      return 'passed'
+    case 'retry':
+    case 'dead':
+      return 'failed'
+    case undefined:
+      return task?.status === 'waiting' || task?.status === 'running' ? 'pending' : 'replaced'
+    case 'deferred':
+    case 'later':
+    case 'cancelled':
+    case 'lost':
+    case 'redriven':
+    case 'discarded':
+    case 'undone':
+    case 'edited':
+      return 'replaced'
+  }
+}

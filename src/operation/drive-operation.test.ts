@@ -1,0 +1,135 @@
+import { describe, expect, it } from 'vitest'
+import { MemoryStore, type NewTask, type OperationRecord, type Store } from '../store/index.js'
+import { defineTask, Worker } from '../task/index.js'
+import { fakeClock } from '../testing/index.js'
+import { driveOperation } from './drive-operation.js'
+
+type Handler = (payload: { readonly n: number }) => void
+
+const idOf = (n: number) => `t${String(n).padStart(3, '0')}`
+
+/** A store with dead letters, `t000` first, a second apart, and a worker that is not started. */
+async function scene(count: number, handler: Handler, task: Partial<NewTask> = {}) {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const ids = Array.from({ length: count }, (_, n) => idOf(n))
+  await store.enqueue(ids.map((id, n) => ({ id, kind: 'k', payload: JSON.stringify({ n }), ...task })))
+  for (let n = 0; n < count; n++) {
+    const rooms = [{ kinds: ['k'] }]
+    const { tasks } = await store.claim({ worker: 'w', leaseMs: 1, rooms, limit: 1, isIdle: true })
+    const outcome = { type: 'dead', reason: 'final_error' } as const
+    await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome })))
+    await clock.advance(1000)
+  }
+  await store.heartbeat({ worker: 'w', leaseMs: 1 })
+  await store.leave('w')
+  const k = defineTask('k', {
+    policy: { attempts: 2, backoff: { kind: 'fixed', base: '1s' } },
+    handler: (payload: { readonly n: number }) => handler(payload),
+  })
+  return { clock, store, ids, worker: new Worker(store, { tasks: [k], clock, name: 'worker' }) }
+}
+
+async function create(store: Store, settings: OperationRecord['settings'] = {}): Promise<string> {
+  const set = { filter: { kind: 'k' }, until: await store.now() }
+  return (await store.operations.create({ act: 'redrive', set, by: { who: 'ann' }, settings })).id
+}
+
+describe('a worker', () => {
+  it('advances operations that nobody drives to their outcome', async () => {
+    const { clock, store, worker } = await scene(30, ({ n }) => {
+      if (n === 7) throw new Error('still broken')
+    })
+    const id = await create(store)
+    await worker.start()
+    await clock.advance('60s')
+    expect(await store.operations.get(id)).toMatchObject({
+      status: 'done',
+      moved: 30,
+      tally: { passed: 29, failed: 1, succeeded: 29, dead: 1 },
+    })
+    expect(await store.operations.deaths(id)).toMatchObject([{ kind: 'k', count: 1 }])
+    await worker.stop()
+  })
+
+  it('moves no more than the canary when that fails, and stops the operation', async () => {
+    const { clock, store, worker } = await scene(50, () => {
+      throw new Error('still broken')
+    })
+    const id = await create(store, { canary: 10, stopAbove: 0.2 })
+    await worker.start()
+    await clock.advance('60s')
+    const operation = await store.operations.get(id)
+    expect(operation).toMatchObject({ status: 'stopped', moved: 10 })
+    expect(operation?.reason).toMatch(/^\d+ of the first \d+ members failed, above 20 %\.$/)
+    expect((await store.count({ status: 'dead' })).dead).toBe(50)
+    await worker.stop()
+  })
+
+  it('spreads the canary over the ages of the set', async () => {
+    const ran: number[] = []
+    const { clock, store, worker } = await scene(100, ({ n }) => {
+      ran.push(n)
+      throw new Error('still broken')
+    })
+    await create(store, { canary: 5 })
+    await worker.start()
+    await clock.advance('30s')
+    const first = [...new Set(ran)].sort((a, b) => a - b)
+    expect(first).toHaveLength(5)
+    for (let n = 1; n < first.length; n++) expect((first[n] ?? 0) - (first[n - 1] ?? 0)).toBeGreaterThanOrEqual(15)
+    await worker.stop()
+  })
+
+  it('runs the members of an ordered lane in their order', async () => {
+    const ran: number[] = []
+    const { clock, store, worker } = await scene(20, ({ n }) => void ran.push(n), { key: 'tenant' })
+    await store.limit({ kind: 'k' }, { isOrdered: true })
+    await create(store, { perSecond: 40 })
+    await worker.start()
+    await clock.advance('60s')
+    expect(ran).toEqual(Array.from({ length: 20 }, (_, n) => n))
+    await worker.stop()
+  })
+
+  it('leaves members alone whose lane is paused, and those of a kind that no live worker has', async () => {
+    const { clock, store, worker } = await scene(3, () => {})
+    await store.pause({ kind: 'k' }, { isPaused: true })
+    const paused = await create(store)
+    await worker.start()
+    await clock.advance('30s')
+    expect(await store.operations.get(paused)).toMatchObject({
+      status: 'done',
+      moved: 0,
+      progress: { refused: { lane_paused: 3 } },
+    })
+    await worker.stop()
+    await store.pause({ kind: 'k' }, { isPaused: false })
+    const other = new Worker(store, { tasks: [defineTask('other', { handler: () => {} })], clock, name: 'other' })
+    const unrun = await create(store)
+    await other.start()
+    await clock.advance('30s')
+    expect(await store.operations.get(unrun)).toMatchObject({ moved: 0, progress: { refused: { no_worker: 3 } } })
+    await other.stop()
+  })
+})
+
+it('however many drive at once, each letter moves once', async () => {
+  const { clock, store } = await scene(40, () => {})
+  const id = await create(store)
+  const signal = new AbortController().signal
+  const drivers = Array.from({ length: 4 }, (_, n) => driveOperation(store, id, { driver: `d${n}`, signal, clock }))
+  expect((await Promise.all(drivers)).filter(Boolean)).toHaveLength(1)
+  expect(await store.operations.get(id)).toMatchObject({ status: 'settling', moved: 40 })
+  for (let n = 0; n < 40; n++) {
+    const outcomes = (await store.ledger(idOf(n))).map(({ outcome }) => outcome)
+    expect(outcomes.filter(outcome => outcome === 'redriven')).toHaveLength(1)
+  }
+})
+
+it('without any worker all members move at once, and wait', async () => {
+  const { clock, store } = await scene(120, () => {})
+  const id = await create(store)
+  await driveOperation(store, id, { driver: 'd', signal: new AbortController().signal, clock })
+  expect(await store.operations.get(id)).toMatchObject({ status: 'settling', moved: 120, driver: undefined })
+})

@@ -1,0 +1,152 @@
+import type {
+  OperationMember,
+  OperationProgress,
+  OperationRecord,
+  OperationStep,
+  Store,
+  WorkerRecord,
+} from '../store/index.js'
+import { type Clock, sleep } from '../time/index.js'
+import { canaryAnswers, chooseCanary, laneOf } from './canary.js'
+import { type NextStep, nextStep, type StepFacts } from './next-step.js'
+import { refusalOf } from './refuse-member.js'
+
+/** Who drives an operation, and for how long. */
+export interface DriveOptions {
+  /** The name of the driver on record. */
+  readonly driver: string
+  /** Gives the operation back when it aborts, after the current step. */
+  readonly signal: AbortSignal
+  /** The source of time between steps. */
+  readonly clock: Clock
+  /** Called after each step. */
+  readonly onStep?: (operation: OperationRecord) => void
+}
+
+type DriveStore = Pick<Store, 'operations' | 'workers' | 'now' | 'get' | 'ledgers'>
+
+/** How long an operation is its driver's own after a step. Another driver takes it over then. */
+const LEASE_MS = 10_000
+/** Renew the lease when this much of it is over, though there is nothing to do. */
+const RENEW_MS = LEASE_MS / 3
+
+const NO_ANSWERS = { passed: 0, failed: 0, pending: 0 }
+
+/**
+ * Advances an operation, one step at a time, until all its members were moved, it is stopped, another driver has it, or the
+ * signal aborts. Nobody waits for the last members to end: the next driver looks again. Each step is one transaction, and moves only what is still in the set: a driver that dies at any point leaves an operation that another
+ * one can continue. Returns whether it had the lease.
+ */
+export async function driveOperation(store: DriveStore, id: string, options: DriveOptions): Promise<boolean> {
+  const { driver, signal, clock, onStep } = options
+  const taken = await store.operations.take(id, driver, LEASE_MS)
+  if (taken === undefined) return false
+  const { token } = taken
+  let operation = taken.operation
+  let steppedAt = clock.monotonic()
+  while (!signal.aborted && isOpen(operation)) {
+    const facts = await factsOf(store, operation)
+    const next = nextStep(operation, facts)
+    if (next.type === 'wait' && operation.status === 'settling') break
+    if (next.type === 'wait' && clock.monotonic() - steppedAt < RENEW_MS) {
+      await sleep(next.ms, clock, signal).catch(() => {})
+      operation = (await store.operations.get(id)) ?? operation
+      continue
+    }
+    const step = await stepOf(store, operation, next, facts)
+    const stepped = await store.operations.step(id, token, { leaseMs: LEASE_MS, ...step })
+    if (stepped === undefined) return true
+    operation = stepped.operation
+    steppedAt = clock.monotonic()
+    onStep?.(operation)
+  }
+  await store.operations.release(id, token)
+  return true
+}
+
+function isOpen({ status }: OperationRecord): boolean {
+  return status === 'canary' || status === 'running' || status === 'settling'
+}
+
+interface Facts extends StepFacts {
+  readonly workers: readonly WorkerRecord[]
+}
+
+async function factsOf(store: DriveStore, { status, progress }: OperationRecord): Promise<Facts> {
+  const [workers, now, canary] = await Promise.all([
+    store.workers(),
+    store.now(),
+    status === 'canary' ? canaryAnswers(store, progress.canary) : NO_ANSWERS,
+  ])
+  return { workers, now, hasWorkers: workers.length > 0, canary }
+}
+
+/** The step that carries a decision out. */
+async function stepOf(
+  store: DriveStore,
+  operation: OperationRecord,
+  next: NextStep,
+  facts: Facts,
+): Promise<Omit<OperationStep, 'leaseMs'>> {
+  const { status, progress, tally } = operation
+  switch (next.type) {
+    case 'wait':
+      return { status, progress }
+    case 'stop':
+      return { status: 'stopped', reason: next.reason, progress }
+    case 'enter': {
+      const judged = { passed: tally.passed, failed: tally.failed }
+      const entered = { ...progress, window: next.window ?? progress.window, judged }
+      // Whether the set had enough members for a canary says nothing about the rest.
+      return { status: next.status, progress: status === 'canary' ? { ...entered, isRead: false } : entered }
+    }
+    case 'move':
+      return next.isCanary
+        ? canaryStep(store, operation, next.limit, facts)
+        : moveStep(store, operation, next.limit, facts)
+  }
+}
+
+async function canaryStep(store: DriveStore, operation: OperationRecord, limit: number, { workers, now }: Facts) {
+  const { status, progress } = operation
+  const isMeant = (member: OperationMember) => refusalOf(operation.act, member, workers) === undefined
+  const move = await chooseCanary(store, operation, limit, isMeant)
+  const canary = [...progress.canary, ...move]
+  const canarySince = progress.canarySince ?? now
+  // Fewer than asked for: the set has no more. The members are looked at again when the rest is moved.
+  const isRead = move.length < limit
+  return { status, move, progress: { ...progress, canary, canarySince, isRead } }
+}
+
+/** Moves the oldest members. Those of an ordered lane move together, so that they run in their order. */
+async function moveStep(
+  store: DriveStore,
+  { id, act, status, progress }: OperationRecord,
+  limit: number,
+  { workers }: Facts,
+) {
+  const page = await store.operations.members(id, { limit, after: progress.after })
+  const refused: Record<string, number> = { ...progress.refused }
+  const isMeant = (member: OperationMember) => {
+    const reason = refusalOf(act, member, workers)
+    if (reason !== undefined) refused[reason] = (refused[reason] ?? 0) + 1
+    return reason === undefined
+  }
+  const members = page.items.filter(isMeant)
+  const move = new Set(members.map(member => member.id))
+  const ordered = new Map(members.filter(({ isOrdered }) => isOrdered).map(member => [laneOf(member), member]))
+  for (const lane of ordered.values()) for (const member of await laneMembers(store, id, lane)) move.add(member)
+  const next: OperationProgress = { ...progress, refused, isRead: page.next === undefined, after: page.next }
+  return { status, move: [...move], progress: next }
+}
+
+async function laneMembers(store: DriveStore, id: string, { kind, category, key }: OperationMember): Promise<string[]> {
+  const ids: string[] = []
+  let after: string | undefined
+  do {
+    const page = await store.operations.members(id, { limit: 1000, after, lane: { kind, category, key } })
+    ids.push(...page.items.map(member => member.id))
+    after = page.next
+  } while (after !== undefined)
+  return ids
+}

@@ -1,0 +1,5 @@
+// For the other folders of this package.
+
+export { type DriveOptions, driveOperation } from './drive-operation.js'
+export { outstanding } from './next-step.js'
+export { isRunBy, NO_WORKER, PAUSED } from './refuse-member.js'

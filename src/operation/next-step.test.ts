@@ -1,0 +1,143 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import type { OperationRecord } from '../store/index.js'
+import { nextStep, outstanding, type StepFacts } from './next-step.js'
+
+const NO_TALLY = { passed: 0, failed: 0, unanswered: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
+const PROGRESS = { isRead: false, canary: [], window: 100, judged: { passed: 0, failed: 0 }, refused: {} }
+const FACTS: StepFacts = { now: 1_000_000, hasWorkers: true, canary: { passed: 0, failed: 0, pending: 0 } }
+
+function operation(more: Partial<OperationRecord> = {}): OperationRecord {
+  return {
+    id: 'op-1',
+    act: 'redrive',
+    set: { filter: {}, until: 0 },
+    by: { who: 'ann' },
+    settings: {},
+    status: 'running',
+    reason: undefined,
+    progress: PROGRESS,
+    moved: 0,
+    undone: 0,
+    tally: NO_TALLY,
+    driver: undefined,
+    createdAt: 0,
+    changedAt: 0,
+    endedAt: undefined,
+    ...more,
+  }
+}
+
+const canary = (more: Partial<OperationRecord> = {}) =>
+  operation({ status: 'canary', settings: { canary: 10, stopAbove: 0.2 }, ...more })
+
+it('a canary moves as many members as it is to have, and replaces those that give no answer', () => {
+  expect(nextStep(canary(), FACTS)).toEqual({ type: 'move', limit: 10, isCanary: true })
+  const ids = Array.from({ length: 10 }, (_, n) => String(n))
+  const deferred = { ...FACTS, canary: { passed: 4, failed: 0, pending: 4 } }
+  const under = canary({ progress: { ...PROGRESS, canary: ids } })
+  expect(nextStep(under, deferred)).toEqual({ type: 'move', limit: 2, isCanary: true })
+})
+
+it('a canary stops at the failure that is one too many, and not before', () => {
+  const answers = (passed: number, failed: number) => ({
+    ...FACTS,
+    canary: { passed, failed, pending: 10 - passed - failed },
+  })
+  expect(nextStep(canary(), answers(3, 2)).type).toBe('wait')
+  expect(nextStep(canary(), answers(0, 3))).toEqual({
+    type: 'stop',
+    reason: '3 of the first 3 members failed, above 20 %.',
+  })
+  expect(nextStep(canary(), answers(8, 2))).toEqual({ type: 'enter', status: 'running', window: 10 })
+})
+
+it('a canary without an answer in time stops, and never goes on', () => {
+  const waiting = canary({ progress: { ...PROGRESS, canary: ['a'], canarySince: 1 } })
+  const late = { now: 600_001, hasWorkers: true, canary: { passed: 9, failed: 0, pending: 1 } }
+  expect(nextStep(waiting, { ...late, now: 600_000 }).type).toBe('wait')
+  expect(nextStep(waiting, late)).toEqual({ type: 'stop', reason: 'No answer from 1 of 10 members in time.' })
+})
+
+it('a set that is smaller than its canary goes on if its members are good', () => {
+  const small = canary({ progress: { ...PROGRESS, canary: ['a'], isRead: true } })
+  expect(nextStep(small, { ...FACTS, canary: { passed: 1, failed: 0, pending: 0 } }).type).toBe('enter')
+  expect(nextStep(small, FACTS)).toEqual({ type: 'stop', reason: 'None of 1 members made a counted attempt.' })
+  const empty = canary({ progress: { ...PROGRESS, isRead: true } })
+  expect(nextStep(empty, FACTS).type).toBe('enter')
+})
+
+it('no more members are unanswered than the window allows', () => {
+  fc.assert(
+    fc.property(
+      fc.record({
+        moved: fc.nat(5000),
+        passed: fc.nat(5000),
+        failed: fc.nat(5000),
+        window: fc.integer({ min: 1, max: 10_000 }),
+        perSecond: fc.option(fc.integer({ min: 1, max: 1000 }), { nil: undefined }),
+      }),
+      ({ moved, passed, failed, window, perSecond }) => {
+        const tally = { ...NO_TALLY, passed, failed }
+        const judged = { passed, failed }
+        const record = operation({ moved, tally, settings: { perSecond }, progress: { ...PROGRESS, window, judged } })
+        const next = nextStep(record, FACTS)
+        if (next.type !== 'move') return outstanding(record) >= window
+        return next.limit >= 1 && next.limit + outstanding(record) <= Math.max(window, 1)
+      },
+    ),
+  )
+})
+
+it('the window doubles while it goes well, and halves from half of the threshold on', () => {
+  const after = (passed: number, failed: number) =>
+    nextStep(
+      operation({
+        settings: { stopAbove: 0.2 },
+        moved: passed + failed,
+        tally: { ...NO_TALLY, passed, failed },
+        progress: { ...PROGRESS, window: 40 },
+      }),
+      FACTS,
+    )
+  expect(after(40, 0)).toEqual({ type: 'enter', status: 'running', window: 80 })
+  expect(after(36, 4)).toEqual({ type: 'enter', status: 'running', window: 80 })
+  expect(after(35, 5)).toEqual({ type: 'enter', status: 'running', window: 20 })
+  expect(after(31, 9)).toEqual({ type: 'stop', reason: '9 of the last 40 members failed, above 20 %.' })
+})
+
+it('a rate spreads the moves, whatever the window', () => {
+  const moved = (lastMove: OperationRecord['progress']['lastMove']) =>
+    nextStep(operation({ settings: { perSecond: 50 }, progress: { ...PROGRESS, lastMove } }), FACTS)
+  expect(moved(undefined)).toEqual({ type: 'move', limit: 5, isCanary: false })
+  expect(moved({ at: 1_000_000 - 60, count: 5 })).toEqual({ type: 'wait', ms: 40 })
+  expect(moved({ at: 1_000_000 - 100, count: 5 }).type).toBe('move')
+})
+
+it('without a worker nobody answers, so nothing is held back', () => {
+  const full = operation({ moved: 100_000 })
+  expect(nextStep(full, FACTS).type).toBe('wait')
+  expect(nextStep(full, { ...FACTS, hasWorkers: false })).toEqual({ type: 'move', limit: 500, isCanary: false })
+})
+
+it('a discard waits for no answers, and is done with its last member', () => {
+  expect(nextStep(operation({ act: 'discard', moved: 100_000 }), FACTS).type).toBe('move')
+  const read = operation({ act: 'discard', moved: 7, progress: { ...PROGRESS, isRead: true } })
+  expect(nextStep(read, FACTS)).toEqual({ type: 'enter', status: 'done' })
+})
+
+it('a redrive settles until its last member has ended', () => {
+  const read = { ...PROGRESS, isRead: true }
+  const two = { ...NO_TALLY, passed: 1, failed: 1, succeeded: 1 }
+  expect(nextStep(operation({ moved: 2, tally: two, progress: read }), FACTS)).toEqual({
+    type: 'enter',
+    status: 'settling',
+  })
+  expect(nextStep(operation({ status: 'settling', moved: 2, tally: two }), FACTS).type).toBe('wait')
+  const ended = { ...two, dead: 1 }
+  expect(nextStep(operation({ status: 'settling', moved: 2, tally: ended }), FACTS)).toEqual({
+    type: 'enter',
+    status: 'done',
+  })
+  expect(nextStep(operation({ status: 'settling', moved: 2, undone: 1, tally: two }), FACTS).type).toBe('enter')
+})

@@ -1,0 +1,139 @@
+import type { OperationRecord, OperationStatus } from '../store/index.js'
+
+/**
+ * What a driver does next about an operation. Pure: it knows the record, with the tally of its members, and a few facts.
+ *
+ * A canary stops the operation as soon as more of its members have failed than may. Afterwards at most a window of members is
+ * unanswered, so that redriven work, which runs before all newer work of its lane, never starves that. The window doubles
+ * while the answers are good, and halves from half of the threshold on.
+ */
+
+/** The facts that a step depends on. */
+export interface StepFacts {
+  /** The store's clock. */
+  readonly now: number
+  /** Whether any worker is alive. Without one nobody answers, so nothing is held back. */
+  readonly hasWorkers: boolean
+  /** The members of the canary by their answers; `replaced` have none, and never count. */
+  readonly canary: { readonly passed: number; readonly failed: number; readonly pending: number }
+}
+
+/** The next step. */
+export type NextStep =
+  /** Nothing to do for so long. */
+  | { readonly type: 'wait'; readonly ms: number }
+  /** Stop, for a reason that a person reads. */
+  | { readonly type: 'stop'; readonly reason: string }
+  /** Go on with another status, or with another window and the answers so far judged. */
+  | { readonly type: 'enter'; readonly status: OperationStatus; readonly window?: number }
+  /** Move up to so many members more. */
+  | { readonly type: 'move'; readonly limit: number; readonly isCanary: boolean }
+
+/** The size of a transaction. */
+const BATCH = 500
+/** Under a rate the work comes evenly. */
+const BATCHES_PER_SECOND = 10
+/** How soon to look for new answers. */
+const POLL_MS = 200
+/** The share of failures above which an operation with a canary stops, unless it says another. */
+const DEFAULT_STOP_ABOVE = 0.2
+/** Fewer answers say little. */
+const MIN_JUDGED = 10
+const MAX_WINDOW = 10_000
+const ANSWER_WITHIN_MS = 600_000
+/** A canary whose members give no answers takes this many times its size before it gives up. */
+const MAX_REPLACED = 3
+
+/** Members that were moved and have not answered. */
+export function outstanding({ moved, undone, tally }: OperationRecord): number {
+  return Math.max(0, moved - undone - tally.passed - tally.failed - tally.unanswered)
+}
+
+/** The next step of an operation. */
+export function nextStep(operation: OperationRecord, facts: StepFacts): NextStep {
+  switch (operation.status) {
+    case 'canary':
+      return canaryStep(operation, facts)
+    case 'running':
+      return runningStep(operation, facts)
+    case 'settling':
+      return hasUnended(operation) ? { type: 'wait', ms: 5 * POLL_MS } : { type: 'enter', status: 'done' }
+    case 'planned':
+    case 'stopped':
+    case 'done':
+      return { type: 'wait', ms: 5 * POLL_MS }
+  }
+}
+
+function canaryStep(operation: OperationRecord, { now, canary }: StepFacts): NextStep {
+  const { settings, progress } = operation
+  const { canary: size = 0, stopAbove = DEFAULT_STOP_ABOVE, answerWithinMs = ANSWER_WITHIN_MS } = settings
+  const { passed, failed, pending } = canary
+  const answers = passed + failed
+  if (failed > stopAbove * size) {
+    return { type: 'stop', reason: `${failed} of the first ${answers} members failed, above ${percent(stopAbove)}.` }
+  }
+  if (answers >= size) return { type: 'enter', status: 'running', window: size }
+  const missing = size - answers - pending
+  const hasMore = !progress.isRead && progress.canary.length < MAX_REPLACED * size
+  if (missing > 0 && hasMore) return { type: 'move', limit: missing, isCanary: true }
+  if (pending === 0) {
+    // The set has fewer members than the canary, and they are good.
+    const isGood = progress.isRead && (answers > 0 || progress.canary.length === 0)
+    if (isGood) return { type: 'enter', status: 'running', window: size }
+    return { type: 'stop', reason: `None of ${progress.canary.length} members made a counted attempt.` }
+  }
+  if (now - (progress.canarySince ?? now) >= answerWithinMs) {
+    return { type: 'stop', reason: `No answer from ${pending} of ${size} members in time.` }
+  }
+  return { type: 'wait', ms: POLL_MS }
+}
+
+function runningStep(operation: OperationRecord, facts: StepFacts): NextStep {
+  const { act, progress } = operation
+  const isAnswered = act === 'redrive'
+  const judgement = isAnswered ? judge(operation) : undefined
+  if (judgement?.type === 'stop') return judgement
+  if (progress.isRead) return { type: 'enter', status: isAnswered && hasUnended(operation) ? 'settling' : 'done' }
+  if (judgement !== undefined) return judgement
+  const room = isAnswered && facts.hasWorkers ? progress.window - outstanding(operation) : BATCH
+  return roomStep(operation, room, facts.now)
+}
+
+/** Stops when too many of the latest answers are failures, and adapts the window once there are enough of them. */
+function judge({ settings, progress, tally }: OperationRecord): NextStep | undefined {
+  const { stopAbove = settings.canary === undefined ? 1 : DEFAULT_STOP_ABOVE } = settings
+  const { judged, window } = progress
+  const failed = tally.failed - judged.failed
+  const answers = tally.passed - judged.passed + failed
+  if (failed > stopAbove * Math.max(answers, MIN_JUDGED)) {
+    return { type: 'stop', reason: `${failed} of the last ${answers} members failed, above ${percent(stopAbove)}.` }
+  }
+  if (answers < Math.max(MIN_JUDGED, window)) return undefined
+  const isBad = failed > (stopAbove / 2) * answers
+  const smaller = Math.max(settings.canary ?? MIN_JUDGED, Math.floor(window / 2))
+  return { type: 'enter', status: 'running', window: isBad ? smaller : Math.min(window * 2, MAX_WINDOW) }
+}
+
+/** Moves as many members as there is room for and the rate allows. */
+function roomStep(
+  { settings: { perSecond }, progress: { lastMove } }: OperationRecord,
+  room: number,
+  now: number,
+): NextStep {
+  const lastMs = perSecond === undefined || lastMove === undefined ? 0 : (lastMove.count * 1000) / perSecond
+  const earlyMs = (lastMove?.at ?? now) + lastMs - now
+  if (earlyMs > 0) return { type: 'wait', ms: Math.min(earlyMs, 1000) }
+  if (room <= 0) return { type: 'wait', ms: POLL_MS }
+  const evenly = perSecond === undefined ? BATCH : Math.max(1, Math.floor(perSecond / BATCHES_PER_SECOND))
+  return { type: 'move', limit: Math.min(room, evenly, BATCH), isCanary: false }
+}
+
+/** Whether a member that was moved has not ended. */
+function hasUnended({ moved, undone, tally }: OperationRecord): boolean {
+  return moved - undone > tally.succeeded + tally.skipped + tally.dead + tally.cancelled
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 1000) / 10} %`
+}
