@@ -82,17 +82,20 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Statuses Survey SweepOptions SweepReport Sweeper SweeperOptions SweeperSettings TimeFormat documentService expect
     openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
-    AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination ExportOptions
-    FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions Interval KeptMessage KindFigures KnownQueues LaneState LaneView
-    LedgerRowView LetterGroup LetterSelection MessageView NoFailedQueueError NoRouteError PauseView Percentiles PolicyAdvice PruneOptions Pruned Purged
-    RedriveOptions RedrivePlan Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions
-    ReprocessSelection ReprocessStore Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog
-    ResultOptions RetryBucket Route Routes RunReport RunView StageName StageReport StoreFigures TaskCountView TaskExplanation
-    TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions WorkerView YieldOptions YieldReport YieldView cancelTasks countTasks discardDeadLetters
-    eventIn examineBus explainTask exportFailedQueue failedQueues findFailedQueue followAudit groupLetters ledgerRowView listBudgets listLanes
-    listTasks listWorkers messageView openResultLog planDiscard planRedrive planReprocess planRequeue pruneStore purgeFailedQueue
-    ratesOf redriveDeadLetters reportRun reportYields reprocess requeueFailedQueue runView setRates storeFigures taskView untilEmpty verify
-    walkFailedQueue walkTasks writeResults`,
+    ActOptions AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination
+    ExportOptions FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions Interval KeptMessage KindFigures
+    KnownQueues LaneState LaneView LedgerRowView LetterGroup LetterSelection MessageView NoFailedQueueError NoRouteError
+    OperationPlan OperationView PauseView Percentiles PolicyAdvice PruneOptions Pruned Purged RedriveOptions RedrivePlan
+    Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore
+    Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes
+    RunOperationOptions RunReport RunView StageName StageReport StartOptions StoreFigures TaskCountView TaskExplanation
+    TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions WorkerView YieldOptions YieldReport
+    YieldView actOnMany cancelTasks countTasks discardDeadLetters eventIn examineBus explainTask exportFailedQueue
+    failedQueues findFailedQueue followAudit groupLetters ledgerRowView listBudgets listLanes listTasks listWorkers
+    messageView openResultLog operationOutcome operationView planDiscard planOperation planRedrive planReprocess planRequeue
+    pruneStore purgeFailedQueue ratesOf redriveDeadLetters reportRun reportYields reprocess requeueFailedQueue runOperation
+    runView setRates startOperation storeFigures taskView undoOperation untilEmpty verify walkFailedQueue walkTasks
+    writeResults`,
   'redrive/notify': `
     NoticeType Notification Notifier NotifyOptions Target TargetOptions notify slack webhook`,
   'redrive/otel': `

@@ -226,7 +226,7 @@ describe('every command', () => {
     const unknown = await redrive(['help', 'dlq', 'lss'])
     expect(unknown).toMatchObject({ code: 2, out: '' })
     expect(unknown.err).toBe(
-      "redrive: 'redrive dlq' has no command 'lss'. It has: ls, count, groups, show, redrive, discard.\n",
+      "redrive: 'redrive dlq' has no command 'lss'. It has: ls, count, groups, show, redrive, edit, discard, export.\n",
     )
     expect((await redrive(['help', 'dlq', 'ls', 'x'])).err).toContain("'redrive dlq ls' has no command 'x'")
   })
@@ -514,14 +514,16 @@ describe('dlq redrive', () => {
       { id: 'c', kind: 'y', code: 'E2' },
     ])
     const { code, json, err } = await redrive(['dlq', 'redrive', ...flags, '--yes', '--output', 'json'])
-    expect({ code, err }).toEqual({ code: 0, err: `${moved.length} moved.\n` })
-    expect(json().ids.sort()).toEqual(moved)
+    expect({ code, first: err.split('\n')[0] }).toEqual({ code: 0, first: `${moved.length} moved.` })
+    expect(json()).toMatchObject({ moved: moved.length, isStopped: false, operation: { act: 'redrive' } })
+    const waiting = (await redrive(['task', 'ls', '--status', 'waiting', '--output', 'json'])).json()
+    expect(waiting.map(({ id }: { id: string }) => id).sort()).toEqual(moved)
     expect(await statuses()).toMatchObject({ waiting: moved.length, dead: 3 - moved.length })
   })
 
   it('moves any number of them', async () => {
     await deadLetters(Array.from({ length: 1203 }, (_, i) => ({ id: `t${i}` })))
-    expect((await redrive(['dlq', 'redrive', '--all', '--yes'])).err).toBe('1203 moved.\n')
+    expect((await redrive(['dlq', 'redrive', '--all', '--yes'])).err).toMatch(/^1203 moved\.\n/)
     expect(await statuses()).toMatchObject({ waiting: 1203, dead: 0 })
   })
 
@@ -548,7 +550,13 @@ describe('dlq redrive', () => {
   it('moves nothing in a dry run, and shows what it would', async () => {
     await deadLetters(Array.from({ length: 25 }, (_, i) => ({ id: `t${i}` })))
     const { code, lines, err } = await redrive(['dlq', 'redrive', '--all', '--dry-run'])
-    expect({ code, err }).toEqual({ code: 0, err: '… and 5 more.\n25 would be moved. This was a dry run: 0 moved.\n' })
+    expect({ code, err }).toEqual({
+      code: 0,
+      err:
+        '… and 5 more.\nBy kind: 25 k.\nBy age: 25 within an hour.\n' +
+        'No worker is running: they would move at once, and wait for one.\n' +
+        '25 would be moved. This was a dry run: 0 moved.\n',
+    })
     expect(lines()).toHaveLength(1 + 20 * 2)
     expect((await redrive(['dlq', 'redrive', '--all', '--dry-run', '--output', 'jsonl'])).lines()).toHaveLength(25)
     expect(await statuses()).toMatchObject({ dead: 25 })

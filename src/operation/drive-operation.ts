@@ -19,16 +19,17 @@ export interface DriveOptions {
   readonly signal: AbortSignal
   /** The source of time between steps. */
   readonly clock: Clock
+  /** How long the operation is this driver's own after a step. Another one takes it over then. Default 10 s. */
+  readonly leaseMs?: number
   /** Called after each step. */
   readonly onStep?: (operation: OperationRecord) => void
 }
 
 type DriveStore = Pick<Store, 'operations' | 'workers' | 'now' | 'get' | 'ledgers'>
 
-/** How long an operation is its driver's own after a step. Another driver takes it over then. */
 const LEASE_MS = 10_000
-/** Renew the lease when this much of it is over, though there is nothing to do. */
-const RENEW_MS = LEASE_MS / 3
+/** The lease is renewed when a third of it is over, though there is nothing to do. */
+const RENEWALS = 3
 
 const NO_ANSWERS = { passed: 0, failed: 0, pending: 0 }
 
@@ -38,8 +39,8 @@ const NO_ANSWERS = { passed: 0, failed: 0, pending: 0 }
  * one can continue. Returns whether it had the lease.
  */
 export async function driveOperation(store: DriveStore, id: string, options: DriveOptions): Promise<boolean> {
-  const { driver, signal, clock, onStep } = options
-  const taken = await store.operations.take(id, driver, LEASE_MS)
+  const { driver, signal, clock, leaseMs = LEASE_MS, onStep } = options
+  const taken = await store.operations.take(id, driver, leaseMs)
   if (taken === undefined) return false
   const { token } = taken
   let operation = taken.operation
@@ -48,13 +49,13 @@ export async function driveOperation(store: DriveStore, id: string, options: Dri
     const facts = await factsOf(store, operation)
     const next = nextStep(operation, facts)
     if (next.type === 'wait' && operation.status === 'settling') break
-    if (next.type === 'wait' && clock.monotonic() - steppedAt < RENEW_MS) {
+    if (next.type === 'wait' && clock.monotonic() - steppedAt < leaseMs / RENEWALS) {
       await sleep(next.ms, clock, signal).catch(() => {})
       operation = (await store.operations.get(id)) ?? operation
       continue
     }
     const step = await stepOf(store, operation, next, facts)
-    const stepped = await store.operations.step(id, token, { leaseMs: LEASE_MS, ...step })
+    const stepped = await store.operations.step(id, token, { leaseMs, ...step })
     if (stepped === undefined) return true
     operation = stepped.operation
     steppedAt = clock.monotonic()

@@ -1,9 +1,9 @@
 // For the other folders of this package. Users import from index.ts.
 
 export { NO_FAILURES, runsAlone } from './after-settlement.js'
-export { AGES } from './operation-store.js'
 export { attemptTraces } from './attempt-traces.js'
 export { checkedBudget } from './budgets/check-budget.js'
+export { AGES } from './operation-store.js'
 export { ownValue } from './own-value.js'
 export { recordRedrive } from './redrive-record.js'
 export { RUN_STATUSES } from './run-store.js'

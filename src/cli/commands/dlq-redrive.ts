@@ -62,7 +62,7 @@ Examples:
   redrive dlq redrive order-42 order-43
   redrive dlq redrive --kind send-email --dry-run
   redrive dlq redrive --code ECONNREFUSED --why 'the mail server is back'
-  redrive dlq redrive --kind send-email --canary 10 --stop-above 20% --rate 100/s
+  redrive dlq redrive --kind mail --canary 10 --stop-above 20% --rate 100/s
   redrive dlq redrive --all --rate 50/s --yes`,
   )
 }

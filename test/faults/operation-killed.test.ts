@@ -1,0 +1,62 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { runOperation } from '../../src/operate/index.js'
+import { deadLetters } from '../dead-letters.js'
+import { freshDatabase } from '../services/fresh-database.js'
+import { Child } from './child-process.js'
+import { openStore } from './open-store.js'
+import { diceOf } from './seed.js'
+
+const LETTERS = 1500
+const KILLS = 2
+const LEASE_MS = 300
+const dice = diceOf('kill -9 of the driver of an operation')
+
+async function sqliteUrl(): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), 'redrive-operation-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  return `sqlite:${join(folder, 'redrive.db')}`
+}
+
+it.each([
+  ['sqlite', sqliteUrl],
+  ['postgres', freshDatabase],
+])(
+  'on %s, an operation goes on where its killed driver left it, and moves each letter once',
+  { timeout: 120_000 },
+  async (_, urlOf) => {
+    const url = await urlOf()
+    const store = await openStore(url)
+    onTestFinished(() => store.close())
+    const ids = Array.from({ length: LETTERS }, (_, n) => `t${n}`)
+    await deadLetters(
+      store,
+      ids.map(id => ({ id })),
+    )
+    const set = { filter: {}, until: await store.now() }
+    const settings = { perSecond: 1000 }
+    const { id } = await store.operations.create({ act: 'redrive', set, by: { who: 'ann' }, settings })
+
+    let movedByKilled = 0
+    for (let kill = 0; kill < KILLS; kill++) {
+      const child = new Child('operation-child.ts', { url, id, leaseMs: LEASE_MS })
+      await child.ready
+      await new Promise(resolve => setTimeout(resolve, dice.between(0, 150)))
+      await child.kill()
+      movedByKilled = (await store.operations.get(id))?.moved ?? 0
+    }
+    expect(movedByKilled, 'the drivers that were killed had begun').toBeGreaterThan(0)
+    // Two operators at once take over.
+    const both = await Promise.all(['bob', 'eve'].map(driver => runOperation(store, id, { driver })))
+    expect(both.map(({ status, moved }) => [status, moved])).toEqual([
+      ['settling', LETTERS],
+      ['settling', LETTERS],
+    ])
+    const ledgers = await store.ledgers(ids)
+    const moves = ledgers.map(rows => rows.filter(({ outcome }) => outcome === 'redriven').length)
+    expect(new Set(moves)).toEqual(new Set([1]))
+    expect(await store.count({})).toMatchObject({ waiting: LETTERS, dead: 0 })
+  },
+)
