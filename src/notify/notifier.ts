@@ -7,6 +7,7 @@ import { toMs } from '../task/internal.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, queueClock, type Sleeper, type Timer } from '../time/index.js'
 import { gateOpened } from './gate-opened.js'
+import { newGroup } from './new-group.js'
 import { messageId, type Notice, type Notification } from './notice.js'
 import type { Occasion } from './occasion.js'
 import { oldestAge } from './oldest-age.js'
@@ -17,6 +18,8 @@ import type { Target } from './target.js'
 export interface NotifyOptions {
   /** Where messages go: made by `slack()` or `webhook()`. */
   readonly to: Target | readonly Target[]
+  /** Tell when work fails in a way that was not seen before: a new failure group. Default: true. */
+  readonly groups?: boolean | undefined
   /** Tell when the oldest ready task of a kind has waited for longer than this. Default: never. */
   readonly oldestAge?: Duration | undefined
   /** Tell when a failure budget has stopped a kind. Default: true. */
@@ -37,6 +40,7 @@ export interface NotifyOptions {
 
 const NOTIFY_OPTIONS: KnownOptions<NotifyOptions> = {
   to: 'object',
+  groups: '',
   oldestAge: '',
   gates: '',
   operations: '',
@@ -162,8 +166,9 @@ export class Notifier implements Sleeper {
 }
 
 /** The list of all occasions. */
-function occasionsOf({ oldestAge: limit, gates = true, operations = true }: NotifyOptions): Occasion[] {
+function occasionsOf({ groups = true, oldestAge: limit, gates = true, operations = true }: NotifyOptions): Occasion[] {
   return [
+    ...(groups ? [newGroup] : []),
     ...(limit === undefined ? [] : [oldestAge(toMs('oldestAge', limit, 1))]),
     ...(gates ? [gateOpened] : []),
     ...(operations ? [operationEnded] : []),

@@ -7,6 +7,7 @@ import { inspect } from 'node:util'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { MemoryStore, type Store } from '../store/index.js'
 import { openSqlite } from '../store/sqlite/index.js'
+import { defineTask, TaskQueue, Worker } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
 import { type Notifier, type NotifyOptions, notify, slack, webhook } from './index.js'
 
@@ -127,6 +128,32 @@ describe('a message', () => {
     ).not.toContain('of notify')
   })
 
+  it('says once that work fails in a new way, however often it fails', async () => {
+    const { received, url } = await receiver()
+    const charge = defineTask('charge', {
+      policy: { attempts: 2, backoff: 'none' },
+      handler: ({ order }: { order: number }) => {
+        throw new Error(`order ${order} has no card, token=hunter2`)
+      },
+    })
+    const queue = new TaskQueue(store)
+    const worker = new Worker(store, { tasks: [charge] })
+    await worker.start()
+    await Promise.all([41, 42, 43].map(order => queue.enqueue(charge, { order })))
+    await expect.poll(async () => (await store.count({ kind: 'charge' })).dead).toBe(3)
+    await worker.stop()
+    const notifier = await start({ to: slack(url) })
+    await notifier.look()
+    await expect.poll(async () => (await store.count({ kind: 'notify:slack' })).succeeded).toBe(1)
+    const [{ body }] = received as [Received]
+    expect(body).toMatchObject({
+      text: expect.stringMatching(
+        /^New failure of charge: \S+, Error: order \* has no card.* Seen 6 times; 0 retrying, 3 dead\.$/,
+      ),
+    })
+    expect(JSON.stringify(body)).not.toContain('hunter2')
+  })
+
   it('says once that a failure budget has stopped a kind, and again if that happens again', async () => {
     const clock = fakeClock()
     store = new MemoryStore({ clock })
@@ -150,7 +177,7 @@ describe('a message', () => {
       const { items } = await store.list({ kind: 'notify:slack' }, { limit: 10 })
       return items.map(({ payload }) => JSON.parse(payload).text)
     }
-    const notifier = notify(store, { to: slack(url), clock })
+    const notifier = notify(store, { to: slack(url), groups: false, clock })
     await notifier.look()
     expect(await texts()).toEqual([])
     await outage()

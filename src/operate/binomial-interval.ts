@@ -1,6 +1,8 @@
 /** Bounds between which a value lies. */
 export interface Interval {
+  /** The lower one. */
   readonly low: number
+  /** The upper one. */
   readonly high: number
 }
 

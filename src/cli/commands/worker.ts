@@ -83,8 +83,8 @@ history, idempotency keys whose work is done, and audit records. The id of a
 deleted task is free again.
 
 With 'notify' in the configuration of the project, it sends messages to Slack or
-to a webhook when work waits for too long, a failure budget has stopped a kind,
-or an operation has ended.
+to a webhook when work fails in a new way or waits for too long, a failure
+budget has stopped a kind, or an operation has ended.
 
 The default release is the environment variable REDRIVE_RELEASE, or the version
 in the package.json of the module. 'redrive worker ls' lists live workers with
