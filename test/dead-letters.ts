@@ -1,3 +1,4 @@
+import { fingerprint } from '../src/fingerprint/internal.js'
 import type { NewTask, Store } from '../src/store/index.js'
 
 /** A dead letter to be made, with any id, lane, code, message and stack. */
@@ -14,7 +15,8 @@ export async function deadLetters(store: Store, letters: readonly Letter[]): Pro
   await store.enqueue(
     letters.map(({ id, code = 'E', message = 'broken', stack, ...lane }) => {
       const verdict = { class: 'retryable', code } as const
-      const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', verdict, error: message, stack }
+      const group = fingerprint({ kind: lane.kind ?? 'k', code, error: message, stack })
+      const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', verdict, error: message, stack, group }
       const tried = { outcome: { type: 'dead', reason: 'attempts_exhausted' } as const, attempt }
       return { kind: 'k', ...lane, id, payload: '{}', tried }
     }),

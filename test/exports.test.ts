@@ -83,15 +83,15 @@ const EXPORTS: Readonly<Record<string, string>> = {
     openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
     ActOptions AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination
-    ExportOptions FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions Interval KeptMessage KindFigures
-    KnownQueues LaneState LaneView LedgerRowView LetterGroup LetterSelection MessageView NoFailedQueueError NoRouteError
+    ExportOptions FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions GroupExplanation GroupView Interval KeptMessage KindFigures
+    KnownQueues LaneState LaneView LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError
     OperationPlan OperationView PauseView Percentiles PolicyAdvice PruneOptions Pruned Purged RedriveOptions RedrivePlan
     Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore
     Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes
     RunOperationOptions RunReport RunView StageName StageReport StartOptions StoreFigures TaskCountView TaskExplanation
     TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions WorkerView YieldOptions YieldReport
-    YieldView actOnMany cancelTasks countTasks discardDeadLetters eventIn examineBus explainTask exportFailedQueue
-    failedQueues findFailedQueue followAudit groupLetters ledgerRowView listBudgets listLanes listTasks listWorkers
+    YieldView actOnMany cancelTasks countTasks discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue
+    failedQueues findFailedQueue findGroup followAudit groupView ledgerRowView listBudgets listGroups listLanes listTasks listWorkers
     messageView openResultLog operationOutcome operationView planDiscard planOperation planRedrive planReprocess planRequeue
     pruneStore purgeFailedQueue ratesOf redriveDeadLetters reportRun reportYields reprocess requeueFailedQueue runOperation
     runView setRates startOperation storeFigures taskView undoOperation untilEmpty verify walkFailedQueue walkTasks

@@ -9,6 +9,7 @@ import { addBudget } from './commands/budget.js'
 import { addBus } from './commands/bus.js'
 import { addDlq } from './commands/dlq.js'
 import { addDocs } from './commands/docs.js'
+import { addGroups } from './commands/groups.js'
 import { addHelp } from './commands/help.js'
 import { addLane } from './commands/lane.js'
 import { addMigrate } from './commands/migrate.js'
@@ -74,6 +75,7 @@ function programOf(context: CommandContext): Command {
   addPipeline(program, context)
   addTask(program, context)
   addDlq(program, context)
+  addGroups(program, context)
   addOps(program, context)
   addLane(program, context)
   addBudget(program, context)

@@ -36,6 +36,8 @@ export interface TaskView {
   readonly errorCode: string | null
   /** Name and message of the last failure, bounded and redacted. */
   readonly errorMessage: string | null
+  /** The failure group of its last failure. */
+  readonly group: string | null
   /** Why it is dead or was skipped. */
   readonly reason: string | null
   /** The value itself. */
@@ -106,6 +108,7 @@ export function taskView(task: TaskRecord): TaskView {
     errorClass: task.errorClass ?? null,
     errorCode: task.errorCode ?? null,
     errorMessage: task.errorMessage ?? null,
+    group: task.group ?? null,
     reason: task.reason ?? null,
     payload: parsed(task.payload),
     value: task.value === undefined ? null : parsed(task.value),

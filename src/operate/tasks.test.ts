@@ -4,7 +4,7 @@ import { type Duration, FinalError, type GiveUpReason, RateLimitedError } from '
 import { MemoryStore } from '../store/index.js'
 import { defineTask, TaskQueue, Worker } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
-import { cancelTasks, explainTask, groupLetters, listTasks, planRedrive, redriveDeadLetters } from './index.js'
+import { cancelTasks, explainTask, listTasks, planRedrive, redriveDeadLetters } from './index.js'
 
 const charge = defineTask('charge', {
   policy: { attempts: 3, backoff: { base: '10s' } },
@@ -30,49 +30,6 @@ async function runTasks(tasks: Readonly<Record<string, string>>, ranFor: Duratio
   await stopping
   return { clock, store, queue }
 }
-
-describe('groupLetters', () => {
-  const letter = (id: string, message: string, code = 'NotFound') => ({ id, kind: 'charge', code, message })
-
-  it('puts letters into one group whose messages differ in values only, the largest groups first', async () => {
-    const clock = fakeClock()
-    const store = new MemoryStore({ clock })
-    await deadLetters(store, [
-      letter('a', 'Error: order 42 not found'),
-      letter('b', "Error: no column 'street'", '42703'),
-    ])
-    await clock.advance('1h')
-    await deadLetters(store, [
-      letter('c', 'Error: order 43 not found'),
-      letter('d', "Error: no column 'city'", '42703'),
-    ])
-    expect(await groupLetters(store)).toEqual([
-      {
-        kind: 'charge',
-        errorCode: 'NotFound',
-        errorName: 'Error',
-        pattern: 'order * not found',
-        count: 2,
-        firstDiedAt: '2000-01-01T00:00:00.000Z',
-        lastDiedAt: '2000-01-01T01:00:00.000Z',
-        example: 'c',
-      },
-      expect.objectContaining({ pattern: 'no column city', count: 1 }),
-      expect.objectContaining({ pattern: 'no column street', count: 1 }),
-    ])
-    expect(await groupLetters(store, { kind: 'other' })).toEqual([])
-  })
-
-  it('has at most 1000 groups of a kind, and one for all others', async () => {
-    const store = new MemoryStore()
-    const letters = Array.from({ length: 1010 }, (_, n) => letter(`t${n}`, 'Error: broken', `E${n}`))
-    await deadLetters(store, [...letters, letter('same', 'Error: broken', 'E1009')])
-    const groups = await groupLetters(store)
-    expect(groups).toHaveLength(1001)
-    expect(groups[0]).toMatchObject({ pattern: 'other failures', errorCode: null })
-    expect(groups.reduce((sum, { count }) => sum + count, 0)).toBe(1011)
-  })
-})
 
 describe('listTasks', () => {
   it('gives views that JSON can hold, newest change first, page by page', async () => {

@@ -9,6 +9,7 @@ import { writeList, writeOne } from '../terminal/output.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, type FilterOptions, withCommonOptions, withFilterOptions } from './options.js'
+import { taskFilter } from './task-filter.js'
 
 interface CountOptions extends CommonOptions, FilterOptions {
   readonly by?: readonly CountField[]
@@ -21,6 +22,7 @@ const FIELDS: Readonly<Record<string, CountField>> = {
   key: 'key',
   code: 'errorCode',
   reason: 'reason',
+  group: 'group',
 }
 
 /** Adds `redrive dlq count`. */
@@ -51,9 +53,9 @@ function fieldsOf(text: string): CountField[] {
 }
 
 function countLetters({ console, environment }: CommandContext, options: CountOptions): Promise<ExitCode> {
-  const { kind, category, key, code: errorCode, by, output } = options
-  const filter = { status: 'dead', kind, category, key, errorCode } as const
+  const { by, output } = options
   return withStore(options, environment, async store => {
+    const filter = { ...(await taskFilter(store, options)), status: 'dead' } as const
     if (by === undefined) {
       const { dead } = await store.count(filter)
       writeOne(console, output, { count: dead }, () => String(dead))

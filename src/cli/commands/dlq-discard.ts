@@ -49,10 +49,11 @@ function discardLetters(
   ids: readonly string[],
   options: DiscardCommandOptions,
 ): Promise<ExitCode> {
-  const selection = selectionOf(ids, options)
-  return withStore(options, context.environment, store =>
-    options.dryRun ? tryOut(context, store, selection, options) : discardAll(context, store, selection, options),
-  )
+  const select = selectionOf(ids, options)
+  return withStore(options, context.environment, async store => {
+    const selection = await select(store)
+    return options.dryRun ? tryOut(context, store, selection, options) : discardAll(context, store, selection, options)
+  })
 }
 
 async function tryOut(

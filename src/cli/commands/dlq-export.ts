@@ -6,6 +6,7 @@ import { ExitCode } from '../errors.js'
 import type { StoreOptions } from './open-store.js'
 import { withStore } from './open-store.js'
 import { type FilterOptions, withFilterOptions, withStoreOption } from './options.js'
+import { taskFilter } from './task-filter.js'
 
 interface ExportCommandOptions extends StoreOptions, FilterOptions {
   readonly history?: boolean
@@ -32,9 +33,9 @@ Examples:
 }
 
 function exportLetters({ console, environment }: CommandContext, options: ExportCommandOptions): Promise<ExitCode> {
-  const { kind, category, key, code: errorCode, history } = options
+  const { history } = options
   return withStore(options, environment, async store => {
-    const filter = { kind, category, key, errorCode, status: 'dead' } as const
+    const filter = { ...(await taskFilter(store, options)), status: 'dead' } as const
     const withHistory = async (letters: readonly TaskRecord[]) => {
       const ledgers = await store.ledgers(letters.map(({ id }) => id))
       return letters.map((letter, n) => ({ ...taskView(letter), history: ledgers[n]?.map(ledgerRowView) ?? [] }))

@@ -72,10 +72,11 @@ function redriveLetters(
   ids: readonly string[],
   options: RedriveCommandOptions,
 ): Promise<ExitCode> {
-  const selection = selectionOf(ids, options)
-  return withStore(options, context.environment, store =>
-    options.dryRun ? tryOut(context, store, selection, options) : move(context, store, selection, options),
-  )
+  const select = selectionOf(ids, options)
+  return withStore(options, context.environment, async store => {
+    const selection = await select(store)
+    return options.dryRun ? tryOut(context, store, selection, options) : move(context, store, selection, options)
+  })
 }
 
 async function tryOut(

@@ -9,7 +9,6 @@ import { quoted, shellWord } from '../terminal/visible.js'
 import { addCount } from './dlq-count.js'
 import { addDiscard } from './dlq-discard.js'
 import { addExport } from './dlq-export.js'
-import { addGroups } from './dlq-groups.js'
 import { addRedrive } from './dlq-redrive.js'
 import { historyTable, stackLines } from './history.js'
 import { withStore } from './open-store.js'
@@ -30,7 +29,7 @@ export function addDlq(program: Command, context: CommandContext): void {
   const dlq = program
     .command('dlq')
     .helpCommand(false)
-    .description('List, count, group, show, redrive, edit, discard and export the dead letters of a store')
+    .description('List, count, show, redrive, edit, discard and export the dead letters of a store')
 
   const ls = dlq
     .command('ls')
@@ -50,7 +49,6 @@ Examples:
   )
 
   addCount(dlq, context)
-  addGroups(dlq, context)
 
   const show = dlq
     .command('show')

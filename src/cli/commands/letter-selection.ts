@@ -5,6 +5,7 @@ import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
 import { writeList } from '../terminal/output.js'
 import { type CommonOptions, type FilterOptions, withFilterOptions } from './options.js'
+import { taskFilter } from './task-filter.js'
 import { letterTable } from './task-text.js'
 
 /** The rows of a dry run's table. JSON has all of them. */
@@ -23,22 +24,25 @@ export function withSelection(command: Command, verb: string): Command {
   )
 }
 
-/** Refuses to guess: an empty filter is a mistake, and so are ids together with a filter. */
+/**
+ * The dead letters that ids and flags select, once the store is open. Refuses to guess: an empty filter is a mistake, and so
+ * are ids together with a filter.
+ */
 export function selectionOf(
   ids: readonly string[],
-  { kind, category, key, code, all }: SelectionOptions,
+  options: SelectionOptions,
   what = 'dead letters',
-): LetterSelection {
-  const filter = { kind, category, key, errorCode: code }
-  const hasFilter = Object.values(filter).some(value => value !== undefined)
+): (store: Pick<Store, 'groups'>) => Promise<LetterSelection> {
+  const { kind, category, key, code, group, all } = options
+  const hasFilter = [kind, category, key, code, group].some(value => value !== undefined)
   if ([ids.length > 0, hasFilter, all === true].filter(Boolean).length > 1) {
     throw new UsageError('Pass ids, a filter or --all, but only one of them.')
   }
-  if (ids.length > 0) return { ids }
+  if (ids.length > 0) return async () => ({ ids })
   if (!hasFilter && !all) {
     throw new UsageError(`Which ${what}? Pass ids, a filter such as --kind or --code, or --all.`)
   }
-  return all ? { all } : { filter }
+  return async store => (all ? { all } : { filter: await taskFilter(store, options) })
 }
 
 /** Prints the dead letters that an act would be done to, and those that it would refuse. Returns the plan. */

@@ -18,6 +18,7 @@ export interface FilterOptions {
   readonly category?: string
   readonly key?: string
   readonly code?: string
+  readonly group?: string
 }
 
 /** Adds the flag that names the store. */
@@ -40,6 +41,7 @@ export function withFilterOptions(command: Command): Command {
     .option('--category <category>', 'Only tasks in this category', nonEmpty)
     .option('--key <key>', 'Only tasks whose lane has this key', nonEmpty)
     .option('--code <code>', 'Only tasks whose last error has this code', nonEmpty)
+    .option('--group <group>', 'Only tasks of this failure group: its id, or the beginning of it', nonEmpty)
 }
 
 /** Adds the flags of every list. */

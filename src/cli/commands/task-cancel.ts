@@ -46,10 +46,11 @@ async function cancelSelected(
   ids: readonly string[],
   options: CancelOptions,
 ): Promise<ExitCode> {
-  const selection = selectionOf(ids, options, 'tasks')
-  if ('ids' in selection && !options.dryRun) return cancelNamed(context, ids, options)
+  const select = selectionOf(ids, options, 'tasks')
+  if (ids.length > 0 && !options.dryRun) return cancelNamed(context, ids, options)
   const { console, environment } = context
   return withStore(options, environment, async store => {
+    const selection = await select(store)
     const { count } = await planOperation(store, 'cancel', selection)
     const tasks = `${count} ${count === 1 ? 'task' : 'tasks'}`
     if (options.dryRun) {

@@ -7,6 +7,7 @@ import type { Layout } from '../terminal/table.js'
 import { withStore } from './open-store.js'
 import type { ListOptions } from './options.js'
 import { printList } from './print-list.js'
+import { taskFilter } from './task-filter.js'
 
 /** How a list is shown to people. */
 interface Look {
@@ -21,9 +22,8 @@ export function printTasks(
   options: ListOptions & { readonly status?: TaskStatus },
   { toTable, none }: Look,
 ): Promise<ExitCode> {
-  const { status, kind, category, key, code: errorCode } = options
-  const filter = { status, kind, category, key, errorCode }
   return withStore(options, environment, async store => {
+    const filter = { ...(await taskFilter(store, options)), status: options.status }
     const now = await store.now()
     return printList(console, options, {
       read: page => store.list(filter, page),

@@ -1,0 +1,62 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { deadLetters } from '../../../test/dead-letters.js'
+import { type StoreFolder, storeFolder } from '../../../test/store-folder.js'
+
+let folder: StoreFolder
+beforeEach(async () => {
+  folder = storeFolder()
+  await folder.inStore(store =>
+    deadLetters(store, [
+      { id: 'a', kind: 'charge', code: 'NotFound', message: 'Error: order 42 not found' },
+      { id: 'b', kind: 'charge', code: 'NotFound', message: 'Error: order 43 not found' },
+      { id: 'c', kind: 'charge', code: '42703', message: "Error: no column 'street'" },
+    ]),
+  )
+})
+afterEach(() => folder.remove())
+
+/** The id of the group of the two orders. */
+async function orders(): Promise<string> {
+  const { json } = await folder.redrive(['groups', 'ls', '--output', 'json'])
+  const groups = json() as { readonly id: string; readonly pattern: string }[]
+  return groups.find(({ pattern }) => pattern === 'order * not found')?.id ?? ''
+}
+
+it('groups ls lists what failed in the same way', async () => {
+  const { code, lines } = await folder.redrive(['groups', 'ls', '--kind', 'charge'])
+  expect(code).toBe(0)
+  expect(lines()[0]).toMatch(/^GROUP +KIND +CODE +SEEN +RETRYING +DEAD +LAST +FAILURE$/)
+  expect(lines()).toContainEqual(
+    expect.stringMatching(/^1-\w{16} +charge +NotFound +2 +0 +2 .*Error: order \* not found$/),
+  )
+  expect(await folder.redrive(['groups', 'ls', '--kind', 'x'])).toMatchObject({ code: 0, err: 'No failure groups.\n' })
+})
+
+it('groups show says why they are one group, what varies, and what to do next', async () => {
+  const id = await orders()
+  const { code, out } = await folder.redrive(['groups', 'show', id.slice(2, 10)])
+  expect(code).toBe(0)
+  expect(out).toContain("the message 'order * not found', in which * stands for what varies.")
+  expect(out).toMatch(/errorMessage: Error: order 4\d not found \| Error: order 4\d not found …/)
+  expect(out).toContain(`redrive dlq redrive --group ${id} --dry-run`)
+  const none = await folder.redrive(['groups', 'show', 'zz'])
+  expect(none.code).not.toBe(0)
+  expect(none.err).toContain("There is no failure group 'zz'.")
+})
+
+it('--group selects tasks by the id of their group, or the beginning of it', async () => {
+  const group = (await orders()).slice(0, 10)
+  const listed = await folder.redrive(['dlq', 'ls', '--group', group, '--output', 'jsonl'])
+  expect(
+    listed
+      .lines()
+      .map(line => JSON.parse(line).id)
+      .sort(),
+  ).toEqual(['a', 'b'])
+  expect((await folder.redrive(['dlq', 'count', '--group', group])).out).toBe('2\n')
+  expect((await folder.redrive(['dlq', 'count', '--by', 'group'])).lines()).toHaveLength(3)
+  const moved = await folder.redrive(['dlq', 'redrive', '--group', group, '--yes'])
+  expect(moved.err).toContain('2 moved.')
+  const waiting = await folder.redrive(['task', 'ls', '--group', group, '--output', 'jsonl'])
+  expect(waiting.lines().map(line => JSON.parse(line).status)).toEqual(['waiting', 'waiting'])
+})

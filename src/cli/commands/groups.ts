@@ -1,0 +1,106 @@
+import type { Command } from 'commander'
+import { explainGroup, type GroupExplanation, groupView } from '../../operate/index.js'
+import type { CommandContext } from '../command.js'
+import { ExitCode } from '../errors.js'
+import { grouped } from '../terminal/chart.js'
+import type { Console } from '../terminal/console.js'
+import { writeOne } from '../terminal/output.js'
+import { paragraph } from '../terminal/table.js'
+import { moment } from '../terminal/times.js'
+import { shellWord } from '../terminal/visible.js'
+import { groupTable, sparkline } from './group-text.js'
+import { withStore } from './open-store.js'
+import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from './options.js'
+import { type PageOptions, printList } from './print-list.js'
+
+interface GroupListOptions extends CommonOptions, PageOptions {
+  readonly kind?: string
+}
+
+/** Adds `redrive groups`. */
+export function addGroups(program: Command, context: CommandContext): void {
+  const groups = program
+    .command('groups')
+    .helpCommand(false)
+    .description('List and show groups of work that failed in the same way, retrying or dead')
+  const ls = groups
+    .command('ls')
+    .description('List failure groups, last seen first')
+    .option('--kind <kind>', 'Only groups of this kind', nonEmpty)
+    .action(async (options: GroupListOptions) => context.end(await printGroups(context, options)))
+  withCommonOptions(withPageOptions(ls, 'groups')).addHelpText(
+    'after',
+    `
+Failures whose messages differ only in ids, numbers and other values are one
+group: 'order * not found'. SEEN counts failed attempts, ever; RETRYING and DEAD
+count tasks, now.
+
+Examples:
+  redrive groups ls
+  redrive groups ls --kind charge --output json`,
+  )
+  const show = groups
+    .command('show')
+    .description('Show what the failures of a group have in common, and what to do next')
+    .argument('<group>', 'Id of the group, or the beginning of it')
+    .action(async (id: string, options: CommonOptions) => context.end(await showGroup(context, id, options)))
+  withCommonOptions(show).addHelpText('after', '\nExample:\n  redrive groups show 9c2f')
+}
+
+function printGroups({ console, environment }: CommandContext, options: GroupListOptions): Promise<ExitCode> {
+  return withStore(options, environment, async store => {
+    const now = await store.now()
+    return printList(console, options, {
+      read: page => store.groups.list(options.kind === undefined ? {} : { kind: options.kind }, page),
+      toJson: groupView,
+      toTable: (groups, layout) => groupTable(groups, console, now, layout),
+      none: 'No failure groups.',
+    })
+  })
+}
+
+function showGroup({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
+  return withStore(options, environment, async store => {
+    const group = await explainGroup(store, id)
+    const now = await store.now()
+    const commands = commandsFor(group)
+    writeOne(console, options.output, { ...group, commands }, () => groupText(group, commands, console, now))
+    return ExitCode.done
+  })
+}
+
+/** The command lines that show, and redrive, the tasks of a group. */
+function commandsFor({ id, dead }: GroupExplanation): string[] {
+  const group = `--group ${shellWord(id)}`
+  return [`redrive task ls ${group}`, ...(dead > 0 ? [`redrive dlq redrive ${group} --dry-run`] : [])]
+}
+
+function groupText(group: GroupExplanation, commands: readonly string[], console: Console, now: number): string {
+  const { paint, width } = console
+  const indented = (text: string) => paragraph(text, { width, indent: '  ' })
+  const fields = (values: Readonly<Record<string, unknown>>) =>
+    Object.entries(values).flatMap(([field, value]) =>
+      indented(`${field}: ${Array.isArray(value) ? `${value.join(' | ')} …` : value}`),
+    )
+  const [shared, varies] = [fields(group.shared), fields(group.varies)]
+  return [
+    paint.bold(group.id),
+    ...indented([group.errorName, group.pattern].filter(text => text !== '').join(': ')),
+    '',
+    `seen      ${grouped(group.seen)} failed attempts`,
+    `now       ${grouped(group.retrying)} retrying, ${grouped(group.dead)} dead`,
+    `first     ${moment(group.firstSeenAt, now)}`,
+    `last      ${moment(group.lastSeenAt, now)}`,
+    `24 hours  ${sparkline(group.trend)}`,
+    ...(group.examples.length === 0 ? [] : [`examples  ${group.examples.join(', ')}`]),
+    '',
+    paint.bold('Why they are one group'),
+    ...indented(group.why),
+    ...(shared.length === 0 ? [] : ['', paint.bold(`What the latest ${group.compared} share`), ...shared]),
+    ...(varies.length === 0 ? [] : ['', paint.bold('What varies'), ...varies]),
+    '',
+    paint.bold('What to do next'),
+    // Never wrapped, so that they can be copied.
+    ...commands.map(command => `    ${paint.cyan(command)}`),
+  ].join('\n')
+}

@@ -1,0 +1,58 @@
+import { expect, it } from 'vitest'
+import { deadLetters } from '../../test/dead-letters.js'
+import { MemoryStore } from '../store/index.js'
+import { fakeClock } from '../testing/index.js'
+import { explainGroup, findGroup, listGroups } from './index.js'
+
+const letter = (id: string, message: string, code = 'NotFound') => ({ id, kind: 'charge', code, message })
+
+async function store() {
+  const clock = fakeClock()
+  const memory = new MemoryStore({ clock })
+  await deadLetters(memory, [
+    letter('a', 'Error: order 42 not found'),
+    letter('b', "Error: no column 'street'", '42703'),
+  ])
+  await clock.advance('1h')
+  await deadLetters(memory, [letter('c', 'Error: order 43 not found')])
+  return memory
+}
+
+it('failures whose messages differ in values only are one group, last seen first', async () => {
+  const groups = await listGroups(await store())
+  expect(groups).toEqual([
+    expect.objectContaining({
+      kind: 'charge',
+      code: 'NotFound',
+      errorName: 'Error',
+      pattern: 'order * not found',
+      seen: 2,
+      retrying: 0,
+      dead: 2,
+      firstSeenAt: '2000-01-01T00:00:00.000Z',
+      lastSeenAt: '2000-01-01T01:00:00.000Z',
+    }),
+    expect.objectContaining({ pattern: 'no column street', dead: 1 }),
+  ])
+  expect(await listGroups(await store(), { kind: 'other' })).toEqual([])
+})
+
+it('a group says why it is one, what its tasks share and what varies', async () => {
+  const [group] = await listGroups(await store())
+  expect(await explainGroup(await store(), group?.id ?? '')).toMatchObject({
+    examples: ['c', 'a'],
+    why: "All have the kind 'charge', the class Error, the code 'NotFound' and the message 'order * not found', in which * stands for what varies.",
+    shared: { status: 'dead', attempts: 1, reason: 'attempts_exhausted' },
+    varies: { errorMessage: ['Error: order 43 not found', 'Error: order 42 not found'] },
+    compared: 2,
+  })
+})
+
+it('the beginning of an id will do, with or without its version, as long as it is one group alone', async () => {
+  const memory = await store()
+  const [group] = await listGroups(memory)
+  const id = group?.id ?? ''
+  for (const text of [id, id.slice(0, 8), id.slice(2, 8)]) expect((await findGroup(memory, text)).id).toBe(id)
+  await expect(findGroup(memory, '1-')).rejects.toThrow("'1-' stands for 2 failure groups: 1-")
+  await expect(findGroup(memory, 'none')).rejects.toThrow("There is no failure group 'none'.")
+})

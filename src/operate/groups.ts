@@ -1,0 +1,120 @@
+import { OptionError } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
+import type { FailureGroup, GroupFilter, GroupRecord, Store, TaskReader, TaskRecord } from '../store/index.js'
+import { pagesOf } from './pages.js'
+
+/** A failure group as plain JSON: times as ISO 8601 text in UTC. */
+export interface GroupView extends Omit<GroupRecord, 'firstSeenAt' | 'lastSeenAt'> {
+  /** When it was seen for the first time. */
+  readonly firstSeenAt: string
+  /** When it was last seen. */
+  readonly lastSeenAt: string
+}
+
+/** A failure group with some of its tasks. */
+export interface GroupExplanation extends GroupView {
+  /** The ids of up to three tasks, those that changed last. */
+  readonly examples: readonly string[]
+  /** The facts that make these failures one group. */
+  readonly why: string
+  /** Fields in which its latest tasks agree, with their value. */
+  readonly shared: Readonly<Record<string, string | number>>
+  /** Fields in which they differ, with the commonest values. */
+  readonly varies: Readonly<Record<string, readonly (string | number)[]>>
+  /** How many tasks were compared: the latest, at most 100. */
+  readonly compared: number
+}
+
+type GroupReader = Pick<Store, 'groups'>
+
+const MAX_EXAMPLES = 3
+const MAX_COMPARED = 100
+const MAX_VALUES = 3
+
+/**
+ * Lists failure groups, last seen first.
+ *
+ * ```ts
+ * const [latest] = await listGroups(store, { kind: 'charge' })
+ * console.log(latest?.pattern, latest?.dead) // 'order * not found' 3214
+ * ```
+ */
+export async function listGroups(store: GroupReader, filter: GroupFilter = {}): Promise<GroupView[]> {
+  const groups: GroupView[] = []
+  for await (const page of pagesOf(page => store.groups.list(filter, page))) groups.push(...page.map(groupView))
+  return groups
+}
+
+/** The view of a group. */
+export function groupView({ firstSeenAt, lastSeenAt, ...group }: GroupRecord): GroupView {
+  return {
+    ...group,
+    firstSeenAt: new Date(firstSeenAt).toISOString(),
+    lastSeenAt: new Date(lastSeenAt).toISOString(),
+  }
+}
+
+/**
+ * Finds the group that an id, or the beginning of one, stands for: `1-9c2f0b7d41aa83e6`, `1-9c2f` or `9c2f`. Throws an
+ * `OptionError` if there is none, or more than one.
+ */
+export async function findGroup(store: GroupReader, text: string): Promise<GroupRecord> {
+  const exact = await store.groups.get(text)
+  if (exact !== undefined) return exact
+  const found: GroupRecord[] = []
+  for await (const page of pagesOf(page => store.groups.list({}, page)))
+    found.push(...page.filter(({ id }) => id.startsWith(text) || id.replace(/^\d+-/, '').startsWith(text)))
+  const [group, another] = found
+  if (group === undefined) throw new OptionError('group', `There is no failure group ${quoted(text)}.`)
+  if (another === undefined) return group
+  const ids = found.slice(0, 5).map(({ id }) => id)
+  throw new OptionError('group', `${quoted(text)} stands for ${found.length} failure groups: ${ids.join(', ')} …`)
+}
+
+/** Explains a group: why its failures are one, which tasks are in it, what they share and what varies. */
+export async function explainGroup(
+  store: GroupReader & Pick<TaskReader, 'list'>,
+  text: string,
+): Promise<GroupExplanation> {
+  const group = await findGroup(store, text)
+  const { items: tasks } = await store.list({ group: group.id }, { limit: MAX_COMPARED })
+  return {
+    ...groupView(group),
+    examples: tasks.slice(0, MAX_EXAMPLES).map(({ id }) => id),
+    why: whyOneGroup(group),
+    ...compared(tasks),
+    compared: tasks.length,
+  }
+}
+
+/** The facts of a group in words. */
+function whyOneGroup({ id, kind, code, errorName, pattern, frames }: FailureGroup): string {
+  if (id.startsWith('lost:')) return `Attempts at ${quoted(kind)} whose worker died or lost its lease.`
+  if (id.startsWith('other:'))
+    return `Failures of ${quoted(kind)} with the code ${quoted(code)} that came when the kind had 1000 groups.`
+  const facts = [
+    `the kind ${quoted(kind)}`,
+    ...(errorName === '' ? [] : [`the class ${errorName}`]),
+    `the code ${quoted(code)}`,
+    `the message ${quoted(pattern)}, in which * stands for what varies`,
+    ...(frames.length === 0 ? [] : [`the place ${frames.join(' < ')}`]),
+  ]
+  return `All have ${facts.slice(0, -1).join(', ')} and ${facts.at(-1)}.`
+}
+
+const FIELDS = ['category', 'key', 'status', 'attempts', 'reason', 'errorMessage'] as const
+
+/** What tasks share, and what varies among them. */
+function compared(tasks: readonly TaskRecord[]): Pick<GroupExplanation, 'shared' | 'varies'> {
+  const shared: Record<string, string | number> = {}
+  const varies: Record<string, (string | number)[]> = {}
+  for (const field of FIELDS) {
+    const counts = new Map<string | number, number>()
+    for (const task of tasks) counts.set(task[field] ?? '', (counts.get(task[field] ?? '') ?? 0) + 1)
+    const values = [...counts].sort(([, a], [, b]) => b - a).map(([value]) => value)
+    const [first] = values
+    if (values.length > 1) varies[field] = values.slice(0, MAX_VALUES)
+    else if (first !== undefined && first !== '') shared[field] = first
+  }
+  return { shared, varies }
+}
