@@ -2,7 +2,7 @@ import { errorClass } from '../rows.js'
 import type { ClaimedTask } from '../store.js'
 import { LaneQueue } from './lane-queue.js'
 import { SharedClaim } from './shared-claim.js'
-import type { HistoryRow, OpenLaneRow, ReadyRow, Statements } from './statements.js'
+import { type HistoryRow, historyRow, type OpenLaneRow, type ReadyRow, type Statements } from './statements.js'
 import { makeNonce, tokenOf } from './token.js'
 
 const NO_HISTORY: HistoryRow = {
@@ -37,7 +37,8 @@ export class ClaimBatch {
 
   take(lane: OpenLaneRow, row: ReadyRow): void {
     const [seq, , , , , hasHistory] = row
-    const history = hasHistory ? (this.#statements.history.get(seq) ?? NO_HISTORY) : NO_HISTORY
+    const values = hasHistory ? this.#statements.history.get(seq) : undefined
+    const history = values === undefined ? NO_HISTORY : historyRow(values)
     this.tasks.push(claimedTask(lane, row, history, tokenOf(seq, lane.id, this.#nonce), this.now))
     this.#taken.push(seq)
     this.shared.start(lane, seq)

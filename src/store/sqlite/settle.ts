@@ -10,7 +10,7 @@ import type { LaneIds } from './lane-ids.js'
 import { writeLedger } from './ledger.js'
 import { noteMember } from './operation-tally.js'
 import { parsedCost } from './shared-book.js'
-import type { StandingRow, Statements } from './statements.js'
+import { type StandingRow, type Statements, standingRow } from './statements.js'
 import { isPlainSuccess, type PlainSuccess, Successes, successColumns } from './successes.js'
 import { type Place, placeOf } from './token.js'
 
@@ -83,8 +83,9 @@ function settleByItself(
     const advanced = goOn() ?? (leaveGroup(statements, book, settlement, place, now) ? goOn() : undefined)
     if (advanced) return advanced
   }
-  const row = statements.running.get(place.seq, token, id)
-  if (row === undefined) return STALE
+  const values = statements.running.get(place.seq, token, id)
+  if (values === undefined) return STALE
+  const row = standingRow(values)
   end(statements, book, row, afterSettlement(standingOf(row), outcome, attempt, now), now)
   return SETTLED
 }

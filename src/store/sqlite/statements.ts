@@ -100,6 +100,35 @@ export interface StandingRow extends HistoryRow {
   readonly answered: number
 }
 
+/** The columns of a `HistoryRow` as an array, which the driver makes in a quarter of the time. */
+export type HistoryValues = [
+  attempts: number,
+  deferrals: number,
+  losses: number,
+  undecided: number,
+  previousDelay: number | null,
+  errorClass: string | null,
+  errorCode: string | null,
+  errorMessage: string | null,
+  failureGroup: string | null,
+]
+
+/** The columns of a `StandingRow` as an array. */
+export type StandingValues = [
+  ...history: HistoryValues,
+  seq: number,
+  id: string,
+  lane: number,
+  entries: number,
+  startedAt: number,
+  cancelRequested: number,
+  ranFrom: number | null,
+  changedAt: number,
+  reason: string | null,
+  operation: string | null,
+  answered: number,
+]
+
 /** Where a task stands, for a cancellation. */
 export interface StateRow {
   readonly seq: number
@@ -184,6 +213,47 @@ const HISTORY_COLUMNS = /* sql */ `
 
 export const STANDING_COLUMNS = /* sql */ `
   ${HISTORY_COLUMNS}, seq, id, lane, entries, started_at, cancel_requested, ran_from, changed_at, reason, operation, answered`
+
+/** The history in the columns of `HISTORY_COLUMNS`. */
+export function historyRow(values: HistoryValues): HistoryRow {
+  return {
+    attempts: values[0],
+    deferrals: values[1],
+    losses: values[2],
+    undecided: values[3],
+    previous_delay: values[4],
+    error_class: values[5],
+    error_code: values[6],
+    error_message: values[7],
+    failure_group: values[8],
+  }
+}
+
+/** The standing in the columns of `STANDING_COLUMNS`. */
+export function standingRow(values: StandingValues): StandingRow {
+  return {
+    attempts: values[0],
+    deferrals: values[1],
+    losses: values[2],
+    undecided: values[3],
+    previous_delay: values[4],
+    error_class: values[5],
+    error_code: values[6],
+    error_message: values[7],
+    failure_group: values[8],
+    seq: values[9],
+    id: values[10],
+    lane: values[11],
+    entries: values[12],
+    started_at: values[13],
+    cancel_requested: values[14],
+    ran_from: values[15],
+    changed_at: values[16],
+    reason: values[17],
+    operation: values[18],
+    answered: values[19],
+  }
+}
 
 /** Whether a lane belongs to the room of a claim, and whether its pause, hold and limits let a task start. */
 const IS_OPEN = /* sql */ `
@@ -341,7 +411,7 @@ function prepare(db: Preparer) {
       ORDER BY task.priority DESC, task.submitted_at, task.id
       LIMIT 1`),
     readyRow: db.prepare<[number], ReadyRow>(/* sql */ `SELECT ${READY_COLUMNS} FROM task WHERE seq = ?`).raw(),
-    history: db.prepare<[number], HistoryRow>(/* sql */ `SELECT ${HISTORY_COLUMNS} FROM task WHERE seq = ?`),
+    history: db.prepare<[number], HistoryValues>(/* sql */ `SELECT ${HISTORY_COLUMNS} FROM task WHERE seq = ?`).raw(),
     /** Starts all tasks of a claim at once, by a JSON array of `seq`: one by one, a claim would cost half as much again. */
     start: db.prepare(/* sql */ `
       UPDATE OR FAIL task
@@ -409,8 +479,10 @@ function prepare(db: Preparer) {
       UPDATE OR FAIL task
       SET ${SUCCEEDED}
       WHERE seq IN (SELECT value FROM json_each(?))`),
-    running: db.prepare<[number, string, string], StandingRow>(/* sql */ `
-      SELECT ${STANDING_COLUMNS} FROM task WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),
+    running: db
+      .prepare<[number, string, string], StandingValues>(/* sql */ `
+        SELECT ${STANDING_COLUMNS} FROM task WHERE seq = ? AND state = 3 AND token = ? AND id = ?`)
+      .raw(),
     ranFrom: db
       .prepare<[number, string], number>(/* sql */ `
         SELECT ran_from FROM task WHERE seq = ? AND state = 3 AND token = ?`)
