@@ -60,8 +60,10 @@ export type GateState = 'closed' | 'open' | 'half_open'
 
 /** The figures that opened a gate. */
 export interface GateCause {
-  /** The commonest error code among the failures. */
+  /** The error code of the commonest failure. */
   readonly code: string
+  /** The group of the commonest failure, if it has one. */
+  readonly group?: string
   /** Attempts that were counted. */
   readonly attempts: number
   /** How many of them failed. */

@@ -68,13 +68,13 @@ function lineOf(event: WorkEvent): Line {
       return { level: 'warn', message, fields: { running } }
     }
     case 'gate_opened': {
-      const { taskKind, category, until, holds, code, attempts, failed } = event
+      const { taskKind, category, until, holds, code, group, attempts, failed } = event
       const counts = `${failed} of ${attempts} attempts failed, mostly with ${label(code)}`
       const message = `No task of ${scopeText(event)} starts until ${iso(until)}: ${counts}`
       return {
         level: 'error',
         message,
-        fields: { taskKind, category, until: iso(until), holds, code, attempts, failed },
+        fields: { taskKind, category, until: iso(until), holds, code, group, attempts, failed },
       }
     }
     case 'gate_closed': {

@@ -262,8 +262,10 @@ export interface GateOpened extends AboutGate {
   readonly until: number
   /** How many holds there were in a row, with this one. */
   readonly holds: number
-  /** The commonest error code among the failures. */
+  /** The error code of the commonest failure. */
   readonly code: string
+  /** The group of the commonest failure, if it has one. */
+  readonly group?: string
   /** Attempts that were counted. */
   readonly attempts: number
   /** How many of them failed. */

@@ -171,7 +171,8 @@ function gatePaint({ gate: { state } }: BudgetView, paint: Paint): ((text: strin
 
 function causeText({ gate: { cause, since } }: BudgetView): string {
   if (cause === null || since === null) return ''
-  return `${cause.failed} of ${cause.attempts} failed, mostly ${cause.code || 'without a code'}, since ${since}`
+  const group = cause.group === undefined ? '' : ` (group ${cause.group})`
+  return `${cause.failed} of ${cause.attempts} failed, mostly ${cause.code || 'without a code'}${group}, since ${since}`
 }
 
 function percent(part: number): string {

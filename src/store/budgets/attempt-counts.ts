@@ -12,7 +12,7 @@ interface Bucket {
   /** The beginning of the step. */
   readonly at: number
   readonly attempts: number
-  /** Failures by code. */
+  /** Failures by `failureOf`. */
   readonly failed: Readonly<Record<string, number>>
 }
 
@@ -25,8 +25,8 @@ export interface AttemptCounts {
 /** Tasks that have ended their run in the same way. */
 export interface Ended {
   readonly answer: Answer
-  /** The code of the failure. */
-  readonly code: string
+  /** The failure, as `failureOf` has it. */
+  readonly failure: string
   /** Whether an open gate had let them through, in its present round. */
   readonly isProbe: boolean
   readonly count: number
@@ -43,32 +43,32 @@ export function answerOf({ type }: Outcome, attempt: AttemptEntry | undefined): 
 
 /** The counts after tasks have ended. Without an open gate, an end that tells nothing changes nothing. */
 export function counted(counts: AttemptCounts, ended: Ended, windowMs: number, now: number): AttemptCounts {
-  const { answer, code, isProbe, count } = ended
+  const { answer, failure, isProbe, count } = ended
   const probes = isProbe ? { ...counts.probes, [answer]: counts.probes[answer] + count } : counts.probes
   if (answer === 'none') return probes === counts.probes ? counts : { ...counts, probes }
   const at = now - (now % BUCKET_MS)
   const kept = counts.buckets.filter(bucket => isRecent(bucket, windowMs, now))
   const last = kept.at(-1)?.at === at ? kept.pop() : undefined
   const { attempts = 0, failed = {} } = last ?? {}
-  const more = answer === 'failed' ? { ...failed, [code]: (ownValue(failed, code) ?? 0) + count } : failed
+  const more = answer === 'failed' ? { ...failed, [failure]: (ownValue(failed, failure) ?? 0) + count } : failed
   return { buckets: [...kept, { at, attempts: attempts + count, failed: more }], probes }
 }
 
 /** The attempts within a window. */
 export function recentOf({ buckets }: AttemptCounts, windowMs: number, now: number): Recent {
-  const codes = new Map<string, number>()
+  const failures = new Map<string, number>()
   let attempts = 0
   let failed = 0
   for (const bucket of buckets) {
     if (!isRecent(bucket, windowMs, now)) continue
     attempts += bucket.attempts
-    for (const [code, count] of Object.entries(bucket.failed)) {
+    for (const [failure, count] of Object.entries(bucket.failed)) {
       failed += count
-      codes.set(code, (codes.get(code) ?? 0) + count)
+      failures.set(failure, (failures.get(failure) ?? 0) + count)
     }
   }
-  const [code = ''] = [...codes].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))[0] ?? []
-  return { attempts, failed, code }
+  const [failure = ''] = [...failures].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))[0] ?? []
+  return { attempts, failed, failure }
 }
 
 function isRecent({ at }: Bucket, windowMs: number, now: number): boolean {

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { counted, NO_COUNTS, recentOf } from './attempt-counts.js'
-import { allowance, type Gate, gateRecord, isProbe, judged, NEW_GATE, NO_PROBES, taken } from './gate.js'
+import { allowance, failureOf, type Gate, gateRecord, isProbe, judged, NEW_GATE, NO_PROBES, taken } from './gate.js'
 
 const BUDGET = { share: 0.5, minAttempts: 10, windowMs: 60_000, holdMs: 30_000 }
 const never = () => false
 
-const recent = (attempts: number, failed: number, code = 'http_503') => ({ attempts, failed, code })
+const failure = failureOf('http_503', '1-9c2f')
+const recent = (attempts: number, failed: number) => ({ attempts, failed, failure })
 const judge = (gate: Gate, seen: Partial<Parameters<typeof judged>[2]>, now: number) =>
   judged(BUDGET, gate, { recent: recent(0, 0), probes: NO_PROBES, ...seen }, now)
 
@@ -22,7 +23,7 @@ describe('a gate', () => {
       since: 1000,
       until: 31_000,
       holds: 1,
-      cause: { code: 'http_503', attempts: 10, failed: 6 },
+      cause: { code: 'http_503', group: '1-9c2f', attempts: 10, failed: 6 },
     })
     expect(allowance(gate, NO_PROBES, 30_999, never)).toBe(0)
     expect(allowance(gate, NO_PROBES, 31_000, never)).toBe(1)
@@ -78,17 +79,17 @@ describe('a gate', () => {
 })
 
 describe('attempts', () => {
-  const failed = (code: string) => ({ answer: 'failed', code, isProbe: false, count: 1 }) as const
-  const ok = { answer: 'ok', code: '', isProbe: false, count: 3 } as const
+  const failed = (failure: string) => ({ answer: 'failed', failure, isProbe: false, count: 1 }) as const
+  const ok = { answer: 'ok', failure: '', isProbe: false, count: 3 } as const
 
-  it('are counted within the window, with the commonest code', () => {
+  it('are counted within the window, with the commonest failure', () => {
     let counts = counted(NO_COUNTS, failed('__proto__'), 60_000, 1000)
     counts = counted(counts, failed('b'), 60_000, 20_000)
     counts = counted(counts, failed('b'), 60_000, 21_000)
     counts = counted(counts, ok, 60_000, 22_000)
-    expect(recentOf(counts, 60_000, 59_999)).toEqual({ attempts: 6, failed: 3, code: 'b' })
-    expect(recentOf(counts, 60_000, 60_000)).toEqual({ attempts: 5, failed: 2, code: 'b' })
-    expect(recentOf(counts, 60_000, 80_000)).toEqual({ attempts: 0, failed: 0, code: '' })
+    expect(recentOf(counts, 60_000, 59_999)).toEqual({ attempts: 6, failed: 3, failure: 'b' })
+    expect(recentOf(counts, 60_000, 60_000)).toEqual({ attempts: 5, failed: 2, failure: 'b' })
+    expect(recentOf(counts, 60_000, 80_000)).toEqual({ attempts: 0, failed: 0, failure: '' })
   })
 
   it('keep no more steps than the window has', () => {
@@ -98,7 +99,7 @@ describe('attempts', () => {
   })
 
   it('without an answer count only as probes', () => {
-    const none = { answer: 'none', code: '', isProbe: false, count: 1 } as const
+    const none = { answer: 'none', failure: '', isProbe: false, count: 1 } as const
     expect(counted(NO_COUNTS, none, 60_000, 0)).toBe(NO_COUNTS)
     expect(counted(NO_COUNTS, { ...none, isProbe: true }, 60_000, 0)).toEqual({
       buckets: [],

@@ -27,8 +27,8 @@ export interface Gate {
 export interface Recent {
   readonly attempts: number
   readonly failed: number
-  /** The commonest code among the failures. */
-  readonly code: string
+  /** The commonest of the failures: see `failureOf`. */
+  readonly failure: string
 }
 
 /** How tasks ended that an open gate has let through in its present round. */
@@ -61,7 +61,7 @@ export function judged(
   if (gate.until > now) return gate
   const attempts = probes.ok + probes.failed
   if (isExceeded(budget, { attempts, failed: probes.failed }))
-    return opened(budget, gate, { attempts, failed: probes.failed, code: recent.code }, now)
+    return opened(budget, gate, { attempts, failed: probes.failed, failure: recent.failure }, now)
   return probes.ok + 1 < RAMP_END ? gate : { ...NEW_GATE, round: gate.round }
 }
 
@@ -99,7 +99,7 @@ export function gateRecord({ since, until, holds, cause }: Gate, now: number): G
 }
 
 function opened({ holdMs }: Required<FailureBudget>, gate: Gate, recent: Recent, now: number): Gate {
-  const { attempts, failed, code } = recent
+  const { attempts, failed, failure } = recent
   const until = now + Math.min(holdMs * 2 ** gate.holds, Math.max(holdMs, MAX_HOLD_MS))
   return {
     round: gate.round + 1,
@@ -108,8 +108,18 @@ function opened({ holdMs }: Required<FailureBudget>, gate: Gate, recent: Recent,
     holds: gate.holds + 1,
     taken: 0,
     takenAt: until,
-    cause: { code, attempts, failed },
+    cause: { ...causeOf(failure), attempts, failed },
   }
+}
+
+/** A failure, by its code and its group, as text to be counted by. PostgreSQL makes it too. */
+export function failureOf(code: string | undefined, group: string | undefined): string {
+  return JSON.stringify([code ?? null, group ?? null])
+}
+
+function causeOf(failure: string): Pick<GateCause, 'code' | 'group'> {
+  const [code, group]: readonly (string | null)[] = failure === '' ? [null, null] : JSON.parse(failure)
+  return { code: code ?? '', ...(typeof group === 'string' && { group }) }
 }
 
 function isExceeded({ share }: FailureBudget, { attempts, failed }: Pick<Recent, 'attempts' | 'failed'>): boolean {

@@ -58,12 +58,12 @@ export class MemoryBudgets implements BudgetStore {
   }
 
   /** Counts the end of a run. Returns whether a gate that covers the lane is open, so that another task may start now. */
-  ended(lane: Lane, answer: Answer, code: string | undefined, began: number, now: number): boolean {
+  ended(lane: Lane, answer: Answer, failure: string, began: number, now: number): boolean {
     if (this.#budgets.size === 0) return false
     let isAnyOpen = false
     for (const [name, budget] of this.#budgets) {
       if (!isCovering(budget.scope, lane)) continue
-      const ended = { answer, code: code ?? '', isProbe: isProbe(budget.gate, began), count: 1 }
+      const ended = { answer, failure, isProbe: isProbe(budget.gate, began), count: 1 }
       const after = afterEnds(budget, [ended], now)
       this.#budgets.set(name, after)
       const change = gateChange(budget.gate, after, now)

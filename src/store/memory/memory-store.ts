@@ -10,6 +10,7 @@ import {
   afterSettlement,
 } from '../after-settlement.js'
 import { isCovering } from '../budgets/claim-gates.js'
+import { failureOf } from '../budgets/gate.js'
 import { withGates } from '../budgets/gate-answers.js'
 import {
   checkBeat,
@@ -507,7 +508,7 @@ export class MemoryStore implements Store {
     const { lane } = task
     const began = task.record.changedAt
     lane.end(task.record.id, began, after, now)
-    const isGated = this.budgets.ended(lane, after.answer, after.errorCode, began, now)
+    const isGated = this.budgets.ended(lane, after.answer, failureOf(after.errorCode, after.failed?.id), began, now)
     if (task.lease !== undefined) this.#workers.end(task.lease.worker, task)
     task.lease = undefined
     task.advance = undefined

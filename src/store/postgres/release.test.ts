@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'a905b77253bac0b8489ff5e921991450dcc1240109a04f1c9b4928e95c2148ed',
+  1: 'e9a0477ebbe5b437043461eb3959ee82fa113b09b883ba0592aec694116de7e7',
 }
 
 const MAX_LINES = 60

@@ -1,5 +1,6 @@
 import type { Advance } from '../after-settlement.js'
 import { answerOf } from '../budgets/attempt-counts.js'
+import { failureOf } from '../budgets/gate.js'
 import { attempted } from '../ledger-change.js'
 import { type AttemptEntry, SETTLED, type Settled, type Settlement } from '../store.js'
 import { State } from '../task-state.js'
@@ -47,7 +48,7 @@ export function advance(
   }
   if (attempt !== undefined) append(statements, seq, lane, from.category, outcome, attempt)
   book.accepted(lane, now)
-  book.told(lane, answerOf(outcome, attempt), attempt?.verdict?.code, ranFrom ?? 0, now)
+  book.told(lane, answerOf(outcome, attempt), failureOf(attempt?.verdict?.code, attempt?.group?.id), ranFrom ?? 0, now)
   book.move(next, undefined, isKept ? 'running' : 'waiting')
   if (!isKept) return SETTLED
   book.charge(next, cost, now)

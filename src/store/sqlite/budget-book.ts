@@ -11,7 +11,7 @@ import type { BudgetRow, Statements } from './statements.js'
 interface Entry {
   readonly id: number
   budget: BudgetState
-  /** By answer, code and whether they were probes. */
+  /** By answer, failure and whether they were probes. */
   readonly ends: Map<string, { -readonly [Field in keyof Ended]: Ended[Field] }>
 }
 
@@ -41,14 +41,14 @@ export class BudgetBook {
   }
 
   /** Counts the end of a run, or of several, in a lane. */
-  ended(lane: number, answer: Answer, code: string | undefined, began: number, now: number, count = 1): void {
+  ended(lane: number, answer: Answer, failure: string, began: number, now: number, count = 1): void {
     this.#endedAt = now
     for (const { budget, ends } of this.#entriesOf(lane)) {
       const isOneProbe = isProbe(budget.gate, began)
       if (answer === 'none' && !isOneProbe) continue
-      const name = `${isOneProbe} ${answer} ${code}`
+      const name = `${isOneProbe} ${answer} ${failure}`
       const known = ends.get(name)
-      if (known === undefined) ends.set(name, { answer, code: code ?? '', isProbe: isOneProbe, count })
+      if (known === undefined) ends.set(name, { answer, failure, isProbe: isOneProbe, count })
       else known.count += count
     }
   }

@@ -97,13 +97,8 @@ export class LaneBook {
 
   /** Whether the end of a task may let another start, in any lane. Mostly not, and then no lane has to be looked up. */
   get isAnyBounded(): boolean {
-    if (this.#isAnyBounded === undefined) {
-      const [isBounded, isShared, hasBudgets] = this.#statements.bounds.get() ?? [0, 0, 0]
-      if (hasBudgets === 1) this.#budgets = new BudgetBook(this.#statements)
-      this.#isAnyShared = isShared === 1
-      this.#isAnyBounded = isBounded === 1 || this.#isAnyShared || this.#budgets?.isAnyOpen === true
-    }
-    return this.#isAnyBounded
+    if (this.#isAnyBounded === undefined) this.#readBounds()
+    return this.#isAnyBounded === true
   }
 
   /** The limit that a lane shares; `null` if there is none. */
@@ -116,10 +111,15 @@ export class LaneBook {
     return this.isAnyBounded && this.#budgets?.isGated(lane) === true
   }
 
+  /** Whether kinds have budgets. Mostly not, and then no end has to be told. */
+  get hasBudgets(): boolean {
+    if (this.#isAnyBounded === undefined) this.#readBounds()
+    return this.#budgets !== undefined
+  }
+
   /** Tells the budgets of a lane how a run, or several, have ended. */
-  told(lane: number, answer: Answer, code: string | undefined, began: number, now: number, count = 1): void {
-    // Asking for the bounds makes the budgets known.
-    if (this.isAnyBounded || this.#budgets !== undefined) this.#budgets?.ended(lane, answer, code, began, now, count)
+  told(lane: number, answer: Answer, failure: string, began: number, now: number, count = 1): void {
+    if (this.hasBudgets) this.#budgets?.ended(lane, answer, failure, began, now, count)
   }
 
   /** The gates that this job has opened or closed. Known once it is written. */
@@ -189,6 +189,13 @@ export class LaneBook {
   #hold(lane: number, task: string, until: number): void {
     this.holdHead(lane, task, until)
     this.#setRamp(lane, { ...this.#state(lane), ramp: 1 })
+  }
+
+  #readBounds(): void {
+    const [isBounded, isShared, hasBudgets] = this.#statements.bounds.get() ?? [0, 0, 0]
+    if (hasBudgets === 1) this.#budgets = new BudgetBook(this.#statements)
+    this.#isAnyShared = isShared === 1
+    this.#isAnyBounded = isBounded === 1 || this.#isAnyShared || this.#budgets?.isAnyOpen === true
   }
 
   #isOpen(lane: number, now: number): boolean {

@@ -1,5 +1,6 @@
 import { type After, afterSettlement, runsAlone, type Standing, waitsAgain } from '../after-settlement.js'
 import type { GateChange } from '../budget-store.js'
+import { failureOf } from '../budgets/gate.js'
 import { errorClass } from '../rows.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import { SETTLED, type Settled, type Settlement, STALE, type TaskStatus } from '../store.js'
@@ -125,7 +126,7 @@ function succeed(
   book.move(lane, 'running', 'succeeded')
   if (ranFrom !== undefined) book.answered(lane, ranFrom)
   book.accepted(lane, now)
-  book.told(lane, 'ok', undefined, ranFrom ?? 0, now)
+  book.told(lane, 'ok', '', ranFrom ?? 0, now)
   return true
 }
 
@@ -136,7 +137,7 @@ export function end(statements: Statements, book: LaneBook, row: StandingRow, af
   const { nextAttemptAt = now } = after
   if (nextAttemptAt > now && book.isOrdered(row.lane)) book.holdHead(row.lane, row.id, nextAttemptAt)
   const began = row.ran_from ?? 0
-  book.told(row.lane, after.answer, after.errorCode, began, now)
+  if (book.hasBudgets) book.told(row.lane, after.answer, failureOf(after.errorCode, after.failed?.id), began, now)
   if (after.lane === 'hold') book.refused(row.lane, row.id, began, nextAttemptAt, now)
   if (after.lane !== 'answer') return
   book.answered(row.lane, began)

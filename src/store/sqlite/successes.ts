@@ -91,7 +91,7 @@ export class Successes {
     if (this.#statements.runningIds.get(seqs, place.claim) !== ids) return false
     this.#statements.succeedAll.run(this.#now, null, ...successColumns(attempt), seqs)
     this.#book.move(place.lane, 'running', 'succeeded', tasks.length)
-    this.#book.told(place.lane, 'ok', undefined, attempt.startedAt, this.#now, tasks.length)
+    this.#book.told(place.lane, 'ok', '', attempt.startedAt, this.#now, tasks.length)
     return true
   }
 

@@ -28,6 +28,19 @@ export const BUDGETS: StoreBehaviours = {
     assert.deepEqual(await claimIds(store), [])
   },
 
+  async 'the cause is the group of the commonest failure'(store) {
+    await store.budgets.set({ kind: 'k' }, BUDGET)
+    await addMany(store, 4)
+    const { tasks } = await claim(store)
+    const group = { id: '1-9c2f', kind: 'k', code: 'http_503', errorName: 'Error', pattern: 'down', frames: [] }
+    const verdict = { class: 'retryable', code: 'http_503' } as const
+    for (const [n, task] of tasks.entries()) {
+      const attempt = entry(task, { verdict, error: 'Error: down', ...(n > 0 && { group }) })
+      await store.settle([{ id: task.id, token: task.token, outcome: RETRY, attempt }])
+    }
+    assert.deepEqual((await gateOf(store)).cause, { code: 'http_503', group: '1-9c2f', attempts: 4, failed: 4 })
+  },
+
   async 'other kinds go on, and so do other categories if the budget is that of one'(store) {
     await store.budgets.set({ kind: 'k', category: 'llm' }, BUDGET)
     await addMany(store, 4, { category: 'llm' })

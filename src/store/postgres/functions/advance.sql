@@ -318,7 +318,7 @@ BEGIN
       WHEN (run ->> 2)::int = 0 THEN 'none'
       WHEN run -> 3 ->> 'error_class' IS NULL THEN 'ok'
       WHEN run -> 3 ->> 'error_class' = 'retryable' THEN 'failed'
-      ELSE 'none' END), array_agg(run -> 3 ->> 'error_code'), now_ms)
+      ELSE 'none' END), array_agg(json_build_array(run -> 3 ->> 'error_code', NULL)::text), now_ms)
     FROM json_array_elements(done.attempts) AS run;
   END IF;
   IF cardinality(kept) + cardinality(gone) < (SELECT count(next) FROM unnest(nexts) AS next) THEN

@@ -9,23 +9,23 @@ END
 $$;
 
 -- Counts ends of runs for the budgets of their lanes, given column by column. An answer is 'ok', 'failed' or 'none'; the last
--- counts only where an open gate had let the task through.
+-- counts only where an open gate had let the task through. A failure is told by JSON of its code and its group.
 CREATE OR REPLACE FUNCTION redrive.note_attempts(
-  lanes bigint[], began bigint[], answers text[], codes text[], now_ms bigint
+  lanes bigint[], began bigint[], answers text[], failures text[], now_ms bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   is_any_open constant boolean := EXISTS (SELECT FROM redrive.budget WHERE is_open);
 BEGIN
-  INSERT INTO redrive.budget_tally (budget, at, round, code, ok, failed, unanswered)
-  SELECT its.id, now_ms - now_ms % 10000, its.round, CASE WHEN one.answer = 'failed' THEN one.code END,
+  INSERT INTO redrive.budget_tally (budget, at, round, failure, ok, failed, unanswered)
+  SELECT its.id, now_ms - now_ms % 10000, its.round, CASE WHEN one.answer = 'failed' THEN one.failure END,
     coalesce(sum(one.count) FILTER (WHERE one.answer = 'ok'), 0),
     coalesce(sum(one.count) FILTER (WHERE one.answer = 'failed'), 0),
     coalesce(sum(one.count) FILTER (WHERE one.answer = 'none'), 0)
   FROM (
-    SELECT given.lane, coalesce(given.answer, 'ok'), given.code, CASE WHEN is_any_open THEN coalesce(given.began, now_ms) END,
+    SELECT given.lane, coalesce(given.answer, 'ok'), given.failure, CASE WHEN is_any_open THEN coalesce(given.began, now_ms) END,
       count(*)
-    FROM unnest(lanes, note_attempts.began, answers, codes) AS given (lane, began, answer, code) GROUP BY 1, 2, 3, 4
-  ) AS one (lane, answer, code, began, count)
+    FROM unnest(lanes, note_attempts.began, answers, failures) AS given (lane, began, answer, failure) GROUP BY 1, 2, 3, 4
+  ) AS one (lane, answer, failure, began, count)
   CROSS JOIN LATERAL (
     SELECT budget.id, CASE WHEN budget.is_open AND one.began >= (budget.gate::jsonb -> 'until')::bigint
       THEN (budget.gate::jsonb -> 'round')::int ELSE 0 END AS round
@@ -34,7 +34,7 @@ BEGIN
     OFFSET 0
   ) AS its
   WHERE one.answer <> 'none' OR its.round > 0
-  GROUP BY its.id, its.round, CASE WHEN one.answer = 'failed' THEN one.code END;
+  GROUP BY its.id, its.round, CASE WHEN one.answer = 'failed' THEN one.failure END;
 END
 $$;
 
@@ -46,7 +46,7 @@ BEGIN
     WHEN NOT is_recorded OR is_lost THEN 'none'
     WHEN error_class = 'retryable' THEN 'failed'
     WHEN error_class IS NULL AND outcome IN ('succeeded', 'skipped') THEN 'ok'
-    ELSE 'none' END), array_agg(error_code), now_ms)
+    ELSE 'none' END), array_agg(json_build_array(error_code, failure_group)::text), now_ms)
   FROM unnest(batch);
 END
 $$;
@@ -66,8 +66,9 @@ BEGIN
       ))
       RETURNING *
     )
-    INSERT INTO redrive.budget_tally (budget, at, round, code, ok, failed, unanswered)
-    SELECT budget, at, round, code, sum(ok), sum(failed), sum(unanswered) FROM folded_row GROUP BY budget, at, round, code;
+    INSERT INTO redrive.budget_tally (budget, at, round, failure, ok, failed, unanswered)
+    SELECT budget, at, round, failure, sum(ok), sum(failed), sum(unanswered) FROM folded_row
+    GROUP BY budget, at, round, failure;
   END LOOP;
 END
 $$;
@@ -101,15 +102,15 @@ BEGIN
     CROSS JOIN LATERAL redrive.probes_of(this.id, (this.gate::jsonb -> 'round')::int) AS probes
     CROSS JOIN LATERAL (
       SELECT json_build_object(
-        'attempts', coalesce(sum(by_code.ok + by_code.failed), 0), 'failed', coalesce(sum(by_code.failed), 0),
-        'code', coalesce((array_agg(by_code.code ORDER BY by_code.failed DESC, by_code.code)
-          FILTER (WHERE by_code.failed > 0))[1], '')) AS figures
+        'attempts', coalesce(sum(by_failure.ok + by_failure.failed), 0), 'failed', coalesce(sum(by_failure.failed), 0),
+        'failure', coalesce((array_agg(by_failure.failure ORDER BY by_failure.failed DESC, by_failure.failure)
+          FILTER (WHERE by_failure.failed > 0))[1], '')) AS figures
       FROM (
-        SELECT tally.code, sum(tally.ok) AS ok, sum(tally.failed) AS failed FROM redrive.budget_tally AS tally
+        SELECT tally.failure, sum(tally.ok) AS ok, sum(tally.failed) AS failed FROM redrive.budget_tally AS tally
         WHERE tally.budget = this.id AND tally.at <= now_ms
           AND tally.at > now_ms - (this.settings::jsonb -> 'failures' -> 'windowMs')::bigint
-        GROUP BY tally.code
-      ) AS by_code
+        GROUP BY tally.failure
+      ) AS by_failure
     ) AS recent
     WHERE NOT to_judge OR this.is_open OR EXISTS (
       SELECT FROM redrive.budget_tally AS tally

@@ -142,7 +142,7 @@ CREATE TABLE redrive.budget_tally (
   budget     bigint NOT NULL,
   at         bigint NOT NULL,
   round      int    NOT NULL,
-  code       text COLLATE "C",
+  failure    text COLLATE "C",  -- JSON: its code and its group
   ok         bigint NOT NULL,
   failed     bigint NOT NULL,
   unanswered bigint NOT NULL
