@@ -19,6 +19,7 @@ const SUITES = [
   'tasks',
   'backlog',
   'lists',
+  'operations',
   'budgets',
   'worker-heap',
   'latency',

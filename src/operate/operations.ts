@@ -1,5 +1,13 @@
 import { driveOperation, isRunBy, NO_WORKER, outstanding, PAUSED } from '../operation/internal.js'
-import type { By, OperationAct, OperationRecord, OperationSet, OperationSettings, Store } from '../store/index.js'
+import type {
+  By,
+  DeathsRow,
+  OperationAct,
+  OperationRecord,
+  OperationSet,
+  OperationSettings,
+  Store,
+} from '../store/index.js'
 import { OperationNotFoundError } from '../store/index.js'
 import { AGES } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
@@ -232,7 +240,7 @@ export function operationView(operation: OperationRecord): OperationView {
 }
 
 /**
- * What became of an operation, in a sentence: `3214 moved: 3190 succeeded, 24 dead again, all of them http_502.` Members
+ * What became of an operation, in a sentence: `3214 moved: 3190 succeeded, 24 dead again, all in one group.` Members
  * that have not ended are counted as under way.
  */
 export async function operationOutcome(store: Pick<Store, 'operations'>, operation: OperationRecord): Promise<string> {
@@ -250,10 +258,17 @@ export async function operationOutcome(store: Pick<Store, 'operations'>, operati
   const counts = parts.flatMap(([count, name]) => (count > 0 ? `${count} ${name}` : []))
   if (tally.dead > 0) {
     const deaths = await store.operations.deaths(id)
-    const [first] = deaths
-    const isOne = deaths.length === 1 && first?.errorCode !== undefined
-    counts.push(`${tally.dead} dead again${isOne ? `, all of them ${first.errorCode}` : ''}`)
+    counts.push(`${tally.dead} dead again${sharedBy(deaths)}`)
   }
   const all = [...putBack, ...counts]
   return all.length === 0 ? `${moved} ${done}.` : `${moved} ${done}: ${all.join(', ')}.`
+}
+
+/** What the members that are dead again have in common, if there is more than one of them. */
+function sharedBy(deaths: readonly DeathsRow[]): string {
+  const [first] = deaths
+  if (first === undefined || deaths.reduce((sum, { count }) => sum + count, 0) < 2) return ''
+  if (first.group !== undefined && deaths.every(({ group }) => group === first.group)) return ', all in one group'
+  const isOneCode = first.errorCode !== undefined && deaths.every(({ errorCode }) => errorCode === first.errorCode)
+  return isOneCode ? `, all of them ${first.errorCode}` : ''
 }

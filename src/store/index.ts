@@ -43,6 +43,7 @@ export {
 } from './move/move.js'
 export type {
   Age,
+  DeathsRow,
   NewOperation,
   OperationAct,
   OperationMember,

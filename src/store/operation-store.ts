@@ -163,6 +163,18 @@ export const AGES = ['hour', 'day', 'week', 'older'] as const
 /** One of these ages. */
 export type Age = (typeof AGES)[number]
 
+/** The number of members that are dead again and agree in these fields. */
+export interface DeathsRow {
+  /** The name given to `defineTask`. */
+  readonly kind: string
+  /** The code of the last verdict; `undefined` if there is none. */
+  readonly errorCode: string | undefined
+  /** The failure group; `undefined` if they are in none. */
+  readonly group: string | undefined
+  /** How many there are. */
+  readonly count: number
+}
+
 /** One step of an operation. */
 export interface OperationStep {
   /** The lease runs this long from now. */
@@ -218,10 +230,8 @@ export interface OperationStore {
   members(id: string, page: PageRequest & { readonly lane?: Lane }): Promise<Page<OperationMember>>
   /** Counts the members that a set has now, in one pass. */
   survey(act: OperationAct, set: OperationSet): Promise<readonly SurveyRow[]>
-  /** The members that are dead again, by kind and code of the last verdict. */
-  deaths(
-    id: string,
-  ): Promise<readonly { readonly kind: string; readonly errorCode: string | undefined; readonly count: number }[]>
+  /** The members that are dead again, by kind, code of the last verdict and failure group. */
+  deaths(id: string): Promise<readonly DeathsRow[]>
   /**
    * Puts members back as they were before the move: redriven ones that wait and have not run since, and discarded ones that
    * are still kept. Items of runs stay, since their run counts them. Looks at a page of the members that were moved. The operation must be stopped or done; a cancellation

@@ -2,6 +2,7 @@ import { afterUndo } from '../after-settlement.js'
 import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
 import { numberPlace, taskPlace } from '../cursor.js'
 import type {
+  DeathsRow,
   NewOperation,
   OperationAct,
   OperationMember,
@@ -161,15 +162,16 @@ export class MemoryOperations implements OperationStore {
     )
   }
 
-  async deaths(id: string) {
+  async deaths(id: string): Promise<readonly DeathsRow[]> {
     this.#find(id)
-    const dead = [...this.#members.tasks.values()]
-      .map(({ record }) => record)
-      .filter(({ operation, status }) => operation === id && status === 'dead')
-    const rows = dead.map(
-      ({ kind, errorCode }) => ({ kind, errorCode, isPaused: false, age: 'hour', count: 1 }) as const,
-    )
-    return surveyed(rows).map(({ kind, errorCode, count }) => ({ kind, errorCode, count }))
+    const rows = new Map<string, DeathsRow>()
+    for (const { record } of this.#members.tasks.values()) {
+      const { operation, status, kind, errorCode, group } = record
+      if (operation !== id || status !== 'dead') continue
+      const name = JSON.stringify([kind, errorCode, group])
+      rows.set(name, { kind, errorCode, group, count: 1 + (rows.get(name)?.count ?? 0) })
+    }
+    return [...rows.values()]
   }
 
   async undo(

@@ -2,6 +2,7 @@ import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
 import { numberPlace, taskPlace } from '../cursor.js'
 import {
   AGES,
+  type DeathsRow,
   type NewOperation,
   type OperationAct,
   type OperationMember,
@@ -170,11 +171,14 @@ export class PostgresOperations implements OperationStore {
     )
   }
 
-  async deaths(id: string) {
+  async deaths(id: string): Promise<readonly DeathsRow[]> {
     await this.#found(id)
-    const rows = (await this.#database.query(DEATHS, [id], LONG)) as SurveyedRow[]
-    return rows.map(({ kind, error_code, count }) => {
-      return { kind, errorCode: stored(error_code ?? undefined), count: Number(count) }
+    const rows = (await this.#database.query(DEATHS, [id], LONG)) as (SurveyedRow & {
+      readonly failure_group: string | null
+    })[]
+    return rows.map(({ kind, error_code, failure_group, count }) => {
+      const group = failure_group ?? undefined
+      return { kind, errorCode: stored(error_code ?? undefined), group, count: Number(count) }
     })
   }
 
@@ -328,7 +332,7 @@ function namedMembers(act: OperationAct): string {
 }
 
 const DEATHS = /* sql */ `
-  SELECT lane.kind, task.error_code, count(*) AS count
+  SELECT lane.kind, task.error_code, task.failure_group, count(*) AS count
   FROM redrive.task JOIN redrive.lane ON lane.id = task.lane
   WHERE task.operation = $1 AND ${IS_DEAD}
-  GROUP BY 1, 2`
+  GROUP BY 1, 2, 3`

@@ -137,11 +137,14 @@ function prepare(db: Preparer) {
     living: LIVING.map(living),
     surveyDead: DEAD.map(place => survey(place, 'task.changed_at')),
     surveyLiving: LIVING.map(place => survey(place, 'task.submitted_at')),
-    deaths: db.prepare<[string], { kind: string; error_code: string | null; count: number }>(/* sql */ `
-      SELECT lane.kind, task.error_code, count(*) AS count
+    deaths: db.prepare<
+      [string],
+      { kind: string; error_code: string | null; failure_group: string | null; count: number }
+    >(/* sql */ `
+      SELECT lane.kind, task.error_code, task.failure_group, count(*) AS count
       FROM task INDEXED BY task_operation JOIN lane ON lane.id = task.lane
       WHERE task.operation = ? AND task.state = 6
-      GROUP BY 1, 2`),
+      GROUP BY 1, 2, 3`),
     moved: db.prepare<[string, string, number], { id: string; seq: number; lane: number; state: number }>(/* sql */ `
       SELECT id, seq, lane, state FROM task INDEXED BY task_operation
       WHERE operation = ? AND id > ? ORDER BY id LIMIT ? + 0`),

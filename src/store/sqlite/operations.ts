@@ -3,6 +3,7 @@ import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
 import { numberPlace, taskPlace } from '../cursor.js'
 import {
   AGES,
+  type DeathsRow,
   type NewOperation,
   type OperationAct,
   type OperationMember,
@@ -190,11 +191,12 @@ export class SqliteOperations implements OperationStore {
     })
   }
 
-  async deaths(id: string) {
+  async deaths(id: string): Promise<readonly DeathsRow[]> {
     return this.#parts.commits.read(() => {
       this.#load(id)
-      const rows = this.#statements.deaths.all(id)
-      return rows.map(({ kind, error_code, count }) => ({ kind, errorCode: error_code ?? undefined, count }))
+      return this.#statements.deaths.all(id).map(({ kind, error_code, failure_group, count }) => {
+        return { kind, errorCode: error_code ?? undefined, group: failure_group ?? undefined, count }
+      })
     })
   }
 

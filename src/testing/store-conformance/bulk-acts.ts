@@ -264,7 +264,9 @@ export const BULK_ACTS: StoreBehaviours = {
     for (const task of (await claim(store)).tasks) await settle(store, task, { type: 'succeeded' })
     for (const task of (await claim(store)).tasks) await settle(store, task, { type: 'succeeded' })
     assert.deepEqual(await tally(), { ...answered, passed: 3, succeeded: 3 })
-    assert.deepEqual(await store.operations.deaths(operation.id), [{ kind: 'k', errorCode: 'E_BAD', count: 1 }])
+    assert.deepEqual(await store.operations.deaths(operation.id), [
+      { kind: 'k', errorCode: 'E_BAD', group: 'E_BAD:k', count: 1 },
+    ])
   },
 
   async 'a release and the decision on a loss are no answers'(store, advance) {
