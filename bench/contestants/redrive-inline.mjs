@@ -1,4 +1,4 @@
-// With the policy written into the call, so that it is validated at every call.
+// With the policy written into the call, so that it is compared with the latest at every call.
 import { circuitBreaker, retry, retryBudget } from '../../dist/index.js'
 
 export const name = 'redrive, inline policy'

@@ -36,6 +36,9 @@ type Details<E = WorkEvent> = E extends AttemptEvent ? Omit<E, 'work' | 'at' | '
 const PROCESS_ID = /* @__PURE__ */ crypto.randomUUID()
 let calls = 0
 
+/** The records of a call that has not failed yet. */
+const NONE: readonly AttemptRecord[] = []
+
 /** The history of a call that nothing times: reading the clock costs a third of a call that succeeds at once. */
 const UNTIMED = begin(0)
 
@@ -68,7 +71,7 @@ export class Call<T> implements Sleeper {
   #settle: ((outcome: T | Promise<never>) => void) | undefined
   /** The record before the attempt that is under way, or was the last. */
   #history: History
-  #records: AttemptRecord[] | undefined
+  #records = NONE
   #attempt: RunningAttempt | undefined
   /** When the attempt started, on the clock's monotonic scale; 0 when nothing about the call is timed. */
   #startedAt = 0
@@ -106,7 +109,7 @@ export class Call<T> implements Sleeper {
     const by = this.#abortedBy()
     if (this.#attempt) return this.#cutShort(this.#attempt, by)
     const { breaker } = this.#options
-    const last = this.#records?.at(-1)
+    const last = this.#records.at(-1)
     // Not when it failed: what waits should hold no more than it must.
     if (last) this.#history = advance(last.history, last.verdict, last.decision)
     const history = this.#history
@@ -165,58 +168,54 @@ export class Call<T> implements Sleeper {
   /** The attempt has failed. */
   failed(failure: unknown): void {
     try {
-      this.#decideOn(failure)
+      const policy = this.#policy
+      const history = this.#history
+      const { breaker, budget, classify: classifier } = this.#options
+      const attempt = history.attempts + 1
+      const now = this.#clock.monotonic()
+      const failedAt = this.#clock.now()
+      const aborted = this.#abortedBy() !== undefined
+      const verdict: Verdict = aborted
+        ? { class: 'final', code: 'aborted' }
+        : classify(failure, policy, failedAt, classifier)
+      breaker?.failed(this.#admission, verdict, now)
+      const random = this.#draw(attempt)
+      const budgetEmpty = budget?.isEmpty(now)
+      const decision = decide(policy, history, verdict, { now, random, aborted, budgetEmpty })
+      if (!this.#settle) return
+
+      const record = { attempt, failedAt, failure, verdict, history, now, random, aborted, budgetEmpty, decision }
+      // The last hundred, so that a call may go on for ever. A copy, since that has no spare room.
+      this.#records = [...this.#records.slice(-99), record]
+
+      const durationMs = now - this.#startedAt
+      if (decision.action === 'give_up') {
+        const { reason } = decision
+        // Made two turns later, the error has the frames of whoever awaits the call on its stack: the engine follows promises
+        // to the functions that await them, and by then the call's own follows this one.
+        const ended = () => {
+          if (reason !== 'final_error') throw this.#exhausted(reason)
+          // A later attempt begins in a timer, so its failure has to be given those frames.
+          const caller: { stack?: string } = {}
+          Error.captureStackTrace(caller, ended)
+          if (attempt > 1 && failure instanceof Error)
+            Reflect.set(failure, 'stack', failure.stack + String(caller.stack).replace(/.*/, ''))
+          throw failure
+        }
+        this.#end(aborted ? Promise.reject(failure) : Promise.resolve().then().then(ended))
+        this.#tell({ type: 'gave_up', durationMs, failure, verdict, reason })
+      } else {
+        const { delayMs } = decision
+        budget?.withdraw()
+        this.#leave()
+        if (delayMs === 0) soon(this)
+        else this.#timer = this.#clock.setTimer(this, delayMs)
+        const type = decision.action === 'defer' ? 'deferred' : 'retry_scheduled'
+        this.#tell({ type, durationMs, failure, verdict, delayMs, nextAttemptAt: failedAt + delayMs })
+      }
     } catch (mistake) {
       // Code of the caller's own, such as `random`, threw. The call must not hang for that.
       this.#end(Promise.reject(mistake))
-    }
-  }
-
-  #decideOn(failure: unknown): void {
-    const policy = this.#policy
-    const history = this.#history
-    const { breaker, budget, classify: classifier } = this.#options
-    const attempt = history.attempts + 1
-    const now = this.#clock.monotonic()
-    const failedAt = this.#clock.now()
-    const aborted = this.#abortedBy() !== undefined
-    const verdict: Verdict = aborted
-      ? { class: 'final', code: 'aborted' }
-      : classify(failure, policy, failedAt, classifier)
-    breaker?.failed(this.#admission, verdict, now)
-    const random = this.#draw(attempt)
-    const budgetEmpty = budget?.isEmpty(now)
-    const decision = decide(policy, history, verdict, { now, random, aborted, budgetEmpty })
-    if (!this.#settle) return
-
-    const record = { attempt, failedAt, failure, verdict, history, now, random, aborted, budgetEmpty, decision }
-    // The last hundred, so that a call may go on for ever. A copy, since that has no spare room.
-    this.#records = [...(this.#records ?? []).slice(-99), record]
-
-    const durationMs = now - this.#startedAt
-    if (decision.action === 'give_up') {
-      const { reason } = decision
-      // Made two turns later, the error has the frames of whoever awaits the call on its stack: the engine follows promises
-      // to the functions that await them, and by then the call's own follows this one.
-      const ended = () => {
-        if (reason !== 'final_error') throw this.#exhausted(reason)
-        // A later attempt begins in a timer, so its failure has to be given those frames.
-        const caller: { stack?: string } = {}
-        Error.captureStackTrace(caller, ended)
-        if (attempt > 1 && failure instanceof Error)
-          Reflect.set(failure, 'stack', failure.stack + String(caller.stack).replace(/.*/, ''))
-        throw failure
-      }
-      this.#end(aborted ? Promise.reject(failure) : Promise.resolve().then().then(ended))
-      this.#tell({ type: 'gave_up', durationMs, failure, verdict, reason })
-    } else {
-      const { delayMs } = decision
-      budget?.withdraw()
-      this.#leave()
-      if (delayMs === 0) soon(this)
-      else this.#timer = this.#clock.setTimer(this, delayMs)
-      const type = decision.action === 'defer' ? 'deferred' : 'retry_scheduled'
-      this.#tell({ type, durationMs, failure, verdict, delayMs, nextAttemptAt: failedAt + delayMs })
     }
   }
 
@@ -224,12 +223,12 @@ export class Call<T> implements Sleeper {
   #refuse(reason: GaveUp['reason'], failure: unknown): void {
     const verdict: Verdict = { class: reason === 'breaker_open' ? 'rate_limited' : 'final', code: reason }
     this.#end(Promise.reject(failure))
-    this.#tell({ type: 'gave_up', durationMs: 0, failure, verdict, reason }, this.#records?.at(-1)?.attempt ?? 0)
+    this.#tell({ type: 'gave_up', durationMs: 0, failure, verdict, reason }, this.#records.at(-1)?.attempt ?? 0)
   }
 
   #exhausted(reason: GiveUpReason): RetryExhaustedError {
     const { name = 'call', category } = this.#options
-    return new RetryExhaustedError(name, category, reason, this.#policy, this.#records ?? [])
+    return new RetryExhaustedError(name, category, reason, this.#policy, this.#records)
   }
 
   #end(outcome: T | Promise<never>): void {

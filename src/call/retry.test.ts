@@ -257,8 +257,9 @@ describe('retry() never throws', () => {
     ['a deadline that is not a number', {}, { deadline: Number.NaN }, OptionError],
     ['options that are null', {}, null, TypeError],
     ['a signal that is none', {}, { signal: {} }, TypeError],
-    ['a breaker that is none', {}, { breaker: 'payments' }, TypeError],
-    ['a budget that is none', {}, { budget: 'payments' }, TypeError],
+    ['a breaker that is none', {}, { breaker: 'payments' }, OptionError],
+    ['a budget that is none', {}, { budget: 'payments' }, OptionError],
+    ['a sink that is none', {}, { sink: 'stdout' }, OptionError],
   ]
   it.each(mistakes)('but rejects for %s, and does not call', async (_, policy, options, error) => {
     const fn = vi.fn(() => 'result')
@@ -270,6 +271,12 @@ describe('retry() never throws', () => {
   it.each([
     ['a policy', { attempts: -3 }, {}, /'attempts' must be a whole number, 1 or more.* got -3/],
     ['an option', {}, { deadline: 'soon' }, /'deadline' must be a duration such as .* got .*soon/],
+    ['a misspelt option', {}, { singal: {} }, /^retry\(\) takes no 'singal'\. Did you mean 'signal'\?/],
+    ['an option of the policy', {}, { attempts: 5 }, /^retry\(\) takes no 'attempts', only signal, deadline, within/],
+    ['an option that every object has', {}, { toString: 1 }, /^retry\(\) takes no 'toString', only signal/],
+    ['a breaker', {}, { breaker: 'payments' }, /'breaker' must be of type object; got 'payments'/],
+    ['a budget', {}, { budget: 'payments' }, /'budget' must be of type object; got 'payments'/],
+    ['a sink', {}, { sink: {} }, /'sink' must be of type function; got an object/],
   ])('but says what is wrong with %s', async (_, policy, options, message) => {
     await expect(retry(() => 1, policy, options as RetryOptions)).rejects.toThrow(message)
   })

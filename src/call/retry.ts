@@ -78,6 +78,7 @@ export function retry<T>(
   try {
     const parsed = parse(policy)
     if (typeof fn !== 'function') throw wrongOption('fn', 'a function', fn)
+    checkOptions('retry()', options, RETRY_OPTIONS)
     if ((parsed.timeout ?? parsed.ttl ?? options) === NONE) return unwatched(fn, parsed)
     return new Promise(settle => new Call(fn, parsed, options, settle).wake())
   } catch (mistake) {

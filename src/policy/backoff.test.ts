@@ -2,6 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { delayAfter } from './backoff.js'
 import { MAX_DURATION_MS } from './duration.js'
+import { explain } from './explain.js'
+import { extendPolicy } from './extend-policy.js'
 import { policy } from './parse.js'
 import type { Backoff, Jitter, Policy, PolicyInput } from './policy.js'
 
@@ -105,6 +107,7 @@ describe('any delay of any valid policy', () => {
     baseAndMax.map(range => ({ kind: 'linear' as const, ...range })),
     fc.tuple(baseAndMax, factor).map(([range, factor]) => ({ kind: 'exponential' as const, ...range, factor })),
     baseAndMax.map(range => ({ kind: 'decorrelated' as const, ...range })),
+    fc.array(duration, { minLength: 1, maxLength: 5 }).map(delays => ({ kind: 'list' as const, delays })),
   )
   const jitters: fc.Arbitrary<Jitter> = fc.oneof(
     fc.constantFrom({ kind: 'none' as const }, { kind: 'full' as const }, { kind: 'equal' as const }),
@@ -161,7 +164,9 @@ describe('any delay of any valid policy', () => {
   function bounds({ backoff, jitter }: Policy): [low: number, high: number] {
     if (backoff.kind === 'none') return [0, 0]
     if (backoff.kind === 'decorrelated') return [backoff.base, backoff.max]
-    const [shortest, longest] = [backoff.base, backoff.kind === 'fixed' ? backoff.base : backoff.max]
+    const ends =
+      backoff.kind === 'list' ? backoff.delays : [backoff.base, backoff.kind === 'fixed' ? backoff.base : backoff.max]
+    const [shortest, longest] = [Math.min(...ends), Math.max(...ends)]
     switch (jitter.kind) {
       case 'none':
         return [shortest, longest]
@@ -173,4 +178,45 @@ describe('any delay of any valid policy', () => {
         return [Math.round(shortest * (1 - jitter.ratio)), Math.round(longest * (1 + jitter.ratio))]
     }
   }
+})
+
+describe('a list of delays', () => {
+  const delays = (input: PolicyInput, random = 0) =>
+    [1, 2, 3, 4, 5].map(n => delayAfter(policy(input), n, undefined, random))
+
+  it('has one after the other, and the last from then on', () => {
+    expect(delays({ backoff: ['1s', 5000, '1m'], jitter: 'none' })).toEqual([1000, 5000, 60_000, 60_000, 60_000])
+    expect(delays({ backoff: { kind: 'list', delays: [0, 3] }, jitter: 'none' })).toEqual([0, 3, 3, 3, 3])
+  })
+
+  it('is spread by the jitter like any other', () => {
+    expect(delays({ backoff: [1000, 2000], jitter: 'full' }, 0.5)).toEqual([500, 1000, 1000, 1000, 1000])
+  })
+
+  it('goes through JSON, and is explained', () => {
+    const list = policy({ attempts: 4, backoff: ['1s', '1m'], jitter: 'none' })
+    expect(policy(JSON.parse(JSON.stringify(list)))).toEqual(list)
+    expect(explain(list).words).toContain('after 1s, 1m, and the last of these from then on')
+    expect(explain(list).attempts.map(({ latestMs }) => latestMs)).toEqual([0, 1000, 61_000, 121_000])
+  })
+
+  it('replaces another backoff, and is replaced as a whole', () => {
+    const list = extendPolicy({ backoff: { base: '5s' } }, { backoff: ['1s', '2s'] })
+    expect(list.backoff).toEqual({ kind: 'list', delays: [1000, 2000] })
+    expect(extendPolicy(list, { backoff: ['3s'] }).backoff).toEqual({ kind: 'list', delays: [3000] })
+    expect(extendPolicy(list, { backoff: { kind: 'fixed', base: 7 } }).backoff).toEqual({ kind: 'fixed', base: 7 })
+  })
+
+  it.each<[unknown, string]>([
+    [[], "'backoff.delays' must be a list of durations, 1 or more; got a list"],
+    [{ kind: 'list' }, "'backoff.delays' must be a list of durations, 1 or more; got null"],
+    ['list', "'backoff.delays' must be a list of durations, 1 or more; got null"],
+    [{ kind: 'list', delays: '1s' }, "'backoff.delays' must be a list of durations, 1 or more; got '1s'"],
+    [['1s', 'soon'], "'backoff.delays[1]' must be a duration such as 250 or '5m'; got 'soon'"],
+    [[-1], "'backoff.delays[0]' must be a duration such as 250 or '5m'; got -1"],
+    [[null], "'backoff.delays[0]' must be a duration such as 250 or '5m'; got null"],
+    [{ kind: 'list', delay: ['1s'] }, "takes no 'backoff.delay'. Did you mean 'backoff.delays'?"],
+  ])('refuses %j', (backoff, message) => {
+    expect(() => policy({ backoff: backoff as never })).toThrow(message)
+  })
 })

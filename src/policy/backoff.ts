@@ -6,6 +6,7 @@ interface PlainBackoff {
   readonly base?: number
   readonly factor?: number
   readonly max?: number
+  readonly delays?: readonly number[]
 }
 
 /**
@@ -24,7 +25,8 @@ export function delayAfter(policy: Policy, n: number, previousDelayMs: number | 
 }
 
 /** The delay after the n-th failed attempt, before jitter: a base that grows with n, or not, up to a maximum. */
-export function plainDelay({ kind, base = 0, factor = 1, max = Infinity }: PlainBackoff, n: number): number {
+export function plainDelay({ kind, base = 0, factor = 1, max = Infinity, delays }: PlainBackoff, n: number): number {
+  if (delays) return delays[n - 1] ?? delays.at(-1) ?? 0
   const growth = kind === 'linear' ? n : factor ** (n - 1)
   // A base of 0 stays 0: for a large n the power is infinite, and 0 · ∞ is not a number.
   return Math.min(base * growth || 0, max)

@@ -272,7 +272,7 @@ describe('any work under any policy', () => {
     'none' | 'fixed' | 'linear' | 'exponential' | 'decorrelated'
   >
 
-  const backoffs = fc
+  const formulas = fc
     .record({ kind: kinds, base: fc.integer({ min: 0, max: 300 }), factor: fc.double({ min: 1, max: 4, noNaN: true }) })
     .map(({ kind, base, factor }): PolicyInput['backoff'] => ({
       kind,
@@ -280,6 +280,7 @@ describe('any work under any policy', () => {
       ...(kind !== 'none' && kind !== 'fixed' && { max: 1000 }),
       ...(kind === 'exponential' && { factor }),
     }))
+  const backoffs = fc.oneof(formulas, fc.array(fc.integer({ min: 0, max: 300 }), { minLength: 1, maxLength: 5 }))
   const policies = fc
     .record({
       attempts: fc.integer({ min: 1, max: 12 }),
@@ -400,7 +401,7 @@ describe('any work under any policy', () => {
   })
 
   function isRandom(backoff: PolicyInput['backoff']): boolean {
-    return typeof backoff === 'object' && backoff.kind === 'decorrelated'
+    return typeof backoff === 'object' && 'kind' in backoff && backoff.kind === 'decorrelated'
   }
 
   function throughJson<T>(value: T): T {

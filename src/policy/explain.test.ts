@@ -204,6 +204,7 @@ describe('any explanation', () => {
     ranges.map(range => ({ kind: 'linear' as const, ...range })),
     fc.tuple(ranges, factors).map(([range, factor]) => ({ kind: 'exponential' as const, ...range, factor })),
     ranges.map(range => ({ kind: 'decorrelated' as const, ...range })),
+    fc.array(ms, { minLength: 1, maxLength: 5 }).map(delays => ({ kind: 'list' as const, delays })),
   )
   const jitters = fc.oneof(
     fc.constantFrom<PolicyInput['jitter']>('none', 'full', 'equal'),

@@ -82,8 +82,19 @@ function worstCase(policy: Policy, attempts: readonly AttemptTimes[]): number | 
   if (timeout === undefined) return undefined
   const { latestMs } = attempts.at(-1) as AttemptTimes
   const untold = attempts.length < MAX_ROWS ? 0 : policy.attempts - MAX_ROWS
-  const longestDelay = delayRange(policy, policy.attempts, { low: Infinity, middle: Infinity, high: Infinity }).high
+  const longestDelay = longest(policy)
   return Math.min(latestMs + untold * (timeout + longestDelay), lastStart(policy)) + timeout
+}
+
+/** The longest delay after the attempts that are told one by one. */
+function longest(policy: Policy): number {
+  const { backoff } = policy
+  const listed = backoff.kind === 'list' ? backoff.delays.length : 0
+  const last = { low: Infinity, middle: Infinity, high: Infinity }
+  let high = delayRange(policy, policy.attempts, last).high
+  for (let n = MAX_ROWS; n < Math.min(listed, policy.attempts); n++)
+    high = Math.max(high, delayRange(policy, n, last).high)
+  return high
 }
 
 function words(policy: Policy, attempts: readonly AttemptTimes[]): string {
@@ -118,6 +129,8 @@ function backoffWords(backoff: Backoff): string {
       return `each ${formatDuration(backoff.base)} later than the one before, at most ${formatDuration(backoff.max)}`
     case 'exponential':
       return `first after ${formatDuration(backoff.base)}, then ${backoff.factor} times as long each time, at most ${formatDuration(backoff.max)}`
+    case 'list':
+      return `after ${backoff.delays.map(formatDuration).join(', ')}, and the last of these from then on`
     case 'decorrelated':
       return `each after a random time between ${formatDuration(backoff.base)} and three times the last, at most ${formatDuration(backoff.max)}`
   }

@@ -1,10 +1,10 @@
 // For the other folders of this package. Users import from index.ts.
 
-export { checkOptions, type KnownOptions } from './check-options.js'
+export { checkOptions, type KnownOptions, mustBe, wrongOption } from './check-options.js'
 export { allowance, refusal } from './decide.js'
 export { namesOf } from './facts.js'
 export { isObject } from './is-object.js'
 export { isNetworkCode } from './known-errors.js'
-export { DURATION, mustBe, wrongOption } from './parse.js'
+export { DURATION } from './parse.js'
 export { plainJson, problemOf } from './plain-json.js'
 export { quoted, shortened, UNSAFE, unicodeEscape, visible } from './quoted.js'

@@ -190,7 +190,7 @@ describe('a policy that cannot be', () => {
 
     ['backoff.kind', { backoff: null }, /one of .*none/, /got null/],
     ['backoff.kind', { backoff: 5 }, /one of .*none/, /got 5/],
-    ['backoff.kind', { backoff: [] }, /one of .*none/, /got a list/],
+    ['backoff.delays', { backoff: [] }, /a list of durations, 1 or more/, /got a list/],
     ['backoff.kind', { backoff: 'quadratic' }, /none.*fixed|fixed.*none/, /got 'quadratic'/],
     ['backoff.kind', { backoff: '' }, /none.*fixed|fixed.*none/, /got ''/],
     ['backoff.kind', { backoff: 'toString' }, /exponential/, /got 'toString'/],
@@ -269,7 +269,9 @@ describe('a policy that cannot be', () => {
     ['giveUpOn', { giveUpOn: null }, /list/, /got null/],
     ['giveUpOn[2]', { giveUpOn: [404, 'E1', 42] }, /HTTP status/, /got 42/],
 
-    ['maxAttempts', { maxAttempts: 5 }, /attempts, deferrals, losses, backoff/, /maxAttempts/],
+    ['maxAttempts', { maxAttempts: 5 }, /Did you mean 'attempts'\?/, /maxAttempts/],
+    ['timout', { timout: '2s' }, /takes no 'timout'\. Did you mean 'timeout'\?/, /timout/],
+    ['backoff.bsae', { backoff: { bsae: '2s' } }, /takes no 'backoff\.bsae'\. Did you mean 'backoff\.base'\?/, /bsae/],
     ['retries', { attempts: 3, retries: 2 }, /attempts, deferrals, losses, backoff/, /retries/],
     ['classify', { classify: predicate }, /attempts, deferrals, losses, backoff/, /classify/],
     ['__proto__', JSON.parse('{"__proto__":{"attempts":0}}'), /attempts, deferrals, losses, backoff/, /__proto__/],
@@ -422,4 +424,63 @@ describe('any policy', () => {
     const { retryOn, giveUpOn } = input
     return { ...input, retryOn: typeof retryOn === 'object' ? named(retryOn) : retryOn, giveUpOn: named(giveUpOn) }
   }
+})
+
+describe('a policy that is written the same again', () => {
+  it('is the one that was made before, whatever it has', () => {
+    const write = (): PolicyInput => ({ attempts: 4, backoff: ['1s', '5s'], giveUpOn: [404, RetryableError] })
+    expect(policy(write())).toBe(policy(write()))
+    expect(policy({ ...write(), ttl: undefined })).toBe(policy(write()))
+  })
+
+  it.each<[string, PolicyInput, PolicyInput]>([
+    ['a value', { attempts: 6 }, { attempts: 7 }],
+    ['a field more', { attempts: 6 }, { attempts: 6, ttl: 5 }],
+    ['a field fewer', { attempts: 6, ttl: 5 }, { attempts: 6 }],
+    ['another field', { attempts: 6, ttl: 5 }, { attempts: 6, timeout: 5 }],
+    ['a field, the other left undefined', { attempts: 9 }, { ttl: undefined }],
+    ['a part of the backoff', { backoff: { base: 7 } }, { backoff: { base: 7, factor: 3 } }],
+    ['an entry of a list', { giveUpOn: [404] }, { giveUpOn: [404, 405] }],
+    ['the class in a list', { giveUpOn: [TypeError] }, { giveUpOn: [RangeError] }],
+    ['the last delay', { backoff: [1, 2] }, { backoff: [1] }],
+  ])('is another when it differs in %s', (_, one, other) => {
+    for (const [first, second] of [
+      [one, other],
+      [other, one],
+    ] as const) {
+      const made = policy(first)
+      expect(policy(second)).not.toEqual(made)
+      expect(policy(second)).toEqual(policy(JSON.parse(JSON.stringify(policy(second)))))
+    }
+  })
+
+  it('is read again once its input has changed', () => {
+    const giveUpOn = [404]
+    const backoff = { base: 5 }
+    const input = { backoff, giveUpOn }
+    policy(input)
+    giveUpOn.push(410)
+    backoff.base = 6
+    expect(policy(input)).toMatchObject({ backoff: { base: 6 }, giveUpOn: [404, 410] })
+  })
+
+  it('is refused though it resembles one that is valid', () => {
+    policy({ giveUpOn: [404], backoff: { base: 5 } })
+    policy({})
+    expect(refusal({ giveUpOn: [404, undefined], backoff: { base: 5 } }).field).toBe('giveUpOn[1]')
+    expect(refusal({ giveUpOn: { 0: 404 }, backoff: { base: 5 } }).field).toBe('giveUpOn')
+    expect(refusal({ giveUpOn: [404], backoff: { base: 5 }, signal: {} }).field).toBe('signal')
+    expect(refusal(JSON.parse('{"__proto__":{}}')).field).toBe('__proto__')
+  })
+
+  it('is read from an instance of a class as from any object, and lends nothing to others', () => {
+    class Eager {
+      get attempts() {
+        return 11
+      }
+    }
+    policy({})
+    expect(policy(new Eager()).attempts).toBe(11)
+    expect(policy({}).attempts).toBe(3)
+  })
 })

@@ -1,6 +1,7 @@
+import { mustBe, unknownName } from './check-options.js'
 import { classNameOf } from './class-name.js'
 import { parseDuration } from './duration.js'
-import { OptionError, PolicyError } from './errors.js'
+import { PolicyError } from './errors.js'
 import { isStatus } from './http-status.js'
 import { isObject } from './is-object.js'
 import type { Policy, PolicyInput } from './policy.js'
@@ -16,7 +17,8 @@ const base = duration(1000)
 const max = duration(30_000)
 const factor = number('a number, 1 or more', 2, 1)
 const ratio = number('a number from 0 to 1', 0.1, 0, 1)
-const match = field(`an HTTP status, '5xx', a code or an error class`, readMatch)
+const delays = field('a list of durations, 1 or more', listOf(duration(), 1))
+const matches = listOf(field(`an HTTP status, '5xx', a code or an error class`, readMatch), 0)
 
 const POLICY: Readers = {
   attempts: whole(3, 1),
@@ -28,17 +30,23 @@ const POLICY: Readers = {
     fixed: { base },
     linear: { base, max },
     decorrelated: { base, max },
+    // No default: they have to be given.
+    list: { delays: (value = null, path) => delays(value, path) },
   }),
   jitter: oneOf({ full: {}, none: {}, equal: {}, proportional: { ratio } }),
   timeout: field(`${DURATION} above 0`, value => parseDuration(value) || undefined),
   ttl: duration(),
   maxRetryAfter: duration(86_400_000),
-  retryOn: field(`'all', 'none' or a list`, (value, path) => (isAllOrNone(value) ? value : readMatches(value, path))),
-  giveUpOn: field('a list', readMatches, Object.freeze([])),
+  retryOn: field(`'all', 'none' or a list`, (value, path) => (isAllOrNone(value) ? value : matches(value, path))),
+  giveUpOn: field('a list', matches, Object.freeze([])),
 }
 
 /** Marks what `policy()` has made, so that it is validated once. A `WeakSet` takes longer than the parsing. */
 const MADE = Symbol()
+
+/** The latest inputs, copied, with their policies: a policy that is written inside a call is the same at every call. */
+const recent: { readonly copy: Fields; readonly made: Policy }[] = []
+const MAX_RECENT = 8
 
 /**
  * Makes a policy out of what people write: validates it, fills in the defaults, turns durations into milliseconds.
@@ -50,6 +58,7 @@ const MADE = Symbol()
 export function policy(input: PolicyInput = {}): Policy {
   if (!isObject(input)) throw wrong('policy', 'an object', input)
   if (Object.hasOwn(input, MADE)) return input as unknown as Policy
+  for (const { copy, made } of recent) if (isSame(input, copy)) return made
   // The readers above give exactly the fields of a Policy, which the type checker cannot see.
   const parsed = readFields('', input, POLICY) as unknown as Writable<Policy>
   const { backoff, jitter } = parsed
@@ -60,18 +69,41 @@ export function policy(input: PolicyInput = {}): Policy {
   }
   if ('max' in backoff && backoff.max < backoff.base) throw wrong('backoff.max', "'backoff.base' or more", backoff.max)
   // Not enumerable: a copy is not marked, and two policies are equal if their fields are.
-  return Object.freeze(Object.defineProperty(parsed, MADE, {}))
+  const made = Object.freeze(Object.defineProperty(parsed, MADE, {}))
+  const copy = copyOf(input)
+  if (isSame(input, copy) && recent.unshift({ copy, made }) > MAX_RECENT) recent.pop()
+  return made
+}
+
+/** A copy that does not change with its original. */
+function copyOf(input: Fields): Fields {
+  const copy = (Array.isArray(input) ? [] : {}) as Record<string, unknown>
+  for (const name in input) copy[name] = hasParts(input[name]) ? copyOf(input[name]) : input[name]
+  return copy
+}
+
+/** Whether an input says the same as a copy, part by part. An instance of a class never does: its parts may not show. */
+function isSame(input: unknown, copy: unknown): boolean {
+  if (!hasParts(input) || !hasParts(copy) || Object.getPrototypeOf(input) !== Object.getPrototypeOf(copy))
+    return input === copy
+  for (const name in input) if (!isSame(input[name], copy[name])) return false
+  for (const name in copy) if (input[name] === undefined) return false
+  return input.length === copy.length
+}
+
+function hasParts(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null
 }
 
 function readFields(prefix: string, input: Fields, readers: Readers): Fields {
+  for (const name in input) {
+    if (input[name] !== undefined && !Object.hasOwn(readers, name))
+      throw new PolicyError(prefix + name, unknownName('it', prefix, name, readers))
+  }
   const fields: Record<string, unknown> = {}
   for (const name in readers) {
     const value = readers[name]?.(input[name], prefix + name)
     if (value !== undefined) fields[name] = value
-  }
-  for (const name in input) {
-    if (input[name] !== undefined && !Object.hasOwn(readers, name))
-      throw wrong(prefix + name, `left out: the fields are ${Object.keys(readers).join(', ')}`, input[name])
   }
   return fields
 }
@@ -91,7 +123,7 @@ function oneOf(kinds: Readonly<Record<string, Readers>>): Reader {
   const names = Object.keys(kinds)
   const kind = field(`one of ${names.join(', ')}`, value => names.find(name => name === value), names[0])
   return (value = {}, path) => {
-    const fields = isObject(value) ? value : { kind: value }
+    const fields = isObject(value) ? value : Array.isArray(value) ? { kind: 'list', delays: value } : { kind: value }
     const named = kind(fields.kind, `${path}.kind`) as string
     return Object.freeze(readFields(`${path}.`, fields, { kind, ...kinds[named] }))
   }
@@ -111,9 +143,11 @@ function number(expected: string, byDefault: number, min: number, max = Infinity
   return field(expected, inRange, byDefault)
 }
 
-function readMatches(value: unknown, path: string): unknown {
-  if (!Array.isArray(value)) return undefined
-  return Object.freeze(Array.from(value, (entry, i) => match(entry ?? null, `${path}[${i}]`)))
+function listOf(read: Reader, min: number): Reader {
+  return (value, path) =>
+    Array.isArray(value) && value.length >= min
+      ? Object.freeze(Array.from(value, (entry, i) => read(entry ?? null, `${path}[${i}]`)))
+      : undefined
 }
 
 function readMatch(entry: unknown): unknown {
@@ -131,20 +165,4 @@ function isErrorClass(value: unknown): value is typeof Error {
 
 function wrong(field: string, expected: string, value: unknown): PolicyError {
   return new PolicyError(field, mustBe(field, expected, value))
-}
-
-/** The error for an option whose value is not as expected. */
-export function wrongOption(option: string, expected: string, value: unknown): OptionError {
-  return new OptionError(option, mustBe(option, expected, value))
-}
-
-/** The problem of a value that is not as expected, in words. */
-export function mustBe(name: string, expected: string, value: unknown): string {
-  return `'${name}' must be ${expected}; got ${shown(value)}.`
-}
-
-function shown(value: unknown): string {
-  if (typeof value === 'string') return `'${value.slice(0, 40)}'`
-  if (Array.isArray(value)) return 'a list'
-  return isObject(value) ? 'an object' : typeof value === 'function' ? 'a function' : String(value)
 }

@@ -35,6 +35,8 @@ export type Backoff =
   | { readonly kind: 'exponential'; readonly base: number; readonly factor: number; readonly max: number }
   /** `U(base, 3 · previous)`, capped. It is random by itself, so it takes no jitter. */
   | { readonly kind: 'decorrelated'; readonly base: number; readonly max: number }
+  /** The first delay, the second and so on; the last one holds from then on. */
+  | { readonly kind: 'list'; readonly delays: readonly number[] }
 
 /** How a delay is spread, so that work that failed together does not come back together. */
 export type Jitter =
@@ -53,8 +55,8 @@ export interface PolicyInput {
   deferrals?: number | undefined
   /** How many workers may die while running the work, until it is given up. A loss costs no attempt. Default 3. */
   losses?: number | undefined
-  /** The delay after a failed attempt. Default: exponential, from 1 s to 30 s. */
-  backoff?: Backoff['kind'] | BackoffInput | undefined
+  /** The delay after a failed attempt; a list has the first, the second and so on. Default: exponential, from 1 s to 30 s. */
+  backoff?: Exclude<Backoff['kind'], 'list'> | BackoffInput | readonly Duration[] | undefined
   /** How that delay is spread. Default `full`: anything from 0 to the delay. A `ratio` is for `proportional`, default 0.1. */
   jitter?: Jitter['kind'] | { readonly kind: Jitter['kind']; readonly ratio?: number | undefined } | undefined
   /** How long one attempt may run. Default: no limit. */
@@ -77,6 +79,8 @@ export interface BackoffInput {
   readonly base?: Duration | undefined
   /** How much longer each delay is than the one before: for `exponential`. Default 2. */
   readonly factor?: number | undefined
+  /** The delays themselves: for `list`. The last one holds from then on. */
+  readonly delays?: readonly Duration[] | undefined
   /** The longest delay, no less than the base: not for `fixed`. Default 30 s. */
   readonly max?: Duration | undefined
 }

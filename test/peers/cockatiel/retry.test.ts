@@ -31,6 +31,14 @@ describe('RetryPolicy', () => {
     expect(fn).toHaveBeenCalledTimes(2)
   })
 
+  it('sets the retry sequence', async () => {
+    const policy = retry(handleAll, { maxAttempts: 3, backoff: [10, 20, 20] })
+    const fn = throwing(new MyErrorA())
+    await expect(policy.execute(fn)).rejects.toThrow(MyErrorA)
+    expect(policy.retries.map(({ delay }) => delay)).toEqual([10, 20, 20])
+    expect(fn).toHaveBeenCalledTimes(4)
+  })
+
   it('retries all errors', async () => {
     const fn = vi.fn().mockRejectedValueOnce(new MyErrorA()).mockReturnValueOnce('ok')
     expect(await retry(handleAll).execute(fn)).toBe('ok')

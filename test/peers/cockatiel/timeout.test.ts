@@ -108,6 +108,10 @@ describe('backoffs', () => {
     expect(delays({ kind: 'fixed', base: 42 }, 3)).toEqual([42, 42, 42])
   })
 
+  it('IterableBackoff works', () => {
+    expect(delays([3, 6, 9], 4)).toEqual([3, 6, 9, 9])
+  })
+
   it('ExponentialBackoff works', () => {
     expect(delays({ base: 128, factor: 2, max: 30_000 }, 11)).toEqual([
       128, 256, 512, 1024, 2048, 4096, 8192, 16384, 30000, 30000, 30000,
