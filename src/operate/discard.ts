@@ -1,4 +1,4 @@
-import type { By, OperationRecord, Store, TaskReader } from '../store/index.js'
+import type { OperationRecord, Store, TaskReader } from '../store/index.js'
 import { isItem } from './is-item.js'
 import { type ActOptions, actOnMany } from './operations.js'
 import { planRedrive, type RedrivePlan } from './plan-redrive.js'
@@ -12,7 +12,8 @@ export interface DiscardPlan extends RedrivePlan {
 }
 
 /** Who discards, and why. `signal` stops it after the current batch. */
-export interface DiscardOptions extends ActOptions, Required<By> {
+export interface DiscardOptions extends ActOptions {
+  /** The reason, which a discard must have. */
   readonly why: string
 }
 
