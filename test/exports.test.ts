@@ -52,10 +52,10 @@ const EXPORTS: Readonly<Record<string, string>> = {
     NewOperation NewRun NewTask OnceOptions OperationAct OperationMember OperationNotFoundError OperationProgress
     OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow Page PageRequest PauseRule PolicyStore Rate RedriveRecord
     ReprocessFilter ReprocessOptions Retention RetryYield Room RunBusyError RunChange RunEndedError RunExistsError RunNotFoundError
-    RunRecord RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError Store
+    RunRecord RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError StandingReader Store
     StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
     StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError StoreStats
-    StoreUnavailableError SurveyRow TakenOperation TaskControl TaskCount TaskFilter TaskReader TaskRecord TaskStatus TaskVerbs WorkerReader WorkerRecord WorkerReport moveStore planMove
+    StoreUnavailableError SurveyRow TakenOperation TaskControl TaskCount TaskFilter TaskReader TaskRecord TaskStanding TaskStatus TaskVerbs WorkerReader WorkerRecord WorkerReport moveStore planMove
     runStatus taskIds`,
   'redrive/sqlite': `
     BackupOptions SqliteOptions SqliteStore openSqlite`,
@@ -83,19 +83,19 @@ const EXPORTS: Readonly<Record<string, string>> = {
     openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
     ActOptions AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination
-    ExportOptions FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions GroupExplanation GroupView Interval KeptMessage KindFigures
+    ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions GroupExplanation GroupView Interval KeptMessage KindFigures
     KnownQueues LaneState LaneView LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError
     OperationPlan OperationView PauseView Percentiles PolicyAdvice PruneOptions Pruned Purged RedriveOptions RedrivePlan
     Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore
     Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes
     RunOperationOptions RunReport RunView StageName StageReport StartOptions StoreFigures TaskCountView TaskExplanation
-    TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions WorkerView YieldOptions YieldReport
+    TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions Why WhyAction WhyCause WhyStore WorkerView YieldOptions YieldReport
     YieldView actOnMany cancelTasks countTasks discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue
     failedQueues findFailedQueue findGroup followAudit groupView ledgerRowView listBudgets listGroups listLanes listTasks listWorkers
     messageView openResultLog operationOutcome operationView planDiscard planOperation planRedrive planReprocess planRequeue
     pruneStore purgeFailedQueue ratesOf redriveDeadLetters reportRun reportYields reprocess requeueFailedQueue runOperation
     runView setRates startOperation storeFigures taskView undoOperation untilEmpty verify walkFailedQueue walkTasks
-    writeResults`,
+    why writeResults`,
   'redrive/notify': `
     NoticeType Notification Notifier NotifyOptions Target TargetOptions notify slack webhook`,
   'redrive/otel': `

@@ -22,6 +22,7 @@ import { addQueue } from './commands/queue.js'
 import { addStats } from './commands/stats.js'
 import { addSweep } from './commands/sweep.js'
 import { addTask } from './commands/task.js'
+import { addWhy } from './commands/why.js'
 import { addWorker } from './commands/worker.js'
 import type { Environment } from './environment.js'
 import { ExitCode, errorText, UsageError } from './errors.js'
@@ -74,6 +75,7 @@ function programOf(context: CommandContext): Command {
   addWorker(program, context)
   addPipeline(program, context)
   addTask(program, context)
+  addWhy(program, context)
   addDlq(program, context)
   addGroups(program, context)
   addOps(program, context)
@@ -103,6 +105,7 @@ Examples:
                                             run items through stages
   redrive stats                             how many tasks wait, run and died
   redrive task ls --status waiting          list waiting tasks
+  redrive why ID                            why a task waits, runs or died
   redrive dlq ls                            list dead letters
   redrive dlq show ID                       why a task died, and what to do next
   redrive dlq redrive --kind K --code C     redrive dead letters that match`,

@@ -72,6 +72,8 @@ export { listTasks, walkTasks } from './tasks.js'
 export { type TaskScope, type UntilEmptyOptions, untilEmpty } from './until-empty.js'
 export { type Discrepancy, type Verification, type VerifyOptions, verify } from './verify.js'
 export { type FailedQueueOptions, type WalkOptions, walkFailedQueue } from './walk.js'
+export { type Why, why } from './why.js'
+export type { Fact, WhyAction, WhyCause, WhyStore } from './why-cause.js'
 export { listWorkers, type WorkerView } from './workers.js'
 export {
   type PolicyAdvice,

@@ -87,14 +87,21 @@ export async function verify(store: LedgerSource, { signal, onProgress }: Verify
 }
 
 /** The decision of the kernel, asked again. */
-function recompute(policy: Policy, history: History, row: LedgerRow, verdict: Verdict, random: number): Decision {
+export function recompute(
+  policy: Policy,
+  history: History,
+  row: LedgerRow,
+  verdict: Verdict,
+  random: number,
+): Decision {
   if (row.outcome !== 'lost') return decide(policy, history, verdict, { now: row.endedAt, random })
   // A loss is decided on by the next worker, and when is not on record. Where its time was over by then, any later time does.
   const isOver = row.reason !== undefined && row.reason !== 'losses_exhausted'
   return decideLoss(policy, history, isOver ? Infinity : row.endedAt)
 }
 
-interface RowWithHistory {
+/** A row of a ledger, with all that its decision depends on besides the policy. */
+export interface RowWithHistory {
   readonly row: LedgerRow
   /** The history before it. */
   readonly history: History
@@ -107,7 +114,7 @@ interface RowWithHistory {
  * The first start of a task that was redriven since is not on record. It lies between its submission and its first attempt,
  * since the task may have been delayed. A redrive that was undone has left no trace in the history.
  */
-function* withHistory(task: TaskRecord, ledger: readonly LedgerRow[]): Generator<RowWithHistory> {
+export function* withHistory(task: TaskRecord, ledger: readonly LedgerRow[]): Generator<RowWithHistory> {
   const rows = ledger.filter((_, index) => ledger[index + 1]?.outcome !== 'undone')
   const fresh = rows.findLast(({ outcome }) => outcome === 'redriven' || outcome === 'advanced')
   const startOf = (row: LedgerRow | undefined) => (row === fresh ? task.startedAt : (row?.endedAt ?? task.submittedAt))

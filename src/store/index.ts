@@ -122,4 +122,5 @@ export type {
   TaskVerbs,
 } from './store.js'
 export { taskIds } from './task-id.js'
+export type { StandingReader, TaskStanding } from './task-standing.js'
 export type { WorkerReader, WorkerRecord, WorkerReport } from './worker-store.js'

@@ -6,6 +6,7 @@ import type { LaneRuleReader } from './lane-rule.js'
 import type { OperationStore } from './operation-store.js'
 import type { RetryYield } from './retry-yield.js'
 import type { RunStore } from './run-store.js'
+import type { StandingReader } from './task-standing.js'
 import type { WorkerReader, WorkerReport } from './worker-store.js'
 
 /**
@@ -658,7 +659,14 @@ export interface AuditStore {
  * Keeps tasks, ledger, runs, operations, policies, idempotency keys and audit records. Each verb is one transaction, and its promise resolves
  * after the commit; concurrent calls may share one.
  */
-export interface Store extends TaskVerbs, TaskReader, TaskControl, LaneControl, LaneRuleReader, WorkerReader {
+export interface Store
+  extends TaskVerbs,
+    TaskReader,
+    TaskControl,
+    LaneControl,
+    LaneRuleReader,
+    WorkerReader,
+    StandingReader {
   /** Policies by their hash. */
   readonly policies: PolicyStore
   /** The audit log. */

@@ -30,7 +30,7 @@ export function addLane(program: Command, context: CommandContext): void {
     `
 A lane is all tasks with the same kind, category and key. It is paused by an
 operator, or held while a rate limit asks to wait. Pauses and limits for lanes
-that do not exist yet are listed last, with 'any' for names that they leave open.
+that do not exist yet are listed last, with 'any' for names they leave open.
 
 Examples:
   redrive lane ls --state held

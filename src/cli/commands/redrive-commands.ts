@@ -22,6 +22,17 @@ export function redriveCommands(
   return [one, `redrive dlq redrive${flags} --kind ${shellWord(kind)} --code ${shellWord(errorCode)}`]
 }
 
+/** A command line of `redrive` on the store that this command was given: a noun, a verb if there is one, then the rest. */
+export function commandLine(args: readonly string[], store: string | undefined): string {
+  const verbs = args[0] === 'worker' && args[1] !== 'ls' ? 1 : 2
+  const rest = args.slice(verbs)
+  // An id that begins with a dash would be taken for a flag.
+  const isFlag = (word: string) => /^--[a-z]/.test(word)
+  const end = rest.some(word => word.startsWith('-') && !isFlag(word)) && !rest.some(isFlag) ? ['--'] : []
+  const words = [...end, ...rest.map(word => (isFlag(word) ? word : shellWord(word)))]
+  return [`redrive ${args.slice(0, verbs).join(' ')}${flag('--store', store)}`, ...words].join(' ')
+}
+
 /** A command line that does something with a run, on the store that this command was given. `rest` follows the run's id. */
 export function pipelineCommand(verb: string, { store }: StoreOptions, run?: string, ...rest: string[]): string {
   const words = run === undefined ? rest : [shellWord(run), ...rest]

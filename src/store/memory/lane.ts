@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { RAMP_END } from '../lane-limits.js'
 import { isRunLane } from '../runs/items.js'
 import type { Cost, Lane, LaneLimits, LaneRecord, TaskRecord } from '../store.js'
+import type { TaskStanding } from '../task-standing.js'
 import type { MemoryHeap } from './heap.js'
 import type { LaneEnd, MemorySharedLimit } from './shared.js'
 import { type MemoryTask, readyHeap } from './task.js'
@@ -125,6 +126,17 @@ export class MemoryLane implements Lane {
     if (lane === 'hold') this.#allowance = 1
     // One more for each that ends, so that the number doubles with every round.
     else if (isAnswer) this.#allowance = this.#allowance + 1 < RAMP_END ? this.#allowance + 1 : Infinity
+  }
+
+  /** What keeps its tasks from starting, besides holds and its own concurrency. */
+  bounds(cost: Cost | undefined, now: number): Pick<TaskStanding, 'ramp' | 'rateOpensAt' | 'shared'> {
+    const ramp = this.#allowance === Infinity ? undefined : this.#allowance
+    const rateOpensAt = this.#limits.perSecond === undefined ? undefined : this.#rateOpensAt()
+    const shared = this.#shared && {
+      running: this.#shared.isBounded ? this.#shared.running : undefined,
+      opensAt: this.#shared.opensAt(cost, now),
+    }
+    return { ramp, rateOpensAt, shared }
   }
 
   toRecord(now: number): LaneRecord {

@@ -8,6 +8,7 @@ import {
   afterLoss,
   afterRedrive,
   afterSettlement,
+  runsAlone,
 } from '../after-settlement.js'
 import { isCovering } from '../budgets/claim-gates.js'
 import { failureOf } from '../budgets/gate.js'
@@ -76,6 +77,7 @@ import type {
 } from '../store.js'
 import { SETTLED, STALE } from '../store.js'
 import { taskIds } from '../task-id.js'
+import type { TaskStanding } from '../task-standing.js'
 import type { WorkerRecord } from '../worker-store.js'
 import { MemoryAuditLog } from './audit-log.js'
 import { MemoryBudgets } from './budgets.js'
@@ -89,7 +91,7 @@ import { isOver } from './prune.js'
 import { MemoryQueue } from './queue.js'
 import { deathOf, MemoryRuns } from './runs.js'
 import { statsOf } from './stats.js'
-import { type Lease, type MemoryTask, newTask, standingOf, writeLedger } from './task.js'
+import { goesBefore, type Lease, type MemoryTask, newTask, standingOf, writeLedger } from './task.js'
 import { MemoryWatchers } from './watchers.js'
 import { MemoryWorkers } from './workers.js'
 import { yieldsOf } from './yields.js'
@@ -236,6 +238,26 @@ export class MemoryStore implements Store {
   async get(id: string): Promise<TaskRecord | undefined> {
     checkName('id', id)
     return this.#tasks.get(id)?.record
+  }
+
+  async standing(id: string, limit: number): Promise<TaskStanding | undefined> {
+    checkName('id', id)
+    checkPage({ limit })
+    const task = this.#tasks.get(id)
+    if (task === undefined) return undefined
+    const { record, lane, cost, lease, isUndecided, isToBeCancelled } = task
+    const now = this.#now()
+    const isDue = (record.nextAttemptAt ?? Infinity) <= now
+    return {
+      now,
+      task: record,
+      lane: lane.toRecord(now),
+      before: isDue ? Math.min(limit, this.#readyBefore(task, now)) : undefined,
+      worker: lease && { name: lease.worker, until: this.#workers.leaseOf(lease.worker) },
+      isUndecided,
+      isToBeCancelled,
+      ...lane.bounds(cost, now),
+    }
   }
 
   async list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>> {
@@ -472,6 +494,16 @@ export class MemoryStore implements Store {
     this.#mark(copy, undefined)
     this.#change(copy, after, now)
     copy.record = { ...copy.record, changedAt }
+  }
+
+  /** How many ready tasks of its lane come before a task. Those that must run alone are apart. */
+  #readyBefore(task: MemoryTask, now: number): number {
+    let count = 0
+    for (const other of this.#tasks.values()) {
+      const isReady = other.record.status === 'waiting' && (other.dueAt <= now || other.lane.isOrdered)
+      if (other.lane === task.lane && isReady && !runsAlone(other.record) && goesBefore(other, task)) count++
+    }
+    return count
   }
 
   /** Rescues the tasks of workers whose lease has expired. */

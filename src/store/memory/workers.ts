@@ -38,6 +38,12 @@ export class MemoryWorkers {
     return this.#workers.get(name)?.report.release
   }
 
+  /** The end of a worker's lease, on the store's clock. */
+  leaseOf(name: string): number | undefined {
+    const worker = this.#workers.get(name)
+    return worker && this.#until(worker)
+  }
+
   /** The tasks that a worker runs. A copy: tasks may end while it is read. */
   tasksOf(name: string): MemoryTask[] {
     return [...(this.#workers.get(name)?.tasks ?? [])]
@@ -57,14 +63,18 @@ export class MemoryWorkers {
 
   /** The workers whose lease has not expired, by name. */
   live(): WorkerRecord[] {
-    const [now, monotonic] = [Math.floor(this.#clock.now()), this.#clock.monotonic()]
+    const monotonic = this.#clock.monotonic()
     return [...this.#workers]
       .filter(([, { leaseUntil }]) => leaseUntil > monotonic)
-      .map(([name, { leaseUntil, report }]) => {
-        const { since, release, kinds, categories, host } = report
-        return { name, since, until: now + Math.round(leaseUntil - monotonic), release, kinds, categories, host }
+      .map(([name, worker]) => {
+        const { since, release, kinds, categories, host } = worker.report
+        return { name, since, until: this.#until(worker), release, kinds, categories, host }
       })
       .sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  #until({ leaseUntil }: MemoryWorker): number {
+    return Math.floor(this.#clock.now()) + Math.round(leaseUntil - this.#clock.monotonic())
   }
 
   /** The workers whose lease has expired. */

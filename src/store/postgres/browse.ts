@@ -19,8 +19,9 @@ import type {
   TaskRecord,
   TaskStatus,
 } from '../store.js'
+import type { TaskStanding } from '../task-standing.js'
 import { countsWithin } from '../task-state.js'
-import { answerOf, type Database, LONG } from './database.js'
+import { answerOf, type Database, int4, LONG } from './database.js'
 import { mappedBefore, storable, stored } from './text.js'
 
 interface LaneRow extends Lane {
@@ -122,18 +123,22 @@ export class Browser {
   }
 
   async lanes(filter: Partial<Lane>): Promise<LaneRecord[]> {
-    const rows = (await this.#read(LANES, [...laneValues(filter), this.#database.at])) as LaneRow[]
-    return rows.map(row => ({
-      kind: row.kind,
-      category: row.category,
-      key: row.key,
-      isPaused: row.paused,
-      heldUntil: row.held_until ?? undefined,
-      heldBy: row.held_by ?? undefined,
-      running: row.running,
-      limits: laneLimits(row),
-      shared: row.shared_limits ? { limits: row.shared_limits, pace: row.pace ?? undefined } : undefined,
-    }))
+    const rows = (await this.#read(lanesWhere(MATCHES_LANE, 4), [
+      ...laneValues(filter),
+      this.#database.at,
+    ])) as LaneRow[]
+    return rows.map(laneRecord)
+  }
+
+  /** Where a task stands. Three queries, so that each has the plan of its own: the parts may be a moment apart. */
+  async standing(id: string, limit: number): Promise<TaskStanding | undefined> {
+    const { at } = this.#database
+    const answer = await this.#database.call('standing_of', [id, int4(limit), at], LONG)
+    const task = await this.get(id)
+    if (answer === null || task === undefined) return undefined
+    const standing = JSON.parse(String(answer)) as StandingAnswer
+    const [lane] = (await this.#read(lanesWhere('lane.id = $1', 2), [standing.lane, at])) as LaneRow[]
+    return lane && standingRecord(standing, task, laneRecord(lane))
   }
 
   async #read(rows: string, values: unknown[]): Promise<unknown[]> {
@@ -369,13 +374,14 @@ const YIELDS = /* sql */ `
   WHERE next IS NOT NULL
   GROUP BY kind, category, code, attempt, policy`
 
-const LANES = /* sql */ `
+/** Lanes that meet a condition. `clock` is the number of the parameter that has the time. */
+const lanesWhere = (condition: string, clock: number) => /* sql */ `
   SELECT kind, category, key, paused, CASE WHEN hold.until > clock.now THEN hold.until END AS held_until,
     CASE WHEN hold.until > clock.now THEN hold.task END AS held_by,
     (SELECT coalesce(sum(tally.running), 0) FROM redrive.tally WHERE tally.lane = lane.id) AS running,
     concurrency, per_second, ordered, shared.limits AS shared_limits, redrive.pace_at(shared.state, clock.now) AS pace
   FROM redrive.lane
-  CROSS JOIN (SELECT redrive.now_ms($4) AS now) AS clock
+  CROSS JOIN (SELECT redrive.now_ms($${clock}) AS now) AS clock
   LEFT JOIN LATERAL (
     SELECT limits::jsonb, state::jsonb FROM redrive.shared_limit WHERE shared_limit.id = lane.shared
   ) AS shared ON true
@@ -384,8 +390,22 @@ const LANES = /* sql */ `
       CASE WHEN shared_hold.until > held_until THEN shared.state ->> 'heldBy' ELSE held_by END AS task
     FROM (SELECT (shared.state ->> 'heldUntil')::float8::bigint AS until) AS shared_hold
   ) AS hold
-  WHERE ${MATCHES_LANE}
+  WHERE ${condition}
   ORDER BY kind, category, key`
+
+function laneRecord(row: LaneRow): LaneRecord {
+  return {
+    kind: row.kind,
+    category: row.category,
+    key: row.key,
+    isPaused: row.paused,
+    heldUntil: row.held_until ?? undefined,
+    heldBy: row.held_by ?? undefined,
+    running: row.running,
+    limits: laneLimits(row),
+    shared: row.shared_limits ? { limits: row.shared_limits, pace: row.pace ?? undefined } : undefined,
+  }
+}
 
 /** Converts a row to a record. */
 export function recordOf(row: TaskRow): TaskRecord {
@@ -408,4 +428,33 @@ function entryOf(row: EntryRow): LedgerRow {
 
 function laneValues({ kind, category, key }: Partial<Lane>): (string | null)[] {
   return [kind ?? null, category ?? null, key ?? null]
+}
+
+/** The answer of the SQL function `standing_of`. */
+interface StandingAnswer {
+  readonly now: number
+  readonly lane: number
+  readonly is_undecided: boolean
+  readonly is_to_be_cancelled: boolean
+  readonly before: number | null
+  readonly worker: { readonly name: string; readonly until: number | null } | null
+  readonly ramp: number | null
+  readonly rate_opens_at: number | null
+  readonly shared: { readonly running: number | null; readonly opens_at: number } | null
+}
+
+function standingRecord(answer: StandingAnswer, task: TaskRecord, lane: LaneRecord): TaskStanding {
+  const { now, worker, shared } = answer
+  return {
+    now,
+    task,
+    lane,
+    before: answer.before ?? undefined,
+    worker: worker === null ? undefined : { name: worker.name, until: worker.until ?? undefined },
+    isUndecided: answer.is_undecided,
+    isToBeCancelled: answer.is_to_be_cancelled,
+    ramp: answer.ramp ?? undefined,
+    rateOpensAt: answer.rate_opens_at ?? undefined,
+    shared: shared === null ? undefined : { running: shared.running ?? undefined, opensAt: shared.opens_at },
+  }
 }

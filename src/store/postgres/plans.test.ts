@@ -20,6 +20,9 @@ const PAGE = 100
 /** More than any verb needs for its batch or page, and much less than there is of anything. */
 const MAX_ROWS = 1000
 
+/** The most tasks before one that are counted. */
+const MAX_COUNTED = MAX_ROWS / 4
+
 /** Tasks that wait in one lane: more than any verb may read. */
 const BACKLOG = 10 * MAX_ROWS
 
@@ -158,6 +161,17 @@ const VERBS: Readonly<Record<string, Prepare>> = {
   'list of dead tasks of a kind': () => () => store.list({ status: 'dead', kind: 'keyed' }, { limit: PAGE }),
   get: () => () => store.get(`${LARGE.ended}-1`),
   ledger: () => () => store.ledger(`${LARGE.ended}-1`),
+  'standing of a task that has ended': () => () => store.standing(`${LARGE.ended}-1`, MAX_COUNTED),
+  'standing of the last task of a backlog': async () => {
+    const text = `SELECT task FROM redrive.waiting WHERE lane = (SELECT id FROM redrive.lane WHERE kind = 'deep' LIMIT 1)
+      ORDER BY submitted_at DESC, task DESC LIMIT 1`
+    const { rows } = await pool.query(text)
+    return () => store.standing(rows[0]?.task ?? '', MAX_COUNTED)
+  },
+  'standing under a shared limit with idle lanes': async () => {
+    const { tasks } = await claim([SHARED_KIND])
+    return () => store.standing(tasks[0]?.id ?? '', MAX_COUNTED)
+  },
   redrive: async () => {
     const { items } = await store.list({ status: 'dead' }, { limit: BATCH })
     const ids = items.map(({ id }) => id)

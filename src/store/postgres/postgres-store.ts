@@ -53,6 +53,7 @@ import type {
   TaskRecord,
   TaskStatus,
 } from '../store.js'
+import type { TaskStanding } from '../task-standing.js'
 import type { WorkerRecord } from '../worker-store.js'
 import { Browser } from './browse.js'
 import { PostgresBudgets } from './budgets.js'
@@ -220,6 +221,12 @@ export class PostgresStore implements Movable {
   async get(id: string): Promise<TaskRecord | undefined> {
     checkName('id', id)
     return this.#browser.get(id)
+  }
+
+  async standing(id: string, limit: number): Promise<TaskStanding | undefined> {
+    checkName('id', id)
+    checkPage({ limit })
+    return this.#browser.standing(id, limit)
   }
 
   async list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>> {

@@ -36,7 +36,8 @@ interface InlineAttempt {
   readonly trace: string | null
 }
 
-interface LaneRow extends Lane {
+/** A lane with its shared limit. */
+export interface LaneRow extends Lane {
   readonly paused: number
   readonly held_until: number
   readonly held_by: string | null
@@ -78,6 +79,11 @@ const MATCHES_LANE = /* sql */ `
   (:kind IS NULL OR lane.kind = :kind)
   AND (:category IS NULL OR lane.category = :category)
   AND (:key IS NULL OR lane.key = :key)`
+
+/** The columns of a `LaneRow`, from `lane` joined with `shared_limit`. */
+export const LANE_COLUMNS = /* sql */ `
+  lane.kind, lane.category, lane.key, lane.paused, lane.held_until, lane.held_by, lane.running, lane.concurrency,
+  lane.per_second, lane.ordered, shared_limit.limits AS shared_limits, shared_limit.state AS shared_state`
 
 /** Reads tasks, their history, counts and lanes. */
 export class Browser {
@@ -121,8 +127,7 @@ export class Browser {
       SELECT id, kind, category, key, waiting, running, succeeded, skipped, dead, cancelled
       FROM lane WHERE ${MATCHES_LANE}`)
     this.#lanes = db.prepare<object, LaneRow>(/* sql */ `
-      SELECT lane.kind, lane.category, lane.key, paused, held_until, held_by, running, concurrency, per_second, ordered,
-             shared_limit.limits AS shared_limits, shared_limit.state AS shared_state
+      SELECT ${LANE_COLUMNS}
       FROM lane LEFT JOIN shared_limit ON shared_limit.id = lane.shared
       WHERE ${MATCHES_LANE}
       ORDER BY lane.kind, lane.category, lane.key`)
@@ -214,23 +219,7 @@ export class Browser {
   }
 
   lanes(filter: Partial<Lane>, now: number): LaneRecord[] {
-    return this.#lanes.all(laneValues(filter)).map(row => {
-      const shared = sharedOf(row)
-      const isOwn = row.held_until >= (shared?.state.heldUntil ?? 0)
-      const heldUntil = isOwn ? row.held_until : (shared?.state.heldUntil ?? 0)
-      const isHeld = heldUntil > now
-      return {
-        kind: row.kind,
-        category: row.category,
-        key: row.key,
-        isPaused: row.paused === 1,
-        heldUntil: isHeld ? heldUntil : undefined,
-        heldBy: isHeld ? (isOwn ? (row.held_by ?? undefined) : shared?.state.heldBy) : undefined,
-        running: row.running,
-        limits: laneLimits(row),
-        shared: shared && { limits: shared.limits, pace: paceAt(shared.state, now) },
-      }
-    })
+    return this.#lanes.all(laneValues(filter)).map(row => laneRecord(row, now))
   }
 
   /** The lanes that match, as a JSON array, and the statuses that tasks of these lanes are in; `null` stands for all lanes. */
@@ -323,7 +312,27 @@ function texts(words: readonly string[]): string {
   return words.map(word => `'${word}'`).join(', ')
 }
 
-function sharedOf({ shared_limits: limits, shared_state: state }: LaneRow) {
+/** Converts a row to a record. */
+export function laneRecord(row: LaneRow, now: number): LaneRecord {
+  const shared = sharedOf(row)
+  const isOwn = row.held_until >= (shared?.state.heldUntil ?? 0)
+  const heldUntil = isOwn ? row.held_until : (shared?.state.heldUntil ?? 0)
+  const isHeld = heldUntil > now
+  return {
+    kind: row.kind,
+    category: row.category,
+    key: row.key,
+    isPaused: row.paused === 1,
+    heldUntil: isHeld ? heldUntil : undefined,
+    heldBy: isHeld ? (isOwn ? (row.held_by ?? undefined) : shared?.state.heldBy) : undefined,
+    running: row.running,
+    limits: laneLimits(row),
+    shared: shared && { limits: shared.limits, pace: paceAt(shared.state, now) },
+  }
+}
+
+/** The shared limit of a lane. */
+export function sharedOf({ shared_limits: limits, shared_state: state }: LaneRow) {
   return limits === null || state === null ? undefined : parsedShared({ limits, state })
 }
 

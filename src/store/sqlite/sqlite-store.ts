@@ -59,6 +59,7 @@ import type {
   TaskStatus,
 } from '../store.js'
 import { taskIds } from '../task-id.js'
+import type { TaskStanding } from '../task-standing.js'
 import type { WorkerRecord } from '../worker-store.js'
 import { type BackupOptions, backupSqlite } from './backup.js'
 import { Browser } from './browse.js'
@@ -79,6 +80,7 @@ import { sqliteAudit, sqlitePolicies } from './records.js'
 import { SqliteRuns } from './runs.js'
 import { APPLICATION_ID } from './schema.js'
 import { settle } from './settle.js'
+import { Standings } from './standing.js'
 import { type Statements, statementsOf } from './statements.js'
 import { Stats } from './stats.js'
 import { synchronous } from './synchronous.js'
@@ -108,6 +110,7 @@ export class SqliteStore implements Movable {
   readonly #statements: Statements
   readonly #commits: GroupCommit
   readonly #browser: Browser
+  readonly #standings: Standings
   readonly #stats: Stats
   readonly #watchers: Watchers
   readonly #makeId = taskIds()
@@ -122,6 +125,7 @@ export class SqliteStore implements Movable {
     this.#lanes = new LaneIds(this.#statements)
     this.#commits = new GroupCommit(db, path, () => this.#lanes.clear())
     this.#browser = new Browser(db)
+    this.#standings = new Standings(db)
     this.#stats = new Stats(db)
     this.#watchers = new Watchers(db)
     this.idempotency = new SqliteIdempotencyKeys(this.#statements, this.#commits, () => this.#now())
@@ -236,6 +240,12 @@ export class SqliteStore implements Movable {
   async get(id: string): Promise<TaskRecord | undefined> {
     checkName('id', id)
     return this.#commits.read(() => this.#browser.get(id))
+  }
+
+  async standing(id: string, limit: number): Promise<TaskStanding | undefined> {
+    checkName('id', id)
+    checkPage({ limit })
+    return this.#commits.read(this.#db.transaction(() => this.#standings.of(id, limit, this.#now())))
   }
 
   async list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>> {

@@ -24,6 +24,7 @@ import { ROOMS } from './rooms.js'
 import { RUNS } from './runs.js'
 import { SETTLE } from './settle.js'
 import { SHARED_LIMITS } from './shared-limits.js'
+import { STANDING } from './standing.js'
 import { STATS } from './stats.js'
 import { TRACES } from './traces.js'
 import { WORKERS } from './workers.js'
@@ -48,6 +49,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   operations: BULK_ACTS,
   lists: LISTS,
   groups: GROUPS,
+  standing: STANDING,
   stats: STATS,
   records: RECORDS,
   traces: TRACES,

@@ -1,0 +1,58 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { deadLetters } from '../../../test/dead-letters.js'
+import { type StoreFolder, storeFolder } from '../../../test/store-folder.js'
+
+let folder: StoreFolder
+beforeEach(() => {
+  folder = storeFolder()
+})
+afterEach(() => folder.remove())
+
+it('gives the answer first, then what holds besides, then what to do', async () => {
+  await folder.inStore(store => store.enqueue([{ id: 'a', kind: 'email', key: 't 7', payload: '1' }]))
+  await folder.redrive(['lane', 'pause', '--kind', 'email', '--key', 't 7', '--why', 'abuse'])
+  const { code, lines } = await folder.redrive(['why', 'a'])
+  expect(code).toBe(0)
+  expect(lines()[0]).toMatch(/^Its lane is paused by ada since .*Z: abuse\.$/)
+  expect(lines().slice(1)).toEqual([
+    'Task a of kind email is waiting.',
+    '',
+    'Besides',
+    '  No worker is alive.',
+    '',
+    'What to do',
+    '  Let its lane go on.',
+    "    redrive lane resume --kind email --key 't 7'",
+    "  Start a worker that has code for 'email'.",
+    '    redrive worker FILE',
+  ])
+})
+
+it('names the command for a dead letter, on the store that was given', async () => {
+  await folder.inStore(store => deadLetters(store, [{ id: '-x', kind: 'email' }]))
+  const { lines } = await folder.redrive(['why', '--store', 'sqlite:.redrive/redrive.db', '--', '-x'])
+  expect(lines()[0]).toMatch(/^It is dead: /)
+  expect(lines().at(-1)).toBe('    redrive dlq redrive --store sqlite:.redrive/redrive.db -- -x')
+})
+
+it('has the same answer for programs', async () => {
+  await folder.inStore(store => store.enqueue([{ id: 'a', kind: 'email', payload: '1' }]))
+  const { json } = await folder.redrive(['why', 'a', '--output', 'json'])
+  expect(json()).toEqual({
+    id: 'a',
+    kind: 'email',
+    category: '',
+    key: '',
+    status: 'waiting',
+    answer: 'No worker is alive.',
+    causes: [{ code: 'no_worker', text: 'No worker is alive.', facts: { kind: 'email', workers: 0, kinds: [] } }],
+    actions: [{ text: "Start a worker that has code for 'email'.", command: 'redrive worker FILE' }],
+  })
+})
+
+it('says that there is no such task', async () => {
+  await folder.inStore(store => store.enqueue([{ id: 'a', kind: 'email', payload: '1' }]))
+  const { code, out, err } = await folder.redrive(['why', 'b'])
+  expect([code, out]).toEqual([1, ''])
+  expect(err).toContain("There is no task 'b': it was never enqueued here, or has been pruned.")
+})

@@ -1,0 +1,137 @@
+import { explain, formatDuration, type Policy, policy as parsePolicy } from '../policy/index.js'
+import type { LedgerRow, TaskRecord, TaskStanding } from '../store/index.js'
+import { adviceFor, causeOf } from './cause.js'
+import { isoOrNull } from './task-view.js'
+import { recompute, withHistory } from './verify.js'
+import type { Because, WhyCause, WhyStore } from './why-cause.js'
+import { byText, errorText, timeText } from './why-text.js'
+
+/** Why a task runs: who has it, since when, and until when. */
+export async function whyRunning(store: WhyStore, standing: TaskStanding): Promise<Because> {
+  const { task, worker, isToBeCancelled, now } = standing
+  const live = (await store.workers()).find(({ name }) => name === worker?.name)
+  const release = live?.release === undefined ? '' : `, release ${live.release}`
+  const host = live?.host === undefined ? '' : ` on ${live.host}`
+  const name = worker === undefined ? 'A worker' : `The worker '${worker.name}'${host}${release},`
+  const facts = {
+    worker: worker?.name ?? null,
+    host: live?.host ?? null,
+    release: live?.release ?? null,
+    since: isoOrNull(task.changedAt),
+    leaseUntil: isoOrNull(worker?.until),
+    attempt: task.attempts + 1,
+  }
+  const since = `since ${timeText(task.changedAt)} (${formatDuration(Math.max(0, now - task.changedAt))})`
+  const runs = { code: 'running', text: `${name} runs attempt ${task.attempts + 1} of it ${since}.`, facts }
+  const isGone = worker?.until !== undefined && worker.until <= now
+  const gone = {
+    code: 'worker_gone',
+    text: 'Its worker has given no sign of life for a whole lease. The next heartbeat of another worker takes it back, at no cost.',
+    facts: { leaseUntil: isoOrNull(worker?.until) },
+  }
+  const cancelling = {
+    code: 'cancel_requested',
+    text: 'Somebody asked to cancel it: its signal has aborted, and it ends with its handler.',
+    facts: {},
+  }
+  return {
+    causes: [...(isGone ? [gone] : []), runs, ...(isToBeCancelled ? [cancelling] : [])],
+    actions: isToBeCancelled ? [] : [{ text: 'If its handler hangs, cancel it.', args: ['task', 'cancel', task.id] }],
+  }
+}
+
+/** Why a task has ended as it has. */
+export async function whyEnded(store: WhyStore, { task }: TaskStanding): Promise<Because> {
+  const ledger = await store.ledger(task.id)
+  const last = ledger.at(-1)
+  switch (task.status) {
+    case 'dead':
+      return whyDead(store, task, ledger)
+    case 'cancelled':
+      return { causes: [cancelled(task, ledger)], actions: [] }
+    case 'skipped':
+      return {
+        causes: [{ code: 'skipped', text: `Its handler skipped it: ${task.reason}.`, facts: attemptFacts(last) }],
+        actions: [],
+      }
+    default: {
+      const attempt = last === undefined ? '' : ` with attempt ${last.attempt}`
+      const text = `It succeeded${attempt} at ${timeText(task.changedAt)}.`
+      return { causes: [{ code: 'succeeded', text, facts: attemptFacts(last) }], actions: [] }
+    }
+  }
+}
+
+async function whyDead(store: WhyStore, task: TaskRecord, ledger: readonly LedgerRow[]): Promise<Because> {
+  const { code, text } = causeOf(task)
+  const fatal = [...withHistory(task, ledger)].findLast(({ row }) => row.outcome === 'dead' || row.outcome === 'lost')
+  const policy = await policyOf(store, fatal?.row.policy)
+  const advice = adviceFor(task, ledger.findLast(({ outcome }) => outcome === 'dead')?.stack)
+  const facts = {
+    ...attemptFacts(fatal?.row),
+    attempts: task.attempts,
+    maxAttempts: policy?.attempts ?? null,
+    deferrals: task.deferrals,
+    losses: task.losses,
+    startedAt: isoOrNull(fatal?.history.startedAt),
+    ttlMs: policy?.ttl ?? null,
+    errorCode: task.errorCode ?? null,
+    errorClass: task.errorClass ?? null,
+    policy: fatal?.row.policy ?? null,
+  }
+  const death = { code, text: `It is dead: ${lowered(text)}`, facts }
+  const error = { code: 'last_error', text: `Its last error${errorText(task) || ' is not on record'}.`, facts: {} }
+  const redrive = { text: advice.text, args: ['dlq', 'redrive', task.id] }
+  return { causes: [death, error, ...decisionCauses(policy, fatal)], actions: [redrive] }
+}
+
+/** The rule that ended it, and whether the kernel decides the same from what is on record. */
+function decisionCauses(
+  policy: Policy | undefined,
+  fatal: { readonly row: LedgerRow; readonly history: Parameters<typeof recompute>[1] } | undefined,
+): WhyCause[] {
+  if (fatal === undefined) return []
+  const { row, history } = fatal
+  if (policy === undefined || row.verdict === undefined || row.random === undefined) {
+    const text = 'The decision cannot be recomputed: its policy is not on record.'
+    return [{ code: 'decision_unknown', text, facts: {} }]
+  }
+  const again = recompute(policy, history, row, row.verdict, row.random)
+  const isSame = again.action === 'give_up' && again.reason === row.reason
+  const rule = `Its policy: ${explain(policy).words.split('\n')[0]}`
+  const result = isSame
+    ? 'Recomputed from the ledger, the decision is the same.'
+    : 'Recomputed from the ledger, the decision differs: redrive audit verify.'
+  const facts = { isSame, verdict: row.verdict.class, code: row.verdict.code, random: row.random }
+  return [
+    { code: 'policy', text: rule, facts: {} },
+    { code: isSame ? 'decision_confirmed' : 'decision_differs', text: result, facts },
+  ]
+}
+
+async function policyOf(store: WhyStore, hash: string | undefined): Promise<Policy | undefined> {
+  const json = hash === undefined ? undefined : await store.policies.get(hash)
+  return json === undefined ? undefined : parsePolicy(JSON.parse(json))
+}
+
+function cancelled(task: TaskRecord, ledger: readonly LedgerRow[]): WhyCause {
+  const discarded = ledger.findLast(({ outcome }) => outcome === 'discarded')
+  const at = timeText(task.changedAt)
+  if (discarded === undefined)
+    return { code: 'cancelled', text: `It was cancelled at ${at}.`, facts: { at: isoOrNull(task.changedAt) } }
+  const { worker: who, reason: why, endedAt } = discarded
+  const by = byText({ who, ...(why !== undefined && { why }) }, undefined)
+  const text = `It was a dead letter, and was discarded at ${timeText(endedAt)}${by}.`
+  return { code: 'discarded', text, facts: { who, why: why ?? null, at: isoOrNull(endedAt) } }
+}
+
+function attemptFacts(row: LedgerRow | undefined): WhyCause['facts'] {
+  if (row === undefined) return {}
+  const { attempt, endedAt, worker, release } = row
+  return { attempt, endedAt: isoOrNull(endedAt), worker, release: release ?? null }
+}
+
+/** A sentence goes on after a colon. */
+function lowered(text: string): string {
+  return /^(It|Its|The|Both|All|No) /.test(text) ? text.charAt(0).toLowerCase() + text.slice(1) : text
+}

@@ -1,0 +1,30 @@
+import type { By } from '../store/index.js'
+
+/** `2026-07-30 10:00:00Z` */
+export function timeText(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')}Z`
+}
+
+/** `by ada since 2026-07-30 10:00:00Z: the mail server is down`, as far as it is on record. */
+export function byText(by: By | undefined, at: number | undefined): string {
+  const who = by === undefined ? '' : ` by ${by.who}`
+  const since = at === undefined ? '' : ` since ${timeText(at)}`
+  return `${who}${since}${by?.why === undefined ? '' : `: ${by.why}`}`
+}
+
+/** ` (http_502: Error: Bad gateway)`; nothing without an error. */
+export function errorText({
+  errorCode,
+  errorMessage,
+}: {
+  readonly errorCode?: string | undefined
+  readonly errorMessage?: string | undefined
+}): string {
+  const parts = [errorCode, errorMessage].filter(part => part !== undefined && part !== '')
+  return parts.length === 0 ? '' : ` (${parts.join(': ')})`
+}
+
+/** `1 task`, `12 tasks` */
+export function tasksText(count: number): string {
+  return `${count.toLocaleString('en').replaceAll(',', ' ')} ${count === 1 ? 'task' : 'tasks'}`
+}

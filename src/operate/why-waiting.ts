@@ -1,0 +1,277 @@
+import { formatDuration } from '../policy/index.js'
+import type { BudgetRecord, LaneRules, LedgerRow, RunRecord, TaskStanding, WorkerRecord } from '../store/index.js'
+import { runsAlone } from '../store/internal.js'
+import { isItem } from './is-item.js'
+import { pauseOf } from './lanes.js'
+import { isoOrNull } from './task-view.js'
+import { type Because, MAX_BEFORE, type WhyAction, type WhyCause, type WhyStore } from './why-cause.js'
+import { byText, errorText, tasksText, timeText } from './why-text.js'
+
+/** All that the causes of a waiting task depend on. */
+interface Situation extends TaskStanding {
+  readonly rules: LaneRules
+  /** The run that an item belongs to. */
+  readonly run: RunRecord | undefined
+  /** The failure budgets that cover it, with their gates. */
+  readonly budgets: readonly BudgetRecord[]
+  /** The live workers that may run it. */
+  readonly able: readonly WorkerRecord[]
+  readonly workers: readonly WorkerRecord[]
+  /** The last row of its ledger. */
+  readonly last: LedgerRow | undefined
+  /** The task that holds its lane, if that is another one. */
+  readonly holder: { readonly errorCode?: string | undefined; readonly errorMessage?: string | undefined } | undefined
+}
+
+/** Finds one cause, if it applies. */
+type Finder = (situation: Situation) => (WhyCause & { readonly action?: WhyAction }) | undefined
+
+/**
+ * What keeps a waiting task from starting, in the order in which the answers matter: what somebody has to end comes before
+ * what ends by itself. A further cause is one more finder in this list.
+ */
+const FINDERS: readonly Finder[] = [
+  pausedRun,
+  pausedLane,
+  openGate,
+  heldLane,
+  notDue,
+  noWorker,
+  undecided,
+  fullLane,
+  slowLane,
+  fullSharedLimit,
+  slowSharedLimit,
+  alone,
+  behindOthers,
+]
+
+/** Why a task waits. */
+export async function whyWaiting(store: WhyStore, standing: TaskStanding): Promise<Because> {
+  const situation = await situationOf(store, standing)
+  const found = FINDERS.flatMap(find => find(situation) ?? [])
+  const causes = found.length > 0 ? found : [next(situation)]
+  return {
+    causes: causes.map(({ code, text, facts }) => ({ code, text, facts })),
+    actions: causes.flatMap(({ action }) => action ?? []),
+  }
+}
+
+async function situationOf(store: WhyStore, standing: TaskStanding): Promise<Situation> {
+  const { task, lane } = standing
+  const [rules, workers, budgets, run, ledger, holder] = await Promise.all([
+    store.laneRules({ kind: task.kind, category: task.category, key: task.key }),
+    store.workers(),
+    store.budgets.list(),
+    isItem(task) ? store.runs.get(task.key) : undefined,
+    store.ledger(task.id),
+    lane.heldBy === undefined || lane.heldBy === task.id ? undefined : store.get(lane.heldBy),
+  ])
+  const able = workers.filter(worker => mayRun(worker, task))
+  const covering = budgets.filter(
+    ({ kind, category }) => kind === task.kind && (category === undefined || category === task.category),
+  )
+  return { ...standing, rules, budgets: covering, workers, able, run, last: ledger.at(-1), holder }
+}
+
+/** A worker that did not report its kinds may run any. */
+function mayRun({ kinds, categories }: WorkerRecord, { kind, category }: TaskStanding['task']): boolean {
+  return kinds?.includes(kind) !== false && categories?.includes(category) !== false
+}
+
+function pausedRun({ run, rules, lane }: Situation) {
+  if (run === undefined || (run.status !== 'paused' && run.status !== 'stopped')) return undefined
+  const action = { text: 'Let the run go on.', args: ['pipeline', 'resume', run.id, 'FILE'] }
+  const { stop } = run
+  if (run.status === 'stopped' && stop !== undefined) {
+    const commonest =
+      stop.cause === undefined ? '' : `, most of them of ${stop.cause.errorCode} in '${stop.cause.stage}'`
+    const share = `${Math.round(stop.rate * 100)}%, ${Math.round(stop.budget * 100)}% allowed`
+    const text = `Its run '${run.id}' was stopped by its failure budget at ${timeText(stop.at)}: ${stop.dead} of ${stop.processed} items had died (${share})${commonest}.`
+    const facts = {
+      run: run.id,
+      at: isoOrNull(stop.at),
+      dead: stop.dead,
+      processed: stop.processed,
+      budget: stop.budget,
+    }
+    return { code: 'run_stopped', text, facts, action }
+  }
+  const rule = pauseOf(lane, rules)
+  const facts = { run: run.id, who: rule?.by?.who ?? null, why: rule?.by?.why ?? null, at: isoOrNull(rule?.at) }
+  return { code: 'run_paused', text: `Its run '${run.id}' is paused${byText(rule?.by, rule?.at)}.`, facts, action }
+}
+
+function pausedLane({ lane, rules, run }: Situation) {
+  if (!lane.isPaused || run?.status === 'paused' || run?.status === 'stopped') return undefined
+  const rule = pauseOf(lane, rules)
+  const { kind, category, key } = rule ?? lane
+  const args = ['lane', 'resume', '--kind', kind, ...flag('--category', category), ...flag('--key', key)]
+  return {
+    code: 'lane_paused',
+    text: `Its lane is paused${byText(rule?.by, rule?.at)}.`,
+    facts: { who: rule?.by?.who ?? null, why: rule?.by?.why ?? null, at: isoOrNull(rule?.at) },
+    action: { text: 'Let its lane go on.', args },
+  }
+}
+
+function openGate({ budgets }: Situation) {
+  const budget = budgets.find(({ gate }) => gate.state !== 'closed')
+  if (budget === undefined) return undefined
+  const { kind, category, gate } = budget
+  const { cause, until, state } = gate
+  const figures =
+    cause === undefined ? '' : `: ${cause.failed} of ${cause.attempts} attempts failed, most of them of ${cause.code}`
+  const text =
+    state === 'open'
+      ? `The failure budget of '${kind}' holds it until ${timeText(until ?? 0)}${figures}.`
+      : `The failure budget of '${kind}' lets only a few tasks start, to find out whether they succeed again${figures}.`
+  const facts = { state, until: isoOrNull(until), errorCode: cause?.code ?? null, failed: cause?.failed ?? null }
+  const args = ['budget', 'lift', '--kind', kind, ...flag('--category', category)]
+  const action = { text: 'Fix what fails. To let all tasks start at once, lift the budget.', args }
+  return { code: state === 'open' ? 'budget_open' : 'budget_half_open', text, facts, action }
+}
+
+function heldLane({ task, lane, holder }: Situation) {
+  const { heldUntil, heldBy } = lane
+  if (heldUntil === undefined) return undefined
+  const isOwn = heldBy === task.id
+  const error = isOwn ? task : (holder ?? {})
+  const facts = { until: isoOrNull(heldUntil), heldBy: heldBy ?? null, errorCode: error.errorCode ?? null }
+  const action =
+    heldBy === undefined || isOwn
+      ? undefined
+      : { text: 'See the task that holds the lane.', args: ['task', 'show', heldBy] }
+  const until = timeText(heldUntil)
+  if (lane.limits.isOrdered) {
+    const head = isOwn ? 'it is the first one, and waits' : `its first task '${heldBy}' waits`
+    const text = `Its lane is ordered, and ${head} until ${until} for the next attempt${errorText(error)}.`
+    return { code: 'head_waits', text, facts, action }
+  }
+  const who = isOwn ? 'it' : heldBy === undefined ? 'a task' : `the task '${heldBy}'`
+  const text = `Its lane is held until ${until}: a rate limit refused ${who}${errorText(error)}.`
+  return { code: 'lane_held', text, facts, action }
+}
+
+function notDue({ task, lane, last, now }: Situation) {
+  const { nextAttemptAt: at } = task
+  // The head of an ordered lane holds it, which has been said.
+  if (at === undefined || at <= now || lane.heldBy === task.id) return undefined
+  const until = `It is not due until ${timeText(at)}`
+  const due = isoOrNull(at)
+  switch (last?.outcome) {
+    case 'retry':
+    case 'lost': {
+      const delay = last.delayMs === undefined ? '' : `, and its policy asked to wait ${formatDuration(last.delayMs)}`
+      const text = `${until}: attempt ${last.attempt} failed at ${timeText(last.endedAt)}${errorText(task)}${delay}.`
+      const facts = { at: due, attempt: last.attempt, errorCode: task.errorCode ?? null, delayMs: last.delayMs ?? null }
+      return { code: 'retry_not_due', text, facts }
+    }
+    case 'deferred': {
+      const text = `${until}: a rate limit asked it to wait${errorText(task)}.`
+      return { code: 'deferred', text, facts: { at: due, errorCode: task.errorCode ?? null } }
+    }
+    case 'later':
+      return { code: 'asked_for_later', text: `${until}: its handler asked to be called later.`, facts: { at: due } }
+    default:
+      return { code: 'scheduled', text: `${until}: it was enqueued for then.`, facts: { at: due } }
+  }
+}
+
+function noWorker({ task, workers, able }: Situation) {
+  if (able.length > 0) return undefined
+  const kinds = [...new Set(workers.flatMap(({ kinds: known = [] }) => known))].sort()
+  const where = task.category === '' ? '' : ` in category '${task.category}'`
+  const text =
+    workers.length === 0
+      ? 'No worker is alive.'
+      : `No live worker runs its kind '${task.kind}'${where}: those that are alive run ${kinds.join(', ') || 'nothing'}.`
+  return {
+    code: 'no_worker',
+    text,
+    facts: { kind: task.kind, workers: workers.length, kinds },
+    action: { text: `Start a worker that has code for '${task.kind}'.`, args: ['worker', 'FILE'] },
+  }
+}
+
+function undecided({ isUndecided }: Situation) {
+  if (!isUndecided) return undefined
+  const text = 'Its worker died. The next worker that claims it decides whether it is run again.'
+  return { code: 'undecided', text, facts: {} }
+}
+
+function fullLane({ lane, ramp = Infinity }: Situation) {
+  const { concurrency = Infinity } = lane.limits
+  const most = Math.min(concurrency, ramp)
+  if (lane.running < most) return undefined
+  const facts = { running: lane.running, allowed: most }
+  const action = { text: 'See its lane, with its limits.', args: laneList(lane) }
+  if (ramp < concurrency) {
+    const text = `Its lane starts slowly after a rate limit: ${tasksText(most)} may run at once for now, and ${lane.running} ${are(lane.running)} running.`
+    return { code: 'starts_slowly', text, facts, action }
+  }
+  const text = `Its lane has reached its limit: ${tasksText(most)} may run at once, and ${lane.running} ${are(lane.running)} running.`
+  return { code: 'lane_full', text, facts, action }
+}
+
+function slowLane({ lane, rateOpensAt, now }: Situation) {
+  if (rateOpensAt === undefined || rateOpensAt <= now) return undefined
+  const text = `The rate of its lane, ${lane.limits.perSecond} per second, lets the next task start at ${timeText(rateOpensAt)}.`
+  return { code: 'lane_rate', text, facts: { at: isoOrNull(rateOpensAt), perSecond: lane.limits.perSecond ?? null } }
+}
+
+function fullSharedLimit({ lane, shared }: Situation) {
+  const most = lane.shared?.limits.concurrency
+  if (shared?.running === undefined || most === undefined || shared.running < most) return undefined
+  const text = `The limit that its lane shares with others is reached: ${tasksText(most)} may run at once, and ${shared.running} ${are(shared.running)} running.`
+  const action = { text: 'See these lanes, with their limits.', args: ['lane', 'ls', '--kind', lane.kind] }
+  return { code: 'shared_limit_full', text, facts: { running: shared.running, allowed: most }, action }
+}
+
+function slowSharedLimit({ lane, shared, now }: Situation) {
+  if (shared === undefined || shared.opensAt <= Math.max(now, lane.heldUntil ?? 0)) return undefined
+  const text = `The rate that its lane shares with others lets it start at ${timeText(shared.opensAt)}.`
+  return { code: 'shared_rate', text, facts: { at: isoOrNull(shared.opensAt), pace: lane.shared?.pace ?? null } }
+}
+
+function alone({ task }: Situation) {
+  if (!runsAlone(task)) return undefined
+  const text = `It must run alone, since ${task.losses} workers died while running it: it waits until a worker has nothing else to do.`
+  const action = { text: 'Look for what kills its workers.', args: ['task', 'show', task.id] }
+  return { code: 'runs_alone', text, facts: { losses: task.losses }, action }
+}
+
+function behindOthers({ before, able }: Situation) {
+  if (before === undefined || before === 0) return undefined
+  const isMore = before > MAX_BEFORE
+  const count = isMore ? `More than ${tasksText(MAX_BEFORE)}` : tasksText(before)
+  return {
+    code: 'behind_others',
+    text: `${count} of its lane ${before === 1 ? 'comes' : 'come'} before it.`,
+    facts: { before: isMore ? MAX_BEFORE : before, isMore, workers: able.length },
+    action: { text: 'To get to it sooner, start more workers, or give them more concurrency.', args: null },
+  }
+}
+
+/** Nothing keeps it. */
+function next({ able, lane }: Situation): WhyCause & { readonly action?: WhyAction } {
+  const workers = `${able.length} live ${able.length === 1 ? 'worker runs' : 'workers run'} its kind`
+  return {
+    code: 'next',
+    text: `Nothing holds it: it is the first of its lane, and ${workers}. If it stays, they are all busy.`,
+    facts: { workers: able.length, running: lane.running },
+    action: { text: 'See the live workers.', args: ['worker', 'ls'] },
+  }
+}
+
+function laneList({ kind, category, key }: Situation['lane']): string[] {
+  return ['lane', 'ls', '--kind', kind, ...flag('--category', category), ...flag('--key', key)]
+}
+
+function flag(name: string, value: string | undefined): string[] {
+  return value === undefined || value === '' ? [] : [name, value]
+}
+
+function are(count: number): string {
+  return count === 1 ? 'is' : 'are'
+}

@@ -1,0 +1,298 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { freshDatabase } from '../../test/services/fresh-database.js'
+import { canonicalJson, policy } from '../policy/index.js'
+import { type ClaimedTask, MemoryStore, type NewTask, type Outcome, type Store } from '../store/index.js'
+import { openPostgres } from '../store/postgres/index.js'
+import { openSqlite } from '../store/sqlite/index.js'
+import { fakeClock } from '../testing/index.js'
+import { type Why, why } from './index.js'
+
+const folder = mkdtempSync(join(tmpdir(), 'redrive-why-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const clock = fakeClock()
+const ENGINES = {
+  memory: async (): Promise<Store> => new MemoryStore({ clock }),
+  sqlite: () => openSqlite(join(folder, 'why.db'), { clock }),
+  postgres: async () => openPostgres(await freshDatabase(), { clock, listen: false }),
+}
+
+const POLICY = policy({ attempts: 2, backoff: { base: '1m', max: '1m' }, jitter: 'none' })
+const DOWN = { class: 'retryable', code: 'http_502' } as const
+const REFUSED = { class: 'rate_limited', code: 'http_429', retryAfterMs: 60_000 } as const
+
+describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
+  let store: Store
+  let kind: string
+  let tests = 0
+  beforeAll(async () => {
+    store = await open()
+    await store.policies.keep('p', canonicalJson(POLICY))
+  }, 120_000)
+  afterAll(() => store.close())
+  // Each test has a kind of its own, and a live worker for it.
+  beforeEach(async () => {
+    kind = `kind-${++tests}`
+    await beat()
+    return () => store.leave('w')
+  })
+
+  const beat = (kinds = [kind]) =>
+    store.heartbeat({ worker: 'w', leaseMs: 3_600_000, kinds, release: '1.8.0', host: 'web-1' })
+  const idOf = (name: string) => `${kind}-${name}`
+  const add = (name: string, more: Partial<NewTask> = {}) =>
+    store.enqueue([{ id: idOf(name), kind, payload: '{}', ...more }])
+  const start = async (limit = 1): Promise<ClaimedTask[]> => {
+    const request = { worker: 'w', leaseMs: 3_600_000, rooms: [{ kinds: [kind] }], limit, isIdle: true }
+    return [...(await store.claim(request)).tasks]
+  }
+  const settle = async (outcome: Outcome, facts = {}) => {
+    const [task] = await start()
+    if (task === undefined) throw new Error('nothing was claimed')
+    const [startedAt, endedAt] = [task.changedAt, await store.now()]
+    const attempt = { attempt: task.attempts + 1, startedAt, endedAt, worker: 'w', release: '1.8.0', ...facts }
+    await store.settle([{ id: task.id, token: task.token, outcome, attempt }])
+  }
+  const ask = async (name: string): Promise<Why> => {
+    const answer = await why(store, idOf(name))
+    if (answer === undefined) throw new Error(`no answer for ${name}`)
+    expect(answer.answer).toBe(answer.causes[0]?.text)
+    return answer
+  }
+  const codes = ({ causes }: Why) => causes.map(({ code }) => code)
+  const inAMinute = () => new Date(clock.now() + 60_000).toISOString()
+
+  it('knows no task of that name', async () => {
+    expect(await why(store, 'nobody')).toBeUndefined()
+  })
+
+  it('it is enqueued for later', async () => {
+    await add('a', { runAt: clock.now() + 60_000 })
+    const answer = await ask('a')
+    expect(codes(answer)).toEqual(['scheduled'])
+    expect(answer).toMatchObject({ status: 'waiting', causes: [{ facts: { at: inAMinute() } }], actions: [] })
+    expect(answer.answer).toMatch(/^It is not due until .*: it was enqueued for then\.$/)
+  })
+
+  it('a failure asked for a delay', async () => {
+    await add('a')
+    const failed = { verdict: DOWN, error: 'Error: Bad gateway', random: 0, policy: 'p' }
+    await settle({ type: 'retry', delayMs: 60_000, isBackoff: true }, failed)
+    const answer = await ask('a')
+    expect(codes(answer)).toEqual(['retry_not_due'])
+    expect(answer.answer).toMatch(
+      /: attempt 1 failed at .* \(http_502: Error: Bad gateway\), and its policy asked to wait 1m\.$/,
+    )
+  })
+
+  it('its handler asked for later', async () => {
+    await add('a')
+    await settle({ type: 'later', delayMs: 60_000 })
+    expect(codes(await ask('a'))).toEqual(['asked_for_later'])
+  })
+
+  it('a rate limit that it or another task met holds its lane', async () => {
+    await add('a')
+    await settle({ type: 'deferred', delayMs: 60_000 }, { verdict: REFUSED, error: 'Error: slow down' })
+    await add('b')
+    const own = await ask('a')
+    expect(own.answer).toMatch(/held until .*: a rate limit refused it \(http_429: Error: slow down\)\.$/)
+    const other = await ask('b')
+    expect(other.causes[0]).toMatchObject({ code: 'lane_held', facts: { heldBy: idOf('a'), errorCode: 'http_429' } })
+    expect(other.answer).toContain(`refused the task '${idOf('a')}' (http_429`)
+    expect(other.actions[0]?.args).toEqual(['task', 'show', idOf('a')])
+  })
+
+  it('the head of its ordered lane waits', async () => {
+    await store.limit({ kind }, { isOrdered: true })
+    await add('a')
+    await settle({ type: 'retry', delayMs: 60_000, isBackoff: true }, { verdict: DOWN, error: 'Error: Bad gateway' })
+    await add('b')
+    const answer = await ask('b')
+    expect(codes(answer)[0]).toBe('head_waits')
+    expect(answer.answer).toContain(`its first task '${idOf('a')}' waits until`)
+    expect((await ask('a')).answer).toContain('it is the first one, and waits until')
+  })
+
+  it('somebody paused its lane', async () => {
+    await add('a', { key: 't' })
+    await store.pause({ kind, key: 't' }, { isPaused: true, who: 'ada', why: 'the mail server is down' })
+    const answer = await ask('a')
+    expect(codes(answer)).toEqual(['lane_paused'])
+    expect(answer.answer).toMatch(/^Its lane is paused by ada since .*: the mail server is down\.$/)
+    expect(answer.actions[0]?.args).toEqual(['lane', 'resume', '--kind', kind, '--key', 't'])
+    await store.pause({ kind }, { isPaused: false })
+    expect(codes(await ask('a'))).toEqual(['next'])
+  })
+
+  it('its lane has reached its limits', async () => {
+    await store.limit({ kind }, { concurrency: 1 })
+    await add('a')
+    await add('b')
+    await start()
+    const full = await ask('b')
+    expect(full.causes[0]).toMatchObject({ code: 'lane_full', facts: { running: 1, allowed: 1 } })
+    await store.limit({ kind }, { perSecond: 0.1 })
+    await add('c')
+    await start()
+    await add('d')
+    expect(codes(await ask('d'))).toContain('lane_rate')
+  })
+
+  it('its lane starts slowly after a rate limit', async () => {
+    await add('a')
+    await add('b')
+    await add('c')
+    await settle({ type: 'deferred', delayMs: 10 }, { verdict: REFUSED })
+    await clock.advance(10)
+    await start()
+    expect(codes(await ask('c'))[0]).toBe('starts_slowly')
+  })
+
+  it('the limit that its lane shares is reached', async () => {
+    await store.limit({ kind }, { isShared: true, concurrency: 1, rates: { calls: { perSecond: 0.1 } } })
+    await add('a', { key: 'x' })
+    await add('b', { key: 'y' })
+    await start()
+    const answer = await ask('b')
+    expect(codes(answer)).toEqual(['shared_limit_full', 'shared_rate'])
+    expect(answer.causes[0]?.facts).toEqual({ running: 1, allowed: 1 })
+  })
+
+  it('others come before it, and it is told how many, up to ten thousand', async () => {
+    await add('a')
+    await add('b')
+    await add('c')
+    expect((await ask('c')).causes).toMatchObject([{ code: 'behind_others', facts: { before: 2, isMore: false } }])
+    expect((await ask('b')).answer).toBe('1 task of its lane comes before it.')
+    await store.enqueue(Array.from({ length: 10_001 }, () => ({ kind, payload: '{}', priority: 1 })))
+    const answer = await ask('a')
+    expect(answer.answer).toBe('More than 10 000 tasks of its lane come before it.')
+    expect(answer.causes[0]?.facts).toMatchObject({ before: 10_000, isMore: true })
+  }, 60_000)
+
+  it('no live worker runs its kind, or its category', async () => {
+    await add('a', { category: 'bulk' })
+    await beat(['other'])
+    const answer = await ask('a')
+    expect(answer.causes[0]).toMatchObject({ code: 'no_worker', facts: { kind, workers: 1, kinds: ['other'] } })
+    expect(answer.answer).toContain(`No live worker runs its kind '${kind}' in category 'bulk'`)
+    await store.heartbeat({ worker: 'w', leaseMs: 60_000, kinds: [kind], categories: ['mail'] })
+    expect(codes(await ask('a'))).toEqual(['no_worker'])
+    await store.leave('w')
+    expect((await ask('a')).answer).toBe('No worker is alive.')
+  })
+
+  it('nothing holds it', async () => {
+    await add('a')
+    const answer = await ask('a')
+    expect(codes(answer)).toEqual(['next'])
+    expect(answer.answer).toContain('1 live worker runs its kind')
+  })
+
+  it('a failure budget stops its kind', async () => {
+    await store.budgets.set({ kind }, { failures: { share: 0.5, minAttempts: 1 } })
+    await add('a')
+    await settle({ type: 'retry', delayMs: 0, isBackoff: true }, { verdict: DOWN, error: 'Error: Bad gateway' })
+    await add('b')
+    const answer = await ask('b')
+    expect(answer.causes[0]).toMatchObject({ code: 'budget_open', facts: { errorCode: 'http_502' } })
+    expect(answer.actions[0]?.args).toEqual(['budget', 'lift', '--kind', kind])
+  })
+
+  it('workers died of it: somebody decides, and then it runs alone', async () => {
+    await add('a')
+    const die = async () => {
+      await store.claim({ worker: 'dying', leaseMs: 10, rooms: [{ kinds: [kind] }], limit: 1, isIdle: true })
+      await clock.advance(10)
+      await beat()
+    }
+    await die()
+    expect(codes(await ask('a'))).toEqual(['undecided'])
+    const [task] = await start()
+    const again = { type: 'retry', delayMs: 0, isBackoff: false } as const
+    if (task !== undefined) await store.settle([{ id: task.id, token: task.token, outcome: again }])
+    await die()
+    expect(codes(await ask('a'))).toEqual(['undecided', 'runs_alone'])
+  })
+
+  it('its run is paused by somebody, or stopped by its budget', async () => {
+    const run = idOf('run')
+    const budget = { failureBudget: 0.1, stageBudgets: {}, checkInterval: 1, budgetWindow: undefined }
+    const settings = { ...budget, completedFrom: 0.9, partialFrom: 0.5, maxUnfinished: 10, concurrency: {} }
+    await store.runs.open({ id: run, pipeline: kind, version: '1', stages: ['fetch'], settings })
+    const items = ['1', '2'].map(payload => ({ payload }))
+    await store.runs.take(run, { reader: 'r', leaseMs: 60_000, position: 0, items, isEnd: true })
+    kind = `pipeline:${kind}`
+    await beat()
+    await store.runs.change(run, { isPaused: true }, { who: 'ada', why: 'lunch' })
+    const [item] = (await store.runs.items(run, { limit: 2 })).items.slice(1)
+    const paused = await why(store, item?.id ?? '')
+    expect(paused?.answer).toMatch(/^Its run '.*' is paused by ada since .*: lunch\.$/)
+    await store.runs.change(run, { isPaused: false })
+    await settle({ type: 'dead', reason: 'final_error' }, { verdict: { class: 'final', code: 'http_422' } })
+    await store.runs.check(run)
+    const stopped = await why(store, item?.id ?? '')
+    expect(stopped?.causes[0]).toMatchObject({ code: 'run_stopped', facts: { run, dead: 1, processed: 1 } })
+    expect(stopped?.answer).toContain("1 of 1 items had died (100%, 10% allowed), most of them of http_422 in 'fetch'")
+  })
+
+  it('it runs, and who runs it', async () => {
+    await add('a')
+    await start()
+    const answer = await ask('a')
+    const facts = { worker: 'w', host: 'web-1', release: '1.8.0', attempt: 1 }
+    expect(answer).toMatchObject({ status: 'running', causes: [{ code: 'running', facts }] })
+    expect(answer.answer).toContain("The worker 'w' on web-1, release 1.8.0, runs attempt 1 of it since")
+    await store.cancel([idOf('a')])
+    expect(codes(await ask('a'))).toEqual(['running', 'cancel_requested'])
+    await clock.advance('2h')
+    expect(codes(await ask('a'))[0]).toBe('worker_gone')
+  })
+
+  it('it is dead: the rule and its inputs, recomputed', async () => {
+    await add('a')
+    const failed = { verdict: DOWN, error: 'Error: Bad gateway', random: 0, policy: 'p' }
+    await settle({ type: 'retry', delayMs: 60_000, isBackoff: true }, failed)
+    await clock.advance('1m')
+    await settle({ type: 'dead', reason: 'attempts_exhausted' }, failed)
+    const answer = await ask('a')
+    expect(answer.answer).toBe('It is dead: both attempts failed.')
+    expect(codes(answer)).toEqual(['attempts_exhausted', 'last_error', 'policy', 'decision_confirmed'])
+    expect(answer.causes[0]?.facts).toMatchObject({
+      attempts: 2,
+      maxAttempts: 2,
+      errorCode: 'http_502',
+      release: '1.8.0',
+    })
+    expect(answer.actions[0]?.args).toEqual(['dlq', 'redrive', idOf('a')])
+  })
+
+  it('it is dead, and the record does not agree with its policy', async () => {
+    await add('a')
+    await settle({ type: 'dead', reason: 'attempts_exhausted' }, { verdict: DOWN, error: 'x', random: 0, policy: 'p' })
+    expect(codes(await ask('a'))).toContain('decision_differs')
+    await add('b')
+    await settle({ type: 'dead', reason: 'final_error' }, { verdict: { class: 'final', code: 'E' }, error: 'x' })
+    expect(codes(await ask('b'))).toEqual(['final_error', 'last_error', 'decision_unknown'])
+  })
+
+  it('it was cancelled, discarded or skipped, or has succeeded', async () => {
+    await add('cancelled')
+    await store.cancel([idOf('cancelled')])
+    expect(codes(await ask('cancelled'))).toEqual(['cancelled'])
+    await add('discarded')
+    await settle({ type: 'dead', reason: 'final_error' })
+    await store.discard([idOf('discarded')], { who: 'ada', why: 'refunded by hand' })
+    expect((await ask('discarded')).answer).toMatch(/was discarded at .* by ada: refunded by hand\.$/)
+    await add('skipped')
+    await settle({ type: 'skipped', reason: 'too old' })
+    expect((await ask('skipped')).answer).toBe('Its handler skipped it: too old.')
+    await add('done')
+    await settle({ type: 'succeeded' })
+    expect((await ask('done')).answer).toMatch(/^It succeeded with attempt 1 at /)
+  })
+})

@@ -1,0 +1,37 @@
+import type { LaneRecord, TaskRecord } from './store.js'
+
+/** Where a task stands: in the queue of its lane, or with a worker. */
+export interface TaskStanding {
+  /** The store's clock. */
+  readonly now: number
+  /** The task. */
+  readonly task: TaskRecord
+  /** Its lane. */
+  readonly lane: LaneRecord
+  /** Of a waiting task that is due: how many ready tasks of its lane come before it, counted up to the limit that was asked. */
+  readonly before: number | undefined
+  /** Of a running task: its worker, and until when its lease runs. */
+  readonly worker: { readonly name: string; readonly until: number | undefined } | undefined
+  /** Its last attempt was lost, and nobody has decided yet what follows. */
+  readonly isUndecided: boolean
+  /** Somebody asked to cancel it while it was running. */
+  readonly isToBeCancelled: boolean
+  /** After a rate limit: how many tasks of its lane may run at once. `undefined`: its limits alone decide. */
+  readonly ramp: number | undefined
+  /** When the rate of its lane lets the next task start; `undefined` if it has no rate. */
+  readonly rateOpensAt: number | undefined
+  /**
+   * The limit that its lane shares: how many of its tasks run, if their number is limited, and when hold, rates and pace let
+   * this task start.
+   */
+  readonly shared: { readonly running: number | undefined; readonly opensAt: number } | undefined
+}
+
+/** Tells where tasks stand. */
+export interface StandingReader {
+  /**
+   * Where a task stands, whatever its status; `undefined` if there is none with that id. Counts up to `limit` tasks before
+   * it, so its cost does not depend on the size of the store.
+   */
+  standing(id: string, limit: number): Promise<TaskStanding | undefined>
+}
