@@ -493,7 +493,7 @@ describe('what is moved', () => {
       ...['seq', 'lane', 'round', 'cancel_requested', 'token', 'advances'],
       // Of the attempt that it succeeded with, which is a row of its ledger.
       ...['worker', 'ran_from', 'ran_to', 'ran_attempt', 'version', 'call', 'release'],
-      // Generated from others.
+      // The same as others.
       ...['failure_state', 'failure_at'],
     ],
     ledger: ['task'],

@@ -90,6 +90,10 @@ function ownColumn(column: string): string {
 
 const COUNT = /* sql */ `SELECT count(*) AS answer FROM added`
 
+/** A task that has succeeded, or was skipped, has left its group. */
+const IS_IN_GROUP = /* sql */ `
+  given.failure_group IS NOT NULL AND given.state NOT IN (redrive.state_succeeded(), redrive.state_skipped())`
+
 const IMPORTS: Readonly<Record<Section, string>> = {
   pause: `WITH ${adding('pause')} ${countAndGoOn('pause')}`,
   limit: `WITH ${adding('limit')} ${countAndGoOn('limit')}`,
@@ -113,8 +117,9 @@ const IMPORTS: Readonly<Record<Section, string>> = {
       CROSS JOIN json_populate_record(NULL::redrive.task, row) AS own
       CROSS JOIN json_to_record(row) AS more (kind text, category text, key text, ledger json)
     ), added AS (
-      INSERT INTO redrive.task (lane, ${SECTIONS.task.columns.join(', ')})
-      SELECT lane.id, ${SECTIONS.task.columns.map(ownColumn).join(', ')}
+      INSERT INTO redrive.task (lane, failure_state, failure_at, ${SECTIONS.task.columns.join(', ')})
+      SELECT lane.id, CASE WHEN ${IS_IN_GROUP} THEN ${ownColumn('state')} END, CASE WHEN ${IS_IN_GROUP} THEN given.changed_at END,
+        ${SECTIONS.task.columns.map(ownColumn).join(', ')}
       FROM given JOIN redrive.lane USING (kind, category, key)
       ON CONFLICT DO NOTHING
       RETURNING task.*

@@ -70,7 +70,9 @@ BEGIN
     SET state = one.state, round = task.round + 1, changed_at = now_ms, entries = one.entries, attempts = one.attempts,
       deferrals = one.deferrals, losses = one.losses, undecided = one.is_undecided, previous_delay = one.previous_delay,
       error_class = one.last_class, error_code = one.last_code, error_message = one.last_message,
-      failure_group = one.failure_group, reason = one.reason,
+      failure_group = one.failure_group,
+      failure_state = CASE WHEN one.failure_group IS NOT NULL THEN one.state END,
+      failure_at = CASE WHEN one.failure_group IS NOT NULL THEN now_ms END, reason = one.reason,
       result = one.result, value = CASE WHEN one.outcome IN ('succeeded', 'skipped') THEN NULL ELSE task.value END,
       cancel_requested = false, answered = one.answered OR redrive.is_answer(one)
     FROM unnest(batch) AS one

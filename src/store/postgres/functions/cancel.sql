@@ -23,6 +23,8 @@ BEGIN
     SET state = CASE WHEN was_waiting THEN redrive.state_cancelled() ELSE redrive.state_running() END,
       round = CASE WHEN was_waiting THEN round + 1 ELSE round END,
       changed_at = CASE WHEN was_waiting THEN now_ms ELSE changed_at END,
+      failure_state = CASE WHEN was_waiting AND failure_group IS NOT NULL THEN redrive.state_cancelled() ELSE failure_state END,
+      failure_at = CASE WHEN was_waiting AND failure_group IS NOT NULL THEN now_ms ELSE failure_at END,
       -- Of a task that has ended, it tells that nobody had it (see `advanced_before`).
       cancel_requested = true
     FROM (SELECT id, id IN (SELECT dequeued.task FROM dequeued) AS was_waiting FROM unnest(ids) AS id) AS living

@@ -33,7 +33,9 @@ BEGIN
   )
   UPDATE redrive.task
   SET state = redrive.state_cancelled(), round = round + 1, changed_at = now_ms, entries = entries + 1, reason = why,
-    operation = of_operation, answered = false
+    operation = of_operation, answered = false,
+    failure_state = CASE WHEN failure_group IS NOT NULL THEN redrive.state_cancelled() END,
+    failure_at = CASE WHEN failure_group IS NOT NULL THEN now_ms END
   WHERE id = ANY (ids);
   RETURN to_json(ids)::text;
 END

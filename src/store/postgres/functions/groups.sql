@@ -112,7 +112,7 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.leave_groups(ids text[], now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM redrive.move_in_groups(ids, redrive.state_running(), NULL, now_ms);
-  UPDATE redrive.task SET failure_group = NULL WHERE id = ANY (ids);
+  UPDATE redrive.task SET failure_group = NULL, failure_state = NULL, failure_at = NULL WHERE id = ANY (ids);
 END
 $$;
 

@@ -58,7 +58,9 @@ BEGIN
   UPDATE redrive.task
   SET state = redrive.state_running(), round = round + 1, started_at = now_ms, changed_at = now_ms,
     entries = entries + 1, attempts = 0, deferrals = 0, undecided = false, previous_delay = NULL, error_class = NULL,
-    error_code = NULL, error_message = NULL, reason = NULL, operation = of_operation, answered = false
+    error_code = NULL, error_message = NULL, reason = NULL, operation = of_operation, answered = false,
+    failure_state = CASE WHEN failure_group IS NOT NULL THEN redrive.state_running() END,
+    failure_at = CASE WHEN failure_group IS NOT NULL THEN now_ms END
   WHERE id = ANY (ids);
   RETURN to_json(ids)::text;
 END

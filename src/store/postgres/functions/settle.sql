@@ -37,7 +37,7 @@ BEGIN
       ran_to = coalesce(run.began, succeed.began[1]) + coalesce(run.took, succeed.took[1]),
       ran_attempt = coalesce(run.attempt, numbers[1]), entries = entries + 1, attempts = 0,
       deferrals = 0, losses = 0, undecided = false, cancel_requested = false, previous_delay = NULL, error_class = NULL,
-      error_code = NULL, error_message = NULL, value = NULL,
+      error_code = NULL, error_message = NULL, failure_state = NULL, failure_at = NULL, value = NULL,
       version = CASE cardinality(versions) WHEN 1 THEN versions[1] ELSE run.version END,
       call = CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END,
       release = CASE cardinality(releases) WHEN 1 THEN releases[1] ELSE run.release END

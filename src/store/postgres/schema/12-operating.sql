@@ -89,13 +89,12 @@ CREATE INDEX group_tally_group ON redrive.group_tally (failure_group);
 CREATE INDEX group_tally_hour  ON redrive.group_tally (hour);
 
 -- A plain success leaves the group in its column, and nobody looks at it any more: one version of the row less. The other
--- two columns are for the index. They are NULL for a task that never failed, so that its success changes no index.
+-- two columns repeat `state` and `changed_at` for the index, while the task belongs to a group. They are NULL for a task
+-- that never failed, so that its success changes no index. (Generated columns would cost every row that is written.)
 ALTER TABLE redrive.task
   ADD COLUMN failure_group text COLLATE "C",
-  ADD COLUMN failure_state smallint
-    GENERATED ALWAYS AS (CASE WHEN failure_group IS NOT NULL AND state NOT IN (4, 5) THEN state END) STORED,
-  ADD COLUMN failure_at bigint
-    GENERATED ALWAYS AS (CASE WHEN failure_group IS NOT NULL AND state NOT IN (4, 5) THEN changed_at END) STORED;
+  ADD COLUMN failure_state smallint,
+  ADD COLUMN failure_at    bigint;
 CREATE INDEX task_group ON redrive.task (failure_group, failure_state, failure_at, id) WHERE failure_state IS NOT NULL;
 
 ALTER TABLE redrive.ledger ADD COLUMN failure_group text COLLATE "C";
