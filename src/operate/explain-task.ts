@@ -1,6 +1,7 @@
 import type { AttemptTraces, LedgerRow, Store, TaskReader, TaskRecord } from '../store/index.js'
 import { attemptTraces } from '../store/internal.js'
 import { adviceFor, causeOf, type Remark } from './cause.js'
+import { isItem } from './is-item.js'
 import { type LedgerRowView, ledgerRowView, type TaskView, taskView } from './task-view.js'
 
 /** A task with its whole history and, if it is dead, why it died and what to do about it. */
@@ -17,7 +18,10 @@ export interface TaskExplanation extends TaskView {
   readonly cause: Remark | null
   /** The next step before it is redriven; `null` if it is not dead. */
   readonly advice: Remark | null
-  /** The number of dead letters with the same kind and error code, itself included. */
+  /**
+   * The number of dead letters like it, itself included: those of its failure group. Those with the same kind and error code if
+   * it has no group, or is an item: items are reprocessed by their code.
+   */
   readonly alike: number
 }
 
@@ -51,6 +55,8 @@ async function maxAttemptsOf(store: Reader, history: readonly LedgerRow[]): Prom
   return isPolicy && typeof policy.attempts === 'number' ? policy.attempts : null
 }
 
-async function countAlike(store: Reader, { kind, errorCode }: TaskRecord): Promise<number> {
+async function countAlike(store: Reader, task: TaskRecord): Promise<number> {
+  const { kind, errorCode, group } = task
+  if (group !== undefined && !isItem(task)) return (await store.count({ status: 'dead', group })).dead
   return errorCode === undefined ? 1 : (await store.count({ status: 'dead', kind, errorCode })).dead
 }

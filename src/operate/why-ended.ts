@@ -1,9 +1,10 @@
 import { explain, formatDuration, type Policy, policy as parsePolicy } from '../policy/index.js'
 import type { LedgerRow, TaskRecord, TaskStanding } from '../store/index.js'
 import { adviceFor, causeOf } from './cause.js'
+import { isItem } from './is-item.js'
 import { isoOrNull } from './task-view.js'
 import { recompute, withHistory } from './verify.js'
-import type { Because, WhyCause, WhyStore } from './why-cause.js'
+import type { Because, WhyAction, WhyCause, WhyStore } from './why-cause.js'
 import { byText, errorText, timeText } from './why-text.js'
 
 /** Why a task runs: who has it, since when, and until when. */
@@ -82,7 +83,22 @@ async function whyDead(store: WhyStore, task: TaskRecord, ledger: readonly Ledge
   const death = { code, text: `It is dead: ${lowered(text)}`, facts }
   const error = { code: 'last_error', text: `Its last error${errorText(task) || ' is not on record'}.`, facts: {} }
   const redrive = { text: advice.text, args: ['dlq', 'redrive', task.id] }
-  return { causes: [death, error, ...decisionCauses(policy, fatal)], actions: [redrive] }
+  const causes = [death, error, ...decisionCauses(policy, fatal)]
+  return { causes, actions: [redrive, ...(await redriveGroup(store, task))] }
+}
+
+/** Redrives the whole group, if others died in the same way. Items are reprocessed by their run. */
+async function redriveGroup(store: WhyStore, task: TaskRecord): Promise<WhyAction[]> {
+  const { group } = task
+  if (group === undefined || isItem(task)) return []
+  const { dead } = await store.count({ status: 'dead', group })
+  if (dead < 2) return []
+  return [
+    {
+      text: `Redrive all ${dead} dead letters that failed in the same way.`,
+      args: ['dlq', 'redrive', '--group', group],
+    },
+  ]
 }
 
 /** The rule that ended it, and whether the kernel decides the same from what is on record. */

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { explainTask, type TaskExplanation } from '../../operate/index.js'
+import { isItem } from '../../operate/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
@@ -81,6 +82,11 @@ function showLetter({ console, environment }: CommandContext, id: string, option
   })
 }
 
+/** In which way others are like it: see `alike`. */
+function sameness(letter: TaskExplanation): string {
+  return letter.group === null || isItem(letter) ? 'have this kind and error code' : 'failed in the same way'
+}
+
 function letterText(letter: TaskExplanation, commands: readonly string[], console: Console, now: number): string {
   const { paint, width } = console
   const indented = (text: string) => paragraph(text, { width, indent: '  ' })
@@ -97,7 +103,7 @@ function letterText(letter: TaskExplanation, commands: readonly string[], consol
     paint.bold('What to do next'),
     ...indented(letter.advice?.text ?? ''),
     ...(commands.length > 1
-      ? indented(`${letter.alike} dead letters have this kind and error code. Redrive this one, or all of them:`)
+      ? indented(`${letter.alike} dead letters ${sameness(letter)}. Redrive this one, or all of them:`)
       : []),
     // Never wrapped, so that they can be copied.
     ...commands.map(command => `    ${paint.cyan(command)}`),

@@ -60,3 +60,16 @@ it('--group selects tasks by the id of their group, or the beginning of it', asy
   const waiting = await folder.redrive(['task', 'ls', '--group', group, '--output', 'jsonl'])
   expect(waiting.lines().map(line => JSON.parse(line).status)).toEqual(['waiting', 'waiting'])
 })
+
+it('dlq show and why offer to redrive all that failed in the same way', async () => {
+  const all = `redrive dlq redrive --group ${await orders()}`
+  const shown = await folder.redrive(['dlq', 'show', 'a'])
+  expect(shown.out).toContain('2 dead letters failed in the same way. Redrive this one, or all of them:')
+  expect(shown.out).toContain(`redrive dlq redrive a\n    ${all}`)
+  const told = await folder.redrive(['why', 'a'])
+  expect(told.out).toContain('Redrive all 2 dead letters that failed in the same way.')
+  expect(told.out).toContain(all)
+  for (const noun of [['dlq', 'show'], ['why']]) {
+    expect((await folder.redrive([...noun, 'c'])).out).not.toContain('--group')
+  }
+})

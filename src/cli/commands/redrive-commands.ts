@@ -7,14 +7,16 @@ import type { StoreOptions } from './open-store.js'
 
 /** The command lines that redrive a dead letter, and all others like it if there are any. `store` is the `--store` flag. */
 export function redriveCommands(
-  letter: Pick<TaskExplanation, 'id' | 'kind' | 'errorCode' | 'alike'>,
+  letter: Pick<TaskExplanation, 'id' | 'kind' | 'errorCode' | 'group' | 'alike'>,
   store: string | undefined,
 ): string[] {
-  const { id, kind, errorCode, alike } = letter
+  const { id, kind, errorCode, group, alike } = letter
   const flags = flag('--store', store)
   const word = shellWord(id)
   const one = `redrive dlq redrive${flags} ${id.startsWith('-') ? `-- ${word}` : word}`
-  if (alike < 2 || errorCode === null) return [one]
+  if (alike < 2) return [one]
+  if (group !== null && !isItem(letter)) return [one, `redrive dlq redrive${flags} --group ${shellWord(group)}`]
+  if (errorCode === null) return [one]
   if (isItem(letter)) {
     const pipeline = shellWord(kind.slice('pipeline:'.length))
     return [one, `redrive pipeline reprocess${flags} --pipeline ${pipeline} --error ${shellWord(errorCode)}`]
