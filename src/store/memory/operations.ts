@@ -191,6 +191,7 @@ export class MemoryOperations implements OperationStore {
     const page = moved.slice(0, limit)
     const count = page.filter(task => this.#restore(task, by, now)).length
     found.state = undone(found.state, count, now)
+    if (count > 0) this.#members.record(operationRecordOf('operation_undone', found.state, by, now))
     const last = page.at(-1)
     return moved.length > limit && last !== undefined ? { undone: count, next: last.record.id } : { undone: count }
   }

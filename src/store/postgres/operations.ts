@@ -194,7 +194,9 @@ export class PostgresOperations implements OperationStore {
       refuseUndo(state)
       const answer = await call('undo_members', [id, after, int4(limit), ...byValues(by), this.#database.at])
       const { undone: count, next } = answer as { readonly undone: number; readonly next: string | null }
-      await save(call, undone(state, count, now))
+      const changed = undone(state, count, now)
+      await save(call, changed)
+      if (count > 0) await this.#record(call, operationRecordOf('operation_undone', changed, by, now))
       return next === null ? { undone: count } : { undone: count, next }
     })
   }

@@ -216,7 +216,9 @@ export class SqliteOperations implements OperationStore {
       const book = new LaneBook(this.#tasks)
       const count = page.filter(row => this.#restore(book, row, by, now)).length
       book.write()
-      this.#statements.save.run(rowOf(undone(state, count, now)))
+      const changed = undone(state, count, now)
+      this.#statements.save.run(rowOf(changed))
+      if (count > 0) this.#record(operationRecordOf('operation_undone', changed, by, now), now)
       const last = page.at(-1)
       return rows.length > limit && last !== undefined ? { undone: count, next: last.id } : { undone: count }
     })

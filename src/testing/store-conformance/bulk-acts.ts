@@ -331,6 +331,13 @@ export const BULK_ACTS: StoreBehaviours = {
     assert.deepEqual(await get(store, 'waits'), before)
     assertFields((await store.ledger('waits')).at(-1), { outcome: 'undone', worker: 'ann', attempt: 0 })
     assert.equal((await store.operations.get(operation.id))?.undone, 1)
+    // A page that put nothing back leaves no record.
+    const records = (await store.audit.tail(2)).items.map(record => JSON.parse(record))
+    assert.deepEqual(
+      records.map(({ event_type }) => event_type),
+      ['operation_stopped', 'operation_undone'],
+    )
+    assertFields(records[1], { operation: operation.id, who: 'ann', why: ANN.why, moved: 4, undone: 1 })
     const dead = await store.list({ status: 'dead' }, { limit: 9 })
     assert.deepEqual(
       dead.items.map(({ id }) => id),
