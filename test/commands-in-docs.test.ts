@@ -40,7 +40,9 @@ function problemOf(line: string): string | undefined {
   let known = 0
   while (known < words.length && helps.has(words.slice(0, known + 1).join(' '))) known++
   const help = helps.get(words.slice(0, known).join(' ')) ?? ''
-  if (help.includes('\nCommands:\n') && /^[a-z]/.test(words[known] ?? '')) return `no such command: ${line}`
+  // `worker` has commands, and takes a file.
+  const isGroup = help.includes('\nCommands:\n') && !help.includes('\nArguments:\n')
+  if (isGroup && /^[a-z]/.test(words[known] ?? '')) return `no such command: ${line}`
   const flags = words.filter(word => word.startsWith('--')).map(flag => flag.split('=', 1).join(''))
   const unknown = flags.find(flag => !new RegExp(`${flag}(?![\\w-])`).test(help))
   return unknown === undefined ? undefined : `no flag ${unknown}: ${line}`

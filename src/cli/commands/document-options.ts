@@ -78,7 +78,8 @@ function ownSettings({ env, settings }: Environment): SweeperSettings {
 
 function laidOver(base: PolicyInput = {}, flags: PolicyInput): PolicyInput {
   if (flags.backoff === undefined) return base
-  const under = typeof base.backoff === 'object' ? base.backoff : {}
+  // A list of delays has neither base nor max.
+  const under = isObject(base.backoff) ? base.backoff : {}
   return { ...base, backoff: { ...under, ...(typeof flags.backoff === 'object' && flags.backoff) } }
 }
 
