@@ -42,7 +42,9 @@ function first<T>([item]: readonly T[]): T {
 /** Rows as an upgrade should leave them: the columns that later versions have added are empty. */
 async function expectKept(query: string, rows: readonly object[]): Promise<void> {
   const { rows: kept, fields } = await pool.query(query)
-  const empty = Object.fromEntries(fields.map(({ name }) => [name, null]))
+  const empty = Object.fromEntries(
+    fields.map(({ name, dataTypeID }) => [name, dataTypeID === pg.types.builtins.BOOL ? false : null]),
+  )
   expect(kept).toEqual(rows.map(row => ({ ...empty, ...row })))
 }
 

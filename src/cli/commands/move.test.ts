@@ -61,17 +61,22 @@ describe('redrive move', () => {
       'pause',
       'limit',
       'shared',
+      'budget',
       'declared',
       'lane',
       'policy',
       'task',
+      'operation',
+      'operation_tally',
+      'group',
+      'tally',
       'run',
       'item',
       'output',
       'key',
       'audit',
     ])
-    expect(parts[6]).toEqual({
+    expect(parts[7]).toEqual({
       section: 'task',
       source: 3,
       before: 3,

@@ -117,9 +117,11 @@ it('counts, discards, pauses, streams and prunes as on SQLite', async () => {
   ])
   expect((await on('dlq', 'ls', '--all', '--output', 'jsonl')).lines()).toHaveLength(1203)
   expect((await on('dlq', 'ls')).err).toMatch(/^50 of 1 203\. For the next ones/)
-  expect((await on('dlq', 'discard', '--code', 'E1', '--why', 'old', '--yes')).err).toBe('1202 discarded.\n')
+  expect((await on('dlq', 'discard', '--code', 'E1', '--why', 'old', '--yes')).err).toMatch(
+    /^1202 discarded\.\nTo put them back, run: redrive ops undo op-\w+\n$/m,
+  )
   expect((await on('lane', 'pause', '--kind', 'email', '--why', 'down')).err).toBe("Lanes of kind 'email': paused.\n")
-  expect((await on('lane', 'ls')).lines()[1]).toMatch(/^email +- +- +paused +1 +0 +1$/)
+  expect((await on('lane', 'ls')).lines()[1]).toMatch(/^email +- +- +paused by ada +1 +0 +1$/)
   expect((await on('task', 'cancel', 'w', '--yes')).err).toBe('1 cancelled.\n')
   expect((await on('stats')).lines()[1]).toMatch(/^email +0 +0 +0 +0 +1 +1 203$/)
   expect((await on('audit', 'tail', '--limit', '1')).lines()[1]).toMatch(/tasks_cancelled +ada +-$/)
