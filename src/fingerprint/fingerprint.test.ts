@@ -11,6 +11,8 @@ const stack = (...frames: string[]) => frames.map(frame => `at ${frame}`).join('
 test('names the class, the pattern and the version of the algorithm', () => {
   expect(fingerprint(failure)).toEqual({
     id: expect.stringMatching(/^1-[0-9a-f]{16}$/),
+    kind: 'mail',
+    code: 'ECONNREFUSED',
     errorName: 'Error',
     pattern: 'connect ECONNREFUSED *',
     frames: [],
@@ -80,4 +82,12 @@ test('takes whatever is on record', () => {
       expect(fingerprint(facts)).toEqual(fingerprint({ ...facts }))
     }),
   )
+})
+
+test('takes a fetch that failed for an outage, wherever it was made, and tells causes apart', () => {
+  const failed = (cause: string, place: string) =>
+    fingerprint({ kind: 'mail', code: 'network', error: `TypeError: fetch failed: ${cause}`, stack: stack(place) }).id
+  const refused = failed('connect ECONNREFUSED 10.0.0.1:25', 'sendMail (src/mail.ts:10:3)')
+  expect(failed('connect ECONNREFUSED 10.0.0.2:2525', 'sendAll (src/all.ts:1:1)')).toBe(refused)
+  expect(failed('other side closed', 'sendMail (src/mail.ts:10:3)')).not.toBe(refused)
 })

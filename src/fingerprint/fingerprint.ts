@@ -43,7 +43,7 @@ export interface Fingerprint {
 export function fingerprint({ kind, code = '', error = '', stack }: RecordedFailure): Fingerprint {
   const { errorName, message } = parts(error)
   const pattern = maskMessage(message)
-  const frames = stack !== undefined && isBug(errorName) ? ownFrames(stack) : []
+  const frames = stack !== undefined && isBug(error) ? ownFrames(stack) : []
   const facts = JSON.stringify([FINGERPRINT_VERSION, kind, errorName, code, pattern, frames])
   return { id: idOf(facts), kind, code, errorName, pattern, frames }
 }

@@ -3,8 +3,11 @@ const MAX_FRAMES = 2
 /** No stack on record has more lines. */
 const MAX_LINES = 20
 const MAX_FRAME = 500
-/** Errors of the language and of assertions: bugs, which one message may hide in many places. */
-const BUG = /^(?:Type|Reference|Range|Syntax|Assertion|Eval|URI)Error\b/
+/**
+ * Errors of the language and of assertions: bugs, which one message may hide in many places. But `fetch` throws a TypeError
+ * where the network fails, too.
+ */
+const BUG = /^(?!TypeError: fetch failed\b)(?:Type|Reference|Range|Syntax|Assertion|Eval|URI)Error\b/
 const POSITION = /(?::\d{1,9}){1,2}$/
 const BUILT_IN = /^<anonymous>$|^native$/
 const FOREIGN = /^node:|node_modules[\\/]/

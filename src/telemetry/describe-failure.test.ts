@@ -16,6 +16,26 @@ describe('describeFailure', () => {
     expect(failureText(refused)).toBe('AggregateError: ECONNREFUSED')
   })
 
+  test('adds the innermost cause, unless the message has it', () => {
+    const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), { code: 'ECONNREFUSED' })
+    const failed = new TypeError('fetch failed', { cause: refused })
+    expect(failureText(failed)).toBe('TypeError: fetch failed: connect ECONNREFUSED 127.0.0.1:1')
+    expect(failureText(new Error('No answer', { cause: failed }))).toBe(
+      'Error: No answer: connect ECONNREFUSED 127.0.0.1:1',
+    )
+    const told = new Error('Could not pay: connect ECONNREFUSED 127.0.0.1:1.', { cause: failed })
+    expect(failureText(told)).toBe('Error: Could not pay: connect ECONNREFUSED 127.0.0.1:1.')
+    const onlyCode = Object.assign(new AggregateError([refused]), { code: 'ECONNREFUSED' })
+    expect(failureText(new TypeError('fetch failed', { cause: onlyCode }))).toBe('TypeError: fetch failed: ECONNREFUSED')
+    expect(failureText(new Error('', { cause: refused }))).toBe('Error: connect ECONNREFUSED 127.0.0.1:1')
+    expect(failureText(new Error('x', { cause: 'words' }))).toBe('Error: x')
+  })
+
+  test('redacts the cause like the message', () => {
+    const failure = new Error('No answer', { cause: new Error('postgres://app:hunter2@db/orders is down') })
+    expect(failureText(failure)).not.toContain('hunter2')
+  })
+
   test('gives what can be told of other shapes', () => {
     expect(failureText({ message: 'gone', status: 410 })).toBe('object: gone 410')
     expect(failureText({ name: 'HttpError', statusCode: 503 })).toBe('HttpError: 503')

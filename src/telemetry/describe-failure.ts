@@ -5,7 +5,7 @@ import { label, redact } from './redact.js'
 export interface FailureDescription {
   /** The name of the error, or the type of what was thrown. */
   readonly name: string
-  /** Its message, bounded and redacted. */
+  /** Its message, with that of its innermost cause unless it repeats it, bounded and redacted. */
   readonly message: string
 }
 
@@ -31,7 +31,33 @@ function describeObject(failure: object): FailureDescription {
   const message = read(failure, 'message') ?? ''
   // Some errors have only a code, such as Node's error when every address of a host refuses.
   const said = isError && message !== '' ? [message] : [message, read(failure, 'code'), statusOf(failure)]
-  return { name: label(name, 100), message: redact(said.filter(Boolean).join(' ')) }
+  const text = said.filter(Boolean).join(' ')
+  const cause = causeText(failure)
+  const isNew = cause !== '' && !text.includes(cause)
+  return { name: label(name, 100), message: redact(isNew ? [text, cause].filter(Boolean).join(': ') : text) }
+}
+
+/** No more of a chain of causes is followed: it may be a circle. */
+const MAX_CAUSES = 10
+
+/** The message of the innermost cause that has one, or its code: `fetch failed` alone says nothing of the connection. */
+function causeText(failure: object): string {
+  let text = ''
+  let cause = causeOf(failure)
+  for (let depth = 0; cause !== undefined && depth < MAX_CAUSES; depth++) {
+    text = read(cause, 'message') || read(cause, 'code') || text
+    cause = causeOf(cause)
+  }
+  return text
+}
+
+function causeOf(failure: object): object | undefined {
+  try {
+    const cause: unknown = Reflect.get(failure, 'cause')
+    return typeof cause === 'object' && cause !== null ? cause : undefined
+  } catch {
+    return undefined
+  }
 }
 
 function statusOf(failure: object): string | undefined {
