@@ -26,7 +26,9 @@ describe('describeFailure', () => {
     const told = new Error('Could not pay: connect ECONNREFUSED 127.0.0.1:1.', { cause: failed })
     expect(failureText(told)).toBe('Error: Could not pay: connect ECONNREFUSED 127.0.0.1:1.')
     const onlyCode = Object.assign(new AggregateError([refused]), { code: 'ECONNREFUSED' })
-    expect(failureText(new TypeError('fetch failed', { cause: onlyCode }))).toBe('TypeError: fetch failed: ECONNREFUSED')
+    expect(failureText(new TypeError('fetch failed', { cause: onlyCode }))).toBe(
+      'TypeError: fetch failed: ECONNREFUSED',
+    )
     expect(failureText(new Error('', { cause: refused }))).toBe('Error: connect ECONNREFUSED 127.0.0.1:1')
     expect(failureText(new Error('x', { cause: 'words' }))).toBe('Error: x')
   })
