@@ -4,12 +4,20 @@ import type { LedgerRow, Outcome, Store, TaskRecord } from '../src/store/index.j
 /** The columns of the views, in their order: the contract of docs/sql.md. They may only be added to, at the end. */
 export const VIEW_COLUMNS = {
   attempts:
-    'task kind category key sequence attempt outcome class code error reason delay_ms worker started_at ended_at duration_ms trace',
-  dead_letters: 'id kind category key reason class code error attempts deferrals losses payload submitted_at died_at',
+    'task kind category key sequence attempt outcome class code error reason delay_ms worker started_at ended_at duration_ms trace release failure_group',
+  dead_letters:
+    'id kind category key reason class code error attempts deferrals losses payload submitted_at died_at failure_group',
+  failure_groups: 'id kind code pattern seen retrying dead first_seen last_seen',
 } as const
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
-const FAILED = { verdict: { class: 'retryable', code: 'http_502' }, error: 'status 502', trace: TRACE } as const
+const GROUP = { id: '1-0f', kind: 'mail', code: 'http_502', errorName: '', pattern: 'status 502', frames: [] }
+const FAILED = {
+  verdict: { class: 'retryable', code: 'http_502' },
+  error: 'status 502',
+  group: GROUP,
+  trace: TRACE,
+} as const
 const RETRY: Outcome = { type: 'retry', delayMs: 0, isBackoff: false }
 const DEAD: Outcome = { type: 'dead', reason: 'attempts_exhausted' }
 
@@ -40,7 +48,13 @@ export async function fillForViews(store: Store): Promise<void> {
       const [task] = tasks
       expect(task?.id).toBe(id)
       const isFailure = outcome.type === 'retry' || outcome.type === 'dead'
-      const attempt = { attempt: (task?.attempts ?? 0) + 1, startedAt: now, endedAt: now + 5, worker: 'w' }
+      const attempt = {
+        attempt: (task?.attempts ?? 0) + 1,
+        startedAt: now,
+        endedAt: now + 5,
+        worker: 'w',
+        release: '1.8.0',
+      }
       const token = task?.token ?? ''
       await store.settle([{ id, token, outcome, attempt: { ...attempt, ...(isFailure && FAILED) } }])
       if (id === 'redriven') await store.redrive([id], { who: 'ada', why: 'fixed' })
@@ -78,6 +92,8 @@ function attemptRow({ id, kind, category, key }: TaskRecord, row: LedgerRow): ob
     ended_at: new Date(row.endedAt).toISOString(),
     duration_ms: row.endedAt - row.startedAt,
     trace: row.trace ?? null,
+    release: row.release ?? null,
+    failure_group: row.group ?? null,
   }
 }
 
@@ -99,5 +115,22 @@ export async function expectedLetters(store: Store): Promise<object[]> {
     payload: task.payload,
     submitted_at: new Date(task.submittedAt).toISOString(),
     died_at: new Date(task.changedAt).toISOString(),
+    failure_group: task.group,
+  }))
+}
+
+/** The failure groups, from what the store lists. */
+export async function expectedGroups(store: Store): Promise<object[]> {
+  const { items } = await store.groups.list({}, { limit: 100 })
+  return items.map(({ id, kind, code, pattern, seen, retrying, dead, firstSeenAt, lastSeenAt }) => ({
+    id,
+    kind,
+    code,
+    pattern,
+    seen,
+    retrying,
+    dead,
+    first_seen: new Date(firstSeenAt).toISOString(),
+    last_seen: new Date(lastSeenAt).toISOString(),
   }))
 }

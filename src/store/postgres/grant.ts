@@ -7,7 +7,7 @@ export function grant(database: Database, role: string): Promise<void> {
 }
 
 /** The views for people's own queries: docs/sql.md. */
-const VIEWS = ['attempts', 'dead_letters']
+const VIEWS = ['attempts', 'dead_letters', 'failure_groups']
 
 /** Lets a role read the views of the store, and nothing else. */
 export function grantRead(database: Database, role: string): Promise<void> {

@@ -1,7 +1,13 @@
 import pg from 'pg'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import { expectedAttempts, expectedLetters, fillForViews, VIEW_COLUMNS } from '../../../test/view-contract.js'
+import {
+  expectedAttempts,
+  expectedGroups,
+  expectedLetters,
+  fillForViews,
+  VIEW_COLUMNS,
+} from '../../../test/view-contract.js'
 import { openPostgres, type PostgresStore } from './index.js'
 
 let pool: pg.Pool
@@ -16,6 +22,9 @@ afterAll(async () => {
   await pool.end()
 })
 
+/** The columns that are bigint, which the driver gives as text. */
+const WHOLE = /_ms$|^(seen|retrying|dead)$/
+
 /** Rows as JSON holds them, with whole numbers as numbers. */
 async function rowsOf(query: string): Promise<object[]> {
   const { rows } = await pool.query<Record<string, unknown>>(query)
@@ -23,7 +32,7 @@ async function rowsOf(query: string): Promise<object[]> {
     Object.fromEntries(
       Object.entries(row).map(([name, value]) => {
         if (value instanceof Date) return [name, value.toISOString()]
-        return [name, name.endsWith('_ms') && value !== null ? Number(value) : value]
+        return [name, WHOLE.test(name) && value !== null ? Number(value) : value]
       }),
     ),
   )
@@ -32,6 +41,12 @@ async function rowsOf(query: string): Promise<object[]> {
 it.each(Object.entries(VIEW_COLUMNS))('the view %s has these columns, in this order', async (view, columns) => {
   const { fields } = await pool.query(`SELECT * FROM redrive.${view} LIMIT 0`)
   expect(fields.map(({ name }) => name).join(' ')).toBe(columns)
+})
+
+it('has the figures of every failure group', async () => {
+  const groups = await rowsOf('SELECT * FROM redrive.failure_groups')
+  expect(groups).toMatchObject([{ seen: 5, retrying: 1, dead: 1 }])
+  expect(groups).toEqual(await expectedGroups(store))
 })
 
 it('has every attempt, those of successes included, and every dead letter', async () => {
@@ -62,6 +77,7 @@ it('lets a role read the views, and nothing else', async () => {
   try {
     await client.query('SET ROLE "board reader"')
     expect((await client.query('SELECT * FROM redrive.dead_letters')).rowCount).toBe(1)
+    expect((await client.query('SELECT * FROM redrive.failure_groups')).rowCount).toBe(1)
     await expect(client.query('SELECT * FROM redrive.task')).rejects.toThrow('permission denied')
     await expect(client.query('DELETE FROM redrive.dead_letters')).rejects.toThrow(/permission denied|cannot delete/)
   } finally {

@@ -323,7 +323,7 @@ export const MIGRATIONS: readonly string[] = [
              ledger.reason, ledger.delay_ms, ledger.worker,
              strftime('%Y-%m-%dT%H:%M:%fZ', ledger.started_at / 1000.0, 'unixepoch') AS started_at,
              strftime('%Y-%m-%dT%H:%M:%fZ', ledger.ended_at / 1000.0, 'unixepoch')   AS ended_at,
-             ledger.ended_at - ledger.started_at AS duration_ms, ledger.trace
+             ledger.ended_at - ledger.started_at AS duration_ms, ledger.trace, ledger.release, ledger.failure_group
       FROM ledger JOIN task ON task.seq = ledger.task JOIN lane ON lane.id = task.lane
       WHERE ledger.attempt > 0
       UNION ALL
@@ -331,7 +331,8 @@ export const MIGRATIONS: readonly string[] = [
              NULL, NULL, task.worker,
              strftime('%Y-%m-%dT%H:%M:%fZ', task.ran_from / 1000.0, 'unixepoch'),
              strftime('%Y-%m-%dT%H:%M:%fZ', task.ran_to / 1000.0, 'unixepoch'),
-             task.ran_to - task.ran_from, CASE WHEN task.entries = 1 THEN substr(task.traceparent, 4, 32) END
+             task.ran_to - task.ran_from, CASE WHEN task.entries = 1 THEN substr(task.traceparent, 4, 32) END,
+             task.release, NULL
       FROM task JOIN lane ON lane.id = task.lane
       WHERE task.state = 4 AND task.ran_attempt IS NOT NULL  -- succeeded
         AND NOT EXISTS (SELECT 1 FROM ledger WHERE ledger.task = task.seq AND ledger.sequence = task.entries);
@@ -341,12 +342,23 @@ export const MIGRATIONS: readonly string[] = [
              letter.error_code AS code, letter.error_message AS error, letter.attempts, letter.deferrals, letter.losses,
              letter.payload,
              strftime('%Y-%m-%dT%H:%M:%fZ', letter.submitted_at / 1000.0, 'unixepoch') AS submitted_at,
-             strftime('%Y-%m-%dT%H:%M:%fZ', letter.changed_at / 1000.0, 'unixepoch')   AS died_at
+             strftime('%Y-%m-%dT%H:%M:%fZ', letter.changed_at / 1000.0, 'unixepoch')   AS died_at,
+             letter.failure_group
       FROM (
         SELECT * FROM task WHERE state = 6 AND state > 3 AND lane < 1099511627776
         UNION ALL
         SELECT * FROM task WHERE state = 6 AND state > 3 AND lane >= 1099511627776
       ) AS letter
       JOIN lane ON lane.id = letter.lane;
+
+    -- The figures are those of redrive groups ls: by hour, to be added up.
+    CREATE VIEW failure_groups AS
+      SELECT its.id, its.kind, its.code, its.pattern, ifnull(sum(tally.seen), 0) AS seen,
+             ifnull(sum(tally.retrying), 0) AS retrying, ifnull(sum(tally.dead), 0) AS dead,
+             strftime('%Y-%m-%dT%H:%M:%fZ', its.first_seen / 1000.0, 'unixepoch') AS first_seen,
+             strftime('%Y-%m-%dT%H:%M:%fZ', max(its.first_seen, ifnull(max(tally.last_seen), 0)) / 1000.0, 'unixepoch')
+               AS last_seen
+      FROM failure_group AS its LEFT JOIN group_tally AS tally ON tally.failure_group = its.id
+      GROUP BY its.id;
   `,
 ]

@@ -3,7 +3,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { expectedAttempts, expectedLetters, fillForViews, VIEW_COLUMNS } from '../../../test/view-contract.js'
+import {
+  expectedAttempts,
+  expectedGroups,
+  expectedLetters,
+  fillForViews,
+  VIEW_COLUMNS,
+} from '../../../test/view-contract.js'
 import { openSqlite, type SqliteStore } from './index.js'
 
 let folder: string
@@ -25,6 +31,12 @@ afterAll(async () => {
 it.each(Object.entries(VIEW_COLUMNS))('the view %s has these columns, in this order', (view, columns) => {
   const names = db.prepare(`SELECT * FROM ${view}`).columns()
   expect(names.map(({ name }) => name).join(' ')).toBe(columns)
+})
+
+it('has the figures of every failure group', async () => {
+  const groups = db.prepare('SELECT * FROM failure_groups').all()
+  expect(groups).toMatchObject([{ seen: 5, retrying: 1, dead: 1 }])
+  expect(groups).toEqual(await expectedGroups(store))
 })
 
 it('has every attempt, those of successes included, and every dead letter', async () => {
