@@ -116,13 +116,13 @@ describe('a redrive', () => {
   })
 
   it('that fails half-way stays on record with how many it had moved, for a worker to continue', async () => {
-    const { store } = await deadLetters(600)
+    const { store } = await deadLetters(2100)
     const step = store.operations.step.bind(store.operations)
     let calls = 0
     store.operations.step = (...call) => (++calls === 2 ? Promise.reject(new Error('away')) : step(...call))
     await expect(redriveDeadLetters(store, { all: true }, by)).rejects.toThrow('away')
     const { items } = await store.operations.list({ isOpen: true }, { limit: 1 })
-    expect(items).toMatchObject([{ status: 'running', moved: 500 }])
+    expect(items).toMatchObject([{ status: 'running', moved: 2000 }])
   })
 })
 

@@ -117,7 +117,7 @@ it('a rate spreads the moves, whatever the window', () => {
 it('without a worker nobody answers, so nothing is held back', () => {
   const full = operation({ moved: 100_000 })
   expect(nextStep(full, FACTS).type).toBe('wait')
-  expect(nextStep(full, { ...FACTS, hasWorkers: false })).toEqual({ type: 'move', limit: 500, isCanary: false })
+  expect(nextStep(full, { ...FACTS, hasWorkers: false })).toEqual({ type: 'move', limit: 2000, isCanary: false })
 })
 
 it('a discard waits for no answers, and is done with its last member', () => {

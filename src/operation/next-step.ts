@@ -30,7 +30,7 @@ export type NextStep =
   | { readonly type: 'move'; readonly limit: number; readonly isCanary: boolean }
 
 /** The size of a transaction. */
-const BATCH = 500
+const BATCH = 2000
 /** Under a rate the work comes evenly. */
 const BATCHES_PER_SECOND = 10
 /** How soon to look for new answers. */

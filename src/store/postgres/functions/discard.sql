@@ -7,6 +7,7 @@ SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = of
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
+  times bigint[];
 BEGIN
   ids := ARRAY(
     SELECT id FROM redrive.task
@@ -16,7 +17,8 @@ BEGIN
   IF ids = '{}' THEN
     RETURN '[]';
   END IF;
-  PERFORM redrive.unlist(redrive.state_dead(), ids);
+  SELECT array_agg(changed_at ORDER BY id) INTO times FROM redrive.task WHERE id = ANY (ids);
+  PERFORM redrive.unlist(redrive.state_dead(), ids, times);
   PERFORM redrive.move_in_groups(ids, redrive.state_dead(), redrive.state_cancelled(), now_ms);
   INSERT INTO redrive.ended (state, at, tasks, task_lanes)
   SELECT redrive.state_cancelled(), now_ms, ids, array_agg(DISTINCT lane) FROM redrive.task WHERE id = ANY (ids);

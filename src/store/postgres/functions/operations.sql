@@ -222,7 +222,9 @@ BEGIN
     DELETE FROM redrive.waiting WHERE task = ANY (redriven) RETURNING task
   )
   SELECT coalesce(array_agg(task), '{}') INTO redriven FROM dequeued;
-  PERFORM redrive.unlist(redrive.state_cancelled(), discarded);
+  PERFORM redrive.unlist(redrive.state_cancelled(), discarded, ARRAY(
+    SELECT task.changed_at FROM unnest(discarded) WITH ORDINALITY AS one (id, place)
+    JOIN redrive.task ON task.id = ANY (ARRAY[one.id]) ORDER BY one.place));
   PERFORM redrive.move_in_groups(redriven, redrive.state_running(), redrive.state_dead(), now_ms);
   PERFORM redrive.move_in_groups(discarded, redrive.state_cancelled(), redrive.state_dead(), now_ms);
   PERFORM redrive.restore_dead(redriven || discarded, who, why, now_ms);
