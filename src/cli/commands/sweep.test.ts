@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
@@ -64,6 +64,13 @@ describe('redrive sweep', () => {
     ])
     expect(await sent()).toBe(1)
     expect(archive('a2')).toMatchObject({ status: 'failed_max_retries' })
+  })
+
+  it('does not create a store for a dry run', async () => {
+    const { code, err } = await redrive(['sweep', '--dry-run', '--store', 'sqlite:new.db'])
+    expect(code).toBe(1)
+    expect(err).toContain("There is no store at 'new.db'.")
+    expect(existsSync(join(folder, 'new.db'))).toBe(false)
   })
 
   it('does nothing in a dry run, and needs no bus for it', async () => {

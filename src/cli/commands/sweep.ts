@@ -35,7 +35,7 @@ export function addSweep(program: Command, context: CommandContext): void {
     .description('Requeue stuck documents of your own collections, and mark what is beyond help')
     .option('--once', 'Sweep once and exit')
     .option('--interval <duration>', 'Time between two sweeps (default: 15m)', duration(1))
-    .option('--dry-run', 'Show what a sweep would do, once, and do nothing; needs no bus')
+    .option('--dry-run', 'Show what a sweep would do, once, and do nothing; needs no bus, and creates no store')
     .option('--confirm', 'Send all stuck documents, however many')
     .option('--store <url>', 'Store for dead letters and lanes (or REDRIVE_STORE; default: none)', nonEmpty)
     .option('--verbose', 'Log every document, not only what a sweep came to')
@@ -59,7 +59,7 @@ async function run(context: CommandContext, options: SweepOptions): Promise<Exit
   const { environment, console } = context
   const settings = await settingsOf(options, environment)
   const hasStore = Boolean(options.store ?? environment.env.REDRIVE_STORE)
-  const store = hasStore ? await openStore(options, environment, { mayCreate: true }) : undefined
+  const store = hasStore ? await openStore(options, environment, { mayCreate: !options.dryRun }) : undefined
   const opened: { source?: DocumentSource; bus?: Bus } = {}
   const collections = settings.collections.map(({ name }) => name)
   const isPreset = options.config === undefined && environment.settings === undefined
