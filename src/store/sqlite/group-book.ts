@@ -38,9 +38,9 @@ export class GroupBook {
     this.#count(group, status, 1, now)
   }
 
-  /** Counts a task that leaves a status. */
-  leave(group: string | null | undefined, status: TaskStatus, now: number): void {
-    this.#count(group, status, -1, now)
+  /** Counts a task, or several, that leave a status. */
+  leave(group: string | null | undefined, status: TaskStatus, now: number, count = 1): void {
+    this.#count(group, status, -count, now)
   }
 
   write(): void {
@@ -51,7 +51,7 @@ export class GroupBook {
     }
   }
 
-  #count(group: string | null | undefined, status: TaskStatus, change: 1 | -1, now: number): void {
+  #count(group: string | null | undefined, status: TaskStatus, change: number, now: number): void {
     const count = group ? countOf(status) : undefined
     if (group && count !== undefined) this.#tallyOf(group, now)[count] += change
   }

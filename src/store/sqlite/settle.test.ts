@@ -22,6 +22,7 @@ afterEach(async () => {
 
 const LEASE_MS = 1000
 const verdict = { class: 'retryable', code: 'E' } as const
+const group = { id: '1-slow', kind: 'k', code: 'E', errorName: 'Error', pattern: 'slow', frames: [] }
 
 /** Claims all that is ready, one claim after another, since some of it may have to run alone. */
 async function claimAll(): Promise<ClaimedTask[]> {
@@ -51,6 +52,8 @@ const PASTS: Readonly<Record<string, () => Promise<void>>> = {
   nothing: async () => {},
   'a retry': async () =>
     settle(await claimAll(), { type: 'retry', delayMs: 0, isBackoff: true }, { verdict, error: 'slow' }),
+  'a retry in a group': async () =>
+    settle(await claimAll(), { type: 'retry', delayMs: 0, isBackoff: true }, { verdict, error: 'slow', group }),
   'a deferral': async () => settle(await claimAll(), { type: 'deferred', delayMs: 0 }, { verdict }),
   'a loss that nobody has decided on': async () => {
     await claimAll()
@@ -107,8 +110,29 @@ for (const [past, happen] of Object.entries(PASTS).filter(([past]) => past !== '
       expect(await store.ledger(id)).toEqual(history)
     }
     expect(await store.count({})).toMatchObject({ running: 0, succeeded: ids.length })
+    expect((await store.groups.list({}, { limit: 10 })).items.filter(({ retrying }) => retrying !== 0)).toEqual([])
   })
 }
+
+it('successes of tasks in several groups are written together, and each leaves its own', async () => {
+  const ids = ['a', 'b', 'c', 'd', 'e', 'f']
+  await store.enqueue(ids.map(id => ({ id, kind: 'k', payload: '{}' })))
+  const failing = await claimAll()
+  const retry = { type: 'retry', delayMs: 0, isBackoff: true } as const
+  await settle(failing.slice(0, 2), retry, { verdict, error: 'slow', group })
+  await settle(failing.slice(2, 5), retry, {
+    verdict,
+    error: 'down',
+    group: { ...group, id: '1-down', pattern: 'down' },
+  })
+  await settle(failing.slice(5), { type: 'later', delayMs: 0 }, {})
+  const tasks = await claimAll()
+  const others = tasks.filter(({ id }) => id !== 'e')
+  await settle(others, { type: 'succeeded' }, { attempt: 2 })
+  expect(await store.countBy({ status: 'succeeded' }, ['group'])).toEqual([{ count: 5 }])
+  const { items } = await store.groups.list({}, { limit: 10 })
+  expect(Object.fromEntries(items.map(({ id, retrying }) => [id, retrying]))).toEqual({ '1-slow': 0, '1-down': 1 })
+})
 
 it('successes that are written together are refused one by one', async () => {
   await store.enqueue(['a', 'b', 'c', 'd', 'e', 'f'].map(id => ({ id, kind: 'k', payload: '{}' })))

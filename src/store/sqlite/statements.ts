@@ -278,7 +278,7 @@ const IS_BUSY_SHARING = /* sql */ `shared IS NOT NULL AND waiting + running > 0 
 const SUCCEEDED = /* sql */ `
   state = 4, changed_at = ?, result = ?, ran_from = ?, ran_to = ?, ran_attempt = ?, worker = ?, version = ?, call = ?,
   release = ?, value = NULL, entries = entries + 1, attempts = 0, deferrals = 0, losses = 0, undecided = 0, cancel_requested = 0,
-  previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL, token = NULL`
+  previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL, failure_group = NULL, token = NULL`
 
 /** The item enters its next stage: fresh counters, and a token derived from the one before. */
 const NEXT_STAGE = /* sql */ `
@@ -461,19 +461,25 @@ function prepare(db: Preparer) {
       SET ${SUCCEEDED}
       WHERE seq = ? AND state = 3 AND token = ? AND id = ? AND operation IS NULL AND failure_group IS NULL`),
     /**
-     * The tasks of a claim and a lane that are still running, that no operation has moved and that are in no group, of a
-     * JSON array of `seq`: their ids, by `seq`.
+     * The tasks of a claim and a lane that are still running and that no operation has moved, of a JSON array of `seq`: their
+     * ids, by `seq`, and how many of them are in failure groups.
      */
     runningIds: db
-      .prepare<[string, string], string | null>(/* sql */ `
-        SELECT group_concat(id, char(0))
+      .prepare<[string, string], [ids: string | null, grouped: number]>(/* sql */ `
+        SELECT group_concat(id, char(0)), count(failure_group)
         FROM (
-          SELECT id FROM task
-          WHERE seq IN (SELECT value FROM json_each(?)) AND state = 3 AND token = seq || '.' || ?
-            AND operation IS NULL AND failure_group IS NULL
+          SELECT id, failure_group FROM task
+          WHERE seq IN (SELECT value FROM json_each(?)) AND state = 3 AND token = seq || '.' || ? AND operation IS NULL
           ORDER BY seq
         )`)
-      .pluck(),
+      .raw(),
+    /** The failure groups of tasks, of a JSON array of `seq`. */
+    groupsOf: db
+      .prepare<[string], [group: string, count: number]>(/* sql */ `
+        SELECT failure_group, count(*) FROM task
+        WHERE seq IN (SELECT value FROM json_each(?)) AND failure_group IS NOT NULL
+        GROUP BY failure_group`)
+      .raw(),
     /** Successes that differ in nothing but their `seq`, of which it takes a JSON array. */
     succeedAll: db.prepare(/* sql */ `
       UPDATE OR FAIL task

@@ -88,7 +88,12 @@ export class Successes {
     const tasks = members.sort((a, b) => a.place.seq - b.place.seq)
     const seqs = JSON.stringify(tasks.map(task => task.place.seq))
     const ids = tasks.map(task => task.settlement.id).join('\0')
-    if (this.#statements.runningIds.get(seqs, place.claim) !== ids) return false
+    const [running, grouped] = this.#statements.runningIds.get(seqs, place.claim) ?? [null, 0]
+    if (running !== ids) return false
+    if (grouped > 0) {
+      const groups = this.#statements.groupsOf.all(seqs)
+      for (const [group, count] of groups) this.#book.groups.leave(group, 'running', this.#now, count)
+    }
     this.#statements.succeedAll.run(this.#now, null, ...successColumns(attempt), seqs)
     this.#book.move(place.lane, 'running', 'succeeded', tasks.length)
     this.#book.told(place.lane, 'ok', '', attempt.startedAt, this.#now, tasks.length)
