@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { type Collection, type DocumentRecord, type DocumentSource, NoCollectionError } from '../../document/index.js'
+import { type Collection, type DocumentSource, NoCollectionError } from '../../document/index.js'
 import {
   cutOf,
   type DocumentExplanation,
@@ -10,7 +10,7 @@ import {
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
 import type { Console } from '../terminal/console.js'
-import { OUTPUT_FORMATS, type OutputFormat, writeList, writeOne, writeResult } from '../terminal/output.js'
+import { OUTPUT_FORMATS, type OutputFormat, writeOne, writePages, writeResult } from '../terminal/output.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
 import { moment, relative } from '../terminal/times.js'
 import { quoted, visibleJson } from '../terminal/visible.js'
@@ -30,7 +30,11 @@ interface ListOptions extends OutputOptions {
   readonly stuck?: boolean
   readonly failed?: boolean
   readonly limit: number
+  readonly all?: boolean
 }
+
+/** Documents are read in pages of this size. */
+const PAGE_SIZE = 500
 
 /** Adds `redrive docs`. */
 export function addDocs(program: Command, context: CommandContext): void {
@@ -56,6 +60,7 @@ export function addDocs(program: Command, context: CommandContext): void {
     .option('--stuck', 'Documents that a sweep would look at (default)')
     .option('--failed', 'Documents that are marked as failed')
     .option('--limit <n>', 'Maximum number of documents per collection', wholeNumber(1, 10_000), 50)
+    .addOption(new Option('--all', 'All documents, however many').conflicts('limit'))
     .action(async (name: string | undefined, options: ListOptions) => context.end(await list(context, name, options)))
   output(ls).addHelpText(
     'after',
@@ -144,22 +149,23 @@ function list({ console, environment }: CommandContext, name: string | undefined
   if (options.stuck && options.failed) throw new UsageError('Pass --stuck or --failed, not both.')
   return withSource(options, environment, async (source, collections) => {
     const chosen = name === undefined ? collections : [collectionNamed(collections, name)]
-    const views: ReturnType<typeof documentView>[] = []
     const now = await source.now()
     let code: ExitCode = ExitCode.done
-    for (const collection of chosen) {
-      try {
-        views.push(...(await listed(source, collection, options, console)))
-      } catch (error) {
-        // Of all collections, those that are there are listed.
-        if (name !== undefined || !(error instanceof NoCollectionError)) throw error
-        console.say(error.message)
-        code = ExitCode.partly
+    async function* pages() {
+      for (const collection of chosen) {
+        try {
+          yield* listed(source, collection, options, console)
+        } catch (error) {
+          // Of all collections, those that are there are listed.
+          if (name !== undefined || !(error instanceof NoCollectionError)) throw error
+          console.say(error.message)
+          code = ExitCode.partly
+        }
       }
     }
     const titles = ['COLLECTION', 'ID', 'STATUS', 'ATTEMPTS', 'LAST ATTEMPT', 'LAST ERROR']
     const columns = titles.map(title => ({ title, minWidth: NAME_WIDTH }))
-    const row = (view: (typeof views)[number]) => [
+    const row = (view: ReturnType<typeof documentView>) => [
       view.collection,
       view.id,
       view.status,
@@ -167,28 +173,39 @@ function list({ console, environment }: CommandContext, name: string | undefined
       lastAttemptText(view, at => relative(at, now)),
       view.lastError ?? view.problem ?? '',
     ]
-    writeList(console, options.output, views, () =>
-      table(
-        columns,
-        views.map(view => ({ cells: row(view) })),
-        console,
-      ),
-    )
+    await writePages(console, options.all ? pages() : onePage(pages()), {
+      format: options.output,
+      toJson: view => view,
+      toTable: (views, layout) =>
+        table(
+          columns,
+          views.map(view => ({ cells: row(view) })),
+          { width: console.width, paint: console.paint, layout },
+        ),
+    })
     return code
   })
 }
 
-async function listed(source: DocumentSource, collection: Collection, options: ListOptions, console: Console) {
+/** The documents of a collection, in pages: up to the limit, or all of them. */
+async function* listed(source: DocumentSource, collection: Collection, options: ListOptions, console: Console) {
   const cut = await cutOf(source, collection)
   const { stuck, failed } = await source.survey(collection.shape, cut)
   console.say(`${stuck} stuck and ${failed} failed in ${quoted(collection.name)}.`)
   const selection = options.failed ? ({ type: 'failed' } as const) : ({ type: 'stuck', cut } as const)
-  const taken: DocumentRecord[] = []
-  for await (const page of source.walk(collection.shape, selection, { pageSize: options.limit })) {
-    taken.push(...page)
-    if (taken.length >= options.limit) break
+  let left = options.all ? Infinity : options.limit
+  for await (const page of source.walk(collection.shape, selection, { pageSize: Math.min(left, PAGE_SIZE) })) {
+    yield page.slice(0, left).map(document => documentView(collection, document))
+    left -= page.length
+    if (left <= 0) break
   }
-  return taken.slice(0, options.limit).map(document => documentView(collection, document))
+}
+
+/** Makes one page of several, so that the columns of a table fit all rows. */
+async function* onePage<T>(pages: AsyncIterable<readonly T[]>): AsyncIterable<readonly T[]> {
+  const all: T[] = []
+  for await (const page of pages) all.push(...page)
+  yield all
 }
 
 function showDocument({ console, environment }: CommandContext, name: string, id: string, options: OutputOptions) {

@@ -201,6 +201,19 @@ describe('redrive docs', () => {
     expect((await redrive(['docs', 'ls', 'nothing'])).err).toContain('The collections are archives, messages')
   })
 
+  it('lists all of them on request, however many', async () => {
+    db.transaction(() => {
+      for (let i = 0; i < 1100; i++) insert(`many-${i}`, 'failed_max_retries', 3, ago(48 * HOUR))
+    })()
+    const list = async (...flags: string[]) =>
+      (await redrive(['docs', 'ls', '--failed', '--output', 'json', ...flags])).json()
+    expect(await list()).toHaveLength(50)
+    expect(await list('--limit', '700')).toHaveLength(700)
+    expect(await list('--all')).toHaveLength(1102)
+    expect((await redrive(['docs', 'ls', 'archives', '--failed', '--all'])).lines()).toHaveLength(1103)
+    expect(await redrive(['docs', 'ls', '--all', '--limit', '3'])).toMatchObject({ code: 2 })
+  })
+
   it('shows a document and explains it', async () => {
     const { out } = await redrive(['docs', 'show', 'archives', 'a3', '--output', 'json'])
     expect(JSON.parse(out)).toMatchObject({ id: 'a3', attemptCount: 1, data: { archive_id: 'a3' } })
