@@ -159,10 +159,10 @@ export class PostgresOperations implements OperationStore {
 
   async survey(act: OperationAct, set: OperationSet): Promise<readonly SurveyRow[]> {
     checkSet(act, set)
-    const filter = 'ids' in set ? {} : set.filter
-    const values = [...scopeOf(filter), 'ids' in set ? Number.MAX_SAFE_INTEGER : set.until, this.#database.at]
-    const text = 'ids' in set ? surveyNamed(act) : act === 'cancel' ? SURVEY_LIVING : SURVEY_DEAD
-    const rows = (await this.#database.query(text, 'ids' in set ? [...values, set.ids] : values, LONG)) as SurveyedRow[]
+    const [facts] = (await this.#database.query(FACTS, [this.#database.at], LONG)) as SurveyFacts[]
+    const scope = 'ids' in set ? [...scopeOf({}), Number.MAX_SAFE_INTEGER] : [...scopeOf(set.filter), set.until]
+    const values = [...scope, facts?.now, ...('ids' in set ? [set.ids] : [])]
+    const rows = (await this.#database.query(surveyOf(act, set, facts), values, LONG)) as SurveyedRow[]
     return surveyed(
       rows.map(({ kind, error_code, paused, age, count }) => {
         const errorCode = stored(error_code ?? undefined)
@@ -291,19 +291,52 @@ function scopeOf({ kind, category, key, errorCode, group }: TaskFilter): (string
 const IS_DEAD = 'task.state = redrive.state_dead()'
 const IS_LIVING = 'task.state = redrive.state_running() AND NOT task.cancel_requested'
 
-const PASSED_AGES = AGE_LIMITS_MS.map(limit => `(now_ms - task.changed_at >= ${limit})::int`).join(' + ')
+const PASSED_AGES = AGE_LIMITS_MS.map(limit => `($7::bigint - task.changed_at >= ${limit})::int`).join(' + ')
 
-/** All members are looked at, so the planner is free to join them as it likes. */
+/**
+ * All members are looked at, so the planner is free to join them as it likes. They are counted by lane first: there are far
+ * fewer lanes to be joined than tasks.
+ */
 function survey(from: string, condition: string, since: string): string {
   return /* sql */ `
-    SELECT lane.kind, task.error_code, lane.paused, ${PASSED_AGES} AS age, count(*) AS count
-    FROM ${from} JOIN redrive.lane ON lane.id = task.lane CROSS JOIN redrive.now_ms($7) AS now_ms
-    WHERE ${condition} AND ${since} <= $6
-      AND ($1::text IS NULL OR lane.kind = $1) AND ($2::text IS NULL OR lane.category = $2)
-      AND ($3::text IS NULL OR lane.key = $3) AND ($4::text IS NULL OR task.error_code = $4)
-      AND ($5::text IS NULL OR task.failure_group = $5)
+    SELECT lane.kind, counted.error_code, lane.paused, counted.age, sum(counted.count) AS count
+    FROM (
+      SELECT task.lane, task.error_code, ${PASSED_AGES} AS age, count(*) AS count
+      FROM ${from}
+      WHERE ${condition} AND ${since} <= $6 AND ($4::text IS NULL OR task.error_code = $4)
+        AND ($5::text IS NULL OR task.failure_group = $5)
+      GROUP BY 1, 2, 3
+    ) AS counted JOIN redrive.lane ON lane.id = counted.lane
+    WHERE ($1::text IS NULL OR lane.kind = $1) AND ($2::text IS NULL OR lane.category = $2)
+      AND ($3::text IS NULL OR lane.key = $3)
     GROUP BY 1, 2, 3, 4`
 }
+
+interface SurveyFacts {
+  readonly now: string
+  readonly is_dead_many: boolean
+}
+
+/** The time, and whether so many tasks are dead that reading them all is faster than finding the dead ones. */
+const FACTS = /* sql */ `
+  SELECT redrive.now_ms($1) AS now,
+    10 * sum(dead) > sum(waiting + running + succeeded + skipped + dead + cancelled) AS is_dead_many
+  FROM redrive.tally`
+
+function surveyOf(act: OperationAct, set: OperationSet, facts: SurveyFacts | undefined): string {
+  if ('ids' in set) return surveyNamed(act)
+  if (act === 'cancel') return SURVEY_LIVING
+  if (set.filter.group !== undefined) return SURVEY_GROUP
+  return facts?.is_dead_many === true ? SURVEY_MANY_DEAD : SURVEY_DEAD
+}
+
+const SURVEY_MANY_DEAD = survey('redrive.task', IS_DEAD, 'task.changed_at')
+
+const SURVEY_GROUP = survey(
+  'redrive.task',
+  `${IS_DEAD} AND task.failure_state = redrive.state_dead()`,
+  'task.failure_at',
+)
 
 const SURVEY_DEAD = survey(
   /* sql */ `

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { OptionError } from '../../policy/index.js'
-import type { NewOperation, OperationRecord, OperationStep, Store } from '../../store/index.js'
+import type { NewOperation, OperationRecord, OperationStep, Store, TaskFilter } from '../../store/index.js'
 import {
   add,
   addOne,
@@ -168,9 +168,19 @@ export const BULK_ACTS: StoreBehaviours = {
     await advance(3_600_000)
     await killAll(store, advance, [{ id: 'd' }, { id: 'e', kind: 'l' }])
     await store.pause({ kind: 'l' }, { isPaused: true })
-    const rows = await store.operations.survey('redrive', { filter: {}, until: await store.now() })
-    const inWords = rows.map(row => `${row.kind} ${row.errorCode} ${row.isPaused} ${row.age} ${row.count}`)
-    assertSame(inWords, ['k E_BAD false day 2', 'k E_OTHER false day 1', 'k E_BAD false hour 1', 'l E_BAD true hour 1'])
+    const survey = async (filter: TaskFilter) => {
+      const rows = await store.operations.survey('redrive', { filter, until: await store.now() })
+      return rows.map(row => `${row.kind} ${row.errorCode} ${row.isPaused} ${row.age} ${row.count}`)
+    }
+    const all = ['k E_BAD false day 2', 'k E_OTHER false day 1', 'k E_BAD false hour 1', 'l E_BAD true hour 1']
+    assertSame(await survey({}), all)
+    assertSame(await survey({ kind: 'l', errorCode: 'E_BAD' }), all.slice(3))
+    // Among many others they may be looked for in another way.
+    await store.enqueue(Array.from({ length: 60 }, () => ({ kind: 'other', payload: '{}' })))
+    assertSame(await survey({}), all)
+    const ofGroup = all.filter(row => row.startsWith('k E_BAD'))
+    assertSame(await survey({ kind: 'k', errorCode: 'E_BAD' }), ofGroup)
+    assertSame(await survey({ group: 'E_BAD:k' }), ofGroup)
     const named = await store.operations.survey('discard', { ids: ['a', 'e', 'none'] })
     assert.equal(
       named.reduce((sum, { count }) => sum + count, 0),
