@@ -98,6 +98,8 @@ const EXPORTS: Readonly<Record<string, string>> = {
     why writeResults`,
   'redrive/notify': `
     NoticeType Notification Notifier NotifyOptions Target TargetOptions notify slack webhook`,
+  'redrive/config': `
+    RedriveConfig`,
   'redrive/otel': `
     TraceOptions spanEvents traceWork`,
   'redrive/metrics': `

@@ -2,25 +2,11 @@ import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { checkOptions } from '../policy/internal.js'
 import { importModule } from './commands/import-module.js'
+import type { RedriveConfig } from './config.js'
 import type { Environment } from './environment.js'
 import { CommandError } from './errors.js'
 
-/** The configuration of a project: the values of flags that all its commands share, and the settings of its sweeper. */
-interface ProjectConfig {
-  readonly store?: string
-  readonly bus?: string
-  readonly monitor?: string
-  readonly source?: string
-  readonly preset?: string
-  readonly collections?: object
-  readonly interval?: unknown
-  readonly stuckAfter?: unknown
-  readonly policy?: object
-  readonly coverage?: object
-  readonly notify?: object
-}
-
-const FIELDS: Readonly<Record<keyof ProjectConfig, '' | 'object'>> = {
+const FIELDS: Readonly<Record<keyof RedriveConfig, '' | 'object'>> = {
   store: '',
   bus: '',
   monitor: '',

@@ -1,0 +1,1 @@
+export type { RedriveConfig } from './config.js'
