@@ -47,7 +47,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
     Age AttemptEntry AttemptTraces AuditPage AuditStore Beat Before Budget BudgetRecord BudgetScope BudgetStop BudgetStore By Chunk Claim ClaimRequest ClaimedTask Cost CountField DeathsRow EndStatus
-    Enqueued FailureBudget FailureGroup GateCause GateChange GateRecord GateState GroupFilter GroupRecord GroupStore Heartbeat ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneRuleReader LaneRules LaneSelection LedgerRow LimitRule MemoryStore
+    Enqueued FailureBudget FailureGroup GateCause GateChange GateRecord GateState GroupFilter GroupLife GroupMark GroupRecord GroupState GroupStore Heartbeat IgnoredUntil ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneRuleReader LaneRules LaneSelection LedgerRow LifeMark LimitRule MemoryStore
     MemoryStoreOptions Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
     NewOperation NewRun NewTask OnceOptions OperationAct OperationMember OperationNotFoundError OperationProgress
     OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow Page PageRequest PauseRule PolicyStore Rate RedriveRecord
@@ -83,7 +83,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
     ActOptions AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination
-    ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions GroupExplanation GroupView Interval KeptMessage KindFigures
+    ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions GroupExplanation GroupLifeView GroupView Interval KeptMessage KindFigures
     KnownQueues LaneState LaneView LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError
     OperationPlan OperationView PauseView Percentiles PolicyAdvice PruneOptions Pruned Purged RedriveOptions RedrivePlan
     Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore

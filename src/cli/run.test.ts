@@ -209,6 +209,8 @@ describe('every command', () => {
     [['audit', 'tail']],
     [['prune']],
     [['policy', 'report']],
+    [['groups', 'ls']],
+    ...['fix', 'ignore'].map(verb => [['groups', verb]]),
   ])('has a help that fits 80 columns: %j', async argv => {
     const { code, out, err, lines } = await redrive([...argv, '--help'])
     expect({ code, err }).toEqual({ code: 0, err: '' })

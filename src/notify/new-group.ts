@@ -5,17 +5,18 @@ import { isOwnKind, type Occasion } from './occasion.js'
 
 const PAGE = 100
 
-/** Tells when work fails in a way that was not seen before: once per group, however many fail. */
+/** Tells when work fails in a way that was not seen before: once per group, however many fail. A group that somebody has marked is no news. */
 export const newGroup: Occasion = async ({ store, since }) => {
   const notices: Notice[] = []
   for await (const group of seenSince(store.groups, since)) {
-    if (group.firstSeenAt >= since && !isOwnKind(group.kind)) notices.push(noticeOf(group))
+    const isNews = group.firstSeenAt >= since && group.life.state === 'new'
+    if (isNews && !isOwnKind(group.kind)) notices.push(noticeOf(group))
   }
   return notices
 }
 
 /** Groups come last seen first, so those that matter are in front. */
-async function* seenSince(groups: GroupStore, since: number): AsyncGenerator<GroupRecord> {
+export async function* seenSince(groups: GroupStore, since: number): AsyncGenerator<GroupRecord> {
   let after: string | undefined
   do {
     const { items, next } = await groups.list({}, { limit: PAGE, ...(after !== undefined && { after }) })

@@ -12,13 +12,14 @@ import { messageId, type Notice, type Notification } from './notice.js'
 import type { Occasion } from './occasion.js'
 import { oldestAge } from './oldest-age.js'
 import { operationEnded } from './operation-ended.js'
+import { regressed } from './regressed.js'
 import type { Target } from './target.js'
 
 /** Options of `notify`. */
 export interface NotifyOptions {
   /** Where messages go: made by `slack()` or `webhook()`. */
   readonly to: Target | readonly Target[]
-  /** Tell when work fails in a way that was not seen before: a new failure group. Default: true. */
+  /** Tell when work fails in a way that was not seen before, or that was fixed: of failure groups. Default: true. */
   readonly groups?: boolean | undefined
   /** Tell when the oldest ready task of a kind has waited for longer than this. Default: never. */
   readonly oldestAge?: Duration | undefined
@@ -168,7 +169,7 @@ export class Notifier implements Sleeper {
 /** The list of all occasions. */
 function occasionsOf({ groups = true, oldestAge: limit, gates = true, operations = true }: NotifyOptions): Occasion[] {
   return [
-    ...(groups ? [newGroup] : []),
+    ...(groups ? [newGroup, regressed] : []),
     ...(limit === undefined ? [] : [oldestAge(toMs('oldestAge', limit, 1))]),
     ...(gates ? [gateOpened] : []),
     ...(operations ? [operationEnded] : []),

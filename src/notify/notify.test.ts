@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { deadLetters } from '../../test/dead-letters.js'
 import { MemoryStore, type Store } from '../store/index.js'
 import { openSqlite } from '../store/sqlite/index.js'
 import { defineTask, TaskQueue, Worker } from '../task/index.js'
@@ -152,6 +153,37 @@ describe('a message', () => {
       ),
     })
     expect(JSON.stringify(body)).not.toContain('hunter2')
+  })
+
+  it('says once that a fixed failure is back, and nothing of one that is ignored', async () => {
+    const clock = fakeClock()
+    store = new MemoryStore({ clock })
+    const { url } = await receiver()
+    const fail = (id: string) =>
+      deadLetters(store, [{ id, kind: 'charge', code: 'E', message: `Error: no card ${id}1` }])
+    const texts = async () => {
+      const { items } = await store.list({ kind: 'notify:slack' }, { limit: 10 })
+      return items.map(({ payload }) => JSON.parse(payload).text).sort()
+    }
+    const notifier = notify(store, { to: slack(url), clock })
+    await fail('a')
+    const [group] = (await store.groups.list({}, { limit: 2 })).items
+    const id = group?.id ?? ''
+    await store.groups.mark(id, { state: 'ignored' }, { who: 'ann' })
+    await notifier.look()
+    expect(await texts()).toEqual([])
+    for (const letter of ['b', 'c']) {
+      await store.groups.mark(id, { state: 'fixed' }, { who: 'ann' })
+      await clock.advance(1)
+      await fail(letter)
+      await fail(`${letter}${letter}`)
+      await notifier.look()
+      await notifier.look()
+    }
+    expect(await texts()).toEqual([
+      'charge fails again: E, Error: no card *. ann had marked it as fixed. 0 retrying, 3 dead.',
+      'charge fails again: E, Error: no card *. ann had marked it as fixed. 0 retrying, 5 dead.',
+    ])
   })
 
   it('says once that a failure budget has stopped a kind, and again if that happens again', async () => {

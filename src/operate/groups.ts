@@ -1,14 +1,47 @@
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { FailureGroup, GroupFilter, GroupRecord, Store, TaskReader, TaskRecord } from '../store/index.js'
+import type {
+  FailureGroup,
+  GroupFilter,
+  GroupLife,
+  GroupRecord,
+  GroupState,
+  Store,
+  TaskReader,
+  TaskRecord,
+} from '../store/index.js'
 import { pagesOf } from './pages.js'
 
 /** A failure group as plain JSON: times as ISO 8601 text in UTC. */
-export interface GroupView extends Omit<GroupRecord, 'firstSeenAt' | 'lastSeenAt'> {
+export interface GroupView extends Omit<GroupRecord, 'firstSeenAt' | 'lastSeenAt' | 'life'> {
   /** When it was seen for the first time. */
   readonly firstSeenAt: string
   /** When it was last seen. */
   readonly lastSeenAt: string
+  /** Its state, and how it came there. */
+  readonly life: GroupLifeView
+}
+
+/** The life of a group as plain JSON. */
+export interface GroupLifeView {
+  /** Where it is in its life. */
+  readonly state: GroupState
+  /** When it came there, in ISO 8601. Absent while it is new, as are the others. */
+  readonly at?: string
+  /** The person who marked it. Of a regressed group: as fixed. */
+  readonly who?: string
+  /** The reason that they gave. */
+  readonly why?: string
+  /** Of a fixed group, the release with the fix. Of a regressed one, the release that failed. */
+  readonly release?: string
+  /** Of a fixed group, the other releases that live workers reported then. */
+  readonly before?: readonly string[]
+  /** Of a regressed group, the release that was to have the fix. */
+  readonly fixedIn?: string
+  /** When it is ignored no longer: once one of these is passed. */
+  readonly until?: { readonly at?: string; readonly count?: number; readonly perHour?: number }
+  /** Of an ignored group, its failed attempts before the mark. */
+  readonly seen?: number
 }
 
 /** A failure group with some of its tasks. */
@@ -46,12 +79,21 @@ export async function listGroups(store: GroupReader, filter: GroupFilter = {}): 
 }
 
 /** The view of a group. */
-export function groupView({ firstSeenAt, lastSeenAt, ...group }: GroupRecord): GroupView {
+export function groupView({ firstSeenAt, lastSeenAt, life, ...group }: GroupRecord): GroupView {
   return {
     ...group,
     firstSeenAt: new Date(firstSeenAt).toISOString(),
     lastSeenAt: new Date(lastSeenAt).toISOString(),
+    life: lifeView(life),
   }
+}
+
+function lifeView(life: GroupLife): GroupLifeView {
+  if (life.state === 'new') return life
+  const at = new Date(life.at).toISOString()
+  if (life.state !== 'ignored') return { ...life, at }
+  const { at: time, ...until } = life.until
+  return { ...life, at, until: { ...until, ...(time !== undefined && { at: new Date(time).toISOString() }) } }
 }
 
 /**

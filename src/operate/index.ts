@@ -16,7 +16,15 @@ export {
   type KnownQueues,
 } from './failed-queues.js'
 export { type FollowAuditOptions, followAudit } from './follow-audit.js'
-export { explainGroup, findGroup, type GroupExplanation, type GroupView, groupView, listGroups } from './groups.js'
+export {
+  explainGroup,
+  findGroup,
+  type GroupExplanation,
+  type GroupLifeView,
+  type GroupView,
+  groupView,
+  listGroups,
+} from './groups.js'
 export { type LaneState, type LaneView, listLanes, type PauseView } from './lanes.js'
 export { type BudgetView, listBudgets } from './list-budgets.js'
 export { eventIn, type MessageView, messageView } from './message-view.js'

@@ -1,7 +1,7 @@
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import { isTraceparent } from '../telemetry/internal.js'
-import type { FailureGroup, GroupFilter } from './group-store.js'
+import type { FailureGroup, GroupFilter, GroupMark } from './group-store.js'
 import type {
   Beat,
   By,
@@ -140,9 +140,29 @@ export function checkFilter({ status, errorCode, group, kind, category, key, ...
   if (group !== undefined) checkGroupId(group)
 }
 
-export function checkGroupFilter({ kind, ...others }: GroupFilter): void {
-  checkNoOthers(others, 'kind')
+export function checkGroupFilter({ kind, states, ...others }: GroupFilter): void {
+  checkNoOthers(others, 'kind, states')
   if (kind !== undefined) checkName('kind', kind)
+  for (const state of states ?? []) checkGroupState('states', state, GROUP_STATES)
+}
+
+const GROUP_STATES = ['new', 'acknowledged', 'fixed', 'ignored', 'regressed'] as const
+
+function checkGroupState(option: string, state: unknown, known: readonly string[]): void {
+  if (typeof state === 'string' && known.includes(state)) return
+  throw new OptionError(option, `The states of a group are ${known.join(', ')}, got ${quoted(state)}.`)
+}
+
+/** `regressed` is for settlements to find. */
+export function checkMark(mark: GroupMark): void {
+  checkGroupState('state', mark?.state, ['new', 'acknowledged', 'fixed', 'ignored'])
+  if (mark.state === 'fixed' && mark.release !== undefined) checkName('release', mark.release)
+  if (mark.state !== 'ignored') return
+  const { at, count, perHour } = mark.until ?? {}
+  for (const [option, value] of Object.entries({ at, count, perHour })) {
+    if (value === undefined || (Number.isSafeInteger(value) && value >= 0)) continue
+    throw new OptionError(option, `'until.${option}' must be a whole number, 0 or more, got ${quoted(value)}.`)
+  }
 }
 
 /** The id of a group may have a kind and a code in it. */

@@ -28,7 +28,17 @@ export {
   StoreRolledBackError,
   StoreUnavailableError,
 } from './errors.js'
-export type { FailureGroup, GroupFilter, GroupRecord, GroupStore } from './group-store.js'
+export type {
+  FailureGroup,
+  GroupFilter,
+  GroupLife,
+  GroupMark,
+  GroupRecord,
+  GroupState,
+  GroupStore,
+  IgnoredUntil,
+  LifeMark,
+} from './group-store.js'
 export type { LaneRuleReader, LaneRules, LimitRule, PauseRule } from './lane-rule.js'
 export { MemoryStore, type MemoryStoreOptions } from './memory/memory-store.js'
 export type { Movable, MovedRow, Section } from './move/movable.js'

@@ -1,5 +1,6 @@
 import type { BudgetScope } from './budget-store.js'
 import type { BudgetSettings } from './budgets/check-budget.js'
+import type { GroupMark } from './group-store.js'
 import type { OperationSet, OperationSettings, OperationTally } from './operation-store.js'
 import type { OperationState } from './operations/operation-rules.js'
 import type { ReprocessFilter, RunChange } from './run-store.js'
@@ -33,6 +34,7 @@ interface RecordedFailureBudget {
 
 type OperatorAct =
   | EditAct
+  | MarkAct
   | OperationEvent
   /** `ids` has the first hundred of those that have ended or will end, `count` their number. */
   | {
@@ -77,6 +79,16 @@ type OperatorAct =
 
 /** A task as an edit left it: the original payload is in its ledger. */
 type EditAct = { readonly event_type: 'task_edited'; readonly task: string }
+
+/** A mark of a failure group. */
+type MarkAct = {
+  readonly event_type: 'group_marked'
+  readonly group: string
+  readonly state: GroupMark['state']
+  readonly release?: string | undefined
+  /** When it is ignored no longer. `at` is ISO 8601, in UTC. */
+  readonly until?: { readonly at?: string; readonly count?: number; readonly per_hour?: number }
+}
 
 /** An operation in the log's spelling. A set has its filter and time, or the number of tasks that were named. */
 type OperationEvent =
@@ -171,6 +183,20 @@ export function reprocessRecord(
 /** The record of an edited payload, as JSON. */
 export function editRecord(task: string, by: By, now: number): string {
   return recordOf({ event_type: 'task_edited', task }, by, now)
+}
+
+/** The record of a mark of a failure group, as JSON. */
+export function markRecord(group: string, mark: GroupMark, by: By, now: number): string {
+  const act = { event_type: 'group_marked', group, state: mark.state } as const
+  if (mark.state === 'fixed') return recordOf({ ...act, release: mark.release }, by, now)
+  if (mark.state !== 'ignored' || mark.until === undefined) return recordOf(act, by, now)
+  const { at, count, perHour: per_hour } = mark.until
+  const until = {
+    ...(at !== undefined && { at: new Date(at).toISOString() }),
+    ...(count !== undefined && { count }),
+    ...(per_hour !== undefined && { per_hour }),
+  }
+  return recordOf({ ...act, until }, by, now)
 }
 
 /** The record of an act on an operation, as JSON. */

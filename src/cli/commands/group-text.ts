@@ -1,13 +1,15 @@
+import type { GroupLifeView } from '../../operate/index.js'
 import type { GroupRecord } from '../../store/index.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
 import { type Layout, NAME_WIDTH, table } from '../terminal/table.js'
-import { relative } from '../terminal/times.js'
+import { moment, relative } from '../terminal/times.js'
 
 const COLUMNS = [
   { title: 'GROUP', minWidth: NAME_WIDTH },
   { title: 'KIND', minWidth: NAME_WIDTH },
   { title: 'CODE', minWidth: NAME_WIDTH },
+  { title: 'STATE' },
   { title: 'SEEN' },
   { title: 'RETRYING' },
   { title: 'DEAD' },
@@ -22,11 +24,12 @@ export function groupTable(
   now: number,
   layout: Layout,
 ): string {
-  const rows = groups.map(({ id, kind, code, seen, retrying, dead, lastSeenAt, errorName, pattern }) => ({
+  const rows = groups.map(({ id, kind, code, seen, retrying, dead, lastSeenAt, errorName, pattern, life }) => ({
     cells: [
       id,
       kind,
       code === '' ? '-' : code,
+      life.state,
       grouped(seen),
       grouped(retrying),
       grouped(dead),
@@ -35,6 +38,36 @@ export function groupTable(
     ],
   }))
   return table(COLUMNS, rows, { width, paint, layout })
+}
+
+/** `fixed in 1.8.0, by ann 3h ago: found it`: the state of a group, and how it came there. */
+export function lifeText(life: GroupLifeView, now: number): string {
+  const { at, who, why } = life
+  if (at === undefined) return life.state
+  const reason = why === undefined ? '' : `: ${why}`
+  if (life.state === 'regressed') {
+    const fixed = life.fixedIn === undefined ? 'fixed' : `fixed in ${life.fixedIn}`
+    return `regressed ${relative(at, now)}, ${inRelease(life)}after ${who} had marked it as ${fixed}${reason}`
+  }
+  const what = life.state === 'fixed' ? fixedText(life) : life.state === 'ignored' ? ignoredText(life, now) : life.state
+  return `${what}, by ${who} ${relative(at, now)}${reason}`
+}
+
+function fixedText({ release }: GroupLifeView): string {
+  return release === undefined ? 'fixed' : `fixed in ${release}`
+}
+
+function inRelease({ release }: GroupLifeView): string {
+  return release === undefined ? '' : `in ${release}, `
+}
+
+function ignoredText({ until: { at, count, perHour } = {}, seen = 0 }: GroupLifeView, now: number): string {
+  const until = [
+    ...(at === undefined ? [] : [moment(at, now)]),
+    ...(count === undefined ? [] : [`it was seen ${grouped(seen + count)} times`]),
+    ...(perHour === undefined ? [] : [`more than ${grouped(perHour)} an hour`]),
+  ]
+  return until.length === 0 ? 'ignored' : `ignored until ${until.join(' or ')}`
 }
 
 const BLOCKS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'] as const

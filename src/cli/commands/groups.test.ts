@@ -25,9 +25,9 @@ async function orders(): Promise<string> {
 it('groups ls lists what failed in the same way', async () => {
   const { code, lines } = await folder.redrive(['groups', 'ls', '--kind', 'charge'])
   expect(code).toBe(0)
-  expect(lines()[0]).toMatch(/^GROUP +KIND +CODE +SEEN +RETRYING +DEAD +LAST +FAILURE$/)
+  expect(lines()[0]).toMatch(/^GROUP +KIND +CODE +STATE +SEEN +RETRYING +DEAD +LAST +FAILURE$/)
   expect(lines()).toContainEqual(
-    expect.stringMatching(/^1-\w{16} +charge +NotFound +2 +0 +2 .*Error: order \* not found$/),
+    expect.stringMatching(/^1-\w{16} +charge +NotFound +new +2 +0 +2 .*Error: order \* not found$/),
   )
   expect(await folder.redrive(['groups', 'ls', '--kind', 'x'])).toMatchObject({ code: 0, err: 'No failure groups.\n' })
 })
@@ -72,4 +72,48 @@ it('dlq show and why offer to redrive all that failed in the same way', async ()
   for (const noun of [['dlq', 'show'], ['why']]) {
     expect((await folder.redrive([...noun, 'c'])).out).not.toContain('--group')
   }
+})
+
+it('groups ack, fix and reopen mark a group, on record', async () => {
+  const id = await orders()
+  const mark = (...argv: string[]) => folder.redrive(['groups', ...argv, '--output', 'json'])
+  const acknowledged = await mark('ack', id.slice(0, 8), '--why', 'on it')
+  expect(acknowledged.code).toBe(0)
+  expect(acknowledged.json()).toMatchObject({ id, life: { state: 'acknowledged', why: 'on it' } })
+  const fixed = await mark('fix', id, '--in', '1.8.0')
+  expect(fixed.json()).toMatchObject({ life: { state: 'fixed', release: '1.8.0', before: [] } })
+  expect(fixed.err).toMatch(/^'1-\w{16}' is fixed in 1\.8\.0, by \S+ (now|\ds ago)\.\n$/)
+  expect((await folder.redrive(['groups', 'show', id])).out).toMatch(/\nstate {5}fixed in 1\.8\.0, by /)
+  expect((await mark('ls', '--state', 'fixed')).json()).toHaveLength(1)
+  expect((await mark('reopen', id)).json()).toMatchObject({ life: { state: 'new' } })
+  expect((await mark('ls', '--state', 'fixed')).json()).toEqual([])
+  const audit = await folder.redrive(['audit', 'tail', '--output', 'jsonl'])
+  const states = audit.lines().map(line => JSON.parse(line).state)
+  expect(states).toEqual(['acknowledged', 'fixed', 'new'])
+})
+
+it('groups ls leaves out ignored groups, and says how many', async () => {
+  const id = await orders()
+  const argv = ['groups', 'ignore', id, '--until', '2999-12-01', '--until-count', '5', '--until-rate', '100/h']
+  expect((await folder.redrive(argv)).err).toMatch(
+    /is ignored until 2999-12-01 00:00:00Z \(in .*\) or it was seen 7 times or more than 100 an hour, by /,
+  )
+  const { json, err } = await folder.redrive(['groups', 'ls', '--output', 'json'])
+  expect(json()).toEqual([expect.objectContaining({ code: '42703' })])
+  expect(err).toBe('1 ignored. To list them, run: redrive groups ls --state ignored\n')
+  const listed = await folder.redrive(['groups', 'ls', '--state', 'ignored', '--output', 'json'])
+  const until = { at: '2999-12-01T00:00:00.000Z', count: 5, perHour: 100 }
+  expect(listed.json()).toEqual([expect.objectContaining({ id, life: expect.objectContaining({ until, seen: 2 }) })])
+  expect(listed.err).toBe('')
+})
+
+it.each([
+  ['--until', 'tomorrow', 'a time to come'],
+  ['--until', '2001-01-01', 'a time to come'],
+  ['--until-count', '0', 'a whole number'],
+  ['--until-rate', '5/s', 'a rate per hour'],
+])('groups ignore refuses %s %s', async (flag, value, message) => {
+  const { code, err } = await folder.redrive(['groups', 'ignore', 'x', flag, value])
+  expect(code).toBe(2)
+  expect(err).toContain(message)
 })

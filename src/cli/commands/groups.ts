@@ -1,5 +1,6 @@
-import type { Command } from 'commander'
-import { explainGroup, type GroupExplanation, groupView } from '../../operate/index.js'
+import { type Command, Option } from 'commander'
+import { explainGroup, type GroupExplanation, groupView, listGroups } from '../../operate/index.js'
+import type { GroupFilter, GroupState } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
 import { grouped } from '../terminal/chart.js'
@@ -8,25 +9,36 @@ import { writeOne } from '../terminal/output.js'
 import { paragraph } from '../terminal/table.js'
 import { moment } from '../terminal/times.js'
 import { shellWord } from '../terminal/visible.js'
-import { groupTable, sparkline } from './group-text.js'
+import { addGroupMarks } from './group-marks.js'
+import { groupTable, lifeText, sparkline } from './group-text.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from './options.js'
 import { type PageOptions, printList } from './print-list.js'
 
 interface GroupListOptions extends CommonOptions, PageOptions {
   readonly kind?: string
+  readonly state?: GroupState
 }
+
+/** Ignored groups are listed only if somebody asks for them. */
+const SHOWN = ['new', 'acknowledged', 'fixed', 'regressed'] as const
 
 /** Adds `redrive groups`. */
 export function addGroups(program: Command, context: CommandContext): void {
   const groups = program
     .command('groups')
     .helpCommand(false)
-    .description('List and show groups of work that failed in the same way, retrying or dead')
+    .description('List, show and mark groups of work that failed in the same way, retrying or dead')
   const ls = groups
     .command('ls')
     .description('List failure groups, last seen first')
     .option('--kind <kind>', 'Only groups of this kind', nonEmpty)
+    .addOption(
+      new Option('--state <state>', 'Only groups in this state (default: all but ignored)').choices([
+        ...SHOWN,
+        'ignored',
+      ]),
+    )
     .action(async (options: GroupListOptions) => context.end(await printGroups(context, options)))
   withCommonOptions(withPageOptions(ls, 'groups')).addHelpText(
     'after',
@@ -37,6 +49,7 @@ count tasks, now.
 
 Examples:
   redrive groups ls
+  redrive groups ls --state regressed
   redrive groups ls --kind charge --output json`,
   )
   const show = groups
@@ -45,17 +58,23 @@ Examples:
     .argument('<group>', 'Id of the group, or the beginning of it')
     .action(async (id: string, options: CommonOptions) => context.end(await showGroup(context, id, options)))
   withCommonOptions(show).addHelpText('after', '\nExample:\n  redrive groups show 9c2f')
+  addGroupMarks(groups, context)
 }
 
 function printGroups({ console, environment }: CommandContext, options: GroupListOptions): Promise<ExitCode> {
+  const { kind, state } = options
+  const ofKind: GroupFilter = kind === undefined ? {} : { kind }
   return withStore(options, environment, async store => {
     const now = await store.now()
-    return printList(console, options, {
-      read: page => store.groups.list(options.kind === undefined ? {} : { kind: options.kind }, page),
+    const code = await printList(console, options, {
+      read: page => store.groups.list({ ...ofKind, states: state === undefined ? SHOWN : [state] }, page),
       toJson: groupView,
       toTable: (groups, layout) => groupTable(groups, console, now, layout),
       none: 'No failure groups.',
     })
+    const ignored = state === undefined ? (await listGroups(store, { ...ofKind, states: ['ignored'] })).length : 0
+    if (ignored > 0) console.say(`${grouped(ignored)} ignored. To list them, run: redrive groups ls --state ignored`)
+    return code
   })
 }
 
@@ -87,6 +106,7 @@ function groupText(group: GroupExplanation, commands: readonly string[], console
     paint.bold(group.id),
     ...indented([group.errorName, group.pattern].filter(text => text !== '').join(': ')),
     '',
+    ...paragraph(`state     ${lifeText(group.life, now)}`, { width, indent: '' }),
     `seen      ${grouped(group.seen)} failed attempts`,
     `now       ${grouped(group.retrying)} retrying, ${grouped(group.dead)} dead`,
     `first     ${moment(group.firstSeenAt, now)}`,

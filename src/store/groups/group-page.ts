@@ -1,4 +1,4 @@
-import type { GroupRecord } from '../group-store.js'
+import type { GroupFilter, GroupRecord } from '../group-store.js'
 import type { Page } from '../store.js'
 
 /** The place of a group in a list. */
@@ -9,8 +9,13 @@ export function isSeenBefore(a: GroupPlace, b: GroupPlace): boolean {
   return a.lastSeenAt === b.lastSeenAt ? a.id < b.id : a.lastSeenAt < b.lastSeenAt
 }
 
-/** The first page of these groups. */
-export function groupPage(groups: readonly GroupRecord[], limit: number): Page<GroupRecord> {
+/** The first page of those of these groups that are in one of the states. */
+export function groupPage(
+  all: readonly GroupRecord[],
+  { states }: Pick<GroupFilter, 'states'>,
+  limit: number,
+): Page<GroupRecord> {
+  const groups = states === undefined ? all : all.filter(({ life }) => states.includes(life.state))
   const items = [...groups].sort((a, b) => (isSeenBefore(a, b) ? 1 : -1)).slice(0, limit)
   const last = items.at(-1)
   return groups.length > limit && last !== undefined ? { items, next: `${last.lastSeenAt}:${last.id}` } : { items }

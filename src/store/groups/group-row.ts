@@ -1,8 +1,10 @@
 import type { GroupRecord } from '../group-store.js'
+import { lifeNow } from './life.js'
+import { type LifeRow, lifeOf } from './life-row.js'
 import { trendOf } from './trend.js'
 
 /** A row of the table `failure_group`, with its figures. */
-export interface GroupRow {
+export interface GroupRow extends LifeRow {
   readonly id: string
   readonly kind: string
   readonly code: string
@@ -23,6 +25,7 @@ export interface GroupRow {
 export function groupRecord(row: GroupRow, now: number): GroupRecord {
   const hours = new Map<number, number>()
   for (const [hour, seen] of JSON.parse(row.hours) as [number, number][]) hours.set(hour, (hours.get(hour) ?? 0) + seen)
+  const trend = trendOf(hours, now)
   return {
     id: row.id,
     kind: row.kind,
@@ -35,6 +38,7 @@ export function groupRecord(row: GroupRow, now: number): GroupRecord {
     dead: row.dead,
     firstSeenAt: row.first_seen,
     lastSeenAt: row.last_seen,
-    trend: trendOf(hours, now),
+    trend,
+    life: lifeNow(lifeOf(row), { seen: row.seen, trend }, now),
   }
 }

@@ -13,8 +13,13 @@ export function trendFrom(now: number): number {
   return hourOf(now) - (HOURS - 1) * HOUR_MS
 }
 
+/** The hours of a trend that ends now, oldest first. */
+export function trendHours(now: number): number[] {
+  const from = trendFrom(now)
+  return Array.from({ length: HOURS }, (_, index) => from + index * HOUR_MS)
+}
+
 /** The number of failures in each of the last 24 hours, oldest first. */
 export function trendOf(seen: ReadonlyMap<number, number>, now: number): number[] {
-  const from = trendFrom(now)
-  return Array.from({ length: HOURS }, (_, index) => seen.get(from + index * HOUR_MS) ?? 0)
+  return trendHours(now).map(hour => seen.get(hour) ?? 0)
 }

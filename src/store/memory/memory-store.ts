@@ -140,7 +140,11 @@ export class MemoryStore implements Store {
     this.#workers = new MemoryWorkers(clock)
     this.audit = new MemoryAuditLog(() => this.#now())
     this.idempotency = new MemoryIdempotencyStore({ clock })
-    this.groups = new MemoryGroups(() => this.#now())
+    this.groups = new MemoryGroups({
+      now: () => this.#now(),
+      releases: () => this.#workers.live().flatMap(({ release }) => release ?? []),
+      record: record => this.audit.add(record),
+    })
     this.runs = new MemoryRuns(this.#items(), () => this.#now())
     this.operations = new MemoryOperations(
       {
@@ -578,7 +582,7 @@ export class MemoryStore implements Store {
   #change(task: MemoryTask, after: After, now: number): void {
     const { ledger, lane: _lane, answer: _answer, advance, isUndecided, failed, ...record } = after
     const before = task.record
-    const failedIn = failed && this.groups.failed(failed, now)
+    const failedIn = failed && this.groups.failed(failed, ledger, now)
     // The row belongs to the stage that has ended.
     writeLedger(task, ledger, failedIn)
     const isDone = record.status === 'succeeded' || record.status === 'skipped'

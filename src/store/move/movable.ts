@@ -40,7 +40,7 @@ export const SECTIONS = {
   group: {
     table: 'failure_group',
     key: ['id'],
-    columns: words('id kind code error_name pattern frames first_seen'),
+    columns: words('id kind code error_name pattern frames first_seen life marked_at who why details'),
   },
   tally: {
     table: 'group_tally',
@@ -61,6 +61,7 @@ export const SECTIONS = {
 const JSON_COLUMNS: { readonly [Name in Section]?: readonly string[] } = {
   shared: ['limits', 'state'],
   budget: ['settings', 'gate'],
+  group: ['details'],
 }
 
 /** A section of a store: one sort of rows that it holds, such as tasks or lanes. */
@@ -108,10 +109,11 @@ export function placeOf(after: string): (string | number)[] {
 
 /** Databases write the keys of JSON in their own order. */
 function withSortedKeys(row: MovedRow, columns: readonly string[]): MovedRow {
-  return { ...row, ...Object.fromEntries(columns.map(column => [column, sortedJson(String(row[column]))])) }
+  return { ...row, ...Object.fromEntries(columns.map(column => [column, sortedJson(row[column])])) }
 }
 
-function sortedJson(text: string): string {
+function sortedJson(text: MovedRow[string] | undefined): string | null {
+  if (typeof text !== 'string') return null
   const isPlain = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
   return JSON.stringify(JSON.parse(text), (_, value) =>
     isPlain(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value,

@@ -148,6 +148,8 @@ async function wellUsed(engine: Engine): Promise<Movable> {
     await settleNext(store, 'quoted', [retry], failure)
     dying.rooms = [{ kinds: ['quoted'] }]
   }
+  await store.groups.mark('1-aa', { state: 'fixed', release: '1.8 🚀' }, { who: 'ada', why: WEIRD })
+  await store.groups.mark('lost:quoted', { state: 'ignored', until: { count: 3 } }, { who: 'ada' })
   const waiting = (await store.list({ kind: 'tenants', status: 'waiting', key: 'b' }, { limit: 1 })).items
   await store.cancel(waiting.map(({ id }) => id))
   await store.leave('w')

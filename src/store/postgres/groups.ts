@@ -1,15 +1,19 @@
-import { checkGroupFilter, checkGroupId, checkPage } from '../check.js'
+import { checkBy, checkGroupFilter, checkGroupId, checkMark, checkName, checkPage } from '../check.js'
 import { taskPlace } from '../cursor.js'
-import type { GroupFilter, GroupRecord, GroupStore } from '../group-store.js'
+import type { GroupFilter, GroupMark, GroupRecord, GroupStore } from '../group-store.js'
 import { groupPage } from '../groups/group-page.js'
 import { type GroupRow, groupRecord } from '../groups/group-row.js'
-import type { Page, PageRequest } from '../store.js'
+import { type AtMark, lifeAfterMark } from '../groups/life.js'
+import { lifeRow } from '../groups/life-row.js'
+import { markRecord } from '../operator-record.js'
+import type { By, Page, PageRequest } from '../store.js'
 import { answerOf, type Database, LONG } from './database.js'
-import { stored } from './text.js'
+import { storable, stored } from './text.js'
 
 /** $1 is the clock of tests. */
 const ALL = /* sql */ `
-  SELECT its.id, its.kind, its.code, its.error_name, its.pattern, its.frames, its.first_seen, clock.now,
+  SELECT its.id, its.kind, its.code, its.error_name, its.pattern, its.frames, its.first_seen, its.life,
+    its.marked_at, its.who, its.why, its.details, clock.now,
     coalesce(sum(seen), 0)::bigint AS seen, coalesce(sum(retrying), 0)::bigint AS retrying,
     coalesce(sum(dead), 0)::bigint AS dead, greatest(its.first_seen, max(last_seen)) AS last_seen,
     coalesce(json_agg(json_build_array(hour, seen)) FILTER (WHERE hour > clock.now - 24 * 3600000), '[]')::text AS hours
@@ -25,7 +29,7 @@ const LIST = /* sql */ `
   ORDER BY last_seen DESC, id DESC
   LIMIT $5`
 
-/** Reads failure groups. A kind has few of them, so that all are looked at. */
+/** Reads and marks failure groups. A kind has few of them, so that all are looked at. */
 export class PostgresGroups implements GroupStore {
   readonly #database: Database
 
@@ -43,17 +47,39 @@ export class PostgresGroups implements GroupStore {
     checkGroupFilter(filter)
     checkPage({ limit })
     const place = after === undefined ? undefined : taskPlace(after)
-    const values = [filter.kind ?? null, place?.changedAt ?? null, place?.id ?? null, limit + 1]
-    return groupPage(await this.#read(LIST, values), limit)
+    // The state of a group follows from its figures, so those in other states are left out later.
+    const rows = filter.states === undefined ? limit + 1 : null
+    const values = [filter.kind ?? null, place?.changedAt ?? null, place?.id ?? null, rows]
+    return groupPage(await this.#read(LIST, values), filter, limit)
+  }
+
+  async mark(id: string, mark: GroupMark, by: By): Promise<boolean> {
+    checkGroupId(id)
+    checkMark(mark)
+    checkName('who', by?.who)
+    checkBy(by)
+    const { at } = this.#database
+    return this.#database.callTogether(async call => {
+      const facts = await call('lock_group', [id, at])
+      if (facts === null) return false
+      const atMark = JSON.parse(String(facts)) as AtMark
+      const { life, marked_at, who, why, details } = lifeRow(lifeAfterMark(mark, by, atMark))
+      const texts = [who, why].map(text => storable(text ?? undefined) ?? null)
+      await call('mark_group', [id, life, marked_at, ...texts, details])
+      await call('append_audit', [JSON.stringify([markRecord(id, mark, by, atMark.now)]), at])
+      return true
+    })
   }
 
   async #read(rows: string, values: unknown[]): Promise<GroupRecord[]> {
     const text = `SELECT coalesce(json_agg(answer), '[]')::text AS answer FROM (${rows}) AS answer`
     const answer = answerOf(await this.#database.query(text, [this.#database.at, ...values], LONG))
     return (JSON.parse(String(answer)) as (GroupRow & { readonly now: number })[]).map(row => {
-      const { code, error_name, pattern, frames } = row
-      const texts = { code, error_name, pattern, frames }
-      const read = Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, stored(text)]))
+      const { code, error_name, pattern, frames, who, why } = row
+      const texts = { code, error_name, pattern, frames, who, why }
+      const read = Object.fromEntries(
+        Object.entries(texts).map(([name, text]) => [name, stored(text ?? undefined) ?? null]),
+      )
       return groupRecord({ ...row, ...read }, row.now)
     })
   }

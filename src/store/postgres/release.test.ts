@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'cd5036e395f1702082ed2911292cf19f647ea2fd569dfbfbba8522e13fc67177',
+  1: '38c877384d6a9619c1c8119d81f352d43ecc4fe8f41482e580c6a0df7048ef4c',
 }
 
 const MAX_LINES = 60

@@ -1,6 +1,9 @@
-import type { FailureGroup } from '../group-store.js'
+import type { FailureGroup, GroupLife } from '../group-store.js'
 import { countOf, isReserved, MAX_GROUPS, otherGroup } from '../groups/failure-group.js'
+import { lifeAfterFailure, NEW } from '../groups/life.js'
+import { lifeOf, lifeRow } from '../groups/life-row.js'
 import { hourOf } from '../groups/trend.js'
+import type { LedgerChange } from '../ledger-change.js'
 import type { TaskStatus } from '../store.js'
 import type { Statements } from './statements.js'
 
@@ -10,12 +13,17 @@ interface Tally {
   dead: number
 }
 
+interface NamedGroup {
+  readonly id: string
+  life: GroupLife
+}
+
 /** The changes that a job makes to failure groups, collected so that each group is written once. */
 export class GroupBook {
   readonly #statements: Statements
   readonly #tallies = new Map<string, Tally>()
   /** The groups that failures of this job belong to, by the groups that they asked for. */
-  readonly #named = new Map<string, string>()
+  readonly #named = new Map<string, NamedGroup>()
   #now = 0
 
   constructor(statements: Statements) {
@@ -23,14 +31,17 @@ export class GroupBook {
   }
 
   /** Counts a failed attempt. Returns the id of its group, which is another one if its kind has too many. */
-  failed(facts: FailureGroup, now: number): string {
-    let id = this.#named.get(facts.id)
-    if (id === undefined) {
-      id = this.#idOf(facts, now)
-      this.#named.set(facts.id, id)
+  failed(facts: FailureGroup, ledger: LedgerChange, now: number): string {
+    let group = this.#named.get(facts.id)
+    if (group === undefined) {
+      group = this.#groupOf(facts, now)
+      this.#named.set(facts.id, group)
     }
-    this.#tallyOf(id, now).seen++
-    return id
+    this.#tallyOf(group.id, now).seen++
+    const life = lifeAfterFailure(group.life, ledger, now)
+    if (life !== group.life) this.#statements.markGroup.run({ id: group.id, ...lifeRow(life) })
+    group.life = life
+    return group.id
   }
 
   /** Counts a task that enters a status. */
@@ -67,12 +78,14 @@ export class GroupBook {
   }
 
   /** Makes the group of a failure when it is first seen. */
-  #idOf(asked: FailureGroup, now: number): string {
-    const { hasGroup, groupsOfKind, addGroup } = this.#statements
-    if (hasGroup.get(asked.id) === 1) return asked.id
+  #groupOf(asked: FailureGroup, now: number): NamedGroup {
+    const { groupLife, groupsOfKind, addGroup } = this.#statements
+    const known = groupLife.get(asked.id)
+    if (known !== undefined) return { id: asked.id, life: lifeOf(known) }
     const isFull = !isReserved(asked) && (groupsOfKind.get(asked.kind, MAX_GROUPS) ?? 0) >= MAX_GROUPS
     const { id, kind, code, errorName, pattern, frames } = isFull ? otherGroup(asked) : asked
     addGroup.run(id, kind, code, errorName, pattern, JSON.stringify(frames), now)
-    return id
+    const made = groupLife.get(id)
+    return { id, life: made === undefined ? NEW : lifeOf(made) }
   }
 }

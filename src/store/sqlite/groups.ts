@@ -1,30 +1,40 @@
-import { checkGroupFilter, checkGroupId, checkPage } from '../check.js'
+import { checkBy, checkGroupFilter, checkGroupId, checkMark, checkName, checkPage } from '../check.js'
 import { taskPlace } from '../cursor.js'
-import type { GroupFilter, GroupRecord, GroupStore } from '../group-store.js'
+import type { GroupFilter, GroupMark, GroupRecord, GroupStore } from '../group-store.js'
 import { groupPage } from '../groups/group-page.js'
 import { type GroupRow, groupRecord } from '../groups/group-row.js'
+import { lifeAfterMark } from '../groups/life.js'
+import { lifeRow } from '../groups/life-row.js'
 import { trendFrom } from '../groups/trend.js'
-import type { Page, PageRequest } from '../store.js'
+import { markRecord } from '../operator-record.js'
+import type { By, Page, PageRequest } from '../store.js'
 import type { Connection } from './driver.js'
 import type { GroupCommit } from './group-commit.js'
+import type { Statements } from './statements.js'
+import { liveWorkers } from './workers.js'
 
 const ALL = /* sql */ `
-  SELECT failure_group.id, kind, code, error_name, pattern, frames, first_seen,
+  SELECT failure_group.id, kind, code, error_name, pattern, frames, first_seen, life, marked_at, who, why, details,
     ifnull(sum(seen), 0) AS seen, ifnull(sum(retrying), 0) AS retrying, ifnull(sum(dead), 0) AS dead,
     max(first_seen, ifnull(max(last_seen), 0)) AS last_seen,
     json_group_array(json_array(hour, seen)) FILTER (WHERE hour >= :from) AS hours
   FROM failure_group LEFT JOIN group_tally ON group_tally.failure_group = failure_group.id`
 
+/** The state of a group follows from its figures, so those in other states are left out later. */
+const ALL_ROWS = -1
+
 const NEWEST = { changedAt: Number.MAX_SAFE_INTEGER, id: '' }
 
-/** Reads failure groups. A kind has few of them, so that all are looked at. */
+/** Reads and marks failure groups. A kind has few of them, so that all are looked at. */
 export class SqliteGroups implements GroupStore {
+  readonly #statements: Statements
   readonly #commits: GroupCommit
   readonly #now: () => number
   readonly #get
   readonly #list
 
-  constructor(db: Connection, commits: GroupCommit, now: () => number) {
+  constructor(db: Connection, statements: Statements, commits: GroupCommit, now: () => number) {
+    this.#statements = statements
     this.#commits = commits
     this.#now = now
     this.#get = db.prepare<object, GroupRow>(/* sql */ `${ALL} WHERE id = :id GROUP BY id`)
@@ -50,11 +60,35 @@ export class SqliteGroups implements GroupStore {
     const { changedAt: last_seen, id } = after === undefined ? NEWEST : taskPlace(after)
     return this.#commits.read(() => {
       const now = this.#now()
-      const place = { last_seen, id, limit: limit + 1, from: trendFrom(now), kind: filter.kind ?? null }
+      const place = {
+        last_seen,
+        id,
+        limit: filter.states === undefined ? limit + 1 : ALL_ROWS,
+        from: trendFrom(now),
+        kind: filter.kind ?? null,
+      }
       return groupPage(
         this.#list.all(place).map(row => groupRecord(row, now)),
+        filter,
         limit,
       )
+    })
+  }
+
+  async mark(id: string, mark: GroupMark, by: By): Promise<boolean> {
+    checkGroupId(id)
+    checkMark(mark)
+    checkName('who', by?.who)
+    checkBy(by)
+    return this.#commits.write(() => {
+      const now = this.#now()
+      const group = this.#get.get({ id, from: trendFrom(now) })
+      if (group === undefined) return false
+      const releases = liveWorkers(this.#statements, now).flatMap(({ release }) => release ?? [])
+      const life = lifeAfterMark(mark, by, { now, seen: group.seen, releases })
+      this.#statements.markGroup.run({ id, ...lifeRow(life) })
+      this.#statements.appendAudit.run(now, markRecord(id, mark, by, now))
+      return true
     })
   }
 }

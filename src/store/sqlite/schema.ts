@@ -300,7 +300,13 @@ export const MIGRATIONS: readonly string[] = [
       error_name TEXT    NOT NULL,
       pattern    TEXT    NOT NULL,
       frames     TEXT    NOT NULL,  -- a JSON array
-      first_seen INTEGER NOT NULL
+      first_seen INTEGER NOT NULL,
+      -- Its life. NULL: nobody has marked it.
+      life       TEXT,
+      marked_at  INTEGER,
+      who        TEXT,
+      why        TEXT,
+      details    TEXT  -- a JSON object
     ) STRICT;
     CREATE INDEX failure_group_kind ON failure_group (kind);
     CREATE TABLE group_tally (

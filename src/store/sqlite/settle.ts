@@ -156,7 +156,7 @@ export function change(
   // In an ordered lane a task that waits for its time stays ready, and so at the head: its lane is held until then.
   const isScheduled = (after.nextAttemptAt ?? now) > now && !book.isOrdered(lane)
   const state = isScheduled ? State.scheduled : stateOf(after)
-  const failedIn = after.failed && book.groups.failed(after.failed, now)
+  const failedIn = after.failed && book.groups.failed(after.failed, after.ledger, now)
   const group = failedIn ?? after.group
   book.groups.leave(failure_group, from, now)
   book.groups.enter(group, after.status, now)

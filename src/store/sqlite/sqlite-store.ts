@@ -153,7 +153,7 @@ export class SqliteStore implements Movable {
       () => this.#now(),
       () => this.#watchers.ring(),
     )
-    this.groups = new SqliteGroups(db, this.#commits, () => this.#now())
+    this.groups = new SqliteGroups(db, this.#statements, this.#commits, () => this.#now())
     this.policies = sqlitePolicies(this.#statements, this.#commits)
     this.audit = sqliteAudit(this.#statements, this.#commits, () => this.#now())
   }

@@ -1,4 +1,5 @@
 import { ALONE_FROM_LOSSES } from '../after-settlement.js'
+import type { LifeRow } from '../groups/life-row.js'
 import type { OperationTally } from '../operation-store.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import type { Lane } from '../store.js'
@@ -646,7 +647,11 @@ function prepare(db: Preparer) {
 
     // Failure groups
 
-    hasGroup: db.prepare<[string], number>(/* sql */ `SELECT 1 FROM failure_group WHERE id = ?`).pluck(),
+    groupLife: db.prepare<[string], LifeRow>(/* sql */ `
+      SELECT life, marked_at, who, why, details FROM failure_group WHERE id = ?`),
+    markGroup: db.prepare(/* sql */ `
+      UPDATE failure_group SET life = :life, marked_at = :marked_at, who = :who, why = :why, details = :details
+      WHERE id = :id`),
     groupsOfKind: db
       .prepare<[string, number], number>(/* sql */ `
         SELECT count(*) FROM (

@@ -48,7 +48,7 @@ export const GROUPS: StoreBehaviours = {
     const now = await store.now()
     const { trend, ...record } = await group(store)
     const counts = { seen: 1, retrying: 1, dead: 0 }
-    assert.deepEqual(record, { ...facts, ...counts, firstSeenAt: now, lastSeenAt: now })
+    assert.deepEqual(record, { ...facts, ...counts, firstSeenAt: now, lastSeenAt: now, life: { state: 'new' } })
     assert.deepEqual(trend, [...Array.from({ length: 23 }, () => 0), 1])
     assert.equal((await get(store, task.id)).group, 'a')
     assert.deepEqual(

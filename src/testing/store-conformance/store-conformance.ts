@@ -6,6 +6,7 @@ import { CHECKS } from './checks.js'
 import { CLAIM } from './claim.js'
 import { ENDS } from './ends.js'
 import { ENQUEUE } from './enqueue.js'
+import { GROUP_LIFE } from './group-life.js'
 import { GROUPS } from './groups.js'
 import type { StoreBehaviours, StoreUnderTest } from './harness.js'
 import { checkInvariants } from './invariants.js'
@@ -49,6 +50,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   operations: BULK_ACTS,
   lists: LISTS,
   groups: GROUPS,
+  'the life of groups': GROUP_LIFE,
   standing: STANDING,
   stats: STATS,
   records: RECORDS,

@@ -168,6 +168,9 @@ BEGIN
   IF EXISTS (SELECT FROM unnest(batch) WHERE failure_group IS NOT NULL OR last_group IS NOT NULL) THEN
     PERFORM redrive.count_failures(batch, now_ms);
   END IF;
+  IF EXISTS (SELECT FROM unnest(batch) WHERE is_failure) THEN
+    PERFORM redrive.note_regressions(batch, now_ms);
+  END IF;
 
   IF EXISTS (SELECT FROM unnest(batch) WHERE is_decision) THEN
     PERFORM redrive.record_decisions(batch);

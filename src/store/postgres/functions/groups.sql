@@ -95,6 +95,86 @@ BEGIN
 END
 $$;
 
+-- The parts of a semantic version, so that they compare as texts, with `~` after all others: a release is later than its
+-- pre-releases. NULL if it is none. `versionKey` in TypeScript is the same.
+CREATE OR REPLACE FUNCTION redrive.version_key(release text) RETURNS text[] LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+  SELECT ARRAY[lpad(part[1], 15, '0'), lpad(part[2], 15, '0'), lpad(part[3], 15, '0')]
+    || CASE WHEN part[4] IS NULL THEN ARRAY['~'] ELSE ARRAY(
+      SELECT CASE WHEN pre ~ '^[0-9]{1,15}$' THEN '0' || lpad(pre, 15, '0') ELSE '1' || pre END
+      FROM unnest(string_to_array(part[4], '.')) WITH ORDINALITY AS one (pre, n) ORDER BY n
+    ) END
+  FROM regexp_match(release,
+    '^v?([0-9]{1,15})\.([0-9]{1,15})\.([0-9]{1,15})(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?$') AS part
+  WHERE part IS NOT NULL
+$$;
+
+-- Whether a release has a fix in it, given the details of the mark: {release, before}. Releases without an order have it
+-- if nobody ran them at the time of the mark.
+CREATE OR REPLACE FUNCTION redrive.has_fix(of_release text, fix json) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  fixed_in text := fix ->> 'release';
+BEGIN
+  IF fixed_in IS NULL OR of_release IS NULL THEN
+    RETURN fixed_in IS NULL;
+  END IF;
+  RETURN coalesce(
+    redrive.version_key(of_release) >= redrive.version_key(fixed_in) COLLATE "C",
+    of_release NOT IN (SELECT json_array_elements_text(fix -> 'before')));
+END
+$$;
+
+-- Notes the groups that were fixed, and that failures of a batch show to be not. Groups are read without a lock, and
+-- written only when they change, in the order of their ids, so that nobody deadlocks.
+CREATE OR REPLACE FUNCTION redrive.note_regressions(batch redrive.ended_attempt[], now_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  fixed record;
+BEGIN
+  FOR fixed IN
+    SELECT its.id, its.marked_at, its.details::json AS fix FROM redrive.failure_group AS its
+    WHERE its.id = ANY (ARRAY(SELECT DISTINCT failure_group FROM unnest(batch) WHERE is_failure)) AND its.life = 'fixed'
+    ORDER BY its.id
+  LOOP
+    UPDATE redrive.failure_group
+    SET life = 'regressed', marked_at = now_ms,
+      details = json_strip_nulls(json_build_object('release', failed.release, 'fixedIn', fixed.fix -> 'release'))::text
+    FROM (
+      SELECT release FROM unnest(batch)
+      WHERE is_failure AND failure_group = fixed.id AND began > fixed.marked_at AND redrive.has_fix(release, fixed.fix)
+      ORDER BY n LIMIT 1
+    ) AS failed
+    WHERE id = fixed.id AND life = 'fixed' AND failure_group.marked_at = fixed.marked_at;
+  END LOOP;
+END
+$$;
+
+-- Locks a group for a mark. Returns {now, seen, releases}, with the releases that live workers report; NULL if there is none.
+CREATE OR REPLACE FUNCTION redrive.lock_group(of_id text, at bigint) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+BEGIN
+  PERFORM FROM redrive.failure_group WHERE id = of_id FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  RETURN json_build_object(
+    'now', now_ms,
+    'seen', (SELECT coalesce(sum(seen), 0) FROM redrive.group_tally WHERE failure_group = of_id),
+    'releases', ARRAY(SELECT DISTINCT release FROM redrive.worker WHERE until > now_ms AND release IS NOT NULL)
+  )::text;
+END
+$$;
+
+-- Writes the life of a group.
+CREATE OR REPLACE FUNCTION redrive.mark_group(
+  of_id text, new_life text, at_ms bigint, by_who text, for_why text, new_details text
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE redrive.failure_group
+  SET life = new_life, marked_at = at_ms, who = by_who, why = for_why, details = new_details WHERE id = of_id;
+END
+$$;
+
 -- Counts tasks that go from one state to another and stay in their groups; to NULL, they leave their groups.
 CREATE OR REPLACE FUNCTION redrive.move_in_groups(ids text[], from_state int, to_state int, now_ms bigint) RETURNS void
 LANGUAGE plpgsql AS $$

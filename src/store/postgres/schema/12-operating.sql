@@ -65,7 +65,7 @@ ALTER TABLE redrive.pause_rule
   ADD COLUMN why text;
 ALTER TABLE redrive.lane ADD COLUMN held_by text;
 
--- Failure groups. The facts of a group are written once, when it is first seen. Its figures are rows to be added up: no
+-- Failure groups. The facts of a group are written once, when it is first seen, and its life when it changes. Its figures are rows to be added up: no
 -- settlement waits for another's count. Hours of long ago are added up in hour 0.
 CREATE TABLE redrive.failure_group (
   id         text COLLATE "C" PRIMARY KEY,
@@ -74,7 +74,13 @@ CREATE TABLE redrive.failure_group (
   error_name text   NOT NULL,
   pattern    text   NOT NULL,
   frames     text   NOT NULL,  -- a JSON array
-  first_seen bigint NOT NULL
+  first_seen bigint NOT NULL,
+  -- Its life. NULL: nobody has marked it.
+  life       text,
+  marked_at  bigint,
+  who        text,
+  why        text,
+  details    text  -- a JSON object
 );
 CREATE INDEX failure_group_kind ON redrive.failure_group (kind);
 CREATE TABLE redrive.group_tally (
