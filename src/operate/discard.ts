@@ -1,6 +1,7 @@
+import { checkOptions } from '../policy/internal.js'
 import type { OperationRecord, Store, TaskReader } from '../store/index.js'
 import { isItem } from './is-item.js'
-import { type ActOptions, actOnMany } from './operations.js'
+import { ACT_OPTIONS, type ActOptions, actOnMany } from './operations.js'
 import { planRedrive, type RedrivePlan } from './plan-redrive.js'
 import { ofRun } from './refusal.js'
 import { checkSelection, filterOf, type LetterSelection } from './selection.js'
@@ -69,6 +70,7 @@ export async function discardDeadLetters(
   options: DiscardOptions,
 ): Promise<Discarded> {
   checkSelection(selection)
+  checkOptions('discardDeadLetters()', options, ACT_OPTIONS)
   if (!('ids' in selection)) {
     const operation = await actOnMany(store, 'discard', selection, options)
     return { discarded: operation.moved, ids: [], isStopped: operation.status === 'stopped', operation }

@@ -1,4 +1,5 @@
 import { driveOperation, isRunBy, NO_WORKER, outstanding, PAUSED } from '../operation/internal.js'
+import type { KnownOptions } from '../policy/internal.js'
 import type {
   By,
   DeathsRow,
@@ -139,6 +140,18 @@ export interface ActOptions extends StartOptions {
   readonly onProgress?: ((moved: number) => void) | undefined
   /** Default: the machine's clock. */
   readonly clock?: Clock | undefined
+}
+
+/** The options of a bulk act, for `checkOptions`. */
+export const ACT_OPTIONS: KnownOptions<ActOptions> = {
+  who: '',
+  why: '',
+  canary: '',
+  stopAbove: '',
+  perSecond: '',
+  signal: 'object',
+  onProgress: 'function',
+  clock: 'object',
 }
 
 /** Creates an operation and runs it. Stops it when the signal aborts. */

@@ -28,6 +28,18 @@ async function deadLetters(count: number, task: Partial<NewTask> = {}) {
 const by = { who: 'ada', why: 'it is back' }
 
 describe('a redrive', () => {
+  it.each([{ ids: ['t0'] }, { filter: { kind: 'k' } }])(
+    'refuses an option that it does not have, of %j',
+    async selection => {
+      const { store } = await deadLetters(1)
+      const options = { ...by, canry: 5 }
+      await expect(redriveDeadLetters(store, selection, options)).rejects.toThrow(
+        "redriveDeadLetters() takes no 'canry'. Did you mean 'canary'?",
+      )
+      expect(await store.count({})).toMatchObject({ dead: 1 })
+    },
+  )
+
   it('is on record: who, when, why, which filter, how many', async () => {
     const { clock, store, audit } = await deadLetters(3, { key: 'acme' })
     await clock.advance('1h')

@@ -1,6 +1,7 @@
+import { checkOptions } from '../policy/internal.js'
 import type { OperationRecord, Store } from '../store/index.js'
 import { recordRedrive } from '../store/internal.js'
-import { type ActOptions, actOnMany } from './operations.js'
+import { ACT_OPTIONS, type ActOptions, actOnMany } from './operations.js'
 import { checkSelection, type LetterSelection } from './selection.js'
 
 /** Who redrives, why, and how. `signal` stops it after the current batch. */
@@ -37,6 +38,7 @@ export async function redriveDeadLetters(
   options: RedriveOptions,
 ): Promise<Redriven> {
   checkSelection(selection)
+  checkOptions('redriveDeadLetters()', options, ACT_OPTIONS)
   if ('ids' in selection && (options.canary ?? options.stopAbove ?? options.perSecond) === undefined) {
     return redriveNamed(store, selection.ids, options)
   }

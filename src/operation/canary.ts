@@ -65,7 +65,9 @@ export async function canaryAnswers(
   store: Pick<Store, 'get' | 'ledgers'>,
   ids: readonly string[],
 ): Promise<StepFacts['canary']> {
-  const [tasks, ledgers] = await Promise.all([Promise.all(ids.map(id => store.get(id))), store.ledgers(ids)])
+  // Tasks first: an attempt that ends meanwhile is in the ledger then, and its member is not taken for one without an answer.
+  const tasks = await Promise.all(ids.map(id => store.get(id)))
+  const ledgers = await store.ledgers(ids)
   const answers = tasks.map((task, index) => answerOf(task, ledgers[index] ?? []))
   const count = (answer: ReturnType<typeof answerOf>) => answers.filter(each => each === answer).length
   return { passed: count('passed'), failed: count('failed'), pending: count('pending') }

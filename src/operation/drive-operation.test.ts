@@ -1,7 +1,9 @@
+import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { MemoryStore, type NewTask, type OperationRecord, type Store } from '../store/index.js'
 import { defineTask, Worker } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
+import { canaryAnswers } from './canary.js'
 import { driveOperation } from './drive-operation.js'
 
 type Handler = (payload: { readonly n: number }) => void
@@ -132,4 +134,20 @@ it('without any worker all members move at once, and wait', async () => {
   const id = await create(store)
   await driveOperation(store, id, { driver: 'd', signal: new AbortController().signal, clock })
   expect(await store.operations.get(id)).toMatchObject({ status: 'settling', moved: 120, driver: undefined })
+})
+
+it('counts the answer of a member whose attempt ends while it is looked at', async () => {
+  const { store } = await scene(1, () => {})
+  await store.redrive(['t000'], { who: 'ann' })
+  const rooms = [{ kinds: ['k'] }]
+  const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 1000, rooms, limit: 1, isIdle: true })
+  const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w' }
+  const outcome = { type: 'dead', reason: 'final_error' } as const
+  const get: Store['get'] = async id => {
+    await setImmediate()
+    await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
+    return store.get(id)
+  }
+  const answers = await canaryAnswers({ get, ledgers: ids => store.ledgers(ids) }, ['t000'])
+  expect(answers).toEqual({ passed: 0, failed: 1, pending: 0 })
 })

@@ -59,6 +59,14 @@ it('a canary without an answer in time stops, and never goes on', () => {
   expect(nextStep(waiting, late)).toEqual({ type: 'stop', reason: 'No answer from 1 of 10 members in time.' })
 })
 
+it('a canary moves nothing while no worker could answer', () => {
+  const alone = { ...FACTS, hasWorkers: false }
+  expect(nextStep(canary(), alone)).toEqual({ type: 'stop', reason: 'No worker is running, and a canary needs one.' })
+  // A worker that is restarted answers later.
+  const moved = canary({ progress: { ...PROGRESS, canary: ['a'], canarySince: FACTS.now } })
+  expect(nextStep(moved, { ...alone, canary: { passed: 0, failed: 0, pending: 10 } }).type).toBe('wait')
+})
+
 it('a set that is smaller than its canary goes on if its members are good', () => {
   const small = canary({ progress: { ...PROGRESS, canary: ['a'], isRead: true } })
   expect(nextStep(small, { ...FACTS, canary: { passed: 1, failed: 0, pending: 0 } }).type).toBe('enter')

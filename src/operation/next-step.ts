@@ -65,8 +65,11 @@ export function nextStep(operation: OperationRecord, facts: StepFacts): NextStep
   }
 }
 
-function canaryStep(operation: OperationRecord, { now, canary }: StepFacts): NextStep {
+function canaryStep(operation: OperationRecord, { now, hasWorkers, canary }: StepFacts): NextStep {
   const { settings, progress } = operation
+  if (!hasWorkers && progress.canary.length === 0) {
+    return { type: 'stop', reason: 'No worker is running, and a canary needs one.' }
+  }
   const { canary: size = 0, stopAbove = DEFAULT_STOP_ABOVE, answerWithinMs = ANSWER_WITHIN_MS } = settings
   const { passed, failed, pending } = canary
   const answers = passed + failed

@@ -1,15 +1,24 @@
 import { OptionError } from '../../policy/index.js'
-import { quoted } from '../../policy/internal.js'
+import { checkOptions, type KnownOptions, quoted } from '../../policy/internal.js'
 import { checkBy, checkDiscard, checkFilter, checkIds, checkName, checkTime } from '../check.js'
-import { type NewOperation, OPERATION_ACTS, type OperationAct, type OperationSet } from '../operation-store.js'
+import {
+  type NewOperation,
+  OPERATION_ACTS,
+  type OperationAct,
+  type OperationSet,
+  type OperationSettings,
+} from '../operation-store.js'
 
 /** Checks of the arguments of an operation's verbs, which every store makes before it does anything. */
+
+const SETTINGS: KnownOptions<OperationSettings> = { canary: '', stopAbove: '', perSecond: '', answerWithinMs: '' }
 
 export function checkNewOperation({ act, set, by, settings = {} }: NewOperation): void {
   checkSet(act, set)
   checkName('who', by?.who)
   if (act === 'discard') checkDiscard({ why: '', ...by })
   else checkBy(by)
+  checkOptions('An operation', settings, SETTINGS)
   const { canary, stopAbove, perSecond, answerWithinMs } = settings
   if (canary !== undefined && !(Number.isSafeInteger(canary) && canary >= 1 && canary <= 1000))
     throw new OptionError('canary', `'canary' must be a whole number from 1 to 1000, got ${quoted(canary)}.`)
