@@ -1,4 +1,4 @@
-// What budgets and limits cost a drain, on SQLite and on PostgreSQL. By the clock on the wall.
+// Measures the cost of budgets and limits for a drain, on SQLite and on PostgreSQL. By the clock on the wall.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -25,13 +25,13 @@ export interface TracedAttempt {
 
 /** The end of a span. */
 export interface SpanEnd {
-  /** What became of the work. */
+  /** The outcome of the work. */
   readonly outcome: string
   /** Why it was given up or skipped. */
   readonly reason?: string | undefined
   /** The delay until the next attempt. */
   readonly delayMs?: number | undefined
-  /** What the attempt failed with. Not redacted. */
+  /** The failure of the attempt. Not redacted. */
   readonly failed?: { readonly failure: unknown; readonly code: string } | undefined
 }
 

@@ -85,7 +85,7 @@ export async function storeMetrics(
     })
 }
 
-/** What a scrape reads from the store. */
+/** The figures that a scrape reads from the store. */
 interface Figures extends StoreStats {
   readonly budgets: readonly BudgetRecord[]
 }

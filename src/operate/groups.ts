@@ -146,7 +146,7 @@ function whyOneGroup({ id, kind, code, errorName, pattern, frames }: FailureGrou
 
 const FIELDS = ['category', 'key', 'status', 'attempts', 'reason', 'errorMessage'] as const
 
-/** What tasks share, and what varies among them. */
+/** The facts that tasks share, and those that vary among them. */
 function compared(tasks: readonly TaskRecord[]): Pick<GroupExplanation, 'shared' | 'varies'> {
   const shared: Record<string, string | number> = {}
   const varies: Record<string, (string | number)[]> = {}

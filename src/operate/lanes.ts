@@ -100,7 +100,7 @@ export function pauseView(rule: PauseRule | undefined): PauseView {
   return { who: rule?.by?.who ?? null, why: rule?.by?.why ?? null, at: isoOrNull(rule?.at) }
 }
 
-/** What holds for lanes that do not exist yet: one view for each selection of lanes. */
+/** The rules for lanes that do not exist yet: one view for each selection of lanes. */
 function ruleViews({ pauses, limits }: LaneRules, lanes: readonly Lane[]): LaneView[] {
   const views = new Map<string, LaneView>()
   const change = (rule: LaneSelection, set: Partial<LaneView>) => {

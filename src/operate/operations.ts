@@ -17,7 +17,7 @@ import { isoOrNull } from './task-view.js'
 
 /** The effect that an operation would have now. Nothing is moved. */
 export interface OperationPlan {
-  /** What it would do. */
+  /** The act that it would carry out. */
   readonly act: OperationAct
   /** The number of members: the most that it can move. */
   readonly count: number
@@ -197,7 +197,7 @@ export async function undoOperation(
 export interface OperationView {
   /** Its id. */
   readonly id: string
-  /** What it does. */
+  /** The act that it carries out. */
   readonly act: OperationAct
   /** Where it is in its life. */
   readonly status: OperationRecord['status']
@@ -219,7 +219,7 @@ export interface OperationView {
   readonly undone: number
   /** How many have not answered yet. */
   readonly outstanding: number
-  /** What became of the others. */
+  /** The outcomes of the others. */
   readonly tally: OperationRecord['tally']
   /** Who advances it. */
   readonly driver: string | null
@@ -253,7 +253,7 @@ export function operationView(operation: OperationRecord): OperationView {
 }
 
 /**
- * What became of an operation, in a sentence: `3214 moved: 3190 succeeded, 24 dead again, all in one group.` Members
+ * The outcome of an operation, in a sentence: `3214 moved: 3190 succeeded, 24 dead again, all in one group.` Members
  * that have not ended are counted as under way.
  */
 export async function operationOutcome(store: Pick<Store, 'operations'>, operation: OperationRecord): Promise<string> {
@@ -277,7 +277,7 @@ export async function operationOutcome(store: Pick<Store, 'operations'>, operati
   return all.length === 0 ? `${moved} ${done}.` : `${moved} ${done}: ${all.join(', ')}.`
 }
 
-/** What the members that are dead again have in common, if there is more than one of them. */
+/** The facts that members that are dead again have in common, if there are several of them. */
 function sharedBy(deaths: readonly DeathsRow[]): string {
   const [first] = deaths
   if (first === undefined || deaths.reduce((sum, { count }) => sum + count, 0) < 2) return ''

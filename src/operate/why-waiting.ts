@@ -27,7 +27,7 @@ interface Situation extends TaskStanding {
 type Finder = (situation: Situation) => (WhyCause & { readonly action?: WhyAction }) | undefined
 
 /**
- * What keeps a waiting task from starting, in the order in which the answers matter: what somebody has to end comes before
+ * The causes that keep a waiting task from starting, in the order in which the answers matter: what somebody has to end comes before
  * what ends by itself. A further cause is one more finder in this list.
  */
 const FINDERS: readonly Finder[] = [

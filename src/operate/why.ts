@@ -19,7 +19,7 @@ export interface Why {
   readonly answer: string
   /** All causes, the one that decides first. */
   readonly causes: readonly WhyCause[]
-  /** What an operator can do about it. */
+  /** The commands that an operator can run about it. */
   readonly actions: readonly WhyAction[]
 }
 

@@ -46,7 +46,7 @@ export interface PolicyAdvice {
   readonly patch?: PolicyInput
 }
 
-/** What retries were worth. */
+/** The worth of retries. */
 export interface YieldReport {
   /** Since when failures were counted, as ISO time. */
   readonly since: string
@@ -129,7 +129,7 @@ function adviceOn(rows: Group<RetryYield>, last: Policy | undefined): PolicyAdvi
   return [...final, { kind, category, advice: 'attempts', ...facts, ...(last && { patch: { attempts: fewest - 1 } }) }]
 }
 
-/** What the attempts from one on were worth; `undefined` if they were worth something, or if too few are known to say. */
+/** The worth of the attempts from one on; `undefined` if they were worth something, or if too few are known to say. */
 function factsFrom(fromAttempt: number, rows: readonly RetryYield[]) {
   const later = rows.filter(({ attempt }) => attempt >= fromAttempt)
   // A task makes each attempt once, so the attempt that most tasks made counts them. Its attempts are not independent.

@@ -1,7 +1,7 @@
 import type { OperationRecord, OperationStatus } from '../store/index.js'
 
 /**
- * What a driver does next about an operation. Pure: it knows the record, with the tally of its members, and a few facts.
+ * Decides what a driver does next about an operation. Pure: it knows the record, with the tally of its members, and a few facts.
  *
  * A canary stops the operation as soon as more of its members have failed than may. Afterwards at most a window of members is
  * unanswered, so that redriven work, which runs before all newer work of its lane, never starves that. The window doubles

@@ -43,7 +43,7 @@ export interface After extends Failures {
   readonly advance: Advance | undefined
   /** `hold`: a rate limit closes the lane until the next attempt. `answer`: the lane has borne another attempt. */
   readonly lane: 'hold' | 'answer' | 'none'
-  /** What the attempt tells the budgets of its kind. */
+  /** The word of the attempt to the budgets of its kind. */
   readonly answer: Answer
 }
 

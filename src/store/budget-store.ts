@@ -80,7 +80,7 @@ export interface GateRecord {
   readonly until: number | undefined
   /** How many holds there were in a row. */
   readonly holds: number
-  /** What opened it last; `undefined` if it is closed. */
+  /** The failure that opened it last; `undefined` if it is closed. */
   readonly cause: GateCause | undefined
 }
 

@@ -26,7 +26,7 @@ import type { By, Lane, Page, PageRequest, TaskFilter } from './store.js'
 /** The acts that can be operations. */
 export const OPERATION_ACTS = ['redrive', 'discard', 'cancel'] as const
 
-/** What an operation does to its members. */
+/** The act of an operation on its members. */
 export type OperationAct = (typeof OPERATION_ACTS)[number]
 
 export const OPERATION_STATUSES = ['planned', 'canary', 'running', 'settling', 'stopped', 'done'] as const
@@ -56,7 +56,7 @@ export interface OperationSettings {
 
 /** An operation to be created. */
 export interface NewOperation {
-  /** What it does. */
+  /** The act that it carries out. */
   readonly act: OperationAct
   /** To which tasks. */
   readonly set: OperationSet
@@ -86,7 +86,7 @@ export interface OperationProgress {
   readonly lastMove?: { readonly at: number; readonly count: number }
 }
 
-/** What became of the members that were moved. */
+/** The outcomes of the members that were moved. */
 export interface OperationTally {
   /** Members whose first counted attempt after the move did not fail. */
   readonly passed: number
@@ -119,7 +119,7 @@ export interface OperationRecord extends NewOperation {
   readonly moved: number
   /** How many of those were put back by an undo. */
   readonly undone: number
-  /** What became of them. */
+  /** Their outcomes. */
   readonly tally: OperationTally
   /** Who advances it, and until when its lease runs. */
   readonly driver: { readonly name: string; readonly until: number } | undefined

@@ -306,7 +306,7 @@ export interface LedgerRow extends Omit<AttemptEntry, 'group'> {
   readonly delayMs: number | undefined
   /** Why the task is dead, was skipped or was redriven. */
   readonly reason: string | undefined
-  /** What an operator's act replaced, so that it can be undone: with `redriven`, `discarded` and `edited` rows. */
+  /** The state that an operator's act replaced, so that it can be undone: with `redriven`, `discarded` and `edited` rows. */
   readonly before?: Before | undefined
 }
 

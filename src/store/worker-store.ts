@@ -1,4 +1,4 @@
-/** What a worker reports about itself with each heartbeat. */
+/** The report of a worker about itself, with each heartbeat. */
 export interface WorkerReport {
   /** The version of the application whose code it runs. */
   readonly release?: string | undefined

@@ -2,7 +2,7 @@ import { ownValue } from '../own-value.js'
 import type { AttemptEntry, Outcome } from '../store.js'
 import { NO_PROBES, type Probes, type Recent } from './gate.js'
 
-/** What the end of a task tells a budget. `none`: nothing. */
+/** The meaning of a task's end for a budget. `none`: it has none. */
 export type Answer = 'ok' | 'failed' | 'none'
 
 /** Attempts are counted in steps of this size. PostgreSQL has it too. */
@@ -34,7 +34,7 @@ export interface Ended {
 
 export const NO_COUNTS: AttemptCounts = { buckets: [], probes: NO_PROBES }
 
-/** What an outcome tells a budget. Without an attempt, as with the decision on a lost one, it tells nothing. */
+/** Says what an outcome means for a budget. Without an attempt, as with the decision on a lost one, it tells nothing. */
 export function answerOf({ type }: Outcome, attempt: AttemptEntry | undefined): Answer {
   if (attempt === undefined) return 'none'
   if (attempt.verdict !== undefined) return attempt.verdict.class === 'retryable' ? 'failed' : 'none'

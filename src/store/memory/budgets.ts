@@ -8,7 +8,7 @@ import { checkBy } from '../check.js'
 import { budgetRecordOf } from '../operator-record.js'
 import type { By, Lane } from '../store.js'
 
-/** What budgets need of the memory store. */
+/** The part of the memory store that budgets need. */
 export interface BudgetHost {
   now(): number
   /** Notes a declaration. Returns false if it is the same as the last one. */

@@ -128,7 +128,7 @@ export class MemoryLane implements Lane {
     else if (isAnswer) this.#allowance = this.#allowance + 1 < RAMP_END ? this.#allowance + 1 : Infinity
   }
 
-  /** What keeps its tasks from starting, besides holds and its own concurrency. */
+  /** The causes that keep its tasks from starting, besides holds and its own concurrency. */
   bounds(cost: Cost | undefined, now: number): Pick<TaskStanding, 'ramp' | 'rateOpensAt' | 'shared'> {
     const ramp = this.#allowance === Infinity ? undefined : this.#allowance
     const rateOpensAt = this.#limits.perSecond === undefined ? undefined : this.#rateOpensAt()

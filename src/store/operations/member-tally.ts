@@ -7,7 +7,7 @@ import { NO_TALLY } from './operation-rules.js'
 const ANSWERS: ReadonlySet<LedgerRow['outcome']> = new Set(['succeeded', 'skipped', 'retry', 'dead'])
 
 /**
- * What a settlement adds to the tally of the operation that moved the task. Its first counted attempt after the move is its
+ * Says what a settlement adds to the tally of the operation that moved the task. Its first counted attempt after the move is its
  * answer. An item of a pipeline answers with its first failure or at its end, not with each stage.
  */
 export function memberTally(

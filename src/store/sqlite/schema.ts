@@ -269,7 +269,7 @@ export const MIGRATIONS: readonly string[] = [
     CREATE INDEX item_ended ON task (state, changed_at, lane)      WHERE state > 3 AND lane >= 1099511627776;
     CREATE INDEX task_error ON task (error_code, changed_at, lane) WHERE error_code IS NOT NULL;
 
-    -- What an operator's act replaced, as JSON.
+    -- The state that an operator's act replaced, as JSON.
     ALTER TABLE ledger ADD COLUMN before TEXT;
     CREATE INDEX lane_kind ON lane (kind);
 

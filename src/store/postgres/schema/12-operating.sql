@@ -3,7 +3,7 @@ ALTER TABLE redrive.task ADD COLUMN traceparent text;
 ALTER TABLE redrive.ledger ADD COLUMN trace text;
 ALTER TYPE redrive.ended_attempt ADD ATTRIBUTE trace text;
 
--- What workers report of themselves: the release of the application, the kinds and categories that they run (NULL: all of
+-- Workers report themselves: the release of the application, the kinds and categories that they run (NULL: all of
 -- them, or not reported), and their machine. `since` is the time of the first heartbeat.
 ALTER TABLE redrive.worker
   ADD COLUMN release    text,
@@ -28,7 +28,7 @@ CREATE TABLE redrive.operation (
 ) WITH (fillfactor = 50);
 CREATE INDEX operation_created ON redrive.operation (created_at, id);
 
--- What became of members, as changes to be summed up: no settlement waits for another's count.
+-- The outcomes of members, as changes to be summed up: no settlement waits for another's count.
 CREATE TABLE redrive.operation_count (
   operation  text COLLATE "C" NOT NULL,
   passed     bigint NOT NULL DEFAULT 0,
@@ -51,7 +51,7 @@ ALTER TABLE redrive.task
   ADD COLUMN answered  boolean NOT NULL DEFAULT false;
 CREATE INDEX task_operation ON redrive.task (operation, id) WHERE operation IS NOT NULL;
 
--- What an operator's act replaced, as JSON.
+-- The state that an operator's act replaced, as JSON.
 ALTER TABLE redrive.ledger ADD COLUMN before text;
 
 ALTER TYPE redrive.ended_attempt
