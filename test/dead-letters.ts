@@ -1,8 +1,8 @@
 import { fingerprint } from '../src/fingerprint/internal.js'
 import type { NewTask, Store } from '../src/store/index.js'
 
-/** A dead letter to be made, with any id, lane, code, message and stack. */
-export interface Letter extends Partial<Pick<NewTask, 'kind' | 'category' | 'key'>> {
+/** A dead letter to be made, with any id, lane, payload, code, message and stack. */
+export interface Letter extends Partial<Pick<NewTask, 'kind' | 'category' | 'key' | 'payload'>> {
   readonly id: string
   readonly code?: string
   readonly message?: string
@@ -18,7 +18,7 @@ export async function deadLetters(store: Store, letters: readonly Letter[]): Pro
       const group = fingerprint({ kind: lane.kind ?? 'k', code, error: message, stack })
       const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', verdict, error: message, stack, group }
       const tried = { outcome: { type: 'dead', reason: 'attempts_exhausted' } as const, attempt }
-      return { kind: 'k', ...lane, id, payload: '{}', tried }
+      return { kind: 'k', payload: '{}', ...lane, id, tried }
     }),
   )
 }

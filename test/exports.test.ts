@@ -84,7 +84,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/operate': `
     ActOptions AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination
     ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions GroupExplanation GroupLifeView GroupView Interval KeptMessage KindFigures
-    KnownQueues LaneState LaneView LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError
+    KnownQueues LaneGate LaneState LaneView LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError
     OperationPlan OperationView PauseView Percentiles PolicyAdvice PruneOptions Pruned Purged RedriveOptions RedrivePlan
     Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore
     Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes

@@ -25,7 +25,7 @@ export {
   groupView,
   listGroups,
 } from './groups.js'
-export { type LaneState, type LaneView, listLanes, type PauseView } from './lanes.js'
+export { type LaneGate, type LaneState, type LaneView, listLanes, type PauseView } from './lanes.js'
 export { type BudgetView, listBudgets } from './list-budgets.js'
 export { eventIn, type MessageView, messageView } from './message-view.js'
 export {

@@ -1,6 +1,8 @@
 // For the other folders of this package. Users import from index.ts.
 
+export { type BudgetReader, shutGates, withGated } from './gates.js'
 export { isItem } from './is-item.js'
+export { stateOf } from './lanes.js'
 export { pagesOf } from './pages.js'
 export { ratesOfRun } from './set-rates.js'
 export { readTrial } from './trial.js'

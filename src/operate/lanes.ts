@@ -1,4 +1,6 @@
 import type {
+  BudgetRecord,
+  GateState,
   Lane,
   LaneControl,
   LaneLimits,
@@ -10,6 +12,7 @@ import type {
   SharedLimits,
   TaskReader,
 } from '../store/index.js'
+import { type BudgetReader, gateOf, shutGates } from './gates.js'
 import { isoOrNull } from './task-view.js'
 
 /** A lane as plain JSON, or a rule for lanes that do not exist yet. */
@@ -20,8 +23,10 @@ export interface LaneView {
   readonly category: string | null
   /** The key; empty if there is none. `null` in a rule for all keys. */
   readonly key: string | null
-  /** `paused` by an operator, `held` by a rate limit until `heldUntil`, or `open`. */
+  /** `paused` by an operator, `gated` by a failure budget, `held` by a rate limit until `heldUntil`, or `open`. */
   readonly state: LaneState
+  /** The gate of the failure budget that keeps its tasks back; `null` if none does. */
+  readonly gate: LaneGate | null
   /** Who paused it; `null` if it is not paused. */
   readonly pause: PauseView | null
   /** ISO 8601 text in UTC; `null` if it is not held. */
@@ -43,7 +48,15 @@ export interface LaneView {
 }
 
 /** Whether the tasks of a lane may start. */
-export type LaneState = 'open' | 'paused' | 'held'
+export type LaneState = 'open' | 'paused' | 'gated' | 'held'
+
+/** A gate that is not closed. */
+export interface LaneGate {
+  /** `open`: no task starts. `half_open`: a few start, to find out. */
+  readonly state: Exclude<GateState, 'closed'>
+  /** When it lets the next task start, to find out; in the past if it is half open. */
+  readonly until: string | null
+}
 
 /** A pause as plain JSON. `null` where it was not recorded. */
 export interface PauseView {
@@ -60,11 +73,12 @@ export interface PauseView {
  * limits that hold for lanes that do not exist yet.
  */
 export async function listLanes(
-  store: Pick<LaneControl & TaskReader & LaneRuleReader, 'lanes' | 'countBy' | 'laneRules'>,
+  store: Pick<LaneControl & TaskReader & LaneRuleReader, 'lanes' | 'countBy' | 'laneRules'> & BudgetReader,
   filter: Partial<Lane> = {},
 ): Promise<LaneView[]> {
-  const [lanes, rules, counts] = await Promise.all([
+  const [lanes, gates, rules, counts] = await Promise.all([
     store.lanes(filter),
+    shutGates(store),
     store.laneRules(filter),
     store.countBy(filter, ['kind', 'category', 'key', 'status']),
   ])
@@ -76,7 +90,8 @@ export async function listLanes(
     kind: lane.kind,
     category: lane.category,
     key: lane.key,
-    state: stateOf(lane),
+    state: stateOf(lane, gates),
+    gate: gateView(gateOf(gates, lane)),
     pause: lane.isPaused ? pauseView(pauseOf(lane, rules)) : null,
     heldUntil: isoOrNull(lane.heldUntil),
     heldBy: lane.heldBy ?? null,
@@ -119,6 +134,7 @@ function ruleViews({ pauses, limits }: LaneRules, lanes: readonly Lane[]): LaneV
 
 const NO_LANE = {
   state: 'open',
+  gate: null,
   pause: null,
   heldUntil: null,
   heldBy: null,
@@ -138,9 +154,16 @@ function selects({ kind, category, key }: LaneSelection, lane: Lane): boolean {
   )
 }
 
-function stateOf({ isPaused, heldUntil }: LaneRecord): LaneState {
-  if (isPaused) return 'paused'
-  return heldUntil === undefined ? 'open' : 'held'
+/** Whether the tasks of a lane may start, given the gates that are not closed. */
+export function stateOf(lane: LaneRecord, gates: readonly BudgetRecord[]): LaneState {
+  if (lane.isPaused) return 'paused'
+  if (gateOf(gates, lane) !== undefined) return 'gated'
+  return lane.heldUntil === undefined ? 'open' : 'held'
+}
+
+function gateView(budget: BudgetRecord | undefined): LaneGate | null {
+  if (budget === undefined || budget.gate.state === 'closed') return null
+  return { state: budget.gate.state, until: isoOrNull(budget.gate.until) }
 }
 
 function nameOf({ kind, category, key }: Pick<LaneView, 'kind' | 'category' | 'key'>, status = ''): string {

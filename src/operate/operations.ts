@@ -69,7 +69,7 @@ export async function planOperation(
   const reasonOf = ({ kind, isPaused }: (typeof rows)[number]) => {
     if (act !== 'redrive') return undefined
     if (isPaused) return PAUSED
-    const isRun = workers.some(({ kinds }) => isRunBy({ name: '', since: 0, until: 0, kinds }, { kind, category: '' }))
+    const isRun = workers.some(({ kinds }) => isRunBy({ kinds }, { kind, category: '' }))
     return workers.length > 0 && !isRun ? NO_WORKER : undefined
   }
   const byAge = new Map(sums(({ age }) => age))

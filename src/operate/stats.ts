@@ -1,10 +1,11 @@
-import type { KindStats, TaskReader, TaskStatus } from '../store/index.js'
+import type { TaskReader, TaskStatus } from '../store/index.js'
+import { type BudgetReader, type GatedStats, shutGates, withGated } from './gates.js'
 
 /** The tasks of a kind, in figures. */
 export interface KindFigures extends Readonly<Record<TaskStatus, number>> {
   /** The name given to `defineTask`. */
   readonly kind: string
-  /** Of those that wait: tasks that are due, in lanes that are neither paused nor held. About 10 000 are counted at most. */
+  /** Of those that wait: tasks that are due, in lanes that are open. About 10 000 are counted at most. */
   readonly ready: number
   /** When the task that has been ready for longest became due, as ISO 8601 text; `null` if none is ready. */
   readonly readySince: string | null
@@ -12,6 +13,8 @@ export interface KindFigures extends Readonly<Record<TaskStatus, number>> {
   readonly paused: number
   /** Of those that wait: tasks in lanes that are held by a rate limit, or by the head of an ordered lane. */
   readonly held: number
+  /** Of those that wait: tasks that the gate of a failure budget keeps back. */
+  readonly gated: number
 }
 
 /** A store at a glance, as plain JSON. */
@@ -25,8 +28,13 @@ export interface StoreFigures {
 const NONE = { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
 
 /** Counts the tasks of a store by kind and status. The cost depends on the number of lanes, not of tasks. */
-export async function storeFigures(store: Pick<TaskReader, 'countBy' | 'stats'>): Promise<StoreFigures> {
-  const [{ workers, kinds }, counts] = await Promise.all([store.stats(), store.countBy({}, ['kind', 'status'])])
+export async function storeFigures(store: Pick<TaskReader, 'countBy' | 'stats'> & BudgetReader): Promise<StoreFigures> {
+  const [{ workers, kinds: counted }, gates, counts] = await Promise.all([
+    store.stats(),
+    shutGates(store),
+    store.countBy({}, ['kind', 'status']),
+  ])
+  const kinds = withGated(counted, gates)
   const byKind = new Map<string, Record<TaskStatus, number>>()
   for (const { kind = '', status, count } of counts) {
     if (status !== undefined) byKind.set(kind, { ...(byKind.get(kind) ?? NONE), [status]: count })
@@ -42,13 +50,14 @@ export async function storeFigures(store: Pick<TaskReader, 'countBy' | 'stats'>)
 }
 
 /** The waiting tasks of a kind, over its categories. */
-function queued(parts: readonly KindStats[]): Pick<KindFigures, 'ready' | 'readySince' | 'paused' | 'held'> {
-  const sum = (count: (part: KindStats) => number) => parts.reduce((total, part) => total + count(part), 0)
+function queued(parts: readonly GatedStats[]): Pick<KindFigures, 'ready' | 'readySince' | 'paused' | 'held' | 'gated'> {
+  const sum = (count: (part: GatedStats) => number) => parts.reduce((total, part) => total + count(part), 0)
   const since = Math.min(...parts.map(({ readySince = Infinity }) => readySince))
   return {
     ready: sum(({ ready }) => ready),
     readySince: Number.isFinite(since) ? new Date(since).toISOString() : null,
     paused: sum(({ paused }) => paused),
     held: sum(({ held }) => held),
+    gated: sum(({ gated }) => gated),
   }
 }

@@ -70,6 +70,8 @@ export interface LedgerRowView {
   readonly delayMs: number | null
   /** Why the task is dead, was skipped or was redriven. */
   readonly reason: string | null
+  /** The payload that an edit replaced; `null` in other rows. */
+  readonly payloadBefore: unknown
   /** Name and message of the failure, bounded and redacted. */
   readonly error: string | null
   /** Where the code failed: a line for each frame. */
@@ -129,6 +131,7 @@ export function ledgerRowView(row: LedgerRow): LedgerRowView {
     verdict: row.verdict ?? null,
     delayMs: row.delayMs ?? null,
     reason: row.reason ?? null,
+    payloadBefore: row.before?.payload === undefined ? null : parsed(row.before.payload),
     error: row.error ?? null,
     stack: row.stack ?? null,
     random: row.random ?? null,

@@ -51,9 +51,11 @@ export async function whyWaiting(store: WhyStore, standing: TaskStanding): Promi
   const situation = await situationOf(store, standing)
   const found = FINDERS.flatMap(find => find(situation) ?? [])
   const causes = found.length > 0 ? found : [next(situation)]
+  // More workers help only a task that waits for nothing but the tasks before it.
+  const isOnlyBehind = causes.every(({ code }) => code === 'behind_others')
   return {
     causes: causes.map(({ code, text, facts }) => ({ code, text, facts })),
-    actions: causes.flatMap(({ action }) => action ?? []),
+    actions: isOnlyBehind ? [getAhead(situation)] : causes.flatMap(({ action }) => action ?? []),
   }
 }
 
@@ -252,8 +254,19 @@ function behindOthers({ before, able }: Situation) {
     code: 'behind_others',
     text: `${count} of its lane ${before === 1 ? 'comes' : 'come'} before it.`,
     facts: { before: isMore ? MAX_BEFORE : before, isMore, workers: able.length },
-    action: { text: 'To get to it sooner, start more workers, or give them more concurrency.', args: null },
   }
+}
+
+/** The way to get sooner to a task that waits for nothing but the tasks before it. */
+function getAhead({ lane }: Situation): WhyAction {
+  if (lane.limits.isOrdered) {
+    return { text: 'Its lane is ordered: its tasks run one after another. See its lane.', args: laneList(lane) }
+  }
+  const { concurrency, perSecond } = lane.limits
+  if (concurrency !== undefined || perSecond !== undefined || lane.shared !== undefined) {
+    return { text: 'Its lane is limited, so more workers may not help. See its limits.', args: laneList(lane) }
+  }
+  return { text: 'To get to it sooner, start more workers, or give them more concurrency.', args: null }
 }
 
 /** Nothing keeps it. */

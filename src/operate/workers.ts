@@ -7,6 +7,8 @@ export interface WorkerView {
   readonly name: string
   /** When it started, as ISO 8601 text in UTC. */
   readonly since: string | null
+  /** When its last heartbeat arrived. */
+  readonly beatAt: string | null
   /** When its lease ends, unless it renews it. */
   readonly until: string
   /** The version of the application whose code it runs. */
@@ -24,10 +26,11 @@ export async function listWorkers(store: WorkerReader): Promise<WorkerView[]> {
   return (await store.workers()).map(workerView)
 }
 
-function workerView({ name, since, until, release, kinds, categories, host }: WorkerRecord): WorkerView {
+function workerView({ name, since, beatAt, until, release, kinds, categories, host }: WorkerRecord): WorkerView {
   return {
     name,
     since: isoOrNull(since),
+    beatAt: isoOrNull(beatAt),
     until: new Date(until).toISOString(),
     release: release ?? null,
     kinds: kinds ?? null,

@@ -1,4 +1,4 @@
-import type { OperationAct, OperationMember, WorkerRecord } from '../store/index.js'
+import type { OperationAct, OperationMember, WorkerRecord, WorkerReport } from '../store/index.js'
 
 /** Why members are left alone. */
 export const PAUSED = 'lane_paused'
@@ -18,7 +18,7 @@ export function refusalOf(
 
 /** Whether a worker runs tasks of this kind and category, or may: some do not report what they run. */
 export function isRunBy(
-  { kinds, categories }: WorkerRecord,
+  { kinds, categories }: WorkerReport,
   { kind, category }: Pick<OperationMember, 'kind' | 'category'>,
 ): boolean {
   return (kinds === undefined || kinds.includes(kind)) && (categories === undefined || categories.includes(category))

@@ -3,6 +3,7 @@
 export { NO_FAILURES, runsAlone } from './after-settlement.js'
 export { attemptTraces } from './attempt-traces.js'
 export { checkedBudget } from './budgets/check-budget.js'
+export { isCovering } from './budgets/claim-gates.js'
 export { AGES } from './operation-store.js'
 export { ownValue } from './own-value.js'
 export { recordRedrive } from './redrive-record.js'

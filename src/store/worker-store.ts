@@ -16,6 +16,8 @@ export interface WorkerRecord extends WorkerReport {
   readonly name: string
   /** When its first heartbeat was taken, on the store's clock. */
   readonly since: number | undefined
+  /** When its last heartbeat was taken. Claims renew the lease too. */
+  readonly beatAt: number | undefined
   /** The end of its lease. */
   readonly until: number
 }

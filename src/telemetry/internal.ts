@@ -1,5 +1,6 @@
 // For the other folders of this package. Users import from index.ts.
 
+export { REDACTED } from './secrets.js'
 export { emit } from './sink.js'
 export { areStacksFrequent, failureStack } from './stack.js'
 export { isTraceparent, readTraceparent, traceIdOf, traceparentOf } from './traceparent.js'

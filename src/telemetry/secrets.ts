@@ -1,4 +1,5 @@
-const REDACTED = '[redacted]'
+/** Stands in the place of a secret. */
+export const REDACTED = '[redacted]'
 
 /** Words that make a name secret wherever they occur in it: `dbPassword`, `X-Amz-Security-Token`. */
 const WORD =

@@ -39,7 +39,14 @@ it('sets, lists and lifts budgets, on record', async () => {
     gate: { state: 'open', holds: 1, cause: { code: 'http_503', attempts: 1, failed: 1 } },
   })
   expect((await folder.redrive(['budget', 'ls'])).out).toContain('open, probes in ')
-  expect((await folder.redrive(['stats'])).err).toContain("kept back: 'charge'. See: redrive budget ls")
+  const stats = await folder.redrive(['stats'])
+  expect(stats.err).toContain('3 tasks wait behind the gate of a failure budget: redrive budget ls\n')
+  expect(stats.err).not.toContain('held lanes')
+  expect(stats.lines()[0]).toMatch(/^KIND +WAITING +READY +GATED +RUNNING/)
+  expect((await folder.redrive(['lane', 'ls', '--state', 'gated'])).out).toMatch(/charge +- +- +gated, probes in \d/)
+  expect((await folder.redrive(['lane', 'ls', '--state', 'open'])).err).toBe('No lanes.\n')
+  const { lines } = await folder.redrive(['task', 'ls'])
+  expect(lines().filter(line => line.endsWith('gated'))).toHaveLength(3)
 
   const lift = await folder.redrive(['budget', 'lift', '--kind', 'charge', '--why', 'it is back'])
   expect(lift.err).toBe("Kind 'charge' has no budget now.\n")

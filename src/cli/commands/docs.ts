@@ -1,12 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Collection, type DocumentSource, NoCollectionError } from '../../document/index.js'
-import {
-  cutOf,
-  type DocumentExplanation,
-  explainDocument,
-  findDocument,
-  requeueDocument,
-} from '../../document/internal.js'
+import { cutOf, findDocument, requeueDocument } from '../../document/internal.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
 import type { Console } from '../terminal/console.js'
@@ -16,11 +10,11 @@ import { moment, relative } from '../terminal/times.js'
 import { quoted, visibleJson } from '../terminal/visible.js'
 import { withBusOptions } from './bus-options.js'
 import { type BulkOptions, exportAll, purgeAll, resetAll } from './docs-bulk.js'
+import { printDocumentWhy } from './docs-why.js'
 import { collectionNamed, type DocumentOptions, withDocumentOptions, withSource } from './document-options.js'
 import { attemptsText, documentView, lastAttemptText } from './document-view.js'
 import { type BusOptions, withBus } from './open-bus.js'
 import { nonEmpty, rate, wholeNumber } from './options.js'
-import { resetCommand } from './redrive-commands.js'
 
 interface OutputOptions extends DocumentOptions {
   readonly output: OutputFormat
@@ -218,37 +212,11 @@ function showDocument({ console, environment }: CommandContext, name: string, id
   })
 }
 
-const STATES: Readonly<Record<DocumentExplanation['state'], string>> = {
-  never_attempted: 'It was never attempted, and is not old enough to be stuck.',
-  under_way: 'Its last attempt may still be under way.',
-  scheduled: 'It was dispatched, is in backoff, or was requeued for a later time.',
-  in_backoff: 'It is stuck, and waits for its backoff.',
-  due: 'It is stuck, and the next sweep requeues it.',
-  exhausted: 'It has used up its attempts: the next sweep marks it as failed.',
-  unstarted: 'It was dispatched ten times without a start. Does its service call begin()?',
-  unreadable: 'Its fields cannot be read: sweeps leave it alone, and report it.',
-  failed: 'It has failed. To give it all its attempts again, run:',
-  closed: 'It is neither pending nor processing: sweeps leave it alone.',
-}
-
 function showWhy({ console, environment }: CommandContext, name: string, id: string, options: OutputOptions) {
   return withSource(options, environment, async (source, collections) => {
     const collection = collectionNamed(collections, name)
     const document = await findDocument(source, collection, id)
-    const cut = await cutOf(source, collection)
-    const { state, nextAt, maxAttempts } = explainDocument(collection, document, cut)
-    const view = { ...documentView(collection, document), state, maxAttempts, nextAt: nextAt ?? null }
-    writeOne(console, options.output, view, () =>
-      [
-        `${name}/${id}: ${document.status}, attempt ${attemptsText(view)} of ${maxAttempts}`,
-        `last attempt: ${lastAttemptText(view, at => moment(at, cut.now))}`,
-        ...(document.lastError === undefined ? [] : [`last error: ${document.lastError}`]),
-        STATES[state],
-        ...(state === 'failed' ? [`    ${console.paint.cyan(resetCommand(name, id, options))}`] : []),
-        ...(document.problem === undefined ? [] : [`${document.problem}.`]),
-        ...(nextAt === undefined ? [] : [`A sweep looks at it again at ${moment(nextAt, cut.now)}.`]),
-      ].join('\n'),
-    )
+    await printDocumentWhy(console, source, collection, document, options)
     return ExitCode.done
   })
 }

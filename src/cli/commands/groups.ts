@@ -21,7 +21,7 @@ interface GroupListOptions extends CommonOptions, PageOptions {
 }
 
 /** Ignored groups are listed only if somebody asks for them. */
-const SHOWN = ['new', 'acknowledged', 'fixed', 'regressed'] as const
+export const SHOWN = ['new', 'acknowledged', 'fixed', 'regressed'] as const
 
 /** Adds `redrive groups`. */
 export function addGroups(program: Command, context: CommandContext): void {

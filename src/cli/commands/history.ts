@@ -4,6 +4,7 @@ import type { Console, Paint } from '../terminal/console.js'
 import { NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { timestamp } from '../terminal/times.js'
 import { visible } from '../terminal/visible.js'
+import { shortJson } from './short-json.js'
 
 const COLUMNS = [
   { title: '#' },
@@ -36,8 +37,9 @@ export function stackLines({ stack }: TaskExplanation, { paint }: Console): stri
   return ['', paint.bold('Where it failed'), ...stack.split('\n').map(line => `  ${visible(line)}`)]
 }
 
-function cellsOf({ attempt, startedAt, endedAt, outcome, verdict, delayMs }: LedgerRowView): string[] {
-  const isAttempt = !isByPerson(outcome)
+function cellsOf(row: LedgerRowView): string[] {
+  const { attempt, startedAt, endedAt, outcome, verdict, delayMs } = row
+  const isAttempt = !isByPerson(row)
   return [
     isAttempt ? String(attempt) : '-',
     timestamp(startedAt),
@@ -49,15 +51,17 @@ function cellsOf({ attempt, startedAt, endedAt, outcome, verdict, delayMs }: Led
 }
 
 /** Whether a row is no attempt, but what a person did. */
-function isByPerson(outcome: LedgerRowView['outcome']): boolean {
-  return outcome === 'redriven' || outcome === 'discarded' || outcome === 'undone' || outcome === 'edited'
+function isByPerson({ attempt }: LedgerRowView): boolean {
+  return attempt === 0
 }
 
-function detailsOf({ outcome, worker, reason, error }: LedgerRowView, width: number): string[] {
+function detailsOf(row: LedgerRowView, width: number): string[] {
+  const { outcome, worker, reason, error, payloadBefore } = row
   const by = reason === null ? `by ${worker}` : `by ${worker}: ${reason}`
   const why = outcome === 'skipped' || outcome === 'succeeded' ? reason : null
-  const text = isByPerson(outcome) ? by : (error ?? why)
-  return text === null ? [] : paragraph(text, { width, indent: '   ' })
+  const texts = isByPerson(row) ? [by] : [error ?? why].filter(text => text !== null)
+  if (outcome === 'edited') texts.push(`payload before: ${shortJson(payloadBefore)}`)
+  return texts.flatMap(text => paragraph(text, { width, indent: '   ' }))
 }
 
 function paintOf(outcome: LedgerRowView['outcome'], paint: Paint): (text: string) => string {

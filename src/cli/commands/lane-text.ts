@@ -78,8 +78,13 @@ function nameText(name: string | null): string {
   return name === null ? 'any' : name || '-'
 }
 
-function stateText({ state, heldUntil, pause }: LaneView, now: number): string {
+function stateText({ state, heldUntil, pause, gate }: LaneView, now: number): string {
   if (state === 'held' && heldUntil !== null) return `held, ends ${relative(heldUntil, now)}`
+  if (state === 'gated' && gate !== null) {
+    return gate.state === 'open' && gate.until !== null
+      ? `gated, probes ${relative(gate.until, now)}`
+      : 'gated, probing'
+  }
   return pause?.who ? `paused by ${pause.who}` : state
 }
 
@@ -87,6 +92,7 @@ function statePaint({ state }: LaneView, paint: Paint): ((text: string) => strin
   switch (state) {
     case 'open':
       return undefined
+    case 'gated':
     case 'held':
       return paint.yellow
     case 'paused':

@@ -15,7 +15,7 @@ interface LaneListOptions extends CommonOptions, PageOptions {
   readonly state?: LaneState
 }
 
-const STATES: readonly LaneState[] = ['open', 'paused', 'held']
+const STATES: readonly LaneState[] = ['open', 'paused', 'gated', 'held']
 
 /** Adds `redrive lane`. */
 export function addLane(program: Command, context: CommandContext): void {
@@ -29,8 +29,9 @@ export function addLane(program: Command, context: CommandContext): void {
     'after',
     `
 A lane is all tasks with the same kind, category and key. It is paused by an
-operator, or held while a rate limit asks to wait. Pauses and limits for lanes
-that do not exist yet are listed last, with 'any' for names they leave open.
+operator, gated while its kind fails too often (see redrive budget ls), or held
+while a rate limit asks to wait. Pauses and limits for lanes that do not exist
+yet are listed last, with 'any' for names they leave open.
 
 Examples:
   redrive lane ls --state held

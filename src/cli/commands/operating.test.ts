@@ -56,21 +56,47 @@ describe('stats', () => {
       await store.enqueue(Array.from({ length: 1200 }, (_, i) => ({ id: `t${i}`, kind: 'report', payload: '1' })))
     })
     const { code, err, lines } = await folder.redrive(['stats'], TERMINAL)
-    expect({ code, err }).toEqual({ code: 0, err: 'No worker is running.\n' })
+    expect({ code, err }).toEqual({ code: 0, err: 'No worker is running.\n1 failure group: redrive groups ls\n' })
     expect(lines().map(line => line.replace(/ +\d+s$/, ' AGED'))).toEqual([
-      'KIND    WAITING  RUNNING  SUCCEEDED  SKIPPED  DEAD  CANCELLED  AGE',
-      'email   0        0        0          0        1     0',
-      expect.stringMatching(/^report {2}1 200 {4}0 {8}0 {10}0 {8}0 {5}0 +(AGED|0ms)$/),
-      'all     1 200    0        0          0        1     0',
+      'KIND    WAITING  READY  RUNNING  SUCCEEDED  DEAD  AGE',
+      'email   0        0      0        0          1',
+      expect.stringMatching(/^report {2}1 200 {4}1 200 {2}0 {8}0 {10}0 +(AGED|0ms)$/),
+      'all     1 200    1 200  0        0          1',
     ])
     await folder.inStore(store => store.heartbeat({ worker: 'w', leaseMs: 60_000 }))
     await folder.redrive(['lane', 'pause', '--kind', 'report'])
     const paused = await folder.redrive(['stats', '--output', 'json'])
     expect(paused.err).toBe(
-      '1 worker running: redrive worker ls\n1 200 tasks wait in paused lanes: redrive lane ls --state paused\n',
+      '1 worker running: redrive worker ls\n1 200 tasks wait in paused lanes: redrive lane ls --state paused\n1 failure group: redrive groups ls\n',
     )
     const ready = { ready: 0, readySince: null, held: 0 }
     expect(paused.json()).toMatchObject({ workers: 1, kinds: [{ dead: 1 }, { waiting: 1200, paused: 1200, ...ready }] })
+    const { lines: table } = await folder.redrive(['stats'], TERMINAL)
+    expect(table()[0]).toBe('KIND    WAITING  READY  PAUSED  RUNNING  SUCCEEDED  DEAD  AGE')
+    expect(table()[2]).toBe('report  1 200    0      1 200   0        0          0')
+  })
+
+  it('points to the failure groups, unless nothing of them is left or they are ignored', async () => {
+    const group = {
+      id: '1-9c2f',
+      kind: 'email',
+      code: 'http_502',
+      errorName: 'Error',
+      pattern: 'Bad gateway',
+      frames: [],
+    }
+    await folder.inStore(async store => {
+      await store.enqueue([{ id: 'a', kind: 'email', payload: '1' }])
+      const rooms = [{ kinds: ['email'] }]
+      const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 60_000, rooms, limit: 1, isIdle: true })
+      const verdict = { class: 'retryable', code: 'http_502' } as const
+      const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', verdict, group }
+      const outcome = { type: 'retry', delayMs: 60_000, isBackoff: true } as const
+      await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
+    })
+    expect((await folder.redrive(['stats'])).err).toContain('1 failure group: redrive groups ls\n')
+    await folder.redrive(['groups', 'ignore', '9c2f'])
+    expect((await folder.redrive(['stats'])).err).not.toContain('failure group')
   })
 
   it('says that there are none', async () => {

@@ -92,9 +92,47 @@ it('edits the payload of a dead letter and redrives it; the original stays on re
   expect(task).toMatchObject({ status: 'waiting', payload: '{"to":"ada"}' })
   const rows = await folder.inStore(store => store.ledger('a'))
   expect(rows.at(-2)).toMatchObject({ outcome: 'edited', reason: 'typo', before: { payload: '{}' } })
-  expect(await folder.redrive(['dlq', 'edit', 'a', '--payload', '{}'])).toMatchObject({ code: 1 })
+  expect((await folder.redrive(['task', 'show', 'a'])).out).toMatch(/edited\n +by ada: typo\n +payload before: \{\}\n/)
+  expect(await folder.redrive(['dlq', 'edit', 'a', '--payload', '{}'])).toMatchObject({
+    code: 1,
+    err: "redrive: The task 'a' is not dead: it waits. To edit it, run: redrive task edit\n",
+  })
   expect(await folder.redrive(['task', 'edit', 'a', '--payload', '1'])).toMatchObject({ code: 0, err: 'Edited.\n' })
   expect(await folder.redrive(['task', 'edit', 'a', '--payload', '{'])).toMatchObject({ code: 2 })
+})
+
+it('refuses a payload that was copied from a table without its secrets', async () => {
+  await folder.inStore(store => deadLetters(store, [{ id: 'a', payload: '{"to":"ada","apiKey":"k-123456"}' }]))
+  const [shown = ''] = /\{.*\}/.exec((await folder.redrive(['dlq', 'show', 'a'])).out) ?? []
+  expect(shown).toContain('[redacted]')
+  const copied = await folder.redrive(['dlq', 'edit', 'a', '--payload', shown])
+  expect([copied.code, copied.err]).toEqual([2, expect.stringContaining("'[redacted]' stands for a secret")])
+  const mended = shown.replace('[redacted]', '"[redacted]"')
+  const refused = await folder.redrive(['dlq', 'edit', 'a', '--payload', mended])
+  expect([refused.code, refused.err]).toEqual([
+    1,
+    expect.stringContaining('redrive task show a --output json | jq .payload'),
+  ])
+  expect(await folder.inStore(store => store.get('a'))).toMatchObject({
+    status: 'dead',
+    payload: expect.stringContaining('k-12'),
+  })
+  const { json } = await folder.redrive(['task', 'show', 'a', '--output', 'json'])
+  expect(json()).toMatchObject({ payload: { apiKey: 'k-123456' } })
+})
+
+it('says why a task that runs, has ended or is an item cannot be edited', async () => {
+  const edit = async (id: string) => (await folder.redrive(['dlq', 'edit', id, '--payload', '{}'])).err
+  await folder.inStore(async store => {
+    await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
+    await store.cancel(['a'])
+    await store.enqueue([{ id: 'b', kind: 'k', payload: '{}' }])
+    await store.claim({ worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['k'] }], limit: 1, isIdle: true })
+    await store.enqueue([{ id: 'c', kind: 'pipeline:p', payload: '{}' }])
+  })
+  expect(await edit('a')).toContain("'a' cannot be edited: it has ended (cancelled), and does not run again.")
+  expect(await edit('b')).toContain("'b' cannot be edited: it is running.")
+  expect(await edit('c')).toContain("'c' is an item of a pipeline: it cannot be edited.")
 })
 
 it('exports dead letters line by line, with their history if asked', async () => {

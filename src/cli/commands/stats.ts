@@ -1,19 +1,37 @@
 import type { Command } from 'commander'
 import { type KindFigures, type StoreFigures, storeFigures } from '../../operate/index.js'
 import { formatDuration } from '../../policy/index.js'
-import type { BudgetStore, TaskStatus } from '../../store/index.js'
+import type { GroupStore } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { writeOne } from '../terminal/output.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
-import { quoted } from '../terminal/visible.js'
+import { SHOWN } from './groups.js'
+import { keptBackTexts } from './kept-back.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, withCommonOptions } from './options.js'
-import { tasksText } from './waiting-text.js'
 
-const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled']
+type Count = Exclude<keyof KindFigures, 'kind' | 'readySince'>
+
+/** The counts of a kind, in the order of a task's life. Those in `RARE` are shown only if there are any. */
+const COUNTS: readonly Count[] = [
+  'waiting',
+  'ready',
+  'held',
+  'gated',
+  'paused',
+  'running',
+  'succeeded',
+  'skipped',
+  'dead',
+  'cancelled',
+]
+const RARE: ReadonlySet<Count> = new Set(['held', 'gated', 'paused', 'skipped', 'cancelled'])
+
+/** Failure groups are counted up to here. */
+const MAX_GROUPS = 100
 
 /** Adds `redrive stats`. */
 export function addStats(program: Command, context: CommandContext): void {
@@ -24,8 +42,10 @@ export function addStats(program: Command, context: CommandContext): void {
   withCommonOptions(stats).addHelpText(
     'after',
     `
-Counts the tasks that the store still has: ended ones until they are pruned. The
-age is that of the task that has been ready for longest.
+Counts the tasks that the store still has: ended ones until they are pruned. Of
+those that WAIT, some are READY, HELD by a rate limit, GATED by a failure budget
+or PAUSED; the others are not due yet. The AGE is that of the task that has been
+ready for longest. Columns without any task are left out.
 
 Examples:
   redrive stats
@@ -47,37 +67,33 @@ function printStats({ console, environment }: CommandContext, options: CommonOpt
         ? 'No worker is running.'
         : `${grouped(workers)} ${workers === 1 ? 'worker' : 'workers'} running: redrive worker ls`,
     )
-    await sayWhatIsKeptBack(console, store, kinds)
+    for (const text of keptBackTexts(kinds)) console.say(text)
+    await sayWhatFails(console, store)
     return ExitCode.done
   })
 }
 
-/** Says which tasks wait for something other than a worker, and how to see more of it. */
-async function sayWhatIsKeptBack(
-  console: Console,
-  store: { readonly budgets: Pick<BudgetStore, 'list'> },
-  kinds: readonly KindFigures[],
-): Promise<void> {
-  const [paused, held] = [total(kinds, ({ paused }) => paused), total(kinds, ({ held }) => held)]
-  if (paused > 0) console.say(`${tasksText(paused)} in paused lanes: redrive lane ls --state paused`)
-  if (held > 0) console.say(`${tasksText(held)} in held lanes: redrive lane ls --state held`)
-  const open = (await store.budgets.list()).filter(({ gate }) => gate.state !== 'closed')
-  if (open.length === 0) return
-  const names = [...new Set(open.map(({ kind }) => quoted(kind)))].join(', ')
-  console.say(`Too many attempts fail, so tasks are kept back: ${names}. See: redrive budget ls`)
+/** Says how many failure groups have tasks now, and how to see them. */
+async function sayWhatFails(console: Console, store: { readonly groups: Pick<GroupStore, 'list'> }): Promise<void> {
+  const { items, next } = await store.groups.list({ states: SHOWN }, { limit: MAX_GROUPS })
+  const failing = items.filter(({ retrying, dead }) => retrying + dead > 0).length
+  if (failing === 0) return
+  const count = `${failing}${next === undefined ? '' : ' or more'}`
+  console.say(`${count} failure ${failing === 1 ? 'group' : 'groups'}: redrive groups ls`)
 }
 
 function figuresTable({ kinds }: StoreFigures, { width, paint }: Console, now: number): string {
+  const counts = COUNTS.filter(count => !RARE.has(count) || total(kinds, count) > 0)
   const columns = [
     { title: 'KIND', minWidth: NAME_WIDTH },
-    ...STATUSES.map(status => ({ title: status.toUpperCase() })),
+    ...counts.map(count => ({ title: count.toUpperCase() })),
     { title: 'AGE' },
   ]
   const rows = kinds.map(figures => ({
-    cells: [figures.kind, ...STATUSES.map(status => grouped(figures[status])), ageText(figures, now)],
-    paints: [undefined, ...STATUSES.map(status => countPaint(status, figures[status], paint))],
+    cells: [figures.kind, ...counts.map(count => grouped(figures[count])), ageText(figures, now)],
+    paints: [undefined, ...counts.map(count => countPaint(count, figures[count], paint))],
   }))
-  const sums = STATUSES.map(status => grouped(total(kinds, figures => figures[status])))
+  const sums = counts.map(count => grouped(total(kinds, count)))
   const all = kinds.length > 1 ? [{ cells: ['all', ...sums, ''], paints: [paint.bold] }] : []
   return table(columns, [...rows, ...all], { width, paint })
 }
@@ -88,11 +104,11 @@ function ageText({ readySince }: KindFigures, now: number): string {
   return formatDuration(seconds * 1000)
 }
 
-function countPaint(status: TaskStatus, count: number, paint: Paint): ((text: string) => string) | undefined {
-  if (count === 0) return paint.dim
-  return status === 'dead' ? paint.red : undefined
+function countPaint(count: Count, tasks: number, paint: Paint): ((text: string) => string) | undefined {
+  if (tasks === 0) return paint.dim
+  return count === 'dead' ? paint.red : undefined
 }
 
-function total(kinds: readonly KindFigures[], count: (figures: KindFigures) => number): number {
-  return kinds.reduce((sum, figures) => sum + count(figures), 0)
+function total(kinds: readonly KindFigures[], count: Count): number {
+  return kinds.reduce((sum, figures) => sum + figures[count], 0)
 }

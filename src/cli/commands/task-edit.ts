@@ -1,9 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { type Command, InvalidArgumentError } from 'commander'
+import { isItem } from '../../operate/internal.js'
+import type { TaskRecord } from '../../store/index.js'
+import { REDACTED } from '../../telemetry/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import { writeResult } from '../terminal/output.js'
-import { quoted } from '../terminal/visible.js'
+import { quoted, shellWord } from '../terminal/visible.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
 
@@ -32,7 +35,8 @@ export function addEdit(
     'after',
     `
 The original payload stays on record, in the history of the task: see redrive
-${name} show. Only tasks that wait or are dead can be edited, and no items of
+${name} show. Tables show '[redacted]' in the place of secrets, and --output json
+shows them as they are: copy payloads from there. Only tasks that wait or are dead can be edited, and no items of
 pipelines.
 
 Examples:
@@ -52,20 +56,37 @@ async function editOne(
   return withStore(options, environment, async store => {
     const task = await store.get(id)
     if (task === undefined) throw new CommandError(`There is no task ${quoted(id)}.`)
-    if (isRedriven && task.status !== 'dead') {
-      throw new CommandError(
-        `The task ${quoted(id)} is not dead: it is ${task.status}. To edit it, run: redrive task edit`,
-      )
-    }
+    refuseEdit(task, isRedriven)
+    refuseRedacted(payload, task)
     const by = { who: environment.user, ...(options.why !== undefined && { why: options.why }) }
     if (!(await store.edit(id, payload, by))) {
-      throw new CommandError(`The task ${quoted(id)} cannot be edited: it is ${task.status}, or an item of a pipeline.`)
+      throw new CommandError(`The task ${quoted(id)} has changed meanwhile. To see it, run: redrive task show`)
     }
     const moved = isRedriven ? await store.redrive([id], by) : []
     writeResult(console, options.output, { id, isEdited: true, isRedriven: moved.length > 0 })
     console.say(moved.length > 0 ? 'Edited and redriven.' : 'Edited.')
     return ExitCode.done
   })
+}
+
+/** Only tasks that wait or are dead can be edited, and no items: their later stages have another value. */
+function refuseEdit(task: TaskRecord, isRedriven: boolean): void {
+  const { id, status } = task
+  if (isItem(task)) throw new CommandError(`The task ${quoted(id)} is an item of a pipeline: it cannot be edited.`)
+  if (status === 'dead' || (status === 'waiting' && !isRedriven)) return
+  if (status === 'waiting') {
+    throw new CommandError(`The task ${quoted(id)} is not dead: it waits. To edit it, run: redrive task edit`)
+  }
+  const reason = status === 'running' ? 'it is running' : `it has ended (${status}), and does not run again`
+  throw new CommandError(`The task ${quoted(id)} cannot be edited: ${reason}.`)
+}
+
+/** A payload that was copied from a table has lost its secrets. */
+function refuseRedacted(payload: string, task: TaskRecord): void {
+  if (!payload.includes(REDACTED) || task.payload.includes(REDACTED)) return
+  throw new CommandError(
+    `The new payload contains '${REDACTED}', which stands for a secret in tables. To copy the whole payload, run: redrive task show ${shellWord(task.id)} --output json | jq .payload`,
+  )
 }
 
 function payloadOf({ payload, file }: EditOptions): string {
@@ -76,8 +97,13 @@ function payloadOf({ payload, file }: EditOptions): string {
   try {
     return jsonText(text)
   } catch {
-    throw new CommandError(`The file ${quoted(file ?? '')} does not hold JSON.`)
+    throw new CommandError(`The file ${quoted(file ?? '')} does not hold JSON.${redactedHint(text)}`)
   }
+}
+
+/** In a table, a secret is replaced together with its quotes. */
+function redactedHint(text: string): string {
+  return text.includes(REDACTED) ? ` '${REDACTED}' stands for a secret: copy the payload from --output json.` : ''
 }
 
 /** Payloads are kept without needless spaces. */
@@ -85,6 +111,6 @@ function jsonText(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text))
   } catch {
-    throw new InvalidArgumentError('It must be JSON.')
+    throw new InvalidArgumentError(`It must be JSON.${redactedHint(text)}`)
   }
 }

@@ -4,6 +4,7 @@ import type { CommandContext } from '../command.js'
 import type { ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import type { Layout } from '../terminal/table.js'
+import { NextStarts } from './next-start.js'
 import { withStore } from './open-store.js'
 import type { ListOptions } from './options.js'
 import { printList } from './print-list.js'
@@ -11,7 +12,13 @@ import { taskFilter } from './task-filter.js'
 
 /** How a list is shown to people. */
 interface Look {
-  readonly toTable: (tasks: readonly TaskView[], console: Console, now: number, layout: Layout) => string
+  readonly toTable: (
+    tasks: readonly TaskView[],
+    console: Console,
+    now: number,
+    layout: Layout,
+    starts: NextStarts,
+  ) => string
   /** Printed if the list is empty. */
   readonly none: string
 }
@@ -25,11 +32,16 @@ export function printTasks(
   return withStore(options, environment, async store => {
     const filter = { ...(await taskFilter(store, options)), status: options.status }
     const now = await store.now()
+    const starts = new NextStarts(store)
     return printList(console, options, {
-      read: page => store.list(filter, page),
+      read: async page => {
+        const found = await store.list(filter, page)
+        if (options.output === 'table') await starts.look(found.items)
+        return found
+      },
       total: async () => Object.values(await store.count(filter)).reduce((sum, count) => sum + count, 0),
       toJson: taskView,
-      toTable: (tasks, layout) => toTable(tasks.map(taskView), console, now, layout),
+      toTable: (tasks, layout) => toTable(tasks.map(taskView), console, now, layout, starts),
       none,
     })
   })

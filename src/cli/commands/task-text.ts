@@ -1,20 +1,24 @@
 import type { TaskExplanation, TaskView } from '../../operate/index.js'
 import { isItem } from '../../operate/internal.js'
 import type { TaskStatus } from '../../store/index.js'
-import { redact } from '../../telemetry/index.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { fields, ID_WIDTH, type Layout, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
 import { wrap } from '../terminal/text-width.js'
 import { moment, relative } from '../terminal/times.js'
 import { visible } from '../terminal/visible.js'
-
-/** Longer payloads and results are cut, and secrets in them are redacted. `--output json` has them in full. */
-const MAX_JSON = 500
+import type { NextStarts } from './next-start.js'
+import { shortJson } from './short-json.js'
 
 const STAGE = 'STAGE'
 
 /** Tasks as a table. */
-export function taskTable(tasks: readonly TaskView[], { width, paint }: Console, now: number, layout?: Layout): string {
+export function taskTable(
+  tasks: readonly TaskView[],
+  { width, paint }: Console,
+  now: number,
+  layout: Layout,
+  starts: NextStarts,
+): string {
   const columns = [
     { title: 'ID', minWidth: ID_WIDTH },
     { title: 'KIND', minWidth: NAME_WIDTH },
@@ -23,7 +27,7 @@ export function taskTable(tasks: readonly TaskView[], { width, paint }: Console,
     { title: 'NEXT' },
   ]
   const rows = tasks.map(task => ({
-    cells: [task.id, task.kind, task.status, String(task.retryCount), nextOf(task, now)],
+    cells: [task.id, task.kind, task.status, String(task.retryCount), starts.text(task, now)],
     paints: [undefined, undefined, statusPaint(task.status, paint)],
     details: errorLine(task, width),
   }))
@@ -94,9 +98,9 @@ export function taskText(task: TaskExplanation, { width, paint }: Console, now: 
       ['error message', task.errorMessage ?? 'none'],
       ['reason', task.reason ?? undefined],
       ...traceFields(task),
-      ['payload', cut(task.payload)],
-      ['stage input', task.value === null ? undefined : cut(task.value)],
-      ['result', task.result === null ? undefined : cut(task.result)],
+      ['payload', shortJson(task.payload)],
+      ['stage input', task.value === null ? undefined : shortJson(task.value)],
+      ['result', task.result === null ? undefined : shortJson(task.result)],
     ],
     { width, paint },
   )
@@ -139,15 +143,4 @@ function statusPaint(status: TaskStatus, paint: Paint): (text: string) => string
     case 'cancelled':
       return paint.dim
   }
-}
-
-function nextOf({ nextAttemptAt }: TaskView, now: number): string {
-  if (nextAttemptAt === null) return ''
-  return Date.parse(nextAttemptAt) <= now ? 'now' : relative(nextAttemptAt, now)
-}
-
-function cut(value: unknown): string {
-  const json = JSON.stringify(value)
-  const text = redact(json)
-  return json.length <= MAX_JSON ? text : `${text.slice(0, MAX_JSON)}… (${json.length} characters: see --output json)`
 }

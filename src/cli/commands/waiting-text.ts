@@ -1,32 +1,24 @@
 import type { TaskScope } from '../../operate/index.js'
+import { type BudgetReader, shutGates, withGated } from '../../operate/internal.js'
 import type { KindStats, TaskReader } from '../../store/index.js'
-import { grouped } from '../terminal/chart.js'
 import { moment } from '../terminal/times.js'
+import { keptBackTexts, tasksText } from './kept-back.js'
 
 /** With more tasks than this, the next due time is not looked for. */
 const MAX_LOOKED_AT = 1000
 
 /** Says what tasks wait for that cannot start now: a sentence for each reason. */
 export async function waitingTexts(
-  store: Pick<TaskReader, 'stats' | 'list'>,
+  store: Pick<TaskReader, 'stats' | 'list'> & BudgetReader,
   scope: TaskScope,
 ): Promise<readonly string[]> {
-  const { now, kinds } = await store.stats()
+  const [{ now, kinds }, gates] = await Promise.all([store.stats(), shutGates(store)])
   const parts = kinds.filter(part => isIn(scope, part))
-  const sum = (count: (part: KindStats) => number) => parts.reduce((total, part) => total + count(part), 0)
-  const paused = sum(part => part.paused)
-  const held = sum(part => part.held)
-  const delayed = sum(part => part.waiting - part.paused - part.held - part.ready)
+  const delayed = parts.reduce((total, { waiting, paused, held, ready }) => total + waiting - paused - held - ready, 0)
   return [
     ...(delayed > 0 ? [delayedText(delayed, await dueTimes(store, scope, now), now)] : []),
-    ...(paused > 0 ? [`${tasksText(paused)} in paused lanes: redrive lane ls --state paused`] : []),
-    ...(held > 0 ? [`${tasksText(held)} in held lanes: redrive lane ls --state held`] : []),
+    ...keptBackTexts(withGated(parts, gates)),
   ]
-}
-
-/** `3 tasks wait` */
-export function tasksText(count: number): string {
-  return `${grouped(count)} ${count === 1 ? 'task waits' : 'tasks wait'}`
 }
 
 function delayedText(delayed: number, dueAt: readonly number[], now: number): string {

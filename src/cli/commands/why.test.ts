@@ -1,4 +1,7 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import { afterEach, beforeEach, expect, it, onTestFinished } from 'vitest'
 import { deadLetters } from '../../../test/dead-letters.js'
 import { type StoreFolder, storeFolder } from '../../../test/store-folder.js'
 
@@ -48,6 +51,38 @@ it('has the same answer for programs', async () => {
     causes: [{ code: 'no_worker', text: 'No worker is alive.', facts: { kind: 'email', workers: 0, kinds: [] } }],
     actions: [{ text: "Start a worker that has code for 'email'.", command: 'redrive worker FILE' }],
   })
+})
+
+it('answers for a document of the collections, also without a store', async () => {
+  const db = new Database(join(folder.path, 'app.db'))
+  onTestFinished(() => void db.close())
+  const columns = '(id TEXT PRIMARY KEY, status TEXT, attemptCount INTEGER, lastAttemptTime TEXT)'
+  for (const table of ['archives', 'chunks']) db.exec(`CREATE TABLE ${table} ${columns}`)
+  const old = new Date(Date.now() - 48 * 3_600_000).toISOString()
+  const insert = (table: string, id: string) =>
+    db.prepare(`INSERT INTO ${table} VALUES (?, 'pending', 1, ?)`).run(id, old)
+  insert('archives', 'a1')
+  insert('archives', 'both')
+  insert('chunks', 'both')
+  writeFileSync(join(folder.path, 'package.json'), '{}')
+  writeFileSync(
+    join(folder.path, 'redrive.config.mjs'),
+    `const event = { type: 'archive.ingested', data: ({ id }) => ({ id }) }
+     const names = ['archives', 'chunks', 'not-there']
+     export default { source: 'sqlite:./app.db', collections: names.map(name => ({ name, event })) }`,
+  )
+  const why = (id: string) => folder.redrive(['why', id])
+  expect((await why('a1')).out).toMatch(/^archives\/a1: pending, attempt 1 of 3\n[\s\S]*the next sweep requeues it/)
+  expect(await why('both')).toMatchObject({
+    code: 1,
+    err: expect.stringContaining(
+      "archives and chunks have the id 'both'. To ask about one, run: redrive docs why archives both",
+    ),
+  })
+  expect((await why('nobody')).err).toContain('There is no store')
+  await folder.inStore(store => store.enqueue([{ id: 'a', kind: 'email', payload: '1' }]))
+  expect((await why('a')).out).toContain('No worker is alive.')
+  expect((await why('nobody')).err).toContain("There is no task 'nobody'")
 })
 
 it('says that there is no such task', async () => {

@@ -5,7 +5,9 @@ import { CommandError, ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { writeOne } from '../terminal/output.js'
 import { paragraph } from '../terminal/table.js'
-import { quoted, visible } from '../terminal/visible.js'
+import { quoted, shellWord, visible } from '../terminal/visible.js'
+import { documentsWithId, printDocumentWhy } from './docs-why.js'
+import { withSource } from './document-options.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, withCommonOptions } from './options.js'
 import { commandLine } from './redrive-commands.js'
@@ -15,7 +17,7 @@ export function addWhy(program: Command, context: CommandContext): void {
   const command = program
     .command('why')
     .description('Explain why a task waits, runs, or has ended as it has, and what to do')
-    .argument('<id>', 'Id of the task')
+    .argument('<id>', 'Id of the task, or of a document')
     .action(async (id: string, options: CommonOptions) => context.end(await printWhy(context, id, options)))
   withCommonOptions(command).addHelpText(
     'after',
@@ -23,7 +25,8 @@ export function addWhy(program: Command, context: CommandContext): void {
 The first line is the answer: what keeps the task from starting, or the rule that
 ended it. Further lines are what holds besides, and the commands that help.
 
-For a document of your own collections, see: redrive docs why --help
+If no task has this id, it is looked up in your own collections, provided that
+REDRIVE_SOURCE or redrive.config names their database (see redrive docs why).
 
 Examples:
   redrive why order-42
@@ -31,7 +34,17 @@ Examples:
   )
 }
 
-function printWhy({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
+async function printWhy(context: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
+  try {
+    return await printTaskWhy(context, id, options)
+  } catch (error) {
+    // A project that only sweeps documents has no store.
+    if (error instanceof CommandError && (await printWhyOfDocument(context, id, options))) return ExitCode.done
+    throw error
+  }
+}
+
+function printTaskWhy({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
   return withStore(options, environment, async store => {
     const answer = await why(store, id)
     if (answer === undefined) {
@@ -42,6 +55,27 @@ function printWhy({ console, environment }: CommandContext, id: string, options:
     const actions = answer.actions.map(action => ({ text: action.text, command: commandOf(action, options.store) }))
     writeOne(console, options.output, { ...answer, actions }, () => whyText(answer, actions, console))
     return ExitCode.done
+  })
+}
+
+/** Prints the answer for a document with this id. Returns whether there is one. */
+async function printWhyOfDocument(
+  { console, environment }: CommandContext,
+  id: string,
+  { output }: CommonOptions,
+): Promise<boolean> {
+  if (!environment.env.REDRIVE_SOURCE) return false
+  return withSource({}, environment, async (source, collections) => {
+    const [first, ...others] = await documentsWithId(source, collections, id)
+    if (first === undefined) return false
+    if (others.length > 0) {
+      const names = [first, ...others].map(({ collection }) => collection.name)
+      throw new CommandError(
+        `Documents in ${names.join(' and ')} have the id ${quoted(id)}. To ask about one, run: redrive docs why ${names[0]} ${shellWord(id)}`,
+      )
+    }
+    await printDocumentWhy(console, source, first.collection, first.document, { output })
+    return true
   })
 }
 

@@ -18,8 +18,8 @@ export function addWorkerList(worker: Command, context: CommandContext): void {
   withCommonOptions(ls).addHelpText(
     'after',
     `
-A worker is live until its lease expires: 30 s after its last heartbeat, by
-default. Its release is the version of your application: --release,
+A worker is live until its lease expires: 30 s after its last heartbeat or claim,
+by default. Its release is the version of your application: --release,
 REDRIVE_RELEASE, or the version in your package.json.
 
 Examples:
@@ -42,14 +42,16 @@ function workerTable(workers: readonly WorkerView[], { width, paint }: Console, 
     { title: 'NAME', minWidth: NAME_WIDTH },
     { title: 'RELEASE', minWidth: NAME_WIDTH },
     { title: 'STARTED' },
+    { title: 'HEARTBEAT' },
     { title: 'HOST', minWidth: NAME_WIDTH },
     { title: 'KINDS', minWidth: NAME_WIDTH },
   ]
-  const rows = workers.map(({ name, release, since, host, kinds, categories }) => ({
+  const rows = workers.map(({ name, release, since, beatAt, host, kinds, categories }) => ({
     cells: [
       name,
       release ?? '-',
       since === null ? '-' : relative(since, now),
+      beatAt === null ? '-' : relative(beatAt, now),
       host ?? '-',
       kinds === null ? 'unknown' : `${kinds.join(', ')}${categories === null ? '' : ` (${categories.join(', ')})`}`,
     ],

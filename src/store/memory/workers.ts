@@ -6,7 +6,7 @@ interface MemoryWorker {
   /** On the monotonic clock: a lease is a measured time. */
   leaseUntil: number
   readonly tasks: Set<MemoryTask>
-  report: WorkerReport & { readonly since?: number }
+  report: WorkerReport & { readonly since?: number; readonly beatAt?: number }
 }
 
 /** The workers with their leases, and the tasks that each of them runs. */
@@ -29,8 +29,9 @@ export class MemoryWorkers {
   report(name: string, { release, kinds, categories, host }: WorkerReport): void {
     const worker = this.#workers.get(name)
     if (worker === undefined) return
-    const { since = Math.floor(this.#clock.now()) } = worker.report
-    worker.report = { release, kinds: copy(kinds), categories: copy(categories), host, since }
+    const beatAt = Math.floor(this.#clock.now())
+    const { since = beatAt } = worker.report
+    worker.report = { release, kinds: copy(kinds), categories: copy(categories), host, since, beatAt }
   }
 
   /** The release that a worker has reported. */
@@ -67,8 +68,8 @@ export class MemoryWorkers {
     return [...this.#workers]
       .filter(([, { leaseUntil }]) => leaseUntil > monotonic)
       .map(([name, worker]) => {
-        const { since, release, kinds, categories, host } = worker.report
-        return { name, since, until: this.#until(worker), release, kinds, categories, host }
+        const { since, beatAt, release, kinds, categories, host } = worker.report
+        return { name, since, beatAt, until: this.#until(worker), release, kinds, categories, host }
       })
       .sort((a, b) => (a.name < b.name ? -1 : 1))
   }

@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '38c877384d6a9619c1c8119d81f352d43ecc4fe8f41482e580c6a0df7048ef4c',
+  1: '78422e813b9edd60be4f5904c0a942f594994b589b37eb81d89c0ec86ec4410d',
 }
 
 const MAX_LINES = 60

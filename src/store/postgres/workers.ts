@@ -51,16 +51,27 @@ interface WorkerRow {
   readonly id: string
   readonly until: number
   readonly since: number | null
+  readonly beat_at: number | null
   readonly release: string | null
   readonly kinds: readonly string[] | null
   readonly categories: readonly string[] | null
   readonly host: string | null
 }
 
-function workerRecord({ id, since, until, release, kinds, categories, host }: WorkerRow): WorkerRecord {
+function workerRecord({
+  id,
+  since,
+  beat_at: beatAt,
+  until,
+  release,
+  kinds,
+  categories,
+  host,
+}: WorkerRow): WorkerRecord {
   return {
     name: id,
     since: since ?? undefined,
+    beatAt: beatAt ?? undefined,
     until,
     release: release ?? undefined,
     kinds: kinds ?? undefined,

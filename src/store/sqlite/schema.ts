@@ -234,6 +234,7 @@ export const MIGRATIONS: readonly string[] = [
     ALTER TABLE worker ADD COLUMN categories TEXT;
     ALTER TABLE worker ADD COLUMN host       TEXT;
     ALTER TABLE worker ADD COLUMN since      INTEGER;
+    ALTER TABLE worker ADD COLUMN beat_at    INTEGER;
 
     ALTER TABLE task   ADD COLUMN release TEXT;  -- of the attempt that it succeeded with, like call
     ALTER TABLE ledger ADD COLUMN release TEXT;

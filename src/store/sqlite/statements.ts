@@ -190,6 +190,7 @@ export interface WorkerRow {
   readonly id: string
   readonly until: number
   readonly since: number | null
+  readonly beat_at: number | null
   readonly release: string | null
   readonly kinds: string | null
   readonly categories: string | null
@@ -441,7 +442,8 @@ function prepare(db: Preparer) {
       ON CONFLICT (id) DO UPDATE SET until = max(until, excluded.until)`),
     report: db.prepare(/* sql */ `
       UPDATE worker
-      SET release = :release, kinds = :kinds, categories = :categories, host = :host, since = ifnull(since, :now)
+      SET release = :release, kinds = :kinds, categories = :categories, host = :host, since = ifnull(since, :now),
+          beat_at = :now
       WHERE id = :worker`),
     workers: db.prepare<[number], WorkerRow>(/* sql */ `SELECT * FROM worker WHERE until > ? ORDER BY id`),
     releaseOf: db.prepare<[string], string | null>(/* sql */ `SELECT release FROM worker WHERE id = ?`).pluck(),

@@ -42,10 +42,20 @@ export function liveWorkers(statements: Statements, now: number): WorkerRecord[]
   return statements.workers.all(now).map(workerRecord)
 }
 
-function workerRecord({ id, since, until, release, kinds, categories, host }: WorkerRow): WorkerRecord {
+function workerRecord({
+  id,
+  since,
+  beat_at: beatAt,
+  until,
+  release,
+  kinds,
+  categories,
+  host,
+}: WorkerRow): WorkerRecord {
   return {
     name: id,
     since: since ?? undefined,
+    beatAt: beatAt ?? undefined,
     until,
     release: release ?? undefined,
     kinds: names(kinds),

@@ -13,8 +13,16 @@ export const WORKERS: StoreBehaviours = {
     await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS, ...REPORT, release: '1.9.0', categories: undefined })
     const none = { release: undefined, kinds: undefined, categories: undefined, host: undefined }
     assert.deepEqual(await store.workers(), [
-      { name: 'w1', since: now, until: now + LEASE_MS, ...none },
-      { name: 'w2', since: now, until: now + 1000 + LEASE_MS, ...REPORT, release: '1.9.0', categories: undefined },
+      { name: 'w1', since: now, beatAt: now, until: now + LEASE_MS, ...none },
+      {
+        name: 'w2',
+        since: now,
+        beatAt: now + 1000,
+        until: now + 1000 + LEASE_MS,
+        ...REPORT,
+        release: '1.9.0',
+        categories: undefined,
+      },
     ])
   },
 
@@ -22,7 +30,10 @@ export const WORKERS: StoreBehaviours = {
     await store.heartbeat({ worker: 'w1', leaseMs: LEASE_MS, ...REPORT })
     await start(store)
     const [worker] = await store.workers()
-    assert.deepEqual({ ...worker, since: 0, until: 0 }, { name: 'w1', since: 0, until: 0, ...REPORT })
+    assert.deepEqual(
+      { ...worker, since: 0, beatAt: 0, until: 0 },
+      { name: 'w1', since: 0, beatAt: 0, until: 0, ...REPORT },
+    )
   },
 
   'a worker that leaves, or whose lease expires, is listed no more': async (store, advance) => {

@@ -4,13 +4,14 @@ ALTER TABLE redrive.ledger ADD COLUMN trace text;
 ALTER TYPE redrive.ended_attempt ADD ATTRIBUTE trace text;
 
 -- Workers report themselves: the release of the application, the kinds and categories that they run (NULL: all of
--- them, or not reported), and their machine. `since` is the time of the first heartbeat.
+-- them, or not reported), and their machine. `since` is the time of the first heartbeat, `beat_at` that of the last.
 ALTER TABLE redrive.worker
   ADD COLUMN release    text,
   ADD COLUMN kinds      text[],
   ADD COLUMN categories text[],
   ADD COLUMN host       text,
-  ADD COLUMN since      bigint;
+  ADD COLUMN since      bigint,
+  ADD COLUMN beat_at    bigint;
 
 -- The release that made an attempt. In `task` it belongs to the attempt that the task succeeded with, as `ran_*` do.
 ALTER TABLE redrive.task   ADD COLUMN release text;

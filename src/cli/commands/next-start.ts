@@ -1,0 +1,41 @@
+import type { TaskView } from '../../operate/index.js'
+import { shutGates, stateOf } from '../../operate/internal.js'
+import type { BudgetRecord, Lane, LaneRecord, Store } from '../../store/index.js'
+import { relative } from '../terminal/times.js'
+
+/** Tells when tasks start, for lists: a task that is due may be in a lane that is paused, gated or held. */
+export class NextStarts {
+  readonly #store: Pick<Store, 'lanes' | 'budgets'>
+  readonly #lanes = new Map<string, LaneRecord>()
+  readonly #kinds = new Set<string>()
+  #gates: readonly BudgetRecord[] | undefined
+
+  constructor(store: Pick<Store, 'lanes' | 'budgets'>) {
+    this.#store = store
+  }
+
+  /** Looks at the lanes of tasks that are to be told about. The lanes of a kind are read once. */
+  async look(tasks: readonly (Lane & { readonly status: TaskView['status'] })[]): Promise<void> {
+    this.#gates ??= await shutGates(this.#store)
+    for (const { kind, status } of tasks) {
+      if (status !== 'waiting' || this.#kinds.has(kind)) continue
+      this.#kinds.add(kind)
+      for (const lane of await this.#store.lanes({ kind })) this.#lanes.set(nameOf(lane), lane)
+    }
+  }
+
+  /** `now`, `in 5m`, `paused` or `gated`; nothing for a task that does not wait. */
+  text(task: TaskView, now: number): string {
+    if (task.nextAttemptAt === null) return ''
+    const lane = this.#lanes.get(nameOf(task))
+    const state = lane === undefined ? 'open' : stateOf(lane, this.#gates ?? [])
+    if (state === 'paused') return state
+    const at = Math.max(Date.parse(task.nextAttemptAt), lane?.heldUntil ?? 0)
+    if (at > now) return relative(new Date(at).toISOString(), now)
+    return state === 'gated' ? state : 'now'
+  }
+}
+
+function nameOf({ kind, category, key }: Lane): string {
+  return JSON.stringify([kind, category, key])
+}
