@@ -129,11 +129,8 @@ function openGate({ budgets }: Situation) {
       ? `The failure budget of '${kind}' holds it until ${timeText(until ?? 0)}${figures}.`
       : `The failure budget of '${kind}' lets only a few tasks start, to find out whether they succeed again${figures}.`
   const facts = { state, until: isoOrNull(until), errorCode: cause?.code ?? null, failed: cause?.failed ?? null }
-  const args = ['budget', 'lift', '--kind', kind, ...flag('--category', category)]
-  const action = {
-    text: 'Fix what fails. To let all tasks start at once, lift the budget; set it again afterwards.',
-    args,
-  }
+  const args = ['budget', 'close', '--kind', kind, ...flag('--category', category)]
+  const action = { text: 'Fix what fails. To let all tasks start at once, close the gate; the budget stays.', args }
   return { code: state === 'open' ? 'budget_open' : 'budget_half_open', text, facts, action }
 }
 

@@ -219,7 +219,7 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     await add('b')
     const answer = await ask('b')
     expect(answer.causes[0]).toMatchObject({ code: 'budget_open', facts: { errorCode: 'http_502' } })
-    expect(answer.actions[0]?.args).toEqual(['budget', 'lift', '--kind', kind])
+    expect(answer.actions[0]?.args).toEqual(['budget', 'close', '--kind', kind])
   })
 
   it('workers died of it: somebody decides, and then it runs alone', async () => {

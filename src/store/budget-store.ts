@@ -100,7 +100,7 @@ export interface GateChange extends BudgetScope {
   readonly gate: GateRecord
 }
 
-/** Sets, lifts and lists budgets. Each verb is one transaction. */
+/** Sets, lifts and lists budgets, and closes their gates. Each verb is one transaction. */
 export interface BudgetStore {
   /**
    * Sets the budget of a scope in place of the one before. A budget that differs from that begins with a closed gate and
@@ -112,6 +112,11 @@ export interface BudgetStore {
    * audit record in the same transaction.
    */
   lift(scope: BudgetScope, by?: By): Promise<boolean>
+  /**
+   * Closes the gate of exactly this scope now, and keeps the budget, which counts afresh. Returns whether the gate was open.
+   * With `by`, appends an audit record in the same transaction.
+   */
+  close(scope: BudgetScope, by?: By): Promise<boolean>
   /** All budgets, by kind and category. */
   list(): Promise<BudgetRecord[]>
 }

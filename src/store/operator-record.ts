@@ -54,6 +54,7 @@ type OperatorAct =
       readonly scope: BudgetScope
       readonly failures?: RecordedFailureBudget
     }
+  | { readonly event_type: 'budget_gate_closed'; readonly scope: BudgetScope }
   | {
       readonly event_type: 'run_changed'
       readonly run: string
@@ -145,6 +146,11 @@ export function budgetRecordOf(
   if (settings?.failures === undefined) return recordOf({ event_type: 'budget_lifted', scope }, by, now)
   const { share, minAttempts: min_attempts, windowMs: window_ms, holdMs: hold_ms } = settings.failures
   return recordOf({ event_type: 'budget_set', scope, failures: { share, min_attempts, window_ms, hold_ms } }, by, now)
+}
+
+/** The record of a gate that was closed by hand, as JSON. */
+export function gateClosedRecord({ kind, category }: BudgetScope, by: By, now: number): string {
+  return recordOf({ event_type: 'budget_gate_closed', scope: { kind, category } }, by, now)
 }
 
 function recorded(limits: LaneLimits | SharedLimits): RecordedLimits {

@@ -48,22 +48,41 @@ it('sets, lists and lifts budgets, on record', async () => {
   const { lines } = await folder.redrive(['task', 'ls'])
   expect(lines().filter(line => line.endsWith('gated'))).toHaveLength(3)
 
-  const lift = await folder.redrive(['budget', 'lift', '--kind', 'charge', '--why', 'it is back'])
+  const close = await folder.redrive(['budget', 'close', '--kind', 'charge', '--why', 'it is back'])
+  expect(close.err).toBe("The gate of kind 'charge' is closed now.\n")
+  expect(await fail()).toBe(1)
+  expect((await folder.redrive(['budget', 'close', '--kind', 'charge'])).err).toContain('is closed now')
+  expect((await folder.redrive(['budget', 'close', '--kind', 'charge'])).err).toContain('was closed already')
+
+  const lift = await folder.redrive(['budget', 'lift', '--kind', 'charge', '--why', 'no longer needed'])
   expect(lift.err).toBe("Kind 'charge' has no budget now.\n")
   expect(await fail()).toBe(1)
   const records = (await folder.redrive(['audit', 'tail', '--output', 'json'])).json()
   expect(records.map(({ event_type, why }: Record<string, unknown>) => [event_type, why])).toEqual([
     ['budget_set', null],
-    ['budget_lifted', 'it is back'],
+    ['budget_gate_closed', 'it is back'],
+    ['budget_gate_closed', null],
+    ['budget_lifted', 'no longer needed'],
   ])
 })
 
 it('refuses a share that is none, and a budget that is not there', async () => {
   const wrong = await folder.redrive(['budget', 'set', '--kind', 'charge', '--failures', '100%'])
   expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining("'failures.share' must be above 0 and below 1")])
+  const bare = await folder.redrive(['budget', 'set', '--kind', 'charge', '--failures', '50'])
+  expect([bare.code, bare.err]).toEqual([2, expect.stringContaining("Did you mean '50%'?")])
+  const none = await folder.redrive(['budget', 'close', '--kind', 'charge'])
+  expect([none.code, none.err]).toEqual([2, expect.stringContaining("Kind 'charge' has no budget.")])
   const gone = await folder.redrive(['budget', 'lift', '--kind', 'charge'])
   expect([gone.code, gone.err]).toEqual([
     2,
     expect.stringContaining("Kind 'charge' has no budget. See: redrive budget ls"),
   ])
+})
+
+it('says that nobody knows the kind, unless a live worker runs it', async () => {
+  const set = () => folder.redrive(['budget', 'set', '--kind', 'refund', '--failures', '50%'])
+  expect((await set()).err).toContain('No task and no live worker has it: check the spelling')
+  await folder.inStore(store => store.heartbeat({ worker: 'w', leaseMs: 60_000, kinds: ['refund'] }))
+  expect((await set()).err).toBe("Kind 'refund' stops while more than 50% of its attempts fail.\n")
 })

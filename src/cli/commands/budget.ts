@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { type BudgetView, listBudgets } from '../../operate/index.js'
 import { formatDuration } from '../../policy/index.js'
-import type { Budget, BudgetScope, By } from '../../store/index.js'
+import type { Budget, BudgetScope, By, Store, WorkerRecord } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
 import type { Console, Paint } from '../terminal/console.js'
@@ -10,8 +10,7 @@ import { NAME_WIDTH, table } from '../terminal/table.js'
 import { relative } from '../terminal/times.js'
 import { quoted } from '../terminal/visible.js'
 import { withStore } from './open-store.js'
-import { type CommonOptions, duration, nonEmpty, wholeNumber, withCommonOptions } from './options.js'
-import { share } from './pipeline-options.js'
+import { type CommonOptions, duration, nonEmpty, share, wholeNumber, withCommonOptions } from './options.js'
 
 interface ScopeOptions extends CommonOptions {
   readonly kind: string
@@ -28,7 +27,9 @@ interface SetOptions extends ScopeOptions {
 
 /** Adds `redrive budget`. */
 export function addBudget(program: Command, context: CommandContext): void {
-  const budget = program.command('budget').description('List, set and lift the failure budgets of kinds')
+  const budget = program
+    .command('budget')
+    .description('List, set and lift the failure budgets of kinds, and close their gates')
   const ls = budget
     .command('ls')
     .description('List budgets, with their gates')
@@ -61,17 +62,32 @@ Examples:
   redrive budget set --kind pipeline:docs --category llm --failures 30% --window 5m`,
   )
 
+  const close = budget
+    .command('close')
+    .description('Close an open gate now: its tasks start again, and the budget stays')
+    .action(async (options: ScopeOptions) => context.end(await closeGate(context, options)))
+  withScopeOptions(close).addHelpText(
+    'after',
+    `
+The budget counts afresh: if too many attempts fail again, the gate opens again.
+
+Example:
+  redrive budget close --kind charge --why 'the provider is back'`,
+  )
+
   const lift = budget
     .command('lift')
-    .description('Remove a budget: its tasks start again at once')
+    .description('Remove a budget, and its gate with it')
     .action(async (options: ScopeOptions) => context.end(await liftBudget(context, options)))
   withScopeOptions(lift).addHelpText(
     'after',
     `
-A budget that code declares stays lifted until the code declares another one.
+Its tasks start again at once. To let them start and keep the budget, run redrive
+budget close. A budget that code declares stays lifted until the code declares
+another one.
 
 Example:
-  redrive budget lift --kind charge --why 'the provider is back'`,
+  redrive budget lift --kind charge --why 'replaced by a limit'`,
   )
 }
 
@@ -108,7 +124,30 @@ function setBudget({ console, environment }: CommandContext, options: SetOptions
     await store.budgets.set(scope, budget, by(environment.user, options))
     writeResult(console, options.output, { ...scope, failures })
     console.say(`${scopeText(scope)} stops while more than ${percent(allowed)} of its attempts fail.`)
-    if ((await store.lanes(scope)).length === 0) console.say('There is no such task yet: it holds for tasks to come.')
+    if (!(await isKnown(store, scope)))
+      console.say('No task and no live worker has it: check the spelling, or start a worker that runs it.')
+    return ExitCode.done
+  })
+}
+
+/** Whether there are tasks of a scope, or live workers that report to run it. */
+async function isKnown(store: Store, { kind, category }: BudgetScope): Promise<boolean> {
+  const lanes = await store.lanes({ kind, ...(category !== undefined && { category }) })
+  if (lanes.length > 0) return true
+  const isRunBy = ({ kinds, categories }: WorkerRecord) =>
+    kinds?.includes(kind) === true && (category === undefined || categories?.includes(category) !== false)
+  return (await store.workers()).some(isRunBy)
+}
+
+function closeGate({ console, environment }: CommandContext, options: ScopeOptions): Promise<ExitCode> {
+  const scope = scopeOf(options)
+  return withStore(options, environment, async store => {
+    const isClosed = await store.budgets.close(scope, by(environment.user, options))
+    const budgets = isClosed ? [] : await store.budgets.list()
+    if (!isClosed && !budgets.some(({ kind, category }) => kind === scope.kind && category === scope.category))
+      throw noBudget(scope)
+    writeResult(console, options.output, { ...scope, isClosed })
+    console.say(`The gate of ${inSentence(scopeText(scope))} ${isClosed ? 'is closed now' : 'was closed already'}.`)
     return ExitCode.done
   })
 }
@@ -117,7 +156,7 @@ function liftBudget({ console, environment }: CommandContext, options: ScopeOpti
   const scope = scopeOf(options)
   return withStore(options, environment, async store => {
     const isLifted = await store.budgets.lift(scope, by(environment.user, options))
-    if (!isLifted) throw new UsageError(`${scopeText(scope)} has no budget. See: redrive budget ls`)
+    if (!isLifted) throw noBudget(scope)
     writeResult(console, options.output, { ...scope, isLifted })
     console.say(`${scopeText(scope)} has no budget now.`)
     return ExitCode.done
@@ -185,6 +224,14 @@ function scopeOf({ kind, category }: ScopeOptions): BudgetScope {
 
 function by(who: string, { why }: ScopeOptions): By {
   return { who, ...(why !== undefined && { why }) }
+}
+
+function noBudget(scope: BudgetScope): UsageError {
+  return new UsageError(`${scopeText(scope)} has no budget. See: redrive budget ls`)
+}
+
+function inSentence(text: string): string {
+  return `${text.slice(0, 1).toLowerCase()}${text.slice(1)}`
 }
 
 function scopeText({ kind, category }: BudgetScope): string {

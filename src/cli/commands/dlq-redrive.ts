@@ -15,7 +15,7 @@ import { askFirst } from './ask-first.js'
 import { endOf, lettersText, preview, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
 import { withStore } from './open-store.js'
 import { endOfOperation, sayPlan, startDetached } from './operation-text.js'
-import { type CommonOptions, nonEmpty, percent, rate, wholeNumber, withCommonOptions } from './options.js'
+import { type CommonOptions, nonEmpty, rate, share, wholeNumber, withCommonOptions } from './options.js'
 
 interface RedriveCommandOptions extends CommonOptions, SelectionOptions {
   readonly why?: string
@@ -34,11 +34,7 @@ export function addRedrive(dlq: Command, context: CommandContext): void {
     .option('--why <text>', 'Reason, for the record', nonEmpty)
     .option('--rate <rate>', "Maximum rate, such as '50/s' or '600/m'", rate)
     .option('--canary <n>', 'Move this many first; their first attempts decide', wholeNumber(1, 1000))
-    .option(
-      '--stop-above <percent>',
-      "Stop when more of them fail again, such as '20%' (default with --canary)",
-      percent,
-    )
+    .option('--stop-above <share>', "Stop when more of them fail again, such as '20%' (default with --canary)", share)
     .option('--detach', 'Return at once; the live workers carry it out')
     .option('--dry-run', 'Show which dead letters would be moved, and move none')
     .option('-y, --yes', 'Skip the confirmation prompt')

@@ -93,12 +93,13 @@ export function rate(text: string): number {
   return perSecond
 }
 
-/** Parses a percentage into a share. */
-export function percent(text: string): number {
-  const [, number] = /^(\d+(?:\.\d+)?)%?$/.exec(text) ?? []
-  const share = Number(number) / 100
-  if (!(share >= 0 && share < 1)) throw new InvalidArgumentError("It must be a percentage below 100, such as '20%'.")
-  return share
+/** Parses a share, the same for every flag: `20%` or `0.2`. */
+export function share(text: string): number {
+  const [, number, percent] = /^(\d+(?:\.\d+)?)\s*(%?)$/.exec(text) ?? []
+  const value = number === undefined ? Number.NaN : Number(number) / (percent === '%' ? 100 : 1)
+  if (value >= 0 && value <= 1) return value
+  const meant = value > 1 && value <= 100 && percent === '' ? ` Did you mean '${number}%'?` : ''
+  throw new InvalidArgumentError(`It must be a share such as '5%' or '0.05', at most 100%.${meant}`)
 }
 
 /** Collects the values of a flag that may be repeated. */

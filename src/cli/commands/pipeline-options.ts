@@ -12,16 +12,6 @@ export interface SettingFlags {
   readonly concurrency?: Readonly<Record<string, number>>
 }
 
-/** Parses a share: `0.05` or `5%`. */
-export function share(text: string): number {
-  const [, number, percent] = /^(\d+(?:\.\d+)?)\s*(%?)$/.exec(text) ?? []
-  const value = number === undefined ? Number.NaN : Number(number) / (percent === '%' ? 100 : 1)
-  if (!(value >= 0 && value <= 1)) {
-    throw new InvalidArgumentError("It must be a share of the items such as '0.05' or '5%', at most 1.")
-  }
-  return value
-}
-
 /** Collects `stage=20`. */
 export function stageNumbers(
   text: string,

@@ -6,8 +6,8 @@ import { ExitCode, UsageError } from '../errors.js'
 import { writeResult } from '../terminal/output.js'
 import { quoted } from '../terminal/visible.js'
 import { withStore } from './open-store.js'
-import { type CommonOptions, nonEmpty, wholeNumber, withCommonOptions } from './options.js'
-import { noSuchRun, type RateFlag, type SettingFlags, share, stageNumbers, stageRates } from './pipeline-options.js'
+import { type CommonOptions, nonEmpty, share, wholeNumber, withCommonOptions } from './options.js'
+import { noSuchRun, type RateFlag, type SettingFlags, stageNumbers, stageRates } from './pipeline-options.js'
 
 interface SetOptions extends CommonOptions, SettingFlags {
   readonly maxUnfinished?: number

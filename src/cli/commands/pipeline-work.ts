@@ -8,8 +8,8 @@ import type { CommandContext } from '../command.js'
 import { type ExitCode, errorText, UsageError } from '../errors.js'
 import { quoted } from '../terminal/visible.js'
 import type { AnyPipeline } from './load-pipeline.js'
-import { type CommonOptions, nonEmpty, wholeNumber, withCommonOptions } from './options.js'
-import { type SettingFlags, share, stageNumbers } from './pipeline-options.js'
+import { type CommonOptions, nonEmpty, share, wholeNumber, withCommonOptions } from './options.js'
+import { type SettingFlags, stageNumbers } from './pipeline-options.js'
 
 /** Flags of `run` and `resume`. */
 export interface WorkFlags extends CommonOptions, SettingFlags {

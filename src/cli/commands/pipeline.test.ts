@@ -162,7 +162,9 @@ describe('redrive pipeline run', () => {
       code: 2,
       err: "redrive: The pipeline 'double' has no stage 'cal'. Its stages: parse, call, filter.\n",
     })
-    expect((await run('--failure-budget', '20')).err).toContain("such as '0.05' or '5%'")
+    expect((await run('--failure-budget', '20')).err).toContain(
+      "such as '5%' or '0.05', at most 100%. Did you mean '20%'?",
+    )
     expect((await run('--unordered')).err).toContain('--unordered needs --out')
     writeFileSync(join(folder, 'empty.ts'), 'export const x = 1')
     expect((await redrive(['run', 'empty.ts', '--in', 'in.jsonl'])).err).toContain('exports no pipeline')

@@ -1,7 +1,7 @@
 import type { BudgetRecord, BudgetScope, GateChange } from '../budget-store.js'
 import { type AttemptCounts, counted, type Ended, NO_COUNTS, recentOf } from './attempt-counts.js'
 import type { BudgetSettings } from './check-budget.js'
-import { type Gate, gateRecord, judged, NEW_GATE, NO_PROBES } from './gate.js'
+import { closed, type Gate, gateRecord, judged, NEW_GATE, NO_PROBES } from './gate.js'
 
 /** A budget with its gate and its counts, for stores with a single writer. */
 export interface BudgetState {
@@ -28,6 +28,11 @@ export function afterEnds(budget: BudgetState, ends: readonly Ended[], now: numb
   // A gate that has closed counts afresh.
   const buckets = gate.since === undefined ? [] : counts.buckets
   return { ...budget, gate, counts: { buckets, probes: NO_PROBES } }
+}
+
+/** The budget after its gate was closed by hand: it counts afresh. The same object if the gate is closed already. */
+export function withClosedGate(budget: BudgetState): BudgetState {
+  return budget.gate.since === undefined ? budget : { ...budget, gate: closed(budget.gate), counts: NO_COUNTS }
 }
 
 /** How the gate has changed; `undefined` if it is as it was, or has only let tasks through. */

@@ -62,7 +62,12 @@ export function judged(
   const attempts = probes.ok + probes.failed
   if (isExceeded(budget, { attempts, failed: probes.failed }))
     return opened(budget, gate, { attempts, failed: probes.failed, failure: recent.failure }, now)
-  return probes.ok + 1 < RAMP_END ? gate : { ...NEW_GATE, round: gate.round }
+  return probes.ok + 1 < RAMP_END ? gate : closed(gate)
+}
+
+/** The gate after it was closed. Its next round of probes is told from earlier ones. */
+export function closed({ round }: Gate): Gate {
+  return { ...NEW_GATE, round }
 }
 
 /** How many more tasks may start. `isIdle` tells whether none of its tasks runs; asked only where it matters. */

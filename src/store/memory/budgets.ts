@@ -1,11 +1,19 @@
 import type { Budget, BudgetRecord, BudgetScope, BudgetStore, GateChange } from '../budget-store.js'
 import type { Answer } from '../budgets/attempt-counts.js'
-import { afterEnds, type BudgetState, budgetRecord, byScope, gateChange, newBudget } from '../budgets/budget-state.js'
+import {
+  afterEnds,
+  type BudgetState,
+  budgetRecord,
+  byScope,
+  gateChange,
+  newBudget,
+  withClosedGate,
+} from '../budgets/budget-state.js'
 import { budgetDeclaration, checkedBudget, checkScope, settingsText } from '../budgets/check-budget.js'
 import { isCovering, type OpenGate } from '../budgets/claim-gates.js'
 import { allowance, isProbe, nextLook, taken } from '../budgets/gate.js'
 import { checkBy } from '../check.js'
-import { budgetRecordOf } from '../operator-record.js'
+import { budgetRecordOf, gateClosedRecord } from '../operator-record.js'
 import type { By, Lane } from '../store.js'
 
 /** The part of the memory store that budgets need. */
@@ -50,6 +58,18 @@ export class MemoryBudgets implements BudgetStore {
     if (isLifted && by !== undefined) this.#host.record(budgetRecordOf(scope, undefined, by, this.#host.now()))
     if (isLifted) this.#host.ring()
     return isLifted
+  }
+
+  async close(scope: BudgetScope, by?: By): Promise<boolean> {
+    checkScope(scope)
+    checkBy(by)
+    const known = this.#budgets.get(nameOf(scope))
+    const after = known && withClosedGate(known)
+    if (after === undefined || after === known) return false
+    this.#budgets.set(nameOf(scope), after)
+    if (by !== undefined) this.#host.record(gateClosedRecord(scope, by, this.#host.now()))
+    this.#host.ring()
+    return true
   }
 
   async list(): Promise<BudgetRecord[]> {

@@ -9,7 +9,7 @@ import {
 } from '../budgets/check-budget.js'
 import { type Gate, gateRecord, judged, NEW_GATE, type Probes, type Recent } from '../budgets/gate.js'
 import { checkBy } from '../check.js'
-import { budgetRecordOf } from '../operator-record.js'
+import { budgetRecordOf, gateClosedRecord } from '../operator-record.js'
 import type { By } from '../store.js'
 import type { Database } from './database.js'
 import type { Signals } from './signals.js'
@@ -67,6 +67,19 @@ export class PostgresBudgets implements BudgetStore {
     })
     if (isLifted) this.#signals.ring()
     return isLifted
+  }
+
+  async close(scope: BudgetScope, by?: By): Promise<boolean> {
+    checkScope(scope)
+    checkBy(by)
+    const isClosed = await this.#database.callTogether(async call => {
+      const isClosed =
+        (await call('close_gate', [scope.kind, scope.category ?? null, JSON.stringify(NEW_GATE)])) === true
+      if (isClosed && by !== undefined) await this.#record(call, now => gateClosedRecord(scope, by, now))
+      return isClosed
+    })
+    if (isClosed) this.#signals.ring()
+    return isClosed
   }
 
   async list(): Promise<BudgetRecord[]> {

@@ -1,10 +1,10 @@
 import type { Budget, BudgetRecord, BudgetScope, BudgetStore } from '../budget-store.js'
 import { NO_COUNTS } from '../budgets/attempt-counts.js'
-import { budgetRecord, byScope } from '../budgets/budget-state.js'
+import { budgetRecord, byScope, withClosedGate } from '../budgets/budget-state.js'
 import { budgetDeclaration, checkedBudget, checkScope, settingsText } from '../budgets/check-budget.js'
 import { NEW_GATE } from '../budgets/gate.js'
 import { checkBy } from '../check.js'
-import { budgetRecordOf } from '../operator-record.js'
+import { budgetRecordOf, gateClosedRecord } from '../operator-record.js'
 import type { By } from '../store.js'
 import { parsedBudget } from './budget-book.js'
 import type { GroupCommit } from './group-commit.js'
@@ -53,6 +53,22 @@ export class SqliteBudgets implements BudgetStore {
     })
     if (isLifted) this.#ring()
     return isLifted
+  }
+
+  async close(scope: BudgetScope, by?: By): Promise<boolean> {
+    checkScope(scope)
+    checkBy(by)
+    const isClosed = await this.#commits.write(() => {
+      const row = this.#statements.budgetFor.get(columnsOf(scope))
+      const budget = row && parsedBudget(row)
+      const after = budget && withClosedGate(budget)
+      if (row === undefined || after === undefined || after === budget) return false
+      this.#statements.setBudget.run(JSON.stringify(after.gate), JSON.stringify(after.counts), row.id)
+      if (by !== undefined) this.#record(gateClosedRecord(scope, by, this.#now()))
+      return true
+    })
+    if (isClosed) this.#ring()
+    return isClosed
   }
 
   async list(): Promise<BudgetRecord[]> {

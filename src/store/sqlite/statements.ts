@@ -613,8 +613,8 @@ function prepare(db: Preparer) {
     // Budgets
 
     budgets: db.prepare<[], BudgetRow>(/* sql */ `SELECT id, kind, category, settings, gate, counts FROM budget`),
-    budgetFor: db.prepare<ScopeRow, { settings: string }>(/* sql */ `
-      SELECT settings FROM budget WHERE kind = :kind AND category IS :category`),
+    budgetFor: db.prepare<ScopeRow, BudgetRow>(/* sql */ `
+      SELECT id, kind, category, settings, gate, counts FROM budget WHERE kind = :kind AND category IS :category`),
     addBudget: db.prepare(/* sql */ `
       INSERT INTO budget (kind, category, settings, gate, counts) VALUES (:kind, :category, :settings, :gate, :counts)`),
     setBudget: db.prepare(/* sql */ `UPDATE budget SET gate = ?, counts = ? WHERE id = ?`),

@@ -264,6 +264,26 @@ export const BUDGETS: StoreBehaviours = {
     )
   },
 
+  async 'a gate that is closed by hand lets tasks pass at once, and its budget counts afresh'(store) {
+    const by = { who: 'ann', why: 'it is back' }
+    assert.equal(await store.budgets.close({ kind: 'k' }, by), false)
+    await openGate(store)
+    assert.equal(await store.budgets.close({ kind: 'k', category: 'llm' }, by), false)
+    assert.equal(await store.budgets.close({ kind: 'k' }, by), true)
+    assert.equal(await store.budgets.close({ kind: 'k' }, by), false)
+    assert.equal((await gateOf(store)).state, 'closed')
+    assert.deepEqual((await budgetOf(store)).recent, { attempts: 0, failed: 0 })
+    const { tasks } = await claim(store, { limit: 4 })
+    assert.equal(tasks.length, 4)
+    await fail(store, tasks)
+    assert.equal((await gateOf(store)).state, 'open')
+    const acts = (await store.audit.page({ limit: 10 })).items.map(item => JSON.parse(item))
+    assert.deepEqual(
+      acts.map(({ event_type, scope, who, why }) => [event_type, scope, who, why]),
+      [['budget_gate_closed', { kind: 'k' }, 'ann', 'it is back']],
+    )
+  },
+
   async 'a budget that code declares again leaves that of an operator alone'(store) {
     const declared = { ...BUDGET, isDeclared: true }
     await store.budgets.set({ kind: 'k' }, declared)

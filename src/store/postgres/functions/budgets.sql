@@ -136,6 +136,22 @@ BEGIN
 END
 $$;
 
+-- Closes the gate of a budget, which counts afresh. Returns whether it was open. Its next round of probes is told from
+-- earlier ones.
+CREATE OR REPLACE FUNCTION redrive.close_gate(of_kind text, of_category text, new_gate text) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  this redrive.budget;
+BEGIN
+  SELECT * INTO this FROM redrive.budget AS known
+  WHERE known.kind = of_kind AND known.category IS NOT DISTINCT FROM of_category AND known.is_open FOR UPDATE;
+  RETURN FOUND AND redrive.change_gate(
+    this.id, this.gate, (new_gate::jsonb || jsonb_build_object('round', this.gate::jsonb -> 'round'))::text);
+END
+$$;
+
 -- Sets the budget of a scope, or lifts it if `new_settings` is NULL. Returns whether anything has changed.
 CREATE OR REPLACE FUNCTION redrive.set_budget(of_kind text, of_category text, new_settings text, new_gate text)
 RETURNS boolean LANGUAGE plpgsql
