@@ -361,6 +361,24 @@ describe('new work', () => {
   })
 })
 
+it('settles many failures at once that all differ, in a call that does not time out', { timeout: 60_000 }, async () => {
+  const store = await openPostgres(url, { schema: 'differing', listen: false })
+  const ids = Array.from({ length: 3000 }, (_, n) => `t${n}`)
+  await store.enqueue(ids.map(id => ({ id, kind: 'k', payload: '1' })))
+  const { tasks, now } = await store.claim({ ...claim, limit: ids.length })
+  const settlements = tasks.map(({ id, token }) => {
+    const group = { id: `1-${id}`, kind: 'k', code: 'odd', errorName: 'Error', pattern: id, frames: [] }
+    const verdict = { class: 'final', code: 'odd' } as const
+    const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', verdict, group }
+    return { id, token, outcome: { type: 'dead', reason: 'final_error' } as const, attempt }
+  })
+  const settled = await store.settle(settlements)
+  expect(settled.filter(({ result }) => result === 'settled')).toHaveLength(ids.length)
+  expect((await store.groups.list({}, { limit: 5000 })).items).toHaveLength(1001)
+  expect(await store.groups.get('other:k:odd')).toMatchObject({ seen: 2000, dead: 2000 })
+  await store.close()
+})
+
 describe('the end of a task', () => {
   const double = defineTask('double', { handler: (n: number) => 2 * n })
 

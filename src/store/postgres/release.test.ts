@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '117c651588bd5272114ab8d9cafbd08dcad415d634666e187ee31414833d7297',
+  1: 'c298155eecfa119d6c9e40fc5ebf3502adc35fb93c459f46712c509534c36483',
 }
 
 const MAX_LINES = 60

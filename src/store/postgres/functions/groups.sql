@@ -15,28 +15,46 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT 'other:' || of_kind || ':' || left(coalesce(of_code, ''), 100)
 $$;
 
--- Whether a kind has as many groups as it may have. Those of lost and other failures do not count.
-CREATE OR REPLACE FUNCTION redrive.has_all_groups(of_kind text) RETURNS boolean LANGUAGE plpgsql AS $$
+-- How many more groups a kind may have. Those of lost and other failures do not count.
+CREATE OR REPLACE FUNCTION redrive.groups_left(of_kind text) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN (
+  RETURN 1000 - (
     SELECT count(*) FROM (
       SELECT FROM redrive.failure_group
       WHERE kind = of_kind AND NOT starts_with(id, 'other:') AND NOT starts_with(id, 'lost:') LIMIT 1000
     ) AS its_group
-  ) >= 1000;
+  );
 END
 $$;
 
--- Whether one of these outcomes is a failure of a group: its task is still in its round, and it decides on no lost attempt.
-CREATE OR REPLACE FUNCTION redrive.has_failure(outcomes json, of_group text) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Whether one of these outcomes is a failure: its task is still in its round, and it decides on no lost attempt.
+CREATE OR REPLACE FUNCTION redrive.has_failure(ids text[], rounds int[], advances int[], types text[]) RETURNS boolean
+LANGUAGE plpgsql AS $$
 BEGIN
   RETURN EXISTS (
-    SELECT FROM json_to_recordset(outcomes) AS run (id text, round int, advances int, type text, failure_group text)
+    SELECT FROM unnest(ids, rounds, has_failure.advances, types) AS run (id, round, advances, type)
     JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
       AND task.round = run.round AND task.advances = coalesce(run.advances, task.advances)
-    WHERE run.failure_group = of_group AND run.type NOT IN ('succeeded', 'skipped')
-      AND NOT (task.undecided AND run.type IN ('retry', 'dead'))
+    WHERE run.type NOT IN ('succeeded', 'skipped') AND NOT (task.undecided AND run.type IN ('retry', 'dead'))
   );
+END
+$$;
+
+-- The groups that outcomes name, as `apply` takes them, and that do not exist yet. Outcomes are read once, since every
+-- failure of a large batch may have a group of its own.
+CREATE OR REPLACE FUNCTION redrive.new_groups(outcomes json) RETURNS SETOF redrive.failure_group LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN QUERY SELECT fresh.* FROM (
+    SELECT (array_agg(run."group") FILTER (WHERE run."group" IS NOT NULL))[1] AS facts, array_agg(run.id) AS ids,
+      array_agg(run.round) AS rounds, array_agg(run.advances) AS advances, array_agg(run.type) AS types
+    FROM json_to_recordset(outcomes)
+      AS run (id text, round int, advances int, type text, failure_group text, "group" json)
+    WHERE run.failure_group IS NOT NULL
+    GROUP BY run.failure_group
+  ) AS named
+  CROSS JOIN json_populate_record(NULL::redrive.failure_group, named.facts) AS fresh
+  WHERE (SELECT known.id FROM redrive.failure_group AS known WHERE known.id = fresh.id) IS NULL
+    AND redrive.has_failure(named.ids, named.rounds, named.advances, named.types);
 END
 $$;
 
@@ -44,26 +62,30 @@ $$;
 -- nobody deadlocks.
 CREATE OR REPLACE FUNCTION redrive.make_groups(outcomes json, now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  facts record;
+  fresh record;
+  places int;
 BEGIN
-  FOR facts IN
-    SELECT DISTINCT ON (given.id COLLATE "C") given.*
-    FROM json_to_recordset(outcomes) AS outcome ("group" json)
-    CROSS JOIN json_to_record(outcome."group")
-      AS given (id text, kind text, code text, error_name text, pattern text, frames text)
+  IF NOT EXISTS (
+    SELECT FROM json_to_recordset(outcomes) AS outcome ("group" json)
     WHERE outcome."group" IS NOT NULL AND (
-      SELECT known.id FROM redrive.failure_group AS known WHERE known.id = given.id
-    ) IS NULL AND redrive.has_failure(outcomes, given.id)
-    ORDER BY given.id COLLATE "C"
+      SELECT known.id FROM redrive.failure_group AS known WHERE known.id = outcome."group" ->> 'id'
+    ) IS NULL
+  ) THEN
+    RETURN;
+  END IF;
+  FOR fresh IN
+    SELECT made.kind, starts_with(made.id, 'lost:') AS is_lost, array_agg(made ORDER BY made.id) AS groups
+    FROM redrive.new_groups(outcomes) AS made GROUP BY 1, 2 ORDER BY 1, 2
   LOOP
-    IF NOT starts_with(facts.id, 'lost:') AND redrive.has_all_groups(facts.kind) THEN
-      facts.id := redrive.other_group(facts.kind, facts.code);
-      facts.error_name := '';
-      facts.pattern := 'other failures';
-      facts.frames := '[]';
-    END IF;
+    places := CASE WHEN fresh.is_lost THEN 1 ELSE redrive.groups_left(fresh.kind) END;
     INSERT INTO redrive.failure_group (id, kind, code, error_name, pattern, frames, first_seen)
-    VALUES (facts.id, facts.kind, facts.code, facts.error_name, facts.pattern, facts.frames, now_ms)
+    SELECT one.id, one.kind, one.code, one.error_name, one.pattern, one.frames, now_ms
+    FROM unnest(fresh.groups[: places]) AS one
+    ON CONFLICT DO NOTHING;
+    INSERT INTO redrive.failure_group (id, kind, code, error_name, pattern, frames, first_seen)
+    SELECT DISTINCT ON (redrive.other_group(one.kind, one.code)) redrive.other_group(one.kind, one.code), one.kind, one.code,
+      '', 'other failures', '[]', now_ms
+    FROM unnest(fresh.groups[greatest(places, 0) + 1 :]) AS one
     ON CONFLICT DO NOTHING;
   END LOOP;
 END
