@@ -50,7 +50,7 @@ export class StageTally {
   add(row: LedgerRow): void {
     const { outcome, startedAt, endedAt } = row
     if (outcome === 'lost') this.#losses++
-    if (outcome === 'lost' || outcome === 'redriven') return
+    if (outcome === 'lost' || row.attempt === 0) return
     this.#durations.add(endedAt - startedAt)
     if (outcome === 'succeeded' || outcome === 'advanced') this.#passed++
     if (outcome === 'skipped') this.#skipped++

@@ -49,7 +49,7 @@ export async function whyEnded(store: WhyStore, { task }: TaskStanding): Promise
     case 'dead':
       return whyDead(store, task, ledger)
     case 'cancelled':
-      return { causes: [cancelled(task, ledger)], actions: [] }
+      return { causes: [await cancelled(store, task, ledger)], actions: [] }
     case 'skipped':
       return {
         causes: [{ code: 'skipped', text: `Its handler skipped it: ${task.reason}.`, facts: attemptFacts(last) }],
@@ -130,15 +130,26 @@ async function policyOf(store: WhyStore, hash: string | undefined): Promise<Poli
   return json === undefined ? undefined : parsePolicy(JSON.parse(json))
 }
 
-function cancelled(task: TaskRecord, ledger: readonly LedgerRow[]): WhyCause {
-  const discarded = ledger.findLast(({ outcome }) => outcome === 'discarded')
-  const at = timeText(task.changedAt)
-  if (discarded === undefined)
-    return { code: 'cancelled', text: `It was cancelled at ${at}.`, facts: { at: isoOrNull(task.changedAt) } }
-  const { worker: who, reason: why, endedAt } = discarded
-  const by = byText({ who, ...(why !== undefined && { why }) }, undefined)
-  const text = `It was a dead letter, and was discarded at ${timeText(endedAt)}${by}.`
-  return { code: 'discarded', text, facts: { who, why: why ?? null, at: isoOrNull(endedAt) } }
+async function cancelled(store: WhyStore, task: TaskRecord, ledger: readonly LedgerRow[]): Promise<WhyCause> {
+  const last = ledger.at(-1)
+  const at = isoOrNull(task.changedAt)
+  const when = timeText(task.changedAt)
+  if (last?.attempt === 0 && (last.outcome === 'cancelled' || last.outcome === 'discarded')) {
+    const { outcome: code, worker: who, reason: why } = last
+    const by = byText({ who, ...(why !== undefined && { why }) }, undefined)
+    const act = code === 'discarded' ? 'It was a dead letter, and was discarded' : 'It was cancelled'
+    return { code, text: `${act} at ${when}${by}.`, facts: { who, why: why ?? null, at } }
+  }
+  const run = isItem(task) ? await store.runs.get(task.key) : undefined
+  if (run?.status === 'cancelled') {
+    return {
+      code: 'cancelled',
+      text: `Its run '${run.id}' was cancelled, and it ended at ${when}.`,
+      facts: { run: run.id, at },
+    }
+  }
+  const how = last?.outcome === 'cancelled' ? ' while it was running' : ''
+  return { code: 'cancelled', text: `It was cancelled at ${when}${how}.`, facts: { at } }
 }
 
 function attemptFacts(row: LedgerRow | undefined): WhyCause['facts'] {

@@ -301,8 +301,9 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
 
   it('it was cancelled, discarded or skipped, or has succeeded', async () => {
     await add('cancelled')
-    await store.cancel([idOf('cancelled')])
+    await store.cancel([idOf('cancelled')], { who: 'ada', why: 'the customer withdrew' })
     expect(codes(await ask('cancelled'))).toEqual(['cancelled'])
+    expect((await ask('cancelled')).answer).toMatch(/^It was cancelled at .*Z by ada: the customer withdrew\.$/)
     await add('discarded')
     await settle({ type: 'dead', reason: 'final_error' })
     await store.discard([idOf('discarded')], { who: 'ada', why: 'refunded by hand' })

@@ -57,7 +57,7 @@ export function decided(outcome: Outcome, entry: AttemptEntry | undefined): Ledg
 
 /** Appends an operator's act: who asked, why, and what it replaces. */
 export function acted(
-  outcome: 'redriven' | 'discarded' | 'undone' | 'edited',
+  outcome: 'redriven' | 'cancelled' | 'discarded' | 'undone' | 'edited',
   { who, why }: By,
   now: number,
   before?: Before,

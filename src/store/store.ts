@@ -278,7 +278,7 @@ export interface AttemptEntry {
 /**
  * A row of the ledger. Rows never change, except that a `lost` row is completed by the decision on it. A `redriven`,
  * `discarded`, `undone` or `edited` row is not an attempt: its number is 0, its `worker` is the person who asked and its
- * `reason` is why.
+ * `reason` is why. So is the `cancelled` row of a task that was cancelled while it waited.
  */
 export interface LedgerRow extends Omit<AttemptEntry, 'group'> {
   /** Counts all rows of the task, from 1. */
@@ -594,7 +594,8 @@ export interface TaskControl {
   /**
    * Ends waiting tasks. Watchers are called, so that the worker of a running task asks for `cancelled` and ends it; at the
    * latest it ends where it would wait again.
-   * Returns the ids that have ended or will end. Ends a run whose last items these were. With `by`, appends an audit record in the same transaction.
+   * Returns the ids that have ended or will end. Ends a run whose last items these were. With `by`, appends a `cancelled` row to
+   * the ledger of each task that waited, and an audit record, in the same transaction.
    */
   cancel(ids: readonly string[], by?: By): Promise<string[]>
   /**

@@ -314,7 +314,7 @@ export class MemoryStore implements Store {
     checkIds(ids)
     checkBy(by)
     const now = this.#now()
-    const cancelled = this.#cancelAll(ids, now)
+    const cancelled = this.#cancelAll(ids, by, now)
     if (by !== undefined) this.audit.add(cancelRecord(cancelled, by, now))
     return cancelled
   }
@@ -465,10 +465,10 @@ export class MemoryStore implements Store {
     })
   }
 
-  #cancelAll(ids: readonly string[], now: number): string[] {
+  #cancelAll(ids: readonly string[], by: By | undefined, now: number): string[] {
     const cancelled = [...new Set(ids)].filter(id => {
       const task = this.#tasks.get(id)
-      return task !== undefined && this.#cancel(task, now)
+      return task !== undefined && this.#cancel(task, now, by)
     })
     const runs = cancelled.flatMap(id => this.#tasks.get(id)?.lane ?? []).filter(({ isOfRun }) => isOfRun)
     for (const run of new Set(runs.map(({ key }) => key))) this.runs.itemsCancelled(run, now)
@@ -479,7 +479,7 @@ export class MemoryStore implements Store {
   /** Does the act of an operation to these tasks, as far as they are in its set. Returns the ids that it moved. */
   #act(operation: OperationState, ids: readonly string[], now: number): string[] {
     const { id, act, by } = operation
-    if (act === 'cancel') return this.#cancelAll(ids, now)
+    if (act === 'cancel') return this.#cancelAll(ids, by, now)
     const until = diedUntil(operation)
     const dead = ids.filter(id => (this.#tasks.get(id)?.record.changedAt ?? Infinity) <= until)
     return act === 'redrive' ? this.#redrive(dead, by, now, id) : this.#discard(dead, { why: '', ...by }, now, id)
@@ -594,13 +594,14 @@ export class MemoryStore implements Store {
     this.#moved(before, task, now)
   }
 
-  /** Ends a waiting task, and asks a running one to end. Returns whether it was either. */
-  #cancel(task: MemoryTask, now: number): boolean {
+  /** Ends a waiting task, on record if somebody asked for it, and asks a running one to end. Returns whether it was either. */
+  #cancel(task: MemoryTask, now: number, by?: By): boolean {
     const before = task.record
     if (before.status === 'running') task.isToBeCancelled = true
     else if (before.status !== 'waiting') return false
     else {
       task.record = { ...before, status: 'cancelled', nextAttemptAt: undefined, changedAt: now }
+      if (by !== undefined) writeLedger(task, acted('cancelled', by, now), undefined)
       this.#noteMember(task, { status: 'cancelled', ledger: { type: 'none' } })
     }
     this.#moved(before, task, now)

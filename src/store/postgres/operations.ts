@@ -212,7 +212,7 @@ export class PostgresOperations implements OperationStore {
         return call('discard', values).then(answer => inOrder(ids, answer))
       }
       case 'cancel':
-        return this.#runs.cancelWith(call, ids, undefined)
+        return this.#runs.cancelWith(call, ids, by)
     }
   }
 

@@ -24,7 +24,7 @@ export class Operators {
   }
 
   async cancel(ids: readonly string[], by: By | undefined): Promise<string[]> {
-    const cancel = async (call: Call) => inOrder(ids, await call('cancel', [ids, this.#database.at]))
+    const cancel = async (call: Call) => inOrder(ids, await call('cancel', [ids, ...byValues(by), this.#database.at]))
     const cancelled = await this.#onRecord(by, cancel, cancelRecord)
     if (cancelled.length > 0) this.#signals.ring()
     return cancelled

@@ -262,18 +262,21 @@ export class PostgresRuns implements RunStore {
 
   /** Cancels tasks of which some may be items, and ends the runs whose last items they were. Returns the ids that end. */
   async cancelTasks(ids: readonly string[], by: By | undefined): Promise<string[]> {
-    const cancelled = await this.#database.callTogether(call => this.cancelWith(call, ids, by))
+    const cancelled = await this.#database.callTogether(async call => {
+      const ending = await this.cancelWith(call, ids, by)
+      if (by !== undefined)
+        await this.#record(call, cancelRecord(ending, by, Number(await call('now_ms', [this.#database.at]))))
+      return ending
+    })
     if (cancelled.length > 0) this.#signals.ring()
     return cancelled
   }
 
-  /** The same within a transaction. */
+  /** The same within a transaction, without a record in the audit log. */
   async cancelWith(call: Call, ids: readonly string[], by: By | undefined): Promise<string[]> {
-    const { at } = this.#database
     const runs = await this.#lock(call, await this.#itemsOf(call, ids))
-    const ending = inOrder(ids, await call('cancel', [ids, at]))
+    const ending = inOrder(ids, await call('cancel', [ids, ...byValues(by), this.#database.at]))
     for (const { state, now } of runs.values()) await this.#addUp(call, state, now)
-    if (by !== undefined) await this.#record(call, cancelRecord(ending, by, Number(await call('now_ms', [at]))))
     return ending
   }
 
@@ -325,7 +328,7 @@ export class PostgresRuns implements RunStore {
     const { kind, key } = lanesOf(state)
     const waiting = (await call('waiting_items', [kind, key, null, null, limit])) as string[]
     const running = (await call('running_items', [kind, key])) as string[]
-    await call('cancel', [[...waiting, ...running], this.#database.at])
+    await call('cancel', [[...waiting, ...running], ...byValues(undefined), this.#database.at])
     return waiting.length
   }
 

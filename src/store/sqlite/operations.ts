@@ -247,7 +247,7 @@ export class SqliteOperations implements OperationStore {
 
   #act(operation: OperationState, ids: readonly string[], now: number): string[] {
     const { id, act, by } = operation
-    if (act === 'cancel') return this.#parts.runs.cancelTasks(ids, undefined, now)
+    if (act === 'cancel') return this.#parts.runs.cancelTasks(ids, by, now)
     const until = diedUntil(operation)
     const dead = ids.filter(id => (this.#tasks.changedAt.get(id) ?? Infinity) <= until)
     if (act === 'redrive') return this.#parts.runs.redrive(dead, by, now, id)

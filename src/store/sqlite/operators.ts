@@ -1,7 +1,7 @@
 import { afterDiscard, afterRedrive } from '../after-settlement.js'
 import { isOneLane } from '../lane-limits.js'
 import { acted } from '../ledger-change.js'
-import { cancelRecord, discardRecord, editRecord, limitRecord, pauseRecord } from '../operator-record.js'
+import { discardRecord, editRecord, limitRecord, pauseRecord } from '../operator-record.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import { NEW_STATE, relimited } from '../shared-limit.js'
 import type { By, LaneLimits, LaneSelection, SharedLimits } from '../store.js'
@@ -14,7 +14,10 @@ import { change, standingOf } from './settle.js'
 import { parsedShared } from './shared-book.js'
 import type { Statements } from './statements.js'
 
-/** Ends waiting tasks and marks running ones. Returns the ids that have ended or will end. Within a transaction. */
+/**
+ * Ends waiting tasks, each on record if somebody asked for it, and marks running ones. Returns the ids that have ended or
+ * will end. Within a transaction.
+ */
 export function cancel(statements: Statements, ids: readonly string[], by: By | undefined, now: number): string[] {
   const book = new LaneBook(statements)
   const cancelled = [...new Set(ids)].filter(id => {
@@ -23,7 +26,8 @@ export function cancel(statements: Statements, ids: readonly string[], by: By | 
     if (task.state === State.running) {
       statements.requestCancel.run(task.seq)
     } else {
-      statements.cancel.run(now, task.seq)
+      if (by !== undefined) writeLedger(statements, task.seq, task.lane, task.entries, acted('cancelled', by, now))
+      statements.cancel.run(now, by === undefined ? 0 : 1, task.seq)
       noteMember(statements, task, { status: 'cancelled', ledger: { type: 'none' } })
       book.move(task.lane, statusOf(task.state), 'cancelled')
       book.groups.leave(task.failure_group, statusOf(task.state), now)
@@ -31,7 +35,6 @@ export function cancel(statements: Statements, ids: readonly string[], by: By | 
     return true
   })
   book.write()
-  if (by !== undefined) statements.appendAudit.run(now, cancelRecord(cancelled, by, now))
   return cancelled
 }
 

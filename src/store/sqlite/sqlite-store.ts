@@ -25,6 +25,7 @@ import { StoreForeignError } from '../errors.js'
 import { checkedLimits } from '../lane-limits.js'
 import type { LaneRules } from '../lane-rule.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
+import { cancelRecord } from '../operator-record.js'
 import type { RetryYield } from '../retry-yield.js'
 import { RoomTurns } from '../room-turns.js'
 import { markStopped } from '../runs/mark-stopped.js'
@@ -297,7 +298,12 @@ export class SqliteStore implements Movable {
   async cancel(ids: readonly string[], by?: By): Promise<string[]> {
     checkIds(ids)
     checkBy(by)
-    const cancelled = await this.#commits.write(() => this.runs.cancelTasks(ids, by, this.#now()))
+    const cancelled = await this.#commits.write(() => {
+      const now = this.#now()
+      const ending = this.runs.cancelTasks(ids, by, now)
+      if (by !== undefined) this.#statements.appendAudit.run(now, cancelRecord(ending, by, now))
+      return ending
+    })
     if (cancelled.length > 0) this.#watchers.ring()
     this.#watchers.ended(cancelled.map(id => ({ id })))
     return cancelled

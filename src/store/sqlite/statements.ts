@@ -135,6 +135,7 @@ export interface StateRow {
   readonly seq: number
   readonly lane: number
   readonly state: number
+  readonly entries: number
   readonly operation: string | null
   readonly answered: number
   readonly failure_group: string | null
@@ -627,7 +628,7 @@ function prepare(db: Preparer) {
     // Operators
 
     state: db.prepare<[string], StateRow>(/* sql */ `
-      SELECT seq, lane, state, operation, answered, failure_group FROM task WHERE id = ?`),
+      SELECT seq, lane, state, entries, operation, answered, failure_group FROM task WHERE id = ?`),
     dead: db.prepare<[string], StandingRow>(/* sql */ `
       SELECT ${STANDING_COLUMNS} FROM task WHERE id = ? AND state = 6`),
     answer: db.prepare(/* sql */ `UPDATE task SET answered = 1 WHERE seq = ?`),
@@ -644,7 +645,8 @@ function prepare(db: Preparer) {
       WHERE id = ? AND state IN (0, 1, 2, 6) AND lane < ${FIRST_RUN_LANE}`),
     changedAt: db.prepare<[string], number>(/* sql */ `SELECT changed_at FROM task WHERE id = ?`).pluck(),
     mark: db.prepare(/* sql */ `UPDATE task SET operation = ?, answered = 0 WHERE seq = ?`),
-    cancel: db.prepare(/* sql */ `UPDATE task SET state = 7, changed_at = ?, next_at = NULL WHERE seq = ?`),
+    cancel: db.prepare(/* sql */ `
+      UPDATE task SET state = 7, changed_at = ?, next_at = NULL, entries = entries + ? WHERE seq = ?`),
     requestCancel: db.prepare(/* sql */ `UPDATE task SET cancel_requested = 1 WHERE seq = ?`),
 
     // Failure groups

@@ -394,6 +394,7 @@ export const BULK_ACTS: StoreBehaviours = {
     assertSame([...moved], ['waits', 'other', 'runs'])
     assert.deepEqual(await memberIds(store, all.id), [])
     assertFields(await get(store, 'waits'), { status: 'cancelled' })
+    assertFields((await store.ledger('waits')).at(-1), { outcome: 'cancelled', worker: ANN.who, reason: ANN.why })
     await settle(store, running, { type: 'retry', delayMs: 0, isBackoff: true })
     assertFields(await get(store, 'runs'), { status: 'cancelled' })
     await store.operations.change(all.id, 'stop', ANN)

@@ -121,7 +121,7 @@ class ModelRun {
       case 'cancel': {
         const ids = chosen(step.picks, [...model.tasks.keys()])
         const expected = ids.filter(id => model.cancel(id))
-        return assert.deepEqual(await store.cancel(ids), expected)
+        return assert.deepEqual(await store.cancel(ids, { who: 'ann' }), expected)
       }
       case 'redrive': {
         const ids = chosen(step.picks, model.idsByDeath())

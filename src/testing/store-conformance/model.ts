@@ -227,8 +227,10 @@ export class StoreModel {
   cancel(id: string): boolean {
     const task = this.tasks.get(id)
     if (task?.status === 'running') task.isToBeCancelled = true
-    else if (task?.status === 'waiting') Object.assign(task, { status: 'cancelled', changedAt: this.now })
-    else return false
+    else if (task?.status === 'waiting') {
+      Object.assign(task, { status: 'cancelled', changedAt: this.now })
+      task.ledger.push('cancelled')
+    } else return false
     return true
   }
 

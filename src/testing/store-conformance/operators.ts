@@ -101,6 +101,39 @@ export const OPERATORS: StoreBehaviours = {
     assertFields(await claimOne(store, { isIdle: true }), { id, isUndecided: false })
   },
 
+  async 'the ledger of a task that is cancelled while it waits has who and why'(store, advance) {
+    const task = await start(store, { category: 'bulk' })
+    await settle(store, task, { type: 'retry', delayMs: 1000, isBackoff: true }, { verdict: TIMED_OUT, error: 'slow' })
+    await advance(10)
+    const now = await store.now()
+    assert.deepEqual(await store.cancel([task.id], ANN), [task.id])
+    assert.deepEqual(await store.cancel([task.id], ANN), [])
+    assertFields(await get(store, task.id), { status: 'cancelled', reason: undefined, attempts: 1, changedAt: now })
+    const rows = await store.ledger(task.id)
+    assert.equal(rows.length, 2)
+    assertFields(rows[1], {
+      sequence: 2,
+      attempt: 0,
+      category: 'bulk',
+      outcome: 'cancelled',
+      worker: ANN.who,
+      reason: ANN.why,
+      startedAt: now,
+      endedAt: now,
+    })
+    const silent = await addOne(store)
+    await store.cancel([silent])
+    assert.deepEqual(await store.ledger(silent), [])
+  },
+
+  async 'a task that is cancelled while it runs has the row of its attempt'(store) {
+    const task = await start(store)
+    await store.cancel([task.id], ANN)
+    await settle(store, task, { type: 'cancelled' })
+    const outcomes = (await store.ledger(task.id)).map(({ outcome, attempt }) => [outcome, attempt])
+    assert.deepEqual(outcomes, [['cancelled', 1]])
+  },
+
   async 'a discarded dead letter is cancelled, with who and why, and keeps its error and its history'(store, advance) {
     const task = await start(store)
     await settle(store, task, { type: 'dead', reason: 'final_error' }, { verdict: TIMED_OUT, error: 'slow' })

@@ -1,5 +1,6 @@
--- Ends waiting tasks and marks running ones. Returns the ids of those that have ended or will, as a JSON array.
-CREATE OR REPLACE FUNCTION redrive.cancel(ids text[], at bigint) RETURNS text LANGUAGE plpgsql
+-- Ends waiting tasks, each on record if `who` asked for it, and marks running ones. Returns the ids of those that have ended
+-- or will, as a JSON array.
+CREATE OR REPLACE FUNCTION redrive.cancel(ids text[], who text, why text, at bigint) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -23,13 +24,19 @@ BEGIN
     SET state = CASE WHEN was_waiting THEN redrive.state_cancelled() ELSE redrive.state_running() END,
       round = CASE WHEN was_waiting THEN round + 1 ELSE round END,
       changed_at = CASE WHEN was_waiting THEN now_ms ELSE changed_at END,
+      entries = entries + (was_waiting AND who IS NOT NULL)::int,
       failure_state = CASE WHEN was_waiting AND failure_group IS NOT NULL THEN redrive.state_cancelled() ELSE failure_state END,
       failure_at = CASE WHEN was_waiting AND failure_group IS NOT NULL THEN now_ms ELSE failure_at END,
       -- Of a task that has ended, it tells that nobody had it (see `advanced_before`).
       cancel_requested = true
     FROM (SELECT id, id IN (SELECT dequeued.task FROM dequeued) AS was_waiting FROM unnest(ids) AS id) AS living
     WHERE task.id = ANY (ARRAY[living.id])
-    RETURNING task.id, living.was_waiting, task.operation, task.answered, task.failure_state
+    RETURNING task.id, living.was_waiting, task.lane, task.entries, task.operation, task.answered, task.failure_state
+  ), recorded AS (
+    INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category)
+    SELECT id, entries, 0, now_ms, now_ms, who, 'cancelled', why,
+      (SELECT its.category FROM redrive.lane AS its WHERE its.id = written_task.lane)
+    FROM written_task WHERE was_waiting AND who IS NOT NULL
   ), noted AS (
     INSERT INTO redrive.operation_count (operation, unanswered, cancelled)
     SELECT operation, count(*) FILTER (WHERE NOT answered), count(*) FROM written_task

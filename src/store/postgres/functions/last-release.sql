@@ -74,3 +74,10 @@ BEGIN
   PERFORM redrive.pause(of_kind, of_category, of_key, is_paused, NULL, NULL, NULL);
 END
 $$;
+
+-- Without a person. Functions 0.
+CREATE OR REPLACE FUNCTION redrive.cancel(ids text[], at bigint) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN redrive.cancel(ids, NULL, NULL, at);
+END
+$$;
