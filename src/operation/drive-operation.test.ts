@@ -1,8 +1,9 @@
 import { setImmediate } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { MemoryStore, type NewTask, type OperationRecord, type Store } from '../store/index.js'
 import { defineTask, Worker } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
+import { sleep } from '../time/index.js'
 import { canaryAnswers } from './canary.js'
 import { driveOperation } from './drive-operation.js'
 
@@ -127,6 +128,29 @@ it('however many drive at once, each letter moves once', async () => {
     const outcomes = (await store.ledger(idOf(n))).map(({ outcome }) => outcome)
     expect(outcomes.filter(outcome => outcome === 'redriven')).toHaveLength(1)
   }
+})
+
+it('a set that takes longer to read than a lease lasts is moved, though others want to drive', async () => {
+  const { clock, store } = await scene(3, () => {})
+  const id = await create(store)
+  const members = store.operations.members.bind(store.operations)
+  vi.spyOn(store.operations, 'members').mockImplementation(async (...args) => {
+    await sleep(5000, clock)
+    return members(...args)
+  })
+  const stop = new AbortController()
+  const drive = async (driver: string) => {
+    while (!stop.signal.aborted) {
+      await driveOperation(store, id, { driver, signal: stop.signal, clock, leaseMs: 1000 })
+      await sleep(100, clock)
+    }
+  }
+  const drivers = Promise.all([drive('a'), drive('b')])
+  await clock.advance('30s')
+  expect(await store.operations.get(id)).toMatchObject({ status: 'settling', moved: 3 })
+  stop.abort()
+  await clock.advance('1s')
+  await drivers
 })
 
 it('without any worker all members move at once, and wait', async () => {

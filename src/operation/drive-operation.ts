@@ -54,7 +54,9 @@ export async function driveOperation(store: DriveStore, id: string, options: Dri
       operation = (await store.operations.get(id)) ?? operation
       continue
     }
-    const step = await stepOf(store, operation, next, facts)
+    const { status, progress } = operation
+    const renew = () => store.operations.step(id, token, { leaseMs, status, progress })
+    const step = await whileRenewing(renew, leaseMs / RENEWALS, clock, () => stepOf(store, operation, next, facts))
     const stepped = await store.operations.step(id, token, { leaseMs, ...step })
     if (stepped === undefined) return true
     operation = stepped.operation
@@ -63,6 +65,30 @@ export async function driveOperation(store: DriveStore, id: string, options: Dri
   }
   await store.operations.release(id, token)
   return true
+}
+
+/** Renews the lease while a step is prepared: reading a large set may take longer than the lease, and others would take over. */
+async function whileRenewing<T>(
+  renew: () => Promise<unknown>,
+  everyMs: number,
+  clock: Clock,
+  work: () => Promise<T>,
+): Promise<T> {
+  const end = new AbortController()
+  const renewing = async () => {
+    while (!end.signal.aborted) {
+      await sleep(everyMs, clock, end.signal)
+      await renew()
+    }
+  }
+  // Whether the lease is still this driver's own is told by the step itself.
+  const renewed = renewing().catch(() => {})
+  try {
+    return await work()
+  } finally {
+    end.abort()
+    await renewed
+  }
 }
 
 function isOpen({ status }: OperationRecord): boolean {
