@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it, vi } from 'vitest'
-import { MemoryStore, type NewTask, type OperationRecord, type Store } from '../store/index.js'
+import { MemoryStore, type OperationRecord, type Store } from '../store/index.js'
 import { defineTask, Worker } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
@@ -12,11 +12,11 @@ type Handler = (payload: { readonly n: number }) => void
 const idOf = (n: number) => `t${String(n).padStart(3, '0')}`
 
 /** A store with dead letters, `t000` first, a second apart, and a worker that is not started. */
-async function scene(count: number, handler: Handler, task: Partial<NewTask> = {}) {
+async function scene(count: number, handler: Handler, keyOf: (n: number) => string = () => '') {
   const clock = fakeClock()
   const store = new MemoryStore({ clock })
   const ids = Array.from({ length: count }, (_, n) => idOf(n))
-  await store.enqueue(ids.map((id, n) => ({ id, kind: 'k', payload: JSON.stringify({ n }), ...task })))
+  await store.enqueue(ids.map((id, n) => ({ id, kind: 'k', payload: JSON.stringify({ n }), key: keyOf(n) })))
   for (let n = 0; n < count; n++) {
     const rooms = [{ kinds: ['k'] }]
     const { tasks } = await store.claim({ worker: 'w', leaseMs: 1, rooms, limit: 1, isIdle: true })
@@ -84,9 +84,32 @@ describe('a worker', () => {
     await worker.stop()
   })
 
+  it('begins a stopped canary anew, with members that were refused before', async () => {
+    const fail = () => {
+      throw new Error('still broken')
+    }
+    const { clock, store, worker } = await scene(40, fail, n => (n < 3 ? 'open' : 'closed'))
+    await store.pause({ kind: 'k', key: 'closed' }, { isPaused: true })
+    const id = await create(store, { canary: 10, stopAbove: 0.2 })
+    await worker.start()
+    await clock.advance('30s')
+    expect(await store.operations.get(id)).toMatchObject({ status: 'stopped', moved: 3 })
+    await store.pause({ kind: 'k', key: 'closed' }, { isPaused: false })
+    await store.operations.change(id, 'continue', { who: 'ann' })
+    await clock.advance('30s')
+    const { reason, progress } = (await store.operations.get(id)) ?? {}
+    expect(reason).toMatch(/^\d+ of the first \d+ members failed/)
+    expect(progress?.canary).toHaveLength(10)
+    await worker.stop()
+  })
+
   it('runs the members of an ordered lane in their order', async () => {
     const ran: number[] = []
-    const { clock, store, worker } = await scene(20, ({ n }) => void ran.push(n), { key: 'tenant' })
+    const { clock, store, worker } = await scene(
+      20,
+      ({ n }) => void ran.push(n),
+      () => 'tenant',
+    )
     await store.limit({ kind: 'k' }, { isOrdered: true })
     await create(store, { perSecond: 40 })
     await worker.start()

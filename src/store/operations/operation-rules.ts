@@ -127,12 +127,14 @@ export function continued(state: OperationState, tally: OperationTally, now: num
   if (state.status !== 'stopped') return state
   const { canary, canarySince, ...progress } = state.progress
   const judged = { passed: tally.passed, failed: tally.failed }
+  // Members that were refused for the canary may be moved by now.
+  const isRead = progress.isRead && state.stoppedAs !== 'canary'
   return {
     ...state,
     status: state.stoppedAs ?? 'running',
     stoppedAs: undefined,
     reason: undefined,
-    progress: { ...progress, canary: [], judged },
+    progress: { ...progress, isRead, canary: [], judged },
     changedAt: now,
   }
 }
