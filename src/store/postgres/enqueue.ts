@@ -6,7 +6,7 @@ import { Batcher } from './batcher.js'
 import { column, evenColumn } from './column.js'
 import { type Database, isOutage, LONG } from './database.js'
 import type { SqlClient } from './driver.js'
-import { costText, outcomeRow } from './outcome-row.js'
+import { costText, Reports } from './outcome-row.js'
 import type { Signals } from './signals.js'
 
 /** Enqueues tasks. Concurrent calls share a transaction. */
@@ -89,8 +89,7 @@ const FIRST_ROUNDS = 1_000_000_000
 function encodeMany(tasks: readonly NewTask[], makeId: () => string): EnqueueCall {
   const lanes = new Map<string, Lane & { readonly n: number }>()
   /** Outcomes of first attempts that were made elsewhere. */
-  const tried: object[] = []
-  const groups = new Set<string>()
+  const tried = new Reports()
   const rows = tasks.map((task, n) => {
     const { id = makeId(), kind, category = '', key = '' } = task
     const name = `${kind}\0${category}\0${key}`
@@ -101,7 +100,7 @@ function encodeMany(tasks: readonly NewTask[], makeId: () => string): EnqueueCal
     }
     if (task.tried === undefined) return { id, lane: lane.n }
     const round = Math.floor(Math.random() * FIRST_ROUNDS)
-    tried.push(outcomeRow({ id, ...task.tried }, { n, round }, groups))
+    tried.add({ id, ...task.tried }, { n, round })
     return { id, lane: lane.n, round }
   })
   const values = [
@@ -117,7 +116,7 @@ function encodeMany(tasks: readonly NewTask[], makeId: () => string): EnqueueCal
     column(tasks, ({ traceparent }) => traceparent),
     column(rows, ({ round }) => round),
     column(tasks, task => task.tried && triedForMs(task)),
-    tried.length === 0 ? null : JSON.stringify(tried),
+    tried.encode(),
   ]
   return { fn: 'enqueue', values, decode: answer => decodeMany(rows, answer) }
 }

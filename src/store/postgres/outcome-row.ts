@@ -9,16 +9,39 @@ interface Place {
   readonly advances?: number
 }
 
-/**
- * A settlement as the SQL functions `apply` and `advance_tried` take it. `named` are the groups whose facts an earlier row of
- * the batch has.
- */
-export function outcomeRow(
-  { id, outcome, attempt }: Omit<Settlement, 'token'>,
-  { n, round, advances }: Place,
-  named: Set<string>,
-): object {
+type Row = Readonly<Record<string, string | number | boolean | undefined>>
+
+/** Outcomes with the facts of their groups, as the SQL functions `settle_outcomes` and `advance_tried` take them. */
+export class Reports {
+  readonly #outcomes: Row[] = []
+  readonly #groups = new Map<string, object>()
+
+  add(settlement: Omit<Settlement, 'token'>, place: Place): void {
+    const { group, verdict } = settlement.attempt ?? {}
+    if (group !== undefined && verdict !== undefined && !this.#groups.has(group.id))
+      this.#groups.set(group.id, groupRow(group))
+    this.#outcomes.push(outcomeRow(settlement, place))
+  }
+
+  /** JSON in which fields that all outcomes have in common come once: most failures of a batch differ in little. `null` if there are none. */
+  encode(): string | null {
+    const [first, ...others] = this.#outcomes
+    if (first === undefined) return null
+    const shared: Record<string, Row[string]> = {}
+    const own: string[] = []
+    for (const [name, value] of Object.entries(first)) {
+      if (others.every(other => other[name] === value)) shared[name] = value
+      else own.push(name)
+    }
+    const outcomes = JSON.stringify(this.#outcomes, own)
+    return `{"outcomes":${outcomes},"shared":${JSON.stringify(shared)},"groups":${JSON.stringify([...this.#groups.values()])}}`
+  }
+}
+
+/** All rows have the same fields, in the same order. */
+function outcomeRow({ id, outcome, attempt }: Omit<Settlement, 'token'>, { n, round, advances }: Place): Row {
   const { type } = outcome
+  const isAdvance = type === 'advanced'
   return {
     n,
     id,
@@ -29,8 +52,10 @@ export function outcomeRow(
     is_backoff: type === 'retry' && outcome.isBackoff,
     result: type === 'succeeded' ? outcome.result : undefined,
     reason: 'reason' in outcome ? storable(outcome.reason) : undefined,
-    ...(type === 'advanced' && { to: outcome.to, value: outcome.value, cost: costText(outcome.cost) }),
-    ...(attempt !== undefined && attemptRow(attempt, named)),
+    to: isAdvance ? outcome.to : undefined,
+    value: isAdvance ? outcome.value : undefined,
+    cost: isAdvance ? costText(outcome.cost) : undefined,
+    ...attemptRow(attempt),
   }
 }
 
@@ -39,19 +64,18 @@ export function costText(cost: Cost | undefined): string | undefined {
   return cost && JSON.stringify(cost)
 }
 
-/** An attempt as the ledger keeps it, with the facts of its group unless those are `named` already. */
-export function attemptRow(entry: AttemptEntry, named: Set<string>): object {
+/** An attempt as the ledger keeps it. */
+function attemptRow(entry: Partial<AttemptEntry> = {}): Row {
   const { attempt, startedAt, endedAt, worker, verdict, error, stack, random, policy, version, call, trace, release } =
     entry
-  const retryAfterMs = verdict?.class === 'rate_limited' ? verdict.retryAfterMs : undefined
   return {
     attempt,
-    began: Math.round(startedAt),
-    ended: Math.round(endedAt),
+    began: rounded(startedAt),
+    ended: rounded(endedAt),
     worker,
     error_class: verdict?.class,
     error_code: storable(verdict?.code),
-    retry_after: retryAfterMs === undefined ? undefined : Math.round(retryAfterMs),
+    retry_after: verdict?.class === 'rate_limited' ? rounded(verdict.retryAfterMs) : undefined,
     error: storable(error),
     stack: storable(stack),
     random,
@@ -60,17 +84,27 @@ export function attemptRow(entry: AttemptEntry, named: Set<string>): object {
     call,
     trace,
     release,
-    ...(verdict !== undefined && entry.group !== undefined && groupRow(entry.group, named)),
+    failure_group: verdict && entry.group?.id,
   }
 }
 
-function groupRow({ id, kind, code, errorName, pattern, frames }: FailureGroup, named: Set<string>): object {
-  if (named.has(id)) return { failure_group: id }
-  named.add(id)
-  const texts = {
+/** JSON of an attempt with the facts of its group. */
+export function attemptDetails(entry: AttemptEntry): string {
+  const { group, verdict } = entry
+  return JSON.stringify({ ...attemptRow(entry), group: verdict && group && groupRow(group) })
+}
+
+function rounded(time: number | undefined): number | undefined {
+  return time === undefined ? undefined : Math.round(time)
+}
+
+function groupRow({ id, kind, code, errorName, pattern, frames }: FailureGroup): object {
+  return {
+    id,
+    kind,
+    code: storable(code),
     error_name: storable(errorName),
     pattern: storable(pattern),
     frames: storable(JSON.stringify(frames)),
   }
-  return { failure_group: id, group: { id, kind, code: storable(code), ...texts } }
 }

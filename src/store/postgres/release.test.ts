@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'f0f02b6d94a633a1002dc9dce907130069a0bfaae1d8c9a37bb1e56042c6847d',
+  1: 'a35a8878fb1ae46e84429f2f9ba4f7c8000785b1e58b23b540c7c6a2dd030f7f',
 }
 
 const MAX_LINES = 60

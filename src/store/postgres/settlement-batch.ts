@@ -1,6 +1,6 @@
 import { type AttemptEntry, SETTLED, type Settled, type Settlement, STALE } from '../store.js'
 import { column, evenColumn } from './column.js'
-import { attemptRow, costText, outcomeRow } from './outcome-row.js'
+import { attemptDetails, costText, Reports } from './outcome-row.js'
 import { type Claimed, claimedBy, tokenOf } from './token.js'
 
 /** The answer of the SQL function `settle`. */
@@ -45,16 +45,13 @@ interface Advance {
 /** Settlements, sorted by the way in which each is sent. A token that comes twice is settled once. */
 export class SettlementBatch {
   readonly #rows: Row[] = []
-  /** All others, as the SQL function `apply` takes them. */
-  readonly #others: object[] = []
+  readonly #others = new Reports()
   /** How much attempts really took from shared limits. */
   readonly #uses: object[] = []
   /** How many successes and others belong to each claim. */
   readonly #claims = new Map<number, number>()
   /** The lanes that items advance to: their category, and the lane that an item is in before. */
   readonly #nexts = new Map<string, { readonly n: number; readonly lane: number; readonly category: string }>()
-  /** The groups that the batch has the facts of. */
-  readonly #groups = new Set<string>()
   readonly #size: number
 
   constructor(settlements: readonly Settlement[]) {
@@ -76,8 +73,7 @@ export class SettlementBatch {
     if (used !== undefined) this.#uses.push({ id, round: claimed.round, advances: claimed.advances, used })
     if (outcome.type === 'advanced') {
       const { to, value, keep, cost } = outcome
-      const details =
-        attempt === undefined || isPlain(attempt) ? undefined : JSON.stringify(attemptRow(attempt, new Set()))
+      const details = attempt === undefined || isPlain(attempt) ? undefined : attemptDetails(attempt)
       const advance = { next: this.#next(claimed.lane, to), keep, cost: costText(cost), details }
       this.#rows.push({ n, id, claimed, text: value, attempt, advance })
       return
@@ -88,7 +84,7 @@ export class SettlementBatch {
       this.#rows.push({ n, id, claimed, text: outcome.result, attempt, advance: undefined })
     else {
       const { round, advances } = claimed
-      this.#others.push(outcomeRow(settlement, { n, round, advances }, this.#groups))
+      this.#others.add(settlement, { n, round, advances })
     }
   }
 
@@ -127,7 +123,7 @@ export class SettlementBatch {
       column(rows, ({ advance }) => advance?.details),
       column(rows, ({ advance, claimed }) => advance && claimed.claim),
       this.#uses.length === 0 ? null : JSON.stringify(this.#uses),
-      this.#others.length === 0 ? null : JSON.stringify(this.#others),
+      this.#others.encode(),
       column([...this.#claims.keys()], claim => claim),
       column([...this.#claims.values()], count => count),
     ]

@@ -234,6 +234,7 @@ CREATE OR REPLACE FUNCTION redrive.cancel_instead(
 ) RETURNS int[] LANGUAGE plpgsql AS $$
 DECLARE
   outcomes json;
+  groups json;
 BEGIN
   SELECT json_agg(json_build_object(
     'n', run.n, 'id', run.id, 'round', run.round, 'advances', task.advances, 'type', 'advanced',
@@ -245,9 +246,8 @@ BEGIN
     'release', CASE cardinality(releases) WHEN 1 THEN releases[1] ELSE run.release END,
     'error_class', run.more -> 'error_class', 'error_code', run.more -> 'error_code',
     'retry_after', run.more -> 'retry_after', 'error', run.more -> 'error', 'random', run.more -> 'random',
-    'policy', run.more -> 'policy', 'trace', run.more -> 'trace', 'failure_group', run.more -> 'failure_group',
-    'group', run.more -> 'group'
-  )) INTO outcomes
+    'policy', run.more -> 'policy', 'trace', run.more -> 'trace', 'failure_group', run.more -> 'failure_group'
+  )), json_agg(run.more -> 'group') FILTER (WHERE run.more -> 'group' IS NOT NULL) INTO outcomes, groups
   FROM unnest(ids, rounds, cancel_instead.advances, numbers, cancel_instead.began, cancel_instead.took, workers, versions,
     calls, releases, nexts, details) WITH ORDINALITY
     AS run (id, round, advances, attempt, began, took, worker, version, call, release, next, more, n)
@@ -255,7 +255,8 @@ BEGIN
     AND task.round = run.round AND task.advances = coalesce(run.advances, cancel_instead.advances[1])
     AND task.cancel_requested
   WHERE run.next IS NOT NULL;
-  RETURN CASE WHEN outcomes IS NULL THEN '{}' ELSE coalesce(redrive.apply(outcomes, now_ms), '{}') END;
+  RETURN CASE WHEN outcomes IS NULL THEN '{}' ELSE coalesce(
+    redrive.settle_outcomes(json_build_object('outcomes', outcomes, 'groups', coalesce(groups, '[]')), now_ms), '{}') END;
 END
 $$;
 
@@ -331,7 +332,7 @@ BEGIN
 END
 $$;
 
--- Advances new items whose first attempt was made elsewhere, given as `apply` takes outcomes, with `to`, `value` and
+-- Advances new items whose first attempt was made elsewhere, given as `settle_outcomes` takes outcomes, with `to`, `value` and
 -- `cost`. Other outcomes are left out.
 CREATE OR REPLACE FUNCTION redrive.advance_tried(tried json, now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -343,7 +344,8 @@ BEGIN
     array_agg(false), array_agg(cost), array_agg(entry), now_ms)
   FROM (
     SELECT run.*, task.lane, given.entry, row_number() OVER ()::int AS n
-    FROM json_array_elements(tried) AS given (entry)
+    FROM json_array_elements(tried -> 'outcomes') AS own (fields)
+    CROSS JOIN LATERAL (SELECT ((tried ->> 'shared')::jsonb || own.fields::jsonb)::json AS entry) AS given
     CROSS JOIN json_to_record(given.entry) AS run (id text, round int, type text, "to" text, value text, cost text,
       attempt int, began bigint, ended bigint, worker text, version text, call text, release text)
     JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.round = run.round

@@ -1,17 +1,11 @@
 -- Locks the tasks of these outcomes, as far as they are still in their round, and derives what becomes of each.
--- `outcomes` is what `apply` takes.
-CREATE OR REPLACE FUNCTION redrive.lock_ended(outcomes json, now_ms bigint) RETURNS redrive.ended_attempt[]
+-- `reports` is what `settle_outcomes` takes.
+CREATE OR REPLACE FUNCTION redrive.lock_ended(reports json, now_ms bigint) RETURNS redrive.ended_attempt[]
 LANGUAGE plpgsql AS $$
 BEGIN
   RETURN (
-    WITH report AS (
-      SELECT * FROM json_to_recordset(outcomes) AS report (
-        n int, id text, round int, advances int, type text, delay float8, is_backoff boolean, result text, reason text,
-        attempt int, began bigint, ended bigint, worker text, error_class text, error_code text, retry_after bigint,
-        error text, stack text, random float8, policy text, version text, call text, trace text, release text, failure_group text
-      )
-    ), locked_task AS MATERIALIZED (
-      SELECT report.*, task.lane, task.ordered, task.category, task.kind, task.failure_group AS last_group, task.priority,
+    WITH locked_task AS MATERIALIZED (
+      SELECT report.*, task.lane, task.ordered, task.category, task.failure_group AS last_group, task.priority,
         task.submitted_at, task.entries, task.attempts, task.deferrals, task.losses, task.undecided, task.previous_delay,
         task.error_class AS last_class, task.error_code AS last_code, task.error_message AS last_message, task.operation, task.answered,
         -- A task that was to be cancelled ends where it would have waited again.
@@ -19,10 +13,14 @@ BEGIN
         task.undecided AND report.type IN ('retry', 'dead') AS is_decision,
         report.type IN ('succeeded', 'skipped') AS is_cleared
       -- One by one, in the order of their ids, so that the table is never read as a whole and nobody deadlocks.
-      FROM (SELECT * FROM report ORDER BY id COLLATE "C") AS report CROSS JOIN LATERAL (
-        SELECT task.*, lane.ordered, lane.category, lane.kind
+      FROM (
+        SELECT * FROM json_populate_recordset(
+          json_populate_record(NULL::redrive.outcome, reports -> 'shared'), reports -> 'outcomes'
+        ) ORDER BY id
+      ) AS report CROSS JOIN LATERAL (
+        SELECT task.*, lane.ordered, lane.category
         FROM redrive.task CROSS JOIN LATERAL (
-          SELECT its.ordered, its.category, its.kind FROM redrive.lane AS its WHERE its.id = task.lane OFFSET 0
+          SELECT its.ordered, its.category FROM redrive.lane AS its WHERE its.id = task.lane OFFSET 0
         ) AS lane
         WHERE task.id = report.id AND task.state = redrive.state_running() AND task.round = report.round
           AND task.advances = coalesce(report.advances, task.advances)
@@ -54,18 +52,21 @@ BEGIN
       CASE WHEN outcome IN ('dead', 'skipped', 'succeeded') THEN reason END,
       error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release,
       operation, answered, last_group, is_failure,
-      CASE WHEN is_failure THEN redrive.group_of(failure_group, kind, error_code) WHEN NOT is_cleared THEN last_group END
+      CASE WHEN is_failure THEN failure_group WHEN NOT is_cleared THEN last_group END
     )::redrive.ended_attempt)
     FROM judged_attempt
   );
 END
 $$;
 
--- Writes the rows of tasks whose attempt has ended, with their counts, and lists those that have ended themselves.
+-- Writes everything that every attempt leaves behind: the rows of the tasks, the ledger, where tasks wait again, the lists
+-- of tasks that have ended, and the counts. In one statement, so that the batch is read once.
 CREATE OR REPLACE FUNCTION redrive.write_ended(batch redrive.ended_attempt[], now_ms bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  WITH written_task AS (
+  WITH one AS MATERIALIZED (
+    SELECT run.*, redrive.is_answer(run) AS is_answer FROM unnest(batch) AS run
+  ), written AS (
     UPDATE redrive.task
     SET state = one.state, round = task.round + 1, changed_at = now_ms, entries = one.entries, attempts = one.attempts,
       deferrals = one.deferrals, losses = one.losses, undecided = one.is_undecided, previous_delay = one.previous_delay,
@@ -74,13 +75,24 @@ BEGIN
       failure_state = CASE WHEN one.failure_group IS NOT NULL THEN one.state END,
       failure_at = CASE WHEN one.failure_group IS NOT NULL THEN now_ms END, reason = one.reason,
       result = one.result, value = CASE WHEN one.outcome IN ('succeeded', 'skipped') THEN NULL ELSE task.value END,
-      cancel_requested = false, answered = one.answered OR redrive.is_answer(one)
-    FROM unnest(batch) AS one
-    WHERE task.id = ANY (ARRAY[one.id])
-    RETURNING task.id, task.lane, task.state
+      cancel_requested = false, answered = one.answered OR one.is_answer
+    FROM one WHERE task.id = ANY (ARRAY[one.id])
+  ), queued AS (
+    INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone)
+    SELECT id, lane, redrive.waiting_state(next_at <= now_ms OR is_ordered, redrive.runs_alone(losses)), priority,
+      submitted_at, next_at, redrive.runs_alone(losses)
+    FROM one WHERE next_at IS NOT NULL
+  ), recorded AS (
+    INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason,
+      error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release,
+      failure_group)
+    SELECT id, entries, attempt, began, ended, worker, CASE WHEN is_lost THEN 'lost' ELSE outcome END, delay_ms, reason,
+      error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release,
+      CASE WHEN is_failure THEN failure_group END
+    FROM one WHERE is_recorded
   ), listed AS (
     INSERT INTO redrive.ended (state, at, lane, tasks, task_lanes)
-    SELECT state, now_ms, redrive.item_lane(lane), array_agg(id), array_agg(DISTINCT lane) FROM written_task
+    SELECT state, now_ms, redrive.item_lane(lane), array_agg(id), array_agg(DISTINCT lane) FROM one
     WHERE state > redrive.state_running() GROUP BY state, redrive.item_lane(lane)
   )
   INSERT INTO redrive.tally (lane, running, waiting, succeeded, skipped, dead, cancelled)
@@ -90,7 +102,7 @@ BEGIN
     count(*) FILTER (WHERE state = redrive.state_skipped()),
     count(*) FILTER (WHERE state = redrive.state_dead()),
     count(*) FILTER (WHERE state = redrive.state_cancelled())
-  FROM written_task GROUP BY lane;
+  FROM one GROUP BY lane;
 END
 $$;
 
@@ -132,54 +144,52 @@ CREATE OR REPLACE FUNCTION redrive.ends_of(batch redrive.ended_attempt[]) RETURN
   WHERE outcome NOT IN ('deferred', 'released', 'cancelled', 'lost') AND n > coalesce(last_deferral, -1)
 $$;
 
--- Applies outcomes of any sort but `advanced`, and writes the ledger. Given a JSON array of {n, id, round, advances,
--- type, delay, is_backoff, result, reason, and what the ledger keeps of an attempt}; `attempt` is absent where none was made,
--- and `lane` where the task cannot have advanced. `failure_group` is the id of a failure's group, and one of the outcomes
--- that have it has its facts too: `group` is {id, kind, code, error_name, pattern, frames}. Besides the outcomes of the contract there is `lost`: the worker died,
--- and nobody has decided yet what follows. Outcomes count in the order of `n`: an attempt after a deferral in its lane
--- ended after it. Returns the numbers of those that were still in their round.
-CREATE OR REPLACE FUNCTION redrive.apply(outcomes json, now_ms bigint) RETURNS int[] LANGUAGE plpgsql AS $$
+-- Applies outcomes of any sort but `advanced`, and writes the ledger. `reports` is JSON: {outcomes, shared, groups}.
+--
+-- - `outcomes` is an array of `redrive.outcome`. `attempt` is absent where none was made, and `advances` where the task
+--   cannot have advanced. Besides the outcomes of the contract there is `lost`: the worker died, and nobody has decided yet
+--   what follows. Outcomes count in the order of `n`: an attempt after a deferral in its lane ended after it.
+-- - `shared` has the fields that all of them have in common, so that they are sent and read once.
+-- - `groups` has the facts of each `failure_group`: an array of {id, kind, code, error_name, pattern, frames}.
+--
+-- Returns the numbers of the outcomes whose tasks were still in their round.
+CREATE OR REPLACE FUNCTION redrive.settle_outcomes(reports json, now_ms bigint) RETURNS int[] LANGUAGE plpgsql AS $$
 DECLARE
-  batch redrive.ended_attempt[];
+  batch redrive.ended_attempt[] := redrive.lock_ended(reports, now_ms);
+  surplus redrive.failure_group[];
+  has record;
 BEGIN
-  PERFORM redrive.make_groups(outcomes, now_ms);
-  batch := redrive.lock_ended(outcomes, now_ms);
   IF batch IS NULL THEN
     RETURN NULL;
   END IF;
+  IF redrive.is_any_group_missing(reports -> 'groups') THEN
+    surplus := redrive.make_groups(batch, reports -> 'groups', now_ms);
+    batch := CASE WHEN surplus = '{}' THEN batch ELSE redrive.to_other_groups(batch, surplus, now_ms) END;
+  END IF;
   PERFORM redrive.write_ended(batch, now_ms);
 
-  INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone)
-  SELECT id, lane, redrive.waiting_state(next_at <= now_ms OR is_ordered, redrive.runs_alone(losses)), priority,
-    submitted_at, next_at, redrive.runs_alone(losses)
-  FROM unnest(batch) WHERE next_at IS NOT NULL;
-
-  INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason,
-    error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release,
-    failure_group)
-  SELECT id, entries, attempt, began, ended, worker, CASE WHEN is_lost THEN 'lost' ELSE outcome END, delay_ms, reason,
-    error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release,
-    CASE WHEN is_failure THEN failure_group END
-  FROM unnest(batch) WHERE is_recorded;
-
-  IF EXISTS (SELECT FROM unnest(batch) WHERE operation IS NOT NULL) THEN
+  SELECT array_agg(n) AS applied, bool_or(operation IS NOT NULL) AS members, bool_or(is_decision) AS decisions,
+    bool_or(is_failure) AS failures, bool_or(failure_group IS NOT NULL OR last_group IS NOT NULL) AS group_changes,
+    bool_or(outcome = 'deferred' OR is_ordered AND next_at > now_ms) AS holds,
+    array_agg(id) FILTER (WHERE outcome = 'succeeded' AND lane >= redrive.first_run_lane()) AS outputs
+  INTO has FROM unnest(batch);
+  IF has.members THEN
     PERFORM redrive.note_members(batch);
   END IF;
-  IF EXISTS (SELECT FROM unnest(batch) WHERE failure_group IS NOT NULL OR last_group IS NOT NULL) THEN
+  IF has.group_changes THEN
     PERFORM redrive.count_failures(batch, now_ms);
   END IF;
-  IF EXISTS (SELECT FROM unnest(batch) WHERE is_failure) THEN
+  IF has.failures THEN
     PERFORM redrive.note_regressions(batch, now_ms);
   END IF;
-
-  IF EXISTS (SELECT FROM unnest(batch) WHERE is_decision) THEN
+  IF has.decisions THEN
     PERFORM redrive.record_decisions(batch);
   END IF;
-  IF EXISTS (SELECT FROM unnest(batch) WHERE outcome = 'deferred' OR is_ordered AND next_at > now_ms) THEN
+  IF has.holds THEN
     PERFORM redrive.hold_lanes(batch, now_ms);
   END IF;
-  IF EXISTS (SELECT FROM unnest(batch) WHERE outcome = 'succeeded' AND lane >= redrive.first_run_lane()) THEN
-    PERFORM redrive.add_outputs(ARRAY(SELECT id FROM unnest(batch) WHERE outcome = 'succeeded'));
+  IF has.outputs IS NOT NULL THEN
+    PERFORM redrive.add_outputs(has.outputs);
   END IF;
   IF EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL) THEN
     PERFORM redrive.ramp_up(redrive.ends_of(batch));
@@ -190,6 +200,6 @@ BEGIN
   IF redrive.is_any_budget() THEN
     PERFORM redrive.note_outcomes(batch, now_ms);
   END IF;
-  RETURN ARRAY(SELECT n FROM unnest(batch));
+  RETURN has.applied;
 END
 $$;

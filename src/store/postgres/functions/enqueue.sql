@@ -141,7 +141,7 @@ BEGIN
   )
   SELECT CASE WHEN count(*) < cardinality(ids) THEN coalesce(json_agg(id), '[]')::text END INTO answer FROM added_task;
   IF tried IS NOT NULL THEN
-    PERFORM redrive.apply(tried, now_ms);
+    PERFORM redrive.settle_outcomes(tried, now_ms);
     PERFORM redrive.advance_tried(tried, now_ms);
   END IF;
   RETURN answer;

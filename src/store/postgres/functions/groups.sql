@@ -27,75 +27,61 @@ BEGIN
 END
 $$;
 
--- Whether one of these outcomes is a failure: its task is still in its round, and it decides on no lost attempt.
-CREATE OR REPLACE FUNCTION redrive.has_failure(ids text[], rounds int[], advances int[], types text[]) RETURNS boolean
-LANGUAGE plpgsql AS $$
+-- Whether one of these groups does not exist yet, given as `settle_outcomes` takes them.
+CREATE OR REPLACE FUNCTION redrive.is_any_group_missing(groups json) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   RETURN EXISTS (
-    SELECT FROM unnest(ids, rounds, has_failure.advances, types) AS run (id, round, advances, type)
-    JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
-      AND task.round = run.round AND task.advances = coalesce(run.advances, task.advances)
-    WHERE run.type NOT IN ('succeeded', 'skipped') AND NOT (task.undecided AND run.type IN ('retry', 'dead'))
+    SELECT FROM json_to_recordset(groups) AS given (id text)
+    WHERE (SELECT known.id FROM redrive.failure_group AS known WHERE known.id = given.id) IS NULL
   );
 END
 $$;
 
--- The groups that outcomes name, as `apply` takes them, and that do not exist yet. Outcomes are read once, since every
--- failure of a large batch may have a group of its own.
-CREATE OR REPLACE FUNCTION redrive.new_groups(outcomes json) RETURNS SETOF redrive.failure_group LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN QUERY SELECT fresh.* FROM (
-    SELECT (array_agg(run."group") FILTER (WHERE run."group" IS NOT NULL))[1] AS facts, array_agg(run.id) AS ids,
-      array_agg(run.round) AS rounds, array_agg(run.advances) AS advances, array_agg(run.type) AS types
-    FROM json_to_recordset(outcomes)
-      AS run (id text, round int, advances int, type text, failure_group text, "group" json)
-    WHERE run.failure_group IS NOT NULL
-    GROUP BY run.failure_group
-  ) AS named
-  CROSS JOIN json_populate_record(NULL::redrive.failure_group, named.facts) AS fresh
-  WHERE (SELECT known.id FROM redrive.failure_group AS known WHERE known.id = fresh.id) IS NULL
-    AND redrive.has_failure(named.ids, named.rounds, named.advances, named.types);
-END
-$$;
-
--- Makes the groups that outcomes name, as `apply` takes them, and that do not exist yet. In the order of their ids, so that
--- nobody deadlocks.
-CREATE OR REPLACE FUNCTION redrive.make_groups(outcomes json, now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+-- Makes the groups that failures of a batch name and that do not exist yet, in the order of their ids, so that nobody
+-- deadlocks. Returns the facts of those for which their kind has no more places. The batch is read once, since every failure
+-- of a large one may have a group of its own.
+CREATE OR REPLACE FUNCTION redrive.make_groups(batch redrive.ended_attempt[], groups json, now_ms bigint)
+RETURNS redrive.failure_group[] LANGUAGE plpgsql AS $$
 DECLARE
-  fresh record;
+  named constant text[] := ARRAY(SELECT DISTINCT failure_group FROM unnest(batch) WHERE is_failure);
+  missing record;
   places int;
+  surplus redrive.failure_group[] := '{}';
 BEGIN
-  IF NOT EXISTS (
-    SELECT FROM json_to_recordset(outcomes) AS outcome ("group" json)
-    WHERE outcome."group" IS NOT NULL AND (
-      SELECT known.id FROM redrive.failure_group AS known WHERE known.id = outcome."group" ->> 'id'
-    ) IS NULL
-  ) THEN
-    RETURN;
-  END IF;
-  FOR fresh IN
-    SELECT made.kind, starts_with(made.id, 'lost:') AS is_lost, array_agg(made ORDER BY made.id) AS groups
-    FROM redrive.new_groups(outcomes) AS made GROUP BY 1, 2 ORDER BY 1, 2
+  FOR missing IN
+    SELECT (given.facts).kind, starts_with(given.id, 'lost:') AS is_lost, array_agg(given.facts ORDER BY given.id) AS groups
+    FROM (
+      SELECT DISTINCT ON (facts.id) facts.id, facts
+      FROM json_populate_recordset(NULL::redrive.failure_group, groups) AS facts
+      WHERE facts.id = ANY (named)
+        AND (SELECT known.id FROM redrive.failure_group AS known WHERE known.id = facts.id) IS NULL
+    ) AS given GROUP BY 1, 2 ORDER BY 1, 2
   LOOP
-    places := CASE WHEN fresh.is_lost THEN 1 ELSE redrive.groups_left(fresh.kind) END;
+    places := CASE WHEN missing.is_lost THEN 1 ELSE greatest(0, redrive.groups_left(missing.kind)) END;
     INSERT INTO redrive.failure_group (id, kind, code, error_name, pattern, frames, first_seen)
     SELECT one.id, one.kind, one.code, one.error_name, one.pattern, one.frames, now_ms
-    FROM unnest(fresh.groups[: places]) AS one
+    FROM unnest(missing.groups[: places]) AS one
     ON CONFLICT DO NOTHING;
-    INSERT INTO redrive.failure_group (id, kind, code, error_name, pattern, frames, first_seen)
-    SELECT DISTINCT ON (redrive.other_group(one.kind, one.code)) redrive.other_group(one.kind, one.code), one.kind, one.code,
-      '', 'other failures', '[]', now_ms
-    FROM unnest(fresh.groups[greatest(places, 0) + 1 :]) AS one
-    ON CONFLICT DO NOTHING;
+    surplus := surplus || missing.groups[places + 1 :];
   END LOOP;
+  RETURN surplus;
 END
 $$;
 
--- The group that a failure of a kind belongs to: the one that it names, if that was made.
-CREATE OR REPLACE FUNCTION redrive.group_of(named text, of_kind text, of_code text) RETURNS text LANGUAGE plpgsql AS $$
+-- Moves failures of a batch from groups that were not made to those of other failures of their kind. Returns the batch.
+CREATE OR REPLACE FUNCTION redrive.to_other_groups(
+  batch redrive.ended_attempt[], surplus redrive.failure_group[], now_ms bigint
+) RETURNS redrive.ended_attempt[] LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN coalesce(
-    (SELECT known.id FROM redrive.failure_group AS known WHERE known.id = named), redrive.other_group(of_kind, of_code));
+  INSERT INTO redrive.failure_group (id, kind, code, error_name, pattern, frames, first_seen)
+  SELECT DISTINCT ON (1) redrive.other_group(kind, code), kind, code, '', 'other failures', '[]', now_ms
+  FROM unnest(surplus)
+  ON CONFLICT DO NOTHING;
+  RETURN ARRAY(
+    SELECT CASE WHEN past.id IS NULL THEN one ELSE json_populate_record(
+      one, json_build_object('failure_group', redrive.other_group(past.kind, past.code))) END
+    FROM unnest(batch) AS one LEFT JOIN unnest(surplus) AS past ON one.is_failure AND past.id = one.failure_group
+  );
 END
 $$;
 
@@ -106,12 +92,12 @@ BEGIN
   INSERT INTO redrive.group_tally (failure_group, hour, seen, retrying, dead, last_seen)
   SELECT change.id, redrive.hour_of(now_ms), sum(change.seen), sum(change.retrying), sum(change.dead),
     CASE WHEN sum(change.seen) > 0 THEN now_ms ELSE 0 END
-  FROM (
-    SELECT last_group, 0, -1, 0 FROM unnest(batch) WHERE last_group IS NOT NULL
-    UNION ALL
-    SELECT failure_group, is_failure::int, (state = redrive.state_running())::int, (state = redrive.state_dead())::int
-    FROM unnest(batch) WHERE failure_group IS NOT NULL
+  FROM unnest(batch) AS one CROSS JOIN LATERAL (VALUES
+    (one.last_group, 0, -1, 0),
+    (one.failure_group, one.is_failure::int, (one.state = redrive.state_running())::int,
+      (one.state = redrive.state_dead())::int)
   ) AS change (id, seen, retrying, dead)
+  WHERE change.id IS NOT NULL
   GROUP BY change.id
   HAVING sum(change.seen) <> 0 OR sum(change.retrying) <> 0 OR sum(change.dead) <> 0;
 END

@@ -14,6 +14,7 @@ CREATE OR REPLACE FUNCTION redrive.take_from(
 ) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   runs json;
+  groups json;
   count int := 0;
 BEGIN
   SELECT json_agg(json_build_object(
@@ -21,8 +22,8 @@ BEGIN
     -- A task that was claimed for the decision on its loss had not been started.
     'type', CASE WHEN undecided THEN 'released' ELSE as_type END,
     'attempt', attempts + 1, 'began', at, 'ended', now_ms, 'worker', gone, 'release', redrive.release_of(gone),
-    'group', redrive.lost_group(kind), 'failure_group', redrive.lost_group(kind) -> 'id'
-  )) INTO runs
+    'failure_group', redrive.lost_group(kind) -> 'id'
+  )), json_agg(redrive.lost_group(kind)) FILTER (WHERE kind IS NOT NULL) INTO runs, groups
   FROM (
     SELECT task.id, task.round, task.undecided, task.attempts, greatest(claim.at, task.changed_at) AS at,
       CASE WHEN as_type = 'lost' AND NOT task.undecided
@@ -34,7 +35,7 @@ BEGIN
     FOR UPDATE OF task SKIP LOCKED
   ) AS running_task;
   IF runs IS NOT NULL THEN
-    count := cardinality(redrive.apply(runs, now_ms));
+    count := cardinality(redrive.settle_outcomes(json_build_object('outcomes', runs, 'groups', coalesce(groups, '[]')), now_ms));
   END IF;
   DELETE FROM redrive.claim
   WHERE worker = gone AND claim.id <= as_of AND claim.id <> ALL (known_claims) AND NOT EXISTS (

@@ -24,7 +24,8 @@ CREATE OR REPLACE FUNCTION redrive.enqueue(
 ) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
   RETURN redrive.enqueue(
-    lanes, ids, false, lane_numbers, priorities, submitted, due, payloads, NULL, NULL, rounds, tried_for, tried, at);
+    lanes, ids, false, lane_numbers, priorities, submitted, due, payloads, NULL, NULL, rounds, tried_for,
+    CASE WHEN tried IS NOT NULL THEN json_build_object('outcomes', tried, 'shared', json_build_object()) END, at);
 END
 $$;
 
@@ -35,7 +36,8 @@ CREATE OR REPLACE FUNCTION redrive.settle(
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   answer json := redrive.settle(ids, rounds, NULL, NULL, results, numbers, began, took, workers, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, others, claims, counts, at)::json;
+    NULL, NULL, NULL, NULL, NULL, NULL, CASE WHEN others IS NOT NULL THEN json_build_object('outcomes', others) END, claims, counts,
+    at)::json;
 BEGIN
   RETURN json_build_object(
     'succeeded', answer -> 'settled', 'applied', answer -> 'applied', 'is_any_bounded', answer -> 'is_any_bounded'

@@ -131,15 +131,17 @@ BEGIN
 END
 $$;
 
--- Settles outcomes as `apply` takes them. Returns the numbers of those that took effect.
+-- Settles outcomes as `settle_outcomes` takes them. Returns the numbers of those that took effect.
 CREATE OR REPLACE FUNCTION redrive.settle_others(others json, now_ms bigint) RETURNS int[] LANGUAGE plpgsql AS $$
 DECLARE
-  applied int[] := coalesce(redrive.apply(others, now_ms), '{}');
+  applied int[] := coalesce(redrive.settle_outcomes(others, now_ms), '{}');
 BEGIN
-  IF cardinality(applied) < json_array_length(others) THEN
+  IF cardinality(applied) < json_array_length(others -> 'outcomes') THEN
     SELECT applied || redrive.acknowledge(array_agg(id), array_agg(round), array_agg(advances), array_agg(n), now_ms)
     INTO applied
-    FROM json_to_recordset(others) AS run (n int, id text, round int, advances int, type text) WHERE type = 'succeeded';
+    FROM json_populate_recordset(
+      json_populate_record(NULL::redrive.outcome, others -> 'shared'), others -> 'outcomes'
+    ) WHERE type = 'succeeded';
   END IF;
   RETURN applied;
 END
@@ -155,7 +157,7 @@ BEGIN
 END
 $$;
 
--- Settles a batch: plain successes and advances column by column (see `succeed`), all others as `apply` takes them. Rows
+-- Settles a batch: plain successes and advances column by column (see `succeed`), all others as `settle_outcomes` takes them. Rows
 -- with a `next` advance to that element of `next_lanes` (see `lanes_after`); their value is in `results`. `claims` and
 -- `counts` tell how many successes and others belong to which claim; `item_claims` are the claims of the advances, and
 -- `uses` what attempts took from shared limits (see `correct_uses`).

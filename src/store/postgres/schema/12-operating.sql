@@ -111,6 +111,35 @@ ALTER TYPE redrive.ended_attempt
   ADD ATTRIBUTE is_failure    boolean,  -- of its group
   ADD ATTRIBUTE failure_group text;     -- of the task, as this attempt leaves it
 
+-- The outcome of an attempt as a settlement reports it. `delay` is the time until the next attempt.
+CREATE TYPE redrive.outcome AS (
+  n             int,
+  id            text COLLATE "C",
+  round         int,
+  advances      int,
+  type          text,
+  delay         float8,
+  is_backoff    boolean,
+  result        text,
+  reason        text,
+  attempt       int,
+  began         bigint,
+  ended         bigint,
+  worker        text,
+  error_class   text,
+  error_code    text,
+  retry_after   bigint,
+  error         text,
+  stack         text,
+  random        float8,
+  policy        text,
+  version       text,
+  call          text,
+  trace         text,
+  release       text,
+  failure_group text
+);
+
 CREATE OR REPLACE VIEW redrive.standing AS
   SELECT task.id, task.lane, coalesce(waiting.state, task.state) AS state, task.priority, task.submitted_at,
     task.started_at, greatest(its_claim.at, task.changed_at) AS changed_at, waiting.next_at, task.entries, task.attempts,
