@@ -24,12 +24,12 @@ import { eventWork } from './event-work.js'
 /** The events of one queue: how they are handled, and how those that wait in the store are run from there. */
 export class EventKind<Event> implements WorkKind {
   readonly kind: string
+  readonly queue: string
   readonly policy: Policy
   readonly policyHash: string
   readonly returned = taskResult
   readonly bury: WorkKind['bury']
   readonly #bus: Bus
-  readonly #queue: string
   readonly #options: ConsumeOptions<Event>
   readonly #clock: Clock
   readonly #outages: Outages
@@ -41,14 +41,14 @@ export class EventKind<Event> implements WorkKind {
     const isHomeTheBus = options.deadLetters === 'failed-queue'
     this.bury = isHomeTheBus ? (task, end, signal) => this.buryEvent(task, end, task.attempts, signal) : undefined
     this.#bus = bus
-    this.#queue = queue
+    this.queue = queue
     this.#options = options
     this.#clock = clock
     this.#outages = outages
   }
 
   describe({ id, payload }: ClaimedTask): Work {
-    return eventWork(this.#options.service, id, storedEvent(payload).key)
+    return eventWork(this.#options.service, id, storedEvent(payload).key, this.queue)
   }
 
   /** Makes another attempt at an event that waited in the store. */
@@ -90,12 +90,12 @@ export class EventKind<Event> implements WorkKind {
 
   /** The id of an event's task. It comes from the event's own, so an event that is delivered twice waits once. */
   idOf(message: Message): string {
-    return `${this.#queue}/${identityOf(message)}`
+    return `${this.queue}/${identityOf(message)}`
   }
 
   /** The task in which a delivered event waits. */
   taskOf(message: Message): EventTask {
-    return eventTask(this.idOf(message), this.#queue, message, this.keyOf(message))
+    return eventTask(this.idOf(message), this.queue, message, this.keyOf(message))
   }
 
   /** The idempotency key of a delivered event, which may be anything. */
@@ -124,9 +124,9 @@ export class EventKind<Event> implements WorkKind {
     const at = this.#clock.now()
     const letter = deadLetterEntry({ ...originalOf(stored), key, service, at, ...abandonment(end, attempts) })
     const body = letterText(letter, bodyOf(payload))
-    const queue = failedQueueOf(this.#queue)
+    const queue = failedQueueOf(this.queue)
     // The task's id tells an event from all others of its queue, also if the event came without an id.
-    const id = message.id ?? taskId.slice(this.#queue.length + 1)
+    const id = message.id ?? taskId.slice(this.queue.length + 1)
     const identity = createHash('sha256').update(taskId).digest('hex')
     const put = async () => {
       if (signal.aborted) throw new FinalError('The consumer is stopping.')

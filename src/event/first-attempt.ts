@@ -47,7 +47,7 @@ export class FirstAttempt<Event> implements Driver {
   }
 
   work(): Work {
-    this.#work ??= eventWork(this.#service, this.seed, this.#kind.keyOf(this.#delivery))
+    this.#work ??= eventWork(this.#service, this.seed, this.#kind.keyOf(this.#delivery), this.#kind.queue)
     return this.#work
   }
 

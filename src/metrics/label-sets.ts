@@ -40,7 +40,7 @@ export function kindOf(work: Work): readonly [kind: string, category: string] | 
     case 'task':
       return [work.name, work.category ?? '']
     case 'event':
-      return [`event:${work.name}`, '']
+      return [`event:${work.queue ?? work.name}`, '']
     case 'item':
       return [`pipeline:${work.pipeline ?? work.name}`, work.stage ?? '']
     case 'run':

@@ -3,10 +3,11 @@ import { promisify } from 'node:util'
 import { Registry } from 'prom-client'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { findProgram } from '../../test/services/programs.js'
+import { MemoryBus } from '../bus/index.js'
 import { bulkhead, CircuitBreaker, RetryManager, retry } from '../call/index.js'
-import { handleEvent } from '../event/index.js'
+import { consume, handleEvent } from '../event/index.js'
 import { pipeline, stage } from '../pipeline/index.js'
-import { FinalError, RateLimitedError } from '../policy/index.js'
+import { FinalError, RateLimitedError, RetryableError } from '../policy/index.js'
 import { MemoryStore } from '../store/index.js'
 import { defineTask, TaskQueue, Worker } from '../task/index.js'
 import { fanOut, type Sink, type WorkEvent } from '../telemetry/index.js'
@@ -193,7 +194,26 @@ describe('tasks', () => {
   })
 })
 
-it('events are counted by service', async () => {
+it('events of a queue have the label of their tasks, from the first attempt on', async () => {
+  const bus = new MemoryBus()
+  await bus.declare({ parsing: 'archive.ingested' })
+  const store = new MemoryStore()
+  let calls = 0
+  const handler = () => {
+    if (++calls === 1) throw new RetryableError('not yet')
+  }
+  const options = { service: 'ingest', store, key: () => 'k1', policy: { backoff: 'none' }, sink, handler } as const
+  const consumer = await consume(bus, 'parsing', options)
+  await bus.publish({ type: 'archive.ingested', id: 'm1', body: '{}' })
+  const attempts = (outcome: string) =>
+    `redrive_attempts_total{kind="event:parsing",category="",outcome="${outcome}"} 1`
+  await expect.poll(() => scrape()).toContain(attempts('succeeded'))
+  expect(await scrape()).toContain(attempts('failed'))
+  expect((await store.stats()).kinds).toMatchObject([{ kind: 'event:parsing' }])
+  await consumer.stop()
+})
+
+it('events that no queue is known of are counted by service', async () => {
   const options = { service: 'chunking', key: 'chunking-m1', sink }
   await handleEvent(() => Promise.reject(new FinalError('bad')), {}, options).catch(() => {})
   const lines = await scrape()

@@ -10,6 +10,8 @@ export interface Work {
   readonly name: string
   /** The category that it is counted under, such as `API_REQUEST`. A timeout gets the code `TIMEOUT_<CATEGORY>`. */
   readonly category?: string
+  /** The queue of an event; absent if `handleEvent` was called without one. */
+  readonly queue?: string
   /** The pipeline of an item. */
   readonly pipeline?: string
   /** The run of an item. */

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type StoreFolder, storeFolder } from '../../../test/store-folder.js'
 import { untilEmpty } from '../../operate/index.js'
+import type { Outcome } from '../../store/index.js'
 import { defineTask, TaskQueue, Worker } from '../../task/index.js'
 
 let folder: StoreFolder
@@ -49,6 +50,30 @@ In its policy: {"giveUpOn":[404,422]}
 `)
   const { advice } = (await folder.redrive(['policy', 'report', '--output', 'json'])).json() as { advice: unknown[] }
   expect(advice).toMatchObject([{ advice: 'final', code: 'http_422', tasks: 80, saved: 240 }])
+})
+
+it('does not praise retries that never helped, if they are too few to tell', async () => {
+  const fail = async (id: string, code: string, ends: readonly Outcome[]) =>
+    folder.inStore(async store => {
+      await store.enqueue([{ id, kind: 'k', payload: '1' }])
+      const verdict = { class: 'retryable', code } as const
+      for (const [n, outcome] of ends.entries()) {
+        const rooms = [{ kinds: ['k'] }]
+        const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 60_000, rooms, limit: 1, isIdle: true })
+        const failed = outcome.type === 'succeeded' ? {} : { verdict, error: 'Error', random: 0 }
+        const attempt = { attempt: n + 1, startedAt: now, endedAt: now, worker: 'w', ...failed }
+        await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
+      }
+    })
+  const again = { type: 'retry', delayMs: 0, isBackoff: true } as const
+  await fail('a', 'http_502', [again, { type: 'succeeded' }])
+  expect((await folder.redrive(['policy', 'report'])).err).toBe(
+    'No policy to change: retries have helped after each of these errors.\n',
+  )
+  await fail('b', 'http_409', [again, { type: 'dead', reason: 'attempts_exhausted' }])
+  expect((await folder.redrive(['policy', 'report'])).err).toBe(
+    'No retry has helped yet after http_409, but too few were made to advise a change.\n',
+  )
 })
 
 it('says so if there is nothing to report', async () => {

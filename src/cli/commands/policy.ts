@@ -51,10 +51,19 @@ function printReport({ console, environment }: CommandContext, options: ReportOp
     const period = formatDuration(periodMs)
     if (yields.length > 0 || output !== 'table') writeOne(console, output, report, () => yieldTable(yields, console))
     if (yields.length === 0) console.say(`No retries in the last ${period}.`)
-    else if (advice.length === 0) console.say('Every policy is worth its retries, as far as they tell.')
+    else if (advice.length === 0) console.say(noAdviceText(yields))
     for (const line of advice.flatMap(one => adviceLines(one, period))) console.say(line)
     return ExitCode.done
   })
+}
+
+/** Says whether there is nothing to change, or too little to go by. */
+function noAdviceText(yields: readonly YieldView[]): string {
+  const helpless = [...new Set(yields.map(({ code }) => code))].filter(code =>
+    yields.every(row => row.code !== code || row.succeeded === 0),
+  )
+  if (helpless.length === 0) return 'No policy to change: retries have helped after each of these errors.'
+  return `No retry has helped yet after ${helpless.join(', ')}, but too few were made to advise a change.`
 }
 
 function yieldTable(yields: readonly YieldView[], console: Console): string {

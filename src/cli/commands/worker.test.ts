@@ -73,6 +73,14 @@ const redrive = (argv: readonly string[], overrides: Partial<Environment> = {}) 
   runCommand(argv, { cwd: folder, ...overrides })
 
 describe('a worker that stops when nothing is left', () => {
+  it('logs a few dead letters one by one, and sums up the rest', async () => {
+    await enqueue(...Array.from({ length: 12 }, (_, i) => ({ id: `b${i}`, kind: 'broken', payload: '{}' })))
+    const { err } = await redrive(['worker', 'tasks.ts', '--until-empty'])
+    expect(err.match(/Gave up on 'broken'/g)).toHaveLength(5)
+    expect(err).toContain("7 more dead letters of 'broken', code final: redrive groups ls\n")
+    expect(err).toContain('12 dead.\n')
+  })
+
   it('forgets what has been over for longer than --keep, and dead letters only with --keep-dead', async () => {
     const pass = (...flags: string[]) => redrive(['worker', 'tasks.ts', '--until-empty', ...flags])
     await enqueue({ id: 'w', kind: 'works', payload: '{}' }, { id: 'b', kind: 'broken', payload: '{}' })

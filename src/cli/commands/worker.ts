@@ -13,6 +13,7 @@ import type { Console } from '../terminal/console.js'
 import { consoleLogger } from '../terminal/console-logger.js'
 import { writeOne } from '../terminal/output.js'
 import { type Signals, signalsOf } from '../terminal/signals.js'
+import { FewDeaths } from './few-deaths.js'
 import { loadWork, type Work, type WorkChoice } from './load-work.js'
 import { type MetricsOptions, openMetrics, withMetricsOptions } from './metrics-options.js'
 import { openStore, storeUrl } from './open-store.js'
@@ -63,8 +64,9 @@ export function addWorker(program: Command, context: CommandContext): void {
   withCommonOptions(withMetricsOptions(worker)).addHelpText(
     'after',
     `
-It says when it starts and stops, and when a task becomes a dead letter; with
---verbose, it logs every attempt. SIGINT and SIGTERM stop it: running tasks get
+It says when it starts and stops, and when tasks become dead letters: the first
+few of each kind and code one by one, the others in a line every ten seconds.
+With --verbose, it logs every attempt. SIGINT and SIGTERM stop it: running tasks get
 the grace period to end, and the rest is handed back uncounted. A second signal
 ends it at once, with exit code 1.
 
@@ -110,7 +112,9 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
   const metrics = await openMetrics(options, context, 'redrive-worker', registry => metricsOf(store, registry)).catch(
     error => store.close().then(() => Promise.reject(error)),
   )
-  const sink = fanOut(logTo(logger), event => tally.add(event), ...(metrics === undefined ? [] : [metrics.sink]))
+  const deaths = new FewDeaths(logTo(logger), text => console.say(text))
+  const log = options.verbose ? logTo(logger) : deaths.sink
+  const sink = fanOut(log, event => tally.add(event), ...(metrics === undefined ? [] : [metrics.sink]))
   const retention = { ended: keep, keys: keep, audit: keep, dead: keepDead }
   const onOutage = (outage: Outage) =>
     console.say(outage.isOver ? 'The store answers again.' : `${errorText(outage.failure)} The worker keeps trying.`)
@@ -142,6 +146,7 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
   } finally {
     signals.close()
     clearInterval(pushing)
+    deaths.close()
     await notifier?.stop()
     await metrics?.push()
     await metrics?.close()

@@ -1,9 +1,11 @@
 import type { PoolClient } from 'pg'
+import { OptionError } from '../../policy/index.js'
+import { quoted } from '../../policy/internal.js'
 import { type Database, inSchema } from './database.js'
 
 /** Lets a role use the store, and no more: it may read and write rows, but not create or change tables. */
 export function grant(database: Database, role: string): Promise<void> {
-  return database.transaction(client => grantIn(client, database.schema, role))
+  return grantTo(database, role, grantIn)
 }
 
 /** The views for people's own queries: docs/sql.md. */
@@ -11,7 +13,20 @@ const VIEWS = ['attempts', 'dead_letters', 'failure_groups']
 
 /** Lets a role read the views of the store, and nothing else. */
 export function grantRead(database: Database, role: string): Promise<void> {
-  return database.transaction(client => grantReadIn(client, database.schema, role))
+  return grantTo(database, role, grantReadIn)
+}
+
+function grantTo(database: Database, role: string, give: typeof grantIn): Promise<void> {
+  return database.transaction(async client => {
+    const { rowCount } = await client.query(/* sql */ `SELECT FROM pg_roles WHERE rolname = $1`, [role])
+    if (rowCount === 0) {
+      throw new OptionError(
+        'role',
+        `The database has no role ${quoted(role)}. Check its name, or create it: CREATE ROLE`,
+      )
+    }
+    await give(client, database.schema, role)
+  })
 }
 
 /** Lets roles use or read what a migration has added, as far as they may use or read the store. */

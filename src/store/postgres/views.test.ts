@@ -72,6 +72,7 @@ it.each([
 
 it('lets a role read the views, and nothing else', async () => {
   await pool.query('CREATE ROLE "board reader"')
+  await expect(store.grantRead('nobody')).rejects.toThrow("The database has no role 'nobody'.")
   await store.grantRead('board reader')
   const client = await pool.connect()
   try {
