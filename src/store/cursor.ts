@@ -7,6 +7,22 @@ export interface TaskPlace {
   readonly id: string
 }
 
+/** Compares texts by their code points, as both databases do. JavaScript compares UTF-16 units, and has emoji before U+FFEE. */
+export function compareTexts(a: string, b: string): number {
+  const end = Math.min(a.length, b.length)
+  for (let n = 0; n < end; n++) {
+    const [x, y] = [a.charCodeAt(n), b.charCodeAt(n)]
+    if (x !== y) return rankOf(x) - rankOf(y)
+  }
+  return a.length - b.length
+}
+
+/** Puts surrogates behind all other units. */
+function rankOf(unit: number): number {
+  if (unit < 0xd800) return unit
+  return unit < 0xe000 ? unit + 0x2000 : unit - 0x800
+}
+
 /** A page of the tasks found, in order. A store looks for one task more than the limit, to know whether there are more. */
 export function taskPage(found: readonly TaskRecord[], limit: number): Page<TaskRecord> {
   const items = found.slice(0, limit)

@@ -1,5 +1,5 @@
 import { addUp } from '../count-by.js'
-import { type TaskPlace, taskPage, taskPlace } from '../cursor.js'
+import { compareTexts, type TaskPlace, taskPage, taskPlace } from '../cursor.js'
 import type { CountField, Page, PageRequest, TaskCount, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
 import { noTasks } from '../task-state.js'
 import { matches } from './lane-rules.js'
@@ -54,5 +54,5 @@ export function isMeant(filter: TaskFilter, record: TaskRecord): boolean {
 }
 
 function isNewer(a: TaskPlace, b: TaskPlace): boolean {
-  return a.changedAt === b.changedAt ? a.id > b.id : a.changedAt > b.changedAt
+  return a.changedAt === b.changedAt ? compareTexts(a.id, b.id) > 0 : a.changedAt > b.changedAt
 }

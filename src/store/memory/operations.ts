@@ -1,6 +1,6 @@
 import { afterUndo } from '../after-settlement.js'
 import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
-import { numberPlace, taskPlace } from '../cursor.js'
+import { compareTexts, numberPlace, taskPlace } from '../cursor.js'
 import type {
   DeathsRow,
   NewOperation,
@@ -248,6 +248,6 @@ export class MemoryOperations implements OperationStore {
       return { id, kind, category, key, changedAt, isOrdered: lane.isOrdered, isPaused: lane.isPaused }
     })
     if (named !== undefined) return members.sort((a, b) => (named.get(a.id) ?? 0) - (named.get(b.id) ?? 0))
-    return members.sort((a, b) => a.changedAt - b.changedAt || (a.id < b.id ? -1 : 1))
+    return members.sort((a, b) => a.changedAt - b.changedAt || compareTexts(a.id, b.id))
   }
 }

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { compareTexts } from '../cursor.js'
 import { type Movable, type MovedRow, SECTIONS, type Section } from './movable.js'
 
 /** The rows per page: what is held in memory, and what is repeated after an interruption. */
@@ -53,5 +54,5 @@ function compareKeys(section: Section, a: MovedRow, b: MovedRow): number {
 /** Both databases order text by its UTF-8 bytes, which is not the order of JavaScript strings. */
 function compare(a: MovedRow[string] | undefined, b: MovedRow[string] | undefined): number {
   if (typeof a === 'number' && typeof b === 'number') return a - b
-  return Buffer.compare(Buffer.from(String(a)), Buffer.from(String(b)))
+  return compareTexts(String(a), String(b))
 }

@@ -1,4 +1,4 @@
-import { taskPlace } from '../cursor.js'
+import { compareTexts, taskPlace } from '../cursor.js'
 import { AGES, type Age, type OperationAct, type OperationMember, type SurveyRow } from '../operation-store.js'
 import type { Page, PageRequest } from '../store.js'
 
@@ -35,7 +35,11 @@ export function memberPage(
 ): Page<OperationMember> {
   const from = after === undefined || act === 'cancel' ? undefined : taskPlace(after)
   const rest = found.filter(({ changedAt, id }) => {
-    return from === undefined || changedAt > from.changedAt || (changedAt === from.changedAt && id > from.id)
+    return (
+      from === undefined ||
+      changedAt > from.changedAt ||
+      (changedAt === from.changedAt && compareTexts(id, from.id) > 0)
+    )
   })
   const items = rest.slice(0, limit)
   const last = items.at(-1)

@@ -1,5 +1,5 @@
 import { addUp, addUpLanes, isByLane } from '../count-by.js'
-import { taskPage, taskPlace } from '../cursor.js'
+import { compareTexts, taskPage, taskPlace } from '../cursor.js'
 import { INLINE_TRACE } from '../move/movable.js'
 import { ANSWERS, HELPED, type RetryYield } from '../retry-yield.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
@@ -176,7 +176,7 @@ export class Browser {
         .filter(({ status }) => (filter.status === undefined || status === filter.status) && isIn(status))
         .flatMap(({ statement }) => statement.all(values))
     })()
-    rows.sort((a, b) => b.changed_at - a.changed_at || (a.id < b.id ? 1 : -1))
+    rows.sort((a, b) => b.changed_at - a.changed_at || compareTexts(b.id, a.id))
     return taskPage(rows.slice(0, limit + 1).map(taskRecord), limit)
   }
 

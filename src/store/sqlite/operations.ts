@@ -1,6 +1,6 @@
 import { afterUndo } from '../after-settlement.js'
 import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
-import { numberPlace, taskPlace } from '../cursor.js'
+import { compareTexts, numberPlace, taskPlace } from '../cursor.js'
 import {
   AGES,
   type DeathsRow,
@@ -165,7 +165,7 @@ export class SqliteOperations implements OperationStore {
       const places =
         act === 'cancel' ? statements.living : filter.errorCode === undefined ? statements.dead : statements.deadByError
       const rows = places.flatMap(statement => statement.all(scope)).map(memberOf)
-      rows.sort((a, b) => a.changedAt - b.changedAt || (a.id < b.id ? -1 : 1))
+      rows.sort((a, b) => a.changedAt - b.changedAt || compareTexts(a.id, b.id))
       return memberPage(act, rows, { limit, after })
     })
   }

@@ -131,6 +131,20 @@ export const BULK_ACTS: StoreBehaviours = {
     assert.deepEqual(await memberIds(store, byKind.id), ['d'])
   },
 
+  async 'no member is missed that died with others, whatever the characters of the ids'(store) {
+    // UTF-16 has the rocket before U+FFEE, code points have it behind.
+    for (const id of ['a', '\uffee', '🚀', 'é', '🚀b', '\uffeeb']) await kill(store, await start(store, { id }))
+    const { id } = await createRedrive(store)
+    const found: string[] = []
+    let after: string | undefined
+    do {
+      const page = await store.operations.members(id, { limit: 1, ...(after !== undefined && { after }) })
+      found.push(...page.items.map(member => member.id))
+      after = page.next
+    } while (after !== undefined)
+    assert.deepEqual(found, ['a', 'é', '\uffee', '\uffeeb', '🚀', '🚀b'])
+  },
+
   async 'members say whether their lane is ordered or paused'(store, advance) {
     await killAll(store, advance, [{ id: 'a' }, { id: 'b', kind: 'l' }])
     await store.limit({ kind: 'k' }, { isOrdered: true })

@@ -129,6 +129,12 @@ export const LISTS: StoreBehaviours = {
     assert.equal((await pages(store, { status: 'waiting' }, 1)).length, 6)
   },
 
+  async 'a list misses nobody, whatever the characters of the ids'(store) {
+    // UTF-16 has the rocket before U+FFEE, code points have it behind.
+    await add(store, ...['a', '\uffee', '🚀', 'é', '🚀b', '\uffeeb'].map(id => ({ id })))
+    assert.deepEqual((await pages(store, {}, 1)).flat(), ['🚀b', '🚀', '\uffeeb', '\uffee', 'é', 'a'])
+  },
+
   async 'pages stay in place while tasks are added'(store, advance) {
     for (let index = 0; index < 9; index++) {
       await add(store, { id: `t${index}` })
