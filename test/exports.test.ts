@@ -47,10 +47,10 @@ const EXPORTS: Readonly<Record<string, string>> = {
     StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
     Age AttemptEntry AttemptTraces AuditPage AuditStore Beat Before Budget BudgetRecord BudgetScope BudgetStop BudgetStore By Chunk Claim ClaimRequest ClaimedTask Cost CountField DeathsRow EndStatus
-    Enqueued FailureBudget FailureGroup GateCause GateChange GateRecord GateState GroupFilter GroupLife GroupMark GroupRecord GroupState GroupStore Heartbeat IgnoredUntil ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneRuleReader LaneRules LaneSelection LedgerRow LifeMark LimitRule MemoryStore
+    Enqueued FailureBudget FailureGroup GateCause GateChange GateRecord GateState GroupFilter GroupLife GroupMark GroupRecord GroupRule GroupRuleStore GroupRules GroupState GroupStore Heartbeat IgnoredUntil ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneRuleReader LaneRules LaneSelection LedgerRow LifeMark LimitRule MemoryStore
     MemoryStoreOptions Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
-    NewOperation NewRun NewTask OnceOptions OperationAct OperationMember OperationNotFoundError OperationProgress
-    OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow Page PageRequest PauseRule PolicyStore Rate RedriveRecord
+    NewGroupRule NewOperation NewRun NewTask OnceOptions OperationAct OperationMember OperationNotFoundError OperationProgress
+    OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow Page PageRequest PauseRule PolicyStore Rate RedriveRecord Regrouping
     ReprocessFilter ReprocessOptions Retention RetryYield Room RunBusyError RunChange RunEndedError RunExistsError RunNotFoundError
     RunRecord RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError StandingReader Store
     StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
@@ -86,13 +86,13 @@ const EXPORTS: Readonly<Record<string, string>> = {
     ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions GroupExplanation GroupLifeView GroupView Interval KeptMessage KindFigures
     KnownQueues LaneGate LaneState LaneView LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError
     OperationPlan OperationView PauseView Percentiles PolicyAdvice PruneOptions Pruned Purged RedriveOptions RedrivePlan
-    Redriven Refusal Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore
+    Redriven Refusal RegroupPreview Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore
     Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes
     RunOperationOptions RunReport RunView StageName StageReport StartOptions StoreFigures TaskCountView TaskExplanation
     TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions Why WhyAction WhyCause WhyStore WorkerView YieldOptions YieldReport
     YieldView actOnMany cancelTasks countTasks discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue
     failedQueues findFailedQueue findGroup followAudit groupView ledgerRowView listBudgets listGroups listLanes listTasks listWorkers
-    messageView openResultLog operationOutcome operationView planDiscard planOperation planRedrive planReprocess planRequeue
+    messageView openResultLog operationOutcome operationView planDiscard planOperation planRedrive planReprocess planRequeue previewRules
     pruneStore purgeFailedQueue ratesOf redriveDeadLetters reportRun reportYields reprocess requeueFailedQueue runOperation
     runView setRates startOperation storeFigures taskView undoOperation untilEmpty verify walkFailedQueue walkTasks
     why writeResults`,

@@ -211,6 +211,7 @@ describe('every command', () => {
     [['policy', 'report']],
     [['groups', 'ls']],
     ...['fix', 'ignore'].map(verb => [['groups', verb]]),
+    [['groups', 'rule', 'add']],
   ])('has a help that fits 80 columns: %j', async argv => {
     const { code, out, err, lines } = await redrive([...argv, '--help'])
     expect({ code, err }).toEqual({ code: 0, err: '' })

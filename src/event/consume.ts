@@ -281,9 +281,9 @@ export class EventConsumer<Event> {
   async #recordEnd(delivery: Delivery, end: Exclude<End, Stopped>, first: FirstAttempt<Event>): Promise<void> {
     const task = this.#kind.taskOf(delivery)
     const times = { startedAt: first.history.startedAt, endedAt: first.now() }
-    const { name: worker, release } = this.#engine
+    const { name: worker, release, grouping } = this.#engine
     const about = { attempt: 1, ...times, worker, release, trace: first.traceId }
-    const attempt = entryOf(end, task.kind, about, this.#kind.policyHash)
+    const attempt = entryOf(end, task.kind, about, this.#kind.policyHash, grouping.rules)
     const outcome = await this.#outcome(task, end)
     if (outcome === undefined) return
     await this.#record(attempt === undefined ? task : { ...task, tried: { outcome, attempt } })

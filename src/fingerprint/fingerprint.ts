@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto'
 import { maskMessage } from './mask-message.js'
 import { isBug, ownFrames } from './own-frames.js'
-
-/** Part of every fingerprint: grows whenever the same failure would get another one. */
-export const FINGERPRINT_VERSION = 1
+import { NO_RULES, type PatternRules } from './pattern-rules.js'
+import { FINGERPRINT_VERSION } from './version.js'
 
 /** A failure as it is on record. */
 export interface RecordedFailure {
@@ -38,12 +37,16 @@ export interface Fingerprint {
  * nothing but what is on record, so a rebuild from the ledger gives the same groups.
  *
  * Frames count for bugs alone. For outages they would split one cause by the place that met it, and they change with every
- * refactoring, so that an error that comes back would look new.
+ * refactoring, so that an error that comes back would look new. Nor do they count where a rule says what is one.
  */
-export function fingerprint({ kind, code = '', error = '', stack }: RecordedFailure): Fingerprint {
+export function fingerprint(
+  { kind, code = '', error = '', stack }: RecordedFailure,
+  rules: PatternRules = NO_RULES,
+): Fingerprint {
   const { errorName, message } = parts(error)
-  const pattern = maskMessage(message)
-  const frames = stack !== undefined && isBug(error) ? ownFrames(stack) : []
+  const ruled = rules.patternOf(kind, message)
+  const pattern = ruled ?? maskMessage(message)
+  const frames = ruled === undefined && stack !== undefined && isBug(error) ? ownFrames(stack) : []
   const facts = JSON.stringify([FINGERPRINT_VERSION, kind, errorName, code, pattern, frames])
   return { id: idOf(facts), kind, code, errorName, pattern, frames }
 }

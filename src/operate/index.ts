@@ -43,6 +43,7 @@ export {
   undoOperation,
 } from './operations.js'
 export { planRedrive, type RedrivePlan } from './plan-redrive.js'
+export { previewRules, type RegroupPreview } from './preview-rules.js'
 export { type Pruned, type PruneOptions, pruneStore } from './prune-store.js'
 export { type Purged, purgeFailedQueue } from './purge.js'
 export { type Redriven, type RedriveOptions, redriveDeadLetters } from './redrive.js'

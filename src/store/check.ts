@@ -91,8 +91,9 @@ export function checkSettlement({ id, token, outcome, attempt, used }: Settlemen
   if (used !== undefined) checkCost('used', used)
 }
 
-export function checkBeat({ worker, leaseMs, release, kinds = [], categories = [], host }: Beat): void {
+export function checkBeat({ worker, leaseMs, release, kinds = [], categories = [], host, grouping }: Beat): void {
   checkName('worker', worker)
+  if (grouping !== undefined) checkName('grouping', grouping)
   if (release !== undefined) checkName('release', release)
   for (const kind of kinds) checkName('kind', kind)
   for (const category of categories) checkName('category', category)
@@ -174,7 +175,7 @@ export function checkGroupId(id: unknown): asserts id is string {
     throw new OptionError('group', `'group' must be at most ${MAX_GROUP_BYTES} bytes long, got ${bytes}.`)
 }
 
-function checkGroup({ id, kind, code, errorName, pattern, frames }: FailureGroup): void {
+export function checkGroup({ id, kind, code, errorName, pattern, frames }: FailureGroup): void {
   checkGroupId(id)
   checkName('kind', kind)
   const texts = [code, errorName, pattern, ...frames]

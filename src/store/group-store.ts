@@ -1,3 +1,4 @@
+import type { GroupRuleStore } from './group-rule.js'
 import type { By, Page, PageRequest } from './store.js'
 
 /**
@@ -111,8 +112,8 @@ export interface GroupFilter {
   readonly states?: readonly GroupState[]
 }
 
-/** Reads failure groups, and marks them. */
-export interface GroupStore {
+/** Reads failure groups, marks them, and keeps the rules about them. */
+export interface GroupStore extends GroupRuleStore {
   /** A page of the groups that match, last seen first, then the higher id. */
   list(filter: GroupFilter, page: PageRequest): Promise<Page<GroupRecord>>
   /** A group; `undefined` if there is none with that id. */

@@ -28,6 +28,7 @@ export {
   StoreRolledBackError,
   StoreUnavailableError,
 } from './errors.js'
+export type { GroupRule, GroupRuleStore, GroupRules, NewGroupRule, Regrouping } from './group-rule.js'
 export type {
   FailureGroup,
   GroupFilter,

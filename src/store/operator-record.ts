@@ -1,5 +1,6 @@
 import type { BudgetScope } from './budget-store.js'
 import type { BudgetSettings } from './budgets/check-budget.js'
+import type { GroupRule } from './group-rule.js'
 import type { GroupMark } from './group-store.js'
 import type { OperationSet, OperationSettings, OperationTally } from './operation-store.js'
 import type { OperationState } from './operations/operation-rules.js'
@@ -35,6 +36,7 @@ interface RecordedFailureBudget {
 type OperatorAct =
   | EditAct
   | MarkAct
+  | RuleAct
   | OperationEvent
   /** `ids` has the first hundred of those that have ended or will end, `count` their number. */
   | {
@@ -89,6 +91,14 @@ type MarkAct = {
   readonly release?: string | undefined
   /** When it is ignored no longer. `at` is ISO 8601, in UTC. */
   readonly until?: { readonly at?: string; readonly count?: number; readonly per_hour?: number }
+}
+
+/** A rule about failure groups that was added or removed. Without a kind, it is about every kind. */
+type RuleAct = {
+  readonly event_type: 'group_rule_added' | 'group_rule_removed'
+  readonly rule: number
+  readonly kind?: string | undefined
+  readonly pattern: string
 }
 
 /** An operation in the log's spelling. A set has its filter and time, or the number of tasks that were named. */
@@ -203,6 +213,11 @@ export function markRecord(group: string, mark: GroupMark, by: By, now: number):
     ...(per_hour !== undefined && { per_hour }),
   }
   return recordOf({ ...act, until }, by, now)
+}
+
+/** The record of a rule that was added or removed, as JSON. */
+export function ruleRecord(act: 'added' | 'removed', { id, kind, pattern }: GroupRule, by: By, now: number): string {
+  return recordOf({ event_type: `group_rule_${act}`, rule: id, kind, pattern }, by, now)
 }
 
 /** The record of an act on an operation, as JSON. */

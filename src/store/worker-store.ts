@@ -8,6 +8,8 @@ export interface WorkerReport {
   readonly categories?: readonly string[] | undefined
   /** The machine that it runs on. */
   readonly host?: string | undefined
+  /** Names the algorithm and the rules by which it groups failures. */
+  readonly grouping?: string | undefined
 }
 
 /** A worker whose lease has not expired, with its last report. An absent field was not reported. */

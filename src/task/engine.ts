@@ -10,6 +10,7 @@ import { CancelWatch } from './cancel-watch.js'
 import { Duties } from './duties.js'
 import { Ending } from './ending.js'
 import { LeaseLostError, WorkerStoppedError } from './errors.js'
+import { GroupingDuty } from './grouping-duty.js'
 import { Janitor } from './janitor.js'
 import { OperationDuty } from './operation-duty.js'
 import { Pulse } from './pulse.js'
@@ -50,6 +51,8 @@ export class Engine {
   readonly name: string
   /** The version of the application, as it reports it. */
   readonly release: string | undefined
+  /** The rules by which it groups failures. */
+  readonly grouping: GroupingDuty
   /** The runs whose items it works on. */
   readonly runs: RunKeeper
   readonly #store: Store
@@ -102,11 +105,13 @@ export class Engine {
         this.runs.batchSettled()
       },
     })
-    this.#duties = new Duties([new OperationDuty(store, this.name, clock)])
+    this.grouping = new GroupingDuty(store, this.name)
+    this.#duties = new Duties([new OperationDuty(store, this.name, clock), this.grouping])
     this.#janitor = new Janitor(store, clock, options.retention ?? {})
     const kindNames = [...new Set(this.#rooms.kinds.map(({ kind }) => kind))]
     const report = { release, kinds: kindNames, categories: options.categories, host: hostname() }
-    this.#pulse = new Pulse(store, { worker: this.name, leaseMs: this.#leaseMs, ...report }, clock, {
+    const beat = { worker: this.name, leaseMs: this.#leaseMs, ...report }
+    this.#pulse = new Pulse(store, () => ({ ...beat, grouping: this.grouping.rules.grouping }), this.#leaseMs, clock, {
       onBeat: heartbeat => this.#onBeat(heartbeat),
       onLeaseLost: () => {
         this.#leaseLost()
@@ -119,7 +124,7 @@ export class Engine {
     })
     this.#cancelWatch = new CancelWatch(store, this.name, clock, tokens => this.#cancel(tokens))
     const settle = (attempt: TaskAttempt, settlement: Settlement) => this.#settle(attempt, settlement)
-    this.#environment = { worker: this.name, release, clock, sink, classify, settle }
+    this.#environment = { worker: this.name, release, grouping: this.grouping, clock, sink, classify, settle }
     this.runs = new RunKeeper(
       () => store.runs,
       this.#rooms.pipelines,
@@ -158,6 +163,7 @@ export class Engine {
   }
 
   async #getReady(): Promise<void> {
+    await this.grouping.load()
     await this.#pulse.beat()
     for (const { policy, policyHash, prepare } of this.#rooms.kinds) {
       await this.#store.policies.keep(policyHash, canonicalJson(policy))

@@ -22,7 +22,8 @@ export interface PulseListener {
 /** Renews the lease of a worker for as long as it works. */
 export class Pulse implements Sleeper {
   readonly #store: Pick<Store, 'heartbeat'>
-  readonly #beat: Beat
+  readonly #beat: () => Beat
+  readonly #leaseMs: number
   readonly #clock: Clock
   readonly #listener: PulseListener
   #timer: Timer | undefined
@@ -31,9 +32,17 @@ export class Pulse implements Sleeper {
   /** When the last beat that the store took was sent. */
   #takenAt = 0
 
-  constructor(store: Pick<Store, 'heartbeat'>, beat: Beat, clock: Clock, listener: PulseListener) {
+  /** `beat` is asked for each beat, since the report of a worker may change. */
+  constructor(
+    store: Pick<Store, 'heartbeat'>,
+    beat: () => Beat,
+    leaseMs: number,
+    clock: Clock,
+    listener: PulseListener,
+  ) {
     this.#store = store
     this.#beat = beat
+    this.#leaseMs = leaseMs
     this.#clock = clock
     this.#listener = listener
   }
@@ -41,14 +50,14 @@ export class Pulse implements Sleeper {
   /** Sends one beat. Rejects if the store does not take it. */
   async beat(): Promise<void> {
     const sentAt = this.#clock.monotonic()
-    const heartbeat = await this.#store.heartbeat(this.#beat)
+    const heartbeat = await this.#store.heartbeat(this.#beat())
     this.#takenAt = sentAt
     this.#listener.onBeat(heartbeat)
   }
 
   /** Sends a beat now and then, until it is stopped. */
   start(): void {
-    if (!this.#isStopped) this.#timer = this.#clock.setTimer(this, this.#beat.leaseMs / BEATS_PER_LEASE)
+    if (!this.#isStopped) this.#timer = this.#clock.setTimer(this, this.#leaseMs / BEATS_PER_LEASE)
   }
 
   stop(): void {
@@ -59,7 +68,7 @@ export class Pulse implements Sleeper {
   /** It is time for the next beat. */
   wake(): void {
     // A process that was suspended, or a store that was away, is noticed here.
-    if (this.#clock.monotonic() - this.#takenAt >= this.#beat.leaseMs) this.#listener.onLeaseLost()
+    if (this.#clock.monotonic() - this.#takenAt >= this.#leaseMs) this.#listener.onLeaseLost()
     this.beat()
       .then(
         () => this.#recovered(),

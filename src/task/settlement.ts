@@ -1,5 +1,5 @@
 import type { End, Failed } from '../attempt/index.js'
-import { fingerprint, isBug } from '../fingerprint/internal.js'
+import { fingerprint, isBug, type PatternRules } from '../fingerprint/internal.js'
 import { advance, type History } from '../policy/index.js'
 import type { AttemptEntry, Outcome } from '../store/index.js'
 import { failureText } from '../telemetry/index.js'
@@ -32,13 +32,14 @@ export function outcomeOf(end: End): Outcome {
 
 /**
  * The ledger row of an attempt at a kind of task; `undefined` where none was made. `policy` is the hash of the policy that
- * decided, and `lastError` is the text of the failure before.
+ * decided, `rules` are those by which failures are grouped, and `lastError` is the text of the failure before.
  */
 export function entryOf(
   end: End,
   kind: string,
   about: Omit<AttemptEntry, 'verdict' | 'error' | 'stack' | 'group' | 'random' | 'policy'>,
   policy: string,
+  rules: PatternRules,
   lastError?: string,
 ): AttemptEntry | undefined {
   switch (end.type) {
@@ -46,7 +47,7 @@ export function entryOf(
       const { verdict, random } = end
       const error = failureText(end.failure)
       const stack = stackOf(end, error, lastError)
-      const group = fingerprint({ kind, code: verdict.code, error, stack })
+      const group = fingerprint({ kind, code: verdict.code, error, stack }, rules)
       // The copy comes last: properties that are added to a copy cost 5 µs, as much as all the rest of a failure's entry.
       return { verdict, random, error, stack, group, policy, ...about }
     }

@@ -9,6 +9,7 @@ import {
   type Returned,
   report,
 } from '../attempt/index.js'
+import type { PatternRules } from '../fingerprint/internal.js'
 import type { History, Policy } from '../policy/index.js'
 import type { ClaimedTask, Cost, Outcome, Settlement } from '../store/index.js'
 import type { Work } from '../telemetry/index.js'
@@ -22,6 +23,8 @@ import type { AttemptRecorder, WorkKind } from './work-kind.js'
 export interface TaskEnvironment extends Environment {
   readonly worker: string
   readonly release: string | undefined
+  /** The rules by which failures are grouped. */
+  readonly grouping: { readonly rules: PatternRules }
   /** Takes the settlement of an attempt. Called once for each. */
   readonly settle: (attempt: TaskAttempt, settlement: Settlement) => void
 }
@@ -155,7 +158,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
 
   #settle(outcome: Outcome, end: End | undefined): void {
     const { id, token, errorMessage } = this.task
-    const { worker, release, settle } = this.#environment
+    const { worker, release, grouping, settle } = this.#environment
     const { version, policyHash } = this.#kind
     const attempt = this.history.attempts + 1
     const startedAt = this.#claim.now
@@ -165,7 +168,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
       version === undefined
         ? { attempt, startedAt, endedAt, worker, release }
         : { attempt, startedAt, endedAt, worker, release, version, call: this.#call }
-    const entry = end && entryOf(end, this.task.kind, about, policyHash, errorMessage)
+    const entry = end && entryOf(end, this.task.kind, about, policyHash, grouping.rules, errorMessage)
     const trace = this.#ownTrace(outcome)
     const traced = entry === undefined || trace === undefined ? entry : { ...entry, trace }
     settle(this, { id, token, outcome, attempt: traced, used: this.#used })

@@ -117,3 +117,30 @@ it.each([
   expect(code).toBe(2)
   expect(err).toContain(message)
 })
+
+it('groups rule add, ls and rm keep rules, on record', async () => {
+  const rule = (...argv: string[]) => folder.redrive(['groups', 'rule', ...argv])
+  expect(await rule('ls')).toMatchObject({ code: 0, out: '', err: 'No rules about groups.\n' })
+  const added = await rule('add', '* not *', '--kind', 'charge', '--why', 'one cause', '--output', 'json')
+  expect(added.json()).toMatchObject({ id: 1, kind: 'charge', pattern: '* not *', why: 'one cause' })
+  expect(added.err).toContain('Rule 1 is on record. Workers regroup what failed before')
+  expect((await rule('ls')).lines()).toEqual([
+    expect.stringMatching(/^RULE +KIND +PATTERN +ADDED +BY +WHY$/),
+    expect.stringMatching(/^1 +charge +\* not \* +(now|\ds ago) +\S+ +one cause$/),
+  ])
+  expect((await rule('rm', '1')).err).toContain('Rule 1 is removed.')
+  expect(await rule('rm', '1')).toMatchObject({ code: 1, err: expect.stringContaining('There is no rule 1.') })
+  const audit = await folder.redrive(['audit', 'tail', '--output', 'jsonl'])
+  const types = audit.lines().map(line => JSON.parse(line).event_type)
+  expect(types).toEqual(['group_rule_added', 'group_rule_removed'])
+})
+
+it('groups rule add --dry-run shows what would be in another group', async () => {
+  const preview = await folder.redrive(['groups', 'rule', 'add', 'order 42 not found', '--dry-run'])
+  expect(preview.lines()[1]).toMatch(/^charge +order \* not found +order 42 not found +1 of the latest 2$/)
+  expect(preview.err).toContain('Nothing has changed.')
+  const none = await folder.redrive(['groups', 'rule', 'add', 'Error: order 42 not found', '--dry-run'])
+  expect(none.err).toContain("If 'Error: ' is the class of the error, leave it out.")
+  expect(none.err).toContain('No task would be in another group.')
+  expect((await folder.redrive(['groups', 'rule', 'ls'])).out).toBe('')
+})

@@ -10,6 +10,7 @@ import { paragraph } from '../terminal/table.js'
 import { moment } from '../terminal/times.js'
 import { shellWord } from '../terminal/visible.js'
 import { addGroupMarks } from './group-marks.js'
+import { addGroupRules } from './group-rules.js'
 import { groupTable, lifeText, sparkline } from './group-text.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from './options.js'
@@ -59,6 +60,7 @@ Examples:
     .action(async (id: string, options: CommonOptions) => context.end(await showGroup(context, id, options)))
   withCommonOptions(show).addHelpText('after', '\nExample:\n  redrive groups show 9c2f')
   addGroupMarks(groups, context)
+  addGroupRules(groups, context)
 }
 
 function printGroups({ console, environment }: CommandContext, options: GroupListOptions): Promise<ExitCode> {

@@ -69,6 +69,7 @@ describe('redrive move', () => {
       'operation',
       'operation_tally',
       'group',
+      'rule',
       'tally',
       'run',
       'item',

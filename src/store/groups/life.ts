@@ -64,6 +64,16 @@ function hasFix(release: string | undefined, { release: fixedIn, before }: Group
   return isAtOrAfter(release, fixedIn) ?? !before.includes(release)
 }
 
+/** The life of a group that gets the failures of another one, with its own figures before that: its own, if it has one. */
+export function inheritedLife(
+  left: GroupLife,
+  { life, seen }: { readonly life: GroupLife; readonly seen: number },
+): GroupLife {
+  if (life.state !== 'new' || left.state !== 'ignored') return life.state === 'new' ? left : life
+  // Further failures are counted from the mark on.
+  return { ...left, seen: left.seen + seen }
+}
+
 /** The life of a group now: it is new again once it is ignored no longer. */
 export function lifeNow(life: GroupLife, { seen, trend }: Pick<GroupRecord, 'seen' | 'trend'>, now: number): GroupLife {
   if (life.state !== 'ignored') return life

@@ -1,17 +1,21 @@
 import { checkBy, checkGroupFilter, checkGroupId, checkMark, checkName, checkPage } from '../check.js'
 import { taskPlace } from '../cursor.js'
+import type { GroupRule, GroupRules, NewGroupRule, Regrouping } from '../group-rule.js'
 import type { FailureGroup, GroupFilter, GroupLife, GroupMark, GroupRecord, GroupStore } from '../group-store.js'
+import { checkRegrouping } from '../groups/check-rule.js'
 import { countOf, isReserved, MAX_GROUPS, otherGroup } from '../groups/failure-group.js'
 import { groupPage, isSeenBefore } from '../groups/group-page.js'
-import { lifeAfterFailure, lifeAfterMark, lifeNow, NEW } from '../groups/life.js'
+import { inheritedLife, lifeAfterFailure, lifeAfterMark, lifeNow, NEW } from '../groups/life.js'
 import { hourOf, trendOf } from '../groups/trend.js'
 import type { LedgerChange } from '../ledger-change.js'
 import { markRecord } from '../operator-record.js'
 import type { By, Page, PageRequest, TaskRecord } from '../store.js'
+import { MemoryGroupRules } from './group-rules.js'
+import type { MemoryTask } from './task.js'
 
 interface MemoryGroup {
   readonly facts: FailureGroup
-  readonly firstSeenAt: number
+  firstSeenAt: number
   lastSeenAt: number
   retrying: number
   dead: number
@@ -27,15 +31,18 @@ interface GroupHost {
   /** The releases that live workers report. */
   readonly releases: () => readonly string[]
   readonly record: (record: string) => void
+  readonly task: (id: string) => MemoryTask | undefined
 }
 
 /** The failure groups of the memory store. */
 export class MemoryGroups implements GroupStore {
   readonly #groups = new Map<string, MemoryGroup>()
+  readonly #rules: MemoryGroupRules
   readonly #host: GroupHost
 
   constructor(host: GroupHost) {
     this.#host = host
+    this.#rules = new MemoryGroupRules(host)
   }
 
   async get(id: string): Promise<GroupRecord | undefined> {
@@ -69,14 +76,74 @@ export class MemoryGroups implements GroupStore {
     return true
   }
 
+  async rules(): Promise<GroupRules> {
+    return this.#rules.list()
+  }
+
+  async addRule(rule: NewGroupRule, by: By): Promise<GroupRule> {
+    return this.#rules.add(rule, by)
+  }
+
+  async removeRule(id: number, by: By): Promise<boolean> {
+    return this.#rules.remove(id, by)
+  }
+
+  async regrouped(grouping: string): Promise<void> {
+    checkName('grouping', grouping)
+    this.#rules.regrouped(grouping)
+  }
+
+  async regroup(regrouping: Regrouping): Promise<number> {
+    checkRegrouping(regrouping)
+    const { from, heir, moves } = regrouping
+    const left = this.#groups.get(from)
+    if (heir !== undefined && left !== undefined) this.#inherit(left, heir)
+    const moved = moves.filter(({ task, to }) => this.#move(this.#host.task(task), from, to, heir?.id))
+    if (heir !== undefined && left?.retrying === 0 && left.dead === 0) this.#groups.delete(from)
+    return moved.length
+  }
+
+  /** Gives the figures and the life of a group to another one. */
+  #inherit(left: MemoryGroup, facts: FailureGroup): void {
+    const heir = this.#groups.get(facts.id) ?? this.#add(facts, left.firstSeenAt)
+    if (heir === left) return
+    heir.life = inheritedLife(left.life, heir)
+    heir.seen += left.seen
+    for (const [hour, seen] of left.hours) heir.hours.set(hour, (heir.hours.get(hour) ?? 0) + seen)
+    heir.firstSeenAt = Math.min(heir.firstSeenAt, left.firstSeenAt)
+    heir.lastSeenAt = Math.max(heir.lastSeenAt, left.lastSeenAt)
+    left.seen = 0
+    left.hours.clear()
+  }
+
+  /** Moves a task to another group, which counts its last failure unless it is the heir. Returns whether it could. */
+  #move(task: MemoryTask | undefined, from: string, facts: FailureGroup, heir: string | undefined): boolean {
+    const at = task?.ledger.findLastIndex(row => row.group === from) ?? -1
+    const row = task?.ledger[at]
+    if (task?.record.group !== from || facts.id === from || row === undefined) return false
+    const group = this.#groups.get(facts.id) ?? (this.#isFull(facts) ? undefined : this.#add(facts, row.endedAt))
+    if (group === undefined) return false
+    const before = task.record
+    task.record = { ...before, group: facts.id }
+    task.ledger[at] = { ...row, group: facts.id }
+    this.moved(before, task.record)
+    if (facts.id !== heir) this.#see(group, row.endedAt)
+    return true
+  }
+
+  #see(group: MemoryGroup, at: number): void {
+    const hour = hourOf(at)
+    group.seen++
+    group.hours.set(hour, (group.hours.get(hour) ?? 0) + 1)
+    group.firstSeenAt = Math.min(group.firstSeenAt, at)
+    group.lastSeenAt = Math.max(group.lastSeenAt, at)
+  }
+
   /** Counts a failed attempt. Returns the id of its group, which is another one if its kind has too many. */
   failed(facts: FailureGroup, ledger: LedgerChange, now: number): string {
     const group = this.#groups.get(facts.id) ?? this.#make(facts, now)
-    group.seen++
     group.life = lifeAfterFailure(group.life, ledger, now)
-    group.lastSeenAt = now
-    const hour = hourOf(now)
-    group.hours.set(hour, (group.hours.get(hour) ?? 0) + 1)
+    this.#see(group, now)
     return group.facts.id
   }
 
@@ -100,11 +167,18 @@ export class MemoryGroups implements GroupStore {
   }
 
   #make(asked: FailureGroup, now: number): MemoryGroup {
+    const facts = this.#isFull(asked) ? otherGroup(asked) : asked
+    return this.#groups.get(facts.id) ?? this.#add(facts, now)
+  }
+
+  /** Whether the kind of a group has no place for another one. */
+  #isFull(asked: FailureGroup): boolean {
+    if (isReserved(asked)) return false
     const groups = [...this.#groups.values()]
-    const isFull = groups.filter(({ facts }) => facts.kind === asked.kind && !isReserved(facts)).length >= MAX_GROUPS
-    const facts = isFull && !isReserved(asked) ? otherGroup(asked) : asked
-    const known = this.#groups.get(facts.id)
-    if (known !== undefined) return known
+    return groups.filter(({ facts }) => facts.kind === asked.kind && !isReserved(facts)).length >= MAX_GROUPS
+  }
+
+  #add(facts: FailureGroup, now: number): MemoryGroup {
     const times = { firstSeenAt: now, lastSeenAt: now }
     const group = { facts, ...times, retrying: 0, dead: 0, seen: 0, hours: new Map<number, number>(), life: NEW }
     this.#groups.set(facts.id, group)

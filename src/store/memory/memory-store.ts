@@ -144,6 +144,7 @@ export class MemoryStore implements Store {
       now: () => this.#now(),
       releases: () => this.#workers.live().flatMap(({ release }) => release ?? []),
       record: record => this.audit.add(record),
+      task: id => this.#tasks.get(id),
     })
     this.runs = new MemoryRuns(this.#items(), () => this.#now())
     this.operations = new MemoryOperations(

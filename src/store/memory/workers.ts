@@ -26,12 +26,12 @@ export class MemoryWorkers {
   }
 
   /** Keeps the report of a worker that has a lease. */
-  report(name: string, { release, kinds, categories, host }: WorkerReport): void {
+  report(name: string, { release, kinds, categories, host, grouping }: WorkerReport): void {
     const worker = this.#workers.get(name)
     if (worker === undefined) return
     const beatAt = Math.floor(this.#clock.now())
     const { since = beatAt } = worker.report
-    worker.report = { release, kinds: copy(kinds), categories: copy(categories), host, since, beatAt }
+    worker.report = { release, kinds: copy(kinds), categories: copy(categories), host, grouping, since, beatAt }
   }
 
   /** The release that a worker has reported. */
@@ -68,8 +68,8 @@ export class MemoryWorkers {
     return [...this.#workers]
       .filter(([, { leaseUntil }]) => leaseUntil > monotonic)
       .map(([name, worker]) => {
-        const { since, beatAt, release, kinds, categories, host } = worker.report
-        return { name, since, beatAt, until: this.#until(worker), release, kinds, categories, host }
+        const { since, beatAt, ...report } = worker.report
+        return { name, since, beatAt, until: this.#until(worker), ...report }
       })
       .sort((a, b) => (a.name < b.name ? -1 : 1))
   }

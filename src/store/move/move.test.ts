@@ -149,6 +149,8 @@ async function wellUsed(engine: Engine): Promise<Movable> {
     dying.rooms = [{ kinds: ['quoted'] }]
   }
   await store.groups.mark('1-aa', { state: 'fixed', release: '1.8 🚀' }, { who: 'ada', why: WEIRD })
+  await store.groups.addRule({ kind: 'quoted', pattern: 'a * b' }, { who: 'ada', why: WEIRD })
+  await store.groups.addRule({ pattern: '🚀 {*}' }, { who: 'ada' })
   await store.groups.mark('lost:quoted', { state: 'ignored', until: { count: 3 } }, { who: 'ada' })
   const waiting = (await store.list({ kind: 'tenants', status: 'waiting', key: 'b' }, { limit: 1 })).items
   await store.cancel(waiting.map(({ id }) => id))

@@ -1,13 +1,17 @@
 import { checkBy, checkGroupFilter, checkGroupId, checkMark, checkName, checkPage } from '../check.js'
 import { taskPlace } from '../cursor.js'
+import type { GroupRule, GroupRules, NewGroupRule, Regrouping } from '../group-rule.js'
 import type { GroupFilter, GroupMark, GroupRecord, GroupStore } from '../group-store.js'
+import { checkRegrouping, checkRule, checkRuleCount, checkRuleId } from '../groups/check-rule.js'
 import { groupPage } from '../groups/group-page.js'
 import { type GroupRow, groupRecord } from '../groups/group-row.js'
 import { type AtMark, lifeAfterMark } from '../groups/life.js'
 import { lifeRow } from '../groups/life-row.js'
-import { markRecord } from '../operator-record.js'
+import { type RuleRow, ruleOf } from '../groups/rule-row.js'
+import { markRecord, ruleRecord } from '../operator-record.js'
 import type { By, Page, PageRequest } from '../store.js'
 import { answerOf, type Database, LONG } from './database.js'
+import { groupRow } from './outcome-row.js'
 import { storable, stored } from './text.js'
 
 /** $1 is the clock of tests. */
@@ -71,6 +75,66 @@ export class PostgresGroups implements GroupStore {
     })
   }
 
+  async rules(): Promise<GroupRules> {
+    return rulesOf(await this.#database.call('group_rules', []))
+  }
+
+  async addRule({ kind, pattern }: NewGroupRule, by: By): Promise<GroupRule> {
+    checkRule({ kind, pattern }, by)
+    const { at } = this.#database
+    return this.#database.callTogether(async call => {
+      await call('lock_rules', [])
+      const { rules } = rulesOf(await call('group_rules', []))
+      const known = rules.find(rule => rule.kind === kind && rule.pattern === pattern)
+      if (known !== undefined) return known
+      checkRuleCount(rules.length)
+      const now = Number(await call('now_ms', [at]))
+      const { who, why = null } = by
+      const texts = [who, why].map(text => storable(text ?? undefined) ?? null)
+      const id = Number(await call('add_rule', [kind ?? null, storable(pattern), now, ...texts]))
+      const rule = ruleOf({ id, kind: kind ?? null, pattern, at: now, who, why })
+      await call('append_audit', [JSON.stringify([ruleRecord('added', rule, by, now)]), at])
+      return rule
+    })
+  }
+
+  async removeRule(id: number, by: By): Promise<boolean> {
+    checkRuleId(id)
+    checkName('who', by?.who)
+    checkBy(by)
+    const { at } = this.#database
+    return this.#database.callTogether(async call => {
+      await call('lock_rules', [])
+      const { rules } = rulesOf(await call('group_rules', []))
+      const rule = rules.find(rule => rule.id === id)
+      if (rule === undefined) return false
+      await call('remove_rule', [id])
+      const now = Number(await call('now_ms', [at]))
+      await call('append_audit', [JSON.stringify([ruleRecord('removed', rule, by, now)]), at])
+      return true
+    })
+  }
+
+  async regroup(regrouping: Regrouping): Promise<number> {
+    checkRegrouping(regrouping)
+    const { from, heir, moves } = regrouping
+    const groups = new Map(moves.map(({ to }) => [to.id, groupRow(to)]))
+    const values = [
+      from,
+      heir === undefined ? null : JSON.stringify(groupRow(heir)),
+      JSON.stringify([...groups.values()]),
+      moves.map(({ task }) => task),
+      moves.map(({ to }) => to.id),
+      this.#database.at,
+    ]
+    return Number(await this.#database.call('regroup', values, LONG))
+  }
+
+  async regrouped(grouping: string): Promise<void> {
+    checkName('grouping', grouping)
+    await this.#database.call('note_regrouped', [grouping])
+  }
+
   async #read(rows: string, values: unknown[]): Promise<GroupRecord[]> {
     const text = `SELECT coalesce(json_agg(answer), '[]')::text AS answer FROM (${rows}) AS answer`
     const answer = answerOf(await this.#database.query(text, [this.#database.at, ...values], LONG))
@@ -83,4 +147,13 @@ export class PostgresGroups implements GroupStore {
       return groupRecord({ ...row, ...read }, row.now)
     })
   }
+}
+
+function rulesOf(answer: unknown): GroupRules {
+  const { rules, regrouped } = JSON.parse(String(answer)) as { rules: readonly RuleRow[]; regrouped: string | null }
+  const read = (row: RuleRow) => {
+    const texts = { pattern: stored(row.pattern) ?? '', who: stored(row.who) ?? '' }
+    return ruleOf({ ...row, ...texts, why: stored(row.why ?? undefined) ?? null })
+  }
+  return { rules: rules.map(read), regrouped: regrouped ?? undefined }
 }

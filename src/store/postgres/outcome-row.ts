@@ -98,7 +98,8 @@ function rounded(time: number | undefined): number | undefined {
   return time === undefined ? undefined : Math.round(time)
 }
 
-function groupRow({ id, kind, code, errorName, pattern, frames }: FailureGroup): object {
+/** The facts of a group as SQL functions take them. */
+export function groupRow({ id, kind, code, errorName, pattern, frames }: FailureGroup): object {
   return {
     id,
     kind,

@@ -56,6 +56,7 @@ interface WorkerRow {
   readonly kinds: readonly string[] | null
   readonly categories: readonly string[] | null
   readonly host: string | null
+  readonly grouping: string | null
 }
 
 function workerRecord({
@@ -67,6 +68,7 @@ function workerRecord({
   kinds,
   categories,
   host,
+  grouping,
 }: WorkerRow): WorkerRecord {
   return {
     name: id,
@@ -77,6 +79,7 @@ function workerRecord({
     kinds: kinds ?? undefined,
     categories: categories ?? undefined,
     host: host ?? undefined,
+    grouping: grouping ?? undefined,
   }
 }
 

@@ -1,6 +1,8 @@
 import { checkBy, checkGroupFilter, checkGroupId, checkMark, checkName, checkPage } from '../check.js'
 import { taskPlace } from '../cursor.js'
+import type { GroupRule, GroupRules, NewGroupRule, Regrouping } from '../group-rule.js'
 import type { GroupFilter, GroupMark, GroupRecord, GroupStore } from '../group-store.js'
+import { checkRegrouping, checkRule, checkRuleId } from '../groups/check-rule.js'
 import { groupPage } from '../groups/group-page.js'
 import { type GroupRow, groupRecord } from '../groups/group-row.js'
 import { lifeAfterMark } from '../groups/life.js'
@@ -10,6 +12,8 @@ import { markRecord } from '../operator-record.js'
 import type { By, Page, PageRequest } from '../store.js'
 import type { Connection } from './driver.js'
 import type { GroupCommit } from './group-commit.js'
+import { addRule, groupRules, removeRule } from './group-rules.js'
+import { regroup } from './regroup.js'
 import type { Statements } from './statements.js'
 import { liveWorkers } from './workers.js'
 
@@ -90,5 +94,31 @@ export class SqliteGroups implements GroupStore {
       this.#statements.appendAudit.run(now, markRecord(id, mark, by, now))
       return true
     })
+  }
+
+  async rules(): Promise<GroupRules> {
+    return this.#commits.read(() => groupRules(this.#statements))
+  }
+
+  async addRule(rule: NewGroupRule, by: By): Promise<GroupRule> {
+    checkRule(rule, by)
+    return this.#commits.write(() => addRule(this.#statements, rule, by, this.#now()))
+  }
+
+  async removeRule(id: number, by: By): Promise<boolean> {
+    checkRuleId(id)
+    checkName('who', by?.who)
+    checkBy(by)
+    return this.#commits.write(() => removeRule(this.#statements, id, by, this.#now()))
+  }
+
+  async regroup(regrouping: Regrouping): Promise<number> {
+    checkRegrouping(regrouping)
+    return this.#commits.write(() => regroup(this.#statements, regrouping))
+  }
+
+  async regrouped(grouping: string): Promise<void> {
+    checkName('grouping', grouping)
+    await this.#commits.write(() => this.#statements.setRegrouped.run(grouping))
   }
 }

@@ -233,6 +233,7 @@ export const MIGRATIONS: readonly string[] = [
     ALTER TABLE worker ADD COLUMN kinds      TEXT;
     ALTER TABLE worker ADD COLUMN categories TEXT;
     ALTER TABLE worker ADD COLUMN host       TEXT;
+    ALTER TABLE worker ADD COLUMN grouping   TEXT;
     ALTER TABLE worker ADD COLUMN since      INTEGER;
     ALTER TABLE worker ADD COLUMN beat_at    INTEGER;
 
@@ -319,6 +320,19 @@ export const MIGRATIONS: readonly string[] = [
       last_seen     INTEGER NOT NULL,  -- 0: not seen in this hour
       PRIMARY KEY (failure_group, hour)
     ) STRICT, WITHOUT ROWID;
+    -- Rules about groups, and the last grouping that all groups were gone through for.
+    CREATE TABLE group_rule (
+      id      INTEGER PRIMARY KEY AUTOINCREMENT,
+      kind    TEXT,  -- NULL: every kind
+      pattern TEXT    NOT NULL,
+      at      INTEGER NOT NULL,
+      who     TEXT    NOT NULL,
+      why     TEXT
+    ) STRICT;
+    CREATE TABLE regrouped (
+      id       INTEGER PRIMARY KEY CHECK (id = 1),
+      grouping TEXT    NOT NULL
+    ) STRICT;
   `,
 
   // Views for your own queries and dashboards: docs/sql.md is their contract. Columns are only ever

@@ -1,5 +1,6 @@
 import { ALONE_FROM_LOSSES } from '../after-settlement.js'
 import type { LifeRow } from '../groups/life-row.js'
+import type { RuleRow } from '../groups/rule-row.js'
 import type { OperationTally } from '../operation-store.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import type { Lane } from '../store.js'
@@ -186,6 +187,14 @@ export interface OrderRow {
   readonly id: string
 }
 
+/** A task of a group, with the last failure in its ledger. */
+interface MemberRow {
+  readonly seq: number
+  readonly state: number
+  readonly sequence: number
+  readonly ended_at: number
+}
+
 /** A worker with its report: `kinds` and `categories` are JSON. */
 export interface WorkerRow {
   readonly id: string
@@ -196,6 +205,7 @@ export interface WorkerRow {
   readonly kinds: string | null
   readonly categories: string | null
   readonly host: string | null
+  readonly grouping: string | null
 }
 
 /** An idempotency key with its state. */
@@ -443,8 +453,8 @@ function prepare(db: Preparer) {
       ON CONFLICT (id) DO UPDATE SET until = max(until, excluded.until)`),
     report: db.prepare(/* sql */ `
       UPDATE worker
-      SET release = :release, kinds = :kinds, categories = :categories, host = :host, since = ifnull(since, :now),
-          beat_at = :now
+      SET release = :release, kinds = :kinds, categories = :categories, host = :host, grouping = :grouping,
+          since = ifnull(since, :now), beat_at = :now
       WHERE id = :worker`),
     workers: db.prepare<[number], WorkerRow>(/* sql */ `SELECT * FROM worker WHERE until > ? ORDER BY id`),
     releaseOf: db.prepare<[string], string | null>(/* sql */ `SELECT release FROM worker WHERE id = ?`).pluck(),
@@ -695,6 +705,36 @@ function prepare(db: Preparer) {
         HAVING max(first_seen, ifnull(max(last_seen), 0)) <= ?
           AND ifnull(sum(retrying), 0) = 0 AND ifnull(sum(dead), 0) = 0`)
       .pluck(),
+    groupRules: db.prepare<[], RuleRow>(/* sql */ `SELECT id, kind, pattern, at, who, why FROM group_rule ORDER BY id`),
+    addRule: db.prepare(/* sql */ `
+      INSERT INTO group_rule (kind, pattern, at, who, why) VALUES (:kind, :pattern, :at, :who, :why)`),
+    removeRule: db.prepare(/* sql */ `DELETE FROM group_rule WHERE id = ?`),
+    regrouped: db.prepare<[], string>(/* sql */ `SELECT grouping FROM regrouped`).pluck(),
+    setRegrouped: db.prepare(/* sql */ `
+      INSERT INTO regrouped (id, grouping) VALUES (1, ?)
+      ON CONFLICT (id) DO UPDATE SET grouping = excluded.grouping`),
+    /** A member of a group, with the last failure in its ledger. */
+    groupMember: db.prepare<[string, string], MemberRow>(/* sql */ `
+      SELECT task.seq, task.state, ledger.sequence, ledger.ended_at
+      FROM task JOIN ledger ON ledger.task = task.seq
+      WHERE task.id = ? AND task.failure_group = ? AND ledger.failure_group = task.failure_group
+      ORDER BY ledger.sequence DESC
+      LIMIT 1`),
+    setGroup: db.prepare(/* sql */ `UPDATE task SET failure_group = :group WHERE seq = :seq`),
+    setLedgerGroup: db.prepare(/* sql */ `
+      UPDATE ledger SET failure_group = :group WHERE task = :seq AND sequence = :sequence`),
+    groupFacts: db.prepare<[string], LifeRow & { first_seen: number }>(/* sql */ `
+      SELECT life, marked_at, who, why, details, first_seen FROM failure_group WHERE id = ?`),
+    groupFigures: db.prepare<[string], { seen: number; living: number }>(/* sql */ `
+      SELECT ifnull(sum(seen), 0) AS seen, ifnull(sum(retrying + dead), 0) AS living FROM group_tally
+      WHERE failure_group = ?`),
+    setFirstSeen: db.prepare(/* sql */ `UPDATE failure_group SET first_seen = min(first_seen, ?) WHERE id = ?`),
+    inheritFigures: db.prepare(/* sql */ `
+      INSERT INTO group_tally (failure_group, hour, seen, retrying, dead, last_seen)
+      SELECT :heir, hour, seen, 0, 0, last_seen FROM group_tally WHERE failure_group = :left AND seen > 0
+      ON CONFLICT (failure_group, hour) DO UPDATE
+      SET seen = seen + excluded.seen, last_seen = max(last_seen, excluded.last_seen)`),
+    clearSeen: db.prepare(/* sql */ `UPDATE group_tally SET seen = 0, last_seen = 0 WHERE failure_group = ?`),
     forgetGroup: db.prepare(/* sql */ `DELETE FROM failure_group WHERE id = ?`),
     forgetFigures: db.prepare(/* sql */ `DELETE FROM group_tally WHERE failure_group = ?`),
 

@@ -7,9 +7,10 @@ import type { Statements, WorkerRow } from './statements.js'
 
 /** Renews a worker's lease, and rescues the tasks of workers whose lease has expired. Within a transaction. */
 export function heartbeat(statements: Statements, beat: Beat, now: number): Heartbeat {
-  const { worker, leaseMs, release = null, kinds, categories, host = null } = beat
+  const { worker, leaseMs, release = null, kinds, categories, host = null, grouping = null } = beat
   statements.lease.run({ worker, until: now + leaseMs })
-  statements.report.run({ worker, release, kinds: json(kinds), categories: json(categories), host, now })
+  const lists = { kinds: json(kinds), categories: json(categories) }
+  statements.report.run({ worker, release, ...lists, host, grouping, now })
   const book = new LaneBook(statements)
   let rescued = 0
   for (const dead of statements.expired.all(now)) {
@@ -51,6 +52,7 @@ function workerRecord({
   kinds,
   categories,
   host,
+  grouping,
 }: WorkerRow): WorkerRecord {
   return {
     name: id,
@@ -61,6 +63,7 @@ function workerRecord({
     kinds: names(kinds),
     categories: names(categories),
     host: host ?? undefined,
+    grouping: grouping ?? undefined,
   }
 }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { GroupRecord, Store } from '../../store/index.js'
+import type { FailureGroup, GroupRecord, Store } from '../../store/index.js'
 import {
   add,
   addOne,
@@ -279,5 +279,10 @@ export const GROUPS: StoreBehaviours = {
     const again = await start(store, { id: 'again' })
     await settle(store, again, dead, { ...failure(), group: groupOf('g7') })
     assert.deepEqual(await figures(store, 'g7'), [2, 0, 2])
+    const move = (to: FailureGroup) => ({ from: 'g1', moves: [{ task: 't1', to }] })
+    assert.equal(await store.groups.regroup(move(groupOf('split'))), 0, 'a full kind has no room for another group')
+    const heir = groupOf('heir')
+    assert.equal(await store.groups.regroup({ ...move(heir), heir }), 1, 'but an heir takes the place of its group')
+    assert.equal((await store.groups.list({ kind: 'k' }, { limit: 2000 })).items.length, 1001)
   },
 }

@@ -133,6 +133,14 @@ class ModelRun {
         const expected = ids.filter(id => model.discard(id))
         return assert.deepEqual(await store.discard(ids, { who: 'ann', why: 'a duplicate' }), expected)
       }
+      case 'regroup': {
+        const from = `${step.kind}-${step.from}`
+        const to = groupOf(`${step.kind}-${step.to}`, step.kind)
+        const moves = model.regroup(from, to.id).map(task => ({ task, to }))
+        const regrouping = { from, ...(step.isHeir && { heir: to }), moves }
+        const expected = from === to.id ? 0 : moves.length
+        return assert.equal(await store.groups.regroup(regrouping), expected, 'how many were moved')
+      }
       case 'pause':
         model.pause(step.lanes, step.isPaused)
         return store.pause(step.lanes, { isPaused: step.isPaused })

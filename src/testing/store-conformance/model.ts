@@ -257,6 +257,13 @@ export class StoreModel {
     return { status, category, value, changedAt, attempts, deferrals, losses, group, nextAttemptAt }
   }
 
+  /** Moves all tasks of a group to another one. Returns their ids. */
+  regroup(from: string, to: string): string[] {
+    const members = [...this.tasks.values()].filter(({ group }) => group === from)
+    for (const task of members) task.group = to
+    return members.map(({ id }) => id)
+  }
+
   #end(task: ModelTask, asked: Outcome, isAttempt: boolean, group?: string): void {
     const { run, isUndecided } = task
     const waits = !isOver(asked.type)

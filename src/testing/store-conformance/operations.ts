@@ -24,6 +24,14 @@ export type Operation =
   | { readonly op: 'discard'; readonly picks: readonly number[] }
   | { readonly op: 'pause'; readonly lanes: Partial<Lane> & { readonly kind: string }; readonly isPaused: boolean }
   | { readonly op: 'limit'; readonly lanes: Partial<Lane> & { readonly kind: string }; readonly limits: LaneLimits }
+  /** All tasks of a group go to another one of their kind. */
+  | {
+      readonly op: 'regroup'
+      readonly kind: string
+      readonly from: string
+      readonly to: string
+      readonly isHeir: boolean
+    }
   | { readonly op: 'prune'; readonly keep: Retention }
   | { readonly op: 'advance'; readonly ms: number }
   /** The process dies, and another one opens the store. */
@@ -140,6 +148,10 @@ export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[
     { weight: 1, arbitrary: fc.record({ op: op('cancel'), picks }) },
     { weight: 2, arbitrary: fc.record({ op: op('redrive'), picks }) },
     { weight: 1, arbitrary: fc.record({ op: op('discard'), picks }) },
+    {
+      weight: 1,
+      arbitrary: fc.record({ op: op('regroup'), kind, from: failure, to: failure, isHeir: fc.boolean() }),
+    },
     {
       weight: 2,
       arbitrary: fc.record({

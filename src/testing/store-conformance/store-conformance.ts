@@ -7,6 +7,7 @@ import { CLAIM } from './claim.js'
 import { ENDS } from './ends.js'
 import { ENQUEUE } from './enqueue.js'
 import { GROUP_LIFE } from './group-life.js'
+import { GROUP_RULES } from './group-rules.js'
 import { GROUPS } from './groups.js'
 import type { StoreBehaviours, StoreUnderTest } from './harness.js'
 import { checkInvariants } from './invariants.js'
@@ -51,6 +52,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   lists: LISTS,
   groups: GROUPS,
   'the life of groups': GROUP_LIFE,
+  'rules about groups': GROUP_RULES,
   standing: STANDING,
   stats: STATS,
   records: RECORDS,

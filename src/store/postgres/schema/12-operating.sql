@@ -10,6 +10,7 @@ ALTER TABLE redrive.worker
   ADD COLUMN kinds      text[],
   ADD COLUMN categories text[],
   ADD COLUMN host       text,
+  ADD COLUMN grouping   text,  -- the algorithm and the rules by which it groups failures
   ADD COLUMN since      bigint,
   ADD COLUMN beat_at    bigint;
 
@@ -94,6 +95,20 @@ CREATE TABLE redrive.group_tally (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX group_tally_group ON redrive.group_tally (failure_group);
 CREATE INDEX group_tally_hour  ON redrive.group_tally (hour);
+
+-- Rules about groups, and the last grouping that all groups were gone through for.
+CREATE TABLE redrive.group_rule (
+  id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  kind    text COLLATE "C",  -- NULL: every kind
+  pattern text   NOT NULL,
+  at      bigint NOT NULL,
+  who     text   NOT NULL,
+  why     text
+);
+CREATE TABLE redrive.regrouped (
+  id       int PRIMARY KEY CHECK (id = 1),
+  grouping text NOT NULL
+);
 
 -- A plain success leaves the group in its column, and nobody looks at it any more: one version of the row less. The other
 -- two columns repeat `state` and `changed_at` for the index, while the task belongs to a group. They are NULL for a task

@@ -1,0 +1,80 @@
+import { NO_RULES, PatternRules } from '../fingerprint/internal.js'
+import { regroup } from '../grouping/internal.js'
+import type { Store } from '../store/index.js'
+import type { Duty } from './duties.js'
+
+/** The grouping of a store that nobody has gone through: the first version of the algorithm, without rules. */
+const FIRST_GROUPING = '1'
+
+/**
+ * Keeps the rules about failure groups up to date, and goes through all groups when the rules or the algorithm have changed: once
+ * every live worker reports the same, so that two releases never undo each other's moves. The first worker by name does it.
+ */
+export class GroupingDuty implements Duty {
+  readonly #store: Store
+  readonly #worker: string
+  #rules = NO_RULES
+  #abort = new AbortController()
+  #isStopped = false
+  #looking: Promise<void> | undefined
+  #regrouping: Promise<void> | undefined
+
+  constructor(store: Store, worker: string) {
+    this.#store = store
+    this.#worker = worker
+  }
+
+  /** The rules as of the last heartbeat. */
+  get rules(): PatternRules {
+    return this.#rules
+  }
+
+  /** Loads the rules. Returns the last grouping that all groups were gone through for. */
+  async load(): Promise<string> {
+    const { rules, regrouped = FIRST_GROUPING } = await this.#store.groups.rules()
+    const loaded = new PatternRules(rules)
+    if (loaded.grouping !== this.#rules.grouping) {
+      this.#rules = loaded
+      this.#abort.abort()
+    }
+    return regrouped
+  }
+
+  beat(): void {
+    if (this.#isStopped) return
+    this.#looking ??= this.#look()
+      // A store that is away is asked again with the next heartbeat.
+      .catch(() => {})
+      .finally(() => {
+        this.#looking = undefined
+      })
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.#abort.abort()
+    await this.#looking
+    await this.#regrouping
+  }
+
+  async #look(): Promise<void> {
+    const regrouped = await this.load()
+    if (regrouped === this.#rules.grouping || this.#regrouping !== undefined) return
+    const workers = await this.#store.workers()
+    const areAgreed = workers.every(({ grouping }) => grouping === this.#rules.grouping)
+    if (workers[0]?.name !== this.#worker || !areAgreed || this.#isStopped) return
+    this.#regrouping = this.#regroup()
+      // Moves that were made stay, and the next heartbeat goes on.
+      .catch(() => {})
+      .finally(() => {
+        this.#regrouping = undefined
+      })
+  }
+
+  async #regroup(): Promise<void> {
+    this.#abort = new AbortController()
+    const rules = this.#rules
+    const { isDone } = await regroup(this.#store, rules, this.#abort.signal)
+    if (isDone) await this.#store.groups.regrouped(rules.grouping)
+  }
+}
