@@ -5,7 +5,7 @@ import { isItem } from './is-item.js'
 import { isoOrNull } from './task-view.js'
 import { recompute, withHistory } from './verify.js'
 import type { Because, WhyAction, WhyCause, WhyStore } from './why-cause.js'
-import { byText, errorText, timeText } from './why-text.js'
+import { byText, timeText } from './why-text.js'
 
 /** Why a task runs: who has it, since when, and until when. */
 export async function whyRunning(store: WhyStore, standing: TaskStanding): Promise<Because> {
@@ -81,10 +81,15 @@ async function whyDead(store: WhyStore, task: TaskRecord, ledger: readonly Ledge
     policy: fatal?.row.policy ?? null,
   }
   const death = { code, text: `It is dead: ${lowered(text)}`, facts }
-  const error = { code: 'last_error', text: `Its last error${errorText(task) || ' is not on record'}.`, facts: {} }
+  const error = { code: 'last_error', text: lastErrorText(task), facts: {} }
   const redrive = { text: advice.text, args: ['dlq', 'redrive', task.id] }
   const causes = [death, error, ...decisionCauses(policy, fatal)]
   return { causes, actions: [redrive, ...(await redriveGroup(store, task))] }
+}
+
+function lastErrorText({ errorCode, errorMessage }: TaskRecord): string {
+  const parts = [errorCode, errorMessage].filter(part => part !== undefined && part !== '')
+  return parts.length === 0 ? 'Its last error is not on record.' : `Its last error: ${parts.join(': ')}`
 }
 
 /** Redrives the whole group, if others died in the same way. Items are reprocessed by their run. */

@@ -25,6 +25,7 @@ export function addExport(dlq: Command, context: CommandContext): void {
     'after',
     `
 However many there are, a page at a time is in memory. Nothing is changed.
+Payloads are written as they are, with any secrets in them.
 
 Examples:
   redrive dlq export --kind send-email > dead-letters.jsonl

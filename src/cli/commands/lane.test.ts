@@ -54,7 +54,7 @@ it('shows until when a rate limit holds a lane', async () => {
   expect(out).toMatch(/report +daily +- +held, ends in (1h|59m)/)
   expect((await folder.redrive(['stats'])).err).toContain('1 task waits in held lanes: redrive lane ls --state held\n')
   await folder.inStore(store => store.enqueue([{ id: 'behind', kind: 'report', category: 'daily', payload: '1' }]))
-  expect((await folder.redrive(['task', 'ls'])).out).toMatch(/behind +report +waiting +0 +in (1h|59m)/)
+  expect((await folder.redrive(['task', 'ls'])).out).toMatch(/behind +report +waiting +0 +.* in (1h|59m)/)
 })
 
 it('pauses and resumes the lanes that are selected, on record', async () => {
@@ -64,7 +64,7 @@ it('pauses and resumes the lanes that are selected, on record', async () => {
   expect((await folder.redrive(['stats'])).err).toContain(
     '1 task waits in paused lanes: redrive lane ls --state paused\n',
   )
-  expect((await folder.redrive(['task', 'ls', '--key', 'tenant-7'])).out).toMatch(/waiting +0 +paused\n/)
+  expect((await folder.redrive(['task', 'ls', '--key', 'tenant-7'])).out).toMatch(/waiting +0 .* paused\n/)
   const resumed = await folder.redrive(['lane', 'resume', '--kind', 'email', '--output', 'json'])
   expect(resumed.json()).toEqual({ kind: 'email', isPaused: false, running: 0 })
   expect((await lanes()).some(({ isPaused }) => isPaused)).toBe(false)

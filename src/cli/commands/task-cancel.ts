@@ -30,9 +30,10 @@ export function addCancel(task: Command, context: CommandContext): void {
     `
 A waiting task ends at once, with who and why in its history. The handler of a
 running one has its signal aborted, and the task ends unless it succeeds first.
-Who and why are in the audit log too. Exits with 3 if some of the tasks could not be cancelled, and with 1
-if none could. A filter becomes an operation, on record: see redrive ops. It
-takes the tasks that were submitted by now and have not ended.
+Who and why are in the audit log too. Exits with 3 if some of the tasks could
+not be cancelled, and with 1 if none could. A filter becomes an operation, on
+record: see redrive ops. It takes the tasks that were submitted by now and have
+not ended.
 
 Examples:
   redrive task cancel order-42

@@ -24,10 +24,18 @@ export function taskTable(
     { title: 'KIND', minWidth: NAME_WIDTH },
     { title: 'STATUS' },
     { title: 'RETRIES' },
+    { title: 'CHANGED' },
     { title: 'NEXT' },
   ]
   const rows = tasks.map(task => ({
-    cells: [task.id, task.kind, task.status, String(task.retryCount), starts.text(task, now)],
+    cells: [
+      task.id,
+      task.kind,
+      task.status,
+      String(task.retryCount),
+      relative(task.changedAt, now),
+      starts.text(task, now),
+    ],
     paints: [undefined, undefined, statusPaint(task.status, paint)],
     details: errorLine(task, width),
   }))

@@ -35,6 +35,10 @@ export function addTask(program: Command, context: CommandContext): void {
   withCommonOptions(withPageOptions(withFilterOptions(ls))).addHelpText(
     'after',
     `
+CHANGED is when a task reached its status: when a running one started. NEXT is
+when a waiting one may start: 'paused' and 'gated' if somebody, or a failure
+budget, keeps it back (see redrive why).
+
 Examples:
   redrive task ls --status waiting
   redrive task ls --kind send-email --key tenant-7 --limit 10

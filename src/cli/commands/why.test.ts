@@ -11,7 +11,7 @@ beforeEach(() => {
 })
 afterEach(() => folder.remove())
 
-it('gives the answer first, then what holds besides, then what to do', async () => {
+it('gives the answer first, then other causes, then what to do', async () => {
   await folder.inStore(store => store.enqueue([{ id: 'a', kind: 'email', key: 't 7', payload: '1' }]))
   await folder.redrive(['lane', 'pause', '--kind', 'email', '--key', 't 7', '--why', 'abuse'])
   const { code, lines } = await folder.redrive(['why', 'a'])
@@ -20,7 +20,7 @@ it('gives the answer first, then what holds besides, then what to do', async () 
   expect(lines().slice(1)).toEqual([
     'Task a of kind email is waiting.',
     '',
-    'Besides',
+    'Also',
     '  No worker is alive.',
     '',
     'What to do',

@@ -23,7 +23,7 @@ export function addWhy(program: Command, context: CommandContext): void {
     'after',
     `
 The first line is the answer: what keeps the task from starting, or the rule that
-ended it. Further lines are what holds besides, and the commands that help.
+ended it. Other causes and the commands that help follow.
 
 If no task has this id, it is looked up in your own collections, provided that
 REDRIVE_SOURCE or redrive.config names their database (see redrive docs why).
@@ -94,7 +94,7 @@ function whyText({ id, kind, status, answer, causes }: Why, actions: readonly Ac
   return [
     ...paragraph(answer, { width, indent: '' }).map(paint.bold),
     ...paragraph(`Task ${visible(id)} of kind ${visible(kind)} is ${status}.`, { width, indent: '' }),
-    ...(causes.length > 1 ? ['', paint.bold('Besides')] : []),
+    ...(causes.length > 1 ? ['', paint.bold('Also')] : []),
     ...causes.slice(1).flatMap(({ text }) => indented(text)),
     ...(actions.length > 0 ? ['', paint.bold('What to do')] : []),
     ...actions.flatMap(({ text, command }) => [

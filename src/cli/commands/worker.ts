@@ -66,9 +66,9 @@ export function addWorker(program: Command, context: CommandContext): void {
     `
 It says when it starts and stops, and when tasks become dead letters: the first
 few of each kind and code one by one, the others in a line every ten seconds.
-With --verbose, it logs every attempt. SIGINT and SIGTERM stop it: running tasks get
-the grace period to end, and the rest is handed back uncounted. A second signal
-ends it at once, with exit code 1.
+With --verbose, it logs every attempt. SIGINT and SIGTERM stop it: running tasks
+get the grace period to end, and the rest is handed back uncounted. A second
+signal ends it at once, with exit code 1.
 
 With --until-empty, it exits with 3 if tasks became dead letters. It waits for
 delayed tasks and paused lanes too, and says so.
