@@ -97,7 +97,7 @@ function sayInput(
 /** Items of a process that was killed a moment ago are still its own. */
 function runningElsewhere(count: number): string {
   const [items, them] = count === 1 ? ['1 item is', 'it'] : [`${count} items are`, 'them']
-  const takeOver = `this one takes ${them} over when its lease expires, 30s after its last sign of life by default`
+  const takeOver = `this one takes ${them} over when its lease expires, 30s after its last heartbeat by default`
   return `${items} running in another process. If that is gone, ${takeOver}.`
 }
 
@@ -105,7 +105,7 @@ function runningElsewhere(count: number): string {
 async function sayReader({ console }: CommandContext, store: Store, { reader }: RunRecord): Promise<void> {
   const leftMs = (reader?.until ?? 0) - (await store.now())
   if (reader === undefined || leftMs <= 0) return
-  const takeOver = `This one takes over if that gives no sign of life for ${formatDuration(leftMs)}.`
+  const takeOver = `This one takes over if that sends no heartbeat for ${formatDuration(leftMs)}.`
   console.say(`Another process, ${reader.name}, has its source. ${takeOver}`)
 }
 

@@ -38,7 +38,7 @@ export function addSweep(program: Command, context: CommandContext): void {
     .option('--dry-run', 'Show what a sweep would do, once, and do nothing; needs no bus, and creates no store')
     .option('--confirm', 'Send all stuck documents, however many')
     .option('--store <url>', 'Store for dead letters and lanes (or REDRIVE_STORE; default: none)', nonEmpty)
-    .option('--verbose', 'Log every document, not only what a sweep came to')
+    .option('--verbose', 'Log every document, not only the result of each sweep')
     .action(async (options: SweepOptions) => context.end(await run(context, options)))
   withBusOutputOptions(withDocumentOptions(withMetricsOptions(sweep))).addHelpText(
     'after',
