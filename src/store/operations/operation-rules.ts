@@ -70,6 +70,16 @@ export function diedUntil({ set, createdAt }: Pick<OperationState, 'set' | 'crea
   return 'ids' in set ? createdAt : set.until
 }
 
+/** The operation that moves tasks, and when they must have been dead. */
+export interface PartOfOperation {
+  readonly operation: string
+  readonly diedUntil: number
+}
+
+export function partOf(state: Pick<OperationState, 'id' | 'set' | 'createdAt'>): PartOfOperation {
+  return { operation: state.id, diedUntil: diedUntil(state) }
+}
+
 /** Whether an operation has work left for a driver. */
 export function isOpen({ status }: Pick<OperationState, 'status'>): boolean {
   return status !== 'stopped' && status !== 'done'

@@ -19,7 +19,6 @@ import { OperationNotFoundError } from '../operations/errors.js'
 import {
   continued,
   created,
-  diedUntil,
   isDrivenBy,
   isFree,
   isOpen,
@@ -28,6 +27,7 @@ import {
   type OperationState,
   operationRecord,
   operationState,
+  partOf,
   refuseUndo,
   released,
   stepped,
@@ -50,11 +50,23 @@ interface Kept {
   readonly tally: OperationTally | null
 }
 
-interface MemberRow extends Lane {
-  readonly id: string
-  readonly changed_at: number
+interface LaneColumns extends Lane {
   readonly ordered: boolean
   readonly paused: boolean
+}
+
+/** A task that was named. */
+interface MemberRow extends LaneColumns {
+  readonly id: string
+  readonly changed_at: number
+}
+
+/** Members as `members_json` gives them: each list but the last has a place for each member. */
+interface MemberColumns {
+  readonly ids: readonly string[]
+  readonly times: readonly number[]
+  readonly lanes: readonly number[]
+  readonly known: readonly (LaneColumns & { readonly id: number })[]
 }
 
 /** The operations of a PostgreSQL store. A verb that changes one locks its row first. */
@@ -148,13 +160,19 @@ export class PostgresOperations implements OperationStore {
     const operation = await this.#found(id)
     const { act, set } = operation
     if ('ids' in set) return this.#named(operation, set.ids, { limit, after }, lane)
-    const scope = [...scopeOf({ ...set.filter, ...lane }), set.until]
+    const [kind, category, key, error, group] = scopeOf({ ...set.filter, ...lane })
+    const lanes = [kind, category, key, error]
+    if (act === 'cancel') {
+      const living = await this.#membersBy('living_members', [...lanes, group, set.until, int4(limit + 1)])
+      return memberPage(act, living, { limit, after })
+    }
     const place = after === undefined ? { changedAt: 0, id: '' } : taskPlace(after)
-    const answer =
-      act === 'cancel'
-        ? await this.#database.call('living_members', [...scope, int4(limit + 1)], LONG)
-        : await this.#database.call('dead_members', [...scope, place.changedAt, place.id, int4(limit + 1)], LONG)
-    return memberPage(act, membersOf(answer), { limit, after })
+    const page = [set.until, place.changedAt, place.id, int4(limit + 1)]
+    const dead =
+      group === null
+        ? await this.#membersBy('dead_members', [...lanes, ...page])
+        : await this.#membersBy('group_members', [group, ...lanes, ...page])
+    return memberPage(act, dead, { limit, after })
   }
 
   async survey(act: OperationAct, set: OperationSet): Promise<readonly SurveyRow[]> {
@@ -201,9 +219,10 @@ export class PostgresOperations implements OperationStore {
     })
   }
 
-  #act(call: Call, { id, act, by, ...state }: OperationState, ids: readonly string[]): Promise<string[]> {
+  #act(call: Call, state: OperationState, ids: readonly string[]): Promise<string[]> {
+    const { act, by } = state
     if (ids.length === 0) return Promise.resolve([])
-    const part = { operation: id, diedUntil: diedUntil(state) }
+    const part = partOf(state)
     switch (act) {
       case 'redrive':
         return this.#runs.redriveWith(call, ids, by, part)
@@ -230,6 +249,19 @@ export class PostgresOperations implements OperationStore {
       .flatMap(id => known.get(id) ?? [])
       .filter(member => lane === undefined || isSameLane(member, lane))
     return from + limit < all.length ? { items, next: String(from + limit) } : { items }
+  }
+
+  async #membersBy(fn: string, values: unknown[]): Promise<OperationMember[]> {
+    const { ids, times, lanes, known } = JSON.parse(
+      String(await this.#database.call(fn, values, LONG)),
+    ) as MemberColumns
+    const byId = new Map(known.map(lane => [lane.id, lane]))
+    return ids.flatMap((id, index) => {
+      const lane = byId.get(lanes[index] ?? 0)
+      if (lane === undefined) return []
+      const { kind, category, key, ordered, paused } = lane
+      return { id, kind, category, key, changedAt: times[index] ?? 0, isOrdered: ordered, isPaused: paused }
+    })
   }
 
   async #found(id: string): Promise<OperationRecord> {
@@ -264,10 +296,6 @@ export class PostgresOperations implements OperationStore {
 async function save(call: Call, state: OperationState): Promise<void> {
   const { id, createdAt } = state
   await call('save_operation', [id, createdAt, isOpen(state), JSON.stringify(state)])
-}
-
-function membersOf(answer: unknown): OperationMember[] {
-  return (JSON.parse(String(answer)) as MemberRow[]).map(memberOf)
 }
 
 function memberOf({ id, kind, category, key, changed_at, ordered, paused }: MemberRow): OperationMember {

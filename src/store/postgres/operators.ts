@@ -112,12 +112,6 @@ export class Operators {
   }
 }
 
-/** The operation that moves tasks, and when they must have been dead. */
-export interface PartOfOperation {
-  readonly operation: string
-  readonly diedUntil: number
-}
-
 type Call = (fn: string, values: unknown[]) => Promise<unknown>
 
 /** The ids that an answer names, in the order in which they were given. */

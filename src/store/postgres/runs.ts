@@ -1,5 +1,6 @@
 import { checkNewTask, checkPage } from '../check.js'
 import { taskPlace } from '../cursor.js'
+import type { PartOfOperation } from '../operations/operation-rules.js'
 import { cancelRecord, cancelRunRecord, changeRunRecord, reprocessRecord } from '../operator-record.js'
 import { type TaskRow, taskColumns } from '../rows.js'
 import type {
@@ -26,7 +27,7 @@ import {
 } from '../runs/check-run.js'
 import { RunExistsError, RunNotFoundError } from '../runs/errors.js'
 import { itemPage, itemScan } from '../runs/item-page.js'
-import { itemKind, lanesOf } from '../runs/items.js'
+import { itemKind, lanesOf, mayBeItem } from '../runs/items.js'
 import { runState } from '../runs/run-row.js'
 import { cancelling, changed, checked, isEnded, opened, readBy, refuseCancelling, taken } from '../runs/run-rules.js'
 import { type RunState, runRecord } from '../runs/run-state.js'
@@ -35,7 +36,7 @@ import { State, statusOf as taskStatusOf } from '../task-state.js'
 import { recordOf } from './browse.js'
 import { answerOf, type Database, int4, LONG, wholeMs } from './database.js'
 import type { Enqueues } from './enqueue.js'
-import { byValues, inOrder, type PartOfOperation } from './operators.js'
+import { byValues, inOrder } from './operators.js'
 import {
   type Call,
   type CountsRow,
@@ -347,7 +348,9 @@ export class PostgresRuns implements RunStore {
 
   /** The items among these tasks, by their ids. Tasks that are not items are left out, whatever their ids look like. */
   async #itemsOf(call: Call, ids: readonly string[]): Promise<ReadonlyMap<string, ItemRow>> {
-    return new Map(((await call('item_runs', [ids])) as ItemRow[]).map(item => [item.id, item]))
+    const few = ids.filter(mayBeItem)
+    if (few.length === 0) return new Map()
+    return new Map(((await call('item_runs', [few])) as ItemRow[]).map(item => [item.id, item]))
   }
 
   /** Locks the runs of items, in the order of their ids, so that nobody deadlocks. */

@@ -36,6 +36,11 @@ export function itemId(run: string, position: number): string {
   return `${run}:${String(position).padStart(DIGITS, '0')}`
 }
 
+/** Whether a task with this id may be an item: the ids of all items have a colon. */
+export function mayBeItem(id: string): boolean {
+  return id.includes(':')
+}
+
 /**
  * The ids of a run's items, as a range: from the first up to the second, which is not part of it. Run ids have no colon, and
  * a semicolon comes right after it. Positions are digits, so the run's last task (`<run>:end:1`) is not among them.

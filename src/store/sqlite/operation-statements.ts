@@ -71,6 +71,7 @@ const MATCHES = /* sql */ `
   (:kind IS NULL OR lane.kind = :kind)
   AND (:category IS NULL OR lane.category = :category)
   AND (:key IS NULL OR lane.key = :key)
+  AND (:error_code IS NULL OR task.error_code = :error_code)
   AND (:failure_group IS NULL OR task.failure_group = :failure_group)`
 
 /** Plain tasks that are dead, and items of runs, which have an index of their own. */
@@ -92,14 +93,20 @@ interface Place {
   readonly condition: string
 }
 
+/** Dead tasks of an error code, and of a failure group: each has an index of its own. */
+const DEAD_BY_ERROR = DEAD.map(({ condition }) => ({
+  index: 'task_error',
+  condition: `${condition} AND task.error_code = :error_code`,
+}))
+const DEAD_IN_GROUP = [{ index: 'task_group', condition: 'task.failure_group = :failure_group AND task.state = 6' }]
+
 const IS_OLDER = AGE_LIMITS_MS.map(limit => `(:now - task.changed_at >= ${limit})`).join(' + ')
 
 function prepare(db: Preparer) {
-  const dead = ({ index, condition }: Place, isByError: boolean) =>
+  const dead = ({ index, condition }: Place) =>
     db.prepare<MemberScope, MemberRow>(/* sql */ `
-      SELECT ${MEMBER} FROM task INDEXED BY ${isByError ? 'task_error' : index} JOIN lane ON lane.id = task.lane
-      WHERE ${condition} AND ${isByError ? 'task.error_code = :error_code' : '(:error_code IS NULL)'}
-        AND task.changed_at <= :until AND task.changed_at >= :at
+      SELECT ${MEMBER} FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
+      WHERE ${condition} AND task.changed_at <= :until AND task.changed_at >= :at
         AND (task.changed_at > :at OR task.id > :id)
         AND ${MATCHES}
       ORDER BY task.changed_at, task.id
@@ -107,14 +114,13 @@ function prepare(db: Preparer) {
   const living = ({ index, condition }: Place) =>
     db.prepare<MemberScope, MemberRow>(/* sql */ `
       SELECT ${MEMBER} FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
-      WHERE ${condition} AND (:error_code IS NULL OR task.error_code = :error_code) AND task.submitted_at <= :until
-        AND ${MATCHES}
+      WHERE ${condition} AND task.submitted_at <= :until AND ${MATCHES}
       LIMIT :limit + 0`)
   const survey = ({ index, condition }: Place, since: string) =>
     db.prepare<Omit<MemberScope, 'at' | 'id' | 'limit'> & { now: number }, SurveyedRow>(/* sql */ `
       SELECT lane.kind, task.error_code, lane.paused, ${IS_OLDER} AS age, count(*) AS count
       FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
-      WHERE ${condition} AND (:error_code IS NULL OR task.error_code = :error_code) AND ${since} <= :until AND ${MATCHES}
+      WHERE ${condition} AND ${since} <= :until AND ${MATCHES}
       GROUP BY 1, 2, 3, 4`)
   return {
     insert: db.prepare<OperationRow>(/* sql */ `
@@ -132,10 +138,12 @@ function prepare(db: Preparer) {
     named: db.prepare<[string], NamedRow>(/* sql */ `
       SELECT ${MEMBER}, task.state, task.cancel_requested, task.error_code FROM task JOIN lane ON lane.id = task.lane
       WHERE task.id = ?`),
-    dead: DEAD.map(place => dead(place, false)),
-    deadByError: DEAD.map(place => dead(place, true)),
+    dead: DEAD.map(dead),
+    deadByError: DEAD_BY_ERROR.map(dead),
+    deadInGroup: DEAD_IN_GROUP.map(dead),
     living: LIVING.map(living),
     surveyDead: DEAD.map(place => survey(place, 'task.changed_at')),
+    surveyGroup: DEAD_IN_GROUP.map(place => survey(place, 'task.changed_at')),
     surveyLiving: LIVING.map(place => survey(place, 'task.submitted_at')),
     deaths: db.prepare<
       [string],

@@ -20,7 +20,6 @@ import { OperationNotFoundError } from '../operations/errors.js'
 import {
   continued,
   created,
-  diedUntil,
   isDrivenBy,
   isFree,
   isOpen,
@@ -29,6 +28,7 @@ import {
   type OperationState,
   operationRecord,
   operationState,
+  partOf,
   refuseUndo,
   released,
   stepped,
@@ -161,10 +161,7 @@ export class SqliteOperations implements OperationStore {
       const filter = { ...set.filter, ...lane }
       const { changedAt: at, id: from } = after === undefined || act === 'cancel' ? OLDEST : taskPlace(after)
       const scope = { ...scopeOf(filter, set.until), at, id: from, limit: limit + 1 }
-      const statements = this.#statements
-      const places =
-        act === 'cancel' ? statements.living : filter.errorCode === undefined ? statements.dead : statements.deadByError
-      const rows = places.flatMap(statement => statement.all(scope)).map(memberOf)
+      const rows = this.#memberReads(act, filter).flatMap(statement => statement.all(scope).map(memberOf))
       rows.sort((a, b) => a.changedAt - b.changedAt || compareTexts(a.id, b.id))
       return memberPage(act, rows, { limit, after })
     })
@@ -181,8 +178,9 @@ export class SqliteOperations implements OperationStore {
         })
         return surveyed(rows)
       }
-      const places = act === 'cancel' ? this.#statements.surveyLiving : this.#statements.surveyDead
-      const rows = places.flatMap(statement => statement.all({ ...scopeOf(set.filter, set.until), now }))
+      const rows = this.#surveys(act, set.filter).flatMap(statement =>
+        statement.all({ ...scopeOf(set.filter, set.until), now }),
+      )
       return surveyed(
         rows.map(({ kind, error_code, paused, age, count }) => {
           return { kind, errorCode: error_code ?? undefined, isPaused: paused === 1, age: AGES[age] ?? 'older', count }
@@ -246,12 +244,28 @@ export class SqliteOperations implements OperationStore {
   }
 
   #act(operation: OperationState, ids: readonly string[], now: number): string[] {
-    const { id, act, by } = operation
-    if (act === 'cancel') return this.#parts.runs.cancelTasks(ids, by, now)
-    const until = diedUntil(operation)
-    const dead = ids.filter(id => (this.#tasks.changedAt.get(id) ?? Infinity) <= until)
-    if (act === 'redrive') return this.#parts.runs.redrive(dead, by, now, id)
-    return discard(this.#tasks, dead, { why: '', ...by }, now, id)
+    const { act, by } = operation
+    switch (act) {
+      case 'redrive':
+        return this.#parts.runs.redrive(ids, by, now, partOf(operation))
+      case 'discard':
+        return discard(this.#tasks, ids, { why: '', ...by }, now, partOf(operation))
+      case 'cancel':
+        return this.#parts.runs.cancelTasks(ids, by, now)
+    }
+  }
+
+  #memberReads(act: OperationAct, { errorCode, group }: TaskFilter) {
+    const { living, dead, deadByError, deadInGroup } = this.#statements
+    if (act === 'cancel') return living
+    if (group !== undefined) return deadInGroup
+    return errorCode === undefined ? dead : deadByError
+  }
+
+  #surveys(act: OperationAct, { group }: TaskFilter) {
+    const { surveyLiving, surveyDead, surveyGroup } = this.#statements
+    if (act === 'cancel') return surveyLiving
+    return group === undefined ? surveyDead : surveyGroup
   }
 
   #named(

@@ -1,6 +1,7 @@
-import { afterDiscard, afterRedrive } from '../after-settlement.js'
+import { afterDiscard } from '../after-settlement.js'
 import { isOneLane } from '../lane-limits.js'
 import { acted } from '../ledger-change.js'
+import type { PartOfOperation } from '../operations/operation-rules.js'
 import { discardRecord, editRecord, limitRecord, pauseRecord } from '../operator-record.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import { NEW_STATE, relimited } from '../shared-limit.js'
@@ -12,7 +13,7 @@ import { writeLedger } from './ledger.js'
 import { noteMember } from './operation-tally.js'
 import { change, standingOf } from './settle.js'
 import { parsedShared } from './shared-book.js'
-import type { Statements } from './statements.js'
+import type { DeadRow, Statements } from './statements.js'
 
 /**
  * Ends waiting tasks, each on record if somebody asked for it, and marks running ones. Returns the ids that have ended or
@@ -38,24 +39,33 @@ export function cancel(statements: Statements, ids: readonly string[], by: By | 
   return cancelled
 }
 
-/** Gives dead tasks fresh attempts, on record. Returns the ids that it moved. Within a transaction. */
+/** The dead tasks among these, each once, that died by a time. */
+export function deadAmong(statements: Statements, ids: readonly string[], until = Number.MAX_SAFE_INTEGER): DeadRow[] {
+  return statements.deadAmong.all(JSON.stringify([...new Set(ids)]), until)
+}
+
+/**
+ * Gives dead tasks fresh attempts, on record. Returns their ids. Within a transaction. It does the same as `afterRedrive`, to
+ * all of them at once.
+ */
 export function redrive(
   statements: Statements,
-  ids: readonly string[],
-  by: By,
+  tasks: readonly DeadRow[],
+  { who, why = null }: { readonly who: string; readonly why?: string | null },
   now: number,
   operation: string | null = null,
 ): string[] {
+  const seqs = JSON.stringify(tasks.map(({ seq }) => seq).sort((a, b) => a - b))
+  statements.recordRedrive.run({ seqs, now, who, why })
+  statements.redrive.run({ seqs, now, operation })
   const book = new LaneBook(statements)
-  const moved = ids.filter(id => {
-    const row = statements.dead.get(id)
-    if (row === undefined) return false
-    if (row.operation !== operation) statements.mark.run(operation, row.seq)
-    change(statements, book, row, 'dead', afterRedrive(standingOf(row), by, now), now)
-    return true
-  })
+  for (const { lane, failure_group } of tasks) {
+    book.move(lane, 'dead', 'waiting')
+    book.groups.leave(failure_group, 'dead', now)
+    book.groups.enter(failure_group, 'waiting', now)
+  }
   book.write()
-  return moved
+  return tasks.map(({ id }) => id)
 }
 
 /** Gives dead tasks up for good, on record. Returns the ids that it changed. Within a transaction. */
@@ -64,12 +74,13 @@ export function discard(
   ids: readonly string[],
   by: Required<By>,
   now: number,
-  operation: string | null = null,
+  part?: PartOfOperation,
 ): string[] {
+  const operation = part?.operation ?? null
   const book = new LaneBook(statements)
   const discarded = ids.filter(id => {
     const row = statements.dead.get(id)
-    if (row === undefined || row.lane >= FIRST_RUN_LANE) return false
+    if (row === undefined || row.lane >= FIRST_RUN_LANE || row.changed_at > (part?.diedUntil ?? Infinity)) return false
     if (row.operation !== operation) statements.mark.run(operation, row.seq)
     change(statements, book, row, 'dead', afterDiscard(standingOf(row), by, now), now)
     return true

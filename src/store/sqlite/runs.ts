@@ -1,5 +1,6 @@
 import { checkNewTask, checkPage } from '../check.js'
 import { taskPlace } from '../cursor.js'
+import type { PartOfOperation } from '../operations/operation-rules.js'
 import { cancelRunRecord, changeRunRecord, reprocessRecord } from '../operator-record.js'
 import { taskRecord } from '../rows.js'
 import type {
@@ -26,7 +27,7 @@ import {
 } from '../runs/check-run.js'
 import { RunExistsError } from '../runs/errors.js'
 import { itemPage, itemScan } from '../runs/item-page.js'
-import { itemKind, lanesOf } from '../runs/items.js'
+import { FIRST_RUN_LANE, itemKind, lanesOf } from '../runs/items.js'
 import { runState } from '../runs/run-row.js'
 import { cancelling, changed, checked, isEnded, opened, readBy, refuseCancelling, taken } from '../runs/run-rules.js'
 import { type RunState, runRecord, statusOf, totalOf } from '../runs/run-state.js'
@@ -37,7 +38,7 @@ import { enqueue } from './enqueue.js'
 import type { GroupCommit } from './group-commit.js'
 import { LaneBook } from './lane-book.js'
 import type { LaneIds } from './lane-ids.js'
-import { cancel, redrive } from './operators.js'
+import { cancel, deadAmong, redrive } from './operators.js'
 import { pruneRuns } from './prune-runs.js'
 import {
   countsOf,
@@ -227,7 +228,7 @@ export class SqliteRuns implements RunStore {
         const items = [...dead, ...waiting]
         runsOf(this.#tables, items).forEach(refuseCancelling)
         const deaths = deadItemsOf(this.#tables, dead)
-        redrive(this.#tables.tasks, dead, by, now)
+        redrive(this.#tables.tasks, deadAmong(this.#tables.tasks, dead), by, now)
         if (as !== undefined) this.#move(items, as)
         const reopened = reopenRuns(this.#tables, deaths, as, now)
         const record = () => reprocessRecord({ ...filter, as }, items.length, reopened, by, now)
@@ -270,19 +271,16 @@ export class SqliteRuns implements RunStore {
    * Redrives tasks, and opens the runs of those that are items again. Leaves items alone whose run is being cancelled: they
    * would be cancelled at once. Returns the ids that it moved. Within a transaction.
    */
-  redrive(ids: readonly string[], by: By, now: number, operation: string | null = null): string[] {
+  redrive(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[] {
     const tables = this.#tables
-    const deaths = deadItemsOf(tables, ids)
-    const runs = runsOf(
-      tables,
-      deaths.map(({ id }) => id),
-    )
-    const cancelling = new Set(runs.filter(({ phase }) => phase === 'cancelling').map(({ id }) => id))
+    const dead = deadAmong(tables.tasks, ids, part?.diedUntil)
+    const items = dead.filter(({ lane }) => lane >= FIRST_RUN_LANE).map(({ id }) => id)
+    const cancelling = new Set(runsOf(tables, items).flatMap(({ id, phase }) => (phase === 'cancelling' ? id : [])))
+    const deaths = deadItemsOf(tables, items)
     const kept = new Set(deaths.filter(({ run }) => cancelling.has(run)).map(({ id }) => id))
-    const isMeant = (id: string) => !kept.has(id)
-    const moved = redrive(tables.tasks, ids.filter(isMeant), by, now, operation)
-    const redriven = deaths.filter(({ id }) => isMeant(id))
-    reopenRuns(tables, redriven, undefined, now)
+    const isMeant = ({ id }: { readonly id: string }) => !kept.has(id)
+    const moved = redrive(tables.tasks, dead.filter(isMeant), by, now, part?.operation)
+    reopenRuns(tables, deaths.filter(isMeant), undefined, now)
     return moved
   }
 

@@ -142,6 +142,22 @@ export interface StateRow {
   readonly failure_group: string | null
 }
 
+/** A dead task to redrive. */
+export interface DeadRow {
+  readonly seq: number
+  readonly id: string
+  readonly lane: number
+  readonly failure_group: string | null
+}
+
+/** The tasks to redrive, as a JSON array of their places, and the person who asks. */
+interface RedriveValues {
+  readonly seqs: string
+  readonly now: number
+  readonly who: string
+  readonly why: string | null
+}
+
 /** The state of a lane that decides whether one of its tasks may start. */
 export interface LaneStateRow {
   readonly paused: number
@@ -303,6 +319,16 @@ const IS_TO_ADVANCE = /* sql */ `
 
 /** The category of a lane, for the ledger; NULL if it has none. */
 const CATEGORY = /* sql */ `(SELECT nullif(category, '') FROM lane WHERE id = ?)`
+
+/** The part of a dead task that a redrive clears, as JSON without the fields that it does not have. */
+const BEFORE = /* sql */ `
+  '{"attempts":' || attempts || ',"deferrals":' || deferrals || ',"startedAt":' || started_at
+  || ',"changedAt":' || changed_at
+  || ifnull(',"previousDelayMs":' || previous_delay, '')
+  || iif(error_class IS NULL, '', ',"errorClass":' || json_quote(error_class))
+  || iif(error_code IS NULL, '', ',"errorCode":' || json_quote(error_code))
+  || iif(error_message IS NULL, '', ',"errorMessage":' || json_quote(error_message))
+  || iif(task.reason IS NULL, '', ',"reason":' || json_quote(task.reason)) || '}'`
 
 /** A rate begins with a second's worth. */
 const SET_LIMITS = /* sql */ `
@@ -641,6 +667,22 @@ function prepare(db: Preparer) {
       SELECT seq, lane, state, entries, operation, answered, failure_group FROM task WHERE id = ?`),
     dead: db.prepare<[string], StandingRow>(/* sql */ `
       SELECT ${STANDING_COLUMNS} FROM task WHERE id = ? AND state = 6`),
+    /** The dead tasks among the ids of a JSON array, in their order, that died by a time. */
+    deadAmong: db.prepare<[string, number], DeadRow>(/* sql */ `
+      SELECT task.seq, task.id, task.lane, task.failure_group
+      FROM json_each(?) AS one CROSS JOIN task ON task.id = one.value
+      WHERE task.state = 6 AND task.changed_at <= ?`),
+    recordRedrive: db.prepare<RedriveValues>(/* sql */ `
+      INSERT INTO ledger (task, sequence, category, attempt, started_at, ended_at, worker, outcome, reason, before)
+      SELECT seq, entries + 1, nullif(lane.category, ''), 0, :now, :now, :who, 'redriven', :why, ${BEFORE}
+      FROM json_each(:seqs) AS one CROSS JOIN task ON task.seq = one.value CROSS JOIN lane ON lane.id = task.lane`),
+    redrive: db.prepare<Omit<RedriveValues, 'who' | 'why'> & { operation: string | null }>(/* sql */ `
+      UPDATE OR FAIL task
+      SET state = iif(losses >= ${ALONE_FROM_LOSSES}, 2, 1), changed_at = :now, next_at = :now, started_at = :now,
+          entries = entries + 1, attempts = 0, deferrals = 0, undecided = 0, previous_delay = NULL, error_class = NULL,
+          error_code = NULL, error_message = NULL, reason = NULL, result = NULL, cancel_requested = 0, token = NULL,
+          worker = NULL, operation = :operation, answered = 0
+      WHERE seq IN (SELECT value FROM json_each(:seqs))`),
     answer: db.prepare(/* sql */ `UPDATE task SET answered = 1 WHERE seq = ?`),
     addTally: db.prepare<OperationTally & { operation: string }>(/* sql */ `
       INSERT INTO operation_tally (operation, passed, failed, unanswered, succeeded, skipped, dead, cancelled)
@@ -653,7 +695,6 @@ function prepare(db: Preparer) {
     editable: db.prepare<[string], { seq: number; lane: number; entries: number; payload: string }>(/* sql */ `
       SELECT seq, lane, entries, payload FROM task
       WHERE id = ? AND state IN (0, 1, 2, 6) AND lane < ${FIRST_RUN_LANE}`),
-    changedAt: db.prepare<[string], number>(/* sql */ `SELECT changed_at FROM task WHERE id = ?`).pluck(),
     mark: db.prepare(/* sql */ `UPDATE task SET operation = ?, answered = 0 WHERE seq = ?`),
     cancel: db.prepare(/* sql */ `
       UPDATE task SET state = 7, changed_at = ?, next_at = NULL, entries = entries + ? WHERE seq = ?`),

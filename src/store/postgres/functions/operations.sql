@@ -83,36 +83,73 @@ BEGIN
 END
 $$;
 
+-- Members of a set, as columns, and the lanes that they are in: {ids, times, lanes, known}, as JSON. Lists of plain values
+-- are made, and read, in a fraction of the time that a list of objects takes.
+CREATE OR REPLACE FUNCTION redrive.members_json(ids text[], times bigint[], lanes bigint[]) RETURNS text
+LANGUAGE sql STABLE AS $$
+  SELECT json_build_object('ids', coalesce(ids, '{}'), 'times', coalesce(times, '{}'), 'lanes', coalesce(lanes, '{}'),
+    'known', (
+      SELECT coalesce(json_agg(its), '[]') FROM (
+        SELECT id, kind, category, key, ordered, paused FROM redrive.lane
+        WHERE id IN (SELECT DISTINCT unnest(lanes))
+      ) AS its
+    ))::text
+$$;
+
 -- Dead tasks that match and died by a time, oldest first, from behind the last one of the page before. NULL matches
--- everything. Walks on in time, batch by batch, as `ended_page` walks back. Returns a JSON array.
+-- everything. Walks on in time, batch by batch, as `ended_page` walks back.
 CREATE OR REPLACE FUNCTION redrive.dead_members(
-  of_kind text, of_category text, of_key text, of_error text, of_group text, died_until bigint, after bigint,
+  of_kind text, of_category text, of_key text, of_error text, died_until bigint, after bigint, after_id text, up_to int
+) RETURNS text LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  is_any_lane boolean := of_kind IS NULL AND of_category IS NULL AND of_key IS NULL;
+  wanted bigint[] := redrive.few_lanes(of_kind, of_category, of_key);
+BEGIN
+  RETURN (
+    SELECT redrive.members_json(array_agg(id), array_agg(at), array_agg(lane)) FROM (
+      SELECT listed.id, listed.at, task.lane FROM (
+        SELECT ended.at, one.id FROM redrive.ended CROSS JOIN unnest(ended.tasks) AS one (id)
+        WHERE ended.state = redrive.state_dead() AND ended.at >= after AND ended.at <= died_until
+          AND (ended.at, one.id) > (after, after_id)
+          AND (wanted IS NULL OR coalesce(ended.task_lanes && wanted, true))
+        ORDER BY ended.at, one.id
+      ) AS listed
+      CROSS JOIN LATERAL (
+        SELECT own.lane FROM redrive.task AS own
+        WHERE own.id = listed.id AND own.state = redrive.state_dead() AND own.changed_at = listed.at
+          AND (of_error IS NULL OR own.error_code = of_error)
+          AND CASE
+            WHEN is_any_lane THEN true
+            WHEN wanted IS NOT NULL THEN own.lane = ANY (wanted)
+            ELSE redrive.matches_lane(own.lane, of_kind, of_category, of_key)
+          END
+        OFFSET 0
+      ) AS task
+      LIMIT up_to
+    ) AS member
+  );
+END
+$$;
+
+-- The same for the dead tasks of a failure group, which an index has in this order.
+CREATE OR REPLACE FUNCTION redrive.group_members(
+  of_group text, of_kind text, of_category text, of_key text, of_error text, died_until bigint, after bigint,
   after_id text, up_to int
 ) RETURNS text LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN (
-    SELECT coalesce(json_agg(member), '[]')::text FROM (
-      SELECT listed.id, lane.kind, lane.category, lane.key, listed.at AS changed_at, lane.ordered, lane.paused FROM (
-        SELECT ended.at, one.id FROM redrive.ended CROSS JOIN unnest(ended.tasks) AS one (id)
-        WHERE ended.state = redrive.state_dead() AND ended.at >= after AND ended.at <= died_until
-          AND (ended.at, one.id) > (after, after_id)
-          AND (ended.lane IS NULL OR redrive.matches_lane(ended.lane, of_kind, of_category, of_key))
-        ORDER BY ended.at, one.id
-      ) AS listed
-      CROSS JOIN LATERAL (
-        SELECT own.lane FROM redrive.task AS own
-        WHERE own.id = listed.id AND own.state = redrive.state_dead() AND own.changed_at = listed.at
-          AND (of_error IS NULL OR own.error_code = of_error) AND (of_group IS NULL OR own.failure_group = of_group)
-        OFFSET 0
-      ) AS task
-      CROSS JOIN LATERAL (
-        SELECT its.* FROM redrive.lane AS its
-        WHERE its.id = task.lane AND (of_kind IS NULL OR its.kind = of_kind)
-          AND (of_category IS NULL OR its.category = of_category) AND (of_key IS NULL OR its.key = of_key)
-        OFFSET 0
-      ) AS lane
+    SELECT redrive.members_json(array_agg(id), array_agg(changed_at), array_agg(lane)) FROM (
+      SELECT id, changed_at, lane FROM redrive.task
+      WHERE failure_group = of_group AND failure_state = redrive.state_dead() AND failure_at <= died_until
+        AND failure_at >= after AND (failure_at, id) > (after, after_id) AND failure_state IS NOT NULL
+        AND (of_error IS NULL OR error_code = of_error)
+        AND (of_kind IS NULL AND of_category IS NULL AND of_key IS NULL
+          OR redrive.matches_lane(lane, of_kind, of_category, of_key))
+      ORDER BY failure_at, id
       LIMIT up_to
     ) AS member
   );
@@ -120,7 +157,7 @@ END
 $$;
 
 -- Tasks that have not ended, were submitted by a time and match, in no particular order; not those that somebody has asked
--- to end. Returns a JSON array.
+-- to end.
 CREATE OR REPLACE FUNCTION redrive.living_members(
   of_kind text, of_category text, of_key text, of_error text, of_group text, submitted_until bigint, up_to int
 ) RETURNS text LANGUAGE plpgsql STABLE
@@ -128,8 +165,8 @@ SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = of
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN (
-    SELECT coalesce(json_agg(member), '[]')::text FROM (
-      SELECT task.id, lane.kind, lane.category, lane.key, task.changed_at, lane.ordered, lane.paused FROM (
+    SELECT redrive.members_json(array_agg(id), array_agg(changed_at), array_agg(lane)) FROM (
+      SELECT task.id, task.changed_at, task.lane FROM (
         SELECT waiting.task AS id FROM redrive.waiting
         UNION ALL
         SELECT unnest(claim.tasks) FROM redrive.claim
@@ -141,12 +178,7 @@ BEGIN
           AND (of_group IS NULL OR own.failure_group = of_group)
         OFFSET 0
       ) AS task
-      CROSS JOIN LATERAL (
-        SELECT its.* FROM redrive.lane AS its
-        WHERE its.id = task.lane AND (of_kind IS NULL OR its.kind = of_kind)
-          AND (of_category IS NULL OR its.category = of_category) AND (of_key IS NULL OR its.key = of_key)
-        OFFSET 0
-      ) AS lane
+      WHERE redrive.matches_lane(task.lane, of_kind, of_category, of_key)
       LIMIT up_to
     ) AS member
   );

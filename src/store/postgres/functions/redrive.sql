@@ -1,17 +1,18 @@
--- Takes tasks that ended in a state, each at its time, and are locked, out of the lists of what has ended.
+-- Takes tasks that ended in a state, each at its time, and are locked, out of the lists of what has ended. The lists are
+-- locked first, in the order of their times, and found by time whatever the planner thinks of their number.
 CREATE OR REPLACE FUNCTION redrive.unlist(of_state int, ids text[], times bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  ended_at bigint;
-  gone text[];
+  places tid[] := ARRAY(
+    SELECT list.ctid FROM (SELECT DISTINCT at FROM unnest(times) AS at ORDER BY at) AS one
+    CROSS JOIN LATERAL (
+      SELECT ended.ctid FROM redrive.ended WHERE ended.state = of_state AND ended.at = one.at OFFSET 0 FOR UPDATE
+    ) AS list);
 BEGIN
-  FOR ended_at, gone IN
-    SELECT one.at, array_agg(one.id) FROM unnest(ids, times) AS one (id, at) GROUP BY one.at ORDER BY one.at
-  LOOP
-    -- A subquery is hashed, so long lists are no trouble.
-    UPDATE redrive.ended SET tasks = ARRAY(SELECT id FROM unnest(tasks) AS id WHERE id NOT IN (SELECT unnest(gone)))
-    WHERE ended.state = of_state AND ended.at = ended_at;
-    DELETE FROM redrive.ended WHERE ended.state = of_state AND ended.at = ended_at AND tasks = '{}';
-  END LOOP;
+  -- A subquery is hashed, so long lists are no trouble.
+  UPDATE redrive.ended SET tasks = ARRAY(SELECT id FROM unnest(tasks) AS id WHERE id NOT IN (SELECT unnest(ids)))
+  WHERE ctid = ANY (places) AND EXISTS (SELECT FROM unnest(tasks) AS id WHERE id NOT IN (SELECT unnest(ids)));
+  -- Those that were changed have another place by now.
+  DELETE FROM redrive.ended WHERE ctid = ANY (places);
 END
 $$;
 
@@ -36,14 +37,11 @@ DECLARE
   now_ms bigint := redrive.now_ms(at);
   times bigint[];
 BEGIN
-  ids := ARRAY(
-    SELECT id FROM redrive.task
-    WHERE id = ANY (ids) AND state = redrive.state_dead() AND (died_until IS NULL OR changed_at <= died_until)
-    ORDER BY id FOR UPDATE);
-
   WITH dead_task AS MATERIALIZED (
     SELECT id, lane, entries, losses, priority, submitted_at, changed_at, failure_group, redrive.before_of(task) AS before
-    FROM redrive.task WHERE id = ANY (ids)
+    FROM redrive.task
+    WHERE id = ANY (ids) AND state = redrive.state_dead() AND (died_until IS NULL OR changed_at <= died_until)
+    ORDER BY id FOR UPDATE
   ), recorded AS (
     INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category, before)
     SELECT id, entries + 1, 0, now_ms, now_ms, who, 'redriven', why,
@@ -63,11 +61,12 @@ BEGIN
   ), moved AS (
     UPDATE redrive.task
     SET state = redrive.state_running(), round = round + 1, started_at = now_ms, changed_at = now_ms,
-      entries = entries + 1, attempts = 0, deferrals = 0, undecided = false, previous_delay = NULL, error_class = NULL,
-      error_code = NULL, error_message = NULL, reason = NULL, operation = of_operation, answered = false,
-      failure_state = CASE WHEN failure_group IS NOT NULL THEN redrive.state_running() END,
-      failure_at = CASE WHEN failure_group IS NOT NULL THEN now_ms END
-    WHERE id = ANY (ids)
+      entries = task.entries + 1, attempts = 0, deferrals = 0, undecided = false, previous_delay = NULL,
+      error_class = NULL, error_code = NULL, error_message = NULL, reason = NULL, operation = of_operation,
+      answered = false,
+      failure_state = CASE WHEN task.failure_group IS NOT NULL THEN redrive.state_running() END,
+      failure_at = CASE WHEN task.failure_group IS NOT NULL THEN now_ms END
+    FROM dead_task WHERE task.id = ANY (ARRAY[dead_task.id])
   )
   SELECT array_agg(id), array_agg(changed_at) INTO ids, times FROM dead_task;
   PERFORM redrive.unlist(redrive.state_dead(), ids, times);
