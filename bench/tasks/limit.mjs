@@ -35,16 +35,16 @@ export function drain(db, failing = 0) {
     SELECT seq, id, payload, attempts FROM task INDEXED BY task_ready WHERE state = 1 AND lane = -1
     ORDER BY priority DESC, submitted_at, id LIMIT ?`)
   const claim = db.prepare(
-    'UPDATE task SET state = 3, changed_at = ?, worker = ?, token = ?, ran_from = ? WHERE seq = ?',
+    'UPDATE task SET state = 3, changed_at = ?, worker = ?, claim = ?, ran_from = ? WHERE seq = ?',
   )
   const succeed = db.prepare(`
-    UPDATE task SET state = 4, changed_at = ?, token = NULL, entries = entries + 1, attempts = 0, error_class = NULL,
+    UPDATE task SET state = 4, changed_at = ?, claim = NULL, entries = entries + 1, attempts = 0, error_class = NULL,
       error_code = NULL, error_message = NULL, ran_to = ?, ran_attempt = ?, result = NULL
-    WHERE seq = ? AND token = ?`)
+    WHERE seq = ? AND claim = ?`)
   const fail = db.prepare(`
-    UPDATE task SET state = 1, changed_at = ?, token = NULL, entries = 1, attempts = 1, error_class = 'retryable',
+    UPDATE task SET state = 1, changed_at = ?, claim = NULL, entries = 1, attempts = 1, error_class = 'retryable',
       error_code = 'unknown', error_message = 'Error: down', worker = NULL
-    WHERE seq = ? AND token = ?`)
+    WHERE seq = ? AND claim = ?`)
   const record = db.prepare(`
     INSERT INTO ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, error_class, error_code,
       error, random, policy)
@@ -52,7 +52,7 @@ export function drain(db, failing = 0) {
   const count = db.prepare(
     'UPDATE lane SET waiting = waiting - ?, running = running + ?, succeeded = succeeded + ? WHERE id = -1',
   )
-  const token = '1:-1:token-of-this-claim'
+  const token = 'claim-of-this'
   let running = []
   for (;;) {
     const claimed = inTransaction(db, () => {

@@ -8,7 +8,7 @@ import type { LaneBook } from './lane-book.js'
 import type { LaneIds } from './lane-ids.js'
 import { isPlain, writeLedger } from './ledger.js'
 import type { Statements } from './statements.js'
-import { nextToken, type Place } from './token.js'
+import { held, nextClaim, type Place, tokenOf } from './token.js'
 
 /**
  * Moves an item to its next stage, with the same result as `afterSettlement`: two statements for most items. Returns
@@ -18,21 +18,22 @@ export function advance(
   statements: Statements,
   lanes: LaneIds,
   book: LaneBook,
-  { id, token, attempt }: Settlement,
+  { id, attempt }: Settlement,
   outcome: Advance,
-  { seq, lane }: Place,
+  place: Place,
   now: number,
 ): Settled | undefined {
   const { to, value, keep, cost } = outcome
+  const { seq, lane } = place
   const from = lanes.lane(lane)
   if (from === undefined) return undefined
   const next = lanes.of(from.kind, to, from.key)
-  const newToken = nextToken(token, next)
+  const reached = { seq, lane: next, claim: nextClaim(place.claim) }
   // The lane that the item leaves comes first, since it may be the one that it enters.
   let ranFrom: number | undefined
   if (book.isRamping(lane) || book.isGated(lane)) {
-    ranFrom = statements.toAdvance.get(seq, token, id)
-    if (ranFrom === undefined) return repeatedAnswer(statements, seq, id, newToken)
+    ranFrom = statements.toAdvance.get(...held(place, id))
+    if (ranFrom === undefined) return repeatedAnswer(statements, id, reached)
     book.answered(lane, ranFrom)
   }
   book.move(lane, 'running', undefined)
@@ -41,10 +42,10 @@ export function advance(
   const enter = isKept ? statements.advanceKept : statements.advanceWaiting
   const costs = cost === undefined ? null : JSON.stringify(cost)
   const entries = attempt === undefined ? 0 : 1
-  const { changes } = enter.run(next, value, costs, newToken, now, now, now, entries, seq, token, id)
+  const { changes } = enter.run(next, value, costs, reached.claim, now, now, now, entries, ...held(place, id))
   if (changes === 0) {
     book.move(lane, undefined, 'running')
-    return repeatedAnswer(statements, seq, id, newToken)
+    return repeatedAnswer(statements, id, reached)
   }
   if (attempt !== undefined) append(statements, seq, lane, from.category, outcome, attempt)
   book.accepted(lane, now)
@@ -52,14 +53,15 @@ export function advance(
   book.move(next, undefined, isKept ? 'running' : 'waiting')
   if (!isKept) return SETTLED
   book.charge(next, cost, now)
-  return { result: 'kept', token: newToken, now }
+  return { result: 'kept', token: tokenOf(seq, next, reached.claim), now }
 }
 
-/** The answer to an advance that was made before: the item has the token that the advance gave it. */
-function repeatedAnswer(statements: Statements, seq: number, id: string, newToken: string): Settled | undefined {
-  const row = statements.holder.get(seq, id)
-  if (row?.token !== newToken) return undefined
-  return row.state === State.running ? { result: 'kept', token: newToken, now: row.ran_from ?? 0 } : SETTLED
+/** The answer to an advance that was made before: the item is at the place that it reached, with the claim of that advance. */
+function repeatedAnswer(statements: Statements, id: string, { seq, lane, claim }: Place): Settled | undefined {
+  const row = statements.holder.get(seq, id, lane, claim)
+  if (row === undefined) return undefined
+  const isKept = row.state === State.running
+  return isKept ? { result: 'kept', token: tokenOf(seq, lane, claim), now: row.ran_from ?? 0 } : SETTLED
 }
 
 function append(

@@ -2,8 +2,15 @@ import { errorClass } from '../rows.js'
 import type { ClaimedTask } from '../store.js'
 import { LaneQueue } from './lane-queue.js'
 import { SharedClaim } from './shared-claim.js'
-import { type HistoryRow, historyRow, type OpenLaneRow, type ReadyRow, type Statements } from './statements.js'
-import { makeNonce, tokenOf } from './token.js'
+import {
+  type HistoryRow,
+  type HistoryValues,
+  historyRow,
+  type OpenLaneRow,
+  type ReadyRow,
+  type Statements,
+} from './statements.js'
+import { makeClaim, tokenOf } from './token.js'
 
 const NO_HISTORY: HistoryRow = {
   attempts: 0,
@@ -24,7 +31,7 @@ export class ClaimBatch {
   readonly shared: SharedClaim
   readonly #statements: Statements
   readonly #worker: string
-  readonly #nonce = makeNonce()
+  readonly #claim = makeClaim()
   /** Taken and not started yet. */
   #taken: number[] = []
 
@@ -36,10 +43,8 @@ export class ClaimBatch {
   }
 
   take(lane: OpenLaneRow, row: ReadyRow): void {
-    const [seq, , , , , hasHistory] = row
-    const values = hasHistory ? this.#statements.history.get(seq) : undefined
-    const history = values === undefined ? NO_HISTORY : historyRow(values)
-    this.tasks.push(claimedTask(lane, row, history, tokenOf(seq, lane.id, this.#nonce), this.now))
+    const [seq] = row
+    this.tasks.push(claimedTask(lane, row, tokenOf(seq, lane.id, this.#claim), this.now))
     this.#taken.push(seq)
     this.shared.start(lane, seq)
   }
@@ -47,7 +52,7 @@ export class ClaimBatch {
   /** Starts the tasks that were taken, so that they are not ready any more. */
   start(): void {
     if (this.#taken.length === 0) return
-    this.#statements.start.run(this.#worker, this.#nonce, this.now, this.now, JSON.stringify(this.#taken))
+    this.#statements.start.run(this.#worker, this.#claim, this.now, this.now, JSON.stringify(this.#taken))
     this.#taken = []
   }
 
@@ -63,11 +68,11 @@ export class ClaimBatch {
 
 function claimedTask(
   { kind, category, key }: OpenLaneRow,
-  [, id, priority, submittedAt, startedAt, hasHistory, payload, value, traceparent]: ReadyRow,
-  history: HistoryRow,
+  [, id, priority, submittedAt, startedAt, payload, value, traceparent, values]: ReadyRow,
   token: string,
   now: number,
 ): ClaimedTask {
+  const history = values === null ? NO_HISTORY : historyRow(JSON.parse(values) as HistoryValues)
   return {
     id,
     kind,
@@ -93,7 +98,7 @@ function claimedTask(
     changedAt: now,
     traceparent: traceparent ?? undefined,
     token,
-    isFirst: hasHistory === 0,
+    isFirst: values === null,
     isUndecided: history.undecided === 1,
   }
 }

@@ -4,7 +4,7 @@ import { LaneBook } from './lane-book.js'
 import type { LaneIds } from './lane-ids.js'
 import { settle } from './settle.js'
 import type { Statements } from './statements.js'
-import { makeNonce, tokenOf } from './token.js'
+import { makeClaim, tokenOf } from './token.js'
 
 /** Adds tasks. A task whose id is taken changes nothing. Within a transaction. */
 export function enqueue(
@@ -42,9 +42,9 @@ export function enqueue(
 
 /** Makes a task running whose attempt was made elsewhere, so that the attempt can be settled. */
 function start(statements: Statements, seq: number, lane: number, worker: string, now: number): string {
-  const nonce = makeNonce()
-  statements.start.run(worker, nonce, now, now, JSON.stringify([seq]))
-  return tokenOf(seq, lane, nonce)
+  const claim = makeClaim()
+  statements.start.run(worker, claim, now, now, JSON.stringify([seq]))
+  return tokenOf(seq, lane, claim)
 }
 
 /** No worker has the task, so none can keep it. */

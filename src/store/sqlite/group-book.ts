@@ -30,6 +30,11 @@ export class GroupBook {
     this.#statements = statements
   }
 
+  /** The id of the group that failures of this job belong to, if one has asked for it before. */
+  known(facts: FailureGroup): string | undefined {
+    return this.#named.get(facts.id)?.id
+  }
+
   /** Counts a failed attempt. Returns the id of its group, which is another one if its kind has too many. */
   failed(facts: FailureGroup, ledger: LedgerChange, now: number): string {
     let group = this.#named.get(facts.id)

@@ -4,7 +4,7 @@ import { knownResult, onceFingerprint } from '../once.js'
 import type { OnceOptions } from '../store.js'
 import { claimKey, completeKey } from './idempotency-keys.js'
 import type { Statements } from './statements.js'
-import { placeOf } from './token.js'
+import { held, placeOf } from './token.js'
 
 /** Runs a function under a key, or returns its stored result. Within a transaction. */
 export function once<T>(
@@ -28,5 +28,5 @@ export function once<T>(
 
 function isHeld(statements: Statements, { id, token }: { readonly id: string; readonly token: string }): boolean {
   const place = placeOf(token)
-  return place !== undefined && statements.running.get(place.seq, token, id) !== undefined
+  return place !== undefined && statements.running.get(...held(place, id)) !== undefined
 }

@@ -114,6 +114,33 @@ for (const [past, happen] of Object.entries(PASTS).filter(([past]) => past !== '
   })
 }
 
+// After a deferral the lane starts with one task, and retries are written one by one.
+for (const [past, happen] of Object.entries(PASTS).filter(([past]) => past !== 'a deferral')) {
+  it(`a retry that takes two statements leaves what the rules say, after ${past}`, async () => {
+    const ids = ['a', 'b', 'c']
+    await store.enqueue(ids.map(id => ({ id, kind: 'k', category: 'mail', payload: '{}' })))
+    await happen()
+    const [last, ...together] = await claimAll()
+    if (last === undefined) throw new Error('nothing was claimed')
+    await clock.advance(5)
+    const retry = { type: 'retry', delayMs: 7.5, isBackoff: true } as const
+    const facts = { verdict, error: 'slow again', group, stack: 'at f', random: 0.25, policy: 'hash', release: '1.0' }
+    await settle(together, retry, facts)
+    // The rules look at the first failure of a group in each call.
+    await settle([last], retry, facts)
+    const row = await store.get(last.id)
+    const history = await store.ledger(last.id)
+    expect(history.at(-1)).toMatchObject({ category: 'mail', delayMs: 8, random: 0.25, policy: 'hash' })
+    for (const { id } of together) {
+      expect(await store.get(id)).toEqual({ ...row, id })
+      expect(await store.ledger(id)).toEqual(history)
+    }
+    expect(await store.count({})).toMatchObject({ running: 0, waiting: ids.length })
+    const { items } = await store.groups.list({}, { limit: 10 })
+    expect(items.reduce((sum, { retrying }) => sum + retrying, 0)).toBe(ids.length)
+  })
+}
+
 it('successes of tasks in several groups are written together, and each leaves its own', async () => {
   const ids = ['a', 'b', 'c', 'd', 'e', 'f']
   await store.enqueue(ids.map(id => ({ id, kind: 'k', payload: '{}' })))

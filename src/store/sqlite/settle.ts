@@ -10,10 +10,11 @@ import { LaneBook } from './lane-book.js'
 import type { LaneIds } from './lane-ids.js'
 import { writeLedger } from './ledger.js'
 import { noteMember } from './operation-tally.js'
+import { isPlainRetry, retry } from './plain-retry.js'
 import { parsedCost } from './shared-book.js'
 import { type StandingRow, type Statements, standingRow } from './statements.js'
 import { isPlainSuccess, type PlainSuccess, Successes, successColumns } from './successes.js'
-import { type Place, placeOf } from './token.js'
+import { held, type Place, placeOf } from './token.js'
 
 /** The answers to settlements, and whether there may be something new to claim. */
 export interface SettledAll {
@@ -73,18 +74,19 @@ function settleByItself(
   place: Place,
   now: number,
 ): Settled {
-  const { id, token, outcome, attempt, used } = settlement
+  const { id, outcome, attempt, used } = settlement
   if (used !== undefined && book.sharedOf(place.lane) !== null) {
-    const row = statements.runningCost.get(place.seq, token, id)
+    const row = statements.runningCost.get(...held(place, id))
     if (row !== undefined) book.use(place.lane, parsedCost(row.cost), used, now)
   }
   if (isPlainSuccess(settlement) && succeed(statements, book, settlement, place, now)) return SETTLED
+  if (isPlainRetry(settlement) && retry(statements, lanes, book, settlement, place, now)) return SETTLED
   if (outcome.type === 'advanced') {
     const goOn = () => advance(statements, lanes, book, settlement, outcome, place, now)
     const advanced = goOn() ?? (leaveGroup(statements, book, settlement, place, now) ? goOn() : undefined)
     if (advanced) return advanced
   }
-  const values = statements.running.get(place.seq, token, id)
+  const values = statements.running.get(...held(place, id))
   if (values === undefined) return STALE
   const row = standingRow(values)
   end(statements, book, row, afterSettlement(standingOf(row), outcome, attempt, now), now)
@@ -95,16 +97,10 @@ function settleByItself(
  * Takes an item that is to advance out of its group: the statements of an advance are for items that never failed at their
  * stage. Returns false if it has none, its token does not hold, or somebody asked to cancel it.
  */
-function leaveGroup(
-  statements: Statements,
-  book: LaneBook,
-  { id, token }: Settlement,
-  { seq }: Place,
-  now: number,
-): boolean {
-  const group = statements.groupToLeave.get(seq, token, id)
+function leaveGroup(statements: Statements, book: LaneBook, { id }: Settlement, place: Place, now: number): boolean {
+  const group = statements.groupToLeave.get(...held(place, id))
   if (group === undefined) return false
-  statements.leaveGroup.run(seq)
+  statements.leaveGroup.run(place.seq)
   book.groups.leave(group, 'running', now)
   return true
 }
@@ -116,12 +112,14 @@ function leaveGroup(
 function succeed(
   statements: Statements,
   book: LaneBook,
-  { id, token, outcome, attempt }: PlainSuccess,
-  { seq, lane }: Place,
+  { id, outcome, attempt }: PlainSuccess,
+  place: Place,
   now: number,
 ): boolean {
-  const ranFrom = book.isRamping(lane) || book.isGated(lane) ? statements.ranFrom.get(seq, token) : undefined
-  const { changes } = statements.succeed.run(now, outcome.result ?? null, ...successColumns(attempt), seq, token, id)
+  const { lane } = place
+  const isHeld = held(place, id)
+  const ranFrom = book.isRamping(lane) || book.isGated(lane) ? statements.ranFrom.get(...isHeld) : undefined
+  const { changes } = statements.succeed.run(now, outcome.result ?? null, ...successColumns(attempt), ...isHeld)
   if (changes === 0) return false
   book.move(lane, 'running', 'succeeded')
   if (ranFrom !== undefined) book.answered(lane, ranFrom)

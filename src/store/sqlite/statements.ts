@@ -38,10 +38,11 @@ export type ReadyRow = [
   priority: number,
   submittedAt: number,
   startedAt: number,
-  hasHistory: number,
   payload: string,
   value: string | null,
   traceparent: string | null,
+  /** `HistoryValues` as JSON; NULL: nothing of it is on record. */
+  history: string | null,
 ]
 
 /** The lanes that a room of a claim names and no earlier room does. */
@@ -130,6 +131,9 @@ export type StandingValues = [
   operation: string | null,
   answered: number,
 ]
+
+/** The values of `IS_HELD`. */
+export type Held = [seq: number, lane: number, claim: string, id: string]
 
 /** Where a task stands, for a cancellation. */
 export interface StateRow {
@@ -234,11 +238,13 @@ export interface KeyRow {
 
 const NEW_COLUMNS = /* sql */ `lane, state, priority, submitted_at, started_at, changed_at, next_at, traceparent`
 
-const READY_COLUMNS = /* sql */ `
-  seq, id, priority, submitted_at, started_at, entries > 0 OR previous_delay IS NOT NULL AS has_history, payload, value, traceparent`
-
 const HISTORY_COLUMNS = /* sql */ `
   attempts, deferrals, losses, undecided, previous_delay, error_class, error_code, error_message, failure_group`
+
+/** The history comes with the ready task, for those few that have one: a query for each would cost twice as much. */
+const READY_COLUMNS = /* sql */ `
+  seq, id, priority, submitted_at, started_at, payload, value, traceparent,
+  CASE WHEN entries > 0 OR previous_delay IS NOT NULL THEN json_array(${HISTORY_COLUMNS}) END AS history`
 
 export const STANDING_COLUMNS = /* sql */ `
   ${HISTORY_COLUMNS}, seq, id, lane, entries, started_at, cancel_requested, ran_from, changed_at, reason, operation, answered`
@@ -307,15 +313,17 @@ const IS_BUSY_SHARING = /* sql */ `shared IS NOT NULL AND waiting + running > 0 
 const SUCCEEDED = /* sql */ `
   state = 4, changed_at = ?, result = ?, ran_from = ?, ran_to = ?, ran_attempt = ?, worker = ?, version = ?, call = ?,
   release = ?, value = NULL, entries = entries + 1, attempts = 0, deferrals = 0, losses = 0, undecided = 0, cancel_requested = 0,
-  previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL, failure_group = NULL, token = NULL`
+  previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL, failure_group = NULL, claim = NULL`
 
-/** The item enters its next stage: fresh counters, and a token derived from the one before. */
+/** The item enters its next stage: fresh counters, and a claim derived from the one before. */
 const NEXT_STAGE = /* sql */ `
-  lane = ?, value = ?, cost = ?, token = ?, changed_at = ?, started_at = ?, attempts = 0, deferrals = 0, losses = 0,
+  lane = ?, value = ?, cost = ?, claim = ?, changed_at = ?, started_at = ?, attempts = 0, deferrals = 0, losses = 0,
   undecided = 0, previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL`
 
-const IS_TO_ADVANCE = /* sql */ `
-  seq = ? AND state = 3 AND token = ? AND id = ? AND cancel_requested = 0 AND failure_group IS NULL`
+/** Whether a token still holds a task. */
+const IS_HELD = /* sql */ `seq = ? AND lane = ? AND state = 3 AND claim = ? AND id = ?`
+
+const IS_TO_ADVANCE = /* sql */ `${IS_HELD} AND cancel_requested = 0 AND failure_group IS NULL`
 
 /** The category of a lane, for the ledger; NULL if it has none. */
 const CATEGORY = /* sql */ `(SELECT nullif(category, '') FROM lane WHERE id = ?)`
@@ -450,11 +458,10 @@ function prepare(db: Preparer) {
       ORDER BY task.priority DESC, task.submitted_at, task.id
       LIMIT 1`),
     readyRow: db.prepare<[number], ReadyRow>(/* sql */ `SELECT ${READY_COLUMNS} FROM task WHERE seq = ?`).raw(),
-    history: db.prepare<[number], HistoryValues>(/* sql */ `SELECT ${HISTORY_COLUMNS} FROM task WHERE seq = ?`).raw(),
     /** Starts all tasks of a claim at once, by a JSON array of `seq`: one by one, a claim would cost half as much again. */
     start: db.prepare(/* sql */ `
       UPDATE OR FAIL task
-      SET state = 3, worker = ?, token = seq || '.' || lane || '.' || ?, ran_from = ?, changed_at = ?, next_at = NULL
+      SET state = 3, worker = ?, claim = ?, ran_from = ?, changed_at = ?, next_at = NULL
       WHERE seq IN (SELECT value FROM json_each(?))`),
     takeFromLane: db.prepare(/* sql */ `
       UPDATE lane
@@ -491,7 +498,8 @@ function prepare(db: Preparer) {
       SELECT ${STANDING_COLUMNS} FROM task INDEXED BY task_running WHERE state = 3 AND worker = ?`),
     cancelledOf: db
       .prepare<[string], string>(/* sql */ `
-        SELECT token FROM task INDEXED BY task_running WHERE state = 3 AND worker = ? AND cancel_requested = 1`)
+        SELECT seq || '.' || lane || '.' || claim FROM task INDEXED BY task_running
+        WHERE state = 3 AND worker = ? AND cancel_requested = 1`)
       .pluck(),
 
     // Settle
@@ -499,17 +507,17 @@ function prepare(db: Preparer) {
     succeed: db.prepare(/* sql */ `
       UPDATE task
       SET ${SUCCEEDED}
-      WHERE seq = ? AND state = 3 AND token = ? AND id = ? AND operation IS NULL AND failure_group IS NULL`),
+      WHERE ${IS_HELD} AND operation IS NULL AND failure_group IS NULL`),
     /**
      * The tasks of a claim and a lane that are still running and that no operation has moved, of a JSON array of `seq`: their
      * ids, by `seq`, and how many of them are in failure groups.
      */
     runningIds: db
-      .prepare<[string, string], [ids: string | null, grouped: number]>(/* sql */ `
+      .prepare<[string, string, number], [ids: string | null, grouped: number]>(/* sql */ `
         SELECT group_concat(id, char(0)), count(failure_group)
         FROM (
           SELECT id, failure_group FROM task
-          WHERE seq IN (SELECT value FROM json_each(?)) AND state = 3 AND token = seq || '.' || ? AND operation IS NULL
+          WHERE seq IN (SELECT value FROM json_each(?)) AND state = 3 AND claim = ? AND lane = ? AND operation IS NULL
           ORDER BY seq
         )`)
       .raw(),
@@ -526,19 +534,28 @@ function prepare(db: Preparer) {
       SET ${SUCCEEDED}
       WHERE seq IN (SELECT value FROM json_each(?))`),
     running: db
-      .prepare<[number, string, string], StandingValues>(/* sql */ `
-        SELECT ${STANDING_COLUMNS} FROM task WHERE seq = ? AND state = 3 AND token = ? AND id = ?`)
+      .prepare<Held, StandingValues>(/* sql */ `
+        SELECT ${STANDING_COLUMNS} FROM task WHERE ${IS_HELD}`)
       .raw(),
-    ranFrom: db
-      .prepare<[number, string], number>(/* sql */ `
-        SELECT ran_from FROM task WHERE seq = ? AND state = 3 AND token = ?`)
-      .pluck(),
+    ranFrom: db.prepare<Held, number>(/* sql */ `SELECT ran_from FROM task WHERE ${IS_HELD}`).pluck(),
     change: db.prepare(/* sql */ `
       UPDATE task
       SET state = ?, value = CASE WHEN ? IN (4, 5) THEN NULL ELSE value END, changed_at = ?, next_at = ?, started_at = ?, entries = ?, attempts = ?, deferrals = ?, losses = ?,
           undecided = ?, previous_delay = ?, error_class = ?, error_code = ?, error_message = ?, failure_group = ?, reason = ?,
-          result = ?, cancel_requested = 0, token = NULL, worker = NULL
+          result = ?, cancel_requested = 0, claim = NULL, worker = NULL
       WHERE seq = ?`),
+    retry: db.prepare(/* sql */ `
+      UPDATE task
+      SET state = ifnull(?, CASE WHEN losses >= ${ALONE_FROM_LOSSES} THEN 2 ELSE 1 END), changed_at = ?, next_at = ?,
+          entries = entries + 1, attempts = max(attempts + 1, ?), previous_delay = ifnull(?, previous_delay),
+          error_class = 'retryable', error_code = ?, error_message = ?, failure_group = ?, claim = NULL, worker = NULL
+      WHERE ${IS_HELD} AND cancel_requested = 0 AND undecided = 0 AND operation IS NULL AND failure_group IS ?`),
+    /** The row of a plain retry, after its task was changed. */
+    appendRetry: db.prepare(/* sql */ `
+      INSERT INTO ledger (task, sequence, outcome, error_class, category, attempt, started_at, ended_at, worker, version,
+                          call, stack, trace, release, failure_group, delay_ms, error_code, error, random, policy)
+      VALUES (?, (SELECT entries FROM task WHERE seq = ?), 'retry', 'retryable',
+              ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     append: db.prepare(/* sql */ `
       INSERT INTO ledger (task, sequence, category, attempt, started_at, ended_at, worker, version, call, stack, trace,
                           release, failure_group, outcome, delay_ms, reason, error_class, error_code, retry_after, error,
@@ -559,16 +576,14 @@ function prepare(db: Preparer) {
       UPDATE task
       SET ${NEXT_STAGE}, next_at = ?, entries = entries + ?, state = 1, worker = NULL
       WHERE ${IS_TO_ADVANCE}`),
-    toAdvance: db
-      .prepare<[number, string, string], number>(/* sql */ `SELECT ran_from FROM task WHERE ${IS_TO_ADVANCE}`)
-      .pluck(),
+    toAdvance: db.prepare<Held, number>(/* sql */ `SELECT ran_from FROM task WHERE ${IS_TO_ADVANCE}`).pluck(),
     /** The row of a plain attempt, after its item has advanced. */
     appendAdvance: db.prepare(/* sql */ `
       INSERT INTO ledger (task, sequence, outcome, attempt, started_at, ended_at, worker, version, call, release, category)
       VALUES (?, (SELECT entries FROM task WHERE seq = ?), 'advanced', ?, ?, ?, ?, ?, ?, ?, ?)`),
     entries: db.prepare<[number], number>(/* sql */ `SELECT entries FROM task WHERE seq = ?`).pluck(),
-    holder: db.prepare<[number, string], { token: string | null; state: number; ran_from: number | null }>(/* sql */ `
-      SELECT token, state, ran_from FROM task WHERE seq = ? AND id = ?`),
+    holder: db.prepare<[number, string, number, string], { state: number; ran_from: number | null }>(/* sql */ `
+      SELECT state, ran_from FROM task WHERE seq = ? AND id = ? AND lane = ? AND claim = ?`),
     order: db.prepare<[number], OrderRow>(/* sql */ `SELECT priority, submitted_at, id FROM task WHERE seq = ?`),
     head: db.prepare<[number], OrderRow>(/* sql */ `
       SELECT priority, submitted_at, id FROM task INDEXED BY task_ready
@@ -644,8 +659,7 @@ function prepare(db: Preparer) {
       INSERT INTO declared_limit (lanes, limits) VALUES (:lanes, :limits)
       ON CONFLICT (lanes) DO UPDATE SET limits = :limits WHERE limits <> :limits`),
     cost: db.prepare<[number], string | null>(/* sql */ `SELECT cost FROM task WHERE seq = ?`).pluck(),
-    runningCost: db.prepare<[number, string, string], { cost: string | null }>(/* sql */ `
-      SELECT cost FROM task WHERE seq = ? AND state = 3 AND token = ? AND id = ?`),
+    runningCost: db.prepare<Held, { cost: string | null }>(/* sql */ `SELECT cost FROM task WHERE ${IS_HELD}`),
 
     // Budgets
 
@@ -725,9 +739,8 @@ function prepare(db: Preparer) {
           last_seen = max(last_seen, excluded.last_seen)`),
     /** The group of a running task that nobody asked to cancel. */
     groupToLeave: db
-      .prepare<[number, string, string], string>(/* sql */ `
-        SELECT failure_group FROM task
-        WHERE seq = ? AND state = 3 AND token = ? AND id = ? AND cancel_requested = 0 AND failure_group IS NOT NULL`)
+      .prepare<Held, string>(/* sql */ `
+        SELECT failure_group FROM task WHERE ${IS_HELD} AND cancel_requested = 0 AND failure_group IS NOT NULL`)
       .pluck(),
     leaveGroup: db.prepare(/* sql */ `UPDATE task SET failure_group = NULL WHERE seq = ?`),
     addUpHours: db.prepare(/* sql */ `

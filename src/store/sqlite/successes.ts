@@ -88,7 +88,7 @@ export class Successes {
     const tasks = members.sort((a, b) => a.place.seq - b.place.seq)
     const seqs = JSON.stringify(tasks.map(task => task.place.seq))
     const ids = tasks.map(task => task.settlement.id).join('\0')
-    const [running, grouped] = this.#statements.runningIds.get(seqs, place.claim) ?? [null, 0]
+    const [running, grouped] = this.#statements.runningIds.get(seqs, place.claim, place.lane) ?? [null, 0]
     if (running !== ids) return false
     if (grouped > 0) {
       const groups = this.#statements.groupsOf.all(seqs)
@@ -102,7 +102,9 @@ export class Successes {
 
   /** The sort of a success; `undefined` if there are too many. */
   #sortOf(place: Place, attempt: AttemptEntry): Sort | undefined {
-    const known = this.#sorts.find(sort => sort.place.claim === place.claim && areAlike(sort.attempt, attempt))
+    const { lane, claim } = place
+    const isSame = (other: Place) => other.lane === lane && other.claim === claim
+    const known = this.#sorts.find(sort => isSame(sort.place) && areAlike(sort.attempt, attempt))
     if (known !== undefined || this.#sorts.length === MAX_SORTS) return known
     const sort = { place, attempt, members: [] }
     this.#sorts.push(sort)

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
+import type { Held } from './statements.js'
 
-/** Where a task is, according to its token. Not to be trusted until the token was found in the task's row. */
+/** Where a task is, according to its token. Not to be trusted until the claim was found in the task's row. */
 export interface Place {
   readonly seq: number
   readonly lane: number
-  /** The rest of the token, which all tasks of a claim have in common as long as they are in the same lane. */
+  /** The part of the token that the task's row has: all tasks of a claim have it in common. */
   readonly claim: string
 }
 
@@ -12,26 +13,24 @@ const ours = randomBytes(6).toString('base64url')
 let claims = 0
 
 /** Makes the part of a token that no other claim has. */
-export function makeNonce(): string {
+export function makeClaim(): string {
   return `${ours}${(claims++).toString(36)}`
 }
 
-/**
- * The token of a task in a claim. The statement `start` builds the same text. It names the place of the task, so that a
- * settlement needs no search.
- */
-export function tokenOf(seq: number, lane: number, nonce: string): string {
-  return `${seq}.${lane}.${nonce}`
+/** The token of a task in a claim. It names the place of the task, so that a settlement needs no search. */
+export function tokenOf(seq: number, lane: number, claim: string): string {
+  return `${seq}.${lane}.${claim}`
 }
 
-/** The token of an item that advances to a lane: derived, so that a repeated settlement can be recognised. */
-export function nextToken(token: string, lane: number): string {
-  const first = token.indexOf('.')
-  const second = token.indexOf('.', first + 1)
-  const third = token.indexOf('.', second + 1)
-  const stage = third < 0 ? 0 : Number(token.slice(third + 1))
-  const nonce = token.slice(second + 1, third < 0 ? undefined : third)
-  return `${token.slice(0, first)}.${lane}.${nonce}.${stage + 1}`
+/** The claim of an item that advances: derived, so that a repeated settlement can be recognised. */
+export function nextClaim(claim: string): string {
+  const [made, advances = '0'] = claim.split('.')
+  return `${made}.${Number(advances) + 1}`
+}
+
+/** The values of `IS_HELD`, for the task with an id at a place. */
+export function held({ seq, lane, claim }: Place, id: string): Held {
+  return [seq, lane, claim, id]
 }
 
 /** The place that a token names; `undefined` if no claim issued it. */
@@ -42,5 +41,5 @@ export function placeOf(token: string): Place | undefined {
   const seq = Number(token.slice(0, first))
   const lane = Number(token.slice(first + 1, second))
   if (!(Number.isSafeInteger(seq) && Number.isSafeInteger(lane))) return undefined
-  return { seq, lane, claim: token.slice(first + 1) }
+  return { seq, lane, claim: token.slice(second + 1) }
 }

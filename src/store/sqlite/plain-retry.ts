@@ -1,0 +1,69 @@
+import { answerOf } from '../budgets/attempt-counts.js'
+import { failureOf } from '../budgets/gate.js'
+import type { FailureGroup } from '../group-store.js'
+import { attempted } from '../ledger-change.js'
+import type { AttemptEntry, Outcome, Settlement } from '../store.js'
+import { State } from '../task-state.js'
+import type { LaneBook } from './lane-book.js'
+import type { LaneIds } from './lane-ids.js'
+import type { Statements } from './statements.js'
+import { held, type Place } from './token.js'
+
+/** A retry after a failure that no rate limit has to do with. */
+type PlainRetry = Settlement & {
+  readonly outcome: Extract<Outcome, { readonly type: 'retry' }>
+  readonly attempt: AttemptEntry & { readonly group: FailureGroup }
+}
+
+/** Whether a settlement is a plain retry, as most failures are. */
+export function isPlainRetry(settlement: Settlement): settlement is PlainRetry {
+  const { outcome, attempt } = settlement
+  return outcome.type === 'retry' && attempt?.verdict?.class === 'retryable' && attempt.group !== undefined
+}
+
+/**
+ * A plain retry takes two statements and reads nothing, with the same result as `afterSettlement`: an outage is many of
+ * them. Returns false, and has changed nothing, if the token does not hold or the rules have to look at the task: if a lane
+ * has limits, if the task was lost, is to be cancelled or is a member of an operation, or if its group is new to this job
+ * or is not that of its last failure.
+ */
+export function retry(
+  statements: Statements,
+  lanes: LaneIds,
+  book: LaneBook,
+  { id, outcome, attempt }: PlainRetry,
+  place: Place,
+  now: number,
+): boolean {
+  const { seq, lane } = place
+  const { verdict, error = null, version = null, call = null, stack = null, trace = null, release = null } = attempt
+  const group = book.groups.known(attempt.group)
+  const ledger = attempted(outcome, attempt)
+  if (group === undefined || ledger.type !== 'append' || book.isAnyBounded) return false
+  const { delayMs = 0, startedAt, endedAt, worker, random = null, policy = null } = ledger.row
+  const code = verdict?.code ?? null
+  const nextAt = Math.ceil(now + Math.max(0, outcome.delayMs))
+  const lastGroup = attempt.attempt === 1 ? null : group
+  const { changes } = statements.retry.run(
+    nextAt > now ? State.scheduled : null,
+    now,
+    nextAt,
+    attempt.attempt,
+    outcome.isBackoff ? delayMs : null,
+    code,
+    error,
+    group,
+    ...held(place, id),
+    lastGroup,
+  )
+  if (changes === 0) return false
+  const category = lanes.lane(lane)?.category || null
+  const about = [category, attempt.attempt, startedAt, endedAt, worker, version, call, stack, trace, release, group]
+  statements.appendRetry.run(seq, seq, ...about, delayMs, code, error, random, policy)
+  book.groups.failed(attempt.group, ledger, now)
+  if (lastGroup === null) book.groups.enter(group, 'waiting', now)
+  book.move(lane, 'running', 'waiting')
+  if (book.hasBudgets)
+    book.told(lane, answerOf(outcome, attempt), failureOf(verdict?.code, attempt.group.id), startedAt, now)
+  return true
+}
