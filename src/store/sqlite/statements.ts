@@ -694,7 +694,7 @@ function prepare(db: Preparer) {
       UPDATE OR FAIL task
       SET state = iif(losses >= ${ALONE_FROM_LOSSES}, 2, 1), changed_at = :now, next_at = :now, started_at = :now,
           entries = entries + 1, attempts = 0, deferrals = 0, undecided = 0, previous_delay = NULL, error_class = NULL,
-          error_code = NULL, error_message = NULL, reason = NULL, result = NULL, cancel_requested = 0, token = NULL,
+          error_code = NULL, error_message = NULL, reason = NULL, result = NULL, cancel_requested = 0, claim = NULL,
           worker = NULL, operation = :operation, answered = 0
       WHERE seq IN (SELECT value FROM json_each(:seqs))`),
     answer: db.prepare(/* sql */ `UPDATE task SET answered = 1 WHERE seq = ?`),
