@@ -106,6 +106,7 @@ Examples:
   redrive stats                             how many tasks wait, run and died
   redrive task ls --status waiting          list waiting tasks
   redrive why ID                            why a task waits, runs or died
+  redrive groups ls                         what fails, and how often
   redrive dlq ls                            list dead letters
   redrive dlq show ID                       why a task died, and what to do next
   redrive dlq redrive --kind K --code C     redrive dead letters that match`,

@@ -128,7 +128,7 @@ function backoffWords(backoff: Backoff): string {
     case 'linear':
       return `each ${formatDuration(backoff.base)} later than the one before, at most ${formatDuration(backoff.max)}`
     case 'exponential':
-      return `first after ${formatDuration(backoff.base)}, then ${backoff.factor} times as long each time, at most ${formatDuration(backoff.max)}`
+      return `the first retry after ${formatDuration(backoff.base)}, then ${backoff.factor} times as long each time, at most ${formatDuration(backoff.max)}`
     case 'list':
       return `after ${backoff.delays.map(formatDuration).join(', ')}, and the last of these from then on`
     case 'decorrelated':
@@ -150,7 +150,7 @@ function jitterWords(jitter: Jitter): string {
 }
 
 function retryWords(retryOn: Policy['retryOn']): string {
-  if (retryOn === undefined) return 'what is known to pass, and what is unknown'
+  if (retryOn === undefined) return 'transient and unknown failures'
   if (retryOn === 'none') return 'nothing'
   return retryOn === 'all' || retryOn.length === 0 ? 'every failure' : `only ${list(retryOn)}`
 }

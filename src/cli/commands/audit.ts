@@ -25,7 +25,7 @@ export function addAudit(program: Command, context: CommandContext): void {
     .command('tail')
     .description('Show the last audit records, oldest first')
     .option('--limit <n>', 'Number of records', wholeNumber(1, 10_000), 50)
-    .option('-f, --follow', 'Go on with new records until Ctrl-C')
+    .option('-f, --follow', 'Print new records as they come, until Ctrl-C')
     .action(async (options: TailOptions) => context.end(await printTail(context, options)))
   withCommonOptions(tail).addHelpText(
     'after',

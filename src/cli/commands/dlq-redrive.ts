@@ -44,10 +44,10 @@ export function addRedrive(dlq: Command, context: CommandContext): void {
   withCommonOptions(redrive).addHelpText(
     'after',
     `
-Named dead letters move at once. A filter becomes an operation, on record as
-who, why and what came of it: see redrive ops. Its members are those of now,
-the oldest first, at most a window of them unanswered at a time, so that new
-work is not starved. Any live worker continues it should this terminal close.
+Named dead letters move at once. A filter becomes an operation, on record with
+who, why and its outcome: see redrive ops. It covers the dead letters of this
+moment, oldest first. At most a window of them is unanswered at a time, so that
+new work is not starved. If this terminal closes, a live worker continues it.
 Members whose lane is paused, or whose kind no live worker runs, are left alone.
 Without any live worker all of them move at once, and wait for one.
 Ctrl-C stops it after the current batch; run the same command again, or redrive

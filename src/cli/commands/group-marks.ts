@@ -32,7 +32,7 @@ export function addGroupMarks(groups: Command, context: CommandContext): void {
     )
     .addHelpText('after', "\nExample:\n  redrive groups ack 9c2f --why 'the provider is down'")
 
-  const fix = groups.command('fix').description('Mark a group as fixed: it regresses if it fails once more')
+  const fix = groups.command('fix').description('Mark a group as fixed: it regresses if it fails again')
   withMarkOptions(fix)
     .option('--in <release>', 'Release with the fix (default: whatever runs from now on)', nonEmpty)
     .action(async (id: string, { in: release, ...options }: FixOptions) =>

@@ -29,7 +29,7 @@ import { type RunNotes, runNotes } from './run-notes.js'
 export function addResume(pipeline: Command, context: CommandContext): void {
   const resume = pipeline
     .command('resume')
-    .description('Go on with a run that was stopped, interrupted or killed')
+    .description('Resume a run that was stopped, interrupted or killed')
     .argument('<run>', 'Id of the run')
     .argument('<file>', 'Module that exports the result of pipeline()')
     .option('--in <file>', "Items, if the file has moved; '-' for standard input", nonEmpty)
@@ -40,7 +40,7 @@ export function addResume(pipeline: Command, context: CommandContext): void {
   withWorkFlags(resume).addHelpText(
     'after',
     `
-Reads on where the run has left off, and works on the items it has. Several
+Continues to read where the run left off, and works on its items. Several
 processes may do so at once on PostgreSQL: one reads, all work.
 After its failure budget stopped it, the budget counts afresh.
 

@@ -44,7 +44,7 @@ export function addSweep(program: Command, context: CommandContext): void {
     'after',
     `
 Without --config it sweeps the collections of the preset 'documents', with the
-environment variables RETRY_JOB_*; a flag beats its variable. With --once it
+environment variables RETRY_JOB_*; a flag overrides its variable. With --once it
 exits with 1 if the source, the bus or the store cannot be reached, and with 3
 if a collection failed or events could not be published.
 
