@@ -5,7 +5,7 @@ import { isItem } from './is-item.js'
 import { isoOrNull } from './task-view.js'
 import { recompute, withHistory } from './verify.js'
 import type { Because, WhyAction, WhyCause, WhyStore } from './why-cause.js'
-import { byText, timeText } from './why-text.js'
+import { byText, failureWords, timeText } from './why-text.js'
 
 /** Why a task runs: who has it, since when, and until when. */
 export async function whyRunning(store: WhyStore, standing: TaskStanding): Promise<Because> {
@@ -23,16 +23,16 @@ export async function whyRunning(store: WhyStore, standing: TaskStanding): Promi
     attempt: task.attempts + 1,
   }
   const since = `since ${timeText(task.changedAt)} (${formatDuration(Math.max(0, now - task.changedAt))})`
-  const runs = { code: 'running', text: `${name} runs attempt ${task.attempts + 1} of it ${since}.`, facts }
+  const runs = { code: 'running', text: `${name} has been running attempt ${task.attempts + 1} of it ${since}.`, facts }
   const isGone = worker?.until !== undefined && worker.until <= now
   const gone = {
     code: 'worker_gone',
-    text: 'Its worker has given no sign of life for a whole lease. The next heartbeat of another worker takes it back, at no cost.',
+    text: 'Its worker has sent no heartbeat for a whole lease. The next heartbeat of another worker takes the task back, at no cost.',
     facts: { leaseUntil: isoOrNull(worker?.until) },
   }
   const cancelling = {
     code: 'cancel_requested',
-    text: 'Somebody asked to cancel it: its signal has aborted, and it ends with its handler.',
+    text: 'Somebody asked to cancel it: its signal is aborted, and it ends when its handler does.',
     facts: {},
   }
   return {
@@ -87,9 +87,9 @@ async function whyDead(store: WhyStore, task: TaskRecord, ledger: readonly Ledge
   return { causes, actions: [redrive, ...(await redriveGroup(store, task))] }
 }
 
-function lastErrorText({ errorCode, errorMessage }: TaskRecord): string {
-  const parts = [errorCode, errorMessage].filter(part => part !== undefined && part !== '')
-  return parts.length === 0 ? 'Its last error is not on record.' : `Its last error: ${parts.join(': ')}`
+function lastErrorText(task: TaskRecord): string {
+  const words = failureWords(task)
+  return words === '' ? 'Its last error is not on record.' : `Its last error: ${words}`
 }
 
 /** Redrives the whole group, if others died in the same way. Items are reprocessed by their run. */

@@ -12,16 +12,22 @@ export function byText(by: By | undefined, at: number | undefined): string {
   return `${who}${since}${by?.why === undefined ? '' : `: ${by.why}`}`
 }
 
+/** The last failure of a task, as far as it is on record. */
+interface LastFailure {
+  readonly errorCode?: string | null | undefined
+  readonly errorMessage?: string | null | undefined
+}
+
+/** `http_502: Error: Bad gateway`, or `TypeError: x is undefined` where the code is the name; empty without an error. */
+export function failureWords({ errorCode, errorMessage }: LastFailure): string {
+  const isNamed = errorMessage?.startsWith(`${errorCode}: `)
+  return [isNamed ? '' : errorCode, errorMessage].filter(part => part).join(': ')
+}
+
 /** ` (http_502: Error: Bad gateway)`; nothing without an error. */
-export function errorText({
-  errorCode,
-  errorMessage,
-}: {
-  readonly errorCode?: string | undefined
-  readonly errorMessage?: string | undefined
-}): string {
-  const parts = [errorCode, errorMessage].filter(part => part !== undefined && part !== '')
-  return parts.length === 0 ? '' : ` (${parts.join(': ')})`
+export function errorText(failure: LastFailure): string {
+  const words = failureWords(failure)
+  return words === '' ? '' : ` (${words})`
 }
 
 /** `1 task`, `12 tasks` */

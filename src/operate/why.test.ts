@@ -265,7 +265,7 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     const answer = await ask('a')
     const facts = { worker: 'w', host: 'web-1', release: '1.8.0', attempt: 1 }
     expect(answer).toMatchObject({ status: 'running', causes: [{ code: 'running', facts }] })
-    expect(answer.answer).toContain("The worker 'w' on web-1, release 1.8.0, runs attempt 1 of it since")
+    expect(answer.answer).toContain("The worker 'w' on web-1, release 1.8.0, has been running attempt 1 of it since")
     await store.cancel([idOf('a')])
     expect(codes(await ask('a'))).toEqual(['running', 'cancel_requested'])
     await clock.advance('2h')
@@ -288,6 +288,13 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
       release: '1.8.0',
     })
     expect(answer.actions[0]?.args).toEqual(['dlq', 'redrive', idOf('a')])
+  })
+
+  it('names an error once, where its code is its name', async () => {
+    await add('a')
+    const bug = { verdict: { class: 'final', code: 'TypeError' }, error: 'TypeError: x is undefined' }
+    await settle({ type: 'dead', reason: 'final_error' }, bug)
+    expect((await ask('a')).causes[1]?.text).toBe('Its last error: TypeError: x is undefined')
   })
 
   it('it is dead, and the record does not agree with its policy', async () => {

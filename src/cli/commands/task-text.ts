@@ -1,5 +1,5 @@
 import type { TaskExplanation, TaskView } from '../../operate/index.js'
-import { isItem } from '../../operate/internal.js'
+import { failureWords, isItem } from '../../operate/internal.js'
 import type { TaskStatus } from '../../store/index.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { fields, ID_WIDTH, type Layout, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
@@ -132,8 +132,8 @@ function retryCountText({ retryCount, attempts, maxAttempts }: TaskExplanation):
   return `${retryCount} (${maxAttempts === null ? failed : `${failed}, ${maxAttempts} allowed`})`
 }
 
-function errorLine({ errorCode, errorMessage }: TaskView, width: number): string[] {
-  const text = [errorCode, errorMessage].filter(part => part !== null).join(': ')
+function errorLine(task: TaskView, width: number): string[] {
+  const text = failureWords(task)
   return text === '' ? [] : [oneLine(text, { width, indent: '  ' })]
 }
 
