@@ -134,7 +134,11 @@ describe('the words', () => {
     ['no delay', { backoff: 'none', jitter: 'none' }, ['Up to 3 attempts, without a delay.']],
     ['fixed', { backoff: { kind: 'fixed', base: '90s' }, jitter: 'none' }, ['Up to 3 attempts, 1m 30s apart.']],
     ['linear', { backoff: 'linear', jitter: 'none' }, ['each 1s later than the one before, at most 30s']],
-    ['exponential', { backoff: { factor: 3 } }, ['the first retry after 1s, then 3 times as long each time, at most 30s']],
+    [
+      'exponential',
+      { backoff: { factor: 3 } },
+      ['the first retry after 1s, then 3 times as long each time, at most 30s'],
+    ],
     ['decorrelated', { backoff: 'decorrelated' }, ['a random time between 1s and three times the last, at most 30s']],
     ['full jitter', {}, ['each delay spread evenly from 0']],
     ['equal jitter', { jitter: 'equal' }, ['each delay spread over its upper half']],

@@ -97,7 +97,7 @@ function tellVerification(console: Console, { output }: CommonOptions, result: V
   const about = `${countOf(decisions, 'decision')} on ${countOf(tasks, 'task')}`
   const differ = discrepancies.length === 1 ? 'differs' : 'differ'
   console.say(`${about} recomputed: ${grouped(discrepancies.length)} ${differ}.`)
-  if (unknown > 0) console.say(`${grouped(unknown)} could not be: the store does not have their policy.`)
+  if (unknown > 0) console.say(`${grouped(unknown)} could not be recomputed: the store does not have their policy.`)
   return discrepancies.length === 0 ? ExitCode.done : ExitCode.error
 }
 

@@ -55,7 +55,8 @@ async function editOne(
   const payload = payloadOf(options)
   return withStore(options, environment, async store => {
     const task = await store.get(id)
-    if (task === undefined) throw new CommandError(`There is no task ${quoted(id)}.`)
+    if (task === undefined)
+      throw new CommandError(`There is no task ${quoted(id)}. To list tasks, run: redrive task ls`)
     refuseEdit(task, isRedriven)
     refuseRedacted(payload, task)
     const by = { who: environment.user, ...(options.why !== undefined && { why: options.why }) }
