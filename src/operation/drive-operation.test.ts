@@ -103,6 +103,28 @@ describe('a worker', () => {
     await worker.stop()
   })
 
+  it('gives an operation its turn, however many newer ones wait for their members to end', async () => {
+    const { clock, store, ids, worker } = await scene(
+      112,
+      () => {},
+      n => (n === 0 ? '' : 'stuck'),
+    )
+    await store.limit({ kind: 'k', key: 'stuck' }, { concurrency: 0 })
+    const by = { who: 'ann' }
+    const signal = new AbortController().signal
+    const [first = '', ...others] = ids
+    const oldest = await store.operations.create({ act: 'redrive', set: { ids: [first] }, by })
+    await clock.advance(1)
+    for (const one of others) {
+      const { id } = await store.operations.create({ act: 'redrive', set: { ids: [one] }, by })
+      await driveOperation(store, id, { driver: 'd', signal, clock })
+    }
+    await worker.start()
+    await clock.advance('60s')
+    expect(await store.operations.get(oldest.id)).toMatchObject({ status: 'done', moved: 1 })
+    await worker.stop()
+  })
+
   it('runs the members of an ordered lane in their order', async () => {
     const ran: number[] = []
     const { clock, store, worker } = await scene(

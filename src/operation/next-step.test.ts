@@ -122,6 +122,14 @@ it('a rate spreads the moves, whatever the window', () => {
   expect(moved({ at: 1_000_000 - 100, count: 5 }).type).toBe('move')
 })
 
+it('does not wait for the time of the last move to come again after the clock was set back', () => {
+  const lastMove = { at: 1_000_000 + 3_600_000, count: 5 }
+  for (const perSecond of [undefined, 50])
+    expect(nextStep(operation({ settings: { perSecond }, progress: { ...PROGRESS, lastMove } }), FACTS).type).toBe(
+      'move',
+    )
+})
+
 it('without a worker nobody answers, so nothing is held back', () => {
   const full = operation({ moved: 100_000 })
   expect(nextStep(full, FACTS).type).toBe('wait')

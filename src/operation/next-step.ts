@@ -125,7 +125,8 @@ function roomStep(
   now: number,
 ): NextStep {
   const lastMs = perSecond === undefined || lastMove === undefined ? 0 : (lastMove.count * 1000) / perSecond
-  const earlyMs = (lastMove?.at ?? now) + lastMs - now
+  // A move that lies ahead was made before the clock was set back.
+  const earlyMs = lastMove === undefined || lastMove.at > now ? 0 : lastMove.at + lastMs - now
   if (earlyMs > 0) return { type: 'wait', ms: Math.min(earlyMs, 1000) }
   if (room <= 0) return { type: 'wait', ms: POLL_MS }
   const evenly = perSecond === undefined ? BATCH : Math.max(1, Math.floor(perSecond / BATCHES_PER_SECOND))

@@ -5,6 +5,8 @@ import type { Duty } from './duties.js'
 
 /** How many operations a worker drives at once. */
 const MAX_DRIVEN = 8
+/** The size of a page of the list of operations. */
+const PAGE = 100
 
 /** Advances the operations of a store that nobody else drives, so that no terminal has to stay open for them. */
 export class OperationDuty implements Duty {
@@ -37,14 +39,21 @@ export class OperationDuty implements Duty {
     await Promise.all(this.#driven.values())
   }
 
+  /** Gives every open operation its turn: newer ones that wait for their last members must not keep the others from theirs. */
   async #look(): Promise<void> {
-    const { items } = await this.#store.operations.list({ isOpen: true }, { limit: 100 })
-    if (items.length === 0) return
-    const now = await this.#store.now()
-    for (const { id, driver } of items) {
-      const isFree = driver === undefined || driver.until <= now
-      if (isFree && !this.#driven.has(id) && this.#driven.size < MAX_DRIVEN) this.#drive(id)
-    }
+    let after: string | undefined
+    do {
+      const { items, next } = await this.#store.operations.list({ isOpen: true }, { limit: PAGE, after })
+      const now = items.length === 0 ? 0 : await this.#store.now()
+      const free = items.filter(({ driver }) => driver === undefined || driver.until <= now)
+      for (const { id } of free) if (!this.#driven.has(id)) await this.#driveWhenFree(id)
+      after = next
+    } while (after !== undefined)
+  }
+
+  async #driveWhenFree(id: string): Promise<void> {
+    if (this.#driven.size >= MAX_DRIVEN) await Promise.race(this.#driven.values())
+    if (!this.#abort.signal.aborted) this.#drive(id)
   }
 
   #drive(id: string): void {

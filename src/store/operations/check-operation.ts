@@ -40,6 +40,6 @@ export function checkSet(act: OperationAct, set: OperationSet): void {
 }
 
 function checkPositive(option: string, value: number | undefined): void {
-  if (value === undefined || value > 0) return
-  throw new OptionError(option, `'${option}' must be above 0, got ${quoted(value)}.`)
+  if (value === undefined || (Number.isFinite(value) && value > 0)) return
+  throw new OptionError(option, `'${option}' must be a number above 0, got ${quoted(value)}.`)
 }

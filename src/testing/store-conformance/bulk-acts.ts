@@ -457,6 +457,7 @@ export const BULK_ACTS: StoreBehaviours = {
       { act: 'redrive', set, by: ANN, settings: { canary: 0 } },
       { act: 'redrive', set, by: ANN, settings: { stopAbove: 1 } },
       { act: 'redrive', set, by: ANN, settings: { perSecond: 0 } },
+      { act: 'redrive', set, by: ANN, settings: { perSecond: Number.POSITIVE_INFINITY } },
       { act: 'redrive', set, by: ANN, settings: { canry: 1 } },
     ]
     for (const operation of refused)
