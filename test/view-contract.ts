@@ -7,7 +7,7 @@ export const VIEW_COLUMNS = {
     'task kind category key sequence attempt outcome class code error reason delay_ms worker started_at ended_at duration_ms trace release failure_group',
   dead_letters:
     'id kind category key reason class code error attempts deferrals losses payload submitted_at died_at failure_group',
-  failure_groups: 'id kind code pattern seen retrying dead first_seen last_seen',
+  failure_groups: 'id kind code pattern seen retrying dead first_seen last_seen state marked_at marked_by fixed_in ignored_until regressed_in',
 } as const
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
@@ -62,6 +62,22 @@ export async function fillForViews(store: Store): Promise<void> {
     // Out of the way of the next one.
     if (id === 'waiting') await store.pause({ kind: 'mail' }, { isPaused: true })
   }
+}
+
+/** Adds a group in each state that a group can be marked as. */
+export async function markGroups(store: Store): Promise<void> {
+  const by = { who: 'ada', why: 'known' }
+  const fail = async (state: string, release: string) => {
+    const attempt = { attempt: 1, startedAt: (await store.now()) + 1, endedAt: 9, worker: 'w', ...FAILED, release }
+    const tried = { outcome: DEAD, attempt: { ...attempt, group: { ...GROUP, id: `1-${state}` } } }
+    await store.enqueue([{ id: `${state}-${release}`, kind: 'marked', payload: '1', tried }])
+  }
+  for (const state of ['acknowledged', 'ignored', 'passing', 'fixed', 'regressed']) await fail(state, '1.8.0')
+  await store.groups.mark('1-acknowledged', { state: 'acknowledged' }, by)
+  await store.groups.mark('1-ignored', { state: 'ignored', until: { at: 32_503_680_000_000 } }, by)
+  await store.groups.mark('1-passing', { state: 'ignored', until: { count: 10 } }, by)
+  for (const id of ['1-fixed', '1-regressed']) await store.groups.mark(id, { state: 'fixed', release: '1.9.0' }, by)
+  await fail('regressed', '2.0.0')
 }
 
 /** The rows that the view should have, from what the store tells by its verbs. */
@@ -122,7 +138,8 @@ export async function expectedLetters(store: Store): Promise<object[]> {
 /** The failure groups, from what the store lists. */
 export async function expectedGroups(store: Store): Promise<object[]> {
   const { items } = await store.groups.list({}, { limit: 100 })
-  return items.map(({ id, kind, code, pattern, seen, retrying, dead, firstSeenAt, lastSeenAt }) => ({
+  const time = (at: number | undefined) => (at === undefined ? null : new Date(at).toISOString())
+  return items.map(({ id, kind, code, pattern, seen, retrying, dead, firstSeenAt, lastSeenAt, life }) => ({
     id,
     kind,
     code,
@@ -132,5 +149,11 @@ export async function expectedGroups(store: Store): Promise<object[]> {
     dead,
     first_seen: new Date(firstSeenAt).toISOString(),
     last_seen: new Date(lastSeenAt).toISOString(),
+    state: life.state,
+    marked_at: life.state === 'new' ? null : time(life.at),
+    marked_by: life.state === 'new' ? null : life.who,
+    fixed_in: (life.state === 'fixed' ? life.release : life.state === 'regressed' ? life.fixedIn : undefined) ?? null,
+    ignored_until: life.state === 'ignored' ? time(life.until.at) : null,
+    regressed_in: (life.state === 'regressed' ? life.release : undefined) ?? null,
   }))
 }

@@ -6,6 +6,7 @@ import {
   expectedGroups,
   expectedLetters,
   fillForViews,
+  markGroups,
   VIEW_COLUMNS,
 } from '../../../test/view-contract.js'
 import { openPostgres, type PostgresStore } from './index.js'
@@ -85,4 +86,9 @@ it('lets a role read the views, and nothing else', async () => {
     await client.query('RESET ROLE')
     client.release()
   }
+})
+
+it('has the state of every failure group', async () => {
+  await markGroups(store)
+  expect(new Set(await rowsOf('SELECT * FROM redrive.failure_groups'))).toEqual(new Set(await expectedGroups(store)))
 })

@@ -378,13 +378,18 @@ export const MIGRATIONS: readonly string[] = [
       ) AS letter
       JOIN lane ON lane.id = letter.lane;
 
-    -- The figures are those of redrive groups ls: by hour, to be added up.
+    -- The figures are those of redrive groups ls: by hour, to be added up. The state is the last mark, or regressed.
     CREATE VIEW failure_groups AS
       SELECT its.id, its.kind, its.code, its.pattern, ifnull(sum(tally.seen), 0) AS seen,
              ifnull(sum(tally.retrying), 0) AS retrying, ifnull(sum(tally.dead), 0) AS dead,
              strftime('%Y-%m-%dT%H:%M:%fZ', its.first_seen / 1000.0, 'unixepoch') AS first_seen,
              strftime('%Y-%m-%dT%H:%M:%fZ', max(its.first_seen, ifnull(max(tally.last_seen), 0)) / 1000.0, 'unixepoch')
-               AS last_seen
+               AS last_seen,
+             ifnull(its.life, 'new') AS state,
+             strftime('%Y-%m-%dT%H:%M:%fZ', its.marked_at / 1000.0, 'unixepoch') AS marked_at, its.who AS marked_by,
+             its.details ->> iif(its.life = 'fixed', '$.release', '$.fixedIn') AS fixed_in,
+             strftime('%Y-%m-%dT%H:%M:%fZ', (its.details ->> '$.until.at') / 1000.0, 'unixepoch') AS ignored_until,
+             iif(its.life = 'regressed', its.details ->> '$.release', NULL) AS regressed_in
       FROM failure_group AS its LEFT JOIN group_tally AS tally ON tally.failure_group = its.id
       GROUP BY its.id;
   `,

@@ -8,6 +8,7 @@ import {
   expectedGroups,
   expectedLetters,
   fillForViews,
+  markGroups,
   VIEW_COLUMNS,
 } from '../../../test/view-contract.js'
 import { openSqlite, type SqliteStore } from './index.js'
@@ -52,4 +53,10 @@ it.each([
 ])('reads no table as a whole: %s', query => {
   const plan = db.prepare<[], { detail: string }>(`EXPLAIN QUERY PLAN ${query}`).all()
   expect(plan.map(({ detail }) => detail).filter(detail => /^SCAN (task|ledger|lane)/.test(detail))).toEqual([])
+})
+
+it('has the state of every failure group', async () => {
+  await markGroups(store)
+  const groups = db.prepare('SELECT * FROM failure_groups').all()
+  expect(new Set(groups)).toEqual(new Set(await expectedGroups(store)))
 })

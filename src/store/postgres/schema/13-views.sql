@@ -36,12 +36,16 @@ CREATE VIEW redrive.dead_letters AS
   JOIN redrive.lane ON lane.id = task.lane
   WHERE ended.state = 6;  -- dead
 
--- The figures are those of redrive groups ls: changes by hour, to be added up.
+-- The figures are those of redrive groups ls: changes by hour, to be added up. The state is the last mark, or `regressed`.
 CREATE VIEW redrive.failure_groups AS
   SELECT its.id, its.kind, its.code, its.pattern, coalesce(sum(tally.seen), 0)::bigint AS seen,
     coalesce(sum(tally.retrying), 0)::bigint AS retrying, coalesce(sum(tally.dead), 0)::bigint AS dead,
     to_timestamp(its.first_seen / 1000.0) AS first_seen,
-    to_timestamp(greatest(its.first_seen, max(tally.last_seen)) / 1000.0) AS last_seen
+    to_timestamp(greatest(its.first_seen, max(tally.last_seen)) / 1000.0) AS last_seen,
+    coalesce(its.life, 'new') AS state, to_timestamp(its.marked_at / 1000.0) AS marked_at, its.who AS marked_by,
+    its.details::json ->> CASE its.life WHEN 'fixed' THEN 'release' ELSE 'fixedIn' END AS fixed_in,
+    to_timestamp((its.details::json #>> '{until,at}')::bigint / 1000.0) AS ignored_until,
+    CASE WHEN its.life = 'regressed' THEN its.details::json ->> 'release' END AS regressed_in
   FROM redrive.failure_group AS its
   LEFT JOIN redrive.group_tally AS tally ON tally.failure_group = its.id
   GROUP BY its.id;
