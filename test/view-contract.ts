@@ -7,7 +7,8 @@ export const VIEW_COLUMNS = {
     'task kind category key sequence attempt outcome class code error reason delay_ms worker started_at ended_at duration_ms trace release failure_group',
   dead_letters:
     'id kind category key reason class code error attempts deferrals losses payload submitted_at died_at failure_group',
-  failure_groups: 'id kind code pattern seen retrying dead first_seen last_seen state marked_at marked_by fixed_in ignored_until regressed_in',
+  failure_groups:
+    'id kind code pattern seen retrying dead first_seen last_seen state marked_at marked_by fixed_in ignored_until regressed_in',
 } as const
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'

@@ -5,14 +5,42 @@ import { isOwnKind, type Occasion } from './occasion.js'
 
 const PAGE = 100
 
-/** Tells when work fails in a way that was not seen before: once per group, however many fail. A group that somebody has marked is no news. */
-export const newGroup: Occasion = async ({ store, since }) => {
-  const notices: Notice[] = []
-  for await (const group of seenSince(store.groups, since)) {
-    const isNews = group.firstSeenAt >= since && group.life.state === 'new'
-    if (isNews && !isOwnKind(group.kind)) notices.push(noticeOf(group))
+/** A storm of new groups is told in slots of this length: the first few each, and the rest together when the slot is over. */
+const SLOT_MS = 300_000
+const MAX_PER_SLOT = 10
+
+/** Kinds that a message about many groups names. */
+const MAX_KINDS = 5
+
+/**
+ * Tells when work fails in a way that was not seen before: once per group, however many fail. A group that somebody has marked is
+ * no news. Which groups are told by themselves depends on nothing but the store, so that all processes find the same messages.
+ */
+export const newGroup: Occasion = async ({ store, now, since }) => {
+  // Whatever is left of a slot is told when it is over, so slots are looked at as a whole.
+  const from = slotOf(since) - SLOT_MS
+  const slots = new Map<number, GroupRecord[]>()
+  for await (const group of seenSince(store.groups, from)) {
+    const slot = slotOf(group.firstSeenAt)
+    if (group.firstSeenAt < from || isOwnKind(group.kind)) continue
+    const groups = slots.get(slot)
+    if (groups === undefined) slots.set(slot, [group])
+    else groups.push(group)
   }
-  return notices
+  return [...slots].flatMap(([slot, groups]) => noticesOf(slot, groups, now, since))
+}
+
+function noticesOf(slot: number, groups: readonly GroupRecord[], now: number, since: number): Notice[] {
+  const inOrder = [...groups].sort((a, b) => a.firstSeenAt - b.firstSeenAt || (a.id < b.id ? -1 : 1))
+  const isNews = ({ life }: GroupRecord) => life.state === 'new'
+  const told = inOrder.slice(0, MAX_PER_SLOT).filter(group => isNews(group) && group.firstSeenAt >= since)
+  const rest = inOrder.slice(MAX_PER_SLOT).filter(isNews)
+  const isOver = slot + SLOT_MS <= now && slot + SLOT_MS >= since
+  return [...told.map(noticeOf), ...(rest.length > 0 && isOver ? [restNotice(slot, rest)] : [])]
+}
+
+function slotOf(at: number): number {
+  return at - (at % SLOT_MS)
 }
 
 /** Groups come last seen first, so those that matter are in front. */
@@ -36,5 +64,24 @@ function noticeOf({ id, kind, code, errorName, pattern, seen, retrying, dead }: 
     subject: id,
     text: redact(`New failure of ${kind}: ${code}, ${what}. Seen ${times}; ${retrying} retrying, ${dead} dead.`),
     facts: { group: id, kind, code, errorName, pattern: redact(pattern), seen, retrying, dead },
+  }
+}
+
+/** The groups of a slot that are not told by themselves. */
+function restNotice(slot: number, groups: readonly GroupRecord[]): Notice {
+  const counts = new Map<string, number>()
+  for (const { kind } of groups) counts.set(kind, (counts.get(kind) ?? 0) + 1)
+  const kinds = [...counts].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))
+  const named = kinds.slice(0, MAX_KINDS).map(([kind, count]) => `${kind} ${count}`)
+  const others = kinds.length > MAX_KINDS ? ', …' : ''
+  const count = groups.length === 1 ? 'And 1 more new failure' : `And ${groups.length} more new failures`
+  const from = new Date(slot).toISOString()
+  return {
+    type: 'more_new_groups',
+    subject: String(slot),
+    text: redact(
+      `${count} between ${from.slice(11, 16)} and ${new Date(slot + SLOT_MS).toISOString().slice(11, 16)} UTC: ${named.join(', ')}${others}. To list them, run: redrive groups ls --state new`,
+    ),
+    facts: { count: groups.length, from, kinds: kinds.length },
   }
 }

@@ -1,7 +1,13 @@
 import { createHash } from 'node:crypto'
 
 /** The occasions on which a message is sent. */
-export type NoticeType = 'new_group' | 'regressed' | 'oldest_age' | 'gate_opened' | 'operation_ended'
+export type NoticeType =
+  | 'new_group'
+  | 'more_new_groups'
+  | 'regressed'
+  | 'oldest_age'
+  | 'gate_opened'
+  | 'operation_ended'
 
 /** A message, before it is known where it goes. */
 export interface Notice {

@@ -1,11 +1,12 @@
+import { hostname } from 'node:os'
 import type { Outage } from '../attempt/index.js'
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { NewTask, Store } from '../store/index.js'
-import { defineTask, Worker } from '../task/index.js'
-import { toMs } from '../task/internal.js'
+import { defineTask } from '../task/index.js'
+import { type Duty, Engine, taskKind, toMs } from '../task/internal.js'
 import type { Sink } from '../telemetry/index.js'
-import { type Clock, queueClock, type Sleeper, type Timer } from '../time/index.js'
+import { type Clock, queueClock } from '../time/index.js'
 import { gateOpened } from './gate-opened.js'
 import { newGroup } from './new-group.js'
 import { messageId, type Notice, type Notification } from './notice.js'
@@ -76,20 +77,25 @@ export function notify(store: Store, options: NotifyOptions): Notifier {
   return new Notifier(store, options)
 }
 
+/** It renews its lease, and so can look, no less often than a worker does. */
+const LONGEST_BEAT_MS = 10_000
+const BEATS_PER_LEASE = 3
+const BEAT_SLACK_MS = 100
+
 /** Looks at a store now and then, and delivers the messages about it. */
-export class Notifier implements Sleeper {
+export class Notifier {
   readonly #store: Store
   readonly #clock: Clock
   readonly #targets: readonly Target[]
   readonly #occasions: readonly Occasion[]
   readonly #everyMs: number
   readonly #repeatMs: number
-  readonly #worker: Worker
+  readonly #engine: Engine
   /** When it last looked, on the store's clock. */
   #lookedAt: number | undefined
-  #timer: Timer | undefined
-  #looking: Promise<void> = Promise.resolve()
-  #isStopped = false
+  /** When the last look began, on the monotonic clock. */
+  #beganAt = -Infinity
+  #looking: Promise<void> | undefined
 
   constructor(store: Store, options: NotifyOptions) {
     const { to, clock = queueClock, sink, onOutage } = options
@@ -105,35 +111,46 @@ export class Notifier implements Sleeper {
         handler: (message: Notification, { signal }) => target.send(message, signal),
       }),
     )
-    this.#worker = new Worker(store, { tasks, concurrency: 2, clock, sink, onOutage })
+    const name = `notifier-${hostname()}-${process.pid}-${crypto.randomUUID().slice(0, 8)}`
+    const lease = Math.min(this.#everyMs, LONGEST_BEAT_MS) * BEATS_PER_LEASE
+    const kinds = tasks.map(task => taskKind(task, store))
+    this.#engine = new Engine(store, kinds, { name, lease, concurrency: 2, clock, sink, onOutage }, [this.#duty()])
   }
 
   /** Begins to look, and to deliver. Resolves after the first look. Rejects if the store cannot be reached. */
   async start(): Promise<void> {
-    await this.#worker.start()
+    this.#beganAt = this.#clock.monotonic()
+    await this.#engine.start()
     await this.look()
-    this.#arm()
   }
 
   /** Resolves when it has stopped. Rejects if the store refuses for good. */
   get stopped(): Promise<void> {
-    return this.#worker.stopped
+    return this.#engine.stopped
   }
 
   /** Stops looking. Messages that were not delivered stay in the store, for the next notifier. */
   async stop(): Promise<void> {
-    this.#isStopped = true
-    if (this.#timer !== undefined) this.#clock.clearTimer(this.#timer)
-    await this.#looking
-    await this.#worker.stop()
+    await this.#engine.stop()
   }
 
-  /** It is time for the next look. */
-  wake(): void {
-    // A store that is away is reported by the worker, and looked at again later.
-    this.#looking = this.look()
-      .catch(() => {})
-      .finally(() => this.#arm())
+  /** Looks whenever it is time to, beside the deliveries. */
+  #duty(): Duty {
+    return {
+      beat: () => {
+        const now = this.#clock.monotonic()
+        // Beats come a little early or late.
+        if (this.#looking !== undefined || now - this.#beganAt < this.#everyMs - BEAT_SLACK_MS) return
+        this.#beganAt = now
+        this.#looking = this.look()
+          // A store that is away is reported by the engine, and looked at again later.
+          .catch(() => {})
+          .finally(() => {
+            this.#looking = undefined
+          })
+      },
+      stop: async () => this.#looking,
+    }
   }
 
   /** Looks once, and enqueues the messages that are due. */
@@ -160,10 +177,6 @@ export class Notifier implements Sleeper {
     const told = target && (await this.#store.get(taskId(target, id)))
     return told !== undefined && now - told.submittedAt < this.#repeatMs
   }
-
-  #arm(): void {
-    if (!this.#isStopped) this.#timer = this.#clock.setTimer(this, this.#everyMs)
-  }
 }
 
 /** The list of all occasions. */
@@ -172,7 +185,7 @@ function occasionsOf({ groups = true, oldestAge: limit, gates = true, operations
     ...(groups ? [newGroup, regressed] : []),
     ...(limit === undefined ? [] : [oldestAge(toMs('oldestAge', limit, 1))]),
     ...(gates ? [gateOpened] : []),
-    ...(operations ? [operationEnded] : []),
+    ...(operations ? [operationEnded()] : []),
   ]
 }
 

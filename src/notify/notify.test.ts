@@ -68,7 +68,7 @@ describe('a message', () => {
     await expect.poll(() => received.length).toBe(1)
     const [{ body }] = received as [Received]
     expect(body).toEqual({
-      text: 'The oldest ready task of charge &lt;!channel&gt; has waited for 1h; the limit is 10m. 1 ready, 1 worker is running.',
+      text: 'The oldest ready task of charge &lt;!channel&gt; has waited for 1h; the limit is 10m. 1 ready, no worker runs it.',
     })
   })
 
@@ -153,6 +153,42 @@ describe('a message', () => {
       ),
     })
     expect(JSON.stringify(body)).not.toContain('hunter2')
+  })
+
+  it('tells of a storm of new failures in few messages, the same for all processes', async () => {
+    const clock = fakeClock()
+    store = new MemoryStore({ clock })
+    const { url } = await receiver()
+    const words = 'abcdefghijklmnopqrstuvwxyz'.split('')
+    const fail = (kind: string, names: readonly string[]) =>
+      deadLetters(
+        store,
+        names.map(name => ({ id: `${kind}-${name}`, kind, message: `Error: no ${name}` })),
+      )
+    await fail('charge', words)
+    await clock.advance(1)
+    await fail('mail', ['x', 'y'])
+    const notifiers = [0, 1].map(() => notify(store, { to: slack(url), clock }))
+    const texts = async () =>
+      (await store.list({ kind: 'notify:slack' }, { limit: 100 })).items.map(({ payload }) => JSON.parse(payload).text)
+    const look = async () => {
+      for (const notifier of notifiers) await notifier.look()
+    }
+    await look()
+    expect(await texts()).toHaveLength(10)
+    await clock.advance('30s')
+    await look()
+    expect(await texts()).toHaveLength(10)
+    await clock.advance('5m')
+    await look()
+    await clock.advance('5m')
+    await look()
+    expect(await texts()).toHaveLength(11)
+    expect(await texts()).toContainEqual(
+      expect.stringMatching(
+        /^And 18 more new failures between \d\d:\d\d and \d\d:\d\d UTC: charge 16, mail 2\. To list them, run: redrive groups ls --state new$/,
+      ),
+    )
   })
 
   it('says once that a fixed failure is back, and nothing of one that is ignored', async () => {
@@ -274,6 +310,45 @@ describe('a message', () => {
     expect(items.map(({ payload }) => JSON.parse(payload).text)).toEqual([
       `The discard ${recent} by ann is done: 1 moved.`,
     ])
+  })
+
+  it('says how an operation has ended that a hundred others were created after', async () => {
+    const clock = fakeClock()
+    store = new MemoryStore({ clock })
+    const { url } = await receiver()
+    const by = { who: 'ann' }
+    const create = () => store.operations.create({ act: 'redrive', set: { ids: ['a'] }, by })
+    const { id } = await create()
+    for (let n = 0; n < 100; n++) {
+      await clock.advance(1)
+      await create()
+    }
+    const notifier = notify(store, { to: slack(url), clock })
+    await notifier.look()
+    await store.operations.change(id, 'stop', by)
+    await notifier.look()
+    const { items } = await store.list({ kind: 'notify:slack' }, { limit: 10 })
+    expect(items.map(({ payload }) => JSON.parse(payload).facts.operation)).toEqual([id])
+  })
+
+  it('is looked for now and then, until the notifier stops', async () => {
+    const clock = fakeClock()
+    store = new MemoryStore({ clock })
+    const { received, url } = await receiver()
+    const notifier = await start({ to: slack(url), clock, every: '20s' })
+    await deadLetters(store, [{ id: 'a', kind: 'charge', message: 'Error: no card' }])
+    await clock.advance('10s')
+    expect(await store.count({ kind: 'notify:slack' })).toMatchObject({ waiting: 0, succeeded: 0 })
+    await clock.advance('10s')
+    await expect.poll(() => received.length).toBe(1)
+    expect(await store.workers()).toMatchObject([
+      { name: expect.stringMatching(/^notifier-/), kinds: ['notify:slack'] },
+    ])
+    expect((await store.stats()).workers).toBe(0)
+    await notifier.stop()
+    await deadLetters(store, [{ id: 'b', kind: 'charge', message: 'Error: no name' }])
+    await clock.advance('1m')
+    expect(received).toHaveLength(1)
   })
 
   it('that the other side refuses for good becomes a dead letter, which does not show the URL', async () => {

@@ -1,5 +1,5 @@
 import { formatDuration } from '../policy/index.js'
-import type { KindStats } from '../store/index.js'
+import type { KindStats, WorkerRecord } from '../store/index.js'
 import { redact } from '../telemetry/index.js'
 import type { Notice } from './notice.js'
 import { isOwnKind, type Occasion } from './occasion.js'
@@ -7,11 +7,17 @@ import { isOwnKind, type Occasion } from './occasion.js'
 /** Tells when the oldest ready task of a kind has waited for longer than a limit: the workers are gone, or too few. */
 export function oldestAge(limitMs: number): Occasion {
   return async ({ store, now }) => {
-    const { kinds, workers } = await store.stats()
-    return kinds
-      .filter(({ kind, readySince = now }) => !isOwnKind(kind) && now - readySince > limitMs)
-      .map(stats => noticeOf(stats, workers, now, limitMs))
+    const { kinds } = await store.stats()
+    const late = kinds.filter(({ kind, readySince = now }) => !isOwnKind(kind) && now - readySince > limitMs)
+    if (late.length === 0) return []
+    const workers = await store.workers()
+    return late.map(stats => noticeOf(stats, workers.filter(worker => isRunBy(worker, stats)).length, now, limitMs))
   }
+}
+
+/** Whether a worker runs this kind and category. One that reports no kinds may run any. */
+function isRunBy({ kinds, categories }: WorkerRecord, { kind, category }: KindStats): boolean {
+  return (kinds?.includes(kind) ?? true) && (categories?.includes(category) ?? true)
 }
 
 function noticeOf(
@@ -22,7 +28,7 @@ function noticeOf(
 ): Notice {
   const name = redact(category === '' ? kind : `${kind} (${category})`)
   const ageMs = now - readySince
-  const running = workers === 1 ? '1 worker is running' : `${workers} workers are running`
+  const running = workers === 0 ? 'no worker runs it' : workers === 1 ? '1 worker runs it' : `${workers} workers run it`
   const age = `The oldest ready task of ${name} has waited for ${formatDuration(wholeSeconds(ageMs))}`
   return {
     type: 'oldest_age',

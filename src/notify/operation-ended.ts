@@ -1,17 +1,40 @@
-import type { OperationRecord } from '../store/index.js'
+import type { OperationRecord, OperationStore } from '../store/index.js'
 import { redact } from '../telemetry/index.js'
 import type { Notice } from './notice.js'
 import type { Occasion } from './occasion.js'
 
-/** As many of the newest operations are looked at. */
-const MAX_OPERATIONS = 100
+/** The newest operations are looked at each time; older ones from when they were seen to be open. */
+const NEWEST = 100
+/** The first look of a process does not know which were open. */
+const FIRST_LOOK = 1000
 
 /** Tells when an operation is done, and when it has stopped before that. */
-export const operationEnded: Occasion = async ({ store, since }) => {
-  const { items } = await store.operations.list({}, { limit: MAX_OPERATIONS })
-  return items
-    .filter(({ status, changedAt }) => (status === 'done' || status === 'stopped') && changedAt >= since)
-    .map(noticeOf)
+export function operationEnded(): Occasion {
+  let open: ReadonlySet<string> | undefined
+  return async ({ store: { operations }, since }) => {
+    const { items } = await operations.list({}, { limit: open === undefined ? FIRST_LOOK : NEWEST })
+    const listed = new Set(items.map(({ id }) => id))
+    const older = await Promise.all([...(open ?? [])].filter(id => !listed.has(id)).map(id => operations.get(id)))
+    const found = [...items, ...older.flatMap(operation => operation ?? [])]
+    open = await openIds(operations)
+    return found
+      .filter(({ status, changedAt }) => (status === 'done' || status === 'stopped') && changedAt >= since)
+      .map(noticeOf)
+  }
+}
+
+async function openIds(operations: OperationStore): Promise<Set<string>> {
+  const ids = new Set<string>()
+  let after: string | undefined
+  do {
+    const { items, next } = await operations.list(
+      { isOpen: true },
+      { limit: NEWEST, ...(after !== undefined && { after }) },
+    )
+    for (const { id } of items) ids.add(id)
+    after = next
+  } while (after !== undefined)
+  return ids
 }
 
 function noticeOf({ id, act, by, status, reason, moved, tally }: OperationRecord): Notice {

@@ -438,7 +438,7 @@ export interface LaneRecord extends Lane {
 export interface StoreStats {
   /** The store's clock. */
   readonly now: number
-  /** Workers whose lease has not expired. */
+  /** Workers whose lease has not expired, without notifiers: those whose kinds all begin with `notify:`. */
   readonly workers: number
   /** One entry for each kind and category of its tasks, also after the last one has ended. */
   readonly kinds: readonly KindStats[]

@@ -7,7 +7,7 @@ import { emit } from '../telemetry/internal.js'
 import { type Clock, queueClock } from '../time/index.js'
 import { Bell } from './bell.js'
 import { CancelWatch } from './cancel-watch.js'
-import { Duties } from './duties.js'
+import { Duties, type Duty } from './duties.js'
 import { Ending } from './ending.js'
 import { LeaseLostError, WorkerStoppedError } from './errors.js'
 import { GroupingDuty } from './grouping-duty.js'
@@ -80,7 +80,8 @@ export class Engine {
   #starting: Promise<void> | undefined
   #looping: Promise<void> | undefined
 
-  constructor(store: Store, kinds: readonly WorkKind[], options: EngineOptions) {
+  /** `duties` are further ones, of whoever makes it. */
+  constructor(store: Store, kinds: readonly WorkKind[], options: EngineOptions, duties: readonly Duty[] = []) {
     const { concurrency = 10, name, release = releaseOf(), clock = queueClock, sink, classify } = options
     if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
       throw new OptionError('concurrency', `'concurrency' must be a whole number, 1 or more, got ${concurrency}.`)
@@ -106,7 +107,7 @@ export class Engine {
       },
     })
     this.grouping = new GroupingDuty(store, this.name)
-    this.#duties = new Duties([new OperationDuty(store, this.name, clock), this.grouping])
+    this.#duties = new Duties([new OperationDuty(store, this.name, clock), this.grouping, ...duties])
     this.#janitor = new Janitor(store, clock, options.retention ?? {})
     const kindNames = [...new Set(this.#rooms.kinds.map(({ kind }) => kind))]
     const report = { release, kinds: kindNames, categories: options.categories, host: hostname() }

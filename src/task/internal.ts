@@ -1,6 +1,7 @@
 // For the other folders of this package. Users import from index.ts.
 
 export { Bell } from './bell.js'
+export type { Duty } from './duties.js'
 export { Ending } from './ending.js'
 export { Engine } from './engine.js'
 export type { KeptAsJson } from './json-type.js'

@@ -93,7 +93,7 @@ import { deathOf, MemoryRuns } from './runs.js'
 import { statsOf } from './stats.js'
 import { goesBefore, type Lease, type MemoryTask, newTask, standingOf, writeLedger } from './task.js'
 import { MemoryWatchers } from './watchers.js'
-import { MemoryWorkers } from './workers.js'
+import { isWorker, MemoryWorkers } from './workers.js'
 import { yieldsOf } from './yields.js'
 
 /** Options of a `MemoryStore`. */
@@ -280,7 +280,7 @@ export class MemoryStore implements Store {
     const now = this.#now()
     const isGated = (lane: Lane) => this.budgets.isGated(lane)
     const kinds = statsOf(this.#queue.lanes.all(), this.#tasks.values(), isGated, now)
-    return { now, workers: this.#workers.live().length, kinds }
+    return { now, workers: this.#workers.live().filter(isWorker).length, kinds }
   }
 
   async countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]> {

@@ -60,7 +60,13 @@ export class Stats {
       GROUP BY lane`)
     this.#gates = db.prepare<[], { kind: string; category: string | null }>(/* sql */ `
       SELECT kind, category FROM budget WHERE gate ->> '$.since' IS NOT NULL`)
-    this.#workers = db.prepare<[number], number>(/* sql */ `SELECT count(*) FROM worker WHERE until > ?`).pluck()
+    this.#workers = db
+      .prepare<[number], number>(/* sql */ `
+        SELECT count(*) FROM worker
+        WHERE until > ? AND (
+          ifnull(kinds, '[]') = '[]' OR EXISTS (SELECT 1 FROM json_each(kinds) WHERE value NOT LIKE 'notify:%')
+        )`)
+      .pluck()
   }
 
   /** Looks at about `most` ready tasks: evenly over the kinds, and over the lanes of each. */

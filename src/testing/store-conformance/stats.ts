@@ -113,4 +113,14 @@ export const STATS: StoreBehaviours = {
     await store.leave('w2')
     assert.equal((await store.stats()).workers, 0)
   },
+
+  async 'a notifier is no worker'(store) {
+    const beat = (worker: string, kinds: string[]) => store.heartbeat({ worker, leaseMs: LEASE_MS, kinds })
+    await beat('n', ['notify:slack', 'notify:webhook'])
+    assert.equal((await store.stats()).workers, 0)
+    await beat('w1', ['notify:slack', 'mail'])
+    await beat('w2', [])
+    assert.equal((await store.stats()).workers, 2)
+    assert.equal((await store.workers()).length, 3)
+  },
 }

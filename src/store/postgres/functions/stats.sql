@@ -58,7 +58,10 @@ SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_pla
 DECLARE
   now_ms bigint := redrive.now_ms(at);
 BEGIN
-  RETURN json_build_object('now', now_ms, 'workers', (SELECT count(*) FROM redrive.worker WHERE until > now_ms), 'kinds', (
+  RETURN json_build_object('now', now_ms, 'workers', (
+    SELECT count(*) FROM redrive.worker WHERE until > now_ms
+      AND (coalesce(kinds, '{}') = '{}' OR EXISTS (SELECT FROM unnest(kinds) AS its (kind) WHERE NOT starts_with(its.kind, 'notify:')))
+  ), 'kinds', (
     SELECT coalesce(json_agg(json_build_object(
       'kind', kind, 'category', category, 'waiting', waiting, 'paused', paused, 'held', held, 'ready', ready,
       'readySince', since, 'running', running, 'dead', dead)), '[]')
