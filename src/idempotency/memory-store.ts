@@ -98,6 +98,12 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
     return count
   }
 
+  /** The number of keys that have been done for `keepMs` or longer. */
+  prunable(keepMs: number): number {
+    const before = this.#clock.monotonic() - keepMs
+    return [...this.#done.values()].filter(({ doneAt }) => doneAt <= before).length
+  }
+
   #ownedWith(key: string, token: string): Owned | undefined {
     const owned = this.#owned.get(key)
     return owned?.token === token ? owned : undefined

@@ -187,9 +187,8 @@ export function checkPage({ limit }: PageRequest): void {
   checkLimit(limit)
 }
 
-export function checkRetention(keep: Retention, limit: number): void {
+export function checkRetention(keep: Retention): void {
   for (const [option, ms] of Object.entries(keep)) checkNumber(option, ms, Number.MAX_VALUE)
-  checkLimit(limit)
 }
 
 /** Checks who asked and why, as far as they are given. */
@@ -249,7 +248,7 @@ export function checkText(option: string, text: unknown): asserts text is string
     throw new OptionError(option, `'${option}' must not contain NUL or half a surrogate pair, got ${quoted(text)}.`)
 }
 
-function checkLimit(limit: unknown): void {
+export function checkLimit(limit: unknown): void {
   if (Number.isSafeInteger(limit) && Number(limit) >= 0) return
   throw new OptionError('limit', `'limit' must be a whole number, 0 or more, got ${quoted(limit)}.`)
 }

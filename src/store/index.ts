@@ -71,6 +71,7 @@ export type {
 } from './operation-store.js'
 export { OperationNotFoundError } from './operations/errors.js'
 export type { OperatorRecord } from './operator-record.js'
+export type { Prunable, PrunableReader } from './prunable.js'
 export type { RedriveRecord } from './redrive-record.js'
 export type { RetryYield } from './retry-yield.js'
 export type {

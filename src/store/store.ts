@@ -4,6 +4,7 @@ import type { BudgetStore, GateChange } from './budget-store.js'
 import type { FailureGroup, GroupStore } from './group-store.js'
 import type { LaneRuleReader } from './lane-rule.js'
 import type { OperationStore } from './operation-store.js'
+import type { PrunableReader } from './prunable.js'
 import type { RetryYield } from './retry-yield.js'
 import type { RunStore } from './run-store.js'
 import type { StandingReader } from './task-standing.js'
@@ -667,6 +668,7 @@ export interface Store
     LaneControl,
     LaneRuleReader,
     WorkerReader,
+    PrunableReader,
     StandingReader {
   /** Policies by their hash. */
   readonly policies: PolicyStore

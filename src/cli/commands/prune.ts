@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { pruneStore } from '../../operate/index.js'
 import { formatDuration } from '../../policy/index.js'
+import type { Prunable } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
 import { grouped } from '../terminal/chart.js'
@@ -13,6 +14,7 @@ import { type CommonOptions, duration, withCommonOptions } from './options.js'
 interface PruneCommandOptions extends CommonOptions {
   readonly keep?: number
   readonly keepDead?: number
+  readonly dryRun?: boolean
   readonly yes?: boolean
 }
 
@@ -23,6 +25,7 @@ export function addPrune(program: Command, context: CommandContext): void {
     .description('Delete ended work that is older than you want to keep it')
     .option('--keep <duration>', 'Delete ended work after this time, except dead letters', duration(0))
     .option('--keep-dead <duration>', 'Delete dead letters after this time', duration(0))
+    .option('--dry-run', 'Count what would be deleted, and delete nothing')
     .option('-y, --yes', 'Skip the confirmation prompt')
     .action(async (options: PruneCommandOptions) => context.end(await pruneAll(context, options)))
   withCommonOptions(prune).addHelpText(
@@ -34,7 +37,7 @@ their run. The id of a deleted task is free again. A worker that is given the
 same flags does this by itself. Ctrl-C stops it after the current batch.
 
 Examples:
-  redrive prune --keep 30d
+  redrive prune --keep 30d --dry-run
   redrive prune --keep 30d --keep-dead 90d --yes`,
   )
 }
@@ -50,6 +53,12 @@ function pruneAll(context: CommandContext, options: PruneCommandOptions): Promis
     ...(keepDead !== undefined && { deadMs: keepDead }),
   }
   return withStore(options, environment, async store => {
+    if (options.dryRun) {
+      const prunable = await store.prunable(retention)
+      writeResult(console, output, prunable)
+      console.say(`${prunableText(prunable)} would be deleted. This was a dry run: 0 deleted.`)
+      return ExitCode.done
+    }
     if (!options.yes) {
       const what = [
         ...(keep === undefined ? [] : [`work that ended more than ${formatDuration(keep)} ago`]),
@@ -71,4 +80,22 @@ function pruneAll(context: CommandContext, options: PruneCommandOptions): Promis
       return ExitCode.partly
     })
   })
+}
+
+const NAMES: readonly (readonly [keyof Prunable, one: string, many: string])[] = [
+  ['tasks', 'task', 'tasks'],
+  ['deadLetters', 'dead letter', 'dead letters'],
+  ['runs', 'run', 'runs'],
+  ['items', 'item of runs', 'items of runs'],
+  ['keys', 'idempotency key', 'idempotency keys'],
+  ['records', 'record', 'records'],
+]
+
+/** `12 tasks, 1 dead letter`, leaving out what there is none of. */
+function prunableText(prunable: Prunable): string {
+  const parts = NAMES.filter(([name]) => prunable[name] > 0).map(([name, one, many]) => {
+    const count = prunable[name]
+    return `${grouped(count)} ${count === 1 ? one : many}`
+  })
+  return parts.join(', ') || 'Nothing'
 }

@@ -37,10 +37,15 @@ export class MemoryAuditLog implements AuditStore {
     return this.page({ limit, after: String(Math.max(0, count - limit)) })
   }
 
+  /** The number of records up to a time. */
+  prunable(before: number): number {
+    const firstKept = this.#records.findIndex(({ at }) => at > before)
+    return firstKept === -1 ? this.#records.length : firstKept
+  }
+
   /** Deletes records up to a time, and up to a limit. Returns how many. */
   prune(before: number, limit: number): number {
-    const firstKept = this.#records.findIndex(({ at }) => at > before)
-    const count = Math.min(firstKept === -1 ? this.#records.length : firstKept, limit)
+    const count = Math.min(this.prunable(before), limit)
     this.#records = this.#records.slice(count)
     this.#deleted += count
     return count

@@ -24,6 +24,7 @@ import {
   checkIds,
   checkLaneSelection,
   checkLanes,
+  checkLimit,
   checkName,
   checkNewTask,
   checkPage,
@@ -40,6 +41,7 @@ import { acted } from '../ledger-change.js'
 import { memberTally } from '../operations/member-tally.js'
 import { diedUntil, type OperationState } from '../operations/operation-rules.js'
 import { cancelRecord, discardRecord, editRecord, limitRecord, pauseRecord } from '../operator-record.js'
+import type { Prunable } from '../prunable.js'
 import type { RetryYield } from '../retry-yield.js'
 import { markStopped } from '../runs/mark-stopped.js'
 import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
@@ -384,8 +386,24 @@ export class MemoryStore implements Store {
     return this.#once.run(key, work, options)
   }
 
+  async prunable(keep: Retention): Promise<Prunable> {
+    checkRetention(keep)
+    const now = this.#now()
+    const { auditMs, keysMs } = keep
+    const over = [...this.#tasks.values()].filter(({ record, lane }) => !lane.isOfRun && isOver(record, keep, now))
+    const deadLetters = over.filter(({ record }) => record.status === 'dead').length
+    return {
+      tasks: over.length - deadLetters,
+      deadLetters,
+      ...this.runs.prunable(keep),
+      keys: keysMs === undefined ? 0 : this.idempotency.prunable(keysMs),
+      records: auditMs === undefined ? 0 : this.audit.prunable(now - auditMs) + this.operations.prunable(now - auditMs),
+    }
+  }
+
   async prune(keep: Retention, limit: number): Promise<number> {
-    checkRetention(keep, limit)
+    checkRetention(keep)
+    checkLimit(limit)
     const now = this.#now()
     let left = limit
     for (const { record, lane } of this.#tasks.values()) {

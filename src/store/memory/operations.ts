@@ -202,12 +202,22 @@ export class MemoryOperations implements OperationStore {
     if (found !== undefined) found.tally = addTally(found.tally, tally)
   }
 
+  /** The number of operations that are over and were created before a time. */
+  prunable(before: number): number {
+    return this.#over(before).length
+  }
+
   /** Forgets operations that are over and were created before a time, up to a limit. Returns how many. */
   prune(before: number, limit: number): number {
-    const over = [...this.#operations.values()].filter(({ state }) => state.createdAt <= before && !isOpen(state))
-    const gone = over.sort((a, b) => a.state.createdAt - b.state.createdAt).slice(0, limit)
+    const gone = this.#over(before)
+      .sort((a, b) => a.state.createdAt - b.state.createdAt)
+      .slice(0, limit)
     for (const { state } of gone) this.#operations.delete(state.id)
     return gone.length
+  }
+
+  #over(before: number) {
+    return [...this.#operations.values()].filter(({ state }) => state.createdAt <= before && !isOpen(state))
   }
 
   #restore(task: MemoryTask, by: By, now: number): boolean {

@@ -260,6 +260,12 @@ export class MemoryRuns implements RunStore {
   }
 
   /** Forgets runs that ended long ago, with up to this many items. Returns how many items and runs it deleted. */
+  prunable(keep: Retention): { readonly runs: number; readonly items: number } {
+    const now = this.#now()
+    const old = [...this.#runs.values()].filter(({ state }) => state.isForgotten || isForgettable(state, keep, now))
+    return { runs: old.length, items: old.reduce((sum, { items }) => sum + items.length, 0) }
+  }
+
   prune(keep: Retention, limit: number): number {
     const now = this.#now()
     let left = limit

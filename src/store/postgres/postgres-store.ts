@@ -11,6 +11,7 @@ import {
   checkIds,
   checkLaneSelection,
   checkLanes,
+  checkLimit,
   checkName,
   checkNewTask,
   checkPage,
@@ -23,6 +24,7 @@ import {
 import { StaleFenceError } from '../errors.js'
 import type { LaneRules } from '../lane-rule.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
+import type { Prunable } from '../prunable.js'
 import type { RetryYield } from '../retry-yield.js'
 import type {
   AuditStore,
@@ -70,6 +72,7 @@ import { laneRules } from './lane-rules.js'
 import { once } from './once.js'
 import { PostgresOperations } from './operations.js'
 import { Operators } from './operators.js'
+import { prunable } from './prunable.js'
 import { postgresAudit, postgresPolicies } from './records.js'
 import { PostgresRuns } from './runs.js'
 import { Settlements } from './settle.js'
@@ -318,8 +321,14 @@ export class PostgresStore implements Movable {
     return this.#operators.limit(lanes, limits, by)
   }
 
+  async prunable(keep: Retention): Promise<Prunable> {
+    checkRetention(keep)
+    return prunable(this.#database, keep)
+  }
+
   async prune(keep: Retention, limit: number): Promise<number> {
-    checkRetention(keep, limit)
+    checkRetention(keep)
+    checkLimit(limit)
     const gone = await this.runs.prune(keep, limit)
     return gone + (await this.#operators.prune(keep, limit - gone))
   }

@@ -12,6 +12,7 @@ import {
   checkIds,
   checkLaneSelection,
   checkLanes,
+  checkLimit,
   checkName,
   checkNewTask,
   checkPage,
@@ -26,6 +27,7 @@ import { checkedLimits } from '../lane-limits.js'
 import type { LaneRules } from '../lane-rule.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
 import { cancelRecord } from '../operator-record.js'
+import type { Prunable } from '../prunable.js'
 import type { RetryYield } from '../retry-yield.js'
 import { RoomTurns } from '../room-turns.js'
 import { markStopped } from '../runs/mark-stopped.js'
@@ -76,6 +78,7 @@ import { laneRules } from './lane-rules.js'
 import { once } from './once.js'
 import { SqliteOperations } from './operations.js'
 import { discard, edit, limit, pause, share } from './operators.js'
+import { PrunableCounts } from './prunable.js'
 import { prune } from './prune.js'
 import { sqliteAudit, sqlitePolicies } from './records.js'
 import { SqliteRuns } from './runs.js'
@@ -113,6 +116,7 @@ export class SqliteStore implements Movable {
   readonly #browser: Browser
   readonly #standings: Standings
   readonly #stats: Stats
+  readonly #prunable: PrunableCounts
   readonly #watchers: Watchers
   readonly #makeId = taskIds()
   readonly #lanes: LaneIds
@@ -128,6 +132,7 @@ export class SqliteStore implements Movable {
     this.#browser = new Browser(db)
     this.#standings = new Standings(db)
     this.#stats = new Stats(db)
+    this.#prunable = new PrunableCounts(db)
     this.#watchers = new Watchers(db)
     this.idempotency = new SqliteIdempotencyKeys(this.#statements, this.#commits, () => this.#now())
     this.runs = new SqliteRuns({
@@ -357,8 +362,14 @@ export class SqliteStore implements Movable {
     this.#watchers.ring()
   }
 
+  async prunable(keep: Retention): Promise<Prunable> {
+    checkRetention(keep)
+    return this.#commits.read(this.#db.transaction(() => this.#prunable.read(keep, this.#now())))
+  }
+
   async prune(keep: Retention, limit: number): Promise<number> {
-    checkRetention(keep, limit)
+    checkRetention(keep)
+    checkLimit(limit)
     return this.#commits.write(() => {
       const now = this.#now()
       const gone = this.runs.prune(keep, limit, now)

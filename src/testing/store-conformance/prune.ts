@@ -48,6 +48,19 @@ export const PRUNE: StoreBehaviours = {
     assert.equal(await store.prune(ALL, 100), 0)
   },
 
+  async 'what a prune would delete is counted, and is what it deletes'(store, advance) {
+    await oneOfEach(store)
+    await store.audit.append(['1', '2'])
+    await store.once('k', () => 1)
+    await advance(1000)
+    const none = { tasks: 0, deadLetters: 0, runs: 0, items: 0, keys: 0, records: 0 }
+    assert.deepEqual(await store.prunable({}), none)
+    assert.deepEqual(await store.prunable({ ...ALL, endedMs: 1001 }), { ...none, deadLetters: 1, keys: 1, records: 2 })
+    assert.deepEqual(await store.prunable(ALL), { ...none, tasks: 3, deadLetters: 1, keys: 1, records: 2 })
+    assert.equal(await store.prune(ALL, 100), 7)
+    assert.deepEqual(await store.prunable(ALL), none)
+  },
+
   async 'what is not asked for is kept for ever'(store, advance) {
     await oneOfEach(store)
     await store.audit.append(['1'])

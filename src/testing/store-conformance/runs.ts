@@ -909,6 +909,8 @@ const RETENTION: StoreBehaviours = {
     await advance(999)
     assert.equal(await store.prune({ endedMs: 1000, deadMs: 1000 }, 100), 0)
     await advance(1)
+    const counted = { tasks: 0, deadLetters: 0, runs: 1, items: 3, keys: 0, records: 0 }
+    assert.deepEqual(await store.prunable({ endedMs: 1000, deadMs: 1000 }), counted)
     assert.equal(await store.prune({ endedMs: 1000, deadMs: 1000 }, 100), 4)
     assert.equal(await store.runs.get('r'), undefined)
     assert.equal(await store.get('r:000000000000'), undefined)

@@ -1,0 +1,43 @@
+import type { Prunable } from '../prunable.js'
+import type { Retention } from '../store.js'
+import { type Database, LONG, wholeMs } from './database.js'
+
+/** Counts what could be pruned. The lists of tasks that ended together are read, and not the tasks. */
+export async function prunable(database: Database, keep: Retention): Promise<Prunable> {
+  const { endedMs, deadMs, keysMs, auditMs } = keep
+  const ages = [endedMs, deadMs, keysMs, auditMs].map(age => (age === undefined ? null : wholeMs(age)))
+  const [row] = (await database.query(COUNT, [...ages, database.at], LONG)) as PrunableRow[]
+  const count = (name: keyof Prunable) => Number(row?.[name] ?? 0)
+  return {
+    tasks: count('tasks'),
+    deadLetters: count('deadLetters'),
+    runs: count('runs'),
+    items: count('items'),
+    keys: count('keys'),
+    records: count('records'),
+  }
+}
+
+type PrunableRow = Readonly<Record<keyof Prunable, string | number | null>>
+
+const COUNT = /* sql */ `
+  WITH clock AS (
+    SELECT redrive.now_ms($5::bigint) AS now
+  ), old_run AS (
+    SELECT run.id FROM redrive.run, clock
+    WHERE run.ended_at <= clock.now - $1::bigint AND (run.dead = 0 OR run.ended_at <= clock.now - $2::bigint)
+  )
+  SELECT
+    (SELECT sum(cardinality(ended.tasks)) FROM redrive.ended, clock
+     WHERE ended.state IN (redrive.state_succeeded(), redrive.state_skipped(), redrive.state_cancelled())
+       AND ended.lane IS NULL AND ended.at <= clock.now - $1::bigint) AS tasks,
+    (SELECT sum(cardinality(ended.tasks)) FROM redrive.ended, clock
+     WHERE ended.state = redrive.state_dead() AND ended.lane IS NULL
+       AND ended.at <= clock.now - $2::bigint) AS "deadLetters",
+    (SELECT count(*) FROM old_run) AS runs,
+    (SELECT count(*) FROM old_run JOIN redrive.task
+     ON task.id > old_run.id || ':' AND task.id < old_run.id || ';' AND task.lane >= redrive.first_run_lane()) AS items,
+    (SELECT count(*) FROM redrive.idempotency, clock WHERE done_at <= clock.now - $3::bigint) AS keys,
+    (SELECT count(*) FROM redrive.audit, clock WHERE audit.at <= clock.now - $4::bigint)
+      + (SELECT count(*) FROM redrive.operation, clock
+         WHERE created_at <= clock.now - $4::bigint AND NOT open) AS records`
