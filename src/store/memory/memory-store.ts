@@ -500,7 +500,11 @@ export class MemoryStore implements Store {
     const { id, act, by } = operation
     if (act === 'cancel') return this.#cancelAll(ids, by, now)
     const until = diedUntil(operation)
-    const dead = ids.filter(id => (this.#tasks.get(id)?.record.changedAt ?? Infinity) <= until)
+    const dead = ids.filter(one => {
+      const task = this.#tasks.get(one)
+      // Each member is moved once, though the clock may be set back.
+      return task !== undefined && task.record.changedAt <= until && task.record.operation !== id
+    })
     return act === 'redrive' ? this.#redrive(dead, by, now, id) : this.#discard(dead, { why: '', ...by }, now, id)
   }
 

@@ -39,9 +39,10 @@ export function cancel(statements: Statements, ids: readonly string[], by: By | 
   return cancelled
 }
 
-/** The dead tasks among these, each once, that died by a time. */
-export function deadAmong(statements: Statements, ids: readonly string[], until = Number.MAX_SAFE_INTEGER): DeadRow[] {
-  return statements.deadAmong.all(JSON.stringify([...new Set(ids)]), until)
+/** The dead tasks among these, each once; for an operation, those of its set that it has not moved. */
+export function deadAmong(statements: Statements, ids: readonly string[], part?: PartOfOperation): DeadRow[] {
+  const { operation = null, diedUntil = Number.MAX_SAFE_INTEGER } = part ?? {}
+  return statements.deadAmong.all({ ids: JSON.stringify([...new Set(ids)]), until: diedUntil, operation })
 }
 
 /**

@@ -273,7 +273,7 @@ export class SqliteRuns implements RunStore {
    */
   redrive(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[] {
     const tables = this.#tables
-    const dead = deadAmong(tables.tasks, ids, part?.diedUntil)
+    const dead = deadAmong(tables.tasks, ids, part)
     const items = dead.filter(({ lane }) => lane >= FIRST_RUN_LANE).map(({ id }) => id)
     const cancelling = new Set(runsOf(tables, items).flatMap(({ id, phase }) => (phase === 'cancelling' ? id : [])))
     const deaths = deadItemsOf(tables, items)

@@ -681,11 +681,11 @@ function prepare(db: Preparer) {
       SELECT seq, lane, state, entries, operation, answered, failure_group FROM task WHERE id = ?`),
     dead: db.prepare<[string], StandingRow>(/* sql */ `
       SELECT ${STANDING_COLUMNS} FROM task WHERE id = ? AND state = 6`),
-    /** The dead tasks among the ids of a JSON array, in their order, that died by a time. */
-    deadAmong: db.prepare<[string, number], DeadRow>(/* sql */ `
+    /** The dead tasks among the ids of a JSON array, in their order, that died by a time and this operation has not moved. */
+    deadAmong: db.prepare<{ ids: string; until: number; operation: string | null }, DeadRow>(/* sql */ `
       SELECT task.seq, task.id, task.lane, task.failure_group
-      FROM json_each(?) AS one CROSS JOIN task ON task.id = one.value
-      WHERE task.state = 6 AND task.changed_at <= ?`),
+      FROM json_each(:ids) AS one CROSS JOIN task ON task.id = one.value
+      WHERE task.state = 6 AND task.changed_at <= :until AND (:operation IS NULL OR task.operation IS NOT :operation)`),
     recordRedrive: db.prepare<RedriveValues>(/* sql */ `
       INSERT INTO ledger (task, sequence, category, attempt, started_at, ended_at, worker, outcome, reason, before)
       SELECT seq, entries + 1, nullif(lane.category, ''), 0, :now, :now, :who, 'redriven', :why, ${BEFORE}

@@ -236,6 +236,18 @@ export const BULK_ACTS: StoreBehaviours = {
     assert.deepEqual((await move(store, operation, token, ['a'])).moved, [])
   },
 
+  async 'a member that dies again within the time of the set is not moved again'(store, advance) {
+    await killAll(store, advance, [{ id: 'a' }])
+    const operation = await createRedrive(store, { set: { filter: {}, until: (await store.now()) + 1000 } })
+    const token = await take(store, operation.id)
+    assert.deepEqual((await move(store, operation, token, ['a'])).moved, ['a'])
+    await kill(store, await claimOne(store))
+    assert.deepEqual((await move(store, operation, token, ['a'])).moved, [])
+    // Another operation may.
+    const other = await createRedrive(store)
+    assert.deepEqual((await move(store, other, await take(store, other.id), ['a'])).moved, ['a'])
+  },
+
   async 'the redriven row keeps what the redrive clears'(store, advance) {
     const task = await start(store, { id: 'a' })
     await settle(store, task, { type: 'retry', delayMs: 20, isBackoff: true }, { verdict: TIMED_OUT, error: 'slow' })

@@ -27,7 +27,7 @@ CREATE OR REPLACE FUNCTION redrive.before_of(of_task redrive.task) RETURNS text 
 $$;
 
 -- Gives dead tasks fresh attempts, on record; only those that died by a time, if one is given. They carry the operation,
--- if there is one. Returns the ids of the tasks that it moved, as a JSON array.
+-- if there is one, and it moves each of them once, though the clock may be set back. Returns the ids of the tasks that it moved, as a JSON array.
 CREATE OR REPLACE FUNCTION redrive.redrive(
   ids text[], who text, why text, of_operation text, died_until bigint, at bigint
 ) RETURNS text LANGUAGE plpgsql
@@ -41,6 +41,7 @@ BEGIN
     SELECT id, lane, entries, losses, priority, submitted_at, changed_at, failure_group, redrive.before_of(task) AS before
     FROM redrive.task
     WHERE id = ANY (ids) AND state = redrive.state_dead() AND (died_until IS NULL OR changed_at <= died_until)
+      AND (of_operation IS NULL OR operation IS DISTINCT FROM of_operation)
     ORDER BY id FOR UPDATE
   ), recorded AS (
     INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category, before)
