@@ -84,14 +84,14 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/operate': `
     ActOptions AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination
     ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions GroupExplanation GroupLifeView GroupView Interval KeptMessage KindFigures
-    KnownQueues LaneGate LaneState LaneView LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError
+    KnownQueues LaneGate LaneState LaneView LedgerRowView LetterSelection LookOptions MessageView NoFailedQueueError NoRouteError
     OperationPlan OperationView PauseView Percentiles PolicyAdvice PruneOptions Pruned Purged RedriveOptions RedrivePlan
     Redriven Refusal RegroupPreview Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore
     Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes
-    RunOperationOptions RunReport RunView StageName StageReport StartOptions StoreFigures TaskCountView TaskExplanation
+    RunOperationOptions RunReport RunView SeenFailure SeenGroup SeenGroups StageName StageReport StartOptions StoreFigures TaskCountView TaskExplanation
     TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions Why WhyAction WhyCause WhyStore WorkerView YieldOptions YieldReport
     YieldView actOnMany cancelTasks countTasks discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue
-    failedQueues findFailedQueue findGroup followAudit groupView ledgerRowView listBudgets listGroups listLanes listTasks listWorkers
+    failedQueues findFailedQueue findGroup followAudit groupFailedQueue groupFailures groupView ledgerRowView listBudgets listGroups listLanes listTasks listWorkers
     messageView openResultLog operationOutcome operationView planDiscard planOperation planRedrive planReprocess planRequeue previewRules
     pruneStore purgeFailedQueue ratesOf redriveDeadLetters reportRun reportYields reprocess requeueFailedQueue runOperation
     runView setRates startOperation storeFigures taskView undoOperation untilEmpty verify walkFailedQueue walkTasks

@@ -72,6 +72,14 @@ export type { Route, Routes } from './route.js'
 export { type ReportOptions, type ReportStore, type RunReport, reportRun } from './run-report.js'
 export type { AttemptYield, ErrorCount, RetryBucket } from './run-tally.js'
 export { type RunView, runView } from './run-view.js'
+export {
+  groupFailedQueue,
+  groupFailures,
+  type LookOptions,
+  type SeenFailure,
+  type SeenGroup,
+  type SeenGroups,
+} from './seen-groups.js'
 export type { LetterSelection } from './selection.js'
 export { ratesOf, type StageName, setRates } from './set-rates.js'
 export type { StageReport } from './stage-tally.js'

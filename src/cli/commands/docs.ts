@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Collection, type DocumentSource, NoCollectionError } from '../../document/index.js'
 import { cutOf, findDocument, requeueDocument } from '../../document/internal.js'
+import { groupFailures } from '../../operate/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
 import type { Console } from '../terminal/console.js'
@@ -15,6 +16,7 @@ import { collectionNamed, type DocumentOptions, withDocumentOptions, withSource 
 import { attemptsText, documentView, lastAttemptText } from './document-view.js'
 import { type BusOptions, withBus } from './open-bus.js'
 import { nonEmpty, rate, wholeNumber } from './options.js'
+import { printSeenGroups } from './seen-groups-text.js'
 
 interface OutputOptions extends DocumentOptions {
   readonly output: OutputFormat
@@ -35,7 +37,7 @@ export function addDocs(program: Command, context: CommandContext): void {
   const docs = program
     .command('docs')
     .helpCommand(false)
-    .description('List, explain, reset, requeue, export and purge documents of your own collections')
+    .description('List, group, explain, reset, requeue, export and purge documents of your own collections')
   const add = (name: string, description: string) => docs.command(name).description(description)
   const one = (command: Command) =>
     command.argument('<collection>', 'Name of the collection').argument('<id>', 'Id of the document')
@@ -73,6 +75,23 @@ Examples:
     async (name: string, id: string, options: OutputOptions) => context.end(await showWhy(context, name, id, options)),
   )
   output(why)
+
+  const groups = add('groups', 'Group the failed documents of a collection that failed in the same way')
+    .argument('<collection>', 'Name of the collection')
+    .option('--limit <n>', 'Maximum number of documents, oldest attempt first', wholeNumber(1, 1_000_000), 10_000)
+    .action(async (name: string, options: OutputOptions & { readonly limit: number }) =>
+      context.end(await groupDocuments(context, name, options)),
+    )
+  output(groups).addHelpText(
+    'after',
+    `
+Nothing counts the failures of your collections as they happen, so the figures
+are as of this look.
+
+Examples:
+  redrive docs groups chunks
+  redrive docs groups chunks --output json | jq '.[0].examples'`,
+  )
 
   const reset = bulk(add('reset', 'Give failed documents all their attempts again')).action(
     async (name: string, id: string | undefined, options: BulkOptions) =>
@@ -179,6 +198,29 @@ function list({ console, environment }: CommandContext, name: string | undefined
     })
     return code
   })
+}
+
+function groupDocuments(
+  { console, environment }: CommandContext,
+  name: string,
+  options: OutputOptions & { readonly limit: number },
+): Promise<ExitCode> {
+  return withSource(options, environment, async (source, collections) => {
+    const collection = collectionNamed(collections, name)
+    const { failed } = await source.survey(collection.shape, await cutOf(source, collection))
+    const seen = await groupFailures(failuresIn(source, collection, options.limit))
+    printSeenGroups(console, options.output, seen, Math.max(failed, seen.looked))
+    return ExitCode.done
+  })
+}
+
+async function* failuresIn(source: DocumentSource, { name, shape }: Collection, limit: number) {
+  let left = limit
+  for await (const page of source.walk(shape, { type: 'failed' }, { pageSize: Math.min(left, PAGE_SIZE) })) {
+    for (const { id, lastError } of page.slice(0, left)) yield { id, kind: name, code: '', error: lastError }
+    left -= page.length
+    if (left <= 0) return
+  }
 }
 
 /** The documents of a collection, in pages: up to the limit, or all of them. */

@@ -223,6 +223,22 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
     })
   })
 
+  it('groups messages that failed in the same way, as of the look, and leaves them there', async () => {
+    await fail([letter(1), letter(2), 'not JSON', letter(3)])
+    const { code, lines, err } = await redrive(['queue', 'groups', 'chunking.failed'])
+    expect(code).toBe(0)
+    expect(lines()).toEqual([
+      expect.stringMatching(/^COUNT +KIND +CODE +FAILURE +EXAMPLE$/),
+      expect.stringMatching(
+        /^3 +json\.parsed +max_attempts_exceeded +DocumentNotFoundError: document \* is not there yet +event-1$/,
+      ),
+      expect.stringMatching(/^1 +json\.parsed +- +\(no error on record\) +event-3$/),
+    ])
+    expect(err).toMatch(/^As of \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ: 2 groups of 4 of 4\.\n$/)
+    expect((await redrive(['queue', 'groups', 'chunking.failed', '--limit', '1'])).err).toContain('pass --limit 4.')
+    expect(await left()).toHaveLength(4)
+  })
+
   describe('export', () => {
     it('writes a file that its owner alone can read, whatever the umask', async () => {
       await fail([letter(1)])

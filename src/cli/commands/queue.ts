@@ -3,6 +3,7 @@ import {
   type FailedQueue,
   failedQueues,
   findFailedQueue,
+  groupFailedQueue,
   type MessageView,
   messageView,
   walkFailedQueue,
@@ -20,6 +21,7 @@ import { wholeNumber } from './options.js'
 import { addExport } from './queue-export.js'
 import { addPurge } from './queue-purge.js'
 import { addRequeue } from './queue-requeue.js'
+import { printSeenGroups } from './seen-groups-text.js'
 
 interface QueueOutputOptions extends QueueOptions {
   readonly output: OutputFormat
@@ -34,7 +36,7 @@ export function addQueue(program: Command, context: CommandContext): void {
   const queue = program
     .command('queue')
     .helpCommand(false)
-    .description('List, show, export, requeue and purge the failed queues of a bus')
+    .description('List, show, group, export, requeue and purge the failed queues of a bus')
 
   const ls = queue
     .command('ls')
@@ -71,6 +73,25 @@ Examples:
   redrive queue show chunking.failed --output jsonl | jq -r .body.last_error`,
   )
 
+  const groups = queue
+    .command('groups')
+    .description('Group the messages of a failed queue that failed in the same way; they stay there')
+    .argument('<queue>', 'Name of the failed queue')
+    .option('--limit <n>', 'Maximum number of messages, oldest first', wholeNumber(1, 1_000_000), 10_000)
+    .action(async (name: string, options: QueueOutputOptions & { readonly limit: number }) =>
+      context.end(await groupQueue(context, name, options)),
+    )
+  withBusOutputOptions(groups).addHelpText(
+    'after',
+    `
+Nothing counts the failures of a queue as they happen, so the figures are as of
+this look, and --group does not select by these groups.
+
+Examples:
+  redrive queue groups chunking.failed
+  redrive queue groups chunking.failed --output json | jq '.[0].pattern'`,
+  )
+
   addExport(queue, context)
   addRequeue(queue, context)
   addPurge(queue, context)
@@ -84,6 +105,19 @@ function listQueues({ console, environment }: CommandContext, options: QueueOutp
     writeList(console, options.output, queues, () => queueTable(queues, console))
     if (isComplete && queues.length === 0) console.say('No failed queues.')
     if (!isComplete) console.say(`${queues.length === 0 ? NONE_OF_KNOWN : 'There may be more.'} ${LISTED_BY_MONITOR}`)
+    return ExitCode.done
+  })
+}
+
+function groupQueue(
+  { console, environment }: CommandContext,
+  name: string,
+  options: QueueOutputOptions & { readonly limit: number },
+): Promise<ExitCode> {
+  return withQueues(options, environment, async bus => {
+    const { messages: total } = await findFailedQueue(bus, name)
+    const seen = await groupFailedQueue(bus, name, { limit: options.limit })
+    printSeenGroups(console, options.output, seen, Math.max(total, seen.looked))
     return ExitCode.done
   })
 }

@@ -214,6 +214,24 @@ describe('redrive docs', () => {
     expect(await redrive(['docs', 'ls', '--all', '--limit', '3'])).toMatchObject({ code: 2 })
   })
 
+  it('groups documents that failed in the same way, as of the look', async () => {
+    db.exec(`UPDATE archives SET archive_id_of = 'Error: order ' || substr(archive_id, 2) || ' not found'`)
+    writeFileSync(
+      join(folder, 'errors.mjs'),
+      `const event = { type: 'archive.ingested', data: ({ id }) => ({ id }) }
+       const fields = { id: 'archive_id', lastError: 'archive_id_of' }
+       export default { collections: [{ name: 'archives', event, fields, statuses: { failed: 'failed_max_retries' } }] }`,
+    )
+    const { code, json, err } = await redrive([
+      ...['docs', 'groups', 'archives', '--config', 'errors.mjs', '--output', 'json'],
+    ])
+    expect(code).toBe(0)
+    expect(json()).toEqual([
+      expect.objectContaining({ kind: 'archives', pattern: 'order * not found', count: 2, examples: ['a1', 'a2'] }),
+    ])
+    expect(err).toMatch(/^As of .*Z: 1 groups of 2 of 2\.\n$/)
+  })
+
   it('shows a document and explains it', async () => {
     const { out } = await redrive(['docs', 'show', 'archives', 'a3', '--output', 'json'])
     expect(JSON.parse(out)).toMatchObject({ id: 'a3', attemptCount: 1, data: { archive_id: 'a3' } })

@@ -1,0 +1,40 @@
+import type { SeenGroups } from '../../operate/index.js'
+import { grouped } from '../terminal/chart.js'
+import type { Console } from '../terminal/console.js'
+import { type OutputFormat, writeList } from '../terminal/output.js'
+import { NAME_WIDTH, table } from '../terminal/table.js'
+import { timestamp } from '../terminal/times.js'
+
+const COLUMNS = [
+  { title: 'COUNT' },
+  { title: 'KIND', minWidth: NAME_WIDTH },
+  { title: 'CODE', minWidth: NAME_WIDTH },
+  { title: 'FAILURE', minWidth: 16 },
+  { title: 'EXAMPLE', minWidth: NAME_WIDTH },
+]
+
+/** Prints groups as of one look. `total` is how many there were to look at. */
+export function printSeenGroups(
+  console: Console,
+  output: OutputFormat,
+  { asOf, looked, groups }: SeenGroups,
+  total: number,
+): void {
+  const views = groups.map(group => ({ ...group, asOf }))
+  writeList(console, output, views, () => {
+    const rows = groups.map(({ count, kind, code, errorName, pattern, examples }) => ({
+      cells: [
+        grouped(count),
+        kind,
+        code === '' ? '-' : code,
+        [errorName, pattern].filter(text => text !== '').join(': ') || '(no error on record)',
+        examples[0] ?? '-',
+      ],
+    }))
+    return table(COLUMNS, rows, console)
+  })
+  const part = looked < total ? ` For all of them, pass --limit ${total}.` : ''
+  console.say(
+    `As of ${timestamp(asOf)}: ${grouped(groups.length)} groups of ${grouped(looked)} of ${grouped(total)}.${part}`,
+  )
+}
