@@ -6,12 +6,22 @@ const POLL_MS = 2000
 /** The connection stays open for this long after its last subscriber, for the next one. */
 const LINGER_MS = 5000
 
+/** Runs a statement. */
+interface Queries {
+  query(text: string, values: unknown[]): Promise<unknown>
+}
+
 /** Takes the payload of a notification; without one, notifications may have been missed. */
 export type Hear = (payload?: string) => void
+
+const NOTIFY = 'SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload'
 
 /**
  * Listens on channels, on one connection, opened for the first subscriber. While it is down nothing is lost, only slower:
  * subscribers are called at every poll, and the connection is opened again.
+ *
+ * It also notifies, while it is connected. On a connection of the pool, a notification would keep the next settlement from
+ * the connection that has just settled and knows its plans: worse than slow, since every connection plans for itself.
  */
 export class Listener {
   /** Opens a connection, with a listener for its errors. `undefined`: do not listen. */
@@ -40,6 +50,11 @@ export class Listener {
       this.#subscribers.delete(channel)
       if (this.#subscribers.size === 0) this.#rest()
     }
+  }
+
+  /** Sends a notification for each payload, on its own connection or on that of `others` while it has none. */
+  notify(channel: string, payloads: readonly string[], others: Queries): Promise<unknown> {
+    return (this.#client ?? others).query(NOTIFY, [channel, payloads])
   }
 
   /** Stops listening. */
@@ -79,7 +94,8 @@ export class Listener {
   }
 
   async #listen(client: Client, channels: readonly string[]): Promise<void> {
-    await client.query(channels.map(channel => `LISTEN ${channel}`).join(';'))
+    // A notification that a crash of the server loses has nobody left who listens: its commit need not wait for the disk.
+    await client.query(['SET synchronous_commit = off', ...channels.map(channel => `LISTEN ${channel}`)].join(';'))
     // For notifications that were sent before it listened.
     for (const channel of channels) this.#tell(channel)
   }

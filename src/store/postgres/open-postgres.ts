@@ -36,8 +36,6 @@ const POSTGRES_OPTIONS: KnownOptions<PostgresOptions> = {
   clock: 'object',
 }
 
-const NOTIFY = 'SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload'
-
 /** A store needs few connections at once: to claim, to settle, to enqueue and for heartbeats. */
 const MAX_CONNECTIONS = 8
 
@@ -84,10 +82,11 @@ export async function openPostgres(at: string | Pool, options: PostgresOptions =
     await client.connect()
     return client
   }
+  const listener = new Listener(listen === false ? undefined : connect)
   const wire = {
     channel: `redrive_${schema}`,
-    listener: new Listener(listen === false ? undefined : connect),
-    notify: (channel: string, payloads: readonly string[]) => database.query(NOTIFY, [channel, payloads]),
+    listener,
+    notify: (channel: string, payloads: readonly string[]) => listener.notify(channel, payloads, database),
   }
   const end = async () => {
     if (pool === at) pool.off('error', ignore)
