@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '4e3203f8e74548c0e8567539176f1f7991f5578ece438d2f86de81e9b341b5f8',
+  1: 'd11468fee4ed41886090b26cf0acdbc3f34d0ba5b74f7a12ba143b6e3e45a252',
 }
 
 const MAX_LINES = 60

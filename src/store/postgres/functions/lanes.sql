@@ -6,21 +6,26 @@ CREATE OR REPLACE FUNCTION redrive.tokens(this redrive.lane, now_ms bigint) RETU
   )
 $$;
 
+-- The allowance of a lane without limits. No other lane has as much.
+CREATE OR REPLACE FUNCTION redrive.unlimited() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 1000000';
+
+-- How many tasks of a lane may start now, while this many run. Only where `running` occurs once, it may be a subquery and the
+-- function is still inlined.
+CREATE OR REPLACE FUNCTION redrive.allowance_beside(running bigint, this redrive.lane, now_ms bigint) RETURNS int
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE
+    WHEN this.paused OR this.held_until > now_ms THEN 0
+    WHEN coalesce(this.concurrency, this.ramp, this.per_second) IS NULL THEN redrive.unlimited()
+    ELSE greatest(0, least(least(this.concurrency, this.ramp) - running,
+      CASE WHEN this.per_second IS NOT NULL THEN floor(redrive.tokens(this, now_ms) + 1e-9) END,
+      redrive.unlimited() - 1))::int END
+$$;
+
 -- How many tasks of a lane may start now.
 CREATE OR REPLACE FUNCTION redrive.allowance(this redrive.lane, now_ms bigint) RETURNS int LANGUAGE plpgsql AS $$
-DECLARE
-  most int := least(this.concurrency, this.ramp);
 BEGIN
-  IF this.paused OR this.held_until > now_ms THEN
-    RETURN 0;
-  END IF;
-  IF most IS NOT NULL THEN
-    most := most - (SELECT coalesce(sum(tally.running), 0) FROM redrive.tally WHERE tally.lane = this.id);
-  END IF;
-  IF this.per_second IS NOT NULL THEN
-    most := least(most, floor(redrive.tokens(this, now_ms) + 1e-9)::int);
-  END IF;
-  RETURN greatest(0, coalesce(most, 1000000));
+  RETURN redrive.allowance_beside(CASE WHEN this.concurrency IS NOT NULL OR this.ramp IS NOT NULL
+    THEN (SELECT coalesce(sum(tally.running), 0)::bigint FROM redrive.tally WHERE tally.lane = this.id) END, this, now_ms);
 END
 $$;
 

@@ -1,7 +1,6 @@
 -- Lanes of a room, between two lanes, that have ready tasks and may give some, `most` of them at most. Steps from lane to
--- lane over the index of ready tasks, so that the number of tasks does not matter. A lane with limits is locked, so
--- that no two claims take the same slot in it. A claim never waits for a lock, and so is never part of a deadlock. Lanes
--- whose shared limit is `closed`, held or full are left out.
+-- lane over the index of ready tasks, so that the number of tasks does not matter. Lanes whose shared limit is `closed`,
+-- held or full are left out.
 CREATE OR REPLACE FUNCTION redrive.ready_lanes(
   kinds text[], categories text[], earlier redrive.room[], closed bigint[], after_lane bigint, last_lane bigint, most int,
   now_ms bigint
@@ -38,23 +37,48 @@ BEGIN
     CONTINUE WHEN lane.shared IS NOT NULL
       AND (lane.shared = ANY (closed) OR NOT redrive.is_shared_open(lane.shared, now_ms));
     allowed := redrive.allowance(lane, now_ms);
-    CONTINUE WHEN allowed = 0;
-    IF lane.concurrency IS NOT NULL OR lane.ramp IS NOT NULL OR lane.per_second IS NOT NULL THEN
-      SELECT * INTO lane FROM redrive.lane AS named WHERE named.id = place FOR UPDATE SKIP LOCKED;
-      IF FOUND THEN
-        PERFORM redrive.fold_tally(place, place, 64);
-        allowed := redrive.allowance(lane, now_ms);
-      ELSE
-        allowed := NULL;
-      END IF;
-      CONTINUE WHEN allowed = 0;
-    END IF;
-    -- In an ordered lane, a task that must run alone goes first. Checked last: until now it may have been running.
-    CONTINUE WHEN lane.ordered AND EXISTS (
-      SELECT FROM redrive.waiting WHERE waiting.state = redrive.state_alone() AND waiting.lane = place);
+    CONTINUE WHEN allowed = 0 OR lane.ordered AND redrive.is_lone_task_first(place);
     RETURN NEXT ROW(place, allowed)::redrive.share;
     most := most - 1;
   END LOOP;
+END
+$$;
+
+-- Whether a task of an ordered lane is ready that must run alone: then it goes first.
+CREATE OR REPLACE FUNCTION redrive.is_lone_task_first(of_lane bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM redrive.waiting WHERE waiting.state = redrive.state_alone() AND waiting.lane = of_lane);
+END
+$$;
+
+-- Locks those of a few lanes that have limits, so that no two claims take the same slot in one, and asks each again how many
+-- of its tasks may start: until now others may have started. Lanes that may start none by now are left out. A claim never
+-- waits for a lock, and so is never part of a deadlock. In one statement for all, since asking one by one would cost as much
+-- as taking a task.
+CREATE OR REPLACE FUNCTION redrive.lock_limits(shares redrive.share[], now_ms bigint) RETURNS redrive.share[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  limited constant bigint[] := ARRAY(SELECT lane FROM unnest(shares) WHERE allowance < redrive.unlimited());
+  locked bigint[];
+BEGIN
+  IF limited = '{}' THEN
+    RETURN shares;
+  END IF;
+  locked := ARRAY(
+    SELECT its.id FROM unnest(limited) AS named (id) JOIN redrive.lane AS its ON its.id = ANY (ARRAY[named.id])
+    FOR UPDATE OF its SKIP LOCKED);
+  PERFORM redrive.fold_tally(its.lane, its.lane, 64) FROM unnest(locked) AS its (lane)
+  WHERE (SELECT count(*) FROM redrive.tally WHERE tally.lane = its.lane) >= 64;
+  RETURN ARRAY(
+    SELECT ROW(share.lane, present.allowance)::redrive.share
+    FROM unnest(shares) WITH ORDINALITY AS share (lane, allowance, seat) CROSS JOIN LATERAL (
+      SELECT CASE WHEN share.lane <> ALL (limited) THEN share.allowance WHEN share.lane = ANY (locked) THEN (
+        SELECT CASE WHEN its.ordered AND redrive.is_lone_task_first(its.id) THEN 0 ELSE redrive.allowance_beside(
+          (SELECT coalesce(sum(tally.running), 0)::bigint FROM redrive.tally WHERE tally.lane = its.id), its, now_ms) END
+        FROM redrive.lane AS its WHERE its.id = share.lane
+      ) END AS allowance OFFSET 0
+    ) AS present
+    WHERE present.allowance IS DISTINCT FROM 0 ORDER BY share.seat);
 END
 $$;
 
@@ -165,7 +189,9 @@ BEGIN
     turns := turns + cardinality(before_turn);
     EXIT WHEN turns = 0;
 
-    shares := after_turn || unkeyed || before_turn;
+    shares := redrive.lock_limits(after_turn || unkeyed || before_turn, now_ms);
+    is_contended := cardinality(shares) = 0;  -- Another claim has just started as much as these lanes may run.
+    EXIT WHEN is_contended;
     IF cardinality(shares) = 1 THEN
       picked := redrive.pick_from_lane(shares[1], up_to - count);
     ELSE
