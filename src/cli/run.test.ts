@@ -212,6 +212,9 @@ describe('every command', () => {
     [['groups', 'ls']],
     ...['fix', 'ignore'].map(verb => [['groups', verb]]),
     [['groups', 'rule', 'add']],
+    ...['why', 'move', 'sweep', 'migrate'].map(name => [[name]]),
+    [['budget', 'set']],
+    ...['edit', 'export'].map(verb => [['dlq', verb]]),
   ])('has a help that fits 80 columns: %j', async argv => {
     const { code, out, err, lines } = await redrive([...argv, '--help'])
     expect({ code, err }).toEqual({ code: 0, err: '' })

@@ -55,11 +55,12 @@ Example:
   withScopeOptions(set).addHelpText(
     'after',
     `
-Failures with a retryable verdict count; final ones, rate limits and losses do not.
+Failures with a retryable verdict count; final ones, rate limits and losses do
+not.
 
 Examples:
   redrive budget set --kind charge --failures 50%
-  redrive budget set --kind pipeline:docs --category llm --failures 30% --window 5m`,
+  redrive budget set --kind pipeline:docs --category llm --failures 30%`,
   )
 
   const close = budget

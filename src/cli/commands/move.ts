@@ -65,9 +65,9 @@ export function addMove(program: Command, context: CommandContext): void {
       'after',
       `
 Moves tasks with their ledger, dead letters, lanes with their limits, holds and
-pauses, budgets, policies, failure groups, operations, runs, idempotency keys and
-audit records. Then it reads both stores again and compares counts and checksums.
-Stop everything that uses either store first.
+pauses, budgets, policies, failure groups, operations, runs, idempotency keys
+and audit records. Then it reads both stores again and compares counts and
+checksums. Stop everything that uses either store first.
 
 Refuses a source with running tasks, and a target that holds anything else.
 Ctrl-C stops it after the current page, and exits with 3. Run the same command

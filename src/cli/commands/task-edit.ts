@@ -35,12 +35,12 @@ export function addEdit(
     'after',
     `
 The original payload stays on record, in the history of the task: see redrive
-${name} show. Tables show '[redacted]' in the place of secrets, and --output json
-shows them as they are: copy payloads from there. Only tasks that wait or are dead can be edited, and no items of
-pipelines.
+${name} show. Tables show '[redacted]' instead of secrets, and --output json
+shows them as they are: copy payloads from there. Only tasks that wait or are
+dead can be edited, and no items of pipelines.
 
 Examples:
-  redrive ${name} edit order-42 --payload '{"to":"ada@example.com"}' --why 'typo in the address'
+  redrive ${name} edit order-42 --payload '{"to":"ada"}' --why 'a typo'
   redrive task show order-42 --output json | jq .payload > payload.json
   redrive ${name} edit order-42 --file payload.json`,
   )

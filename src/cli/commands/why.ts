@@ -22,8 +22,8 @@ export function addWhy(program: Command, context: CommandContext): void {
   withCommonOptions(command).addHelpText(
     'after',
     `
-The first line is the answer: what keeps the task from starting, or the rule that
-ended it. Other causes and the commands that help follow.
+The first line is the answer: what keeps the task from starting, or the rule
+that ended it. Other causes and the commands that help follow.
 
 If no task has this id, it is looked up in your own collections, provided that
 REDRIVE_SOURCE or redrive.config names their database (see redrive docs why).
