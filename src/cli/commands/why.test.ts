@@ -83,6 +83,10 @@ it('answers for a document of the collections, also without a store', async () =
   await folder.inStore(store => store.enqueue([{ id: 'a', kind: 'email', payload: '1' }]))
   expect((await why('a')).out).toContain('No worker is alive.')
   expect((await why('nobody')).err).toContain("There is no task 'nobody'")
+  const env = { REDRIVE_SOURCE: 'postgres://127.0.0.1:1/app' }
+  const { code, err } = await folder.redrive(['why', 'nobody'], { env })
+  expect(code).toBe(1)
+  expect(err).toMatch(/^Your collections cannot be read: .*\n[\s\S]*There is no task 'nobody'/)
 })
 
 it('says that there is no such task', async () => {

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { type Why, type WhyAction, why } from '../../operate/index.js'
 import type { CommandContext } from '../command.js'
-import { CommandError, ExitCode } from '../errors.js'
+import { CommandError, ExitCode, errorText } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { writeOne } from '../terminal/output.js'
 import { paragraph } from '../terminal/table.js'
@@ -39,7 +39,13 @@ async function printWhy(context: CommandContext, id: string, options: CommonOpti
     return await printTaskWhy(context, id, options)
   } catch (error) {
     // A project that only sweeps documents has no store.
-    if (error instanceof CommandError && (await printWhyOfDocument(context, id, options))) return ExitCode.done
+    if (!(error instanceof CommandError)) throw error
+    const isDocument = await printWhyOfDocument(context, id, options).catch((failure: unknown) => {
+      if (failure instanceof CommandError) throw failure
+      context.console.say(`Your collections cannot be read: ${errorText(failure)}`)
+      return false
+    })
+    if (isDocument) return ExitCode.done
     throw error
   }
 }
