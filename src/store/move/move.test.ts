@@ -494,7 +494,7 @@ describe('what is moved', () => {
   const NOT_MOVED: Record<string, readonly string[]> = {
     lane: ['id', 'shared', 'last_place', 'waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled'],
     task: [
-      ...['seq', 'lane', 'round', 'cancel_requested', 'token', 'claim', 'advances'],
+      ...['seq', 'lane', 'round', 'cancel_requested', 'claim', 'advances'],
       // Of the attempt that it succeeded with, which is a row of its ledger.
       ...['worker', 'ran_from', 'ran_to', 'ran_attempt', 'version', 'call', 'release'],
       // The same as others.

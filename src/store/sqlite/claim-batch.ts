@@ -52,7 +52,7 @@ export class ClaimBatch {
   /** Starts the tasks that were taken, so that they are not ready any more. */
   start(): void {
     if (this.#taken.length === 0) return
-    this.#statements.start.run(this.#worker, this.#claim, this.now, this.now, JSON.stringify(this.#taken))
+    this.#statements.start.run(this.#taken, this.#worker, this.#claim, this.now, this.now)
     this.#taken = []
   }
 

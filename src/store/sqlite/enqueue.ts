@@ -43,7 +43,7 @@ export function enqueue(
 /** Makes a task running whose attempt was made elsewhere, so that the attempt can be settled. */
 function start(statements: Statements, seq: number, lane: number, worker: string, now: number): string {
   const claim = makeClaim()
-  statements.start.run(worker, claim, now, now, JSON.stringify([seq]))
+  statements.start.run([seq], worker, claim, now, now)
   return tokenOf(seq, lane, claim)
 }
 

@@ -5,6 +5,7 @@ import type { OperationTally } from '../operation-store.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import type { Lane } from '../store.js'
 import type { Connection, Preparer } from './driver.js'
+import { SeqStatement } from './seq-statement.js'
 
 /**
  * Every statement of the store by its name, prepared on one connection. Hot ones take their values by position.
@@ -458,11 +459,13 @@ function prepare(db: Preparer) {
       ORDER BY task.priority DESC, task.submitted_at, task.id
       LIMIT 1`),
     readyRow: db.prepare<[number], ReadyRow>(/* sql */ `SELECT ${READY_COLUMNS} FROM task WHERE seq = ?`).raw(),
-    /** Starts all tasks of a claim at once, by a JSON array of `seq`: one by one, a claim would cost half as much again. */
-    start: db.prepare(/* sql */ `
-      UPDATE OR FAIL task
-      SET state = 3, worker = ?, claim = ?, ran_from = ?, changed_at = ?, next_at = NULL
-      WHERE seq IN (SELECT value FROM json_each(?))`),
+    /** Starts all tasks of a claim at once: one by one, a claim would cost half as much again. */
+    start: new SeqStatement(
+      db,
+      /* sql */ `
+        UPDATE OR FAIL task
+        SET state = 3, worker = ?, claim = ?, ran_from = ?, changed_at = ?, next_at = NULL`,
+    ),
     takeFromLane: db.prepare(/* sql */ `
       UPDATE lane
       SET tokens = :tokens, refilled_at = :now
@@ -510,29 +513,28 @@ function prepare(db: Preparer) {
       WHERE ${IS_HELD} AND operation IS NULL AND failure_group IS NULL`),
     /**
      * The tasks of a claim and a lane that are still running and that no operation has moved, of a JSON array of `seq`: their
-     * ids, by `seq`, and how many of them are in failure groups.
+     * ids, in that order, and how many of them are in failure groups. A join takes half the time of `IN`.
      */
     runningIds: db
       .prepare<[string, string, number], [ids: string | null, grouped: number]>(/* sql */ `
-        SELECT group_concat(id, char(0)), count(failure_group)
-        FROM (
-          SELECT id, failure_group FROM task
-          WHERE seq IN (SELECT value FROM json_each(?)) AND state = 3 AND claim = ? AND lane = ? AND operation IS NULL
-          ORDER BY seq
-        )`)
+        SELECT group_concat(task.id, char(0)), count(failure_group)
+        FROM json_each(?) AS one CROSS JOIN task ON task.seq = one.value
+        WHERE state = 3 AND claim = ? AND lane = ? AND operation IS NULL`)
       .raw(),
     /** The failure groups of tasks, of a JSON array of `seq`. */
     groupsOf: db
       .prepare<[string], [group: string, count: number]>(/* sql */ `
-        SELECT failure_group, count(*) FROM task
-        WHERE seq IN (SELECT value FROM json_each(?)) AND failure_group IS NOT NULL
+        SELECT failure_group, count(*) FROM json_each(?) AS one CROSS JOIN task ON task.seq = one.value
+        WHERE failure_group IS NOT NULL
         GROUP BY failure_group`)
       .raw(),
-    /** Successes that differ in nothing but their `seq`, of which it takes a JSON array. */
-    succeedAll: db.prepare(/* sql */ `
-      UPDATE OR FAIL task
-      SET ${SUCCEEDED}
-      WHERE seq IN (SELECT value FROM json_each(?))`),
+    /** Successes that differ in nothing but their `seq`. */
+    succeedAll: new SeqStatement(
+      db,
+      /* sql */ `
+        UPDATE OR FAIL task
+        SET ${SUCCEEDED}`,
+    ),
     running: db
       .prepare<Held, StandingValues>(/* sql */ `
         SELECT ${STANDING_COLUMNS} FROM task WHERE ${IS_HELD}`)

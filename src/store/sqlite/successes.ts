@@ -85,18 +85,18 @@ export class Successes {
 
   /** Writes nothing and returns `false` if one of the tokens does not hold. */
   #writeAll({ place, attempt, members }: Sort): boolean {
-    const tasks = members.sort((a, b) => a.place.seq - b.place.seq)
-    const seqs = JSON.stringify(tasks.map(task => task.place.seq))
-    const ids = tasks.map(task => task.settlement.id).join('\0')
-    const [running, grouped] = this.#statements.runningIds.get(seqs, place.claim, place.lane) ?? [null, 0]
+    const seqs = members.map(member => member.place.seq)
+    const json = JSON.stringify(seqs)
+    const ids = members.map(member => member.settlement.id).join('\0')
+    const [running, grouped] = this.#statements.runningIds.get(json, place.claim, place.lane) ?? [null, 0]
     if (running !== ids) return false
     if (grouped > 0) {
-      const groups = this.#statements.groupsOf.all(seqs)
+      const groups = this.#statements.groupsOf.all(json)
       for (const [group, count] of groups) this.#book.groups.leave(group, 'running', this.#now, count)
     }
-    this.#statements.succeedAll.run(this.#now, null, ...successColumns(attempt), seqs)
-    this.#book.move(place.lane, 'running', 'succeeded', tasks.length)
-    this.#book.told(place.lane, 'ok', '', attempt.startedAt, this.#now, tasks.length)
+    this.#statements.succeedAll.run(seqs, this.#now, null, ...successColumns(attempt))
+    this.#book.move(place.lane, 'running', 'succeeded', seqs.length)
+    this.#book.told(place.lane, 'ok', '', attempt.startedAt, this.#now, seqs.length)
     return true
   }
 
