@@ -98,7 +98,9 @@ export class MemoryGroups implements GroupStore {
     const { from, heir, moves } = regrouping
     const left = this.#groups.get(from)
     if (heir !== undefined && left !== undefined) this.#inherit(left, heir)
-    const moved = moves.filter(({ task, to }) => this.#move(this.#host.task(task), from, to, heir?.id))
+    // A group that was deleted has no figures to leave.
+    const heirId = left === undefined ? undefined : heir?.id
+    const moved = moves.filter(({ task, to }) => this.#move(this.#host.task(task), from, to, heirId))
     if (heir !== undefined && left?.retrying === 0 && left.dead === 0) this.#groups.delete(from)
     return moved.length
   }

@@ -11,7 +11,9 @@ import type { Statements } from './statements.js'
 export function regroup(statements: Statements, { from, heir, moves }: Regrouping): number {
   const known = heir !== undefined && statements.groupFacts.get(from) !== undefined
   if (known) inherit(statements, from, heir)
-  const moved = moves.filter(({ task, to }) => move(statements, task, from, to, heir?.id))
+  // A group that was deleted has no figures to leave.
+  const heirId = known ? heir.id : undefined
+  const moved = moves.filter(({ task, to }) => move(statements, task, from, to, heirId))
   if (known && heir.id !== from && statements.groupFigures.get(from)?.living === 0) {
     statements.forgetFigures.run(from)
     statements.forgetGroup.run(from)

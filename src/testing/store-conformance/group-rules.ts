@@ -143,6 +143,17 @@ export const GROUP_RULES: StoreBehaviours = {
     assertFields(await store.groups.get('s'), { firstSeenAt: endedAt, lastSeenAt: endedAt, life: { state: 'new' } })
   },
 
+  async 'the heir of a group that was deleted counts the failures of the tasks that it gets'(store, advance) {
+    await failed(store, 'b')
+    await store.discard(['b'], { ...ann, why: 'a duplicate' })
+    await store.cancel(['waits'], ann)
+    await advance(1000)
+    await store.prune({ deadMs: 1000 }, 100)
+    assert.equal(await store.groups.get('a'), undefined)
+    assert.equal(await store.groups.regroup({ from: 'a', heir: groupOf('h'), moves: to(groupOf('h'), 'b') }), 1)
+    assert.deepEqual(await figures(store, 'h'), [1, 0, 0])
+  },
+
   async 'two groups are merged, and the heir keeps its own life'(store) {
     await failed(store, 'b')
     const b = { verdict: TIMED_OUT, error: 'Error: b', group: groupOf('h') }

@@ -102,7 +102,9 @@ CREATE OR REPLACE FUNCTION redrive.regroup(
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-  is_succeeded boolean := coalesce(heir ->> 'id' <> left_id, false);
+  -- A group that was deleted has no figures to leave.
+  is_succeeded boolean := coalesce(heir ->> 'id' <> left_id, false)
+    AND EXISTS (SELECT FROM redrive.failure_group WHERE id = left_id);
   moved int;
 BEGIN
   -- Tasks before groups, as settlements lock them.
@@ -116,7 +118,7 @@ BEGIN
     PERFORM redrive.inherit_group(left_id, heir);
   END IF;
   PERFORM redrive.make_needed_groups(groups, targets, redrive.now_ms(at));
-  moved := redrive.move_to_groups(left_id, heir ->> 'id', ids, targets);
+  moved := redrive.move_to_groups(left_id, CASE WHEN is_succeeded THEN heir ->> 'id' END, ids, targets);
   IF is_succeeded AND (
     SELECT coalesce(sum(seen), 0) = 0 AND coalesce(sum(retrying), 0) = 0 AND coalesce(sum(dead), 0) = 0
     FROM redrive.group_tally WHERE failure_group = left_id
