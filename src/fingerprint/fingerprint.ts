@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { maskMessage } from './mask-message.js'
 import { isBug, ownFrames } from './own-frames.js'
 import { NO_RULES, type PatternRules } from './pattern-rules.js'
+import { readablePattern } from './readable-pattern.js'
 import { FINGERPRINT_VERSION } from './version.js'
 
 /** A failure as it is on record. */
@@ -26,7 +27,7 @@ export interface Fingerprint {
   readonly code: string
   /** The class of the error. Empty where none was recorded. */
   readonly errorName: string
-  /** The masked message. */
+  /** The masked message, with the punctuation of a message that has it. The id depends on its words alone. */
   readonly pattern: string
   /** The user's own frames, of a bug: at most two. */
   readonly frames: readonly string[]
@@ -45,23 +46,23 @@ export function fingerprint(
 ): Fingerprint {
   const { errorName, message } = parts(error)
   const ruled = rules.patternOf(kind, message)
-  const pattern = ruled ?? maskMessage(message)
+  const bare = ruled ?? maskMessage(message)
   const frames = ruled === undefined && stack !== undefined && isBug(error) ? ownFrames(stack) : []
-  const facts = JSON.stringify([FINGERPRINT_VERSION, kind, errorName, code, pattern, frames])
-  return { id: idOf(facts), kind, code, errorName, pattern, frames }
+  const facts = JSON.stringify([FINGERPRINT_VERSION, kind, errorName, code, bare, frames])
+  const { id, pattern } = known.get(facts) ?? keep(facts, ruled ?? readablePattern(message, bare))
+  return { id, kind, code, errorName, pattern, frames }
 }
 
-/** Ids that were computed last: work fails in few ways, and a hash costs as much as all the rest. */
-const known = new Map<string, string>()
+/** Ids and patterns that were computed last: work fails in few ways, and a hash costs as much as all the rest. */
+const known = new Map<string, Pick<Fingerprint, 'id' | 'pattern'>>()
 const MAX_KNOWN = 1000
 
-function idOf(facts: string): string {
-  const last = known.get(facts)
-  if (last !== undefined) return last
-  const id = `${FINGERPRINT_VERSION}-${createHash('sha256').update(facts).digest('hex').slice(0, 16)}`
+function keep(facts: string, pattern: string): Pick<Fingerprint, 'id' | 'pattern'> {
+  const hash = createHash('sha256').update(facts).digest('hex').slice(0, 16)
+  const kept = { id: `${FINGERPRINT_VERSION}-${hash}`, pattern }
   if (known.size >= MAX_KNOWN) known.clear()
-  known.set(facts, id)
-  return id
+  known.set(facts, kept)
+  return kept
 }
 
 /** A name has no spaces, but Node adds a code to its own: `TypeError [ERR_INVALID_ARG_TYPE]`. */

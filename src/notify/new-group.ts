@@ -1,4 +1,5 @@
 import type { GroupRecord, GroupStore } from '../store/index.js'
+import { groupTitle } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
 import type { Notice } from './notice.js'
 import { isOwnKind, type Occasion } from './occasion.js'
@@ -56,13 +57,19 @@ export async function* seenSince(groups: GroupStore, since: number): AsyncGenera
   } while (after !== undefined)
 }
 
-function noticeOf({ id, kind, code, errorName, pattern, seen, retrying, dead }: GroupRecord): Notice {
-  const what = [errorName, pattern].filter(part => part !== '').join(': ')
+/** The code and the failure; the code alone is not repeated where it is the class of the error. */
+export function whatFailed(group: GroupRecord): string {
+  const title = groupTitle(group)
+  return group.code === group.errorName ? title : `${group.code}, ${title}`
+}
+
+function noticeOf(group: GroupRecord): Notice {
+  const { id, kind, code, errorName, pattern, seen, retrying, dead } = group
   const times = seen === 1 ? 'once' : `${seen} times`
   return {
     type: 'new_group',
     subject: id,
-    text: redact(`New failure of ${kind}: ${code}, ${what}. Seen ${times}; ${retrying} retrying, ${dead} dead.`),
+    text: redact(`New failure of ${kind}: ${whatFailed(group)}. Seen ${times}; ${retrying} retrying, ${dead} dead.`),
     facts: { group: id, kind, code, errorName, pattern: redact(pattern), seen, retrying, dead },
   }
 }

@@ -1,6 +1,6 @@
 import type { GroupRecord } from '../store/index.js'
 import { redact } from '../telemetry/index.js'
-import { seenSince } from './new-group.js'
+import { seenSince, whatFailed } from './new-group.js'
 import type { Notice } from './notice.js'
 import { isOwnKind, type Occasion } from './occasion.js'
 
@@ -14,11 +14,11 @@ export const regressed: Occasion = async ({ store, since }) => {
   return notices
 }
 
-function noticeOf({ id, kind, code, errorName, pattern, life, ...figures }: GroupRecord, since: number) {
+function noticeOf(group: GroupRecord, since: number) {
+  const { id, kind, code, errorName, pattern, life, ...figures } = group
   if (life.state !== 'regressed' || life.at < since) return undefined
   const { at, who, release, fixedIn } = life
   const { seen, retrying, dead } = figures
-  const what = [errorName, pattern].filter(part => part !== '').join(': ')
   const failed = release === undefined ? 'fails again' : `fails again in ${release}`
   const fixed = fixedIn === undefined ? 'as fixed' : `as fixed in ${fixedIn}`
   return {
@@ -26,7 +26,7 @@ function noticeOf({ id, kind, code, errorName, pattern, life, ...figures }: Grou
     // A group may regress again, after another fix.
     subject: `${id}/${at}`,
     text: redact(
-      `${kind} ${failed}: ${code}, ${what}. ${who} had marked it ${fixed}. ${retrying} retrying, ${dead} dead.`,
+      `${kind} ${failed}: ${whatFailed(group)}. ${who} had marked it ${fixed}. ${retrying} retrying, ${dead} dead.`,
     ),
     facts: {
       group: id,

@@ -32,7 +32,7 @@ it('failures whose messages differ in values only are one group, last seen first
       firstSeenAt: '2000-01-01T00:00:00.000Z',
       lastSeenAt: '2000-01-01T01:00:00.000Z',
     }),
-    expect.objectContaining({ pattern: 'no column street', dead: 1 }),
+    expect.objectContaining({ pattern: "no column 'street'", dead: 1 }),
   ])
   expect(await listGroups(await store(), { kind: 'other' })).toEqual([])
 })

@@ -1,5 +1,6 @@
 import type { GroupLifeView } from '../../operate/index.js'
 import type { GroupRecord } from '../../store/index.js'
+import { groupTitle } from '../../store/internal.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
 import { type Layout, NAME_WIDTH, table } from '../terminal/table.js'
@@ -24,7 +25,7 @@ export function groupTable(
   now: number,
   layout: Layout,
 ): string {
-  const rows = groups.map(({ id, kind, code, seen, retrying, dead, lastSeenAt, errorName, pattern, life }) => ({
+  const rows = groups.map(({ id, kind, code, seen, retrying, dead, lastSeenAt, life, ...facts }) => ({
     cells: [
       id,
       kind,
@@ -34,7 +35,7 @@ export function groupTable(
       grouped(retrying),
       grouped(dead),
       relative(lastSeenAt, now),
-      [errorName, pattern].filter(text => text !== '').join(': '),
+      groupTitle(facts),
     ],
   }))
   return table(COLUMNS, rows, { width, paint, layout })

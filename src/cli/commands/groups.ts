@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
 import { explainGroup, type GroupExplanation, groupView, listGroups } from '../../operate/index.js'
 import type { GroupFilter, GroupState } from '../../store/index.js'
+import { groupTitle } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
 import { grouped } from '../terminal/chart.js'
@@ -106,7 +107,7 @@ function groupText(group: GroupExplanation, commands: readonly string[], console
   const [shared, varies] = [fields(group.shared), fields(group.varies)]
   return [
     paint.bold(group.id),
-    ...indented([group.errorName, group.pattern].filter(text => text !== '').join(': ')),
+    ...indented(groupTitle(group)),
     '',
     ...paragraph(`state     ${lifeText(group.life, now)}`, { width, indent: '' }),
     `seen      ${grouped(group.seen)} failed attempts`,

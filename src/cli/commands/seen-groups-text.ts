@@ -1,4 +1,5 @@
 import type { SeenGroups } from '../../operate/index.js'
+import { groupTitle } from '../../store/internal.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
 import { type OutputFormat, writeList } from '../terminal/output.js'
@@ -22,12 +23,12 @@ export function printSeenGroups(
 ): void {
   const views = groups.map(group => ({ ...group, asOf }))
   writeList(console, output, views, () => {
-    const rows = groups.map(({ count, kind, code, errorName, pattern, examples }) => ({
+    const rows = groups.map(({ count, kind, code, examples, ...facts }) => ({
       cells: [
         grouped(count),
         kind,
         code === '' ? '-' : code,
-        [errorName, pattern].filter(text => text !== '').join(': ') || '(no error on record)',
+        groupTitle(facts) || '(no error on record)',
         examples[0] ?? '-',
       ],
     }))
