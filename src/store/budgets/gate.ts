@@ -1,5 +1,6 @@
 import type { FailureBudget, GateCause, GateRecord } from '../budget-store.js'
 import { RAMP_END } from '../lane-limits.js'
+import { storableName } from '../storable-name.js'
 
 /**
  * The rules of a failure budget's gate: when it opens, how many tasks it lets through, and when it closes. Pure, and used
@@ -124,7 +125,7 @@ export function failureOf(code: string | undefined, group: string | undefined): 
 
 function causeOf(failure: string): Pick<GateCause, 'code' | 'group'> {
   const [code, group]: readonly (string | null)[] = failure === '' ? [null, null] : JSON.parse(failure)
-  return { code: code ?? '', ...(typeof group === 'string' && { group }) }
+  return { code: storableName(code ?? ''), ...(typeof group === 'string' && { group }) }
 }
 
 function isExceeded({ share }: FailureBudget, { attempts, failed }: Pick<Recent, 'attempts' | 'failed'>): boolean {

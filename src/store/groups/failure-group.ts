@@ -1,4 +1,5 @@
 import type { FailureGroup } from '../group-store.js'
+import { storableName } from '../storable-name.js'
 import type { TaskStatus } from '../store.js'
 
 /** A kind with more groups than this has a message that varies in a way nobody can mask. */
@@ -23,7 +24,7 @@ export function isReserved({ id, kind, code }: FailureGroup): boolean {
 
 /** Codes may be of any length, and ids are indexed. */
 function otherId(kind: string, code: string): string {
-  return `other:${kind}:${code.slice(0, 100)}`
+  return `other:${kind}:${[...storableName(code)].slice(0, 100).join('')}`
 }
 
 /** The count of its group that a task in this status belongs to. */

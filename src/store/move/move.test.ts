@@ -316,18 +316,21 @@ describe('a move', () => {
     }
   })
 
-  it('brings budgets, with their gates', async () => {
-    const source = await empty('sqlite')
+  it.each([
+    ['sqlite', 'postgres'],
+    ['postgres', 'sqlite'],
+  ] as const)('brings budgets, with their gates, from %s to %s and back', async (from, to) => {
+    const source = await empty(from)
     await source.budgets.set({ kind: 'mail' }, { failures: { share: 0.5, minAttempts: 1 } })
     await source.enqueue(['a', 'b', 'c'].map(id => ({ id, kind: 'mail', payload: '{}' })))
-    const verdict = { class: 'retryable', code: 'http_503' } as const
+    const verdict = { class: 'retryable', code: 'http_503 \0' } as const
     await settleNext(source, 'mail', [{ type: 'retry', delayMs: 0, isBackoff: true }], { verdict })
-    const [there, back] = [await empty('postgres'), await empty('sqlite')]
+    const [there, back] = [await empty(to), await empty(from)]
     await moveStore(source, there)
     await moveStore(there, back)
-    for (const store of [there, back]) {
+    for (const store of [source, there, back]) {
       const [budget] = await store.budgets.list()
-      expect(budget?.gate).toMatchObject({ state: 'open', cause: { code: 'http_503', attempts: 1, failed: 1 } })
+      expect(budget?.gate).toMatchObject({ state: 'open', cause: { code: 'http_503 \ufffd', attempts: 1, failed: 1 } })
       const request = { worker: 'w', leaseMs: 1000, rooms: [{ kinds: ['mail'] }], limit: 9, isIdle: true }
       expect((await store.claim(request)).tasks).toHaveLength(0)
     }

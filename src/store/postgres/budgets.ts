@@ -7,12 +7,13 @@ import {
   checkScope,
   settingsText,
 } from '../budgets/check-budget.js'
-import { type Gate, gateRecord, judged, NEW_GATE, type Probes, type Recent } from '../budgets/gate.js'
+import { failureOf, type Gate, gateRecord, judged, NEW_GATE, type Probes, type Recent } from '../budgets/gate.js'
 import { checkBy } from '../check.js'
 import { budgetRecordOf, gateClosedRecord } from '../operator-record.js'
 import type { By } from '../store.js'
 import type { Database } from './database.js'
 import type { Signals } from './signals.js'
+import { stored } from './text.js'
 
 /** A budget with its counts, as the SQL function `budgets` returns it. */
 interface BudgetRow {
@@ -109,7 +110,8 @@ export class PostgresBudgets implements BudgetStore {
   async #judgeOne(row: BudgetRow, changes: GateChange[]): Promise<boolean> {
     const { failures } = settingsOf(row)
     const before = gateOf(row)
-    const gate = failures === undefined ? before : judged(failures, before, row, row.now)
+    const gate =
+      failures === undefined ? before : judged(failures, before, { ...row, recent: asFailed(row.recent) }, row.now)
     if (gate === before) return true
     const isChanged = await this.#database.call('change_gate', [row.id, row.gate, JSON.stringify(gate)])
     if (isChanged === true) changes.push({ ...scopeOf(row), gate: gateRecord(gate, row.now) })
@@ -136,6 +138,13 @@ function recordOf(row: BudgetRow): BudgetRecord {
   const { attempts, failed } = row.recent
   const gate = gateRecord(gateOf(row), row.now)
   return { ...scopeOf(row), failures: settingsOf(row).failures, gate, recent: { attempts, failed } }
+}
+
+/** The failure with its code as it was before it was stored. */
+function asFailed(recent: Recent): Recent {
+  if (recent.failure === '') return recent
+  const [code, group]: readonly (string | null)[] = JSON.parse(recent.failure)
+  return { ...recent, failure: failureOf(stored(code ?? undefined), group ?? undefined) }
 }
 
 function scopeOf({ kind, category }: BudgetRow): BudgetScope {
