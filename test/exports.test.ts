@@ -47,7 +47,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
     Age AttemptEntry AttemptTraces AuditPage AuditStore Beat Before Budget BudgetRecord BudgetScope BudgetStop BudgetStore By Chunk Claim ClaimRequest ClaimedTask Cost CountField DeathsRow EndStatus
-    Enqueued FailureBudget FailureGroup GateCause GateChange GateRecord GateState GroupFilter GroupLife GroupMark GroupRecord GroupRule GroupRuleStore GroupRules GroupState GroupStore Heartbeat IgnoredUntil ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneRuleReader LaneRules LaneSelection LedgerRow LifeMark LimitRule MemoryStore
+    Enqueued FailureBudget FailureGroup FixedRelease GateCause GateChange GateRecord GateState GroupFilter GroupLife GroupMark GroupRecord GroupRule GroupRuleStore GroupRules GroupState GroupStore Heartbeat IgnoredUntil ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneRuleReader LaneRules LaneSelection LedgerRow LifeMark LimitRule MemoryStore
     MemoryStoreOptions Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
     NewGroupRule NewOperation NewRun NewTask OnceOptions OperationAct OperationMember OperationNotFoundError OperationProgress
     OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow Page PageRequest PauseRule PolicyStore Prunable PrunableReader Rate RedriveRecord Regrouping
@@ -83,17 +83,17 @@ const EXPORTS: Readonly<Record<string, string>> = {
     openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
     ActOptions AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination
-    ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FollowAuditOptions GroupExplanation GroupLifeView GroupView Interval KeptMessage KindFigures
+    ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FixOptions FollowAuditOptions GroupExplanation GroupLifeView GroupNotFoundError GroupView Interval KeptMessage KindFigures
     KnownQueues LaneGate LaneState LaneView LedgerRowView LetterSelection LookOptions MessageView NoFailedQueueError NoRouteError
-    OperationPlan OperationView PauseView Percentiles PolicyAdvice PruneOptions Pruned Purged RedriveOptions RedrivePlan
+    OperationPlan OperationView PauseView PayloadReport Percentiles PlanOptions PolicyAdvice PruneOptions Pruned Purged RedriveOptions RedrivePlan
     Redriven Refusal RegroupPreview Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore
     Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes
     RunOperationOptions RunReport RunView SeenFailure SeenGroup SeenGroups StageName StageReport StartOptions StoreFigures TaskCountView TaskExplanation
-    TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions Why WhyAction WhyCause WhyStore WorkerView YieldOptions YieldReport
+    TaskSchema TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions Why WhyAction WhyCause WhyStore WorkerView YieldOptions YieldReport
     YieldView actOnMany cancelTasks countTasks discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue
-    failedQueues findFailedQueue findGroup followAudit groupFailedQueue groupFailures groupView ledgerRowView listBudgets listGroups listLanes listTasks listWorkers
-    messageView openResultLog operationOutcome operationView planDiscard planOperation planRedrive planReprocess planRequeue previewRules
-    pruneStore purgeFailedQueue ratesOf redriveDeadLetters reportRun reportYields reprocess requeueFailedQueue runOperation
+    failedGroups failedQueues findFailedQueue findGroup followAudit groupFailedQueue groupFailures groupView ledgerRowView listBudgets listGroups listLanes listTasks listWorkers
+    messageView openResultLog operationNote operationOutcome operationTotal operationView planDiscard planOperation planRedrive planReprocess planRequeue previewRules
+    pruneStore purgeFailedQueue ratesOf redriveDeadLetters redriveWhenFixed reportRun reportYields reprocess requeueFailedQueue runOperation
     runView setRates startOperation storeFigures taskView undoOperation untilEmpty verify walkFailedQueue walkTasks
     why writeResults`,
   'redrive/notify': `

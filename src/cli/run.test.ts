@@ -535,7 +535,10 @@ describe('dlq redrive', () => {
 
   it('says "0 moved" when nothing matches', async () => {
     await deadLetters([{ id: 'a' }])
-    expect(await redrive(['dlq', 'redrive', '--kind', 'z'])).toMatchObject({ code: 0, err: '0 moved.\n' })
+    expect(await redrive(['dlq', 'redrive', '--kind', 'z'])).toMatchObject({
+      code: 0,
+      err: "There are no dead letters of the kind 'z', only of: k.\n0 moved.\n",
+    })
   })
 
   it.each([[[]], [['--kind', '']], [['--all', '--kind', 'k']], [['a', '--all']], [['a', '--code', 'E']]])(

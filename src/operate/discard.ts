@@ -26,7 +26,7 @@ export interface Discarded {
   readonly ids: readonly string[]
   /** Whether the signal stopped it before the end. */
   readonly isStopped: boolean
-  /** The operation that discarded them, unless they were named. */
+  /** The operation that discarded them; `undefined` if they were named, or if none matched. */
   readonly operation: OperationRecord | undefined
 }
 
@@ -65,7 +65,7 @@ export async function planDiscard(
  * ```
  */
 export async function discardDeadLetters(
-  store: Pick<Store, 'discard' | 'operations' | 'now' | 'workers' | 'get' | 'ledgers'>,
+  store: Pick<Store, 'discard' | 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers'>,
   selection: LetterSelection,
   options: DiscardOptions,
 ): Promise<Discarded> {
@@ -73,7 +73,7 @@ export async function discardDeadLetters(
   checkOptions('discardDeadLetters()', options, ACT_OPTIONS)
   if (!('ids' in selection)) {
     const operation = await actOnMany(store, 'discard', selection, options)
-    return { discarded: operation.moved, ids: [], isStopped: operation.status === 'stopped', operation }
+    return { discarded: operation?.moved ?? 0, ids: [], isStopped: operation?.status === 'stopped', operation }
   }
   const { who, why, signal, onProgress } = options
   const all = [...new Set(selection.ids)]

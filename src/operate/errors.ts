@@ -2,6 +2,17 @@ import { failedQueueOf, isFailedQueue } from '../bus/index.js'
 import { FinalError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 
+/** Thrown when there is no failure group with this id, and none whose id begins so. */
+export class GroupNotFoundError extends FinalError {
+  static {
+    GroupNotFoundError.prototype.name = 'GroupNotFoundError'
+  }
+
+  constructor(id: string) {
+    super(`There is no failure group ${quoted(id)}. 'redrive groups ls' lists the groups.`, { code: 'group_not_found' })
+  }
+}
+
 /** Thrown when there is no failed queue of the name given. */
 export class NoFailedQueueError extends FinalError {
   static {

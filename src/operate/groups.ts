@@ -10,6 +10,7 @@ import type {
   TaskReader,
   TaskRecord,
 } from '../store/index.js'
+import { GroupNotFoundError } from './errors.js'
 import { pagesOf } from './pages.js'
 
 /** A failure group as plain JSON: times as ISO 8601 text in UTC. */
@@ -97,8 +98,8 @@ function lifeView(life: GroupLife): GroupLifeView {
 }
 
 /**
- * Finds the group that an id, or the beginning of one, stands for: `1-9c2f0b7d41aa83e6`, `1-9c2f` or `9c2f`. Throws an
- * `OptionError` if there is none, or more than one.
+ * Finds the group that an id, or the beginning of one, stands for: `1-9c2f0b7d41aa83e6`, `1-9c2f` or `9c2f`. Throws a
+ * `GroupNotFoundError` if there is none, and an `OptionError` if there is more than one.
  */
 export async function findGroup(store: GroupReader, text: string): Promise<GroupRecord> {
   const exact = await store.groups.get(text)
@@ -107,7 +108,7 @@ export async function findGroup(store: GroupReader, text: string): Promise<Group
   for await (const page of pagesOf(page => store.groups.list({}, page)))
     found.push(...page.filter(({ id }) => id.startsWith(text) || id.replace(/^\d+-/, '').startsWith(text)))
   const [group, another] = found
-  if (group === undefined) throw new OptionError('group', `There is no failure group ${quoted(text)}.`)
+  if (group === undefined) throw new GroupNotFoundError(text)
   if (another === undefined) return group
   const ids = found.slice(0, 5).map(({ id }) => id)
   throw new OptionError('group', `${quoted(text)} stands for ${found.length} failure groups: ${ids.join(', ')} …`)

@@ -4,7 +4,7 @@ export type { Remark } from './cause.js'
 export { countTasks, type TaskCountView } from './count-tasks.js'
 export { type Discarded, type DiscardOptions, type DiscardPlan, discardDeadLetters, planDiscard } from './discard.js'
 export type { Percentiles } from './duration-histogram.js'
-export { NoFailedQueueError, NoRouteError } from './errors.js'
+export { GroupNotFoundError, NoFailedQueueError, NoRouteError } from './errors.js'
 export { type Examination, examineBus } from './examine-bus.js'
 export { explainTask, type TaskExplanation } from './explain-task.js'
 export { type ExportOptions, exportFailedQueue } from './export.js'
@@ -29,12 +29,17 @@ export { type LaneGate, type LaneState, type LaneView, listLanes, type PauseView
 export { type BudgetView, listBudgets } from './list-budgets.js'
 export { eventIn, type MessageView, messageView } from './message-view.js'
 export {
+  failedGroups,
+  type OperationView,
+  operationNote,
+  operationOutcome,
+  operationTotal,
+  operationView,
+} from './operation-view.js'
+export {
   type ActOptions,
   actOnMany,
   type OperationPlan,
-  type OperationView,
-  operationOutcome,
-  operationView,
   planOperation,
   type RunOperationOptions,
   runOperation,
@@ -47,6 +52,7 @@ export { previewRules, type RegroupPreview } from './preview-rules.js'
 export { type Pruned, type PruneOptions, pruneStore } from './prune-store.js'
 export { type Purged, purgeFailedQueue } from './purge.js'
 export { type Redriven, type RedriveOptions, redriveDeadLetters } from './redrive.js'
+export { type FixOptions, redriveWhenFixed } from './redrive-when-fixed.js'
 export type { Refusal } from './refusal.js'
 export {
   planReprocess,

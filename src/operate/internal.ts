@@ -3,6 +3,7 @@
 export { type BudgetReader, shutGates, withGated } from './gates.js'
 export { isItem } from './is-item.js'
 export { stateOf } from './lanes.js'
+export { isUnderWay } from './operations.js'
 export { pagesOf } from './pages.js'
 export { ratesOfRun } from './set-rates.js'
 export { readTrial } from './trial.js'

@@ -1,19 +1,10 @@
-import { driveOperation, isRunBy, NO_WORKER, outstanding, PAUSED } from '../operation/internal.js'
+import { driveOperation, isRunBy, NO_WORKER, PAUSED } from '../operation/internal.js'
 import type { KnownOptions } from '../policy/internal.js'
-import type {
-  By,
-  DeathsRow,
-  OperationAct,
-  OperationRecord,
-  OperationSet,
-  OperationSettings,
-  Store,
-} from '../store/index.js'
+import type { By, OperationAct, OperationRecord, OperationSet, OperationSettings, Store } from '../store/index.js'
 import { OperationNotFoundError } from '../store/index.js'
 import { AGES } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
 import { checkSelection, type LetterSelection } from './selection.js'
-import { isoOrNull } from './task-view.js'
 
 /** The effect that an operation would have now. Nothing is moved. */
 export interface OperationPlan {
@@ -85,7 +76,7 @@ export async function planOperation(
 }
 
 /** Who asks for an operation, why, and how it goes about it. */
-export interface StartOptions extends By, Omit<OperationSettings, 'answerWithinMs'> {}
+export interface StartOptions extends By, Omit<OperationSettings, 'answerWithinMs' | 'fixedIn'> {}
 
 /** Creates an operation. Any live worker advances it; so does `runOperation`. */
 export async function startOperation(
@@ -126,10 +117,14 @@ export async function runOperation(
     const operation = await store.operations.get(id)
     if (operation === undefined) throw new OperationNotFoundError(id)
     if (!isDriven) onProgress?.(operation)
-    const isUnderWay = operation.status === 'canary' || operation.status === 'running'
-    if (!isUnderWay || signal.aborted) return operation
+    if (!isUnderWay(operation) || signal.aborted) return operation
     if (!isDriven) await sleep(POLL_MS, clock, signal).catch(() => {})
   }
+}
+
+/** Whether members are being moved. */
+export function isUnderWay({ status }: Pick<OperationRecord, 'status'>): boolean {
+  return status === 'canary' || status === 'running'
 }
 
 /** Options of an act on many tasks. */
@@ -149,23 +144,39 @@ export const ACT_OPTIONS: KnownOptions<ActOptions> = {
   canary: '',
   stopAbove: '',
   perSecond: '',
+  limit: '',
   signal: 'object',
   onProgress: 'function',
   clock: 'object',
 }
 
-/** Creates an operation and runs it. Stops it when the signal aborts. */
+/**
+ * Creates an operation and runs it. Stops it when the signal aborts. Returns `undefined`, and creates none, if nothing matches
+ * the selection.
+ */
 export async function actOnMany(
-  store: Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'ledgers'>,
+  store: Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers'>,
   act: OperationAct,
   selection: LetterSelection,
   { signal, onProgress, clock, ...options }: ActOptions,
-): Promise<OperationRecord> {
+): Promise<OperationRecord | undefined> {
+  if (await isEmpty(store, act, selection)) return undefined
   const { id } = await startOperation(store, act, selection, options)
   const onStep = ({ moved }: OperationRecord) => onProgress?.(moved)
   const ran = await runOperation(store, id, { driver: options.who, signal, onProgress: onStep, clock })
-  const isCut = signal?.aborted === true && (ran.status === 'canary' || ran.status === 'running')
+  const isCut = signal?.aborted === true && isUnderWay(ran)
   return isCut ? store.operations.change(id, 'stop', { who: options.who }) : ran
+}
+
+/** Whether no task matches a selection now. Ids are taken as they are. */
+async function isEmpty(store: Pick<Store, 'list'>, act: OperationAct, selection: LetterSelection): Promise<boolean> {
+  checkSelection(selection)
+  if ('ids' in selection) return false
+  const filter = 'filter' in selection ? selection.filter : {}
+  const statuses = act === 'cancel' ? (['waiting', 'running'] as const) : (['dead'] as const)
+  for (const status of statuses)
+    if ((await store.list({ ...filter, status }, { limit: 1 })).items.length > 0) return false
+  return true
 }
 
 /** The size of a transaction. */
@@ -191,97 +202,4 @@ export async function undoOperation(
     onProgress?.(undone)
   } while (after !== undefined)
   return { undone, isStopped: false }
-}
-
-/** An operation as plain JSON. */
-export interface OperationView {
-  /** Its id. */
-  readonly id: string
-  /** The act that it carries out. */
-  readonly act: OperationAct
-  /** Where it is in its life. */
-  readonly status: OperationRecord['status']
-  /** Why it was stopped. */
-  readonly reason: string | null
-  /** Who asked for it. */
-  readonly who: string
-  /** The reason given. */
-  readonly why: string | null
-  /** The filter and its time, or the number of tasks that were named. */
-  readonly set: { readonly named: number } | { readonly filter: object; readonly until: string }
-  /** How it goes about it. */
-  readonly settings: OperationSettings
-  /** How many members it has moved. */
-  readonly moved: number
-  /** Members that were left alone, by reason. */
-  readonly refused: Readonly<Record<string, number>>
-  /** How many of those that it moved were put back. */
-  readonly undone: number
-  /** How many have not answered yet. */
-  readonly outstanding: number
-  /** The outcomes of the others. */
-  readonly tally: OperationRecord['tally']
-  /** Who advances it. */
-  readonly driver: string | null
-  /** When it was created, as ISO 8601 text in UTC. */
-  readonly createdAt: string
-  /** When it was done. */
-  readonly endedAt: string | null
-}
-
-/** Converts an operation to plain JSON. */
-export function operationView(operation: OperationRecord): OperationView {
-  const { id, act, status, reason, by, set, settings, moved, progress, undone, tally, driver } = operation
-  return {
-    id,
-    act,
-    status,
-    reason: reason ?? null,
-    who: by.who,
-    why: by.why ?? null,
-    set: 'ids' in set ? { named: set.ids.length } : { filter: set.filter, until: new Date(set.until).toISOString() },
-    settings,
-    moved,
-    refused: progress.refused,
-    undone,
-    outstanding: outstanding(operation),
-    tally,
-    driver: driver?.name ?? null,
-    createdAt: new Date(operation.createdAt).toISOString(),
-    endedAt: isoOrNull(operation.endedAt),
-  }
-}
-
-/**
- * The outcome of an operation, in a sentence: `3214 moved: 3190 succeeded, 24 dead again, all in one group.` Members
- * that have not ended are counted as under way.
- */
-export async function operationOutcome(store: Pick<Store, 'operations'>, operation: OperationRecord): Promise<string> {
-  const { id, act, moved, undone, tally } = operation
-  const done = { redrive: 'moved', discard: 'discarded', cancel: 'cancelled' }[act]
-  const putBack = undone === 0 ? [] : [`${undone} put back`]
-  if (act !== 'redrive') return `${[`${moved} ${done}`, ...putBack].join(', ')}.`
-  const ended = tally.succeeded + tally.skipped + tally.dead + tally.cancelled
-  const parts = [
-    [tally.succeeded, 'succeeded'],
-    [tally.skipped, 'skipped'],
-    [tally.cancelled, 'cancelled'],
-    [moved - undone - ended, 'under way'],
-  ] as const
-  const counts = parts.flatMap(([count, name]) => (count > 0 ? `${count} ${name}` : []))
-  if (tally.dead > 0) {
-    const deaths = await store.operations.deaths(id)
-    counts.push(`${tally.dead} dead again${sharedBy(deaths)}`)
-  }
-  const all = [...putBack, ...counts]
-  return all.length === 0 ? `${moved} ${done}.` : `${moved} ${done}: ${all.join(', ')}.`
-}
-
-/** The facts that members that are dead again have in common, if there are several of them. */
-function sharedBy(deaths: readonly DeathsRow[]): string {
-  const [first] = deaths
-  if (first === undefined || deaths.reduce((sum, { count }) => sum + count, 0) < 2) return ''
-  if (first.group !== undefined && deaths.every(({ group }) => group === first.group)) return ', all in one group'
-  const isOneCode = first.errorCode !== undefined && deaths.every(({ errorCode }) => errorCode === first.errorCode)
-  return isOneCode ? `, all of them ${first.errorCode}` : ''
 }

@@ -15,18 +15,19 @@ export interface Redriven {
   readonly ids: readonly string[]
   /** Whether it stopped before the end: by the signal, or since too many of the first ones failed again. */
   readonly isStopped: boolean
-  /** The operation that moved them, unless they were named. */
+  /** The operation that moved them; `undefined` if they were named, or if none matched. */
   readonly operation: OperationRecord | undefined
 }
 
-type RedriveStore = Pick<Store, 'redrive' | 'operations' | 'audit' | 'now' | 'workers' | 'get' | 'ledgers'>
+type RedriveStore = Pick<Store, 'redrive' | 'operations' | 'audit' | 'now' | 'workers' | 'get' | 'list' | 'ledgers'>
 
 /** The size of a transaction. */
 const BATCH = 500
 
 /**
  * Gives dead letters fresh attempts; their history stays. Those that are named move at once. A filter becomes an operation,
- * oldest first, which any live worker continues should this process end. Resolves when all of them were moved.
+ * oldest first, which any live worker continues should this process end. Resolves when all of them were moved. It stops when
+ * more than half of the latest ones fail again; `stopAbove` sets another share.
  *
  * ```ts
  * await redriveDeadLetters(store, { filter: { errorCode: 'http_502' } }, { who: 'ada', why: 'the gateway is back' })
@@ -39,11 +40,11 @@ export async function redriveDeadLetters(
 ): Promise<Redriven> {
   checkSelection(selection)
   checkOptions('redriveDeadLetters()', options, ACT_OPTIONS)
-  if ('ids' in selection && (options.canary ?? options.stopAbove ?? options.perSecond) === undefined) {
+  if ('ids' in selection && (options.canary ?? options.stopAbove ?? options.perSecond ?? options.limit) === undefined) {
     return redriveNamed(store, selection.ids, options)
   }
   const operation = await actOnMany(store, 'redrive', selection, options)
-  return { moved: operation.moved, ids: [], isStopped: operation.status === 'stopped', operation }
+  return { moved: operation?.moved ?? 0, ids: [], isStopped: operation?.status === 'stopped', operation }
 }
 
 async function redriveNamed(

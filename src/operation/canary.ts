@@ -1,4 +1,5 @@
-import type { LedgerRow, OperationMember, OperationRecord, Store, TaskRecord } from '../store/index.js'
+import type { FixedRelease, LedgerRow, OperationMember, OperationRecord, Store, TaskRecord } from '../store/index.js'
+import { hasFix } from '../store/internal.js'
 import type { StepFacts } from './next-step.js'
 
 /** How many members to look at for each that is chosen, so that lanes can differ. */
@@ -60,15 +61,19 @@ export function laneOf({ kind, category, key }: OperationMember): string {
   return JSON.stringify([kind, category, key])
 }
 
-/** The answers of a canary's members: the first counted attempt of each after its move. */
+/**
+ * The answers of a canary's members: the first counted attempt of each after its move. If they wait for a fix, the first that
+ * a worker with the fix made.
+ */
 export async function canaryAnswers(
   store: Pick<Store, 'get' | 'ledgers'>,
   ids: readonly string[],
+  fixedIn?: FixedRelease,
 ): Promise<StepFacts['canary']> {
   // Tasks first: an attempt that ends meanwhile is in the ledger then, and its member is not taken for one without an answer.
   const tasks = await Promise.all(ids.map(id => store.get(id)))
   const ledgers = await store.ledgers(ids)
-  const answers = tasks.map((task, index) => answerOf(task, ledgers[index] ?? []))
+  const answers = tasks.map((task, index) => answerOf(task, ledgers[index] ?? [], fixedIn))
   const count = (answer: ReturnType<typeof answerOf>) => answers.filter(each => each === answer).length
   return { passed: count('passed'), failed: count('failed'), pending: count('pending') }
 }
@@ -80,9 +85,13 @@ export async function canaryAnswers(
 export function answerOf(
   task: Pick<TaskRecord, 'status'> | undefined,
   ledger: readonly LedgerRow[],
+  fixedIn?: FixedRelease,
 ): 'passed' | 'failed' | 'pending' | 'replaced' {
   const moved = ledger.findLastIndex(({ outcome }) => outcome === 'redriven')
-  const [first] = ledger.slice(moved + 1).filter(({ outcome }) => outcome !== 'edited' && outcome !== 'later')
+  const [first] = ledger.slice(moved + 1).filter(({ outcome, attempt, release }) => {
+    const isOlder = fixedIn !== undefined && attempt > 0 && !hasFix(release, fixedIn)
+    return outcome !== 'edited' && outcome !== 'later' && !isOlder
+  })
   switch (first?.outcome) {
     case 'succeeded':
     case 'skipped':

@@ -162,6 +162,31 @@ describe('a worker', () => {
   })
 })
 
+it('an operation that waits for a fix judges only workers that have it', async () => {
+  const { clock, store } = await scene(20, () => {})
+  let isBroken = true
+  const task = defineTask('k', {
+    policy: { attempts: 1 },
+    handler: () => {
+      if (isBroken) throw new Error('not fixed yet')
+    },
+  })
+  const workerOf = (release: string) => new Worker(store, { tasks: [task], clock, name: `w-${release}`, release })
+  const fixedIn = { release: '2.0.0', before: ['1.0.0'] }
+  const id = await create(store, { canary: 5, fixedIn })
+  const older = workerOf('1.0.0')
+  await older.start()
+  await clock.advance('60s')
+  expect(await store.operations.get(id)).toMatchObject({ status: 'planned', moved: 0, driver: undefined })
+  await older.stop()
+  isBroken = false
+  const newer = workerOf('2.0.0')
+  await newer.start()
+  await clock.advance('60s')
+  expect(await store.operations.get(id)).toMatchObject({ status: 'done', moved: 20, tally: { passed: 20, failed: 0 } })
+  await newer.stop()
+})
+
 it('however many drive at once, each letter moves once', async () => {
   const { clock, store } = await scene(40, () => {})
   const id = await create(store)
@@ -203,6 +228,24 @@ it('without any worker all members move at once, and wait', async () => {
   const id = await create(store)
   await driveOperation(store, id, { driver: 'd', signal: new AbortController().signal, clock })
   expect(await store.operations.get(id)).toMatchObject({ status: 'settling', moved: 120, driver: undefined })
+})
+
+it('takes the first attempt of a worker that has the fix as the answer', async () => {
+  const { store } = await scene(1, () => {})
+  await store.redrive(['t000'], { who: 'ann' })
+  const attempt = async (release: string, outcome: 'retry' | 'succeeded') => {
+    const rooms = [{ kinds: ['k'] }]
+    const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 1000, rooms, limit: 1, isIdle: true })
+    const entry = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', release }
+    const end = outcome === 'retry' ? { type: outcome, delayMs: 0, isBackoff: false } : { type: outcome }
+    await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome: end, attempt: entry })))
+  }
+  const fixedIn = { release: '2.0.0', before: [] }
+  const answers = () => canaryAnswers(store, ['t000'], fixedIn)
+  await attempt('1.0.0', 'retry')
+  expect(await answers()).toEqual({ passed: 0, failed: 0, pending: 1 })
+  await attempt('2.0.0', 'succeeded')
+  expect(await answers()).toEqual({ passed: 1, failed: 0, pending: 0 })
 })
 
 it('counts the answer of a member whose attempt ends while it is looked at', async () => {

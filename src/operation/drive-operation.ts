@@ -8,6 +8,7 @@ import type {
 } from '../store/index.js'
 import { type Clock, sleep } from '../time/index.js'
 import { canaryAnswers, chooseCanary, laneOf } from './canary.js'
+import { fixWait } from './fix-wait.js'
 import { type NextStep, nextStep, type StepFacts } from './next-step.js'
 import { refusalOf } from './refuse-member.js'
 
@@ -40,6 +41,9 @@ const NO_ANSWERS = { passed: 0, failed: 0, pending: 0 }
  */
 export async function driveOperation(store: DriveStore, id: string, options: DriveOptions): Promise<boolean> {
   const { driver, signal, clock, leaseMs = LEASE_MS, onStep } = options
+  const found = await store.operations.get(id)
+  // It may wait for weeks: nobody takes its lease until then.
+  if (found?.status === 'planned' && fixWait(found, await store.workers()) !== undefined) return false
   const taken = await store.operations.take(id, driver, leaseMs)
   if (taken === undefined) return false
   const { token } = taken
@@ -48,7 +52,7 @@ export async function driveOperation(store: DriveStore, id: string, options: Dri
   while (!signal.aborted && isOpen(operation)) {
     const facts = await factsOf(store, operation)
     const next = nextStep(operation, facts)
-    if (next.type === 'wait' && operation.status === 'settling') break
+    if (next.type === 'wait' && (operation.status === 'settling' || operation.status === 'planned')) break
     if (next.type === 'wait' && clock.monotonic() - steppedAt < leaseMs / RENEWALS) {
       await sleep(next.ms, clock, signal).catch(() => {})
       operation = (await store.operations.get(id)) ?? operation
@@ -92,20 +96,21 @@ async function whileRenewing<T>(
 }
 
 function isOpen({ status }: OperationRecord): boolean {
-  return status === 'canary' || status === 'running' || status === 'settling'
+  return status !== 'stopped' && status !== 'done'
 }
 
 interface Facts extends StepFacts {
   readonly workers: readonly WorkerRecord[]
 }
 
-async function factsOf(store: DriveStore, { status, progress }: OperationRecord): Promise<Facts> {
+async function factsOf(store: DriveStore, operation: OperationRecord): Promise<Facts> {
+  const { status, progress, settings } = operation
   const [workers, now, canary] = await Promise.all([
     store.workers(),
     store.now(),
-    status === 'canary' ? canaryAnswers(store, progress.canary) : NO_ANSWERS,
+    status === 'canary' ? canaryAnswers(store, progress.canary, settings.fixedIn) : NO_ANSWERS,
   ])
-  return { workers, now, hasWorkers: workers.length > 0, canary }
+  return { workers, now, hasWorkers: workers.length > 0, isWaiting: fixWait(operation, workers) !== undefined, canary }
 }
 
 /** The step that carries a decision out. */
@@ -125,7 +130,10 @@ async function stepOf(
       const judged = { passed: tally.passed, failed: tally.failed }
       const entered = { ...progress, window: next.window ?? progress.window, judged }
       // Whether the set had enough members for a canary says nothing about the rest.
-      return { status: next.status, progress: status === 'canary' ? { ...entered, isRead: false } : entered }
+      const isRead = status === 'canary' ? false : progress.isRead
+      if (next.status !== 'planned') return { status: next.status, progress: { ...entered, isRead } }
+      const { canarySince, ...anew } = entered
+      return { status: 'planned', progress: { ...anew, isRead, canary: [] } }
     }
     case 'move':
       return next.isCanary
@@ -148,10 +156,11 @@ async function canaryStep(store: DriveStore, operation: OperationRecord, limit: 
 /** Moves the oldest members. Those of an ordered lane move together, so that they run in their order. */
 async function moveStep(
   store: DriveStore,
-  { id, act, status, progress }: OperationRecord,
+  { id, act, status, progress, settings, moved }: OperationRecord,
   limit: number,
   { workers }: Facts,
 ) {
+  const left = (settings.limit ?? Infinity) - moved
   const page = await store.operations.members(id, { limit, after: progress.after })
   const refused: Record<string, number> = { ...progress.refused }
   const isMeant = (member: OperationMember) => {
@@ -164,7 +173,7 @@ async function moveStep(
   const ordered = new Map(members.filter(({ isOrdered }) => isOrdered).map(member => [laneOf(member), member]))
   for (const lane of ordered.values()) for (const member of await laneMembers(store, id, lane)) move.add(member)
   const next: OperationProgress = { ...progress, refused, isRead: page.next === undefined, after: page.next }
-  return { status, move: [...move], progress: next }
+  return { status, move: [...move].slice(0, left), progress: next }
 }
 
 async function laneMembers(store: DriveStore, id: string, { kind, category, key }: OperationMember): Promise<string[]> {

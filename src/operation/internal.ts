@@ -1,5 +1,6 @@
 // For the other folders of this package.
 
 export { type DriveOptions, driveOperation } from './drive-operation.js'
+export { type FixWait, fixWait } from './fix-wait.js'
 export { outstanding } from './next-step.js'
 export { isRunBy, NO_WORKER, PAUSED } from './refuse-member.js'

@@ -5,7 +5,12 @@ import { nextStep, outstanding, type StepFacts } from './next-step.js'
 
 const NO_TALLY = { passed: 0, failed: 0, unanswered: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
 const PROGRESS = { isRead: false, canary: [], window: 100, judged: { passed: 0, failed: 0 }, refused: {} }
-const FACTS: StepFacts = { now: 1_000_000, hasWorkers: true, canary: { passed: 0, failed: 0, pending: 0 } }
+const FACTS: StepFacts = {
+  now: 1_000_000,
+  hasWorkers: true,
+  isWaiting: false,
+  canary: { passed: 0, failed: 0, pending: 0 },
+}
 
 function operation(more: Partial<OperationRecord> = {}): OperationRecord {
   return {
@@ -54,7 +59,7 @@ it('a canary stops at the failure that is one too many, and not before', () => {
 
 it('a canary without an answer in time stops, and never goes on', () => {
   const waiting = canary({ progress: { ...PROGRESS, canary: ['a'], canarySince: 1 } })
-  const late = { now: 600_001, hasWorkers: true, canary: { passed: 9, failed: 0, pending: 1 } }
+  const late = { ...FACTS, now: 600_001, canary: { passed: 9, failed: 0, pending: 1 } }
   expect(nextStep(waiting, { ...late, now: 600_000 }).type).toBe('wait')
   expect(nextStep(waiting, late)).toEqual({ type: 'stop', reason: 'No answer from 1 of 10 members in time.' })
 })
@@ -134,6 +139,36 @@ it('without a worker nobody answers, so nothing is held back', () => {
   const full = operation({ moved: 100_000 })
   expect(nextStep(full, FACTS).type).toBe('wait')
   expect(nextStep(full, { ...FACTS, hasWorkers: false })).toEqual({ type: 'move', limit: 2000, isCanary: false })
+})
+
+it('an operation without a canary stops when more than half of the latest answers are failures', () => {
+  const after = (passed: number, failed: number, stopAbove?: number) => {
+    const settings = stopAbove === undefined ? {} : { stopAbove }
+    return nextStep(operation({ settings, moved: 100, tally: { ...NO_TALLY, passed, failed } }), FACTS)
+  }
+  expect(after(10, 10).type).toBe('move')
+  expect(after(9, 11)).toEqual({ type: 'stop', reason: '11 of the last 20 members failed, above 50 %.' })
+  expect(after(0, 99, 1).type).toBe('move')
+})
+
+it('no more members are moved than the limit allows', () => {
+  const limited = (moved: number) =>
+    nextStep(operation({ settings: { limit: 30 }, moved, tally: { ...NO_TALLY, passed: moved } }), FACTS)
+  expect(limited(0)).toEqual({ type: 'move', limit: 30, isCanary: false })
+  expect(limited(25)).toEqual({ type: 'move', limit: 5, isCanary: false })
+  expect(limited(30)).toEqual({ type: 'enter', status: 'settling' })
+  const few = canary({ settings: { canary: 10, limit: 4 } })
+  expect(nextStep(few, FACTS)).toEqual({ type: 'move', limit: 4, isCanary: true })
+})
+
+it('an operation that waits for a fix starts once it is there, and goes back when it is gone', () => {
+  const waiting = { ...FACTS, isWaiting: true }
+  expect(nextStep(operation({ status: 'planned' }), waiting).type).toBe('wait')
+  expect(nextStep(operation({ status: 'planned' }), FACTS)).toEqual({ type: 'enter', status: 'running' })
+  expect(nextStep(canary({ status: 'planned' }), FACTS)).toEqual({ type: 'enter', status: 'canary' })
+  const failing = { ...NO_TALLY, failed: 50 }
+  for (const status of ['canary', 'running'] as const)
+    expect(nextStep(operation({ status, tally: failing }), waiting)).toEqual({ type: 'enter', status: 'planned' })
 })
 
 it('a discard waits for no answers, and is done with its last member', () => {

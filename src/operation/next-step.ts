@@ -12,6 +12,8 @@ import type { OperationRecord, OperationStatus } from '../store/index.js'
 export interface StepFacts {
   /** The store's clock. */
   readonly now: number
+  /** Whether it waits for a fix: not all live workers of its kind have it. */
+  readonly isWaiting: boolean
   /** Whether any worker is alive. Without one nobody answers, so nothing is held back. */
   readonly hasWorkers: boolean
   /** The members of the canary by their answers; `replaced` have none, and never count. */
@@ -35,8 +37,8 @@ const BATCH = 2000
 const BATCHES_PER_SECOND = 10
 /** How soon to look for new answers. */
 const POLL_MS = 200
-/** The share of failures above which an operation with a canary stops, unless it says another. */
-const DEFAULT_STOP_ABOVE = 0.2
+/** The share of failures above which an operation stops, unless it says another. */
+const STOP_ABOVE = { withCanary: 0.2, without: 0.5 }
 /** Fewer answers say little. */
 const MIN_JUDGED = 10
 const MAX_WINDOW = 10_000
@@ -53,25 +55,29 @@ export function outstanding({ moved, undone, tally }: OperationRecord): number {
 export function nextStep(operation: OperationRecord, facts: StepFacts): NextStep {
   switch (operation.status) {
     case 'canary':
-      return canaryStep(operation, facts)
     case 'running':
-      return runningStep(operation, facts)
+      // Failures of workers without the fix say nothing about it, so they are not judged.
+      if (facts.isWaiting) return { type: 'enter', status: 'planned' }
+      return operation.status === 'canary' ? canaryStep(operation, facts) : runningStep(operation, facts)
     case 'settling':
       return hasUnended(operation) ? { type: 'wait', ms: 5 * POLL_MS } : { type: 'enter', status: 'done' }
     case 'planned':
+      if (facts.isWaiting) return { type: 'wait', ms: 5 * POLL_MS }
+      return { type: 'enter', status: operation.settings.canary === undefined ? 'running' : 'canary' }
     case 'stopped':
     case 'done':
       return { type: 'wait', ms: 5 * POLL_MS }
   }
 }
 
-function canaryStep(operation: OperationRecord, { now, hasWorkers, canary }: StepFacts): NextStep {
+function canaryStep(operation: OperationRecord, { now, hasWorkers, canary: answered }: StepFacts): NextStep {
   const { settings, progress } = operation
   if (!hasWorkers && progress.canary.length === 0) {
     return { type: 'stop', reason: 'No worker is running, and a canary needs one.' }
   }
-  const { canary: size = 0, stopAbove = DEFAULT_STOP_ABOVE, answerWithinMs = ANSWER_WITHIN_MS } = settings
-  const { passed, failed, pending } = canary
+  const { canary = 0, stopAbove = STOP_ABOVE.withCanary, answerWithinMs = ANSWER_WITHIN_MS } = settings
+  const size = Math.min(canary, settings.limit ?? Infinity)
+  const { passed, failed, pending } = answered
   const answers = passed + failed
   if (failed > stopAbove * size) {
     return { type: 'stop', reason: `${failed} of the first ${answers} members failed, above ${percent(stopAbove)}.` }
@@ -93,19 +99,21 @@ function canaryStep(operation: OperationRecord, { now, hasWorkers, canary }: Ste
 }
 
 function runningStep(operation: OperationRecord, facts: StepFacts): NextStep {
-  const { act, progress } = operation
+  const { act, progress, settings, moved } = operation
   const isAnswered = act === 'redrive'
+  const left = (settings.limit ?? Infinity) - moved
   const judgement = isAnswered ? judge(operation) : undefined
   if (judgement?.type === 'stop') return judgement
-  if (progress.isRead) return { type: 'enter', status: isAnswered && hasUnended(operation) ? 'settling' : 'done' }
+  if (progress.isRead || left <= 0)
+    return { type: 'enter', status: isAnswered && hasUnended(operation) ? 'settling' : 'done' }
   if (judgement !== undefined) return judgement
   const room = isAnswered && facts.hasWorkers ? progress.window - outstanding(operation) : BATCH
-  return roomStep(operation, room, facts.now)
+  return roomStep(operation, Math.min(room, left), facts.now)
 }
 
 /** Stops when too many of the latest answers are failures, and adapts the window once there are enough of them. */
 function judge({ settings, progress, tally }: OperationRecord): NextStep | undefined {
-  const { stopAbove = settings.canary === undefined ? 1 : DEFAULT_STOP_ABOVE } = settings
+  const { stopAbove = settings.canary === undefined ? STOP_ABOVE.without : STOP_ABOVE.withCanary } = settings
   const { judged, window } = progress
   const failed = tally.failed - judged.failed
   const answers = tally.passed - judged.passed + failed

@@ -56,6 +56,7 @@ export function checkIds(ids: readonly string[]): void {
 export function checkNewTask(task: NewTask): void {
   const { id, kind, category, key, payload, priority, submittedAt, runAt, cost, traceparent, tried } = task
   if (id !== undefined) checkName('id', id)
+  if (id === '') throw new OptionError('id', "'id' must not be empty. Leave it out to have one generated.")
   checkName('kind', kind)
   if (category !== undefined) checkName('category', category)
   if (key !== undefined) checkName('key', key)

@@ -55,6 +55,7 @@ export {
 export type {
   Age,
   DeathsRow,
+  FixedRelease,
   NewOperation,
   OperationAct,
   OperationMember,

@@ -4,15 +4,19 @@ import type { By, Lane, Page, PageRequest, TaskFilter } from './store.js'
  * The life of an operation
  *
  *   create ──► planned ──► canary ──► running ──► settling ──► done
- *                 │           │          │
- *                 └───────────┴──────────┴──► stopped ──continue──► where it was
+ *                 ▲ │         │ │        │ │
+ *                 ├─┼─────────┘ │        │ │
+ *                 └─┼───────────┼────────┘ │
+ *                   └───────────┴──────────┴──► stopped ──continue──► where it was
  *
  * An operation is a bulk act on record. Its set is frozen when it is created, and can only shrink: explicit ids, or the
  * tasks that match a filter and were in their state by a time. It is advanced step by step by whoever has its lease, each
  * step one transaction: it moves members, and notes how far it has come. So a driver that dies loses nothing, and however
  * many drive or ask, each member moves once.
  *
- * - **planned**: it waits until its condition holds.
+ * - **planned**: it waits until all live workers of its kind run a release with a fix. Its set is frozen when it starts, so
+ *   that it has all letters that died before the deploy. It comes back here if an older worker appears before all
+ *   members were moved.
  * - **canary**: a few members were moved, and their first counted attempts decide whether the rest follows.
  * - **running**: members are moved, oldest first, with a bounded number of them unanswered at a time.
  * - **settling**: all members were moved, and some of them have not ended.
@@ -42,14 +46,32 @@ export type OperationSet =
   | { readonly ids: readonly string[] }
   | { readonly filter: Omit<TaskFilter, 'status'>; readonly until: number }
 
+/** A release with a fix. Semantic versions are compared; any other release is later unless it is one of those before. */
+export interface FixedRelease {
+  /** The first release with the fix. */
+  readonly release: string
+  /** The other releases that live workers reported when the fix was announced. */
+  readonly before: readonly string[]
+}
+
 /** How an operation goes about it. An absent field means no such bound. */
 export interface OperationSettings {
+  /**
+   * Start when all live workers of the kind report this release or a later one, and go on only while they do. The filter
+   * must name the kind. Only a redrive has it.
+   */
+  readonly fixedIn?: FixedRelease
   /** How many members go first. Their first counted attempts decide whether the rest follows. */
   readonly canary?: number
-  /** Stop when a larger share of the members fails: from 0 up to, but not including, 1. Needs attempts, so only a redrive has it. */
+  /**
+   * Stop when a larger share of the members fails, from 0 to 1; with 1, never. Needs attempts, so only a redrive has it.
+   * Default: 0.2 with a canary, else 0.5.
+   */
   readonly stopAbove?: number
   /** The maximum number of members moved per second. */
   readonly perSecond?: number
+  /** The maximum number of members moved in all, oldest first. */
+  readonly limit?: number
   /** How long to wait for the answers of a canary. Default: 10 minutes. */
   readonly answerWithinMs?: number
 }

@@ -9,7 +9,7 @@ import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
 import { endOf, lettersText, preview, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
 import { withStore } from './open-store.js'
-import { endOfOperation } from './operation-text.js'
+import { endOfOperation, sayNoMatch } from './operation-text.js'
 import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
 
 interface DiscardCommandOptions extends CommonOptions, SelectionOptions {
@@ -80,6 +80,7 @@ async function discardAll(
   const { count, refused, items } = await planDiscard(store, selection, { sampleSize: 0 })
   for (const { text } of refused) console.say(text)
   sayItems(console, selection, items)
+  if (count === 0 && items === 0 && !('ids' in selection)) await sayNoMatch(context, store, selection, 'dead letters')
   if (count > 0 && !yes) {
     await askFirst(environment, {
       question: `Discard ${lettersText(count)} for good?`,

@@ -14,7 +14,7 @@ import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
 import { endOf, lettersText, preview, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
 import { withStore } from './open-store.js'
-import { endOfOperation, sayPlan, startDetached } from './operation-text.js'
+import { endOfOperation, sayNoMatch, sayPlan, startDetached } from './operation-text.js'
 import { type CommonOptions, nonEmpty, rate, share, wholeNumber, withCommonOptions } from './options.js'
 
 interface RedriveCommandOptions extends CommonOptions, SelectionOptions {
@@ -22,6 +22,7 @@ interface RedriveCommandOptions extends CommonOptions, SelectionOptions {
   readonly rate?: number
   readonly canary?: number
   readonly stopAbove?: number
+  readonly limit?: number
   readonly detach?: boolean
   readonly dryRun?: boolean
   readonly yes?: boolean
@@ -34,7 +35,12 @@ export function addRedrive(dlq: Command, context: CommandContext): void {
     .option('--why <text>', 'Reason, for the record', nonEmpty)
     .option('--rate <rate>', "Maximum rate, such as '50/s' or '600/m'", rate)
     .option('--canary <n>', 'Move this many first; their first attempts decide', wholeNumber(1, 1000))
-    .option('--stop-above <share>', "Stop when more of them fail again, such as '20%' (default with --canary)", share)
+    .option(
+      '--stop-above <share>',
+      "Stop when more of them fail again, such as '20%' (default: 50%, with --canary 20%)",
+      share,
+    )
+    .option('--limit <n>', 'Maximum number of dead letters, oldest first', wholeNumber(1, 1_000_000_000))
     .option('--detach', 'Return at once; the live workers carry it out')
     .option('--dry-run', 'Show which dead letters would be moved, and move none')
     .option('-y, --yes', 'Skip the confirmation prompt')
@@ -93,11 +99,13 @@ async function move(
   context: CommandContext,
   store: Store,
   selection: LetterSelection,
-  { output, why, rate: perSecond, canary, stopAbove, detach, yes }: RedriveCommandOptions,
+  { output, why, rate: perSecond, canary, stopAbove, limit, detach, yes }: RedriveCommandOptions,
 ): Promise<ExitCode> {
   const { console, environment } = context
-  const { count, refused } = await planRedrive(store, selection, { sampleSize: 0 })
+  const { count: all, refused } = await planRedrive(store, selection, { sampleSize: 0 })
+  const count = Math.min(all, limit ?? Infinity)
   for (const { text } of refused) console.say(text)
+  if (count === 0 && !('ids' in selection)) await sayNoMatch(context, store, selection, 'dead letters')
   if (count > 0 && !yes) {
     await askFirst(environment, {
       question: `Give ${lettersText(count)} fresh attempts?`,
@@ -106,8 +114,9 @@ async function move(
     })
   }
 
-  const settings = { who: environment.user, why, perSecond, canary, stopAbove }
-  if (detach) return startDetached(context, store, output, () => startOperation(store, 'redrive', selection, settings))
+  const settings = { who: environment.user, why, perSecond, canary, stopAbove, limit }
+  if (detach && count > 0)
+    return startDetached(context, store, output, () => startOperation(store, 'redrive', selection, settings))
   const { moved, ids, operation } = await withCount(
     context,
     { total: count, verb: 'moved', unit: 'batch', rest: 'Run the same command again to continue.' },

@@ -1,13 +1,20 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { findGroup, groupView } from '../../operate/index.js'
-import type { GroupMark } from '../../store/index.js'
+import {
+  findGroup,
+  type GroupView,
+  groupView,
+  operationNote,
+  operationView,
+  redriveWhenFixed,
+} from '../../operate/index.js'
+import type { GroupMark, Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
-import { CommandError, ExitCode } from '../errors.js'
+import { CommandError, ExitCode, UsageError } from '../errors.js'
 import { writeResult } from '../terminal/output.js'
-import { quoted } from '../terminal/visible.js'
+import { quoted, shellWord } from '../terminal/visible.js'
 import { lifeText } from './group-text.js'
 import { withStore } from './open-store.js'
-import { type CommonOptions, nonEmpty, wholeNumber, withCommonOptions } from './options.js'
+import { type CommonOptions, nonEmpty, rate, share, wholeNumber, withCommonOptions } from './options.js'
 
 interface MarkOptions extends CommonOptions {
   readonly why?: string
@@ -15,6 +22,10 @@ interface MarkOptions extends CommonOptions {
 
 interface FixOptions extends MarkOptions {
   readonly in?: string
+  readonly redrive?: boolean
+  readonly canary?: number
+  readonly stopAbove?: number
+  readonly rate?: number
 }
 
 interface IgnoreOptions extends MarkOptions {
@@ -35,9 +46,11 @@ export function addGroupMarks(groups: Command, context: CommandContext): void {
   const fix = groups.command('fix').description('Mark a group as fixed: it regresses if it fails again')
   withMarkOptions(fix)
     .option('--in <release>', 'Release with the fix (default: whatever runs from now on)', nonEmpty)
-    .action(async (id: string, { in: release, ...options }: FixOptions) =>
-      context.end(await markGroup(context, id, { state: 'fixed', ...(release && { release }) }, options)),
-    )
+    .option('--redrive', 'Redrive its dead letters once all live workers of the kind run that release')
+    .option('--canary <n>', 'With --redrive: move this many first (default: 10)', wholeNumber(1, 1000))
+    .option('--stop-above <share>', "With --redrive: stop when more of them fail again (default: '20%')", share)
+    .option('--rate <rate>', "With --redrive: maximum rate, such as '50/s'", rate)
+    .action(async (id: string, options: FixOptions) => context.end(await fixGroup(context, id, options)))
     .addHelpText(
       'after',
       `
@@ -45,8 +58,13 @@ With --in, only attempts of workers that report this release or a later one
 count, so that a deploy may take its time. Semantic versions are compared; any
 other release is later if no live worker reports it now.
 
+--redrive plans an operation: see redrive ops. It starts by itself when all live
+workers of the kind report that release or a later one, with a canary first, and
+takes the dead letters of that moment. Any live worker carries it out.
+
 Examples:
   redrive groups fix 9c2f --in 1.8.0
+  redrive groups fix 9c2f --in 1.8.0 --redrive --canary 50 --rate 100/s
   redrive groups fix 9c2f --why 'the column is there again'`,
     )
 
@@ -91,21 +109,56 @@ function withMarkOptions(command: Command): Command {
 }
 
 function markGroup(
-  { console, environment }: CommandContext,
+  context: CommandContext,
   text: string,
   mark: GroupMark,
   { why, ...options }: MarkOptions,
 ): Promise<ExitCode> {
+  const { environment } = context
   return withStore(options, environment, async store => {
     const { id } = await findGroup(store, text)
-    const isMarked = await store.groups.mark(id, mark, { who: environment.user, ...(why !== undefined && { why }) })
-    const group = isMarked ? await store.groups.get(id) : undefined
-    if (group === undefined) throw new CommandError(`The failure group ${quoted(id)} has just been deleted.`)
-    const view = groupView(group)
-    writeResult(console, options.output, view)
-    console.say(`${quoted(id)} is ${lifeText(view.life, await store.now())}.`)
+    await store.groups.mark(id, mark, { who: environment.user, ...(why !== undefined && { why }) })
+    const view = await marked(store, id)
+    writeResult(context.console, options.output, view)
+    await sayLife(context, store, view)
     return ExitCode.done
   })
+}
+
+function fixGroup(context: CommandContext, text: string, options: FixOptions): Promise<ExitCode> {
+  const { in: release, redrive, canary, stopAbove, rate: perSecond, ...mark } = options
+  if (redrive !== true) {
+    if ((canary ?? stopAbove ?? perSecond) !== undefined)
+      throw new UsageError('--canary, --stop-above and --rate need --redrive.')
+    return markGroup(context, text, { state: 'fixed', ...(release && { release }) }, mark)
+  }
+  if (release === undefined) {
+    const now = `redrive dlq redrive --group ${shellWord(text)} --canary 10`
+    throw new UsageError(`--redrive needs --in, the release with the fix. To redrive the group now, run: ${now}`)
+  }
+  const { console, environment } = context
+  return withStore(options, environment, async store => {
+    const settings = { release, canary, stopAbove, perSecond, why: mark.why }
+    const { id } = await findGroup(store, text)
+    const operation = await redriveWhenFixed(store, id, { who: environment.user, ...settings })
+    const view = await marked(store, id)
+    const note = operationNote(operation, await store.workers(), await store.now())
+    writeResult(console, options.output, { ...view, operation: { ...operationView(operation), note } })
+    await sayLife(context, store, view)
+    console.say(`${operation.id} is planned. ${note}`)
+    console.say(`To see how far it is, run: redrive ops show ${operation.id}`)
+    return ExitCode.done
+  })
+}
+
+async function marked(store: Store, id: string): Promise<GroupView> {
+  const group = await store.groups.get(id)
+  if (group === undefined) throw new CommandError(`The failure group ${quoted(id)} has just been deleted.`)
+  return groupView(group)
+}
+
+async function sayLife({ console }: CommandContext, store: Store, { id, life }: GroupView): Promise<void> {
+  console.say(`${quoted(id)} is ${lifeText(life, await store.now())}.`)
 }
 
 /** A date without a time is its first moment in UTC. */

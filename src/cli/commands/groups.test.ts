@@ -92,6 +92,26 @@ it('groups ack, fix and reopen mark a group, on record', async () => {
   expect(states).toEqual(['acknowledged', 'fixed', 'new'])
 })
 
+it('groups fix --redrive plans an operation that waits for the release', async () => {
+  const id = await orders()
+  await folder.inStore(store => store.heartbeat({ worker: 'w', leaseMs: 60_000, kinds: ['charge'], release: '1.7.9' }))
+  const argv = ['groups', 'fix', id, '--in', '1.8.0', '--redrive', '--canary', '2', '--output', 'json']
+  const { code, json, err } = await folder.redrive(argv)
+  expect(code).toBe(0)
+  const waits = "Waits until all live workers of 'charge' run 1.8.0 or later. w runs 1.7.9."
+  const { life, operation } = json()
+  expect(life).toMatchObject({ state: 'fixed', release: '1.8.0' })
+  expect(operation).toMatchObject({ status: 'planned', set: { filter: { kind: 'charge', group: id } }, note: waits })
+  expect(operation.settings).toEqual({ canary: 2, fixedIn: { release: '1.8.0', before: ['1.7.9'] } })
+  expect(err).toContain(`${operation.id} is planned. ${waits}\n`)
+  const shown = await folder.redrive(['ops', 'show', operation.id])
+  expect(shown.out).toMatch(/^fixed in {4}1\.8\.0$/m)
+  expect(shown.out).toContain(waits)
+  expect((await folder.redrive(['ops', 'ls', '--output', 'json'])).json()).toMatchObject([{ note: waits }])
+  expect((await folder.redrive(['groups', 'fix', id, '--redrive'])).code).toBe(2)
+  expect((await folder.redrive(['groups', 'fix', id, '--in', '1.8.0', '--canary', '2'])).code).toBe(2)
+})
+
 it('groups ls leaves out ignored groups, and says how many', async () => {
   const id = await orders()
   const argv = ['groups', 'ignore', id, '--until', '2999-12-01', '--until-count', '5', '--until-rate', '100/h']

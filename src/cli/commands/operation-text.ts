@@ -1,14 +1,23 @@
-import { type OperationPlan, operationOutcome, operationView } from '../../operate/index.js'
+import {
+  failedGroups,
+  type LetterSelection,
+  type OperationPlan,
+  operationNote,
+  operationOutcome,
+  operationView,
+} from '../../operate/index.js'
 import type { OperationRecord, Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { type OutputFormat, writeResult } from '../terminal/output.js'
+import { quoted, shellWord } from '../terminal/visible.js'
 
 /** Why members are left alone, in words. */
 const REASONS: Readonly<Record<string, string>> = {
   lane_paused: 'their lane is paused (redrive lane resume)',
   no_worker: 'no live worker runs their kind (redrive worker ls)',
+  already_back: 'somebody else had moved them by then',
 }
 
 /** `12 left alone: their lane is paused` */
@@ -32,7 +41,8 @@ const AGE_NAMES: Readonly<Record<string, string>> = {
   older: 'older',
 }
 
-const MOVED = { redrive: 'moved', discard: 'discarded', cancel: 'cancelled' } as const
+/** The acts as they are counted. */
+export const MOVED = { redrive: 'moved', discard: 'discarded', cancel: 'cancelled' } as const
 
 /** Says what came of an operation that this command ran, and returns its exit code. */
 export async function endOfOperation(
@@ -41,26 +51,51 @@ export async function endOfOperation(
   output: OutputFormat,
   operation: OperationRecord,
 ): Promise<ExitCode> {
-  const { id, act, moved, status, reason, progress, by } = operation
+  const { id, act, moved, status, reason, progress } = operation
   const isStopped = status === 'stopped'
   writeResult(console, output, { [MOVED[act]]: moved, isStopped, operation: operationView(operation) })
   console.say(`${moved} ${MOVED[act]}.`)
   for (const [reason, count] of Object.entries(progress.refused)) console.say(refusedText(reason, count))
   const isUnattended = act === 'redrive' && moved > 0 && (await store.workers()).length === 0
   const sayUnattended = () => isUnattended && console.say('No worker is running: they wait for one.')
+  if (status === 'planned') console.say(operationNote(operation, await store.workers(), await store.now()) ?? '')
   if (!isStopped) {
     sayUnattended()
     if (moved > 0 && act === 'redrive') console.say(`For the outcome, run: redrive ops show ${id}`)
     if (moved > 0 && act === 'discard') console.say(`To put them back, run: redrive ops undo ${id}`)
     return ExitCode.done
   }
-  const isCut = reason === `Stopped by ${by.who}.`
-  if (isCut) console.say('Stopped. The rest is unchanged: run the same command again to continue.')
+  const isAsked = reason?.startsWith('Stopped by ') === true
+  if (isAsked) console.say(`${reason.replace(/\.$/, '')}. The rest is unchanged.`)
   else console.say(`Stopped: ${reason} ${await operationOutcome(store, operation)}`)
+  for (const { group, count } of await failedGroups(store, operation)) {
+    console.say(`${count} failed in the group ${group}. To see why, run: redrive groups show ${shellWord(group)}`)
+  }
   sayUnattended()
-  console.say(`To go on: redrive ops continue ${id}. To put back what has not run: redrive ops undo ${id}`)
+  if (act !== 'cancel') console.say(`To put back what has not run: redrive ops undo ${id}`)
+  console.say(`To go on: redrive ops continue ${id}`)
   return ExitCode.partly
 }
+
+/** Says that no task matches a selection, and which kinds there are if that may be the mistake. */
+export async function sayNoMatch(
+  { console }: CommandContext,
+  store: Pick<Store, 'countBy'>,
+  selection: LetterSelection,
+  what: 'dead letters' | 'tasks',
+): Promise<void> {
+  const kind = 'filter' in selection ? selection.filter.kind : undefined
+  const counts = await store.countBy(what === 'tasks' ? {} : { status: 'dead' }, ['kind'])
+  const kinds = counts.flatMap(count => count.kind ?? []).sort()
+  if (kinds.length === 0) return console.say(`There are no ${what}.`)
+  if (kind === undefined || kinds.includes(kind)) return console.say(`No ${what} match.`)
+  const shown = kinds.slice(0, MAX_KINDS).join(', ')
+  console.say(
+    `There are no ${what} of the kind ${quoted(kind)}, only of: ${shown}${kinds.length > MAX_KINDS ? ' …' : '.'}`,
+  )
+}
+
+const MAX_KINDS = 20
 
 /** Creates an operation for the live workers to carry out. Refuses if there are none. */
 export async function startDetached(

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { deadLetters } from '../../../test/dead-letters.js'
 import { type StoreFolder, storeFolder } from '../../../test/store-folder.js'
+import type { OperationSettings } from '../../store/index.js'
 
 let folder: StoreFolder
 beforeEach(async () => {
@@ -21,6 +22,18 @@ async function redriven(): Promise<string> {
   const { json } = await folder.redrive(['dlq', 'redrive', '--all', '--yes', '--why', 'fixed', '--output', 'json'])
   expect(json()).toMatchObject({ moved: 5, isStopped: false, operation: { act: 'redrive', status: 'settling' } })
   return json().operation.id
+}
+
+/** Creates a redrive of five dead letters that nobody carries out. */
+async function created(settings: OperationSettings = {}): Promise<string> {
+  return folder.inStore(async store => {
+    await deadLetters(
+      store,
+      ids.map(id => ({ id })),
+    )
+    const set = { filter: {}, until: await store.now() }
+    return (await store.operations.create({ act: 'redrive', set, by: { who: 'ann' }, settings })).id
+  })
 }
 
 describe('redrive ops', () => {
@@ -59,6 +72,55 @@ describe('redrive ops', () => {
     const { code, err } = await folder.redrive(['ops', 'continue', id])
     expect(code).toBe(0)
     expect(err).toMatch(/^5 moved\.\n/)
+  })
+
+  it('says who stopped an operation, and undoes one that is under way after it was stopped', async () => {
+    const id = await created()
+    const stopped = await folder.redrive(['ops', 'stop', id, '--why', 'wrong filter'])
+    expect(stopped.code).toBe(0)
+    const shown = await folder.redrive(['ops', 'show', id])
+    expect(shown.out).toMatch(/^op-\w+ {2}redrive {2}stopped: Stopped by .+: wrong filter$/m)
+    const next = await created()
+    const undo = await folder.redrive(['ops', 'undo', next, '--yes'])
+    expect(undo.err).toBe(`${next} was running. Stopped it.\n0 put back.\n`)
+  })
+
+  it('shows how far an operation is, and that nobody carries it out', async () => {
+    const id = await created({ canary: 3, stopAbove: 0.2, perSecond: 50 })
+    const { out } = await folder.redrive(['ops', 'show', id])
+    expect(out).toMatch(/^moved {7}0 of 5$/m)
+    expect(out).toMatch(/^canary {6}3\nstop above {2}20 %\nrate {8}50\/s$/m)
+    const nobody = 'Nobody carries it out: no worker is running.'
+    expect(out).toContain(nobody)
+    const listed = await folder.redrive(['ops', 'ls', '--output', 'json'])
+    expect(listed.json()).toMatchObject([{ id, note: expect.stringContaining(nobody) }])
+    await folder.inStore(store => store.heartbeat({ worker: 'w', leaseMs: 60_000, kinds: ['k'] }))
+    expect((await folder.redrive(['ops', 'show', id])).out).not.toContain(nobody)
+    expect(await folder.redrive(['ops', 'stop', id])).toMatchObject({ code: 0 })
+    expect(await folder.redrive(['ops', 'continue', id, '--detach'])).toMatchObject({ code: 0 })
+  })
+
+  it('moves no more than --limit', async () => {
+    await folder.inStore(store =>
+      deadLetters(
+        store,
+        ids.map(id => ({ id })),
+      ),
+    )
+    const { json } = await folder.redrive(['dlq', 'redrive', '--all', '--limit', '2', '--yes', '--output', 'json'])
+    expect(json()).toMatchObject({ moved: 2, operation: { settings: { limit: 2 } } })
+    expect(await folder.inStore(store => store.count({}))).toMatchObject({ waiting: 2, dead: 3 })
+  })
+
+  it('creates none where nothing matches, and names the kinds that there are', async () => {
+    await folder.inStore(store => deadLetters(store, [{ id: 'a', kind: 'mail' }]))
+    const { code, err } = await folder.redrive(['dlq', 'redrive', '--kind', 'mial', '--yes'])
+    expect([code, err]).toEqual([0, "There are no dead letters of the kind 'mial', only of: mail.\n0 moved.\n"])
+    const discarded = await folder.redrive(['dlq', 'discard', '--code', 'E_NONE', '--why', 'x', '--yes'])
+    expect(discarded.err).toBe('No dead letters match.\n0 discarded.\n')
+    const cancelled = await folder.redrive(['task', 'cancel', '--kind', 'mial', '--yes'])
+    expect(cancelled.err).toBe("There are no tasks of the kind 'mial', only of: mail.\n0 cancelled.\n")
+    expect((await folder.redrive(['ops', 'ls'])).err).toBe('No operations.\n')
   })
 
   it('leaves it to the workers with --detach, and refuses if there are none', async () => {

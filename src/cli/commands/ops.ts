@@ -1,29 +1,36 @@
 import type { Command } from 'commander'
 import {
   type OperationView,
+  operationNote,
   operationOutcome,
+  operationTotal,
   operationView,
   runOperation,
   undoOperation,
 } from '../../operate/index.js'
-import type { OperationRecord, Store } from '../../store/index.js'
+import { isUnderWay } from '../../operate/internal.js'
+import type { OperationRecord, OperationSettings, Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { writeOne, writeResult } from '../terminal/output.js'
-import { withCount, withProgress } from '../terminal/progress.js'
+import { withCount } from '../terminal/progress.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
 import { relative } from '../terminal/times.js'
 import { quoted } from '../terminal/visible.js'
 import { askFirst } from './ask-first.js'
 import { withStore } from './open-store.js'
-import { endOfOperation, refusedText } from './operation-text.js'
+import { endOfOperation, MOVED, refusedText, startDetached } from './operation-text.js'
 import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from './options.js'
 import { type PageOptions, printList } from './print-list.js'
 
 interface ActOptions extends CommonOptions {
   readonly why?: string
   readonly yes?: boolean
+}
+
+interface ContinueOptions extends ActOptions {
+  readonly detach?: boolean
 }
 
 /** Adds `redrive ops`. */
@@ -62,7 +69,8 @@ export function addOps(program: Command, context: CommandContext): void {
     .description('Continue a stopped operation, or watch one that is under way')
     .argument('<id>', 'Id of the operation')
     .option('--why <text>', 'Reason, for the record', nonEmpty)
-    .action(async (id: string, options: ActOptions) => context.end(await continueOne(context, id, options)))
+    .option('--detach', 'Return at once; the live workers carry it out')
+    .action(async (id: string, options: ContinueOptions) => context.end(await continueOne(context, id, options)))
   withCommonOptions(goOn).addHelpText('after', '\nExample:\n  redrive ops continue op-1a2b3c4d')
 
   const undo = ops
@@ -90,18 +98,21 @@ function list(
   options: CommonOptions & PageOptions & { readonly open?: boolean },
 ): Promise<ExitCode> {
   return withStore(options, environment, async store => {
-    const now = await store.now()
+    const [now, workers] = [await store.now(), await store.workers()]
+    const withNote = (operation: OperationRecord) => {
+      return { ...operationView(operation), note: operationNote(operation, workers, now) }
+    }
     return printList(console, options, {
       read: page => store.operations.list({ isOpen: options.open === true }, page),
-      toJson: operationView,
-      toTable: (operations, layout) => operationTable(operations.map(operationView), console, now, layout),
+      toJson: withNote,
+      toTable: (operations, layout) => operationTable(operations.map(withNote), console, now, layout),
       none: 'No operations.',
     })
   })
 }
 
 function operationTable(
-  operations: readonly OperationView[],
+  operations: readonly (OperationView & { readonly note: string | null })[],
   { width, paint }: Console,
   now: number,
   layout: Parameters<typeof table>[2]['layout'],
@@ -114,9 +125,10 @@ function operationTable(
     { title: 'CREATED' },
     { title: 'WHO', minWidth: NAME_WIDTH },
     { title: 'WHY', minWidth: NAME_WIDTH },
+    { title: 'NOTE', minWidth: NAME_WIDTH },
   ]
-  const rows = operations.map(({ id, act, status, moved, createdAt, who, why }) => ({
-    cells: [id, act, status, String(moved), relative(createdAt, now), who, why ?? '-'],
+  const rows = operations.map(({ id, act, status, moved, createdAt, who, why, reason, note }) => ({
+    cells: [id, act, status, String(moved), relative(createdAt, now), who, why ?? '-', reason ?? note ?? '-'],
   }))
   return table(columns, rows, { width, paint, layout })
 }
@@ -124,25 +136,54 @@ function operationTable(
 function showOne({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
   return withStore(options, environment, async store => {
     const operation = await found(store, id)
-    const outcome = await operationOutcome(store, operation)
-    writeOne(console, options.output, { ...operationView(operation), outcome }, () => textOf(operation, outcome))
+    const view = {
+      ...operationView(operation),
+      total: await operationTotal(store, operation),
+      note: operationNote(operation, await store.workers(), await store.now()),
+      outcome: await operationOutcome(store, operation),
+    }
+    writeOne(console, options.output, view, () => textOf(view))
     return ExitCode.done
   })
 }
 
-function textOf(operation: OperationRecord, outcome: string): string {
-  const { id, act, status, who, why, reason, set, settings, driver, outstanding, refused } = operationView(operation)
-  const selected = 'named' in set ? `${set.named} named` : `${filterText(set.filter)}, by ${set.until}`
+type ShownOperation = OperationView & {
+  readonly total: number
+  readonly note: string | null
+  readonly outcome: string
+}
+
+function textOf(operation: ShownOperation): string {
+  const { id, act, status, who, why, reason, set, driver, moved, total, outstanding, refused, note, outcome } =
+    operation
+  const selected = 'named' in set ? `${set.named} named` : `${filterText(set.filter)}, ${SINCE[act]} by ${set.until}`
+  const lines = {
+    by: why === null ? who : `${who}: ${why}`,
+    members: selected,
+    [MOVED[act]]: `${moved} of ${total}`,
+    unanswered: outstanding > 0 ? outstanding : undefined,
+    ...settingsText(operation.settings),
+    driver: driver ?? undefined,
+  }
   return [
     `${id}  ${act}  ${status}${reason === null ? '' : `: ${reason}`}`,
-    `by ${who}${why === null ? '' : `: ${why}`}`,
-    `set        ${selected}`,
-    ...Object.entries(settings).map(([name, value]) => `${name.padEnd(11)}${value}`),
-    ...(driver === null ? [] : [`driver     ${driver}`]),
-    ...(outstanding > 0 ? [`unanswered ${outstanding}`] : []),
+    ...Object.entries(lines).flatMap(([name, value]) => (value === undefined ? [] : `${name.padEnd(12)}${value}`)),
     ...Object.entries(refused).map(([why, count]) => refusedText(why, count)),
+    ...(note === null ? [] : [note]),
     outcome,
   ].join('\n')
+}
+
+const SINCE = { redrive: 'dead', discard: 'dead', cancel: 'submitted' } as const
+
+function settingsText({ fixedIn, canary, stopAbove, perSecond, limit }: OperationSettings) {
+  return {
+    'fixed in': fixedIn?.release,
+    canary,
+    'stop above': stopAbove === undefined ? undefined : `${Math.round(stopAbove * 1000) / 10} %`,
+    limit,
+    rate: perSecond === undefined ? undefined : `${perSecond}/s`,
+  }
 }
 
 function filterText(filter: object): string {
@@ -162,16 +203,20 @@ function stopOne({ console, environment }: CommandContext, id: string, options: 
   })
 }
 
-function continueOne(context: CommandContext, id: string, options: ActOptions): Promise<ExitCode> {
+function continueOne(context: CommandContext, id: string, options: ContinueOptions): Promise<ExitCode> {
   const { environment } = context
   return withStore(options, environment, async store => {
-    await found(store, id)
-    await store.operations.change(id, 'continue', byOf(environment.user, options))
-    const operation = await withProgress(context, 'batch', async ({ signal, report }) => {
-      const onProgress = ({ moved }: OperationRecord) => report(() => `${moved} so far.`)
-      const ran = await runOperation(store, id, { driver: environment.user, signal, onProgress })
-      const isCut = signal.aborted && (ran.status === 'canary' || ran.status === 'running')
-      return isCut ? store.operations.change(id, 'stop', { who: ran.by.who }) : ran
+    const { act, moved: before } = await found(store, id)
+    const by = byOf(environment.user, options)
+    const goOn = () => store.operations.change(id, 'continue', by)
+    if (options.detach) return startDetached(context, store, options.output, goOn)
+    const total = await operationTotal(store, await goOn())
+    const counting = { total, verb: MOVED[act], unit: 'batch', rest: 'Run the same command again to continue.' }
+    const operation = await withCount(context, counting, async ({ signal, onProgress }) => {
+      onProgress(before)
+      const onStep = ({ moved }: OperationRecord) => onProgress(moved)
+      const ran = await runOperation(store, id, { driver: environment.user, signal, onProgress: onStep })
+      return signal.aborted && isUnderWay(ran) ? store.operations.change(id, 'stop', by) : ran
     })
     return endOfOperation(context, store, options.output, operation)
   })
@@ -189,7 +234,10 @@ function undoOne(context: CommandContext, id: string, options: ActOptions): Prom
       })
     }
     const by = byOf(environment.user, options)
-    if (status === 'canary' || status === 'running') await store.operations.change(id, 'stop', by)
+    if (status === 'planned' || status === 'canary' || status === 'running') {
+      await store.operations.change(id, 'stop', by)
+      console.say(`${id} was ${status}. Stopped it.`)
+    }
     const { undone, isStopped } = await withCount(
       context,
       { total: moved, verb: 'put back', unit: 'batch', rest: 'Run the same command again for the rest.' },

@@ -7,7 +7,7 @@ import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
 import { endOf, type SelectionOptions, selectionOf } from './letter-selection.js'
 import { withStore } from './open-store.js'
-import { endOfOperation } from './operation-text.js'
+import { endOfOperation, sayNoMatch } from './operation-text.js'
 import { type CommonOptions, nonEmpty, withCommonOptions, withFilterOptions } from './options.js'
 
 interface CancelOptions extends CommonOptions, SelectionOptions {
@@ -70,7 +70,11 @@ async function cancelSelected(
       { total: count, verb: 'cancelled', unit: 'batch', rest: 'Run the same command again to continue.' },
       progress => actOnMany(store, 'cancel', selection, { who: environment.user, why: options.why, ...progress }),
     )
-    return endOfOperation(context, store, options.output, operation)
+    if (operation !== undefined) return endOfOperation(context, store, options.output, operation)
+    await sayNoMatch(context, store, selection, 'tasks')
+    writeResult(console, options.output, { cancelled: 0, isStopped: false, operation: null })
+    console.say('0 cancelled.')
+    return ExitCode.done
   })
 }
 

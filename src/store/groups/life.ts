@@ -1,5 +1,6 @@
 import type { GroupLife, GroupMark, GroupRecord, LifeMark } from '../group-store.js'
 import type { LedgerChange } from '../ledger-change.js'
+import type { FixedRelease } from '../operation-store.js'
 import type { By } from '../store.js'
 import { isAtOrAfter } from './release-order.js'
 import { trendHours } from './trend.js'
@@ -58,7 +59,10 @@ export function lifeAfterFailure(life: GroupLife, ledger: LedgerChange, now: num
 }
 
 /** Whether a release has a fix in it. Releases without an order have it if nobody ran them at the time of the mark. */
-function hasFix(release: string | undefined, { release: fixedIn, before }: GroupLife & { state: 'fixed' }): boolean {
+export function hasFix(
+  release: string | undefined,
+  { release: fixedIn, before }: Partial<FixedRelease> & Pick<FixedRelease, 'before'>,
+): boolean {
   if (fixedIn === undefined) return true
   if (release === undefined) return false
   return isAtOrAfter(release, fixedIn) ?? !before.includes(release)

@@ -129,7 +129,7 @@ export class MemoryOperations implements OperationStore {
     const found = this.#find(id)
     const now = this.#now()
     const before = found.state
-    found.state = change === 'stop' ? stopped(before, by.who, now) : continued(before, found.tally, now)
+    found.state = change === 'stop' ? stopped(before, by, now) : continued(before, found.tally, now)
     const type = change === 'stop' ? 'operation_stopped' : 'operation_continued'
     if (found.state !== before) this.#members.record(operationRecordOf(type, found.state, by, now))
     return operationRecord(found.state, found.tally)

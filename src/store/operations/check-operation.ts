@@ -1,7 +1,8 @@
 import { OptionError } from '../../policy/index.js'
 import { checkOptions, type KnownOptions, quoted } from '../../policy/internal.js'
-import { checkBy, checkDiscard, checkFilter, checkIds, checkName, checkTime } from '../check.js'
+import { checkBy, checkDiscard, checkFilter, checkIds, checkName, checkText, checkTime } from '../check.js'
 import {
+  type FixedRelease,
   type NewOperation,
   OPERATION_ACTS,
   type OperationAct,
@@ -11,7 +12,14 @@ import {
 
 /** Checks of the arguments of an operation's verbs, which every store makes before it does anything. */
 
-const SETTINGS: KnownOptions<OperationSettings> = { canary: '', stopAbove: '', perSecond: '', answerWithinMs: '' }
+const SETTINGS: KnownOptions<OperationSettings> = {
+  fixedIn: 'object',
+  canary: '',
+  stopAbove: '',
+  perSecond: '',
+  limit: '',
+  answerWithinMs: '',
+}
 
 export function checkNewOperation({ act, set, by, settings = {} }: NewOperation): void {
   checkSet(act, set)
@@ -19,13 +27,16 @@ export function checkNewOperation({ act, set, by, settings = {} }: NewOperation)
   if (act === 'discard') checkDiscard({ why: '', ...by })
   else checkBy(by)
   checkOptions('An operation', settings, SETTINGS)
-  const { canary, stopAbove, perSecond, answerWithinMs } = settings
+  const { canary, stopAbove, perSecond, limit, answerWithinMs } = settings
   if (canary !== undefined && !(Number.isSafeInteger(canary) && canary >= 1 && canary <= 1000))
     throw new OptionError('canary', `'canary' must be a whole number from 1 to 1000, got ${quoted(canary)}.`)
-  if (stopAbove !== undefined && !(stopAbove >= 0 && stopAbove < 1))
-    throw new OptionError('stopAbove', `'stopAbove' must be a share from 0 up to 1, got ${quoted(stopAbove)}.`)
+  if (stopAbove !== undefined && !(stopAbove >= 0 && stopAbove <= 1))
+    throw new OptionError('stopAbove', `'stopAbove' must be a share from 0 to 1, got ${quoted(stopAbove)}.`)
   if (act !== 'redrive' && (canary ?? stopAbove) !== undefined)
     throw new OptionError('canary', `Only a redrive can have a canary: a ${act} makes no attempts.`)
+  checkFixedIn(act, set, settings.fixedIn)
+  if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 1))
+    throw new OptionError('limit', `'limit' must be a whole number above 0, got ${quoted(limit)}.`)
   checkPositive('perSecond', perSecond)
   checkPositive('answerWithinMs', answerWithinMs)
 }
@@ -37,6 +48,17 @@ export function checkSet(act: OperationAct, set: OperationSet): void {
   checkTime('until', set.until)
   if ('status' in set.filter) throw new OptionError('status', 'The act of an operation says which status it is about.')
   checkFilter(set.filter)
+}
+
+function checkFixedIn(act: OperationAct, set: OperationSet, fixedIn: FixedRelease | undefined): void {
+  if (fixedIn === undefined) return
+  for (const release of [fixedIn.release, ...fixedIn.before]) checkText('fixedIn', release)
+  if (act !== 'redrive') throw new OptionError('fixedIn', `Only a redrive can wait for a fix, and not a ${act}.`)
+  if ('ids' in set || set.filter.kind === undefined)
+    throw new OptionError(
+      'fixedIn',
+      "A redrive that waits for a fix needs a filter with a 'kind': its workers have the fix.",
+    )
 }
 
 function checkPositive(option: string, value: number | undefined): void {

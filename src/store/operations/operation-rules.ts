@@ -1,13 +1,14 @@
 import { OptionError } from '../../policy/index.js'
 import type {
   NewOperation,
+  OperationProgress,
   OperationRecord,
   OperationSettings,
   OperationStatus,
   OperationStep,
   OperationTally,
 } from '../operation-store.js'
-import type { Lane } from '../store.js'
+import type { By, Lane } from '../store.js'
 
 /**
  * The rules of an operation's record. Pure: a store loads the record under a lock, applies a rule, and saves it with the
@@ -61,7 +62,8 @@ export function created({ act, set, by, settings = {} }: NewOperation, now: numb
   }
 }
 
-function firstStatus({ canary }: OperationSettings): OperationStatus {
+function firstStatus({ canary, fixedIn }: OperationSettings): OperationStatus {
+  if (fixedIn !== undefined) return 'planned'
   return canary === undefined ? 'running' : 'canary'
 }
 
@@ -102,18 +104,34 @@ export function isDrivenBy(state: OperationState, token: string): boolean {
 
 /** The operation after a step that moved so many members. */
 export function stepped(state: OperationState, step: OperationStep, moved: number, now: number): OperationState {
-  const { status, reason, progress, leaseMs } = step
+  const { status, reason, leaseMs } = step
   const isOver = status === 'stopped' || status === 'done'
+  const isStart = state.status === 'planned' && status !== 'planned' && state.moved === 0
   return {
     ...state,
+    set: isStart && 'filter' in state.set ? { ...state.set, until: now } : state.set,
     status,
     stoppedAs: status === 'stopped' ? state.status : undefined,
     reason: status === 'stopped' ? reason : undefined,
-    progress: moved === 0 ? progress : { ...progress, lastMove: { at: now, count: moved } },
+    progress: progressAfter(state, step, moved, now),
     moved: state.moved + moved,
     lease: isOver || state.lease === undefined ? undefined : { ...state.lease, until: now + Math.ceil(leaseMs) },
     changedAt: now,
     endedAt: status === 'done' ? now : undefined,
+  }
+}
+
+/** Why a member was not moved, though it was in the set a moment before: somebody else was faster. */
+const ALREADY_BACK = 'already_back'
+
+function progressAfter({ act }: OperationState, step: OperationStep, moved: number, now: number): OperationProgress {
+  const { progress, move = [] } = step
+  const back = act === 'cancel' ? 0 : move.length - moved
+  const refused = { ...progress.refused, [ALREADY_BACK]: (progress.refused[ALREADY_BACK] ?? 0) + back }
+  return {
+    ...progress,
+    ...(back > 0 && { refused }),
+    ...(moved > 0 && { lastMove: { at: now, count: moved } }),
   }
 }
 
@@ -123,9 +141,9 @@ export function released(state: OperationState, token: string): OperationState {
 }
 
 /** A stopped operation. One that is over already stays as it is. */
-export function stopped(state: OperationState, who: string, now: number): OperationState {
+export function stopped(state: OperationState, { who, why }: By, now: number): OperationState {
   if (!isOpen(state)) return state
-  const reason = `Stopped by ${who}.`
+  const reason = why === undefined ? `Stopped by ${who}.` : `Stopped by ${who}: ${why}`
   return { ...state, status: 'stopped', stoppedAs: state.status, reason, lease: undefined, changedAt: now }
 }
 

@@ -144,7 +144,7 @@ export class PostgresOperations implements OperationStore {
     checkName('who', by?.who)
     checkBy(by)
     return this.#change(id, async (call, before, tally, now) => {
-      const state = change === 'stop' ? stopped(before, by.who, now) : continued(before, tally, now)
+      const state = change === 'stop' ? stopped(before, by, now) : continued(before, tally, now)
       const type = change === 'stop' ? 'operation_stopped' : 'operation_continued'
       if (state !== before) await this.#record(call, operationRecordOf(type, state, by, now))
       await save(call, state)

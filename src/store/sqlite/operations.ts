@@ -142,7 +142,7 @@ export class SqliteOperations implements OperationStore {
     checkBy(by)
     return this.#write(now => {
       const before = this.#load(id)
-      const state = change === 'stop' ? stopped(before, by.who, now) : continued(before, this.#tally(id), now)
+      const state = change === 'stop' ? stopped(before, by, now) : continued(before, this.#tally(id), now)
       const type = change === 'stop' ? 'operation_stopped' : 'operation_continued'
       if (state !== before) this.#record(operationRecordOf(type, state, by, now), now)
       this.#statements.save.run(rowOf(state))

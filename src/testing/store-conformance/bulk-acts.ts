@@ -81,6 +81,32 @@ export const BULK_ACTS: StoreBehaviours = {
     await assert.rejects(store.operations.members('op-none', { limit: 1 }), { code: 'operation_not_found' })
   },
 
+  async 'an operation that waits for a fix is planned, and its set is frozen when it starts'(store, advance) {
+    await killAll(store, advance, [{ id: 'early' }])
+    const fixedIn = { release: '1.8.0', before: ['1.7.0'] }
+    const set = { filter: { kind: 'k' }, until: await store.now() }
+    const operation = await createRedrive(store, { set, settings: { canary: 2, fixedIn } })
+    assertFields(operation, { status: 'planned', settings: { canary: 2, fixedIn } })
+    await advance(5)
+    await killAll(store, advance, [{ id: 'late' }])
+    assert.deepEqual(await memberIds(store, operation.id), ['early'])
+    const token = await take(store, operation.id)
+    const { progress } = operation
+    const step = (status: OperationStep['status']) =>
+      store.operations.step(operation.id, token, { leaseMs: 1000, status, progress })
+    assertFields((await step('planned'))?.operation, { set })
+    const started = await step('canary')
+    assertFields(started?.operation, { status: 'canary', set: { filter: { kind: 'k' }, until: await store.now() } })
+    assert.deepEqual(await memberIds(store, operation.id), ['early', 'late'])
+    await advance(5)
+    await killAll(store, advance, [{ id: 'too-late' }])
+    assert.deepEqual(await memberIds(store, operation.id), ['early', 'late'])
+    // Once members were moved, the set stays as it is.
+    await move(store, { ...operation, status: 'canary' }, token, ['early'])
+    await step('planned')
+    assertFields((await step('canary'))?.operation, { set: started?.operation.set })
+  },
+
   async 'operations are listed newest first, page by page'(store, advance) {
     const ids: string[] = []
     for (let n = 0; n < 3; n++) {
@@ -227,6 +253,7 @@ export const BULK_ACTS: StoreBehaviours = {
     const { moved, operation: after } = await move(store, operation, token, ['a', 'b', 'c', 'none'])
     assert.deepEqual(moved, ['a', 'b'])
     assert.equal(after.moved, 2)
+    assert.deepEqual(after.progress.refused, { already_back: 2 })
     assertFields(await get(store, 'a'), { status: 'waiting', operation: operation.id, attempts: 0 })
     assertFields(await get(store, 'c'), { status: 'waiting', operation: undefined })
     assert.deepEqual(await memberIds(store, operation.id), [])
@@ -323,9 +350,9 @@ export const BULK_ACTS: StoreBehaviours = {
     const operation = await createRedrive(store)
     const token = await take(store, operation.id)
     await move(store, operation, token, ['a'])
-    assertFields(await store.operations.change(operation.id, 'stop', { who: 'bob' }), {
+    assertFields(await store.operations.change(operation.id, 'stop', { who: 'bob', why: 'too fast' }), {
       status: 'stopped',
-      reason: 'Stopped by bob.',
+      reason: 'Stopped by bob: too fast',
       driver: undefined,
     })
     const step: OperationStep = { leaseMs: 1, status: 'running', progress: operation.progress, move: ['b'] }
@@ -467,7 +494,15 @@ export const BULK_ACTS: StoreBehaviours = {
       { act: 'discard', set, by: { who: 'ann' } },
       { act: 'discard', set, by: ANN, settings: { canary: 1 } },
       { act: 'redrive', set, by: ANN, settings: { canary: 0 } },
-      { act: 'redrive', set, by: ANN, settings: { stopAbove: 1 } },
+      { act: 'redrive', set, by: ANN, settings: { stopAbove: 1.1 } },
+      { act: 'redrive', set, by: ANN, settings: { limit: 0 } },
+      { act: 'redrive', set, by: ANN, settings: { fixedIn: { release: '1.0.0', before: [] } } },
+      {
+        act: 'discard',
+        set: { filter: { kind: 'k' }, until: 1 },
+        by: ANN,
+        settings: { fixedIn: { release: '1.0.0', before: [] } },
+      },
       { act: 'redrive', set, by: ANN, settings: { perSecond: 0 } },
       { act: 'redrive', set, by: ANN, settings: { perSecond: Number.POSITIVE_INFINITY } },
       { act: 'redrive', set, by: ANN, settings: { canry: 1 } },

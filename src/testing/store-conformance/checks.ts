@@ -79,12 +79,18 @@ export const CHECKS: StoreBehaviours = {
 
   async 'a name of 512 bytes is kept as it is, whatever its characters'(store) {
     for (const name of ['x'.repeat(512), 'é'.repeat(256), '😀'.repeat(128), '\u0001\n\u007f"', '']) {
-      const id = await addOne(store, { id: name, kind: `k${name}`.slice(-256), category: name, key: name })
+      const own = name === '' ? 'none' : name
+      const id = await addOne(store, { id: own, kind: `k${name}`.slice(-256), category: name, key: name })
       const task = await claimOne(store, { kinds: [`k${name}`.slice(-256)], categories: [name] })
-      assert.deepEqual([id, task.id, task.category, task.key], [name, name, name, name])
+      assert.deepEqual([id, task.id, task.category, task.key], [own, own, name, name])
       assert.equal(await settle(store, task, { type: 'succeeded' }), 'settled')
-      assert.equal((await get(store, name)).status, 'succeeded')
+      assert.equal((await get(store, own)).status, 'succeeded')
     }
+  },
+
+  async 'a task cannot have an empty id'(store) {
+    await assertRefused(store.enqueue([{ id: '', kind: 'k', payload: '1' }]), 'id')
+    assert.equal(await store.get(''), undefined)
   },
 
   async 'a batch with one bad task adds none'(store) {

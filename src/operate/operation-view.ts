@@ -1,0 +1,175 @@
+import { fixWait, outstanding } from '../operation/internal.js'
+import { quoted } from '../policy/internal.js'
+import type {
+  DeathsRow,
+  OperationAct,
+  OperationRecord,
+  OperationSettings,
+  Store,
+  WorkerRecord,
+} from '../store/index.js'
+import { isoOrNull } from './task-view.js'
+
+/** An operation as plain JSON. */
+export interface OperationView {
+  /** Its id. */
+  readonly id: string
+  /** The act that it carries out. */
+  readonly act: OperationAct
+  /** Where it is in its life. */
+  readonly status: OperationRecord['status']
+  /** Why it was stopped. */
+  readonly reason: string | null
+  /** Who asked for it. */
+  readonly who: string
+  /** The reason given. */
+  readonly why: string | null
+  /** The filter and its time, or the number of tasks that were named. */
+  readonly set: { readonly named: number } | { readonly filter: object; readonly until: string }
+  /** How it goes about it. */
+  readonly settings: OperationSettings
+  /** How many members it has moved. */
+  readonly moved: number
+  /** Members that were left alone, by reason. */
+  readonly refused: Readonly<Record<string, number>>
+  /** How many of those that it moved were put back. */
+  readonly undone: number
+  /** How many have not answered yet. */
+  readonly outstanding: number
+  /** The outcomes of the others. */
+  readonly tally: OperationRecord['tally']
+  /** Who advances it. */
+  readonly driver: string | null
+  /** When it was created, as ISO 8601 text in UTC. */
+  readonly createdAt: string
+  /** When it was done. */
+  readonly endedAt: string | null
+}
+
+/** Converts an operation to plain JSON. */
+export function operationView(operation: OperationRecord): OperationView {
+  const { id, act, status, reason, by, set, settings, moved, progress, undone, tally, driver } = operation
+  return {
+    id,
+    act,
+    status,
+    reason: reason ?? null,
+    who: by.who,
+    why: by.why ?? null,
+    set: 'ids' in set ? { named: set.ids.length } : { filter: set.filter, until: new Date(set.until).toISOString() },
+    settings,
+    moved,
+    refused: progress.refused,
+    undone,
+    outstanding: outstanding(operation),
+    tally,
+    driver: driver?.name ?? null,
+    createdAt: new Date(operation.createdAt).toISOString(),
+    endedAt: isoOrNull(operation.endedAt),
+  }
+}
+
+/**
+ * The outcome of an operation, in a sentence: `3214 moved: 3190 succeeded, 24 dead again, all in one group.` Members
+ * that have not ended are counted as under way.
+ */
+export async function operationOutcome(store: Pick<Store, 'operations'>, operation: OperationRecord): Promise<string> {
+  const { id, act, moved, undone, tally } = operation
+  const done = { redrive: 'moved', discard: 'discarded', cancel: 'cancelled' }[act]
+  const putBack = undone === 0 ? [] : [`${undone} put back`]
+  if (act !== 'redrive') return `${[`${moved} ${done}`, ...putBack].join(', ')}.`
+  const ended = tally.succeeded + tally.skipped + tally.dead + tally.cancelled
+  const parts = [
+    [tally.succeeded, 'succeeded'],
+    [tally.skipped, 'skipped'],
+    [tally.cancelled, 'cancelled'],
+    [moved - undone - ended, 'under way'],
+  ] as const
+  const counts = parts.flatMap(([count, name]) => (count > 0 ? `${count} ${name}` : []))
+  if (tally.dead > 0) {
+    const deaths = await store.operations.deaths(id)
+    counts.push(`${tally.dead} dead again${sharedBy(deaths)}`)
+  }
+  const all = [...putBack, ...counts]
+  return all.length === 0 ? `${moved} ${done}.` : `${moved} ${done}: ${all.join(', ')}.`
+}
+
+/** The number of members of an operation: those that it has moved, and those that it may still move. */
+export async function operationTotal(
+  store: Pick<Store, 'operations'>,
+  { act, set, moved, status, settings }: OperationRecord,
+): Promise<number> {
+  if ('ids' in set) return set.ids.length
+  if (status === 'settling' || status === 'done') return moved
+  const left = await store.operations.survey(act, set)
+  const all = left.reduce((sum, { count }) => sum + count, moved)
+  return Math.min(all, Math.max(moved, settings.limit ?? Infinity))
+}
+
+/** The failure groups of members that failed again, most first: those of the canary, and those that are dead. */
+export async function failedGroups(
+  store: Pick<Store, 'operations' | 'get'>,
+  { id, act, progress }: OperationRecord,
+): Promise<{ readonly group: string; readonly count: number }[]> {
+  if (act !== 'redrive') return []
+  const counts = new Map<string, number>()
+  const add = (group: string | undefined, count: number) => {
+    if (group !== undefined) counts.set(group, (counts.get(group) ?? 0) + count)
+  }
+  for (const row of await store.operations.deaths(id)) add(row.group, row.count)
+  for (const member of await Promise.all(progress.canary.map(member => store.get(member)))) {
+    // Dead ones are counted already, and one that has not failed since its move has no error.
+    if (member?.status !== 'dead' && member?.errorCode !== undefined) add(member.group, 1)
+  }
+  return [...counts].map(([group, count]) => ({ group, count })).sort((a, b) => b.count - a.count)
+}
+
+/** The facts that members that are dead again have in common, if there are several of them. */
+function sharedBy(deaths: readonly DeathsRow[]): string {
+  const [first] = deaths
+  if (first === undefined || deaths.reduce((sum, { count }) => sum + count, 0) < 2) return ''
+  if (first.group !== undefined && deaths.every(({ group }) => group === first.group)) return ', all in one group'
+  const isOneCode = first.errorCode !== undefined && deaths.every(({ errorCode }) => errorCode === first.errorCode)
+  return isOneCode ? `, all of them ${first.errorCode}` : ''
+}
+
+/**
+ * What keeps an operation from going on, in a sentence; `null` if nothing does. `workers` are those that are alive, and
+ * `now` is the store's clock.
+ */
+export function operationNote(
+  operation: OperationRecord,
+  workers: readonly WorkerRecord[],
+  now: number,
+): string | null {
+  const { id, status, driver } = operation
+  switch (status) {
+    case 'planned':
+      return waitText(operation, workers)
+    case 'canary':
+    case 'running':
+      if (workers.length > 0 || (driver !== undefined && driver.until > now)) return null
+      return `Nobody carries it out: no worker is running. Start one, or run: redrive ops continue ${id}`
+    case 'settling':
+      return workers.length > 0 ? null : 'Its members wait: no worker is running.'
+    case 'stopped':
+    case 'done':
+      return null
+  }
+}
+
+/** How many workers are named. */
+const MAX_NAMED = 3
+
+function waitText(operation: OperationRecord, workers: readonly WorkerRecord[]): string {
+  const wait = fixWait(operation, workers)
+  if (wait === undefined) return 'Starts within seconds: all live workers have the fix.'
+  const { kind, release, older } = wait
+  const goal = `Waits until all live workers of ${quoted(kind)} run ${release} or later`
+  if (older.length === 0) return `${goal}. None is running now.`
+  const named = older.slice(0, MAX_NAMED).map(({ name, release }) => {
+    return `${name} ${release === undefined ? 'reports no release' : `runs ${release}`}`
+  })
+  const others = older.length - named.length
+  return `${goal}. ${[...named, ...(others > 0 ? [`${others} more do not`] : [])].join(', ')}.`
+}

@@ -1,0 +1,41 @@
+import { OptionError } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
+import type { OperationRecord, Store } from '../store/index.js'
+import { findGroup } from './groups.js'
+import type { StartOptions } from './operations.js'
+
+/** Who says that a group is fixed, in which release, and how its dead letters are redriven. */
+export interface FixOptions extends StartOptions {
+  /** The first release with the fix. */
+  readonly release: string
+}
+
+const CANARY = 10
+
+/**
+ * Marks a failure group as fixed in a release, and plans to redrive its dead letters. The redrive starts by itself, with a
+ * canary of 10 unless you say another, when all live workers of the group's kind report that release or a later one. Any
+ * live worker carries it out.
+ *
+ * ```ts
+ * await redriveWhenFixed(store, '1-9c2f0b7d41aa83e6', { release: '1.8.0', who: 'ada' })
+ * ```
+ */
+export async function redriveWhenFixed(
+  store: Pick<Store, 'groups' | 'operations' | 'workers' | 'now'>,
+  group: string,
+  { release, who, why, canary = CANARY, ...settings }: FixOptions,
+): Promise<OperationRecord> {
+  const { id, kind } = await findGroup(store, group)
+  const by = why === undefined ? { who } : { who, why }
+  const running = (await store.workers()).flatMap(worker => worker.release ?? [])
+  const before = [...new Set(running)].filter(other => other !== release).sort()
+  if (!(await store.groups.mark(id, { state: 'fixed', release }, by)))
+    throw new OptionError('group', `The failure group ${quoted(id)} has just been deleted.`)
+  return store.operations.create({
+    act: 'redrive',
+    set: { filter: { kind, group: id }, until: await store.now() },
+    by,
+    settings: { ...settings, canary, fixedIn: { release, before } },
+  })
+}
