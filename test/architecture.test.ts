@@ -21,7 +21,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   bus: ['policy', 'time', 'telemetry', 'idempotency', 'attempt'],
   event: ['policy', 'time', 'telemetry', 'attempt', 'idempotency', 'call', 'store', 'task', 'bus'],
   document: ['policy', 'time', 'telemetry', 'attempt', 'store', 'bus'],
-  operate: ['policy', 'time', 'fingerprint', 'telemetry', 'attempt', 'store', 'operation', 'grouping', 'bus'],
+  operate: ['policy', 'time', 'fingerprint', 'telemetry', 'attempt', 'store', 'operation', 'task', 'grouping', 'bus'],
   metrics: ['policy', 'telemetry', 'store'],
   otel: ['policy', 'telemetry', 'attempt'],
   notify: ['policy', 'time', 'telemetry', 'attempt', 'call', 'store', 'task'],

@@ -18,6 +18,8 @@ export interface RedriveConfig extends Partial<SweeperSettings> {
   readonly monitor?: string | undefined
   /** URL of the database that has the documents, as `--source` takes it. */
   readonly source?: string | undefined
+  /** Path of the module that exports the tasks, from the folder of this file, as `--tasks` takes it. */
+  readonly tasks?: string | undefined
   /** Name of a preset, as `--preset` takes it. */
   readonly preset?: string | undefined
   /** The messages that `redrive worker` sends. */

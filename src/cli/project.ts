@@ -11,6 +11,7 @@ const FIELDS: Readonly<Record<keyof RedriveConfig, '' | 'object'>> = {
   bus: '',
   monitor: '',
   source: '',
+  tasks: '',
   preset: '',
   collections: 'object',
   interval: '',
@@ -26,6 +27,7 @@ const VARIABLES = {
   bus: 'REDRIVE_BUS',
   monitor: 'REDRIVE_BUS_MONITOR',
   source: 'REDRIVE_SOURCE',
+  tasks: 'REDRIVE_TASKS',
   preset: 'REDRIVE_PRESET',
 } as const
 

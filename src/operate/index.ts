@@ -40,6 +40,7 @@ export {
   type ActOptions,
   actOnMany,
   type OperationPlan,
+  type PlanOptions,
   planOperation,
   type RunOperationOptions,
   runOperation,
@@ -47,6 +48,7 @@ export {
   startOperation,
   undoOperation,
 } from './operations.js'
+export type { PayloadReport, TaskSchema } from './payload-check.js'
 export { planRedrive, type RedrivePlan } from './plan-redrive.js'
 export { previewRules, type RegroupPreview } from './preview-rules.js'
 export { type Pruned, type PruneOptions, pruneStore } from './prune-store.js'

@@ -4,6 +4,13 @@ import type { By, OperationAct, OperationRecord, OperationSet, OperationSettings
 import { OperationNotFoundError } from '../store/index.js'
 import { AGES } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
+import {
+  checkPayloads,
+  PAYLOAD_INVALID,
+  type PayloadReport,
+  refusesPayloads,
+  type TaskSchema,
+} from './payload-check.js'
 import { checkSelection, type LetterSelection } from './selection.js'
 
 /** The effect that an operation would have now. Nothing is moved. */
@@ -18,13 +25,21 @@ export interface OperationPlan {
   readonly byCode: readonly { readonly code: string | null; readonly count: number }[]
   /** Members by the age of their state: less than an hour, a day, a week; or older. */
   readonly byAge: readonly { readonly age: string; readonly count: number }[]
-  /** Members that would be left alone, by reason. */
+  /** Members that would be left alone, by reason. A payload may be one of another reason too. */
   readonly refused: readonly { readonly reason: string; readonly count: number }[]
   /** How many workers are alive. Without one, all members are moved at once, and wait. */
   readonly workers: number
+  /** Payloads that were checked against the schemas of their tasks; `null` without `tasks`. */
+  readonly payloads: PayloadReport | null
 }
 
-type PlanStore = Pick<Store, 'operations' | 'now' | 'workers'>
+type PlanStore = Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'list'>
+
+/** Options of `planOperation`. */
+export interface PlanOptions {
+  /** Check the payloads of dead letters against the schemas of these tasks. Default: none is checked. */
+  readonly tasks?: readonly TaskSchema[] | undefined
+}
 
 /** Freezes a selection: its members are those of now, and can only become fewer. */
 async function freeze(store: Pick<Store, 'now'>, selection: LetterSelection): Promise<OperationSet> {
@@ -34,7 +49,8 @@ async function freeze(store: Pick<Store, 'now'>, selection: LetterSelection): Pr
 }
 
 /**
- * Plans an operation: how many members it has, by kind, code and age, and which would be left alone.
+ * Plans an operation: how many members it has, by kind, code and age, and which would be left alone. With `tasks`, it reads
+ * the newest 1000 dead letters, to see which payloads no longer fit.
  *
  * ```ts
  * const { count, refused } = await planOperation(store, 'redrive', { filter: { errorCode: 'http_502' } })
@@ -44,10 +60,12 @@ export async function planOperation(
   store: PlanStore,
   act: OperationAct,
   selection: LetterSelection,
+  { tasks }: PlanOptions = {},
 ): Promise<OperationPlan> {
-  const [rows, workers] = await Promise.all([
+  const [rows, workers, payloads] = await Promise.all([
     store.operations.survey(act, await freeze(store, selection)),
     store.workers(),
+    tasks === undefined || act !== 'redrive' ? null : checkPayloads(store, selection, tasks),
   ])
   const sums = <T>(of: (row: (typeof rows)[number]) => T | undefined): [T, number][] => {
     const counts = new Map<T, number>()
@@ -70,8 +88,12 @@ export async function planOperation(
     byKind: sums(({ kind }) => kind).map(([kind, count]) => ({ kind, count })),
     byCode: sums(({ errorCode }) => errorCode ?? null).map(([code, count]) => ({ code, count })),
     byAge: AGES.flatMap(age => (byAge.has(age) ? { age, count: byAge.get(age) ?? 0 } : [])),
-    refused: sums(reasonOf).map(([reason, count]) => ({ reason, count })),
+    refused: [
+      ...sums(reasonOf).map(([reason, count]) => ({ reason, count })),
+      ...(payloads !== null && payloads.invalid > 0 ? [{ reason: PAYLOAD_INVALID, count: payloads.invalid }] : []),
+    ],
     workers: workers.length,
+    payloads,
   }
 }
 
@@ -97,6 +119,8 @@ export interface RunOperationOptions {
   readonly signal?: AbortSignal | undefined
   /** Called with the operation as it advances. */
   readonly onProgress?: ((operation: OperationRecord) => void) | undefined
+  /** Leave dead letters alone whose payload does not fit the schemas of these tasks, as long as this process drives it. */
+  readonly tasks?: readonly TaskSchema[] | undefined
   /** Default: the machine's clock. */
   readonly clock?: Clock | undefined
 }
@@ -110,10 +134,11 @@ const POLL_MS = 200
 export async function runOperation(
   store: Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'ledgers'>,
   id: string,
-  { driver, signal = new AbortController().signal, onProgress, clock = systemClock }: RunOperationOptions,
+  { driver, signal = new AbortController().signal, onProgress, clock = systemClock, tasks }: RunOperationOptions,
 ): Promise<OperationRecord> {
+  const refuse = tasks && refusesPayloads(store, tasks)
   for (;;) {
-    const isDriven = await driveOperation(store, id, { driver, signal, clock, onStep: onProgress })
+    const isDriven = await driveOperation(store, id, { driver, signal, clock, refuse, onStep: onProgress })
     const operation = await store.operations.get(id)
     if (operation === undefined) throw new OperationNotFoundError(id)
     if (!isDriven) onProgress?.(operation)
@@ -128,7 +153,7 @@ export function isUnderWay({ status }: Pick<OperationRecord, 'status'>): boolean
 }
 
 /** Options of an act on many tasks. */
-export interface ActOptions extends StartOptions {
+export interface ActOptions extends StartOptions, Pick<RunOperationOptions, 'tasks'> {
   /** Stops it after the current step. Continue its operation for the rest. */
   readonly signal?: AbortSignal | undefined
   /** Called with the number moved so far. */
@@ -145,6 +170,7 @@ export const ACT_OPTIONS: KnownOptions<ActOptions> = {
   stopAbove: '',
   perSecond: '',
   limit: '',
+  tasks: 'object',
   signal: 'object',
   onProgress: 'function',
   clock: 'object',
@@ -158,12 +184,12 @@ export async function actOnMany(
   store: Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers'>,
   act: OperationAct,
   selection: LetterSelection,
-  { signal, onProgress, clock, ...options }: ActOptions,
+  { signal, onProgress, clock, tasks, ...options }: ActOptions,
 ): Promise<OperationRecord | undefined> {
   if (await isEmpty(store, act, selection)) return undefined
   const { id } = await startOperation(store, act, selection, options)
   const onStep = ({ moved }: OperationRecord) => onProgress?.(moved)
-  const ran = await runOperation(store, id, { driver: options.who, signal, onProgress: onStep, clock })
+  const ran = await runOperation(store, id, { driver: options.who, signal, onProgress: onStep, clock, tasks })
   const isCut = signal?.aborted === true && isUnderWay(ran)
   return isCut ? store.operations.change(id, 'stop', { who: options.who }) : ran
 }

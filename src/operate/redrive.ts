@@ -40,7 +40,10 @@ export async function redriveDeadLetters(
 ): Promise<Redriven> {
   checkSelection(selection)
   checkOptions('redriveDeadLetters()', options, ACT_OPTIONS)
-  if ('ids' in selection && (options.canary ?? options.stopAbove ?? options.perSecond ?? options.limit) === undefined) {
+  if (
+    'ids' in selection &&
+    (options.canary ?? options.stopAbove ?? options.perSecond ?? options.limit ?? options.tasks) === undefined
+  ) {
     return redriveNamed(store, selection.ids, options)
   }
   const operation = await actOnMany(store, 'redrive', selection, options)

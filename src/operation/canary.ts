@@ -7,13 +7,13 @@ const CHOICE = 10
 
 /**
  * Chooses members for a canary: evenly over the ages of the set, of different lanes where it can, and of an ordered lane the
- * first. `isMeant` says which may be moved.
+ * first. `meant` picks those that may be moved.
  */
 export async function chooseCanary(
   store: Pick<Store, 'operations'>,
   { id, set }: OperationRecord,
   count: number,
-  isMeant: (member: OperationMember) => boolean,
+  meant: (members: readonly OperationMember[]) => Promise<readonly OperationMember[]>,
 ): Promise<readonly string[]> {
   const read = async (after: string | undefined) => (await store.operations.members(id, { limit: CHOICE, after })).items
   const [oldest] = await read(undefined)
@@ -25,13 +25,13 @@ export async function chooseCanary(
       'ids' in set
         ? Math.floor(share * set.ids.length)
         : `${Math.floor(oldest.changedAt + share * (set.until - oldest.changedAt)) - 1}:`
-    const found = (await read(n === 0 ? undefined : String(place))).filter(isMeant)
+    const found = await meant(await read(n === 0 ? undefined : String(place)))
     await choose(store, id, found, chosen)
   }
   // Where many died at once, evenly spaced times find the same members: take the oldest of the rest.
   for (let after: string | undefined, isMore = true; isMore && chosen.size < count; ) {
     const page = await store.operations.members(id, { limit: 100, after })
-    for (const member of page.items.filter(isMeant))
+    for (const member of await meant(page.items))
       if (chosen.size < count && !member.isOrdered) chosen.set(member.id, laneOf(member))
     after = page.next
     isMore = page.next !== undefined

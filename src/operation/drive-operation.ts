@@ -22,6 +22,8 @@ export interface DriveOptions {
   readonly clock: Clock
   /** How long the operation is this driver's own after a step. Another one takes it over then. Default 10 s. */
   readonly leaseMs?: number
+  /** Names members that are to be left alone, each with the reason. Default: none. */
+  readonly refuse?: ((members: readonly OperationMember[]) => Promise<ReadonlyMap<string, string>>) | undefined
   /** Called after each step. */
   readonly onStep?: (operation: OperationRecord) => void
 }
@@ -40,7 +42,7 @@ const NO_ANSWERS = { passed: 0, failed: 0, pending: 0 }
  * one can continue. Returns whether it had the lease.
  */
 export async function driveOperation(store: DriveStore, id: string, options: DriveOptions): Promise<boolean> {
-  const { driver, signal, clock, leaseMs = LEASE_MS, onStep } = options
+  const { driver, signal, clock, leaseMs = LEASE_MS, refuse, onStep } = options
   const found = await store.operations.get(id)
   // It may wait for weeks: nobody takes its lease until then.
   if (found?.status === 'planned' && fixWait(found, await store.workers()) !== undefined) return false
@@ -60,7 +62,9 @@ export async function driveOperation(store: DriveStore, id: string, options: Dri
     }
     const { status, progress } = operation
     const renew = () => store.operations.step(id, token, { leaseMs, status, progress })
-    const step = await whileRenewing(renew, leaseMs / RENEWALS, clock, () => stepOf(store, operation, next, facts))
+    const step = await whileRenewing(renew, leaseMs / RENEWALS, clock, () =>
+      stepOf(store, operation, next, { ...facts, refuse }),
+    )
     const stepped = await store.operations.step(id, token, { leaseMs, ...step })
     if (stepped === undefined) return true
     operation = stepped.operation
@@ -101,6 +105,7 @@ function isOpen({ status }: OperationRecord): boolean {
 
 interface Facts extends StepFacts {
   readonly workers: readonly WorkerRecord[]
+  readonly refuse?: DriveOptions['refuse']
 }
 
 async function factsOf(store: DriveStore, operation: OperationRecord): Promise<Facts> {
@@ -142,10 +147,11 @@ async function stepOf(
   }
 }
 
-async function canaryStep(store: DriveStore, operation: OperationRecord, limit: number, { workers, now }: Facts) {
+async function canaryStep(store: DriveStore, operation: OperationRecord, limit: number, facts: Facts) {
   const { status, progress } = operation
-  const isMeant = (member: OperationMember) => refusalOf(operation.act, member, workers) === undefined
-  const move = await chooseCanary(store, operation, limit, isMeant)
+  const { now } = facts
+  const meant = async (members: readonly OperationMember[]) => (await sorted(operation, members, facts)).meant
+  const move = await chooseCanary(store, operation, limit, meant)
   const canary = [...progress.canary, ...move]
   const canarySince = progress.canarySince ?? now
   // Fewer than asked for: the set has no more. The members are looked at again when the rest is moved.
@@ -154,35 +160,49 @@ async function canaryStep(store: DriveStore, operation: OperationRecord, limit: 
 }
 
 /** Moves the oldest members. Those of an ordered lane move together, so that they run in their order. */
-async function moveStep(
-  store: DriveStore,
-  { id, act, status, progress, settings, moved }: OperationRecord,
-  limit: number,
-  { workers }: Facts,
-) {
+async function moveStep(store: DriveStore, operation: OperationRecord, limit: number, facts: Facts) {
+  const { id, status, progress, settings, moved } = operation
   const left = (settings.limit ?? Infinity) - moved
   const page = await store.operations.members(id, { limit, after: progress.after })
-  const refused: Record<string, number> = { ...progress.refused }
-  const isMeant = (member: OperationMember) => {
-    const reason = refusalOf(act, member, workers)
-    if (reason !== undefined) refused[reason] = (refused[reason] ?? 0) + 1
-    return reason === undefined
-  }
-  const members = page.items.filter(isMeant)
+  const { meant: members, refused } = await sorted(operation, page.items, facts)
   const move = new Set(members.map(member => member.id))
   const ordered = new Map(members.filter(({ isOrdered }) => isOrdered).map(member => [laneOf(member), member]))
-  for (const lane of ordered.values()) for (const member of await laneMembers(store, id, lane)) move.add(member)
+  for (const lane of ordered.values()) {
+    // Those that are left alone are counted with their own page.
+    const { meant } = await sorted(operation, await laneMembers(store, id, lane), facts)
+    for (const member of meant) move.add(member.id)
+  }
   const next: OperationProgress = { ...progress, refused, isRead: page.next === undefined, after: page.next }
   return { status, move: [...move].slice(0, left), progress: next }
 }
 
-async function laneMembers(store: DriveStore, id: string, { kind, category, key }: OperationMember): Promise<string[]> {
-  const ids: string[] = []
+/** The members that may be moved, and the number of all that were left alone so far, by reason. */
+async function sorted(
+  { act, progress }: OperationRecord,
+  members: readonly OperationMember[],
+  { workers, refuse }: Facts,
+): Promise<{ readonly meant: OperationMember[]; readonly refused: Readonly<Record<string, number>> }> {
+  const refused: Record<string, number> = { ...progress.refused }
+  const isMeant = (reason: string | undefined) => {
+    if (reason !== undefined) refused[reason] = (refused[reason] ?? 0) + 1
+    return reason === undefined
+  }
+  const open = members.filter(member => isMeant(refusalOf(act, member, workers)))
+  const named = await refuse?.(open)
+  return { meant: named === undefined ? open : open.filter(({ id }) => isMeant(named.get(id))), refused }
+}
+
+async function laneMembers(
+  store: DriveStore,
+  id: string,
+  { kind, category, key }: OperationMember,
+): Promise<OperationMember[]> {
+  const members: OperationMember[] = []
   let after: string | undefined
   do {
     const page = await store.operations.members(id, { limit: 1000, after, lane: { kind, category, key } })
-    ids.push(...page.items.map(member => member.id))
+    members.push(...page.items)
     after = page.next
   } while (after !== undefined)
-  return ids
+  return members
 }

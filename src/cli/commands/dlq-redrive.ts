@@ -5,6 +5,7 @@ import {
   planRedrive,
   redriveDeadLetters,
   startOperation,
+  type TaskSchema,
 } from '../../operate/index.js'
 import type { Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
@@ -13,6 +14,7 @@ import { writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
 import { endOf, lettersText, preview, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
+import { loadTasks } from './load-work.js'
 import { withStore } from './open-store.js'
 import { endOfOperation, sayNoMatch, sayPlan, startDetached } from './operation-text.js'
 import { type CommonOptions, nonEmpty, rate, share, wholeNumber, withCommonOptions } from './options.js'
@@ -23,6 +25,7 @@ interface RedriveCommandOptions extends CommonOptions, SelectionOptions {
   readonly canary?: number
   readonly stopAbove?: number
   readonly limit?: number
+  readonly tasks?: string
   readonly detach?: boolean
   readonly dryRun?: boolean
   readonly yes?: boolean
@@ -41,6 +44,11 @@ export function addRedrive(dlq: Command, context: CommandContext): void {
       share,
     )
     .option('--limit <n>', 'Maximum number of dead letters, oldest first', wholeNumber(1, 1_000_000_000))
+    .option(
+      '--tasks <file>',
+      'Leave payloads alone that do not fit the tasks of this module (or REDRIVE_TASKS)',
+      nonEmpty,
+    )
     .option('--detach', 'Return at once; the live workers carry it out')
     .option('--dry-run', 'Show which dead letters would be moved, and move none')
     .option('-y, --yes', 'Skip the confirmation prompt')
@@ -56,6 +64,8 @@ moment, oldest first. At most a window of them is unanswered at a time, so that
 new work is not starved. If this terminal closes, a live worker continues it.
 Members whose lane is paused, or whose kind no live worker runs, are left alone.
 Without any live worker all of them move at once, and wait for one.
+With --tasks, or 'tasks' in the configuration of the project, letters whose
+payload no longer fits the schema of their task are left alone, too.
 Ctrl-C stops it after the current batch; run the same command again, or redrive
 ops continue, for the rest.
 Exits with 3 if it was stopped, or if some of the ids could not be moved.
@@ -90,17 +100,29 @@ async function tryOut(
   const { console } = context
   const makePlan = (sample: { sampleSize: number }) => planRedrive(store, selection, sample)
   const { count, refused } = await preview(context, store, options, makePlan)
-  if (!('ids' in selection)) sayPlan(console, await planOperation(store, 'redrive', selection))
+  const tasks = await tasksFor(selection, options, context)
+  if (!('ids' in selection) || tasks !== undefined)
+    sayPlan(console, await planOperation(store, 'redrive', selection, { tasks }))
   console.say(`${count} would be moved. This was a dry run: 0 moved.`)
   return endOf(count, refused)
+}
+
+/** The tasks whose schemas payloads must fit. Named letters move at once, so these are checked only if the flag asks for it. */
+async function tasksFor(
+  selection: LetterSelection,
+  { tasks }: RedriveCommandOptions,
+  { environment }: CommandContext,
+): Promise<readonly TaskSchema[] | undefined> {
+  return 'ids' in selection && tasks === undefined ? undefined : loadTasks(tasks, environment)
 }
 
 async function move(
   context: CommandContext,
   store: Store,
   selection: LetterSelection,
-  { output, why, rate: perSecond, canary, stopAbove, limit, detach, yes }: RedriveCommandOptions,
+  options: RedriveCommandOptions,
 ): Promise<ExitCode> {
+  const { output, why, rate: perSecond, canary, stopAbove, limit, detach, yes } = options
   const { console, environment } = context
   const { count: all, refused } = await planRedrive(store, selection, { sampleSize: 0 })
   const count = Math.min(all, limit ?? Infinity)
@@ -114,13 +136,14 @@ async function move(
     })
   }
 
+  const tasks = await tasksFor(selection, options, context)
   const settings = { who: environment.user, why, perSecond, canary, stopAbove, limit }
   if (detach && count > 0)
     return startDetached(context, store, output, () => startOperation(store, 'redrive', selection, settings))
   const { moved, ids, operation } = await withCount(
     context,
     { total: count, verb: 'moved', unit: 'batch', rest: 'Run the same command again to continue.' },
-    progress => redriveDeadLetters(store, selection, { ...settings, ...progress }),
+    progress => redriveDeadLetters(store, selection, { ...settings, tasks, ...progress }),
   )
   if (operation !== undefined) return endOfOperation(context, store, output, operation)
   writeResult(console, output, { moved, ids, refused, isStopped: false })

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import type { TaskDefinition } from '../../task/index.js'
 import type { Environment } from '../environment.js'
 import { CommandError, UsageError } from '../errors.js'
@@ -32,6 +33,19 @@ export async function loadWork(file: string, environment: Environment, choice: W
     tasks: chosen(tasks, choice.kind ?? (isAll ? undefined : []), `'${file}' defines no task of kind`),
     pipelines: chosen(pipelines, choice.pipeline ?? (isAll ? undefined : []), `'${file}' defines no pipeline`),
   }
+}
+
+/**
+ * Loads the tasks of a module, for their schemas: the one named, or the one that the project names in its configuration.
+ * `undefined` if there is none.
+ */
+export async function loadTasks(
+  file: string | undefined,
+  environment: Environment,
+): Promise<readonly TaskDefinition[] | undefined> {
+  const { REDRIVE_TASKS: known } = environment.env
+  const path = file ?? (known && resolve(environment.project ?? environment.cwd, known))
+  return path ? (await loadWork(path, environment, {})).tasks : undefined
 }
 
 function* exportedBy(module: object, file: string): Generator<unknown> {

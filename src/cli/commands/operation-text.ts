@@ -17,6 +17,7 @@ import { quoted, shellWord } from '../terminal/visible.js'
 const REASONS: Readonly<Record<string, string>> = {
   lane_paused: 'their lane is paused (redrive lane resume)',
   no_worker: 'no live worker runs their kind (redrive worker ls)',
+  payload_invalid: 'their payload no longer fits the schema of their task',
   already_back: 'somebody else had moved them by then',
 }
 
@@ -26,11 +27,14 @@ export function refusedText(reason: string, count: number): string {
 }
 
 /** Says what an operation would meet: kinds and ages of its members, and who would be left alone. */
-export function sayPlan(console: Console, { count, byKind, byAge, refused, workers }: OperationPlan): void {
+export function sayPlan(console: Console, plan: OperationPlan): void {
+  const { count, byKind, byAge, refused, workers, payloads } = plan
   if (count === 0) return
   console.say(`By kind: ${byKind.map(each => `${each.count} ${each.kind}`).join(', ')}.`)
   console.say(`By age: ${byAge.map(each => `${each.count} ${AGE_NAMES[each.age] ?? each.age}`).join(', ')}.`)
   for (const { reason, count } of refused) console.say(refusedText(reason, count))
+  if (payloads?.example) console.say(`For example, ${payloads.example.id}: ${payloads.example.problem}`)
+  if (payloads !== null && payloads.checked < count) console.say(`The payloads of ${payloads.checked} were checked.`)
   if (workers === 0) console.say('No worker is running: they would move at once, and wait for one.')
 }
 

@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { deadLetters } from '../../../test/dead-letters.js'
 import { type StoreFolder, storeFolder } from '../../../test/store-folder.js'
@@ -144,6 +146,29 @@ it('a dry run shows the plan: kinds, ages, and who would be left alone', async (
   expect(err).toContain('By age: 2 within an hour.')
   expect(err).toContain('1 left alone: their lane is paused')
   expect(err).toContain('0 moved.')
+})
+
+it('leaves payloads alone that no longer fit the tasks of the project', async () => {
+  const task = JSON.stringify(new URL('../../task/index.ts', import.meta.url).pathname)
+  const tasks = `
+    import { defineTask } from ${task}
+    const validate = (value: any) => ('to' in value ? { value } : { issues: [{ message: 'Expected text', path: ['to'] }] })
+    const payload = { '~standard': { version: 1, vendor: 'test', validate } }
+    export const mail = defineTask('mail', { payload, handler: () => {} })`
+  writeFileSync(join(folder.path, 'tasks.ts'), tasks)
+  await folder.inStore(store =>
+    deadLetters(store, [
+      { id: 'good', kind: 'mail', payload: '{"to":"ada"}' },
+      { id: 'old', kind: 'mail', payload: '{"address":"ada"}' },
+    ]),
+  )
+  const plan = await folder.redrive(['dlq', 'redrive', '--kind', 'mail', '--dry-run', '--tasks', 'tasks.ts'])
+  expect(plan.err).toContain('1 left alone: their payload no longer fits the schema of their task.\n')
+  expect(plan.err).toContain('For example, old: to: Expected text\n')
+  writeFileSync(join(folder.path, 'redrive.config.ts'), "export default { tasks: './tasks.ts' }")
+  const moved = await folder.redrive(['dlq', 'redrive', '--kind', 'mail', '--yes'])
+  expect(moved.err).toContain('1 moved.\n1 left alone: their payload no longer fits the schema of their task.\n')
+  expect(await folder.inStore(store => store.count({}))).toMatchObject({ waiting: 1, dead: 1 })
 })
 
 it('edits the payload of a dead letter and redrives it; the original stays on record', async () => {
