@@ -263,11 +263,12 @@ export const MIGRATIONS: readonly string[] = [
     ALTER TABLE task ADD COLUMN answered  INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX task_operation ON task (operation, id) WHERE operation IS NOT NULL;
 
-    -- A running task keeps the part of its token that all tasks of a claim have in common.
+    -- A running task keeps the part of its token that all tasks of a claim have in common. Its place in the index stays the
+    -- same while it advances from lane to lane.
     ALTER TABLE task RENAME COLUMN token TO claim;
     UPDATE task SET claim = substr(claim, length(seq || '.' || lane || '.') + 1) WHERE claim IS NOT NULL;
     DROP INDEX task_running;
-    CREATE INDEX task_running ON task (lane) WHERE state = 3;
+    CREATE INDEX task_running ON task (state) WHERE state = 3;
 
     -- With the lane, so that a list of rare lanes reads the index alone until it finds one.
     DROP INDEX task_ended;

@@ -24,8 +24,8 @@ export function tokenOf(seq: number, lane: number, claim: string): string {
 
 /** The claim of an item that advances: derived, so that a repeated settlement can be recognised. */
 export function nextClaim(claim: string): string {
-  const [made, advances = '0'] = claim.split('.')
-  return `${made}.${Number(advances) + 1}`
+  const dot = claim.indexOf('.')
+  return dot < 0 ? `${claim}.1` : `${claim.slice(0, dot)}.${Number(claim.slice(dot + 1)) + 1}`
 }
 
 /** The values of `IS_HELD`, for the task with an id at a place. */
