@@ -16,6 +16,7 @@ const SUITES = [
   'arming',
   'size',
   'fingerprint',
+  'groups',
   'tasks',
   'backlog',
   'lists',

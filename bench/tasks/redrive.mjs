@@ -25,7 +25,7 @@ export async function enqueueOneByOne(store, count) {
 }
 
 /** Drains `count` tasks; every `failing`th fails once, and is retried without a delay. */
-export async function drain(store, count, failing = 0) {
+export async function drain(store, count, failing = 0, message = () => 'down') {
   let left = count
   let seen = 0
   let finish
@@ -35,7 +35,7 @@ export async function drain(store, count, failing = 0) {
   const task = defineTask('work', {
     policy: { backoff: 'none', jitter: 'none' },
     handler: (_payload, { attempt }) => {
-      if (failing > 0 && attempt === 1 && ++seen % failing === 0) throw new Error('down')
+      if (failing > 0 && attempt === 1 && ++seen % failing === 0) throw new Error(message(seen))
       if (--left === 0) finish()
     },
   })

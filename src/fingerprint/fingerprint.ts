@@ -40,28 +40,56 @@ export interface Fingerprint {
  * Frames count for bugs alone. For outages they would split one cause by the place that met it, and they change with every
  * refactoring, so that an error that comes back would look new. Nor do they count where a rule says what is one.
  */
-export function fingerprint(
-  { kind, code = '', error = '', stack }: RecordedFailure,
-  rules: PatternRules = NO_RULES,
+export function fingerprint(failure: RecordedFailure, rules: PatternRules = NO_RULES): Fingerprint {
+  const { kind, code = '', error = '', stack } = failure
+  const last = recent.get(error)
+  if (last?.kind === kind && last.code === code && last.stack === stack && last.rules === rules) return last.print
+  const print = computed(kind, code, error, stack, rules)
+  if (recent.size >= MAX_RECENT) recent.clear()
+  recent.set(error, { kind, code, stack, rules, print })
+  return print
+}
+
+/** Failures of the last texts: in an outage all fail with the same one, and masking is most of the cost. */
+const recent = new Map<string, RecentFailure>()
+
+interface RecentFailure {
+  readonly kind: string
+  readonly code: string
+  readonly stack: string | undefined
+  readonly rules: PatternRules
+  readonly print: Fingerprint
+}
+
+function computed(
+  kind: string,
+  code: string,
+  error: string,
+  stack: string | undefined,
+  rules: PatternRules,
 ): Fingerprint {
   const { errorName, message } = parts(error)
   const ruled = rules.patternOf(kind, message)
   const bare = ruled ?? maskMessage(message)
   const frames = ruled === undefined && stack !== undefined && isBug(error) ? ownFrames(stack) : []
-  const facts = JSON.stringify([FINGERPRINT_VERSION, kind, errorName, code, bare, frames])
-  const { id, pattern } = known.get(facts) ?? keep(facts, ruled ?? readablePattern(message, bare))
+  // Unambiguous by the lengths, and cheaper than the JSON that is hashed.
+  const key = `${kind.length},${errorName.length},${code.length},${bare.length},${kind}${errorName}${code}${bare}${frames.join('\n')}`
+  const { id, pattern } =
+    known.get(key) ?? keep(key, [kind, errorName, code, bare, frames], ruled ?? readablePattern(message, bare))
   return { id, kind, code, errorName, pattern, frames }
 }
 
 /** Ids and patterns that were computed last: work fails in few ways, and a hash costs as much as all the rest. */
 const known = new Map<string, Pick<Fingerprint, 'id' | 'pattern'>>()
 const MAX_KNOWN = 1000
+const MAX_RECENT = 500
 
-function keep(facts: string, pattern: string): Pick<Fingerprint, 'id' | 'pattern'> {
-  const hash = createHash('sha256').update(facts).digest('hex').slice(0, 16)
+function keep(key: string, facts: readonly unknown[], pattern: string): Pick<Fingerprint, 'id' | 'pattern'> {
+  const hashed = JSON.stringify([FINGERPRINT_VERSION, ...facts])
+  const hash = createHash('sha256').update(hashed).digest('hex').slice(0, 16)
   const kept = { id: `${FINGERPRINT_VERSION}-${hash}`, pattern }
   if (known.size >= MAX_KNOWN) known.clear()
-  known.set(facts, kept)
+  known.set(key, kept)
   return kept
 }
 
