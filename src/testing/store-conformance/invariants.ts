@@ -81,8 +81,10 @@ function checkTask(task: TaskRecord, ledger: readonly LedgerRow[]): void {
   )
 
   const isCleared = task.status === 'succeeded' || task.status === 'skipped'
+  // An undo takes back the act in the row before it.
+  const standing = ledger.filter((row, index) => row.outcome !== 'undone' && ledger[index + 1]?.outcome !== 'undone')
   // Every stage of an item begins afresh.
-  const stage = ledger.slice(ledger.findLastIndex(({ outcome }) => outcome === 'advanced') + 1)
+  const stage = standing.slice(standing.findLastIndex(({ outcome }) => outcome === 'advanced') + 1)
   const since = stage.slice(stage.findLastIndex(({ outcome }) => outcome === 'redriven') + 1)
   // A batch that was halved has made several attempts at the item that is left alone.
   const counted = since

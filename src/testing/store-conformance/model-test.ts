@@ -58,6 +58,8 @@ class ModelRun {
   #model: StoreModel | undefined
   /** Every task that was ever claimed. Most can be settled once, and are stale afterwards. */
   readonly #claimed: ClaimedTask[] = []
+  /** The operations that have moved something, newest first. */
+  readonly #acts: string[] = []
 
   constructor(underTest: StoreUnderTest) {
     this.#underTest = underTest
@@ -133,6 +135,20 @@ class ModelRun {
         const expected = ids.filter(id => model.discard(id))
         return assert.deepEqual(await store.discard(ids, { who: 'ann', why: 'a duplicate' }), expected)
       }
+      case 'act': {
+        const expected = model.deadOf(step.kind)
+        const { id, moved } = await this.#act(step.act, step.kind)
+        if (moved.length > 0) this.#acts.unshift(id)
+        for (const one of expected) model[step.act](one, id)
+        assertSame(moved, expected)
+        return
+      }
+      case 'undo': {
+        const [id] = chosen([step.pick], this.#acts.slice(0, 2))
+        if (id === undefined) return
+        const { undone } = await store.operations.undo(id, { limit: 10_000 }, BY)
+        return assert.equal(undone, model.undo(id), 'how many were put back')
+      }
       case 'regroup': {
         const from = `${step.kind}-${step.from}`
         const to = groupOf(`${step.kind}-${step.to}`, step.kind)
@@ -154,6 +170,18 @@ class ModelRun {
       case 'reopen':
         this.#store = (await this.#underTest.reopen?.()) ?? store
     }
+  }
+
+  /** Moves all members of an operation in one step, and stops it. */
+  async #act(act: 'redrive' | 'discard', kind: string): Promise<{ readonly id: string; readonly moved: string[] }> {
+    const { operations } = this.#store
+    const set = { filter: { kind }, until: await this.#store.now() }
+    const { id, progress } = await operations.create({ act, set, by: BY })
+    const { token = '' } = (await operations.take(id, 'driver', LEASE_MS)) ?? {}
+    const move = (await operations.members(id, { limit: 10_000 })).items.map(member => member.id)
+    const step = await operations.step(id, token, { leaseMs: LEASE_MS, move, status: 'stopped', progress })
+    assert.equal(step?.operation.moved, step?.moved.length)
+    return { id, moved: [...(step?.moved ?? [])] }
   }
 
   /** Compares one answer. An item that was kept can be settled again, under its new token. */
@@ -202,6 +230,8 @@ class ModelRun {
     return { id, token, outcome, attempt: { ...attempt, ...failed } }
   }
 }
+
+const BY = { who: 'ann', why: 'a bulk act' }
 
 /** Outcomes of attempts that failed, or may have. */
 const FAILURES: ReadonlySet<Settlement['outcome']['type']> = new Set(['retry', 'dead', 'deferred', 'cancelled'])

@@ -36,7 +36,12 @@ export interface ModelTask extends Lane {
   /** The last advance, until the item is claimed or settled again. */
   advance: { readonly token: string; readonly to: string; readonly answer: Settled } | undefined
   readonly ledger: string[]
+  /** The operation that moved it last, if that was the last redrive or discard, and its state before that. */
+  moved: { readonly operation: string; readonly at: number; readonly before: DeadState } | undefined
 }
+
+/** The part of a dead letter that a redrive or a discard changes. */
+type DeadState = Pick<ModelTask, 'changedAt' | 'attempts' | 'deferrals'>
 
 interface ModelLane extends Lane {
   heldUntil: number
@@ -108,7 +113,7 @@ export class StoreModel {
     if (this.tasks.has(id)) return false
     const fresh = { attempts: 0, deferrals: 0, losses: 0, isUndecided: false, isToBeCancelled: false }
     const task = { id, kind, category, key, priority, submittedAt, dueAt: runAt, changedAt: this.now, ...fresh }
-    const none = { run: undefined, advance: undefined, value: undefined, group: undefined }
+    const none = { run: undefined, advance: undefined, value: undefined, group: undefined, moved: undefined }
     this.tasks.set(id, { ...task, ...none, status: 'waiting', ledger: [] })
     return true
   }
@@ -234,27 +239,55 @@ export class StoreModel {
     return true
   }
 
-  redrive(id: string): boolean {
+  redrive(id: string, operation?: string): boolean {
     const task = this.tasks.get(id)
     if (task?.status !== 'dead') return false
+    this.#mark(task, operation)
     Object.assign(task, { status: 'waiting', dueAt: this.now, changedAt: this.now, attempts: 0, deferrals: 0 })
     task.ledger.push('redriven')
     return true
   }
 
-  discard(id: string): boolean {
+  discard(id: string, operation?: string): boolean {
     const task = this.tasks.get(id)
     if (task?.status !== 'dead') return false
+    this.#mark(task, operation)
     Object.assign(task, { status: 'cancelled', changedAt: this.now })
     task.ledger.push('discarded')
     return true
+  }
+
+  /** The dead letters of a kind. */
+  deadOf(kind: string): string[] {
+    return [...this.tasks.values()].filter(task => task.kind === kind && task.status === 'dead').map(({ id }) => id)
+  }
+
+  /** Puts back what an operation has moved and nothing has touched since. Returns how many. */
+  undo(operation: string): number {
+    const back = [...this.tasks.values()].filter(({ moved, status, ledger, changedAt }) => {
+      if (moved?.operation !== operation || changedAt !== moved.at) return false
+      const last = ledger.at(-1)
+      return (status === 'waiting' && last === 'redriven') || (status === 'cancelled' && last === 'discarded')
+    })
+    for (const task of back) {
+      Object.assign(task, { status: 'dead', isUndecided: false, ...task.moved?.before, moved: undefined })
+      task.ledger.push('undone')
+    }
+    return back.length
+  }
+
+  #mark(task: ModelTask, operation: string | undefined): void {
+    const { changedAt, attempts, deferrals } = task
+    task.moved =
+      operation === undefined ? undefined : { operation, at: this.now, before: { changedAt, attempts, deferrals } }
   }
 
   /** Returns the fields that the store should report for a task. */
   expected(task: ModelTask): Partial<TaskRecord> {
     const { status, category, value, dueAt, changedAt, attempts, deferrals, losses, group } = task
     const nextAttemptAt = status === 'waiting' ? dueAt : undefined
-    return { status, category, value, changedAt, attempts, deferrals, losses, group, nextAttemptAt }
+    const operation = task.moved?.operation
+    return { status, category, value, changedAt, attempts, deferrals, losses, group, nextAttemptAt, operation }
   }
 
   /** Moves all tasks of a group to another one. Returns their ids. */

@@ -22,6 +22,10 @@ export type Operation =
   | { readonly op: 'cancel'; readonly picks: readonly number[] }
   | { readonly op: 'redrive'; readonly picks: readonly number[] }
   | { readonly op: 'discard'; readonly picks: readonly number[] }
+  /** A bulk act on all dead letters of a kind: a redrive, or a discard. */
+  | { readonly op: 'act'; readonly act: 'redrive' | 'discard'; readonly kind: string }
+  /** Puts back what one of the bulk acts has moved. */
+  | { readonly op: 'undo'; readonly pick: number }
   | { readonly op: 'pause'; readonly lanes: Partial<Lane> & { readonly kind: string }; readonly isPaused: boolean }
   | { readonly op: 'limit'; readonly lanes: Partial<Lane> & { readonly kind: string }; readonly limits: LaneLimits }
   /** All tasks of a group go to another one of their kind. */
@@ -148,6 +152,8 @@ export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[
     { weight: 1, arbitrary: fc.record({ op: op('cancel'), picks }) },
     { weight: 2, arbitrary: fc.record({ op: op('redrive'), picks }) },
     { weight: 1, arbitrary: fc.record({ op: op('discard'), picks }) },
+    { weight: 3, arbitrary: fc.record({ op: op('act'), act: fc.constantFrom('redrive', 'discard'), kind }) },
+    { weight: 3, arbitrary: fc.record({ op: op('undo'), pick }) },
     {
       weight: 1,
       arbitrary: fc.record({ op: op('regroup'), kind, from: failure, to: failure, isHeir: fc.boolean() }),
