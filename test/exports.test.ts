@@ -36,8 +36,8 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Env Preset presetNamed presets`,
   'redrive/task': `
     DeadLetter DeclareOptions DeclaredTask EnqueueOptions Later LeaseLostError Moment Outage PayloadError RateInput ResultError
-    RetentionOptions Skip StandardSchema Task TaskBudget TaskCancelledError TaskContext TaskDefinition TaskGetOptions TaskHandler TaskKindError TaskLimits TaskNotFoundError
-    TaskNotSucceededError TaskOptions TaskQueue TaskQueueOptions TaskResultOptions WorkSource Worker WorkerOptions WorkerStoppedError declareTask defineTask
+    RetentionOptions Skip StandardSchema Task TaskBudget TaskCancelledError TaskContext TaskDefinition TaskFailureBudget TaskGetOptions TaskHandler TaskKindError TaskLimits TaskNotFoundError
+    TaskNotSucceededError TaskOptions TaskQueue TaskQueueOptions TaskResultOptions TaskRetryBudget WorkSource Worker WorkerOptions WorkerStoppedError declareTask defineTask
     later skip storeAudit`,
   'redrive/pipeline': `
     BatchContext BatchHandler BatchOptions BatchResultError BatchWork EachWork FailureBudgetExceededError ItemResult JsonlOptions
@@ -51,7 +51,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     MemoryStoreOptions Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
     NewGroupRule NewOperation NewRun NewTask OnceOptions OperationAct OperationMember OperationNotFoundError OperationProgress
     OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow Page PageRequest PauseRule PolicyStore Prunable PrunableReader Rate RedriveRecord Regrouping
-    ReprocessFilter ReprocessOptions Retention RetryYield Room RunBusyError RunChange RunEndedError RunExistsError RunNotFoundError
+    ReprocessFilter ReprocessOptions Retention RetryAllowance RetryRecord RetryYield Room RunBusyError RunChange RunEndedError RunExistsError RunNotFoundError
     RunRecord RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError StandingReader Store
     StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
     StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError StoreStats

@@ -36,6 +36,7 @@ it('the gauges tell of all work in a store, as of the scrape', async () => {
     `redrive_ready_age_seconds${labels} 20`,
     `redrive_paused${labels} 1`,
     `redrive_held${labels} 0`,
+    `redrive_budgeted${labels} 0`,
     `redrive_running${labels} 0`,
     `redrive_dead${labels} 0`,
   ])
@@ -72,11 +73,11 @@ it.each([
   let isUp = true
   const { budgets } = store
   await storeMetrics({ stats: () => (isUp ? store.stats() : stats()), budgets }, { registry, timeoutMs: 20 })
-  expect(values(await registry.metrics()).length).toBe(9)
+  expect(values(await registry.metrics()).length).toBe(10)
   isUp = false
   expect(values(await registry.metrics())).toEqual(['redrive_store_up 0'])
   isUp = true
-  expect(values(await registry.metrics()).length).toBe(9)
+  expect(values(await registry.metrics()).length).toBe(10)
 })
 
 it('a gate of a failure budget is 1 while it is open, 0.5 half open and 0 closed', async () => {
@@ -97,6 +98,25 @@ it('a gate of a failure budget is 1 while it is open, 0.5 half open and 0 closed
   expect(await gate()).toBe('redrive_gate_open{kind="mail",category="*"} 1')
   await clock.advance('30s')
   expect(await gate()).toBe('redrive_gate_open{kind="mail",category="*"} 0.5')
+})
+
+it('retries that a budget holds are counted, and a kind without failure budget has no gate', async () => {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const registry = new Registry()
+  await storeMetrics(store, { registry })
+  await store.budgets.set({ kind: 'mail' }, { retries: { share: 0.2, floor: 0.1 } })
+  await store.enqueue([1, 2, 3].map(() => ({ kind: 'mail', payload: '{}' })))
+  const request = { worker: 'w', leaseMs: 30_000, rooms: [{ kinds: ['mail'] }], limit: 3, isIdle: true }
+  const verdict = { class: 'retryable', code: 'http_503' } as const
+  const attempt = { attempt: 1, startedAt: clock.now(), endedAt: clock.now(), worker: 'w', verdict }
+  const outcome = { type: 'retry', delayMs: 0, isBackoff: true } as const
+  const { tasks } = await store.claim(request)
+  await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
+  expect((await store.claim(request)).tasks.length).toBe(1)
+  const lines = values(await registry.metrics())
+  expect(lines).toContain('redrive_budgeted{kind="mail",category=""} 2')
+  expect(lines.filter(line => line.startsWith('redrive_gate_open'))).toEqual([])
 })
 
 it('kinds beyond a number are added up', async () => {

@@ -69,8 +69,8 @@ export async function storeMetrics(
     registers,
     async collect() {
       this.reset()
-      for (const { kind, category = '*', gate } of (await read())?.budgets ?? [])
-        this.set({ ...labelSets.of(kind, category) }, GATE[gate.state])
+      for (const { kind, category = '*', failures, gate } of (await read())?.budgets ?? [])
+        if (failures !== undefined) this.set({ ...labelSets.of(kind, category) }, GATE[gate.state])
     },
   })
   for (const [name, { help, value }] of Object.entries(GAUGES))
@@ -114,6 +114,10 @@ const GAUGES: Readonly<Record<string, KindGauge>> = {
     help: 'Tasks that wait in lanes held by a rate limit or behind an open gate.',
     value: ({ held }) => held,
   },
+  redrive_budgeted: {
+    help: 'Retries that are due and held by their retry budget.',
+    value: ({ budgeted }) => budgeted,
+  },
   redrive_running: { help: 'Tasks that run.', value: ({ running }) => running },
   redrive_dead: { help: 'Dead letters that are there now.', value: ({ dead }) => dead },
 }
@@ -147,6 +151,7 @@ function sum(a: KindStats, b: KindStats): KindStats {
     waiting: a.waiting + b.waiting,
     paused: a.paused + b.paused,
     held: a.held + b.held,
+    budgeted: a.budgeted + b.budgeted,
     ready: a.ready + b.ready,
     readySince: since < Infinity ? since : undefined,
     running: a.running + b.running,

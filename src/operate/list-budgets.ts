@@ -8,6 +8,23 @@ export interface BudgetView {
   readonly category: string | null
   /** The share of attempts that may fail, and how it is judged. */
   readonly failures: Required<FailureBudget> | null
+  /** How many retries may start, and how many have; `null` if their number is not limited. */
+  readonly retries: {
+    /** Retries per first attempt. */
+    readonly share: number
+    /** First attempts and retries count for this long. */
+    readonly windowMs: number
+    /** Retries per second that are let through whatever the share. */
+    readonly floor: number
+    /** First attempts within the window. */
+    readonly first: number
+    /** Retries that were let through within the window. */
+    readonly retried: number
+    /** Retries that are due, and held until the budget lets them through. Counted up to 10 000. */
+    readonly held: number
+    /** When the next retries are let through, at the latest; `null` if some may pass now. */
+    readonly nextAt: string | null
+  } | null
   /** Attempts within the window, and how many of them failed. */
   readonly recent: { readonly attempts: number; readonly failed: number }
   /** Whether its tasks start. */
@@ -24,13 +41,14 @@ export interface BudgetView {
   }
 }
 
-/** Lists budgets with their gates, by kind and category. */
+/** Lists budgets with their gates and their retries, by kind and category. */
 export async function listBudgets(store: { readonly budgets: Pick<BudgetStore, 'list'> }): Promise<BudgetView[]> {
   const budgets = await store.budgets.list()
-  return budgets.map(({ kind, category, failures, recent, gate: { state, since, until, holds, cause } }) => ({
+  return budgets.map(({ kind, category, failures, retries, recent, gate: { state, since, until, holds, cause } }) => ({
     kind,
     category: category ?? null,
     failures: failures ?? null,
+    retries: retries === undefined ? null : { ...retries, nextAt: isoOrNull(retries.nextAt) },
     recent,
     gate: { state, since: isoOrNull(since), until: isoOrNull(until), holds, cause: cause ?? null },
   }))

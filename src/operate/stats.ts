@@ -15,6 +15,8 @@ export interface KindFigures extends Readonly<Record<TaskStatus, number>> {
   readonly held: number
   /** Of those that wait: tasks that the gate of a failure budget keeps back. */
   readonly gated: number
+  /** Of those that wait: retries that are due and held by their retry budget. About 10 000 are counted at most. */
+  readonly budgeted: number
 }
 
 /** A store at a glance, as plain JSON. */
@@ -50,7 +52,7 @@ export async function storeFigures(store: Pick<TaskReader, 'countBy' | 'stats'> 
 }
 
 /** The waiting tasks of a kind, over its categories. */
-function queued(parts: readonly GatedStats[]): Pick<KindFigures, 'ready' | 'readySince' | 'paused' | 'held' | 'gated'> {
+function queued(parts: readonly GatedStats[]): Omit<KindFigures, 'kind' | TaskStatus> {
   const sum = (count: (part: GatedStats) => number) => parts.reduce((total, part) => total + count(part), 0)
   const since = Math.min(...parts.map(({ readySince = Infinity }) => readySince))
   return {
@@ -59,5 +61,6 @@ function queued(parts: readonly GatedStats[]): Pick<KindFigures, 'ready' | 'read
     paused: sum(({ paused }) => paused),
     held: sum(({ held }) => held),
     gated: sum(({ gated }) => gated),
+    budgeted: sum(({ budgeted }) => budgeted),
   }
 }

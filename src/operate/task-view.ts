@@ -20,6 +20,8 @@ export interface TaskView {
   readonly changedAt: string
   /** When the next attempt is due; `null` while it runs and once it has ended. */
   readonly nextAttemptAt: string | null
+  /** Whether it waits under a retry budget: once it is due, it is held until the budget lets it through. */
+  readonly isBudgeted: boolean
   /** Failed attempts that were scheduled again. */
   readonly retryCount: number
   /** When the next retry is due. `null` for a task that waits for its first attempt. */
@@ -102,6 +104,7 @@ export function taskView(task: TaskRecord): TaskView {
     submittedAt: iso(task.submittedAt),
     changedAt: iso(task.changedAt),
     nextAttemptAt: isoOrNull(task.nextAttemptAt),
+    isBudgeted: task.isBudgeted === true,
     retryCount: retryCount(task),
     nextRetryAt: isoOrNull(nextRetryAt(task)),
     attempts: task.attempts,

@@ -12,7 +12,7 @@ interface Situation extends TaskStanding {
   readonly rules: LaneRules
   /** The run that an item belongs to. */
   readonly run: RunRecord | undefined
-  /** The failure budgets that cover it, with their gates. */
+  /** The budgets that cover it, with their gates. */
   readonly budgets: readonly BudgetRecord[]
   /** The live workers that may run it. */
   readonly able: readonly WorkerRecord[]
@@ -35,6 +35,8 @@ const FINDERS: readonly Finder[] = [
   pausedLane,
   openGate,
   heldLane,
+  heldRetry,
+  heldHead,
   notDue,
   noWorker,
   undecided,
@@ -153,6 +155,26 @@ function heldLane({ task, lane, holder }: Situation) {
   const who = isOwn ? 'it' : heldBy === undefined ? 'a task' : `the task '${heldBy}'`
   const text = `Its lane is held until ${until}: a rate limit refused ${who}${errorText(error)}.`
   return { code: 'lane_held', text, facts, action }
+}
+
+function heldRetry({ retryBudget: scope, budgets, task, now }: Situation) {
+  if (scope === undefined || (task.nextAttemptAt ?? 0) > now) return undefined
+  const retries = budgets.find(({ kind, category }) => kind === scope.kind && category === scope.category)?.retries
+  if (retries === undefined) return undefined
+  const { share, windowMs, floor, first, retried, held, nextAt } = retries
+  const rule = `${Number((share * 100).toFixed(2))}% of the first attempts within ${formatDuration(windowMs)}, or ${floor} per second`
+  const until = nextAt === undefined ? 'with the next claim' : `at ${timeText(nextAt)} at the latest`
+  const text = `It is held by the retry budget of '${scope.kind}', which lets ${rule} through: ${retried} for ${first} so far, and ${held} ${are(held)} due. The next ones pass ${until}.`
+  const facts = { until: isoOrNull(nextAt), first, retried, held }
+  const args = ['budget', 'ls']
+  return { code: 'retry_budget', text, facts, action: { text: 'Fix what fails. See the budget.', args } }
+}
+
+function heldHead({ behindRetry: head }: Situation) {
+  if (head === undefined) return undefined
+  const text = `Its lane is ordered, and its first task '${head}' waits for its next attempt under a retry budget.`
+  const action = { text: 'See what that task waits for.', args: ['why', head] }
+  return { code: 'head_under_budget', text, facts: { heldBy: head }, action }
 }
 
 function notDue({ task, lane, last, now }: Situation) {

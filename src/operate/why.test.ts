@@ -222,6 +222,27 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     expect(answer.actions[0]?.args).toEqual(['budget', 'close', '--kind', kind])
   })
 
+  it('a retry budget holds it, and in an ordered lane all tasks behind it', async () => {
+    await store.limit({ kind, category: 'ordered' }, { isOrdered: true })
+    await store.budgets.set({ kind }, { retries: { share: 0.2, floor: 0.1 } })
+    await add('a')
+    await add('b', { category: 'ordered' })
+    await add('c', { category: 'ordered' })
+    const outcome = { type: 'retry', delayMs: 0, isBackoff: true } as const
+    for (const { id, token, changedAt } of await start(2)) {
+      const attempt = { attempt: 1, startedAt: changedAt, endedAt: changedAt, worker: 'w', verdict: DOWN }
+      await store.settle([{ id, token, outcome, attempt }])
+    }
+    expect((await start(9)).map(({ id }) => id)).toEqual([idOf('a')])
+    const answer = await ask('b')
+    expect(answer.causes[0]).toMatchObject({ code: 'retry_budget', facts: { first: 2, retried: 1, held: 1 } })
+    expect(answer.answer).toContain('20% of the first attempts within 1m, or 0.1 per second')
+    expect(answer.actions[0]?.args).toEqual(['budget', 'ls'])
+    const behind = await ask('c')
+    expect(behind.causes[0]).toMatchObject({ code: 'head_under_budget', facts: { heldBy: idOf('b') } })
+    expect(behind.actions[0]?.args).toEqual(['why', idOf('b')])
+  })
+
   it('workers died of it: somebody decides, and then it runs alone', async () => {
     await add('a')
     const die = async () => {

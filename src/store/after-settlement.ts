@@ -1,4 +1,4 @@
-import { type Answer, answerOf } from './budgets/attempt-counts.js'
+import { type Answer, answerOf, isFirstAttempt } from './budgets/attempt-counts.js'
 import type { FailureGroup } from './group-store.js'
 import { lostGroup } from './groups/failure-group.js'
 import { acted, attempted, decided, type LedgerChange, type LostClaim, lost } from './ledger-change.js'
@@ -45,6 +45,10 @@ export interface After extends Failures {
   readonly lane: 'hold' | 'answer' | 'none'
   /** The word of the attempt to the budgets of its kind. */
   readonly answer: Answer
+  /** Whether a first attempt has come to an end, which earns retries. */
+  readonly isFirst: boolean
+  /** Whether a failed attempt is to be repeated, which a retry budget may hold. */
+  readonly isRetry: boolean
 }
 
 /** The counters and errors of new work, and of work that succeeded or was skipped. */
@@ -80,6 +84,7 @@ export function afterSettlement(
   const counted = isDecision ? undefined : entry
   const after = ended(standing, entry, isDecision ? decided(outcome, entry) : attempted(outcome, entry))
   after.answer = answerOf(asked, counted)
+  after.isFirst = isFirstAttempt(asked, counted)
   if (counted?.verdict !== undefined) after.failed = counted.group
 
   switch (outcome.type) {
@@ -111,6 +116,7 @@ export function afterSettlement(
     case 'retry':
       after.attempts = attemptsAfter(standing, counted)
       if (outcome.isBackoff) after.previousDelayMs = Math.round(outcome.delayMs)
+      after.isRetry = !isDecision
       return waiting(after, now, outcome.delayMs)
     case 'released':
       // A loss that nobody has decided on stays undecided.
@@ -217,6 +223,8 @@ function ended(standing: Standing, entry: AttemptEntry | undefined, ledger: Ledg
     advance: undefined,
     lane: 'answer',
     answer: 'none',
+    isFirst: false,
+    isRetry: false,
   }
 }
 

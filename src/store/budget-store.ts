@@ -21,7 +21,20 @@ import type { By } from './store.js'
  * Failures that count are those with a `retryable` verdict. A `final` one is the payload's, a `rate_limited` one holds its
  * lane by itself, and a loss is the worker's: these are no answer, neither for the budget nor from a probe.
  *
- * Each budget stands by itself: that of a kind counts all its categories, and a task passes every gate that covers it.
+ * Each failure budget stands by itself: that of a kind counts all its categories, and a task passes every gate that covers
+ * it.
+ *
+ * A **retry budget** bounds the retries of a kind, so that they do not multiply the load of a service that is in trouble.
+ * In any window, at most a share of the first attempts that ended in it come back, or a number per second if that is more.
+ * A retry under a budget waits until it is due, and then until the budget lets it through: those that were due first come
+ * first. A claim lets them through, in the one place where due tasks become ready; in an ordered lane all others wait behind
+ * one that is held.
+ *
+ * - **First attempts earn**: those that end with the number 1, whatever their end, except that a rate limit or a handler
+ *   that asks for later is no end. A redriven task starts with attempt 1 again: it is not charged, and earns.
+ * - **Retries are charged**: tasks that wait after a failed attempt. Deferrals, losses, tasks that were handed back and tasks
+ *   that are redriven are not: a rate limit holds its lane by itself, and the others say nothing about the service.
+ * - A task belongs to one retry budget: that of its kind and category if there is one, otherwise that of its kind.
  */
 
 /** The tasks that a budget covers: those of a kind, or of a kind and category. An empty category means that there is none. */
@@ -32,10 +45,12 @@ export interface BudgetScope {
   readonly category?: string | undefined
 }
 
-/** How much of a kind's work may fail. */
+/** How much of a kind's work may fail, and how much of it may be retried. One of the two at least. */
 export interface Budget {
   /** Stops the kind when too large a share of its attempts fails. */
   readonly failures?: FailureBudget | undefined
+  /** Bounds how many of its retries start. */
+  readonly retries?: RetryAllowance | undefined
   /**
    * Code declares this budget whenever it starts. A declaration changes nothing if it is the same as the last one for this
    * scope: a budget that an operator has set or lifted since then holds until the code declares another.
@@ -53,6 +68,28 @@ export interface FailureBudget {
   readonly windowMs?: number
   /** The first hold. Default 30 s. */
   readonly holdMs?: number
+}
+
+/** The number of retries within a window. */
+export interface RetryAllowance {
+  /** Retries per first attempt: with 0.2, ten first attempts let two retries through. Above 0, at most 1. */
+  readonly share: number
+  /** First attempts and retries count for this long, in steps of ten seconds: up to an hour. Default one minute. */
+  readonly windowMs?: number
+  /** Retries per second that are let through whatever the share, so that none waits for ever. Default 1. */
+  readonly floor?: number
+}
+
+/** Retries under a budget. Times are milliseconds on the store's clock. */
+export interface RetryRecord extends Required<RetryAllowance> {
+  /** First attempts within the window. */
+  readonly first: number
+  /** Retries that were let through within the window. */
+  readonly retried: number
+  /** Retries that are due, and held by the budget until it lets them through. Counted up to 10 000. */
+  readonly held: number
+  /** When the next retries are let through if no first attempt ends until then; `undefined` if some may pass now. */
+  readonly nextAt: number | undefined
 }
 
 /** `closed`: tasks start. `open`: none starts. `half_open`: a growing number starts, to find out. */
@@ -88,6 +125,8 @@ export interface GateRecord {
 export interface BudgetRecord extends BudgetScope {
   /** Its failure budget, with the defaults filled in. */
   readonly failures: Required<FailureBudget> | undefined
+  /** Its retry budget, with the defaults filled in and its figures. */
+  readonly retries: RetryRecord | undefined
   /** Its gate. */
   readonly gate: GateRecord
   /** Attempts within the window that count, and how many of them failed. */
@@ -103,12 +142,12 @@ export interface GateChange extends BudgetScope {
 /** Sets, lifts and lists budgets, and closes their gates. Each verb is one transaction. */
 export interface BudgetStore {
   /**
-   * Sets the budget of a scope in place of the one before. A budget that differs from that begins with a closed gate and
-   * counts afresh. With `by`, appends an audit record in the same transaction.
+   * Sets the budget of a scope in place of the one before. A failure budget that differs from that begins with a closed
+   * gate and counts afresh. Retries that wait already are charged to a new retry budget too. With `by`, appends an audit record in the same transaction.
    */
   set(scope: BudgetScope, budget: Budget, by?: By): Promise<void>
   /**
-   * Removes the budget of exactly this scope, and its gate with it. Returns whether there was one. With `by`, appends an
+   * Removes the budget of exactly this scope, and its gate with it: nothing is held by it any more. Returns whether there was one. With `by`, appends an
    * audit record in the same transaction.
    */
   lift(scope: BudgetScope, by?: By): Promise<boolean>

@@ -9,6 +9,8 @@ export type {
   GateChange,
   GateRecord,
   GateState,
+  RetryAllowance,
+  RetryRecord,
 } from './budget-store.js'
 export {
   MoveDifferenceError,

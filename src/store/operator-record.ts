@@ -33,6 +33,13 @@ interface RecordedFailureBudget {
   readonly hold_ms: number
 }
 
+/** A retry budget in the log's spelling. */
+interface RecordedRetryBudget {
+  readonly share: number
+  readonly window_ms: number
+  readonly floor: number
+}
+
 type OperatorAct =
   | EditAct
   | MarkAct
@@ -54,7 +61,8 @@ type OperatorAct =
   | {
       readonly event_type: 'budget_set' | 'budget_lifted'
       readonly scope: BudgetScope
-      readonly failures?: RecordedFailureBudget
+      readonly failures?: RecordedFailureBudget | undefined
+      readonly retries?: RecordedRetryBudget | undefined
     }
   | { readonly event_type: 'budget_gate_closed'; readonly scope: BudgetScope }
   | {
@@ -153,9 +161,20 @@ export function budgetRecordOf(
   now: number,
 ): string {
   const scope = { kind, category }
-  if (settings?.failures === undefined) return recordOf({ event_type: 'budget_lifted', scope }, by, now)
-  const { share, minAttempts: min_attempts, windowMs: window_ms, holdMs: hold_ms } = settings.failures
-  return recordOf({ event_type: 'budget_set', scope, failures: { share, min_attempts, window_ms, hold_ms } }, by, now)
+  if (settings === undefined) return recordOf({ event_type: 'budget_lifted', scope }, by, now)
+  const { failures, retries } = settings
+  const act: OperatorAct = {
+    event_type: 'budget_set',
+    scope,
+    failures: failures && {
+      share: failures.share,
+      min_attempts: failures.minAttempts,
+      window_ms: failures.windowMs,
+      hold_ms: failures.holdMs,
+    },
+    retries: retries && { share: retries.share, window_ms: retries.windowMs, floor: retries.floor },
+  }
+  return recordOf(act, by, now)
 }
 
 /** The record of a gate that was closed by hand, as JSON. */

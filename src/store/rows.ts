@@ -88,6 +88,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
     submittedAt: row.submitted_at,
     startedAt: row.started_at,
     nextAttemptAt: row.next_at ?? undefined,
+    ...(row.state === State.budgeted && { isBudgeted: true }),
     attempts: row.attempts,
     deferrals: row.deferrals,
     losses: row.losses,

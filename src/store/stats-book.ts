@@ -10,6 +10,8 @@ interface CountedLane {
   readonly isPaused: boolean
   readonly isHeld: boolean
   readonly waiting: number
+  /** Of those, retries that are due and held by their budget. */
+  readonly budgeted: number
   readonly running: number
   readonly dead: number
 }
@@ -25,14 +27,20 @@ export class StatsBook {
   readonly #kinds = new Map<string, { -readonly [Field in keyof KindStats]: KindStats[Field] }>()
 
   /** Adds a lane, with those of its tasks that are due. They are ready only if the lane is open. */
-  add({ kind, category, isPaused, isHeld, waiting, running, dead }: CountedLane, due: readonly ReadyTasks[]): void {
+  add(
+    { kind, category, isPaused, isHeld, waiting, budgeted, running, dead }: CountedLane,
+    due: readonly ReadyTasks[],
+  ): void {
     const stats = this.#of(kind, category)
     stats.waiting += waiting
     stats.running += running
     stats.dead += dead
     if (isPaused) stats.paused += waiting
     else if (isHeld) stats.held += waiting
-    else for (const tasks of due) addReady(stats, tasks)
+    else {
+      stats.budgeted += budgeted
+      for (const tasks of due) addReady(stats, tasks)
+    }
   }
 
   get kinds(): KindStats[] {
@@ -43,7 +51,7 @@ export class StatsBook {
     const name = JSON.stringify([kind, category])
     let stats = this.#kinds.get(name)
     if (stats === undefined) {
-      const none = { waiting: 0, paused: 0, held: 0, ready: 0, readySince: undefined, running: 0, dead: 0 }
+      const none = { waiting: 0, paused: 0, held: 0, budgeted: 0, ready: 0, readySince: undefined, running: 0, dead: 0 }
       stats = { kind, category, ...none }
       this.#kinds.set(name, stats)
     }

@@ -113,6 +113,8 @@ export interface TaskRecord extends Lane {
   readonly startedAt: number
   /** When the next attempt is due; `undefined` while it runs and once it has ended. */
   readonly nextAttemptAt: number | undefined
+  /** Whether it waits under a retry budget: once it is due, it is held until the budget lets it through. Default: false. */
+  readonly isBudgeted?: boolean | undefined
   /** Failed attempts. A success or a skip clears all counters and errors. */
   readonly attempts: number
   /** Waits that a rate limit asked for. They cost no attempt. */
@@ -457,6 +459,8 @@ export interface KindStats {
   readonly paused: number
   /** Of those, tasks in lanes that are held by a rate limit, by an open gate or by the head of an ordered lane, and not paused. */
   readonly held: number
+  /** Of those, retries that are due and held by their retry budget, in lanes that are neither paused nor held. About 10 000 are counted at most. */
+  readonly budgeted: number
   /** Of those, tasks that are due, in lanes that are neither paused nor held. About 10 000 are counted at most. */
   readonly ready: number
   /** When the task that has been ready for longest became due; `undefined` if none is ready. */

@@ -1,3 +1,4 @@
+import type { BudgetScope } from './budget-store.js'
 import type { LaneRecord, TaskRecord } from './store.js'
 
 /** Where a task stands: in the queue of its lane, or with a worker. */
@@ -16,6 +17,10 @@ export interface TaskStanding {
   readonly isUndecided: boolean
   /** Somebody asked to cancel it while it was running. */
   readonly isToBeCancelled: boolean
+  /** The retry budget that it waits under, until it is due and then until the budget lets it through. */
+  readonly retryBudget: BudgetScope | undefined
+  /** In an ordered lane: the id of another task that waits under a retry budget, and that all others wait behind. */
+  readonly behindRetry: string | undefined
   /** After a rate limit: how many tasks of its lane may run at once. `undefined`: its limits alone decide. */
   readonly ramp: number | undefined
   /** When the rate of its lane lets the next task start; `undefined` if it has no rate. */

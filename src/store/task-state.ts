@@ -2,6 +2,8 @@ import type { TaskStatus } from './store.js'
 
 /** The states of a task in the database. States that wait come first, states that have ended last. */
 export const State = {
+  /** Waits for its time, and then for its retry budget. */
+  budgeted: -1,
   scheduled: 0,
   ready: 1,
   /** Ready, and to be run alone in its worker: workers died while running it. */
@@ -17,6 +19,7 @@ export const State = {
 export type StateNumber = (typeof State)[keyof typeof State]
 
 const STATUS_BY_STATE: Readonly<Record<number, TaskStatus>> = {
+  [State.budgeted]: 'waiting',
   [State.scheduled]: 'waiting',
   [State.ready]: 'waiting',
   [State.alone]: 'waiting',

@@ -12,7 +12,7 @@ export interface DeclareOptions<Payload, Result = unknown, Input = Payload, Outp
   readonly policy?: PolicyInput | undefined
   /** Limits over all its tasks together, beside those of each lane. The worker declares them to the store when it starts. */
   readonly limits?: TaskLimits | undefined
-  /** Stops all its tasks, on all machines, while too many of them fail. The worker declares it to the store when it starts. */
+  /** Stops all its tasks while too many of them fail, or bounds their retries, on all machines. The worker declares it when it starts. */
   readonly budget?: TaskBudget | undefined
   /** Validates payloads, when they are enqueued and before they run: any Standard Schema. */
   readonly payload?: StandardSchema<Input, Payload> | undefined

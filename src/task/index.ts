@@ -16,7 +16,7 @@ export { Later, later, Skip, skip } from './outcomes.js'
 export type { RateInput } from './rate.js'
 export type { StandardSchema } from './standard-schema.js'
 export { storeAudit } from './store-audit.js'
-export type { TaskBudget } from './task-budget.js'
+export type { TaskBudget, TaskFailureBudget, TaskRetryBudget } from './task-budget.js'
 export type { TaskContext } from './task-context.js'
 export type { TaskLimits } from './task-limits.js'
 export {

@@ -69,9 +69,45 @@ it.each([
   [{ failures: { share: 0.5, window: '1s' } }, "'failures.windowMs' must be a whole number from 10000"],
   [{ failures: { share: 0.5, window: 'soon' } }, "'budget.failures.window' must be a duration"],
   [{ failures: { share: 0.5, holds: '1s' } }, "Did you mean 'hold'?"],
-  [{}, 'such as 0.5, got undefined'],
+  [{ retries: { share: 2 } }, "'retries.share' must be above 0 and at most 1"],
+  [{ retries: { share: 0.2, window: '5s' } }, "'retries.windowMs' must be a whole number from 10000"],
+  [{ retries: { share: 0.2, floor: 0 } }, 'at least one retry per window'],
+  [{ retries: { share: 0.2, minPerSecond: 1 } }, "takes no 'minPerSecond', only share, window, floor"],
+  [{}, 'A budget needs `failures` or `retries`'],
 ])('of a task must be right: %j', (budget, message) => {
   const declare = () => declareTask('charge', { budget: budget as never })
   expect(declare).toThrow(OptionError)
   expect(declare).toThrow(message)
+})
+
+it('of retries lets a share of them through, and the rest at the floor', async () => {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const queue = new TaskQueue(store, { clock })
+  const calls: number[] = []
+  const sync = defineTask('sync', {
+    policy: { attempts: 3, backoff: { kind: 'fixed', base: '1s' } },
+    budget: { retries: { share: 0.1, window: '1m', floor: 0.5 } },
+    handler: (_: null) => {
+      calls.push(clock.now())
+      throw new RetryableError('down', { code: 'http_503' })
+    },
+  })
+  const worker = new Worker(store, { tasks: [sync], clock, concurrency: 200, name: 'w' })
+  await worker.start()
+  await queue.enqueueMany(
+    sync,
+    Array.from({ length: 200 }, () => ({ payload: null })),
+  )
+  await clock.advance('50s')
+  // A tenth of 200 is less than 0.5 per second for a minute, which comes evenly: 5 per step of ten seconds.
+  expect(calls.length).toBeGreaterThanOrEqual(200 + 20)
+  expect(calls.length).toBeLessThanOrEqual(200 + 30)
+  expect((await store.budgets.list())[0]?.retries).toMatchObject({
+    share: 0.1,
+    windowMs: 60_000,
+    floor: 0.5,
+    first: 200,
+  })
+  await worker.stop()
 })

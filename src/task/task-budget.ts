@@ -4,34 +4,68 @@ import type { Budget } from '../store/index.js'
 import { checkedBudget } from '../store/internal.js'
 import { toMs } from './to-ms.js'
 
-/** A budget over all tasks of a kind, whatever their lanes and workers. */
+/** Budgets over all tasks of a kind, whatever their lanes and workers: of failures, of retries, or of both. */
 export interface TaskBudget {
   /** Stops the kind on all machines while too large a share of its attempts fails for reasons that are not the payload's. */
-  readonly failures: {
-    /** The share that may fail: above 0 and below 1. */
-    readonly share: number
-    /** With fewer attempts in the window, nothing is judged. Default 20. */
-    readonly minAttempts?: number | undefined
-    /** The attempts that count: those within this time. Default one minute. */
-    readonly window?: Duration | undefined
-    /** How long the kind stops at first. Each time that a probe fails the hold doubles, up to ten minutes. Default 30 s. */
-    readonly hold?: Duration | undefined
-  }
+  readonly failures?: TaskFailureBudget | undefined
+  /** Bounds the retries of the kind on all machines, so that they do not multiply the load of a service in trouble. */
+  readonly retries?: TaskRetryBudget | undefined
 }
 
-const TASK_BUDGET: KnownOptions<TaskBudget> = { failures: 'object' }
-const FAILURES: KnownOptions<TaskBudget['failures']> = { share: '', minAttempts: '', window: '', hold: '' }
+/** The share of recent attempts that may fail. */
+export interface TaskFailureBudget {
+  /** The share that may fail: above 0 and below 1. */
+  readonly share: number
+  /** With fewer attempts in the window, nothing is judged. Default 20. */
+  readonly minAttempts?: number | undefined
+  /** The attempts that count: those within this time. Default one minute. */
+  readonly window?: Duration | undefined
+  /** How long the kind stops at first. Each time that a probe fails the hold doubles, up to ten minutes. Default 30 s. */
+  readonly hold?: Duration | undefined
+}
+
+/** The number of retries within a window. */
+export interface TaskRetryBudget {
+  /** Retries per first attempt: with 0.2, ten first attempts let two retries through. Above 0, at most 1. */
+  readonly share: number
+  /** First attempts and retries count for this long. Default one minute. */
+  readonly window?: Duration | undefined
+  /** Retries per second that are let through whatever the share, so that none waits for ever. Default 1. */
+  readonly floor?: number | undefined
+}
+
+const TASK_BUDGET: KnownOptions<TaskBudget> = { failures: 'object', retries: 'object' }
+const FAILURES: KnownOptions<TaskFailureBudget> = { share: '', minAttempts: '', window: '', hold: '' }
+const RETRIES: KnownOptions<TaskRetryBudget> = { share: '', window: '', floor: '' }
 
 /** The budget of a task as a store takes it: declared by code, so that one that an operator sets later holds. */
 export function toBudget(kind: string, budget: TaskBudget): Budget {
   checkOptions(`'budget' of the task '${kind}'`, budget, TASK_BUDGET)
-  checkOptions(`'budget.failures' of the task '${kind}'`, budget.failures ?? {}, FAILURES)
-  const { share, minAttempts, window, hold } = budget.failures ?? {}
-  const failures = {
+  const { failures, retries } = budget
+  const given = {
+    ...(failures !== undefined && { failures: toFailures(kind, failures) }),
+    ...(retries !== undefined && { retries: toRetries(kind, retries) }),
+  }
+  return { ...checkedBudget(given), isDeclared: true }
+}
+
+function toFailures(kind: string, budget: TaskFailureBudget) {
+  checkOptions(`'budget.failures' of the task '${kind}'`, budget, FAILURES)
+  const { share, minAttempts, window, hold } = budget
+  return {
     share,
     ...(minAttempts !== undefined && { minAttempts }),
     ...(window !== undefined && { windowMs: toMs('budget.failures.window', window) }),
     ...(hold !== undefined && { holdMs: toMs('budget.failures.hold', hold) }),
   }
-  return { ...checkedBudget({ failures }), isDeclared: true }
+}
+
+function toRetries(kind: string, budget: TaskRetryBudget) {
+  checkOptions(`'budget.retries' of the task '${kind}'`, budget, RETRIES)
+  const { share, window, floor } = budget
+  return {
+    share,
+    ...(window !== undefined && { windowMs: toMs('budget.retries.window', window) }),
+    ...(floor !== undefined && { floor }),
+  }
 }

@@ -28,15 +28,20 @@ async function account(minHolds = 1): Promise<{ readonly starts: number; readonl
 
 let echo = ''
 
+const failing = (count: number) => Array.from({ length: count }, () => ({ failures: 99 }))
+
+/** Their leases are long, so that a busy machine loses no attempts, which would come again. */
+async function startTwo(): Promise<void> {
+  for (let n = 0; n < 2; n++) scene.start({ concurrency: CONCURRENCY, leaseMs: 20_000 })
+  await until('two workers are alive', async () => (await scene.store.workers()).length === 2)
+}
+
 it('an outage costs the attempts that run when the gate opens, and then one probe per hold over two processes', {
   timeout: 60_000,
 }, async () => {
   await scene.store.budgets.set({ kind: 'write' }, { failures: { share: 0.5, minAttempts: 20, holdMs: 1000 } })
-  await scene.addMany(
-    scene.tasks.write,
-    Array.from({ length: 500 }, () => ({ failures: 99 })),
-  )
-  for (let n = 0; n < 2; n++) scene.start({ concurrency: CONCURRENCY })
+  await startTwo()
+  await scene.addMany(scene.tasks.write, failing(500))
   await until('the gate is open', async () => (await gate())?.state === 'open')
   const opened = await gate()
   // Other kinds go on meanwhile.
@@ -55,4 +60,27 @@ it('an outage costs the attempts that run when the gate opens, and then one prob
 
   await scene.store.budgets.lift({ kind: 'write' })
   await until('they run again', () => scene.starts().length > later.starts + 50)
+})
+
+it('of 1 000 tasks that fail at once over two processes, a retry budget of 20 % lets 200 come back', {
+  timeout: 60_000,
+}, async () => {
+  const { budgets } = scene.store
+  await budgets.set({ kind: 'write' }, { retries: { share: 0.2, windowMs: 3_600_000, floor: 0.001 } })
+  await startTwo()
+  await scene.addMany(scene.tasks.write, failing(1000))
+  await until('all have failed once, and as many retries as the budget has', async () => {
+    const [budget] = await budgets.list()
+    const { waiting, running } = await scene.store.count({ kind: 'write' })
+    return budget?.retries?.first === 1000 && budget.retries.retried === 200 && running === 0 && waiting === 1000
+  })
+  await until('the retries that were let through have run', () => scene.starts().length === 1200)
+  const retries = scene.starts().filter(({ attempt }) => attempt > 1)
+  expect(retries.length).toBe(200)
+  expect(new Set(retries.map(({ pid }) => pid)).size).toBe(2)
+  await until('the others are held', async () => (await budgets.list())[0]?.retries?.held === 1000)
+  expect(scene.starts().length).toBe(1200)
+
+  await budgets.lift({ kind: 'write' })
+  await until('they run again', () => scene.starts().length > 1300)
 })

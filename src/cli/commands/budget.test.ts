@@ -25,7 +25,7 @@ it('sets, lists and lifts budgets, on record', async () => {
   const set = ['budget', 'set', '--kind', 'charge', '--failures', '50%', '--min-attempts', '1', '--hold', '5m']
   expect((await folder.redrive(set)).err).toBe("Kind 'charge' stops while more than 50% of its attempts fail.\n")
   expect((await folder.redrive(['budget', 'ls'])).lines()).toEqual([
-    'KIND    CATEGORY  BUDGET                  RECENT         GATE    CAUSE',
+    'KIND    CATEGORY  FAILURES                RECENT         GATE    CAUSE',
     'charge  all       50% of 1 or more in 1m  0 of 0 failed  closed',
   ])
   expect(await fail()).toBe(1)
@@ -85,4 +85,33 @@ it('says that nobody knows the kind, unless a live worker runs it', async () => 
   expect((await set()).err).toContain('No task and no live worker has it: check the spelling')
   await folder.inStore(store => store.heartbeat({ worker: 'w', leaseMs: 60_000, kinds: ['refund'] }))
   expect((await set()).err).toBe("Kind 'refund' stops while more than 50% of its attempts fail.\n")
+})
+
+it('sets a retry budget beside a failure budget, and shows the retries that it holds', async () => {
+  await folder.redrive(['budget', 'set', '--kind', 'charge', '--failures', '90%'])
+  const set = await folder.redrive(['budget', 'set', '--kind', 'charge', '--retries', '20%', '--floor', '0.1/s'])
+  expect(set.err).toBe("Kind 'charge' retries at most 20% of its first attempts, or 0.1 per second.\n")
+  for (let n = 0; n < 3; n++) await fail()
+  const [budget] = (await folder.redrive(['budget', 'ls', '--output', 'json'])).json()
+  expect(budget).toMatchObject({
+    failures: { share: 0.9 },
+    retries: { share: 0.2, windowMs: 60_000, floor: 0.1, retried: 1 },
+  })
+  expect(budget.retries.held).toBeGreaterThan(0)
+  const { out } = await folder.redrive(['budget', 'ls'])
+  expect(out).toMatch(/GATE +RETRIES +HELD/)
+  expect(out).toMatch(/1 for \d in 1m \(20%, or 0.1\/s\) +\d, next in/)
+
+  expect((await folder.redrive(['stats'])).err).toContain('for a retry budget to let them through: redrive budget ls')
+  const [task] = (await folder.redrive(['task', 'ls', '--status', 'waiting', '--output', 'json']))
+    .json()
+    .filter(({ isBudgeted }: { isBudgeted: boolean }) => isBudgeted)
+  expect((await folder.redrive(['task', 'ls', '--status', 'waiting'])).out).toContain('held')
+  const shown = await folder.redrive(['task', 'show', task.id])
+  expect(shown.out).toContain(`held by its retry budget (redrive why ${task.id})`)
+  expect((await folder.redrive(['why', task.id])).out).toContain("It is held by the retry budget of 'charge'")
+
+  expect((await folder.redrive(['budget', 'set', '--kind', 'charge'])).err).toContain('Pass --failures or --retries.')
+  const alone = await folder.redrive(['budget', 'set', '--kind', 'charge', '--failures', '50%', '--floor', '1/s'])
+  expect([alone.code, alone.err]).toEqual([2, expect.stringContaining('--floor needs --retries.')])
 })

@@ -1,16 +1,17 @@
 import type { Command } from 'commander'
 import { type BudgetView, listBudgets } from '../../operate/index.js'
 import { formatDuration } from '../../policy/index.js'
-import type { Budget, BudgetScope, By, Store, WorkerRecord } from '../../store/index.js'
+import type { Budget, BudgetScope, By, FailureBudget, RetryAllowance, Store, WorkerRecord } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
+import { grouped } from '../terminal/chart.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { writeList, writeResult } from '../terminal/output.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
 import { relative } from '../terminal/times.js'
 import { quoted } from '../terminal/visible.js'
 import { withStore } from './open-store.js'
-import { type CommonOptions, duration, nonEmpty, share, wholeNumber, withCommonOptions } from './options.js'
+import { type CommonOptions, duration, nonEmpty, rate, share, wholeNumber, withCommonOptions } from './options.js'
 
 interface ScopeOptions extends CommonOptions {
   readonly kind: string
@@ -19,7 +20,9 @@ interface ScopeOptions extends CommonOptions {
 }
 
 interface SetOptions extends ScopeOptions {
-  readonly failures: number
+  readonly failures?: number
+  readonly retries?: number
+  readonly floor?: number
   readonly minAttempts?: number
   readonly window?: number
   readonly hold?: number
@@ -29,16 +32,17 @@ interface SetOptions extends ScopeOptions {
 export function addBudget(program: Command, context: CommandContext): void {
   const budget = program
     .command('budget')
-    .description('List, set and lift the failure budgets of kinds, and close their gates')
+    .description('List, set and lift the failure and retry budgets of kinds, and close their gates')
   const ls = budget
     .command('ls')
-    .description('List budgets, with their gates')
+    .description('List budgets, with their gates and held retries')
     .action(async (options: CommonOptions) => context.end(await printBudgets(context, options)))
   withCommonOptions(ls).addHelpText(
     'after',
     `
 While the gate of a kind is open, none of its tasks starts, on any machine. Half
-open, a growing number starts, beginning with one.
+open, a growing number starts, beginning with one. Held retries are due, and wait
+until their budget lets them through.
 
 Example:
   redrive budget ls`,
@@ -46,8 +50,10 @@ Example:
 
   const set = budget
     .command('set')
-    .description('Stop a kind while too large a share of its attempts fails')
-    .requiredOption('--failures <share>', "Share of attempts that may fail, such as '50%'", share)
+    .description('Stop a kind while too many of its attempts fail, or limit its retries')
+    .option('--failures <share>', "Share of attempts that may fail, such as '50%'", share)
+    .option('--retries <share>', "Retries per first attempt, such as '20%'", share)
+    .option('--floor <rate>', 'Retries that pass whatever the share (default: 1/s)', rate)
     .option('--min-attempts <n>', 'Judge nothing with fewer attempts (default: 20)', wholeNumber(1, 1_000_000))
     .option('--window <duration>', 'Time within which attempts count (default: 1m)', duration(10_000))
     .option('--hold <duration>', 'First hold; each further one is twice as long (default: 30s)', duration(1))
@@ -56,10 +62,12 @@ Example:
     'after',
     `
 Failures with a retryable verdict count; final ones, rate limits and losses do
-not.
+not. Retries over their budget are held, not lost. Without --failures or
+--retries that budget of the kind stays as it is.
 
 Examples:
   redrive budget set --kind charge --failures 50%
+  redrive budget set --kind charge --retries 20% --floor 5/s
   redrive budget set --kind pipeline:docs --category llm --failures 30%`,
   )
 
@@ -112,23 +120,56 @@ function printBudgets({ console, environment }: CommandContext, options: CommonO
 }
 
 function setBudget({ console, environment }: CommandContext, options: SetOptions): Promise<ExitCode> {
-  const { failures: allowed, minAttempts, window: windowMs, hold: holdMs } = options
   const scope = scopeOf(options)
-  const failures = {
-    share: allowed,
-    ...(minAttempts !== undefined && { minAttempts }),
-    ...(windowMs !== undefined && { windowMs }),
-    ...(holdMs !== undefined && { holdMs }),
-  }
-  const budget: Budget = { failures }
+  const [failures, retries] = [failuresOf(options), retriesOf(options)]
+  if (failures === undefined && retries === undefined)
+    throw new UsageError('Nothing to set. Pass --failures or --retries.')
   return withStore(options, environment, async store => {
+    const known = (await store.budgets.list()).find(budget => isSameScope(budget, scope))
+    const kept = known?.retries && {
+      share: known.retries.share,
+      windowMs: known.retries.windowMs,
+      floor: known.retries.floor,
+    }
+    const budget: Budget = { failures: failures ?? known?.failures, retries: retries ?? kept }
     await store.budgets.set(scope, budget, by(environment.user, options))
-    writeResult(console, options.output, { ...scope, failures })
-    console.say(`${scopeText(scope)} stops while more than ${percent(allowed)} of its attempts fail.`)
+    writeResult(console, options.output, {
+      ...scope,
+      failures: budget.failures ?? null,
+      retries: budget.retries ?? null,
+    })
+    if (failures !== undefined)
+      console.say(`${scopeText(scope)} stops while more than ${percent(failures.share)} of its attempts fail.`)
+    if (retries !== undefined)
+      console.say(
+        `${scopeText(scope)} retries at most ${percent(retries.share)} of its first attempts, or ${retries.floor ?? 1} per second.`,
+      )
     if (!(await isKnown(store, scope)))
       console.say('No task and no live worker has it: check the spelling, or start a worker that runs it.')
     return ExitCode.done
   })
+}
+
+function failuresOf({ failures, minAttempts, window: windowMs, hold: holdMs }: SetOptions): FailureBudget | undefined {
+  if (failures === undefined) {
+    if (minAttempts !== undefined) throw new UsageError('--min-attempts needs --failures.')
+    if (holdMs !== undefined) throw new UsageError('--hold needs --failures.')
+    return undefined
+  }
+  return {
+    share: failures,
+    ...(minAttempts !== undefined && { minAttempts }),
+    ...(windowMs !== undefined && { windowMs }),
+    ...(holdMs !== undefined && { holdMs }),
+  }
+}
+
+function retriesOf({ retries, floor, window: windowMs }: SetOptions): RetryAllowance | undefined {
+  if (retries === undefined) {
+    if (floor !== undefined) throw new UsageError('--floor needs --retries.')
+    return undefined
+  }
+  return { share: retries, ...(windowMs !== undefined && { windowMs }), ...(floor !== undefined && { floor }) }
 }
 
 /** Whether there are tasks of a scope, or live workers that report to run it. */
@@ -145,8 +186,7 @@ function closeGate({ console, environment }: CommandContext, options: ScopeOptio
   return withStore(options, environment, async store => {
     const isClosed = await store.budgets.close(scope, by(environment.user, options))
     const budgets = isClosed ? [] : await store.budgets.list()
-    if (!isClosed && !budgets.some(({ kind, category }) => kind === scope.kind && category === scope.category))
-      throw noBudget(scope)
+    if (!isClosed && !budgets.some(budget => isSameScope(budget, scope))) throw noBudget(scope)
     writeResult(console, options.output, { ...scope, isClosed })
     console.say(`The gate of ${inSentence(scopeText(scope))} ${isClosed ? 'is closed now' : 'was closed already'}.`)
     return ExitCode.done
@@ -165,12 +205,14 @@ function liftBudget({ console, environment }: CommandContext, options: ScopeOpti
 }
 
 function budgetTable(budgets: readonly BudgetView[], { width, paint }: Console, now: number): string {
+  const hasRetries = budgets.some(({ retries }) => retries !== null)
   const columns = [
     { title: 'KIND', minWidth: NAME_WIDTH },
     { title: 'CATEGORY', minWidth: NAME_WIDTH },
-    { title: 'BUDGET', minWidth: NAME_WIDTH },
+    { title: 'FAILURES', minWidth: NAME_WIDTH },
     { title: 'RECENT' },
     { title: 'GATE' },
+    ...(hasRetries ? [{ title: 'RETRIES', minWidth: NAME_WIDTH }, { title: 'HELD' }] : []),
     { title: 'CAUSE', minWidth: NAME_WIDTH },
   ]
   const rows = budgets.map(budget => ({
@@ -178,8 +220,9 @@ function budgetTable(budgets: readonly BudgetView[], { width, paint }: Console, 
       budget.kind,
       budget.category ?? 'all',
       settingsText(budget),
-      `${budget.recent.failed} of ${budget.recent.attempts} failed`,
-      gateText(budget, now),
+      budget.failures === null ? '' : `${budget.recent.failed} of ${budget.recent.attempts} failed`,
+      budget.failures === null ? '' : gateText(budget, now),
+      ...(hasRetries ? [retriesText(budget), heldText(budget, now)] : []),
       causeText(budget),
     ],
     paints: [undefined, undefined, undefined, undefined, gatePaint(budget, paint)],
@@ -188,9 +231,20 @@ function budgetTable(budgets: readonly BudgetView[], { width, paint }: Console, 
 }
 
 function settingsText({ failures }: BudgetView): string {
-  if (failures === null) return ''
+  if (failures === null) return 'none'
   const { share: allowed, minAttempts, windowMs } = failures
   return `${percent(allowed)} of ${minAttempts} or more in ${formatDuration(windowMs)}`
+}
+
+function retriesText({ retries }: BudgetView): string {
+  if (retries === null) return 'any'
+  const { share: allowed, floor, windowMs, first, retried } = retries
+  return `${retried} for ${first} in ${formatDuration(windowMs)} (${percent(allowed)}, or ${floor}/s)`
+}
+
+function heldText({ retries }: BudgetView, now: number): string {
+  if (retries === null || retries.held === 0) return retries === null ? '' : '0'
+  return `${grouped(retries.held)}, next ${retries.nextAt === null ? 'now' : relative(retries.nextAt, now)}`
 }
 
 function gateText({ gate: { state, until } }: BudgetView, now: number): string {
@@ -225,6 +279,10 @@ function scopeOf({ kind, category }: ScopeOptions): BudgetScope {
 
 function by(who: string, { why }: ScopeOptions): By {
   return { who, ...(why !== undefined && { why }) }
+}
+
+function isSameScope(a: BudgetScope, b: BudgetScope): boolean {
+  return a.kind === b.kind && a.category === b.category
 }
 
 function noBudget(scope: BudgetScope): UsageError {

@@ -24,7 +24,7 @@ export class NextStarts {
     }
   }
 
-  /** `now`, `in 5m`, `paused` or `gated`; nothing for a task that does not wait. */
+  /** `now`, `in 5m`, `paused`, `gated` or `held`; nothing for a task that does not wait. */
   text(task: TaskView, now: number): string {
     if (task.nextAttemptAt === null) return ''
     const lane = this.#lanes.get(nameOf(task))
@@ -32,7 +32,8 @@ export class NextStarts {
     if (state === 'paused') return state
     const at = Math.max(Date.parse(task.nextAttemptAt), lane?.heldUntil ?? 0)
     if (at > now) return relative(new Date(at).toISOString(), now)
-    return state === 'gated' ? state : 'now'
+    if (state === 'gated') return state
+    return task.isBudgeted ? 'held' : 'now'
   }
 }
 

@@ -21,6 +21,7 @@ const COUNTS: readonly Count[] = [
   'ready',
   'held',
   'gated',
+  'budgeted',
   'paused',
   'running',
   'succeeded',
@@ -28,7 +29,7 @@ const COUNTS: readonly Count[] = [
   'dead',
   'cancelled',
 ]
-const RARE: ReadonlySet<Count> = new Set(['held', 'gated', 'paused', 'skipped', 'cancelled'])
+const RARE: ReadonlySet<Count> = new Set(['held', 'gated', 'budgeted', 'paused', 'skipped', 'cancelled'])
 
 /** Failure groups are counted up to here. */
 const MAX_GROUPS = 100
@@ -43,9 +44,10 @@ export function addStats(program: Command, context: CommandContext): void {
     'after',
     `
 Counts the tasks that the store still has: ended ones until they are pruned. Of
-those that WAIT, some are READY, HELD by a rate limit, GATED by a failure budget
-or PAUSED; the others are not due yet. The AGE is that of the task that has been
-ready for longest. Columns without any task are left out.
+those that WAIT, some are READY, HELD by a rate limit, GATED by a failure
+budget, BUDGETED (held by a retry budget) or PAUSED; the others are not due yet.
+The AGE is that of the task that has been ready for longest. Columns without any
+task are left out.
 
 Examples:
   redrive stats

@@ -86,6 +86,12 @@ function lossesText({ losses }: TaskExplanation): string | undefined {
   return losses === 1 ? '1 (its worker died)' : `${losses} (its worker died; it runs alone)`
 }
 
+/** Says that a retry is due, and that its budget has not let it through. */
+function heldText({ id, isBudgeted, nextAttemptAt }: TaskExplanation, now: number): string {
+  const isHeld = isBudgeted && nextAttemptAt !== null && Date.parse(nextAttemptAt) <= now
+  return isHeld ? `, held by its retry budget (redrive why ${visible(id)})` : ''
+}
+
 /** A task's id, status and fields. */
 export function taskText(task: TaskExplanation, { width, paint }: Console, now: number): string {
   const { status, nextAttemptAt, nextRetryAt } = task
@@ -100,7 +106,7 @@ export function taskText(task: TaskExplanation, { width, paint }: Console, now: 
       ['retry count', retryCountText(task)],
       ['deferrals', task.deferrals === 0 ? undefined : String(task.deferrals)],
       ['losses', lossesText(task)],
-      ['next retry', nextRetryAt === null ? 'none' : moment(nextRetryAt, now)],
+      ['next retry', nextRetryAt === null ? 'none' : `${moment(nextRetryAt, now)}${heldText(task, now)}`],
       ['error class', task.errorClass ?? 'none'],
       ['error code', task.errorCode ?? undefined],
       ['error message', task.errorMessage ?? 'none'],

@@ -14,11 +14,16 @@ export async function waitingTexts(
 ): Promise<readonly string[]> {
   const [{ now, kinds }, gates] = await Promise.all([store.stats(), shutGates(store)])
   const parts = kinds.filter(part => isIn(scope, part))
-  const delayed = parts.reduce((total, { waiting, paused, held, ready }) => total + waiting - paused - held - ready, 0)
+  const delayed = parts.reduce((total, part) => total + notDue(part), 0)
   return [
     ...(delayed > 0 ? [delayedText(delayed, await dueTimes(store, scope, now), now)] : []),
     ...keptBackTexts(withGated(parts, gates)),
   ]
+}
+
+/** Stores count the tasks behind a gate as held. */
+function notDue({ waiting, paused, held, budgeted, ready }: KindStats): number {
+  return waiting - paused - held - budgeted - ready
 }
 
 function delayedText(delayed: number, dueAt: readonly number[], now: number): string {

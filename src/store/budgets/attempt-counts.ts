@@ -30,6 +30,8 @@ export interface Ended {
   /** Whether an open gate had let them through, in its present round. */
   readonly isProbe: boolean
   readonly count: number
+  /** How many of them were first attempts, which earn retries of this budget. */
+  readonly first: number
 }
 
 export const NO_COUNTS: AttemptCounts = { buckets: [], probes: NO_PROBES }
@@ -41,8 +43,18 @@ export function answerOf({ type }: Outcome, attempt: AttemptEntry | undefined): 
   return type === 'succeeded' || type === 'skipped' || type === 'advanced' ? 'ok' : 'none'
 }
 
+/** Whether an attempt is a first one that has come to an end. Asked to wait, it comes again with the same number. */
+export function isFirstAttempt({ type }: Outcome, attempt: AttemptEntry | undefined): boolean {
+  return attempt?.attempt === 1 && type !== 'deferred' && type !== 'later' && type !== 'released'
+}
+
 /** The counts after tasks have ended. Without an open gate, an end that tells nothing changes nothing. */
-export function counted(counts: AttemptCounts, ended: Ended, windowMs: number, now: number): AttemptCounts {
+export function counted(
+  counts: AttemptCounts,
+  ended: Omit<Ended, 'first'>,
+  windowMs: number,
+  now: number,
+): AttemptCounts {
   const { answer, failure, isProbe, count } = ended
   const probes = isProbe ? { ...counts.probes, [answer]: counts.probes[answer] + count } : counts.probes
   if (answer === 'none') return probes === counts.probes ? counts : { ...counts, probes }

@@ -1,7 +1,11 @@
+import { canonicalJson } from '../../policy/index.js'
 import type { BudgetRecord, BudgetScope, GateChange } from '../budget-store.js'
+import type { Lane } from '../store.js'
 import { type AttemptCounts, counted, type Ended, NO_COUNTS, recentOf } from './attempt-counts.js'
 import type { BudgetSettings } from './check-budget.js'
+import { isCovering } from './claim-gates.js'
 import { closed, type Gate, gateRecord, judged, NEW_GATE, NO_PROBES } from './gate.js'
+import { type RetryBucket, retriesLeft, retryFigures, retryRecord, withRetries } from './retry-allowance.js'
 
 /** A budget with its gate and its counts, for stores with a single writer. */
 export interface BudgetState {
@@ -9,14 +13,49 @@ export interface BudgetState {
   readonly settings: BudgetSettings
   readonly gate: Gate
   readonly counts: AttemptCounts
+  /** First attempts and retries, oldest first. */
+  readonly retries: readonly RetryBucket[]
 }
 
 export function newBudget(scope: BudgetScope, settings: BudgetSettings): BudgetState {
-  return { scope, settings, gate: NEW_GATE, counts: NO_COUNTS }
+  return { scope, settings, gate: NEW_GATE, counts: NO_COUNTS, retries: [] }
+}
+
+/** The budget with other settings. A failure budget that differs begins with a closed gate and counts afresh. */
+export function withSettings(budget: BudgetState, settings: BudgetSettings): BudgetState {
+  const isSame = canonicalJson(budget.settings.failures ?? null) === canonicalJson(settings.failures ?? null)
+  return isSame ? { ...budget, settings } : { ...budget, settings, gate: closed(budget.gate), counts: NO_COUNTS }
+}
+
+/** The retry budget of a lane: that of its category, or else that of its kind. */
+export function retryBudgetOf<T extends Pick<BudgetState, 'scope' | 'settings'>>(
+  budgets: Iterable<T>,
+  lane: Lane,
+): T | undefined {
+  let found: T | undefined
+  for (const budget of budgets) {
+    if (budget.settings.retries === undefined || !isCovering(budget.scope, lane)) continue
+    if (found === undefined || budget.scope.category !== undefined) found = budget
+  }
+  return found
+}
+
+/** The budget after it has let retries through. */
+export function afterRetries(budget: BudgetState, retried: number, now: number): BudgetState {
+  const { retries } = budget.settings
+  if (retries === undefined) return budget
+  return { ...budget, retries: withRetries(budget.retries, { retried }, retries.windowMs, now) }
+}
+
+/** How many retries the budget lets through now. */
+export function retriesAllowed({ settings, retries }: BudgetState, now: number): number {
+  if (settings.retries === undefined) return 0
+  return retriesLeft(settings.retries, retryFigures(retries, settings.retries.windowMs, now))
 }
 
 /** The budget after tasks have ended. Judged where some have failed, and while its gate is open. */
-export function afterEnds(budget: BudgetState, ends: readonly Ended[], now: number): BudgetState {
+export function afterEnds(before: BudgetState, ends: readonly Ended[], now: number): BudgetState {
+  const budget = withFirst(before, ends, now)
   const { failures } = budget.settings
   if (failures === undefined) return budget
   const counts = ends.reduce((counts, ended) => counted(counts, ended, failures.windowMs, now), budget.counts)
@@ -30,6 +69,14 @@ export function afterEnds(budget: BudgetState, ends: readonly Ended[], now: numb
   return { ...budget, gate, counts: { buckets, probes: NO_PROBES } }
 }
 
+/** The budget after first attempts have ended. */
+function withFirst(budget: BudgetState, ends: readonly Ended[], now: number): BudgetState {
+  const { retries } = budget.settings
+  const first = ends.reduce((sum, ended) => sum + ended.first, 0)
+  if (retries === undefined || first === 0) return budget
+  return { ...budget, retries: withRetries(budget.retries, { first }, retries.windowMs, now) }
+}
+
 /** The budget after its gate was closed by hand: it counts afresh. The same object if the gate is closed already. */
 export function withClosedGate(budget: BudgetState): BudgetState {
   return budget.gate.since === undefined ? budget : { ...budget, gate: closed(budget.gate), counts: NO_COUNTS }
@@ -41,10 +88,17 @@ export function gateChange(before: Gate, { scope, gate }: BudgetState, now: numb
   return isSame ? undefined : { ...scope, gate: gateRecord(gate, now) }
 }
 
-/** The budget as it is listed. */
-export function budgetRecord({ scope, settings, gate, counts }: BudgetState, now: number): BudgetRecord {
+/** The budget as it is listed. `held` is the number of its retries that are due. */
+export function budgetRecord({ scope, settings, gate, counts, retries }: BudgetState, held: number, now: number) {
   const { attempts, failed } = recentOf(counts, settings.failures?.windowMs ?? 0, now)
-  return { ...scope, failures: settings.failures, gate: gateRecord(gate, now), recent: { attempts, failed } }
+  const record: BudgetRecord = {
+    ...scope,
+    failures: settings.failures,
+    retries: settings.retries && retryRecord(settings.retries, retries, held, now),
+    gate: gateRecord(gate, now),
+    recent: { attempts, failed },
+  }
+  return record
 }
 
 /** The order of lists. */

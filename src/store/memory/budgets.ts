@@ -1,17 +1,22 @@
+import type { After } from '../after-settlement.js'
 import type { Budget, BudgetRecord, BudgetScope, BudgetStore, GateChange } from '../budget-store.js'
-import type { Answer } from '../budgets/attempt-counts.js'
 import {
   afterEnds,
+  afterRetries,
   type BudgetState,
   budgetRecord,
   byScope,
   gateChange,
   newBudget,
+  retriesAllowed,
+  retryBudgetOf,
   withClosedGate,
+  withSettings,
 } from '../budgets/budget-state.js'
 import { budgetDeclaration, checkedBudget, checkScope, settingsText } from '../budgets/check-budget.js'
 import { isCovering, type OpenGate } from '../budgets/claim-gates.js'
-import { allowance, isProbe, nextLook, taken } from '../budgets/gate.js'
+import { allowance, failureOf, isProbe, nextLook, taken } from '../budgets/gate.js'
+import { nextStep } from '../budgets/retry-allowance.js'
 import { checkBy } from '../check.js'
 import { budgetRecordOf, gateClosedRecord } from '../operator-record.js'
 import type { By, Lane } from '../store.js'
@@ -23,6 +28,14 @@ export interface BudgetHost {
   isNews(declaration: { readonly lanes: string; readonly limits: string } | undefined): boolean
   /** Whether tasks of a scope run. */
   isRunning(scope: BudgetScope): boolean
+  /** Makes up to so many due retries of a budget ready. Returns how many there were. */
+  letThrough(budget: string, most: number, now: number): number
+  /** When the first retry of a budget is due, or was. */
+  nextBudgeted(budget: string): number
+  /** How many retries of a budget are due. */
+  heldBy(budget: string, now: number): number
+  /** Puts the retries of a kind under the budgets that it has now. */
+  rebudget(kind: string, now: number): void
   /** Appends an audit record. */
   record(record: string): void
   /** Calls the watchers. */
@@ -45,8 +58,10 @@ export class MemoryBudgets implements BudgetStore {
     const settings = checkedBudget(budget)
     if (!this.#host.isNews(budgetDeclaration(scope, budget, settings))) return
     const known = this.#budgets.get(nameOf(scope))
-    if (known === undefined || settingsText(known.settings) !== settingsText(settings))
-      this.#budgets.set(nameOf(scope), newBudget(named(scope), settings))
+    const isOther = known === undefined || settingsText(known.settings) !== settingsText(settings)
+    if (isOther)
+      this.#budgets.set(nameOf(scope), known ? withSettings(known, settings) : newBudget(named(scope), settings))
+    if (isOther) this.#host.rebudget(scope.kind, this.#host.now())
     if (by !== undefined) this.#host.record(budgetRecordOf(scope, settings, by, this.#host.now()))
     this.#host.ring()
   }
@@ -55,6 +70,7 @@ export class MemoryBudgets implements BudgetStore {
     checkScope(scope)
     checkBy(by)
     const isLifted = this.#budgets.delete(nameOf(scope))
+    if (isLifted) this.#host.rebudget(scope.kind, this.#host.now())
     if (isLifted && by !== undefined) this.#host.record(budgetRecordOf(scope, undefined, by, this.#host.now()))
     if (isLifted) this.#host.ring()
     return isLifted
@@ -74,16 +90,21 @@ export class MemoryBudgets implements BudgetStore {
 
   async list(): Promise<BudgetRecord[]> {
     const now = this.#host.now()
-    return [...this.#budgets.values()].map(budget => budgetRecord(budget, now)).sort(byScope)
+    return [...this.#budgets]
+      .map(([name, budget]) => budgetRecord(budget, this.#host.heldBy(name, now), now))
+      .sort(byScope)
   }
 
   /** Counts the end of a run. Returns whether a gate that covers the lane is open, so that another task may start now. */
-  ended(lane: Lane, answer: Answer, failure: string, began: number, now: number): boolean {
+  ended(lane: Lane, { answer, isFirst, ...after }: After, began: number, now: number): boolean {
     if (this.#budgets.size === 0) return false
+    const failure = failureOf(after.errorCode, after.failed?.id)
+    const earning = isFirst ? retryBudgetOf(this.#budgets.values(), lane) : undefined
     let isAnyOpen = false
     for (const [name, budget] of this.#budgets) {
       if (!isCovering(budget.scope, lane)) continue
-      const ended = { answer, failure, isProbe: isProbe(budget.gate, began), count: 1 }
+      const first = budget === earning ? 1 : 0
+      const ended = { answer, failure, isProbe: isProbe(budget.gate, began), count: 1, first }
       const after = afterEnds(budget, [ended], now)
       this.#budgets.set(name, after)
       const change = gateChange(budget.gate, after, now)
@@ -91,6 +112,29 @@ export class MemoryBudgets implements BudgetStore {
       isAnyOpen ||= budget.gate.since !== undefined
     }
     return isAnyOpen
+  }
+
+  /** The name of the retry budget of a lane; `undefined` if it has none. */
+  retryBudgetOf(lane: Lane): string | undefined {
+    if (this.#budgets.size === 0) return undefined
+    const budget = retryBudgetOf(this.#budgets.values(), lane)
+    return budget && nameOf(budget.scope)
+  }
+
+  /** Lets due retries through, as many as their budgets allow. */
+  letRetriesThrough(now: number): void {
+    for (const [name, budget] of this.#budgets) {
+      const most = retriesAllowed(budget, now)
+      const count = most === 0 ? 0 : this.#host.letThrough(name, most, now)
+      if (count > 0) this.#budgets.set(name, afterRetries(budget, count, now))
+    }
+  }
+
+  /** When retries that wait under a budget are worth asking for. */
+  nextRetryAt(now: number): number {
+    if (this.#budgets.size === 0) return Infinity
+    const times = [...this.#budgets.keys()].map(name => this.#host.nextBudgeted(name))
+    return Math.min(...times.map(at => (at <= now ? nextStep(now) : at)))
   }
 
   /** The gates that have changed since this was last asked. */
@@ -129,6 +173,12 @@ export class MemoryBudgets implements BudgetStore {
     const shut = gates.filter(({ left }) => left <= 0).flatMap(gate => this.#budgets.get(nameOf(gate)) ?? [])
     return Math.min(Infinity, ...shut.map(({ gate }) => nextLook(gate, now)))
   }
+}
+
+/** The scope that a budget is named after. */
+export function scopeNamed(name: string): BudgetScope {
+  const [kind, category]: [string, string | null] = JSON.parse(name)
+  return { kind, ...(category !== null && { category }) }
 }
 
 function nameOf({ kind, category }: BudgetScope): string {

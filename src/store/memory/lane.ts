@@ -15,6 +15,8 @@ export class MemoryLane implements Lane {
   readonly ready: MemoryHeap<MemoryTask> = readyHeap()
   /** Ready tasks that must run alone. */
   readonly alone: MemoryHeap<MemoryTask> = readyHeap()
+  /** Retries that wait under a budget. */
+  readonly budgeted = new Set<MemoryTask>()
   /** Whether its tasks are items of a run. */
   readonly isOfRun: boolean
   isPaused: boolean
@@ -55,9 +57,9 @@ export class MemoryLane implements Lane {
     this.#lastSubmittedAt = Math.max(this.#lastSubmittedAt, submittedAt)
   }
 
-  /** Whether a task that must run alone goes before all others. */
+  /** Whether a task goes before all others that must run alone, or that a retry budget has not let through yet. */
   get isBlocked(): boolean {
-    return this.isOrdered && this.alone.peek() !== undefined
+    return this.isOrdered && (this.alone.peek() !== undefined || this.budgeted.size > 0)
   }
 
   /** The limit that it shares with other lanes. */

@@ -11,8 +11,8 @@ import {
   runsAlone,
 } from '../after-settlement.js'
 import { isCovering } from '../budgets/claim-gates.js'
-import { failureOf } from '../budgets/gate.js'
 import { withGates } from '../budgets/gate-answers.js'
+import { MAX_HELD_SEEN } from '../budgets/retry-allowance.js'
 import {
   checkBeat,
   checkBy,
@@ -82,7 +82,7 @@ import { taskIds } from '../task-id.js'
 import type { TaskStanding } from '../task-standing.js'
 import type { WorkerRecord } from '../worker-store.js'
 import { MemoryAuditLog } from './audit-log.js'
-import { MemoryBudgets } from './budgets.js'
+import { MemoryBudgets, scopeNamed } from './budgets.js'
 import { MemoryGroups } from './groups.js'
 import type { MemoryItems } from './items.js'
 import { matches } from './lane-rules.js'
@@ -161,6 +161,10 @@ export class MemoryStore implements Store {
     this.budgets = new MemoryBudgets({
       now: () => this.#now(),
       isNews: declaration => this.#isNews(declaration),
+      letThrough: (budget, most, now) => this.#queue.letThrough(budget, most, now),
+      nextBudgeted: budget => this.#queue.nextBudgeted(budget),
+      heldBy: (budget, now) => this.#heldBy(budget, now),
+      rebudget: (kind, now) => this.#rebudget(kind, now),
       isRunning: scope => [...this.#queue.lanes.all()].some(lane => lane.running > 0 && isCovering(scope, lane)),
       record: record => this.audit.add(record),
       ring: () => this.#watchers.ring(),
@@ -187,13 +191,18 @@ export class MemoryStore implements Store {
     this.#workers.renew(worker, leaseMs)
     const tasks: ClaimedTask[] = []
     const gates = this.budgets.openGates(now)
+    this.budgets.letRetriesThrough(now)
     this.#queue.claim(request, now, gates, task => {
       const token = this.#start(task, worker, now)
       tasks.push({ ...task.record, token, isFirst: task.ledger.length === 0, isUndecided: task.isUndecided })
     })
     this.budgets.passed(gates, now)
     const isAloneWaiting = this.#queue.isAloneWaiting(rooms, now, gates)
-    const nextAt = Math.min(this.#queue.nextAt(rooms, now), this.budgets.nextLook(gates, now))
+    const nextAt = Math.min(
+      this.#queue.nextAt(rooms, now),
+      this.budgets.nextLook(gates, now),
+      this.budgets.nextRetryAt(now),
+    )
     return { tasks, now, nextAt: nextAt === Infinity ? undefined : nextAt, isAloneWaiting }
   }
 
@@ -244,7 +253,8 @@ export class MemoryStore implements Store {
 
   async get(id: string): Promise<TaskRecord | undefined> {
     checkName('id', id)
-    return this.#tasks.get(id)?.record
+    const task = this.#tasks.get(id)
+    return task && recordOf(task)
   }
 
   async standing(id: string, limit: number): Promise<TaskStanding | undefined> {
@@ -252,17 +262,19 @@ export class MemoryStore implements Store {
     checkPage({ limit })
     const task = this.#tasks.get(id)
     if (task === undefined) return undefined
-    const { record, lane, cost, lease, isUndecided, isToBeCancelled } = task
+    const { record, lane, cost, lease, isUndecided, isToBeCancelled, budget } = task
     const now = this.#now()
     const isDue = (record.nextAttemptAt ?? Infinity) <= now
     return {
       now,
-      task: record,
+      task: recordOf(task),
       lane: lane.toRecord(now),
       before: isDue ? Math.min(limit, this.#readyBefore(task, now)) : undefined,
       worker: lease && { name: lease.worker, until: this.#workers.leaseOf(lease.worker) },
       isUndecided,
       isToBeCancelled,
+      retryBudget: budget === undefined ? undefined : scopeNamed(budget),
+      behindRetry: lane.isOrdered ? [...lane.budgeted].find(other => other !== task)?.record.id : undefined,
       ...lane.bounds(cost, now),
     }
   }
@@ -527,7 +539,8 @@ export class MemoryStore implements Store {
   #readyBefore(task: MemoryTask, now: number): number {
     let count = 0
     for (const other of this.#tasks.values()) {
-      const isReady = other.record.status === 'waiting' && (other.dueAt <= now || other.lane.isOrdered)
+      const isDue = other.budget === undefined && (other.dueAt <= now || other.lane.isOrdered)
+      const isReady = other.record.status === 'waiting' && isDue
       if (other.lane === task.lane && isReady && !runsAlone(other.record) && goesBefore(other, task)) count++
     }
     return count
@@ -567,7 +580,7 @@ export class MemoryStore implements Store {
     const { lane } = task
     const began = task.record.changedAt
     lane.end(task.record.id, began, after, now)
-    const isGated = this.budgets.ended(lane, after.answer, failureOf(after.errorCode, after.failed?.id), began, now)
+    const isGated = this.budgets.ended(lane, after, began, now)
     if (task.lease !== undefined) this.#workers.end(task.lease.worker, task)
     task.lease = undefined
     task.advance = undefined
@@ -594,6 +607,7 @@ export class MemoryStore implements Store {
   /** Starts an item that waits at its next stage, if its worker asks to keep it and a claim could take it first. */
   #goOn(task: MemoryTask, { to, keep }: Advance, { worker, token }: Lease, now: number): Settled {
     // An item waits where a gate is open, so that it does not pass as a probe unseen.
+    if (keep) this.budgets.letRetriesThrough(now)
     const isKept = keep && !this.budgets.isGated(task.lane) && this.#queue.takeFirst(task, now)
     const answer: Settled = isKept ? { result: 'kept', token: this.#start(task, worker, now), now } : SETTLED
     if (!isKept) this.#watchers.ring()
@@ -603,7 +617,17 @@ export class MemoryStore implements Store {
 
   /** Writes where a task stands. */
   #change(task: MemoryTask, after: After, now: number): void {
-    const { ledger, lane: _lane, answer: _answer, advance, isUndecided, failed, ...record } = after
+    const {
+      ledger,
+      lane: _lane,
+      answer: _answer,
+      isFirst: _isFirst,
+      isRetry,
+      advance,
+      isUndecided,
+      failed,
+      ...record
+    } = after
     const before = task.record
     const failedIn = failed && this.groups.failed(failed, ledger, now)
     // The row belongs to the stage that has ended.
@@ -613,6 +637,7 @@ export class MemoryStore implements Store {
     task.record = { ...task.record, ...record, group: failedIn ?? record.group, value, changedAt: now }
     task.isUndecided = isUndecided
     if (advance !== undefined) this.#enterLane(task, advance)
+    if (isRetry) task.budget = this.budgets.retryBudgetOf(task.lane)
     if (record.status === 'waiting') this.#queue.add(task, now, task.lane.isOrdered)
     this.#moved(before, task, now)
   }
@@ -625,10 +650,36 @@ export class MemoryStore implements Store {
     else {
       task.record = { ...before, status: 'cancelled', nextAttemptAt: undefined, changedAt: now }
       if (by !== undefined) writeLedger(task, acted('cancelled', by, now), undefined)
+      this.#queue.leaveBudget(task)
       this.#noteMember(task, { status: 'cancelled', ledger: { type: 'none' } })
     }
     this.#moved(before, task, now)
     return true
+  }
+
+  /** How many retries are due that a budget has not let through. */
+  #heldBy(budget: string, now: number): number {
+    let count = 0
+    for (const task of this.#tasks.values())
+      if (task.budget === budget && task.record.status === 'waiting' && task.dueAt <= now) count++
+    return Math.min(count, MAX_HELD_SEEN)
+  }
+
+  /** Puts the retries of a kind under the budgets that it has now: those that wait under one, and those not due yet. */
+  #rebudget(kind: string, now: number): void {
+    for (const task of [...this.#tasks.values()]) {
+      const { record, lane, dueAt } = task
+      if (record.kind !== kind || record.status !== 'waiting') continue
+      const isNew = task.budget === undefined && record.attempts > 0 && dueAt > now && !lane.isOrdered
+      const budget = this.budgets.retryBudgetOf(lane)
+      if (budget === task.budget || !(isNew || task.budget !== undefined)) continue
+      // A copy takes its place, since the queue has it still.
+      const copy = { ...task, budget }
+      this.#queue.leaveBudget(task)
+      task.record = { ...record, status: 'cancelled' }
+      this.#tasks.set(record.id, copy)
+      this.#queue.add(copy, now, lane.isOrdered)
+    }
   }
 
   /** Moves a waiting task to another category. A copy takes its place, since its old lane's queue has it still. */
@@ -638,6 +689,7 @@ export class MemoryStore implements Store {
     const { record } = task
     const lane = this.#queue.lanes.of({ ...record, category })
     const moved = { ...task, record: { ...record, category }, lane }
+    this.#queue.leaveBudget(task)
     task.record = { ...record, status: 'cancelled' }
     this.#tasks.set(id, moved)
     this.#queue.add(moved, now, false)
@@ -680,12 +732,17 @@ export class MemoryStore implements Store {
   }
 
   *#records(): Iterable<TaskRecord> {
-    for (const { record } of this.#tasks.values()) yield record
+    for (const task of this.#tasks.values()) yield recordOf(task)
   }
 
   #now(): number {
     return Math.floor(this.#clock.now())
   }
+}
+
+/** The task as it is on record, with the budget that it waits under. */
+function recordOf({ record, budget }: MemoryTask): TaskRecord {
+  return budget === undefined ? record : { ...record, isBudgeted: true }
 }
 
 /** The answer to a settlement whose token does not hold: the same as before, if it repeats the last advance. */

@@ -5,20 +5,49 @@ import type { MemoryHeap } from './heap.js'
 import type { MemoryLane } from './lane.js'
 import { MemoryLanes } from './lanes.js'
 import type { MemorySharedLimit } from './shared.js'
-import { type MemoryTask, scheduledHeap } from './task.js'
+import { budgetedHeap, type MemoryTask, scheduledHeap } from './task.js'
 
 /** The waiting tasks of the memory store: scheduled until they are due, then ready in their lanes. */
 export class MemoryQueue {
   readonly lanes = new MemoryLanes()
   /** By kind, so that a claim touches only the kinds that it asks for. */
   readonly #scheduled = new Map<string, MemoryHeap<MemoryTask>>()
+  /** Retries under a budget, by its name. */
+  readonly #budgeted = new Map<string, MemoryHeap<MemoryTask>>()
   readonly #turns = new RoomTurns()
 
   /** Adds a waiting task. With `keepsPlace` it is ready before it is due: its lane is held until then. */
   add(task: MemoryTask, now: number, keepsPlace: boolean): void {
     task.dueAt = task.record.nextAttemptAt ?? now
-    if (task.dueAt <= now || keepsPlace) this.lanes.addReady(task)
+    if (task.budget !== undefined) {
+      task.lane.budgeted.add(task)
+      this.#budgetedOf(task.budget).push(task)
+    } else if (task.dueAt <= now || keepsPlace) this.lanes.addReady(task)
     else this.#scheduledOf(task.record.kind).push(task)
+  }
+
+  /** Forgets a task that waits under a retry budget. */
+  leaveBudget(task: MemoryTask): void {
+    task.lane.budgeted.delete(task)
+    task.budget = undefined
+  }
+
+  /** Makes up to so many due retries of a budget ready. Returns how many there were. */
+  letThrough(budget: string, most: number, now: number): number {
+    const retries = this.#budgeted.get(budget)
+    let count = 0
+    for (let task = retries?.peek(); task !== undefined && task.dueAt <= now && count < most; task = retries?.peek()) {
+      retries?.pop()
+      this.leaveBudget(task)
+      this.lanes.addReady(task)
+      count++
+    }
+    return count
+  }
+
+  /** When the first retry of a budget is due, or was. */
+  nextBudgeted(budget: string): number {
+    return this.#budgeted.get(budget)?.peek()?.dueAt ?? Infinity
   }
 
   /** Makes due tasks ready, then starts those that a claim gets. */
@@ -94,6 +123,12 @@ export class MemoryQueue {
       scheduled?.pop()
       this.lanes.addReady(task)
     }
+  }
+
+  #budgetedOf(budget: string): MemoryHeap<MemoryTask> {
+    const heap = this.#budgeted.get(budget) ?? budgetedHeap()
+    this.#budgeted.set(budget, heap)
+    return heap
   }
 
   #scheduledOf(kind: string): MemoryHeap<MemoryTask> {

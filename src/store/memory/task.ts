@@ -22,6 +22,8 @@ export interface MemoryTask {
   readonly ledger: LedgerRow[]
   /** When it was last due. Heaps are ordered by it, so it stays when the record's time is cleared. */
   dueAt: number
+  /** The name of the retry budget that it waits under, until that has let it through. */
+  budget: string | undefined
   /** Its owner while it runs. */
   lease: Lease | undefined
   /** The last advance, until the item is claimed or settled again: its token and the answer, should it be repeated. */
@@ -63,6 +65,7 @@ export function newTask(task: NewTask & { readonly id: string }, lane: MemoryLan
     cost,
     ledger: [],
     dueAt: now,
+    budget: undefined,
     lease: undefined,
     advance: undefined,
     isUndecided: false,
@@ -101,6 +104,13 @@ export function readyHeap(): MemoryHeap<MemoryTask> {
 /** Waiting tasks in the order of their due times. */
 export function scheduledHeap(): MemoryHeap<MemoryTask> {
   return new MemoryHeap((a, b) => a.dueAt < b.dueAt, isWaiting)
+}
+
+/** Retries under a budget in the order in which it lets them through. */
+export function budgetedHeap(): MemoryHeap<MemoryTask> {
+  const isBefore = (a: MemoryTask, b: MemoryTask) =>
+    a.dueAt < b.dueAt || (a.dueAt === b.dueAt && a.record.id < b.record.id)
+  return new MemoryHeap(isBefore, isWaiting)
 }
 
 /** Whether a task is claimed before another one: priority, then `submittedAt`, then id. */

@@ -500,12 +500,14 @@ describe('what is moved', () => {
       ...['seq', 'lane', 'round', 'cancel_requested', 'claim', 'advances'],
       // Of the attempt that it succeeded with, which is a row of its ledger.
       ...['worker', 'ran_from', 'ran_to', 'ran_attempt', 'version', 'call', 'release'],
+      // That of its lane, if its state tells that it is under one.
+      'budget',
       // The same as others.
       ...['failure_state', 'failure_at'],
     ],
     ledger: ['task'],
     // Counts are of the last minutes, and begin afresh.
-    budget: ['counts', 'is_open'],
+    budget: ['counts', 'retries', 'is_open', 'has_retries'],
   }
   const MOVED = [
     ...Object.values(SECTIONS).map(({ table, columns }) => [table, columns] as const),

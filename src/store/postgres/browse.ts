@@ -438,13 +438,15 @@ interface StandingAnswer {
   readonly is_to_be_cancelled: boolean
   readonly before: number | null
   readonly worker: { readonly name: string; readonly until: number | null } | null
+  readonly behind_retry: string | null
+  readonly retry_budget: { readonly kind: string; readonly category: string | null } | null
   readonly ramp: number | null
   readonly rate_opens_at: number | null
   readonly shared: { readonly running: number | null; readonly opens_at: number } | null
 }
 
 function standingRecord(answer: StandingAnswer, task: TaskRecord, lane: LaneRecord): TaskStanding {
-  const { now, worker, shared } = answer
+  const { now, worker, shared, retry_budget: budget } = answer
   return {
     now,
     task,
@@ -453,6 +455,11 @@ function standingRecord(answer: StandingAnswer, task: TaskRecord, lane: LaneReco
     worker: worker === null ? undefined : { name: worker.name, until: worker.until ?? undefined },
     isUndecided: answer.is_undecided,
     isToBeCancelled: answer.is_to_be_cancelled,
+    retryBudget:
+      budget === null
+        ? undefined
+        : { kind: budget.kind, ...(budget.category !== null && { category: budget.category }) },
+    behindRetry: answer.behind_retry ?? undefined,
     ramp: answer.ramp ?? undefined,
     rateOpensAt: answer.rate_opens_at ?? undefined,
     shared: shared === null ? undefined : { running: shared.running ?? undefined, opensAt: shared.opens_at },

@@ -8,6 +8,7 @@ import {
   settingsText,
 } from '../budgets/check-budget.js'
 import { failureOf, type Gate, gateRecord, judged, NEW_GATE, type Probes, type Recent } from '../budgets/gate.js'
+import { type RetryBucket, retryRecord } from '../budgets/retry-allowance.js'
 import { checkBy } from '../check.js'
 import { budgetRecordOf, gateClosedRecord } from '../operator-record.js'
 import type { By } from '../store.js'
@@ -25,6 +26,7 @@ interface BudgetRow {
   readonly now: number
   readonly recent: Recent
   readonly probes: Probes
+  readonly retries: { readonly held: number; readonly buckets: readonly RetryBucket[] } | null
 }
 
 type Call = (fn: string, values: unknown[]) => Promise<unknown>
@@ -120,7 +122,8 @@ export class PostgresBudgets implements BudgetStore {
 
   async #change(call: Call, { kind, category }: BudgetScope, settings: BudgetSettings | undefined): Promise<boolean> {
     const text = settings === undefined ? null : settingsText(settings)
-    return (await call('set_budget', [kind, category ?? null, text, JSON.stringify(NEW_GATE)])) === true
+    const values = [kind, category ?? null, text, JSON.stringify(NEW_GATE), this.#database.at]
+    return (await call('set_budget', values)) === true
   }
 
   async #record(call: Call, recordAt: (now: number) => string): Promise<void> {
@@ -136,8 +139,15 @@ export class PostgresBudgets implements BudgetStore {
 
 function recordOf(row: BudgetRow): BudgetRecord {
   const { attempts, failed } = row.recent
-  const gate = gateRecord(gateOf(row), row.now)
-  return { ...scopeOf(row), failures: settingsOf(row).failures, gate, recent: { attempts, failed } }
+  const { failures, retries } = settingsOf(row)
+  const { held = 0, buckets = [] } = row.retries ?? {}
+  return {
+    ...scopeOf(row),
+    failures,
+    retries: retries && retryRecord(retries, buckets, held, row.now),
+    gate: gateRecord(gateOf(row), row.now),
+    recent: { attempts, failed },
+  }
 }
 
 /** The failure with its code as it was before it was stored. */

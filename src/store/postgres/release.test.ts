@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '60dbf91d5fbe573b2bc69e22cc7b200b738d5678a813946a196023d2a62d94bd',
+  1: '2eb030cafc74d28b3f5cccbfd28499544df01143321f338b6f078cfcd51608e1',
 }
 
 const MAX_LINES = 60

@@ -124,10 +124,15 @@ const IMPORTS: Readonly<Record<Section, string>> = {
       ON CONFLICT DO NOTHING
       RETURNING task.*
     ), queued AS (
-      INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone)
-      SELECT added.id, added.lane, given.state, added.priority, added.submitted_at, coalesce(added.next_at, 0),
-        redrive.runs_alone(added.losses)
-      FROM added JOIN given USING (id) WHERE given.state < redrive.state_running()
+      INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone, budget)
+      SELECT added.id, added.lane, CASE WHEN given.state = redrive.state_budgeted() AND its.budget IS NULL
+          THEN redrive.state_scheduled() ELSE given.state END,
+        added.priority, added.submitted_at, coalesce(added.next_at, 0), redrive.runs_alone(added.losses), its.budget
+      FROM added JOIN given USING (id)
+      -- A retry is under the budget of its lane.
+      CROSS JOIN LATERAL (SELECT CASE WHEN given.state = redrive.state_budgeted()
+        THEN redrive.retry_budget(given.kind, given.category) END) AS its (budget)
+      WHERE given.state < redrive.state_running()
     ), listed AS (
       INSERT INTO redrive.ended (state, at, lane, tasks, task_lanes)
       SELECT state, changed_at, redrive.item_lane(lane), array_agg(id), array_agg(DISTINCT lane) FROM added

@@ -1,5 +1,5 @@
 import type { Advance } from '../after-settlement.js'
-import { answerOf } from '../budgets/attempt-counts.js'
+import { answerOf, isFirstAttempt } from '../budgets/attempt-counts.js'
 import { failureOf } from '../budgets/gate.js'
 import { attempted } from '../ledger-change.js'
 import { type AttemptEntry, SETTLED, type Settled, type Settlement } from '../store.js'
@@ -49,7 +49,11 @@ export function advance(
   }
   if (attempt !== undefined) append(statements, seq, lane, from.category, outcome, attempt)
   book.accepted(lane, now)
-  book.told(lane, answerOf(outcome, attempt), failureOf(attempt?.verdict?.code, attempt?.group?.id), ranFrom ?? 0, now)
+  if (book.hasBudgets) {
+    const failure = failureOf(attempt?.verdict?.code, attempt?.group?.id)
+    const answer = answerOf(outcome, attempt)
+    book.told(lane, { answer, failure, isFirst: isFirstAttempt(outcome, attempt), began: ranFrom ?? 0 }, now)
+  }
   book.move(next, undefined, isKept ? 'running' : 'waiting')
   if (!isKept) return SETTLED
   book.charge(next, cost, now)

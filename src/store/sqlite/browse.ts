@@ -63,6 +63,7 @@ interface CountRow {
 
 /** The index of the tasks in each state. */
 const INDEX_OF_STATE: Readonly<Record<number, string>> = {
+  [State.budgeted]: 'task_budgeted',
   [State.scheduled]: 'task_scheduled',
   [State.ready]: 'task_ready',
   [State.alone]: 'task_alone',

@@ -1,11 +1,12 @@
 import type { GateChange } from '../budget-store.js'
 import type { Answer, AttemptCounts, Ended } from '../budgets/attempt-counts.js'
-import { afterEnds, type BudgetState, gateChange } from '../budgets/budget-state.js'
+import { afterEnds, afterRetries, type BudgetState, gateChange, retriesAllowed } from '../budgets/budget-state.js'
 import type { BudgetSettings } from '../budgets/check-budget.js'
 import { isCovering, type OpenGate } from '../budgets/claim-gates.js'
 import { allowance, type Gate, isProbe, nextLook, taken } from '../budgets/gate.js'
+import { nextStep, type RetryBucket } from '../budgets/retry-allowance.js'
 import type { Lane } from '../store.js'
-import type { BudgetRow, Statements } from './statements.js'
+import { type BudgetRow, MAX_MADE_READY, type Statements } from './statements.js'
 
 /** A budget, and the ends that a job has counted for it. */
 interface Entry {
@@ -13,6 +14,17 @@ interface Entry {
   budget: BudgetState
   /** By answer, failure and whether they were probes. */
   readonly ends: Map<string, { -readonly [Field in keyof Ended]: Ended[Field] }>
+}
+
+/** The end of a run, or of several that are alike, as budgets count it. */
+export interface RunEnd {
+  readonly answer: Answer
+  /** The failure, as `failureOf` has it. */
+  readonly failure: string
+  /** Whether it was a first attempt that has come to an end. */
+  readonly isFirst: boolean
+  readonly began: number
+  readonly count?: number
 }
 
 /** The budgets that a job reads and changes, so that each is written once. */
@@ -41,16 +53,51 @@ export class BudgetBook {
   }
 
   /** Counts the end of a run, or of several, in a lane. */
-  ended(lane: number, answer: Answer, failure: string, began: number, now: number, count = 1): void {
+  ended(lane: number, { answer, failure, isFirst, began, count = 1 }: RunEnd, now: number): void {
     this.#endedAt = now
-    for (const { budget, ends } of this.#entriesOf(lane)) {
+    const entries = this.#entriesOf(lane)
+    const earning = isFirst ? this.#retryEntryOf(lane) : undefined
+    for (const entry of entries) {
+      const { budget, ends } = entry
       const isOneProbe = isProbe(budget.gate, began)
-      if (answer === 'none' && !isOneProbe) continue
+      const first = entry === earning ? count : 0
+      if (answer === 'none' && !isOneProbe && first === 0) continue
       const name = `${isOneProbe} ${answer} ${failure}`
       const known = ends.get(name)
-      if (known === undefined) ends.set(name, { answer, failure, isProbe: isOneProbe, count })
-      else known.count += count
+      if (known === undefined) ends.set(name, { answer, failure, isProbe: isOneProbe, count, first })
+      else {
+        known.count += count
+        known.first += first
+      }
     }
+  }
+
+  /** The id of the retry budget of a lane; `undefined` if it has none. */
+  retryBudgetOf(lane: number): number | undefined {
+    return this.#retryEntryOf(lane)?.id
+  }
+
+  /** Lets due retries through, as many as their budgets allow. Returns whether there may be more. */
+  letRetriesThrough(now: number): boolean {
+    let isMore = false
+    for (const entry of this.#entries) {
+      const most = Math.min(MAX_MADE_READY, retriesAllowed(entry.budget, now))
+      if (most === 0) continue
+      const { changes } = this.#statements.letThrough.run(entry.id, now, most)
+      if (changes > 0) this.#write(entry, afterRetries(entry.budget, changes, now))
+      isMore ||= changes === MAX_MADE_READY
+    }
+    return isMore
+  }
+
+  /** When retries that wait under a budget are worth asking for. */
+  nextRetryAt(now: number): number {
+    const times = this.#entries.map(({ id, budget }) => {
+      if (budget.settings.retries === undefined) return Infinity
+      const at = this.#statements.nextBudgeted.get(id) ?? Infinity
+      return at <= now ? nextStep(now) : at
+    })
+    return Math.min(Infinity, ...times)
   }
 
   /** The open gates, as a claim goes by them. */
@@ -86,7 +133,12 @@ export class BudgetBook {
 
   #write(entry: Entry, budget: BudgetState): void {
     entry.budget = budget
-    this.#statements.setBudget.run(JSON.stringify(budget.gate), JSON.stringify(budget.counts), entry.id)
+    this.#statements.setBudget.run(...budgetColumns(budget), entry.id)
+  }
+
+  #retryEntryOf(lane: number): Entry | undefined {
+    const named = this.#entriesOf(lane).filter(({ budget }) => budget.settings.retries !== undefined)
+    return named.find(({ budget }) => budget.scope.category !== undefined) ?? named[0]
   }
 
   #entriesOf(lane: number): readonly Entry[] {
@@ -101,13 +153,19 @@ export class BudgetBook {
 }
 
 /** Reads a row of the table `budget`. */
-export function parsedBudget({ kind, category, settings, gate, counts }: BudgetRow): BudgetState {
+export function parsedBudget({ kind, category, settings, gate, counts, retries }: BudgetRow): BudgetState {
   return {
     scope: { kind, ...(category !== null && { category }) },
     settings: JSON.parse(settings) as BudgetSettings,
     gate: JSON.parse(gate) as Gate,
     counts: JSON.parse(counts) as AttemptCounts,
+    retries: JSON.parse(retries) as readonly RetryBucket[],
   }
+}
+
+/** The columns of a budget that change, in the order of the statement `setBudget`. */
+export function budgetColumns({ gate, counts, retries }: BudgetState) {
+  return [JSON.stringify(gate), JSON.stringify(counts), JSON.stringify(retries)] as const
 }
 
 function isOpen({ budget }: Entry): boolean {

@@ -1,14 +1,21 @@
 import type { Budget, BudgetRecord, BudgetScope, BudgetStore } from '../budget-store.js'
 import { NO_COUNTS } from '../budgets/attempt-counts.js'
-import { budgetRecord, byScope, withClosedGate } from '../budgets/budget-state.js'
-import { budgetDeclaration, checkedBudget, checkScope, settingsText } from '../budgets/check-budget.js'
+import { budgetRecord, byScope, withClosedGate, withSettings } from '../budgets/budget-state.js'
+import {
+  type BudgetSettings,
+  budgetDeclaration,
+  checkedBudget,
+  checkScope,
+  settingsText,
+} from '../budgets/check-budget.js'
 import { NEW_GATE } from '../budgets/gate.js'
+import { MAX_HELD_SEEN } from '../budgets/retry-allowance.js'
 import { checkBy } from '../check.js'
 import { budgetRecordOf, gateClosedRecord } from '../operator-record.js'
 import type { By } from '../store.js'
-import { parsedBudget } from './budget-book.js'
+import { budgetColumns, parsedBudget } from './budget-book.js'
 import type { GroupCommit } from './group-commit.js'
-import type { Statements } from './statements.js'
+import type { BudgetRow, Statements } from './statements.js'
 
 /** The budgets of a SQLite store. */
 export class SqliteBudgets implements BudgetStore {
@@ -34,9 +41,9 @@ export class SqliteBudgets implements BudgetStore {
       const text = settingsText(settings)
       const known = this.#statements.budgetFor.get(columnsOf(scope))
       if (known?.settings !== text) {
-        this.#statements.dropBudget.run(columnsOf(scope))
-        const fresh = { settings: text, gate: JSON.stringify(NEW_GATE), counts: JSON.stringify(NO_COUNTS) }
-        this.#statements.addBudget.run({ ...columnsOf(scope), ...fresh })
+        if (known === undefined) this.#add(scope, text)
+        else this.#change(known, settings, text)
+        if (settings.retries !== undefined || known?.settings.includes('"retries"')) this.#rebudget(scope.kind)
       }
       if (by !== undefined) this.#record(budgetRecordOf(scope, settings, by, this.#now()))
     })
@@ -47,7 +54,9 @@ export class SqliteBudgets implements BudgetStore {
     checkScope(scope)
     checkBy(by)
     const isLifted = await this.#commits.write(() => {
+      const id = this.#statements.budgetFor.get(columnsOf(scope))?.id
       const isLifted = this.#statements.dropBudget.run(columnsOf(scope)).changes > 0
+      this.#rebudget(scope.kind, id)
       if (isLifted && by !== undefined) this.#record(budgetRecordOf(scope, undefined, by, this.#now()))
       return isLifted
     })
@@ -63,7 +72,7 @@ export class SqliteBudgets implements BudgetStore {
       const budget = row && parsedBudget(row)
       const after = budget && withClosedGate(budget)
       if (row === undefined || after === undefined || after === budget) return false
-      this.#statements.setBudget.run(JSON.stringify(after.gate), JSON.stringify(after.counts), row.id)
+      this.#statements.setBudget.run(...budgetColumns(after), row.id)
       if (by !== undefined) this.#record(gateClosedRecord(scope, by, this.#now()))
       return true
     })
@@ -72,8 +81,32 @@ export class SqliteBudgets implements BudgetStore {
   }
 
   async list(): Promise<BudgetRecord[]> {
-    const rows = await this.#commits.read(() => this.#statements.budgets.all())
-    return rows.map(row => budgetRecord(parsedBudget(row), this.#now())).sort(byScope)
+    const now = this.#now()
+    const records = await this.#commits.read(() =>
+      this.#statements.budgets.all().map(row => {
+        const held = this.#statements.heldBy.get(row.id, now, MAX_HELD_SEEN) ?? 0
+        return budgetRecord(parsedBudget(row), held, now)
+      }),
+    )
+    return records.sort(byScope)
+  }
+
+  #add(scope: BudgetScope, settings: string): void {
+    const fresh = { settings, gate: JSON.stringify(NEW_GATE), counts: JSON.stringify(NO_COUNTS) }
+    this.#statements.addBudget.run({ ...columnsOf(scope), ...fresh })
+  }
+
+  #change(row: BudgetRow, settings: BudgetSettings, text: string): void {
+    this.#statements.changeBudget.run(text, row.id)
+    this.#statements.setBudget.run(...budgetColumns(withSettings(parsedBudget(row), settings)), row.id)
+  }
+
+  /** Puts the retries of a kind under the budgets that it has now. `lifted` is one that it had. */
+  #rebudget(kind: string, lifted?: number): void {
+    const own = this.#statements.budgets.all().filter(budget => budget.kind === kind)
+    for (const budget of [...own.map(({ id }) => id), ...(lifted === undefined ? [] : [lifted])])
+      this.#statements.moveBudgeted.run({ budget })
+    this.#statements.adoptRetries.run({ kind, now: this.#now() })
   }
 
   #record(record: string): void {

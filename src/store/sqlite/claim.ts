@@ -12,11 +12,12 @@ export function claim(statements: Statements, request: ClaimRequest, now: number
   const madeReady = statements.makeReady.run(now, MAX_MADE_READY).changes
   const batch = new ClaimBatch(statements, worker, now)
   const budgets = new BudgetBook(statements)
+  const hasMoreRetries = budgets.letRetriesThrough(now)
   const gates = budgets.openGates(now)
   if (!(isIdle && takeAlone(statements, batch, rooms, gates, limit)))
     takeByTurns(statements, batch, rooms, gates, limit, turns)
 
-  const openingAt = Math.min(batch.shared.end(), budgets.passed(gates, now))
+  const openingAt = Math.min(batch.shared.end(), budgets.passed(gates, now), budgets.nextRetryAt(now))
   const until = now + leaseMs
   if (batch.tasks.length > 0) statements.lease.run({ worker, until })
   // A claim that gets nothing writes only when it must: each write wakes the idle workers of other processes.
@@ -24,7 +25,7 @@ export function claim(statements: Statements, request: ClaimRequest, now: number
   return {
     tasks: batch.tasks,
     now,
-    nextAt: madeReady === MAX_MADE_READY ? now : nextTime(statements, openingAt, now),
+    nextAt: madeReady === MAX_MADE_READY || hasMoreRetries ? now : nextTime(statements, openingAt, now),
     isAloneWaiting: rooms.some((_, index) => firstAlone(statements, batch, rooms, gates, index) !== undefined),
   }
 }

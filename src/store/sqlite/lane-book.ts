@@ -1,8 +1,7 @@
 import type { GateChange } from '../budget-store.js'
-import type { Answer } from '../budgets/attempt-counts.js'
 import { RAMP_END } from '../lane-limits.js'
 import type { Cost, TaskStatus } from '../store.js'
-import { BudgetBook } from './budget-book.js'
+import { BudgetBook, type RunEnd } from './budget-book.js'
 import { GroupBook } from './group-book.js'
 import { comesBefore, LaneQueue } from './lane-queue.js'
 import { SharedBook } from './shared-book.js'
@@ -118,8 +117,13 @@ export class LaneBook {
   }
 
   /** Tells the budgets of a lane how a run, or several, have ended. */
-  told(lane: number, answer: Answer, failure: string, began: number, now: number, count = 1): void {
-    if (this.hasBudgets) this.#budgets?.ended(lane, answer, failure, began, now, count)
+  told(lane: number, end: RunEnd, now: number): void {
+    if (this.hasBudgets) this.#budgets?.ended(lane, end, now)
+  }
+
+  /** The id of the retry budget of a lane; `undefined` if it has none. */
+  retryBudgetOf(lane: number): number | undefined {
+    return this.hasBudgets ? this.#budgets?.retryBudgetOf(lane) : undefined
   }
 
   /** The gates that this job has opened or closed. Known once it is written. */
@@ -206,8 +210,7 @@ export class LaneBook {
       row.held_until <= now &&
       running < Math.min(row.ramp ?? Infinity, row.concurrency ?? Infinity) &&
       LaneQueue.tokens(row, now) > 1 - 1e-9 &&
-      // In an ordered lane, a task that must run alone goes before all others.
-      !(row.ordered === 1 && this.#statements.hasAlone.get(lane) === 1)
+      !(row.ordered === 1 && this.#statements.isBlocked.get({ lane }) === 1)
     )
   }
 
@@ -215,7 +218,10 @@ export class LaneBook {
     let head = this.#heads.get(lane)
     if (head === undefined) {
       // A task that has become due since the last claim is ready, too.
-      if (!this.#isDueReady) this.#statements.makeReady.run(now, MAX_MADE_READY)
+      if (!this.#isDueReady) {
+        this.#statements.makeReady.run(now, MAX_MADE_READY)
+        if (this.hasBudgets) this.#budgets?.letRetriesThrough(now)
+      }
       this.#isDueReady = true
       head = this.#statements.head.get(lane) ?? null
       this.#heads.set(lane, head)

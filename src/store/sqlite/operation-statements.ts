@@ -82,6 +82,7 @@ const DEAD = [
 
 /** Tasks that have not ended, and that nobody has asked to end. */
 const LIVING = [
+  { index: 'task_budgeted', condition: 'task.state = -1' },
   { index: 'task_scheduled', condition: 'task.state = 0' },
   { index: 'task_ready', condition: 'task.state = 1' },
   { index: 'task_alone', condition: 'task.state = 2' },

@@ -1,4 +1,4 @@
-import { answerOf } from '../budgets/attempt-counts.js'
+import { answerOf, isFirstAttempt } from '../budgets/attempt-counts.js'
 import { failureOf } from '../budgets/gate.js'
 import type { FailureGroup } from '../group-store.js'
 import { attempted } from '../ledger-change.js'
@@ -44,8 +44,11 @@ export function retry(
   const code = verdict?.code ?? null
   const nextAt = Math.ceil(now + Math.max(0, outcome.delayMs))
   const lastGroup = attempt.attempt === 1 ? null : group
+  const budget = book.retryBudgetOf(lane)
+  const state = nextAt > now ? State.scheduled : null
   const { changes } = statements.retry.run(
-    nextAt > now ? State.scheduled : null,
+    budget === undefined ? state : State.budgeted,
+    budget ?? null,
     now,
     nextAt,
     attempt.attempt,
@@ -63,7 +66,10 @@ export function retry(
   book.groups.failed(attempt.group, ledger, now)
   if (lastGroup === null) book.groups.enter(group, 'waiting', now)
   book.move(lane, 'running', 'waiting')
-  if (book.hasBudgets)
-    book.told(lane, answerOf(outcome, attempt), failureOf(verdict?.code, attempt.group.id), startedAt, now)
+  if (book.hasBudgets) {
+    const failure = failureOf(verdict?.code, attempt.group.id)
+    const isFirst = isFirstAttempt(outcome, attempt)
+    book.told(lane, { answer: answerOf(outcome, attempt), failure, isFirst, began: startedAt }, now)
+  }
   return true
 }

@@ -50,6 +50,7 @@ const IS_LANE_OF_RUN = /* sql */ `id >= ${FIRST_RUN_LANE} AND kind = :kind AND k
 const UNFINISHED: readonly [state: number, index: string][] = [
   [State.ready, 'task_ready'],
   [State.scheduled, 'item_scheduled'],
+  [State.budgeted, 'task_budgeted_lane'],
   [State.alone, 'task_alone'],
   [State.running, 'task_running'],
 ]
@@ -107,11 +108,11 @@ function prepare(db: Preparer) {
       LIMIT :limit + 0`),
     waiting: db
       .prepare<object, string>(/* sql */ `
-        ${UNFINISHED.slice(0, 3).map(unfinished).join(' UNION ALL ')} LIMIT :limit + 0`)
+        ${UNFINISHED.slice(0, -1).map(unfinished).join(' UNION ALL ')} LIMIT :limit + 0`)
       .pluck(),
     running: db
       .prepare<object, string>(/* sql */ `
-        ${UNFINISHED.slice(3).map(unfinished).join()} AND cancel_requested = 0`)
+        ${UNFINISHED.slice(-1).map(unfinished).join()} AND cancel_requested = 0`)
       .pluck(),
     deadItems: db
       .prepare<ReprocessScope, string>(/* sql */ `
@@ -122,7 +123,7 @@ function prepare(db: Preparer) {
       .pluck(),
     waitingItems: db
       .prepare<ReprocessScope, string>(/* sql */ `
-        ${UNFINISHED.slice(0, 3).map(waitingItems).join(' UNION ALL ')} LIMIT :limit + 0`)
+        ${UNFINISHED.slice(0, -1).map(waitingItems).join(' UNION ALL ')} LIMIT :limit + 0`)
       .pluck(),
     dead: db.prepare<[string], Omit<DeadItem, 'id'>>(/* sql */ `
       SELECT lane.key AS run, lane.category AS stage, task.changed_at AS diedAt

@@ -114,6 +114,7 @@ it('finds the waiting items of a run by their lanes, however many others are sch
   expect(steps).toEqual([
     expect.stringContaining('INDEX task_ready (lane=?)'),
     expect.stringContaining('INDEX item_scheduled (lane=?)'),
+    expect.stringContaining('INDEX task_budgeted_lane (lane=?)'),
     // Few tasks must run alone.
     expect.stringContaining('INDEX task_alone'),
   ])

@@ -282,15 +282,20 @@ export const MIGRATIONS: readonly string[] = [
     ALTER TABLE ledger ADD COLUMN before TEXT;
     CREATE INDEX lane_kind ON lane (kind);
 
-    -- Failure budgets of a kind, or of a kind and category, each with its gate.
+    -- Budgets of a kind, or of a kind and category: of failures, with their gate, and of retries.
     CREATE TABLE budget (
       id       INTEGER PRIMARY KEY,
       kind     TEXT NOT NULL,
       category TEXT,                          -- NULL: all categories
       settings TEXT NOT NULL,                 -- JSON
       gate     TEXT NOT NULL,                 -- JSON
-      counts   TEXT NOT NULL DEFAULT '{"buckets":[],"probes":{"ok":0,"failed":0,"none":0}}'  -- JSON: recent attempts
+      counts   TEXT NOT NULL DEFAULT '{"buckets":[],"probes":{"ok":0,"failed":0,"none":0}}',  -- JSON: recent attempts
+      retries  TEXT NOT NULL DEFAULT '[]'     -- JSON: recent first attempts and retries
     ) STRICT;
+    -- Retries under a budget are in state -1 until it has let them through.
+    ALTER TABLE task ADD COLUMN budget INTEGER;
+    CREATE INDEX task_budgeted      ON task (budget, next_at, id) WHERE state = -1;
+    CREATE INDEX task_budgeted_lane ON task (lane)                WHERE state = -1;
 
     -- Who paused lanes, when and why, and the task that holds a lane.
     ALTER TABLE pause_rule ADD COLUMN at  INTEGER;

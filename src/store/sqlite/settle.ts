@@ -124,7 +124,8 @@ function succeed(
   book.move(lane, 'running', 'succeeded')
   if (ranFrom !== undefined) book.answered(lane, ranFrom)
   book.accepted(lane, now)
-  book.told(lane, 'ok', '', ranFrom ?? 0, now)
+  if (book.hasBudgets)
+    book.told(lane, { answer: 'ok', failure: '', isFirst: attempt.attempt === 1, began: ranFrom ?? 0 }, now)
   return true
 }
 
@@ -135,7 +136,10 @@ export function end(statements: Statements, book: LaneBook, row: StandingRow, af
   const { nextAttemptAt = now } = after
   if (nextAttemptAt > now && book.isOrdered(row.lane)) book.holdHead(row.lane, row.id, nextAttemptAt)
   const began = row.ran_from ?? 0
-  if (book.hasBudgets) book.told(row.lane, after.answer, failureOf(after.errorCode, after.failed?.id), began, now)
+  if (book.hasBudgets) {
+    const { answer, isFirst, errorCode, failed } = after
+    book.told(row.lane, { answer, failure: failureOf(errorCode, failed?.id), isFirst, began }, now)
+  }
   if (after.lane === 'hold') book.refused(row.lane, row.id, began, nextAttemptAt, now)
   if (after.lane !== 'answer') return
   book.answered(row.lane, began)
@@ -151,9 +155,8 @@ export function change(
   after: After,
   now: number,
 ): void {
-  // In an ordered lane a task that waits for its time stays ready, and so at the head: its lane is held until then.
-  const isScheduled = (after.nextAttemptAt ?? now) > now && !book.isOrdered(lane)
-  const state = isScheduled ? State.scheduled : stateOf(after)
+  const budget = after.isRetry ? book.retryBudgetOf(lane) : undefined
+  const state = budget === undefined ? stateOf(book, lane, after, now) : State.budgeted
   const failedIn = after.failed && book.groups.failed(after.failed, after.ledger, now)
   const group = failedIn ?? after.group
   book.groups.leave(failure_group, from, now)
@@ -176,15 +179,18 @@ export function change(
     group ?? null,
     after.reason ?? null,
     after.result ?? null,
+    budget ?? null,
     seq,
   )
   writeLedger(statements, seq, lane, entries, after.ledger, failedIn)
   book.move(lane, from, after.status)
 }
 
-/** The state of a task that has ended, or is due. */
-function stateOf(after: After): StateNumber {
+/** The state of a task that no retry budget holds. */
+function stateOf(book: LaneBook, lane: number, after: After, now: number): StateNumber {
   if (after.status !== 'waiting') return State[after.status]
+  // In an ordered lane a task that waits for its time stays ready, and so at the head: its lane is held until then.
+  if ((after.nextAttemptAt ?? now) > now && !book.isOrdered(lane)) return State.scheduled
   return runsAlone(after) ? State.alone : State.ready
 }
 

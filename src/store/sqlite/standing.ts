@@ -1,3 +1,4 @@
+import type { BudgetScope } from '../budget-store.js'
 import { type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import { opensAt } from '../shared-limit.js'
 import type { TaskStanding } from '../task-standing.js'
@@ -13,6 +14,9 @@ interface QueuedRow {
   readonly undecided: number
   readonly cancel_requested: number
   readonly cost: string | null
+  readonly budget_kind: string | null
+  readonly budget_category: string | null
+  readonly behind_retry: string | null
 }
 
 interface BoundsRow extends LaneRow {
@@ -41,8 +45,14 @@ export class Standings {
     this.#task = db.prepare<[string], TaskRow>(/* sql */ `
       SELECT ${taskColumns()} FROM task JOIN lane ON lane.id = task.lane WHERE task.id = ?`)
     this.#queued = db.prepare<[string], QueuedRow>(/* sql */ `
-      SELECT task.lane, task.worker, worker.until, task.undecided, task.cancel_requested, task.cost
-      FROM task LEFT JOIN worker ON worker.id = task.worker WHERE task.id = ?`)
+      SELECT task.lane, task.worker, worker.until, task.undecided, task.cancel_requested, task.cost,
+             budget.kind AS budget_kind, budget.category AS budget_category,
+             (SELECT head.id FROM lane CROSS JOIN task AS head INDEXED BY task_budgeted_lane
+              WHERE lane.id = task.lane AND lane.ordered AND head.state = -1 AND head.lane = lane.id AND head.id <> task.id
+             ) AS behind_retry
+      FROM task LEFT JOIN worker ON worker.id = task.worker
+      LEFT JOIN budget ON budget.id = task.budget AND task.state = -1
+      WHERE task.id = ?`)
     this.#lane = db.prepare<[number], BoundsRow>(/* sql */ `
       SELECT ${LANE_COLUMNS}, lane.ramp, lane.tokens, lane.refilled_at,
              (SELECT sum(running) FROM lane AS other
@@ -83,11 +93,17 @@ export class Standings {
       worker: isRunning ? { name: queued.worker, until: queued.until ?? undefined } : undefined,
       isUndecided: queued.undecided === 1,
       isToBeCancelled: queued.cancel_requested === 1,
+      retryBudget: retryBudget(queued),
+      behindRetry: queued.behind_retry ?? undefined,
       ramp: lane.ramp ?? undefined,
       rateOpensAt: rateOpensAt(lane),
       shared: sharedBounds(lane, queued, now),
     }
   }
+}
+
+function retryBudget({ budget_kind: kind, budget_category: category }: QueuedRow): BudgetScope | undefined {
+  return kind === null ? undefined : { kind, ...(category !== null && { category }) }
 }
 
 /** When a lane with a rate has its next token. */

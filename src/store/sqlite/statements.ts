@@ -185,7 +185,7 @@ export interface SharedRow {
   readonly state: string
 }
 
-/** A budget: its last three columns are JSON. */
+/** A budget: its last four columns are JSON. */
 export interface BudgetRow {
   readonly id: number
   readonly kind: string
@@ -193,6 +193,7 @@ export interface BudgetRow {
   readonly settings: string
   readonly gate: string
   readonly counts: string
+  readonly retries: string
 }
 
 /** The scope of a budget; NULL: all categories. */
@@ -308,6 +309,14 @@ const IS_OPEN = /* sql */ `
   AND (lane.concurrency IS NULL OR lane.running < lane.concurrency)
   AND (lane.per_second IS NULL OR lane.tokens + (:now - lane.refilled_at) * lane.per_second / 1000 > 1 - 1e-9)`
 
+/** The retry budget of a lane: that of its category, or else that of its kind. NULL if it has none. */
+const RETRY_BUDGET = /* sql */ `(
+  SELECT budget.id FROM budget
+  WHERE budget.kind = lane.kind AND ifnull(budget.category = lane.category, 1)
+    AND budget.settings ->> '$.retries' IS NOT NULL
+  ORDER BY budget.category IS NULL
+  LIMIT 1)`
+
 /** Whether a lane with work belongs to a shared limit, as the index `lane_shared` has it. */
 const IS_BUSY_SHARING = /* sql */ `shared IS NOT NULL AND waiting + running > 0 AND shared = ?`
 
@@ -400,6 +409,8 @@ function prepare(db: Preparer) {
         SELECT max(
           ifnull((SELECT max(submitted_at) FROM task INDEXED BY task_ready
                   WHERE state = 1 AND lane = :lane AND priority = :priority), 0),
+          ifnull((SELECT max(submitted_at) FROM task INDEXED BY task_budgeted_lane
+                  WHERE state = -1 AND lane = :lane AND priority = :priority), 0),
           ifnull((SELECT max(submitted_at) FROM task INDEXED BY task_running
                   WHERE state = 3 AND lane = :lane AND priority = :priority), 0)
         )`)
@@ -419,6 +430,14 @@ function prepare(db: Preparer) {
     makeReady: db.prepare(/* sql */ `
       UPDATE OR FAIL task SET state = CASE WHEN losses >= ${ALONE_FROM_LOSSES} THEN 2 ELSE 1 END
       WHERE seq IN (SELECT seq FROM task WHERE state = 0 AND next_at <= ? ORDER BY next_at LIMIT ? + 0)`),
+    letThrough: db.prepare(/* sql */ `
+      UPDATE OR FAIL task SET state = CASE WHEN losses >= ${ALONE_FROM_LOSSES} THEN 2 ELSE 1 END
+      WHERE seq IN (SELECT seq FROM task INDEXED BY task_budgeted
+                    WHERE state = -1 AND budget = ? AND next_at <= ? ORDER BY next_at, id LIMIT ? + 0)`),
+    nextBudgeted: db
+      .prepare<[number], number | null>(/* sql */ `
+        SELECT min(next_at) FROM task INDEXED BY task_budgeted WHERE state = -1 AND budget = ?`)
+      .pluck(),
     /**
      * Steps from lane to lane over the index of ready tasks, so the number of tasks does not matter; from a lane of a kind that
      * is not asked for, to the next one that is. So the lanes of other kinds, or behind an open gate, cost nothing.
@@ -440,9 +459,10 @@ function prepare(db: Preparer) {
       SELECT id, kind, category, key, running, ramp, concurrency, per_second, tokens, refilled_at, shared
       FROM busy CROSS JOIN lane ON lane.id = busy.lane
       WHERE ${IS_OPEN}
-        -- In an ordered lane, a task that must run alone goes before all others.
-        AND NOT (lane.ordered AND EXISTS (
-          SELECT 1 FROM task INDEXED BY task_alone WHERE task.state = 2 AND task.lane = lane.id
+        -- In an ordered lane, a task that must run alone, or waits for its retry budget, goes before all others.
+        AND NOT (lane.ordered AND (
+          EXISTS (SELECT 1 FROM task INDEXED BY task_alone WHERE task.state = 2 AND task.lane = lane.id)
+          OR EXISTS (SELECT 1 FROM task INDEXED BY task_budgeted_lane WHERE task.state = -1 AND task.lane = lane.id)
         ))
       LIMIT :limit + 0`),
     ready: db
@@ -544,11 +564,11 @@ function prepare(db: Preparer) {
       UPDATE task
       SET state = ?, value = CASE WHEN ? IN (4, 5) THEN NULL ELSE value END, changed_at = ?, next_at = ?, started_at = ?, entries = ?, attempts = ?, deferrals = ?, losses = ?,
           undecided = ?, previous_delay = ?, error_class = ?, error_code = ?, error_message = ?, failure_group = ?, reason = ?,
-          result = ?, cancel_requested = 0, claim = NULL, worker = NULL
+          result = ?, budget = ?, cancel_requested = 0, claim = NULL, worker = NULL
       WHERE seq = ?`),
     retry: db.prepare(/* sql */ `
       UPDATE task
-      SET state = ifnull(?, CASE WHEN losses >= ${ALONE_FROM_LOSSES} THEN 2 ELSE 1 END), changed_at = ?, next_at = ?,
+      SET state = ifnull(?, CASE WHEN losses >= ${ALONE_FROM_LOSSES} THEN 2 ELSE 1 END), budget = ?, changed_at = ?, next_at = ?,
           entries = entries + 1, attempts = max(attempts + 1, ?), previous_delay = ifnull(?, previous_delay),
           error_class = 'retryable', error_code = ?, error_message = ?, failure_group = ?, claim = NULL, worker = NULL
       WHERE ${IS_HELD} AND cancel_requested = 0 AND undecided = 0 AND operation IS NULL AND failure_group IS ?`),
@@ -592,9 +612,11 @@ function prepare(db: Preparer) {
       WHERE state = 1 AND lane = ?
       ORDER BY priority DESC, submitted_at, id
       LIMIT 1`),
-    hasAlone: db
-      .prepare<[number], number>(/* sql */ `
-        SELECT EXISTS (SELECT 1 FROM task INDEXED BY task_alone WHERE state = 2 AND lane = ?)`)
+    /** Whether a task of an ordered lane goes before all others: it must run alone, or waits for its retry budget. */
+    isBlocked: db
+      .prepare<{ lane: number }, number>(/* sql */ `
+        SELECT EXISTS (SELECT 1 FROM task INDEXED BY task_alone WHERE state = 2 AND lane = :lane)
+            OR EXISTS (SELECT 1 FROM task INDEXED BY task_budgeted_lane WHERE state = -1 AND lane = :lane)`)
       .pluck(),
 
     // Lanes
@@ -665,12 +687,39 @@ function prepare(db: Preparer) {
 
     // Budgets
 
-    budgets: db.prepare<[], BudgetRow>(/* sql */ `SELECT id, kind, category, settings, gate, counts FROM budget`),
+    budgets: db.prepare<[], BudgetRow>(/* sql */ `
+      SELECT id, kind, category, settings, gate, counts, retries FROM budget`),
     budgetFor: db.prepare<ScopeRow, BudgetRow>(/* sql */ `
-      SELECT id, kind, category, settings, gate, counts FROM budget WHERE kind = :kind AND category IS :category`),
+      SELECT id, kind, category, settings, gate, counts, retries FROM budget WHERE kind = :kind AND category IS :category`),
     addBudget: db.prepare(/* sql */ `
       INSERT INTO budget (kind, category, settings, gate, counts) VALUES (:kind, :category, :settings, :gate, :counts)`),
-    setBudget: db.prepare(/* sql */ `UPDATE budget SET gate = ?, counts = ? WHERE id = ?`),
+    changeBudget: db.prepare(/* sql */ `UPDATE budget SET settings = ? WHERE id = ?`),
+    setBudget: db.prepare(/* sql */ `UPDATE budget SET gate = ?, counts = ?, retries = ? WHERE id = ?`),
+    /** Puts retries that wait under a budget under the one that their lane has now. */
+    moveBudgeted: db.prepare<{ budget: number }>(/* sql */ `
+      UPDATE task
+      SET budget = its.budget,
+          state = CASE WHEN its.budget IS NOT NULL THEN -1 WHEN NOT its.ordered THEN 0
+                       WHEN task.losses >= ${ALONE_FROM_LOSSES} THEN 2 ELSE 1 END
+      FROM (SELECT lane.id, lane.ordered, ${RETRY_BUDGET} AS budget FROM lane) AS its
+      WHERE its.id = task.lane AND task.state = -1 AND task.budget = :budget AND its.budget IS NOT :budget`),
+    /** Puts a retry that was moved here under the budget of its lane. */
+    placeBudgeted: db.prepare<[number | bigint]>(/* sql */ `
+      UPDATE task SET budget = its.budget, state = CASE WHEN its.budget IS NULL THEN 0 ELSE -1 END
+      FROM (SELECT lane.id, ${RETRY_BUDGET} AS budget FROM lane) AS its
+      WHERE its.id = task.lane AND task.seq = ?`),
+    /** Puts retries that are not due yet under the budget of their lane. */
+    adoptRetries: db.prepare<{ kind: string; now: number }>(/* sql */ `
+      UPDATE task SET state = -1, budget = its.budget
+      FROM (SELECT lane.id, ${RETRY_BUDGET} AS budget FROM lane WHERE lane.kind = :kind AND NOT lane.ordered) AS its
+      WHERE its.id = task.lane AND its.budget IS NOT NULL
+        AND task.state = 0 AND task.next_at > :now AND task.attempts > 0`),
+    heldBy: db
+      .prepare<[number, number, number], number>(/* sql */ `
+        SELECT count(*) FROM (
+          SELECT 1 FROM task INDEXED BY task_budgeted WHERE state = -1 AND budget = ? AND next_at <= ? LIMIT ? + 0
+        )`)
+      .pluck(),
     dropBudget: db.prepare<ScopeRow>(/* sql */ `DELETE FROM budget WHERE kind = :kind AND category IS :category`),
     runningIn: db
       .prepare<ScopeRow, number>(/* sql */ `
@@ -710,7 +759,7 @@ function prepare(db: Preparer) {
     edit: db.prepare(/* sql */ `UPDATE task SET payload = ?, entries = entries + 1 WHERE seq = ?`),
     editable: db.prepare<[string], { seq: number; lane: number; entries: number; payload: string }>(/* sql */ `
       SELECT seq, lane, entries, payload FROM task
-      WHERE id = ? AND state IN (0, 1, 2, 6) AND lane < ${FIRST_RUN_LANE}`),
+      WHERE id = ? AND state IN (-1, 0, 1, 2, 6) AND lane < ${FIRST_RUN_LANE}`),
     mark: db.prepare(/* sql */ `UPDATE task SET operation = ?, answered = 0 WHERE seq = ?`),
     cancel: db.prepare(/* sql */ `
       UPDATE task SET state = 7, changed_at = ?, next_at = NULL, entries = entries + ? WHERE seq = ?`),

@@ -24,6 +24,7 @@ it('reads tasks through the indexes of those that are due, in their order: howev
     'SEARCH task USING INDEX task_ready (lane=?)',
     'SEARCH task USING INDEX task_scheduled (next_at<?)',
     'SCAN task USING INDEX task_alone',
+    'SEARCH task USING INDEX task_budgeted (budget=? AND next_at<?)',
   ])
   expect(plans.filter(({ detail }) => detail.includes('FOR ORDER BY'))).toEqual([])
   db.close()

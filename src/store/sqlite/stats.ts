@@ -26,6 +26,7 @@ export class Stats {
   readonly #ready
   readonly #due
   readonly #alone
+  readonly #budgeted
   readonly #workers
   readonly #gates
 
@@ -58,6 +59,14 @@ export class Stats {
         LIMIT ? + 0
       )
       GROUP BY lane`)
+    this.#budgeted = db.prepare<[number, number], { lane: number; count: number }>(/* sql */ `
+      SELECT lane, count(*) AS count
+      FROM (
+        SELECT lane FROM budget CROSS JOIN task INDEXED BY task_budgeted
+        WHERE task.state = -1 AND task.budget = budget.id AND task.next_at <= ?
+        LIMIT ? + 0
+      )
+      GROUP BY lane`)
     this.#gates = db.prepare<[], { kind: string; category: string | null }>(/* sql */ `
       SELECT kind, category FROM budget WHERE gate ->> '$.since' IS NOT NULL`)
     this.#workers = db
@@ -80,12 +89,17 @@ export class Stats {
     const hasReady = (lane: LaneRow) => lane.waiting > 0 && lane.paused === 0 && !isHeld(lane)
     const openLanes = new Map<string, number>()
     for (const lane of lanes.filter(hasReady)) openLanes.set(kindOf(lane), (openLanes.get(kindOf(lane)) ?? 0) + 1)
+    const budgeted = new Map(this.#budgeted.all(now, most).map(({ lane, count }) => [lane, count]))
     const book = new StatsBook()
     for (const lane of lanes) {
       const part = most / openLanes.size / (openLanes.get(kindOf(lane)) ?? 1)
       const ready = hasReady(lane) ? this.#ready.get(lane.id, Math.max(1, Math.floor(part))) : undefined
       const isPaused = lane.paused === 1
-      book.add({ ...lane, isPaused, isHeld: isHeld(lane) }, [...(ready ? [ready] : []), ...(due.get(lane.id) ?? [])])
+      const held = budgeted.get(lane.id) ?? 0
+      book.add({ ...lane, budgeted: held, isPaused, isHeld: isHeld(lane) }, [
+        ...(ready ? [ready] : []),
+        ...(due.get(lane.id) ?? []),
+      ])
     }
     return { now, workers: this.#workers.get(now) ?? 0, kinds: book.kinds }
   }

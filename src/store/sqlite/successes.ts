@@ -96,7 +96,9 @@ export class Successes {
     }
     this.#statements.succeedAll.run(seqs, this.#now, null, ...successColumns(attempt))
     this.#book.move(place.lane, 'running', 'succeeded', seqs.length)
-    this.#book.told(place.lane, 'ok', '', attempt.startedAt, this.#now, seqs.length)
+    const isFirst = attempt.attempt === 1
+    const began = attempt.startedAt
+    this.#book.told(place.lane, { answer: 'ok', failure: '', isFirst, began, count: seqs.length }, this.#now)
     return true
   }
 

@@ -1,6 +1,6 @@
 import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
 import type { Page, PageRequest } from '../store.js'
-import { statusOf } from '../task-state.js'
+import { State, statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
 import { LaneBook } from './lane-book.js'
 import { type LaneIds, makeLane } from './lane-ids.js'
@@ -80,6 +80,7 @@ function importTasks(db: Connection, lanes: LaneIds, tasks: readonly MovedTask[]
     const { changes, lastInsertRowid } = insert.run({ ...task, lane })
     if (changes === 0) return false
     for (const entry of ledger) insertEntry.run({ ...entry, task: lastInsertRowid })
+    if (task.state === State.budgeted) statements.placeBudgeted.run(lastInsertRowid)
     book.move(lane, undefined, statusOf(task.state))
     return true
   })

@@ -13,6 +13,8 @@ const NOTHING = {
   worker: undefined,
   isUndecided: false,
   isToBeCancelled: false,
+  retryBudget: undefined,
+  behindRetry: undefined,
   ramp: undefined,
   rateOpensAt: undefined,
   shared: undefined,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { KindStats, Store } from '../../store/index.js'
 import { add, claim, claimOne, kill, LEASE_MS, loseTwice, type StoreBehaviours, settle, start } from './harness.js'
 
-const NONE = { waiting: 0, paused: 0, held: 0, ready: 0, readySince: undefined, running: 0, dead: 0 }
+const NONE = { waiting: 0, paused: 0, held: 0, budgeted: 0, ready: 0, readySince: undefined, running: 0, dead: 0 }
 
 /** The figures of a kind and category. */
 async function statsOf(store: Store, kind = 'k', category = ''): Promise<Omit<KindStats, 'kind' | 'category'>> {

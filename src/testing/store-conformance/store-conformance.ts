@@ -22,6 +22,7 @@ import { OPERATORS } from './operators.js'
 import { PRUNE } from './prune.js'
 import { QUOTAS } from './quotas.js'
 import { RECORDS } from './records.js'
+import { RETRY_BUDGETS } from './retry-budgets.js'
 import { ROOMS } from './rooms.js'
 import { RUNS } from './runs.js'
 import { SETTLE } from './settle.js'
@@ -43,6 +44,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   'shared limits': SHARED_LIMITS,
   quotas: QUOTAS,
   budgets: BUDGETS,
+  'retry budgets': RETRY_BUDGETS,
   ends: ENDS,
   leases: LEASES,
   workers: WORKERS,

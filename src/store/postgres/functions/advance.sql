@@ -42,9 +42,8 @@ BEGIN
     PERFORM redrive.fold_tally(of_lane, of_lane, 64);
   END IF;
   opening.allowance := CASE WHEN lane.id IS NULL THEN 0 ELSE redrive.allowance(lane, now_ms) END;
-  -- An item waits where a gate is open. In an ordered lane, a task that must run alone goes first.
-  IF redrive.is_gated(lane.kind, lane.category) OR lane.ordered AND EXISTS (
-    SELECT FROM redrive.waiting WHERE waiting.state = redrive.state_alone() AND waiting.lane = of_lane) THEN
+  -- An item waits where a gate is open.
+  IF redrive.is_gated(lane.kind, lane.category) OR lane.ordered AND redrive.is_blocked(of_lane) THEN
     opening.allowance := 0;
   END IF;
   IF opening.allowance > 0 THEN
@@ -73,7 +72,7 @@ BEGIN
   IF NOT (keeps IS NULL OR true = ANY (keeps)) THEN
     RETURN admitted;
   END IF;
-  PERFORM redrive.make_due_ready(now_ms);
+  PERFORM redrive.make_due_ready(redrive.retry_budgets(), now_ms);
   -- An item may advance to its own lane. If others leave a lane where room is scarce, each comes by itself.
   openings := ARRAY(
     SELECT redrive.opening_of(lane, (cardinality(ids) = 1 AND lane = lanes[1])::int, now_ms) FROM unnest(to_lanes) AS lane);
@@ -319,7 +318,8 @@ BEGIN
       WHEN (run ->> 2)::int = 0 THEN 'none'
       WHEN run -> 3 ->> 'error_class' IS NULL THEN 'ok'
       WHEN run -> 3 ->> 'error_class' = 'retryable' THEN 'failed'
-      ELSE 'none' END), array_agg(json_build_array(run -> 3 ->> 'error_code', NULL)::text), now_ms)
+      ELSE 'none' END), array_agg(json_build_array(run -> 3 ->> 'error_code', NULL)::text),
+      array_agg((run ->> 2)::int = 1), now_ms)
     FROM json_array_elements(done.attempts) AS run;
   END IF;
   IF cardinality(kept) + cardinality(gone) < (SELECT count(next) FROM unnest(nexts) AS next) THEN

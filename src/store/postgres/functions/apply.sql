@@ -61,11 +61,15 @@ $$;
 
 -- Writes everything that every attempt leaves behind: the rows of the tasks, the ledger, where tasks wait again, the lists
 -- of tasks that have ended, and the counts. In one statement, so that the batch is read once.
-CREATE OR REPLACE FUNCTION redrive.write_ended(batch redrive.ended_attempt[], now_ms bigint) RETURNS void
-LANGUAGE plpgsql AS $$
+-- `retry_budgets` are the budgets of retries in `retry_lanes`; NULL: none of them has one.
+CREATE OR REPLACE FUNCTION redrive.write_ended(
+  batch redrive.ended_attempt[], retry_lanes bigint[], retry_budgets bigint[], now_ms bigint
+) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   WITH one AS MATERIALIZED (
-    SELECT run.*, redrive.is_answer(run) AS is_answer FROM unnest(batch) AS run
+    SELECT run.*, redrive.is_answer(run) AS is_answer, CASE WHEN run.outcome = 'retry' AND NOT run.is_decision
+      THEN retry_budgets[array_position(retry_lanes, run.lane)] END AS retry_budget
+    FROM unnest(batch) AS run
   ), written AS (
     UPDATE redrive.task
     SET state = one.state, round = task.round + 1, changed_at = now_ms, entries = one.entries, attempts = one.attempts,
@@ -78,9 +82,10 @@ BEGIN
       cancel_requested = false, answered = one.answered OR one.is_answer
     FROM one WHERE task.id = ANY (ARRAY[one.id])
   ), queued AS (
-    INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone)
-    SELECT id, lane, redrive.waiting_state(next_at <= now_ms OR is_ordered, redrive.runs_alone(losses)), priority,
-      submitted_at, next_at, redrive.runs_alone(losses)
+    INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone, budget)
+    SELECT id, lane, CASE WHEN retry_budget IS NOT NULL THEN redrive.state_budgeted()
+        ELSE redrive.waiting_state(next_at <= now_ms OR is_ordered, redrive.runs_alone(losses)) END,
+      priority, submitted_at, next_at, redrive.runs_alone(losses), retry_budget
     FROM one WHERE next_at IS NOT NULL
   ), recorded AS (
     INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason,
@@ -157,6 +162,8 @@ CREATE OR REPLACE FUNCTION redrive.settle_outcomes(reports json, now_ms bigint) 
 DECLARE
   batch redrive.ended_attempt[] := redrive.lock_ended(reports, now_ms);
   surplus redrive.failure_group[];
+  has_budgets constant boolean := redrive.is_any_budget();
+  retry_lanes bigint[];
   has record;
 BEGIN
   IF batch IS NULL THEN
@@ -166,7 +173,10 @@ BEGIN
     surplus := redrive.make_groups(batch, reports -> 'groups', now_ms);
     batch := CASE WHEN surplus = '{}' THEN batch ELSE redrive.to_other_groups(batch, surplus, now_ms) END;
   END IF;
-  PERFORM redrive.write_ended(batch, now_ms);
+  IF has_budgets THEN
+    retry_lanes := ARRAY(SELECT DISTINCT lane FROM unnest(batch) WHERE outcome = 'retry' AND NOT is_decision);
+  END IF;
+  PERFORM redrive.write_ended(batch, retry_lanes, redrive.retry_budgets_of(retry_lanes), now_ms);
 
   SELECT array_agg(n) AS applied, bool_or(operation IS NOT NULL) AS members, bool_or(is_decision) AS decisions,
     bool_or(is_failure) AS failures, bool_or(failure_group IS NOT NULL OR last_group IS NOT NULL) AS group_changes,
@@ -197,7 +207,7 @@ BEGIN
   IF EXISTS (SELECT FROM redrive.shared_limit) THEN
     PERFORM redrive.note_ends(batch, now_ms);
   END IF;
-  IF redrive.is_any_budget() THEN
+  IF has_budgets THEN
     PERFORM redrive.note_outcomes(batch, now_ms);
   END IF;
   RETURN has.applied;

@@ -1,5 +1,5 @@
--- Failure budgets: counting, and the gates as claims go by them. Whether a gate opens or closes is decided by
--- src/store/budgets/gate.ts, after a settlement, from what `budgets` returns.
+-- Budgets: counting, and the gates as claims go by them. Whether a gate opens or closes is decided by
+-- src/store/budgets/gate.ts, after a settlement, from what `budgets` returns. Retry budgets are in retry-budgets.sql.
 
 -- Whether any kind has a budget. If not, nothing is counted.
 CREATE OR REPLACE FUNCTION redrive.is_any_budget() RETURNS boolean LANGUAGE plpgsql AS $$
@@ -8,32 +8,45 @@ BEGIN
 END
 $$;
 
+-- Whether any kind has a failure budget. If not, no failure has to be judged.
+CREATE OR REPLACE FUNCTION redrive.is_any_failure_budget() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM redrive.budget WHERE settings::jsonb -> 'failures' IS NOT NULL);
+END
+$$;
+
 -- Counts ends of runs for the budgets of their lanes, given column by column. An answer is 'ok', 'failed' or 'none'; the last
--- counts only where an open gate had let the task through. A failure is told by JSON of its code and its group.
+-- counts only where an open gate had let the task through. A failure is told by JSON of its code and its group. First
+-- attempts earn retries.
 CREATE OR REPLACE FUNCTION redrive.note_attempts(
-  lanes bigint[], began bigint[], answers text[], failures text[], now_ms bigint
+  lanes bigint[], began bigint[], answers text[], failures text[], firsts boolean[], now_ms bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   is_any_open constant boolean := EXISTS (SELECT FROM redrive.budget WHERE is_open);
 BEGIN
-  INSERT INTO redrive.budget_tally (budget, at, round, failure, ok, failed, unanswered)
+  INSERT INTO redrive.budget_tally (budget, at, round, failure, ok, failed, unanswered, first)
   SELECT its.id, now_ms - now_ms % 10000, its.round, CASE WHEN one.answer = 'failed' THEN one.failure END,
     coalesce(sum(one.count) FILTER (WHERE one.answer = 'ok'), 0),
     coalesce(sum(one.count) FILTER (WHERE one.answer = 'failed'), 0),
-    coalesce(sum(one.count) FILTER (WHERE one.answer = 'none'), 0)
+    coalesce(sum(one.count) FILTER (WHERE one.answer = 'none'), 0),
+    coalesce(sum(one.count) FILTER (WHERE one.is_first AND its.is_earning), 0)
   FROM (
     SELECT given.lane, coalesce(given.answer, 'ok'), given.failure, CASE WHEN is_any_open THEN coalesce(given.began, now_ms) END,
-      count(*)
-    FROM unnest(lanes, note_attempts.began, answers, failures) AS given (lane, began, answer, failure) GROUP BY 1, 2, 3, 4
-  ) AS one (lane, answer, failure, began, count)
+      given.is_first, count(*)
+    FROM unnest(lanes, note_attempts.began, answers, failures, firsts) AS given (lane, began, answer, failure, is_first)
+    GROUP BY 1, 2, 3, 4, 5
+  ) AS one (lane, answer, failure, began, is_first, count)
   CROSS JOIN LATERAL (
     SELECT budget.id, CASE WHEN budget.is_open AND one.began >= (budget.gate::jsonb -> 'until')::bigint
-      THEN (budget.gate::jsonb -> 'round')::int ELSE 0 END AS round
+      THEN (budget.gate::jsonb -> 'round')::int ELSE 0 END AS round,
+      budget.has_retries AND (budget.category IS NOT NULL OR NOT EXISTS (
+        SELECT FROM redrive.budget AS narrower
+        WHERE narrower.kind = own.kind AND narrower.category = own.category AND narrower.has_retries)) AS is_earning
     FROM redrive.lane AS own JOIN redrive.budget ON budget.kind = own.kind
     WHERE own.id = one.lane AND (budget.category IS NULL OR budget.category = own.category)
     OFFSET 0
   ) AS its
-  WHERE one.answer <> 'none' OR its.round > 0
+  WHERE one.answer <> 'none' OR its.round > 0 OR one.is_first AND its.is_earning
   GROUP BY its.id, its.round, CASE WHEN one.answer = 'failed' THEN one.failure END;
 END
 $$;
@@ -46,7 +59,8 @@ BEGIN
     WHEN NOT is_recorded OR is_lost THEN 'none'
     WHEN error_class = 'retryable' THEN 'failed'
     WHEN error_class IS NULL AND outcome IN ('succeeded', 'skipped') THEN 'ok'
-    ELSE 'none' END), array_agg(json_build_array(error_code, failure_group)::text), now_ms)
+    ELSE 'none' END), array_agg(json_build_array(error_code, failure_group)::text), array_agg(
+      is_recorded AND NOT is_lost AND attempt = 1 AND outcome NOT IN ('deferred', 'later')), now_ms)
   FROM unnest(batch);
 END
 $$;
@@ -58,16 +72,16 @@ DECLARE
 BEGIN
   FOR this IN SELECT * FROM redrive.budget LOOP
     DELETE FROM redrive.budget_tally
-    WHERE budget = this.id AND at < now_ms - (this.settings::jsonb -> 'failures' -> 'windowMs')::bigint
-      AND round <> (this.gate::jsonb -> 'round')::int;
+    WHERE budget = this.id AND round <> (this.gate::jsonb -> 'round')::int AND at < now_ms - 10000 - greatest(
+      (this.settings::jsonb -> 'failures' -> 'windowMs')::bigint, (this.settings::jsonb -> 'retries' -> 'windowMs')::bigint);
     WITH folded_row AS (
       DELETE FROM redrive.budget_tally WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM redrive.budget_tally WHERE budget = this.id FOR UPDATE SKIP LOCKED
       ))
       RETURNING *
     )
-    INSERT INTO redrive.budget_tally (budget, at, round, failure, ok, failed, unanswered)
-    SELECT budget, at, round, failure, sum(ok), sum(failed), sum(unanswered) FROM folded_row
+    INSERT INTO redrive.budget_tally (budget, at, round, failure, ok, failed, unanswered, first, retried)
+    SELECT budget, at, round, failure, sum(ok), sum(failed), sum(unanswered), sum(first), sum(retried) FROM folded_row
     GROUP BY budget, at, round, failure;
   END LOOP;
 END
@@ -84,8 +98,9 @@ BEGIN
 END
 $$;
 
--- The budgets with their counts, as a JSON array of {id, kind, category, settings, gate, now, recent, probes}; with `to_judge`
--- only those whose gate is open, or that have counted a failure within the last ten seconds.
+-- The budgets with their counts, as a JSON array of {id, kind, category, settings, gate, now, recent, probes, retries}, where
+-- `retries` is what `retry_counts` returns; with `to_judge` only failure budgets whose gate is open, or that have counted a
+-- failure within the last ten seconds.
 CREATE OR REPLACE FUNCTION redrive.budgets(to_judge boolean, at bigint) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -96,7 +111,8 @@ BEGIN
     SELECT coalesce(json_agg(json_build_object(
       'id', this.id, 'kind', this.kind, 'category', this.category, 'settings', this.settings, 'gate', this.gate,
       'now', now_ms, 'recent', recent.figures, 'probes', json_build_object(
-        'ok', probes.ok, 'failed', probes.failed, 'none', probes.unanswered)
+        'ok', probes.ok, 'failed', probes.failed, 'none', probes.unanswered),
+      'retries', CASE WHEN this.has_retries AND NOT to_judge THEN redrive.retry_counts(this, now_ms) END
     )), '[]')
     FROM redrive.budget AS this
     CROSS JOIN LATERAL redrive.probes_of(this.id, (this.gate::jsonb -> 'round')::int) AS probes
@@ -112,10 +128,18 @@ BEGIN
         GROUP BY tally.failure
       ) AS by_failure
     ) AS recent
-    WHERE NOT to_judge OR this.is_open OR EXISTS (
+    WHERE NOT to_judge OR this.is_open OR this.settings::jsonb -> 'failures' IS NOT NULL AND EXISTS (
       SELECT FROM redrive.budget_tally AS tally
       WHERE tally.budget = this.id AND tally.at > now_ms - 10000 AND tally.failed > 0)
   )::text;
+END
+$$;
+
+-- Forgets the attempts that a budget has counted, except for its retries.
+CREATE OR REPLACE FUNCTION redrive.forget_attempts(of_budget bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM redrive.budget_tally WHERE budget = of_budget AND first = 0 AND retried = 0;
+  UPDATE redrive.budget_tally SET round = 0, failure = NULL, ok = 0, failed = 0, unanswered = 0 WHERE budget = of_budget;
 END
 $$;
 
@@ -130,7 +154,7 @@ DECLARE
 BEGIN
   UPDATE redrive.budget SET gate = new_gate WHERE id = of_budget AND gate = old_gate RETURNING is_open INTO is_open_now;
   IF NOT is_open_now THEN
-    DELETE FROM redrive.budget_tally WHERE budget = of_budget;
+    PERFORM redrive.forget_attempts(of_budget);
   END IF;
   RETURN is_open_now IS NOT NULL;
 END
@@ -152,9 +176,11 @@ BEGIN
 END
 $$;
 
--- Sets the budget of a scope, or lifts it if `new_settings` is NULL. Returns whether anything has changed.
-CREATE OR REPLACE FUNCTION redrive.set_budget(of_kind text, of_category text, new_settings text, new_gate text)
-RETURNS boolean LANGUAGE plpgsql
+-- Sets the budget of a scope, or lifts it if `new_settings` is NULL. A failure budget that differs begins with a closed gate.
+-- Returns whether anything has changed.
+CREATE OR REPLACE FUNCTION redrive.set_budget(
+  of_kind text, of_category text, new_settings text, new_gate text, at bigint
+) RETURNS boolean LANGUAGE plpgsql
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -166,10 +192,21 @@ BEGIN
   IF this.settings IS NOT DISTINCT FROM new_settings THEN
     RETURN false;
   END IF;
-  DELETE FROM redrive.budget WHERE id = this.id;
-  DELETE FROM redrive.budget_tally WHERE budget = this.id;
-  IF new_settings IS NOT NULL THEN
+  IF new_settings IS NULL THEN
+    DELETE FROM redrive.budget WHERE id = this.id;
+    DELETE FROM redrive.budget_tally WHERE budget = this.id;
+  ELSIF this.id IS NULL THEN
     INSERT INTO redrive.budget (kind, category, settings, gate) VALUES (of_kind, of_category, new_settings, new_gate);
+  ELSE
+    UPDATE redrive.budget SET settings = new_settings WHERE id = this.id;
+    IF this.settings::jsonb -> 'failures' IS DISTINCT FROM new_settings::jsonb -> 'failures' THEN
+      UPDATE redrive.budget
+      SET gate = (new_gate::jsonb || jsonb_build_object('round', gate::jsonb -> 'round'))::text WHERE id = this.id;
+      PERFORM redrive.forget_attempts(this.id);
+    END IF;
+  END IF;
+  IF this.has_retries OR new_settings::jsonb -> 'retries' IS NOT NULL THEN
+    PERFORM redrive.rebudget(of_kind, this.id, redrive.now_ms(at));
   END IF;
   RETURN true;
 END
@@ -207,20 +244,25 @@ BEGIN
 END
 $$;
 
--- The open gates; NULL if there are none. The narrower ones come first.
-CREATE OR REPLACE FUNCTION redrive.open_gates(now_ms bigint) RETURNS redrive.gate[] LANGUAGE plpgsql AS $$
+-- The open gates, the narrower ones first, and the budgets of retries; NULL if there are none. One statement for both, since
+-- every claim asks.
+CREATE OR REPLACE FUNCTION redrive.active_budgets(
+  now_ms bigint, OUT gates redrive.gate[], OUT of_retries bigint[]
+) LANGUAGE plpgsql AS $$
 DECLARE
-  gates redrive.gate[];
   this redrive.budget;
   until bigint;
 BEGIN
-  FOR this IN SELECT * FROM redrive.budget WHERE is_open ORDER BY category IS NULL, id LOOP
+  FOR this IN SELECT * FROM redrive.budget WHERE is_open OR has_retries ORDER BY category IS NULL, id LOOP
+    IF this.has_retries THEN
+      of_retries := of_retries || this.id;
+    END IF;
+    CONTINUE WHEN NOT this.is_open;
     until := (this.gate::jsonb -> 'until')::bigint;
     gates := gates || ROW(
       this.id, this.kind, this.category, CASE WHEN until > now_ms THEN 0 ELSE redrive.gate_allowance(this.id, now_ms) END,
       0, CASE WHEN until > now_ms THEN until ELSE (this.gate::jsonb -> 'takenAt')::bigint + 60000 END)::redrive.gate;
   END LOOP;
-  RETURN gates;
 END
 $$;
 

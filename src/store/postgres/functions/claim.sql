@@ -1,5 +1,7 @@
--- Makes due tasks ready, a limited number of them, so that no claim takes long. Returns whether there may be more.
-CREATE OR REPLACE FUNCTION redrive.make_due_ready(now_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Makes due tasks ready, a limited number of them, so that no claim takes long; of the retries under these budgets, as many
+-- as they let through. Returns whether there may be more.
+CREATE OR REPLACE FUNCTION redrive.make_due_ready(retry_budgets bigint[], now_ms bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
 DECLARE
   most constant int := 2000;
   made_ready int;
@@ -11,7 +13,7 @@ BEGIN
     ORDER BY due.next_at LIMIT most FOR UPDATE SKIP LOCKED
   );
   GET DIAGNOSTICS made_ready = ROW_COUNT;
-  RETURN made_ready = most;
+  RETURN made_ready = most OR retry_budgets IS NOT NULL AND redrive.let_retries_through(retry_budgets, most, now_ms);
 END
 $$;
 
@@ -181,6 +183,7 @@ DECLARE
   has_more_due boolean;
   is_alone_waiting boolean;
   lone text;
+  budgets record;
   gates redrive.gate[];
   taken record;
   tasks json[] := '{}';
@@ -190,8 +193,9 @@ BEGIN
   -- Renew the lease first, so that nobody rescues this worker's tasks meanwhile.
   INSERT INTO redrive.worker AS known (id, until) VALUES (by_worker, now_ms + lease_ms)
   ON CONFLICT (id) DO UPDATE SET until = greatest(known.until, excluded.until);
-  has_more_due := redrive.make_due_ready(now_ms);
-  gates := redrive.open_gates(now_ms);
+  budgets := redrive.active_budgets(now_ms);
+  gates := budgets.gates;
+  has_more_due := redrive.make_due_ready(budgets.of_retries, now_ms);
   is_alone_waiting := redrive.is_alone_waiting(rooms, gates, now_ms);
   IF is_alone_waiting AND is_idle THEN
     lone := redrive.first_lone_task(rooms, gates, up_to, now_ms);
@@ -226,7 +230,7 @@ BEGIN
       WHEN has_more_due THEN now_ms
       -- A task that another claim has locked is taken or free again in a moment.
       WHEN is_contended THEN least(now_ms + 5, redrive.next_time(now_ms))
-      ELSE least(redrive.next_time(now_ms), (
+      ELSE least(redrive.next_time(now_ms), redrive.next_retry(budgets.of_retries, now_ms), (
         SELECT min(greatest(now_ms, gate.next_look)) FROM unnest(gates) AS gate WHERE gate.allowed <= 0)) END,
     'is_alone_waiting', is_alone_waiting,
     'last_turns', last_turns,

@@ -35,6 +35,14 @@ CREATE OR REPLACE FUNCTION redrive.has_ready(of_lane bigint) RETURNS boolean LAN
       OR EXISTS (SELECT FROM redrive.waiting WHERE state = redrive.state_alone() AND lane = of_lane)
 $$;
 
+-- Whether a task of an ordered lane goes before all others: it must run alone, or waits for its retry budget.
+CREATE OR REPLACE FUNCTION redrive.is_blocked(of_lane bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM redrive.waiting WHERE waiting.state = redrive.state_alone() AND waiting.lane = of_lane)
+    OR EXISTS (SELECT FROM redrive.waiting WHERE waiting.state = redrive.state_budgeted() AND waiting.lane = of_lane);
+END
+$$;
+
 -- Folds the rows of `tally` for a range of lanes into one per lane, once there are `many` of them.
 CREATE OR REPLACE FUNCTION redrive.fold_tally(first_lane bigint, last_lane bigint, many bigint) RETURNS void
 LANGUAGE plpgsql AS $$

@@ -37,17 +37,10 @@ BEGIN
     CONTINUE WHEN lane.shared IS NOT NULL
       AND (lane.shared = ANY (closed) OR NOT redrive.is_shared_open(lane.shared, now_ms));
     allowed := redrive.allowance(lane, now_ms);
-    CONTINUE WHEN allowed = 0 OR lane.ordered AND redrive.is_lone_task_first(place);
+    CONTINUE WHEN allowed = 0 OR lane.ordered AND redrive.is_blocked(place);
     RETURN NEXT ROW(place, allowed)::redrive.share;
     most := most - 1;
   END LOOP;
-END
-$$;
-
--- Whether a task of an ordered lane is ready that must run alone: then it goes first.
-CREATE OR REPLACE FUNCTION redrive.is_lone_task_first(of_lane bigint) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN EXISTS (SELECT FROM redrive.waiting WHERE waiting.state = redrive.state_alone() AND waiting.lane = of_lane);
 END
 $$;
 
@@ -73,7 +66,7 @@ BEGIN
     SELECT ROW(share.lane, present.allowance)::redrive.share
     FROM unnest(shares) WITH ORDINALITY AS share (lane, allowance, seat) CROSS JOIN LATERAL (
       SELECT CASE WHEN share.lane <> ALL (limited) THEN share.allowance WHEN share.lane = ANY (locked) THEN (
-        SELECT CASE WHEN its.ordered AND redrive.is_lone_task_first(its.id) THEN 0 ELSE redrive.allowance_beside(
+        SELECT CASE WHEN its.ordered AND redrive.is_blocked(its.id) THEN 0 ELSE redrive.allowance_beside(
           (SELECT coalesce(sum(tally.running), 0)::bigint FROM redrive.tally WHERE tally.lane = its.id), its, now_ms) END
         FROM redrive.lane AS its WHERE its.id = share.lane
       ) END AS allowance OFFSET 0

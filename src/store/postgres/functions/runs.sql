@@ -214,6 +214,8 @@ BEGIN
         UNION ALL
         SELECT task FROM redrive.waiting WHERE state = redrive.state_scheduled() AND lane = ANY (lanes)
         UNION ALL
+        SELECT task FROM redrive.waiting WHERE state = redrive.state_budgeted() AND lane = ANY (lanes)
+        UNION ALL
         SELECT task FROM redrive.waiting WHERE state = redrive.state_alone() AND lane = ANY (lanes)
       ) AS item
       JOIN redrive.task ON task.id = ANY (ARRAY[item.task])

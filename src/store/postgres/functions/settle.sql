@@ -25,10 +25,12 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.succeed(
   ids text[], rounds int[], advances int[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
   versions text[], calls text[], releases text[], nexts int[], now_ms bigint, OUT settled int[], OUT ends json,
-  OUT lanes bigint[], OUT budget_lanes bigint[], OUT budget_began bigint[]
+  OUT lanes bigint[], OUT budget_lanes bigint[], OUT budget_began bigint[],
+  OUT budget_first boolean[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
   items text[];
+  has_budgets constant boolean := redrive.is_any_budget();
 BEGIN
   WITH succeeded_task AS (
     UPDATE redrive.task
@@ -46,7 +48,7 @@ BEGIN
       AS run (id, round, advances, result, attempt, began, took, worker, version, call, release, next, n)
     WHERE run.next IS NULL AND task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
       AND task.round = run.round AND task.advances = coalesce(run.advances, succeed.advances[1], task.advances)
-    RETURNING run.n, task.id, task.lane, task.ran_from, task.operation, task.answered, task.failure_group
+    RETURNING run.n, task.id, task.lane, task.ran_from, task.ran_attempt, task.operation, task.answered, task.failure_group
   ), noted AS (
     INSERT INTO redrive.operation_count (operation, passed, succeeded)
     SELECT operation, count(*) FILTER (WHERE NOT answered), count(*) FROM succeeded_task
@@ -68,8 +70,9 @@ BEGIN
       THEN json_agg(json_build_object('lane', lane, 'began', ran_from)) END,
     array_agg(id) FILTER (WHERE lane >= redrive.first_run_lane()),
     CASE WHEN EXISTS (SELECT FROM redrive.shared_limit) THEN array_agg(lane) END,
-    CASE WHEN redrive.is_any_budget() THEN array_agg(lane) END, CASE WHEN redrive.is_any_budget() THEN array_agg(ran_from) END
-  INTO settled, ends, items, lanes, budget_lanes, budget_began
+    CASE WHEN has_budgets THEN array_agg(lane) END, CASE WHEN has_budgets THEN array_agg(ran_from) END,
+    CASE WHEN has_budgets THEN array_agg(ran_attempt = 1) END
+  INTO settled, ends, items, lanes, budget_lanes, budget_began, budget_first
   FROM succeeded_task;
   IF items IS NOT NULL THEN
     PERFORM redrive.add_outputs(items);
@@ -91,14 +94,14 @@ BEGIN
     FROM unnest(ids, rounds, acknowledge.advances, numbers) AS run (id, round, advances, n)
     WHERE run.n IS NOT NULL AND task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_succeeded()
       AND task.round = run.round AND task.advances = coalesce(run.advances, acknowledge.advances[1], task.advances)
-    RETURNING run.n, task.lane, task.ran_from
+    RETURNING run.n, task.lane, task.ran_from, task.ran_attempt
   )
-  SELECT array_agg(n), json_agg(json_build_object('lane', lane, 'began', ran_from)) INTO acknowledged, ends
+  SELECT array_agg(n), json_agg(json_build_object('lane', lane, 'began', ran_from, 'first', ran_attempt = 1)) INTO acknowledged, ends
   FROM completed_task;
   IF ends IS NOT NULL THEN
     PERFORM redrive.ramp_up(ends);
-    PERFORM redrive.note_attempts(array_agg(run.lane), array_agg(run.began), NULL, NULL, now_ms)
-    FROM json_to_recordset(ends) AS run (lane bigint, began bigint) WHERE redrive.is_any_budget() HAVING count(*) > 0;
+    PERFORM redrive.note_attempts(array_agg(run.lane), array_agg(run.began), NULL, NULL, array_agg(run.first), now_ms)
+    FROM json_to_recordset(ends) AS run (lane bigint, began bigint, first boolean) WHERE redrive.is_any_budget() HAVING count(*) > 0;
   END IF;
   RETURN acknowledged;
 END
@@ -121,7 +124,7 @@ BEGIN
     PERFORM redrive.note_answers(done.lanes, ARRAY(SELECT 1 FROM unnest(done.lanes)), now_ms);
   END IF;
   IF done.budget_lanes IS NOT NULL THEN
-    PERFORM redrive.note_attempts(done.budget_lanes, done.budget_began, NULL, NULL, now_ms);
+    PERFORM redrive.note_attempts(done.budget_lanes, done.budget_began, NULL, NULL, done.budget_first, now_ms);
   END IF;
   IF cardinality(succeeded) < cardinality(ids) - (SELECT count(next) FROM unnest(nexts) AS next) THEN
     succeeded := succeeded || redrive.acknowledge(ids, rounds, advances, ARRAY(
@@ -220,7 +223,7 @@ BEGIN
   END IF;
   RETURN json_build_object(
     'settled', succeeded || gone || gone_before, 'kept', kept, 'kept_before', kept_before, 'to_lanes', to_lanes,
-    'applied', applied, 'now', now_ms, 'is_any_budget', redrive.is_any_budget(),
+    'applied', applied, 'now', now_ms, 'is_any_budget', redrive.is_any_failure_budget(),
     'is_any_gate_open', EXISTS (SELECT FROM redrive.budget WHERE is_open),
     'is_any_bounded', uses IS NOT NULL
       OR EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL OR concurrency IS NOT NULL)

@@ -19,7 +19,7 @@ END
 $$;
 
 -- Where a task stands: in the queue of its lane, or with a worker. Returns JSON: {now, lane, is_undecided,
--- is_to_be_cancelled, before, worker, ramp, rate_opens_at, shared}; NULL if there is no such task.
+-- is_to_be_cancelled, before, worker, retry_budget, behind_retry, ramp, rate_opens_at, shared}; NULL if there is no such task.
 CREATE OR REPLACE FUNCTION redrive.standing_of(of_id text, most int, at bigint) RETURNS text LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -43,6 +43,14 @@ BEGIN
       SELECT json_build_object('name', claim.worker, 'until', (
         SELECT worker.until FROM redrive.worker WHERE worker.id = claim.worker))
       FROM redrive.claim WHERE of_id = ANY (claim.tasks) ORDER BY claim.at DESC LIMIT 1
+    ) END,
+    'retry_budget', CASE WHEN queued.state = redrive.state_budgeted() THEN (
+      SELECT json_build_object('kind', known.kind, 'category', known.category)
+      FROM redrive.budget AS known WHERE known.id = queued.budget
+    ) END,
+    'behind_retry', CASE WHEN its.ordered THEN (
+      SELECT head.task FROM redrive.waiting AS head
+      WHERE head.state = redrive.state_budgeted() AND head.lane = its.id AND head.task <> of_id LIMIT 1
     ) END,
     'ramp', its.ramp,
     'rate_opens_at', ceil(its.refilled_at + (1 - its.tokens) * 1000 / its.per_second)::bigint,

@@ -1,6 +1,8 @@
 -- The states of a task. Each name is inlined as its number, so that partial indexes such as `WHERE state = 1` are used.
 -- Tasks that wait come first, tasks that have ended last.
 
+-- Waits for its time, and then for its retry budget.
+CREATE OR REPLACE FUNCTION redrive.state_budgeted()  RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT -1';
 CREATE OR REPLACE FUNCTION redrive.state_scheduled() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 0';
 CREATE OR REPLACE FUNCTION redrive.state_ready()     RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 1';
 -- Ready, and must run alone in its worker.

@@ -4,20 +4,27 @@
 -- claim.
 CREATE OR REPLACE FUNCTION redrive.lane_stats(most bigint, now_ms bigint) RETURNS TABLE (
   kind text, category text, waiting numeric, paused numeric, held numeric, ready numeric, since bigint, running numeric,
-  dead numeric
+  dead numeric, budgeted numeric
 ) LANGUAGE sql STABLE AS $$
   WITH figure AS (
-    SELECT tally.lane AS id, tally.waiting, 0 AS due, NULL::bigint AS since, tally.running, tally.dead FROM redrive.tally
+    SELECT tally.lane AS id, tally.waiting, 0 AS due, NULL::bigint AS since, tally.running, tally.dead, 0 AS budgeted
+    FROM redrive.tally
     UNION ALL
-    (SELECT due.lane, 0, 1, due.next_at, 0, 0 FROM redrive.waiting AS due
+    SELECT retry.lane, 0, 0, NULL, 0, 0, 1 FROM redrive.budget AS its CROSS JOIN LATERAL (
+      SELECT held.lane FROM redrive.waiting AS held
+      WHERE held.state = redrive.state_budgeted() AND held.budget = its.id AND held.next_at <= now_ms
+      ORDER BY held.next_at LIMIT most
+    ) AS retry
+    UNION ALL
+    (SELECT due.lane, 0, 1, due.next_at, 0, 0, 0 FROM redrive.waiting AS due
     WHERE due.state = redrive.state_scheduled() AND due.next_at <= now_ms ORDER BY due.next_at LIMIT most)
     UNION ALL
-    (SELECT alone.lane, 0, 1, alone.next_at, 0, 0 FROM redrive.waiting AS alone
+    (SELECT alone.lane, 0, 1, alone.next_at, 0, 0, 0 FROM redrive.waiting AS alone
     WHERE alone.state = redrive.state_alone() ORDER BY alone.priority DESC, alone.submitted_at, alone.task LIMIT most)
   ), standing AS MATERIALIZED (
     SELECT one.*, lane.*, NOT lane.is_paused AND NOT lane.is_held AS is_open FROM (
       SELECT figure.id, sum(figure.waiting) AS waiting, sum(due) AS due, min(figure.since) AS since,
-        sum(figure.running) AS running, sum(figure.dead) AS dead
+        sum(figure.running) AS running, sum(figure.dead) AS dead, sum(figure.budgeted) AS budgeted
       FROM figure GROUP BY figure.id
     ) AS one
     CROSS JOIN LATERAL (
@@ -36,10 +43,10 @@ CREATE OR REPLACE FUNCTION redrive.lane_stats(most bigint, now_ms bigint) RETURN
   )
   SELECT kind, category, waiting, CASE WHEN is_paused THEN waiting ELSE 0 END,
     CASE WHEN is_held AND NOT is_paused THEN waiting ELSE 0 END, CASE WHEN is_open THEN due ELSE 0 END,
-    CASE WHEN is_open THEN since END, running, dead
+    CASE WHEN is_open THEN since END, running, dead, CASE WHEN is_open THEN standing.budgeted ELSE 0 END
   FROM standing
   UNION ALL
-  SELECT part.kind, part.category, 0, 0, 0, head.ready, head.since, 0, 0
+  SELECT part.kind, part.category, 0, 0, 0, head.ready, head.since, 0, 0, 0
   FROM part CROSS JOIN LATERAL (
     SELECT count(*) AS ready, min(first.next_at) AS since FROM (
       SELECT task.next_at FROM redrive.waiting AS task
@@ -51,7 +58,7 @@ CREATE OR REPLACE FUNCTION redrive.lane_stats(most bigint, now_ms bigint) RETURN
 $$;
 
 -- The figures of the store by kind and category. Returns JSON: {now, workers, kinds}, where `kinds` is an array of {kind,
--- category, waiting, paused, held, ready, readySince, running, dead}.
+-- category, waiting, paused, held, ready, readySince, running, dead, budgeted}.
 CREATE OR REPLACE FUNCTION redrive.stats(most bigint, at bigint) RETURNS text LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -64,10 +71,11 @@ BEGIN
   ), 'kinds', (
     SELECT coalesce(json_agg(json_build_object(
       'kind', kind, 'category', category, 'waiting', waiting, 'paused', paused, 'held', held, 'ready', ready,
-      'readySince', since, 'running', running, 'dead', dead)), '[]')
+      'readySince', since, 'running', running, 'dead', dead, 'budgeted', budgeted)), '[]')
     FROM (
       SELECT one.kind, one.category, sum(one.waiting) AS waiting, sum(one.paused) AS paused, sum(one.held) AS held,
-        sum(one.ready) AS ready, min(one.since) AS since, sum(one.running) AS running, sum(one.dead) AS dead
+        sum(one.ready) AS ready, min(one.since) AS since, sum(one.running) AS running, sum(one.dead) AS dead,
+        sum(one.budgeted) AS budgeted
       FROM redrive.lane_stats(most, now_ms) AS one
       GROUP BY one.kind, one.category
     ) AS by_kind

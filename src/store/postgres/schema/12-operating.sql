@@ -155,6 +155,11 @@ CREATE TYPE redrive.outcome AS (
   failure_group text
 );
 
+-- Retries under a budget wait in state -1, until they are due and then until the budget lets them through.
+ALTER TABLE redrive.waiting ADD COLUMN budget bigint;
+CREATE INDEX waiting_budgeted      ON redrive.waiting (budget, next_at, task) WHERE state = -1;
+CREATE INDEX waiting_budgeted_lane ON redrive.waiting (lane)                  WHERE state = -1;
+
 CREATE OR REPLACE VIEW redrive.standing AS
   SELECT task.id, task.lane, coalesce(waiting.state, task.state) AS state, task.priority, task.submitted_at,
     task.started_at, greatest(its_claim.at, task.changed_at) AS changed_at, waiting.next_at, task.entries, task.attempts,
@@ -173,18 +178,20 @@ CREATE OR REPLACE VIEW redrive.standing AS
 ALTER TABLE redrive.ended ADD COLUMN task_lanes bigint[];
 CREATE INDEX lane_key ON redrive.lane (key) WHERE key <> '';
 
--- Failure budgets of a kind, or of a kind and category, each with its gate: see src/store/budget-store.ts. `settings` and
--- `gate` are JSON. `category` is NULL for all categories.
+-- Budgets of a kind, or of a kind and category, of failures, with their gate, and of retries: see
+-- src/store/budget-store.ts. `settings` and `gate` are JSON. `category` is NULL for all categories.
 CREATE TABLE redrive.budget (
   id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   kind     text COLLATE "C" NOT NULL,
   category text COLLATE "C",
   settings text NOT NULL,
   gate     text NOT NULL,
-  is_open  boolean GENERATED ALWAYS AS (gate::jsonb -> 'since' IS NOT NULL) STORED
+  is_open  boolean GENERATED ALWAYS AS (gate::jsonb -> 'since' IS NOT NULL) STORED,
+  has_retries boolean GENERATED ALWAYS AS (settings::jsonb -> 'retries' IS NOT NULL) STORED
 ) WITH (fillfactor = 50);
 CREATE INDEX budget_kind ON redrive.budget (kind);
-CREATE INDEX budget_open ON redrive.budget (id) WHERE is_open;
+CREATE INDEX budget_open   ON redrive.budget (id) WHERE is_open;
+CREATE INDEX budget_active ON redrive.budget (id) WHERE is_open OR has_retries;
 
 -- Ends of runs that budgets count, in steps of ten seconds, to be added up: no settlement waits for another's count.
 -- `round` is that of the gate if it had let them through while it was open, and 0 otherwise.
@@ -195,7 +202,9 @@ CREATE TABLE redrive.budget_tally (
   failure    text COLLATE "C",  -- JSON: its code and its group
   ok         bigint NOT NULL,
   failed     bigint NOT NULL,
-  unanswered bigint NOT NULL
+  unanswered bigint NOT NULL,
+  first      bigint NOT NULL DEFAULT 0,  -- first attempts, which earn retries
+  retried    bigint NOT NULL DEFAULT 0   -- retries that were let through
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX budget_tally_at ON redrive.budget_tally (budget, at);
 

@@ -1,0 +1,152 @@
+-- Retry budgets: how many retries may become ready. `retries_left` repeats the rule of src/store/budgets/retry-allowance.ts.
+
+-- The budgets of retries; NULL if there are none.
+CREATE OR REPLACE FUNCTION redrive.retry_budgets() RETURNS bigint[] LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN (SELECT array_agg(id) FROM redrive.budget WHERE has_retries);
+END
+$$;
+
+-- The retry budget of a kind and category: that of the category, or else that of the kind. NULL if there is none.
+CREATE OR REPLACE FUNCTION redrive.retry_budget(of_kind text, of_category text) RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT budget.id FROM redrive.budget
+  WHERE budget.kind = of_kind AND coalesce(budget.category = of_category, true) AND budget.has_retries
+  ORDER BY budget.category IS NULL LIMIT 1
+$$;
+
+-- The retry budgets of these lanes, in their order; NULL if none of them has one. No budget is set or lifted until the
+-- transaction has ended: a retry under a budget that is gone would wait for ever.
+CREATE OR REPLACE FUNCTION redrive.retry_budgets_of(lanes bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+  budgets bigint[];
+BEGIN
+  IF lanes IS NULL OR lanes = '{}' OR redrive.retry_budgets() IS NULL THEN
+    RETURN NULL;
+  END IF;
+  PERFORM pg_advisory_xact_lock_shared('redrive.budget'::regclass::bigint);
+  budgets := ARRAY(
+    SELECT (SELECT redrive.retry_budget(its.kind, its.category) FROM redrive.lane AS its WHERE its.id = given.lane)
+    FROM unnest(lanes) WITH ORDINALITY AS given (lane, n) ORDER BY given.n);
+  RETURN CASE WHEN num_nonnulls(VARIADIC budgets) > 0 THEN budgets END;
+END
+$$;
+
+-- How many retries a budget lets through now: a share of the first attempts within the window or, if that is more, a number
+-- per second, which comes evenly. A step that is only partly within the window counts for retries alone.
+CREATE OR REPLACE FUNCTION redrive.retries_left(this redrive.budget, now_ms bigint) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+  allowed constant jsonb := this.settings::jsonb -> 'retries';
+  window_ms constant bigint := (allowed -> 'windowMs')::bigint;
+  floor_ constant float8 := (allowed -> 'floor')::float8;
+  counted record;
+BEGIN
+  SELECT coalesce(sum(tally.first) FILTER (WHERE tally.at > now_ms - window_ms), 0) AS first,
+    coalesce(sum(tally.retried), 0) AS retried,
+    coalesce(sum(tally.retried) FILTER (WHERE tally.at = now_ms - now_ms % 10000), 0) AS lately
+  INTO counted
+  FROM redrive.budget_tally AS tally
+  WHERE tally.budget = this.id AND tally.at > now_ms - window_ms - 10000 AND tally.at <= now_ms;
+  RETURN greatest(0, least(1000000, floor(1e-9 + greatest(
+    (allowed -> 'share')::float8 * counted.first - counted.retried,
+    least(floor_ * window_ms / 1000 - counted.retried, greatest(1, floor_ * 10) - counted.lately)))))::int;
+END
+$$;
+
+-- Makes due retries ready, as many as these budgets let through, and `most` of each at most. The row of the budget is locked,
+-- so that no two claims let the same retries through; if somebody else has locked it, they do it. Returns whether there may
+-- be more.
+CREATE OR REPLACE FUNCTION redrive.let_retries_through(budgets bigint[], most int, now_ms bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+  of_budget bigint;
+  this redrive.budget;
+  passed int;
+  has_more boolean := false;
+BEGIN
+  FOREACH of_budget IN ARRAY budgets LOOP
+    CONTINUE WHEN NOT EXISTS (
+      SELECT FROM redrive.waiting AS due
+      WHERE due.state = redrive.state_budgeted() AND due.budget = of_budget AND due.next_at <= now_ms);
+    SELECT * INTO this FROM redrive.budget WHERE id = of_budget AND has_retries FOR NO KEY UPDATE SKIP LOCKED;
+    CONTINUE WHEN NOT FOUND;
+    -- In a statement of its own, so that it sees what the last owner of the lock has counted.
+    passed := least(most, redrive.retries_left(this, now_ms));
+    CONTINUE WHEN passed = 0;
+    UPDATE redrive.waiting SET state = redrive.waiting_state(true, alone)
+    WHERE task IN (
+      SELECT due.task FROM redrive.waiting AS due
+      WHERE due.state = redrive.state_budgeted() AND due.budget = of_budget AND due.next_at <= now_ms
+      ORDER BY due.next_at, due.task LIMIT passed FOR UPDATE SKIP LOCKED
+    );
+    GET DIAGNOSTICS passed = ROW_COUNT;
+    INSERT INTO redrive.budget_tally (budget, at, round, ok, failed, unanswered, retried)
+    SELECT of_budget, now_ms - now_ms % 10000, 0, 0, 0, 0, passed WHERE passed > 0;
+    has_more := has_more OR passed = most;
+  END LOOP;
+  RETURN has_more;
+END
+$$;
+
+-- When retries under these budgets are worth asking for: when the first is due or, if some are held, when the next step begins.
+CREATE OR REPLACE FUNCTION redrive.next_retry(budgets bigint[], now_ms bigint) RETURNS bigint LANGUAGE plpgsql
+SET enable_sort = off AS $$
+BEGIN
+  IF budgets IS NULL THEN
+    RETURN NULL;
+  END IF;
+  RETURN (
+    SELECT min(CASE WHEN first.next_at > now_ms THEN first.next_at ELSE now_ms - now_ms % 10000 + 10000 END)
+    FROM unnest(budgets) AS its (id) CROSS JOIN LATERAL (
+      SELECT waiting.next_at FROM redrive.waiting
+      WHERE waiting.state = redrive.state_budgeted() AND waiting.budget = its.id
+      ORDER BY waiting.next_at, waiting.task LIMIT 1
+    ) AS first
+  );
+END
+$$;
+
+-- The counts of a retry budget, as JSON: {held, buckets}, where `buckets` is an array of {at, first, retried}.
+CREATE OR REPLACE FUNCTION redrive.retry_counts(this redrive.budget, now_ms bigint) RETURNS json LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN json_build_object('held', (
+    SELECT count(*) FROM (
+      SELECT FROM redrive.waiting AS due
+      WHERE due.state = redrive.state_budgeted() AND due.budget = this.id AND due.next_at <= now_ms LIMIT 10000
+    ) AS held
+  ), 'buckets', (
+    SELECT coalesce(json_agg(json_build_object('at', step.at, 'first', step.first, 'retried', step.retried)), '[]') FROM (
+      SELECT tally.at, sum(tally.first) AS first, sum(tally.retried) AS retried FROM redrive.budget_tally AS tally
+      WHERE tally.budget = this.id AND tally.at <= now_ms
+        AND tally.at > now_ms - 10000 - (this.settings::jsonb -> 'retries' -> 'windowMs')::bigint
+      GROUP BY tally.at ORDER BY tally.at
+    ) AS step
+  ));
+END
+$$;
+
+-- Puts the retries of a kind under the budgets that it has now: those that wait under one, also under one that was lifted,
+-- and those that are not due yet.
+CREATE OR REPLACE FUNCTION redrive.rebudget(of_kind text, of_lifted bigint, now_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  known constant bigint[] := ARRAY(SELECT id FROM redrive.budget WHERE kind = of_kind) || of_lifted;
+BEGIN
+  UPDATE redrive.waiting
+  SET budget = its.budget, state = CASE WHEN its.budget IS NOT NULL THEN redrive.state_budgeted()
+    ELSE redrive.waiting_state(its.ordered, alone) END
+  FROM (
+    SELECT lane.id, lane.ordered, redrive.retry_budget(lane.kind, lane.category) AS budget FROM redrive.lane
+  ) AS its
+  WHERE waiting.state = redrive.state_budgeted() AND waiting.budget = ANY (known) AND its.id = ANY (ARRAY[waiting.lane])
+    AND its.budget IS DISTINCT FROM waiting.budget;
+
+  UPDATE redrive.waiting SET budget = its.budget, state = redrive.state_budgeted()
+  FROM (
+    SELECT lane.id, redrive.retry_budget(lane.kind, lane.category) AS budget FROM redrive.lane
+    WHERE lane.kind = of_kind AND NOT lane.ordered
+  ) AS its
+  WHERE waiting.state = redrive.state_scheduled() AND waiting.next_at > now_ms AND its.id = ANY (ARRAY[waiting.lane])
+    AND its.budget IS NOT NULL
+    AND EXISTS (SELECT FROM redrive.task WHERE task.id = ANY (ARRAY[waiting.task]) AND task.attempts > 0);
+END
+$$;
