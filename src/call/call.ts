@@ -39,6 +39,9 @@ let calls = 0
 /** The records of a call that has not failed yet. */
 const NONE: readonly AttemptRecord[] = []
 
+/** The options of a call that was given none. */
+export const NO_OPTIONS: RetryOptions = {}
+
 /** The history of a call that nothing times: reading the clock costs a third of a call that succeeds at once. */
 const UNTIMED = begin(0)
 
@@ -85,7 +88,7 @@ export class Call<T> implements Sleeper {
     options: RetryOptions,
     settle: (outcome: T | Promise<never>) => void,
   ) {
-    const { clock = systemClock, within, deadline, breaker, budget, sink } = options
+    const { clock = systemClock, within, budget, sink } = options
     this.#fn = fn
     this.#options = options
     this.#settle = settle
@@ -93,8 +96,7 @@ export class Call<T> implements Sleeper {
     // An inner layer that retried as well would make nine calls out of three attempts.
     this.#policy = within ? { ...policy, attempts: 1, deferrals: 0 } : policy
     this.#work = sink && describe(options)
-    const limit = policy.timeout ?? policy.ttl ?? deadline ?? within?.deadline ?? breaker ?? sink
-    this.#history = limit === undefined ? UNTIMED : beginNow(options, clock)
+    this.#history = isLimited(policy, options) ? beginNow(options, clock) : UNTIMED
     budget?.deposit()
     this.#watch(watchAbort)
   }
@@ -123,7 +125,7 @@ export class Call<T> implements Sleeper {
       return this.#refuse('breaker_open', breaker.refusal(now, last?.failure))
     const attempt = new RunningAttempt(history.attempts + 1, history.deadline)
     this.#attempt = attempt
-    this.#tell({ type: 'attempt_started', deferrals: history.deferrals })
+    if (this.#work) this.#tell({ type: 'attempt_started', deferrals: history.deferrals })
     if (!this.#settle) return
     const limitMs = allowance(this.#policy, history, now)
     if (limitMs < Infinity) this.#timer = this.#clock.setTimer(this, limitMs)
@@ -185,24 +187,13 @@ export class Call<T> implements Sleeper {
       if (!this.#settle) return
 
       const record = { attempt, failedAt, failure, verdict, history, now, random, aborted, budgetEmpty, decision }
-      // The last hundred, so that a call may go on for ever. A copy, since that has no spare room.
-      this.#records = [...this.#records.slice(-99), record]
+      // The last hundred, so that a call may go on for ever. Not by `push` or a spread, which leave room for 16 more.
+      this.#records = this.#records.slice(-99).concat(record)
 
       const durationMs = now - this.#startedAt
       if (decision.action === 'give_up') {
         const { reason } = decision
-        // Made two turns later, the error has the frames of whoever awaits the call on its stack: the engine follows promises
-        // to the functions that await them, and by then the call's own follows this one.
-        const ended = () => {
-          if (reason !== 'final_error') throw this.#exhausted(reason)
-          // A later attempt begins in a timer, so its failure has to be given those frames.
-          const caller: { stack?: string } = {}
-          Error.captureStackTrace(caller, ended)
-          if (attempt > 1 && failure instanceof Error)
-            Reflect.set(failure, 'stack', failure.stack + String(caller.stack).replace(/.*/, ''))
-          throw failure
-        }
-        this.#end(aborted ? Promise.reject(failure) : Promise.resolve().then().then(ended))
+        this.#end(aborted ? Promise.reject(failure) : this.#rejection(record, reason))
         this.#tell({ type: 'gave_up', durationMs, failure, verdict, reason })
       } else {
         const { delayMs } = decision
@@ -211,12 +202,29 @@ export class Call<T> implements Sleeper {
         if (delayMs === 0) soon(this)
         else this.#timer = this.#clock.setTimer(this, delayMs)
         const type = decision.action === 'defer' ? 'deferred' : 'retry_scheduled'
-        this.#tell({ type, durationMs, failure, verdict, delayMs, nextAttemptAt: failedAt + delayMs })
+        if (this.#work) this.#tell({ type, durationMs, failure, verdict, delayMs, nextAttemptAt: failedAt + delayMs })
       }
     } catch (mistake) {
       // Code of the caller's own, such as `random`, threw. The call must not hang for that.
       this.#end(Promise.reject(mistake))
     }
+  }
+
+  /**
+   * Rejects with the error of a call that was given up. Made two turns later, that has the frames of whoever awaits the
+   * call on its stack: the engine follows promises to the functions that await them, and by then the call's own follows
+   * this one.
+   */
+  #rejection({ attempt, failure }: AttemptRecord, reason: GiveUpReason): Promise<never> {
+    return Promise.resolve()
+      .then()
+      .then(() => {
+        if (reason !== 'final_error') throw this.#exhausted(reason)
+        // A later attempt begins in a timer, so its failure has to be given those frames: all but this function's own.
+        if (attempt > 1 && failure instanceof Error)
+          Reflect.set(failure, 'stack', failure.stack + String(new Error().stack).replace(/.*\n?.*/, ''))
+        throw failure
+      })
   }
 
   /** Ends the call without a further attempt having been made. */
@@ -274,6 +282,11 @@ export class Call<T> implements Sleeper {
     if (drawn >= 0 && drawn < 1) return drawn
     throw wrongOption('random', 'a number from 0 to below 1', drawn)
   }
+}
+
+/** Whether anything limits a call, or anybody is told of it. */
+export function isLimited(policy: Policy, options: RetryOptions): boolean {
+  return (policy.timeout ?? policy.ttl ?? options) !== NO_OPTIONS
 }
 
 function describe(options: RetryOptions): Work {

@@ -3,7 +3,7 @@ import { checkOptions, type KnownOptions, wrongOption } from '../policy/internal
 import type { Sink, Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import { type Attempt, RunningAttempt } from './attempt.js'
-import { Call } from './call.js'
+import { Call, isLimited, NO_OPTIONS } from './call.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
 import type { RetryBudget } from './retry-budget.js'
 
@@ -38,7 +38,6 @@ export interface RetryOptions extends Description {
 
 /** Three attempts, from one second to thirty apart, full jitter: `policies.call`. */
 const DEFAULT = /* @__PURE__ */ parse()
-const NONE: RetryOptions = {}
 
 /** The options of a call, each with the type of its value. */
 export const RETRY_OPTIONS: KnownOptions<RetryOptions> = {
@@ -73,29 +72,31 @@ export const RETRY_OPTIONS: KnownOptions<RetryOptions> = {
 export function retry<T>(
   fn: (attempt: Attempt) => T | PromiseLike<T>,
   policy: PolicyInput = DEFAULT,
-  options: RetryOptions = NONE,
+  options: RetryOptions = NO_OPTIONS,
 ): Promise<T> {
+  let parsed: Policy
   try {
-    const parsed = parse(policy)
+    parsed = parse(policy)
     if (typeof fn !== 'function') throw wrongOption('fn', 'a function', fn)
     checkOptions('retry()', options, RETRY_OPTIONS)
-    if ((parsed.timeout ?? parsed.ttl ?? options) === NONE) return unwatched(fn, parsed)
-    return new Promise(settle => new Call(fn, parsed, options, settle).wake())
   } catch (mistake) {
     return Promise.reject(mistake)
   }
-}
+  if (isLimited(parsed, options)) return new Promise(settle => new Call(fn, parsed, options, settle).wake())
 
-/** A call that nothing limits, and of which nobody is told, keeps nothing until it fails. */
-async function unwatched<T>(fn: (attempt: Attempt) => T | PromiseLike<T>, policy: Policy): Promise<T> {
+  // A call that nothing limits keeps nothing until it fails. Then it goes on as a `Call`, which settles the promise that
+  // is returned here, and not through another promise: what waits should not hold two.
+  const failed = (failure: unknown) => {
+    const then = (settle: (outcome: T | Promise<never>) => void) =>
+      new Call(fn, parsed, NO_OPTIONS, settle).failed(failure)
+    // A promise that is resolved with this calls its `then`, with one function.
+    return { then } as unknown as PromiseLike<T>
+  }
+  // Called right here, since each frame more in the stack of an error costs as much as classifying it.
   try {
-    return await fn(new RunningAttempt(1, undefined))
+    return Promise.resolve(fn(new RunningAttempt(1, undefined))).then(undefined, failed)
   } catch (failure) {
-    // Not a promise: what waits should not hold two.
-    return {
-      // biome-ignore lint/suspicious/noThenProperty: that is how it settles the promise of this function.
-      then: (settle: (outcome: T | Promise<never>) => void) => new Call(fn, policy, NONE, settle).failed(failure),
-    }
+    return Promise.resolve(failed(failure))
   }
 }
 
@@ -103,7 +104,7 @@ async function unwatched<T>(fn: (attempt: Attempt) => T | PromiseLike<T>, policy
 export function retrying<This, Args extends unknown[], T>(
   fn: (this: This, ...args: Args) => T | PromiseLike<T>,
   policy: PolicyInput = DEFAULT,
-  options: RetryOptions = NONE,
+  options: RetryOptions = NO_OPTIONS,
 ): (this: This, ...args: Args) => Promise<T> {
   checkOptions('retrying()', options, RETRY_OPTIONS)
   const parsed = parse(policy)

@@ -35,6 +35,6 @@ export function plainDelay({ kind, base = 0, factor = 1, max = Infinity, delays 
 /** The range over which a jitter spreads a delay. */
 export function spread(jitter: Jitter, delayMs: number): readonly [low: number, high: number] {
   const ratio = jitter.kind === 'proportional' ? jitter.ratio : 0
-  const low = { none: 1, full: 0, equal: 0.5, proportional: 1 - ratio }[jitter.kind]
+  const low = jitter.kind === 'full' ? 0 : jitter.kind === 'equal' ? 0.5 : 1 - ratio
   return [delayMs * low, delayMs * (1 + ratio)]
 }

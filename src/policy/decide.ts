@@ -28,7 +28,7 @@ export function decide(policy: Policy, history: History, verdict: Verdict, circu
 
   const delayMs = hintMs ?? delayAfter(policy, attempt, history.previousDelayMs, circumstances.random)
   const at = circumstances.now + delayMs
-  const late = refusal(policy, { ...history, attempts: attempt }, at)
+  const late = refusal(policy, history, at, attempt)
   if (late) return giveUp(late)
   if (circumstances.budgetEmpty) return giveUp('budget_empty')
   return { action: deferred ? 'defer' : 'retry', delayMs, at }
@@ -48,9 +48,14 @@ export function decideLoss(policy: Policy, history: History, now: number): Decis
  * Says why an attempt must not start now, or `undefined` if it may. A time to live bounds every start, the first one
  * included; a time to live of 0 means one attempt, whenever that starts.
  */
-export function refusal(policy: Policy, history: History, now: number): GiveUpReason | undefined {
+export function refusal(
+  policy: Policy,
+  history: History,
+  now: number,
+  attempts = history.attempts,
+): GiveUpReason | undefined {
   const isOver = now >= history.startedAt + (policy.ttl ?? Infinity)
-  if (isOver && (policy.ttl || history.attempts || history.deferrals)) return 'ttl_expired'
+  if (isOver && (policy.ttl || attempts || history.deferrals)) return 'ttl_expired'
   return now >= (history.deadline ?? Infinity) ? 'deadline_passed' : undefined
 }
 

@@ -1,5 +1,5 @@
 import { classNameOf } from './class-name.js'
-import { isStatus } from './http-status.js'
+import { httpStatus } from './http-status.js'
 import { isObject } from './is-object.js'
 import { type Knowledge, knowledgeOf } from './known-errors.js'
 import { retryAfter } from './retry-after.js'
@@ -37,67 +37,67 @@ export interface Thrown {
 /** No more of a chain of causes or of classes is looked at, however long it is; and a longer text is no name or code. */
 export const ENOUGH = 100
 
-/** The facts of a failure and of all that caused it, outermost first. Never throws, whatever was thrown. */
+/**
+ * The facts of a failure and of all that caused it, outermost first. Never throws, whatever was thrown. Few objects are made
+ * here and below: with many calls in flight, collecting them takes longer than comparing.
+ */
 export function factsOf(failure: unknown, now: number): Facts[] {
   const errors = [failure]
+  const chain = [read(failure, errors, now)]
   // The list grows while it is gone through.
-  for (const error of errors) {
-    for (const cause of orElse(() => causesOf(error), [])) {
-      if (errors.length < ENOUGH && !errors.includes(cause)) errors.push(cause)
-    }
-  }
-  return errors.map(error => orElse(() => read(fieldsOf(error), now), { names: [] }))
+  for (let i = 1; i < errors.length; i++) chain.push(read(errors[i], errors, now))
+  return chain
 }
 
-/** A getter or a proxy may throw: what it hides is unknown, like any other unknown error. */
-function orElse<T>(read: () => T, otherwise: T): T {
+/** The facts of one error; its causes are added to the list. A getter or a proxy may throw: what it hides is unknown. */
+function read(failure: unknown, errors: unknown[], now: number): Facts {
   try {
-    return read()
+    // Of what was thrown without being an object, a number is a status and a text is a code.
+    const error: Thrown = isObject(failure) ? failure : { status: failure, code: failure }
+    try {
+      addCause(errors, error.cause)
+      const several = error.errors
+      if (Array.isArray(several)) for (const cause of several.slice(0, ENOUGH)) addCause(errors, cause)
+    } catch {}
+
+    const { response, $metadata } = error
+    const code = word(error.code)
+    const status =
+      httpStatus(error.status) ??
+      httpStatus(error.statusCode) ??
+      httpStatus(response?.status) ??
+      httpStatus(response?.statusCode) ??
+      httpStatus($metadata?.httpStatusCode) ??
+      httpStatus(error.code)
+    const names = namesOf(error)
+    let retryAfterMs: number | undefined
+    try {
+      retryAfterMs = retryAfter(error, status, now)
+    } catch {}
+    return { names, code, status, retryAfterMs, knowledge: knowledgeOf(names, code, status, retryAfterMs) }
   } catch {
-    return otherwise
+    return { names: [] }
   }
 }
 
-/** Of what was thrown without being an object, a number is a status and a text is a code. */
-function fieldsOf(error: unknown): Thrown {
-  return isObject(error) ? error : { status: error, code: error }
-}
-
-function causesOf(error: unknown): unknown[] {
-  const { cause, errors } = fieldsOf(error)
-  const several = Array.isArray(errors) ? errors.slice(0, ENOUGH) : []
-  return [cause, ...several].filter(error => error !== undefined && error !== null)
-}
-
-function read(error: Thrown, now: number): Facts {
-  const { response, $metadata } = error
-  const code = isWord(error.code) ? error.code : undefined
-  const status = [
-    error.status,
-    error.statusCode,
-    response?.status,
-    response?.statusCode,
-    $metadata?.httpStatusCode,
-    error.code,
-  ].find(isStatus)
-  const names = namesOf(error)
-  const retryAfterMs = orElse(() => retryAfter(error, status, now), undefined)
-  return { names, code, status, retryAfterMs, knowledge: knowledgeOf(names, code, status, retryAfterMs) }
+function addCause(errors: unknown[], cause: unknown): void {
+  if (cause !== undefined && cause !== null && errors.length < ENOUGH && !errors.includes(cause)) errors.push(cause)
 }
 
 /** The names of an error, nearest first: its own, unless it inherits that, then those of its classes. */
-export function namesOf(error: Thrown): string[] {
-  const names: unknown[] = []
+export function namesOf(error: Thrown): readonly string[] {
+  const names: string[] = []
   let prototype: object | null = Object.getPrototypeOf(error)
-  while (prototype && prototype !== Object.prototype && names.length < ENOUGH) {
-    names.push(classNameOf(prototype))
+  for (let i = 0; i < ENOUGH && prototype && prototype !== Object.prototype; i++) {
+    const name = word(classNameOf(prototype))
+    if (name) names.push(name)
     prototype = Object.getPrototypeOf(prototype)
   }
-  // A name that it inherits says nothing of its own.
-  if (!names.includes(error.name)) names.unshift(error.name)
-  return names.filter(isWord)
+  const name = word(error.name)
+  if (name && !names.includes(name)) names.unshift(name)
+  return names
 }
 
-function isWord(value: unknown): value is string {
-  return typeof value === 'string' && value !== '' && value.length <= ENOUGH
+function word(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' && value.length <= ENOUGH ? value : undefined
 }

@@ -1,4 +1,4 @@
-/** Whether a value can be the status of an HTTP answer. */
-export function isStatus(value: unknown): value is number {
-  return typeof value === 'number' && /^[1-5]\d\d$/.test(String(value))
+/** A value that can be the status of an HTTP answer, or else `undefined`. */
+export function httpStatus(value: unknown): number | undefined {
+  return typeof value === 'number' && value >= 100 && value < 600 && value % 1 === 0 ? value : undefined
 }

@@ -3,13 +3,13 @@ const NETWORK =
   /^(E(CONN|HOST|NET|SOCKET|TIMEDOUT|PIPE|NOTFOUND|AI_)|(UND_)?ERR_(NET|SOCKET(?!_BAD)|STREAM_P|HTTP2_G|\w+_TIMEOUT))/
 
 /** AWS-style services say it in the error's name, often with status 400. */
-const THROTTLING = /Throttl|^(SlowDown|TooManyReq|ProvisionedThr|TransactionIn|PriorReq|(Request|Bandwidth)?LimitEx)/
+const THROTTLING = /Throttl|^(SlowDown|TooManyReq|ProvisionedThr|TransactionIn|PriorReq|(Request|Bandwidth)?LimitEx)/m
 
 /** Request timeout, too early, and what is the server's own fault but for what it cannot do at all. */
 const PASSING = /^(408|425|5(?!01|05))/
 
 /** Thrown by the language itself, or by us for a wrong argument: a bug, and the next attempt runs into it too. */
-const BUG = /^(Type|Reference|Range|Syntax|Option|Policy)Error$/
+const BUG = /^(Type|Reference|Range|Syntax|Option|Policy)Error$/m
 
 /** The knowledge of an error: `bug` and `network` apart from the rest, since one may hide the other. */
 export type Knowledge = 'final' | 'bug' | 'retryable' | 'network' | 'rate_limited'
@@ -25,17 +25,18 @@ export function isNetworkCode(code: string): boolean {
  */
 export function knowledgeOf(
   names: readonly string[],
-  code = '',
+  code: string | undefined,
   status = 0,
   retryAfterMs: number | undefined,
 ): Knowledge | undefined {
-  const isNamed = (name: RegExp) => names.some(own => name.test(own))
+  // A name per line, as the patterns above expect them.
+  const lines = names.join('\n')
   if (names.includes('AbortError')) return 'final'
   if (names.includes('RateLimitedError')) return 'rate_limited'
   if (names.includes('RetryableError') || names.includes('TimeoutError')) return 'retryable'
-  if (NETWORK.test(code)) return 'network'
+  if (code && NETWORK.test(code)) return 'network'
   if (status === 429 || (status === 503 && retryAfterMs !== undefined)) return 'rate_limited'
-  if (isNamed(THROTTLING)) return 'retryable'
+  if (THROTTLING.test(lines)) return 'retryable'
   if (status >= 400) return PASSING.test(String(status)) ? 'retryable' : 'final'
-  return isNamed(BUG) ? 'bug' : undefined
+  return BUG.test(lines) ? 'bug' : undefined
 }

@@ -2,7 +2,7 @@ import { mustBe, unknownName } from './check-options.js'
 import { classNameOf } from './class-name.js'
 import { parseDuration } from './duration.js'
 import { PolicyError } from './errors.js'
-import { isStatus } from './http-status.js'
+import { httpStatus } from './http-status.js'
 import { isObject } from './is-object.js'
 import type { Policy, PolicyInput } from './policy.js'
 
@@ -41,11 +41,11 @@ const POLICY: Readers = {
   giveUpOn: field('a list', matches, Object.freeze([])),
 }
 
-/** Marks what `policy()` has made, so that it is validated once. A `WeakSet` takes longer than the parsing. */
-const MADE = Symbol()
+/** All that `policy()` has made, so that it is validated once. */
+const made = /* @__PURE__ */ new WeakSet<object>()
 
-/** The latest inputs, copied, with their policies: a policy that is written inside a call is the same at every call. */
-const recent: { readonly copy: Fields; readonly made: Policy }[] = []
+/** The latest inputs with their policies: a policy that is written inside a call is the same at every call. */
+const recent: { readonly parts: readonly unknown[]; readonly parsed: Policy }[] = []
 const MAX_RECENT = 8
 
 /**
@@ -57,8 +57,8 @@ const MAX_RECENT = 8
  */
 export function policy(input: PolicyInput = {}): Policy {
   if (!isObject(input)) throw wrong('policy', 'an object', input)
-  if (Object.hasOwn(input, MADE)) return input as unknown as Policy
-  for (const { copy, made } of recent) if (isSame(input, copy)) return made
+  if (made.has(input)) return input as unknown as Policy
+  for (const { parts, parsed } of recent) if (isSame(input, parts)) return parsed
   // The readers above give exactly the fields of a Policy, which the type checker cannot see.
   const parsed = readFields('', input, POLICY) as unknown as Writable<Policy>
   const { backoff, jitter } = parsed
@@ -68,27 +68,40 @@ export function policy(input: PolicyInput = {}): Policy {
     parsed.jitter = Object.freeze({ kind: 'none' })
   }
   if ('max' in backoff && backoff.max < backoff.base) throw wrong('backoff.max', "'backoff.base' or more", backoff.max)
-  // Not enumerable: a copy is not marked, and two policies are equal if their fields are.
-  const made = Object.freeze(Object.defineProperty(parsed, MADE, {}))
-  const copy = copyOf(input)
-  if (isSame(input, copy) && recent.unshift({ copy, made }) > MAX_RECENT) recent.pop()
-  return made
+  made.add(Object.freeze(parsed))
+  const parts = partsOf(input)
+  if (isSame(input, parts) && recent.unshift({ parts, parsed }) > MAX_RECENT) recent.pop()
+  return parsed
 }
 
-/** A copy that does not change with its original. */
-function copyOf(input: Fields): Fields {
-  const copy = (Array.isArray(input) ? [] : {}) as Record<string, unknown>
-  for (const name in input) copy[name] = hasParts(input[name]) ? copyOf(input[name]) : input[name]
-  return copy
+/**
+ * The parts of an input, which do not change with it: its class and length, then each name with its value, which has parts
+ * of its own if it is an object or a list. A field that is undefined counts as left out.
+ */
+function partsOf(input: Fields): readonly unknown[] {
+  const parts = [Array.isArray(input) ? Array : Object, input.length]
+  for (const name in input) {
+    const value = input[name]
+    if (value === undefined) continue
+    parts.push(name, hasParts(value) ? partsOf(value) : value)
+  }
+  return parts
 }
 
-/** Whether an input says the same as a copy, part by part. An instance of a class never does: its parts may not show. */
-function isSame(input: unknown, copy: unknown): boolean {
-  if (!hasParts(input) || !hasParts(copy) || Object.getPrototypeOf(input) !== Object.getPrototypeOf(copy))
-    return input === copy
-  for (const name in input) if (!isSame(input[name], copy[name])) return false
-  for (const name in copy) if (input[name] === undefined) return false
-  return input.length === copy.length
+/**
+ * Whether an input has just these parts, in this order. An instance of a class never does: its parts may not show. They are
+ * compared side by side, since looking up each name in another object would take as long as the call.
+ */
+function isSame(input: Fields, parts: readonly unknown[]): boolean {
+  let i = 2
+  for (const name in input) {
+    const value = input[name]
+    if (value === undefined) continue
+    if (name !== parts[i++]) return false
+    const known = parts[i++]
+    if (value !== known && !(hasParts(value) && Array.isArray(known) && isSame(value, known))) return false
+  }
+  return i === parts.length && input.constructor === parts[0] && input.length === parts[1]
 }
 
 function hasParts(value: unknown): value is Fields {
@@ -152,7 +165,7 @@ function listOf(read: Reader, min: number): Reader {
 
 function readMatch(entry: unknown): unknown {
   const value = isErrorClass(entry) ? classNameOf(entry.prototype) : entry
-  return isStatus(value) || (typeof value === 'string' && value && !isAllOrNone(value)) ? value : undefined
+  return httpStatus(value) ?? (typeof value === 'string' && value && !isAllOrNone(value) ? value : undefined)
 }
 
 function isAllOrNone(value: unknown): boolean {

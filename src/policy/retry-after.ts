@@ -33,5 +33,6 @@ function seconds(value: unknown): number {
 function headerOf(headers: unknown, name: string): unknown {
   if (!isObject(headers)) return undefined
   if (typeof headers.get === 'function') return headers.get(name)
-  return Object.entries(headers).flatMap(([key, value]) => (key.toLowerCase() === name ? value : []))[0]
+  const key = Object.keys(headers).find(key => key.toLowerCase() === name)
+  return key && [headers[key]].flat()[0]
 }

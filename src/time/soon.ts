@@ -1,13 +1,13 @@
 import type { Sleeper } from './clock.js'
 
 /** The number of sleepers to wake in a row before the event loop gets a turn. */
-const IN_A_ROW = 8
+const IN_A_ROW = 32
 
 let count = 0
 
 /**
  * Wakes a sleeper right after the current code, without a timer, since timers take at least 1 ms. A turn of the event
- * loop costs more than most retries, so only every eighth sleeper waits for one. That is enough for timers and I/O to
+ * loop costs more than most retries, so only one sleeper in 32 waits for one. That is enough for timers and I/O to
  * run, no matter how many retries without a delay follow each other.
  */
 export function soon(sleeper: Sleeper): void {
