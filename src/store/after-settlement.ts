@@ -1,8 +1,10 @@
 import { type Answer, answerOf, isFirstAttempt } from './budgets/attempt-counts.js'
+import type { Outcome } from './claim.js'
 import type { FailureGroup } from './group-store.js'
 import { lostGroup } from './groups/failure-group.js'
+import type { AttemptEntry, Before, By } from './ledger.js'
 import { acted, attempted, decided, type LedgerChange, type LostClaim, lost } from './ledger-change.js'
-import type { AttemptEntry, Before, By, Outcome, TaskRecord, TaskStatus } from './store.js'
+import type { TaskRecord, TaskStatus } from './task.js'
 
 /**
  * The rules of a settlement: where a task stands after an attempt has ended, after its worker has died, and after a

@@ -1,4 +1,4 @@
-import type { LedgerRow } from './store.js'
+import type { LedgerRow } from './ledger.js'
 
 /** The ids of two traces. */
 export interface AttemptTraces {

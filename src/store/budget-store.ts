@@ -1,4 +1,4 @@
-import type { By } from './store.js'
+import type { By } from './ledger.js'
 
 /**
  * Budgets over all processes, by kind, or by kind and category.

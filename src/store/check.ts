@@ -1,24 +1,13 @@
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import { isTraceparent } from '../telemetry/internal.js'
+import type { Beat, ClaimRequest, Outcome, Settlement } from './claim.js'
 import type { FailureGroup, GroupFilter, GroupMark } from './group-store.js'
-import type {
-  Beat,
-  By,
-  ClaimRequest,
-  Cost,
-  CountField,
-  Lane,
-  LaneSelection,
-  NewTask,
-  OnceOptions,
-  Outcome,
-  PageRequest,
-  Retention,
-  Settlement,
-  TaskFilter,
-  TaskStatus,
-} from './store.js'
+import type { Lane, LaneSelection } from './lane.js'
+import type { By } from './ledger.js'
+import type { CountField, PageRequest, TaskFilter } from './list.js'
+import type { OnceOptions, Retention } from './store.js'
+import type { Cost, NewTask, TaskStatus } from './task.js'
 
 /**
  * Checks of the arguments of a store's verbs. Every store makes them before it does anything, so an argument that one of

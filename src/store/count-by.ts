@@ -1,4 +1,6 @@
-import type { CountField, Lane, TaskCount, TaskFilter, TaskStatus } from './store.js'
+import type { Lane } from './lane.js'
+import type { CountField, TaskCount, TaskFilter } from './list.js'
+import type { TaskStatus } from './task.js'
 import { noTasks } from './task-state.js'
 
 /** The fields that a lane knows of its tasks. The others are in the tasks alone. */

@@ -1,5 +1,6 @@
 import { OptionError } from '../policy/index.js'
-import type { Page, TaskRecord } from './store.js'
+import type { Page } from './list.js'
+import type { TaskRecord } from './task.js'
 
 /** The last task of a page. The next page begins behind it, whatever was added since. */
 export interface TaskPlace {

@@ -1,5 +1,5 @@
 import type { FailureGroup } from './group-store.js'
-import type { By } from './store.js'
+import type { By } from './ledger.js'
 
 /**
  * Rules about which failures are one group, and the moves of tasks from one group to another that follow from them.

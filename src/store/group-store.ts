@@ -1,5 +1,6 @@
 import type { GroupRuleStore } from './group-rule.js'
-import type { By, Page, PageRequest } from './store.js'
+import type { By } from './ledger.js'
+import type { Page, PageRequest } from './list.js'
 
 /**
  * Failure groups: failures with the same fingerprint. Each failed attempt brings its group with its settlement, and each task

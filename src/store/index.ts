@@ -12,6 +12,7 @@ export type {
   RetryAllowance,
   RetryRecord,
 } from './budget-store.js'
+export type { Beat, Claim, ClaimedTask, ClaimRequest, Heartbeat, Outcome, Room, Settled, Settlement } from './claim.js'
 export {
   MoveDifferenceError,
   MoveRefusedError,
@@ -42,7 +43,10 @@ export type {
   IgnoredUntil,
   LifeMark,
 } from './group-store.js'
+export type { Lane, LaneLimits, LaneRecord, LaneSelection, Rate, SharedLimits } from './lane.js'
 export type { LaneRuleReader, LaneRules, LimitRule, PauseRule } from './lane-rule.js'
+export type { AttemptEntry, Before, By, LedgerRow } from './ledger.js'
+export type { CountField, KindStats, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from './list.js'
 export { MemoryStore, type MemoryStoreOptions } from './memory/memory-store.js'
 export type { Movable, MovedRow, Section } from './move/movable.js'
 export {
@@ -94,48 +98,18 @@ export type {
 export { RunBusyError, RunEndedError, RunExistsError, RunNotFoundError } from './runs/errors.js'
 export { type EndStatus, runStatus } from './runs/run-status.js'
 export type {
-  AttemptEntry,
   AuditPage,
   AuditStore,
-  Beat,
-  Before,
-  By,
-  Claim,
-  ClaimedTask,
-  ClaimRequest,
-  Cost,
-  CountField,
-  Enqueued,
-  Heartbeat,
-  KindStats,
-  Lane,
   LaneControl,
-  LaneLimits,
-  LaneRecord,
-  LaneSelection,
-  LedgerRow,
-  NewTask,
   OnceOptions,
-  Outcome,
-  Page,
-  PageRequest,
   PolicyStore,
-  Rate,
   Retention,
-  Room,
-  Settled,
-  Settlement,
-  SharedLimits,
   Store,
-  StoreStats,
   TaskControl,
-  TaskCount,
-  TaskFilter,
   TaskReader,
-  TaskRecord,
-  TaskStatus,
   TaskVerbs,
 } from './store.js'
+export type { Cost, Enqueued, NewTask, TaskRecord, TaskStatus } from './task.js'
 export { taskIds } from './task-id.js'
 export type { StandingReader, TaskStanding } from './task-standing.js'
 export type { WorkerReader, WorkerRecord, WorkerReport } from './worker-store.js'

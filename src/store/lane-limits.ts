@@ -1,6 +1,6 @@
 import { OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { Lane, LaneLimits, LaneSelection } from './store.js'
+import type { Lane, LaneLimits, LaneSelection } from './lane.js'
 
 /**
  * After a hold a lane starts with one task, and one more may run for each that ends. Once this many may run at once, it is

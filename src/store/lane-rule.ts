@@ -1,4 +1,5 @@
-import type { By, Lane, LaneLimits, LaneSelection, SharedLimits } from './store.js'
+import type { Lane, LaneLimits, LaneSelection, SharedLimits } from './lane.js'
+import type { By } from './ledger.js'
 
 /** A pause, or its end, for all lanes that match. It holds for lanes that do not exist yet, too. */
 export interface PauseRule extends LaneSelection {

@@ -1,5 +1,6 @@
 import type { Verdict } from '../policy/index.js'
-import type { AttemptEntry, Before, By, LedgerRow, Outcome } from './store.js'
+import type { Outcome } from './claim.js'
+import type { AttemptEntry, Before, By, LedgerRow } from './ledger.js'
 
 /** How a settlement changes the ledger: with a new row, by completing the `lost` row that is its last, or not at all. */
 export type LedgerChange =

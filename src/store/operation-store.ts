@@ -1,4 +1,6 @@
-import type { By, Lane, Page, PageRequest, TaskFilter } from './store.js'
+import type { Lane } from './lane.js'
+import type { By } from './ledger.js'
+import type { Page, PageRequest, TaskFilter } from './list.js'
 
 /**
  * The life of an operation

@@ -2,11 +2,12 @@ import type { BudgetScope } from './budget-store.js'
 import type { BudgetSettings } from './budgets/check-budget.js'
 import type { GroupRule } from './group-rule.js'
 import type { GroupMark } from './group-store.js'
+import type { LaneLimits, LaneSelection, SharedLimits } from './lane.js'
+import type { By } from './ledger.js'
 import type { OperationSet, OperationSettings, OperationTally } from './operation-store.js'
 import type { OperationState } from './operations/operation-rules.js'
 import type { ReprocessFilter, RunChange } from './run-store.js'
 import { isShared } from './shared-limit.js'
-import type { By, LaneLimits, LaneSelection, SharedLimits } from './store.js'
 
 /** An operator's act as the audit log keeps it, in the log's spelling. Written in the transaction that carries it out. */
 export type OperatorRecord = OperatorAct & {

@@ -1,4 +1,6 @@
-import type { By, Store, TaskFilter } from './store.js'
+import type { By } from './ledger.js'
+import type { TaskFilter } from './list.js'
+import type { Store } from './store.js'
 
 /** The audit record of a redrive. There are two for each: one when it starts, and one when it ends. */
 export interface RedriveRecord {

@@ -1,4 +1,5 @@
-import type { Lane, Room } from './store.js'
+import type { Room } from './claim.js'
+import type { Lane } from './lane.js'
 
 /** Bounds the memory that rooms take. With more of them, turns may start from the beginning now and then. */
 const MAX_ROOMS = 1000

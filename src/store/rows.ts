@@ -1,5 +1,7 @@
 import type { Verdict } from '../policy/index.js'
-import type { Before, LaneLimits, LedgerRow, TaskRecord } from './store.js'
+import type { LaneLimits } from './lane.js'
+import type { Before, LedgerRow } from './ledger.js'
+import type { TaskRecord } from './task.js'
 import { State, statusOf } from './task-state.js'
 
 /** A task joined with its lane. */

@@ -1,4 +1,6 @@
-import type { By, NewTask, Page, PageRequest, TaskRecord, TaskStatus } from './store.js'
+import type { By } from './ledger.js'
+import type { Page, PageRequest } from './list.js'
+import type { NewTask, TaskRecord, TaskStatus } from './task.js'
 
 /**
  * The life of a run

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { SharedLimits } from './lane.js'
 import {
   afterAnswer,
   afterRefusal,
@@ -10,7 +11,6 @@ import {
   relimited,
   type SharedState,
 } from './shared-limit.js'
-import type { SharedLimits } from './store.js'
 
 const NO_LIMITS: SharedLimits = { isShared: true }
 const START = Date.UTC(2026, 0, 1)

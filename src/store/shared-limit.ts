@@ -2,8 +2,9 @@ import { isDeepStrictEqual } from 'node:util'
 import { canonicalJson, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions, quoted } from '../policy/internal.js'
 import { checkName } from './check.js'
+import type { LaneLimits, LaneSelection, Rate, SharedLimits } from './lane.js'
 import { ownValue } from './own-value.js'
-import type { Cost, LaneLimits, LaneSelection, Rate, SharedLimits } from './store.js'
+import type { Cost } from './task.js'
 
 /**
  * The arithmetic of shared limits: when a task may start, and what its start, its answer or its refusal changes. Pure.

@@ -1,4 +1,4 @@
-import type { KindStats } from './store.js'
+import type { KindStats } from './list.js'
 
 /** How many ready tasks `stats` looks at, over all lanes. */
 export const MAX_READY_SEEN = 10_000

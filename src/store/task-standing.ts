@@ -1,5 +1,6 @@
 import type { BudgetScope } from './budget-store.js'
-import type { LaneRecord, TaskRecord } from './store.js'
+import type { LaneRecord } from './lane.js'
+import type { TaskRecord } from './task.js'
 
 /** Where a task stands: in the queue of its lane, or with a worker. */
 export interface TaskStanding {

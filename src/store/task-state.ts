@@ -1,4 +1,4 @@
-import type { TaskStatus } from './store.js'
+import type { TaskStatus } from './task.js'
 
 /** The states of a task in the database. States that wait come first, states that have ended last. */
 export const State = {

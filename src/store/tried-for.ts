@@ -1,4 +1,4 @@
-import type { NewTask } from './store.js'
+import type { NewTask } from './task.js'
 
 /** How long a first attempt elsewhere took; 0 without one. The task's time counts from the start of that attempt. */
 export function triedForMs({ tried }: Pick<NewTask, 'tried'>): number {

@@ -1,5 +1,6 @@
+import type { Outcome } from '../claim.js'
+import type { AttemptEntry } from '../ledger.js'
 import { ownValue } from '../own-value.js'
-import type { AttemptEntry, Outcome } from '../store.js'
 import { NO_PROBES, type Probes, type Recent } from './gate.js'
 
 /** The meaning of a task's end for a budget. `none`: it has none. */

@@ -1,6 +1,6 @@
 import { canonicalJson } from '../../policy/index.js'
 import type { BudgetRecord, BudgetScope, GateChange } from '../budget-store.js'
-import type { Lane } from '../store.js'
+import type { Lane } from '../lane.js'
 import { type AttemptCounts, counted, type Ended, NO_COUNTS, recentOf } from './attempt-counts.js'
 import type { BudgetSettings } from './check-budget.js'
 import { isCovering } from './claim-gates.js'

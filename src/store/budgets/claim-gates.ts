@@ -1,6 +1,7 @@
 import type { BudgetScope } from '../budget-store.js'
+import type { Room } from '../claim.js'
+import type { Lane } from '../lane.js'
 import { isInRoom, placesIn } from '../room-turns.js'
-import type { Lane, Room } from '../store.js'
 
 /** An open gate, as a claim goes by it. */
 export interface OpenGate extends BudgetScope {

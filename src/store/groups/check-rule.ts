@@ -2,7 +2,7 @@ import { OptionError } from '../../policy/index.js'
 import { quoted } from '../../policy/internal.js'
 import { checkBy, checkGroup, checkGroupId, checkName, checkText } from '../check.js'
 import type { NewGroupRule, Regrouping } from '../group-rule.js'
-import type { By } from '../store.js'
+import type { By } from '../ledger.js'
 
 /** Each failure is compared with all rules. */
 export const MAX_RULES = 100

@@ -1,6 +1,6 @@
 import type { FailureGroup } from '../group-store.js'
 import { storableName } from '../storable-name.js'
-import type { TaskStatus } from '../store.js'
+import type { TaskStatus } from '../task.js'
 
 /** A kind with more groups than this has a message that varies in a way nobody can mask. */
 export const MAX_GROUPS = 1000

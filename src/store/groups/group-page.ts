@@ -1,5 +1,5 @@
 import type { GroupFilter, GroupRecord } from '../group-store.js'
-import type { Page } from '../store.js'
+import type { Page } from '../list.js'
 
 /** The place of a group in a list. */
 export type GroupPlace = Pick<GroupRecord, 'lastSeenAt' | 'id'>

@@ -1,7 +1,7 @@
 import type { GroupLife, GroupMark, GroupRecord, LifeMark } from '../group-store.js'
+import type { By } from '../ledger.js'
 import type { LedgerChange } from '../ledger-change.js'
 import type { FixedRelease } from '../operation-store.js'
-import type { By } from '../store.js'
 import { isAtOrAfter } from './release-order.js'
 import { trendHours } from './trend.js'
 

@@ -1,6 +1,7 @@
 import { checkPage } from '../check.js'
 import { numberPlace } from '../cursor.js'
-import type { AuditPage, AuditStore, PageRequest } from '../store.js'
+import type { PageRequest } from '../list.js'
+import type { AuditPage, AuditStore } from '../store.js'
 
 /** The audit records of the memory store. */
 export class MemoryAuditLog implements AuditStore {

@@ -18,8 +18,9 @@ import { isCovering, type OpenGate } from '../budgets/claim-gates.js'
 import { allowance, failureOf, isProbe, nextLook, taken } from '../budgets/gate.js'
 import { nextStep } from '../budgets/retry-allowance.js'
 import { checkBy } from '../check.js'
+import type { Lane } from '../lane.js'
+import type { By } from '../ledger.js'
 import { budgetRecordOf, gateClosedRecord } from '../operator-record.js'
-import type { By, Lane } from '../store.js'
 
 /** The part of the memory store that budgets need. */
 export interface BudgetHost {

@@ -7,9 +7,11 @@ import { countOf, isReserved, MAX_GROUPS, otherGroup } from '../groups/failure-g
 import { groupPage, isSeenBefore } from '../groups/group-page.js'
 import { inheritedLife, lifeAfterFailure, lifeAfterMark, lifeNow, NEW } from '../groups/life.js'
 import { hourOf, trendOf } from '../groups/trend.js'
+import type { By } from '../ledger.js'
 import type { LedgerChange } from '../ledger-change.js'
+import type { Page, PageRequest } from '../list.js'
 import { markRecord } from '../operator-record.js'
-import type { By, Page, PageRequest, TaskRecord } from '../store.js'
+import type { TaskRecord } from '../task.js'
 import { MemoryGroupRules } from './group-rules.js'
 import type { MemoryTask } from './task.js'
 

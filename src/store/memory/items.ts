@@ -1,4 +1,5 @@
-import type { By, Enqueued, NewTask } from '../store.js'
+import type { By } from '../ledger.js'
+import type { Enqueued, NewTask } from '../task.js'
 import type { MemoryLanes } from './lanes.js'
 import type { MemoryTask } from './task.js'
 

@@ -1,4 +1,4 @@
-import type { Lane, LaneSelection } from '../store.js'
+import type { Lane, LaneSelection } from '../lane.js'
 
 interface Rule<T> {
   readonly lanes: LaneSelection

@@ -1,7 +1,7 @@
 import { runsAlone } from '../after-settlement.js'
+import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../lane.js'
 import { isOneLane } from '../lane-limits.js'
 import type { LaneRules, PauseRule } from '../lane-rule.js'
-import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../store.js'
 import { MemoryLane } from './lane.js'
 import { MemoryLaneRules, matches } from './lane-rules.js'
 import { MemorySharedLimit } from './shared.js'

@@ -1,6 +1,7 @@
 import { addUp } from '../count-by.js'
 import { compareTexts, type TaskPlace, taskPage, taskPlace } from '../cursor.js'
-import type { CountField, Page, PageRequest, TaskCount, TaskFilter, TaskRecord, TaskStatus } from '../store.js'
+import type { CountField, Page, PageRequest, TaskCount, TaskFilter } from '../list.js'
+import type { TaskRecord, TaskStatus } from '../task.js'
 import { noTasks } from '../task-state.js'
 import { matches } from './lane-rules.js'
 

@@ -34,10 +34,15 @@ import {
   checkText,
   checkTime,
 } from '../check.js'
+import type { Beat, Claim, ClaimedTask, ClaimRequest, Heartbeat, Outcome, Settled, Settlement } from '../claim.js'
+import { SETTLED, STALE } from '../claim.js'
 import { EndWatchers } from '../end-watchers.js'
+import type { Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from '../lane.js'
 import { checkedLimits } from '../lane-limits.js'
 import type { LaneRules } from '../lane-rule.js'
+import type { By, LedgerRow } from '../ledger.js'
 import { acted } from '../ledger-change.js'
+import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../list.js'
 import { memberTally } from '../operations/member-tally.js'
 import { diedUntil, type OperationState } from '../operations/operation-rules.js'
 import { cancelRecord, discardRecord, editRecord, limitRecord, pauseRecord } from '../operator-record.js'
@@ -45,39 +50,8 @@ import type { Prunable } from '../prunable.js'
 import type { RetryYield } from '../retry-yield.js'
 import { markStopped } from '../runs/mark-stopped.js'
 import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
-import type {
-  Beat,
-  By,
-  Claim,
-  ClaimedTask,
-  ClaimRequest,
-  Cost,
-  CountField,
-  Enqueued,
-  Heartbeat,
-  Lane,
-  LaneLimits,
-  LaneRecord,
-  LaneSelection,
-  LedgerRow,
-  NewTask,
-  OnceOptions,
-  Outcome,
-  Page,
-  PageRequest,
-  PolicyStore,
-  Retention,
-  Settled,
-  Settlement,
-  SharedLimits,
-  Store,
-  StoreStats,
-  TaskCount,
-  TaskFilter,
-  TaskRecord,
-  TaskStatus,
-} from '../store.js'
-import { SETTLED, STALE } from '../store.js'
+import type { OnceOptions, PolicyStore, Retention, Store } from '../store.js'
+import type { Cost, Enqueued, NewTask, TaskRecord, TaskStatus } from '../task.js'
 import { taskIds } from '../task-id.js'
 import type { TaskStanding } from '../task-standing.js'
 import type { WorkerRecord } from '../worker-store.js'

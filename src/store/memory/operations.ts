@@ -1,6 +1,9 @@
 import { afterUndo } from '../after-settlement.js'
 import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
 import { compareTexts, numberPlace, taskPlace } from '../cursor.js'
+import type { Lane } from '../lane.js'
+import type { By } from '../ledger.js'
+import type { Page, PageRequest } from '../list.js'
 import type {
   DeathsRow,
   NewOperation,
@@ -36,7 +39,6 @@ import {
 } from '../operations/operation-rules.js'
 import { ageOf, memberPage, surveyed } from '../operations/set.js'
 import { operationEnded, operationRecordOf } from '../operator-record.js'
-import type { By, Lane, Page, PageRequest } from '../store.js'
 import { isMeant } from './list.js'
 import type { MemoryTask } from './task.js'
 

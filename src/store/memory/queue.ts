@@ -1,6 +1,6 @@
 import { isCovering, type OpenGate, partGave, passed, placesInPart, roomParts } from '../budgets/claim-gates.js'
+import type { ClaimRequest, Room } from '../claim.js'
 import { isInRoom, placesIn, RoomTurns } from '../room-turns.js'
-import type { ClaimRequest, Room } from '../store.js'
 import type { MemoryHeap } from './heap.js'
 import type { MemoryLane } from './lane.js'
 import { MemoryLanes } from './lanes.js'

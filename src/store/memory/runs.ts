@@ -1,5 +1,7 @@
 import { checkPage } from '../check.js'
 import { numberPlace, taskPlace } from '../cursor.js'
+import type { By } from '../ledger.js'
+import type { Page, PageRequest } from '../list.js'
 import { cancelRunRecord, changeRunRecord, reprocessRecord } from '../operator-record.js'
 import type {
   BudgetStop,
@@ -43,7 +45,8 @@ import {
   taken,
 } from '../runs/run-rules.js'
 import { type RunState, runRecord, statusOf, totalOf } from '../runs/run-state.js'
-import type { By, Page, PageRequest, Retention, TaskRecord, TaskStatus } from '../store.js'
+import type { Retention } from '../store.js'
+import type { TaskRecord, TaskStatus } from '../task.js'
 import { noTasks } from '../task-state.js'
 import type { MemoryItems } from './items.js'
 import type { MemoryTask } from './task.js'

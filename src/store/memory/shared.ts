@@ -1,4 +1,5 @@
 import type { After } from '../after-settlement.js'
+import type { LaneRecord, SharedLimits } from '../lane.js'
 import {
   afterAnswer,
   afterRefusal,
@@ -10,7 +11,7 @@ import {
   relimited,
   type SharedState,
 } from '../shared-limit.js'
-import type { Cost, LaneRecord, SharedLimits } from '../store.js'
+import type { Cost } from '../task.js'
 
 /** The part of an attempt's end that concerns its lane. */
 export type LaneEnd = Pick<After, 'lane' | 'nextAttemptAt'>

@@ -1,5 +1,6 @@
+import type { Lane } from '../lane.js'
+import type { KindStats } from '../list.js'
 import { StatsBook } from '../stats-book.js'
-import type { KindStats, Lane } from '../store.js'
 import type { MemoryLane } from './lane.js'
 import type { MemoryTask } from './task.js'
 

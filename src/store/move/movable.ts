@@ -1,4 +1,5 @@
-import type { Page, PageRequest, Store } from '../store.js'
+import type { Page, PageRequest } from '../list.js'
+import type { Store } from '../store.js'
 
 /**
  * The sections of a store, in the order in which they are moved: each with its table, the columns that identify and order

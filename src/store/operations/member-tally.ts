@@ -1,6 +1,6 @@
 import type { After } from '../after-settlement.js'
+import type { LedgerRow } from '../ledger.js'
 import type { OperationTally } from '../operation-store.js'
-import type { LedgerRow } from '../store.js'
 import { NO_TALLY } from './operation-rules.js'
 
 /** Counted attempts. Deferrals, losses and releases say nothing about the work. */

@@ -1,4 +1,6 @@
 import { OptionError } from '../../policy/index.js'
+import type { Lane } from '../lane.js'
+import type { By } from '../ledger.js'
 import type {
   NewOperation,
   OperationProgress,
@@ -8,7 +10,6 @@ import type {
   OperationStep,
   OperationTally,
 } from '../operation-store.js'
-import type { By, Lane } from '../store.js'
 
 /**
  * The rules of an operation's record. Pure: a store loads the record under a lock, applies a rule, and saves it with the

@@ -1,6 +1,6 @@
 import { compareTexts, taskPlace } from '../cursor.js'
+import type { Page, PageRequest } from '../list.js'
 import { AGES, type Age, type OperationAct, type OperationMember, type SurveyRow } from '../operation-store.js'
-import type { Page, PageRequest } from '../store.js'
 
 const HOUR_MS = 3_600_000
 

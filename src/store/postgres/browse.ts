@@ -1,24 +1,13 @@
 import { addUp, addUpLanes, isByLane } from '../count-by.js'
 import { taskPage, taskPlace } from '../cursor.js'
+import type { Lane, LaneRecord, SharedLimits } from '../lane.js'
+import type { LedgerRow } from '../ledger.js'
+import type { CountField, KindStats, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../list.js'
 import { INLINE_TRACE } from '../move/movable.js'
 import { ANSWERS, HELPED, type RetryYield } from '../retry-yield.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import { MAX_READY_SEEN } from '../stats-book.js'
-import type {
-  CountField,
-  KindStats,
-  Lane,
-  LaneRecord,
-  LedgerRow,
-  Page,
-  PageRequest,
-  SharedLimits,
-  StoreStats,
-  TaskCount,
-  TaskFilter,
-  TaskRecord,
-  TaskStatus,
-} from '../store.js'
+import type { TaskRecord, TaskStatus } from '../task.js'
 import type { TaskStanding } from '../task-standing.js'
 import { countsWithin } from '../task-state.js'
 import { answerOf, type Database, int4, LONG } from './database.js'

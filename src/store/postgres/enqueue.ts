@@ -1,5 +1,6 @@
 import type { Clock } from '../../time/index.js'
-import type { Enqueued, Lane, NewTask } from '../store.js'
+import type { Lane } from '../lane.js'
+import type { Enqueued, NewTask } from '../task.js'
 import { taskIds } from '../task-id.js'
 import { triedForMs } from '../tried-for.js'
 import { Batcher } from './batcher.js'

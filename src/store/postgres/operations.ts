@@ -1,5 +1,8 @@
 import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
 import { numberPlace, taskPlace } from '../cursor.js'
+import type { Lane } from '../lane.js'
+import type { By } from '../ledger.js'
+import type { Page, PageRequest, TaskFilter } from '../list.js'
 import {
   AGES,
   type DeathsRow,
@@ -37,7 +40,6 @@ import {
 } from '../operations/operation-rules.js'
 import { AGE_LIMITS_MS, memberPage, surveyed } from '../operations/set.js'
 import { operationEnded, operationRecordOf } from '../operator-record.js'
-import type { By, Lane, Page, PageRequest, TaskFilter } from '../store.js'
 import { type Database, int4, LONG } from './database.js'
 import { byValues, inOrder } from './operators.js'
 import type { Call } from './run-records.js'

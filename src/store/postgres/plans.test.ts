@@ -1,7 +1,9 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import type { ClaimedTask, KindStats, NewTask, Outcome, Settlement } from '../store.js'
+import type { ClaimedTask, Outcome, Settlement } from '../claim.js'
+import type { KindStats } from '../list.js'
+import type { NewTask } from '../task.js'
 import { openPostgres, type PostgresStore } from './index.js'
 
 /*

@@ -21,40 +21,17 @@ import {
   checkText,
   checkTime,
 } from '../check.js'
+import type { Beat, Claim, ClaimRequest, Heartbeat, Settled, Settlement } from '../claim.js'
 import { StaleFenceError } from '../errors.js'
+import type { Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from '../lane.js'
 import type { LaneRules } from '../lane-rule.js'
+import type { By, LedgerRow } from '../ledger.js'
+import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../list.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
 import type { Prunable } from '../prunable.js'
 import type { RetryYield } from '../retry-yield.js'
-import type {
-  AuditStore,
-  Beat,
-  By,
-  Claim,
-  ClaimRequest,
-  CountField,
-  Enqueued,
-  Heartbeat,
-  Lane,
-  LaneLimits,
-  LaneRecord,
-  LaneSelection,
-  LedgerRow,
-  NewTask,
-  OnceOptions,
-  Page,
-  PageRequest,
-  PolicyStore,
-  Retention,
-  Settled,
-  Settlement,
-  SharedLimits,
-  StoreStats,
-  TaskCount,
-  TaskFilter,
-  TaskRecord,
-  TaskStatus,
-} from '../store.js'
+import type { AuditStore, OnceOptions, PolicyStore, Retention } from '../store.js'
+import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../task.js'
 import type { TaskStanding } from '../task-standing.js'
 import type { WorkerRecord } from '../worker-store.js'
 import { Browser } from './browse.js'

@@ -1,3 +1,4 @@
+import type { By } from '../ledger.js'
 import type { BudgetStop, ItemCounts } from '../run-store.js'
 import type { Exceeded } from '../runs/budget.js'
 import { commonest } from '../runs/cause.js'
@@ -6,7 +7,6 @@ import { lanesOf } from '../runs/items.js'
 import { runRow, runState } from '../runs/run-row.js'
 import { type Checked, failedBy, isEnded, reopened, stopped } from '../runs/run-rules.js'
 import type { RunState, StageCounts } from '../runs/run-state.js'
-import type { By } from '../store.js'
 import { byValues } from './operators.js'
 import { stored } from './text.js'
 

@@ -1,5 +1,5 @@
 import { withGates } from '../budgets/gate-answers.js'
-import type { Outcome, Settled, Settlement } from '../store.js'
+import type { Outcome, Settled, Settlement } from '../claim.js'
 import { Batcher } from './batcher.js'
 import type { PostgresBudgets } from './budgets.js'
 import { type Database, isOutage } from './database.js'

@@ -1,4 +1,5 @@
-import { type AttemptEntry, SETTLED, type Settled, type Settlement, STALE } from '../store.js'
+import { SETTLED, type Settled, type Settlement, STALE } from '../claim.js'
+import type { AttemptEntry } from '../ledger.js'
 import { column, evenColumn } from './column.js'
 import { attemptDetails, costText, Reports } from './outcome-row.js'
 import { type Claimed, claimedBy, tokenOf } from './token.js'

@@ -1,7 +1,7 @@
 import { OptionError } from '../../policy/index.js'
 import { quoted } from '../../policy/internal.js'
+import type { Page, PageRequest } from '../list.js'
 import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
-import type { Page, PageRequest } from '../store.js'
 import { answerOf, type Database, LONG } from './database.js'
 import { isStorable, mappedBefore, storable, stored } from './text.js'
 

@@ -1,4 +1,4 @@
-import type { Beat, Heartbeat } from '../store.js'
+import type { Beat, Heartbeat } from '../claim.js'
 import type { WorkerRecord } from '../worker-store.js'
 import { answerOf, type Database, LONG, wholeMs } from './database.js'
 import type { Holdings } from './holdings.js'

@@ -1,6 +1,7 @@
 import { OptionError } from '../../policy/index.js'
 import { quoted } from '../../policy/internal.js'
 import { checkBeat, checkBy, checkIds, checkName, checkNewTask, checkPage } from '../check.js'
+import type { By } from '../ledger.js'
 import {
   type Chunk,
   type NewRun,
@@ -11,7 +12,6 @@ import {
   type RunSettings,
   type RunStatus,
 } from '../run-store.js'
-import type { By } from '../store.js'
 import { itemKind } from './items.js'
 
 /** Checks of the arguments of a run's verbs, which every store makes before it does anything. */

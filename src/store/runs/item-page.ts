@@ -1,6 +1,7 @@
 import { numberPlace } from '../cursor.js'
+import type { Page, PageRequest } from '../list.js'
 import type { TaskRow } from '../rows.js'
-import type { Page, PageRequest, TaskRecord } from '../store.js'
+import type { TaskRecord } from '../task.js'
 import { itemId, itemRange } from './items.js'
 import type { RunState } from './run-state.js'
 

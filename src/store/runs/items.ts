@@ -1,7 +1,8 @@
 import { OptionError } from '../../policy/index.js'
 import { quoted } from '../../policy/internal.js'
+import type { Lane } from '../lane.js'
 import type { Chunk } from '../run-store.js'
-import type { Lane, NewTask } from '../store.js'
+import type { NewTask } from '../task.js'
 import type { RunState } from './run-state.js'
 
 /** Begins the kind of every item. Kinds that begin so belong to pipelines. */

@@ -1,4 +1,5 @@
-import type { Lane, Settled } from '../store.js'
+import type { Settled } from '../claim.js'
+import type { Lane } from '../lane.js'
 import { isRunLane } from './items.js'
 
 /** The answers to settlements, where those to items of runs that these have stopped say so. */

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { BudgetStop, Chunk, NewRun, RunChange, RunSettings } from '../run-store.js'
-import type { NewTask, Retention } from '../store.js'
+import type { Retention } from '../store.js'
+import type { NewTask } from '../task.js'
 import {
   checkBudget,
   type Exceeded,

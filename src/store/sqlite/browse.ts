@@ -1,22 +1,14 @@
 import { addUp, addUpLanes, isByLane } from '../count-by.js'
 import { compareTexts, taskPage, taskPlace } from '../cursor.js'
+import type { Lane, LaneRecord } from '../lane.js'
+import type { LedgerRow } from '../ledger.js'
+import type { CountField, Page, PageRequest, TaskCount, TaskFilter } from '../list.js'
 import { INLINE_TRACE } from '../move/movable.js'
 import { ANSWERS, HELPED, type RetryYield } from '../retry-yield.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import { paceAt } from '../shared-limit.js'
-import type {
-  CountField,
-  Lane,
-  LaneRecord,
-  LedgerRow,
-  Page,
-  PageRequest,
-  TaskCount,
-  TaskFilter,
-  TaskRecord,
-  TaskStatus,
-} from '../store.js'
+import type { TaskRecord, TaskStatus } from '../task.js'
 import { countsWithin, noTasks, State, statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
 import { parsedShared } from './shared-book.js'

@@ -1,6 +1,6 @@
 import { isCovering, type OpenGate, partGave, passed, placesInPart, roomParts } from '../budgets/claim-gates.js'
+import type { Claim, ClaimRequest, Room } from '../claim.js'
 import { placesIn, type RoomTurns } from '../room-turns.js'
-import type { Claim, ClaimRequest, Room } from '../store.js'
 import { BudgetBook } from './budget-book.js'
 import { ClaimBatch } from './claim-batch.js'
 import { type ClaimScope, MAX_MADE_READY, type Statements } from './statements.js'

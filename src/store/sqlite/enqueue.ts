@@ -1,4 +1,5 @@
-import type { Enqueued, NewTask, Outcome, Settlement } from '../store.js'
+import type { Outcome, Settlement } from '../claim.js'
+import type { Enqueued, NewTask } from '../task.js'
 import { alikeTasks, insertAlike, insertOne, MIN_ALIKE } from './insert-tasks.js'
 import { LaneBook } from './lane-book.js'
 import type { LaneIds } from './lane-ids.js'

@@ -4,7 +4,7 @@ import { lifeAfterFailure, NEW } from '../groups/life.js'
 import { lifeOf, lifeRow } from '../groups/life-row.js'
 import { hourOf } from '../groups/trend.js'
 import type { LedgerChange } from '../ledger-change.js'
-import type { TaskStatus } from '../store.js'
+import type { TaskStatus } from '../task.js'
 import type { Statements } from './statements.js'
 
 interface Tally {

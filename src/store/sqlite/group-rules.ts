@@ -1,8 +1,8 @@
 import type { GroupRule, GroupRules, NewGroupRule } from '../group-rule.js'
 import { checkRuleCount } from '../groups/check-rule.js'
 import { ruleOf } from '../groups/rule-row.js'
+import type { By } from '../ledger.js'
 import { ruleRecord } from '../operator-record.js'
-import type { By } from '../store.js'
 import type { Statements } from './statements.js'
 
 /** The rules about failure groups. */

@@ -1,4 +1,4 @@
-import type { Enqueued, NewTask } from '../store.js'
+import type { Enqueued, NewTask } from '../task.js'
 import { State } from '../task-state.js'
 import { triedForMs } from '../tried-for.js'
 import type { LaneBook } from './lane-book.js'

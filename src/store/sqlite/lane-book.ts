@@ -1,6 +1,6 @@
 import type { GateChange } from '../budget-store.js'
 import { RAMP_END } from '../lane-limits.js'
-import type { Cost, TaskStatus } from '../store.js'
+import type { Cost, TaskStatus } from '../task.js'
 import { BudgetBook, type RunEnd } from './budget-book.js'
 import { GroupBook } from './group-book.js'
 import { comesBefore, LaneQueue } from './lane-queue.js'

@@ -1,6 +1,9 @@
 import { afterUndo } from '../after-settlement.js'
 import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
 import { compareTexts, numberPlace, taskPlace } from '../cursor.js'
+import type { Lane } from '../lane.js'
+import type { Before, By } from '../ledger.js'
+import type { Page, PageRequest, TaskFilter } from '../list.js'
 import {
   AGES,
   type DeathsRow,
@@ -39,7 +42,6 @@ import {
 import { ageOf, memberPage, surveyed } from '../operations/set.js'
 import { operationEnded, operationRecordOf } from '../operator-record.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
-import type { Before, By, Lane, Page, PageRequest, TaskFilter } from '../store.js'
 import { State, statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
 import type { GroupCommit } from './group-commit.js'

@@ -1,5 +1,6 @@
+import type { SharedLimits } from '../lane.js'
 import { afterAnswer, afterRefusal, afterStart, afterUse, opensAt, type SharedState } from '../shared-limit.js'
-import type { Cost, SharedLimits } from '../store.js'
+import type { Cost } from '../task.js'
 import type { SharedRow, Statements } from './statements.js'
 
 /** A shared limit, as a job sees and changes it. */

@@ -1,4 +1,4 @@
-import type { Cost } from '../store.js'
+import type { Cost } from '../task.js'
 import { parsedCost, SharedBook } from './shared-book.js'
 import type { OpenLaneRow, Statements } from './statements.js'
 

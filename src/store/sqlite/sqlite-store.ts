@@ -22,9 +22,13 @@ import {
   checkText,
   checkTime,
 } from '../check.js'
+import type { Beat, Claim, ClaimRequest, Heartbeat, Settled, Settlement } from '../claim.js'
 import { StoreForeignError } from '../errors.js'
+import type { Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from '../lane.js'
 import { checkedLimits } from '../lane-limits.js'
 import type { LaneRules } from '../lane-rule.js'
+import type { By, LedgerRow } from '../ledger.js'
+import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../list.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
 import { cancelRecord } from '../operator-record.js'
 import type { Prunable } from '../prunable.js'
@@ -32,35 +36,8 @@ import type { RetryYield } from '../retry-yield.js'
 import { RoomTurns } from '../room-turns.js'
 import { markStopped } from '../runs/mark-stopped.js'
 import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
-import type {
-  AuditStore,
-  Beat,
-  By,
-  Claim,
-  ClaimRequest,
-  CountField,
-  Enqueued,
-  Heartbeat,
-  Lane,
-  LaneLimits,
-  LaneRecord,
-  LaneSelection,
-  LedgerRow,
-  NewTask,
-  OnceOptions,
-  Page,
-  PageRequest,
-  PolicyStore,
-  Retention,
-  Settled,
-  Settlement,
-  SharedLimits,
-  StoreStats,
-  TaskCount,
-  TaskFilter,
-  TaskRecord,
-  TaskStatus,
-} from '../store.js'
+import type { AuditStore, OnceOptions, PolicyStore, Retention } from '../store.js'
+import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../task.js'
 import { taskIds } from '../task-id.js'
 import type { TaskStanding } from '../task-standing.js'
 import type { WorkerRecord } from '../worker-store.js'

@@ -1,9 +1,9 @@
 import { ALONE_FROM_LOSSES } from '../after-settlement.js'
 import type { LifeRow } from '../groups/life-row.js'
 import type { RuleRow } from '../groups/rule-row.js'
+import type { Lane } from '../lane.js'
 import type { OperationTally } from '../operation-store.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
-import type { Lane } from '../store.js'
 import type { Connection, Preparer } from './driver.js'
 import { SeqStatement } from './seq-statement.js'
 

@@ -1,6 +1,6 @@
 import { isCovering } from '../budgets/claim-gates.js'
+import type { StoreStats } from '../list.js'
 import { MAX_READY_SEEN, type ReadyTasks, StatsBook } from '../stats-book.js'
-import type { StoreStats } from '../store.js'
 import type { Connection } from './driver.js'
 
 interface LaneRow {

@@ -1,5 +1,6 @@
+import { type Outcome, SETTLED, type Settled, type Settlement } from '../claim.js'
+import type { AttemptEntry } from '../ledger.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
-import { type AttemptEntry, type Outcome, SETTLED, type Settled, type Settlement } from '../store.js'
 import type { LaneBook } from './lane-book.js'
 import { isPlain } from './ledger.js'
 import type { Statements } from './statements.js'

@@ -1,5 +1,5 @@
+import type { Page, PageRequest } from '../list.js'
 import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
-import type { Page, PageRequest } from '../store.js'
 import { State, statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
 import { LaneBook } from './lane-book.js'

@@ -1,5 +1,5 @@
 import { afterLoss, afterSettlement } from '../after-settlement.js'
-import type { Beat, Heartbeat } from '../store.js'
+import type { Beat, Heartbeat } from '../claim.js'
 import type { WorkerRecord } from '../worker-store.js'
 import { LaneBook } from './lane-book.js'
 import { end, standingOf } from './settle.js'
