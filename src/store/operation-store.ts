@@ -257,10 +257,10 @@ export interface OperationStore {
   /** The members that are dead again, by kind, code of the last verdict and failure group. */
   deaths(id: string): Promise<readonly DeathsRow[]>
   /**
-   * Puts members back as they were before the move: redriven ones that wait and have not run since, and discarded ones that
-   * are still kept. Items of runs stay, since their run counts them. Looks at a page of the members that were moved. The
-   * operation must be stopped or done; a cancellation cannot be undone. Each member that was put back has an `undone` row in
-   * its ledger, and each page that put some back a record in the audit log.
+   * Puts members back as they were before the move: redriven ones that wait and were neither run nor edited since, and
+   * discarded ones that are still kept. Items of runs stay, since their run counts them. Looks at a page of the members
+   * that were moved. The operation must be stopped or done; a cancellation cannot be undone. Each member that was put back
+   * has an `undone` row in its ledger, and each page that put some back a record in the audit log.
    */
   undo(id: string, page: PageRequest, by: By): Promise<{ readonly undone: number; readonly next?: string }>
 }

@@ -204,12 +204,12 @@ export class MemoryOperations implements OperationStore {
     if (found !== undefined) found.tally = addTally(found.tally, tally)
   }
 
-  /** The number of operations that are over and were created before a time. */
+  /** The number of operations that are over and have not changed since a time. */
   prunable(before: number): number {
     return this.#over(before).length
   }
 
-  /** Forgets operations that are over and were created before a time, up to a limit. Returns how many. */
+  /** Forgets operations that are over and have not changed since a time, up to a limit. Returns how many. */
   prune(before: number, limit: number): number {
     const gone = this.#over(before)
       .sort((a, b) => a.state.createdAt - b.state.createdAt)
@@ -219,7 +219,7 @@ export class MemoryOperations implements OperationStore {
   }
 
   #over(before: number) {
-    return [...this.#operations.values()].filter(({ state }) => state.createdAt <= before && !isOpen(state))
+    return [...this.#operations.values()].filter(({ state }) => state.changedAt <= before && !isOpen(state))
   }
 
   #restore(task: MemoryTask, by: By, now: number): boolean {

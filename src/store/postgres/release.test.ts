@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '2eb030cafc74d28b3f5cccbfd28499544df01143321f338b6f078cfcd51608e1',
+  1: '78767c9e2e29c2d9e54c092a4d346135abf98d3378e212b39c18fdb12509f0d0',
 }
 
 const MAX_LINES = 60

@@ -24,7 +24,7 @@ export class PrunableCounts {
         (SELECT count(*) FROM idempotency INDEXED BY idempotency_done WHERE done_at <= :keys) AS keys,
         (SELECT count(*) FROM audit WHERE at <= :audit)
           + (SELECT count(*) FROM operation INDEXED BY operation_created
-             WHERE created_at <= :audit AND open = 0) AS records`)
+             WHERE created_at <= :audit AND open = 0 AND state ->> 'changedAt' <= :audit) AS records`)
   }
 
   read({ endedMs, deadMs, keysMs, auditMs }: Retention, now: number): Prunable {

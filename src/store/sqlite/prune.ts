@@ -18,8 +18,9 @@ export function prune(statements: Statements, keep: Retention, limit: number, no
   if (keysMs !== undefined) left -= statements.forgetKeys.run(now - keysMs, left).changes
   if (auditMs !== undefined) left -= statements.forgetAudit.run(now - auditMs, left).changes
   if (auditMs !== undefined) {
-    statements.forgetTallies.run(now - auditMs, left)
-    left -= statements.forgetOperations.run(now - auditMs, left).changes
+    const over = { before: now - auditMs, limit: left }
+    statements.forgetTallies.run(over)
+    left -= statements.forgetOperations.run(over).changes
   }
   return limit - left
 }

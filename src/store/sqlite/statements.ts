@@ -320,6 +320,11 @@ const RETRY_BUDGET = /* sql */ `(
 /** Whether a lane with work belongs to a shared limit, as the index `lane_shared` has it. */
 const IS_BUSY_SHARING = /* sql */ `shared IS NOT NULL AND waiting + running > 0 AND shared = ?`
 
+const OPERATIONS_OVER = /* sql */ `
+  SELECT id FROM operation INDEXED BY operation_created
+  WHERE created_at <= :before AND open = 0 AND state ->> 'changedAt' <= :before
+  ORDER BY created_at LIMIT :limit + 0`
+
 const SUCCEEDED = /* sql */ `
   state = 4, changed_at = ?, result = ?, ran_from = ?, ran_to = ?, ran_attempt = ?, worker = ?, version = ?, call = ?,
   release = ?, value = NULL, entries = entries + 1, attempts = 0, deferrals = 0, losses = 0, undecided = 0, cancel_requested = 0,
@@ -884,15 +889,9 @@ function prepare(db: Preparer) {
       DELETE FROM idempotency
       WHERE key IN (SELECT key FROM idempotency INDEXED BY idempotency_done
                     WHERE done_at <= ? ORDER BY done_at LIMIT ? + 0)`),
+    forgetTallies: db.prepare(/* sql */ `DELETE FROM operation_tally WHERE operation IN (${OPERATIONS_OVER})`),
+    forgetOperations: db.prepare(/* sql */ `DELETE FROM operation WHERE id IN (${OPERATIONS_OVER})`),
     /** Looks only at the oldest records: they are in the order of their times, so no index is needed. */
-    forgetTallies: db.prepare(/* sql */ `
-      DELETE FROM operation_tally
-      WHERE operation IN (SELECT id FROM operation INDEXED BY operation_created
-                          WHERE created_at <= ? AND open = 0 ORDER BY created_at LIMIT ? + 0)`),
-    forgetOperations: db.prepare(/* sql */ `
-      DELETE FROM operation
-      WHERE id IN (SELECT id FROM operation INDEXED BY operation_created
-                   WHERE created_at <= ? AND open = 0 ORDER BY created_at LIMIT ? + 0)`),
     forgetAudit: db.prepare(/* sql */ `
       DELETE FROM audit
       WHERE at <= ? AND id IN (SELECT id FROM audit ORDER BY id LIMIT ? + 0)`),

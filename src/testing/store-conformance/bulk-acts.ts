@@ -457,10 +457,13 @@ export const BULK_ACTS: StoreBehaviours = {
   async 'an operation that is over is forgotten with the audit log'(store, advance) {
     const over = await createRedrive(store)
     await store.operations.change(over.id, 'stop', ANN)
+    const long = await createRedrive(store)
     const open = await createRedrive(store)
     await advance(1000)
+    await store.operations.change(long.id, 'stop', ANN)
     await store.prune({ auditMs: 500 }, 100)
     assert.equal(await store.operations.get(over.id), undefined)
+    assert.ok(await store.operations.get(long.id), 'it is over since a moment ago, though it began long before')
     assert.ok(await store.operations.get(open.id))
   },
 

@@ -41,11 +41,14 @@ BEGIN
 END
 $$;
 
--- Deletes operations that are over and were created before a time, with their counts, up to so many. Returns how many.
+-- Deletes operations that are over and have not changed since a time, with their counts, up to a limit. Returns how many.
 CREATE OR REPLACE FUNCTION redrive.prune_operations(before bigint, up_to int) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
+  -- Locked, so that nobody continues one of them meanwhile.
   ids text[] := ARRAY(
-    SELECT id FROM redrive.operation WHERE created_at <= before AND NOT open ORDER BY created_at LIMIT up_to);
+    SELECT id FROM redrive.operation
+    WHERE created_at <= before AND NOT open AND (state::json ->> 'changedAt')::bigint <= before
+    ORDER BY created_at LIMIT up_to FOR UPDATE SKIP LOCKED);
 BEGIN
   DELETE FROM redrive.operation_count WHERE operation = ANY (ids);
   DELETE FROM redrive.operation WHERE id = ANY (ids);
