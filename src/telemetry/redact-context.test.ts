@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { cpuTime } from '../../test/cpu-time.js'
 import { redactContext } from './redact-context.js'
 
 test('replaces values under keys that look secret, however deep', () => {
@@ -77,9 +78,8 @@ test('bounds depth, width and size', () => {
   const texts = wide('x'.repeat(100_000))
   const keys = Object.fromEntries(Array.from({ length: 10_000 }, (_, i) => [`${i}${'k'.repeat(1000)}`, i]))
   for (const huge of [bushy, deep, texts, keys]) {
-    const start = performance.now()
-    expect(JSON.stringify(redactContext(huge)).length).toBeLessThan(40_000)
-    expect(performance.now() - start).toBeLessThan(1000)
+    const redacted = () => expect(JSON.stringify(redactContext(huge)).length).toBeLessThan(40_000)
+    expect(cpuTime(redacted)).toBeLessThan(1000)
   }
   expect(redactContext(wide(1))).toHaveLength(101)
   expect(JSON.stringify(redactContext(wide(1)))).toContain('[900 more]')

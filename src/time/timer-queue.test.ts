@@ -174,10 +174,11 @@ describe('a timer queue, in real time', () => {
     const queue = new TimerQueue()
     const woken: number[] = []
     await new Promise<void>(resolve => {
-      for (const delayMs of [12, 3, 8, 5]) queue.add({ wake: () => woken.push(delayMs) }, delayMs)
-      queue.add({ wake: resolve }, 13)
+      // Far enough apart for a machine that stalls between two of them.
+      for (const delayMs of [240, 60, 160, 100]) queue.add({ wake: () => woken.push(delayMs) }, delayMs)
+      queue.add({ wake: resolve }, 260)
     })
-    expect(woken).toEqual([3, 5, 8, 12])
+    expect(woken).toEqual([60, 100, 160, 240])
   })
 
   it('does not wake a sleeper before it is due by the clock that it measures with', async () => {

@@ -98,7 +98,8 @@ describe('a consumer', () => {
     const channel = await raw.createChannel()
     await channel.deleteQueue(queue)
     await vi.waitUntil(() => troubles.some(({ name }) => name === 'NoQueueError'), { timeout: 10_000 })
-    await own.declare({ [queue]: queue })
+    // The connection may be a new one by now, or not there yet.
+    await vi.waitFor(() => own.declare({ [queue]: queue }), { timeout: 10_000 })
     await own.publish({ id: '1', type: queue, body: '' })
     await vi.waitUntil(() => count === 1, { timeout: 10_000 })
     await channel.close()
