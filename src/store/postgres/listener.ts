@@ -28,6 +28,8 @@ export class Listener {
   readonly #open: (() => Promise<Client>) | undefined
   readonly #subscribers = new Map<string, Set<Hear>>()
   #client: Client | undefined
+  /** The last statement on the connection. The next one waits for it, as the driver asks for. */
+  #last: Promise<unknown> = Promise.resolve()
   #connecting: Promise<void> | undefined
   #poll: NodeJS.Timeout | undefined
   #linger: NodeJS.Timeout | undefined
@@ -54,7 +56,8 @@ export class Listener {
 
   /** Sends a notification for each payload, on its own connection or on that of `others` while it has none. */
   notify(channel: string, payloads: readonly string[], others: Queries): Promise<unknown> {
-    return (this.#client ?? others).query(NOTIFY, [channel, payloads])
+    const values = [channel, payloads]
+    return this.#client === undefined ? others.query(NOTIFY, values) : this.#query(this.#client, NOTIFY, values)
   }
 
   /** Stops listening. */
@@ -83,6 +86,7 @@ export class Listener {
       client.on('end', () => this.#lost(client))
       client.on('notification', ({ channel, payload }) => this.#tell(channel, payload))
       this.#client = client
+      this.#last = Promise.resolve()
       await this.#listen(client, [...this.#subscribers.keys()])
       if (this.#subscribers.size === 0) this.#hangUp()
     } catch {
@@ -95,9 +99,16 @@ export class Listener {
 
   async #listen(client: Client, channels: readonly string[]): Promise<void> {
     // A notification that a crash of the server loses has nobody left who listens: its commit need not wait for the disk.
-    await client.query(['SET synchronous_commit = off', ...channels.map(channel => `LISTEN ${channel}`)].join(';'))
+    const statements = ['SET synchronous_commit = off', ...channels.map(channel => `LISTEN ${channel}`)]
+    await this.#query(client, statements.join(';'))
     // For notifications that were sent before it listened.
     for (const channel of channels) this.#tell(channel)
+  }
+
+  #query(client: Client, text: string, values?: unknown[]): Promise<unknown> {
+    const answer = this.#last.then(() => client.query(text, values))
+    this.#last = answer.catch(() => {})
+    return answer
   }
 
   #lost(client: Client): void {
