@@ -28,12 +28,12 @@ interface MemoryGroup {
 }
 
 /** The parts of the store that its groups need. */
-interface GroupHost {
-  readonly now: () => number
+export interface GroupHost {
+  now(): number
   /** The releases that live workers report. */
-  readonly releases: () => readonly string[]
-  readonly record: (record: string) => void
-  readonly task: (id: string) => MemoryTask | undefined
+  releases(): readonly string[]
+  record(record: string): void
+  task(id: string): MemoryTask | undefined
 }
 
 /** The failure groups of the memory store. */

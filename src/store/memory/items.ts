@@ -7,8 +7,6 @@ import type { MemoryTask } from './task.js'
 export interface MemoryItems {
   readonly tasks: ReadonlyMap<string, MemoryTask>
   readonly lanes: MemoryLanes
-  /** Throws if one of them is not valid. */
-  check(tasks: readonly NewTask[]): void
   add(task: NewTask, now: number): Enqueued
   /** Ends a waiting task, and asks a running one to end. Returns whether it was either. */
   cancel(task: MemoryTask, now: number): boolean

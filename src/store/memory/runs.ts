@@ -1,4 +1,4 @@
-import { checkPage } from '../check.js'
+import { checkNewTask, checkPage } from '../check.js'
 import { numberPlace, taskPlace } from '../cursor.js'
 import type { By } from '../ledger.js'
 import type { Page, PageRequest } from '../list.js'
@@ -126,7 +126,7 @@ export class MemoryRuns implements RunStore {
     const run = this.#run(id)
     const now = this.#now()
     const { state, items } = taken(run.state, chunk, now)
-    this.#items.check(items)
+    items.forEach(checkNewTask)
     const fresh = items.filter(item => this.#items.add(item, now).isNew)
     for (const item of fresh) run.items.push(item.id)
     if (fresh.length > 0) this.#items.ring()

@@ -1,0 +1,367 @@
+import type { Clock } from '../../time/index.js'
+import {
+  type Advance,
+  type After,
+  afterDiscard,
+  afterLoss,
+  afterRedrive,
+  afterSettlement,
+  runsAlone,
+} from '../after-settlement.js'
+import type { BudgetScope } from '../budget-store.js'
+import { isCovering } from '../budgets/claim-gates.js'
+import { MAX_HELD_SEEN } from '../budgets/retry-allowance.js'
+import { SETTLED, type Settled } from '../claim.js'
+import { EndWatchers } from '../end-watchers.js'
+import type { By } from '../ledger.js'
+import { acted } from '../ledger-change.js'
+import { memberTally } from '../operations/member-tally.js'
+import { diedUntil, type OperationState } from '../operations/operation-rules.js'
+import type { declarationOf } from '../shared-limit.js'
+import type { Cost, Enqueued, NewTask, TaskRecord } from '../task.js'
+import { taskIds } from '../task-id.js'
+import { MemoryAuditLog } from './audit-log.js'
+import { type BudgetHost, MemoryBudgets } from './budgets.js'
+import { type GroupHost, MemoryGroups } from './groups.js'
+import type { MemoryItems } from './items.js'
+import type { MemoryLanes } from './lanes.js'
+import { type MemoryMembers, MemoryOperations } from './operations.js'
+import { MemoryQueue } from './queue.js'
+import { deathOf, MemoryRuns } from './runs.js'
+import { goesBefore, type Lease, type MemoryTask, newTask, standingOf, writeLedger } from './task.js'
+import { MemoryWatchers } from './watchers.js'
+import { MemoryWorkers } from './workers.js'
+
+/**
+ * The tasks of a memory store and their life: everything that its verbs, and its runs, operations, budgets and groups, do
+ * to a task. Each method runs in one go, as part of a verb.
+ */
+export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, GroupHost {
+  readonly tasks = new Map<string, MemoryTask>()
+  readonly queue = new MemoryQueue()
+  readonly workers: MemoryWorkers
+  readonly watchers = new MemoryWatchers()
+  readonly ends = new EndWatchers()
+  readonly audit = new MemoryAuditLog(() => this.now())
+  readonly runs = new MemoryRuns(this, () => this.now())
+  readonly operations = new MemoryOperations(this, () => this.now())
+  readonly budgets = new MemoryBudgets(this)
+  readonly groups = new MemoryGroups(this)
+  readonly #clock: Clock
+  readonly #newId = taskIds()
+  /** The last declaration of limits, by the lanes that it is about. */
+  readonly #declared = new Map<string, string>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.workers = new MemoryWorkers(clock)
+  }
+
+  now(): number {
+    return Math.floor(this.#clock.now())
+  }
+
+  get lanes(): MemoryLanes {
+    return this.queue.lanes
+  }
+
+  task(id: string): MemoryTask | undefined {
+    return this.tasks.get(id)
+  }
+
+  releases(): string[] {
+    return this.workers.live().flatMap(({ release }) => release ?? [])
+  }
+
+  record(record: string): void {
+    this.audit.add(record)
+  }
+
+  ring(): void {
+    this.watchers.ring()
+  }
+
+  isRunning(scope: BudgetScope): boolean {
+    return [...this.lanes.all()].some(lane => lane.running > 0 && isCovering(scope, lane))
+  }
+
+  letThrough(budget: string, most: number, now: number): number {
+    return this.queue.letThrough(budget, most, now)
+  }
+
+  nextBudgeted(budget: string): number {
+    return this.queue.nextBudgeted(budget)
+  }
+
+  /** Notes a declaration of limits. Returns false if it is the same as the last one. */
+  isNews(declaration: ReturnType<typeof declarationOf>): boolean {
+    if (declaration === undefined) return true
+    const isSame = this.#declared.get(declaration.lanes) === declaration.limits
+    this.#declared.set(declaration.lanes, declaration.limits)
+    return !isSame
+  }
+
+  add(task: NewTask, now: number): Enqueued {
+    const { id = this.#newId(now), kind, category = '', key = '', tried } = task
+    if (this.tasks.has(id)) return { id, isNew: false }
+    const added = newTask({ ...task, id }, this.lanes.of({ kind, category, key }), now)
+    this.tasks.set(id, added)
+    added.lane.added(added.record)
+    this.#moved(undefined, added, now)
+    if (tried === undefined) this.queue.add(added, now, false)
+    else {
+      added.lane.start(added.cost, now)
+      this.end(added, afterSettlement(standingOf(added), tried.outcome, tried.attempt, now), now)
+    }
+    return { id, isNew: true }
+  }
+
+  /** Gives dead tasks fresh attempts. Returns the ids that it moved. */
+  redriveAll(ids: readonly string[], by: By, now: number, operation?: string): string[] {
+    return ids.filter(id => {
+      const task = this.tasks.get(id)
+      if (task?.record.status !== 'dead') return false
+      if (task.lane.isOfRun && this.runs.isCancelling(task.lane.key)) return false
+      const death = deathOf(task.record)
+      this.#mark(task, operation)
+      this.#change(task, afterRedrive(standingOf(task), by, now), now)
+      if (task.lane.isOfRun) this.runs.reopen(task.lane.key, [death])
+      this.ring()
+      return true
+    })
+  }
+
+  /** Gives an item of a run fresh attempts. */
+  redrive(task: MemoryTask, by: By, now: number): void {
+    this.#change(task, afterRedrive(standingOf(task), by, now), now)
+  }
+
+  discardAll(ids: readonly string[], by: Required<By>, now: number, operation?: string): string[] {
+    return ids.filter(id => {
+      const task = this.tasks.get(id)
+      if (task?.record.status !== 'dead' || task.lane.isOfRun) return false
+      this.#mark(task, operation)
+      this.#change(task, afterDiscard(standingOf(task), by, now), now)
+      return true
+    })
+  }
+
+  cancelAll(ids: readonly string[], by: By | undefined, now: number): string[] {
+    const cancelled = [...new Set(ids)].filter(id => {
+      const task = this.tasks.get(id)
+      return task !== undefined && this.cancel(task, now, by)
+    })
+    const runs = cancelled.flatMap(id => this.tasks.get(id)?.lane ?? []).filter(({ isOfRun }) => isOfRun)
+    for (const run of new Set(runs.map(({ key }) => key))) this.runs.itemsCancelled(run, now)
+    if (cancelled.length > 0) this.ring()
+    return cancelled
+  }
+
+  /** Does the act of an operation to these tasks, as far as they are in its set. Returns the ids that it moved. */
+  act(operation: OperationState, ids: readonly string[], now: number): string[] {
+    const { id, act, by } = operation
+    if (act === 'cancel') return this.cancelAll(ids, by, now)
+    const until = diedUntil(operation)
+    const dead = ids.filter(one => {
+      const task = this.tasks.get(one)
+      // Each member is moved once, though the clock may be set back.
+      return task !== undefined && task.record.changedAt <= until && task.record.operation !== id
+    })
+    return act === 'redrive' ? this.redriveAll(dead, by, now, id) : this.discardAll(dead, { why: '', ...by }, now, id)
+  }
+
+  #mark(task: MemoryTask, operation: string | undefined): void {
+    task.record = { ...task.record, operation }
+    task.hasAnswered = false
+  }
+
+  /** Puts a task back as it was before an operation moved it. */
+  restore(task: MemoryTask, after: After, changedAt: number, now: number): void {
+    const copy = this.#replace(task, {})
+    this.#mark(copy, undefined)
+    this.#change(copy, after, now)
+    copy.record = { ...copy.record, changedAt }
+  }
+
+  /** How many ready tasks of its lane come before a task. Those that must run alone are apart. */
+  readyBefore(task: MemoryTask, now: number): number {
+    let count = 0
+    for (const other of this.tasks.values()) {
+      const isDue = other.budget === undefined && (other.dueAt <= now || other.lane.isOrdered)
+      const isReady = other.record.status === 'waiting' && isDue
+      if (other.lane === task.lane && isReady && !runsAlone(other.record) && goesBefore(other, task)) count++
+    }
+    return count
+  }
+
+  /** Rescues the tasks of workers whose lease has expired. */
+  rescue(): number {
+    const now = this.now()
+    let rescued = 0
+    for (const worker of this.workers.expired()) {
+      const release = this.workers.releaseOf(worker)
+      for (const task of this.workers.tasksOf(worker)) {
+        const { kind, changedAt: startedAt } = task.record
+        this.end(task, afterLoss(standingOf(task), { kind, worker, startedAt, release }, now), now)
+        rescued++
+      }
+      this.workers.remove(worker)
+    }
+    return rescued
+  }
+
+  /** Starts a task for a worker. Returns its token. */
+  start(task: MemoryTask, worker: string, now: number): string {
+    const token = crypto.randomUUID()
+    const before = task.record
+    task.record = { ...task.record, status: 'running', nextAttemptAt: undefined, changedAt: now }
+    task.lease = { worker, token }
+    task.advance = undefined
+    task.lane.start(task.cost, now)
+    this.workers.start(worker, task)
+    this.#moved(before, task, now)
+    return token
+  }
+
+  /** Ends the run of a task. */
+  end(task: MemoryTask, after: After, now: number): void {
+    const { lane } = task
+    const began = task.record.changedAt
+    lane.end(task.record.id, began, after, now)
+    const isGated = this.budgets.ended(lane, after, began, now)
+    if (task.lease !== undefined) this.workers.end(task.lease.worker, task)
+    task.lease = undefined
+    task.advance = undefined
+    task.isToBeCancelled = false
+    this.#noteMember(task, after)
+    this.#change(task, after, now)
+    if (isGated || lane.isBounded || (after.status === 'waiting' && after.advance === undefined)) this.ring()
+  }
+
+  /** Adds the end of an attempt to the tally of the operation that moved the task. */
+  #noteMember(task: MemoryTask, after: Pick<After, 'status' | 'ledger'>): void {
+    if (task.record.operation === undefined) return
+    const { isAnswered, ...tally } = memberTally(after, task.hasAnswered)
+    task.hasAnswered = isAnswered
+    this.operations.add(task.record.operation, tally)
+  }
+
+  /** Gives back, or takes, the difference between the cost of an attempt and what it used. */
+  correct({ lane, cost }: MemoryTask, used: Cost, now: number): void {
+    lane.shared?.use(cost, used, now)
+    if (lane.shared !== undefined) this.ring()
+  }
+
+  /** Starts an item that waits at its next stage, if its worker asks to keep it and a claim could take it first. */
+  goOn(task: MemoryTask, { to, keep }: Advance, { worker, token }: Lease, now: number): Settled {
+    // An item waits where a gate is open, so that it does not pass as a probe unseen.
+    if (keep) this.budgets.letRetriesThrough(now)
+    const isKept = keep && !this.budgets.isGated(task.lane) && this.queue.takeFirst(task, now)
+    const answer: Settled = isKept ? { result: 'kept', token: this.start(task, worker, now), now } : SETTLED
+    if (!isKept) this.ring()
+    task.advance = { token, to, answer }
+    return answer
+  }
+
+  /** Writes where a task stands. */
+  #change(task: MemoryTask, after: After, now: number): void {
+    const {
+      ledger,
+      lane: _lane,
+      answer: _answer,
+      isFirst: _isFirst,
+      isRetry,
+      advance,
+      isUndecided,
+      failed,
+      ...record
+    } = after
+    const before = task.record
+    const failedIn = failed && this.groups.failed(failed, ledger, now)
+    // The row belongs to the stage that has ended.
+    writeLedger(task, ledger, failedIn)
+    const isDone = record.status === 'succeeded' || record.status === 'skipped'
+    const value = isDone ? undefined : (advance?.value ?? task.record.value)
+    task.record = { ...task.record, ...record, group: failedIn ?? record.group, value, changedAt: now }
+    task.isUndecided = isUndecided
+    if (advance !== undefined) this.#enterLane(task, advance)
+    if (isRetry) task.budget = this.budgets.retryBudgetOf(task.lane)
+    if (record.status === 'waiting') this.queue.add(task, now, task.lane.isOrdered)
+    this.#moved(before, task, now)
+  }
+
+  /** Ends a waiting task, on record if somebody asked for it, and asks a running one to end. Returns whether it was either. */
+  cancel(task: MemoryTask, now: number, by?: By): boolean {
+    const before = task.record
+    if (before.status === 'running') task.isToBeCancelled = true
+    else if (before.status !== 'waiting') return false
+    else {
+      task.record = { ...before, status: 'cancelled', nextAttemptAt: undefined, changedAt: now }
+      if (by !== undefined) writeLedger(task, acted('cancelled', by, now), undefined)
+      this.queue.leaveBudget(task)
+      this.#noteMember(task, { status: 'cancelled', ledger: { type: 'none' } })
+    }
+    this.#moved(before, task, now)
+    return true
+  }
+
+  /** How many retries are due that a budget has not let through. */
+  heldBy(budget: string, now: number): number {
+    let count = 0
+    for (const task of this.tasks.values())
+      if (task.budget === budget && task.record.status === 'waiting' && task.dueAt <= now) count++
+    return Math.min(count, MAX_HELD_SEEN)
+  }
+
+  /** Puts the retries of a kind under the budgets that it has now: those that wait under one, and those not due yet. */
+  rebudget(kind: string, now: number): void {
+    for (const task of [...this.tasks.values()]) {
+      const { record, lane, dueAt } = task
+      if (record.kind !== kind || record.status !== 'waiting') continue
+      const isNew = task.budget === undefined && record.attempts > 0 && dueAt > now && !lane.isOrdered
+      const budget = this.budgets.retryBudgetOf(lane)
+      if (budget === task.budget || !(isNew || task.budget !== undefined)) continue
+      this.queue.add(this.#replace(task, { budget }), now, lane.isOrdered)
+    }
+  }
+
+  /** Moves a waiting task to another category. */
+  move(id: string, category: string, now: number): void {
+    const task = this.tasks.get(id)
+    if (task === undefined) return
+    const { record } = task
+    const lane = this.lanes.of({ ...record, category })
+    const moved = this.#replace(task, { record: { ...record, category }, lane })
+    this.queue.add(moved, now, false)
+    this.#moved(record, moved, now)
+  }
+
+  /** Puts a changed copy in the place of a waiting task, whose old entry stays in the queue of its lane. */
+  #replace(task: MemoryTask, changes: Partial<MemoryTask>): MemoryTask {
+    const copy = { ...task, ...changes }
+    this.queue.leaveBudget(task)
+    task.record = { ...task.record, status: 'cancelled' }
+    this.tasks.set(copy.record.id, copy)
+    return copy
+  }
+
+  forget(id: string): void {
+    this.groups.moved(this.tasks.get(id)?.record, undefined)
+    this.tasks.delete(id)
+  }
+
+  /** Tells the groups that a task has changed, the runs if it is an item, and whoever waits for its end. */
+  #moved(before: TaskRecord | undefined, { lane, record }: MemoryTask, now: number): void {
+    this.groups.moved(before, record)
+    if (lane.isOfRun) this.runs.moved(before, record, now)
+    if (this.ends.size > 0) this.ends.call(record.id)
+  }
+
+  #enterLane(task: MemoryTask, { to, cost }: Advance): void {
+    const { kind, key } = task.record
+    task.record = { ...task.record, category: to }
+    task.lane = this.lanes.of({ kind, category: to, key })
+    task.lane.added(task.record)
+    task.cost = cost
+  }
+}
