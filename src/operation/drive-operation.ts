@@ -9,7 +9,7 @@ import type {
 import { type Clock, sleep } from '../time/index.js'
 import { canaryAnswers, chooseCanary, laneOf } from './canary.js'
 import { fixWait } from './fix-wait.js'
-import { type NextStep, nextStep, type StepFacts } from './next-step.js'
+import { leftOf, type NextStep, nextStep, type StepFacts } from './next-step.js'
 import { refusalOf } from './refuse-member.js'
 
 /** Who drives an operation, and for how long. */
@@ -161,8 +161,7 @@ async function canaryStep(store: DriveStore, operation: OperationRecord, limit: 
 
 /** Moves the oldest members. Those of an ordered lane move together, so that they run in their order. */
 async function moveStep(store: DriveStore, operation: OperationRecord, limit: number, facts: Facts) {
-  const { id, status, progress, settings, moved } = operation
-  const left = (settings.limit ?? Infinity) - moved
+  const { id, status, progress } = operation
   const page = await store.operations.members(id, { limit, after: progress.after })
   const { meant: members, refused } = await sorted(operation, page.items, facts)
   const move = new Set(members.map(member => member.id))
@@ -173,7 +172,7 @@ async function moveStep(store: DriveStore, operation: OperationRecord, limit: nu
     for (const member of meant) move.add(member.id)
   }
   const next: OperationProgress = { ...progress, refused, isRead: page.next === undefined, after: page.next }
-  return { status, move: [...move].slice(0, left), progress: next }
+  return { status, move: [...move].slice(0, leftOf(operation)), progress: next }
 }
 
 /** The members that may be moved, and the number of all that were left alone so far, by reason. */

@@ -161,6 +161,19 @@ it('no more members are moved than the limit allows', () => {
   expect(nextStep(few, FACTS)).toEqual({ type: 'move', limit: 4, isCanary: true })
 })
 
+it('a canary that replaces members, or begins anew, stays within the limit', () => {
+  const settings = { canary: 10, limit: 12 }
+  const ids = Array.from({ length: 10 }, (_, n) => `t${n}`)
+  const seven = { ...FACTS, canary: { passed: 7, failed: 0, pending: 0 } }
+  const moved = canary({ settings, moved: 10, progress: { ...PROGRESS, canary: ids } })
+  expect(nextStep(moved, seven)).toEqual({ type: 'move', limit: 2, isCanary: true })
+  const full = canary({ settings, moved: 12, progress: { ...PROGRESS, canary: ids } })
+  expect(nextStep(full, seven)).toMatchObject({ type: 'enter', status: 'running' })
+  expect(nextStep(full, FACTS)).toEqual({ type: 'stop', reason: 'None of 10 members made a counted attempt.' })
+  const anew = canary({ settings, moved: 12, progress: { ...PROGRESS, canary: [] } })
+  expect(nextStep(anew, FACTS)).toMatchObject({ type: 'enter', status: 'running' })
+})
+
 it('an operation that waits for a fix starts once it is there, and goes back when it is gone', () => {
   const waiting = { ...FACTS, isWaiting: true }
   expect(nextStep(operation({ status: 'planned' }), waiting).type).toBe('wait')

@@ -51,6 +51,11 @@ export function outstanding({ moved, undone, tally }: OperationRecord): number {
   return Math.max(0, moved - undone - tally.passed - tally.failed - tally.unanswered)
 }
 
+/** How many members it may still move. */
+export function leftOf({ settings, moved }: OperationRecord): number {
+  return (settings.limit ?? Infinity) - moved
+}
+
 /** The next step of an operation. */
 export function nextStep(operation: OperationRecord, facts: StepFacts): NextStep {
   switch (operation.status) {
@@ -83,12 +88,14 @@ function canaryStep(operation: OperationRecord, { now, hasWorkers, canary: answe
     return { type: 'stop', reason: `${failed} of the first ${answers} members failed, above ${percent(stopAbove)}.` }
   }
   if (answers >= size) return { type: 'enter', status: 'running', window: size }
-  const missing = size - answers - pending
-  const hasMore = !progress.isRead && progress.canary.length < MAX_REPLACED * size
-  if (missing > 0 && hasMore) return { type: 'move', limit: missing, isCanary: true }
+  const left = leftOf(operation)
+  const isAll = progress.isRead || left <= 0
+  const missing = Math.min(size - answers - pending, left)
+  const hasMore = missing > 0 && !isAll && progress.canary.length < MAX_REPLACED * size
+  if (hasMore) return { type: 'move', limit: missing, isCanary: true }
   if (pending === 0) {
-    // The set has fewer members than the canary, and they are good.
-    const isGood = progress.isRead && (answers > 0 || progress.canary.length === 0)
+    // The set, or its limit, has fewer members than the canary, and they are good.
+    const isGood = isAll && (answers > 0 || progress.canary.length === 0)
     if (isGood) return { type: 'enter', status: 'running', window: size }
     return { type: 'stop', reason: `None of ${progress.canary.length} members made a counted attempt.` }
   }
@@ -99,9 +106,9 @@ function canaryStep(operation: OperationRecord, { now, hasWorkers, canary: answe
 }
 
 function runningStep(operation: OperationRecord, facts: StepFacts): NextStep {
-  const { act, progress, settings, moved } = operation
+  const { act, progress } = operation
   const isAnswered = act === 'redrive'
-  const left = (settings.limit ?? Infinity) - moved
+  const left = leftOf(operation)
   const judgement = isAnswered ? judge(operation) : undefined
   if (judgement?.type === 'stop') return judgement
   if (progress.isRead || left <= 0)
