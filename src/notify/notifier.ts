@@ -156,7 +156,8 @@ export class Notifier {
   /** Looks once, and enqueues the messages that are due. */
   async look(): Promise<void> {
     const now = await this.#store.now()
-    const since = this.#lookedAt === undefined ? now - NEWS_MS : this.#lookedAt - OVERLAP_MS
+    // A last look that lies ahead was made before the clock was set back.
+    const since = this.#lookedAt === undefined ? now - NEWS_MS : Math.min(this.#lookedAt, now) - OVERLAP_MS
     const look = { store: this.#store, now, since }
     const found = await Promise.all(this.#occasions.map(occasion => occasion(look)))
     for (const notice of found.flat()) await this.#tell(notice, now)

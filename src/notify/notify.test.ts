@@ -331,6 +331,36 @@ describe('a message', () => {
     expect(items.map(({ payload }) => JSON.parse(payload).facts.operation)).toEqual([id])
   })
 
+  it('says that an operation has stopped again for another reason, though it has moved nothing since', async () => {
+    const clock = fakeClock()
+    store = new MemoryStore({ clock })
+    const { url } = await receiver()
+    const { id } = await store.operations.create({ act: 'redrive', set: { ids: ['a'] }, by: { who: 'ann' } })
+    const notifier = notify(store, { to: slack(url), clock })
+    for (const why of ['lunch', 'still broken']) {
+      await store.operations.change(id, 'stop', { who: 'ann', why })
+      await notifier.look()
+      await store.operations.change(id, 'continue', { who: 'ann' })
+    }
+    const { items } = await store.list({ kind: 'notify:slack' }, { limit: 10 })
+    expect(items.map(({ payload }) => JSON.parse(payload).facts.reason).sort()).toEqual([
+      'Stopped by ann: lunch',
+      'Stopped by ann: still broken',
+    ])
+  })
+
+  it('is not held back until the clock, which was set back, has caught up', async () => {
+    const clock = fakeClock()
+    store = new MemoryStore({ clock })
+    const { url } = await receiver()
+    const notifier = notify(store, { to: slack(url), clock })
+    await notifier.look()
+    clock.setNow(clock.now() - 7_200_000)
+    await deadLetters(store, [{ id: 'a', kind: 'charge', message: 'Error: no card' }])
+    await notifier.look()
+    expect(await store.count({ kind: 'notify:slack' })).toMatchObject({ waiting: 1 })
+  })
+
   it('is looked for now and then, until the notifier stops', async () => {
     const clock = fakeClock()
     store = new MemoryStore({ clock })
@@ -377,10 +407,22 @@ describe('a target', () => {
     ['a host without TLS', 'http://hooks.example.com/hunter2', 'must begin with https://'],
     ['another protocol', 'file:///etc/hunter2', 'must begin with https://'],
     ['no URL at all', 'hunter2', 'cannot be read'],
+    ['a URL with a password', 'https://ann:hunter2@hooks.example.com/', "the header 'authorization'"],
+    ['a URL with a user', 'https://hunter2@hooks.example.com/', "the header 'authorization'"],
     ['a variable that is not set', undefined, 'Is the variable that it reads not set?'],
   ])('refuses %s, and does not repeat it', (_, url, problem) => {
     expect(() => slack(url)).toThrow(problem)
     expect(() => slack(url)).not.toThrow('hunter2')
+  })
+
+  it.each([
+    ['a line break', 'hunter2\nx-other: 1', "The header 'x-key' of the target 'webhook' cannot be sent."],
+    ['a character that headers have not', 'hunter2 ключ', 'cannot be sent.'],
+    ['no value', undefined, 'Is the variable that it reads not set?'],
+  ])('refuses a header with %s, and does not repeat it', (_, value, problem) => {
+    const headers = { 'x-key': value as string }
+    expect(() => webhook('https://example.com', { headers })).toThrow(problem)
+    expect(() => webhook('https://example.com', { headers })).not.toThrow('hunter2')
   })
 
   it('takes HTTP on this machine, and elsewhere if it is allowed', () => {

@@ -44,8 +44,8 @@ function noticeOf({ id, act, by, status, reason, moved, tally }: OperationRecord
   const ended = status === 'done' ? 'is done' : `has stopped${reason === undefined ? '' : ` (${reason})`}`
   return {
     type: 'operation_ended',
-    // An operation that goes on after a stop may stop again.
-    subject: status === 'done' ? `${id}/done` : `${id}/stopped/${moved}`,
+    // An operation that goes on after a stop may stop again, for another reason.
+    subject: status === 'done' ? `${id}/done` : `${id}/stopped/${moved}/${reason ?? ''}`,
     text: redact(`The ${act} ${id} by ${by.who} ${ended}: ${moved} moved${outcome === '' ? '' : `: ${outcome}`}.`),
     facts: { operation: id, act, who: by.who, status, reason: reason ?? null, moved, ...tally },
   }

@@ -1,6 +1,6 @@
 import { HttpError } from '../call/index.js'
 import { FinalError, OptionError } from '../policy/index.js'
-import { checkOptions, type KnownOptions } from '../policy/internal.js'
+import { checkOptions, type KnownOptions, quoted } from '../policy/internal.js'
 import type { Notification } from './notice.js'
 
 /** A place that messages are sent to. `slack()` and `webhook()` make one; so can you. */
@@ -39,7 +39,7 @@ class HttpTarget implements Target {
   ) {
     this.name = name
     this.#url = checkedUrl(name, url, allowHttp)
-    this.#headers = headers
+    this.#headers = checkedHeaders(name, headers)
     this.#bodyOf = bodyOf
   }
 
@@ -86,7 +86,32 @@ function checkedUrl(name: string, given: string | URL | undefined, allowHttp: bo
     throw new OptionError('url', `The target '${name}' has no URL. Is the variable that it reads not set?`)
   if (!URL.canParse(given)) throw new OptionError('url', `The URL of the target '${name}' cannot be read.`)
   const url = new URL(given)
+  // `fetch` refuses such a URL, and repeats all of it in its error.
+  if (url.username !== '' || url.password !== '')
+    throw new OptionError(
+      'url',
+      `The URL of the target '${name}' has a user or a password in it. Pass them as the header 'authorization'.`,
+    )
   const isSafe = url.protocol === 'https:' || (url.protocol === 'http:' && (allowHttp || LOOPBACK.test(url.hostname)))
   if (isSafe) return url
   throw new OptionError('url', `The URL of the target '${name}' must begin with https://, or set 'allowHttp'.`)
+}
+
+/** The value of a header is never part of an error either: those of `fetch` would repeat it with every message. */
+function checkedHeaders(name: string, headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  for (const [header, value] of Object.entries(headers)) {
+    if (isSendable(header, value)) continue
+    const problem =
+      typeof value === 'string' ? 'cannot be sent.' : 'has no value. Is the variable that it reads not set?'
+    throw new OptionError('headers', `The header ${quoted(header)} of the target '${name}' ${problem}`)
+  }
+  return headers
+}
+
+function isSendable(header: string, value: unknown): boolean {
+  try {
+    return typeof value === 'string' && new Headers({ [header]: value }).has(header)
+  } catch {
+    return false
+  }
 }
