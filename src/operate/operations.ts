@@ -1,9 +1,10 @@
-import { driveOperation, isRunBy, NO_WORKER, PAUSED } from '../operation/internal.js'
+import { driveOperation, isRunBy, NO_WORKER, OF_RUN, PAUSED } from '../operation/internal.js'
 import type { KnownOptions } from '../policy/internal.js'
 import type { By, OperationAct, OperationRecord, OperationSet, OperationSettings, Store } from '../store/index.js'
 import { OperationNotFoundError } from '../store/index.js'
 import { AGES } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
+import { isItem } from './is-item.js'
 import {
   checkPayloads,
   PAYLOAD_INVALID,
@@ -76,6 +77,7 @@ export async function planOperation(
     return [...counts].sort(([, a], [, b]) => b - a)
   }
   const reasonOf = ({ kind, isPaused }: (typeof rows)[number]) => {
+    if (act === 'discard' && isItem({ kind })) return OF_RUN
     if (act !== 'redrive') return undefined
     if (isPaused) return PAUSED
     const isRun = workers.some(({ kinds }) => isRunBy({ kinds }, { kind, category: '' }))

@@ -41,6 +41,23 @@ it('a plan counts payloads that no longer fit the schema of their task, and show
   expect((await planOperation(store, 'redrive', { all: true })).payloads).toBeNull()
 })
 
+it('a schema that throws, and a payload that is no JSON, do not stop it', async () => {
+  const store = new MemoryStore()
+  await deadLetters(store, [
+    { id: 'a', kind: 'mail', payload: '{"to":"ada"}' },
+    { id: 'b', kind: 'mail', payload: 'no JSON' },
+    { id: 'c', kind: 'strict', payload: '1' },
+  ])
+  const validate = () => {
+    throw new Error('the schema is broken')
+  }
+  const strict = declareTask('strict', { payload: { '~standard': { version: 1, vendor: 'test', validate } } })
+  const plan = await planOperation(store, 'redrive', { all: true }, { tasks: [mail, strict] })
+  expect(plan.payloads).toMatchObject({ checked: 3, invalid: 2 })
+  const { moved, operation } = await redriveDeadLetters(store, { all: true }, { ...by, tasks: [mail, strict] })
+  expect([moved, operation?.progress.refused]).toEqual([1, { payload_invalid: 2 }])
+})
+
 it.each([false, true])('a redrive leaves them alone, and says so (ordered lane: %s)', async ordered => {
   const store = await scene(ordered)
   const { moved, operation } = await redriveDeadLetters(store, { all: true }, { ...by, tasks })

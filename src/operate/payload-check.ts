@@ -1,6 +1,7 @@
 import type { OperationMember, Store, TaskReader, TaskRecord } from '../store/index.js'
 import type { DeclaredTask } from '../task/index.js'
 import { validate } from '../task/internal.js'
+import { failureText } from '../telemetry/index.js'
 import { getTasks } from './get-tasks.js'
 import { pagesOf } from './pages.js'
 import { filterOf, type LetterSelection } from './selection.js'
@@ -38,8 +39,13 @@ async function problemOf(
 ): Promise<string | undefined> {
   const schema = schemas.get(kind)
   if (schema === undefined) return undefined
-  const result = await validate(schema, JSON.parse(payload))
-  return 'problem' in result ? result.problem : undefined
+  try {
+    const result = await validate(schema, JSON.parse(payload))
+    return 'problem' in result ? result.problem : undefined
+  } catch (failure) {
+    // A schema that throws, or a payload that is no JSON, would fail its attempt too.
+    return failureText(failure)
+  }
 }
 
 /** Checks the payloads of dead letters against the schemas of their tasks. */

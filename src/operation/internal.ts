@@ -3,4 +3,4 @@
 export { type DriveOptions, driveOperation } from './drive-operation.js'
 export { type FixWait, fixWait } from './fix-wait.js'
 export { outstanding } from './next-step.js'
-export { isRunBy, NO_WORKER, PAUSED } from './refuse-member.js'
+export { isRunBy, NO_WORKER, OF_RUN, PAUSED } from './refuse-member.js'

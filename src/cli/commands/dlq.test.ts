@@ -182,7 +182,9 @@ describe('dlq discard', () => {
       await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome })))
     })
     const { err } = await folder.redrive(['dlq', 'discard', '--all', '--why', 'old', '--yes'])
-    expect(err).toMatch(/^1 dead item of a pipeline is left alone\.\n1 discarded\.\n/)
+    expect(err).toMatch(
+      /^1 dead item of a pipeline is left alone\.\n1 discarded\.\n1 left alone: they are items of a pipeline, and their run counts them\.\n/,
+    )
     expect(await statuses()).toMatchObject({ dead: 1, cancelled: 1 })
     const { json } = await folder.redrive(['dlq', 'ls', '--output', 'json'])
     const named = await folder.redrive(['dlq', 'discard', json()[0].id, '--why', 'old', '--yes'])

@@ -18,6 +18,7 @@ const REASONS: Readonly<Record<string, string>> = {
   lane_paused: 'their lane is paused (redrive lane resume)',
   no_worker: 'no live worker runs their kind (redrive worker ls)',
   payload_invalid: 'their payload no longer fits the schema of their task',
+  item_of_run: 'they are items of a pipeline, and their run counts them',
   already_back: 'somebody else had moved them by then',
 }
 
