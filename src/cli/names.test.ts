@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runCommand } from '../../test/command.js'
+import { fingerprint } from '../fingerprint/internal.js'
 import { openSqlite } from '../store/sqlite/index.js'
 import { textWidth } from './terminal/text-width.js'
 
@@ -26,22 +27,37 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-/** Puts a dead letter and a waiting task into the store, with the name wherever a store takes one. */
-async function fill(name: string): Promise<void> {
+/**
+ * Puts dead letters, a waiting task, an operation, a budget and marks into the store, with the name wherever a store takes one.
+ * Returns the ids of the operation and of the failure group.
+ */
+async function fill(name: string): Promise<{ readonly operation: string; readonly group: string }> {
   const store = await openSqlite(join(folder, '.redrive/redrive.db'))
   const lane = { kind: name, category: name, key: name }
   await store.enqueue([{ ...lane, id: name, payload: JSON.stringify(name) }])
   const request = { worker: name, leaseMs: 60_000, rooms: [{ kinds: [name] }], limit: 1, isIdle: true }
   const { tasks, now } = await store.claim(request)
   const verdict = { class: 'retryable', code: name } as const
-  const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: name, verdict, error: name }
+  const group = fingerprint({ kind: name, code: name, error: name })
+  const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: name, verdict, error: name, group }
   const outcome = { type: 'dead', reason: 'attempts_exhausted' } as const
   await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
   await store.enqueue([{ ...lane, id: `${name.slice(0, -1)}.`, payload: '{}' }])
+  const by = { who: name, why: name }
+  const set = { filter: lane, until: await store.now() }
+  const { id: operation } = await store.operations.create({ act: 'redrive', set, by })
+  await store.operations.change(operation, 'stop', by)
+  await store.budgets.set({ kind: name, category: name }, { failures: { share: 0.5 }, retries: { share: 0.5 } })
+  await store.groups.mark(group.id, { state: 'fixed', release: name }, by)
+  await store.groups.addRule({ kind: name, pattern: name }, by)
+  await store.heartbeat({ worker: name, leaseMs: 60_000, release: name, kinds: [name], categories: [name], host: name })
   await store.close()
+  return { operation, group: group.id }
 }
 
-const COMMANDS: readonly ((name: string) => readonly string[])[] = [
+type Ids = Awaited<ReturnType<typeof fill>>
+
+const COMMANDS: readonly ((name: string, ids: Ids) => readonly string[])[] = [
   () => ['task', 'ls'],
   () => ['task', 'ls', '--limit', '1'],
   name => ['task', 'show', name],
@@ -54,6 +70,21 @@ const COMMANDS: readonly ((name: string) => readonly string[])[] = [
   name => ['dlq', 'redrive', name, `${name.slice(0, -1)}?`, '--yes'],
   () => ['dlq', 'ls', '--all'],
   () => ['dlq', 'count', '--by', 'kind,category,key,code'],
+  name => ['dlq', 'redrive', '--kind', name, '--dry-run'],
+  name => ['dlq', 'redrive', '--kind', `${name.slice(0, -1)}?`, '--yes'],
+  name => ['why', name],
+  name => ['why', `${name.slice(0, -1)}.`],
+  () => ['groups', 'ls'],
+  (_, { group }) => ['groups', 'show', group],
+  name => ['groups', 'show', name],
+  () => ['groups', 'rule', 'ls'],
+  () => ['ops', 'ls'],
+  (_, { operation }) => ['ops', 'show', operation],
+  name => ['ops', 'show', name],
+  (name, { operation }) => ['ops', 'undo', operation, '--why', name, '--yes'],
+  () => ['budget', 'ls'],
+  () => ['worker', 'ls'],
+  () => ['policy', 'report'],
   () => ['lane', 'ls'],
   () => ['stats'],
   name => ['lane', 'pause', '--kind', name, '--category', name, '--key', name],
@@ -74,11 +105,11 @@ const COMMANDS: readonly ((name: string) => readonly string[])[] = [
 
 describe.each(Object.entries(NAMES))('%s in an id, kind, category, key, code, worker or argument', (_, name) => {
   it.each([40, 80])('fits %i columns, and drives nothing', async columns => {
-    await fill(name)
+    const ids = await fill(name)
     writeFileSync(join(folder, 'tasks.js'), `export default [{ kind: 'k', policy: {}, policyHash: '', handler() {} }]`)
     const terminal = { isTTY: { stdin: true, stdout: true, stderr: true }, columns, env: { NO_COLOR: '1' } }
     for (const command of COMMANDS) {
-      const argv = command(name)
+      const argv = command(name, ids)
       const { out, err } = await runCommand(argv, { cwd: folder, ...terminal })
       const about = `redrive ${argv.map(word => word.slice(0, 20)).join(' ')}`
       const lines = (out + err).split('\n')

@@ -277,6 +277,7 @@ describe('what reaches a terminal', () => {
         await redrive(['dlq', 'show', HOSTILE, '--output', output]),
         await redrive(['dlq', 'redrive', HOSTILE, 'x', '--output', output, '--dry-run']),
         await redrive(['task', 'ls', `--${HOSTILE}`]),
+        await redrive(['dlq', 'export', '--history']),
       ]
       for (const { out, err } of results) expect(out + err).not.toMatch(/[^\P{Cc}\n]|\u202e/u)
       expect(results[5]?.out).toContain(output === 'table' ? 'a\\x1b]0;owned\\x07\\x9b31m\\u202eb\\r\\n' : '\\u009b')

@@ -3,6 +3,7 @@ import { ledgerRowView, taskView } from '../../operate/index.js'
 import type { TaskRecord } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
+import { visibleJson } from '../terminal/visible.js'
 import type { StoreOptions } from './open-store.js'
 import { withStore } from './open-store.js'
 import { type FilterOptions, withFilterOptions, withStoreOption } from './options.js'
@@ -46,7 +47,7 @@ function exportLetters({ console, environment }: CommandContext, options: Export
     do {
       const { items, next } = await store.list(filter, { limit: PAGE, after })
       const views = history ? await withHistory(items) : items.map(taskView)
-      if (views.length > 0) await console.stream(views.map(view => JSON.stringify(view)).join('\n'))
+      if (views.length > 0) await console.stream(views.map(view => visibleJson(JSON.stringify(view))).join('\n'))
       count += items.length
       after = next
     } while (after !== undefined)

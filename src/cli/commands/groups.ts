@@ -106,7 +106,7 @@ function groupText(group: GroupExplanation, commands: readonly string[], console
     )
   const [shared, varies] = [fields(group.shared), fields(group.varies)]
   return [
-    paint.bold(group.id),
+    ...paragraph(group.id, { width, indent: '' }).map(paint.bold),
     ...indented(groupTitle(group)),
     '',
     ...paragraph(`state     ${lifeText(group.life, now)}`, { width, indent: '' }),
@@ -115,7 +115,7 @@ function groupText(group: GroupExplanation, commands: readonly string[], console
     `first     ${moment(group.firstSeenAt, now)}`,
     `last      ${moment(group.lastSeenAt, now)}`,
     `24 hours  ${sparkline(group.trend)}`,
-    ...(group.examples.length === 0 ? [] : [`examples  ${group.examples.join(', ')}`]),
+    ...(group.examples.length === 0 ? [] : paragraph(`examples  ${group.examples.join(', ')}`, { width, indent: '' })),
     '',
     paint.bold('Why they are one group'),
     ...indented(group.why),

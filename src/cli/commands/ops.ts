@@ -15,7 +15,7 @@ import { CommandError, ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { writeOne, writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
-import { NAME_WIDTH, table } from '../terminal/table.js'
+import { NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { relative } from '../terminal/times.js'
 import { quoted } from '../terminal/visible.js'
 import { askFirst } from './ask-first.js'
@@ -142,7 +142,7 @@ function showOne({ console, environment }: CommandContext, id: string, options: 
       note: operationNote(operation, await store.workers(), await store.now()),
       outcome: await operationOutcome(store, operation),
     }
-    writeOne(console, options.output, view, () => textOf(view))
+    writeOne(console, options.output, view, () => textOf(view, console))
     return ExitCode.done
   })
 }
@@ -153,7 +153,7 @@ type ShownOperation = OperationView & {
   readonly outcome: string
 }
 
-function textOf(operation: ShownOperation): string {
+function textOf(operation: ShownOperation, { width }: Console): string {
   const { id, act, status, who, why, reason, set, driver, moved, total, outstanding, refused, note, outcome } =
     operation
   const selected = 'named' in set ? `${set.named} named` : `${filterText(set.filter)}, ${SINCE[act]} by ${set.until}`
@@ -171,7 +171,9 @@ function textOf(operation: ShownOperation): string {
     ...Object.entries(refused).map(([why, count]) => refusedText(why, count)),
     ...(note === null ? [] : [note]),
     outcome,
-  ].join('\n')
+  ]
+    .flatMap(line => paragraph(line, { width, indent: '' }))
+    .join('\n')
 }
 
 const SINCE = { redrive: 'dead', discard: 'dead', cancel: 'submitted' } as const
