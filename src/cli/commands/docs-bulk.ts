@@ -5,6 +5,7 @@ import { failedDocuments, findDocument, purgeDocuments, resetDocuments } from '.
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode, UsageError } from '../errors.js'
 import { confirm } from '../terminal/confirm.js'
+import { writeSlowly } from '../terminal/console.js'
 import { type OutputFormat, writeResult } from '../terminal/output.js'
 import { quoted, visibleJson } from '../terminal/visible.js'
 import { collectionNamed, type DocumentOptions, withSource } from './document-options.js'
@@ -91,7 +92,7 @@ export function exportAll({ console, environment }: CommandContext, name: string
         const lines = page.map(
           document => `${JSON.stringify({ ...documentView(collection, document), data: document.data })}\n`,
         )
-        if (handle === undefined) environment.stdout.write(lines.map(visibleJson).join(''))
+        if (handle === undefined) await writeSlowly(environment.stdout, lines.map(visibleJson).join(''))
         else await handle.appendFile(lines.join(''))
         exported += page.length
       }

@@ -5,6 +5,7 @@ import { exportFailedQueue, findFailedQueue } from '../../operate/index.js'
 import type { CommandContext } from '../command.js'
 import type { Environment } from '../environment.js'
 import { CommandError, ExitCode } from '../errors.js'
+import { writeSlowly } from '../terminal/console.js'
 import { withCount } from '../terminal/progress.js'
 import { quoted, visibleJson } from '../terminal/visible.js'
 import { type KnownBusOptions, withBusOptions } from './bus-options.js'
@@ -78,7 +79,7 @@ function exportQueue(context: CommandContext, name: string, file: string, option
 
 async function destinationOf({ stdout, cwd }: Environment, file: string): Promise<Destination> {
   if (file === '-') {
-    return { write: async text => stdout.write(text), close: async () => {}, discard: async () => {} }
+    return { write: text => writeSlowly(stdout, text), close: async () => {}, discard: async () => {} }
   }
   const path = resolve(cwd, file)
   try {

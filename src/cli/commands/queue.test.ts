@@ -294,6 +294,24 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       expect(json()).toMatchObject({ total_messages_in_queue: 2, messages_exported: 1, messages: [{ id: 'event-1' }] })
     })
 
+    it('waits for a reader of stdout that is slower', async () => {
+      await fail(['{}', '{}'])
+      let isFull = false
+      const stdout = {
+        write: () => {
+          if (isFull) throw new Error('written while there was no room')
+          isFull = true
+          return false
+        },
+        once: (_: 'drain', callback: () => void) =>
+          setImmediate(() => {
+            isFull = false
+            callback()
+          }),
+      }
+      expect((await redrive(['queue', 'export', 'chunking.failed', '-'], { stdout })).code).toBe(0)
+    })
+
     it('makes no file for a queue that is not there', async () => {
       expect((await redrive(['queue', 'export', 'nope.failed', 'failed.json'])).code).toBe(1)
       expect(existsSync(join(folder, 'failed.json'))).toBe(false)

@@ -1,5 +1,5 @@
 import pc from 'picocolors'
-import type { Environment } from '../environment.js'
+import type { Environment, Writer } from '../environment.js'
 import { wrap } from './text-width.js'
 import { visible } from './visible.js'
 
@@ -27,6 +27,12 @@ const DEFAULT_WIDTH = 80
 /** On a narrower terminal, lines wrap. */
 const MIN_WIDTH = 40
 
+/** Writes a text, and waits while its reader is slower. */
+export async function writeSlowly(writer: Writer, text: string): Promise<void> {
+  const isTaken = writer.write(text) !== false
+  if (!isTaken) await new Promise<void>(resolve => writer.once?.('drain', resolve) ?? resolve())
+}
+
 /** The console of an environment. */
 export function consoleOf({ stdout, stderr, env, isTTY, columns }: Environment): Console {
   // Some terminals, such as a new pty, report 0 columns.
@@ -35,10 +41,7 @@ export function consoleOf({ stdout, stderr, env, isTTY, columns }: Environment):
   const hasColours = !env.NO_COLOR && env.TERM !== 'dumb'
   return {
     data: text => stdout.write(`${text}\n`),
-    async stream(text) {
-      const isTaken = stdout.write(`${text}\n`) !== false
-      if (!isTaken) await new Promise<void>(resolve => stdout.once?.('drain', resolve) ?? resolve())
-    },
+    stream: text => writeSlowly(stdout, `${text}\n`),
     say: text => stderr.write(`${wrap(visible(text), messageWidth).join('\n')}\n`),
     sayRaw: text => stderr.write(`${text}\n`),
     paint: pc.createColors(hasColours && isTTY.stdout),
