@@ -1,8 +1,11 @@
 import type { Preparer, Statement } from './driver.js'
 
+/** From this number on, tasks that follow each other cost less as a range than in a list. */
+const MIN_RANGE = 16
+
 /**
- * An update of tasks by their `seq`. Those that a worker claims or settles together were mostly enqueued one after another:
- * for them it is a range, which costs a sixth less than a list.
+ * An update of tasks by their `seq`. Those that a worker claims together were mostly enqueued one after another: for them
+ * it is a range, which costs a sixth less than a list.
  */
 export class SeqStatement {
   readonly #range: Statement<unknown[], unknown>
@@ -15,12 +18,20 @@ export class SeqStatement {
 
   /** Updates the tasks with these numbers, all of which must be different and exist. */
   run(seqs: readonly number[], ...values: readonly (string | number | null)[]): void {
-    let [first, last] = [Infinity, -Infinity]
-    for (const seq of seqs) {
-      if (seq < first) first = seq
-      if (seq > last) last = seq
+    const scattered: number[] = []
+    for (let first = 0; first < seqs.length; ) {
+      const end = endOfRange(seqs, first)
+      if (end - first >= MIN_RANGE) this.#range.run(...values, seqs[first], seqs[end - 1])
+      else for (let n = first; n < end; n++) scattered.push(seqs[n] as number)
+      first = end
     }
-    if (last - first === seqs.length - 1) this.#range.run(...values, first, last)
-    else this.#list.run(...values, JSON.stringify(seqs))
+    if (scattered.length > 0) this.#list.run(...values, JSON.stringify(scattered))
   }
+}
+
+/** The position behind the last of the numbers that follow each other from a position on. */
+function endOfRange(seqs: readonly number[], first: number): number {
+  let end = first + 1
+  while (end < seqs.length && seqs[end] === (seqs[end - 1] as number) + 1) end++
+  return end
 }

@@ -161,6 +161,50 @@ it('successes of tasks in several groups are written together, and each leaves i
   expect(Object.fromEntries(items.map(({ id, retrying }) => [id, retrying]))).toEqual({ '1-slow': 0, '1-down': 1 })
 })
 
+// As a range if nothing else of the claim is running between them, as a list otherwise.
+for (const [between, outcome] of [
+  ['fail', { type: 'retry', delayMs: 0, isBackoff: true }],
+  ['go on running', undefined],
+] as const) {
+  it(`successes are written together, and leave tasks between them alone that ${between}`, async () => {
+    const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i']
+    await store.enqueue(ids.map(id => ({ id, kind: 'k', payload: '{}' })))
+    const tasks = await claimAll()
+    const isBetween = (_: ClaimedTask, n: number) => n % 3 === 1
+    const times = { startedAt: clock.now(), endedAt: clock.now(), worker: 'w' }
+    const failed = { attempt: 1, verdict, error: 'slow', group, ...times }
+    const others = outcome === undefined ? [] : tasks.filter(isBetween)
+    const settled = await store.settle([
+      ...tasks
+        .filter((task, n) => !isBetween(task, n))
+        .map(({ id, token }) => ({
+          id,
+          token,
+          outcome: { type: 'succeeded' as const },
+          attempt: { attempt: 1, ...times },
+        })),
+      ...others.map(({ id, token }) => ({ id, token, outcome: outcome as Outcome, attempt: failed })),
+    ])
+    expect(new Set(settled.map(({ result }) => result))).toEqual(new Set(['settled']))
+    const left = outcome === undefined ? 'running' : 'waiting'
+    const expected = ids.map((_, n) => (n % 3 === 1 ? left : 'succeeded'))
+    expect(await Promise.all(ids.map(async id => (await store.get(id))?.status))).toEqual(expected)
+    expect(await store.count({})).toMatchObject({ succeeded: 6, [left]: 3 })
+  })
+}
+
+it('a claim starts all tasks that it takes, those that follow each other and others', async () => {
+  const ids = Array.from({ length: 60 }, (_, n) => `t${String(n).padStart(2, '0')}`)
+  // Those with a higher priority come first, and lie between the others.
+  await store.enqueue(ids.map((id, n) => ({ id, kind: 'k', payload: '{}', priority: n % 20 === 0 ? 1 : 0 })))
+  const request = { worker: 'w', leaseMs: LEASE_MS, rooms: [{ kinds: ['k'] }], limit: 50, isIdle: true }
+  const { tasks } = await store.claim(request)
+  const claimed = new Set(tasks.map(({ id }) => id))
+  expect(claimed.size).toBe(50)
+  for (const id of ids) expect((await store.get(id))?.status).toBe(claimed.has(id) ? 'running' : 'waiting')
+  expect((await store.claim(request)).tasks).toHaveLength(10)
+})
+
 it('successes that are written together are refused one by one', async () => {
   await store.enqueue(['a', 'b', 'c', 'd', 'e', 'f'].map(id => ({ id, kind: 'k', payload: '{}' })))
   const tasks = await claimAll()
