@@ -85,8 +85,8 @@ export function afterSettlement(
   const isDecision = standing.isUndecided && (asked.type === 'retry' || asked.type === 'dead')
   const counted = isDecision ? undefined : entry
   const after = ended(standing, entry, isDecision ? decided(outcome, entry) : attempted(outcome, entry))
-  after.answer = answerOf(asked, counted)
-  after.isFirst = isFirstAttempt(asked, counted)
+  after.answer = answerOf(outcome, counted)
+  after.isFirst = isFirstAttempt(outcome, counted)
   if (counted?.verdict !== undefined) after.failed = counted.group
 
   switch (outcome.type) {

@@ -85,7 +85,10 @@ export function allowance(gate: Gate, probes: Probes, now: number, isIdle: () =>
 
 /** When an open gate that lets nothing through is worth asking again. */
 export function nextLook(gate: Gate, now: number): number {
-  return gate.until > now ? gate.until : gate.takenAt + PROBE_LOST_MS
+  if (gate.until > now) return gate.until
+  // A probe that runs for longer rings when it ends. A time that is over would have every claim ask again at once.
+  const lostAt = gate.takenAt + PROBE_LOST_MS
+  return lostAt > now ? lostAt : now + PROBE_LOST_MS
 }
 
 /** The gate after it has let tasks through. */

@@ -184,6 +184,19 @@ export const BUDGETS: StoreBehaviours = {
     assert.equal((await gateOf(store)).state, 'half_open')
   },
 
+  async 'a probe that runs for long does not make claims ask again at once'(store, advance) {
+    await openGate(store)
+    await advance(30_000)
+    assert.equal((await claimIds(store)).length, 1)
+    for (let minute = 0; minute < 3; minute++) {
+      await store.heartbeat({ worker: 'w1', leaseMs: 600_000 })
+      await advance(61_000)
+      const { tasks, now, nextAt } = await claim(store, { worker: 'w2' })
+      assert.deepEqual(tasks, [])
+      assert.ok(nextAt !== undefined && nextAt > now, `${nextAt} at ${now}`)
+    }
+  },
+
   async 'the hold of a rate limit and that of a gate each keep their own end'(store, advance) {
     await store.budgets.set({ kind: 'k' }, BUDGET)
     await addMany(store, 8)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type FastCheck from 'fast-check'
 import { MissingPackageError } from '../../policy/index.js'
-import type { ClaimedTask, Settled, Settlement, Store } from '../../store/index.js'
+import type { BudgetScope, ClaimedTask, Settled, Settlement, Store } from '../../store/index.js'
 import { assertFields, assertSame, groupOf, LEASE_MS, type StoreUnderTest, TIMED_OUT } from './harness.js'
 import { allTasks, checkInvariants } from './invariants.js'
 import { StoreModel } from './model.js'
@@ -60,6 +60,8 @@ class ModelRun {
   readonly #claimed: ClaimedTask[] = []
   /** The operations that have moved something, newest first. */
   readonly #acts: string[] = []
+  /** The gates that the last settlements are said to have opened. */
+  #told: readonly BudgetScope[] = []
 
   constructor(underTest: StoreUnderTest) {
     this.#underTest = underTest
@@ -101,6 +103,7 @@ class ModelRun {
         const request = { worker, rooms, limit, isIdle: model.isIdle(worker), leaseMs: LEASE_MS }
         const claim = await store.claim(request)
         this.log.push(`  → ${claim.tasks.map(({ id }) => id)}, next ${claim.nextAt}`)
+        model.letThrough(await this.#budgetedNow(model), true)
         model.claim(request, claim)
         this.#claimed.push(...claim.tasks)
         return
@@ -108,8 +111,13 @@ class ModelRun {
       case 'settle': {
         const settlements = step.settlements.map(choice => this.#settlement(choice, model))
         const answers = await store.settle(settlements)
+        this.#told = answers.flatMap(({ gates = [] }) => gates)
         this.log.push(`  → ${answers.map(({ result }) => result)}`)
-        for (const [index, settlement] of settlements.entries()) this.#follow(settlement, answers[index], model)
+        const isBudgeted = await this.#budgetedNow(model, settlements)
+        for (const [index, settlement] of settlements.entries()) {
+          const { gates: _gates, ...answer } = answers[index] ?? { result: 'stale' }
+          this.#follow(settlement, answer, model, isBudgeted)
+        }
         return assert.equal(answers.length, settlements.length)
       }
       case 'heartbeat':
@@ -163,6 +171,13 @@ class ModelRun {
       case 'limit':
         model.limit(step.lanes, step.limits)
         return store.limit(step.lanes, step.limits)
+      case 'budget':
+        model.setBudget(step.scope, step.budget)
+        return store.budgets.set(step.scope, step.budget)
+      case 'lift':
+        return assert.equal(await store.budgets.lift(step.scope), model.setBudget(step.scope, undefined))
+      case 'close':
+        return assert.equal(await store.budgets.close(step.scope), model.budgets.close(step.scope))
       case 'prune':
         return assert.equal(await store.prune(step.keep, 10_000), model.prune(step.keep), 'how many were forgotten')
       case 'advance':
@@ -184,8 +199,24 @@ class ModelRun {
     return { id, moved: [...(step?.moved ?? [])] }
   }
 
+  /** Tells which tasks wait under a retry budget, if any did before. */
+  async #budgetedNow(model: StoreModel, settlements: readonly Settlement[] = []): Promise<(id: string) => boolean> {
+    if (model.budgets.isEmpty || model.budgeted.length + settlements.length === 0) return () => true
+    const tasks = await allTasks(this.#store)
+    const ids = new Set(tasks.filter(({ isBudgeted }) => isBudgeted).map(({ id }) => id))
+    return id => ids.has(id)
+  }
+
   /** Compares one answer. An item that was kept can be settled again, under its new token. */
-  #follow(settlement: Settlement, answer: Settled | undefined, model: StoreModel): void {
+  #follow(
+    settlement: Settlement,
+    answer: Settled | undefined,
+    model: StoreModel,
+    isBudgeted: (id: string) => boolean,
+  ): void {
+    const { outcome } = settlement
+    // Whoever keeps an item must not go before retries that are due.
+    if (outcome.type === 'advanced' && outcome.keep) model.letThrough(isBudgeted, false)
     model.settle(settlement, answer)
     const task = this.#claimed.find(({ token }) => token === settlement.token)
     if (answer?.result !== 'kept' || task === undefined) return
@@ -214,9 +245,12 @@ class ModelRun {
     }
     for (const lane of await this.#store.lanes())
       assert.equal(lane.isPaused, model.isPaused(lane), `whether ${JSON.stringify(lane)} is paused`)
+    if (!model.budgets.isEmpty)
+      model.budgets.follow(await this.#store.budgets.list(), this.#told, model.now, name => model.heldBy(name))
+    this.#told = []
   }
 
-  #settlement({ pick, isAny, hasAttempt, failure, outcome }: SettlementChoice, model: StoreModel): Settlement {
+  #settlement({ pick, isAny, hasAttempt, failure, verdict, outcome }: SettlementChoice, model: StoreModel): Settlement {
     const running = this.#claimed.filter(({ id, token }) => model.tasks.get(id)?.run?.token === token)
     const [task] = chosen([pick], isAny || running.length === 0 ? this.#claimed : running)
     if (task === undefined) return { id: 'unknown', token: 'none', outcome }
@@ -226,7 +260,8 @@ class ModelRun {
     if (isUncounted) return { id, token, outcome }
     const attempt = { attempt: attempts + 1, startedAt: changedAt, endedAt: model.now, worker: 'w1' }
     const group = groupOf(`${kind}-${failure}`, kind)
-    const failed = FAILURES.has(outcome.type) && { verdict: TIMED_OUT, error: 'Error: x', group }
+    const judged = { ...TIMED_OUT, class: outcome.type === 'deferred' ? 'rate_limited' : verdict } as const
+    const failed = FAILURES.has(outcome.type) && { verdict: judged, error: 'Error: x', group }
     return { id, token, outcome, attempt: { ...attempt, ...failed } }
   }
 }

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
 import type {
+  AttemptEntry,
+  BudgetScope,
   Claim,
   ClaimedTask,
   ClaimRequest,
@@ -15,6 +17,7 @@ import type {
   TaskRecord,
   TaskStatus,
 } from '../../store/index.js'
+import { BudgetModel, isCovering, type ModelBudgetSettings, type ModelGate, nextStep } from './budget-model.js'
 
 /** A task as the model knows it. */
 export interface ModelTask extends Lane {
@@ -30,6 +33,8 @@ export interface ModelTask extends Lane {
   deferrals: number
   losses: number
   group: string | undefined
+  /** The name of the retry budget that it waits under. */
+  budget: string | undefined
   isUndecided: boolean
   isToBeCancelled: boolean
   run: { readonly worker: string; readonly token: string; readonly startedAt: number } | undefined
@@ -62,6 +67,7 @@ const NO_LIMITS: Required<LaneLimits> = { concurrency: Infinity, perSecond: Infi
 export class StoreModel {
   now: number
   readonly tasks = new Map<string, ModelTask>()
+  readonly budgets = new BudgetModel()
   readonly #pauses: { readonly lanes: LaneFilter; readonly isPaused: boolean }[] = []
   readonly #limits: { readonly lanes: LaneFilter; readonly limits: Required<LaneLimits> }[] = []
   readonly #lanes = new Map<string, ModelLane>()
@@ -114,7 +120,7 @@ export class StoreModel {
     const fresh = { attempts: 0, deferrals: 0, losses: 0, isUndecided: false, isToBeCancelled: false }
     const task = { id, kind, category, key, priority, submittedAt, dueAt: runAt, changedAt: this.now, ...fresh }
     const none = { run: undefined, advance: undefined, value: undefined, group: undefined, moved: undefined }
-    this.tasks.set(id, { ...task, ...none, status: 'waiting', ledger: [] })
+    this.tasks.set(id, { ...task, ...none, budget: undefined, status: 'waiting', ledger: [] })
     return true
   }
 
@@ -126,6 +132,43 @@ export class StoreModel {
     })
     for (const { id } of over) this.tasks.delete(id)
     return over.length
+  }
+
+  /** Sets a budget, or lifts it. Returns whether there was one. */
+  setBudget(scope: BudgetScope, settings: ModelBudgetSettings | undefined): boolean {
+    const wasThere = settings === undefined && this.budgets.lift(scope)
+    if (settings !== undefined) this.budgets.set(scope, settings)
+    for (const task of this.tasks.values()) {
+      if (task.kind !== scope.kind || task.status !== 'waiting') continue
+      const isRetryAhead = task.attempts > 0 && task.dueAt > this.now && !this.lane(task).limits.isOrdered
+      if (isRetryAhead || task.budget !== undefined) task.budget = this.budgets.retryBudgetOf(task)
+    }
+    return wasThere
+  }
+
+  /** The tasks that wait under retry budgets. */
+  get budgeted(): ModelTask[] {
+    return [...this.tasks.values()].filter(({ budget }) => budget !== undefined)
+  }
+
+  /** Checks that the retries that are budgeted no more were due first, and are as many as their budgets allow. */
+  letThrough(isBudgeted: (id: string) => boolean, isClaim: boolean): void {
+    for (const [name, retries] of byBudget(this.budgeted)) {
+      const passed = retries.filter(({ id }) => !isBudgeted(id))
+      const due = retries.filter(({ dueAt }) => dueAt <= this.now)
+      const most = Math.min(due.length, this.budgets.retriesLeft(name, this.now))
+      if (isClaim) assert.equal(passed.length, most, `how many retries ${name} let through`)
+      const lastAt = Math.max(-Infinity, ...passed.map(({ dueAt }) => dueAt))
+      const firstLeft = retries.filter(({ id, dueAt }) => isBudgeted(id) && dueAt < lastAt)
+      assert.deepEqual(idsOf(firstLeft), [], 'retries that were due first')
+      if (passed.length > 0) this.budgets.pass(name, passed.length, this.now)
+      for (const task of passed) task.budget = undefined
+    }
+  }
+
+  /** How many retries are due that a budget has not let through. */
+  heldBy(name: string): number {
+    return this.budgeted.filter(({ budget, dueAt }) => budget === name && dueAt <= this.now).length
   }
 
   /** The ids of dead tasks; all ids if there are none. */
@@ -141,24 +184,28 @@ export class StoreModel {
     assert.equal(now, this.now)
     this.#renew(worker, tasks.length > 0 ? leaseMs : leaseMs / 2, leaseMs)
 
-    const alone = isIdle ? this.#firstAlone(rooms, limit) : undefined
+    const gates = this.budgets.gates(now, scope => !this.#running(() => true).some(task => isCovering(scope, task)))
+    const alone = isIdle ? this.#firstAlone(rooms, limit, gates) : undefined
     const given = [...tasks]
     if (alone !== undefined) {
       assert.deepEqual(idsOf(tasks), [alone.id], 'what must run alone comes first, and alone')
-      this.#start(alone, given.shift(), worker)
+      this.#start(alone, given.shift(), worker, gates)
     }
     let left = alone === undefined ? limit : 0
     for (const [index, room] of rooms.entries()) {
-      const inRoom = () => this.#claimable(rooms).filter(task => roomOf(rooms, task) === index && !this.#isKept(task))
+      const inRoom = () =>
+        this.#claimable(rooms, gates).filter(task => roomOf(rooms, task) === index && !this.#isKept(task))
       let places = placesIn(room, left)
       while (places > 0 && given[0] !== undefined && roomOf(rooms, given[0]) === index) {
         const { kind, category, key } = given[0]
-        // In each room all lanes without a key have one turn together.
+        // In each room all lanes without a key have one turn together, except that those behind a gate are apart.
         const turn = key === '' ? { key } : { kind, category, key }
+        const gate = narrowest(gates, given[0])
         this.#start(
-          inRoom().find(task => isWithin(turn, task)),
+          inRoom().find(task => isWithin(turn, task) && narrowest(gates, task) === gate),
           given.shift(),
           worker,
+          gates,
         )
         places--
         left--
@@ -166,9 +213,9 @@ export class StoreModel {
       if (places > 0) assert.deepEqual(idsOf(inRoom()), [], `left behind in room ${index}`)
     }
     assert.deepEqual(idsOf(given), [], 'more than the limits allow, or not in the order of the rooms')
-    assert.equal(isAloneWaiting, this.#claimable(rooms).some(isAlone), 'isAloneWaiting')
+    assert.equal(isAloneWaiting, this.#claimable(rooms, gates).some(isAlone), 'isAloneWaiting')
 
-    const opening = this.#nextOpening(rooms)
+    const opening = this.#nextOpening(rooms, gates)
     assert.ok(opening === Infinity || (nextAt ?? Infinity) <= opening, `nextAt is ${nextAt}, but ${opening} has work`)
     if (tasks.length < limit) assert.ok((nextAt ?? Infinity) > now, 'nextAt is over, but nothing was given')
   }
@@ -183,14 +230,17 @@ export class StoreModel {
       return assert.deepEqual(answer, isRepeated ? advance.answer : { result: 'stale' })
     }
     const { worker } = task.run
-    this.#end(task, outcome, attempt !== undefined, attempt?.group?.id)
+    this.#end(task, outcome, attempt)
     if (outcome.type !== 'advanced' || task.status === 'cancelled')
       return assert.deepEqual(answer, { result: 'settled' })
 
     const lane = [{ kinds: [task.kind], categories: [task.category] }]
     const others = this.#claimable(lane).filter(other => other.key === task.key && !this.#isKept(other))
-    const isKept = outcome.keep && others[0] === task
-    assert.equal(answer?.result, isKept ? 'kept' : 'settled', `whether ${id} is kept`)
+    const isGated = this.budgets.isGated(task)
+    const isKept = outcome.keep && others[0] === task && isGated !== true
+    // Stores judge a gate after each settlement, or after all of a call.
+    const expected = isKept && isGated !== 'perhaps' ? ['kept'] : ['settled', ...(isKept ? ['kept'] : [])]
+    assert.ok(answer !== undefined && expected.includes(answer.result), `${id} should be ${expected.join(' or ')}`)
     if (answer?.result === 'kept') {
       assert.equal(answer.now, this.now)
       assert.notEqual(answer.token, token)
@@ -210,7 +260,7 @@ export class StoreModel {
         task.ledger.push('lost')
       }
       rescued++
-      this.#end(task, { type: 'released' }, false)
+      this.#end(task, { type: 'released' }, undefined)
     }
     const own = this.#running(run => run.worker === worker).filter(({ isToBeCancelled }) => isToBeCancelled)
     return { cancelled: own.map(({ run }) => run?.token ?? ''), rescued }
@@ -222,7 +272,7 @@ export class StoreModel {
   }
 
   leave(worker: string): void {
-    for (const task of this.#running(run => run.worker === worker)) this.#end(task, { type: 'released' }, false)
+    for (const task of this.#running(run => run.worker === worker)) this.#end(task, { type: 'released' }, undefined)
   }
 
   isIdle(worker: string): boolean {
@@ -233,7 +283,7 @@ export class StoreModel {
     const task = this.tasks.get(id)
     if (task?.status === 'running') task.isToBeCancelled = true
     else if (task?.status === 'waiting') {
-      Object.assign(task, { status: 'cancelled', changedAt: this.now })
+      Object.assign(task, { status: 'cancelled', changedAt: this.now, budget: undefined })
       task.ledger.push('cancelled')
     } else return false
     return true
@@ -287,7 +337,9 @@ export class StoreModel {
     const { status, category, value, dueAt, changedAt, attempts, deferrals, losses, group } = task
     const nextAttemptAt = status === 'waiting' ? dueAt : undefined
     const operation = task.moved?.operation
-    return { status, category, value, changedAt, attempts, deferrals, losses, group, nextAttemptAt, operation }
+    const isBudgeted = task.budget === undefined ? undefined : true
+    const counters = { attempts, deferrals, losses }
+    return { status, category, value, changedAt, ...counters, group, nextAttemptAt, operation, isBudgeted }
   }
 
   /** Moves all tasks of a group to another one. Returns their ids. */
@@ -297,13 +349,15 @@ export class StoreModel {
     return members.map(({ id }) => id)
   }
 
-  #end(task: ModelTask, asked: Outcome, isAttempt: boolean, group?: string): void {
+  #end(task: ModelTask, asked: Outcome, attempt: AttemptEntry | undefined): void {
     const { run, isUndecided } = task
     const waits = !isOver(asked.type)
     const outcome: Outcome = waits && task.isToBeCancelled ? { type: 'cancelled' } : asked
     const type = outcome.type
     const isDecision = isUndecided && (asked.type === 'retry' || asked.type === 'dead')
-    const isCounted = isAttempt && !isDecision
+    const isCounted = attempt !== undefined && asked.type !== 'released' && !isDecision
+    const group = attempt?.group?.id
+    this.#tellBudgets(task, outcome, isCounted ? attempt : undefined)
     if (isCounted && type !== 'released') task.ledger.push(type)
     if (isCounted && (type === 'retry' || type === 'dead')) task.attempts++
     if (isCounted && type === 'deferred') task.deferrals++
@@ -324,31 +378,50 @@ export class StoreModel {
     if (type === 'retry' || type === 'deferred' || type === 'later') task.dueAt = this.now + outcome.delayMs
     if (type === 'released' || type === 'advanced') task.dueAt = this.now
     if (type === 'advanced') task.category = outcome.to
+    if (type === 'retry' && !isDecision) task.budget = this.budgets.retryBudgetOf(task)
     task.status = isOver(type) ? type : 'waiting'
     const isStillUndecided = isUndecided && type === 'released'
     Object.assign(task, { changedAt: this.now, run: undefined, advance: undefined })
     Object.assign(task, { isToBeCancelled: false, isUndecided: isStillUndecided })
   }
 
+  /** A failure counts unless it is the payload's or a rate limit's, and an attempt that is made again is no first one. */
+  #tellBudgets(task: ModelTask, { type }: Outcome, attempt: AttemptEntry | undefined): void {
+    const isOk = type === 'succeeded' || type === 'skipped' || type === 'advanced'
+    const failed = attempt?.verdict?.class === 'retryable' ? 'failed' : 'none'
+    const answer = attempt !== undefined && attempt.verdict === undefined && isOk ? 'ok' : failed
+    const isFirst = attempt?.attempt === 1 && type !== 'deferred' && type !== 'later'
+    this.budgets.ended(task, answer, isFirst, task.run?.startedAt ?? 0, this.now)
+  }
+
   /** The task that an idle worker gets before all others. */
-  #firstAlone(rooms: readonly Room[], limit: number): ModelTask | undefined {
+  #firstAlone(rooms: readonly Room[], limit: number, gates: readonly ModelGate[]): ModelTask | undefined {
     const open = rooms.map((room, index) => (placesIn(room, limit) > 0 ? index : undefined))
-    const tasks = this.#claimable(rooms).filter(isAlone)
+    const tasks = this.#claimable(rooms, gates).filter(isAlone)
     return open.map(index => tasks.find(task => roomOf(rooms, task) === index)).find(task => task !== undefined)
   }
 
-  /** Whether a task must run alone, or waits in an ordered lane for one that must. */
+  /** Whether a task must run alone, or waits in an ordered lane for one that must, or that a budget holds. */
   #isKept(task: ModelTask): boolean {
-    return isAlone(task) || (this.lane(task).limits.isOrdered && this.#hasAlone(task))
+    if (isAlone(task)) return true
+    const { kind, category, key } = task
+    const isHeld = () => this.budgeted.some(other => isWithin({ kind, category, key }, other))
+    return this.lane(task).limits.isOrdered && (this.#hasAlone(task) || isHeld())
   }
 
   /** Starts the task that a claim should give next, which must be the one that it gave. */
-  #start(expected: ModelTask | undefined, claimed: ClaimedTask | undefined, worker: string): void {
+  #start(
+    expected: ModelTask | undefined,
+    claimed: ClaimedTask | undefined,
+    worker: string,
+    gates: readonly ModelGate[],
+  ): void {
     assert.ok(expected !== undefined && claimed !== undefined, `${claimed?.id} could not be claimed`)
     assert.equal(claimed.id, expected.id, 'the order within its turn')
     assert.equal(claimed.isUndecided, expected.isUndecided, `whether ${claimed.id} is undecided`)
     assert.deepEqual([claimed.category, claimed.value], [expected.category, expected.value])
     this.#startRun(expected, worker, claimed.token)
+    this.budgets.started(expected, gates, this.now)
   }
 
   #startRun(task: ModelTask, worker: string, token: string): void {
@@ -359,15 +432,19 @@ export class StoreModel {
   }
 
   /** The tasks that could be claimed, in order. */
-  #claimable(rooms: readonly Room[]): ModelTask[] {
+  #claimable(rooms: readonly Room[], gates: readonly ModelGate[] = []): ModelTask[] {
     return this.#allowed(rooms)
-      .filter(task => this.#opensAt(task) <= this.now)
+      .filter(task => this.#opensAt(task) <= this.now && !isShut(gates, task))
       .sort((a, b) => b.priority - a.priority || a.submittedAt - b.submittedAt || (a.id < b.id ? -1 : 1))
   }
 
   /** When the next task can be claimed that only time keeps back. */
-  #nextOpening(rooms: readonly Room[]): number {
-    const times = this.#allowed(rooms).map(task => this.#opensAt(task))
+  #nextOpening(rooms: readonly Room[], gates: readonly ModelGate[]): number {
+    const looks = (task: ModelTask) =>
+      gates.filter(gate => gate.left <= 0 && isCovering(gate.scope, task)).map(({ nextLook }) => nextLook)
+    const opening = this.#allowed(rooms).map(task => Math.max(this.#opensAt(task), ...looks(task)))
+    const retries = this.budgeted.filter(task => roomOf(rooms, task) >= 0)
+    const times = [...opening, ...retries.map(({ dueAt }) => (dueAt > this.now ? dueAt : nextStep(this.now)))]
     return Math.min(Infinity, ...times.filter(at => at > this.now))
   }
 
@@ -386,6 +463,7 @@ export class StoreModel {
     return [...this.tasks.values()].filter(
       task =>
         task.status === 'waiting' &&
+        task.budget === undefined &&
         roomOf(rooms, task) >= 0 &&
         !this.isPaused(task) &&
         this.#runningIn(task) < Math.min(this.lane(task).allowance, this.lane(task).limits.concurrency),
@@ -393,7 +471,8 @@ export class StoreModel {
   }
 
   #hasAlone({ kind, category, key }: Lane): boolean {
-    const isReady = ({ status, dueAt }: ModelTask) => status === 'waiting' && dueAt <= this.now
+    const isReady = ({ status, dueAt, budget }: ModelTask) =>
+      status === 'waiting' && dueAt <= this.now && budget === undefined
     const tasks = [...this.tasks.values()]
     return tasks.some(task => isReady(task) && isAlone(task) && isWithin({ kind, category, key }, task))
   }
@@ -413,6 +492,25 @@ export class StoreModel {
   #running(isMeant: (run: { readonly worker: string }) => boolean): ModelTask[] {
     return [...this.tasks.values()].filter(({ run }) => run !== undefined && isMeant(run))
   }
+}
+
+/** The tasks of each retry budget. */
+function byBudget(tasks: readonly ModelTask[]): Map<string, ModelTask[]> {
+  const budgets = new Map<string, ModelTask[]>()
+  for (const task of tasks)
+    if (task.budget !== undefined) budgets.set(task.budget, [...(budgets.get(task.budget) ?? []), task])
+  return budgets
+}
+
+/** Whether a gate lets no more tasks of a lane start. */
+function isShut(gates: readonly ModelGate[], lane: Lane): boolean {
+  return gates.some(gate => gate.left <= 0 && isCovering(gate.scope, lane))
+}
+
+/** The gate of a lane: that of its category, or else that of its kind. */
+function narrowest(gates: readonly ModelGate[], lane: Lane): ModelGate | undefined {
+  const covering = gates.filter(({ scope }) => isCovering(scope, lane))
+  return covering.find(({ scope }) => scope.category !== undefined) ?? covering[0]
 }
 
 /** Whether a task is to run alone in its worker. */

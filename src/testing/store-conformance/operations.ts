@@ -1,5 +1,6 @@
 import type FastCheck from 'fast-check'
-import type { Lane, LaneLimits, Outcome, Retention, Room } from '../../store/index.js'
+import type { BudgetScope, Lane, LaneLimits, Outcome, Retention, Room } from '../../store/index.js'
+import type { ModelBudgetSettings } from './budget-model.js'
 import { LEASE_MS } from './harness.js'
 
 /**
@@ -28,6 +29,10 @@ export type Operation =
   | { readonly op: 'undo'; readonly pick: number }
   | { readonly op: 'pause'; readonly lanes: Partial<Lane> & { readonly kind: string }; readonly isPaused: boolean }
   | { readonly op: 'limit'; readonly lanes: Partial<Lane> & { readonly kind: string }; readonly limits: LaneLimits }
+  | { readonly op: 'budget'; readonly scope: BudgetScope; readonly budget: ModelBudgetSettings }
+  | { readonly op: 'lift'; readonly scope: BudgetScope }
+  /** An operator closes a gate. */
+  | { readonly op: 'close'; readonly scope: BudgetScope }
   /** All tasks of a group go to another one of their kind. */
   | {
       readonly op: 'regroup'
@@ -57,6 +62,8 @@ export interface SettlementChoice {
   readonly hasAttempt: boolean
   /** The group of the failure, if the attempt failed. */
   readonly failure: string
+  /** The verdict on it, unless a rate limit asked to wait. */
+  readonly verdict: 'retryable' | 'final'
   readonly outcome: Outcome
 }
 
@@ -116,7 +123,8 @@ export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[
   )
   const failure = fc.constantFrom('a', 'b', 'c')
   const isAny = often(false, fc.boolean())
-  const settlement = fc.record({ pick, isAny, hasAttempt: often(true, fc.boolean()), failure, outcome })
+  const verdict = often<'retryable' | 'final'>('retryable', fc.constantFrom('retryable', 'final'))
+  const settlement = fc.record({ pick, isAny, hasAttempt: often(true, fc.boolean()), failure, verdict, outcome })
   const limits = fc.record(
     { concurrency: fc.nat({ max: 3 }), perSecond: fc.constantFrom(0.5, 1, 2.5, 4), isOrdered: fc.boolean() },
     { requiredKeys: [] },
@@ -127,6 +135,21 @@ export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[
     categories: often<string[] | undefined>(undefined, fc.subarray(CATEGORIES)),
     limit: often<number | undefined>(undefined, fc.nat({ max: 3 })),
   })
+
+  const scope: FastCheck.Arbitrary<BudgetScope> = fc.record({ kind, category }, { requiredKeys: ['kind'] })
+  const windowMs = fc.constant(20_000)
+  const failures = fc.record({
+    share: fc.constantFrom(0.3, 0.5),
+    minAttempts: fc.integer({ min: 1, max: 4 }),
+    windowMs,
+    holdMs: fc.constantFrom(500, 2000, 8000),
+  })
+  const retries = fc.record({ share: fc.constantFrom(0.2, 0.5, 1), windowMs, floor: fc.constantFrom(0.05, 0.1, 0.3) })
+  const budget: FastCheck.Arbitrary<ModelBudgetSettings> = fc.oneof(
+    fc.record({ failures }),
+    fc.record({ retries }),
+    fc.record({ failures, retries }),
+  )
 
   const op = <Name extends Operation['op']>(name: Name) => fc.constant(name)
   const operation: FastCheck.Arbitrary<Operation> = fc.oneof(
@@ -176,5 +199,13 @@ export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[
     },
     { weight: 1, arbitrary: fc.record({ op: op('reopen') }) },
   )
-  return fc.array(operation, { maxLength: STEPS, size: 'max' })
+  // Budgets hold back so much that all else would be tried less.
+  const withBudgets = fc.oneof(
+    { weight: 40, arbitrary: operation },
+    { weight: 3, arbitrary: fc.record({ op: op('budget'), scope, budget }) },
+    { weight: 1, arbitrary: fc.record({ op: op('lift'), scope }) },
+    { weight: 1, arbitrary: fc.record({ op: op('close'), scope }) },
+  )
+  const list = (of: FastCheck.Arbitrary<Operation>) => fc.array(of, { maxLength: STEPS, size: 'max' })
+  return fc.oneof(list(operation), list(withBudgets))
 }

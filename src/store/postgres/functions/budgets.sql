@@ -252,6 +252,7 @@ CREATE OR REPLACE FUNCTION redrive.active_budgets(
 DECLARE
   this redrive.budget;
   until bigint;
+  lost_at bigint;
 BEGIN
   FOR this IN SELECT * FROM redrive.budget WHERE is_open OR has_retries ORDER BY category IS NULL, id LOOP
     IF this.has_retries THEN
@@ -259,9 +260,11 @@ BEGIN
     END IF;
     CONTINUE WHEN NOT this.is_open;
     until := (this.gate::jsonb -> 'until')::bigint;
+    -- A probe that runs for longer rings when it ends.
+    lost_at := (this.gate::jsonb -> 'takenAt')::bigint + 60000;
     gates := gates || ROW(
       this.id, this.kind, this.category, CASE WHEN until > now_ms THEN 0 ELSE redrive.gate_allowance(this.id, now_ms) END,
-      0, CASE WHEN until > now_ms THEN until ELSE (this.gate::jsonb -> 'takenAt')::bigint + 60000 END)::redrive.gate;
+      0, CASE WHEN until > now_ms THEN until WHEN lost_at > now_ms THEN lost_at ELSE now_ms + 60000 END)::redrive.gate;
   END LOOP;
 END
 $$;

@@ -1,0 +1,272 @@
+import assert from 'node:assert/strict'
+import { isDeepStrictEqual } from 'node:util'
+import type { BudgetRecord, BudgetScope, FailureBudget, GateRecord, Lane, RetryAllowance } from '../../store/index.js'
+
+/** The settings of a budget with all their fields. */
+export interface ModelBudgetSettings {
+  readonly failures?: Required<FailureBudget> | undefined
+  readonly retries?: Required<RetryAllowance> | undefined
+}
+
+/** The word of an attempt to its budgets. */
+type Answer = 'ok' | 'failed' | 'none'
+
+/** An open gate within a claim: how many of its tasks may start yet, and when it is worth asking again if none may. */
+export interface ModelGate {
+  readonly scope: BudgetScope
+  left: number
+  nextLook: number
+}
+
+/** A budget as lists of what has happened, which every question searches. */
+interface ModelBudget {
+  readonly scope: BudgetScope
+  settings: ModelBudgetSettings
+  gate: GateRecord
+  /** Attempts that count for the gate. */
+  attempts: { readonly at: number; readonly isFailed: boolean }[]
+  /** The tasks that the gate has let through since its hold was over. */
+  probes: Record<Answer | 'started' | 'startedAt', number>
+  /** When first attempts ended, and when retries were let through. */
+  readonly firsts: number[]
+  readonly passes: number[]
+  /** Whether the settlements of the present call may open the gate, and whether they must. */
+  mayOpen: boolean
+  mustOpen: boolean
+}
+
+/** Budgets count in steps of the store's clock. */
+const STEP_MS = 10_000
+const LONGEST_HOLD_MS = 600_000
+/** A gate whose probe was never heard of again lets another one through after this time. */
+const LOST_PROBE_MS = 60_000
+
+const CLOSED: GateRecord = { state: 'closed', since: undefined, until: undefined, holds: 0, cause: undefined }
+
+/**
+ * The simplest possible budgets. Stores judge a gate after each settlement or after each call, so the model does not
+ * predict when it opens: it checks that the gate could, or could not but, and then follows it.
+ */
+export class BudgetModel {
+  readonly #budgets = new Map<string, ModelBudget>()
+
+  get isEmpty(): boolean {
+    return this.#budgets.size === 0
+  }
+
+  set(scope: BudgetScope, settings: ModelBudgetSettings): void {
+    const known = this.#budgets.get(nameOf(scope))
+    const isSame = known !== undefined && isDeepStrictEqual(known.settings.failures, settings.failures)
+    const kept = { firsts: known?.firsts ?? [], passes: known?.passes ?? [], mayOpen: false, mustOpen: false }
+    const fresh = { gate: CLOSED, attempts: [], probes: noProbes() }
+    this.#budgets.set(nameOf(scope), { ...(isSame ? known : { ...fresh, ...kept }), scope, settings })
+  }
+
+  lift(scope: BudgetScope): boolean {
+    return this.#budgets.delete(nameOf(scope))
+  }
+
+  /** Closes a gate by hand. Returns whether it was open. */
+  close(scope: BudgetScope): boolean {
+    const budget = this.#budgets.get(nameOf(scope))
+    if (budget === undefined || budget.gate.state === 'closed') return false
+    Object.assign(budget, { gate: CLOSED, attempts: [], probes: noProbes() })
+    return true
+  }
+
+  /** The name of the retry budget of a lane: that of its category, or else that of its kind. */
+  retryBudgetOf(lane: Lane): string | undefined {
+    const covering = this.#covering(lane).filter(({ settings }) => settings.retries !== undefined)
+    const budget = covering.find(({ scope }) => scope.category !== undefined) ?? covering[0]
+    return budget && nameOf(budget.scope)
+  }
+
+  /** Counts the end of a run that began then. */
+  ended(lane: Lane, answer: Answer, isFirst: boolean, began: number, now: number): void {
+    const earning = isFirst ? this.retryBudgetOf(lane) : undefined
+    for (const budget of this.#covering(lane)) {
+      if (nameOf(budget.scope) === earning) budget.firsts.push(now)
+      if (budget.settings.failures === undefined) continue
+      const isHalfOpen = stateOf(budget.gate, now) === 'half_open'
+      if (isHalfOpen && began >= (budget.gate.until ?? Infinity)) budget.probes[answer]++
+      if (answer !== 'none') budget.attempts.push({ at: now, isFailed: answer === 'failed' })
+      const isTooMuch = isExceeded(budget, now)
+      budget.mayOpen ||= isTooMuch
+      budget.mustOpen ||= isTooMuch && (answer === 'failed' || isHalfOpen)
+    }
+  }
+
+  /** Whether a gate of a lane is open or half open, or may have been opened by the present call. */
+  isGated(lane: Lane): boolean | 'perhaps' {
+    const budgets = this.#covering(lane)
+    if (budgets.some(({ gate }) => gate.state !== 'closed')) return true
+    return budgets.some(({ mayOpen }) => mayOpen) ? 'perhaps' : false
+  }
+
+  /** The gates that a claim meets. */
+  gates(now: number, isIdle: (scope: BudgetScope) => boolean): ModelGate[] {
+    return [...this.#budgets.values()].flatMap(({ scope, gate, probes }) => {
+      const state = stateOf(gate, now)
+      if (state === 'closed') return []
+      const { until = now } = gate
+      if (state === 'open') return [{ scope, left: 0, nextLook: until }]
+      const lostAt = Math.max(until, probes.startedAt) + LOST_PROBE_MS
+      const { ok, failed, none, started } = probes
+      const unanswered = Math.min(none, Math.max(0, started - ok - failed))
+      const left = 1 + 2 * ok + failed + unanswered - started
+      const isLost = left <= 0 && now >= lostAt && isIdle(scope)
+      return [{ scope, left: isLost ? 1 : left, nextLook: lostAt }]
+    })
+  }
+
+  /** Notes that a claim, which has met these gates, has started a task. */
+  started(lane: Lane, gates: readonly ModelGate[], now: number): void {
+    for (const gate of gates.filter(({ scope }) => isCovering(scope, lane))) {
+      gate.left--
+      gate.nextLook = now + LOST_PROBE_MS
+    }
+    for (const { gate, probes } of this.#covering(lane)) {
+      if (gate.state === 'closed') continue
+      assert.equal(stateOf(gate, now), 'half_open', 'a task starts behind an open gate')
+      probes.started++
+      probes.startedAt = now
+    }
+  }
+
+  /** Lets retries through, which must be within the allowance at every moment. */
+  pass(name: string, count: number, now: number): void {
+    const budget = this.#budgets.get(name)
+    assert.ok(budget?.settings.retries !== undefined, `${name} lets retries through and is no budget`)
+    assert.ok(count <= this.retriesLeft(name, now), `${name} let ${count} through`)
+    for (let n = 0; n < count; n++) budget.passes.push(now)
+    const { share, windowMs, floor } = budget.settings.retries
+    const within = (times: readonly number[]) => times.filter(at => at > now - windowMs).length
+    const most = Math.max(share * within(budget.firsts), (floor * windowMs) / 1000)
+    assert.ok(within(budget.passes) <= most + 1e-9, `${name} let ${within(budget.passes)} through in a window`)
+  }
+
+  /** How many retries a budget lets through now. */
+  retriesLeft(name: string, now: number): number {
+    const budget = this.#budgets.get(name)
+    if (budget?.settings.retries === undefined) return 0
+    const { share, windowMs, floor } = budget.settings.retries
+    const { first, retried } = retryFigures(budget, windowMs, now)
+    const lately = budget.passes.filter(at => stepOf(at) === stepOf(now)).length
+    const always = Math.min((floor * windowMs) / 1000 - retried, Math.max(1, floor * (STEP_MS / 1000)) - lately)
+    return Math.max(0, Math.floor(Math.max(share * first - retried, always) + 1e-9))
+  }
+
+  /**
+   * Compares with the budgets as the store lists them, and follows the gates, of which it has told those that opened.
+   * `heldBy` counts the retries of a budget.
+   */
+  follow(
+    records: readonly BudgetRecord[],
+    told: readonly BudgetScope[],
+    now: number,
+    heldBy: (name: string) => number,
+  ): void {
+    const names = [...this.#budgets.keys()].sort()
+    assert.deepEqual(records.map(nameOf).sort(), names, 'the budgets that there are')
+    const opened: string[] = []
+    for (const record of records) {
+      const name = nameOf(record)
+      const budget = this.#budgets.get(name)
+      if (budget === undefined) continue
+      if (followGate(budget, record.gate, name, now)) opened.push(name)
+      const recent = recentOf(budget, now)
+      assert.deepEqual(record.recent, recent, `recent attempts of ${name}`)
+      const { retries } = budget.settings
+      if (retries === undefined) assert.equal(record.retries, undefined)
+      else {
+        const expected = { ...retries, ...retryFigures(budget, retries.windowMs, now), held: heldBy(name) }
+        const { nextAt, ...figures } = record.retries ?? {}
+        assert.deepEqual(figures, expected, `the retries of ${name}`)
+        const isSome = this.retriesLeft(name, now) > 0
+        assert.equal(nextAt === undefined, isSome, `the next retries of ${name} at ${nextAt}`)
+      }
+    }
+    assert.deepEqual(told.map(nameOf).sort(), opened.sort(), 'the gates that are said to have opened')
+  }
+
+  #covering({ kind, category }: Lane): ModelBudget[] {
+    return [...this.#budgets.values()].filter(({ scope }) => isCovering(scope, { kind, category }))
+  }
+}
+
+/** Whether a budget covers a lane. */
+export function isCovering(scope: BudgetScope, { kind, category }: Omit<Lane, 'key'>): boolean {
+  return scope.kind === kind && (scope.category ?? category) === category
+}
+
+/** The beginning of the next step: held retries are worth asking for again then. */
+export function nextStep(now: number): number {
+  return stepOf(now) + STEP_MS
+}
+
+/** Checks that a gate is as it was, or has opened for a reason, and takes it over. Returns whether it has opened. */
+function followGate(budget: ModelBudget, gate: GateRecord, name: string, now: number): boolean {
+  const { gate: before, settings, mayOpen, mustOpen } = budget
+  const isOpened = gate.holds === before.holds + 1
+  const mustHaveOpened = mustOpen && isExceeded(budget, now)
+  if (isOpened) assert.ok(mayOpen || isExceeded(budget, now), `the gate of ${name} has opened`)
+  else assert.ok(!mustHaveOpened, `the gate of ${name} should have opened`)
+  const { holdMs = 0, share = 1 } = settings.failures ?? {}
+  const hold = Math.min(holdMs * 2 ** before.holds, Math.max(holdMs, LONGEST_HOLD_MS))
+  const after = isOpened ? { since: before.since ?? now, until: now + hold, holds: gate.holds } : before
+  const { cause, ...shown } = gate
+  const { since, until, holds } = after
+  const state = stateOf(after, now)
+  assert.deepEqual(shown, { state, since, until, holds }, `the gate of ${name}`)
+  assert.equal(cause === undefined, state === 'closed')
+  if (isOpened && cause !== undefined) assert.ok(cause.failed > share * cause.attempts, `the cause of ${name}`)
+  Object.assign(budget, { gate, mayOpen: false, mustOpen: false, ...(isOpened && { probes: noProbes() }) })
+  return isOpened
+}
+
+function isExceeded(budget: ModelBudget, now: number): boolean {
+  const { failures } = budget.settings
+  if (failures === undefined) return false
+  const { share, minAttempts } = failures
+  const { ok, failed } = budget.probes
+  switch (stateOf(budget.gate, now)) {
+    case 'open':
+      return false
+    case 'half_open':
+      return failed > share * (ok + failed)
+    case 'closed': {
+      const recent = recentOf(budget, now)
+      return recent.attempts >= minAttempts && recent.failed > share * recent.attempts
+    }
+  }
+}
+
+function recentOf({ attempts, settings }: ModelBudget, now: number): BudgetRecord['recent'] {
+  const windowMs = settings.failures?.windowMs ?? 0
+  const recent = attempts.filter(({ at }) => stepOf(at) > now - windowMs)
+  return { attempts: recent.length, failed: recent.filter(({ isFailed }) => isFailed).length }
+}
+
+function retryFigures({ firsts, passes }: ModelBudget, windowMs: number, now: number) {
+  return {
+    first: firsts.filter(at => stepOf(at) > now - windowMs).length,
+    retried: passes.filter(at => stepOf(at) > now - windowMs - STEP_MS).length,
+  }
+}
+
+function stateOf({ since, until = 0 }: Pick<GateRecord, 'since' | 'until'>, now: number): GateRecord['state'] {
+  if (since === undefined) return 'closed'
+  return until > now ? 'open' : 'half_open'
+}
+
+function noProbes(): ModelBudget['probes'] {
+  return { ok: 0, failed: 0, none: 0, started: 0, startedAt: -Infinity }
+}
+
+function nameOf({ kind, category }: BudgetScope): string {
+  return JSON.stringify([kind, category])
+}
+
+function stepOf(at: number): number {
+  return at - (at % STEP_MS)
+}
