@@ -133,8 +133,10 @@ export async function explainGroup(
 /** The facts of a group in words. */
 function whyOneGroup({ id, kind, code, errorName, pattern, frames }: FailureGroup): string {
   if (id.startsWith('lost:')) return `Attempts at ${quoted(kind)} whose worker died or lost its lease.`
-  if (id.startsWith('other:'))
-    return `Failures of ${quoted(kind)} with the code ${quoted(code)} that came when the kind had 1000 groups.`
+  if (id.startsWith('other:')) {
+    const which = code === '' ? 'with codes for which there is no group' : `with the code ${quoted(code)}`
+    return `Failures of ${quoted(kind)} ${which} that came when the kind had 1000 groups.`
+  }
   const facts = [
     `the kind ${quoted(kind)}`,
     ...(errorName === '' ? [] : [`the class ${errorName}`]),

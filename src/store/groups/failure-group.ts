@@ -4,6 +4,8 @@ import type { TaskStatus } from '../task.js'
 
 /** A kind with more groups than this has a message that varies in a way nobody can mask. */
 export const MAX_GROUPS = 1000
+/** Besides, a kind has a group of other failures for each of this many codes. PostgreSQL has both numbers too. */
+export const MAX_OTHER_GROUPS = 100
 
 /** The group of a kind's lost attempts. The worker's name is no part of it. */
 export function lostGroup(kind: string): FailureGroup {
@@ -17,9 +19,19 @@ export function otherGroup({ kind, code }: FailureGroup): FailureGroup {
   return { id, kind, code, errorName: '', pattern: 'other failures', frames: [] }
 }
 
+/** The group of other failures whose code has none, since its kind has too many codes. */
+export function restGroup({ kind }: FailureGroup): FailureGroup {
+  return otherGroup({ id: '', kind, code: '', errorName: '', pattern: '', frames: [] })
+}
+
+/** Whether a group has the failures of others. */
+export function isOther({ id, kind, code }: FailureGroup): boolean {
+  return id === otherId(kind, code)
+}
+
 /** Whether a group is one of the few that are made however many groups its kind has. */
-export function isReserved({ id, kind, code }: FailureGroup): boolean {
-  return id === `lost:${kind}` || id === otherId(kind, code)
+export function isReserved(group: FailureGroup): boolean {
+  return group.id === `lost:${group.kind}` || isOther(group)
 }
 
 /** Codes may be of any length, and ids are indexed. */

@@ -3,7 +3,15 @@ import { taskPlace } from '../cursor.js'
 import type { GroupRule, GroupRules, NewGroupRule, Regrouping } from '../group-rule.js'
 import type { FailureGroup, GroupFilter, GroupLife, GroupMark, GroupRecord, GroupStore } from '../group-store.js'
 import { checkRegrouping } from '../groups/check-rule.js'
-import { countOf, isReserved, MAX_GROUPS, otherGroup } from '../groups/failure-group.js'
+import {
+  countOf,
+  isOther,
+  isReserved,
+  MAX_GROUPS,
+  MAX_OTHER_GROUPS,
+  otherGroup,
+  restGroup,
+} from '../groups/failure-group.js'
 import { groupPage, isSeenBefore } from '../groups/group-page.js'
 import { inheritedLife, lifeAfterFailure, lifeAfterMark, lifeNow, NEW } from '../groups/life.js'
 import { hourOf, trendOf } from '../groups/trend.js'
@@ -171,15 +179,23 @@ export class MemoryGroups implements GroupStore {
   }
 
   #make(asked: FailureGroup, now: number): MemoryGroup {
-    const facts = this.#isFull(asked) ? otherGroup(asked) : asked
+    const facts = this.#isFull(asked) ? this.#otherGroup(asked) : asked
     return this.#groups.get(facts.id) ?? this.#add(facts, now)
+  }
+
+  #otherGroup(asked: FailureGroup): FailureGroup {
+    const other = otherGroup(asked)
+    const isOneOfFew = this.#groups.has(other.id) || this.#countOf(asked.kind, isOther) < MAX_OTHER_GROUPS
+    return isOneOfFew ? other : restGroup(asked)
   }
 
   /** Whether the kind of a group has no place for another one. */
   #isFull(asked: FailureGroup): boolean {
-    if (isReserved(asked)) return false
-    const groups = [...this.#groups.values()]
-    return groups.filter(({ facts }) => facts.kind === asked.kind && !isReserved(facts)).length >= MAX_GROUPS
+    return !isReserved(asked) && this.#countOf(asked.kind, facts => !isReserved(facts)) >= MAX_GROUPS
+  }
+
+  #countOf(kind: string, isMeant: (facts: FailureGroup) => boolean): number {
+    return [...this.#groups.values()].filter(({ facts }) => facts.kind === kind && isMeant(facts)).length
   }
 
   #add(facts: FailureGroup, now: number): MemoryGroup {

@@ -15,6 +15,7 @@ import {
   StoreReadOnlyError,
   StoreUnavailableError,
 } from '../errors.js'
+import type { NewTask } from '../task.js'
 import { openPostgres, type PostgresStore, type SqlClient } from './index.js'
 
 let url: string
@@ -377,6 +378,36 @@ it('settles many failures at once that all differ, in a call that does not time 
   expect((await store.groups.list({}, { limit: 5000 })).items).toHaveLength(1001)
   expect(await store.groups.get('other:k:odd')).toMatchObject({ seen: 2000, dead: 2000 })
   await store.close()
+})
+
+it('gives a kind no more groups than it may have when many processes make them at once', {
+  timeout: 60_000,
+}, async () => {
+  const open = () => openPostgres(url, { schema: 'crowded', listen: false })
+  const stores = [await open(), ...(await Promise.all(Array.from({ length: 5 }, open)))]
+  const failed = (id: string, code: string): NewTask => {
+    const group = { id: `1-${id}`, kind: 'k', code, errorName: 'Error', pattern: id, frames: [] }
+    const attempt = {
+      attempt: 1,
+      startedAt: 0,
+      endedAt: 1,
+      worker: 'w',
+      verdict: { class: 'final', code } as const,
+      group,
+    }
+    return { id, kind: 'k', payload: '1', tried: { outcome: { type: 'dead', reason: 'final_error' }, attempt } }
+  }
+  const many = (name: string, count: number) =>
+    Array.from({ length: count }, (_, n) => failed(`${name}-${n}`, `${name}${n}`))
+  await stores[0]?.enqueue(many('before', 990))
+  await Promise.all(stores.map((store, n) => store.enqueue(many(`at-once-${n}`, 9))))
+  await Promise.all(stores.map((store, n) => store.enqueue(many(`later-${n}`, 60))))
+  const groups = (await stores[0]?.groups.list({}, { limit: 5000 }))?.items ?? []
+  expect(groups.filter(({ id }) => id.startsWith('1-'))).toHaveLength(1000)
+  expect(groups.filter(({ id }) => /^other:k:./.test(id))).toHaveLength(100)
+  expect(groups).toHaveLength(1101)
+  expect(groups.reduce((sum, { dead }) => sum + dead, 0)).toBe(990 + 6 * 9 + 6 * 60)
+  await Promise.all(stores.map(store => store.close()))
 })
 
 describe('the end of a task', () => {

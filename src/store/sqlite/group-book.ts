@@ -1,5 +1,5 @@
 import type { FailureGroup, GroupLife } from '../group-store.js'
-import { countOf, isReserved, MAX_GROUPS, otherGroup } from '../groups/failure-group.js'
+import { countOf, isReserved, MAX_GROUPS, MAX_OTHER_GROUPS, otherGroup, restGroup } from '../groups/failure-group.js'
 import { lifeAfterFailure, NEW } from '../groups/life.js'
 import { lifeOf, lifeRow } from '../groups/life-row.js'
 import { hourOf } from '../groups/trend.js'
@@ -88,9 +88,17 @@ export class GroupBook {
     const known = groupLife.get(asked.id)
     if (known !== undefined) return { id: asked.id, life: lifeOf(known) }
     const isFull = !isReserved(asked) && (groupsOfKind.get(asked.kind, MAX_GROUPS) ?? 0) >= MAX_GROUPS
-    const { id, kind, code, errorName, pattern, frames } = isFull ? otherGroup(asked) : asked
+    const { id, kind, code, errorName, pattern, frames } = isFull ? this.#otherGroup(asked) : asked
     addGroup.run(id, kind, code, errorName, pattern, JSON.stringify(frames), now)
     const made = groupLife.get(id)
     return { id, life: made === undefined ? NEW : lifeOf(made) }
+  }
+
+  #otherGroup(asked: FailureGroup): FailureGroup {
+    const { groupLife, otherGroupsOfKind } = this.#statements
+    const other = otherGroup(asked)
+    if (groupLife.get(other.id) !== undefined) return other
+    const others = otherGroupsOfKind.get(asked.kind, MAX_OTHER_GROUPS) ?? 0
+    return others < MAX_OTHER_GROUPS ? other : restGroup(asked)
   }
 }

@@ -799,6 +799,12 @@ function prepare(db: Preparer) {
           LIMIT ? + 0
         )`)
       .pluck(),
+    otherGroupsOfKind: db
+      .prepare<[string, number], number>(/* sql */ `
+        SELECT count(*) FROM (
+          SELECT 1 FROM failure_group INDEXED BY failure_group_kind WHERE kind = ? AND id LIKE 'other:%' LIMIT ? + 0
+        )`)
+      .pluck(),
     addGroup: db.prepare(/* sql */ `
       INSERT INTO failure_group (id, kind, code, error_name, pattern, frames, first_seen) VALUES (?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT DO NOTHING`),

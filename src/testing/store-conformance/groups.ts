@@ -258,7 +258,7 @@ export const GROUPS: StoreBehaviours = {
     assert.deepEqual(await figures(store, 'E_BAD:k'), [3, 0, 1])
   },
 
-  async 'a kind has at most 1000 groups, and one more for the rest of each code'(store) {
+  async 'a kind has at most 1000 groups, one more for the rest of each of 100 codes, and one for the rest'(store) {
     const tasks = Array.from({ length: 1003 }, (_, n) => {
       const facts = groupOf(`g${n}`, n === 1002 ? 'l' : 'k')
       const attempt = { attempt: 1, startedAt: 0, endedAt: 1, worker: 'w', ...failure(), group: facts }
@@ -284,5 +284,19 @@ export const GROUPS: StoreBehaviours = {
     const heir = groupOf('heir')
     assert.equal(await store.groups.regroup({ ...move(heir), heir }), 1, 'but an heir takes the place of its group')
     assert.equal((await store.groups.list({ kind: 'k' }, { limit: 2000 })).items.length, 1001)
+
+    const coded = Array.from({ length: 150 }, (_, n) => {
+      const verdict = { class: 'final', code: `E${n}` } as const
+      const attempt = { attempt: 1, startedAt: 0, endedAt: 1, worker: 'w', verdict, error: 'Error: x' }
+      const tried = { outcome: dead, attempt: { ...attempt, group: { ...groupOf(`c${n}`), code: `E${n}` } } }
+      return { id: `c${n}`, kind: 'k', payload: '1', tried }
+    })
+    await store.enqueue(coded.slice(0, 90))
+    await store.enqueue(coded.slice(90))
+    const { items } = await store.groups.list({ kind: 'k' }, { limit: 2000 })
+    assert.equal(items.filter(({ id }) => id.startsWith('other:k:E')).length, 99)
+    assert.equal(items.length, 1101)
+    assertFields(await group(store, 'other:k:'), { seen: 51, dead: 51, code: '', pattern: 'other failures' })
+    assert.equal((await get(store, 'c50')).group, 'other:k:E50')
   },
 }

@@ -27,6 +27,25 @@ BEGIN
 END
 $$;
 
+-- For how many more codes a kind may have a group of other failures.
+CREATE OR REPLACE FUNCTION redrive.other_groups_left(of_kind text) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN greatest(0, 100 - (
+    SELECT count(*) FROM (
+      SELECT FROM redrive.failure_group WHERE kind = of_kind AND starts_with(id, 'other:') LIMIT 100
+    ) AS its_group
+  ));
+END
+$$;
+
+-- Lets nobody else make groups until the transaction has ended, so that a count of them holds: two settlements would else
+-- both take the last place. Groups are made so seldom that one lock is enough for all kinds, and one cannot deadlock.
+CREATE OR REPLACE FUNCTION redrive.lock_new_groups() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock('redrive.failure_group'::regclass::bigint);
+END
+$$;
+
 -- Whether one of these groups does not exist yet, given as `settle_outcomes` takes them.
 CREATE OR REPLACE FUNCTION redrive.is_any_group_missing(groups json) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -58,6 +77,11 @@ BEGIN
     ) AS given GROUP BY 1, 2 ORDER BY 1, 2
   LOOP
     places := CASE WHEN missing.is_lost THEN 1 ELSE greatest(0, redrive.groups_left(missing.kind)) END;
+    -- A kind that is full needs no lock: it would make all its failures wait for each other.
+    IF places > 0 AND NOT missing.is_lost THEN
+      PERFORM redrive.lock_new_groups();
+      places := greatest(0, redrive.groups_left(missing.kind));
+    END IF;
     INSERT INTO redrive.failure_group (id, kind, code, error_name, pattern, frames, first_seen)
     SELECT one.id, one.kind, one.code, one.error_name, one.pattern, one.frames, now_ms
     FROM unnest(missing.groups[: places]) AS one
@@ -68,19 +92,55 @@ BEGIN
 END
 $$;
 
+-- Makes the groups of other failures with these codes, as far as their kinds have places for them, and else the one group
+-- of the rest.
+CREATE OR REPLACE FUNCTION redrive.make_other_groups(surplus redrive.failure_group[], now_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  missing record;
+  places int;
+BEGIN
+  FOR missing IN
+    SELECT given.kind, array_agg(given.code ORDER BY given.id) AS codes FROM (
+      SELECT DISTINCT ON (1) redrive.other_group(past.kind, past.code) AS id, past.kind, past.code
+      FROM unnest(surplus) AS past
+    ) AS given
+    WHERE (SELECT known.id FROM redrive.failure_group AS known WHERE known.id = given.id) IS NULL
+    GROUP BY 1 ORDER BY 1
+  LOOP
+    places := redrive.other_groups_left(missing.kind);
+    IF places > 0 THEN
+      PERFORM redrive.lock_new_groups();
+      places := redrive.other_groups_left(missing.kind);
+    END IF;
+    INSERT INTO redrive.failure_group (id, kind, code, error_name, pattern, frames, first_seen)
+    SELECT redrive.other_group(missing.kind, one.code), missing.kind, one.code, '', 'other failures', '[]', now_ms
+    FROM unnest(missing.codes[: places] || CASE WHEN cardinality(missing.codes) > places THEN '{""}'::text[] END)
+      AS one (code)
+    ON CONFLICT DO NOTHING;
+  END LOOP;
+END
+$$;
+
 -- Moves failures of a batch from groups that were not made to those of other failures of their kind. Returns the batch.
 CREATE OR REPLACE FUNCTION redrive.to_other_groups(
   batch redrive.ended_attempt[], surplus redrive.failure_group[], now_ms bigint
 ) RETURNS redrive.ended_attempt[] LANGUAGE plpgsql AS $$
+DECLARE
+  ids text[];
+  others text[];
 BEGIN
-  INSERT INTO redrive.failure_group (id, kind, code, error_name, pattern, frames, first_seen)
-  SELECT DISTINCT ON (1) redrive.other_group(kind, code), kind, code, '', 'other failures', '[]', now_ms
-  FROM unnest(surplus)
-  ON CONFLICT DO NOTHING;
+  PERFORM redrive.make_other_groups(surplus, now_ms);
+  -- Looked up before the batch is joined, which would do it for each pair.
+  SELECT array_agg(its.id), array_agg(coalesce(
+    (SELECT known.id FROM redrive.failure_group AS known WHERE known.id = redrive.other_group(its.kind, its.code)),
+    redrive.other_group(its.kind, '')))
+  INTO ids, others FROM unnest(surplus) AS its;
   RETURN ARRAY(
     SELECT CASE WHEN past.id IS NULL THEN one ELSE json_populate_record(
-      one, json_build_object('failure_group', redrive.other_group(past.kind, past.code))) END
-    FROM unnest(batch) AS one LEFT JOIN unnest(surplus) AS past ON one.is_failure AND past.id = one.failure_group
+      one, json_build_object('failure_group', past.other)) END
+    FROM unnest(batch) AS one
+    LEFT JOIN unnest(ids, others) AS past (id, other) ON one.is_failure AND past.id = one.failure_group
   );
 END
 $$;

@@ -114,6 +114,8 @@ BEGIN
     WHERE one.target <> left_id
     ORDER BY task.id FOR UPDATE OF task
   ) AS one;
+  -- Before any group is locked, as settlements do.
+  PERFORM redrive.lock_new_groups();
   IF is_succeeded THEN
     PERFORM redrive.inherit_group(left_id, heir);
   END IF;
