@@ -27,7 +27,7 @@ describe.each(BROKERS)('a consumer of $name that is killed between an effect and
     broker = await sharedBroker(kind.name)
   }, BROKER_MS)
 
-  it('leaves that event to the next, which is told so; none is lost', { timeout: 60_000 }, async () => {
+  it('leaves that event to the next, which is told so; none is lost', { timeout: 300_000 }, async () => {
     const folder = mkdtempSync(join(tmpdir(), 'redrive-faults-'))
     const effects = join(folder, 'effects.log')
     const { queue, type } = freshNames()
@@ -48,7 +48,7 @@ describe.each(BROKERS)('a consumer of $name that is killed between an effect and
       })
       const seen = () => new Set([...before, ...after.map(textOf)])
       const killer = () => after.find(delivery => textOf(delivery) === before.at(-1))
-      await vi.waitUntil(() => seen().size === 50 && killer() !== undefined, { timeout: 30_000, interval: 20 })
+      await vi.waitUntil(() => seen().size === 50 && killer() !== undefined, { timeout: 120_000, interval: 20 })
       await consumer.stop()
       expect([...seen()].sort()).toEqual(numbers(50).sort())
       expect(killer()?.isRedelivered).toBe(true)

@@ -39,7 +39,7 @@ describe.each(BROKERS)('a failed queue of $name', kind => {
         },
       )
     })
-    await vi.waitUntil(() => failure !== undefined, { timeout: 15_000 })
+    await vi.waitUntil(() => failure !== undefined, { timeout: 120_000 })
     expect(held).toHaveLength(1)
     return failure
   }
@@ -53,14 +53,14 @@ describe.each(BROKERS)('a failed queue of $name', kind => {
     return bodies(deliveries).join()
   }
 
-  it('that does not exist refuses the letter, and the event stays unacknowledged', { timeout: 60_000 }, async () => {
+  it('that does not exist refuses the letter, and the event stays unacknowledged', { timeout: 300_000 }, async () => {
     await bus.publish({ id: '1', type, body: 'precious' })
     expect(await deadLetter(bus, 'nowhere.failed')).toMatchObject({ code: 'no_queue' })
     await bus.close()
     expect(await redelivered()).toBe('precious')
   })
 
-  it('that is full refuses the letter, and the event stays unacknowledged', { timeout: 60_000 }, async ({ skip }) => {
+  it('that is full refuses the letter, and the event stays unacknowledged', { timeout: 300_000 }, async ({ skip }) => {
     if (broker.httpUrl === undefined) skip('A limit is set on a server of our own alone.')
     await kind.limitToOne(broker, `${queue}.failed`)
     await bus.put(`${queue}.failed`, { id: '0', type, body: 'first' })
@@ -70,7 +70,7 @@ describe.each(BROKERS)('a failed queue of $name', kind => {
         () => false,
         () => true,
       )
-    await vi.waitUntil(refused, { timeout: 15_000, interval: 50 })
+    await vi.waitUntil(refused, { timeout: 120_000, interval: 50 })
 
     await bus.publish({ id: '1', type, body: 'precious' })
     expect(await deadLetter(bus, `${queue}.failed`)).toMatchObject({ code: 'publish_refused' })
@@ -83,7 +83,7 @@ describe.each(BROKERS)('a failed queue of $name', kind => {
   })
 
   it('takes what is not JSON, and refuses 10 MB with a clear error that harms nothing else', {
-    timeout: 60_000,
+    timeout: 300_000,
   }, async ({ skip }) => {
     if (broker.httpUrl === undefined) skip('The limit of somebody else’s server is not known.')
     const large = { id: 'large', type, body: new Uint8Array(TEN_MB) }

@@ -15,7 +15,7 @@ it('idempotency keys in NATS survive a server that is killed with -9', { timeout
     const claim = await store.claim('order: 43', { fingerprint: 'f', leaseMs: 60_000 })
     await server.kill()
     await server.start()
-    await expect.poll(() => guard.run('order: 42', charge).catch(String), { timeout: 20_000 }).toEqual({ receipt: 1 })
+    await expect.poll(() => guard.run('order: 42', charge).catch(String), { timeout: 120_000 }).toEqual({ receipt: 1 })
     expect(claim.state === 'fresh' && (await store.complete('order: 43', claim.token, '1'))).toBe(true)
     expect(runs).toBe(1)
   } finally {

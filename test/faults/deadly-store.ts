@@ -32,7 +32,8 @@ export function dieAt({ point, time }: { readonly point: Point; readonly time: n
 /** A store that says where it is in the life of a task. */
 export function deadlyStore<S extends SqliteStore | PostgresStore>(store: S, reach: Reach): S {
   const inSameTransaction = (point: Point) => {
-    // Jobs of one turn share a transaction, in their order: this one comes after the verb's own, before the commit.
+    // Jobs of one turn share a transaction, in their order: this one comes after the verb's own, before the commit. If the
+    // verb's took long, on a busy machine, it comes in the next one.
     if (store instanceof SqliteStore) void store.once(crypto.randomUUID(), () => reach(point))
     // By then the call is on its way, and the server is at it; the answer is not there yet.
     else setImmediate(() => setImmediate(() => reach(point)))

@@ -29,7 +29,7 @@ const places = [
  * So how long a loop stood still says how busy the machine is, and is reported. For how long a thread slept within a call
  * into SQLite does not depend on that, and is asserted; in memory, where no disk is waited for, of all calls.
  */
-describe('eight processes that claim from one file', { timeout: 60_000 }, () => {
+describe('eight processes that claim from one file', { timeout: 300_000 }, () => {
   it.each(places)('do each task once, and none stands still because of a lock ($place)', async ({ place, root }) => {
     const scene = await Scene.open(mkdtempSync(join(root, 'redrive-faults-')))
     try {

@@ -83,7 +83,7 @@ describe.each(BROKERS)('events from $name, each delivered 1 to 5 times and in an
     }
     const fromOutside = async () => {
       // They must not do all there is before the other has begun, which then would not die.
-      await vi.waitUntil(async () => (await effectsOf(store)).size > 0, { timeout: 60_000, interval: 10 })
+      await vi.waitUntil(async () => (await effectsOf(store)).size > 0, { timeout: 300_000, interval: 10 })
       for (let kill = 0; kill < 2; kill++) await consumerThatIsKilled()
     }
     let areDead = false
@@ -102,9 +102,9 @@ describe.each(BROKERS)('events from $name, each delivered 1 to 5 times and in an
     const survivor = startConsumer()
     const dead = async () => (await store.list({ status: 'dead' }, { limit: 1000 })).items.map(({ id }) => id)
     const isOver = async () => (await isDone(store, events)) && (await dead()).length === badIds(events).length
-    await expect.poll(isOver, { timeout: 60_000, interval: 50 }).toBe(true)
+    await expect.poll(isOver, { timeout: 300_000, interval: 50 }).toBe(true)
     const waiting = async () => (await bus.status({ [queue]: type })).map(({ messages }) => messages)
-    await expect.poll(waiting, { timeout: 30_000, interval: 50 }).toEqual([0, 0])
+    await expect.poll(waiting, { timeout: 120_000, interval: 50 }).toEqual([0, 0])
     survivor.kill('SIGTERM')
     expect(await once(survivor, 'exit')).toEqual([0, null])
 

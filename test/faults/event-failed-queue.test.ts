@@ -14,8 +14,8 @@ import { BROKER_MS, sharedBroker } from '../services/shared-broker.js'
 import { BROKERS, freshNames } from './bus-brokers.js'
 import { MEDDLING } from './event-brokers.js'
 
-const WITHIN = { timeout: 20_000, interval: 20 }
-const TEST = { timeout: 60_000 }
+const WITHIN = { timeout: 120_000, interval: 20 }
+const TEST = { timeout: 300_000 }
 
 describe.each(BROKERS)('an event of $name whose dead letter', kind => {
   const meddling = MEDDLING[kind.name]

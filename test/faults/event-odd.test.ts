@@ -10,8 +10,8 @@ import { BROKER_MS, sharedBroker } from '../services/shared-broker.js'
 import { BROKERS, freshNames } from './bus-brokers.js'
 import { MEDDLING } from './event-brokers.js'
 
-const WITHIN = { timeout: 20_000, interval: 20 }
-const TEST = { timeout: 60_000 }
+const WITHIN = { timeout: 120_000, interval: 20 }
+const TEST = { timeout: 300_000 }
 const TEN_MB = 10 * 1024 * 1024
 
 interface Event {

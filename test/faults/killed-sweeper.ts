@@ -111,7 +111,7 @@ export async function survive(step: Step): Promise<void> {
     events.push(`${id} ${attemptCount}`)
     delivery.ack()
   })
-  await expect.poll(() => events.length, { timeout: 30_000 }).toBe(queue?.messages)
+  await expect.poll(() => events.length, { timeout: 120_000 }).toBe(queue?.messages)
   await consumer.stop()
   // No attempt was published twice. A sweeper that died after its update has published a page too few.
   expect(new Set(events).size, label).toBe(events.length)

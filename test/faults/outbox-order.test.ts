@@ -125,7 +125,7 @@ async function killRelays(url: string): Promise<Set<number>> {
   for (let kill = 0; kill < KILLS; kill++) {
     const before = publishedLines().length
     // Somewhere in the middle of its work.
-    await vi.waitUntil(() => publishedLines().length > before + 20, { timeout: 60_000, interval: 5 })
+    await vi.waitUntil(() => publishedLines().length > before + 20, { timeout: 300_000, interval: 5 })
     await sleep(dice.between(0, 20))
     const victim = dice.pick(relays.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null))
     victim.kill('SIGKILL')

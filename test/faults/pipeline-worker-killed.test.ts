@@ -6,7 +6,7 @@ import { until } from './scene.js'
 const ITEMS = 300
 const IN_FLIGHT = 100
 
-describe('a worker that is killed with 100 items in flight', { timeout: 60_000 }, () => {
+describe('a worker that is killed with 100 items in flight', { timeout: 300_000 }, () => {
   it('costs no item its only attempt: there is no dead letter', async () => {
     const scene = await PipelineScene.open()
     try {

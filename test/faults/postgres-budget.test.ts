@@ -37,7 +37,7 @@ async function startTwo(): Promise<void> {
 }
 
 it('an outage costs the attempts that run when the gate opens, and then one probe per hold over two processes', {
-  timeout: 60_000,
+  timeout: 300_000,
 }, async () => {
   await scene.store.budgets.set({ kind: 'write' }, { failures: { share: 0.5, minAttempts: 20, holdMs: 1000 } })
   await startTwo()
@@ -63,7 +63,7 @@ it('an outage costs the attempts that run when the gate opens, and then one prob
 })
 
 it('of 1 000 tasks that fail at once over two processes, a retry budget of 20 % lets 200 come back', {
-  timeout: 60_000,
+  timeout: 300_000,
 }, async () => {
   const { budgets } = scene.store
   await budgets.set({ kind: 'write' }, { retries: { share: 0.2, windowMs: 3_600_000, floor: 0.001 } })

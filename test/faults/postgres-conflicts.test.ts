@@ -44,7 +44,7 @@ async function waiting(admin: Client): Promise<number> {
   return rows.length
 }
 
-describe('transactions that get in each other’s way', { timeout: 60_000 }, () => {
+describe('transactions that get in each other’s way', { timeout: 300_000 }, () => {
   it.each(['repeatable read', 'serializable'])('under %s are done again until all is done', async isolation => {
     const url = await postgres.server.createDatabase()
     await set(url, 'default_transaction_isolation', isolation)
@@ -128,7 +128,7 @@ describe('transactions that get in each other’s way', { timeout: 60_000 }, () 
   })
 })
 
-describe('ten workers', { timeout: 60_000 }, () => {
+describe('ten workers', { timeout: 300_000 }, () => {
   it('that all want the one task there is: one of them gets it', async () => {
     const scene = await Scene.on(await postgres.server.createDatabase())
     try {

@@ -17,7 +17,7 @@ const openScene = async () => Scene.on(await postgres.server.createDatabase())
 handlerFaults(openScene)
 zombieFaults(openScene, dice)
 
-describe('a worker that stood still for longer than its lease', { timeout: 60_000 }, () => {
+describe('a worker that stood still for longer than its lease', { timeout: 300_000 }, () => {
   let scene: Scene
   beforeEach(async () => {
     scene = await openScene()

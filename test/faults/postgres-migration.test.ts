@@ -42,7 +42,7 @@ async function expectToWork(store: PostgresStore): Promise<void> {
   expect(claim.tasks.map(({ id }) => id)).toContain(added?.id)
 }
 
-describe('a migration', { timeout: 60_000 }, () => {
+describe('a migration', { timeout: 300_000 }, () => {
   it(`is made once, by one of ${STORES} who open the store at the same time`, async () => {
     const opened = await openAll()
     expect(opened.map(({ status }) => status)).toEqual(Array(STORES).fill('fulfilled'))

@@ -66,7 +66,7 @@ async function historyOf(scene: Scene, id: string) {
   return { starts, outcomes: ledger.map(({ outcome }) => outcome) }
 }
 
-describe.concurrent('a connection that is cut after the commit and before the answer', { timeout: 60_000 }, () => {
+describe.concurrent('a connection that is cut after the commit and before the answer', { timeout: 300_000 }, () => {
   it(
     'leaves an enqueue unknown; asked again with its id, the store says that it is there',
     onNetwork(async ({ scene, proxy, url }) => {
@@ -121,7 +121,7 @@ describe.concurrent('a connection that is cut after the commit and before the an
   )
 })
 
-describe.concurrent('a network', { timeout: 90_000 }, () => {
+describe.concurrent('a network', { timeout: 300_000 }, () => {
   it(
     `that cuts all connections ${CUTS} times: all is done, each write exists once`,
     onNetwork(async ({ scene, proxy, start }) => {

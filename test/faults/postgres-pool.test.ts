@@ -23,7 +23,7 @@ async function addHoarders(): Promise<void> {
   }
 }
 
-describe('a worker on a pool that its handlers have emptied', { timeout: 60_000 }, () => {
+describe('a worker on a pool that its handlers have emptied', { timeout: 300_000 }, () => {
   it('waits for a connection, and loses nothing if nobody else wants its tasks', async () => {
     const worker = scene.start({ poolSize: CONNECTIONS, concurrency: 2 })
     await worker.ready

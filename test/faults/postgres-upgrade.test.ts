@@ -80,7 +80,7 @@ async function fill(): Promise<Claimed7> {
   return running
 }
 
-describe('an upgrade of a store of version 7', { timeout: 60_000 }, () => {
+describe('an upgrade of a store of version 7', { timeout: 300_000 }, () => {
   it('leaves the work in every state as it is, but that a loss costs no attempt any more', async () => {
     const running = await fill()
     const before = (await pool.query(TASKS)).rows

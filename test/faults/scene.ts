@@ -141,7 +141,7 @@ export class Scene {
 }
 
 /** Waits for something that must come by itself. */
-export async function until(what: string, isSo: () => boolean | Promise<boolean>, withinMs = 30_000): Promise<void> {
+export async function until(what: string, isSo: () => boolean | Promise<boolean>, withinMs = 240_000): Promise<void> {
   const latest = performance.now() + withinMs
   while (!(await isSo())) {
     if (performance.now() > latest) throw new Error(`It took more than ${withinMs} ms until ${what}.`)

@@ -107,7 +107,7 @@ async function openWith(wal: Buffer): Promise<void> {
   }
 }
 
-describe('a WAL that was cut', { timeout: 60_000 }, () => {
+describe('a WAL that was cut', { timeout: 300_000 }, () => {
   const walOf = () => readFileSync(join(folder, 'before.db-wal'))
 
   it('holds all of the moments that are compared', () => {

@@ -21,7 +21,7 @@ export interface DiskFullOptions {
 const noise = (length: number) => randomBytes(length).toString('base64').slice(0, length)
 
 export function diskFullFaults({ disk, dice, openScene }: DiskFullOptions): void {
-  describe.skipIf(!disk.isMounted)('a disk without room', { timeout: 60_000 }, () => {
+  describe.skipIf(!disk.isMounted)('a disk without room', { timeout: 300_000 }, () => {
     let scene: Scene
     beforeEach(async () => {
       scene = await openScene()

@@ -34,7 +34,7 @@ export function handlerFaults(openScene: () => Promise<Scene>): void {
     while (!isOver) await scene.start({ leaseMs }).ended
   }
 
-  describe('a handler', { timeout: 60_000 }, () => {
+  describe('a handler', { timeout: 300_000 }, () => {
     it('may outlive its lease: its worker’s heartbeat keeps the task', async () => {
       const workers = [scene.start({ leaseMs: LONG_LEASE_MS }), scene.start({ leaseMs: LONG_LEASE_MS })]
       await Promise.all(workers.map(({ ready }) => ready))

@@ -75,7 +75,7 @@ export function poisonFaults(openScene: () => Promise<Scene>): void {
     }
   }
 
-  describe('a poison payload', { timeout: 60_000 }, () => {
+  describe('a poison payload', { timeout: 300_000 }, () => {
     it('that JSON can hold comes to its handler as it was', async () => {
       const ids = new Map<string, string>()
       const neighbours = await withNeighbours(async () => {
@@ -139,7 +139,7 @@ export function poisonFaults(openScene: () => Promise<Scene>): void {
     )
   })
 
-  describe('a poison failure', { timeout: 60_000 }, () => {
+  describe('a poison failure', { timeout: 300_000 }, () => {
     it('of any shape is on record, bounded, and harms nobody', async () => {
       const ids = new Map<string, string>()
       const neighbours = await withNeighbours(async () => {
@@ -169,7 +169,7 @@ export function poisonFaults(openScene: () => Promise<Scene>): void {
     })
   })
 
-  describe('a poison result', { timeout: 60_000 }, () => {
+  describe('a poison result', { timeout: 300_000 }, () => {
     it('is a success all the same: the work is done, and not done again', async () => {
       const ids = new Map<string, string>()
       const neighbours = await withNeighbours(async () => {
@@ -187,7 +187,7 @@ export function poisonFaults(openScene: () => Promise<Scene>): void {
     })
   })
 
-  describe('a poison skip', { timeout: 60_000 }, () => {
+  describe('a poison skip', { timeout: 300_000 }, () => {
     it('is a skip with some reason, and does not hold up what is settled with it', async () => {
       const ids: string[] = []
       const neighbours = await withNeighbours(async () => {

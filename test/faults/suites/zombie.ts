@@ -43,7 +43,7 @@ export function zombieFaults(openScene: () => Promise<Scene>, dice: Dice): void 
     return { id, zombie }
   }
 
-  describe('a worker that stood still for longer than its lease', { timeout: 60_000 }, () => {
+  describe('a worker that stood still for longer than its lease', { timeout: 300_000 }, () => {
     it('is refused when another has done its task meanwhile', async () => {
       const { id, zombie } = await frozenWithTask()
       const heir = scene.start(HEIR)
@@ -97,7 +97,7 @@ export function zombieFaults(openScene: () => Promise<Scene>, dice: Dice): void 
     })
   })
 
-  describe('workers that stand still at random moments', { timeout: 60_000 }, () => {
+  describe('workers that stand still at random moments', { timeout: 300_000 }, () => {
     it('cost losses, but no work is lost and no write is doubled', async () => {
       const workers = [scene.start(), scene.start(), scene.start()]
       await Promise.all(workers.map(({ ready }) => ready))
