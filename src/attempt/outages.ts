@@ -16,7 +16,7 @@ export class Outages {
 
   /** The outage has lasted for a minute: says so on stderr, whoever listens. */
   lasting(failure: unknown): void {
-    process.emitWarning(`No answer for a minute, asking on. ${failureText(failure)}`, {
+    process.emitWarning(`No answer for a minute; still trying. ${failureText(failure)}`, {
       type: 'RedriveWarning',
       code: 'outage',
     })

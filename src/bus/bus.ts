@@ -153,9 +153,9 @@ export interface Bus {
   /** Checks the broker's setup for anything that could lose a message. */
   examine(topology: Topology): Promise<Finding[]>
 
-  /** Publishes an event to all queues that take its type. Resolves once they have it on record. */
+  /** Publishes an event to all queues for its type. Resolves once they have stored it. */
   publish(message: NewMessage): Promise<void>
-  /** Puts a message into one queue: a failed queue, or the queue that takes its type. Resolves once it is on record. */
+  /** Puts a message into one queue: a failed queue, or a queue for its type. Resolves once it is stored. */
   put(queue: string, message: NewMessage, options?: PutOptions): Promise<void>
   /** Starts a consumer. Resolves once it can receive deliveries. */
   consume(queue: string, handle: DeliveryHandler, options?: DeliveryOptions): Promise<Consumer>

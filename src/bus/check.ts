@@ -51,7 +51,10 @@ export function checkTopology(topology: Topology): void {
 export function checkFailedQueue(name: string): void {
   checkName('queue', name)
   if (!isFailedQueue(name))
-    throw new OptionError('queue', `${quoted(name)} is no failed queue: its name ends with '.failed'.`)
+    throw new OptionError(
+      'queue',
+      `${quoted(name)} is not a failed queue: the names of failed queues end with '.failed'.`,
+    )
 }
 
 /** Throws unless every broker supports this prefetch. AMQP carries it in 16 bits. */

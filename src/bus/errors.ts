@@ -16,7 +16,7 @@ export class BusUnavailableError extends RetryableError {
   }
 }
 
-/** Thrown when the broker is there and does not let this user in. Nothing was sent. */
+/** Thrown when the broker refuses this user. Nothing was sent. */
 export class BusForbiddenError extends FinalError {
   static {
     BusForbiddenError.prototype.name = 'BusForbiddenError'
@@ -48,7 +48,7 @@ export class PublishUnconfirmedError extends RetryableError {
   }
 
   constructor(id: string, bus: string, options?: ErrorOptions) {
-    super(`${bus} did not confirm ${quoted(id)}, and may have it or not. Publish it again under the same id.`, {
+    super(`${bus} did not confirm ${quoted(id)}, and may or may not have it. Publish it again with the same id.`, {
       ...options,
       code: 'publish_unconfirmed',
     })
@@ -72,7 +72,7 @@ export class PublishRefusedError extends RetryableError {
   }
 }
 
-/** Thrown when no queue takes the event, or no queue has that name. */
+/** Thrown when there is no queue for the event, or no queue with that name. */
 export class NoQueueError extends RetryableError {
   static {
     NoQueueError.prototype.name = 'NoQueueError'
@@ -104,13 +104,10 @@ export class TopologyError extends FinalError {
   }
 
   constructor(name: string, problem: string, options?: ErrorOptions) {
-    super(
-      `'${name}' is there already, but ${problem}. It was left as it is. Empty and delete it, or use another name.`,
-      {
-        ...options,
-        code: 'topology_mismatch',
-      },
-    )
+    super(`'${name}' already exists, but ${problem}. It was left as it is. Empty and delete it, or use another name.`, {
+      ...options,
+      code: 'topology_mismatch',
+    })
   }
 }
 

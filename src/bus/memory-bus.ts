@@ -69,14 +69,14 @@ export class MemoryBus implements Bus {
     const findings = (await this.status(topology))
       .filter(({ messages }) => messages === undefined)
       .map(({ name }) => finding('missing', name, `There is no queue '${name}'. Declare it.`))
-    const message = 'What it carries is lost when this process ends. Use RabbitMQ or NATS where that matters.'
+    const message = 'Its messages are lost when this process ends. Use RabbitMQ or NATS where that matters.'
     return [...findings, finding('memory_only', 'the memory bus', message, 'warning')]
   }
 
   async publish(message: NewMessage): Promise<void> {
     const copy = this.#accept(withTrace(message))
     const takers = [...this.#queues].filter(([name, { type }]) => type === message.type && !isFailedQueue(name))
-    if (takers.length === 0) throw new NoQueueError(`No queue takes '${message.type}'.`)
+    if (takers.length === 0) throw new NoQueueError(`There is no queue for '${message.type}'.`)
     for (const [, queue] of takers) queue.add(copy)
   }
 

@@ -1,13 +1,13 @@
 /**
- * One try, as the function that is tried sees it. The signal is made when it is first read, so a copy, such as
- * `{ ...attempt }`, does not have it; a class rather than an interface, so that the compiler knows.
+ * One attempt, as the called function sees it. The signal is created on first access, so a copy, such as
+ * `{ ...attempt }`, does not have it; a class rather than an interface, so that the compiler rejects such a copy.
  */
 export abstract class Attempt {
   /** Its number, from 1. After a deferral the number stays: a deferral is not an attempt. */
   abstract readonly attempt: number
   /** When the whole call must have ended, on the clock's monotonic scale; `undefined` if it has no deadline. */
   abstract readonly deadline: number | undefined
-  /** Aborts when the attempt's time is up or the caller aborts. */
+  /** Aborts when the attempt times out or the caller aborts. */
   abstract get signal(): AbortSignal
 }
 

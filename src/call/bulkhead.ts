@@ -7,11 +7,11 @@ import { namedInstances } from './named-instances.js'
 export interface BulkheadOptions {
   /** How many functions may run at once. */
   readonly concurrency: number
-  /** How many more may wait for their turn. Default 0. */
+  /** How many more may wait for a slot. Default 0. */
   readonly queue?: number | undefined
 }
 
-/** Thrown when a bulkhead has neither a place nor room in its queue. Outer layers treat it as a rate limit. */
+/** Thrown when all slots of a bulkhead and its queue are full. Outer layers treat it as a rate limit. */
 export class BulkheadFullError extends RateLimitedError {
   static {
     BulkheadFullError.prototype.name = 'BulkheadFullError'
@@ -28,8 +28,8 @@ export class BulkheadFullError extends RateLimitedError {
 }
 
 /**
- * Limits how many calls of a service run at once, so that a slow service does not take all sockets, memory or time of
- * its caller. Put it around each attempt, so that a call that waits for its next attempt holds no place.
+ * Limits how many calls to a service run at once, so that a slow service cannot exhaust the sockets and memory of its
+ * caller. Put it around each attempt, so that a call holds no slot while it waits for its next attempt.
  *
  * ```ts
  * const reports = bulkhead('reports', { concurrency: 10, queue: 100 })
@@ -63,13 +63,13 @@ export class Bulkhead {
     return this.#running
   }
 
-  /** How many wait for their turn. */
+  /** How many are waiting for a slot. */
   get waiting(): number {
     return this.#waiting.size
   }
 
   /**
-   * Calls the function as soon as there is a place, in the order of arrival. Rejects with a `BulkheadFullError` if the queue
+   * Calls the function as soon as a slot is free, in order of arrival. Rejects with a `BulkheadFullError` if the queue
    * is full, and with the signal's reason if the signal aborts before the function was called.
    */
   async run<T>(

@@ -120,7 +120,7 @@ export class CircuitBreaker {
     this.#close(true)
   }
 
-  /** Calls a function with each change of its state. Returns a function that ends that. */
+  /** Calls a listener on every change of state. Returns a function that removes it. */
   onChange(listener: (change: BreakerChange) => unknown): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)

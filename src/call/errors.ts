@@ -9,8 +9,8 @@ import {
 } from '../policy/index.js'
 
 /**
- * A failed attempt, with all that its decision was made from: `decide(policy, history, verdict, record)` gives the same
- * one again. `now` and the times of the history are on the clock's monotonic scale.
+ * A failed attempt, with all inputs of its decision: `decide(policy, history, verdict, record)` gives the same decision
+ * again. `now` and the times of the history are on the clock's monotonic scale.
  */
 export interface AttemptRecord extends Circumstances {
   /** Its number, from 1. */

@@ -8,22 +8,22 @@ import { RETRY_OPTIONS, type RetryOptions, retry } from './retry.js'
 export interface RetryFetchInit extends RequestInit {
   /** How to retry. Default `policies.call`. */
   readonly policy?: PolicyInput | undefined
-  /** Everything that `retry` takes besides. */
+  /** The other options of `retry`. */
   readonly retry?: Omit<RetryOptions, 'signal'> | undefined
-  /** Sent as `Idempotency-Key`, the same with every attempt, and makes any method repeatable. `true` makes one up. */
+  /** Sent as `Idempotency-Key`, the same with every attempt, and makes any method repeatable. `true` generates one. */
   readonly idempotencyKey?: string | true | undefined
   /** Called instead of the global `fetch`. */
   readonly fetch?: typeof fetch | undefined
 }
 
-/** An answer with a status of 400 or more. */
+/** A response with a status of 400 or more, as an error. */
 export class HttpError extends RedriveError {
   static {
     HttpError.prototype.name = 'HttpError'
   }
 
   constructor(
-    /** The answer itself. */
+    /** The response. */
     readonly response: Response,
   ) {
     super(`http_${response.status}`, `The server answered ${response.status} ${response.statusText}`.trimEnd())
@@ -39,9 +39,9 @@ const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 /**
  * `fetch` with retries: network errors, timeouts and the statuses that the policy retries; `Retry-After` is obeyed.
  *
- * A request is repeated only if that is safe: its method says so or it carries an idempotency key, and its body is not a
- * stream. As with `fetch`, an answer is an answer: whatever its status, the last one is returned. The policy's timeout
- * is the time until the answer's head has come; what reads the body is the caller's own.
+ * A request is retried only if that is safe: its method is idempotent or it has an idempotency key, and its body is not
+ * a stream. As with `fetch`, an error status does not reject: the last response is returned, whatever its status. The
+ * policy's timeout ends with the response headers; reading the body is up to the caller.
  *
  * ```ts
  * const response = await retryFetch(url, { method: 'POST', body, idempotencyKey: true, policy: { timeout: '5s' } })

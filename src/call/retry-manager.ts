@@ -83,8 +83,8 @@ export class RetryManager {
   }
 
   /**
-   * Registers a category, or replaces its policy. Fields left out get the default: 3 attempts, 1 s to 30 s apart. Here and
-   * everywhere a category may be named by its code, such as `RETRY_API_REQUEST`.
+   * Registers a category, or replaces its policy. Missing fields get the defaults: 3 attempts, backoff from 1 s to 30
+   * s. Here and everywhere, a category may also be named by its code, such as `RETRY_API_REQUEST`.
    */
   register(category: string, policy: PolicyInput): void {
     if (!/^[A-Z][A-Z0-9_]*$/.test(category)) {

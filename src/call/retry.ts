@@ -100,7 +100,7 @@ export function retry<T>(
   }
 }
 
-/** A function with the same arguments whose every call is retried. */
+/** Wraps a function so that every call is retried. The wrapper takes the same arguments. */
 export function retrying<This, Args extends unknown[], T>(
   fn: (this: This, ...args: Args) => T | PromiseLike<T>,
   policy: PolicyInput = DEFAULT,

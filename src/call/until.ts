@@ -1,7 +1,7 @@
 import { RetryableError } from '../policy/index.js'
 import type { Attempt } from './attempt.js'
 
-/** The failure of an attempt whose result was not the one that the caller waits for. */
+/** The failure of an attempt whose result was not the wanted one: see `until`. */
 export class UnwantedResultError extends RetryableError {
   static {
     UnwantedResultError.prototype.name = 'UnwantedResultError'
@@ -16,8 +16,8 @@ export class UnwantedResultError extends RetryableError {
 }
 
 /**
- * Makes a function fail, and so be retried, as long as its result is not the one that you wait for. Works with all that
- * retries a function.
+ * Wraps a function so that it fails, and is therefore retried, until its result is the wanted one. Works with
+ * everything that retries a function.
  *
  * ```ts
  * const job = await retry(until(({ signal }) => loadJob(42, signal), job => job.state === 'done'), { attempts: 20 })

@@ -100,7 +100,7 @@ export interface CollectionOptions {
   readonly statuses?: Partial<Statuses>
   /** How its times are stored. Default: as the column's type says. */
   readonly time?: TimeFormat
-  /** Laid over the sweeper's policy. */
+  /** Overrides the sweeper's policy, field by field. */
   readonly policy?: PolicyInput
   /** How old the last attempt must be. Overrides the sweeper's. */
   readonly stuckAfter?: Duration
@@ -120,7 +120,7 @@ export interface CollectionOptions {
 
 /** Settings that collections share. */
 export interface SharedSettings {
-  /** Laid over the default: 3 attempts, 5 minutes doubling up to an hour, no jitter. */
+  /** Overrides the default, field by field: 3 attempts, 5 minutes doubling up to an hour, no jitter. */
   readonly policy?: PolicyInput
   /** How old the last attempt of a stuck document is. Default 24 h. 0 leaves it to the backoff. */
   readonly stuckAfter?: Duration

@@ -40,7 +40,7 @@ export class NoDocumentError extends FinalError {
   }
 }
 
-/** Thrown when somebody else holds a document for too long, in a transaction say. Nothing changed. */
+/** Thrown when somebody else holds a document for too long, for example in a transaction. Nothing changed. */
 export class DocumentBusyError extends RetryableError {
   static {
     DocumentBusyError.prototype.name = 'DocumentBusyError'

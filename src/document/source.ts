@@ -135,7 +135,7 @@ export interface NewValues {
   readonly lastError?: string | null
 }
 
-/** Takes a document that the database refuses to update, and why. */
+/** Receives a document that the database refuses to update, and why. */
 export type OnRefused = (document: DocumentRecord, error: unknown) => void
 
 /** A conditional update of one document. */

@@ -76,8 +76,8 @@ export interface SweepReport {
 }
 
 /**
- * Makes a sweeper: it finds the stuck documents of your collections, requeues those that are due and marks those that have
- * used up their attempts.
+ * Creates a sweeper: it finds the stuck documents of your collections, requeues those that are due and marks those that
+ * have used up their attempts.
  *
  * ```ts
  * const sweeps = sweeper({ source, bus, collections: [archives] })

@@ -51,7 +51,7 @@ export interface ConsumeOptions<Event> {
   readonly key: (event: Event) => readonly string[] | string
   /** Keeps events that wait for their retry, every attempt, and dead letters. */
   readonly store: Store
-  /** Laid over `policies.event`: eight attempts within half an hour. */
+  /** Overrides `policies.event`, field by field: eight attempts within half an hour. */
   readonly policy?: PolicyInput | undefined
   /** The one home of its dead letters: the store, or the failed queue of the bus. Default `store`. */
   readonly deadLetters?: 'store' | 'failed-queue' | undefined
@@ -185,7 +185,7 @@ export class EventConsumer<Event> {
     this.#environment = { clock, sink, classify }
   }
 
-  /** Begins to take deliveries, and to make the attempts that are due. */
+  /** Starts to take deliveries, and to make due attempts. */
   async start(): Promise<void> {
     await this.#engine.start()
     const take = (delivery: Delivery) => this.#take(delivery)
@@ -209,7 +209,7 @@ export class EventConsumer<Event> {
 
   /**
    * Resolves when it has stopped. Rejects if it cannot go on because the store refuses for good, as a damaged one does;
-   * its deliveries are given back. Like every unhandled rejection, that ends a process that does not look at it.
+   * its deliveries are given back. Like every unhandled rejection, that ends the process unless it is handled.
    */
   get stopped(): Promise<void> {
     return this.#ending.over

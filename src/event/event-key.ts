@@ -11,7 +11,7 @@ const LIKE_A_HASH = /^[0-9a-f]{16}$/
 const LIST = Buffer.of(0xff)
 
 /**
- * Makes the idempotency key of an event from the service that handles it and the ids of the things that it is about.
+ * Builds the idempotency key of an event from the service that handles it and the ids of the things that it is about.
  *
  * ```ts
  * eventKey('chunking', ['m1', 'm2']) // 'chunking-m1-m2'

@@ -15,7 +15,7 @@ export interface HandleEventOptions {
   readonly service: string
   /** The event's idempotency key: see `eventKey`. */
   readonly key: string
-  /** Laid over `policies.event`: eight attempts within half an hour. */
+  /** Overrides `policies.event`, field by field: eight attempts within half an hour. */
   readonly policy?: PolicyInput | undefined
   /** Writes the dead letter. Once it resolves, the event can be acknowledged. */
   readonly deadLetter?: ((entry: DeadLetterEntry) => unknown) | undefined

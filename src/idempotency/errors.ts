@@ -26,7 +26,7 @@ export class IdempotencyParamsError extends FinalError {
   }
 
   constructor(what: string, problem: string, options?: ErrorOptions) {
-    super(`The parameters of ${quoted(what)} cannot be hashed: ${problem}. Give them as plain data.`, {
+    super(`The parameters of ${quoted(what)} cannot be hashed: ${problem}. Pass plain data.`, {
       ...options,
       code: 'idempotency_params_invalid',
     })
@@ -62,7 +62,7 @@ export class IdempotencyInProgressError extends RetryableError {
 
   constructor(key: string, leaseLeftMs: number) {
     super(
-      `The idempotency key ${quoted(key)} is in progress elsewhere, its lease runs for another ${formatDuration(leaseLeftMs)}: ` +
+      `The idempotency key ${quoted(key)} is in progress elsewhere (its lease has ${formatDuration(leaseLeftMs)} left): ` +
         `not run. Try again later, or wait for it with the option 'wait'.`,
       { code: 'idempotency_in_progress' },
     )
@@ -85,8 +85,8 @@ export class IdempotencyLeaseLostError extends RetryableError {
 
   constructor(key: string, options?: ErrorOptions) {
     super(
-      `The idempotency key ${quoted(key)} was taken over while its function ran, so what that returns does not count. ` +
-        'Ask again with the same key for the result that does.',
+      `The idempotency key ${quoted(key)} was taken over while its function ran, so its result was discarded. ` +
+        'Call again with the same key to get the result of the new owner.',
       { ...options, code: 'idempotency_lease_lost' },
     )
     this.key = key
@@ -104,7 +104,7 @@ export class IdempotencyResultUnavailableError extends FinalError {
   constructor(key: string, reason: string, options?: ErrorOptions) {
     super(
       `The work under the idempotency key ${quoted(key)} is done and was not run again, but its result is not available: ` +
-        `${reason}. Look the result up where the work left it, or clear the key to run it anew.`,
+        `${reason}. Look up the result where the work stored it, or clear the key to run it again.`,
       { ...options, code: 'idempotency_result_unavailable' },
     )
     this.key = key

@@ -100,8 +100,8 @@ describe('a key of the caller’s own', () => {
     ['not text', 42, /42: it must be text/],
     ['missing', undefined, /undefined: it must be text/],
     ['too long', 'k'.repeat(256), /'k{47}…k{16}' \(256 characters\): it has more than 255/],
-    ['with a line break', 'a\nb', /'a\\nb': it has control characters/],
-    ['with half a character', 'a\udc00', /halves of characters/],
+    ['with a line break', 'a\nb', /'a\\nb': it contains control characters/],
+    ['with half a character', 'a\udc00', /unpaired surrogates/],
   ])('is refused when it is %s', (_what, key, message) => {
     const check = () => checkKey(key)
     expect(check).toThrow(IdempotencyKeyError)

@@ -47,7 +47,7 @@ export function checkKey(key: unknown): asserts key is string {
   if (key === '') throw new IdempotencyKeyError(key, 'is empty')
   if (key.length > MAX_KEY_LENGTH) throw new IdempotencyKeyError(key, `has more than ${MAX_KEY_LENGTH} characters`)
   if (/[\p{Cc}\p{Surrogate}]/u.test(key)) {
-    throw new IdempotencyKeyError(key, 'has control characters or halves of characters in it')
+    throw new IdempotencyKeyError(key, 'contains control characters or unpaired surrogates')
   }
 }
 

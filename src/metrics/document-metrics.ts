@@ -37,7 +37,7 @@ export interface DocumentMetricNames {
 }
 
 /**
- * Makes a sink that counts sweeps over documents for Prometheus. Make one per registry.
+ * Creates a sink that counts sweeps over documents for Prometheus. Make one per registry.
  *
  * ```ts
  * const sink = await documentMetrics({ collections: ['archives'] })
@@ -118,7 +118,12 @@ function metricsIn(
       'from',
       'unless',
     ),
-    duration: new Histogram({ name: names.duration, help: 'Time of a sweep.', buckets: DURATION_SECONDS, registers }),
+    duration: new Histogram({
+      name: names.duration,
+      help: 'Duration of a sweep.',
+      buckets: DURATION_SECONDS,
+      registers,
+    }),
   }
 }
 

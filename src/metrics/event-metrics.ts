@@ -30,8 +30,8 @@ export interface EventMetricNames {
 }
 
 /**
- * Makes a sink that counts events for Prometheus: those that succeeded, at which attempt and after how long, and those
- * that became dead letters. Make one per registry and share it among all consumers.
+ * Creates a sink that counts events for Prometheus: those that succeeded, at which attempt and after how long, and
+ * those that became dead letters. Make one per registry and share it among all consumers.
  *
  * ```ts
  * const sink = await eventMetrics()

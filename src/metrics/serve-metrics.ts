@@ -24,7 +24,7 @@ export interface MetricsServer {
 }
 
 /**
- * Makes a handler for `GET /metrics` in a web server that exists: that of Node, Express or Connect.
+ * Creates a handler for `GET /metrics` in an existing web server: Node's own, Express or Connect.
  *
  * ```ts
  * app.get('/metrics', metricsHandler())
@@ -47,7 +47,7 @@ export function metricsHandler(
 }
 
 /**
- * Serves metrics on a port of its own, at `/metrics`.
+ * Serves metrics on their own port, at `/metrics`.
  *
  * ```ts
  * const server = await serveMetrics({ port: 9464 })

@@ -16,7 +16,7 @@ export interface StoreMetricsOptions {
 const STORE_METRICS_OPTIONS: KnownOptions<StoreMetricsOptions> = { registry: 'object', timeoutMs: '' }
 
 /**
- * Makes gauges of the work in a store, which is asked once for each scrape. They cover all work of the store, whichever
+ * Creates gauges of the work in a store, which is read once per scrape. They cover all work of the store, whichever
  * process does it. While the store does not answer, `redrive_store_up` is 0 and the other gauges are absent.
  *
  * ```ts
@@ -46,7 +46,7 @@ export async function storeMetrics(
 
   new Gauge({
     name: 'redrive_store_up',
-    help: 'Whether the store answered.',
+    help: 'Whether the store responded.',
     registers,
     async collect() {
       this.set((await read()) === undefined ? 0 : 1)
@@ -119,7 +119,7 @@ const GAUGES: Readonly<Record<string, KindGauge>> = {
     value: ({ budgeted }) => budgeted,
   },
   redrive_running: { help: 'Tasks that run.', value: ({ running }) => running },
-  redrive_dead: { help: 'Dead letters that are there now.', value: ({ dead }) => dead },
+  redrive_dead: { help: 'Current number of dead letters.', value: ({ dead }) => dead },
 }
 
 function show(

@@ -18,7 +18,7 @@ export interface WatchedBreaker {
   readonly name: string
   /** Its present state. */
   readonly state: 'closed' | 'open' | 'half_open'
-  /** Calls a function with each change of state. */
+  /** Calls a listener on every change of state. */
   onChange(listener: (change: { readonly to: string }) => unknown): unknown
 }
 
@@ -85,8 +85,8 @@ function watchBulkheads(
         for (const bulkhead of bulkheads) this.set({ bulkhead: bulkhead.name }, read(bulkhead))
       },
     })
-  gauge('redrive_bulkhead_running', 'Functions that run in a bulkhead.', ({ running }) => running)
-  gauge('redrive_bulkhead_waiting', 'Functions that wait for a place in a bulkhead.', ({ waiting }) => waiting)
+  gauge('redrive_bulkhead_running', 'Functions running in a bulkhead.', ({ running }) => running)
+  gauge('redrive_bulkhead_waiting', 'Functions waiting for a slot in a bulkhead.', ({ waiting }) => waiting)
 }
 
 function watchSinks(
@@ -96,7 +96,7 @@ function watchSinks(
 ): void {
   new Counter({
     name: 'redrive_sink_errors_total',
-    help: 'Work events that a sink failed to take.',
+    help: 'Work events that a sink failed to handle.',
     labelNames: ['sink'],
     registers: [registry],
     collect() {

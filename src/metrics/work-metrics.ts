@@ -31,8 +31,8 @@ const WORK_METRICS_OPTIONS: KnownOptions<WorkMetricsOptions> = {
 }
 
 /**
- * Makes a sink that counts calls, tasks, events and items of pipelines for Prometheus. Make one per registry, and share it
- * among everything that runs in the process.
+ * Creates a sink that counts calls, tasks, events and items of pipelines for Prometheus. Make one per registry, and
+ * share it among everything that runs in the process.
  *
  * ```ts
  * const sink = await workMetrics()
@@ -85,7 +85,7 @@ function metricsIn({ Counter, Histogram }: typeof promClient, registry: MetricsR
     losses: counter('redrive_losses_total', 'Attempts whose worker died.'),
     duration: new Histogram({
       name: 'redrive_attempt_duration_seconds',
-      help: 'Time of an attempt.',
+      help: 'Duration of an attempt.',
       labelNames: ['kind', 'category'],
       buckets: DURATION_SECONDS,
       registers,

@@ -82,7 +82,7 @@ const LONGEST_BEAT_MS = 10_000
 const BEATS_PER_LEASE = 3
 const BEAT_SLACK_MS = 100
 
-/** Looks at a store now and then, and delivers the messages about it. */
+/** Checks a store periodically, and delivers messages about it. */
 export class Notifier {
   readonly #store: Store
   readonly #clock: Clock
@@ -117,7 +117,7 @@ export class Notifier {
     this.#engine = new Engine(store, kinds, { name, lease, concurrency: 2, clock, sink, onOutage }, [this.#duty()])
   }
 
-  /** Begins to look, and to deliver. Resolves after the first look. Rejects if the store cannot be reached. */
+  /** Starts to check and to deliver. Resolves after the first check. Rejects if the store cannot be reached. */
   async start(): Promise<void> {
     this.#beganAt = this.#clock.monotonic()
     await this.#engine.start()
@@ -129,7 +129,7 @@ export class Notifier {
     return this.#engine.stopped
   }
 
-  /** Stops looking. Messages that were not delivered stay in the store, for the next notifier. */
+  /** Stops checking. Undelivered messages stay in the store, for the next notifier. */
   async stop(): Promise<void> {
     await this.#engine.stop()
   }
@@ -153,7 +153,7 @@ export class Notifier {
     }
   }
 
-  /** Looks once, and enqueues the messages that are due. */
+  /** Checks once, and enqueues the messages that are due. */
   async look(): Promise<void> {
     const now = await this.#store.now()
     // A last look that lies ahead was made before the clock was set back.

@@ -406,10 +406,10 @@ describe('a target', () => {
   it.each([
     ['a host without TLS', 'http://hooks.example.com/hunter2', 'must begin with https://'],
     ['another protocol', 'file:///etc/hunter2', 'must begin with https://'],
-    ['no URL at all', 'hunter2', 'cannot be read'],
+    ['no URL at all', 'hunter2', 'is invalid'],
     ['a URL with a password', 'https://ann:hunter2@hooks.example.com/', "the header 'authorization'"],
     ['a URL with a user', 'https://hunter2@hooks.example.com/', "the header 'authorization'"],
-    ['a variable that is not set', undefined, 'Is the variable that it reads not set?'],
+    ['a variable that is not set', undefined, 'Is its environment variable set?'],
   ])('refuses %s, and does not repeat it', (_, url, problem) => {
     expect(() => slack(url)).toThrow(problem)
     expect(() => slack(url)).not.toThrow('hunter2')

@@ -63,13 +63,13 @@ class HttpTarget implements Target {
   }
 }
 
-/** Sends messages to an incoming webhook of Slack, or of a service that takes the same: Mattermost, Rocket.Chat. */
+/** Sends messages to an incoming webhook of Slack, or of a compatible service such as Mattermost or Rocket.Chat. */
 export function slack(url: string | URL | undefined, options: TargetOptions = {}): Target {
   checkOptions('slack()', options, TARGET_OPTIONS)
   return new HttpTarget(url, { name: 'slack', ...options }, ({ text }) => ({ text: escaped(text) }))
 }
 
-/** Sends messages to a URL of yours, as a JSON object: `id`, `type`, `at`, `text` and `facts`. */
+/** Sends messages to your own URL, as a JSON object: `id`, `type`, `at`, `text` and `facts`. */
 export function webhook(url: string | URL | undefined, options: TargetOptions = {}): Target {
   checkOptions('webhook()', options, TARGET_OPTIONS)
   return new HttpTarget(url, { name: 'webhook', ...options }, message => message)
@@ -83,8 +83,8 @@ function escaped(text: string): string {
 /** The URL is never part of an error: it may be the only secret there is. */
 function checkedUrl(name: string, given: string | URL | undefined, allowHttp: boolean): URL {
   if (given === undefined || given === '')
-    throw new OptionError('url', `The target '${name}' has no URL. Is the variable that it reads not set?`)
-  if (!URL.canParse(given)) throw new OptionError('url', `The URL of the target '${name}' cannot be read.`)
+    throw new OptionError('url', `The target '${name}' has no URL. Is its environment variable set?`)
+  if (!URL.canParse(given)) throw new OptionError('url', `The URL of the target '${name}' is invalid.`)
   const url = new URL(given)
   // `fetch` refuses such a URL, and repeats all of it in its error.
   if (url.username !== '' || url.password !== '')

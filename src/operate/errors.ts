@@ -2,7 +2,7 @@ import { failedQueueOf, isFailedQueue } from '../bus/index.js'
 import { FinalError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 
-/** Thrown when there is no failure group with this id, and none whose id begins so. */
+/** Thrown when there is no failure group with this id, and none whose id begins with it. */
 export class GroupNotFoundError extends FinalError {
   static {
     GroupNotFoundError.prototype.name = 'GroupNotFoundError'
@@ -13,7 +13,7 @@ export class GroupNotFoundError extends FinalError {
   }
 }
 
-/** Thrown when there is no failed queue of the name given. */
+/** Thrown when there is no failed queue with this name. */
 export class NoFailedQueueError extends FinalError {
   static {
     NoFailedQueueError.prototype.name = 'NoFailedQueueError'

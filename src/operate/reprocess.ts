@@ -71,8 +71,8 @@ export async function planReprocess(store: ReprocessStore, selection: ReprocessS
 }
 
 /**
- * Gives dead items fresh attempts at the stage where they died, with the value that they had there, and opens their runs
- * again. Whoever works on the pipeline runs them, under the code of today.
+ * Gives dead items fresh attempts at the stage where they died, with the value that they had there, and opens their
+ * runs again. Any process that works on the pipeline runs them, with its current code.
  *
  * ```ts
  * await reprocess(store, { run: 'enrich-1', stage: 'llm_call' }, { who: 'ada', why: 'the prompt is fixed' })

@@ -1,7 +1,7 @@
 import { OptionError } from '../policy/index.js'
 import type { TaskFilter } from '../store/index.js'
 
-/** The dead letters to redrive or discard: by id, by filter, or every one of them, which has to be said. */
+/** The dead letters to redrive or discard: by id, by filter, or explicitly all of them. */
 export type LetterSelection =
   | { readonly ids: readonly string[] }
   | { readonly filter: Omit<TaskFilter, 'status'> }

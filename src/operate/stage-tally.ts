@@ -1,7 +1,7 @@
 import type { LedgerRow } from '../store/index.js'
 import { DurationHistogram, type Percentiles } from './duration-histogram.js'
 
-/** How a stage fared. */
+/** The figures of a stage. */
 export interface StageReport {
   /** The name of the stage. */
   readonly stage: string

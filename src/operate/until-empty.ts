@@ -25,7 +25,9 @@ const COUNT_EVERY_MS = 100
 /** A worker needs a moment to claim, and short delays are not worth a word. */
 const IDLE_AFTER_COUNTS = 30
 
-/** Resolves once none of these tasks is waiting or running, in any process. A store that is away is asked again. */
+/**
+ * Resolves once none of these tasks is waiting or running, in any process. Keeps trying while the store is unavailable.
+ */
 export async function untilEmpty(
   store: Pick<TaskReader, 'count'>,
   { kinds, categories }: TaskScope,

@@ -85,11 +85,11 @@ function mayRun({ kinds, categories }: WorkerRecord, { kind, category }: TaskSta
 
 function pausedRun({ run, rules, lane }: Situation) {
   if (run === undefined || (run.status !== 'paused' && run.status !== 'stopped')) return undefined
-  const action = { text: 'Let the run go on.', args: ['pipeline', 'resume', run.id, 'FILE'] }
+  const action = { text: 'Resume the run.', args: ['pipeline', 'resume', run.id, 'FILE'] }
   const { stop } = run
   if (run.status === 'stopped' && stop !== undefined) {
     const commonest =
-      stop.cause === undefined ? '' : `, most of them of ${stop.cause.errorCode} in '${stop.cause.stage}'`
+      stop.cause === undefined ? '' : `, most of them with ${stop.cause.errorCode} in '${stop.cause.stage}'`
     const share = `${Math.round(stop.rate * 100)}%, ${Math.round(stop.budget * 100)}% allowed`
     const text = `Its run '${run.id}' was stopped by its failure budget at ${timeText(stop.at)}: ${stop.dead} of ${stop.processed} items had died (${share})${commonest}.`
     const facts = {
@@ -115,7 +115,7 @@ function pausedLane({ lane, rules, run }: Situation) {
     code: 'lane_paused',
     text: `Its lane is paused${byText(rule?.by, rule?.at)}.`,
     facts: { who: rule?.by?.who ?? null, why: rule?.by?.why ?? null, at: isoOrNull(rule?.at) },
-    action: { text: 'Let its lane go on.', args },
+    action: { text: 'Resume its lane.', args },
   }
 }
 
@@ -125,7 +125,7 @@ function openGate({ budgets }: Situation) {
   const { kind, category, gate } = budget
   const { cause, until, state } = gate
   const figures =
-    cause === undefined ? '' : `: ${cause.failed} of ${cause.attempts} attempts failed, most of them of ${cause.code}`
+    cause === undefined ? '' : `: ${cause.failed} of ${cause.attempts} attempts failed, most of them with ${cause.code}`
   const text =
     state === 'open'
       ? `The failure budget of '${kind}' holds it until ${timeText(until ?? 0)}${figures}.`

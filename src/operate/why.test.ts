@@ -187,7 +187,7 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     await store.limit({ kind }, {})
     await store.pause({ kind }, { isPaused: true })
     expect(codes(await ask('b'))).toEqual(['lane_paused', 'behind_others'])
-    expect(await advice()).toBe('Let its lane go on.')
+    expect(await advice()).toBe('Resume its lane.')
     await store.pause({ kind }, { isPaused: false })
     await store.leave('w')
     expect(await advice()).toBe(`Start a worker that has code for '${kind}'.`)
@@ -277,7 +277,9 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     await store.runs.check(run)
     const stopped = await why(store, item?.id ?? '')
     expect(stopped?.causes[0]).toMatchObject({ code: 'run_stopped', facts: { run, dead: 1, processed: 1 } })
-    expect(stopped?.answer).toContain("1 of 1 items had died (100%, 10% allowed), most of them of http_422 in 'fetch'")
+    expect(stopped?.answer).toContain(
+      "1 of 1 items had died (100%, 10% allowed), most of them with http_422 in 'fetch'",
+    )
   })
 
   it('it runs, and who runs it', async () => {

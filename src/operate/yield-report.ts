@@ -20,7 +20,7 @@ export interface YieldView {
   readonly interval: Interval
 }
 
-/** A change of a policy that the ledger speaks for. */
+/** A change of a policy that the ledger supports. */
 export interface PolicyAdvice {
   /** The kind of the tasks. */
   readonly kind: string
@@ -46,7 +46,7 @@ export interface PolicyAdvice {
   readonly patch?: PolicyInput
 }
 
-/** The worth of retries. */
+/** How much retries helped. */
 export interface YieldReport {
   /** Since when failures were counted, as ISO time. */
   readonly since: string
@@ -70,8 +70,8 @@ const PERIOD_MS = 30 * 86_400_000
 const WORTHLESS = 0.05
 
 /**
- * Reports what retries were worth, from the ledger: how many succeeded, by the code of the failure before them and by the
- * number of the attempt; and which policies make retries that never help.
+ * Reports from the ledger how much retries helped: how many succeeded, by the code of the failure before them and by
+ * the number of the attempt; and which policies make retries that never help.
  *
  * ```ts
  * const { advice } = await reportYields(store, { kind: 'charge' })

@@ -5,7 +5,7 @@ import { loadApi } from './api.js'
 import { defined } from './attributes.js'
 
 /**
- * Makes a sink that adds the failed attempts of calls, and their retries, to the span that is active, as its events.
+ * Creates a sink that adds the failed attempts of calls, and their retries, to the active span, as events.
  *
  * ```ts
  * const sink = await spanEvents()

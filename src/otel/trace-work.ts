@@ -13,7 +13,7 @@ export interface TraceOptions {
 const TRACE_OPTIONS: KnownOptions<TraceOptions> = { tracerProvider: 'object' }
 
 /**
- * Traces all tasks, events and items of this process with OpenTelemetry. Call it once, beside the start of your SDK.
+ * Traces all tasks, events and items of this process with OpenTelemetry. Call it once, where you start the SDK.
  *
  * ```ts
  * new NodeSDK({ traceExporter }).start()

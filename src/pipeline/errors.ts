@@ -62,7 +62,7 @@ export class RunNotCompletedError extends RedriveError {
     readonly status: RunStatus,
     /** The share of succeeded and skipped items. */
     readonly successRate: number,
-    /** The commonest failure among its dead items, if it has failed. */
+    /** The most frequent failure among its dead items, if it has failed. */
     readonly commonest: BudgetStop['cause'],
   ) {
     const isUnfinished = status === 'running' || status === 'paused'
@@ -167,7 +167,7 @@ export class SourceItemError extends FinalError {
   }
 }
 
-/** A source was changed since a run has read from it, so the run cannot be continued there. */
+/** Thrown when a source has changed since a run read from it, so the run cannot continue there. */
 export class SourceChangedError extends FinalError {
   static {
     SourceChangedError.prototype.name = 'SourceChangedError'

@@ -82,8 +82,8 @@ export class Pipeline<In, Out> {
   }
 
   /**
-   * Goes on with a run that was stopped, paused, interrupted, or whose process died, under today's code. With a source it
-   * reads on where the run has left off; while another process reads, it stands by.
+   * Continues a run that was stopped, paused or interrupted, or whose process died, with the current code. With a
+   * source, it continues reading where the run left off; while another process reads, it waits.
    */
   async resume(id: string, options: ResumeOptions<In>): Promise<RunHandle<Out>> {
     checkResumeOptions(options)

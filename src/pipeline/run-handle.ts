@@ -15,7 +15,7 @@ export interface RunHandle<Out = unknown> {
   results(): AsyncIterable<ItemResult<Out>>
   /** No item starts until `resume()`, on any machine; those that run finish their stage. */
   pause(by?: By): Promise<void>
-  /** Lets a paused or stopped run go on. */
+  /** Resumes a paused or stopped run. */
   resume(by?: By): Promise<void>
   /** Ends all items that have not ended, on all machines. */
   cancel(by?: By): Promise<void>

@@ -68,7 +68,7 @@ export class RunResult {
     }
   }
 
-  /** Itself, or throws its `error`. */
+  /** Returns the result itself, or throws its `error`. */
   orThrow(): this {
     const { error } = this
     if (error !== undefined) throw error

@@ -17,7 +17,7 @@ export interface StageContext {
    * writes through the transaction is written exactly once, however often the stage runs.
    */
   once<T>(key: string, work: (tx: never) => T, options?: Pick<OnceOptions, 'params'>): Promise<Awaited<T>>
-  /** Says how much the attempt really took from the buckets of the stage's rates, as the response tells. */
+  /** Reports how much the attempt actually took from the buckets of the stage's rates, as the response says. */
   used(cost: Cost): void
 }
 
@@ -31,6 +31,6 @@ export interface BatchContext {
   readonly items: readonly Pick<StageContext, 'id' | 'run' | 'attempt'>[]
   /** Aborts when the time of the call is up, or its worker stops. */
   readonly signal: AbortSignal
-  /** Says how much the call really took from the buckets of the stage's rates. */
+  /** Reports how much the call actually took from the buckets of the stage's rates. */
   used(cost: Cost): void
 }

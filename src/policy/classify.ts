@@ -4,11 +4,14 @@ import type { FailureMatch, Policy, Verdict } from './policy.js'
 /** The part of a policy that the classifier reads. */
 export type ClassifierRules = Pick<Policy, 'retryOn' | 'giveUpOn' | 'maxRetryAfter'>
 
-/** Code beside a policy, for what data cannot say: sees the failure and the verdict so far, and may return another. */
+/**
+ * Corrects verdicts in code, where the lists of a policy are not enough: receives the failure and the verdict so far,
+ * and may return another.
+ */
 export type Classifier = (failure: unknown, verdict: Verdict) => Verdict | Verdict['class'] | undefined
 
 /**
- * Says of a failure whether it is final, retryable or rate limited: by its class, code or status, never by its message.
+ * Classifies a failure as final, retryable or rate limited: by its class, code or status, never by its message.
  *
  * 1. A match of `giveUpOn` anywhere in the chain of causes is final, unless `retryOn` names that very error as closely.
  * 2. The outermost error that `retryOn` lists is retried.

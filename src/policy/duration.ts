@@ -19,7 +19,7 @@ function fromText(text: string): number {
   return Number(amount) * UNITS[unit as Unit]
 }
 
-/** Milliseconds as people write them: `0ms`, `250ms`, `1.5s`, `2m`, `1h 30m`. */
+/** Formats milliseconds for people: `0ms`, `250ms`, `1.5s`, `2m`, `1h 30m`. */
 export function formatDuration(ms: number): string {
   if (Math.round(ms) < UNITS.s) return `${Math.round(ms)}ms`
   const seconds = Number((ms / UNITS.s).toFixed(2))

@@ -1,15 +1,15 @@
 /**
  * The base of every error that Redrive throws. `code` is stable: match on it, not on the message.
  *
- * Each class has its name on its prototype, so that a policy that lists `'RetryableError'` still finds it after a bundler
- * has renamed the class. For that a class runs code of its own, which no bundler leaves out; so the errors that a bundle
- * can do without, `FinalError` and `RateLimitedError`, have files of their own, which it can.
+ * Each class has its name on its prototype, so that a policy that lists `'RetryableError'` still finds it after a
+ * bundler has renamed the class. That takes a static block, which no bundler removes. So the errors that a bundle may
+ * not need, `FinalError` and `RateLimitedError`, have their own files, which a bundler can leave out.
  */
 export class RedriveError extends Error {
   static {
     RedriveError.prototype.name = 'RedriveError'
   }
-  /** Stable: what to match on, to count and to alert on. */
+  /** The stable code of the error: match, count and alert on it. */
   readonly code: string
 
   constructor(code: string, message: string, options?: ErrorOptions) {
@@ -48,7 +48,7 @@ export class OptionError extends RedriveError {
   }
 }
 
-/** Throw it, or a subclass, from any work to say: this may pass, try again. */
+/** Throw it, or a subclass, from any work to say that the failure may be temporary. */
 export class RetryableError extends RedriveError {
   static {
     RetryableError.prototype.name = 'RetryableError'

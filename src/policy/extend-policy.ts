@@ -2,7 +2,7 @@ import { isObject } from './is-object.js'
 import { policy } from './parse.js'
 import type { BackoffInput, Policy, PolicyInput } from './policy.js'
 
-/** Lays one policy over another, field by field; a backoff of the same kind, part by part. */
+/** Extends a policy with another, field by field; a backoff of the same kind is merged. */
 export function extendPolicy(base: PolicyInput, over: PolicyInput): Policy {
   const under = policy(base)
   const merged: PolicyInput = { ...under, ...given(over) }

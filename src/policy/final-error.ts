@@ -1,6 +1,8 @@
 import { RedriveError } from './errors.js'
 
-/** Throw it from any work to say: trying again will not help. Only a policy that names this very error retries it. */
+/**
+ * Throw it from any work to say that trying again will not help. Only a policy that lists this very error retries it.
+ */
 export class FinalError extends RedriveError {
   static {
     FinalError.prototype.name = 'FinalError'

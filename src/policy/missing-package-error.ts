@@ -1,6 +1,9 @@
 import { FinalError } from './final-error.js'
 
-/** A package that this part of Redrive needs is not there, or does not load: one with a native part, say, that was not built. */
+/**
+ * Thrown when a package that this part of Redrive needs is not installed, or does not load, for example because its
+ * native part was not built.
+ */
 export class MissingPackageError extends FinalError {
   static {
     MissingPackageError.prototype.name = 'MissingPackageError'

@@ -1,6 +1,6 @@
 import { policy } from './parse.js'
 
-/** The policies that the kinds of work start from. Spread one to change it: `{ ...policies.task, attempts: 5 }`. */
+/** The default policy of each kind of work. Spread one to change it: `{ ...policies.task, attempts: 5 }`. */
 export const policies = {
   /** A call in process: three attempts within a few seconds. */
   call: /* @__PURE__ */ policy({ attempts: 3, backoff: { base: '1s', max: '30s' } }),

@@ -49,7 +49,7 @@ const recent: { readonly parts: readonly unknown[]; readonly parsed: Policy }[] 
 const MAX_RECENT = 8
 
 /**
- * Makes a policy out of what people write: validates it, fills in the defaults, turns durations into milliseconds.
+ * Creates a policy: validates the input, fills in the defaults, and converts durations to milliseconds.
  *
  * ```ts
  * policy({ attempts: 5, backoff: { base: '250ms', max: '10s' }, giveUpOn: [404, 'ValidationError'] })

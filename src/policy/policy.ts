@@ -13,15 +13,15 @@ export interface Policy {
   readonly losses: number
   /** The delay after a failed attempt. */
   readonly backoff: Backoff
-  /** How that delay is spread. */
+  /** How that delay is randomised. */
   readonly jitter: Jitter
   /** How long one attempt may run. */
   readonly timeout?: number
   /** The time to live of the whole work: no attempt starts once it is over. */
   readonly ttl?: number
-  /** The longest wait that a service may ask for; a longer hint is cut to this. */
+  /** The longest wait that a service may ask for; longer ones are capped. */
   readonly maxRetryAfter: number
-  /** Which failures are retried. Absent: what Redrive knows of errors decides. */
+  /** Which failures are retried. Absent: the built-in rules decide. */
   readonly retryOn?: 'all' | 'none' | readonly FailureMatch[]
   /** Which failures end the work at once, wherever in a chain of causes they stand. */
   readonly giveUpOn: readonly FailureMatch[]
@@ -33,21 +33,21 @@ export type Backoff =
   | { readonly kind: 'fixed'; readonly base: number }
   | { readonly kind: 'linear'; readonly base: number; readonly max: number }
   | { readonly kind: 'exponential'; readonly base: number; readonly factor: number; readonly max: number }
-  /** `U(base, 3 · previous)`, capped. It is random by itself, so it takes no jitter. */
+  /** `U(base, 3 · previous)`, capped. It is already random, so it takes no jitter. */
   | { readonly kind: 'decorrelated'; readonly base: number; readonly max: number }
-  /** The first delay, the second and so on; the last one holds from then on. */
+  /** The first delay, the second and so on; the last one repeats. */
   | { readonly kind: 'list'; readonly delays: readonly number[] }
 
-/** How a delay is spread, so that work that failed together does not come back together. */
+/** How a delay is randomised, so that work that failed together does not come back together. */
 export type Jitter =
   | { readonly kind: 'none' | 'full' | 'equal' }
-  /** `d · (1 ± ratio)`: may pass the backoff's `max` by its ratio. */
+  /** `d · (1 ± ratio)`: may exceed the backoff's `max` by its ratio. */
   | { readonly kind: 'proportional'; readonly ratio: number }
 
 /** An HTTP status (`429`), a range of them (`'5xx'`), an error's code (`'ECONNRESET'`) or its class, by name. */
 export type FailureMatch = string | number
 
-/** A policy as people write it: every field may be left out, and durations may be text. A `Policy` is one too. */
+/** A policy as you write it: every field is optional, and durations may be text. A `Policy` is a valid input too. */
 export interface PolicyInput {
   /** Calls in total: 3 means one call and at most two retries. Default 3. */
   attempts?: number | undefined
@@ -57,7 +57,10 @@ export interface PolicyInput {
   losses?: number | undefined
   /** The delay after a failed attempt; a list has the first, the second and so on. Default: exponential, from 1 s to 30 s. */
   backoff?: Exclude<Backoff['kind'], 'list'> | BackoffInput | readonly Duration[] | undefined
-  /** How that delay is spread. Default `full`: anything from 0 to the delay. A `ratio` is for `proportional`, default 0.1. */
+  /**
+   * How that delay is randomised. Default `full`: anything from 0 to the delay. A `ratio` is for `proportional`,
+   * default 0.1.
+   */
   jitter?: Jitter['kind'] | { readonly kind: Jitter['kind']; readonly ratio?: number | undefined } | undefined
   /** How long one attempt may run. Default: no limit. */
   timeout?: Duration | undefined
@@ -65,13 +68,13 @@ export interface PolicyInput {
   ttl?: Duration | undefined
   /** The longest wait that a service may ask for; a longer one is cut to this. Default 24 h. */
   maxRetryAfter?: Duration | undefined
-  /** Which failures are retried; a list is complete. Default: what Redrive knows of errors decides. */
+  /** Which failures are retried; all others are final. Default: the built-in rules decide. */
   retryOn?: 'all' | 'none' | readonly (FailureMatch | ErrorClass)[] | undefined
   /** Which failures end the work at once, wherever in a chain of causes they stand. Default: none. */
   giveUpOn?: readonly (FailureMatch | ErrorClass)[] | undefined
 }
 
-/** Exponential, from one second to thirty, unless it says otherwise. */
+/** A backoff as written in a policy. By default it is exponential, from 1 s to 30 s. */
 export interface BackoffInput {
   /** How delays grow. Default `exponential`. */
   readonly kind?: Backoff['kind'] | undefined

@@ -1,11 +1,11 @@
 import { RetryableError } from './errors.js'
 
-/** Throw it from any work to say: the other side asks to wait, for `retryAfterMs` where it said how long. */
+/** Throw it from any work to say that the service asks to wait, for `retryAfterMs` if it says how long. */
 export class RateLimitedError extends RetryableError {
   static {
     RateLimitedError.prototype.name = 'RateLimitedError'
   }
-  /** How long the other side asks to wait, if it says so. */
+  /** How long the service asks to wait, if it says so. */
   readonly retryAfterMs: number | undefined
 
   constructor(message: string, options?: ErrorOptions & { code?: string; retryAfterMs?: number }) {

@@ -123,7 +123,7 @@ export type Settled = { readonly isStopped?: boolean; readonly gates?: readonly 
 export const SETTLED: Settled = Object.freeze({ result: 'settled' })
 export const STALE: Settled = Object.freeze({ result: 'stale' })
 
-/** A worker's sign of life, with its report. */
+/** A worker's heartbeat, with its report. */
 export interface Beat extends WorkerReport {
   /** The name of the worker. */
   readonly worker: string

@@ -9,7 +9,7 @@ export class StoreFullError extends RetryableError {
   }
 
   constructor(store: string, options?: ErrorOptions) {
-    super(`${store} has no room left to write to: nothing of this call was written. Make room, then call again.`, {
+    super(`${store} has no space left: nothing of this call was written. Make room, then call again.`, {
       ...options,
       code: 'store_full',
     })
@@ -23,7 +23,7 @@ export class StoreBusyError extends RetryableError {
   }
 
   constructor(store: string, options?: ErrorOptions) {
-    super(`${store} is kept locked by others: nothing of this call was written. Look for a long transaction.`, {
+    super(`${store} is locked by others: nothing of this call was written. Look for a long transaction.`, {
       ...options,
       code: 'store_busy',
     })
@@ -83,7 +83,7 @@ export class StoreRolledBackError extends RetryableError {
 
   constructor(store: string) {
     super(
-      `${store} rolled the transaction back, because a statement in it failed: nothing of it was written. Let errors of statements through, or run those that may fail after a SAVEPOINT.`,
+      `${store} rolled the transaction back, because a statement in it failed: nothing of it was written. Do not catch errors of statements, or run those that may fail after a SAVEPOINT.`,
       { code: 'store_rolled_back' },
     )
   }
@@ -107,7 +107,7 @@ export class StoreForeignError extends FinalError {
   }
 
   constructor(path: string, problem: string, options?: ErrorOptions) {
-    super(`'${path}' is not a Redrive store: it ${problem}. It was left as it is. Give another path.`, {
+    super(`'${path}' is not a Redrive store: it ${problem}. It was left as it is. Use another path.`, {
       ...options,
       code: 'store_foreign',
     })
@@ -122,7 +122,7 @@ export class StoreDamagedError extends FinalError {
 
   constructor(path: string, problem: string, options?: ErrorOptions) {
     super(
-      `'${path}' is damaged: ${problem}. Bring it back from a backup, or save what can be read: sqlite3 '${path}' .recover`,
+      `'${path}' is damaged: ${problem}. Restore it from a backup, or recover what can be read: sqlite3 '${path}' .recover`,
       { ...options, code: 'store_damaged' },
     )
   }
@@ -162,7 +162,7 @@ export class StoreUnavailableError extends RetryableError {
   constructor(store: string, problem: string, { wasSent, ...options }: ErrorOptions & { readonly wasSent: boolean }) {
     super(
       wasSent
-        ? `${store} did not answer (${problem}): whether this call was written is not known. Call again; an enqueue with an id of your own is not done twice.`
+        ? `${store} did not answer (${problem}): whether this call was written is not known. Call again; an enqueue with your own id is not done twice.`
         : `${store} cannot be reached (${problem}): nothing of this call was sent. ${connectAdvice(options.cause)}`,
       { ...options, code: 'store_unavailable' },
     )
@@ -171,7 +171,7 @@ export class StoreUnavailableError extends RetryableError {
 
 const GRANT = 'Its owner grants it what it needs: redrive migrate --grant ROLE.'
 
-/** Thrown when the database or the file does not let this user in, or the user lacks a right that the store needs. */
+/** Thrown when the database or the file refuses this user, or the user lacks a privilege that the store needs. */
 export class StoreForbiddenError extends FinalError {
   static {
     StoreForbiddenError.prototype.name = 'StoreForbiddenError'
@@ -218,7 +218,7 @@ export class MoveDifferenceError extends FinalError {
 
   constructor(difference: string) {
     super(
-      `The two stores do not hold the same: ${difference}. Stop whatever still uses one of them, and move again; the source is as it was.`,
+      `The two stores differ: ${difference}. Stop whatever still uses one of them, and move again; the source is as it was.`,
       { code: 'move_difference' },
     )
   }

@@ -130,7 +130,7 @@ export interface RunRecord extends Omit<NewRun, 'hasOwnIds' | 'hasOutput' | 'rea
   readonly sourceError: string | undefined
   /** The figures at which a budget stopped it. */
   readonly stop: BudgetStop | undefined
-  /** The commonest failure among its dead items, if it has failed. */
+  /** The most frequent failure among its dead items, if it has failed. */
   readonly cause: BudgetStop['cause']
   /** How often it has ended: more than once if dead items were reprocessed. */
   readonly endings: number

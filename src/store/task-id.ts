@@ -4,8 +4,9 @@ const COUNTER_BITS = 26
 const RANDOM_BYTES = 10
 
 /**
- * Makes ids that are ordered by time: UUIDs of version 7. Ids from one maker keep the order in which they were made, even
- * within a millisecond and when the clock goes back, so tasks that are submitted together run in the order enqueued.
+ * Creates ids that are ordered by time: UUIDs of version 7. Ids from one maker keep the order in which they were made,
+ * even within a millisecond and when the clock goes back, so tasks that are submitted together run in the order
+ * enqueued.
  */
 export function taskIds(): (now: number) => string {
   const random = Buffer.alloc(RANDOM_BYTES * 256)

@@ -8,7 +8,7 @@ import { type TaskLimits, toSharedLimits } from './task-limits.js'
 
 /** Options of `declareTask`. */
 export interface DeclareOptions<Payload, Result = unknown, Input = Payload, Output = Result> {
-  /** Laid over `policies.task`, field by field. */
+  /** Overrides `policies.task`, field by field. */
   readonly policy?: PolicyInput | undefined
   /** Limits over all its tasks together, beside those of each lane. The worker declares them to the store when it starts. */
   readonly limits?: TaskLimits | undefined

@@ -334,7 +334,7 @@ export class Engine {
   #isStopped(): RedriveError {
     return new RedriveError(
       'worker_stopped',
-      `The worker '${this.name}' was stopped, and cannot start again. Make another.`,
+      `The worker '${this.name}' was stopped, and cannot start again. Create another.`,
     )
   }
 }

@@ -2,7 +2,10 @@ import { FinalError, RedriveError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import type { TaskRecord } from '../store/index.js'
 
-/** A payload that its task does not take: refused when it is enqueued, and final when a stored one no longer fits. */
+/**
+ * Thrown when a payload is invalid: `enqueue` refuses it, and a stored one that is no longer valid fails its task for
+ * good.
+ */
 export class PayloadError extends FinalError {
   static {
     PayloadError.prototype.name = 'PayloadError'
@@ -13,11 +16,11 @@ export class PayloadError extends FinalError {
     readonly kind: string,
     problem: string,
   ) {
-    super(`The payload is not one that the task '${kind}' takes: ${problem}`, { code: 'payload_invalid' })
+    super(`The payload is invalid for the task '${kind}': ${problem}`, { code: 'payload_invalid' })
   }
 }
 
-/** Why the signal of a running task aborts when its worker stops. The task is handed back, at no cost of an attempt. */
+/** The signal's reason when the worker of a running task stops. The task is handed back without costing an attempt. */
 export class WorkerStoppedError extends RedriveError {
   static {
     WorkerStoppedError.prototype.name = 'WorkerStoppedError'
@@ -28,7 +31,7 @@ export class WorkerStoppedError extends RedriveError {
   }
 }
 
-/** Why the signal of a running task aborts when somebody cancels it. */
+/** The signal's reason when a running task is cancelled. */
 export class TaskCancelledError extends RedriveError {
   static {
     TaskCancelledError.prototype.name = 'TaskCancelledError'
@@ -39,7 +42,10 @@ export class TaskCancelledError extends RedriveError {
   }
 }
 
-/** Why the signal of a running task aborts when its worker gave no sign of life for too long: it may be another's by now. */
+/**
+ * The signal's reason when its worker sent no heartbeat for a whole lease: another worker may be running the task by
+ * now.
+ */
 export class LeaseLostError extends RedriveError {
   static {
     LeaseLostError.prototype.name = 'LeaseLostError'
@@ -48,12 +54,12 @@ export class LeaseLostError extends RedriveError {
   constructor(worker: string) {
     super(
       'lease_lost',
-      `The worker '${worker}' gave no sign of life within its lease: another may run the task by now.`,
+      `The worker '${worker}' sent no heartbeat within its lease: another worker may be running the task by now.`,
     )
   }
 }
 
-/** There is no task with this id: none was enqueued with it, or it has ended and was pruned since. */
+/** Thrown when there is no task with this id: it was never enqueued, or it has been pruned. */
 export class TaskNotFoundError extends FinalError {
   static {
     TaskNotFoundError.prototype.name = 'TaskNotFoundError'
@@ -70,7 +76,7 @@ export class TaskNotFoundError extends FinalError {
   }
 }
 
-/** The task with this id is of another kind than the one that was asked for, so its payload and result have other types. */
+/** Thrown when the task with this id is of another kind than expected, so its payload and result have other types. */
 export class TaskKindError extends FinalError {
   static {
     TaskKindError.prototype.name = 'TaskKindError'
@@ -81,7 +87,7 @@ export class TaskKindError extends FinalError {
     readonly id: string,
     /** The kind of the task. */
     readonly kind: string,
-    /** The kind that was asked for. */
+    /** The expected kind. */
     readonly expectedKind: string,
   ) {
     super(
@@ -91,7 +97,7 @@ export class TaskKindError extends FinalError {
   }
 }
 
-/** A task that has no result, since it ended as dead, cancelled or skipped. */
+/** Thrown when a task has no result, because it is dead, cancelled or skipped. */
 export class TaskNotSucceededError extends FinalError {
   static {
     TaskNotSucceededError.prototype.name = 'TaskNotSucceededError'
@@ -120,7 +126,7 @@ function ended(status: TaskRecord['status'], reason: string | undefined): string
   return status === 'dead' ? `is dead${why}` : `was ${status}${why}`
 }
 
-/** A task has succeeded, but its result cannot be read: it was not kept, or its schema refuses it. */
+/** Thrown when a task has succeeded but its result cannot be read: it was not stored, or its schema rejects it. */
 export class ResultError extends FinalError {
   static {
     ResultError.prototype.name = 'ResultError'

@@ -5,7 +5,7 @@ import { type Duration, OptionError, parseDuration } from '../policy/index.js'
 const LATER = Symbol.for('redrive.later')
 const SKIP = Symbol.for('redrive.skip')
 
-/** Returned by a handler: call me again later. Nothing has failed, and nothing is counted. */
+/** Returned by a handler that wants to be called again later. Nothing has failed, and nothing is counted. */
 export class Later {
   readonly [LATER] = true
   /** How long to wait until the next call. */
@@ -19,7 +19,7 @@ export class Later {
   }
 }
 
-/** Returned by a handler: there is nothing to do, for this reason. The task ends as skipped. */
+/** Returned by a handler that has nothing to do, with the reason. The task ends as skipped. */
 export class Skip {
   readonly [SKIP] = true
   /** Why there is nothing to do. */
@@ -31,12 +31,12 @@ export class Skip {
   }
 }
 
-/** Return it from a handler to be called again after this time, at no cost of an attempt. */
+/** Return it from a handler to be called again after this time. It costs no attempt. */
 export function later(delay: Duration): Later {
   return new Later(delay)
 }
 
-/** Return it from a handler to end the task without having done it. */
+/** Return it from a handler that has nothing to do: the task ends as skipped, with this reason. */
 export function skip(reason: string): Skip {
   return new Skip(reason)
 }

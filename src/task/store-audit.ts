@@ -1,7 +1,9 @@
 import type { Store } from '../store/index.js'
 import { auditRecord, type Sink } from '../telemetry/index.js'
 
-/** A sink that keeps audit records in a store, beside the work they speak of. Records of the same turn share a commit. */
+/**
+ * A sink that keeps audit records in a store, next to the work they are about. Records of the same turn share a commit.
+ */
 export function storeAudit(store: Pick<Store, 'audit'>): Sink {
   return function storeAuditSink(event) {
     const record = auditRecord(event)

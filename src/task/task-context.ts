@@ -3,7 +3,7 @@ import type { ClaimedTask, OnceOptions, Store } from '../store/index.js'
 
 /** A task as its handler sees it. It can be taken apart and copied: `{ signal, once }`, `{ ...task }`. */
 export interface TaskContext {
-  /** The task's id: the natural key to pass on to other services. */
+  /** The task's id: use it as the idempotency key for services that you call. */
   readonly id: string
   /** As it was enqueued; empty if it has none. */
   readonly category: string
@@ -11,7 +11,7 @@ export interface TaskContext {
   readonly key: string
   /** The number of this attempt, from 1. Neither a deferral nor the death of a worker raises it. */
   readonly attempt: number
-  /** How many workers died while running this task. Above 0, an earlier run may have ended anywhere. */
+  /** How many workers died while running this task. Above 0, an earlier run may have stopped at any point. */
   readonly losses: number
   /** When it was submitted, in milliseconds since the epoch. */
   readonly submittedAt: number
@@ -19,7 +19,7 @@ export interface TaskContext {
   readonly startedAt: number
   /** Proves that this attempt still holds the task. Pass it to a store's `once`. */
   readonly fence: { readonly id: string; readonly token: string }
-  /** Aborts when the time of the attempt is up, the task is cancelled, or its worker stops. */
+  /** Aborts when the attempt times out, the task is cancelled, or its worker stops. */
   readonly signal: AbortSignal
   /**
    * Runs a function once per key, in a transaction of the task's store, for as long as this attempt holds the task.

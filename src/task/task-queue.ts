@@ -45,7 +45,7 @@ export interface TaskResultOptions<Output = unknown> {
   readonly task?: DeclaredTask<unknown, unknown, unknown, Output> | undefined
   /** How long to wait for the end of the task. Default: for as long as it takes. */
   readonly timeout?: Duration | undefined
-  /** Ends the waiting. The task goes on. */
+  /** Stops waiting. The task goes on. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -156,7 +156,8 @@ export class TaskQueue {
   }
 
   /**
-   * Waits until a task has succeeded, and resolves with its result. The store calls when the task ends, wherever it runs.
+   * Waits until a task has succeeded, and resolves with its result. The store notifies it when the task ends, in
+   * whichever process that runs.
    *
    * ```ts
    * const { id } = await queue.enqueue(resize, { image: 'cat.png', width: 200 })
@@ -212,8 +213,8 @@ export class TaskQueue {
   }
 
   /**
-   * Ends waiting tasks, and asks running ones to end. Returns the ids that have ended or will end. With `by`, the audit
-   * log of the store records who asked, and why: `store.audit.page()`.
+   * Cancels waiting tasks, and aborts the signal of running ones. Returns the ids that have ended or will end. With
+   * `by`, the audit log of the store records who asked, and why: `store.audit.page()`.
    */
   cancel(ids: string | readonly string[], by?: By): Promise<string[]> {
     return this.#store.cancel(typeof ids === 'string' ? [ids] : ids, by)

@@ -155,7 +155,7 @@ describe('the schema of a result', () => {
     await expect(queue.result(id, { task: due })).rejects.toMatchObject({
       name: 'ResultError',
       code: 'result_invalid',
-      message: `The result of the task '${id}' is not one that the task 'due' returns: must be a date`,
+      message: `The result of the task '${id}' is invalid for the task 'due': must be a date`,
     })
     expect(await queue.get(id)).toMatchObject({ status: 'succeeded', result: 'tomorrow' })
     await worker.stop()

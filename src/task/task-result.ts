@@ -58,7 +58,7 @@ async function resultValue<Output>(
   if (task?.resultSchema === undefined) return value as Output
   const validated = await validate(task.resultSchema, value)
   if ('value' in validated) return validated.value
-  throw new ResultError(id, `is not one that the task '${task.kind}' returns: ${validated.problem}`, 'result_invalid')
+  throw new ResultError(id, `is invalid for the task '${task.kind}': ${validated.problem}`, 'result_invalid')
 }
 
 /** The value of a JSON text. A record that was written by hand may hold any text: that is its own value. */
@@ -111,5 +111,5 @@ function hasEnded({ status }: TaskRecord): boolean {
 }
 
 function tooLate({ id, status }: TaskRecord, timeoutMs: number): TimeoutError {
-  return new TimeoutError(`The task '${id}' is still ${status} after ${timeoutMs} ms. It goes on.`, { timeoutMs })
+  return new TimeoutError(`The task '${id}' is still ${status} after ${timeoutMs} ms. The task goes on.`, { timeoutMs })
 }

@@ -20,7 +20,7 @@ export interface WorkerOptions {
   readonly concurrency?: number | undefined
   /** The categories that it runs. Default: all. */
   readonly categories?: readonly string[] | undefined
-  /** How long its tasks stay its own after its last sign of life. Default 30 s. */
+  /** How long its tasks stay its own after its last heartbeat. Default 30 s. */
   readonly lease?: Duration | undefined
   /** How long `stop()` waits for running tasks before it hands them back. Default 10 s. */
   readonly grace?: Duration | undefined
@@ -90,15 +90,15 @@ export class Worker {
 
   /**
    * Resolves when it has stopped. Rejects if it cannot go on because the store refuses for good, as a damaged one does.
-   * Like every unhandled rejection, that ends a process that does not look at it.
+   * Like every unhandled rejection, that ends the process unless it is handled.
    */
   get stopped(): Promise<void> {
     return this.#engine.stopped
   }
 
   /**
-   * Begins to work. Resolves when it is ready. Rejects when the store cannot be reached: then it may be called again.
-   * Rejects too once the worker was stopped.
+   * Starts the worker. Resolves when it is ready. Rejects if the store cannot be reached, and may then be called again.
+   * Rejects if the worker was stopped.
    */
   start(): Promise<void> {
     return this.#engine.start()

@@ -65,7 +65,7 @@ describe('the log of a call', () => {
     const limited = new RateLimitedError('slow down', { retryAfterMs: 30_000 })
     expect(levels(await logged(failing(1, limited), { deferrals: 2 }))[1]).toBe(
       `info: Attempt 1 of 3 at 'load user' failed: RateLimitedError: slow down. ` +
-        'Deferred, at no cost of an attempt: again in 30s, at 2000-01-01T00:00:30.000Z',
+        'Deferred, without costing an attempt: again in 30s, at 2000-01-01T00:00:30.000Z',
     )
   })
 

@@ -8,18 +8,18 @@ import type { GateClosed, GateOpened, GaveUp, RetryScheduled, WorkEvent } from '
 
 /** The methods that a logger needs. Those of pino and bunyan fit. */
 export interface Logger {
-  /** For what goes as planned. */
+  /** For normal progress. */
   debug(fields: object, message: string): void
   /** For retries, deferrals and timeouts. */
   info(fields: object, message: string): void
-  /** For what may soon need somebody. */
+  /** For what may soon need attention. */
   warn(fields: object, message: string): void
   /** For work that was given up. */
   error(fields: object, message: string): void
 }
 
 /**
- * Makes a sink that logs work events. Retries and successes after a retry are logged at `info`, a retry whose next
+ * Creates a sink that logs work events. Retries and successes after a retry are logged at `info`, a retry whose next
  * attempt is the last at `warn`, giving up at `error`, and normal progress at `debug`. An abort is the caller's wish,
  * so `info`.
  *
@@ -79,7 +79,11 @@ function lineOf(event: WorkEvent): Line {
     }
     case 'gate_closed': {
       const { taskKind, category } = event
-      return { level: 'info', message: `Tasks of ${scopeText(event)} start as before`, fields: { taskKind, category } }
+      return {
+        level: 'info',
+        message: `Tasks of ${scopeText(event)} start normally again`,
+        fields: { taskKind, category },
+      }
     }
     case 'run_started': {
       const message = `The run '${label(event.work.id)}' of ${name} ${event.isResumed ? 'goes on' : 'starts'}`
@@ -101,7 +105,7 @@ function lineOf(event: WorkEvent): Line {
     case 'gave_up':
       return endLine(event, name)
     case 'idempotency_hit': {
-      const message = `${name} was done before under its idempotency key: its result is used again`
+      const message = `${name} has already run under its idempotency key: its stored result is used`
       return { level: 'info', message, fields: { idempotencyKey: event.key } }
     }
     case 'idempotency_recorded': {
@@ -131,7 +135,7 @@ function retryLine(event: RetryScheduled, name: string): Line {
   const isDeferral = type === 'deferred'
   // A deferral costs no attempt: the next run has the same number.
   const isLastNext = (isDeferral ? attempt : attempt + 1) >= maxAttempts
-  const next = isDeferral ? 'Deferred, at no cost of an attempt: again' : isLastNext ? 'Last attempt' : 'Retry'
+  const next = isDeferral ? 'Deferred, without costing an attempt: again' : isLastNext ? 'Last attempt' : 'Retry'
   return {
     level: isLastNext ? 'warn' : 'info',
     message: `${failed(event, name)}. ${next} in ${formatDuration(delayMs)}, at ${nextAttemptAt}`,

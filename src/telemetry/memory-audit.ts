@@ -13,7 +13,7 @@ export interface MemoryAudit {
   clear(): void
 }
 
-/** Makes a sink that keeps the latest audit records, at most `max`. Default 10,000. */
+/** Creates a sink that keeps the latest audit records, at most `max`. Default 10,000. */
 export function memoryAudit({ max = 10_000 }: { readonly max?: number } = {}): MemoryAudit {
   if (!(max >= 1)) throw new OptionError('max', `'max' must be a number, 1 or more, got ${max}.`)
   const records: AuditRecord[] = []

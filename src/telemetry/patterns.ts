@@ -49,7 +49,7 @@ const MAX_CATEGORIES = 1000
 const REST = 'OTHER'
 
 /**
- * Makes a sink that watches retries by category.
+ * Creates a sink that watches retries by category.
  *
  * ```ts
  * const patterns = retryPatterns({ alertAbovePerMinute: 100, onAlert: ({ category }) => page(category) })

@@ -1,7 +1,7 @@
 import { RedriveError } from '../policy/index.js'
 import type { WorkEvent } from './work-events.js'
 
-/** Takes work events. A sink may be slow or broken: the work never waits for it, nor fails with it. */
+/** Receives work events. A sink may be slow or broken: work never waits for it, and never fails because of it. */
 export type Sink = (event: WorkEvent) => unknown
 
 const failures = new WeakMap<Sink, number>()
@@ -17,12 +17,12 @@ export function emit(sink: Sink, event: WorkEvent): void {
   }
 }
 
-/** Returns how many work events a sink has failed to take. */
+/** Returns how many work events a sink has failed to handle. */
 export function sinkFailures(sink: Sink): number {
   return failures.get(sink) ?? 0
 }
 
-/** Makes one sink of several. A sink that fails does not keep the others from their work event. */
+/** Combines several sinks into one. A sink that fails does not keep the others from their work event. */
 export function fanOut(...sinks: readonly Sink[]): Sink {
   return event => {
     for (const sink of sinks) emit(sink, event)
@@ -30,7 +30,7 @@ export function fanOut(...sinks: readonly Sink[]): Sink {
 }
 
 /**
- * Makes a sink that calls a function for each type of work event that is of interest.
+ * Creates a sink that calls a function for each type of work event that is of interest.
  *
  * ```ts
  * on({ gave_up: ({ work, reason }) => page(`${work.name} gave up: ${reason}`) })

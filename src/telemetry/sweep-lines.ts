@@ -21,7 +21,7 @@ export function sweepLine(event: SweepEvent): Line {
       return { level: 'debug', message, fields: { attempt, maxAttempts } }
     }
     case 'superseded':
-      return { level: 'info', message: `An event for '${label(event.work.id)}' was superseded, and does nothing` }
+      return { level: 'info', message: `An event for '${label(event.work.id)}' was superseded and is ignored` }
     case 'collection_swept':
       return collectionLine(event)
     case 'sweep_ended':

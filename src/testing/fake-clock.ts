@@ -1,13 +1,15 @@
 import { type Duration, parseDuration } from '../policy/index.js'
 import type { Clock, Sleeper } from '../time/index.js'
 
-/** A clock that stands still until it is told to go on: a day of retries takes a test a millisecond. */
+/** A clock that stands still until it is advanced, so that a test of a day of retries takes a millisecond. */
 export interface FakeClock extends Clock {
-  /** Lets time pass, firing each timer at its moment, and lets what it wakes run before the next one fires. */
+  /**
+   * Advances the time, and fires each timer when it is due. The code that it wakes runs before the next timer fires.
+   */
   advance(duration: Duration): Promise<void>
-  /** Lets time pass from timer to timer until none is left. */
+  /** Advances from timer to timer until none is left. */
   runAll(): Promise<void>
-  /** Sets the wall clock, as an operator or NTP would. Timers and measurements do not notice. */
+  /** Sets the wall clock, as an operator or NTP would. Timers and the monotonic time are not affected. */
   setNow(now: number | Date): void
   /** How many timers are waiting. */
   readonly timers: number
@@ -18,7 +20,7 @@ interface FakeTimer {
   readonly sleeper: Sleeper
 }
 
-/** Makes a clock for tests; it starts at the given time, by default at the start of the year 2000. */
+/** Creates a clock for tests. It starts at the given time, by default at the start of the year 2000. */
 export function fakeClock(start: number | Date = Date.UTC(2000, 0, 1)): FakeClock {
   let wallOffset = Number(start)
   let elapsed = 0

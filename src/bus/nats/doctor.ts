@@ -33,13 +33,18 @@ function streamFindings(queue: string, config: StreamConfig, retention: string):
   const { name, max_age, max_msgs, max_bytes, max_msgs_per_subject, discard } = config
   const find = (code: FindingCode, problem: string, severity?: Finding['severity']) =>
     findings.push(finding(code, queue, `The stream '${name}' ${problem}`, severity))
-  if (config.storage !== 'file') find('memory_only', 'is in memory: a restart of the server loses it. Make it anew.')
+  if (config.storage !== 'file')
+    find('memory_only', 'is kept in memory: a restart of the server loses it. Create it again, on disk.')
   if (config.retention !== retention) find('mismatch', `has the retention '${config.retention}', not '${retention}'.`)
-  if (max_age > 0) find('expiry', `drops messages after ${max_age / 1e9} s (max_age). Take that away.`)
+  if (max_age > 0) find('expiry', `drops messages after ${max_age / 1e9} s (max_age). Remove that limit.`)
   const limits = Object.entries({ max_msgs, max_bytes, max_msgs_per_subject }).filter(([, value]) => value > 0)
   for (const [limit, value] of limits) {
     if (discard === 'new') find('length_limit', `refuses messages at ${limit} ${value}.`, 'warning')
-    else find('length_limit', `drops its oldest messages at ${limit} ${value}. Take that away, or discard the new.`)
+    else
+      find(
+        'length_limit',
+        `drops its oldest messages at ${limit} ${value}. Remove that limit, or discard new messages instead.`,
+      )
   }
   return findings
 }
@@ -50,11 +55,11 @@ function consumerFindings(
 ): Finding[] {
   const findings: Finding[] = []
   if (max_deliver > 0) {
-    const message = `The consumer '${name}' gives a message up after ${max_deliver} deliveries. Take that away.`
+    const message = `The consumer '${name}' gives up on a message after ${max_deliver} deliveries. Remove that limit.`
     findings.push(finding('delivery_limit', queue, message))
   }
   if (inactive_threshold > 0) {
-    const message = `The consumer '${name}' goes away after ${inactive_threshold / 1e9} s without use. Make it durable.`
+    const message = `The consumer '${name}' goes away after ${inactive_threshold / 1e9} s without use. Make it permanent.`
     findings.push(finding('expiry', queue, message))
   }
   return findings
@@ -66,15 +71,16 @@ function consumerFindings(
 async function diskFindings({ monitorUrl, tls }: NatsParts): Promise<Finding[]> {
   const subject = 'the server'
   const advice = 'Set sync_interval: always (from 2.10 on), or use 3 replicas on machines that fail independently.'
-  const unseen = 'NATS by default writes to disk every 2 minutes, after it has confirmed: a power cut loses that much.'
+  const unseen =
+    'NATS by default writes to disk every 2 minutes, after it has confirmed: a power cut loses up to that much.'
   if (monitorUrl === undefined) {
-    const message = `${unseen} ${advice} Give the url of the server's monitoring to see what this one does.`
+    const message = `${unseen} ${advice} Pass the URL of the server's monitoring to check.`
     return [finding('sync_interval', subject, message, 'warning')]
   }
   const { sync_always, sync_interval } = await storageConfig(monitorUrl, tls)
   if (sync_always === true) return []
   const seconds = typeof sync_interval === 'number' ? sync_interval / 1e9 : 120
-  const message = `NATS writes to disk every ${seconds} s, after it has confirmed: a power cut loses that much. ${advice}`
+  const message = `NATS writes to disk every ${seconds} s, after it has confirmed: a power cut loses up to that much. ${advice}`
   return [finding('sync_interval', subject, message, 'warning')]
 }
 

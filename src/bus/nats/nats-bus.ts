@@ -70,7 +70,7 @@ export class NatsBus implements Bus {
     checkMessage(message)
     const { names } = this.#parts
     const { type } = message
-    const missing = `No queue takes '${type}'.`
+    const missing = `There is no queue for '${type}'.`
     const target = { stream: names.streamOf(type), subject: names.subjectOf(type), missing }
     await this.#publisher.publish(target, withTrace(message))
   }

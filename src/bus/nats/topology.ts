@@ -64,7 +64,7 @@ async function declareQueue(
       max_ack_pending: -1,
     })
   } else if (found.config.ack_policy !== 'explicit' || found.config.deliver_subject !== undefined) {
-    throw new TopologyError(consumer, 'it is no pull consumer with explicit acknowledgement')
+    throw new TopologyError(consumer, 'it is not a pull consumer with explicit acknowledgement')
   }
 
   const open = names.subjectOf(type)
@@ -101,7 +101,7 @@ async function ensureStream(
     if (apiCode(error) !== STREAM_NAME_IN_USE) throw error
     found = await manager.streams.info(config.name)
   }
-  if (found.config.storage !== 'file') throw new TopologyError(config.name, 'it is in memory alone')
+  if (found.config.storage !== 'file') throw new TopologyError(config.name, 'it is kept in memory only')
   return found
 }
 

@@ -53,7 +53,7 @@ export class RabbitmqConnection {
       throw refusal(name, target, cause) ?? new BusUnavailableError(name, { cause })
     }
     model.on('disconnect', tell).on('connect-failed', tell)
-    model.on('blocked', reason => tell(new Error(`It takes no publishes for now: ${reason}.`)))
+    model.on('blocked', reason => tell(new Error(`It accepts no publishes at the moment: ${reason}.`)))
     return new RabbitmqConnection(name, model, drop)
   }
 
@@ -110,7 +110,7 @@ function refusal(name: string, { pathname }: URL, cause: unknown): BusForbiddenE
   // The driver does not repeat the answer to the opening of a virtual host.
   if (!text.startsWith('Expected ConnectionOpenOk')) return undefined
   const host = pathname === '' ? '/' : decodeURIComponent(pathname)
-  const reason = `The virtual host ${quoted(host)} does not exist, or is not for this user`
+  const reason = `The virtual host ${quoted(host)} does not exist, or this user may not use it`
   return new BusForbiddenError(name, { cause: new Error(reason, { cause }) })
 }
 

@@ -68,7 +68,7 @@ function limitFindings(name: string, facts: QueueFacts): Finding[] {
     if (code === 'length_limit' && refuses) {
       return [finding(code, name, `'${name}' refuses messages at ${setting} ${value} (${from}).`, 'warning')]
     }
-    return [finding(code, name, `'${name}' drops messages: ${setting} is ${value} (${from}). Take that away.`)]
+    return [finding(code, name, `'${name}' drops messages: ${setting} is ${value} (${from}). Remove that limit.`)]
   })
 }
 
@@ -80,6 +80,6 @@ async function examineBinding(management: Management, exchange: string, queue: s
 const POLICIES_UNSEEN = finding(
   'unseen',
   'policies',
-  'Policies may set limits that AMQP does not show. Give the url of the management plugin to see them.',
+  'Policies may set limits that AMQP does not show. Pass the URL of the management plugin to see them.',
   'warning',
 )

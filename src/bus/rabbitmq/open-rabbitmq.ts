@@ -48,7 +48,7 @@ export async function openRabbitmq(url: string, options: RabbitmqOptions = {}): 
     throw new OptionError('timeout', `'timeout' must be a duration above 0 such as '30s', got ${String(timeout)}.`)
   const target = brokerUrl(url, 'url', ['amqp:', 'amqps:'])
   if (tls !== undefined && target.protocol === 'amqp:')
-    throw new OptionError('tls', `'tls' needs a URL that begins with amqps://; amqp:// connects in clear.`)
+    throw new OptionError('tls', `'tls' needs a URL that begins with amqps://; amqp:// is not encrypted.`)
   const management = managementUrl === undefined ? undefined : new Management(managementUrl, target, tls)
   const onTrouble = harmless(options.onTrouble)
   const connection = await RabbitmqConnection.open(target, onTrouble, tls)

@@ -125,9 +125,9 @@ export class RabbitmqPublisher {
   #failureOf(pending: Pending, line: Line, problem: unknown): Error | undefined {
     const { id, exchange, key, bytes, isReturned } = pending
     if (isReturned)
-      return new NoQueueError(exchange === '' ? `There is no queue '${key}'.` : `No queue takes '${key}'.`)
+      return new NoQueueError(exchange === '' ? `There is no queue '${key}'.` : `There is no queue for '${key}'.`)
     if (!problem) return undefined
-    if (!line.isClosed) return new PublishRefusedError(id, key, 'the queue is full, or on its way down')
+    if (!line.isClosed) return new PublishRefusedError(id, key, 'the queue is full or shutting down')
 
     const { code, text } = closeReason(line.problem)
     const maxBytes = code === PRECONDITION_FAILED ? Number(/max size (\d+)/.exec(text)?.[1]) : NaN

@@ -129,7 +129,7 @@ describe('redrive move', () => {
     await theirs.enqueue([{ id: 'theirs', kind: 'other', payload: '{}' }])
     const { code, err } = await move()
     expect(code).toBe(2)
-    expect(err).toContain("The target holds something else: the lane 'other' '' '' is at the target alone.")
+    expect(err).toContain("The target holds something else: the lane 'other' '' '' is only in the target.")
     expect(await theirs.count({})).toMatchObject({ waiting: 1 })
     await theirs.close()
   })

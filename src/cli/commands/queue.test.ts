@@ -445,7 +445,7 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       const { code, err } = await redrive(['queue', 'requeue', 'parsing.failed', '--preset', 'documents'])
       expect(code).toBe(1)
       expect(err).toContain('0 requeued before it failed. The rest is still in the queue.\n')
-      expect(err).toContain("No queue takes 'archive.ingested'")
+      expect(err).toContain("There is no queue for 'archive.ingested'")
       expect(await left('parsing.failed')).toHaveLength(2)
     })
 

@@ -125,7 +125,7 @@ describe('redrive sweep', () => {
     const { code, out, err } = await redrive(['sweep', '--once'])
     expect(code).toBe(3)
     expect(out).toMatch(/chunks +1 +0 .*\n +1 not published/)
-    expect(err).toContain("No queue takes 'chunks.prepared'")
+    expect(err).toContain("There is no queue for 'chunks.prepared'")
   })
 
   it('pushes its metrics to a Pushgateway, which adds up what each process counts', { timeout: 300_000 }, async () => {

@@ -24,7 +24,7 @@ it('gives the answer first, then other causes, then what to do', async () => {
     '  No worker is alive.',
     '',
     'What to do',
-    '  Let its lane go on.',
+    '  Resume its lane.',
     "    redrive lane resume --kind email --key 't 7'",
     "  Start a worker that has code for 'email'.",
     '    redrive worker FILE',

@@ -28,7 +28,7 @@ export function checkRuleId(id: unknown): void {
 /** Checks that there is room for another rule. */
 export function checkRuleCount(count: number): void {
   if (count < MAX_RULES) return
-  throw new OptionError('pattern', `The store has ${MAX_RULES} rules about groups, and takes no more. Remove one.`)
+  throw new OptionError('pattern', `The store has ${MAX_RULES} rules about groups, which is the maximum. Remove one.`)
 }
 
 export function checkRegrouping({ from, heir, moves }: Regrouping): void {

@@ -413,7 +413,9 @@ describe('a move', () => {
     const [source, target] = [await wellUsed('sqlite'), await empty('sqlite')]
     await moveStore(source, target)
     await target.cancel(['later'])
-    await expect(moveStore(source, target)).rejects.toThrow("the task 'later' is not the same in both. Two stores")
+    await expect(moveStore(source, target)).rejects.toThrow(
+      "the task 'later' differs between the two. Stores cannot be merged",
+    )
   })
 
   it('refuses to go on when a worker starts on the source meanwhile, and moves no running task', async () => {
@@ -444,7 +446,7 @@ describe('a move', () => {
     }
     const error = await moveStore(source, target, { onProgress: meddle }).catch(error => error)
     expect(error).toBeInstanceOf(MoveDifferenceError)
-    expect(error.message).toContain("the task 'later' is not the same in both")
+    expect(error.message).toContain("the task 'later' differs between the two")
   })
 
   it('names what PostgreSQL cannot store', async () => {

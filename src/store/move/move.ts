@@ -191,19 +191,19 @@ class Checksum {
 
 function atWork(what: string): MoveRefusedError {
   return new MoveRefusedError(
-    `The source is in use: ${what}. Stop its workers; after a worker that died, wait until its lease has run out`,
+    `The source is in use: ${what}. Stop its workers; after a worker that died, wait until its lease has expired`,
   )
 }
 
 function mixed(difference: string): MoveRefusedError {
   return new MoveRefusedError(
-    `The target holds something else: ${difference}. Two stores are not mixed: give an empty one, which nobody uses yet`,
+    `The target holds something else: ${difference}. Stores cannot be merged: use an empty one that nobody uses yet`,
   )
 }
 
 function differenceOf(section: Section, given: MovedRow | undefined, found: MovedRow | undefined): string {
   const row = given ?? found ?? {}
   const name = `the ${section} ${SECTIONS[section].key.map(column => quoted(row[column])).join(' ')}`
-  if (found === undefined) return `${name} is at the source alone`
-  return given === undefined ? `${name} is at the target alone` : `${name} is not the same in both`
+  if (found === undefined) return `${name} is only in the source`
+  return given === undefined ? `${name} is only in the target` : `${name} differs between the two`
 }

@@ -24,8 +24,8 @@ const EMPTY: Installed = { version: 0, ...UNVERSIONED }
 const LOCK_TIMEOUT = '2s'
 const UNTIL_UNLOCKED = /* @__PURE__ */ policy({ attempts: 20, backoff: { base: '1s', max: '1s' } })
 
-const CREATOR_ONLY = `To create the store takes the right to create schemas: run 'redrive migrate' with a role that has it.`
-const OWNER_ONLY = `Only the role that owns the store can bring it to this release: run 'redrive migrate' as that role.`
+const CREATOR_ONLY = `Creating the store requires the privilege to create schemas: run 'redrive migrate' with a role that has it.`
+const OWNER_ONLY = `Only the role that owns the store can migrate it to this release: run 'redrive migrate' as that role.`
 
 /**
  * Brings a schema to the version of a release: changes its tables step by step, and replaces its functions as a whole, in
@@ -116,7 +116,7 @@ const FIND_OUTDATED = /* sql */ `
 async function installed({ schema, name }: Database, client: SqlClient): Promise<Installed> {
   const kind = answerOf(rowsOf(await client.query(FIND, [schema])))
   if (kind === 'nothing') return EMPTY
-  if (kind === 'foreign') throw new StoreForeignError(name, 'has tables, and none that says which version it is')
+  if (kind === 'foreign') throw new StoreForeignError(name, 'has tables, but none that says which version it is')
   const rows = await client.query(inSchema(READ, schema), [])
   return { ...UNVERSIONED, ...(JSON.parse(String(answerOf(rowsOf(rows)))) as Installed) }
 }

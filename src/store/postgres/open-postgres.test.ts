@@ -70,7 +70,7 @@ describe('opening', () => {
     theirs.username = 'nobody_much'
     const opening = openPostgres(theirs.href, { schema: 'forbidden' })
     await expect(opening).rejects.toThrow(StoreForbiddenError)
-    await expect(opening).rejects.toThrow('takes the right to create schemas')
+    await expect(opening).rejects.toThrow('requires the privilege to create schemas')
   })
 
   it('fills an empty schema that was made for it, for a role that may make none', async () => {

@@ -60,7 +60,8 @@ function create(path: string): void {
 /** Checks a file without writing to it. Throws unless it is a sound store. */
 export function inspect(driver: typeof Database, path: string): void {
   const header = readHeader(path)
-  if (header.toString('latin1', 0, MAGIC.length) !== MAGIC) throw new StoreForeignError(path, 'is no SQLite database')
+  if (header.toString('latin1', 0, MAGIC.length) !== MAGIC)
+    throw new StoreForeignError(path, 'is not a SQLite database')
   if (header.length < HEADER_BYTES) throw new StoreDamagedError(path, 'it ends within its header')
   if (header.readUInt32BE(APPLICATION_ID_AT) !== APPLICATION_ID)
     throw new StoreForeignError(path, 'is the database of another application')

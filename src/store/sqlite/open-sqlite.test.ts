@@ -138,7 +138,7 @@ describe('opening a SQLite store', () => {
 describe('a file that cannot be opened is refused, and left as it is:', () => {
   it.each(['not a database', '\0'.repeat(5000), 'S'])('a file that starts with %j', async text => {
     writeFileSync(path, text)
-    await refused(StoreForeignError, /not a Redrive store: it is no SQLite database/)
+    await refused(StoreForeignError, /not a Redrive store: it is not a SQLite database/)
   })
 
   it('a database of somebody else', async () => {

@@ -42,7 +42,7 @@ function pathOf(given: string): string {
   if (path === '' || path.startsWith(':')) {
     throw new OptionError(
       'path',
-      `'${given}' is no file. Pass a path; work that need not outlive the process can use a MemoryStore.`,
+      `'${given}' is not a file. Pass a path; work that need not outlive the process can use a MemoryStore.`,
     )
   }
   // The rest of a URL may hold a password, so it is not repeated. On Windows a path begins with a single letter and a colon.

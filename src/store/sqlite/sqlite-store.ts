@@ -358,7 +358,7 @@ export class SqliteStore implements Movable {
    * Runs a synchronous function within a transaction on this store's connection: committed when the function returns,
    * rolled back when it throws. Resolves after the commit. `enqueueIn` and `outbox.publish` take the connection.
    *
-   * The function is called once at most. Meanwhile the process does nothing else, and no other process can write.
+   * The function is called at most once. Meanwhile the process does nothing else, and no other process can write.
    *
    * ```ts
    * await store.transaction(db => {
@@ -390,8 +390,8 @@ export class SqliteStore implements Movable {
   }
 
   /**
-   * Copies the store to another file, while other processes may go on to read and write it. The copy is the store at one
-   * moment, for its owner alone to read, and appears under its name when it is complete.
+   * Copies the store to another file, while other processes may go on to read and write it. The copy is a consistent
+   * snapshot, readable by its owner only, and appears under its name when it is complete.
    *
    * ```ts
    * await store.backup('/backups/redrive.db')

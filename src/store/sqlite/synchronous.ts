@@ -19,7 +19,7 @@ export function synchronous<Args extends readonly unknown[], T>(
 
 function asynchronous(): FinalError {
   return new FinalError(
-    'The function is asynchronous, and a transaction of SQLite cannot wait for it. Do the waiting before the transaction.',
+    'The function is asynchronous, and a SQLite transaction cannot wait for it. Await before the transaction instead.',
     { code: 'transaction_async' },
   )
 }

@@ -44,7 +44,7 @@ export function diskFullFaults({ disk, dice, openScene }: DiskFullOptions): void
           expect(error).toBeInstanceOf(StoreFullError)
           expect(error).toMatchObject({
             code: 'store_full',
-            message: expect.stringContaining('has no room left to write to'),
+            message: expect.stringContaining('has no space left'),
           })
           expect(await scene.store.count({}), 'nothing was written').toEqual(before)
         })
