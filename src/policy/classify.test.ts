@@ -237,6 +237,21 @@ describe('without any configuration', () => {
   })
 })
 
+describe('errors of one class', () => {
+  it('are told apart by a name of their own, in any order', () => {
+    class Refused extends Error {}
+    const plain = { class: 'retryable', code: 'Refused' }
+    expect(verdictOf(new Refused())).toEqual(plain)
+    expect(verdictOf(Object.assign(new Refused(), { name: 'AbortError' }))).toEqual({
+      class: 'final',
+      code: 'AbortError',
+    })
+    expect(verdictOf(Object.assign(new Refused(), { name: 'ThrottlingException' })).code).toBe('ThrottlingException')
+    expect(verdictOf(Object.assign(new Refused(), { status: 404 }))).toEqual({ class: 'final', code: 'http_404' })
+    expect(verdictOf(new Refused())).toEqual(plain)
+  })
+})
+
 describe('the code of a verdict', () => {
   class QuotaError extends RetryableError {}
   class QueryError extends Error {}

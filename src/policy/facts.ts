@@ -1,7 +1,7 @@
 import { classNameOf } from './class-name.js'
 import { httpStatus } from './http-status.js'
 import { isObject } from './is-object.js'
-import { type Knowledge, knowledgeOf } from './known-errors.js'
+import { type Knowledge, knowledgeOf, type NameKnowledge, nameKnowledge } from './known-errors.js'
 import { retryAfter } from './retry-after.js'
 
 /** The facts about one error, whatever its shape. */
@@ -69,12 +69,12 @@ function read(failure: unknown, errors: unknown[], now: number): Facts {
       httpStatus(response?.statusCode) ??
       httpStatus($metadata?.httpStatusCode) ??
       httpStatus(error.code)
-    const names = namesOf(error)
+    const named = namedAs(error)
     let retryAfterMs: number | undefined
     try {
       retryAfterMs = retryAfter(error, status, now)
     } catch {}
-    return { names, code, status, retryAfterMs, knowledge: knowledgeOf(names, code, status, retryAfterMs) }
+    return { names: named.names, code, status, retryAfterMs, knowledge: knowledgeOf(named, code, status, retryAfterMs) }
   } catch {
     return { names: [] }
   }
@@ -86,15 +86,32 @@ function addCause(errors: unknown[], cause: unknown): void {
 
 /** The names of an error, nearest first: its own, unless it inherits that, then those of its classes. */
 export function namesOf(error: Thrown): readonly string[] {
+  return namedAs(error).names
+}
+
+/** By prototype, since a class keeps its names: to compare them anew for each error takes as long as all the rest. */
+const classes = /* @__PURE__ */ new WeakMap<object, NameKnowledge>()
+
+function namedAs(error: Thrown): NameKnowledge {
+  const prototype: object = Object.getPrototypeOf(error) ?? Object.prototype
+  let known = classes.get(prototype)
+  if (!known) {
+    known = nameKnowledge(classNames(prototype))
+    classes.set(prototype, known)
+  }
+  const name = word(error.name)
+  return name && !known.names.includes(name) ? nameKnowledge([name, ...known.names]) : known
+}
+
+/** The names of a class and of its ancestors, nearest first. */
+function classNames(nearest: object): readonly string[] {
   const names: string[] = []
-  let prototype: object | null = Object.getPrototypeOf(error)
+  let prototype: object | null = nearest
   for (let i = 0; i < ENOUGH && prototype && prototype !== Object.prototype; i++) {
     const name = word(classNameOf(prototype))
     if (name) names.push(name)
     prototype = Object.getPrototypeOf(prototype)
   }
-  const name = word(error.name)
-  if (name && !names.includes(name)) names.unshift(name)
   return names
 }
 

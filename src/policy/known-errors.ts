@@ -19,24 +19,41 @@ export function isNetworkCode(code: string): boolean {
   return NETWORK.test(code)
 }
 
+/** The names of an error, and what they say of it: for certain, or unless its code or status says otherwise. */
+export interface NameKnowledge {
+  readonly names: readonly string[]
+  readonly certain: Knowledge | undefined
+  readonly isThrottling: boolean
+  readonly isBug: boolean
+}
+
+/** Tells what Redrive knows of an error by its names alone. */
+export function nameKnowledge(names: readonly string[]): NameKnowledge {
+  // A name per line, as the patterns above expect them.
+  const lines = names.join('\n')
+  return { names, certain: certainty(names), isThrottling: THROTTLING.test(lines), isBug: BUG.test(lines) }
+}
+
+function certainty(names: readonly string[]): Knowledge | undefined {
+  if (names.includes('AbortError')) return 'final'
+  if (names.includes('RateLimitedError')) return 'rate_limited'
+  return names.includes('RetryableError') || names.includes('TimeoutError') ? 'retryable' : undefined
+}
+
 /**
  * Tells what Redrive knows of an error without any configuration; `undefined` for an error that it does not recognise,
  * which is retried as well. Of errors that pass, only those are here that could be taken for others: PostgreSQL's are not.
  */
 export function knowledgeOf(
-  names: readonly string[],
+  { certain, isThrottling, isBug }: NameKnowledge,
   code: string | undefined,
   status = 0,
   retryAfterMs: number | undefined,
 ): Knowledge | undefined {
-  // A name per line, as the patterns above expect them.
-  const lines = names.join('\n')
-  if (names.includes('AbortError')) return 'final'
-  if (names.includes('RateLimitedError')) return 'rate_limited'
-  if (names.includes('RetryableError') || names.includes('TimeoutError')) return 'retryable'
+  if (certain) return certain
   if (code && NETWORK.test(code)) return 'network'
   if (status === 429 || (status === 503 && retryAfterMs !== undefined)) return 'rate_limited'
-  if (THROTTLING.test(lines)) return 'retryable'
+  if (isThrottling) return 'retryable'
   if (status >= 400) return PASSING.test(String(status)) ? 'retryable' : 'final'
-  return BUG.test(lines) ? 'bug' : undefined
+  return isBug ? 'bug' : undefined
 }
