@@ -36,7 +36,7 @@ type Details<E = WorkEvent> = E extends AttemptEvent ? Omit<E, 'work' | 'at' | '
 const PROCESS_ID = /* @__PURE__ */ crypto.randomUUID()
 let calls = 0
 
-/** The records of a call that has not failed yet. */
+/** The records of a call that has not failed. */
 const NONE: readonly AttemptRecord[] = []
 
 /** The options of a call that was given none. */
@@ -74,7 +74,10 @@ export class Call<T> implements Sleeper {
   #settle: ((outcome: T | Promise<never>) => void) | undefined
   /** The record before the attempt that is under way, or was the last. */
   #history: History
-  #records = NONE
+  /** The record of the last failure. */
+  #last: AttemptRecord | undefined
+  /** The records of the failures before it: a list of its own, so that a call that failed once holds none. */
+  #earlier = NONE
   #attempt: RunningAttempt | undefined
   /** When the attempt started, on the clock's monotonic scale; 0 when nothing about the call is timed. */
   #startedAt = 0
@@ -111,7 +114,7 @@ export class Call<T> implements Sleeper {
     const by = this.#abortedBy()
     if (this.#attempt) return this.#cutShort(this.#attempt, by)
     const { breaker } = this.#options
-    const last = this.#records.at(-1)
+    const last = this.#last
     // Not when it failed: what waits should hold no more than it must.
     if (last) this.#history = advance(last.history, last.verdict, last.decision)
     const history = this.#history
@@ -187,8 +190,8 @@ export class Call<T> implements Sleeper {
       if (!this.#settle) return
 
       const record = { attempt, failedAt, failure, verdict, history, now, random, aborted, budgetEmpty, decision }
-      // The last hundred, so that a call may go on for ever. Not by `push` or a spread, which leave room for 16 more.
-      this.#records = this.#records.slice(-99).concat(record)
+      this.#earlier = this.#records()
+      this.#last = record
 
       const durationMs = now - this.#startedAt
       if (decision.action === 'give_up') {
@@ -231,12 +234,16 @@ export class Call<T> implements Sleeper {
   #refuse(reason: GaveUp['reason'], failure: unknown): void {
     const verdict: Verdict = { class: reason === 'breaker_open' ? 'rate_limited' : 'final', code: reason }
     this.#end(Promise.reject(failure))
-    this.#tell({ type: 'gave_up', durationMs: 0, failure, verdict, reason }, this.#records.at(-1)?.attempt ?? 0)
+    this.#tell({ type: 'gave_up', durationMs: 0, failure, verdict, reason }, this.#last?.attempt ?? 0)
   }
 
   #exhausted(reason: GiveUpReason): RetryExhaustedError {
     const { name = 'call', category } = this.#options
-    return new RetryExhaustedError(name, category, reason, this.#policy, this.#records)
+    return new RetryExhaustedError(name, category, reason, this.#policy, this.#records())
+  }
+
+  #records(): readonly AttemptRecord[] {
+    return this.#last ? withRecord(this.#earlier, this.#last) : NONE
   }
 
   #end(outcome: T | Promise<never>): void {
@@ -282,6 +289,21 @@ export class Call<T> implements Sleeper {
     if (drawn >= 0 && drawn < 1) return drawn
     throw wrongOption('random', 'a number from 0 to below 1', drawn)
   }
+}
+
+/** The number of records that a call keeps, so that it may go on for ever. */
+const MAX_RECORDS = 100
+
+/**
+ * Adds a record to the latest ones. Copied one by one: `concat` takes ten times as long, more than all else that a failure
+ * costs, and `push` or a spread leave room for 16 more.
+ */
+function withRecord(records: readonly AttemptRecord[], record: AttemptRecord): readonly AttemptRecord[] {
+  const length = Math.min(records.length + 1, MAX_RECORDS)
+  const latest = new Array<AttemptRecord>(length)
+  for (let i = 1; i < length; i++) latest[length - 1 - i] = records[records.length - i] as AttemptRecord
+  latest[length - 1] = record
+  return latest
 }
 
 /** Whether anything limits a call, or anybody is told of it. */

@@ -1,4 +1,5 @@
 /** What bit the retry libraries before this one. */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { getEventListeners, once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -69,8 +70,8 @@ describe('an abort', () => {
   })
 
   it('during a wait of no length never calls again', async () => {
-    // 32 in a row, since one in 32 waits without a delay ends in another way.
-    for (let i = 0; i < 32; i++) {
+    // 128 in a row, since one in 128 waits without a delay ends in another way.
+    for (let i = 0; i < 128; i++) {
       const controller = new AbortController()
       const fn = vi.fn(() => {
         throw new Error('down')
@@ -722,6 +723,50 @@ describe('whatever a function returns', () => {
     await expect(call).resolves.toBe('first')
     await clock.runAll()
     expect(heard).toEqual(['attempt_started', 'attempt_succeeded'])
+  })
+})
+
+describe('the asynchronous context of the caller', () => {
+  const waits: [wait: string, policy: PolicyInput, fn: () => unknown][] = [
+    ['a delay', { backoff: { kind: 'fixed', base: 5 }, jitter: 'none' }, down],
+    ['a delay of no length', noDelay, down],
+    ['a timeout', { ...noDelay, timeout: 5 }, never],
+  ]
+  it.each(waits)('is that of every attempt, also after %s, however many calls wait', async (_, policy, fn) => {
+    const request = new AsyncLocalStorage<number>()
+    const seen = Array.from({ length: 200 }, (): unknown[] => [])
+    const calls = seen.map((attempts, i) =>
+      request.run(i, () =>
+        retry(() => {
+          attempts.push(request.getStore())
+          return fn()
+        }, policy),
+      ),
+    )
+    await Promise.allSettled(calls)
+    expect(seen).toEqual(seen.map((_, i) => [i, i, i]))
+  })
+})
+
+describe('the fake timers of a test', () => {
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+
+  it('move a call on, and may be cleared while it waits', async () => {
+    vi.useFakeTimers()
+    const fn = vi.fn(down)
+    retry(fn, fixed).catch(() => {})
+    await vi.advanceTimersByTimeAsync(500)
+    vi.clearAllTimers()
+
+    const other = retry(vi.fn(down).mockResolvedValueOnce('result' as never), { ...fixed, timeout: '1h' })
+    await expect(other).resolves.toBe('result')
+    expect(vi.getTimerCount()).toBe(0)
+    const last = retry(fn, fixed).catch(({ name }) => name)
+    await vi.advanceTimersByTimeAsync(2100)
+    expect(await last).toBe('RetryExhaustedError')
+    expect(fn).toHaveBeenCalledTimes(4)
   })
 })
 

@@ -49,8 +49,8 @@ describe('sleep', () => {
 
   it('of no length is aborted too', async () => {
     const clock = fakeClock()
-    // 32 in a row, since one sleeper in 32 without a delay is woken in another way.
-    for (let i = 0; i < 32; i++) {
+    // 128 in a row, since one sleeper in 128 without a delay is woken in another way.
+    for (let i = 0; i < 128; i++) {
       const controller = new AbortController()
       const slept = sleep(0, clock, controller.signal)
       controller.abort(i)
