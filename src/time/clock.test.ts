@@ -46,7 +46,7 @@ describe('the system clock', () => {
 
 describe("a timer of the machine's clock, in a time of its own", () => {
   beforeEach(() => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'performance'] })
   })
 
   it('wakes each sleeper once, within a millisecond after it is due', () => {

@@ -24,21 +24,31 @@ export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   setTimer,
-  clearTimer: (timer: NodeJS.Timeout) => clearInterval(timer),
+  clearTimer: (timer: NodeJS.Timeout) => clearTimeout(timer),
 }
 
 /** The longest delay that Node's timers accept, minus the millisecond added below. A longer one would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 2
 
-/** Splits the delay into as many equal turns as it needs. */
+/**
+ * Each sleeper has a timer of Node's own, so that it wakes in the asynchronous context of whoever set it: what
+ * `AsyncLocalStorage` holds there is that of the caller.
+ */
 function setTimer(sleeper: Sleeper, delayMs: number): NodeJS.Timeout {
-  let turns = Math.ceil(delayMs / MAX_TIMER_MS) || 1
-  const wake = () => {
+  if (delayMs > MAX_TIMER_MS) return setLongTimer(sleeper, delayMs)
+  // Node counts whole milliseconds from the beginning of the current one: add one, or it would fire too soon. Bind rather
+  // than wrap: a wrapper would take more memory, and add a costly frame to the stack of every error.
+  return setTimeout(sleeper.wake.bind(sleeper), Math.ceil(delayMs) + 1)
+}
+
+/** Splits the delay into as many equal turns as it needs. */
+function setLongTimer(sleeper: Sleeper, delayMs: number): NodeJS.Timeout {
+  let turns = Math.ceil(delayMs / MAX_TIMER_MS)
+  const turn = () => {
     if (--turns > 0) return
     clearInterval(timer)
     sleeper.wake()
   }
-  // Node counts whole milliseconds from the beginning of the current one: add one, or it would fire too soon.
-  const timer = setInterval(wake, Math.ceil(delayMs / turns) + 1)
+  const timer = setInterval(turn, Math.ceil(delayMs / turns) + 1)
   return timer
 }
