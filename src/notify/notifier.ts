@@ -4,7 +4,7 @@ import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { NewTask, Store } from '../store/index.js'
 import { defineTask } from '../task/index.js'
-import { type Duty, Engine, taskKind, toMs } from '../task/internal.js'
+import { type Duty, DutyWarnings, Engine, taskKind, toMs } from '../task/internal.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, queueClock } from '../time/index.js'
 import { gateOpened } from './gate-opened.js'
@@ -82,6 +82,8 @@ const LONGEST_BEAT_MS = 10_000
 const BEATS_PER_LEASE = 3
 const BEAT_SLACK_MS = 100
 
+const LOOK = 'look for messages to send'
+
 /** Checks a store periodically, and delivers messages about it. */
 export class Notifier {
   readonly #store: Store
@@ -91,6 +93,7 @@ export class Notifier {
   readonly #everyMs: number
   readonly #repeatMs: number
   readonly #engine: Engine
+  readonly #warnings = new DutyWarnings()
   /** When it last looked, on the store's clock. */
   #lookedAt: number | undefined
   /** When the last look began, on the monotonic clock. */
@@ -143,8 +146,11 @@ export class Notifier {
         if (this.#looking !== undefined || now - this.#beganAt < this.#everyMs - BEAT_SLACK_MS) return
         this.#beganAt = now
         this.#looking = this.look()
-          // A store that is away is reported by the engine, and looked at again later.
-          .catch(() => {})
+          .then(
+            () => this.#warnings.succeeded(LOOK),
+            // The store is looked at again later.
+            failure => this.#warnings.failed(LOOK, failure),
+          )
           .finally(() => {
             this.#looking = undefined
           })

@@ -2,9 +2,13 @@ import { NO_RULES, PatternRules } from '../fingerprint/internal.js'
 import { regroup } from '../grouping/internal.js'
 import type { Store } from '../store/index.js'
 import type { Duty } from './duties.js'
+import { DutyWarnings } from './duty-warnings.js'
 
 /** The grouping of a store that nobody has gone through: the first version of the algorithm, without rules. */
 const FIRST_GROUPING = '1'
+
+const READ_RULES = 'read the rules about failure groups'
+const REGROUP = 'regroup what failed before'
 
 /**
  * Keeps the rules about failure groups up to date, and goes through all groups when the rules or the algorithm have changed: once
@@ -13,6 +17,7 @@ const FIRST_GROUPING = '1'
 export class GroupingDuty implements Duty {
   readonly #store: Store
   readonly #worker: string
+  readonly #warnings = new DutyWarnings()
   #rules = NO_RULES
   #abort = new AbortController()
   #isStopped = false
@@ -43,8 +48,11 @@ export class GroupingDuty implements Duty {
   beat(): void {
     if (this.#isStopped) return
     this.#looking ??= this.#look()
-      // A store that is away is asked again with the next heartbeat.
-      .catch(() => {})
+      .then(
+        () => this.#warnings.succeeded(READ_RULES),
+        // The store is asked again with the next heartbeat.
+        failure => this.#warnings.failed(READ_RULES, failure),
+      )
       .finally(() => {
         this.#looking = undefined
       })
@@ -64,8 +72,11 @@ export class GroupingDuty implements Duty {
     const areAgreed = workers.every(({ grouping }) => grouping === this.#rules.grouping)
     if (workers[0]?.name !== this.#worker || !areAgreed || this.#isStopped) return
     this.#regrouping = this.#regroup()
-      // Moves that were made stay, and the next heartbeat goes on.
-      .catch(() => {})
+      .then(
+        () => this.#warnings.succeeded(REGROUP),
+        // Moves that were made stay, and the next heartbeat goes on.
+        failure => this.#warnings.failed(REGROUP, failure),
+      )
       .finally(() => {
         this.#regrouping = undefined
       })

@@ -2,6 +2,7 @@
 
 export { Bell } from './bell.js'
 export type { Duty } from './duties.js'
+export { DutyWarnings } from './duty-warnings.js'
 export { Ending } from './ending.js'
 export { Engine } from './engine.js'
 export type { KeptAsJson } from './json-type.js'

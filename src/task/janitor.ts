@@ -1,6 +1,7 @@
 import type { Duration } from '../policy/index.js'
 import type { Retention, Store } from '../store/index.js'
 import type { Clock, Sleeper, Timer } from '../time/index.js'
+import { DutyWarnings } from './duty-warnings.js'
 import { toMs } from './to-ms.js'
 
 /** How long ended work is kept. An absent field means for ever. */
@@ -21,11 +22,14 @@ const PAUSE_MS = 50
 /** The rest once nothing is left to delete. */
 const REST_MS = 60_000
 
+const PRUNE = 'delete ended work'
+
 /** Deletes ended work from a store, a little at a time, beside the work. */
 export class Janitor implements Sleeper {
   readonly #store: Pick<Store, 'prune'>
   readonly #clock: Clock
   readonly #keep: Retention
+  readonly #warnings = new DutyWarnings()
   #timer: Timer | undefined
   #isStopped = false
 
@@ -46,9 +50,15 @@ export class Janitor implements Sleeper {
 
   wake(): void {
     this.#store.prune(this.#keep, BATCH).then(
-      count => this.#arm(count === BATCH ? PAUSE_MS : REST_MS),
-      // A store that is away is asked again later.
-      () => this.#arm(REST_MS),
+      count => {
+        this.#warnings.succeeded(PRUNE)
+        this.#arm(count === BATCH ? PAUSE_MS : REST_MS)
+      },
+      // The store is asked again later.
+      failure => {
+        this.#warnings.failed(PRUNE, failure)
+        this.#arm(REST_MS)
+      },
     )
   }
 

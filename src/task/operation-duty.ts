@@ -2,6 +2,7 @@ import { driveOperation } from '../operation/internal.js'
 import type { Store } from '../store/index.js'
 import type { Clock } from '../time/index.js'
 import type { Duty } from './duties.js'
+import { DutyWarnings } from './duty-warnings.js'
 
 /** How many operations a worker drives at once. */
 const MAX_DRIVEN = 8
@@ -13,6 +14,7 @@ export class OperationDuty implements Duty {
   readonly #store: Store
   readonly #worker: string
   readonly #clock: Clock
+  readonly #warnings = new DutyWarnings()
   readonly #abort = new AbortController()
   readonly #driven = new Map<string, Promise<unknown>>()
   #looking: Promise<void> | undefined
@@ -25,9 +27,13 @@ export class OperationDuty implements Duty {
 
   beat(): void {
     if (this.#abort.signal.aborted) return
+    const what = 'look for operations'
     this.#looking ??= this.#look()
-      // A store that is away is asked again with the next heartbeat.
-      .catch(() => {})
+      .then(
+        () => this.#warnings.succeeded(what),
+        // The store is asked again with the next heartbeat.
+        failure => this.#warnings.failed(what, failure),
+      )
       .finally(() => {
         this.#looking = undefined
       })
@@ -58,9 +64,13 @@ export class OperationDuty implements Duty {
 
   #drive(id: string): void {
     const options = { driver: this.#worker, signal: this.#abort.signal, clock: this.#clock }
+    const what = `advance the operation '${id}'`
     const driving = driveOperation(this.#store, id, options)
-      // Its lease runs out, and whoever is alive goes on.
-      .catch(() => {})
+      .then(
+        () => this.#warnings.succeeded(what),
+        // Its lease runs out, and whoever is alive goes on.
+        failure => this.#warnings.failed(what, failure),
+      )
       .finally(() => this.#driven.delete(id))
     this.#driven.set(id, driving)
   }
