@@ -59,7 +59,13 @@ const NEWS_MS = 3_600_000
 /** Looks overlap, since what is committed late has an earlier time. */
 const OVERLAP_MS = 60_000
 
-const DELIVERY = { attempts: 15, backoff: { base: '1s', max: '10m' }, timeout: '15s' } as const
+/** A rate limit holds all messages to its target, so none is obeyed for longer than the longest backoff. */
+const DELIVERY = {
+  attempts: 15,
+  backoff: { base: '1s', max: '10m' },
+  maxRetryAfter: '10m',
+  timeout: '15s',
+} as const
 
 /**
  * Sends messages about a store to people: to Slack, or to a webhook.

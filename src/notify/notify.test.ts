@@ -391,6 +391,18 @@ describe('a message', () => {
     expect(JSON.stringify([letter, await store.ledger(letter?.id ?? '')])).not.toContain('hunter2')
   })
 
+  it('waits for a rate limit, but not for a day', async () => {
+    const server = createServer((_, response) => response.writeHead(429, { 'retry-after': '86400' }).end())
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    servers.push(server)
+    await old()
+    const { port } = server.address() as AddressInfo
+    await start({ to: slack(`http://127.0.0.1:${port}/`), oldestAge: '10m' })
+    await expect.poll(async () => (await store.list({ errorCode: 'http_429' }, { limit: 1 })).items.length).toBe(1)
+    const [message] = (await store.list({ errorCode: 'http_429' }, { limit: 1 })).items
+    expect((message?.nextAttemptAt ?? Infinity) - (message?.changedAt ?? 0)).toBe(600_000)
+  })
+
   it('does not follow a redirect', async () => {
     const { received, url } = await receiver(307)
     await old()

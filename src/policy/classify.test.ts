@@ -31,6 +31,8 @@ describe('without any configuration', () => {
       ...['EAI_AGAIN', 'EAI_FAIL', 'EHOSTUNREACH', 'EHOSTDOWN', 'ENETUNREACH', 'ENETDOWN', 'ENETRESET', 'ERR_NETWORK'],
       ...['ERR_STREAM_PREMATURE_CLOSE', 'ERR_SOCKET_CONNECTION_TIMEOUT', 'ERR_HTTP2_GOAWAY_SESSION'],
       ...['UND_ERR_SOCKET', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'],
+      // An answer that is no HTTP, as of a proxy that breaks off.
+      ...['HPE_INVALID_CONSTANT', 'HPE_INVALID_EOF_STATE'],
     ]
     it.each(codes)('%s', code => {
       expect(verdictOf(in404({ code }))).toEqual({ class: 'retryable', code })

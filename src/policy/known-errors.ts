@@ -1,6 +1,6 @@
-/** How the codes of network errors begin, as Node, undici and the common HTTP clients name them. */
+/** How the codes of network errors begin, as Node, its HTTP parser, undici and the common HTTP clients name them. */
 const NETWORK =
-  /^(E(CONN|HOST|NET|SOCKET|TIMEDOUT|PIPE|NOTFOUND|AI_)|(UND_)?ERR_(NET|SOCKET(?!_BAD)|STREAM_P|HTTP2_G|\w+_TIMEOUT))/
+  /^(HPE_|E(CONN|HOST|NET|SOCKET|TIMEDOUT|PIPE|NOTFOUND|AI_)|(UND_)?ERR_(NET|SOCKET(?!_BAD)|STREAM_P|HTTP2_G|\w+_TIMEOUT))/
 
 /** AWS-style services say it in the error's name, often with status 400. */
 const THROTTLING = /Throttl|^(SlowDown|TooManyReq|ProvisionedThr|TransactionIn|PriorReq|(Request|Bandwidth)?LimitEx)/m
