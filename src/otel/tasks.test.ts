@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
+import { type Context, context, type Span, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import { AlwaysOffSampler, BasicTracerProvider } from '@opentelemetry/sdk-trace-base'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { freshDatabase } from '../../test/services/fresh-database.js'
@@ -178,6 +179,53 @@ describe('tracing', () => {
     const { id } = await runOne(store, () => 'done')
     expect((await store.get(id))?.status).toBe('succeeded')
     expect(await warned).toMatchObject({ code: 'tracing_failed' })
+    stop()
+  })
+
+  it('that fails, because spans throw, leaves the work alone', async () => {
+    const broken = () => {
+      throw new Error('broken span')
+    }
+    const span = { spanContext: broken, setAttributes: broken, end: broken } as unknown as Span
+    const tracer = { startSpan: () => span, startActiveSpan: broken }
+    const stop = await traceWork({ tracerProvider: { getTracer: () => tracer } })
+    const store = new MemoryStore()
+    const { id } = await runOne(store, () => 'done')
+    expect(await store.get(id)).toMatchObject({ status: 'succeeded', result: '"done"' })
+    stop()
+  })
+
+  it('that fails, because the context cannot be set, neither repeats nor hides the work', async () => {
+    await tracing.stop()
+    const provider = new BasicTracerProvider()
+    const stop = await traceWork({ tracerProvider: provider })
+    const manager = new AsyncLocalStorageContextManager()
+    const fails = (isBefore: boolean) =>
+      Object.assign(Object.create(manager) as typeof manager, {
+        with: (of: Context, work: (span?: Span) => unknown, _: unknown, span?: Span) => {
+          // The test's own span records nothing.
+          if (!trace.getSpan(of)?.isRecording()) return work(span)
+          if (!isBefore) work()
+          throw new Error('broken context')
+        },
+      })
+    for (const isBefore of [true, false]) {
+      const store = new MemoryStore()
+      let calls = 0
+      context.setGlobalContextManager(fails(isBefore))
+      const { id } = await runOne(store, () => {
+        if (++calls === 1) throw new Error('not yet')
+        return 'done'
+      })
+      context.disable()
+      expect([calls, (await store.ledger(id)).map(({ outcome, error }) => [outcome, error])]).toEqual([
+        2,
+        [
+          ['retry', 'Error: not yet'],
+          ['succeeded', undefined],
+        ],
+      ])
+    }
     stop()
   })
 

@@ -9,24 +9,28 @@ import { quietly } from './quietly.js'
 export class WorkSpan implements AttemptSpan {
   readonly #api: Api
   readonly #span: Span
+  readonly context: SpanContext
+  readonly traceId: string | undefined
 
+  /** May throw, as the SDK may: nothing is asked of the span later that the work depends on. */
   constructor(api: Api, span: Span) {
     this.#api = api
     this.#span = span
-  }
-
-  get context(): SpanContext {
-    return this.#span.spanContext()
-  }
-
-  get traceId(): string | undefined {
+    this.context = span.spanContext()
     const { traceId, traceFlags } = this.context
-    return (traceFlags & this.#api.TraceFlags.SAMPLED) === 0 ? undefined : traceId
+    this.traceId = (traceFlags & api.TraceFlags.SAMPLED) === 0 ? undefined : traceId
   }
 
   run<T>(work: () => T): T {
     const { context, trace, ROOT_CONTEXT } = this.#api
-    return context.with(trace.setSpan(ROOT_CONTEXT, this.#span), work)
+    let ended: (() => T) | undefined
+    quietly(() =>
+      context.with(trace.setSpan(ROOT_CONTEXT, this.#span), () => {
+        ended = endOf(work)
+      }),
+    )
+    // If the SDK has not called it, it runs untraced.
+    return (ended ?? work)()
   }
 
   end(end: SpanEnd): void {
@@ -42,5 +46,17 @@ export class WorkSpan implements AttemptSpan {
     const { name, message } = describeFailure(failure)
     this.#span.recordException({ name, message })
     this.#span.setStatus({ code: this.#api.SpanStatusCode.ERROR, message })
+  }
+}
+
+/** Calls a function, and returns one that ends in the same way: a failure of the work is none of the SDK. */
+function endOf<T>(work: () => T): () => T {
+  try {
+    const result = work()
+    return () => result
+  } catch (failure) {
+    return () => {
+      throw failure
+    }
   }
 }
