@@ -1,5 +1,5 @@
 import type { ClaimedTask, Outcome, RunRecord, Settled, Settlement } from '../store/index.js'
-import { NO_FAILURES, ownValue } from '../store/internal.js'
+import { ownValue } from '../store/internal.js'
 import type { Rooms } from './rooms.js'
 import type { RunKeeper } from './run-keeper.js'
 import type { BufferedItem, StageRoom } from './stage-room.js'
@@ -159,5 +159,34 @@ function advancedTask(
   { to, value }: Advanced,
   { token, now }: Extract<Settled, { readonly result: 'kept' }>,
 ): ClaimedTask {
-  return { ...task, ...NO_FAILURES, category: to, value, token, startedAt: now, changedAt: now }
+  // Written out: a copy with changes takes four times as long.
+  return {
+    id: task.id,
+    kind: task.kind,
+    category: to,
+    key: task.key,
+    payload: task.payload,
+    value,
+    status: task.status,
+    priority: task.priority,
+    submittedAt: task.submittedAt,
+    startedAt: now,
+    nextAttemptAt: undefined,
+    attempts: 0,
+    deferrals: 0,
+    losses: 0,
+    previousDelayMs: undefined,
+    errorClass: undefined,
+    errorCode: undefined,
+    errorMessage: undefined,
+    group: undefined,
+    reason: undefined,
+    result: undefined,
+    changedAt: now,
+    traceparent: task.traceparent,
+    operation: task.operation,
+    token,
+    isFirst: task.isFirst,
+    isUndecided: task.isUndecided,
+  }
 }

@@ -28,7 +28,7 @@ export function advance(
   const { seq, lane } = place
   const from = lanes.lane(lane)
   if (from === undefined) return undefined
-  const next = lanes.of(from.kind, to, from.key)
+  const next = lanes.next(lane, from, to)
   const reached = { seq, lane: next, claim: nextClaim(place.claim) }
   // The lane that the item leaves comes first, since it may be the one that it enters.
   let ranFrom: number | undefined

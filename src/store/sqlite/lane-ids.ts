@@ -11,6 +11,8 @@ export class LaneIds {
   readonly #lanes = new Map<number, Lane>()
   /** Lanes of runs. Another process may forget a run and its lanes, so these hold for one transaction. */
   readonly #runIds = new Map<string, number>()
+  /** The lanes that items advance to, by the category of the lane and the lane that they leave. */
+  readonly #next = new Map<string, Map<number, number>>()
 
   constructor(statements: Statements) {
     this.#statements = statements
@@ -19,6 +21,7 @@ export class LaneIds {
   /** Begins a transaction. */
   begin(): void {
     if (this.#runIds.size > 0) this.#runIds.clear()
+    if (this.#next.size > 0) this.#next.clear()
   }
 
   /** The id of a lane, which is made if it does not exist. */
@@ -31,6 +34,21 @@ export class LaneIds {
     const id = this.#statements.laneId.get(kind, category, key) ?? makeLane(this.#statements, { kind, category, key })
     if (this.#ids.size >= MOST_LANES_KEPT) this.clear()
     ids.set(name, id)
+    return id
+  }
+
+  /** The id of the lane that an item advances to from a lane. Found without a name, which takes longer to make than to find. */
+  next(from: number, { kind, key }: Lane, to: string): number {
+    let lanes = this.#next.get(to)
+    if (lanes === undefined) {
+      lanes = new Map()
+      this.#next.set(to, lanes)
+    }
+    let id = lanes.get(from)
+    if (id === undefined) {
+      id = this.of(kind, to, key)
+      lanes.set(from, id)
+    }
     return id
   }
 
@@ -49,6 +67,7 @@ export class LaneIds {
     this.#ids.clear()
     this.#lanes.clear()
     this.#runIds.clear()
+    this.#next.clear()
   }
 }
 

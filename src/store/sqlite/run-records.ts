@@ -79,7 +79,8 @@ function causeOf(
 /** Lists outputs that are to be written, and checks the budgets of runs for which that is due. Returns those it stopped. */
 export function noteEnded(tables: RunTables, items: readonly EndedItem[], now: number): ReadonlySet<string> {
   const { runs } = tables
-  const touched = new Map(items.map(({ lane }) => [lane, runs.watched.get(lane)]))
+  const lanes = new Set(items.map(({ lane }) => lane))
+  const touched = new Map([...lanes].map(lane => [lane, runs.watched.get(lane)]))
   for (const { id, lane, isSucceeded } of items) {
     const run = touched.get(lane)
     if (isSucceeded && run?.has_output === 1) runs.addOutput.run(run.id, id)
