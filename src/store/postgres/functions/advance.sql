@@ -173,6 +173,7 @@ CREATE OR REPLACE FUNCTION redrive.advance(
 DECLARE
   origins bigint[] := ARRAY(SELECT DISTINCT lane FROM unnest(lanes) AS lane);
   categories text[] := redrive.categories_of(origins);
+  has constant record := redrive.has_any();
 BEGIN
   WITH item AS (
     UPDATE redrive.task
@@ -216,10 +217,9 @@ BEGIN
     WHERE its.id = ANY (ARRAY[entry.lane]) AND (its.per_second IS NOT NULL OR its.ordered)
   )
   SELECT array_agg(n) FILTER (WHERE is_kept), array_agg(n) FILTER (WHERE NOT is_kept),
-    CASE WHEN EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL)
-      THEN json_agg(json_build_object('lane', from_lane, 'began', item.began)) END,
-    CASE WHEN EXISTS (SELECT FROM redrive.shared_limit) THEN array_agg(from_lane) END,
-    CASE WHEN redrive.is_any_budget() THEN json_agg(json_build_array(from_lane, item.began, attempt, more)) END,
+    json_agg(json_build_object('lane', from_lane, 'began', item.began)) FILTER (WHERE has.ramps),
+    array_agg(from_lane) FILTER (WHERE has.shared_limits),
+    json_agg(json_build_array(from_lane, item.began, attempt, more)) FILTER (WHERE has.budgets),
     array_agg(id) FILTER (WHERE failure_group IS NOT NULL)
   INTO kept, queued, ends, from_lanes, attempts, grouped
   FROM item;
@@ -314,12 +314,12 @@ BEGIN
     PERFORM redrive.note_answers(done.from_lanes, ARRAY(SELECT 1 FROM unnest(done.from_lanes)), now_ms);
   END IF;
   IF done.attempts IS NOT NULL THEN
-    PERFORM redrive.note_attempts(array_agg((run ->> 0)::bigint), array_agg((run ->> 1)::bigint), array_agg(CASE
+    PERFORM redrive.note_attempts(array_agg(ROW((run ->> 0)::bigint, (run ->> 1)::bigint, CASE
       WHEN (run ->> 2)::int = 0 THEN 'none'
       WHEN run -> 3 ->> 'error_class' IS NULL THEN 'ok'
       WHEN run -> 3 ->> 'error_class' = 'retryable' THEN 'failed'
-      ELSE 'none' END), array_agg(json_build_array(run -> 3 ->> 'error_code', NULL)::text),
-      array_agg((run ->> 2)::int = 1), now_ms)
+      ELSE 'none' END, json_build_array(run -> 3 ->> 'error_code', NULL), (run ->> 2)::int = 1, 1)::redrive.attempt_count),
+      now_ms)
     FROM json_array_elements(done.attempts) AS run;
   END IF;
   IF cardinality(kept) + cardinality(gone) < (SELECT count(next) FROM unnest(nexts) AS next) THEN

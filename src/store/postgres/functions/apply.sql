@@ -162,7 +162,7 @@ CREATE OR REPLACE FUNCTION redrive.settle_outcomes(reports json, now_ms bigint) 
 DECLARE
   batch redrive.ended_attempt[] := redrive.lock_ended(reports, now_ms);
   surplus redrive.failure_group[];
-  has_budgets constant boolean := redrive.is_any_budget();
+  has_any constant record := redrive.has_any();
   retry_lanes bigint[];
   has record;
 BEGIN
@@ -173,7 +173,7 @@ BEGIN
     surplus := redrive.make_groups(batch, reports -> 'groups', now_ms);
     batch := CASE WHEN surplus = '{}' THEN batch ELSE redrive.to_other_groups(batch, surplus, now_ms) END;
   END IF;
-  IF has_budgets THEN
+  IF has_any.budgets THEN
     retry_lanes := ARRAY(SELECT DISTINCT lane FROM unnest(batch) WHERE outcome = 'retry' AND NOT is_decision);
   END IF;
   PERFORM redrive.write_ended(batch, retry_lanes, redrive.retry_budgets_of(retry_lanes), now_ms);
@@ -201,14 +201,14 @@ BEGIN
   IF has.outputs IS NOT NULL THEN
     PERFORM redrive.add_outputs(has.outputs);
   END IF;
-  IF EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL) THEN
+  IF has_any.ramps OR has.holds THEN
     PERFORM redrive.ramp_up(redrive.ends_of(batch));
   END IF;
-  IF EXISTS (SELECT FROM redrive.shared_limit) THEN
+  IF has_any.shared_limits THEN
     PERFORM redrive.note_ends(batch, now_ms);
   END IF;
-  IF has_budgets THEN
-    PERFORM redrive.note_outcomes(batch, now_ms);
+  IF has_any.budgets THEN
+    PERFORM redrive.note_outcomes(batch, has_any.open_gates, now_ms);
   END IF;
   RETURN has.applied;
 END

@@ -15,14 +15,11 @@ BEGIN
 END
 $$;
 
--- Counts ends of runs for the budgets of their lanes, given column by column. An answer is 'ok', 'failed' or 'none'; the last
--- counts only where an open gate had let the task through. A failure is told by JSON of its code and its group. First
--- attempts earn retries.
-CREATE OR REPLACE FUNCTION redrive.note_attempts(
-  lanes bigint[], began bigint[], answers text[], failures text[], firsts boolean[], now_ms bigint
-) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-  is_any_open constant boolean := EXISTS (SELECT FROM redrive.budget WHERE is_open);
+-- Counts attempts that have ended for the budgets of their lanes. An answer is 'ok', 'failed' or 'none'; the last counts only
+-- where an open gate had let the task through, which is told by the time at which it began. A failure is told by JSON of its
+-- code and its group. First attempts earn retries.
+CREATE OR REPLACE FUNCTION redrive.note_attempts(counts redrive.attempt_count[], now_ms bigint) RETURNS void
+LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO redrive.budget_tally (budget, at, round, failure, ok, failed, unanswered, first)
   SELECT its.id, now_ms - now_ms % 10000, its.round, CASE WHEN one.answer = 'failed' THEN one.failure END,
@@ -30,14 +27,9 @@ BEGIN
     coalesce(sum(one.count) FILTER (WHERE one.answer = 'failed'), 0),
     coalesce(sum(one.count) FILTER (WHERE one.answer = 'none'), 0),
     coalesce(sum(one.count) FILTER (WHERE one.is_first AND its.is_earning), 0)
-  FROM (
-    SELECT given.lane, coalesce(given.answer, 'ok'), given.failure, CASE WHEN is_any_open THEN coalesce(given.began, now_ms) END,
-      given.is_first, count(*)
-    FROM unnest(lanes, note_attempts.began, answers, failures, firsts) AS given (lane, began, answer, failure, is_first)
-    GROUP BY 1, 2, 3, 4, 5
-  ) AS one (lane, answer, failure, began, is_first, count)
+  FROM unnest(counts) AS one
   CROSS JOIN LATERAL (
-    SELECT budget.id, CASE WHEN budget.is_open AND one.began >= (budget.gate::jsonb -> 'until')::bigint
+    SELECT budget.id, CASE WHEN budget.is_open AND coalesce(one.began, now_ms) >= (budget.gate::jsonb -> 'until')::bigint
       THEN (budget.gate::jsonb -> 'round')::int ELSE 0 END AS round,
       budget.has_retries AND (budget.category IS NOT NULL OR NOT EXISTS (
         SELECT FROM redrive.budget AS narrower
@@ -52,16 +44,21 @@ END
 $$;
 
 -- The same for outcomes that `apply` has written. A failure counts unless it is the payload's, a rate limit's or a loss.
-CREATE OR REPLACE FUNCTION redrive.note_outcomes(batch redrive.ended_attempt[], now_ms bigint) RETURNS void
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION redrive.note_outcomes(
+  batch redrive.ended_attempt[], is_any_gate_open boolean, now_ms bigint
+) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM redrive.note_attempts(array_agg(lane), array_agg(began), array_agg(CASE
-    WHEN NOT is_recorded OR is_lost THEN 'none'
-    WHEN error_class = 'retryable' THEN 'failed'
-    WHEN error_class IS NULL AND outcome IN ('succeeded', 'skipped') THEN 'ok'
-    ELSE 'none' END), array_agg(json_build_array(error_code, failure_group)::text), array_agg(
-      is_recorded AND NOT is_lost AND attempt = 1 AND outcome NOT IN ('deferred', 'later')), now_ms)
-  FROM unnest(batch);
+  PERFORM redrive.note_attempts(array_agg(ROW(
+    lane, began, answer, json_build_array(error_code, failure_group), is_first, count)::redrive.attempt_count), now_ms)
+  FROM (
+    SELECT lane, CASE WHEN is_any_gate_open THEN began END, CASE
+        WHEN NOT is_recorded OR is_lost THEN 'none'
+        WHEN error_class = 'retryable' THEN 'failed'
+        WHEN error_class IS NULL AND outcome IN ('succeeded', 'skipped') THEN 'ok'
+        ELSE 'none' END,
+      error_code, failure_group, is_recorded AND NOT is_lost AND attempt = 1 AND outcome NOT IN ('deferred', 'later'), count(*)
+    FROM unnest(batch) GROUP BY 1, 2, 3, 4, 5, 6
+  ) AS alike (lane, began, answer, error_code, failure_group, is_first, count);
 END
 $$;
 

@@ -17,6 +17,18 @@ BEGIN
 END
 $$;
 
+-- What there is that counts ends of attempts: lanes that start slowly, shared limits, budgets, and their open gates.
+CREATE OR REPLACE FUNCTION redrive.has_any(
+  OUT ramps boolean, OUT shared_limits boolean, OUT budgets boolean, OUT open_gates boolean
+) LANGUAGE plpgsql AS $$
+BEGIN
+  ramps := EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL);
+  shared_limits := EXISTS (SELECT FROM redrive.shared_limit);
+  budgets := EXISTS (SELECT FROM redrive.budget);
+  open_gates := budgets AND EXISTS (SELECT FROM redrive.budget WHERE is_open);
+END
+$$;
+
 -- Settles successes whose attempt is described by its time, worker, version, call and release alone: it is kept in the
 -- task's own row. Given column by column, which is much cheaper to read than JSON; rows with a `next` are not successes. The first
 -- element of `advances`, `numbers`, `began`, `took` and `workers` also stands for those that are absent; `versions`,
@@ -25,12 +37,11 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.succeed(
   ids text[], rounds int[], advances int[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
   versions text[], calls text[], releases text[], nexts int[], now_ms bigint, OUT settled int[], OUT ends json,
-  OUT lanes bigint[], OUT budget_lanes bigint[], OUT budget_began bigint[],
-  OUT budget_first boolean[]
+  OUT lanes bigint[], OUT counts redrive.attempt_count[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
   items text[];
-  has_budgets constant boolean := redrive.is_any_budget();
+  has constant record := redrive.has_any();
 BEGIN
   WITH succeeded_task AS (
     UPDATE redrive.task
@@ -66,13 +77,16 @@ BEGIN
     FROM succeeded_task GROUP BY redrive.item_lane(lane)
   )
   SELECT array_agg(n),
-    CASE WHEN EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL)
-      THEN json_agg(json_build_object('lane', lane, 'began', ran_from)) END,
+    json_agg(json_build_object('lane', lane, 'began', ran_from)) FILTER (WHERE has.ramps),
     array_agg(id) FILTER (WHERE lane >= redrive.first_run_lane()),
-    CASE WHEN EXISTS (SELECT FROM redrive.shared_limit) THEN array_agg(lane) END,
-    CASE WHEN has_budgets THEN array_agg(lane) END, CASE WHEN has_budgets THEN array_agg(ran_from) END,
-    CASE WHEN has_budgets THEN array_agg(ran_attempt = 1) END
-  INTO settled, ends, items, lanes, budget_lanes, budget_began, budget_first
+    array_agg(lane) FILTER (WHERE has.shared_limits),
+    (
+      SELECT array_agg(ROW(alike.*)::redrive.attempt_count) FROM (
+        SELECT lane, CASE WHEN has.open_gates THEN ran_from END, 'ok', NULL::text, ran_attempt = 1, count(*)
+        FROM succeeded_task WHERE has.budgets GROUP BY 1, 2, 5
+      ) AS alike
+    )
+  INTO settled, ends, items, lanes, counts
   FROM succeeded_task;
   IF items IS NOT NULL THEN
     PERFORM redrive.add_outputs(items);
@@ -88,6 +102,7 @@ CREATE OR REPLACE FUNCTION redrive.acknowledge(
 DECLARE
   acknowledged int[];
   ends json;
+  counts redrive.attempt_count[];
 BEGIN
   WITH completed_task AS (
     UPDATE redrive.task SET round = task.round + 1
@@ -96,12 +111,15 @@ BEGIN
       AND task.round = run.round AND task.advances = coalesce(run.advances, acknowledge.advances[1], task.advances)
     RETURNING run.n, task.lane, task.ran_from, task.ran_attempt
   )
-  SELECT array_agg(n), json_agg(json_build_object('lane', lane, 'began', ran_from, 'first', ran_attempt = 1)) INTO acknowledged, ends
+  SELECT array_agg(n), json_agg(json_build_object('lane', lane, 'began', ran_from)),
+    array_agg(ROW(lane, ran_from, 'ok', NULL, ran_attempt = 1, 1)::redrive.attempt_count)
+  INTO acknowledged, ends, counts
   FROM completed_task;
   IF ends IS NOT NULL THEN
     PERFORM redrive.ramp_up(ends);
-    PERFORM redrive.note_attempts(array_agg(run.lane), array_agg(run.began), NULL, NULL, array_agg(run.first), now_ms)
-    FROM json_to_recordset(ends) AS run (lane bigint, began bigint, first boolean) WHERE redrive.is_any_budget() HAVING count(*) > 0;
+  END IF;
+  IF counts IS NOT NULL AND redrive.is_any_budget() THEN
+    PERFORM redrive.note_attempts(counts, now_ms);
   END IF;
   RETURN acknowledged;
 END
@@ -123,8 +141,8 @@ BEGIN
   IF done.lanes IS NOT NULL THEN
     PERFORM redrive.note_answers(done.lanes, ARRAY(SELECT 1 FROM unnest(done.lanes)), now_ms);
   END IF;
-  IF done.budget_lanes IS NOT NULL THEN
-    PERFORM redrive.note_attempts(done.budget_lanes, done.budget_began, NULL, NULL, done.budget_first, now_ms);
+  IF done.counts IS NOT NULL THEN
+    PERFORM redrive.note_attempts(done.counts, now_ms);
   END IF;
   IF cardinality(succeeded) < cardinality(ids) - (SELECT count(next) FROM unnest(nexts) AS next) THEN
     succeeded := succeeded || redrive.acknowledge(ids, rounds, advances, ARRAY(

@@ -208,6 +208,11 @@ CREATE TABLE redrive.budget_tally (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX budget_tally_at ON redrive.budget_tally (budget, at);
 
+-- Attempts of a lane that ended alike, as budgets count them. `answer` is 'ok', 'failed' or 'none'.
+CREATE TYPE redrive.attempt_count AS (
+  lane bigint, began bigint, answer text, failure text, is_first boolean, count bigint
+);
+
 -- An open gate, as a claim goes by it: how many more tasks it lets through, how many it has, and when to ask again.
 CREATE TYPE redrive.gate AS (
   id bigint, kind text COLLATE "C", category text COLLATE "C", allowed int, taken int, next_look bigint
