@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '91df2e0bcc55dd289b010a1e09c5426c02a5acd57208ddf8abe4e7a33b0b660c',
+  1: '1643662b7680df79be7fc30b0b109a1645ef2f6b01e962e59ba35a9ae4a11499',
 }
 
 const MAX_LINES = 60

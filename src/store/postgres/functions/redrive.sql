@@ -27,7 +27,53 @@ CREATE OR REPLACE FUNCTION redrive.before_of(of_task redrive.task) RETURNS text 
 $$;
 
 -- Gives dead tasks fresh attempts, on record; only those that died by a time, if one is given. They carry the operation,
--- if there is one, and it moves each of them once, though the clock may be set back. Returns the ids of the tasks that it moved, as a JSON array.
+-- if there is one, and it moves each of them once, though the clock may be set back. Tasks are read without a lock, which
+-- would be a write of its own, and left alone if they have changed since. Returns the ids and times of death of those that it
+-- moved, and how many were dead.
+CREATE OR REPLACE FUNCTION redrive.move_dead(
+  ids text[], who text, why text, of_operation text, died_until bigint, now_ms bigint,
+  OUT moved text[], OUT times bigint[], OUT known int
+) LANGUAGE plpgsql AS $$
+BEGIN
+  WITH dead_task AS MATERIALIZED (
+    SELECT id, round, entries, changed_at, redrive.before_of(task) AS before FROM redrive.task
+    WHERE id = ANY (ids) AND state = redrive.state_dead() AND (died_until IS NULL OR changed_at <= died_until)
+      AND (of_operation IS NULL OR operation IS DISTINCT FROM of_operation)
+    ORDER BY id
+  ), moved_task AS (
+    UPDATE redrive.task
+    SET state = redrive.state_running(), round = task.round + 1, started_at = now_ms, changed_at = now_ms,
+      entries = task.entries + 1, attempts = 0, deferrals = 0, undecided = false, previous_delay = NULL,
+      error_class = NULL, error_code = NULL, error_message = NULL, reason = NULL, operation = of_operation,
+      answered = false,
+      failure_state = CASE WHEN failure_group IS NOT NULL THEN redrive.state_running() END,
+      failure_at = CASE WHEN failure_group IS NOT NULL THEN now_ms END
+    FROM dead_task
+    WHERE task.id = ANY (ARRAY[dead_task.id]) AND task.round = dead_task.round AND task.entries = dead_task.entries
+    RETURNING task.id, task.lane, task.entries, task.losses, task.priority, task.submitted_at, task.failure_group,
+      dead_task.changed_at AS died_at, dead_task.before
+  ), recorded AS (
+    INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category, before)
+    SELECT id, entries, 0, now_ms, now_ms, who, 'redriven', why,
+      (SELECT its.category FROM redrive.lane AS its WHERE its.id = moved_task.lane), before
+    FROM moved_task
+  ), tallied AS (
+    INSERT INTO redrive.tally (lane, dead, waiting) SELECT lane, -count(*), count(*) FROM moved_task GROUP BY lane
+  ), counted AS (
+    INSERT INTO redrive.group_tally (failure_group, hour, retrying, dead)
+    SELECT failure_group, redrive.hour_of(now_ms), count(*), -count(*) FROM moved_task WHERE failure_group IS NOT NULL
+    GROUP BY failure_group
+  ), queued AS (
+    INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone)
+    SELECT id, lane, redrive.waiting_state(true, redrive.runs_alone(losses)), priority, submitted_at, now_ms,
+      redrive.runs_alone(losses)
+    FROM moved_task
+  )
+  SELECT array_agg(id), array_agg(died_at), (SELECT count(*) FROM dead_task) INTO moved, times, known FROM moved_task;
+END
+$$;
+
+-- Gives dead tasks fresh attempts (see `move_dead`). Returns the ids of those that it moved, as a JSON array.
 CREATE OR REPLACE FUNCTION redrive.redrive(
   ids text[], who text, why text, of_operation text, died_until bigint, at bigint
 ) RETURNS text LANGUAGE plpgsql
@@ -35,42 +81,17 @@ SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = of
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
-  times bigint[];
+  part record;
+  moved text[] := '{}';
 BEGIN
-  WITH dead_task AS MATERIALIZED (
-    SELECT id, lane, entries, losses, priority, submitted_at, changed_at, failure_group, redrive.before_of(task) AS before
-    FROM redrive.task
-    WHERE id = ANY (ids) AND state = redrive.state_dead() AND (died_until IS NULL OR changed_at <= died_until)
-      AND (of_operation IS NULL OR operation IS DISTINCT FROM of_operation)
-    ORDER BY id FOR UPDATE
-  ), recorded AS (
-    INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category, before)
-    SELECT id, entries + 1, 0, now_ms, now_ms, who, 'redriven', why,
-      (SELECT its.category FROM redrive.lane AS its WHERE its.id = dead_task.lane), before
-    FROM dead_task
-  ), tallied AS (
-    INSERT INTO redrive.tally (lane, dead, waiting) SELECT lane, -count(*), count(*) FROM dead_task GROUP BY lane
-  ), counted AS (
-    INSERT INTO redrive.group_tally (failure_group, hour, retrying, dead)
-    SELECT failure_group, redrive.hour_of(now_ms), count(*), -count(*) FROM dead_task WHERE failure_group IS NOT NULL
-    GROUP BY failure_group
-  ), queued AS (
-    INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone)
-    SELECT id, lane, redrive.waiting_state(true, redrive.runs_alone(losses)), priority, submitted_at, now_ms,
-      redrive.runs_alone(losses)
-    FROM dead_task
-  ), moved AS (
-    UPDATE redrive.task
-    SET state = redrive.state_running(), round = round + 1, started_at = now_ms, changed_at = now_ms,
-      entries = task.entries + 1, attempts = 0, deferrals = 0, undecided = false, previous_delay = NULL,
-      error_class = NULL, error_code = NULL, error_message = NULL, reason = NULL, operation = of_operation,
-      answered = false,
-      failure_state = CASE WHEN task.failure_group IS NOT NULL THEN redrive.state_running() END,
-      failure_at = CASE WHEN task.failure_group IS NOT NULL THEN now_ms END
-    FROM dead_task WHERE task.id = ANY (ARRAY[dead_task.id])
-  )
-  SELECT array_agg(id), array_agg(changed_at) INTO ids, times FROM dead_task;
-  PERFORM redrive.unlist(redrive.state_dead(), ids, times);
-  RETURN to_json(coalesce(ids, '{}'))::text;
+  LOOP
+    part := redrive.move_dead(ids, who, why, of_operation, died_until, now_ms);
+    EXIT WHEN part.known = 0;
+    PERFORM redrive.unlist(redrive.state_dead(), part.moved, part.times);
+    moved := moved || part.moved;
+    -- Some have changed in the meantime, and may be dead all the same.
+    EXIT WHEN cardinality(part.moved) = part.known;
+  END LOOP;
+  RETURN to_json(moved)::text;
 END
 $$;
