@@ -48,6 +48,14 @@ it('a group says why it is one, what its tasks share and what varies', async () 
   })
 })
 
+it('a group whose message does not vary does not speak of a *', async () => {
+  const memory = await store()
+  const group = (await listGroups(memory)).find(({ pattern }) => pattern === "no column 'street'")
+  const { why } = (await explainGroup(memory, group?.id ?? '')) ?? {}
+  expect(why).toMatch(/the message "?'?no column/)
+  expect(why).not.toContain('*')
+})
+
 it('the beginning of an id will do, with or without its version, as long as it is one group alone', async () => {
   const memory = await store()
   const [group] = await listGroups(memory)

@@ -141,7 +141,7 @@ function whyOneGroup({ id, kind, code, errorName, pattern, frames }: FailureGrou
     `the kind ${quoted(kind)}`,
     ...(errorName === '' ? [] : [`the class ${errorName}`]),
     `the code ${quoted(code)}`,
-    `the message ${quoted(pattern)}, in which * stands for what varies`,
+    `the message ${quoted(pattern)}${pattern.includes('*') ? ', in which * stands for what varies' : ''}`,
     ...(frames.length === 0 ? [] : [`the place ${frames.join(' < ')}`]),
   ]
   return `All have ${facts.slice(0, -1).join(', ')} and ${facts.at(-1)}.`

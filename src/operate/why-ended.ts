@@ -80,7 +80,7 @@ async function whyDead(store: WhyStore, task: TaskRecord, ledger: readonly Ledge
     errorClass: task.errorClass ?? null,
     policy: fatal?.row.policy ?? null,
   }
-  const death = { code, text: `It is dead: ${lowered(text)}`, facts }
+  const death = { code, text: `It is dead. ${text}`, facts }
   const error = { code: 'last_error', text: lastErrorText(task), facts: {} }
   const redrive = { text: advice.text, args: ['dlq', 'redrive', task.id] }
   const causes = [death, error, ...decisionCauses(policy, fatal)]
@@ -161,9 +161,4 @@ function attemptFacts(row: LedgerRow | undefined): WhyCause['facts'] {
   if (row === undefined) return {}
   const { attempt, endedAt, worker, release } = row
   return { attempt, endedAt: isoOrNull(endedAt), worker, release: release ?? null }
-}
-
-/** A sentence goes on after a colon. */
-function lowered(text: string): string {
-  return /^(It|Its|The|Both|All|No) /.test(text) ? text.charAt(0).toLowerCase() + text.slice(1) : text
 }

@@ -302,7 +302,7 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     await clock.advance('1m')
     await settle({ type: 'dead', reason: 'attempts_exhausted' }, failed)
     const answer = await ask('a')
-    expect(answer.answer).toBe('It is dead: both attempts failed.')
+    expect(answer.answer).toBe('It is dead. Both attempts failed.')
     expect(codes(answer)).toEqual(['attempts_exhausted', 'last_error', 'policy', 'decision_confirmed'])
     expect(answer.causes[0]?.facts).toMatchObject({
       attempts: 2,

@@ -19,7 +19,7 @@ const DAY = 86_400_000
 
 /** Adds `redrive policy`. */
 export function addPolicy(program: Command, context: CommandContext): void {
-  const policy = program.command('policy').description('Report what the retries of a policy are worth')
+  const policy = program.command('policy').description('Report how much the retries of a policy help')
   const report = policy
     .command('report')
     .description('Show how often retries helped, and which policies to change')

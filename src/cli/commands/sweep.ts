@@ -32,7 +32,7 @@ interface SweepOptions extends DocumentOptions, BusOptions, MetricsOptions {
 export function addSweep(program: Command, context: CommandContext): void {
   const sweep = program
     .command('sweep')
-    .description('Requeue stuck documents of your own collections, and mark what is beyond help')
+    .description('Requeue stuck documents of your own collections, and mark exhausted ones as failed')
     .option('--once', 'Sweep once and exit')
     .option('--interval <duration>', 'Time between two sweeps (default: 15m)', duration(1))
     .option('--dry-run', 'Show what a sweep would do, once, and do nothing; needs no bus, and creates no store')

@@ -34,7 +34,7 @@ it('gives the answer first, then other causes, then what to do', async () => {
 it('names the command for a dead letter, on the store that was given', async () => {
   await folder.inStore(store => deadLetters(store, [{ id: '-x', kind: 'email' }]))
   const { lines } = await folder.redrive(['why', '--store', 'sqlite:.redrive/redrive.db', '--', '-x'])
-  expect(lines()[0]).toMatch(/^It is dead: /)
+  expect(lines()[0]).toMatch(/^It is dead\. /)
   expect(lines().at(-1)).toBe('    redrive dlq redrive --store sqlite:.redrive/redrive.db -- -x')
 })
 
