@@ -65,7 +65,7 @@ export async function planDiscard(
  * ```
  */
 export async function discardDeadLetters(
-  store: Pick<Store, 'discard' | 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers'>,
+  store: Pick<Store, 'discard' | 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers' | 'payloads'>,
   selection: LetterSelection,
   options: DiscardOptions,
 ): Promise<Discarded> {

@@ -1,17 +1,19 @@
-import { driveOperation, isRunBy, NO_WORKER, OF_RUN, PAUSED } from '../operation/internal.js'
+import {
+  driveOperation,
+  isRunBy,
+  NO_WORKER,
+  OF_RUN,
+  PAUSED,
+  PAYLOAD_INVALID,
+  sparesItems,
+} from '../operation/internal.js'
 import type { KnownOptions } from '../policy/internal.js'
 import type { By, OperationAct, OperationRecord, OperationSet, OperationSettings, Store } from '../store/index.js'
 import { OperationNotFoundError } from '../store/index.js'
 import { AGES } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
 import { isItem } from './is-item.js'
-import {
-  checkPayloads,
-  PAYLOAD_INVALID,
-  type PayloadReport,
-  refusesPayloads,
-  type TaskSchema,
-} from './payload-check.js'
+import { checkPayloads, checksOf, type PayloadReport, type TaskSchema } from './payload-check.js'
 import { checkSelection, type LetterSelection } from './selection.js'
 
 /** The effect that an operation would have now. Nothing is moved. */
@@ -30,14 +32,14 @@ export interface OperationPlan {
   readonly refused: readonly { readonly reason: string; readonly count: number }[]
   /** How many workers are alive. Without one, all members are moved at once, and wait. */
   readonly workers: number
-  /** Payloads that were checked against the schemas of their tasks; `null` without `tasks`. */
+  /** Payloads that were patched, and checked against the schemas of their tasks; `null` without `patch` and `tasks`. */
   readonly payloads: PayloadReport | null
 }
 
 type PlanStore = Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'list'>
 
 /** Options of `planOperation`. */
-export interface PlanOptions {
+export interface PlanOptions extends Pick<OperationSettings, 'patch'> {
   /** Check the payloads of dead letters against the schemas of these tasks. Default: none is checked. */
   readonly tasks?: readonly TaskSchema[] | undefined
 }
@@ -50,8 +52,8 @@ async function freeze(store: Pick<Store, 'now'>, selection: LetterSelection): Pr
 }
 
 /**
- * Plans an operation: how many members it has, by kind, code and age, and which would be left alone. With `tasks`, it reads
- * the newest 1000 dead letters, to see which payloads no longer fit.
+ * Plans an operation: how many members it has, by kind, code and age, and which would be left alone. With `tasks` or `patch`,
+ * it reads the newest 1000 dead letters, to see which payloads no longer fit, and which the patch does not change.
  *
  * ```ts
  * const { count, refused } = await planOperation(store, 'redrive', { filter: { errorCode: 'http_502' } })
@@ -61,12 +63,12 @@ export async function planOperation(
   store: PlanStore,
   act: OperationAct,
   selection: LetterSelection,
-  { tasks }: PlanOptions = {},
+  { tasks, patch }: PlanOptions = {},
 ): Promise<OperationPlan> {
   const [rows, workers, payloads] = await Promise.all([
     store.operations.survey(act, await freeze(store, selection)),
     store.workers(),
-    tasks === undefined || act !== 'redrive' ? null : checkPayloads(store, selection, tasks),
+    (tasks ?? patch) === undefined || act !== 'redrive' ? null : checkPayloads(store, selection, tasks ?? [], patch),
   ])
   const sums = <T>(of: (row: (typeof rows)[number]) => T | undefined): [T, number][] => {
     const counts = new Map<T, number>()
@@ -76,8 +78,9 @@ export async function planOperation(
     }
     return [...counts].sort(([, a], [, b]) => b - a)
   }
+  const isSparingItems = sparesItems({ act, settings: { ...(patch && { patch }) } })
   const reasonOf = ({ kind, isPaused }: (typeof rows)[number]) => {
-    if (act === 'discard' && isItem({ kind })) return OF_RUN
+    if (isSparingItems && isItem({ kind })) return OF_RUN
     if (act !== 'redrive') return undefined
     if (isPaused) return PAUSED
     const isRun = workers.some(({ kinds }) => isRunBy({ kinds }, { kind, category: '' }))
@@ -134,13 +137,13 @@ const POLL_MS = 200
  * it is then.
  */
 export async function runOperation(
-  store: Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'ledgers'>,
+  store: Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'ledgers' | 'payloads'>,
   id: string,
   { driver, signal = new AbortController().signal, onProgress, clock = systemClock, tasks }: RunOperationOptions,
 ): Promise<OperationRecord> {
-  const refuse = tasks && refusesPayloads(store, tasks)
+  const checks = checksOf(tasks ?? [])
   for (;;) {
-    const isDriven = await driveOperation(store, id, { driver, signal, clock, refuse, onStep: onProgress })
+    const isDriven = await driveOperation(store, id, { driver, signal, clock, checks, onStep: onProgress })
     const operation = await store.operations.get(id)
     if (operation === undefined) throw new OperationNotFoundError(id)
     if (!isDriven) onProgress?.(operation)
@@ -168,6 +171,7 @@ export interface ActOptions extends StartOptions, Pick<RunOperationOptions, 'tas
 export const ACT_OPTIONS: KnownOptions<ActOptions> = {
   who: '',
   why: '',
+  patch: '',
   canary: '',
   stopAbove: '',
   perSecond: '',
@@ -183,7 +187,7 @@ export const ACT_OPTIONS: KnownOptions<ActOptions> = {
  * the selection.
  */
 export async function actOnMany(
-  store: Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers'>,
+  store: Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers' | 'payloads'>,
   act: OperationAct,
   selection: LetterSelection,
   { signal, onProgress, clock, tasks, ...options }: ActOptions,

@@ -1,72 +1,67 @@
-import type { OperationMember, Store, TaskReader, TaskRecord } from '../store/index.js'
+import { type PayloadChecks, payloadAfter } from '../operation/internal.js'
+import type { PayloadPatch, TaskReader, TaskRecord } from '../store/index.js'
 import type { DeclaredTask } from '../task/index.js'
-import { validate } from '../task/internal.js'
-import { failureText } from '../telemetry/index.js'
+import { schemaProblem } from '../task/internal.js'
 import { getTasks } from './get-tasks.js'
+import { isItem } from './is-item.js'
 import { pagesOf } from './pages.js'
 import { filterOf, type LetterSelection } from './selection.js'
+import { parsed } from './task-view.js'
 
 /** The part of a task that says which payloads it takes: `defineTask` and `declareTask` return it. */
 export type TaskSchema = Pick<DeclaredTask, 'kind' | 'schema'>
 
-/** Why a member is left alone: it would be dead again at once. */
-export const PAYLOAD_INVALID = 'payload_invalid'
-
-/** Dead letters whose payloads were checked against the schemas of their tasks. */
+/** Dead letters whose payloads were patched, and checked against the schemas of their tasks. */
 export interface PayloadReport {
   /** How many were checked: the newest, at most 1000. */
   readonly checked: number
-  /** How many of them no longer fit. */
+  /** How many of them no longer fit, or could not be patched. */
   readonly invalid: number
   /** One of those, and what is wrong with it. */
   readonly example: { readonly id: string; readonly problem: string } | null
+  /** How many of them the patch does not change: they are redriven as they are. `null` without a patch. */
+  readonly unchanged: number | null
+  /** One that the patch changes. */
+  readonly change: { readonly id: string; readonly before: unknown; readonly after: unknown } | null
 }
 
 const MAX_CHECKED = 1000
-/** Letters of kinds without a schema are passed over. */
+/** Letters whose payloads nobody checks are passed over. */
 const MAX_READ = 10 * MAX_CHECKED
 
-type Schemas = ReadonlyMap<string, NonNullable<TaskSchema['schema']>>
-
-function schemasOf(tasks: readonly TaskSchema[]): Schemas {
-  return new Map(tasks.flatMap(({ kind, schema }) => (schema === undefined ? [] : [[kind, schema] as const])))
+/** The checks that the schemas of tasks make. */
+export function checksOf(tasks: readonly TaskSchema[]): PayloadChecks {
+  return new Map(
+    tasks.flatMap(({ kind, schema }) => {
+      return schema === undefined ? [] : [[kind, (payload: unknown) => schemaProblem(schema, payload)] as const]
+    }),
+  )
 }
 
-/** What is wrong with a payload; `undefined` if it fits, or if its kind has no schema. */
-async function problemOf(
-  schemas: Schemas,
-  { kind, payload }: Pick<TaskRecord, 'kind' | 'payload'>,
-): Promise<string | undefined> {
-  const schema = schemas.get(kind)
-  if (schema === undefined) return undefined
-  try {
-    const result = await validate(schema, JSON.parse(payload))
-    return 'problem' in result ? result.problem : undefined
-  } catch (failure) {
-    // A schema that throws, or a payload that is no JSON, would fail its attempt too.
-    return failureText(failure)
-  }
-}
-
-/** Checks the payloads of dead letters against the schemas of their tasks. */
+/** Checks the payloads that dead letters would have if they were moved. */
 export async function checkPayloads(
   store: Pick<TaskReader, 'get' | 'list'>,
   selection: LetterSelection,
   tasks: readonly TaskSchema[],
+  patch: PayloadPatch | undefined,
 ): Promise<PayloadReport> {
-  const schemas = schemasOf(tasks)
-  const report = { checked: 0, invalid: 0, example: null as PayloadReport['example'] }
-  let read = 0
+  const checks = checksOf(tasks)
+  let [read, checked, invalid, unchanged] = [0, 0, 0, 0]
+  let example: PayloadReport['example'] = null
+  let change: PayloadReport['change'] = null
   for await (const letter of lettersOf(store, selection)) {
-    if (report.checked === MAX_CHECKED || ++read > MAX_READ) break
-    if (!schemas.has(letter.kind)) continue
-    report.checked++
-    const problem = await problemOf(schemas, letter)
-    if (problem === undefined) continue
-    report.invalid++
-    report.example ??= { id: letter.id, problem }
+    if (checked === MAX_CHECKED || ++read > MAX_READ) break
+    const { id, kind, payload } = letter
+    if (patch === undefined ? !checks.has(kind) : isItem(letter)) continue
+    checked++
+    const after = await payloadAfter(letter, patch, checks)
+    if ('problem' in after) {
+      invalid++
+      example ??= { id, problem: after.problem }
+    } else if (after.payload === payload) unchanged++
+    else change ??= { id, before: parsed(payload), after: parsed(after.payload) }
   }
-  return report
+  return { checked, invalid, example, unchanged: patch === undefined ? null : unchanged, change }
 }
 
 async function* lettersOf(
@@ -78,19 +73,4 @@ async function* lettersOf(
     return
   }
   for await (const page of pagesOf(page => store.list(filterOf(selection), page))) yield* page
-}
-
-/** Says for the driver of an operation which members have a payload that no longer fits. */
-export function refusesPayloads(
-  store: Pick<Store, 'get'>,
-  tasks: readonly TaskSchema[],
-): (members: readonly OperationMember[]) => Promise<ReadonlyMap<string, string>> {
-  const schemas = schemasOf(tasks)
-  return async members => {
-    const refused = new Map<string, string>()
-    const own = members.filter(({ kind }) => schemas.has(kind)).map(({ id }) => id)
-    for await (const { id, task } of getTasks(store, own))
-      if (task !== undefined && (await problemOf(schemas, task)) !== undefined) refused.set(id, PAYLOAD_INVALID)
-    return refused
-  }
 }

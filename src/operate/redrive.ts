@@ -19,7 +19,10 @@ export interface Redriven {
   readonly operation: OperationRecord | undefined
 }
 
-type RedriveStore = Pick<Store, 'redrive' | 'operations' | 'audit' | 'now' | 'workers' | 'get' | 'list' | 'ledgers'>
+type RedriveStore = Pick<
+  Store,
+  'redrive' | 'operations' | 'audit' | 'now' | 'workers' | 'get' | 'list' | 'ledgers' | 'payloads'
+>
 
 /** The size of a transaction. */
 const BATCH = 500
@@ -27,7 +30,8 @@ const BATCH = 500
 /**
  * Gives dead letters fresh attempts; their history stays. Those that are named move at once. A filter becomes an operation,
  * oldest first, which any live worker continues should this process end. Resolves when all of them were moved. It stops when
- * more than half of the latest ones fail again; `stopAbove` sets another share.
+ * more than half of the latest ones fail again; `stopAbove` sets another share. With `patch`, each payload is changed as its
+ * letter moves, and the original stays on record.
  *
  * ```ts
  * await redriveDeadLetters(store, { filter: { errorCode: 'http_502' } }, { who: 'ada', why: 'the gateway is back' })
@@ -42,7 +46,8 @@ export async function redriveDeadLetters(
   checkOptions('redriveDeadLetters()', options, ACT_OPTIONS)
   if (
     'ids' in selection &&
-    (options.canary ?? options.stopAbove ?? options.perSecond ?? options.limit ?? options.tasks) === undefined
+    (options.patch ?? options.canary ?? options.stopAbove ?? options.perSecond ?? options.limit ?? options.tasks) ===
+      undefined
   ) {
     return redriveNamed(store, selection.ids, options)
   }

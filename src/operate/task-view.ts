@@ -158,7 +158,7 @@ function nextRetryAt({ status, attempts, deferrals, nextAttemptAt }: TaskRecord)
 }
 
 /** The value of a JSON text; the text itself if it is not JSON, or too deep to be written again. */
-function parsed(json: string): unknown {
+export function parsed(json: string): unknown {
   try {
     const value: unknown = JSON.parse(json)
     JSON.stringify(value)

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it, vi } from 'vitest'
 import { MemoryStore, type OperationRecord, type Store } from '../store/index.js'
-import { defineTask, Worker } from '../task/index.js'
+import { defineTask, type StandardSchema, Worker } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
 import { canaryAnswers } from './canary.js'
@@ -159,6 +159,77 @@ describe('a worker', () => {
     await clock.advance('30s')
     expect(await store.operations.get(unrun)).toMatchObject({ moved: 0, progress: { refused: { no_worker: 3 } } })
     await other.stop()
+  })
+})
+
+describe('payloads', () => {
+  const schema: StandardSchema<{ n: number }> = {
+    '~standard': {
+      version: 1,
+      vendor: 'test',
+      validate: value => {
+        const { n } = value as { n: number }
+        return n % 2 === 0 ? { value: { n } } : { issues: [{ message: 'Expected an even number', path: ['n'] }] }
+      },
+    },
+  }
+
+  it('are checked by a worker that has their schema, before it moves them', async () => {
+    const { clock, store } = await scene(6, () => {})
+    const id = await create(store)
+    const worker = new Worker(store, { tasks: [defineTask('k', { payload: schema, handler: () => {} })], clock })
+    await worker.start()
+    await clock.advance('60s')
+    expect(await store.operations.get(id)).toMatchObject({
+      status: 'done',
+      moved: 3,
+      progress: { refused: { payload_invalid: 3 } },
+      tally: { succeeded: 3, dead: 0 },
+    })
+    await worker.stop()
+  })
+
+  it('are patched and checked by a worker, canary first', async () => {
+    const ran: unknown[] = []
+    const { clock, store } = await scene(30, () => {})
+    const id = await create(store, { canary: 3, patch: { n: 4, by: 'ann' } })
+    const handler = (payload: { readonly n: number }) => void ran.push(payload)
+    const worker = new Worker(store, { tasks: [defineTask('k', { payload: schema, handler })], clock })
+    await worker.start()
+    await clock.advance('60s')
+    expect(await store.operations.get(id)).toMatchObject({ status: 'done', moved: 30, tally: { succeeded: 30 } })
+    expect(ran).toEqual(Array.from({ length: 30 }, () => ({ n: 4 })))
+    const worse = await create(store, { patch: { n: 5 } })
+    await clock.advance('60s')
+    expect(await store.operations.get(worse)).toMatchObject({ status: 'done', moved: 0 })
+    await worker.stop()
+  })
+
+  it.each([0, 1, 2])('are patched once, though drivers die around step %d', async deadly => {
+    const { clock, store, ids } = await scene(10, () => {})
+    const id = await create(store, { perSecond: 40, patch: { seen: true } })
+    const step = store.operations.step.bind(store.operations)
+    let steps = 0
+    const dying = vi.spyOn(store.operations, 'step').mockImplementation(async (...args) => {
+      const number = steps++
+      if (number === deadly) throw new Error('killed before the step')
+      const stepped = await step(...args)
+      if (number === deadly + 1) throw new Error('killed before its answer')
+      return stepped
+    })
+    const signal = new AbortController().signal
+    for (let n = 0; n < 3; n++) {
+      const driving = driveOperation(store, id, { driver: `d${n}`, signal, clock }).catch(() => {})
+      await clock.advance('30s')
+      await driving
+    }
+    expect(dying.mock.calls.length).toBeGreaterThan(deadly + 1)
+    expect(await store.operations.get(id)).toMatchObject({ status: 'settling', moved: 10 })
+    for (const [n, task] of ids.entries()) {
+      expect(await store.get(task)).toMatchObject({ payload: JSON.stringify({ n, seen: true }) })
+      const rows = (await store.ledger(task)).filter(({ outcome }) => outcome === 'redriven')
+      expect(rows).toMatchObject([{ before: { payload: JSON.stringify({ n }) } }])
+    }
   })
 })
 

@@ -10,6 +10,7 @@ import { type Clock, sleep } from '../time/index.js'
 import { canaryAnswers, chooseCanary, laneOf } from './canary.js'
 import { fixWait } from './fix-wait.js'
 import { leftOf, type NextStep, nextStep, type StepFacts } from './next-step.js'
+import { invalidMembers, PAYLOAD_INVALID, type PayloadChecks } from './payload-check.js'
 import { refusalOf } from './refuse-member.js'
 
 /** Who drives an operation, and for how long. */
@@ -22,13 +23,13 @@ export interface DriveOptions {
   readonly clock: Clock
   /** How long the operation is this driver's own after a step. Another one takes it over then. Default 10 s. */
   readonly leaseMs?: number
-  /** Names members that are to be left alone, each with the reason. Default: none. */
-  readonly refuse?: ((members: readonly OperationMember[]) => Promise<ReadonlyMap<string, string>>) | undefined
+  /** What the driver knows of payloads: a redrive leaves members alone that would be dead again at once. Default: nothing. */
+  readonly checks?: PayloadChecks | undefined
   /** Called after each step. */
   readonly onStep?: (operation: OperationRecord) => void
 }
 
-type DriveStore = Pick<Store, 'operations' | 'workers' | 'now' | 'get' | 'ledgers'>
+type DriveStore = Pick<Store, 'operations' | 'workers' | 'now' | 'get' | 'ledgers' | 'payloads'>
 
 const LEASE_MS = 10_000
 /** The lease is renewed when a third of it is over, though there is nothing to do. */
@@ -42,7 +43,7 @@ const NO_ANSWERS = { passed: 0, failed: 0, pending: 0 }
  * one can continue. Returns whether it had the lease.
  */
 export async function driveOperation(store: DriveStore, id: string, options: DriveOptions): Promise<boolean> {
-  const { driver, signal, clock, leaseMs = LEASE_MS, refuse, onStep } = options
+  const { driver, signal, clock, leaseMs = LEASE_MS, checks = new Map(), onStep } = options
   const found = await store.operations.get(id)
   // It may wait for weeks: nobody takes its lease until then.
   if (found?.status === 'planned' && fixWait(found, await store.workers()) !== undefined) return false
@@ -63,7 +64,7 @@ export async function driveOperation(store: DriveStore, id: string, options: Dri
     const { status, progress } = operation
     const renew = () => store.operations.step(id, token, { leaseMs, status, progress })
     const step = await whileRenewing(renew, leaseMs / RENEWALS, clock, () =>
-      stepOf(store, operation, next, { ...facts, refuse }),
+      stepOf(store, operation, next, { ...facts, checks }),
     )
     const stepped = await store.operations.step(id, token, { leaseMs, ...step })
     if (stepped === undefined) return true
@@ -103,12 +104,16 @@ function isOpen({ status }: OperationRecord): boolean {
   return status !== 'stopped' && status !== 'done'
 }
 
-interface Facts extends StepFacts {
+interface DriverFacts extends StepFacts {
   readonly workers: readonly WorkerRecord[]
-  readonly refuse?: DriveOptions['refuse']
 }
 
-async function factsOf(store: DriveStore, operation: OperationRecord): Promise<Facts> {
+/** The facts of a driver, and what it knows of payloads. */
+interface Facts extends DriverFacts {
+  readonly checks: PayloadChecks
+}
+
+async function factsOf(store: DriveStore, operation: OperationRecord): Promise<DriverFacts> {
   const { status, progress, settings } = operation
   const [workers, now, canary] = await Promise.all([
     store.workers(),
@@ -150,7 +155,7 @@ async function stepOf(
 async function canaryStep(store: DriveStore, operation: OperationRecord, limit: number, facts: Facts) {
   const { status, progress } = operation
   const { now } = facts
-  const meant = async (members: readonly OperationMember[]) => (await sorted(operation, members, facts)).meant
+  const meant = async (members: readonly OperationMember[]) => (await sorted(store, operation, members, facts)).meant
   const move = await chooseCanary(store, operation, limit, meant)
   const canary = [...progress.canary, ...move]
   const canarySince = progress.canarySince ?? now
@@ -163,12 +168,12 @@ async function canaryStep(store: DriveStore, operation: OperationRecord, limit: 
 async function moveStep(store: DriveStore, operation: OperationRecord, limit: number, facts: Facts) {
   const { id, status, progress } = operation
   const page = await store.operations.members(id, { limit, after: progress.after })
-  const { meant: members, refused } = await sorted(operation, page.items, facts)
+  const { meant: members, refused } = await sorted(store, operation, page.items, facts)
   const move = new Set(members.map(member => member.id))
   const ordered = new Map(members.filter(({ isOrdered }) => isOrdered).map(member => [laneOf(member), member]))
   for (const lane of ordered.values()) {
     // Those that are left alone are counted with their own page.
-    const { meant } = await sorted(operation, await laneMembers(store, id, lane), facts)
+    const { meant } = await sorted(store, operation, await laneMembers(store, id, lane), facts)
     for (const member of meant) move.add(member.id)
   }
   const next: OperationProgress = { ...progress, refused, isRead: page.next === undefined, after: page.next }
@@ -177,18 +182,19 @@ async function moveStep(store: DriveStore, operation: OperationRecord, limit: nu
 
 /** The members that may be moved, and the number of all that were left alone so far, by reason. */
 async function sorted(
-  { act, progress }: OperationRecord,
+  store: DriveStore,
+  operation: OperationRecord,
   members: readonly OperationMember[],
-  { workers, refuse }: Facts,
+  { workers, checks }: Facts,
 ): Promise<{ readonly meant: OperationMember[]; readonly refused: Readonly<Record<string, number>> }> {
-  const refused: Record<string, number> = { ...progress.refused }
+  const refused: Record<string, number> = { ...operation.progress.refused }
   const isMeant = (reason: string | undefined) => {
     if (reason !== undefined) refused[reason] = (refused[reason] ?? 0) + 1
     return reason === undefined
   }
-  const open = members.filter(member => isMeant(refusalOf(act, member, workers)))
-  const named = await refuse?.(open)
-  return { meant: named === undefined ? open : open.filter(({ id }) => isMeant(named.get(id))), refused }
+  const open = members.filter(member => isMeant(refusalOf(operation, member, workers)))
+  const invalid = await invalidMembers(store, operation, open, checks)
+  return { meant: open.filter(({ id }) => isMeant(invalid.has(id) ? PAYLOAD_INVALID : undefined)), refused }
 }
 
 async function laneMembers(

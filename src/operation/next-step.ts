@@ -33,6 +33,8 @@ export type NextStep =
 
 /** The size of a transaction. */
 const BATCH = 2000
+/** The same if payloads are patched: all of them are in memory then. */
+const PATCH_BATCH = 200
 /** Under a rate the work comes evenly. */
 const BATCHES_PER_SECOND = 10
 /** How soon to look for new answers. */
@@ -135,7 +137,7 @@ function judge({ settings, progress, tally }: OperationRecord): NextStep | undef
 
 /** Moves as many members as there is room for and the rate allows. */
 function roomStep(
-  { settings: { perSecond }, progress: { lastMove } }: OperationRecord,
+  { settings: { perSecond, patch }, progress: { lastMove } }: OperationRecord,
   room: number,
   now: number,
 ): NextStep {
@@ -144,8 +146,9 @@ function roomStep(
   const earlyMs = lastMove === undefined || lastMove.at > now ? 0 : lastMove.at + lastMs - now
   if (earlyMs > 0) return { type: 'wait', ms: Math.min(earlyMs, 1000) }
   if (room <= 0) return { type: 'wait', ms: POLL_MS }
-  const evenly = perSecond === undefined ? BATCH : Math.max(1, Math.floor(perSecond / BATCHES_PER_SECOND))
-  return { type: 'move', limit: Math.min(room, evenly, BATCH), isCanary: false }
+  const batch = patch === undefined ? BATCH : PATCH_BATCH
+  const evenly = perSecond === undefined ? batch : Math.max(1, Math.floor(perSecond / BATCHES_PER_SECOND))
+  return { type: 'move', limit: Math.min(room, evenly, batch), isCanary: false }
 }
 
 /** Whether a member that was moved has not ended. */

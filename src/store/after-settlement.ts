@@ -145,11 +145,12 @@ export function afterLoss(standing: Standing, claim: LostClaim & { readonly kind
 
 /**
  * After a redrive: fresh attempts, deferrals and time to live. Losses stay, so a task that kills workers stays alone, and so
- * does its group, which tells whether it dies of the same failure again.
+ * does its group, which tells whether it dies of the same failure again. `payload` is the original of one that was changed.
  */
-export function afterRedrive(standing: Standing, by: By, now: number): After {
+export function afterRedrive(standing: Standing, by: By, now: number, payload?: string): After {
   const fresh = { ...standing, ...NO_FAILURES, losses: standing.losses, group: standing.group, startedAt: now }
-  const after = ended(fresh, undefined, acted('redriven', by, now, beforeOf(standing)))
+  const before = { ...beforeOf(standing), ...(payload !== undefined && { payload }) }
+  const after = ended(fresh, undefined, acted('redriven', by, now, before))
   after.lane = 'none'
   return waiting(after, now)
 }

@@ -73,6 +73,7 @@ export type {
   OperationStep,
   OperationStore,
   OperationTally,
+  PayloadPatch,
   SurveyRow,
   TakenOperation,
 } from './operation-store.js'

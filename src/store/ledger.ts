@@ -71,7 +71,7 @@ export interface LedgerRow extends Omit<AttemptEntry, 'group'> {
   readonly before?: Before | undefined
 }
 
-/** The part of a task that an operator's act replaces. An edit replaces the payload, other acts the rest. */
+/** The part of a task that an operator's act replaces. An edit replaces the payload, a redrive the rest and, with a patch, the payload. */
 export interface Before {
   /** Failed attempts. */
   readonly attempts?: number | undefined

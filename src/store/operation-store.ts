@@ -56,8 +56,19 @@ export interface FixedRelease {
   readonly before: readonly string[]
 }
 
+/**
+ * A change of payloads as data: a JSON Merge Patch (RFC 7396) of an object. `null` removes a field, an object is merged, and
+ * anything else replaces what was there.
+ */
+export type PayloadPatch = Readonly<Record<string, unknown>>
+
 /** How an operation goes about it. An absent field means no such bound. */
 export interface OperationSettings {
+  /**
+   * Applied to the payload of each member as it moves, in the same transaction. The original stays on record, in the
+   * `redriven` row of the ledger. Items of runs keep their payload, and are left alone. Only a redrive has it.
+   */
+  readonly patch?: PayloadPatch
   /**
    * Start when all live workers of the kind report this release or a later one, and go on only while they do. The filter
    * must name the kind. Only a redrive has it.
@@ -257,7 +268,7 @@ export interface OperationStore {
   /** The members that are dead again, by kind, code of the last verdict and failure group. */
   deaths(id: string): Promise<readonly DeathsRow[]>
   /**
-   * Puts members back as they were before the move: redriven ones that wait and were neither run nor edited since, and
+   * Puts members back as they were before the move, with their payload: redriven ones that wait and were neither run nor edited since, and
    * discarded ones that are still kept. Items of runs stay, since their run counts them. Looks at a page of the members
    * that were moved. The operation must be stopped or done; a cancellation cannot be undone. Each member that was put back
    * has an `undone` row in its ledger, and each page that put some back a record in the audit log.

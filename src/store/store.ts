@@ -81,6 +81,8 @@ export interface TaskReader {
   ledger(id: string): Promise<LedgerRow[]>
   /** The histories of several tasks, in the order of their ids, read at once. Empty for an id that is unknown. */
   ledgers(ids: readonly string[]): Promise<LedgerRow[][]>
+  /** The payloads of several tasks, in the order of their ids, read at once. `undefined` for an id that is unknown. */
+  payloads(ids: readonly string[]): Promise<(string | undefined)[]>
   /**
    * Calls back when a task may have ended: soon after its settlement as a rule, within seconds in any case, and perhaps
    * without a reason. Returns a function that stops it. A task that has ended before is not told, so begin to watch, then

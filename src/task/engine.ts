@@ -107,7 +107,7 @@ export class Engine {
       },
     })
     this.grouping = new GroupingDuty(store, this.name)
-    this.#duties = new Duties([new OperationDuty(store, this.name, clock), this.grouping, ...duties])
+    this.#duties = new Duties([new OperationDuty(store, this.name, kinds, clock), this.grouping, ...duties])
     this.#janitor = new Janitor(store, clock, options.retention ?? {})
     const kindNames = [...new Set(this.#rooms.kinds.map(({ kind }) => kind))]
     const report = { release, kinds: kindNames, categories: options.categories, host: hostname() }

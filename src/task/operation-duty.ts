@@ -1,8 +1,9 @@
-import { driveOperation } from '../operation/internal.js'
+import { driveOperation, type PayloadChecks } from '../operation/internal.js'
 import type { Store } from '../store/index.js'
 import type { Clock } from '../time/index.js'
 import type { Duty } from './duties.js'
 import { DutyWarnings } from './duty-warnings.js'
+import type { WorkKind } from './work-kind.js'
 
 /** How many operations a worker drives at once. */
 const MAX_DRIVEN = 8
@@ -15,14 +16,16 @@ export class OperationDuty implements Duty {
   readonly #worker: string
   readonly #clock: Clock
   readonly #warnings = new DutyWarnings()
+  readonly #checks: PayloadChecks
   readonly #abort = new AbortController()
   readonly #driven = new Map<string, Promise<unknown>>()
   #looking: Promise<void> | undefined
 
-  constructor(store: Store, worker: string, clock: Clock) {
+  constructor(store: Store, worker: string, kinds: readonly WorkKind[], clock: Clock) {
     this.#store = store
     this.#worker = worker
     this.#clock = clock
+    this.#checks = new Map(kinds.flatMap(({ kind, check }) => (check === undefined ? [] : [[kind, check] as const])))
   }
 
   beat(): void {
@@ -63,7 +66,7 @@ export class OperationDuty implements Duty {
   }
 
   #drive(id: string): void {
-    const options = { driver: this.#worker, signal: this.#abort.signal, clock: this.#clock }
+    const options = { driver: this.#worker, signal: this.#abort.signal, clock: this.#clock, checks: this.#checks }
     const what = `advance the operation '${id}'`
     const driving = driveOperation(this.#store, id, options)
       .then(

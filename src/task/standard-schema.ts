@@ -1,3 +1,5 @@
+import { failureText } from '../telemetry/index.js'
+
 /**
  * A schema of any validation library that follows the Standard Schema, such as valibot, zod or arktype. It validates
  * `Input` and may transform it to `Output`: fill in a default, or turn text into a date.
@@ -30,6 +32,16 @@ export async function validate<Output>(
   const result = await schema['~standard'].validate(value)
   if (result.issues === undefined) return { value: result.value }
   return { problem: result.issues.slice(0, 5).map(inWords).join('; ') }
+}
+
+/** What is wrong with a value, in words; `undefined` if it fits. A schema that throws would fail the attempt too. */
+export async function schemaProblem(schema: StandardSchema, value: unknown): Promise<string | undefined> {
+  try {
+    const result = await validate(schema, value)
+    return 'problem' in result ? result.problem : undefined
+  } catch (failure) {
+    return failureText(failure)
+  }
 }
 
 function inWords({ message, path = [] }: SchemaIssue): string {

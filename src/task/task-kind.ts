@@ -6,7 +6,7 @@ import { redact, type Work } from '../telemetry/index.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
 import { isLater, isSkip } from './outcomes.js'
-import { validate } from './standard-schema.js'
+import { schemaProblem, validate } from './standard-schema.js'
 import { type TaskContext, taskContext } from './task-context.js'
 import type { WorkKind } from './work-kind.js'
 
@@ -15,7 +15,7 @@ const MAX_RESULT = 2 ** 20
 
 /** The tasks of a definition, as an engine runs them. */
 export function taskKind(definition: TaskDefinition, store: Pick<Store, 'once' | 'limit' | 'budgets'>): WorkKind {
-  const { kind, policy, policyHash, limits, budget } = definition
+  const { kind, policy, policyHash, limits, budget, schema } = definition
   if (typeof definition.handler !== 'function') {
     const advice = 'Pass what defineTask() makes of it: defineTask(task, { handler }).'
     throw new OptionError('tasks', `The task '${kind}' has no handler. ${advice}`)
@@ -28,6 +28,7 @@ export function taskKind(definition: TaskDefinition, store: Pick<Store, 'once' |
       if (limits !== undefined) await store.limit({ kind }, limits)
       if (budget !== undefined) await store.budgets.set({ kind }, budget)
     },
+    check: schema && (payload => schemaProblem(schema, payload)),
     describe: taskWork,
     call: (task, attempt) => call(definition, JSON.parse(task.payload), taskContext(task, attempt, store)),
     returned: taskResult,

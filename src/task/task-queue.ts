@@ -2,7 +2,7 @@ import { activeTraceparent } from '../attempt/index.js'
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions, plainJson, problemOf } from '../policy/internal.js'
 import type { AttemptTraces, By, Cost, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter } from '../store/index.js'
-import { attemptTraces, recordRedrive } from '../store/internal.js'
+import { attemptTraces, MAX_PAYLOAD, recordRedrive } from '../store/internal.js'
 import { type Clock, systemClock } from '../time/index.js'
 import type { DeclaredTask } from './declare-task.js'
 import { PayloadError } from './errors.js'
@@ -80,9 +80,6 @@ const GET_OPTIONS: KnownOptions<TaskGetOptions> = { task: 'object' }
 const RESULT_OPTIONS: KnownOptions<TaskResultOptions> = { task: 'object', timeout: '', signal: 'object' }
 const QUEUE_OPTIONS: KnownOptions<TaskQueueOptions> = { clock: 'object' }
 const ITEM_FIELDS: KnownOptions<EnqueueOptions & { payload: unknown }> = { ...ENQUEUE_OPTIONS, payload: '' }
-
-/** Longer payloads belong in a file or a table, with a reference to it in the task. */
-const MAX_PAYLOAD = 2 ** 20
 
 /** The latest date that JavaScript can hold, in milliseconds since the epoch. */
 const MAX_TIME = 8.64e15

@@ -7,9 +7,9 @@ import {
   startOperation,
   type TaskSchema,
 } from '../../operate/index.js'
-import type { Store } from '../../store/index.js'
+import type { PayloadPatch, Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
-import type { ExitCode } from '../errors.js'
+import { ExitCode } from '../errors.js'
 import { writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
@@ -19,7 +19,9 @@ import { withStore } from './open-store.js'
 import { endOfOperation, sayNoMatch, sayPlan, startDetached } from './operation-text.js'
 import { type CommonOptions, nonEmpty, rate, share, wholeNumber, withCommonOptions } from './options.js'
 
-interface RedriveCommandOptions extends CommonOptions, SelectionOptions {
+/** The options of a redrive. `patch` changes payloads as they move: `redrive dlq edit` has it. */
+export interface RedriveCommandOptions extends CommonOptions, SelectionOptions {
+  readonly patch?: PayloadPatch
   readonly why?: string
   readonly rate?: number
   readonly canary?: number
@@ -34,27 +36,9 @@ interface RedriveCommandOptions extends CommonOptions, SelectionOptions {
 /** Adds `redrive dlq redrive`. */
 export function addRedrive(dlq: Command, context: CommandContext): void {
   const redrive = dlq.command('redrive').description('Give dead letters fresh attempts; their history stays')
-  withSelection(redrive, 'Redrive')
-    .option('--why <text>', 'Reason, for the record', nonEmpty)
-    .option('--rate <rate>', "Maximum rate, such as '50/s' or '600/m'", rate)
-    .option('--canary <n>', 'Move this many first; their first attempts decide', wholeNumber(1, 1000))
-    .option(
-      '--stop-above <share>',
-      "Stop when more of them fail again, such as '20%' (default: 50%, with --canary 20%)",
-      share,
-    )
-    .option('--limit <n>', 'Maximum number of dead letters, oldest first', wholeNumber(1, 1_000_000_000))
-    .option(
-      '--tasks <file>',
-      'Leave payloads alone that do not fit the tasks of this module (or REDRIVE_TASKS)',
-      nonEmpty,
-    )
-    .option('--detach', 'Return at once; the live workers carry it out')
-    .option('--dry-run', 'Show which dead letters would be moved, and move none')
-    .option('-y, --yes', 'Skip the confirmation prompt')
-    .action(async (ids: string[], options: RedriveCommandOptions) =>
-      context.end(await redriveLetters(context, ids, options)),
-    )
+  withMoveOptions(withSelection(redrive, 'Redrive')).action(async (ids: string[], options: RedriveCommandOptions) =>
+    context.end(await redriveLetters(context, ids, options)),
+  )
   withCommonOptions(redrive).addHelpText(
     'after',
     `
@@ -79,7 +63,30 @@ Examples:
   )
 }
 
-function redriveLetters(
+/** Adds the flags that say how dead letters are redriven. */
+export function withMoveOptions(command: Command): Command {
+  return command
+    .option('--why <text>', 'Reason, for the record', nonEmpty)
+    .option('--rate <rate>', "Maximum rate, such as '50/s' or '600/m'", rate)
+    .option('--canary <n>', 'Move this many first; their first attempts decide', wholeNumber(1, 1000))
+    .option(
+      '--stop-above <share>',
+      "Stop when more of them fail again, such as '20%' (default: 50%, with --canary 20%)",
+      share,
+    )
+    .option('--limit <n>', 'Maximum number of dead letters, oldest first', wholeNumber(1, 1_000_000_000))
+    .option(
+      '--tasks <file>',
+      'Leave payloads alone that do not fit the tasks of this module (or REDRIVE_TASKS)',
+      nonEmpty,
+    )
+    .option('--detach', 'Return at once; the live workers carry it out')
+    .option('--dry-run', 'Show which dead letters would be moved, and move none')
+    .option('-y, --yes', 'Skip the confirmation prompt')
+}
+
+/** Redrives dead letters, or shows which ones a redrive would move. */
+export function redriveLetters(
   context: CommandContext,
   ids: readonly string[],
   options: RedriveCommandOptions,
@@ -98,22 +105,23 @@ async function tryOut(
   options: RedriveCommandOptions,
 ): Promise<ExitCode> {
   const { console } = context
+  const { patch } = options
   const makePlan = (sample: { sampleSize: number }) => planRedrive(store, selection, sample)
   const { count, refused } = await preview(context, store, options, makePlan)
   const tasks = await tasksFor(selection, options, context)
-  if (!('ids' in selection) || tasks !== undefined)
-    sayPlan(console, await planOperation(store, 'redrive', selection, { tasks }))
+  if (!('ids' in selection) || (tasks ?? patch) !== undefined)
+    sayPlan(console, await planOperation(store, 'redrive', selection, { tasks, patch }))
   console.say(`${count} would be moved. This was a dry run: 0 moved.`)
   return endOf(count, refused)
 }
 
-/** The tasks whose schemas payloads must fit. Named letters move at once, so these are checked only if the flag asks for it. */
+/** The tasks whose schemas payloads must fit. Named letters move at once, so these are checked only if the flag or a patch asks for it. */
 async function tasksFor(
   selection: LetterSelection,
-  { tasks }: RedriveCommandOptions,
+  { tasks, patch }: RedriveCommandOptions,
   { environment }: CommandContext,
 ): Promise<readonly TaskSchema[] | undefined> {
-  return 'ids' in selection && tasks === undefined ? undefined : loadTasks(tasks, environment)
+  return 'ids' in selection && (tasks ?? patch) === undefined ? undefined : loadTasks(tasks, environment)
 }
 
 async function move(
@@ -122,22 +130,23 @@ async function move(
   selection: LetterSelection,
   options: RedriveCommandOptions,
 ): Promise<ExitCode> {
-  const { output, why, rate: perSecond, canary, stopAbove, limit, detach, yes } = options
+  const { output, patch, why, rate: perSecond, canary, stopAbove, limit, detach, yes } = options
   const { console, environment } = context
   const { count: all, refused } = await planRedrive(store, selection, { sampleSize: 0 })
   const count = Math.min(all, limit ?? Infinity)
   for (const { text } of refused) console.say(text)
   if (count === 0 && !('ids' in selection)) await sayNoMatch(context, store, selection, 'dead letters')
+  const tasks = await tasksFor(selection, options, context)
   if (count > 0 && !yes) {
+    if (patch !== undefined) sayPlan(console, await planOperation(store, 'redrive', selection, { tasks, patch }))
     await askFirst(environment, {
-      question: `Give ${lettersText(count)} fresh attempts?`,
+      question: questionOf(count, patch),
       effect: `This would move ${lettersText(count)}.`,
       nothing: '0 moved.',
     })
   }
 
-  const tasks = await tasksFor(selection, options, context)
-  const settings = { who: environment.user, why, perSecond, canary, stopAbove, limit }
+  const settings = { who: environment.user, why, patch, perSecond, canary, stopAbove, limit }
   if (detach && count > 0)
     return startDetached(context, store, output, () => startOperation(store, 'redrive', selection, settings))
   const { moved, ids, operation } = await withCount(
@@ -145,8 +154,16 @@ async function move(
     { total: count, verb: 'moved', unit: 'batch', rest: 'Run the same command again to continue.' },
     progress => redriveDeadLetters(store, selection, { ...settings, tasks, ...progress }),
   )
-  if (operation !== undefined) return endOfOperation(context, store, output, operation)
+  if (operation !== undefined) {
+    const code = await endOfOperation(context, store, output, operation)
+    return code === ExitCode.done ? endOf(moved, refused) : code
+  }
   writeResult(console, output, { moved, ids, refused, isStopped: false })
   console.say(`${moved} moved.`)
   return endOf(moved, refused)
+}
+
+function questionOf(count: number, patch: PayloadPatch | undefined): string {
+  const letters = lettersText(count)
+  return patch === undefined ? `Give ${letters} fresh attempts?` : `Patch and redrive ${letters}?`
 }

@@ -9,6 +9,7 @@ import { paragraph } from '../terminal/table.js'
 import { quoted, shellWord } from '../terminal/visible.js'
 import { addCount } from './dlq-count.js'
 import { addDiscard } from './dlq-discard.js'
+import { addEdit } from './dlq-edit.js'
 import { addExport } from './dlq-export.js'
 import { addRedrive } from './dlq-redrive.js'
 import { historyTable, stackLines } from './history.js'
@@ -21,7 +22,6 @@ import {
   withPageOptions,
 } from './options.js'
 import { redriveCommands } from './redrive-commands.js'
-import { addEdit } from './task-edit.js'
 import { printTasks } from './task-list.js'
 import { letterTable, taskText } from './task-text.js'
 
@@ -59,7 +59,7 @@ Examples:
   withCommonOptions(show).addHelpText('after', '\nExample:\n  redrive dlq show order-42')
 
   addRedrive(dlq, context)
-  addEdit(dlq, context, { isRedriven: true })
+  addEdit(dlq, context)
   addDiscard(dlq, context)
   addExport(dlq, context)
 }

@@ -60,7 +60,7 @@ function detailsOf(row: LedgerRowView, width: number): string[] {
   const by = reason === null ? `by ${worker}` : `by ${worker}: ${reason}`
   const why = outcome === 'skipped' || outcome === 'succeeded' ? reason : null
   const texts = isByPerson(row) ? [by] : [error ?? why].filter(text => text !== null)
-  if (outcome === 'edited') texts.push(`payload before: ${shortJson(payloadBefore)}`)
+  if (outcome === 'edited' || payloadBefore !== null) texts.push(`payload before: ${shortJson(payloadBefore)}`)
   return texts.flatMap(text => paragraph(text, { width, indent: '   ' }))
 }
 

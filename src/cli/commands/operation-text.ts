@@ -12,13 +12,14 @@ import { CommandError, ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { type OutputFormat, writeResult } from '../terminal/output.js'
 import { quoted, shellWord } from '../terminal/visible.js'
+import { shortJson } from './short-json.js'
 
 /** Why members are left alone, in words. */
 const REASONS: Readonly<Record<string, string>> = {
   lane_paused: 'their lane is paused (redrive lane resume)',
   no_worker: 'no live worker runs their kind (redrive worker ls)',
-  payload_invalid: 'their payload no longer fits the schema of their task',
-  item_of_run: 'they are items of a pipeline, and their run counts them',
+  payload_invalid: 'their payload does not fit the schema of their task',
+  item_of_run: 'they are items of a pipeline (redrive pipeline reprocess)',
   already_back: 'somebody else had moved them by then',
 }
 
@@ -35,6 +36,12 @@ export function sayPlan(console: Console, plan: OperationPlan): void {
   console.say(`By age: ${byAge.map(each => `${each.count} ${AGE_NAMES[each.age] ?? each.age}`).join(', ')}.`)
   for (const { reason, count } of refused) console.say(refusedText(reason, count))
   if (payloads?.example) console.say(`For example, ${payloads.example.id}: ${payloads.example.problem}`)
+  if (payloads?.unchanged) console.say(`${payloads.unchanged} would move as they are: the patch changes nothing.`)
+  if (payloads?.change) {
+    const { id, before, after } = payloads.change
+    console.say(`${id} before: ${shortJson(before)}`)
+    console.say(`${id} after:  ${shortJson(after)}`)
+  }
   if (payloads !== null && payloads.checked < count) console.say(`The payloads of ${payloads.checked} were checked.`)
   if (workers === 0) console.say('No worker is running: they would move at once, and wait for one.')
 }

@@ -163,11 +163,11 @@ it('leaves payloads alone that no longer fit the tasks of the project', async ()
     ]),
   )
   const plan = await folder.redrive(['dlq', 'redrive', '--kind', 'mail', '--dry-run', '--tasks', 'tasks.ts'])
-  expect(plan.err).toContain('1 left alone: their payload no longer fits the schema of their task.\n')
+  expect(plan.err).toContain('1 left alone: their payload does not fit the schema of their task.\n')
   expect(plan.err).toContain('For example, old: to: Expected text\n')
   writeFileSync(join(folder.path, 'redrive.config.ts'), "export default { tasks: './tasks.ts' }")
   const moved = await folder.redrive(['dlq', 'redrive', '--kind', 'mail', '--yes'])
-  expect(moved.err).toContain('1 moved.\n1 left alone: their payload no longer fits the schema of their task.\n')
+  expect(moved.err).toContain('1 moved.\n1 left alone: their payload does not fit the schema of their task.\n')
   expect(await folder.inStore(store => store.count({}))).toMatchObject({ waiting: 1, dead: 1 })
 })
 
@@ -186,6 +186,65 @@ it('edits the payload of a dead letter and redrives it; the original stays on re
   })
   expect(await folder.redrive(['task', 'edit', 'a', '--payload', '1'])).toMatchObject({ code: 0, err: 'Edited.\n' })
   expect(await folder.redrive(['task', 'edit', 'a', '--payload', '{'])).toMatchObject({ code: 2 })
+})
+
+describe('redrive dlq edit --patch', () => {
+  const letters = [
+    { id: 'a', payload: '{"to":"ada","region":"us"}' },
+    { id: 'b', payload: '{"to":"bob","region":"eu"}' },
+    { id: 'c', payload: '{"to":"eve"}' },
+  ]
+  beforeEach(() => folder.inStore(store => deadLetters(store, letters)))
+  const edit = (...flags: string[]) => folder.redrive(['dlq', 'edit', '--patch', '{"region":"eu"}', ...flags])
+  const payloads = () => folder.inStore(store => store.payloads(['a', 'b', 'c']))
+  const patched = ['{"to":"ada","region":"eu"}', '{"to":"bob","region":"eu"}', '{"to":"eve","region":"eu"}']
+
+  it('shows one payload before and after, and how many would stay as they are', async () => {
+    const { code, err } = await edit('--all', '--dry-run')
+    expect(code).toBe(0)
+    expect(err).toContain('1 would move as they are: the patch changes nothing.\n')
+    expect(err).toMatch(/^(a|c) before: \{.*\}\n\1 after: {2}\{.*"region":"eu"\}\n/m)
+    expect(await payloads()).toEqual(letters.map(({ payload }) => payload))
+  })
+
+  it('changes all payloads that match and redrives them, on record, until it is undone', async () => {
+    const { json } = await edit('--kind', 'k', '--yes', '--why', 'moved to Europe', '--output', 'json')
+    const { moved, operation } = json()
+    expect([moved, operation.settings.patch]).toEqual([3, { region: 'eu' }])
+    expect(await payloads()).toEqual(patched)
+    const show = (await folder.redrive(['ops', 'show', operation.id])).out
+    expect(show).toMatch(/^patch +\{"region":"eu"\}$/m)
+    expect(show).toContain('3 moved: 3 under way.')
+    expect((await folder.redrive(['task', 'show', 'a'])).out).toMatch(
+      /redriven\n +by ada: moved to Europe\n +payload before: \{"to":"ada","region":"us"\}\n/,
+    )
+    expect((await folder.redrive(['task', 'show', 'b'])).out).not.toContain('payload before')
+    expect((await folder.redrive(['ops', 'undo', operation.id, '--yes'])).err).toBe('3 put back.\n')
+    expect(await payloads()).toEqual(letters.map(({ payload }) => payload))
+    expect((await folder.inStore(store => store.count({}))).dead).toBe(3)
+  })
+
+  it('changes those that are named, and ends with 3 if some of them are not dead', async () => {
+    const { code, err } = await edit('a', 'none', '--yes')
+    expect([code, err]).toEqual([3, expect.stringContaining("'none' is not in the store.\n1 moved.\n")])
+    expect(await payloads()).toEqual([patched[0], letters[1]?.payload, letters[2]?.payload])
+  })
+
+  it.each([
+    [['--all', '--patch', '[]'], 'It must be a JSON object'],
+    [['--all', '--patch', '{}'], 'It must be a JSON object'],
+    [['--all', '--patch', '{'], 'It must be a JSON object'],
+    [['--all', '--patch', '{"key":"[redacted]"}'], 'stands for a secret'],
+    [['--patch', '{"a":1}'], 'Which dead letters?'],
+    [['a', '--patch', '{"a":1}', '--payload', '{}'], 'but only one of them'],
+    [['a', 'b', '--payload', '{}'], 'To edit many, pass --patch'],
+    [['--kind', 'k', '--payload', '{}'], 'To edit many, pass --patch'],
+    [['a', '--payload', '{}', '--canary', '1'], 'To edit many, pass --patch'],
+  ])('refuses %j', async (flags, text) => {
+    const { code, err } = await folder.redrive(['dlq', 'edit', ...flags])
+    expect([code, err]).toEqual([2, expect.stringContaining(text)])
+    expect(await payloads()).toEqual(letters.map(({ payload }) => payload))
+  })
 })
 
 it('refuses a payload that was copied from a table without its secrets', async () => {

@@ -19,10 +19,12 @@ import { NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { relative } from '../terminal/times.js'
 import { quoted } from '../terminal/visible.js'
 import { askFirst } from './ask-first.js'
+import { loadTasks } from './load-work.js'
 import { withStore } from './open-store.js'
 import { endOfOperation, MOVED, refusedText, startDetached } from './operation-text.js'
 import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from './options.js'
 import { type PageOptions, printList } from './print-list.js'
+import { shortJson } from './short-json.js'
 
 interface ActOptions extends CommonOptions {
   readonly why?: string
@@ -83,8 +85,8 @@ export function addOps(program: Command, context: CommandContext): void {
   withCommonOptions(undo).addHelpText(
     'after',
     `
-A member comes back as the dead letter that it was: attempts, error, reason and
-time of death. One that has run since is left alone, and so are items of
+A member comes back as the dead letter that it was: payload, attempts, error,
+reason and time of death. One that has run since is left alone, and so are items of
 pipelines. An operation that is under way is stopped first. A cancellation
 cannot be undone.
 
@@ -178,8 +180,9 @@ function textOf(operation: ShownOperation, { width }: Console): string {
 
 const SINCE = { redrive: 'dead', discard: 'dead', cancel: 'submitted' } as const
 
-function settingsText({ fixedIn, canary, stopAbove, perSecond, limit }: OperationSettings) {
+function settingsText({ patch, fixedIn, canary, stopAbove, perSecond, limit }: OperationSettings) {
   return {
+    patch: patch && shortJson(patch),
     'fixed in': fixedIn?.release,
     canary,
     'stop above': stopAbove === undefined ? undefined : `${Math.round(stopAbove * 1000) / 10} %`,
@@ -214,10 +217,11 @@ function continueOne(context: CommandContext, id: string, options: ContinueOptio
     if (options.detach) return startDetached(context, store, options.output, goOn)
     const total = await operationTotal(store, await goOn())
     const counting = { total, verb: MOVED[act], unit: 'batch', rest: 'Run the same command again to continue.' }
+    const tasks = await loadTasks(undefined, environment)
     const operation = await withCount(context, counting, async ({ signal, onProgress }) => {
       onProgress(before)
       const onStep = ({ moved }: OperationRecord) => onProgress(moved)
-      const ran = await runOperation(store, id, { driver: environment.user, signal, onProgress: onStep })
+      const ran = await runOperation(store, id, { driver: environment.user, signal, onProgress: onStep, tasks })
       return signal.aborted && isUnderWay(ran) ? store.operations.change(id, 'stop', by) : ran
     })
     return endOfOperation(context, store, options.output, operation)

@@ -10,43 +10,46 @@ import { quoted, shellWord } from '../terminal/visible.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
 
-interface EditOptions extends CommonOptions {
+/** The options of an edit of one task. */
+export interface EditOptions extends CommonOptions {
   readonly payload?: string
   readonly file?: string
   readonly why?: string
 }
 
-/** Adds `redrive dlq edit` or `redrive task edit`: the first one also redrives. */
-export function addEdit(
-  parent: Command,
-  context: CommandContext,
-  { isRedriven }: { readonly isRedriven: boolean },
-): void {
-  const name = parent.name()
-  const edit = parent
-    .command('edit')
-    .description(isRedriven ? 'Replace the payload of a dead letter, and redrive it' : 'Replace the payload of a task')
-    .argument('<id>', 'Id of the task')
-    .option('--payload <json>', 'The new payload', jsonText)
-    .option('--file <path>', "File with the new payload; '-' reads it from standard input", nonEmpty)
+/** The end of the help on edits. */
+export const EDIT_HELP = `
+The original payload stays on record, in the history of the task: see redrive
+task show. Tables show '[redacted]' instead of secrets, and --output json shows
+them as they are: copy payloads from there. Items of pipelines cannot be edited.`
+
+/** Adds `redrive task edit`. */
+export function addEdit(task: Command, context: CommandContext): void {
+  const edit = task.command('edit').description('Replace the payload of a task').argument('<id>', 'Id of the task')
+  withPayload(edit)
     .option('--why <text>', 'Reason, for the record', nonEmpty)
-    .action(async (id: string, options: EditOptions) => context.end(await editOne(context, id, options, isRedriven)))
+    .action(async (id: string, options: EditOptions) => context.end(await editOne(context, id, options, false)))
   withCommonOptions(edit).addHelpText(
     'after',
-    `
-The original payload stays on record, in the history of the task: see redrive
-${name} show. Tables show '[redacted]' instead of secrets, and --output json
-shows them as they are: copy payloads from there. Only tasks that wait or are
-dead can be edited, and no items of pipelines.
+    `${EDIT_HELP}
+Only tasks that wait or are dead can be edited.
 
 Examples:
-  redrive ${name} edit order-42 --payload '{"to":"ada"}' --why 'a typo'
+  redrive task edit order-42 --payload '{"to":"ada"}' --why 'a typo'
   redrive task show order-42 --output json | jq .payload > payload.json
-  redrive ${name} edit order-42 --file payload.json`,
+  redrive task edit order-42 --file payload.json`,
   )
 }
 
-async function editOne(
+/** Adds the flags for a new payload. */
+export function withPayload(command: Command): Command {
+  return command
+    .option('--payload <json>', 'The new payload', jsonText)
+    .option('--file <path>', "File with the new payload; '-' reads it from standard input", nonEmpty)
+}
+
+/** Replaces the payload of one task and, if it is to be, redrives it. */
+export async function editOne(
   { console, environment }: CommandContext,
   id: string,
   options: EditOptions,

@@ -59,7 +59,7 @@ Examples:
   )
 
   addCancel(task, context)
-  addEdit(task, context, { isRedriven: false })
+  addEdit(task, context)
 }
 
 function showTask({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {

@@ -244,6 +244,11 @@ export class MemoryStore implements Store {
     return ids.map(id => [...(this.#tasks.task(id)?.ledger ?? [])])
   }
 
+  async payloads(ids: readonly string[]): Promise<(string | undefined)[]> {
+    checkIds(ids)
+    return ids.map(id => this.#tasks.task(id)?.record.payload)
+  }
+
   async redrive(ids: readonly string[], by: By): Promise<string[]> {
     checkIds(ids)
     checkName('who', by?.who)

@@ -2,7 +2,7 @@ import { afterUndo } from '../after-settlement.js'
 import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
 import { compareTexts, numberPlace, taskPlace } from '../cursor.js'
 import type { Lane } from '../lane.js'
-import type { By } from '../ledger.js'
+import type { Before, By } from '../ledger.js'
 import type { Page, PageRequest } from '../list.js'
 import type {
   DeathsRow,
@@ -48,7 +48,7 @@ export interface MemoryMembers {
   /** Does the act of an operation to these tasks, as far as they are in its set. Returns the ids that it moved. */
   act(operation: OperationState, ids: readonly string[], now: number): string[]
   /** Puts a task back as it was. */
-  restore(task: MemoryTask, after: ReturnType<typeof afterUndo>, changedAt: number, now: number): void
+  restore(task: MemoryTask, after: ReturnType<typeof afterUndo>, before: Before, now: number): void
   /** Appends an audit record. */
   record(record: string): void
 }
@@ -232,7 +232,7 @@ export class MemoryOperations implements OperationStore {
     if (!isAsMoved || task.lane.isOfRun || last.before === undefined || last.endedAt !== record.changedAt) return false
     const standing = { ...record, isUndecided: false, isToBeCancelled: false }
     const after = afterUndo(standing, last.before, by, now)
-    this.#members.restore(task, after, last.before.changedAt ?? now, now)
+    this.#members.restore(task, after, last.before, now)
     return true
   }
 

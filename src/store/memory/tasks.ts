@@ -13,10 +13,11 @@ import { isCovering } from '../budgets/claim-gates.js'
 import { MAX_HELD_SEEN } from '../budgets/retry-allowance.js'
 import { SETTLED, type Settled } from '../claim.js'
 import { EndWatchers } from '../end-watchers.js'
-import type { By } from '../ledger.js'
+import type { Before, By } from '../ledger.js'
 import { acted } from '../ledger-change.js'
 import { memberTally } from '../operations/member-tally.js'
-import { diedUntil, type OperationState } from '../operations/operation-rules.js'
+import { diedUntil, type OperationState, type PartOfOperation, partOf } from '../operations/operation-rules.js'
+import { patchedPayload } from '../operations/patch-payload.js'
 import type { declarationOf } from '../shared-limit.js'
 import type { Cost, Enqueued, NewTask, TaskRecord } from '../task.js'
 import { taskIds } from '../task-id.js'
@@ -117,14 +118,19 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
   }
 
   /** Gives dead tasks fresh attempts. Returns the ids that it moved. */
-  redriveAll(ids: readonly string[], by: By, now: number, operation?: string): string[] {
+  redriveAll(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[] {
     return ids.filter(id => {
       const task = this.tasks.get(id)
       if (task?.record.status !== 'dead') return false
-      if (task.lane.isOfRun && this.runs.isCancelling(task.lane.key)) return false
+      if (task.lane.isOfRun && (part?.patch !== undefined || this.runs.isCancelling(task.lane.key))) return false
+      const { payload } = task.record
+      const edit = part?.patch === undefined ? { payload } : patchedPayload(payload, part.patch)
+      if ('problem' in edit) return false
       const death = deathOf(task.record)
-      this.#mark(task, operation)
-      this.#change(task, afterRedrive(standingOf(task), by, now), now)
+      this.#mark(task, part?.operation)
+      const original = edit.payload === payload ? undefined : payload
+      this.#change(task, afterRedrive(standingOf(task), by, now, original), now)
+      task.record = { ...task.record, payload: edit.payload }
       if (task.lane.isOfRun) this.runs.reopen(task.lane.key, [death])
       this.ring()
       return true
@@ -167,7 +173,9 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
       // Each member is moved once, though the clock may be set back.
       return task !== undefined && task.record.changedAt <= until && task.record.operation !== id
     })
-    return act === 'redrive' ? this.redriveAll(dead, by, now, id) : this.discardAll(dead, { why: '', ...by }, now, id)
+    return act === 'redrive'
+      ? this.redriveAll(dead, by, now, partOf(operation))
+      : this.discardAll(dead, { why: '', ...by }, now, id)
   }
 
   #mark(task: MemoryTask, operation: string | undefined): void {
@@ -176,11 +184,12 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
   }
 
   /** Puts a task back as it was before an operation moved it. */
-  restore(task: MemoryTask, after: After, changedAt: number, now: number): void {
+  restore(task: MemoryTask, after: After, before: Before, now: number): void {
     const copy = this.#replace(task, {})
     this.#mark(copy, undefined)
     this.#change(copy, after, now)
-    copy.record = { ...copy.record, changedAt }
+    const { changedAt = now, payload = copy.record.payload } = before
+    copy.record = { ...copy.record, changedAt, payload }
   }
 
   /** How many ready tasks of its lane come before a task. Those that must run alone are apart. */

@@ -1,5 +1,5 @@
 import { OptionError } from '../../policy/index.js'
-import { checkOptions, type KnownOptions, quoted } from '../../policy/internal.js'
+import { checkOptions, isObject, type KnownOptions, plainJson, problemOf, quoted } from '../../policy/internal.js'
 import { checkBy, checkDiscard, checkFilter, checkIds, checkName, checkText, checkTime } from '../check.js'
 import {
   type FixedRelease,
@@ -8,11 +8,13 @@ import {
   type OperationAct,
   type OperationSet,
   type OperationSettings,
+  type PayloadPatch,
 } from '../operation-store.js'
 
 /** Checks of the arguments of an operation's verbs, which every store makes before it does anything. */
 
 const SETTINGS: KnownOptions<OperationSettings> = {
+  patch: '',
   fixedIn: 'object',
   canary: '',
   stopAbove: '',
@@ -35,6 +37,7 @@ export function checkNewOperation({ act, set, by, settings = {} }: NewOperation)
   if (act !== 'redrive' && (canary ?? stopAbove) !== undefined)
     throw new OptionError('canary', `Only a redrive can have a canary: a ${act} makes no attempts.`)
   checkFixedIn(act, set, settings.fixedIn)
+  checkPatch(act, settings.patch)
   if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 1))
     throw new OptionError('limit', `'limit' must be a whole number above 0, got ${quoted(limit)}.`)
   checkPositive('perSecond', perSecond)
@@ -59,6 +62,28 @@ function checkFixedIn(act: OperationAct, set: OperationSet, fixedIn: FixedReleas
       'fixedIn',
       "A redrive that waits for a fix needs a filter with a 'kind': its workers have the fix.",
     )
+}
+
+/** A patch is saved with every step. */
+const MAX_PATCH = 2 ** 16
+
+function checkPatch(act: OperationAct, patch: PayloadPatch | undefined): void {
+  if (patch === undefined) return
+  if (act !== 'redrive') throw new OptionError('patch', `Only a redrive can patch payloads, and not a ${act}.`)
+  const text = patchText(patch)
+  // Anything but an object would replace each payload as a whole.
+  if (!isObject(patch) || text === '{}')
+    throw new OptionError('patch', `'patch' must be an object with the fields to change, got ${quoted(patch)}.`)
+  if (text.length > MAX_PATCH)
+    throw new OptionError('patch', `'patch' must be at most ${MAX_PATCH} characters of JSON, got ${text.length}.`)
+}
+
+function patchText(patch: PayloadPatch): string {
+  try {
+    return plainJson(patch) ?? ''
+  } catch (error) {
+    throw new OptionError('patch', `'patch' must be JSON: ${problemOf(error)}.`)
+  }
 }
 
 function checkPositive(option: string, value: number | undefined): void {

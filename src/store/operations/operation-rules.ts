@@ -9,6 +9,7 @@ import type {
   OperationStatus,
   OperationStep,
   OperationTally,
+  PayloadPatch,
 } from '../operation-store.js'
 
 /**
@@ -43,7 +44,8 @@ export function created({ act, set, by, settings = {} }: NewOperation, now: numb
     act,
     set: 'ids' in set ? { ids: [...new Set(set.ids)] } : set,
     by,
-    settings,
+    // A patch is what JSON makes of it, in every store.
+    settings: { ...settings, ...(settings.patch && { patch: JSON.parse(JSON.stringify(settings.patch)) }) },
     status: firstStatus(settings),
     stoppedAs: undefined,
     reason: undefined,
@@ -73,14 +75,15 @@ export function diedUntil({ set, createdAt }: Pick<OperationState, 'set' | 'crea
   return 'ids' in set ? createdAt : set.until
 }
 
-/** The operation that moves tasks, and when they must have been dead. */
+/** The operation that moves tasks, when they must have been dead, and how their payloads change. */
 export interface PartOfOperation {
   readonly operation: string
   readonly diedUntil: number
+  readonly patch?: PayloadPatch | undefined
 }
 
-export function partOf(state: Pick<OperationState, 'id' | 'set' | 'createdAt'>): PartOfOperation {
-  return { operation: state.id, diedUntil: diedUntil(state) }
+export function partOf(state: Pick<OperationState, 'id' | 'set' | 'createdAt' | 'settings'>): PartOfOperation {
+  return { operation: state.id, diedUntil: diedUntil(state), patch: state.settings.patch }
 }
 
 /** Whether an operation has work left for a driver. */

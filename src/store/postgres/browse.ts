@@ -56,6 +56,12 @@ export class Browser {
     return ids.map(id => ledgers.get(id) ?? [])
   }
 
+  async payloads(ids: readonly string[]): Promise<(string | undefined)[]> {
+    const rows = (await this.#read(PAYLOADS, [ids])) as Pick<TaskRow, 'id' | 'payload'>[]
+    const known = new Map(rows.map(({ id, payload }) => [id, payload]))
+    return ids.map(id => known.get(id))
+  }
+
   async list(filter: TaskFilter, { limit, after }: PageRequest): Promise<Page<TaskRecord>> {
     const place = after === undefined ? undefined : taskPlace(after)
     const statuses = filter.status === undefined ? STATUSES : [filter.status]
@@ -143,6 +149,8 @@ const MATCHES_LANE = /* sql */ `
 
 const GET = /* sql */ `
   SELECT ${taskColumns()} FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane WHERE task.id = $1`
+
+const PAYLOADS = /* sql */ `SELECT id, payload FROM redrive.task WHERE id = ANY ($1::text[])`
 
 /**
  * The attempt that a task succeeded with is in its own row. Rows without a category are from before version 9, when a task

@@ -14,6 +14,7 @@ import {
   type OperationStep,
   type OperationStore,
   type OperationTally,
+  type PayloadPatch,
   type SurveyRow,
   type TakenOperation,
 } from '../operation-store.js'
@@ -38,6 +39,7 @@ import {
   taken,
   undone,
 } from '../operations/operation-rules.js'
+import { patchedPayload } from '../operations/patch-payload.js'
 import { AGE_LIMITS_MS, memberPage, surveyed } from '../operations/set.js'
 import { operationEnded, operationRecordOf } from '../operator-record.js'
 import { type Database, int4, LONG } from './database.js'
@@ -61,6 +63,12 @@ interface LaneColumns extends Lane {
 interface MemberRow extends LaneColumns {
   readonly id: string
   readonly changed_at: number
+}
+
+/** Tasks as `lock_payloads` gives them. */
+interface Payloads {
+  readonly ids: readonly string[]
+  readonly payloads: readonly string[]
 }
 
 /** Members as `members_json` gives them: each list but the last has a place for each member. */
@@ -227,7 +235,9 @@ export class PostgresOperations implements OperationStore {
     const part = partOf(state)
     switch (act) {
       case 'redrive':
-        return this.#runs.redriveWith(call, ids, by, part)
+        return part.patch === undefined
+          ? this.#runs.redriveWith(call, ids, by, part)
+          : this.#redrivePatched(call, ids, state, part.patch)
       case 'discard': {
         const values = [ids, ...byValues(by), part.operation, part.diedUntil, this.#database.at]
         return call('discard', values).then(answer => inOrder(ids, answer))
@@ -235,6 +245,38 @@ export class PostgresOperations implements OperationStore {
       case 'cancel':
         return this.#runs.cancelWith(call, ids, by)
     }
+  }
+
+  /**
+   * Redrives members with another payload each. The original goes to the row of the redrive. Leaves items of runs alone, and
+   * payloads that cannot be patched.
+   */
+  async #redrivePatched(
+    call: Call,
+    ids: readonly string[],
+    state: OperationState,
+    patch: PayloadPatch,
+  ): Promise<string[]> {
+    const dead = JSON.parse(String(await call('lock_payloads', [ids]))) as Payloads
+    const edits = dead.ids.flatMap((id, index) => {
+      const before = dead.payloads[index] ?? ''
+      const edit = patchedPayload(before, patch)
+      return 'problem' in edit ? [] : [[id, { before, after: edit.payload }] as const]
+    })
+    const edited = new Map(edits)
+    const moved = await this.#runs.redriveWith(
+      call,
+      ids.filter(id => edited.has(id)),
+      state.by,
+      partOf(state),
+    )
+    const changed = moved.flatMap(id => {
+      const { before, after } = edited.get(id) ?? {}
+      return after === undefined || after === before ? [] : { id, payload: after }
+    })
+    if (changed.length > 0)
+      await call('replace_payloads', [changed.map(({ id }) => id), changed.map(({ payload }) => payload)])
+    return moved
   }
 
   async #named(

@@ -246,6 +246,11 @@ export class PostgresStore implements Movable {
     return this.#browser.ledgers(ids)
   }
 
+  async payloads(ids: readonly string[]): Promise<(string | undefined)[]> {
+    checkIds(ids)
+    return this.#browser.payloads(ids)
+  }
+
   async redrive(ids: readonly string[], by: By): Promise<string[]> {
     checkIds(ids)
     checkName('who', by?.who)

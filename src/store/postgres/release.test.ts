@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '1643662b7680df79be7fc30b0b109a1645ef2f6b01e962e59ba35a9ae4a11499',
+  1: '45cb580ed35ba16f5102ee869d7c19a62f566ef903e21518bb8d666a0753ff83',
 }
 
 const MAX_LINES = 60

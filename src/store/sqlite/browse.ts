@@ -84,6 +84,7 @@ export class Browser {
   readonly #get
   readonly #attempt
   readonly #ledger
+  readonly #payload
   readonly #count
   readonly #countErrors
   readonly #countGroup
@@ -102,6 +103,7 @@ export class Browser {
              ${INLINE_TRACE} AS trace, release
       FROM task JOIN lane ON lane.id = task.lane WHERE task.id = ?`)
     this.#ledger = db.prepare<[number], EntryRow>(/* sql */ `SELECT * FROM ledger WHERE task = ? ORDER BY sequence`)
+    this.#payload = db.prepare<[string], string>(/* sql */ `SELECT payload FROM task WHERE id = ?`).pluck()
     this.#count = db.prepare<object, Record<TaskStatus, number>>(/* sql */ `
       SELECT ifnull(sum(waiting), 0)   AS waiting,   ifnull(sum(running), 0) AS running,
              ifnull(sum(succeeded), 0) AS succeeded, ifnull(sum(skipped), 0) AS skipped,
@@ -155,6 +157,10 @@ export class Browser {
 
   ledgers(ids: readonly string[]): LedgerRow[][] {
     return this.#db.transaction(() => ids.map(id => this.#historyOf(id)))()
+  }
+
+  payloads(ids: readonly string[]): (string | undefined)[] {
+    return ids.map(id => this.#payload.get(id))
   }
 
   /** Reads up to a page of each state that matches, and merges them. */

@@ -160,6 +160,7 @@ function prepare(db: Preparer) {
     standing: db.prepare<[number], StandingRow>(/* sql */ `SELECT ${STANDING_COLUMNS} FROM task WHERE seq = ?`),
     act: db.prepare<[number, number], { outcome: string; ended_at: number; before: string | null }>(/* sql */ `
       SELECT outcome, ended_at, before FROM ledger WHERE task = ? AND sequence = ?`),
-    restore: db.prepare(/* sql */ `UPDATE task SET operation = NULL, answered = 0, changed_at = ? WHERE seq = ?`),
+    restore: db.prepare(/* sql */ `
+      UPDATE task SET operation = NULL, answered = 0, changed_at = ?, payload = coalesce(?, payload) WHERE seq = ?`),
   }
 }

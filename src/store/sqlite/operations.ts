@@ -47,7 +47,7 @@ import type { Connection } from './driver.js'
 import type { GroupCommit } from './group-commit.js'
 import { LaneBook } from './lane-book.js'
 import { type MemberRow, type OperationStatements, operationStatementsOf } from './operation-statements.js'
-import { discard } from './operators.js'
+import { discard, redrivePatched } from './operators.js'
 import type { SqliteRuns } from './runs.js'
 import { change, standingOf } from './settle.js'
 import { type Statements, statementsOf } from './statements.js'
@@ -241,17 +241,20 @@ export class SqliteOperations implements OperationStore {
     if (!isAsMoved || last.before === null || last.ended_at !== row.changed_at) return false
     const before = JSON.parse(last.before) as Before
     change(this.#tasks, book, row, statusOf(state), afterUndo(standingOf(row), before, by, now), now)
-    this.#statements.restore.run(before.changedAt ?? now, seq)
+    this.#statements.restore.run(before.changedAt ?? now, before.payload ?? null, seq)
     return true
   }
 
   #act(operation: OperationState, ids: readonly string[], now: number): string[] {
     const { act, by } = operation
+    const { patch, ...part } = partOf(operation)
     switch (act) {
       case 'redrive':
-        return this.#parts.runs.redrive(ids, by, now, partOf(operation))
+        return patch === undefined
+          ? this.#parts.runs.redrive(ids, by, now, part)
+          : redrivePatched(this.#tasks, ids, by, now, { ...part, patch })
       case 'discard':
-        return discard(this.#tasks, ids, { why: '', ...by }, now, partOf(operation))
+        return discard(this.#tasks, ids, { why: '', ...by }, now, part)
       case 'cancel':
         return this.#parts.runs.cancelTasks(ids, by, now)
     }

@@ -268,6 +268,11 @@ export class SqliteStore implements Movable {
     return this.#commits.read(() => this.#browser.ledgers(ids))
   }
 
+  async payloads(ids: readonly string[]): Promise<(string | undefined)[]> {
+    checkIds(ids)
+    return this.#commits.read(() => this.#browser.payloads(ids))
+  }
+
   async redrive(ids: readonly string[], by: By): Promise<string[]> {
     checkIds(ids)
     checkName('who', by?.who)

@@ -779,6 +779,12 @@ function prepare(db: Preparer) {
     editable: db.prepare<[string], { seq: number; lane: number; entries: number; payload: string }>(/* sql */ `
       SELECT seq, lane, entries, payload FROM task
       WHERE id = ? AND state IN (-1, 0, 1, 2, 6) AND lane < ${FIRST_RUN_LANE}`),
+    payload: db.prepare<[number], string>(/* sql */ `SELECT payload FROM task WHERE seq = ?`).pluck(),
+    /** The row of the redrive keeps the original. */
+    patch: db.prepare(/* sql */ `UPDATE task SET payload = :payload WHERE seq = :seq`),
+    keepPayload: db.prepare(/* sql */ `
+      UPDATE ledger SET before = json_set(before, '$.payload', :payload)
+      WHERE task = :seq AND sequence = (SELECT entries FROM task WHERE seq = :seq)`),
     mark: db.prepare(/* sql */ `UPDATE task SET operation = ?, answered = 0 WHERE seq = ?`),
     cancel: db.prepare(/* sql */ `
       UPDATE task SET state = 7, changed_at = ?, next_at = NULL, entries = entries + ? WHERE seq = ?`),

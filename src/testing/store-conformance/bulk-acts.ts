@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
+import { inspect } from 'node:util'
 import { OptionError } from '../../policy/index.js'
-import type { NewOperation, OperationRecord, OperationStep, Store, TaskFilter } from '../../store/index.js'
+import type { NewOperation, OperationStep, Store, TaskFilter } from '../../store/index.js'
 import {
   add,
   addOne,
@@ -16,41 +17,9 @@ import {
   start,
   TIMED_OUT,
 } from './harness.js'
+import { ANN, createRedrive, killAll, move, take } from './operation-harness.js'
 
-const ANN = { who: 'ann', why: 'the bug is fixed' }
 const NO_ONE_YET = { passed: 0, failed: 0, unanswered: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
-
-/** Kills tasks with these ids, a millisecond apart, so that each has an age of its own. */
-async function killAll(
-  store: Store,
-  advance: (ms: number) => Promise<void>,
-  tasks: readonly { readonly id: string; readonly kind?: string; readonly key?: string; readonly code?: string }[],
-): Promise<void> {
-  for (const { code, ...task } of tasks) {
-    await kill(store, await start(store, task), code)
-    await advance(1)
-  }
-}
-
-async function createRedrive(store: Store, more: Partial<NewOperation> = {}): Promise<OperationRecord> {
-  const until = await store.now()
-  return store.operations.create({ act: 'redrive', set: { filter: {}, until }, by: ANN, ...more })
-}
-
-/** Takes the lease of an operation that is free. */
-async function take(store: Store, id: string): Promise<string> {
-  const taken = await store.operations.take(id, 'driver', 1000)
-  assert.ok(taken !== undefined, 'the lease should be free')
-  return taken.token
-}
-
-/** A step that moves members, and notes nothing else. */
-async function move(store: Store, { id, progress, status }: OperationRecord, token: string, ids: readonly string[]) {
-  const step: OperationStep = { leaseMs: 1000, move: ids, status, progress }
-  const stepped = await store.operations.step(id, token, step)
-  assert.ok(stepped !== undefined, 'the step should be taken')
-  return stepped
-}
 
 async function memberIds(store: Store, id: string): Promise<string[]> {
   return (await store.operations.members(id, { limit: 100 })).items.map(member => member.id)
@@ -509,8 +478,15 @@ export const BULK_ACTS: StoreBehaviours = {
       { act: 'redrive', set, by: ANN, settings: { perSecond: 0 } },
       { act: 'redrive', set, by: ANN, settings: { perSecond: Number.POSITIVE_INFINITY } },
       { act: 'redrive', set, by: ANN, settings: { canry: 1 } },
+      { act: 'discard', set, by: ANN, settings: { patch: { a: 1 } } },
+      { act: 'redrive', set, by: ANN, settings: { patch: {} } },
+      { act: 'redrive', set, by: ANN, settings: { patch: { a: undefined } } },
+      { act: 'redrive', set, by: ANN, settings: { patch: ['a'] } },
+      { act: 'redrive', set, by: ANN, settings: { patch: null } },
+      { act: 'redrive', set, by: ANN, settings: { patch: { a: 1n } } },
+      { act: 'redrive', set, by: ANN, settings: { patch: { a: 'x'.repeat(2 ** 16) } } },
     ]
     for (const operation of refused)
-      await assert.rejects(store.operations.create(operation as NewOperation), OptionError, JSON.stringify(operation))
+      await assert.rejects(store.operations.create(operation as NewOperation), OptionError, inspect(operation))
   },
 }

@@ -24,6 +24,13 @@ export const LISTS: StoreBehaviours = {
     assert.deepEqual(await store.ledgers([]), [])
   },
 
+  async 'the payloads of several tasks are read at once, in the order asked for'(store) {
+    await add(store, { id: 'b', payload: '{"n": 1}' }, { id: 'a', payload: '"\\u0000 ü 🚀"' })
+    const payloads = await store.payloads(['a', 'unknown', 'b', 'a'])
+    assert.deepEqual(payloads, ['"\\u0000 ü 🚀"', undefined, '{"n": 1}', '"\\u0000 ü 🚀"'])
+    assert.deepEqual(await store.payloads([]), [])
+  },
+
   async 'retries are counted by the failure before them, and by whether they helped'(store, advance) {
     const retry = { type: 'retry', delayMs: 0, isBackoff: false } as const
     const outcomes: readonly (readonly Outcome[])[] = [

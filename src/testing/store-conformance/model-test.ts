@@ -4,7 +4,7 @@ import { MissingPackageError } from '../../policy/index.js'
 import type { BudgetScope, ClaimedTask, Settled, Settlement, Store } from '../../store/index.js'
 import { assertFields, assertSame, groupOf, LEASE_MS, type StoreUnderTest, TIMED_OUT } from './harness.js'
 import { allTasks, checkInvariants } from './invariants.js'
-import { StoreModel } from './model.js'
+import { payloadOf, StoreModel } from './model.js'
 import { type NewTaskChoice, type Operation, operations, type SettlementChoice } from './operations.js'
 
 /** Options of the model test. */
@@ -143,11 +143,16 @@ class ModelRun {
         const expected = ids.filter(id => model.discard(id))
         return assert.deepEqual(await store.discard(ids, { who: 'ann', why: 'a duplicate' }), expected)
       }
+      case 'edit': {
+        for (const id of chosen(step.picks, [...model.tasks.keys()]))
+          assert.equal(await store.edit(id, payloadOf(step), BY), model.edit(id, step.n), `whether ${id} was edited`)
+        return
+      }
       case 'act': {
         const expected = model.deadOf(step.kind)
-        const { id, moved } = await this.#act(step.act, step.kind)
+        const { id, moved } = await this.#act(step)
         if (moved.length > 0) this.#acts.unshift(id)
-        for (const one of expected) model[step.act](one, id)
+        for (const one of expected) model[step.act](one, id, step.patch)
         assertSame(moved, expected)
         return
       }
@@ -188,10 +193,10 @@ class ModelRun {
   }
 
   /** Moves all members of an operation in one step, and stops it. */
-  async #act(act: 'redrive' | 'discard', kind: string): Promise<{ readonly id: string; readonly moved: string[] }> {
+  async #act({ act, kind, patch }: Act): Promise<{ readonly id: string; readonly moved: string[] }> {
     const { operations } = this.#store
     const set = { filter: { kind }, until: await this.#store.now() }
-    const { id, progress } = await operations.create({ act, set, by: BY })
+    const { id, progress } = await operations.create({ act, set, by: BY, settings: { ...(patch && { patch }) } })
     const { token = '' } = (await operations.take(id, 'driver', LEASE_MS)) ?? {}
     const move = (await operations.members(id, { limit: 10_000 })).items.map(member => member.id)
     const step = await operations.step(id, token, { leaseMs: LEASE_MS, move, status: 'stopped', progress })
@@ -265,6 +270,8 @@ class ModelRun {
     return { id, token, outcome, attempt: { ...attempt, ...failed } }
   }
 }
+
+type Act = Extract<Operation, { readonly op: 'act' }>
 
 const BY = { who: 'ann', why: 'a bulk act' }
 

@@ -40,13 +40,15 @@ export interface ModelTask extends Lane {
   run: { readonly worker: string; readonly token: string; readonly startedAt: number } | undefined
   /** The last advance, until the item is claimed or settled again. */
   advance: { readonly token: string; readonly to: string; readonly answer: Settled } | undefined
+  /** Its field, if it has one: payloads have no other. */
+  n: number | undefined
   readonly ledger: string[]
   /** The operation that moved it last, if that was the last redrive or discard, and its state before that. */
   moved: { readonly operation: string; readonly at: number; readonly before: DeadState } | undefined
 }
 
 /** The part of a dead letter that a redrive or a discard changes. */
-type DeadState = Pick<ModelTask, 'changedAt' | 'attempts' | 'deferrals'>
+type DeadState = Pick<ModelTask, 'changedAt' | 'attempts' | 'deferrals' | 'n'>
 
 interface ModelLane extends Lane {
   heldUntil: number
@@ -120,7 +122,7 @@ export class StoreModel {
     const fresh = { attempts: 0, deferrals: 0, losses: 0, isUndecided: false, isToBeCancelled: false }
     const task = { id, kind, category, key, priority, submittedAt, dueAt: runAt, changedAt: this.now, ...fresh }
     const none = { run: undefined, advance: undefined, value: undefined, group: undefined, moved: undefined }
-    this.tasks.set(id, { ...task, ...none, budget: undefined, status: 'waiting', ledger: [] })
+    this.tasks.set(id, { ...task, ...none, budget: undefined, n: undefined, status: 'waiting', ledger: [] })
     return true
   }
 
@@ -289,10 +291,20 @@ export class StoreModel {
     return true
   }
 
-  redrive(id: string, operation?: string): boolean {
+  edit(id: string, n: number): boolean {
+    const task = this.tasks.get(id)
+    if (task?.status !== 'waiting' && task?.status !== 'dead') return false
+    task.n = n
+    task.ledger.push('edited')
+    return true
+  }
+
+  /** With a patch, the field of the payload becomes another, or goes if it is `null`. */
+  redrive(id: string, operation?: string, patch?: { readonly n: number | null }): boolean {
     const task = this.tasks.get(id)
     if (task?.status !== 'dead') return false
     this.#mark(task, operation)
+    if (patch !== undefined) task.n = patch.n ?? undefined
     Object.assign(task, { status: 'waiting', dueAt: this.now, changedAt: this.now, attempts: 0, deferrals: 0 })
     task.ledger.push('redriven')
     return true
@@ -327,9 +339,9 @@ export class StoreModel {
   }
 
   #mark(task: ModelTask, operation: string | undefined): void {
-    const { changedAt, attempts, deferrals } = task
+    const { changedAt, attempts, deferrals, n } = task
     task.moved =
-      operation === undefined ? undefined : { operation, at: this.now, before: { changedAt, attempts, deferrals } }
+      operation === undefined ? undefined : { operation, at: this.now, before: { changedAt, attempts, deferrals, n } }
   }
 
   /** Returns the fields that the store should report for a task. */
@@ -339,7 +351,8 @@ export class StoreModel {
     const operation = task.moved?.operation
     const isBudgeted = task.budget === undefined ? undefined : true
     const counters = { attempts, deferrals, losses }
-    return { status, category, value, changedAt, ...counters, group, nextAttemptAt, operation, isBudgeted }
+    const payload = payloadOf(task)
+    return { status, payload, category, value, changedAt, ...counters, group, nextAttemptAt, operation, isBudgeted }
   }
 
   /** Moves all tasks of a group to another one. Returns their ids. */
@@ -511,6 +524,11 @@ function isShut(gates: readonly ModelGate[], lane: Lane): boolean {
 function narrowest(gates: readonly ModelGate[], lane: Lane): ModelGate | undefined {
   const covering = gates.filter(({ scope }) => isCovering(scope, lane))
   return covering.find(({ scope }) => scope.category !== undefined) ?? covering[0]
+}
+
+/** The payload of a task. */
+export function payloadOf({ n }: Pick<ModelTask, 'n'>): string {
+  return JSON.stringify({ n })
 }
 
 /** Whether a task is to run alone in its worker. */

@@ -23,8 +23,15 @@ export type Operation =
   | { readonly op: 'cancel'; readonly picks: readonly number[] }
   | { readonly op: 'redrive'; readonly picks: readonly number[] }
   | { readonly op: 'discard'; readonly picks: readonly number[] }
-  /** A bulk act on all dead letters of a kind: a redrive, or a discard. */
-  | { readonly op: 'act'; readonly act: 'redrive' | 'discard'; readonly kind: string }
+  /** Replaces payloads by a number. */
+  | { readonly op: 'edit'; readonly picks: readonly number[]; readonly n: number }
+  /** A bulk act on all dead letters of a kind: a redrive, perhaps with a patch that sets or removes a field, or a discard. */
+  | {
+      readonly op: 'act'
+      readonly act: 'redrive' | 'discard'
+      readonly kind: string
+      readonly patch?: { readonly n: number | null } | undefined
+    }
   /** Puts back what one of the bulk acts has moved. */
   | { readonly op: 'undo'; readonly pick: number }
   | { readonly op: 'pause'; readonly lanes: Partial<Lane> & { readonly kind: string }; readonly isPaused: boolean }
@@ -150,7 +157,7 @@ export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[
     fc.record({ retries }),
     fc.record({ failures, retries }),
   )
-
+  const patch = fc.record({ n: fc.constantFrom(1, 2, null) })
   const op = <Name extends Operation['op']>(name: Name) => fc.constant(name)
   const operation: FastCheck.Arbitrary<Operation> = fc.oneof(
     { weight: 4, arbitrary: fc.record({ op: op('enqueue'), tasks: fc.array(task, { minLength: 1, maxLength: 5 }) }) },
@@ -175,7 +182,9 @@ export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[
     { weight: 1, arbitrary: fc.record({ op: op('cancel'), picks }) },
     { weight: 2, arbitrary: fc.record({ op: op('redrive'), picks }) },
     { weight: 1, arbitrary: fc.record({ op: op('discard'), picks }) },
+    { weight: 1, arbitrary: fc.record({ op: op('edit'), picks, n: fc.nat({ max: 2 }) }) },
     { weight: 3, arbitrary: fc.record({ op: op('act'), act: fc.constantFrom('redrive', 'discard'), kind }) },
+    { weight: 3, arbitrary: fc.record({ op: op('act'), act: fc.constant('redrive' as const), kind, patch }) },
     { weight: 3, arbitrary: fc.record({ op: op('undo'), pick }) },
     {
       weight: 1,

@@ -19,6 +19,7 @@ import { LISTS } from './lists.js'
 import { ONCE } from './once.js'
 import { OPERATOR_RECORDS } from './operator-records.js'
 import { OPERATORS } from './operators.js'
+import { PATCHED_REDRIVES } from './patched-redrives.js'
 import { PRUNE } from './prune.js'
 import { QUOTAS } from './quotas.js'
 import { RECORDS } from './records.js'
@@ -51,6 +52,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   operators: OPERATORS,
   'operator records': OPERATOR_RECORDS,
   operations: BULK_ACTS,
+  'redrives with a patch': PATCHED_REDRIVES,
   lists: LISTS,
   groups: GROUPS,
   'the life of groups': GROUP_LIFE,

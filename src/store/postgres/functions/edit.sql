@@ -25,3 +25,32 @@ BEGIN
   RETURN true;
 END
 $$;
+
+-- Locks the dead tasks among these, but no items of runs. Returns {ids, payloads}, as JSON.
+CREATE OR REPLACE FUNCTION redrive.lock_payloads(of_ids text[]) RETURNS text LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN (
+    SELECT json_build_object('ids', coalesce(array_agg(id), '{}'), 'payloads', coalesce(array_agg(payload), '{}'))::text
+    FROM (
+      SELECT id, payload FROM redrive.task
+      WHERE id = ANY (of_ids) AND state = redrive.state_dead() AND redrive.item_lane(lane) IS NULL
+      ORDER BY id FOR UPDATE
+    ) AS locked
+  );
+END
+$$;
+
+-- Replaces the payloads of tasks that this transaction has redriven. The rows of the redrive get the originals.
+CREATE OR REPLACE FUNCTION redrive.replace_payloads(ids text[], payloads text[]) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  UPDATE redrive.ledger AS last SET before = concat(left(last.before, -1), ',"payload":', to_json(task.payload), '}')
+  FROM unnest(ids) AS one (id) JOIN redrive.task ON task.id = ANY (ARRAY[one.id])
+  WHERE last.task = task.id AND last.sequence = task.entries;
+  UPDATE redrive.task SET payload = fresh.payload FROM unnest(ids, payloads) AS fresh (id, payload)
+  WHERE task.id = ANY (ARRAY[fresh.id]);
+END
+$$;

@@ -214,7 +214,7 @@ BEGIN
     attempts = (before ->> 'attempts')::int, deferrals = (before ->> 'deferrals')::int, undecided = false,
     previous_delay = (before ->> 'previousDelayMs')::bigint, error_class = before ->> 'errorClass',
     error_code = before ->> 'errorCode', error_message = before ->> 'errorMessage', reason = before ->> 'reason',
-    operation = NULL, answered = false,
+    payload = coalesce(before ->> 'payload', task.payload), operation = NULL, answered = false,
     failure_state = CASE WHEN failure_group IS NOT NULL THEN redrive.state_dead() END,
     failure_at = CASE WHEN failure_group IS NOT NULL THEN (before ->> 'changedAt')::bigint END
   FROM moved_task WHERE task.id = ANY (ARRAY[moved_task.id]);

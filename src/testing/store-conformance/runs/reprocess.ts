@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { add, assertFields, claim, type StoreBehaviours, settle } from '../harness.js'
+import { add, assertFields, claim, LEASE_MS, type StoreBehaviours, settle } from '../harness.js'
 import { ANN, audit, chunk, counts, end, endings, get, KIND, kill, open, runOf, succeed, take } from './harness.js'
 
 export const REPROCESS: StoreBehaviours = {
@@ -146,6 +146,19 @@ export const REPROCESS: StoreBehaviours = {
     assertFields(await store.runs.check('r'), { endings: 1, counts: counts({ dead: 1, cancelled: 2 }) })
     assert.deepEqual(await store.redrive([item], ANN), [item])
     assertFields(await get(store), { status: 'running', endedAt: undefined })
+  },
+
+  async 'a redrive with a patch leaves items alone: later stages have their value'(store) {
+    await runOf(store, 1)
+    await end(store, 'd')
+    const set = { filter: {}, until: await store.now() }
+    const settings = { patch: { n: 1 } }
+    const { id, status, progress } = await store.operations.create({ act: 'redrive', set, by: ANN, settings })
+    const { token = '' } = (await store.operations.take(id, 'driver', LEASE_MS)) ?? {}
+    const item = 'r:000000000000'
+    const step = await store.operations.step(id, token, { leaseMs: LEASE_MS, move: [item], status, progress })
+    assert.deepEqual(step?.moved, [])
+    assertFields(await store.get(item), { status: 'dead', payload: '0' })
   },
 
   async 'dead items of a cancelled run can be reprocessed, and the run ends again'(store) {

@@ -1,0 +1,54 @@
+import type { OperationMember, OperationRecord, PayloadPatch, Store, TaskRecord } from '../store/index.js'
+import { patchedPayload } from '../store/internal.js'
+
+/** Why a member is left alone: it would be dead again at once. */
+export const PAYLOAD_INVALID = 'payload_invalid'
+
+/** For each kind, a function that says what is wrong with a payload; it resolves with `undefined` if nothing is. */
+export type PayloadChecks = ReadonlyMap<string, (payload: unknown) => Promise<string | undefined>>
+
+/** The payload that a dead letter would run with if it was moved, or what is wrong with it. */
+export async function payloadAfter(
+  { kind, payload }: Pick<TaskRecord, 'kind' | 'payload'>,
+  patch: PayloadPatch | undefined,
+  checks: PayloadChecks,
+): Promise<{ readonly payload: string } | { readonly problem: string }> {
+  const after = patch === undefined ? { payload } : patchedPayload(payload, patch)
+  const check = checks.get(kind)
+  if ('problem' in after || check === undefined) return after
+  const problem = await problemOf(after.payload, check)
+  return problem === undefined ? after : { problem }
+}
+
+async function problemOf(payload: string, check: (value: unknown) => Promise<string | undefined>) {
+  let value: unknown
+  try {
+    value = JSON.parse(payload)
+  } catch {
+    return 'it is not JSON'
+  }
+  return check(value)
+}
+
+/** How many payloads are read at once. */
+const AT_ONCE = 50
+
+/** The members of a redrive that would be dead again at once, as far as there are checks for their kinds. */
+export async function invalidMembers(
+  store: Pick<Store, 'payloads'>,
+  { act, settings: { patch } }: Pick<OperationRecord, 'act' | 'settings'>,
+  members: readonly OperationMember[],
+  checks: PayloadChecks,
+): Promise<ReadonlySet<string>> {
+  const invalid = new Set<string>()
+  const checked = members.filter(({ kind }) => act === 'redrive' && (patch !== undefined || checks.has(kind)))
+  for (let start = 0; start < checked.length; start += AT_ONCE) {
+    const batch = checked.slice(start, start + AT_ONCE)
+    const payloads = await store.payloads(batch.map(({ id }) => id))
+    for (const [index, { id, kind }] of batch.entries()) {
+      const payload = payloads[index]
+      if (payload !== undefined && 'problem' in (await payloadAfter({ kind, payload }, patch, checks))) invalid.add(id)
+    }
+  }
+  return invalid
+}
