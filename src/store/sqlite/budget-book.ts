@@ -6,7 +6,8 @@ import { isCovering, type OpenGate } from '../budgets/claim-gates.js'
 import { allowance, type Gate, isProbe, nextLook, taken } from '../budgets/gate.js'
 import { nextStep, type RetryBucket } from '../budgets/retry-allowance.js'
 import type { Lane } from '../lane.js'
-import { type BudgetRow, MAX_MADE_READY, type Statements } from './statements.js'
+import { MAX_MADE_READY } from './make-ready.js'
+import type { BudgetRow, Statements } from './statements.js'
 
 /** A budget, and the ends that a job has counted for it. */
 interface Entry {

@@ -29,6 +29,8 @@ export class ClaimBatch {
   readonly tasks: ClaimedTask[] = []
   readonly now: number
   readonly shared: SharedClaim
+  /** Whether tasks that must run alone are ready, in any lane. Mostly not, and then none has to be looked for. */
+  readonly isAnyAlone: boolean
   readonly #statements: Statements
   readonly #worker: string
   readonly #claim = makeClaim()
@@ -40,6 +42,7 @@ export class ClaimBatch {
     this.#worker = worker
     this.now = now
     this.shared = new SharedClaim(statements, now)
+    this.isAnyAlone = statements.isAnyAlone.get() === 1
   }
 
   take(lane: OpenLaneRow, row: ReadyRow): void {

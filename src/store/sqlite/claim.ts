@@ -3,16 +3,17 @@ import type { Claim, ClaimRequest, Room } from '../claim.js'
 import { placesIn, type RoomTurns } from '../room-turns.js'
 import { BudgetBook } from './budget-book.js'
 import { ClaimBatch } from './claim-batch.js'
-import { type ClaimScope, MAX_MADE_READY, type Statements } from './statements.js'
+import { MAX_MADE_READY, makeReady } from './make-ready.js'
+import type { ClaimScope, Statements } from './statements.js'
 import { takeTurns } from './turns.js'
 
 /** Makes due tasks ready, then takes ready ones from open lanes, room by room. Within a transaction. */
 export function claim(statements: Statements, request: ClaimRequest, now: number, turns: RoomTurns): Claim {
   const { worker, leaseMs, rooms, limit, isIdle } = request
-  const madeReady = statements.makeReady.run(now, MAX_MADE_READY).changes
-  const batch = new ClaimBatch(statements, worker, now)
+  const madeReady = makeReady(statements, now)
   const budgets = new BudgetBook(statements)
   const hasMoreRetries = budgets.letRetriesThrough(now)
+  const batch = new ClaimBatch(statements, worker, now)
   const gates = budgets.openGates(now)
   if (!(isIdle && takeAlone(statements, batch, rooms, gates, limit)))
     takeByTurns(statements, batch, rooms, gates, limit, turns)
@@ -79,6 +80,7 @@ function firstAlone(
   gates: readonly OpenGate[],
   index: number,
 ) {
+  if (!batch.isAnyAlone) return undefined
   // A room that is never served, before all others, has the tasks that gates keep back.
   const shut = gates.filter(({ left }) => left <= 0).map(({ kind, category }) => roomOf(kind, category))
   const lane = statements.alone.get(scopeOf(batch, [...shut, ...rooms], shut.length + index))

@@ -4,8 +4,9 @@ import type { Cost, TaskStatus } from '../task.js'
 import { BudgetBook, type RunEnd } from './budget-book.js'
 import { GroupBook } from './group-book.js'
 import { comesBefore, LaneQueue } from './lane-queue.js'
+import { makeReady } from './make-ready.js'
 import { SharedBook } from './shared-book.js'
-import { type LaneStateRow, MAX_MADE_READY, type OrderRow, type Statements } from './statements.js'
+import type { LaneStateRow, OrderRow, Statements } from './statements.js'
 
 /** The place of each status in the statement `count`. */
 const COLUMN = {
@@ -219,7 +220,7 @@ export class LaneBook {
     if (head === undefined) {
       // A task that has become due since the last claim is ready, too.
       if (!this.#isDueReady) {
-        this.#statements.makeReady.run(now, MAX_MADE_READY)
+        makeReady(this.#statements, now)
         if (this.hasBudgets) this.#budgets?.letRetriesThrough(now)
       }
       this.#isDueReady = true

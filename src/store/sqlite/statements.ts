@@ -17,9 +17,6 @@ import { SeqStatement } from './seq-statement.js'
  */
 export type Statements = ReturnType<typeof prepare>
 
-/** The maximum number of due tasks that are made ready at once, so that no job takes long. The next one goes on. */
-export const MAX_MADE_READY = 2000
-
 const prepared = new WeakMap<Connection, Statements>()
 
 /** The statements of a connection, prepared when they are first asked for. */
@@ -449,13 +446,18 @@ function prepare(db: Preparer) {
       .prepare<[number], number | null>(/* sql */ `
         SELECT min(next_at) FROM task INDEXED BY task_budgeted WHERE state = -1 AND budget = ?`)
       .pluck(),
+    /** The first lane with ready tasks, of those after one and up to another. */
+    firstBusy: db
+      .prepare<[number, number], number | null>(/* sql */ `
+        SELECT min(lane) FROM task WHERE state = 1 AND lane > ? AND lane <= ?`)
+      .pluck(),
     /**
      * Steps from lane to lane over the index of ready tasks, so the number of tasks does not matter; from a lane of a kind that
      * is not asked for, to the next one that is. So the lanes of other kinds, or behind an open gate, cost nothing.
      */
-    openLanes: db.prepare<ClaimScope & { after: number; last: number; limit: number }, OpenLaneRow>(/* sql */ `
+    openLanes: db.prepare<ClaimScope & { first: number; last: number; limit: number }, OpenLaneRow>(/* sql */ `
       WITH RECURSIVE busy (lane) AS (
-        SELECT min(lane) FROM task WHERE state = 1 AND lane > :after AND lane <= :last
+        SELECT :first
         UNION ALL
         SELECT (
           SELECT min(lane) FROM task WHERE state = 1 AND lane <= :last AND lane > CASE
@@ -483,6 +485,9 @@ function prepare(db: Preparer) {
         ORDER BY priority DESC, submitted_at, id
         LIMIT ? + 0`)
       .raw(),
+    isAnyAlone: db
+      .prepare<[], number>(/* sql */ `SELECT EXISTS (SELECT 1 FROM task INDEXED BY task_alone WHERE state = 2)`)
+      .pluck(),
     alone: db.prepare<ClaimScope, OpenLaneRow & { seq: number }>(/* sql */ `
       SELECT task.seq, lane.id, kind, category, key, running, ramp, concurrency, per_second, tokens, refilled_at, shared
       FROM task INDEXED BY task_alone CROSS JOIN lane ON lane.id = task.lane

@@ -44,8 +44,11 @@ export function takeTurns(
 /** The parties that have tasks, in the order of their turns, beginning after the last one. */
 function partiesOf(statements: Statements, scope: ClaimScope, limit: number, last: number): Party[] {
   const max = maxParties(limit)
-  const lanesIn = (after: number, until: number, count: number) =>
-    count > 0 ? statements.openLanes.all({ ...scope, after, last: until, limit: count }) : []
+  const lanesIn = (after: number, until: number, count: number) => {
+    // Mostly only one sort of lanes is busy. Asking for the first one costs a tenth of asking for open ones.
+    const first = count > 0 ? (statements.firstBusy.get(after, until) ?? null) : null
+    return first === null ? [] : statements.openLanes.all({ ...scope, first, last: until, limit: count })
+  }
   const later = lanesIn(last, Number.MAX_SAFE_INTEGER, max)
   const unkeyed = later.length < max ? lanesIn(Number.MIN_SAFE_INTEGER, -1, Number.MAX_SAFE_INTEGER) : []
   const others = later.length + (unkeyed.length > 0 ? 1 : 0)
