@@ -73,6 +73,21 @@ const MATCHES_LANE = /* sql */ `
   AND (:category IS NULL OR lane.category = :category)
   AND (:key IS NULL OR lane.key = :key)`
 
+const MATCHES_FAILURE = /* sql */ `
+  (:error_code IS NULL OR task.error_code = :error_code)
+  AND (:failure_group IS NULL OR task.failure_group = :failure_group)`
+
+/** An index that finds tasks by their failure, and the conditions under which it does. */
+interface Failed {
+  readonly index: string
+  readonly condition: string
+}
+
+const WITH_CODE: Failed = { index: 'task_error', condition: 'task.error_code = :error_code AND task.state <> 3' }
+const IN_GROUP: Failed = { index: 'task_group', condition: 'task.failure_group = :failure_group AND task.state <> 3' }
+/** Running tasks are in neither index, and few. */
+const RUNNING: Failed = { index: 'task_running', condition: 'task.state = 3' }
+
 /** The columns of a `LaneRow`, from `lane` joined with `shared_limit`. */
 export const LANE_COLUMNS = /* sql */ `
   lane.kind, lane.category, lane.key, lane.paused, lane.held_until, lane.held_by, lane.running, lane.concurrency,
@@ -109,15 +124,15 @@ export class Browser {
              ifnull(sum(succeeded), 0) AS succeeded, ifnull(sum(skipped), 0) AS skipped,
              ifnull(sum(dead), 0)      AS dead,      ifnull(sum(cancelled), 0) AS cancelled
       FROM lane WHERE ${MATCHES_LANE}`)
-    this.#countErrors = db.prepare<object, { state: number; count: number }>(/* sql */ `
-      SELECT task.state, count(*) AS count FROM task JOIN lane ON lane.id = task.lane
-      WHERE task.error_code = :error_code AND ${MATCHES_LANE}
-      GROUP BY task.state`)
-    this.#countGroup = db.prepare<object, { state: number; count: number }>(/* sql */ `
-      SELECT task.state, count(*) AS count FROM task INDEXED BY task_group JOIN lane ON lane.id = task.lane
-      WHERE task.failure_group = :failure_group AND (:error_code IS NULL OR task.error_code = :error_code)
-        AND ${MATCHES_LANE}
-      GROUP BY task.state`)
+    const countFailed = (of: Failed) =>
+      [of, RUNNING].map(({ index, condition }) =>
+        db.prepare<object, { state: number; count: number }>(/* sql */ `
+          SELECT task.state, count(*) AS count FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
+          WHERE ${condition} AND ${MATCHES_FAILURE} AND ${MATCHES_LANE}
+          GROUP BY task.state`),
+      )
+    this.#countErrors = countFailed(WITH_CODE)
+    this.#countGroup = countFailed(IN_GROUP)
     this.#laneCounts = db.prepare<object, Lane & { id: number } & Record<TaskStatus, number>>(/* sql */ `
       SELECT id, kind, category, key, waiting, running, succeeded, skipped, dead, cancelled
       FROM lane WHERE ${MATCHES_LANE}`)
@@ -132,22 +147,18 @@ export class Browser {
         statement: db.prepare<object, TaskRow>(listing(index, `task.state = ${state}`)),
       })),
     )
-    this.#listErrors = STATES.map(state => ({
-      status: statusOf(state),
-      statement: db.prepare<object, TaskRow>(
-        listing('task_error', `task.error_code = :error_code AND task.state = ${state}`),
-      ),
-    }))
-    this.#listGroup = STATES.map(state => ({
-      status: statusOf(state),
-      statement: db.prepare<object, TaskRow>(
-        listing(
-          'task_group',
-          `task.failure_group = :failure_group AND task.state = ${state}
-            AND (:error_code IS NULL OR task.error_code = :error_code)`,
-        ),
-      ),
-    }))
+    const listFailed = (of: Failed) =>
+      STATES.map(state => {
+        const { index, condition } = state === State.running ? RUNNING : of
+        return {
+          status: statusOf(state),
+          statement: db.prepare<object, TaskRow>(
+            listing(index, `${condition} AND task.state = ${state} AND ${MATCHES_FAILURE}`),
+          ),
+        }
+      })
+    this.#listErrors = listFailed(WITH_CODE)
+    this.#listGroup = listFailed(IN_GROUP)
   }
 
   get(id: string): TaskRecord | undefined {
@@ -184,9 +195,10 @@ export class Browser {
     if (filter.errorCode === undefined && filter.group === undefined) {
       Object.assign(counts, this.#count.get(laneValues(filter)))
     } else {
-      const statement = filter.group === undefined ? this.#countErrors : this.#countGroup
-      for (const { state, count } of statement.all({ ...laneValues(filter), ...failureValues(filter) }))
-        counts[statusOf(state)] += count
+      const statements = filter.group === undefined ? this.#countErrors : this.#countGroup
+      const values = { ...laneValues(filter), ...failureValues(filter) }
+      const rows = this.#db.transaction(() => statements.flatMap(statement => statement.all(values)))()
+      for (const { state, count } of rows) counts[statusOf(state)] += count
     }
     return countsWithin(counts, filter.status)
   }
@@ -197,7 +209,7 @@ export class Browser {
     const states = STATES.filter(state => filter.status === undefined || statusOf(state) === filter.status)
     const rows = this.#db.transaction(() =>
       states.flatMap(state =>
-        (filter.group === undefined ? indexesOf(state) : ['task_group']).flatMap(index =>
+        (filter.group === undefined || state === State.running ? indexesOf(state) : [IN_GROUP.index]).flatMap(index =>
           this.#db.prepare<object, CountRow>(counting(index, state, fields)).all(values),
         ),
       ),
@@ -282,9 +294,8 @@ function counting(index: string, state: number, fields: readonly CountField[]): 
     SELECT ${['task.state', ...columns, 'count(*) AS count'].join(', ')}
     FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
     WHERE task.state = ${state} ${IS_ENDED[index] ?? ''}
-      ${index === 'task_group' ? 'AND task.failure_group = :failure_group' : ''}
-      AND (:error_code IS NULL OR task.error_code = :error_code)
-      AND ${MATCHES_LANE}
+      ${index === IN_GROUP.index ? `AND ${IN_GROUP.condition}` : ''}
+      AND ${MATCHES_FAILURE} AND ${MATCHES_LANE}
     GROUP BY ${groups.join(', ')}`
 }
 

@@ -97,9 +97,11 @@ interface Place {
 /** Dead tasks of an error code, and of a failure group: each has an index of its own. */
 const DEAD_BY_ERROR = DEAD.map(({ condition }) => ({
   index: 'task_error',
-  condition: `${condition} AND task.error_code = :error_code`,
+  condition: `${condition} AND task.state <> 3 AND task.error_code = :error_code`,
 }))
-const DEAD_IN_GROUP = [{ index: 'task_group', condition: 'task.failure_group = :failure_group AND task.state = 6' }]
+const DEAD_IN_GROUP = [
+  { index: 'task_group', condition: 'task.failure_group = :failure_group AND task.state = 6 AND task.state <> 3' },
+]
 
 const IS_OLDER = AGE_LIMITS_MS.map(limit => `(:now - task.changed_at >= ${limit})`).join(' + ')
 

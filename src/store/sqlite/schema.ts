@@ -276,7 +276,8 @@ export const MIGRATIONS: readonly string[] = [
     DROP INDEX task_error;
     CREATE INDEX task_ended ON task (state, changed_at, lane)      WHERE state > 3 AND lane < 1099511627776;
     CREATE INDEX item_ended ON task (state, changed_at, lane)      WHERE state > 3 AND lane >= 1099511627776;
-    CREATE INDEX task_error ON task (error_code, changed_at, lane) WHERE error_code IS NOT NULL;
+    -- Without running tasks, so that neither the claim of a retry nor its success writes an entry.
+    CREATE INDEX task_error ON task (error_code, changed_at, lane) WHERE error_code IS NOT NULL AND state <> 3;
 
     -- The state that an operator's act replaced, as JSON.
     ALTER TABLE ledger ADD COLUMN before TEXT;
@@ -306,7 +307,7 @@ export const MIGRATIONS: readonly string[] = [
     -- Failure groups: the facts of each, written once, and its figures by hour. Hours of long ago are added up in hour 0.
     ALTER TABLE task   ADD COLUMN failure_group TEXT;
     ALTER TABLE ledger ADD COLUMN failure_group TEXT;
-    CREATE INDEX task_group ON task (failure_group, state, changed_at) WHERE failure_group IS NOT NULL;
+    CREATE INDEX task_group ON task (failure_group, state, changed_at) WHERE failure_group IS NOT NULL AND state <> 3;
     CREATE TABLE failure_group (
       id         TEXT    PRIMARY KEY,
       kind       TEXT    NOT NULL,
