@@ -245,6 +245,13 @@ describe('the events of a call', () => {
     expect(one[0]?.work.id).not.toBe(other[0]?.work.id)
   })
 
+  it('have an id of their own however many calls were given none', async () => {
+    const ids = new Set<string>()
+    const sink = ({ work }: WorkEvent) => void ids.add(work.id)
+    for (let i = 0; i < 2500; i++) await retry(() => 'result', fixed, { sink })
+    expect(ids.size).toBe(2500)
+  })
+
   it('have durations by the stopwatch, whatever happens to the clock on the wall', async () => {
     const events = await eventsOf(never, { ...fixed, attempts: 1, timeout: '5s' }, {}, async clock => {
       await clock.advance('1s')

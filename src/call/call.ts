@@ -32,9 +32,20 @@ import type { RetryOptions } from './retry.js'
 /** The part of an event that is its own, besides the call that it is about. */
 type Details<E = WorkEvent> = E extends AttemptEvent ? Omit<E, 'work' | 'at' | 'attempt' | 'maxAttempts'> : never
 
-/** With the number of a call, its identity where it was given none: a random one each would take longer than the call. */
 const PROCESS_ID = /* @__PURE__ */ crypto.randomUUID()
 let calls = 0
+let block = ''
+
+/**
+ * The identity of a call that was given none: a random one would take longer than the call. Calls are numbered in blocks
+ * of a thousand, because V8 keeps the text of each new number for a while, and moving those around in memory costs as much
+ * as the event that the identity is for.
+ */
+function nextId(): string {
+  const number = calls++ % 1000
+  if (number === 0) block = `${PROCESS_ID}-${calls}-`
+  return block + number
+}
 
 /** The records of a call that has not failed. */
 const NONE: readonly AttemptRecord[] = []
@@ -128,7 +139,7 @@ export class Call<T> implements Sleeper {
       return this.#refuse('breaker_open', breaker.refusal(now, last?.failure))
     const attempt = new RunningAttempt(history.attempts + 1, history.deadline)
     this.#attempt = attempt
-    if (this.#work) this.#tell({ type: 'attempt_started', deferrals: history.deferrals })
+    this.#tellStart(history)
     if (!this.#settle) return
     const limitMs = allowance(this.#policy, history, now)
     if (limitMs < Infinity) this.#timer = this.#clock.setTimer(this, limitMs)
@@ -154,12 +165,16 @@ export class Call<T> implements Sleeper {
 
   #succeeded(result: T): void {
     this.#end(result)
-    const { breaker } = this.#options
-    if (breaker || this.#work) {
-      const now = this.#clock.monotonic()
-      breaker?.record(this.#admission, true, now)
-      this.#tell({ type: 'attempt_succeeded', durationMs: now - this.#startedAt })
-    }
+    const { breaker, sink } = this.#options
+    const work = this.#work
+    if (!breaker && !work) return
+    const now = this.#clock.monotonic()
+    breaker?.record(this.#admission, true, now)
+    if (!sink || !work) return
+    const at = this.#clock.now()
+    const attempt = this.#history.attempts + 1
+    const maxAttempts = this.#policy.attempts
+    emit(sink, { work, at, attempt, maxAttempts, type: 'attempt_succeeded', durationMs: now - this.#startedAt })
   }
 
   #timedOut(): Error {
@@ -253,6 +268,16 @@ export class Call<T> implements Sleeper {
     this.#settle = undefined
   }
 
+  /** Written out, as the event of a success is: the spread below takes longer than the rest of an event. */
+  #tellStart({ attempts, deferrals }: History): void {
+    const { sink } = this.#options
+    const work = this.#work
+    if (!sink || !work) return
+    const at = this.#clock.now()
+    const maxAttempts = this.#policy.attempts
+    emit(sink, { work, at, attempt: attempts + 1, maxAttempts, type: 'attempt_started', deferrals })
+  }
+
   #tell(details: Details, attempt = this.#history.attempts + 1): void {
     const { sink } = this.#options
     const work = this.#work
@@ -312,15 +337,7 @@ export function isLimited(policy: Policy, options: RetryOptions): boolean {
 }
 
 function describe(options: RetryOptions): Work {
-  const {
-    id = `${PROCESS_ID}-${++calls}`,
-    name = 'call',
-    category,
-    tenantId,
-    correlationId,
-    traceId,
-    context,
-  } = options
+  const { id = nextId(), name = 'call', category, tenantId, correlationId, traceId, context } = options
   return { kind: 'call', id, name, category, tenantId, correlationId, traceId, context }
 }
 
