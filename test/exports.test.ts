@@ -46,16 +46,16 @@ const EXPORTS: Readonly<Record<string, string>> = {
     SourceItem SourceItemError Stage StageCode StageContext StageCostError StageGoneError StageHandler StageOptions
     StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
-    Age AttemptEntry AttemptTraces AuditPage AuditStore Beat Before Budget BudgetRecord BudgetScope BudgetStop BudgetStore By Chunk Claim ClaimRequest ClaimedTask Cost CountField DeathsRow EndStatus
+    Age AttemptEntry AttemptTraces AuditPage AuditStore Beat Before Budget BudgetRecord BudgetScope BudgetStop BudgetStore By Chunk Claim ClaimRequest ClaimedTask Cost CountField DeathsRow DocumentSet EndStatus
     Enqueued FailureBudget FailureGroup FixedRelease GateCause GateChange GateRecord GateState GroupFilter GroupLife GroupMark GroupRecord GroupRule GroupRuleStore GroupRules GroupState GroupStore Heartbeat IgnoredUntil ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneRuleReader LaneRules LaneSelection LedgerRow LifeMark LimitRule MemoryStore
-    MemoryStoreOptions Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
+    MemoryStoreOptions MessageSet Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
     NewGroupRule NewOperation NewRun NewTask OnceOptions OperationAct OperationMember OperationNotFoundError OperationProgress
-    OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow Page PageRequest PauseRule PayloadPatch PolicyStore Prunable PrunableReader Rate RedriveRecord Regrouping
+    OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow OutsideAct OutsideSet Page PageRequest PauseRule PayloadPatch PolicyStore Prunable PrunableReader Rate RedriveRecord Regrouping
     ReprocessFilter ReprocessOptions Retention RetryAllowance RetryRecord RetryYield Room RunBusyError RunChange RunEndedError RunExistsError RunNotFoundError
     RunRecord RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError StandingReader Store
     StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
     StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError StoreStats
-    StoreUnavailableError SurveyRow TakenOperation TaskControl TaskCount TaskFilter TaskReader TaskRecord TaskStanding TaskStatus TaskVerbs WorkerReader WorkerRecord WorkerReport moveStore planMove
+    StoreUnavailableError SurveyRow TakenOperation TaskAct TaskControl TaskCount TaskFilter TaskReader TaskRecord TaskSet TaskStanding TaskStatus TaskVerbs WorkerReader WorkerRecord WorkerReport moveStore planMove
     runStatus taskIds`,
   'redrive/sqlite': `
     BackupOptions SqliteOptions SqliteStore openSqlite`,
@@ -85,9 +85,9 @@ const EXPORTS: Readonly<Record<string, string>> = {
     ActOptions AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination
     ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FixOptions FollowAuditOptions GroupExplanation GroupLifeView GroupNotFoundError GroupView Interval KeptMessage KindFigures
     KnownQueues LaneGate LaneState LaneView LedgerRowView LetterSelection LookOptions MessageView NoFailedQueueError NoRouteError
-    OperationPlan OperationView PauseView PayloadReport Percentiles PlanOptions PolicyAdvice PruneOptions Pruned Purged RedriveOptions RedrivePlan
+    OperationPlan OperationRecording OperationView PauseView PayloadReport Percentiles PlanOptions PolicyAdvice PruneOptions Pruned Purged QueueBusyError RedriveOptions RedrivePlan
     Redriven Refusal RegroupPreview Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore
-    Reprocessed RequeuePlan RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes
+    Reprocessed RequeueOptions RequeuePlan RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes
     RunOperationOptions RunReport RunView SeenFailure SeenGroup SeenGroups StageName StageReport StartOptions StoreFigures TaskCountView TaskExplanation
     TaskSchema TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions Why WhyAction WhyCause WhyStore WorkerView YieldOptions YieldReport
     YieldView actOnMany cancelTasks countTasks discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue

@@ -142,6 +142,12 @@ export type FindingCode =
 /** Carries events from publishers to consumers. */
 export interface Bus {
   /**
+   * Where its queues are, without credentials, such as `amqp://host/vhost`. A requeue on record names it, so that nobody
+   * continues it on another broker.
+   */
+  readonly address: string
+
+  /**
    * Creates the queues that are missing, durably. Existing queues stay unchanged; rejects if one has other properties
    * than Redrive declares.
    */

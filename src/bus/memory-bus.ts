@@ -28,6 +28,7 @@ export interface MemoryBusOptions {
 
 /** Carries events within this process, for tests and for events that need not outlive it. */
 export class MemoryBus implements Bus {
+  readonly address = `memory:${crypto.randomUUID()}`
   readonly #maxBytes: number
   readonly #queues = new Map<string, MemoryQueue>()
   #isClosed = false

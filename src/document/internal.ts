@@ -9,5 +9,6 @@ export {
   findDocument,
   purgeDocuments,
   requeueDocument,
-  resetDocuments,
+  resetDocument,
 } from './operate-documents.js'
+export { failedSet, resetTarget } from './reset-work.js'

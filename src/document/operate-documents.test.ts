@@ -4,7 +4,7 @@ import { MemoryBus } from '../bus/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { type CollectionOptions, collectionOf } from './collection.js'
 import { type DocumentSource, openSqliteSource, sweeper } from './index.js'
-import { cutOf, explainDocument, failedDocuments, findDocument, requeueDocument, resetDocuments } from './internal.js'
+import { cutOf, explainDocument, findDocument, requeueDocument } from './internal.js'
 
 const HOUR = 3_600_000
 
@@ -98,22 +98,5 @@ describe('an operator', () => {
     const deaf = collectionOf({ ...options, event: { ...options.event, type: 'nobody.listens' } })
     await expect(requeueDocument(source, bus, deaf, 'c1')).rejects.toMatchObject({ code: 'no_queue' })
     expect(row('c1')).toMatchObject({ attempts: 1, retry_at: clock.now() })
-  })
-
-  it('resets failed documents by their error, at a rate', async () => {
-    for (let n = 0; n < 6; n++)
-      insert(`bad${n}`, { status: 'failed_max_retries', attempts: 3, last: n, error: 'HTTP 502' })
-    insert('corrupt', { status: 'failed_max_retries', attempts: 3, last: 9, error: 'corrupt', generation: 7 })
-    const pages = failedDocuments(source, chunks, { error: '502', limit: 5 })
-    const reset = resetDocuments(source, chunks, pages, { perSecond: 2, clock })
-    await clock.advance('1s')
-    const open = () => db.prepare(`SELECT count(*) FROM chunks WHERE status = 'pending'`).pluck().get()
-    expect(open()).toBe(4)
-    await clock.advance('5s')
-    expect(await reset).toBe(5)
-    expect(row('bad0')).toMatchObject({ status: 'pending', attempts: 0, last: null })
-    // A reset keeps the generation: an event of an earlier dispatch must not fit again.
-    await resetDocuments(source, chunks, failedDocuments(source, chunks, { error: 'corrupt' }))
-    expect(row('corrupt')).toMatchObject({ attempts: 0, generation: 7 })
   })
 })

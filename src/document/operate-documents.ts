@@ -100,18 +100,13 @@ export async function* failedDocuments(
   }
 }
 
-/** Gives documents all their attempts again. Returns how many; those that somebody changed meanwhile are left out. */
-export function resetDocuments(
+/** Gives a document all its attempts again. Returns false if somebody changed it meanwhile: then nothing was written. */
+export async function resetDocument(
   source: DocumentSource,
   collection: Collection,
-  pages: AsyncIterable<readonly DocumentRecord[]>,
-  pace: PaceOptions = {},
-): Promise<number> {
-  const to = resetValues(collection)
-  return paced(pages, pace, async documents => {
-    const changes = documents.map(document => ({ document, to }))
-    return (await source.change(collection.shape, changes)).length
-  })
+  document: DocumentRecord,
+): Promise<boolean> {
+  return (await source.change(collection.shape, [{ document, to: resetValues(collection) }])).length > 0
 }
 
 /** Deletes documents; with `into`, after a copy into another collection. Returns how many. */

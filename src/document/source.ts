@@ -11,6 +11,11 @@ import type { FieldNames, Shape } from './collection.js'
  * them are due, which have to wait, and which are exhausted.
  */
 export interface DocumentSource {
+  /**
+   * Where the documents are, without credentials, such as `postgres://host/database`. A reset on record names it, so that
+   * nobody continues it on another database.
+   */
+  readonly address: string
   /** The database's clock, in milliseconds since the epoch. */
   now(): Promise<number>
   /** Counts the stuck and the failed documents of a collection. Throws `NoCollectionError` if the collection is missing. */

@@ -1,6 +1,7 @@
 import { failedQueueOf, isFailedQueue } from '../bus/index.js'
 import { FinalError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
+import type { OperationRecord } from '../store/index.js'
 
 /** Thrown when there is no failure group with this id, and none whose id begins with it. */
 export class GroupNotFoundError extends FinalError {
@@ -25,6 +26,20 @@ export class NoFailedQueueError extends FinalError {
         ? `There is no failed queue ${quoted(name)}.`
         : `${quoted(name)} is not a failed queue. Did you mean ${quoted(failedQueueOf(name))}?`,
       { code: 'no_failed_queue' },
+    )
+  }
+}
+
+/** Thrown when an operation on record requeues the same failed queue already. */
+export class QueueBusyError extends FinalError {
+  static {
+    QueueBusyError.prototype.name = 'QueueBusyError'
+  }
+
+  constructor(queue: string, { id, by }: Pick<OperationRecord, 'id' | 'by'>) {
+    super(
+      `The operation ${id} by ${by.who} requeues ${quoted(queue)} already. To go on with it, run: redrive ops continue ${id}`,
+      { code: 'queue_busy' },
     )
   }
 }

@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { type Bus, MemoryBus, type Message, type NewMessage, textOf } from '../bus/index.js'
+import { requeueTarget } from '../event/internal.js'
+import { driveOperation } from '../operation/internal.js'
+import { RetryableError } from '../policy/index.js'
+import { MemoryStore } from '../store/index.js'
 import { fakeClock } from '../testing/index.js'
+import { systemClock } from '../time/index.js'
 import {
   examineBus,
   exportFailedQueue,
@@ -153,6 +158,7 @@ describe('requeueFailedQueue', () => {
       duplicates: 0,
       kept: [],
       isStopped: false,
+      operation: null,
     })
     expect(progress).toEqual([1, 2, 3])
     expect((await drain(bus, 'chunking')).map(({ body }) => Buffer.from(body))).toEqual([
@@ -246,6 +252,45 @@ describe('requeueFailedQueue', () => {
     expect(await requeueFailedQueue(bus, 'chunking.failed', { signal: stop.signal })).toMatchObject({ requeued: 0 })
     expect(await requeueFailedQueue(bus, 'chunking.failed')).toMatchObject({ requeued: 1, isStopped: false })
     expect((await drain(bus, 'chunking')).map(textOf)).toEqual(['{"number":1}', '{"number":2}', '{"number":3}'])
+  })
+
+  it('on record, goes on with what was there when it was created, and lets nobody else at the queue meanwhile', async () => {
+    const bus = await scene([letter(1), letter(2), letter(3)])
+    const store = new MemoryStore()
+    const stop = new AbortController()
+    const record = { store, who: 'ann' }
+    const options = { signal: stop.signal, onProgress: () => stop.abort(), record }
+    const { operation, requeued, isStopped } = await requeueFailedQueue(bus, 'chunking.failed', options)
+    const id = operation ?? ''
+    expect({ requeued, isStopped }).toEqual({ requeued: 1, isStopped: true })
+    expect(await store.operations.get(id)).toMatchObject({ status: 'stopped', reason: 'Stopped by ann.', moved: 1 })
+    await bus.put('chunking.failed', { id: 'later', type: TYPE, body: letter(4) })
+    await store.operations.change(id, 'continue', { who: 'bob' })
+    const second = requeueFailedQueue(bus, 'chunking.failed', { record: { store, who: 'bob' } })
+    await expect(second).rejects.toMatchObject({ code: 'queue_busy', message: expect.stringContaining(id) })
+    const { signal } = new AbortController()
+    const drive = (on: Bus) =>
+      driveOperation(store, id, { driver: 'bob', signal, clock: systemClock, outside: requeueTarget(on) })
+    expect(await drive(await scene())).toBe(false)
+    expect(await drive(bus)).toBe(true)
+    expect(await store.operations.get(id)).toMatchObject({ status: 'done', moved: 3 })
+    expect((await messagesIn(bus)).map(({ id }) => id)).toEqual(['later'])
+  })
+
+  it('notes what was requeued before the broker failed, and gives the operation back', async () => {
+    const bus = await scene([letter(1), letter(2), letter(3)])
+    const store = new MemoryStore()
+    const taken = bus.put.bind(bus)
+    let puts = 0
+    const put: Bus['put'] = async (...args) => {
+      if (++puts > 2) throw new RetryableError('The broker is away.')
+      await taken(...args)
+    }
+    const record = { store, who: 'ann' }
+    const requeue = requeueFailedQueue(Object.assign(bus, { put }), 'chunking.failed', { record })
+    await expect(requeue).rejects.toThrow('The broker is away.')
+    const [operation] = (await store.operations.list({}, { limit: 1 })).items
+    expect(operation).toMatchObject({ status: 'running', moved: 2, driver: undefined })
   })
 })
 

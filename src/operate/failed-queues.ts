@@ -1,6 +1,6 @@
 import { type Bus, failedQueueOf, isFailedQueue, type Topology } from '../bus/index.js'
+import type { Route, Routes } from '../event/internal.js'
 import { NoFailedQueueError } from './errors.js'
-import type { Route, Routes } from './route.js'
 import { discover, messageCounts, typeOf } from './topology.js'
 
 /** Facts about a bus that its broker does not tell. */

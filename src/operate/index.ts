@@ -1,10 +1,11 @@
+export { eventIn, type KeptMessage, type Route, type Routes } from '../event/internal.js'
 export type { Interval } from './binomial-interval.js'
 export { type Cancelled, cancelTasks } from './cancel-tasks.js'
 export type { Remark } from './cause.js'
 export { countTasks, type TaskCountView } from './count-tasks.js'
 export { type Discarded, type DiscardOptions, type DiscardPlan, discardDeadLetters, planDiscard } from './discard.js'
 export type { Percentiles } from './duration-histogram.js'
-export { GroupNotFoundError, NoFailedQueueError, NoRouteError } from './errors.js'
+export { GroupNotFoundError, NoFailedQueueError, NoRouteError, QueueBusyError } from './errors.js'
 export { type Examination, examineBus } from './examine-bus.js'
 export { explainTask, type TaskExplanation } from './explain-task.js'
 export { type ExportOptions, exportFailedQueue } from './export.js'
@@ -27,7 +28,7 @@ export {
 } from './groups.js'
 export { type LaneGate, type LaneState, type LaneView, listLanes, type PauseView } from './lanes.js'
 export { type BudgetView, listBudgets } from './list-budgets.js'
-export { eventIn, type MessageView, messageView } from './message-view.js'
+export { type MessageView, messageView } from './message-view.js'
 export {
   failedGroups,
   type OperationView,
@@ -66,9 +67,10 @@ export {
   reprocess,
 } from './reprocess.js'
 export {
-  type KeptMessage,
+  type OperationRecording,
   planRequeue,
   type Requeued,
+  type RequeueOptions,
   type RequeuePlan,
   type RequeueTarget,
   requeueFailedQueue,
@@ -76,7 +78,6 @@ export {
 export { writeResults } from './result-file.js'
 export { openResultLog, ResultFileError, type ResultLog } from './result-log.js'
 export type { ResultOptions } from './results-in-order.js'
-export type { Route, Routes } from './route.js'
 export { type ReportOptions, type ReportStore, type RunReport, reportRun } from './run-report.js'
 export type { AttemptYield, ErrorCount, RetryBucket } from './run-tally.js'
 export { type RunView, runView } from './run-view.js'

@@ -2,12 +2,16 @@ import { fixWait, outstanding } from '../operation/internal.js'
 import { quoted } from '../policy/internal.js'
 import type {
   DeathsRow,
+  DocumentSet,
+  MessageSet,
   OperationAct,
   OperationRecord,
   OperationSettings,
+  OutsideSet,
   Store,
   WorkerRecord,
 } from '../store/index.js'
+import { isOutside } from '../store/internal.js'
 import { isoOrNull } from './task-view.js'
 
 /** An operation as plain JSON. */
@@ -24,14 +28,22 @@ export interface OperationView {
   readonly who: string
   /** The reason given. */
   readonly why: string | null
-  /** The filter and its time, or the number of tasks that were named. */
-  readonly set: { readonly named: number } | { readonly filter: object; readonly until: string }
+  /** The filter and its time, the number of tasks that were named, or members outside of the store. */
+  readonly set:
+    | { readonly named: number }
+    | { readonly filter: object; readonly until: string }
+    | (Omit<DocumentSet, 'until'> & { readonly until: string })
+    | MessageSet
   /** How it goes about it. */
   readonly settings: OperationSettings
   /** How many members it has moved. */
   readonly moved: number
   /** Members that were left alone, by reason. */
   readonly refused: Readonly<Record<string, number>>
+  /** Documents that were looked at and are not in the set: another error, or a later attempt. */
+  readonly unmatched: number
+  /** How many documents or messages it may still have to look at; `null` if its members are tasks. */
+  readonly left: number | null
   /** How many of those that it moved were put back. */
   readonly undone: number
   /** How many have not answered yet. */
@@ -56,10 +68,12 @@ export function operationView(operation: OperationRecord): OperationView {
     reason: reason ?? null,
     who: by.who,
     why: by.why ?? null,
-    set: 'ids' in set ? { named: set.ids.length } : { filter: set.filter, until: new Date(set.until).toISOString() },
+    set: setView(set),
     settings,
     moved,
     refused: progress.refused,
+    unmatched: progress.unmatched ?? 0,
+    left: leftOf(operation),
     undone,
     outstanding: outstanding(operation),
     tally,
@@ -69,14 +83,38 @@ export function operationView(operation: OperationRecord): OperationView {
   }
 }
 
+function setView(set: OperationRecord['set']): OperationView['set'] {
+  if ('ids' in set) return { named: set.ids.length }
+  return 'queue' in set ? set : { ...set, until: new Date(set.until).toISOString() }
+}
+
+/** How many members outside of the store it may still have to look at, by the count when it was created. */
+function leftOf({ set, status, moved, progress, settings }: OperationRecord): number | null {
+  if (!isOutside(set)) return null
+  if (status === 'done') return 0
+  const looked = Object.values(progress.refused).reduce((sum, count) => sum + count, moved + (progress.unmatched ?? 0))
+  return Math.max(0, Math.min(set.count - looked, (settings.limit ?? Infinity) - moved))
+}
+
+/** The acts as they are counted: `3 moved`. */
+export const MOVED = {
+  redrive: 'moved',
+  discard: 'discarded',
+  cancel: 'cancelled',
+  reset: 'reset',
+  requeue: 'requeued',
+} as const
+
 /**
  * The outcome of an operation, in a sentence: `3214 moved: 3190 succeeded, 24 dead again, all in one group.` Members
  * that have not ended are counted as under way.
  */
 export async function operationOutcome(store: Pick<Store, 'operations'>, operation: OperationRecord): Promise<string> {
   const { id, act, moved, undone, tally } = operation
-  const done = { redrive: 'moved', discard: 'discarded', cancel: 'cancelled' }[act]
+  const left = leftOf(operation)
+  const done = MOVED[act]
   const putBack = undone === 0 ? [] : [`${undone} put back`]
+  if (left !== null) return `${moved} ${done}${left > 0 ? `, up to ${left} left` : ''}.`
   if (act !== 'redrive') return `${[`${moved} ${done}`, ...putBack].join(', ')}.`
   const ended = tally.succeeded + tally.skipped + tally.dead + tally.cancelled
   const parts = [
@@ -101,6 +139,7 @@ export async function operationTotal(
 ): Promise<number> {
   if ('ids' in set) return set.ids.length
   if (status === 'settling' || status === 'done') return moved
+  if (isOutside(set)) return Math.min(set.count, settings.limit ?? Infinity)
   const left = await store.operations.survey(act, set)
   const all = left.reduce((sum, { count }) => sum + count, moved)
   return Math.min(all, Math.max(moved, settings.limit ?? Infinity))
@@ -142,13 +181,15 @@ export function operationNote(
   workers: readonly WorkerRecord[],
   now: number,
 ): string | null {
-  const { id, status, driver } = operation
+  const { id, set, status, driver } = operation
+  const isDriven = driver !== undefined && driver.until > now
   switch (status) {
     case 'planned':
       return waitText(operation, workers)
     case 'canary':
     case 'running':
-      if (workers.length > 0 || (driver !== undefined && driver.until > now)) return null
+      if (isOutside(set)) return isDriven ? null : unattendedText(id, set)
+      if (workers.length > 0 || isDriven) return null
       return `Nobody carries it out: no worker is running. Start one, or run: redrive ops continue ${id}`
     case 'settling':
       return workers.length > 0 ? null : 'Its members wait: no worker is running.'
@@ -156,6 +197,11 @@ export function operationNote(
     case 'done':
       return null
   }
+}
+
+function unattendedText(id: string, set: OutsideSet): string {
+  const [flag, address] = 'queue' in set ? ['--bus', set.bus] : ['--source', set.source]
+  return `Nobody carries it out now: its driver must reach ${address}. Run: redrive ops continue ${id} ${flag} URL`
 }
 
 /** How many workers are named. */

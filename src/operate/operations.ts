@@ -3,12 +3,13 @@ import {
   isRunBy,
   NO_WORKER,
   OF_RUN,
+  type OutsideTarget,
   PAUSED,
   PAYLOAD_INVALID,
   sparesItems,
 } from '../operation/internal.js'
 import type { KnownOptions } from '../policy/internal.js'
-import type { By, OperationAct, OperationRecord, OperationSet, OperationSettings, Store } from '../store/index.js'
+import type { By, OperationRecord, OperationSettings, Store, TaskAct, TaskSet } from '../store/index.js'
 import { OperationNotFoundError } from '../store/index.js'
 import { AGES } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
@@ -19,7 +20,7 @@ import { checkSelection, type LetterSelection } from './selection.js'
 /** The effect that an operation would have now. Nothing is moved. */
 export interface OperationPlan {
   /** The act that it would carry out. */
-  readonly act: OperationAct
+  readonly act: TaskAct
   /** The number of members: the most that it can move. */
   readonly count: number
   /** Members by kind, most first. */
@@ -45,7 +46,7 @@ export interface PlanOptions extends Pick<OperationSettings, 'patch'> {
 }
 
 /** Freezes a selection: its members are those of now, and can only become fewer. */
-async function freeze(store: Pick<Store, 'now'>, selection: LetterSelection): Promise<OperationSet> {
+async function freeze(store: Pick<Store, 'now'>, selection: LetterSelection): Promise<TaskSet> {
   checkSelection(selection)
   if ('ids' in selection) return { ids: selection.ids }
   return { filter: 'filter' in selection ? selection.filter : {}, until: await store.now() }
@@ -61,7 +62,7 @@ async function freeze(store: Pick<Store, 'now'>, selection: LetterSelection): Pr
  */
 export async function planOperation(
   store: PlanStore,
-  act: OperationAct,
+  act: TaskAct,
   selection: LetterSelection,
   { tasks, patch }: PlanOptions = {},
 ): Promise<OperationPlan> {
@@ -108,7 +109,7 @@ export interface StartOptions extends By, Omit<OperationSettings, 'answerWithinM
 /** Creates an operation. Any live worker advances it; so does `runOperation`. */
 export async function startOperation(
   store: Pick<Store, 'operations' | 'now'>,
-  act: OperationAct,
+  act: TaskAct,
   selection: LetterSelection,
   { who, why, ...settings }: StartOptions,
 ): Promise<OperationRecord> {
@@ -130,20 +131,31 @@ export interface RunOperationOptions {
   readonly clock?: Clock | undefined
 }
 
+interface ReachingOptions extends RunOperationOptions {
+  /** Acts on members outside of the store. Default: it watches until somebody who can reach them has done so. */
+  readonly outside?: OutsideTarget | undefined
+}
+
 const POLL_MS = 200
+
+type RunStore = Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'ledgers' | 'payloads'>
 
 /**
  * Drives an operation, or watches it while a worker does, until all its members were moved, or it was stopped. Returns it as
- * it is then.
+ * it is then. A requeue and a reset are only watched.
  */
-export async function runOperation(
-  store: Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'ledgers' | 'payloads'>,
+export function runOperation(store: RunStore, id: string, options: RunOperationOptions): Promise<OperationRecord> {
+  return runToEnd(store, id, options)
+}
+
+async function runToEnd(
+  store: RunStore,
   id: string,
-  { driver, signal = new AbortController().signal, onProgress, clock = systemClock, tasks }: RunOperationOptions,
+  { driver, signal = new AbortController().signal, onProgress, clock = systemClock, tasks, outside }: ReachingOptions,
 ): Promise<OperationRecord> {
   const checks = checksOf(tasks ?? [])
   for (;;) {
-    const isDriven = await driveOperation(store, id, { driver, signal, clock, checks, onStep: onProgress })
+    const isDriven = await driveOperation(store, id, { driver, signal, clock, checks, outside, onStep: onProgress })
     const operation = await store.operations.get(id)
     if (operation === undefined) throw new OperationNotFoundError(id)
     if (!isDriven) onProgress?.(operation)
@@ -188,20 +200,29 @@ export const ACT_OPTIONS: KnownOptions<ActOptions> = {
  */
 export async function actOnMany(
   store: Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers' | 'payloads'>,
-  act: OperationAct,
+  act: TaskAct,
   selection: LetterSelection,
   { signal, onProgress, clock, tasks, ...options }: ActOptions,
 ): Promise<OperationRecord | undefined> {
   if (await isEmpty(store, act, selection)) return undefined
   const { id } = await startOperation(store, act, selection, options)
   const onStep = ({ moved }: OperationRecord) => onProgress?.(moved)
-  const ran = await runOperation(store, id, { driver: options.who, signal, onProgress: onStep, clock, tasks })
-  const isCut = signal?.aborted === true && isUnderWay(ran)
-  return isCut ? store.operations.change(id, 'stop', { who: options.who }) : ran
+  return runUntilStopped(store, id, { who: options.who }, { signal, onProgress: onStep, clock, tasks })
+}
+
+/** Runs an operation, and stops it when the signal aborts. */
+export async function runUntilStopped(
+  store: RunStore,
+  id: string,
+  by: By,
+  options: Omit<ReachingOptions, 'driver'>,
+): Promise<OperationRecord> {
+  const ran = await runToEnd(store, id, { driver: by.who, ...options })
+  return options.signal?.aborted && isUnderWay(ran) ? store.operations.change(id, 'stop', by) : ran
 }
 
 /** Whether no task matches a selection now. Ids are taken as they are. */
-async function isEmpty(store: Pick<Store, 'list'>, act: OperationAct, selection: LetterSelection): Promise<boolean> {
+async function isEmpty(store: Pick<Store, 'list'>, act: TaskAct, selection: LetterSelection): Promise<boolean> {
   checkSelection(selection)
   if ('ids' in selection) return false
   const filter = 'filter' in selection ? selection.filter : {}

@@ -1,14 +1,14 @@
-import { createHash } from 'node:crypto'
-import { type Bus, type FailedMessage, isFailedQueue, type Message } from '../bus/index.js'
-import { FinalError, OptionError } from '../policy/index.js'
+import { type Bus, isFailedQueue } from '../bus/index.js'
+import { COPIES, type KeptMessage, type Route, requeueTarget } from '../event/internal.js'
 import { quoted } from '../policy/internal.js'
-import type { Remark } from './cause.js'
-import { NoRouteError } from './errors.js'
+import { type By, MemoryStore, type MessageSet, type Store } from '../store/index.js'
+import type { Clock } from '../time/index.js'
+import { NoRouteError, QueueBusyError } from './errors.js'
 import { findFailedQueue, type KnownQueues } from './failed-queues.js'
-import { eventIn } from './message-view.js'
-import { type Route, typeOnRoute } from './route.js'
+import { runUntilStopped } from './operations.js'
+import { pagesOf } from './pages.js'
 import { discover, messageCounts, typeOf } from './topology.js'
-import { type FailedQueueOptions, walkFailedQueue } from './walk.js'
+import type { FailedQueueOptions } from './walk.js'
 
 /** Where to requeue to, and what is known about the bus. */
 export interface RequeueTarget extends KnownQueues {
@@ -34,14 +34,10 @@ export interface Requeued {
   readonly duplicates: number
   /** Messages that the bus refused. They are still in the failed queue. */
   readonly kept: readonly KeptMessage[]
-  /** Whether the signal stopped it. */
+  /** Whether the signal or an operator stopped it. */
   readonly isStopped: boolean
-}
-
-/** A message that the bus refused, and why. */
-export interface KeptMessage extends Remark {
-  /** The id of the message; `null` if it has none. */
-  readonly id: string | null
+  /** The id of its operation; `null` if it was not recorded. */
+  readonly operation: string | null
 }
 
 /** Plans a requeue. Throws a `NoFailedQueueError` or a `NoRouteError` if it is not possible. */
@@ -56,51 +52,65 @@ export async function planRequeue(
   return { count: Math.min(messages, limit), route: chosen }
 }
 
+/** Options of `requeueFailedQueue`. */
+export interface RequeueOptions extends RequeueTarget, FailedQueueOptions {
+  /** The maximum number of messages published per second. Default: no limit. */
+  readonly perSecond?: number | undefined
+  /**
+   * Puts it on record as an operation of this store, which can be looked up, stopped and continued. Default: nothing is recorded.
+   */
+  readonly record?: OperationRecording | undefined
+  /** Default: the machine's clock. */
+  readonly clock?: Clock | undefined
+}
+
+/** Where an operation is recorded, who asks for it, and why. */
+export interface OperationRecording extends By {
+  /** The store that keeps the record. */
+  readonly store: Store
+}
+
 /**
  * Publishes the messages of a failed queue again, oldest first: the original event of a dead letter, and any other body as
  * it is. Each message is removed once the broker has confirmed its publish, so that none is lost; if the process dies in
- * between, the message is published twice, under the same id.
+ * between, the message is published twice, under the same id. Throws a `QueueBusyError` if another operation on record
+ * requeues the same queue.
  *
  * ```ts
  * const { requeued, kept } = await requeueFailedQueue(bus, 'chunking.failed', { limit: 100 })
  * ```
  */
-export async function requeueFailedQueue(
-  bus: Bus,
-  name: string,
-  options: RequeueTarget & FailedQueueOptions = {},
-): Promise<Requeued> {
-  const { route } = await planRequeue(bus, name, options)
+export async function requeueFailedQueue(bus: Bus, name: string, options: RequeueOptions = {}): Promise<Requeued> {
+  const { signal, onProgress, perSecond, limit, record, clock } = options
+  const { route, count } = await planRequeue(bus, name, options)
+  const { store = new MemoryStore(), who = 'nobody', why } = record ?? {}
+  const set = { queue: name, bus: bus.address, route, count }
+  if (record !== undefined) await checkFree(store, set)
   const kept: KeptMessage[] = []
-  const published = new Set<string>()
-  let duplicates = 0
-  for await (const message of walkFailedQueue(bus, name, options)) {
-    const id = idAgain(message)
-    if (published.has(id)) {
-      await message.remove()
-      duplicates++
-      continue
-    }
-    const refusal = await requeue(bus, route, message, id)
-    if (refusal === undefined) published.add(id)
-    else kept.push(refusal)
-    options.onProgress?.(published.size)
+  let requeued = 0
+  const onRequeued = () => onProgress?.(++requeued)
+  const outside = requeueTarget(bus, { onRequeued, onKept: message => kept.push(message) })
+  const by = why === undefined ? { who } : { who, why }
+  const settings = { ...(perSecond !== undefined && { perSecond }), ...(limit !== undefined && { limit }) }
+  const { id } = await store.operations.create({ act: 'requeue', set, by, settings })
+  const operation = await runUntilStopped(store, id, by, { signal, clock, outside })
+  const duplicates = operation.progress.refused[COPIES] ?? 0
+  return {
+    route,
+    requeued: operation.moved,
+    duplicates,
+    kept,
+    isStopped: operation.status === 'stopped',
+    operation: record === undefined ? null : id,
   }
-  return { route, requeued: published.size, duplicates, kept, isStopped: options.signal?.aborted === true }
 }
 
-/** Publishes, then removes. Returns a refusal if the message itself is at fault, and rejects if anything else is. */
-async function requeue(bus: Bus, route: Route, message: FailedMessage, id: string): Promise<KeptMessage | undefined> {
-  const type = typeOnRoute(route, message)
-  const again = { id, type, headers: message.headers, body: eventIn(message) }
-  try {
-    await (route.queue === null ? bus.publish(again) : bus.put(route.queue, again))
-  } catch (error) {
-    if (!(error instanceof FinalError || error instanceof OptionError)) throw error
-    return { id: message.id ?? null, code: error.code, text: error.message }
+/** Two operations on one queue would share it by chance, and count each other's messages as their own. */
+async function checkFree(store: Store, { queue, bus }: MessageSet): Promise<void> {
+  for await (const page of pagesOf(request => store.operations.list({ isOpen: true }, request))) {
+    const other = page.find(({ set }) => 'queue' in set && set.queue === queue && set.bus === bus)
+    if (other !== undefined) throw new QueueBusyError(queue, other)
   }
-  await message.remove()
-  return undefined
 }
 
 async function routeInto(bus: Bus, queue: string, known: KnownQueues): Promise<Route> {
@@ -109,17 +119,4 @@ async function routeInto(bus: Bus, queue: string, known: KnownQueues): Promise<R
   const counts = await messageCounts(bus, [queue], topology)
   if (!counts.has(queue)) throw new NoRouteError(`There is no queue ${quoted(queue)}.`)
   return { queue, type: typeOf(queue, topology) ?? null }
-}
-
-const AGAIN = /\.again-[0-9a-f]{16}$/
-
-/**
- * A new id, since consumers that gave the event up know it by the old one. It comes from the id and the event alone, not
- * from the rest of its dead letter: so two letters of one event get the same id, and a second publish is recognised.
- */
-function idAgain(message: Message): string {
-  const { id = '' } = message
-  const digest = createHash('sha256').update(`${id}\n`).update(eventIn(message)).digest('hex')
-  const original = id.replace(AGAIN, '')
-  return /^[\x21-\x7e]{1,150}$/.test(original) ? `${original}.again-${digest.slice(0, 16)}` : digest
 }

@@ -1,5 +1,5 @@
 import type { FixedRelease, LedgerRow, OperationMember, OperationRecord, Store, TaskRecord } from '../store/index.js'
-import { hasFix } from '../store/internal.js'
+import { hasFix, isOutside } from '../store/internal.js'
 import type { StepFacts } from './next-step.js'
 
 /** How many members to look at for each that is chosen, so that lanes can differ. */
@@ -17,7 +17,7 @@ export async function chooseCanary(
 ): Promise<readonly string[]> {
   const read = async (after: string | undefined) => (await store.operations.members(id, { limit: CHOICE, after })).items
   const [oldest] = await read(undefined)
-  if (oldest === undefined) return []
+  if (oldest === undefined || isOutside(set)) return []
   const chosen = new Map<string, string>()
   for (let n = 0; n < count; n++) {
     const share = n / count

@@ -4,12 +4,15 @@ import type {
   OperationRecord,
   OperationStep,
   Store,
+  TakenOperation,
   WorkerRecord,
 } from '../store/index.js'
+import { isOutside } from '../store/internal.js'
 import { type Clock, sleep } from '../time/index.js'
 import { canaryAnswers, chooseCanary, laneOf } from './canary.js'
 import { fixWait } from './fix-wait.js'
 import { leftOf, type NextStep, nextStep, type StepFacts } from './next-step.js'
+import type { OutsideTarget, OutsideWork } from './outside-work.js'
 import { invalidMembers, PAYLOAD_INVALID, type PayloadChecks } from './payload-check.js'
 import { refusalOf } from './refuse-member.js'
 
@@ -25,6 +28,8 @@ export interface DriveOptions {
   readonly leaseMs?: number
   /** What the driver knows of payloads: a redrive leaves members alone that would be dead again at once. Default: nothing. */
   readonly checks?: PayloadChecks | undefined
+  /** Acts on members outside of the store. Operations on other ones are left to whoever can reach them. Default: none. */
+  readonly outside?: OutsideTarget | undefined
   /** Called after each step. */
   readonly onStep?: (operation: OperationRecord) => void
 }
@@ -39,23 +44,45 @@ const NO_ANSWERS = { passed: 0, failed: 0, pending: 0 }
 
 /**
  * Advances an operation, one step at a time, until all its members were moved, it is stopped, another driver has it, or the
- * signal aborts. Nobody waits for the last members to end: the next driver looks again. Each step is one transaction, and moves only what is still in the set: a driver that dies at any point leaves an operation that another
- * one can continue. Returns whether it had the lease.
+ * signal aborts. Nobody waits for the last members to end: the next driver looks again. Each step is one transaction, and
+ * moves only what is still in the set: a driver that dies at any point leaves an operation that another one can continue.
+ * Members outside of the store are moved before the step, which notes them. Returns whether it had the lease.
  */
 export async function driveOperation(store: DriveStore, id: string, options: DriveOptions): Promise<boolean> {
-  const { driver, signal, clock, leaseMs = LEASE_MS, checks = new Map(), onStep } = options
+  const { driver, leaseMs = LEASE_MS, outside } = options
   const found = await store.operations.get(id)
   // It may wait for weeks: nobody takes its lease until then.
   if (found?.status === 'planned' && fixWait(found, await store.workers()) !== undefined) return false
+  const isOnTasks = found === undefined || !isOutside(found.set)
+  const work = isOnTasks ? undefined : outside?.(found)
+  if (!isOnTasks && work === undefined) return false
   const taken = await store.operations.take(id, driver, leaseMs)
   if (taken === undefined) return false
+  try {
+    await advance(store, taken, work, options)
+  } finally {
+    await work?.close()
+    // Whoever comes next need not wait until the lease has run out. A lease that was lost is another's.
+    await store.operations.release(id, taken.token).catch(() => {})
+  }
+  return true
+}
+
+/** Makes steps as long as there are any, and the lease is this driver's own. */
+async function advance(
+  store: DriveStore,
+  taken: TakenOperation,
+  work: OutsideWork | undefined,
+  { signal, clock, leaseMs = LEASE_MS, checks = new Map(), onStep }: DriveOptions,
+): Promise<void> {
   const { token } = taken
+  const { id } = taken.operation
   let operation = taken.operation
   let steppedAt = clock.monotonic()
   while (!signal.aborted && isOpen(operation)) {
     const facts = await factsOf(store, operation)
     const next = nextStep(operation, facts)
-    if (next.type === 'wait' && (operation.status === 'settling' || operation.status === 'planned')) break
+    if (next.type === 'wait' && (operation.status === 'settling' || operation.status === 'planned')) return
     if (next.type === 'wait' && clock.monotonic() - steppedAt < leaseMs / RENEWALS) {
       await sleep(next.ms, clock, signal).catch(() => {})
       operation = (await store.operations.get(id)) ?? operation
@@ -63,17 +90,16 @@ export async function driveOperation(store: DriveStore, id: string, options: Dri
     }
     const { status, progress } = operation
     const renew = () => store.operations.step(id, token, { leaseMs, status, progress })
-    const step = await whileRenewing(renew, leaseMs / RENEWALS, clock, () =>
-      stepOf(store, operation, next, { ...facts, checks }),
+    const { failure, ...step } = await whileRenewing(renew, leaseMs / RENEWALS, clock, () =>
+      stepOf(store, operation, next, { ...facts, checks, work, signal }),
     )
     const stepped = await store.operations.step(id, token, { leaseMs, ...step })
-    if (stepped === undefined) return true
+    if (failure !== undefined) throw failure
+    if (stepped === undefined) return
     operation = stepped.operation
     steppedAt = clock.monotonic()
     onStep?.(operation)
   }
-  await store.operations.release(id, token)
-  return true
 }
 
 /** Renews the lease while a step is prepared: reading a large set may take longer than the lease, and others would take over. */
@@ -108,10 +134,15 @@ interface DriverFacts extends StepFacts {
   readonly workers: readonly WorkerRecord[]
 }
 
-/** The facts of a driver, and what it knows of payloads. */
+/** The facts of a driver, what it knows of payloads, and how it reaches members outside of the store. */
 interface Facts extends DriverFacts {
   readonly checks: PayloadChecks
+  readonly work: OutsideWork | undefined
+  readonly signal: AbortSignal
 }
+
+/** A step to make, and the failure to report after it. */
+type PlannedStep = Omit<OperationStep, 'leaseMs'> & { readonly failure?: unknown }
 
 async function factsOf(store: DriveStore, operation: OperationRecord): Promise<DriverFacts> {
   const { status, progress, settings } = operation
@@ -129,7 +160,7 @@ async function stepOf(
   operation: OperationRecord,
   next: NextStep,
   facts: Facts,
-): Promise<Omit<OperationStep, 'leaseMs'>> {
+): Promise<PlannedStep> {
   const { status, progress, tally } = operation
   switch (next.type) {
     case 'wait':
@@ -146,6 +177,7 @@ async function stepOf(
       return { status: 'planned', progress: { ...anew, isRead, canary: [] } }
     }
     case 'move':
+      if (facts.work !== undefined) return outsideStep(operation, facts.work, next.limit, facts.signal)
       return next.isCanary
         ? canaryStep(store, operation, next.limit, facts)
         : moveStep(store, operation, next.limit, facts)
@@ -162,6 +194,19 @@ async function canaryStep(store: DriveStore, operation: OperationRecord, limit: 
   // Fewer than asked for: the set has no more. The members are looked at again when the rest is moved.
   const isRead = move.length < limit
   return { status, move, progress: { ...progress, canary, canarySince, isRead } }
+}
+
+/** Acts on members outside of the store, and notes what came of it. */
+async function outsideStep(
+  operation: OperationRecord,
+  work: OutsideWork,
+  limit: number,
+  signal: AbortSignal,
+): Promise<PlannedStep> {
+  const { status, progress } = operation
+  const { moved, refused, unmatched, isRead, failure } = await work.act(operation, limit, signal)
+  const next = { ...progress, refused, ...(unmatched !== undefined && { unmatched }), isRead }
+  return { status, movedOutside: moved, progress: next, failure }
 }
 
 /** Moves the oldest members. Those of an ordered lane move together, so that they run in their order. */

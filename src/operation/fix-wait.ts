@@ -16,7 +16,7 @@ export function fixWait(
   { settings: { fixedIn }, set }: Pick<OperationRecord, 'settings' | 'set'>,
   workers: readonly WorkerRecord[],
 ): FixWait | undefined {
-  if (fixedIn === undefined || 'ids' in set) return undefined
+  if (fixedIn === undefined || !('filter' in set)) return undefined
   const { kind = '' } = set.filter
   const own = workers.filter(({ kinds }) => kinds === undefined || kinds.includes(kind))
   const older = own.filter(({ release }) => !hasFix(release, fixedIn))

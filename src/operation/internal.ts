@@ -3,5 +3,6 @@
 export { type DriveOptions, driveOperation } from './drive-operation.js'
 export { type FixWait, fixWait } from './fix-wait.js'
 export { outstanding } from './next-step.js'
+export type { OutsideBatch, OutsideTarget, OutsideWork } from './outside-work.js'
 export { PAYLOAD_INVALID, type PayloadChecks, payloadAfter } from './payload-check.js'
 export { isRunBy, NO_WORKER, OF_RUN, PAUSED, sparesItems } from './refuse-member.js'

@@ -1,4 +1,5 @@
 import type { OperationRecord, OperationStatus } from '../store/index.js'
+import { isOutside } from '../store/internal.js'
 
 /**
  * Decides what a driver does next about an operation. Pure: it knows the record, with the tally of its members, and a few facts.
@@ -49,7 +50,8 @@ const ANSWER_WITHIN_MS = 600_000
 const MAX_REPLACED = 3
 
 /** Members that were moved and have not answered. */
-export function outstanding({ moved, undone, tally }: OperationRecord): number {
+export function outstanding({ set, moved, undone, tally }: OperationRecord): number {
+  if (isOutside(set)) return 0
   return Math.max(0, moved - undone - tally.passed - tally.failed - tally.unanswered)
 }
 

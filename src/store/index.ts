@@ -61,7 +61,9 @@ export {
 export type {
   Age,
   DeathsRow,
+  DocumentSet,
   FixedRelease,
+  MessageSet,
   NewOperation,
   OperationAct,
   OperationMember,
@@ -73,9 +75,13 @@ export type {
   OperationStep,
   OperationStore,
   OperationTally,
+  OutsideAct,
+  OutsideSet,
   PayloadPatch,
   SurveyRow,
   TakenOperation,
+  TaskAct,
+  TaskSet,
 } from './operation-store.js'
 export { OperationNotFoundError } from './operations/errors.js'
 export type { OperatorRecord } from './operator-record.js'

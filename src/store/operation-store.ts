@@ -27,13 +27,29 @@ import type { Page, PageRequest, TaskFilter } from './list.js'
  *
  * A member carries the operation in its record from its move on. Each settlement of such a task adds to the operation's
  * tally, so an outcome costs no search.
+ *
+ * The members of some acts are outside of the store: documents of a user's collection, messages of a failed queue. No
+ * transaction spans both, so the driver acts first, and then notes it with its step. A driver that dies in between has moved
+ * members that are not counted; the next one finds what is left. It is done with its last member.
  */
 
+/** The acts on tasks. */
+export const TASK_ACTS = ['redrive', 'discard', 'cancel'] as const
+
+/** An act on tasks. */
+export type TaskAct = (typeof TASK_ACTS)[number]
+
+/** The acts on members outside of the store: a reset of documents, a requeue of failed messages. */
+export const OUTSIDE_ACTS = ['reset', 'requeue'] as const
+
+/** An act on members outside of the store. */
+export type OutsideAct = (typeof OUTSIDE_ACTS)[number]
+
 /** The acts that can be operations. */
-export const OPERATION_ACTS = ['redrive', 'discard', 'cancel'] as const
+export const OPERATION_ACTS = [...TASK_ACTS, ...OUTSIDE_ACTS] as const
 
 /** The act of an operation on its members. */
-export type OperationAct = (typeof OPERATION_ACTS)[number]
+export type OperationAct = TaskAct | OutsideAct
 
 export const OPERATION_STATUSES = ['planned', 'canary', 'running', 'settling', 'stopped', 'done'] as const
 
@@ -41,12 +57,46 @@ export const OPERATION_STATUSES = ['planned', 'canary', 'running', 'settling', '
 export type OperationStatus = (typeof OPERATION_STATUSES)[number]
 
 /**
- * The members of an operation. With a filter: those that were dead by `until`, on the store's clock, and are since; for a
+ * Members that are tasks. With a filter: those that were dead by `until`, on the store's clock, and are since; for a
  * cancellation, those that were submitted by then and have not ended.
  */
-export type OperationSet =
+export type TaskSet =
   | { readonly ids: readonly string[] }
   | { readonly filter: Omit<TaskFilter, 'status'>; readonly until: number }
+
+/** The failed documents of a collection that were last attempted by a time: those of a reset. */
+export interface DocumentSet {
+  /** The name of the collection. */
+  readonly collection: string
+  /** The address of its database, without credentials: no other one is touched. */
+  readonly source: string
+  /** Only documents whose last error contains this text. */
+  readonly error?: string
+  /** Only documents without an attempt after this time, on the clock of their database. */
+  readonly until: number
+  /** How many documents of the collection had failed when it was created. */
+  readonly count: number
+}
+
+/** The oldest messages of a failed queue: those of a requeue. */
+export interface MessageSet {
+  /** The name of the failed queue. */
+  readonly queue: string
+  /** The address of its broker, without credentials: no other one is touched. */
+  readonly bus: string
+  /** Where the messages go: into one queue, or to every queue that takes a type. */
+  readonly route:
+    | { readonly queue: string; readonly type: string | null }
+    | { readonly queue: null; readonly type: string }
+  /** How many messages it may take: no more than were in the failed queue when it was created. */
+  readonly count: number
+}
+
+/** Members outside of the store. */
+export type OutsideSet = DocumentSet | MessageSet
+
+/** The members of an operation. */
+export type OperationSet = TaskSet | OutsideSet
 
 /** A release with a fix. Semantic versions are compared; any other release is later unless it is one of those before. */
 export interface FixedRelease {
@@ -93,7 +143,7 @@ export interface OperationSettings {
 export interface NewOperation {
   /** The act that it carries out. */
   readonly act: OperationAct
-  /** To which tasks. */
+  /** To which members: tasks for an act on tasks, a `DocumentSet` for a reset, a `MessageSet` for a requeue. */
   readonly set: OperationSet
   /** Who asked for it, and why. A discard needs a reason. */
   readonly by: By
@@ -117,6 +167,8 @@ export interface OperationProgress {
   readonly judged: { readonly passed: number; readonly failed: number }
   /** Members that were left alone, by reason. */
   readonly refused: Readonly<Record<string, number>>
+  /** Documents of the collection that were looked at and are not in the set: another error, or a later attempt. */
+  readonly unmatched?: number
   /** When the last members were moved, and how many of them: a rate counts from there. */
   readonly lastMove?: { readonly at: number; readonly count: number }
 }
@@ -216,6 +268,8 @@ export interface OperationStep {
   readonly leaseMs: number
   /** Members to move. */
   readonly move?: readonly string[]
+  /** How many members outside of the store were moved since the last step. */
+  readonly movedOutside?: number
   /** Where it is in its life after the step. */
   readonly status: OperationStatus
   /** Why it stops. */
@@ -247,7 +301,8 @@ export interface OperationStore {
   take(id: string, driver: string, leaseMs: number): Promise<TakenOperation | undefined>
   /**
    * Makes a step: moves members that are still in the set, and saves the progress. Renews the lease. Returns the ids that
-   * it moved; `undefined` if the lease is another's by now, or the operation was stopped: then nothing has changed.
+   * it moved; `undefined` if the lease is another's by now, or the operation was stopped: then nothing has changed. An
+   * operation with members outside of the store that was stopped stays so, and notes what its driver has moved meanwhile.
    */
   step(
     id: string,
@@ -261,16 +316,17 @@ export interface OperationStore {
   /**
    * A page of the members that have not been moved: the oldest state first, or in the order of the ids given. With `lane`,
    * only those of that lane. Tasks to be cancelled come in no particular order, and leave the set with their cancellation.
+   * Members outside of the store are none of its business: the page is empty.
    */
   members(id: string, page: PageRequest & { readonly lane?: Lane }): Promise<Page<OperationMember>>
   /** Counts the members that a set has now, in one pass. */
-  survey(act: OperationAct, set: OperationSet): Promise<readonly SurveyRow[]>
+  survey(act: OperationAct, set: TaskSet): Promise<readonly SurveyRow[]>
   /** The members that are dead again, by kind, code of the last verdict and failure group. */
   deaths(id: string): Promise<readonly DeathsRow[]>
   /**
    * Puts members back as they were before the move, with their payload: redriven ones that wait and were neither run nor edited since, and
    * discarded ones that are still kept. Items of runs stay, since their run counts them. Looks at a page of the members
-   * that were moved. The operation must be stopped or done; a cancellation cannot be undone. Each member that was put back
+   * that were moved. The operation must be stopped or done; a cancellation, a reset and a requeue cannot be undone. Each member that was put back
    * has an `undone` row in its ledger, and each page that put some back a record in the audit log.
    */
   undo(id: string, page: PageRequest, by: By): Promise<{ readonly undone: number; readonly next?: string }>

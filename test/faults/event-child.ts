@@ -52,6 +52,7 @@ function deadly(bus: Bus): Bus {
     )
   return new Proxy(bus, {
     get(target, name: keyof Bus) {
+      if (name === 'address') return target.address
       return name === 'consume' ? take : target[name].bind(target)
     },
   })

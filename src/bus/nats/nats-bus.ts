@@ -28,6 +28,7 @@ import { declareTopology, discoverQueues, findQueue, type NatsTopologyOptions, t
 
 /** The parts of a NATS bus. */
 export interface NatsParts extends NatsTopologyOptions {
+  readonly address: string
   readonly connection: NatsConnection
   readonly driver: NatsDriver
   readonly timeoutMs: number
@@ -38,12 +39,14 @@ export interface NatsParts extends NatsTopologyOptions {
 
 /** Carries events over NATS JetStream: a stream for each type, a durable consumer for each queue. */
 export class NatsBus implements Bus {
+  readonly address: string
   readonly #parts: NatsParts
   readonly #publisher: NatsPublisher
   readonly #consumers = new Consumers()
   #isClosed = false
 
   constructor(parts: NatsParts) {
+    this.address = parts.address
     this.#parts = parts
     this.#publisher = new NatsPublisher(parts.connection, parts.driver, parts.timeoutMs)
   }

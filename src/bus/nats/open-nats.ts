@@ -2,6 +2,7 @@ import { type Duration, OptionError, parseDuration } from '../../policy/index.js
 import { checkOptions, type KnownOptions } from '../../policy/internal.js'
 import { monitoringUrl } from '../broker-url.js'
 import { harmless, type OnTrouble } from '../trouble.js'
+import { natsAddress } from './address.js'
 import { NatsConnection, type NatsConnectOptions } from './connection.js'
 import { loadDriver } from './driver.js'
 import { NatsNames } from './names.js'
@@ -34,6 +35,8 @@ const NATS_OPTIONS: KnownOptions<NatsOptions> = {
   connection: 'object',
 }
 
+const DEFAULT_PREFIX = 'redrive'
+
 /**
  * Connects to NATS 2.9 or newer, with JetStream. Needs the packages `@nats-io/transport-node` and `@nats-io/jetstream`.
  *
@@ -46,7 +49,7 @@ const NATS_OPTIONS: KnownOptions<NatsOptions> = {
  */
 export async function openNats(url: string, options: NatsOptions = {}): Promise<NatsBus> {
   checkOptions('openNats()', options, NATS_OPTIONS)
-  const { prefix = 'redrive', replicas = 1, tls } = options
+  const { prefix = DEFAULT_PREFIX, replicas = 1, tls } = options
   if (!/^[\w-]+$/.test(prefix)) {
     throw new OptionError('prefix', `'prefix' must be a word of letters, digits, '-' and '_', got '${prefix}'.`)
   }
@@ -57,7 +60,8 @@ export async function openNats(url: string, options: NatsOptions = {}): Promise<
   const onTrouble = harmless(options.onTrouble)
   const connection = await NatsConnection.open(url, options, onTrouble)
   const names = new NatsNames(prefix)
-  return new NatsBus({ connection, driver, names, replicas, ackWaitMs, timeoutMs, monitorUrl, tls, onTrouble })
+  const address = `nats://${natsAddress(url).servers.join(',')}${prefix === DEFAULT_PREFIX ? '' : `?prefix=${prefix}`}`
+  return new NatsBus({ address, connection, driver, names, replicas, ackWaitMs, timeoutMs, monitorUrl, tls, onTrouble })
 }
 
 function above0(option: string, duration: Duration): number {

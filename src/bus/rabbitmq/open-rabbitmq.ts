@@ -32,6 +32,8 @@ const RABBITMQ_OPTIONS: KnownOptions<RabbitmqOptions> = {
   tls: 'object',
 }
 
+const DEFAULT_EXCHANGE = 'redrive'
+
 /**
  * Connects to RabbitMQ 3.10 or newer. Needs the package `amqplib`.
  *
@@ -42,7 +44,7 @@ const RABBITMQ_OPTIONS: KnownOptions<RabbitmqOptions> = {
  */
 export async function openRabbitmq(url: string, options: RabbitmqOptions = {}): Promise<RabbitmqBus> {
   checkOptions('openRabbitmq()', options, RABBITMQ_OPTIONS)
-  const { exchange = 'redrive', timeout = '30s', managementUrl, tls } = options
+  const { exchange = DEFAULT_EXCHANGE, timeout = '30s', managementUrl, tls } = options
   const timeoutMs = parseDuration(timeout)
   if (!timeoutMs)
     throw new OptionError('timeout', `'timeout' must be a duration above 0 such as '30s', got ${String(timeout)}.`)
@@ -52,5 +54,6 @@ export async function openRabbitmq(url: string, options: RabbitmqOptions = {}): 
   const management = managementUrl === undefined ? undefined : new Management(managementUrl, target, tls)
   const onTrouble = harmless(options.onTrouble)
   const connection = await RabbitmqConnection.open(target, onTrouble, tls)
-  return new RabbitmqBus({ connection, exchange, timeoutMs, management, onTrouble })
+  const address = `${target.protocol}//${target.host}${target.pathname}${exchange === DEFAULT_EXCHANGE ? '' : `?exchange=${exchange}`}`
+  return new RabbitmqBus({ address, connection, exchange, timeoutMs, management, onTrouble })
 }

@@ -25,6 +25,7 @@ import { declareTopology, topologyStatus } from './topology.js'
 
 /** The parts of a RabbitMQ bus. */
 export interface RabbitmqParts {
+  readonly address: string
   readonly connection: RabbitmqConnection
   readonly exchange: string
   readonly timeoutMs: number
@@ -34,12 +35,14 @@ export interface RabbitmqParts {
 
 /** Carries events over RabbitMQ: one topic exchange, a quorum queue per queue, and a classic queue per failed queue. */
 export class RabbitmqBus implements Bus {
+  readonly address: string
   readonly #parts: RabbitmqParts
   readonly #publisher: RabbitmqPublisher
   readonly #consumers = new Consumers()
   #isClosed = false
 
   constructor(parts: RabbitmqParts) {
+    this.address = parts.address
     this.#parts = parts
     this.#publisher = new RabbitmqPublisher(parts.connection, parts.timeoutMs)
   }

@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Collection, DocumentRecord, DocumentSource } from '../../document/index.js'
-import { failedDocuments, findDocument, purgeDocuments, resetDocuments } from '../../document/internal.js'
+import { failedDocuments, findDocument, purgeDocuments } from '../../document/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode, UsageError } from '../errors.js'
 import { confirm } from '../terminal/confirm.js'
@@ -23,56 +23,47 @@ export interface BulkOptions extends DocumentOptions {
   readonly archive?: string
 }
 
-/** The failed documents that the arguments name. An empty filter must say --all. */
-function chosen(source: DocumentSource, collection: Collection, id: string | undefined, options: BulkOptions) {
-  const { all, error, limit } = options
+/** Checks that the arguments name an id or a filter. An empty filter must say --all. */
+export function checkSelection(id: string | undefined, { all, error, limit }: BulkOptions): void {
   if (id !== undefined && (all || error !== undefined || limit !== undefined))
     throw new UsageError('Pass an id or a filter, not both.')
   if (id === undefined && !all && error === undefined)
     throw new UsageError('Which documents? Pass an id, --error or --all.')
-  return id === undefined
-    ? failedDocuments(source, collection, {
-        ...(error !== undefined && { error }),
-        ...(limit !== undefined && { limit }),
-      })
-    : one(source, collection, id)
+}
+
+/** A document that must have failed. */
+export async function failedDocument(
+  source: DocumentSource,
+  collection: Collection,
+  id: string,
+): Promise<DocumentRecord> {
+  const document = await findDocument(source, collection, id)
+  if (document.status === collection.shape.statuses.failed) return document
+  throw new CommandError(`Document ${quoted(id)} of ${quoted(collection.name)} is '${document.status}', not failed.`)
+}
+
+/** The failed documents that the filter selects. */
+export function failedOnes(source: DocumentSource, collection: Collection, { error, limit }: BulkOptions) {
+  return failedDocuments(source, collection, {
+    ...(error !== undefined && { error }),
+    ...(limit !== undefined && { limit }),
+  })
+}
+
+/** The failed documents that the arguments name. */
+function chosen(source: DocumentSource, collection: Collection, id: string | undefined, options: BulkOptions) {
+  return id === undefined ? failedOnes(source, collection, options) : one(source, collection, id)
 }
 
 async function* one(source: DocumentSource, collection: Collection, id: string): AsyncIterable<DocumentRecord[]> {
-  const document = await findDocument(source, collection, id)
-  const { failed } = collection.shape.statuses
-  if (document.status !== failed)
-    throw new CommandError(`Document ${quoted(id)} of ${quoted(collection.name)} is '${document.status}', not failed.`)
-  yield [document]
+  yield [await failedDocument(source, collection, id)]
 }
 
-async function countOf(pages: AsyncIterable<readonly DocumentRecord[]>): Promise<number> {
+/** The number of documents in some pages. */
+export async function countOf(pages: AsyncIterable<readonly DocumentRecord[]>): Promise<number> {
   let count = 0
   for await (const page of pages) count += page.length
   return count
-}
-
-/** Gives failed documents all their attempts again. */
-export function resetAll(
-  { console, environment }: CommandContext,
-  name: string,
-  id: string | undefined,
-  options: BulkOptions,
-) {
-  return withSource(options, environment, async (source, collections) => {
-    const collection = collectionNamed(collections, name)
-    const pages = chosen(source, collection, id, options)
-    if (options.dryRun) {
-      const matching = await countOf(pages)
-      writeResult(console, options.output, { collection: name, wouldReset: matching, reset: 0 })
-      console.say(`${matching} would be reset in ${quoted(name)}. This was a dry run: 0 reset.`)
-      return ExitCode.done
-    }
-    const reset = await resetDocuments(source, collection, pages, paceOf(options))
-    writeResult(console, options.output, { collection: name, reset })
-    console.say(`${reset} reset in ${quoted(name)}.`)
-    return ExitCode.done
-  })
 }
 
 function paceOf({ rate: perSecond }: BulkOptions) {
@@ -111,6 +102,7 @@ export function purgeAll(
   id: string | undefined,
   options: BulkOptions,
 ) {
+  checkSelection(id, options)
   return withSource(options, environment, async (source, collections) => {
     const collection = collectionNamed(collections, name)
     const matching = await countOf(chosen(source, collection, id, options))

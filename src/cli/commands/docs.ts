@@ -10,12 +10,14 @@ import { NAME_WIDTH, table } from '../terminal/table.js'
 import { moment, relative } from '../terminal/times.js'
 import { quoted, visibleJson } from '../terminal/visible.js'
 import { withBusOptions } from './bus-options.js'
-import { type BulkOptions, exportAll, purgeAll, resetAll } from './docs-bulk.js'
+import { type BulkOptions, exportAll, purgeAll } from './docs-bulk.js'
+import { resetAll } from './docs-reset.js'
 import { printDocumentWhy } from './docs-why.js'
 import { collectionNamed, type DocumentOptions, withDocumentOptions, withSource } from './document-options.js'
 import { attemptsText, documentView, lastAttemptText } from './document-view.js'
 import { type BusOptions, withBus } from './open-bus.js'
 import { nonEmpty, rate, wholeNumber } from './options.js'
+import { type RecordOptions, withRecordOptions } from './recorded.js'
 import { printSeenGroups } from './seen-groups-text.js'
 
 interface OutputOptions extends DocumentOptions {
@@ -94,12 +96,20 @@ Examples:
   )
 
   const reset = bulk(add('reset', 'Give failed documents all their attempts again')).action(
-    async (name: string, id: string | undefined, options: BulkOptions) =>
+    async (name: string, id: string | undefined, options: BulkOptions & RecordOptions) =>
       context.end(await resetAll(context, name, id, options)),
   )
-  output(reset).addHelpText(
+  output(withRecordOptions(reset)).addHelpText(
     'after',
     `
+With a store, --all and --error are an operation on record: 'redrive ops' shows
+how far it is, stops it and continues it, after a crash too. It has the
+documents that had failed when it was created; one that fails again later stays
+failed. Each reset is a conditional update, so nothing is done twice. Without a
+store nothing is recorded: run the same command again to continue.
+Ctrl-C stops it after the current batch. Exits with 3 if it was stopped, or if
+some documents were left alone.
+
 Examples:
   redrive docs reset archives 42
   redrive docs reset chunks --error 'HTTP 502' --rate 50/s

@@ -6,7 +6,9 @@ import {
   operationOutcome,
   operationView,
 } from '../../operate/index.js'
+import { MOVED } from '../../operate/internal.js'
 import type { OperationRecord, Store } from '../../store/index.js'
+import { isLasting } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
@@ -21,6 +23,8 @@ const REASONS: Readonly<Record<string, string>> = {
   payload_invalid: 'their payload does not fit the schema of their task',
   item_of_run: 'they are items of a pipeline (redrive pipeline reprocess)',
   already_back: 'somebody else had moved them by then',
+  database_refused: 'the database refused to update them',
+  copy: 'they are second copies of dead letters, and were removed',
 }
 
 /** `12 left alone: their lane is paused` */
@@ -53,9 +57,6 @@ const AGE_NAMES: Readonly<Record<string, string>> = {
   older: 'older',
 }
 
-/** The acts as they are counted. */
-export const MOVED = { redrive: 'moved', discard: 'discarded', cancel: 'cancelled' } as const
-
 /** Says what came of an operation that this command ran, and returns its exit code. */
 export async function endOfOperation(
   { console }: CommandContext,
@@ -84,7 +85,7 @@ export async function endOfOperation(
     console.say(`${count} failed in the group ${group}. To see why, run: redrive groups show ${shellWord(group)}`)
   }
   sayUnattended()
-  if (act !== 'cancel') console.say(`To put back what has not run: redrive ops undo ${id}`)
+  if (!isLasting(act)) console.say(`To put back what has not run: redrive ops undo ${id}`)
   console.say(`To go on: redrive ops continue ${id}`)
   return ExitCode.partly
 }

@@ -1,17 +1,21 @@
 import type { Command } from 'commander'
+import { resetTarget } from '../../document/internal.js'
+import { requeueTarget } from '../../event/internal.js'
 import {
   type OperationView,
   operationNote,
   operationOutcome,
   operationTotal,
   operationView,
-  runOperation,
   undoOperation,
 } from '../../operate/index.js'
-import { isUnderWay } from '../../operate/internal.js'
+import { MOVED, runUntilStopped } from '../../operate/internal.js'
+import type { OutsideTarget } from '../../operation/internal.js'
 import type { OperationRecord, OperationSettings, Store } from '../../store/index.js'
+import { isOutside, refuseLasting } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
-import { CommandError, ExitCode } from '../errors.js'
+import type { Environment } from '../environment.js'
+import { CommandError, ExitCode, UsageError } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { writeOne, writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
@@ -19,9 +23,11 @@ import { NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { relative } from '../terminal/times.js'
 import { quoted } from '../terminal/visible.js'
 import { askFirst } from './ask-first.js'
+import { collectionNamed, type DocumentOptions, withSource } from './document-options.js'
 import { loadTasks } from './load-work.js'
+import { type BusOptions, withBus } from './open-bus.js'
 import { withStore } from './open-store.js'
-import { endOfOperation, MOVED, refusedText, startDetached } from './operation-text.js'
+import { endOfOperation, refusedText, startDetached } from './operation-text.js'
 import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from './options.js'
 import { type PageOptions, printList } from './print-list.js'
 import { shortJson } from './short-json.js'
@@ -31,7 +37,7 @@ interface ActOptions extends CommonOptions {
   readonly yes?: boolean
 }
 
-interface ContinueOptions extends ActOptions {
+interface ContinueOptions extends ActOptions, Pick<DocumentOptions, 'source' | 'config'>, BusOptions {
   readonly detach?: boolean
 }
 
@@ -72,8 +78,25 @@ export function addOps(program: Command, context: CommandContext): void {
     .argument('<id>', 'Id of the operation')
     .option('--why <text>', 'Reason, for the record', nonEmpty)
     .option('--detach', 'Return at once; the live workers carry it out')
+    .option('--source <url>', 'For a reset: URL of the source of its documents (or REDRIVE_SOURCE)', nonEmpty)
+    .option(
+      '--config <file>',
+      'For a reset: module with the collections (default: redrive.config, or the preset)',
+      nonEmpty,
+    )
+    .option('--bus <url>', 'For a requeue: URL of the bus (or REDRIVE_BUS)', nonEmpty)
     .action(async (id: string, options: ContinueOptions) => context.end(await continueOne(context, id, options)))
-  withCommonOptions(goOn).addHelpText('after', '\nExample:\n  redrive ops continue op-1a2b3c4d')
+  withCommonOptions(goOn).addHelpText(
+    'after',
+    `
+A reset of documents and a requeue of messages go on with the same source or
+bus: the operation names its address, and no other one is touched.
+
+Examples:
+  redrive ops continue op-1a2b3c4d
+  redrive ops continue op-5e6f7a8b --source mongodb://localhost/app
+  redrive ops continue op-9c0d1e2f --bus amqp://localhost`,
+  )
 
   const undo = ops
     .command('undo')
@@ -86,9 +109,9 @@ export function addOps(program: Command, context: CommandContext): void {
     'after',
     `
 A member comes back as the dead letter that it was: payload, attempts, error,
-reason and time of death. One that has run since is left alone, and so are items of
-pipelines. An operation that is under way is stopped first. A cancellation
-cannot be undone.
+reason and time of death. One that has run since is left alone, and so are items
+of pipelines. An operation that is under way is stopped first. A cancellation, a
+reset of documents and a requeue of messages cannot be undone.
 
 Example:
   redrive ops undo op-1a2b3c4d --why 'wrong filter'`,
@@ -158,11 +181,13 @@ type ShownOperation = OperationView & {
 function textOf(operation: ShownOperation, { width }: Console): string {
   const { id, act, status, who, why, reason, set, driver, moved, total, outstanding, refused, note, outcome } =
     operation
-  const selected = 'named' in set ? `${set.named} named` : `${filterText(set.filter)}, ${SINCE[act]} by ${set.until}`
+  const { unmatched, left } = operation
   const lines = {
     by: why === null ? who : `${who}: ${why}`,
-    members: selected,
-    [MOVED[act]]: `${moved} of ${total}`,
+    members: setText(act, set),
+    [MOVED[act]]: left === null ? `${moved} of ${total}` : moved,
+    'no match': unmatched > 0 ? unmatched : undefined,
+    left: left === null || status === 'done' ? undefined : `up to ${left}`,
     unanswered: outstanding > 0 ? outstanding : undefined,
     ...settingsText(operation.settings),
     driver: driver ?? undefined,
@@ -178,7 +203,13 @@ function textOf(operation: ShownOperation, { width }: Console): string {
     .join('\n')
 }
 
-const SINCE = { redrive: 'dead', discard: 'dead', cancel: 'submitted' } as const
+function setText(act: OperationView['act'], set: OperationView['set']): string {
+  if ('named' in set) return `${set.named} named`
+  if ('filter' in set) return `${filterText(set.filter)}, ${act === 'cancel' ? 'submitted' : 'dead'} by ${set.until}`
+  if ('queue' in set) return `the oldest ${set.count} of ${quoted(set.queue)} at ${set.bus}`
+  const error = set.error === undefined ? '' : ` with ${quoted(set.error)} in their error`
+  return `failed in ${quoted(set.collection)} at ${set.source}${error}, attempted by ${set.until}`
+}
 
 function settingsText({ patch, fixedIn, canary, stopAbove, perSecond, limit }: OperationSettings) {
   return {
@@ -211,27 +242,58 @@ function stopOne({ console, environment }: CommandContext, id: string, options: 
 function continueOne(context: CommandContext, id: string, options: ContinueOptions): Promise<ExitCode> {
   const { environment } = context
   return withStore(options, environment, async store => {
-    const { act, moved: before } = await found(store, id)
+    const before = await found(store, id)
     const by = byOf(environment.user, options)
     const goOn = () => store.operations.change(id, 'continue', by)
+    if (options.detach && isOutside(before.set))
+      throw new UsageError('Workers cannot reach its members. Leave out --detach.')
     if (options.detach) return startDetached(context, store, options.output, goOn)
-    const total = await operationTotal(store, await goOn())
-    const counting = { total, verb: MOVED[act], unit: 'batch', rest: 'Run the same command again to continue.' }
-    const tasks = await loadTasks(undefined, environment)
-    const operation = await withCount(context, counting, async ({ signal, onProgress }) => {
-      onProgress(before)
-      const onStep = ({ moved }: OperationRecord) => onProgress(moved)
-      const ran = await runOperation(store, id, { driver: environment.user, signal, onProgress: onStep, tasks })
-      return signal.aborted && isUnderWay(ran) ? store.operations.change(id, 'stop', by) : ran
+    return withMembers(before, options, environment, async outside => {
+      const total = await operationTotal(store, await goOn())
+      const tasks = await loadTasks(undefined, environment)
+      const verb = MOVED[before.act]
+      const counting = { total, verb, unit: 'batch', rest: 'Run the same command again to continue.' }
+      const operation = await withCount(context, counting, ({ signal, onProgress }) => {
+        onProgress(before.moved)
+        const onStep = ({ moved }: OperationRecord) => onProgress(moved)
+        return runUntilStopped(store, id, by, { signal, outside, onProgress: onStep, tasks })
+      })
+      return endOfOperation(context, store, options.output, operation)
     })
-    return endOfOperation(context, store, options.output, operation)
   })
+}
+
+/** Opens the source or the bus of an operation's members, if they are outside of the store, and closes it afterwards. */
+function withMembers<T>(
+  { id, set }: OperationRecord,
+  options: ContinueOptions,
+  environment: Environment,
+  use: (outside: OutsideTarget | undefined) => Promise<T>,
+): Promise<T> {
+  const mustBe = (wanted: string, given: string, flag: string) => {
+    if (given !== wanted) throw new UsageError(`${id} is about ${wanted}, not ${given}. Pass the same ${flag}.`)
+  }
+  if ('collection' in set) {
+    return withSource(options, environment, (source, collections) => {
+      mustBe(set.source, source.address, '--source')
+      return use(resetTarget(source, [collectionNamed(collections, set.collection)]))
+    })
+  }
+  if ('queue' in set) {
+    return withBus(options, environment, bus => {
+      mustBe(set.bus, bus.address, '--bus')
+      return use(requeueTarget(bus))
+    })
+  }
+  return use(undefined)
 }
 
 function undoOne(context: CommandContext, id: string, options: ActOptions): Promise<ExitCode> {
   const { console, environment } = context
   return withStore(options, environment, async store => {
-    const { status, moved } = await found(store, id)
+    const operation = await found(store, id)
+    const { status, moved } = operation
+    refuseLasting(operation)
     if (!options.yes) {
       await askFirst(environment, {
         question: `Put back what ${id} moved and has not run since?`,

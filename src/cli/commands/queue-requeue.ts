@@ -8,10 +8,12 @@ import { withCount } from '../terminal/progress.js'
 import { quoted } from '../terminal/visible.js'
 import { withBusOutputOptions } from './bus-options.js'
 import { presetFor, type QueueOptions, withPresetOption, withQueues } from './known-queues.js'
-import { nonEmpty, withLimitOption } from './options.js'
+import { nonEmpty, rate, withLimitOption } from './options.js'
+import { goOnText, type RecordOptions, withRecord, withRecordOptions } from './recorded.js'
 
-interface RequeueOptions extends QueueOptions {
+interface RequeueOptions extends QueueOptions, RecordOptions {
   readonly limit?: number
+  readonly rate?: number
   readonly targetQueue?: string
   readonly dryRun?: boolean
   readonly output: OutputFormat
@@ -24,9 +26,10 @@ export function addRequeue(queue: Command, context: CommandContext): void {
     .description('Publish the messages of a failed queue again, oldest first')
     .argument('<queue>', 'Name of the failed queue')
     .option('--target-queue <queue>', 'Queue to publish into, instead of the one they came from', nonEmpty)
+    .option('--rate <rate>', 'Maximum rate, such as 50/s', rate)
     .option('--dry-run', 'Show how many messages would be requeued, and requeue none')
     .action(async (name: string, options: RequeueOptions) => context.end(await requeueAll(context, name, options)))
-  withBusOutputOptions(withPresetOption(withLimitOption(requeue))).addHelpText(
+  withBusOutputOptions(withPresetOption(withRecordOptions(withLimitOption(requeue)))).addHelpText(
     'after',
     `
 Publishes the original event of each dead letter, and any other message as it
@@ -35,8 +38,12 @@ know the type to publish as ('redrive queue ls' shows it).
 
 Each message is removed once the broker has confirmed its publish, so that none
 is lost. If the command is killed, the last message may be published twice,
-under the same id. Ctrl-C stops it after the current message; run the same
-command again to continue.
+under the same id. Ctrl-C stops it after the current message.
+
+With a store it is an operation on record: 'redrive ops' shows how far it is,
+stops it and continues it, after a crash too. It takes no more messages than
+there were when it was created. A queue has one such operation at a time.
+Without a store nothing is recorded: run the same command again to continue.
 Exits with 3 if it was stopped, or if the bus refused some messages: these stay.
 
 Examples:
@@ -48,7 +55,7 @@ Examples:
 
 function requeueAll(context: CommandContext, name: string, options: RequeueOptions): Promise<ExitCode> {
   const { console, environment } = context
-  const { limit, targetQueue: target, output } = options
+  const { limit, rate: perSecond, targetQueue: target, output } = options
   return withQueues(options, environment, async (bus, known) => {
     const { count, route } = await planRequeue(bus, name, { ...known, target, limit }).catch((error: unknown) => {
       throw error instanceof NoRouteError ? new CommandError(noRouteText(error, name, target)) : error
@@ -60,8 +67,10 @@ function requeueAll(context: CommandContext, name: string, options: RequeueOptio
     }
 
     const counting = { total: count, verb: 'requeued', unit: 'message', rest: 'The rest is still in the queue.' }
-    const result = await withCount(context, counting, progress =>
-      requeueFailedQueue(bus, name, { ...known, target, limit, ...progress }),
+    const result = await withRecord(options, environment, record =>
+      withCount(context, counting, progress =>
+        requeueFailedQueue(bus, name, { ...known, target, limit, perSecond, record, ...progress }),
+      ),
     )
     writeResult(console, output, { queue: name, ...result })
     for (const { id, text } of result.kept) {
@@ -69,8 +78,7 @@ function requeueAll(context: CommandContext, name: string, options: RequeueOptio
     }
     if (result.duplicates > 0) console.say(`${result.duplicates} removed: copies of dead letters that were requeued.`)
     console.say(`${result.requeued} requeued to ${routeText(route)}.`)
-    if (result.isStopped)
-      console.say('Stopped. The rest is still in the queue: run the same command again to continue.')
+    if (result.isStopped) console.say(`Stopped. The rest is still in the queue. ${goOnText(result.operation)}`)
     return endOf(result)
   })
 }

@@ -400,6 +400,7 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
         duplicates: 0,
         kept: [],
         isStopped: false,
+        operation: null,
       })
       for (const queue of ['first', 'second']) {
         expect(await drain(queue, 1)).toMatchObject([{ type: 'archive.ingested' }])
@@ -479,7 +480,7 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       expect(requeued).toBeLessThan(total)
       expect(err).toContain('SIGINT: stopping after this message.\n')
       expect(err).toContain(
-        `${requeued} requeued to 'chunking'.\nStopped. The rest is still in the queue: run the same command again`,
+        `${requeued} requeued to 'chunking'.\nStopped. The rest is still in the queue. To go on, run the same command again.\n`,
       )
       expect(await left()).toHaveLength(total - requeued)
       expect(await drain('chunking', requeued)).toHaveLength(requeued)
@@ -513,6 +514,87 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       const all = new Set([...rest, ...moved.map(message => JSON.parse(textOf(message)).data.number)])
       expect(all.size).toBe(total)
       expect(moved.length, 'one at most is published twice').toBeLessThanOrEqual(total - rest.length + 1)
+    })
+
+    describe('on record', () => {
+      const onRecord = {
+        get env() {
+          return { ...env, REDRIVE_STORE: 'sqlite:redrive.db' }
+        },
+      }
+      beforeEach(async () => {
+        await redrive(['migrate', '--store', 'sqlite:redrive.db'])
+      })
+      const shown = async (id: string) => (await redrive(['ops', 'show', id, '--output', 'json'], onRecord)).json()
+
+      it('says who asked, why, and how far it came', async () => {
+        await fail([letter(1), letter(2)])
+        const argv = ['queue', 'requeue', 'chunking.failed', '--rate', '100/s', '--why', 'the parser is fixed']
+        const { code, err, json } = await redrive([...argv, '--output', 'json'], { ...onRecord, user: 'ann' })
+        expect({ code, err }).toEqual({ code: 0, err: "2 requeued to 'chunking'.\n" })
+        expect(await shown(json().operation)).toMatchObject({
+          act: 'requeue',
+          status: 'done',
+          who: 'ann',
+          why: 'the parser is fixed',
+          set: { queue: 'chunking.failed', bus: bus.address, route: { queue: 'chunking', type: TYPE }, count: 2 },
+          settings: { perSecond: 100 },
+          moved: 2,
+          left: 0,
+          outcome: '2 requeued.',
+        })
+        const undone = await redrive(['ops', 'undo', json().operation, '--yes'], onRecord)
+        expect(undone).toMatchObject({
+          code: 2,
+          err: expect.stringContaining('is a requeue of messages, which cannot'),
+        })
+      })
+
+      it('killed half-way, it is continued to its end, and nothing is lost', { timeout: 90_000 }, async () => {
+        const total = 1000
+        await fail(Array.from({ length: total }, (_, index) => letter(index)))
+        const argv = ['--import', TSX, MAIN, 'queue', 'requeue', 'chunking.failed']
+        const given = { ...process.env, ...onRecord.env }
+        const child = spawn(process.execPath, argv, { cwd: folder, env: given, stdio: 'ignore' })
+        const ended = new Promise(resolve => child.on('close', resolve))
+        await vi.waitFor(async () => expect(await count('chunking')).toBeGreaterThan(150), {
+          timeout: 40_000,
+          interval: 5,
+        })
+        child.kill('SIGKILL')
+        await ended
+        const [{ id, moved, status }] = (await redrive(['ops', 'ls', '--output', 'json'], onRecord)).json()
+        expect(status).toBe('running')
+        expect(moved).toBeGreaterThan(0)
+        const again = await redrive(['queue', 'requeue', 'chunking.failed'], onRecord)
+        expect(again).toMatchObject({ code: 1, err: expect.stringContaining(`redrive ops continue ${id}`) })
+        const { code, err } = await redrive(['ops', 'continue', id], onRecord)
+        expect({ code, err }).toMatchObject({ code: 0, err: expect.stringContaining('requeued.\n') })
+        expect(await shown(id)).toMatchObject({ status: 'done' })
+        const requeued = await drain('chunking', total)
+        const numbers = new Set(requeued.map(message => JSON.parse(textOf(message)).data.number))
+        expect(Array.from({ length: total }, (_, index) => index).filter(number => !numbers.has(number))).toEqual([])
+      })
+
+      it('stopped by another operator, it says so, and goes on with ops continue', async () => {
+        await fail(Array.from({ length: 30 }, (_, index) => letter(index)))
+        const requeue = redrive(['queue', 'requeue', 'chunking.failed', '--rate', '20/s', '--output', 'json'], onRecord)
+        await vi.waitFor(async () => expect(await count('chunking')).toBeGreaterThan(2), { timeout: 10_000 })
+        const [{ id }] = (await redrive(['ops', 'ls', '--open', '--output', 'json'], onRecord)).json()
+        await redrive(['ops', 'stop', id], onRecord)
+        const { code, json } = await requeue
+        expect({ code, ...json() }).toMatchObject({ code: 3, isStopped: true, operation: id })
+        const { moved, left: unread } = await shown(id)
+        expect(moved).toBe(await count('chunking'))
+        expect(moved + unread).toBe(30)
+        const elsewhere = { env: { ...onRecord.env, REDRIVE_BUS: env.REDRIVE_BUS?.replace('127.0.0.1', 'localhost') } }
+        const wrong = await redrive(['ops', 'continue', id], elsewhere)
+        expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining(`${id} is about ${bus.address}, not `) })
+        expect((await shown(id)).status).toBe('stopped')
+        expect((await redrive(['ops', 'continue', id], onRecord)).code).toBe(0)
+        expect(await count('chunking')).toBe(30)
+        expect(await left()).toEqual([])
+      })
     })
   })
 

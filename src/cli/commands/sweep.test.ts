@@ -1,8 +1,9 @@
+import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { quietEnvironment, runCommand } from '../../../test/command.js'
 import { ownSpace } from '../../../test/services/own-space.js'
 import { startPushgateway } from '../../../test/services/pushgateway.js'
@@ -13,6 +14,8 @@ import { openBus } from './open-bus.js'
 
 const TYPES = { parsing: 'archive.ingested', chunking: 'json.parsed' }
 const HOUR = 3_600_000
+const MAIN = new URL('../main.ts', import.meta.url).pathname
+const TSX = import.meta.resolve('tsx')
 
 let folder: string
 let db: Database.Database
@@ -277,6 +280,68 @@ describe('redrive docs', () => {
     expect(archive('a1')).toMatchObject({ status: 'pending', attemptCount: 0, lastAttemptTime: null })
     expect((await redrive(['docs', 'reset', 'archives', '--all', '--dry-run'])).err).toContain('1 would be reset')
     expect((await redrive(['docs', 'reset', 'archives', '--all', '--rate', '1000/s'])).err).toContain('1 reset')
+  })
+
+  describe('on record', () => {
+    const onRecord = { env: {} as Environment['env'] }
+    beforeEach(async () => {
+      onRecord.env = { ...env, REDRIVE_STORE: 'sqlite:redrive.db' }
+      await redrive(['migrate'], onRecord)
+    })
+    const shown = async (id: string) => (await redrive(['ops', 'show', id, '--output', 'json'], onRecord)).json()
+    const failMany = (count: number) => {
+      const at = ago(30 * HOUR)
+      db.transaction(() => {
+        for (let n = 0; n < count; n++) insert(`f${n}`, 'failed_max_retries', 3, at)
+      })()
+    }
+    const failed = () =>
+      db.prepare(`SELECT count(*) FROM archives WHERE status = 'failed_max_retries'`).pluck().get() as number
+
+    it('resets documents as an operation, and says who asked for it and how far it came', async () => {
+      failMany(3)
+      const argv = ['docs', 'reset', 'archives', '--all', '--why', 'the disk is back', '--output', 'json']
+      const { code, json } = await redrive(argv, { ...onRecord, user: 'ann' })
+      const { operation, ...result } = json()
+      const reset = 5
+      expect({ code, ...result }).toEqual({ code: 0, collection: 'archives', reset, refused: {}, isStopped: false })
+      expect(await shown(operation)).toMatchObject({
+        act: 'reset',
+        status: 'done',
+        who: 'ann',
+        why: 'the disk is back',
+        set: { collection: 'archives', source: `sqlite:${join(folder, 'app.db')}`, count: reset },
+        moved: reset,
+        outcome: `${reset} reset.`,
+      })
+      const undone = await redrive(['ops', 'undo', operation, '--yes'], onRecord)
+      expect(undone.err).toContain('is a reset of documents, which cannot be undone.')
+      expect((await redrive(['audit', 'tail', '--output', 'jsonl'], onRecord)).out).toContain('"act":"reset"')
+    })
+
+    it('goes on after it was killed, with the same source only', { timeout: 60_000 }, async () => {
+      failMany(2000)
+      const argv = ['--import', TSX, MAIN, 'docs', 'reset', 'archives', '--all', '--rate', '300/s']
+      const given = { ...process.env, ...onRecord.env }
+      const child = spawn(process.execPath, argv, { cwd: folder, env: given, stdio: 'ignore' })
+      const ended = new Promise(resolve => child.on('close', resolve))
+      await vi.waitFor(() => expect(failed()).toBeLessThan(1900), { timeout: 40_000, interval: 5 })
+      child.kill('SIGKILL')
+      await ended
+      const left = failed()
+      expect(left).toBeGreaterThan(0)
+      const [{ id, moved, status }] = (await redrive(['ops', 'ls', '--output', 'json'], onRecord)).json()
+      expect(status).toBe('running')
+      expect(moved).toBeGreaterThan(0)
+      db.exec(`VACUUM INTO '${join(folder, 'other.db')}'`)
+      const wrong = await redrive(['ops', 'continue', id, '--source', 'sqlite:other.db'], onRecord)
+      expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining('Pass the same --source.') })
+      expect(await redrive(['ops', 'stop', id], onRecord)).toMatchObject({ code: 0 })
+      expect((await redrive(['ops', 'show', id], onRecord)).out).toMatch(/^left +up to \d+$/m)
+      expect(await redrive(['ops', 'continue', id], onRecord)).toMatchObject({ code: 0 })
+      expect(failed()).toBe(0)
+      expect(await shown(id)).toMatchObject({ status: 'done', left: 0 })
+    })
   })
 
   it('requeues one document at once, and says why it cannot at another time', async () => {

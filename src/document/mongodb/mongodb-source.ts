@@ -79,11 +79,14 @@ type IdTypes = Pick<typeof mongodb, 'ObjectId' | 'UUID' | 'Long'>
 
 /** Documents in the collections of a MongoDB database. */
 class MongodbSource implements DocumentSource {
+  readonly address: string
   readonly #db: Db
   readonly #types: IdTypes
   readonly #close: () => Promise<void>
 
   constructor(db: Db, types: IdTypes, close: () => Promise<void>) {
+    const { hosts, srvHost } = db.client.options
+    this.address = `mongodb://${srvHost ?? hosts.join(',')}/${db.databaseName}`
     this.#db = db
     this.#types = types
     this.#close = close

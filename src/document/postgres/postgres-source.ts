@@ -1,4 +1,4 @@
-import type { Pool, PoolClient } from 'pg'
+import type { Pool, PoolClient, PoolOptions } from 'pg'
 import { persist } from '../../attempt/index.js'
 import { type Duration, hashJson, MissingPackageError, OptionError, parseDuration, policy } from '../../policy/index.js'
 import { DURATION, mustBe } from '../../policy/internal.js'
@@ -66,13 +66,27 @@ export async function openPostgresSource(
   return new PostgresSource(pool, () => pool.end())
 }
 
+/** The address of a pool's database, as far as its options tell: what they leave out comes from the environment. */
+function addressOf({ connectionString, host = '', port, database = '' }: PoolOptions): string {
+  if (connectionString === undefined) return `postgres://${host}${port === undefined ? '' : `:${port}`}/${database}`
+  // A socket needs no host, without which a URL cannot have a user.
+  const text = connectionString.replace('@/', '@localhost/')
+  if (!URL.canParse(text)) return 'postgres:'
+  const url = new URL(text)
+  // A socket is named by a parameter.
+  const socket = url.searchParams.get('host')
+  return `postgres://${url.host}${url.pathname}${socket === null ? '' : `?host=${socket}`}`
+}
+
 /** Documents in the tables of a PostgreSQL database. */
 class PostgresSource implements DocumentSource {
+  readonly address: string
   readonly #pool: Pool
   readonly #close: () => Promise<void>
   readonly #tables = new Tables((text, values) => this.#query(text, values))
 
   constructor(pool: Pool, close: () => Promise<void>) {
+    this.address = addressOf(pool.options)
     this.#pool = pool
     this.#close = close
   }

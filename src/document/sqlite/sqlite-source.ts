@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import { OptionError } from '../../policy/index.js'
 import { type Connection, loadDriver, sqliteCode, waitingForLock } from '../../store/sqlite/internal.js'
 import { type Clock, systemClock } from '../../time/index.js'
@@ -62,12 +63,14 @@ export async function openSqliteSource(
 
 /** Documents in the tables of a SQLite file. */
 class SqliteSource implements DocumentSource {
+  readonly address: string
   readonly #db: Connection
   readonly #clock: Clock
   readonly #close: () => void
   readonly #checked = new WeakSet<Shape>()
 
   constructor(db: Connection, clock: Clock, close: () => void) {
+    this.address = `sqlite:${resolve(db.name)}`
     this.#db = db
     this.#clock = clock
     this.#close = close

@@ -10,12 +10,12 @@ import type {
   OperationAct,
   OperationMember,
   OperationRecord,
-  OperationSet,
   OperationStep,
   OperationStore,
   OperationTally,
   SurveyRow,
   TakenOperation,
+  TaskSet,
 } from '../operation-store.js'
 import { checkNewOperation, checkSet } from '../operations/check-operation.js'
 import { OperationNotFoundError } from '../operations/errors.js'
@@ -26,6 +26,7 @@ import {
   isDrivenBy,
   isFree,
   isOpen,
+  isOutside,
   isSameLane,
   NO_TALLY,
   type OperationState,
@@ -114,9 +115,10 @@ export class MemoryOperations implements OperationStore {
     const found = this.#find(id)
     if (!isDrivenBy(found.state, token)) return undefined
     const now = this.#now()
+    const wasOpen = isOpen(found.state)
     const moved = this.#members.act(found.state, step.move ?? [], now)
     found.state = stepped(found.state, step, moved.length, now)
-    if (!isOpen(found.state)) this.#members.record(operationEnded(found.state, found.tally, now))
+    if (wasOpen && !isOpen(found.state)) this.#members.record(operationEnded(found.state, found.tally, now))
     return { operation: operationRecord(found.state, found.tally), moved }
   }
 
@@ -143,6 +145,7 @@ export class MemoryOperations implements OperationStore {
   ): Promise<Page<OperationMember>> {
     checkPage({ limit })
     const { act, set, createdAt } = this.#find(id).state
+    if (isOutside(set)) return { items: [] }
     const found = this.#inSet(act, set, createdAt).filter(member => lane === undefined || isSameLane(member, lane))
     if ('ids' in set) {
       const from = after === undefined ? 0 : numberPlace(after)
@@ -153,7 +156,7 @@ export class MemoryOperations implements OperationStore {
     return memberPage(act, found, { limit, after })
   }
 
-  async survey(act: OperationAct, set: OperationSet): Promise<readonly SurveyRow[]> {
+  async survey(act: OperationAct, set: TaskSet): Promise<readonly SurveyRow[]> {
     checkSet(act, set)
     const now = this.#now()
     return surveyed(
@@ -244,7 +247,7 @@ export class MemoryOperations implements OperationStore {
   }
 
   /** The members that a set has now, the oldest first. */
-  #inSet(act: OperationAct, set: OperationSet, createdAt = this.#now()): OperationMember[] {
+  #inSet(act: OperationAct, set: TaskSet, createdAt = this.#now()): OperationMember[] {
     const named = 'ids' in set ? new Map(set.ids.map((id, index) => [id, index])) : undefined
     const found = [...this.#members.tasks.values()].filter(({ record, isToBeCancelled }) => {
       const isInState =

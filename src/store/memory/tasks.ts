@@ -16,7 +16,13 @@ import { EndWatchers } from '../end-watchers.js'
 import type { Before, By } from '../ledger.js'
 import { acted } from '../ledger-change.js'
 import { memberTally } from '../operations/member-tally.js'
-import { diedUntil, type OperationState, type PartOfOperation, partOf } from '../operations/operation-rules.js'
+import {
+  diedUntil,
+  isOutside,
+  type OperationState,
+  type PartOfOperation,
+  partOf,
+} from '../operations/operation-rules.js'
 import { patchedPayload } from '../operations/patch-payload.js'
 import type { declarationOf } from '../shared-limit.js'
 import type { Cost, Enqueued, NewTask, TaskRecord } from '../task.js'
@@ -165,7 +171,8 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
 
   /** Does the act of an operation to these tasks, as far as they are in its set. Returns the ids that it moved. */
   act(operation: OperationState, ids: readonly string[], now: number): string[] {
-    const { id, act, by } = operation
+    const { id, act, by, set } = operation
+    if (isOutside(set)) return []
     if (act === 'cancel') return this.cancelAll(ids, by, now)
     const until = diedUntil(operation)
     const dead = ids.filter(one => {

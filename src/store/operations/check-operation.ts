@@ -8,8 +8,10 @@ import {
   type OperationAct,
   type OperationSet,
   type OperationSettings,
+  type OutsideSet,
   type PayloadPatch,
 } from '../operation-store.js'
+import { isOutside } from './operation-rules.js'
 
 /** Checks of the arguments of an operation's verbs, which every store makes before it does anything. */
 
@@ -47,17 +49,40 @@ export function checkNewOperation({ act, set, by, settings = {} }: NewOperation)
 export function checkSet(act: OperationAct, set: OperationSet): void {
   if (!OPERATION_ACTS.includes(act))
     throw new OptionError('act', `'act' must be one of ${OPERATION_ACTS.join(', ')}, got ${quoted(act)}.`)
+  if (act === 'reset' ? !('collection' in set) : act === 'requeue' ? !('queue' in set) : isOutside(set))
+    throw new OptionError('set', `A ${act} needs ${NEEDED[act] ?? "tasks: 'ids', or 'filter' and 'until'"}.`)
+  if (isOutside(set)) return checkOutside(set)
   if ('ids' in set) return checkIds(set.ids)
   checkTime('until', set.until)
   if ('status' in set.filter) throw new OptionError('status', 'The act of an operation says which status it is about.')
   checkFilter(set.filter)
 }
 
+const NEEDED: Readonly<Partial<Record<OperationAct, string>>> = {
+  reset: "the documents of a 'collection'",
+  requeue: "the messages of a failed 'queue'",
+}
+
+function checkOutside(set: OutsideSet): void {
+  if ('collection' in set) {
+    checkText('collection', set.collection)
+    checkText('source', set.source)
+    if (set.error !== undefined) checkText('error', set.error)
+    checkTime('until', set.until)
+  } else {
+    checkText('queue', set.queue)
+    checkText('bus', set.bus)
+    for (const name of [set.route.queue, set.route.type]) if (name !== null) checkText('route', name)
+  }
+  if (!(Number.isSafeInteger(set.count) && set.count >= 0))
+    throw new OptionError('count', `'count' must be a whole number, 0 or more, got ${quoted(set.count)}.`)
+}
+
 function checkFixedIn(act: OperationAct, set: OperationSet, fixedIn: FixedRelease | undefined): void {
   if (fixedIn === undefined) return
   for (const release of [fixedIn.release, ...fixedIn.before]) checkText('fixedIn', release)
   if (act !== 'redrive') throw new OptionError('fixedIn', `Only a redrive can wait for a fix, and not a ${act}.`)
-  if ('ids' in set || set.filter.kind === undefined)
+  if (!('filter' in set) || set.filter.kind === undefined)
     throw new OptionError(
       'fixedIn',
       "A redrive that waits for a fix needs a filter with a 'kind': its workers have the fix.",

@@ -5,10 +5,12 @@ import type {
   NewOperation,
   OperationProgress,
   OperationRecord,
+  OperationSet,
   OperationSettings,
   OperationStatus,
   OperationStep,
   OperationTally,
+  OutsideSet,
   PayloadPatch,
 } from '../operation-store.js'
 
@@ -72,7 +74,7 @@ function firstStatus({ canary, fixedIn }: OperationSettings): OperationStatus {
 
 /** The time by which its members were dead. A member that dies again is not in the set any more. */
 export function diedUntil({ set, createdAt }: Pick<OperationState, 'set' | 'createdAt'>): number {
-  return 'ids' in set ? createdAt : set.until
+  return 'filter' in set ? set.until : createdAt
 }
 
 /** The operation that moves tasks, when they must have been dead, and how their payloads change. */
@@ -101,14 +103,28 @@ export function taken(state: OperationState, driver: string, token: string, leas
   return { ...state, lease: { driver, token, until: now + Math.ceil(leaseMs) } }
 }
 
-/** Whether a step may be made: its driver has the lease, and nobody has stopped the operation. */
-export function isDrivenBy(state: OperationState, token: string): boolean {
-  return isOpen(state) && state.lease?.token === token
+/** Whether members of this set are outside of the store. */
+export function isOutside(set: OperationSet): set is OutsideSet {
+  return 'collection' in set || 'queue' in set
 }
 
-/** The operation after a step that moved so many members. */
-export function stepped(state: OperationState, step: OperationStep, moved: number, now: number): OperationState {
-  const { status, reason, leaseMs } = step
+/**
+ * Whether a step may be made: its driver has the lease, and nobody has stopped the operation. The last step of a driver outside
+ * of the store is taken all the same, since it notes what has happened.
+ */
+export function isDrivenBy({ status, set, lease }: OperationState, token: string): boolean {
+  return lease?.token === token && (isOpen({ status }) || isOutside(set))
+}
+
+/** The operation after a step that moved so many tasks. */
+export function stepped(state: OperationState, step: OperationStep, tasks: number, now: number): OperationState {
+  const moved = tasks + (step.movedOutside ?? 0)
+  // Stopped meanwhile: it stays so, and the driver keeps its lease until it gives it back.
+  if (!isOpen(state)) {
+    const progress = progressAfter(state, step, moved, now)
+    return { ...state, progress, moved: state.moved + moved, lease: renewed(state, step, now), changedAt: now }
+  }
+  const { status, reason } = step
   const isOver = status === 'stopped' || status === 'done'
   const isStart = state.status === 'planned' && status !== 'planned' && state.moved === 0
   return {
@@ -119,18 +135,27 @@ export function stepped(state: OperationState, step: OperationStep, moved: numbe
     reason: status === 'stopped' ? reason : undefined,
     progress: progressAfter(state, step, moved, now),
     moved: state.moved + moved,
-    lease: isOver || state.lease === undefined ? undefined : { ...state.lease, until: now + Math.ceil(leaseMs) },
+    lease: isOver ? undefined : renewed(state, step, now),
     changedAt: now,
     endedAt: status === 'done' ? now : undefined,
   }
 }
 
+function renewed({ lease }: OperationState, { leaseMs }: OperationStep, now: number): OperationState['lease'] {
+  return lease && { ...lease, until: now + Math.ceil(leaseMs) }
+}
+
 /** Why a member was not moved, though it was in the set a moment before: somebody else was faster. */
 const ALREADY_BACK = 'already_back'
 
-function progressAfter({ act }: OperationState, step: OperationStep, moved: number, now: number): OperationProgress {
+function progressAfter(
+  { act, set }: OperationState,
+  step: OperationStep,
+  moved: number,
+  now: number,
+): OperationProgress {
   const { progress, move = [] } = step
-  const back = act === 'cancel' ? 0 : move.length - moved
+  const back = act === 'cancel' || isOutside(set) ? 0 : move.length - moved
   const refused = { ...progress.refused, [ALREADY_BACK]: (progress.refused[ALREADY_BACK] ?? 0) + back }
   return {
     ...progress,
@@ -144,11 +169,15 @@ export function released(state: OperationState, token: string): OperationState {
   return state.lease?.token === token ? { ...state, lease: undefined } : state
 }
 
-/** A stopped operation. One that is over already stays as it is. */
+/**
+ * A stopped operation. One that is over already stays as it is. A driver outside of the store keeps its lease until it has noted
+ * what it moved meanwhile, so that nobody who continues the operation meets it on the same members.
+ */
 export function stopped(state: OperationState, { who, why }: By, now: number): OperationState {
   if (!isOpen(state)) return state
   const reason = why === undefined ? `Stopped by ${who}.` : `Stopped by ${who}: ${why}`
-  return { ...state, status: 'stopped', stoppedAs: state.status, reason, lease: undefined, changedAt: now }
+  const lease = isOutside(state.set) ? state.lease : undefined
+  return { ...state, status: 'stopped', stoppedAs: state.status, reason, lease, changedAt: now }
 }
 
 /**
@@ -171,9 +200,28 @@ export function continued(state: OperationState, tally: OperationTally, now: num
   }
 }
 
+/** The acts that cannot be undone. The store does not know how members outside of it were, nor what has happened to them since. */
+const LASTING: Readonly<Partial<Record<OperationState['act'], string>>> = {
+  cancel: 'cancellation',
+  reset: 'reset of documents',
+  requeue: 'requeue of messages',
+}
+
+/** Whether an act can never be undone. */
+export function isLasting(act: OperationState['act']): boolean {
+  return LASTING[act] !== undefined
+}
+
+/** Throws an `OptionError` if the act of an operation can never be undone. */
+export function refuseLasting({ id, act }: Pick<OperationState, 'id' | 'act'>): void {
+  const lasting = LASTING[act]
+  if (lasting !== undefined)
+    throw new OptionError('id', `The operation '${id}' is a ${lasting}, which cannot be undone.`)
+}
+
 /** Throws an `OptionError` unless the members of an operation can be put back. */
 export function refuseUndo({ id, act, status }: OperationState): void {
-  if (act === 'cancel') throw new OptionError('id', `The operation '${id}' is a cancellation, which cannot be undone.`)
+  refuseLasting({ id, act })
   if (status === 'stopped' || status === 'done' || status === 'settling') return
   throw new OptionError('id', `The operation '${id}' is ${status}. Stop it first: redrive ops stop ${id}`)
 }

@@ -10,13 +10,13 @@ import {
   type OperationAct,
   type OperationMember,
   type OperationRecord,
-  type OperationSet,
   type OperationStep,
   type OperationStore,
   type OperationTally,
   type PayloadPatch,
   type SurveyRow,
   type TakenOperation,
+  type TaskSet,
 } from '../operation-store.js'
 import { checkNewOperation, checkSet } from '../operations/check-operation.js'
 import { OperationNotFoundError } from '../operations/errors.js'
@@ -26,6 +26,7 @@ import {
   isDrivenBy,
   isFree,
   isOpen,
+  isOutside,
   isSameLane,
   NO_TALLY,
   type OperationState,
@@ -139,7 +140,7 @@ export class PostgresOperations implements OperationStore {
       const moved = await this.#act(call, before, step.move ?? [])
       const state = stepped(before, step, moved.length, now)
       await save(call, state)
-      if (!isOpen(state)) await this.#record(call, operationEnded(state, tally, now))
+      if (isOpen(before) && !isOpen(state)) await this.#record(call, operationEnded(state, tally, now))
       return { operation: operationRecord(state, tally), moved }
     })
     if (result !== undefined && result.moved.length > 0) this.#signals.ring()
@@ -169,6 +170,7 @@ export class PostgresOperations implements OperationStore {
     checkPage({ limit })
     const operation = await this.#found(id)
     const { act, set } = operation
+    if (isOutside(set)) return { items: [] }
     if ('ids' in set) return this.#named(operation, set.ids, { limit, after }, lane)
     const [kind, category, key, error, group] = scopeOf({ ...set.filter, ...lane })
     const lanes = [kind, category, key, error]
@@ -185,7 +187,7 @@ export class PostgresOperations implements OperationStore {
     return memberPage(act, dead, { limit, after })
   }
 
-  async survey(act: OperationAct, set: OperationSet): Promise<readonly SurveyRow[]> {
+  async survey(act: OperationAct, set: TaskSet): Promise<readonly SurveyRow[]> {
     checkSet(act, set)
     const [facts] = (await this.#database.query(FACTS, [this.#database.at], LONG)) as SurveyFacts[]
     const scope = 'ids' in set ? [...scopeOf({}), Number.MAX_SAFE_INTEGER] : [...scopeOf(set.filter), set.until]
@@ -244,6 +246,9 @@ export class PostgresOperations implements OperationStore {
       }
       case 'cancel':
         return this.#runs.cancelWith(call, ids, by)
+      case 'reset':
+      case 'requeue':
+        return Promise.resolve([])
     }
   }
 
@@ -395,7 +400,7 @@ const FACTS = /* sql */ `
     10 * sum(dead) > sum(waiting + running + succeeded + skipped + dead + cancelled) AS is_dead_many
   FROM redrive.tally`
 
-function surveyOf(act: OperationAct, set: OperationSet, facts: SurveyFacts | undefined): string {
+function surveyOf(act: OperationAct, set: TaskSet, facts: SurveyFacts | undefined): string {
   if ('ids' in set) return surveyNamed(act)
   if (act === 'cancel') return SURVEY_LIVING
   if (set.filter.group !== undefined) return SURVEY_GROUP

@@ -11,12 +11,12 @@ import {
   type OperationAct,
   type OperationMember,
   type OperationRecord,
-  type OperationSet,
   type OperationStep,
   type OperationStore,
   type OperationTally,
   type SurveyRow,
   type TakenOperation,
+  type TaskSet,
 } from '../operation-store.js'
 import { checkNewOperation, checkSet } from '../operations/check-operation.js'
 import { OperationNotFoundError } from '../operations/errors.js'
@@ -26,6 +26,7 @@ import {
   isDrivenBy,
   isFree,
   isOpen,
+  isOutside,
   isSameLane,
   NO_TALLY,
   type OperationState,
@@ -128,7 +129,7 @@ export class SqliteOperations implements OperationStore {
       const moved = this.#act(before, step.move ?? [], now)
       const state = stepped(before, step, moved.length, now)
       this.#statements.save.run(rowOf(state))
-      if (!isOpen(state)) this.#record(operationEnded(state, this.#tally(id), now), now)
+      if (isOpen(before) && !isOpen(state)) this.#record(operationEnded(state, this.#tally(id), now), now)
       return { operation: this.#toRecord(state), moved }
     })
     if (result !== undefined && result.moved.length > 0) this.#parts.onMoved(result.moved)
@@ -159,6 +160,7 @@ export class SqliteOperations implements OperationStore {
     checkPage({ limit })
     return this.#parts.commits.read(() => {
       const { act, set, createdAt } = this.#load(id)
+      if (isOutside(set)) return { items: [] }
       if ('ids' in set) return this.#named(act, set.ids, createdAt, { limit, after }, lane)
       const filter = { ...set.filter, ...lane }
       const { changedAt: at, id: from } = after === undefined || act === 'cancel' ? OLDEST : taskPlace(after)
@@ -169,7 +171,7 @@ export class SqliteOperations implements OperationStore {
     })
   }
 
-  async survey(act: OperationAct, set: OperationSet): Promise<readonly SurveyRow[]> {
+  async survey(act: OperationAct, set: TaskSet): Promise<readonly SurveyRow[]> {
     checkSet(act, set)
     return this.#parts.commits.read(() => {
       const now = this.#parts.now()
@@ -257,6 +259,9 @@ export class SqliteOperations implements OperationStore {
         return discard(this.#tasks, ids, { why: '', ...by }, now, part)
       case 'cancel':
         return this.#parts.runs.cancelTasks(ids, by, now)
+      case 'reset':
+      case 'requeue':
+        return []
     }
   }
 

@@ -107,6 +107,7 @@ export async function found(source: DocumentSource, shape: Shape, id: string): P
 /** A source with some verbs of another kind: one that dies, or one that others come before. */
 export function wrapped(source: DocumentSource, verbs: Partial<DocumentSource>): DocumentSource {
   return {
+    address: source.address,
     now: () => source.now(),
     survey: (...args) => source.survey(...args),
     total: (...args) => source.total(...args),

@@ -19,6 +19,7 @@ import { LISTS } from './lists.js'
 import { ONCE } from './once.js'
 import { OPERATOR_RECORDS } from './operator-records.js'
 import { OPERATORS } from './operators.js'
+import { OUTSIDE_ACTS } from './outside-acts.js'
 import { PATCHED_REDRIVES } from './patched-redrives.js'
 import { PRUNE } from './prune.js'
 import { QUOTAS } from './quotas.js'
@@ -53,6 +54,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   'operator records': OPERATOR_RECORDS,
   operations: BULK_ACTS,
   'redrives with a patch': PATCHED_REDRIVES,
+  'outside acts': OUTSIDE_ACTS,
   lists: LISTS,
   groups: GROUPS,
   'the life of groups': GROUP_LIFE,
