@@ -1,4 +1,4 @@
-import type { BudgetStore, FailureBudget, GateCause, GateState } from '../store/index.js'
+import type { BudgetStore, FailureBudget, GateCause, GateState, RetryRecord } from '../store/index.js'
 
 /** A budget as plain JSON. Times are ISO 8601 text in UTC. */
 export interface BudgetView {
@@ -16,9 +16,11 @@ export interface BudgetView {
     readonly windowMs: number
     /** Retries per second that are let through whatever the share. */
     readonly floor: number
-    /** First attempts within the window. */
+    /** The service that it shares its allowance for with other budgets; `null` if it stands alone. */
+    readonly dependency: string | null
+    /** First attempts within the window; with a dependency, those of all its budgets. */
     readonly first: number
-    /** Retries that were let through within the window. */
+    /** Retries that were let through within the window; with a dependency, those of all its budgets. */
     readonly retried: number
     /** Retries that are due, and held until the budget lets them through. Counted up to 10 000. */
     readonly held: number
@@ -48,10 +50,14 @@ export async function listBudgets(store: { readonly budgets: Pick<BudgetStore, '
     kind,
     category: category ?? null,
     failures: failures ?? null,
-    retries: retries === undefined ? null : { ...retries, nextAt: isoOrNull(retries.nextAt) },
+    retries: retries === undefined ? null : retriesView(retries),
     recent,
     gate: { state, since: isoOrNull(since), until: isoOrNull(until), holds, cause: cause ?? null },
   }))
+}
+
+function retriesView({ share, windowMs, floor, dependency, first, retried, held, nextAt }: RetryRecord) {
+  return { share, windowMs, floor, dependency: dependency ?? null, first, retried, held, nextAt: isoOrNull(nextAt) }
 }
 
 function isoOrNull(at: number | undefined): string | null {

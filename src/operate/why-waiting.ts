@@ -161,11 +161,12 @@ function heldRetry({ retryBudget: scope, budgets, task, now }: Situation) {
   if (scope === undefined || (task.nextAttemptAt ?? 0) > now) return undefined
   const retries = budgets.find(({ kind, category }) => kind === scope.kind && category === scope.category)?.retries
   if (retries === undefined) return undefined
-  const { share, windowMs, floor, first, retried, held, nextAt } = retries
+  const { share, windowMs, floor, dependency, first, retried, held, nextAt } = retries
   const rule = `${Number((share * 100).toFixed(2))}% of the first attempts within ${formatDuration(windowMs)}, or ${floor} per second`
   const until = nextAt === undefined ? 'with the next claim' : `at ${timeText(nextAt)} at the latest`
-  const text = `It is held by the retry budget of '${scope.kind}', which lets ${rule} through: ${retried} for ${first} so far, and ${held} ${are(held)} due. The next ones pass ${until}.`
-  const facts = { until: isoOrNull(nextAt), first, retried, held }
+  const whose = dependency === undefined ? `'${scope.kind}'` : `the dependency '${dependency}'`
+  const text = `It is held by the retry budget of ${whose}, which lets ${rule} through: ${retried} for ${first} so far, and ${held} ${are(held)} due. The next ones pass ${until}.`
+  const facts = { until: isoOrNull(nextAt), first, retried, held, ...(dependency !== undefined && { dependency }) }
   const args = ['budget', 'ls']
   return { code: 'retry_budget', text, facts, action: { text: 'Fix what fails. See the budget.', args } }
 }

@@ -35,6 +35,8 @@ import type { By } from './ledger.js'
  * - **Retries are charged**: tasks that wait after a failed attempt. Deferrals, losses, tasks that were handed back and tasks
  *   that are redriven are not: a rate limit holds its lane by itself, and the others say nothing about the service.
  * - A task belongs to one retry budget: that of its kind and category if there is one, otherwise that of its kind.
+ * - Retry budgets that name the same **dependency** are one: the first attempts of all their kinds earn together, and their
+ *   retries are charged together, so that a service sees the same bound however many kinds call it.
  */
 
 /** The tasks that a budget covers: those of a kind, or of a kind and category. An empty category means that there is none. */
@@ -78,13 +80,18 @@ export interface RetryAllowance {
   readonly windowMs?: number
   /** Retries per second that are let through whatever the share, so that none waits for ever. Default 1. */
   readonly floor?: number
+  /**
+   * The service that the tasks call. Budgets that name the same one share their allowance, whatever their kinds: the share,
+   * window and floor that were set last hold for all of them.
+   */
+  readonly dependency?: string
 }
 
 /** Retries under a budget. Times are milliseconds on the store's clock. */
-export interface RetryRecord extends Required<RetryAllowance> {
-  /** First attempts within the window. */
+export interface RetryRecord extends Required<Omit<RetryAllowance, 'dependency'>>, Pick<RetryAllowance, 'dependency'> {
+  /** First attempts within the window; with a dependency, those of all budgets that name it. */
   readonly first: number
-  /** Retries that were let through within the window. */
+  /** Retries that were let through within the window; with a dependency, those of all budgets that name it. */
   readonly retried: number
   /** Retries that are due, and held by the budget until it lets them through. Counted up to 10 000. */
   readonly held: number

@@ -39,6 +39,7 @@ interface RecordedRetryBudget {
   readonly share: number
   readonly window_ms: number
   readonly floor: number
+  readonly dependency?: string
 }
 
 type OperatorAct =
@@ -173,7 +174,12 @@ export function budgetRecordOf(
       window_ms: failures.windowMs,
       hold_ms: failures.holdMs,
     },
-    retries: retries && { share: retries.share, window_ms: retries.windowMs, floor: retries.floor },
+    retries: retries && {
+      share: retries.share,
+      window_ms: retries.windowMs,
+      floor: retries.floor,
+      ...(retries.dependency !== undefined && { dependency: retries.dependency }),
+    },
   }
   return recordOf(act, by, now)
 }

@@ -32,11 +32,16 @@ export interface TaskRetryBudget {
   readonly window?: Duration | undefined
   /** Retries per second that are let through whatever the share, so that none waits for ever. Default 1. */
   readonly floor?: number | undefined
+  /**
+   * The service that the task calls. Kinds that name the same one share one budget: their first attempts earn retries
+   * together, and their retries are charged together. The figures that were declared or set last hold for all of them.
+   */
+  readonly dependency?: string | undefined
 }
 
 const TASK_BUDGET: KnownOptions<TaskBudget> = { failures: 'object', retries: 'object' }
 const FAILURES: KnownOptions<TaskFailureBudget> = { share: '', minAttempts: '', window: '', hold: '' }
-const RETRIES: KnownOptions<TaskRetryBudget> = { share: '', window: '', floor: '' }
+const RETRIES: KnownOptions<TaskRetryBudget> = { share: '', window: '', floor: '', dependency: '' }
 
 /** The budget of a task as a store takes it: declared by code, so that one that an operator sets later holds. */
 export function toBudget(kind: string, budget: TaskBudget): Budget {
@@ -62,10 +67,11 @@ function toFailures(kind: string, budget: TaskFailureBudget) {
 
 function toRetries(kind: string, budget: TaskRetryBudget) {
   checkOptions(`'budget.retries' of the task '${kind}'`, budget, RETRIES)
-  const { share, window, floor } = budget
+  const { share, window, floor, dependency } = budget
   return {
     share,
     ...(window !== undefined && { windowMs: toMs('budget.retries.window', window) }),
     ...(floor !== undefined && { floor }),
+    ...(dependency !== undefined && { dependency }),
   }
 }

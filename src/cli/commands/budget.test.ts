@@ -115,3 +115,32 @@ it('sets a retry budget beside a failure budget, and shows the retries that it h
   const alone = await folder.redrive(['budget', 'set', '--kind', 'charge', '--failures', '50%', '--floor', '1/s'])
   expect([alone.code, alone.err]).toEqual([2, expect.stringContaining('--floor needs --retries.')])
 })
+
+it('shares a retry budget between kinds that name the same dependency', async () => {
+  const share = ['--retries', '20%', '--dependency', 'payments-api']
+  const set = await folder.redrive(['budget', 'set', '--kind', 'charge', ...share])
+  expect(set.err).toContain("retries at most 20% of the first attempts that call 'payments-api', or 1 per second")
+  await folder.redrive(['budget', 'set', '--kind', 'refund', ...share])
+  const { out } = await folder.redrive(['budget', 'ls'])
+  expect(out.match(/payments-api: 0 for 0 in 1m/g)).toHaveLength(2)
+  await folder.redrive(['budget', 'set', '--kind', 'refund', '--failures', '50%'])
+  const budgets = (await folder.redrive(['budget', 'ls', '--output', 'json'])).json()
+  expect(budgets.map(({ retries }: { retries: { dependency: string } }) => retries.dependency)).toEqual([
+    'payments-api',
+    'payments-api',
+  ])
+  const alone = await folder.redrive(['budget', 'set', '--kind', 'charge', '--failures', '50%', '--dependency', 'x'])
+  expect(alone.err).toContain('--dependency needs --retries.')
+})
+
+it('lifts one part of a budget', async () => {
+  await folder.redrive(['budget', 'set', '--kind', 'charge', '--failures', '50%', '--retries', '20%'])
+  const lift = await folder.redrive(['budget', 'lift', '--kind', 'charge', '--retries'])
+  expect(lift.err).toBe("Kind 'charge' has no retry budget now.\n")
+  const [budget] = (await folder.redrive(['budget', 'ls', '--output', 'json'])).json()
+  expect([budget.failures.share, budget.retries]).toEqual([0.5, null])
+  const again = await folder.redrive(['budget', 'lift', '--kind', 'charge', '--retries'])
+  expect([again.code, again.err]).toEqual([2, expect.stringContaining("Kind 'charge' has no retry budget.")])
+  await folder.redrive(['budget', 'lift', '--kind', 'charge', '--failures'])
+  expect((await folder.redrive(['budget', 'ls'])).err).toBe('No budgets.\n')
+})

@@ -1,7 +1,16 @@
 import type { Command } from 'commander'
 import { type BudgetView, listBudgets } from '../../operate/index.js'
 import { formatDuration } from '../../policy/index.js'
-import type { Budget, BudgetScope, By, FailureBudget, RetryAllowance, Store, WorkerRecord } from '../../store/index.js'
+import type {
+  Budget,
+  BudgetRecord,
+  BudgetScope,
+  By,
+  FailureBudget,
+  RetryAllowance,
+  Store,
+  WorkerRecord,
+} from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
 import { grouped } from '../terminal/chart.js'
@@ -19,10 +28,16 @@ interface ScopeOptions extends CommonOptions {
   readonly why?: string
 }
 
+interface LiftOptions extends ScopeOptions {
+  readonly failures?: boolean
+  readonly retries?: boolean
+}
+
 interface SetOptions extends ScopeOptions {
   readonly failures?: number
   readonly retries?: number
   readonly floor?: number
+  readonly dependency?: string
   readonly minAttempts?: number
   readonly window?: number
   readonly hold?: number
@@ -54,6 +69,7 @@ Example:
     .option('--failures <share>', "Share of attempts that may fail, such as '50%'", share)
     .option('--retries <share>', "Retries per first attempt, such as '20%'", share)
     .option('--floor <rate>', 'Retries that pass whatever the share (default: 1/s)', rate)
+    .option('--dependency <name>', 'Share this retry budget with the kinds that name the same service', nonEmpty)
     .option('--min-attempts <n>', 'Judge nothing with fewer attempts (default: 20)', wholeNumber(1, 1_000_000))
     .option('--window <duration>', 'Time within which attempts count (default: 1m)', duration(10_000))
     .option('--hold <duration>', 'First hold; each further one is twice as long (default: 30s)', duration(1))
@@ -68,6 +84,7 @@ not. Retries over their budget are held, not lost. Without --failures or
 Examples:
   redrive budget set --kind charge --failures 50%
   redrive budget set --kind charge --retries 20% --floor 5/s
+  redrive budget set --kind refund --retries 20% --dependency payments-api
   redrive budget set --kind pipeline:docs --category llm --failures 30%`,
   )
 
@@ -87,16 +104,19 @@ Example:
   const lift = budget
     .command('lift')
     .description('Remove a budget, and its gate with it')
-    .action(async (options: ScopeOptions) => context.end(await liftBudget(context, options)))
+    .option('--failures', 'Remove only the failure budget')
+    .option('--retries', 'Remove only the retry budget')
+    .action(async (options: LiftOptions) => context.end(await liftBudget(context, options)))
   withScopeOptions(lift).addHelpText(
     'after',
     `
 Its tasks start again at once. To let them start and keep the budget, run redrive
 budget close. A budget that code declares stays lifted until the code declares
-another one.
+another one. A kind without a budget in this category is under that of the kind.
 
-Example:
-  redrive budget lift --kind charge --why 'replaced by a limit'`,
+Examples:
+  redrive budget lift --kind charge --why 'replaced by a limit'
+  redrive budget lift --kind charge --retries`,
   )
 }
 
@@ -126,12 +146,7 @@ function setBudget({ console, environment }: CommandContext, options: SetOptions
     throw new UsageError('Nothing to set. Pass --failures or --retries.')
   return withStore(options, environment, async store => {
     const known = (await store.budgets.list()).find(budget => isSameScope(budget, scope))
-    const kept = known?.retries && {
-      share: known.retries.share,
-      windowMs: known.retries.windowMs,
-      floor: known.retries.floor,
-    }
-    const budget: Budget = { failures: failures ?? known?.failures, retries: retries ?? kept }
+    const budget: Budget = { failures: failures ?? known?.failures, retries: retries ?? allowanceOf(known) }
     await store.budgets.set(scope, budget, by(environment.user, options))
     writeResult(console, options.output, {
       ...scope,
@@ -140,10 +155,13 @@ function setBudget({ console, environment }: CommandContext, options: SetOptions
     })
     if (failures !== undefined)
       console.say(`${scopeText(scope)} stops while more than ${percent(failures.share)} of its attempts fail.`)
-    if (retries !== undefined)
-      console.say(
-        `${scopeText(scope)} retries at most ${percent(retries.share)} of its first attempts, or ${retries.floor ?? 1} per second.`,
-      )
+    if (retries !== undefined) {
+      const { dependency, floor = 1 } = retries
+      const whose =
+        dependency === undefined ? 'its first attempts' : `the first attempts that call ${quoted(dependency)}`
+      const most = `${percent(retries.share)} of ${whose}, or ${floor} per second`
+      console.say(`${scopeText(scope)} retries at most ${most}.`)
+    }
     if (!(await isKnown(store, scope)))
       console.say('No task and no live worker has it: check the spelling, or start a worker that runs it.')
     return ExitCode.done
@@ -164,12 +182,25 @@ function failuresOf({ failures, minAttempts, window: windowMs, hold: holdMs }: S
   }
 }
 
-function retriesOf({ retries, floor, window: windowMs }: SetOptions): RetryAllowance | undefined {
+function retriesOf({ retries, floor, dependency, window: windowMs }: SetOptions): RetryAllowance | undefined {
   if (retries === undefined) {
     if (floor !== undefined) throw new UsageError('--floor needs --retries.')
+    if (dependency !== undefined) throw new UsageError('--dependency needs --retries.')
     return undefined
   }
-  return { share: retries, ...(windowMs !== undefined && { windowMs }), ...(floor !== undefined && { floor }) }
+  return {
+    share: retries,
+    ...(windowMs !== undefined && { windowMs }),
+    ...(floor !== undefined && { floor }),
+    ...(dependency !== undefined && { dependency }),
+  }
+}
+
+/** The settings of a retry budget that stays as it is. */
+function allowanceOf({ retries }: Partial<BudgetRecord> = {}): RetryAllowance | undefined {
+  if (retries === undefined) return undefined
+  const { share, windowMs, floor, dependency } = retries
+  return { share, windowMs, floor, ...(dependency !== undefined && { dependency }) }
 }
 
 /** Whether there are tasks of a scope, or live workers that report to run it. */
@@ -193,15 +224,35 @@ function closeGate({ console, environment }: CommandContext, options: ScopeOptio
   })
 }
 
-function liftBudget({ console, environment }: CommandContext, options: ScopeOptions): Promise<ExitCode> {
+function liftBudget({ console, environment }: CommandContext, options: LiftOptions): Promise<ExitCode> {
   const scope = scopeOf(options)
   return withStore(options, environment, async store => {
-    const isLifted = await store.budgets.lift(scope, by(environment.user, options))
-    if (!isLifted) throw noBudget(scope)
+    const isLifted = await liftPart(store, scope, options, by(environment.user, options))
+    if (!isLifted) throw noBudget(scope, partOf(options))
     writeResult(console, options.output, { ...scope, isLifted })
-    console.say(`${scopeText(scope)} has no budget now.`)
+    console.say(`${scopeText(scope)} has no ${partOf(options)}budget now.`)
     return ExitCode.done
   })
+}
+
+/** Removes a budget, or one part of it. Returns whether there was one. */
+async function liftPart(store: Store, scope: BudgetScope, options: LiftOptions, by: By): Promise<boolean> {
+  const part = partOf(options)
+  if (part === '') return store.budgets.lift(scope, by)
+  const known = (await store.budgets.list()).find(budget => isSameScope(budget, scope))
+  const { failures } = known ?? {}
+  const retries = allowanceOf(known)
+  const [gone, left] = part === 'failure ' ? [failures, retries] : [retries, failures]
+  if (gone === undefined) return false
+  if (left === undefined) return store.budgets.lift(scope, by)
+  await store.budgets.set(scope, part === 'failure ' ? { retries } : { failures }, by)
+  return true
+}
+
+/** The part of a budget that the options name, as a word before it; empty: all of it. */
+function partOf({ failures, retries }: LiftOptions): '' | 'failure ' | 'retry ' {
+  if (failures === retries) return ''
+  return failures ? 'failure ' : 'retry '
 }
 
 function budgetTable(budgets: readonly BudgetView[], { width, paint }: Console, now: number): string {
@@ -238,8 +289,9 @@ function settingsText({ failures }: BudgetView): string {
 
 function retriesText({ retries }: BudgetView): string {
   if (retries === null) return 'any'
-  const { share: allowed, floor, windowMs, first, retried } = retries
-  return `${retried} for ${first} in ${formatDuration(windowMs)} (${percent(allowed)}, or ${floor}/s)`
+  const { share: allowed, floor, windowMs, dependency, first, retried } = retries
+  const whose = dependency === null ? '' : `${dependency}: `
+  return `${whose}${retried} for ${first} in ${formatDuration(windowMs)} (${percent(allowed)}, or ${floor}/s)`
 }
 
 function heldText({ retries }: BudgetView, now: number): string {
@@ -285,8 +337,8 @@ function isSameScope(a: BudgetScope, b: BudgetScope): boolean {
   return a.kind === b.kind && a.category === b.category
 }
 
-function noBudget(scope: BudgetScope): UsageError {
-  return new UsageError(`${scopeText(scope)} has no budget. See: redrive budget ls`)
+function noBudget(scope: BudgetScope, part = ''): UsageError {
+  return new UsageError(`${scopeText(scope)} has no ${part}budget. See: redrive budget ls`)
 }
 
 function inSentence(text: string): string {

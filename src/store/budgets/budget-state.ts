@@ -47,10 +47,39 @@ export function afterRetries(budget: BudgetState, retried: number, now: number):
   return { ...budget, retries: withRetries(budget.retries, { retried }, retries.windowMs, now) }
 }
 
-/** How many retries the budget lets through now. */
-export function retriesAllowed({ settings, retries }: BudgetState, now: number): number {
-  if (settings.retries === undefined) return 0
-  return retriesLeft(settings.retries, retryFigures(retries, settings.retries.windowMs, now))
+/** Budgets of retries, those of one dependency together: they share an allowance. */
+export function byAllowance<T extends Pick<BudgetState, 'settings'>>(budgets: Iterable<T>): T[][] {
+  const shared = new Map<string, T[]>()
+  const alone: T[][] = []
+  for (const budget of budgets) {
+    const { retries } = budget.settings
+    if (retries?.dependency === undefined) {
+      if (retries !== undefined) alone.push([budget])
+      continue
+    }
+    const others = shared.get(retries.dependency)
+    if (others === undefined) shared.set(retries.dependency, [budget])
+    else others.push(budget)
+  }
+  return [...alone, ...shared.values()]
+}
+
+/** How many retries budgets let through now, together: all of them have the same settings. */
+export function retriesAllowed(sharing: readonly BudgetState[], now: number): number {
+  const settings = sharing[0]?.settings.retries
+  if (settings === undefined) return 0
+  return retriesLeft(settings, retryFigures(bucketsOf(sharing), settings.windowMs, now))
+}
+
+/** The settings of a budget whose dependency has got others; the same object if it has another dependency, or none. */
+export function withRetrySettings(settings: BudgetSettings, { retries }: BudgetSettings): BudgetSettings {
+  const isShared = retries?.dependency !== undefined && retries.dependency === settings.retries?.dependency
+  return isShared ? { ...settings, retries } : settings
+}
+
+function bucketsOf(budgets: readonly BudgetState[]): readonly RetryBucket[] {
+  const [first, ...others] = budgets
+  return others.length === 0 ? (first?.retries ?? []) : budgets.flatMap(({ retries }) => retries)
 }
 
 /** The budget after tasks have ended. Judged where some have failed, and while its gate is open. */
@@ -88,13 +117,15 @@ export function gateChange(before: Gate, { scope, gate }: BudgetState, now: numb
   return isSame ? undefined : { ...scope, gate: gateRecord(gate, now) }
 }
 
-/** The budget as it is listed. `held` is the number of its retries that are due. */
-export function budgetRecord({ scope, settings, gate, counts, retries }: BudgetState, held: number, now: number) {
+/** The budget as it is listed, among all that there are. `held` is the number of its retries that are due. */
+export function budgetRecord(budget: BudgetState, all: readonly BudgetState[], held: number, now: number) {
+  const { scope, settings, gate, counts } = budget
+  const sharing = byAllowance(all).find(budgets => budgets.includes(budget)) ?? []
   const { attempts, failed } = recentOf(counts, settings.failures?.windowMs ?? 0, now)
   const record: BudgetRecord = {
     ...scope,
     failures: settings.failures,
-    retries: settings.retries && retryRecord(settings.retries, retries, held, now),
+    retries: settings.retries && retryRecord(settings.retries, bucketsOf(sharing), held, now),
     gate: gateRecord(gate, now),
     recent: { attempts, failed },
   }

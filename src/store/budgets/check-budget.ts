@@ -7,7 +7,12 @@ import { BUCKET_MS } from './attempt-counts.js'
 /** A budget as a store keeps it, with the defaults filled in. JSON. */
 export interface BudgetSettings {
   readonly failures?: Required<FailureBudget>
-  readonly retries?: Required<RetryAllowance>
+  readonly retries?: RetrySettings
+}
+
+/** A retry budget with its defaults. */
+export interface RetrySettings extends Required<Omit<RetryAllowance, 'dependency'>> {
+  readonly dependency?: string
 }
 
 const HOUR_MS = 3_600_000
@@ -16,7 +21,7 @@ const MAX_FLOOR = 1_000_000
 const SCOPE: KnownOptions<BudgetScope> = { kind: '', category: '' }
 const BUDGET: KnownOptions<Budget> = { failures: 'object', retries: 'object', isDeclared: '' }
 const FAILURES: KnownOptions<FailureBudget> = { share: '', minAttempts: '', windowMs: '', holdMs: '' }
-const RETRIES: KnownOptions<RetryAllowance> = { share: '', windowMs: '', floor: '' }
+const RETRIES: KnownOptions<RetryAllowance> = { share: '', windowMs: '', floor: '', dependency: '' }
 
 /** Checks the scope of a budget. */
 export function checkScope(scope: BudgetScope): void {
@@ -48,9 +53,9 @@ function checkedFailures(budget: FailureBudget): Required<FailureBudget> {
   return { share, minAttempts, windowMs, holdMs }
 }
 
-function checkedRetries(budget: RetryAllowance): Required<RetryAllowance> {
+function checkedRetries(budget: RetryAllowance): RetrySettings {
   checkOptions("'retries' of a budget", budget, RETRIES)
-  const { share, windowMs = 60_000, floor = 1 } = budget
+  const { share, windowMs = 60_000, floor = 1, dependency } = budget
   if (!(share > 0 && share <= 1))
     throw new OptionError('share', `'retries.share' must be above 0 and at most 1, such as 0.2, got ${quoted(share)}.`)
   checkRange('retries.windowMs', windowMs, BUCKET_MS, HOUR_MS)
@@ -62,7 +67,11 @@ function checkedRetries(budget: RetryAllowance): Required<RetryAllowance> {
       `'retries.floor' is a number of retries per second: ${least}, up to ${MAX_FLOOR}, got ${quoted(floor)}.`,
     )
   }
-  return { share, windowMs, floor }
+  if (dependency === undefined) return { share, windowMs, floor }
+  checkName('dependency', dependency)
+  if (dependency === '')
+    throw new OptionError('dependency', "'retries.dependency' is the name of a service, such as 'payments-api'.")
+  return { share, windowMs, floor, dependency }
 }
 
 function checkRange(name: string, value: unknown, min: number, max: number): void {

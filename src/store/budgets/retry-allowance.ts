@@ -1,5 +1,6 @@
-import type { RetryAllowance, RetryRecord } from '../budget-store.js'
+import type { RetryRecord } from '../budget-store.js'
 import { BUCKET_MS } from './attempt-counts.js'
+import type { RetrySettings } from './check-budget.js'
 
 /**
  * The rules of a retry budget: how many retries may become ready now, and when the next ones may. Pure, and used by memory
@@ -26,7 +27,7 @@ export interface RetryFigures {
 }
 
 /** How many retries may be let through. The floor comes evenly, step by step. */
-export function retriesLeft(budget: Required<RetryAllowance>, { first, retried, lately }: RetryFigures): number {
+export function retriesLeft(budget: RetrySettings, { first, retried, lately }: RetryFigures): number {
   const { share, windowMs, floor } = budget
   const earned = share * first - retried
   const always = Math.min((floor * windowMs) / 1000 - retried, Math.max(1, (floor * BUCKET_MS) / 1000) - lately)
@@ -66,11 +67,7 @@ export function withRetries(
 }
 
 /** When the next retries may be let through, if nothing is counted until then; `undefined`: now. */
-function nextRetryAt(
-  budget: Required<RetryAllowance>,
-  buckets: readonly RetryBucket[],
-  now: number,
-): number | undefined {
+function nextRetryAt(budget: RetrySettings, buckets: readonly RetryBucket[], now: number): number | undefined {
   if (retriesLeft(budget, retryFigures(buckets, budget.windowMs, now)) > 0) return undefined
   // Figures change when a step begins, and when one leaves the window.
   const moments = buckets.flatMap(({ at }) => [at + budget.windowMs, at + budget.windowMs + BUCKET_MS])
@@ -80,7 +77,7 @@ function nextRetryAt(
 
 /** The retries under a budget, as they are listed. `held` is the number of those that are due. */
 export function retryRecord(
-  budget: Required<RetryAllowance>,
+  budget: RetrySettings,
   buckets: readonly RetryBucket[],
   held: number,
   now: number,

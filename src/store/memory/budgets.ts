@@ -5,12 +5,14 @@ import {
   afterRetries,
   type BudgetState,
   budgetRecord,
+  byAllowance,
   byScope,
   gateChange,
   newBudget,
   retriesAllowed,
   retryBudgetOf,
   withClosedGate,
+  withRetrySettings,
   withSettings,
 } from '../budgets/budget-state.js'
 import { budgetDeclaration, checkedBudget, checkScope, settingsText } from '../budgets/check-budget.js'
@@ -29,8 +31,8 @@ export interface BudgetHost {
   isNews(declaration: { readonly lanes: string; readonly limits: string } | undefined): boolean
   /** Whether tasks of a scope run. */
   isRunning(scope: BudgetScope): boolean
-  /** Makes up to so many due retries of a budget ready. Returns how many there were. */
-  letThrough(budget: string, most: number, now: number): number
+  /** Makes up to so many due retries of these budgets ready, together. Returns how many of each there were. */
+  letThrough(budgets: readonly string[], most: number, now: number): ReadonlyMap<string, number>
   /** When the first retry of a budget is due, or was. */
   nextBudgeted(budget: string): number
   /** How many retries of a budget are due. */
@@ -62,7 +64,11 @@ export class MemoryBudgets implements BudgetStore {
     const isOther = known === undefined || settingsText(known.settings) !== settingsText(settings)
     if (isOther)
       this.#budgets.set(nameOf(scope), known ? withSettings(known, settings) : newBudget(named(scope), settings))
-    if (isOther) this.#host.rebudget(scope.kind, this.#host.now())
+    if (isOther) {
+      for (const [name, other] of this.#budgets)
+        this.#budgets.set(name, { ...other, settings: withRetrySettings(other.settings, settings) })
+      this.#host.rebudget(scope.kind, this.#host.now())
+    }
     if (by !== undefined) this.#host.record(budgetRecordOf(scope, settings, by, this.#host.now()))
     this.#host.ring()
   }
@@ -91,8 +97,9 @@ export class MemoryBudgets implements BudgetStore {
 
   async list(): Promise<BudgetRecord[]> {
     const now = this.#host.now()
+    const all = [...this.#budgets.values()]
     return [...this.#budgets]
-      .map(([name, budget]) => budgetRecord(budget, this.#host.heldBy(name, now), now))
+      .map(([name, budget]) => budgetRecord(budget, all, this.#host.heldBy(name, now), now))
       .sort(byScope)
   }
 
@@ -124,10 +131,15 @@ export class MemoryBudgets implements BudgetStore {
 
   /** Lets due retries through, as many as their budgets allow. */
   letRetriesThrough(now: number): void {
-    for (const [name, budget] of this.#budgets) {
-      const most = retriesAllowed(budget, now)
-      const count = most === 0 ? 0 : this.#host.letThrough(name, most, now)
-      if (count > 0) this.#budgets.set(name, afterRetries(budget, count, now))
+    if (this.#budgets.size === 0) return
+    for (const sharing of byAllowance(this.#budgets.values())) {
+      const most = retriesAllowed(sharing, now)
+      if (most === 0) continue
+      const names = sharing.map(({ scope }) => nameOf(scope))
+      for (const [name, count] of this.#host.letThrough(names, most, now)) {
+        const budget = this.#budgets.get(name)
+        if (budget !== undefined) this.#budgets.set(name, afterRetries(budget, count, now))
+      }
     }
   }
 

@@ -5,7 +5,7 @@ import type { MemoryHeap } from './heap.js'
 import type { MemoryLane } from './lane.js'
 import { MemoryLanes } from './lanes.js'
 import type { MemorySharedLimit } from './shared.js'
-import { budgetedHeap, type MemoryTask, scheduledHeap } from './task.js'
+import { budgetedHeap, isDueBefore, type MemoryTask, scheduledHeap } from './task.js'
 
 /** The waiting tasks of the memory store: scheduled until they are due, then ready in their lanes. */
 export class MemoryQueue {
@@ -32,17 +32,23 @@ export class MemoryQueue {
     task.budget = undefined
   }
 
-  /** Makes up to so many due retries of a budget ready. Returns how many there were. */
-  letThrough(budget: string, most: number, now: number): number {
-    const retries = this.#budgeted.get(budget)
-    let count = 0
-    for (let task = retries?.peek(); task !== undefined && task.dueAt <= now && count < most; task = retries?.peek()) {
-      retries?.pop()
+  /** Makes up to so many due retries of these budgets ready, together. Returns how many of each there were. */
+  letThrough(budgets: readonly string[], most: number, now: number): ReadonlyMap<string, number> {
+    const counts = new Map<string, number>()
+    for (let left = most; left > 0; left--) {
+      const task = this.#firstBudgeted(budgets)
+      if (task?.budget === undefined || task.dueAt > now) break
+      this.#budgeted.get(task.budget)?.pop()
+      counts.set(task.budget, (counts.get(task.budget) ?? 0) + 1)
       this.leaveBudget(task)
       this.lanes.addReady(task)
-      count++
     }
-    return count
+    return counts
+  }
+
+  #firstBudgeted(budgets: readonly string[]): MemoryTask | undefined {
+    const heads = budgets.flatMap(budget => this.#budgeted.get(budget)?.peek() ?? [])
+    return heads.length <= 1 ? heads[0] : heads.reduce((a, b) => (isDueBefore(b, a) ? b : a))
   }
 
   /** When the first retry of a budget is due, or was. */

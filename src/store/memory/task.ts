@@ -110,9 +110,12 @@ export function scheduledHeap(): MemoryHeap<MemoryTask> {
 
 /** Retries under a budget in the order in which it lets them through. */
 export function budgetedHeap(): MemoryHeap<MemoryTask> {
-  const isBefore = (a: MemoryTask, b: MemoryTask) =>
-    a.dueAt < b.dueAt || (a.dueAt === b.dueAt && a.record.id < b.record.id)
-  return new MemoryHeap(isBefore, isWaiting)
+  return new MemoryHeap(isDueBefore, isWaiting)
+}
+
+/** Whether a retry is let through before another one. */
+export function isDueBefore(a: MemoryTask, b: MemoryTask): boolean {
+  return a.dueAt < b.dueAt || (a.dueAt === b.dueAt && a.record.id < b.record.id)
 }
 
 /** Whether a task is claimed before another one: priority, then `submittedAt`, then id. */

@@ -92,8 +92,8 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
     return [...this.lanes.all()].some(lane => lane.running > 0 && isCovering(scope, lane))
   }
 
-  letThrough(budget: string, most: number, now: number): number {
-    return this.queue.letThrough(budget, most, now)
+  letThrough(budgets: readonly string[], most: number, now: number): ReadonlyMap<string, number> {
+    return this.queue.letThrough(budgets, most, now)
   }
 
   nextBudgeted(budget: string): number {

@@ -1,6 +1,13 @@
 import type { GateChange } from '../budget-store.js'
 import type { Answer, AttemptCounts, Ended } from '../budgets/attempt-counts.js'
-import { afterEnds, afterRetries, type BudgetState, gateChange, retriesAllowed } from '../budgets/budget-state.js'
+import {
+  afterEnds,
+  afterRetries,
+  type BudgetState,
+  byAllowance,
+  gateChange,
+  retriesAllowed,
+} from '../budgets/budget-state.js'
 import type { BudgetSettings } from '../budgets/check-budget.js'
 import { isCovering, type OpenGate } from '../budgets/claim-gates.js'
 import { allowance, type Gate, isProbe, nextLook, taken } from '../budgets/gate.js'
@@ -81,14 +88,34 @@ export class BudgetBook {
   /** Lets due retries through, as many as their budgets allow. Returns whether there may be more. */
   letRetriesThrough(now: number): boolean {
     let isMore = false
-    for (const entry of this.#entries) {
-      const most = Math.min(MAX_MADE_READY, retriesAllowed(entry.budget, now))
+    for (const sharing of byAllowance(this.#entries.map(entry => ({ entry, settings: entry.budget.settings })))) {
+      const entries = sharing.map(({ entry }) => entry)
+      const budgets = entries.map(({ budget }) => budget)
+      const most = Math.min(MAX_MADE_READY, retriesAllowed(budgets, now))
       if (most === 0) continue
-      const { changes } = this.#statements.letThrough.run(entry.id, now, most)
-      if (changes > 0) this.#write(entry, afterRetries(entry.budget, changes, now))
-      isMore ||= changes === MAX_MADE_READY
+      let passed = 0
+      for (const [entry, count] of this.#parts(entries, most, now)) {
+        const { changes } = this.#statements.letThrough.run(entry.id, now, count)
+        if (changes > 0) this.#write(entry, afterRetries(entry.budget, changes, now))
+        passed += changes
+      }
+      isMore ||= passed === MAX_MADE_READY
     }
     return isMore
+  }
+
+  /** How many retries each of these budgets may let through, if those that were due first come first. */
+  #parts(entries: readonly Entry[], most: number, now: number): (readonly [Entry, number])[] {
+    const [only, ...others] = entries
+    if (only === undefined) return []
+    if (others.length === 0) return [[only, most]]
+    const due = entries.flatMap(entry =>
+      this.#statements.dueBudgeted.all(entry.id, now, most).map(retry => ({ entry, ...retry })),
+    )
+    due.sort((a, b) => a.next_at - b.next_at || (a.id < b.id ? -1 : 1))
+    const parts = new Map<Entry, number>()
+    for (const { entry } of due.slice(0, most)) parts.set(entry, (parts.get(entry) ?? 0) + 1)
+    return [...parts]
   }
 
   /** When retries that wait under a budget are worth asking for. */

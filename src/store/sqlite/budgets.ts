@@ -1,6 +1,6 @@
 import type { Budget, BudgetRecord, BudgetScope, BudgetStore } from '../budget-store.js'
 import { NO_COUNTS } from '../budgets/attempt-counts.js'
-import { budgetRecord, byScope, withClosedGate, withSettings } from '../budgets/budget-state.js'
+import { budgetRecord, byScope, withClosedGate, withRetrySettings, withSettings } from '../budgets/budget-state.js'
 import {
   type BudgetSettings,
   budgetDeclaration,
@@ -43,6 +43,7 @@ export class SqliteBudgets implements BudgetStore {
       if (known?.settings !== text) {
         if (known === undefined) this.#add(scope, text)
         else this.#change(known, settings, text)
+        this.#changeDependency(settings)
         if (settings.retries !== undefined || known?.settings.includes('"retries"')) this.#rebudget(scope.kind)
       }
       if (by !== undefined) this.#record(budgetRecordOf(scope, settings, by, this.#now()))
@@ -82,12 +83,14 @@ export class SqliteBudgets implements BudgetStore {
 
   async list(): Promise<BudgetRecord[]> {
     const now = this.#now()
-    const records = await this.#commits.read(() =>
-      this.#statements.budgets.all().map(row => {
-        const held = this.#statements.heldBy.get(row.id, now, MAX_HELD_SEEN) ?? 0
-        return budgetRecord(parsedBudget(row), held, now)
-      }),
-    )
+    const records = await this.#commits.read(() => {
+      const budgets = this.#statements.budgets.all().map(row => ({ id: row.id, budget: parsedBudget(row) }))
+      const all = budgets.map(({ budget }) => budget)
+      return budgets.map(({ id, budget }) => {
+        const held = this.#statements.heldBy.get(id, now, MAX_HELD_SEEN) ?? 0
+        return budgetRecord(budget, all, held, now)
+      })
+    })
     return records.sort(byScope)
   }
 
@@ -99,6 +102,14 @@ export class SqliteBudgets implements BudgetStore {
   #change(row: BudgetRow, settings: BudgetSettings, text: string): void {
     this.#statements.changeBudget.run(text, row.id)
     this.#statements.setBudget.run(...budgetColumns(withSettings(parsedBudget(row), settings)), row.id)
+  }
+
+  /** Gives the settings of a dependency to all its budgets. */
+  #changeDependency(settings: BudgetSettings): void {
+    for (const row of this.#statements.budgets.all()) {
+      const text = settingsText(withRetrySettings(JSON.parse(row.settings) as BudgetSettings, settings))
+      if (text !== row.settings) this.#statements.changeBudget.run(text, row.id)
+    }
   }
 
   /** Puts the retries of a kind under the budgets that it has now. `lifted` is one that it had. */

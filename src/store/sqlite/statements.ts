@@ -442,6 +442,9 @@ function prepare(db: Preparer) {
       UPDATE OR FAIL task SET state = CASE WHEN losses >= ${ALONE_FROM_LOSSES} THEN 2 ELSE 1 END
       WHERE seq IN (SELECT seq FROM task INDEXED BY task_budgeted
                     WHERE state = -1 AND budget = ? AND next_at <= ? ORDER BY next_at, id LIMIT ? + 0)`),
+    dueBudgeted: db.prepare<[number, number, number], { readonly next_at: number; readonly id: string }>(/* sql */ `
+      SELECT next_at, id FROM task INDEXED BY task_budgeted
+      WHERE state = -1 AND budget = ? AND next_at <= ? ORDER BY next_at, id LIMIT ? + 0`),
     nextBudgeted: db
       .prepare<[number], number | null>(/* sql */ `
         SELECT min(next_at) FROM task INDEXED BY task_budgeted WHERE state = -1 AND budget = ?`)

@@ -5,8 +5,10 @@ import type { BudgetRecord, BudgetScope, FailureBudget, GateRecord, Lane, RetryA
 /** The settings of a budget with all their fields. */
 export interface ModelBudgetSettings {
   readonly failures?: Required<FailureBudget> | undefined
-  readonly retries?: Required<RetryAllowance> | undefined
+  readonly retries?: RetryRules | undefined
 }
+
+type RetryRules = Required<Omit<RetryAllowance, 'dependency'>> & Pick<RetryAllowance, 'dependency'>
 
 /** The word of an attempt to its budgets. */
 type Answer = 'ok' | 'failed' | 'none'
@@ -60,6 +62,10 @@ export class BudgetModel {
     const kept = { firsts: known?.firsts ?? [], passes: known?.passes ?? [], mayOpen: false, mustOpen: false }
     const fresh = { gate: CLOSED, attempts: [], probes: noProbes() }
     this.#budgets.set(nameOf(scope), { ...(isSame ? known : { ...fresh, ...kept }), scope, settings })
+    const { retries } = settings
+    if (retries?.dependency === undefined) return
+    for (const other of this.#budgets.values())
+      if (other.settings.retries?.dependency === retries.dependency) other.settings = { ...other.settings, retries }
   }
 
   lift(scope: BudgetScope): boolean {
@@ -133,22 +139,31 @@ export class BudgetModel {
     }
   }
 
-  /** Lets retries through, which must be within the allowance at every moment. */
-  pass(name: string, count: number, now: number): void {
-    const budget = this.#budgets.get(name)
-    assert.ok(budget?.settings.retries !== undefined, `${name} lets retries through and is no budget`)
-    assert.ok(count <= this.retriesLeft(name, now), `${name} let ${count} through`)
-    for (let n = 0; n < count; n++) budget.passes.push(now)
-    const { share, windowMs, floor } = budget.settings.retries
-    const within = (times: readonly number[]) => times.filter(at => at > now - windowMs).length
-    const most = Math.max(share * within(budget.firsts), (floor * windowMs) / 1000)
-    assert.ok(within(budget.passes) <= most + 1e-9, `${name} let ${within(budget.passes)} through in a window`)
+  /** The budget that stands for all that share an allowance with this one. */
+  allowanceOf(name: string): string {
+    const dependency = this.#budgets.get(name)?.settings.retries?.dependency
+    const isSharing = ([other, { settings }]: [string, ModelBudget]) =>
+      dependency === undefined ? other === name : settings.retries?.dependency === dependency
+    return [...this.#budgets].find(isSharing)?.[0] ?? name
   }
 
-  /** How many retries a budget lets through now. */
+  /** Lets a retry of each of these budgets through, which must be within their allowance at every moment. */
+  pass(names: readonly string[], now: number): void {
+    const [name = ''] = names
+    assert.ok(names.length <= this.retriesLeft(name, now), `${name} let ${names.length} through`)
+    for (const one of names) this.#budgets.get(one)?.passes.push(now)
+    const { settings, firsts, passes } = this.#together(name)
+    assert.ok(settings.retries !== undefined, `${name} lets retries through and is no budget`)
+    const { share, windowMs, floor } = settings.retries
+    const within = (times: readonly number[]) => times.filter(at => at > now - windowMs).length
+    const most = Math.max(share * within(firsts), (floor * windowMs) / 1000)
+    assert.ok(within(passes) <= most + 1e-9, `${name} let ${within(passes)} through in a window`)
+  }
+
+  /** How many retries a budget, and those that share its allowance, let through now. */
   retriesLeft(name: string, now: number): number {
-    const budget = this.#budgets.get(name)
-    if (budget?.settings.retries === undefined) return 0
+    const budget = this.#together(name)
+    if (budget.settings.retries === undefined) return 0
     const { share, windowMs, floor } = budget.settings.retries
     const { first, retried } = retryFigures(budget, windowMs, now)
     const lately = budget.passes.filter(at => stepOf(at) === stepOf(now)).length
@@ -179,14 +194,24 @@ export class BudgetModel {
       const { retries } = budget.settings
       if (retries === undefined) assert.equal(record.retries, undefined)
       else {
-        const expected = { ...retries, ...retryFigures(budget, retries.windowMs, now), held: heldBy(name) }
-        const { nextAt, ...figures } = record.retries ?? {}
-        assert.deepEqual(figures, expected, `the retries of ${name}`)
+        const figures = { ...retryFigures(this.#together(name), retries.windowMs, now), held: heldBy(name) }
+        const { nextAt, dependency, ...shown } = record.retries ?? {}
+        const { dependency: expected, ...settings } = retries
+        assert.deepEqual(shown, { ...settings, ...figures }, `the retries of ${name}`)
+        assert.equal(dependency, expected, `the dependency of ${name}`)
         const isSome = this.retriesLeft(name, now) > 0
         assert.equal(nextAt === undefined, isSome, `the next retries of ${name} at ${nextAt}`)
       }
     }
     assert.deepEqual(told.map(nameOf).sort(), opened.sort(), 'the gates that are said to have opened')
+  }
+
+  /** The settings of a budget, with the figures of all that share its allowance. */
+  #together(name: string): Pick<ModelBudget, 'settings' | 'firsts' | 'passes'> {
+    const sharing = [...this.#budgets].filter(([other]) => this.allowanceOf(other) === this.allowanceOf(name))
+    const firsts = sharing.flatMap(([, budget]) => budget.firsts)
+    const passes = sharing.flatMap(([, budget]) => budget.passes)
+    return { settings: this.#budgets.get(name)?.settings ?? {}, firsts, passes }
   }
 
   #covering({ kind, category }: Lane): ModelBudget[] {
@@ -247,7 +272,7 @@ function recentOf({ attempts, settings }: ModelBudget, now: number): BudgetRecor
   return { attempts: recent.length, failed: recent.filter(({ isFailed }) => isFailed).length }
 }
 
-function retryFigures({ firsts, passes }: ModelBudget, windowMs: number, now: number) {
+function retryFigures({ firsts, passes }: Pick<ModelBudget, 'firsts' | 'passes'>, windowMs: number, now: number) {
   return {
     first: firsts.filter(at => stepOf(at) > now - windowMs).length,
     retried: passes.filter(at => stepOf(at) > now - windowMs - STEP_MS).length,

@@ -155,7 +155,7 @@ export class StoreModel {
 
   /** Checks that the retries that are budgeted no more were due first, and are as many as their budgets allow. */
   letThrough(isBudgeted: (id: string) => boolean, isClaim: boolean): void {
-    for (const [name, retries] of byBudget(this.budgeted)) {
+    for (const [name, retries] of byAllowance(this.budgeted, budget => this.budgets.allowanceOf(budget))) {
       const passed = retries.filter(({ id }) => !isBudgeted(id))
       const due = retries.filter(({ dueAt }) => dueAt <= this.now)
       const most = Math.min(due.length, this.budgets.retriesLeft(name, this.now))
@@ -163,7 +163,11 @@ export class StoreModel {
       const lastAt = Math.max(-Infinity, ...passed.map(({ dueAt }) => dueAt))
       const firstLeft = retries.filter(({ id, dueAt }) => isBudgeted(id) && dueAt < lastAt)
       assert.deepEqual(idsOf(firstLeft), [], 'retries that were due first')
-      if (passed.length > 0) this.budgets.pass(name, passed.length, this.now)
+      if (passed.length > 0)
+        this.budgets.pass(
+          passed.flatMap(({ budget }) => budget ?? []),
+          this.now,
+        )
       for (const task of passed) task.budget = undefined
     }
   }
@@ -507,12 +511,14 @@ export class StoreModel {
   }
 }
 
-/** The tasks of each retry budget. */
-function byBudget(tasks: readonly ModelTask[]): Map<string, ModelTask[]> {
-  const budgets = new Map<string, ModelTask[]>()
-  for (const task of tasks)
-    if (task.budget !== undefined) budgets.set(task.budget, [...(budgets.get(task.budget) ?? []), task])
-  return budgets
+/** The tasks under each allowance of retries. */
+function byAllowance(tasks: readonly ModelTask[], allowanceOf: (budget: string) => string): Map<string, ModelTask[]> {
+  const allowances = new Map<string, ModelTask[]>()
+  for (const task of tasks) {
+    const name = allowanceOf(task.budget ?? '')
+    allowances.set(name, [...(allowances.get(name) ?? []), task])
+  }
+  return allowances
 }
 
 /** Whether a gate lets no more tasks of a lane start. */

@@ -151,7 +151,8 @@ export function operations(fc: typeof FastCheck): FastCheck.Arbitrary<Operation[
     windowMs,
     holdMs: fc.constantFrom(500, 2000, 8000),
   })
-  const retries = fc.record({ share: fc.constantFrom(0.2, 0.5, 1), windowMs, floor: fc.constantFrom(0.05, 0.1, 0.3) })
+  const allowance = { share: fc.constantFrom(0.2, 0.5, 1), windowMs, floor: fc.constantFrom(0.05, 0.1, 0.3) }
+  const retries = fc.oneof(fc.record(allowance), fc.record({ ...allowance, dependency: fc.constantFrom('a', 'b') }))
   const budget: FastCheck.Arbitrary<ModelBudgetSettings> = fc.oneof(
     fc.record({ failures }),
     fc.record({ retries }),

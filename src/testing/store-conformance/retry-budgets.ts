@@ -154,6 +154,41 @@ export const RETRY_BUDGETS: StoreBehaviours = {
     ])
   },
 
+  async 'kinds that name the same dependency share one budget, and what was due first comes first'(store, advance) {
+    await startOfStep(store, advance)
+    const retries = { ...RETRIES, floor: 0.1, dependency: 'api' }
+    await store.budgets.set({ kind: 'k' }, { retries: { ...retries, share: 1 } })
+    await store.budgets.set({ kind: 'l', category: 'c' }, { retries })
+    await store.budgets.set({ kind: 'other' }, { retries: { ...retries, dependency: 'another' } })
+    const rooms = [{ kinds: ['k', 'l', 'other'] }]
+    await addMany(store, 15)
+    await addMany(store, 5, { kind: 'l', category: 'c' })
+    const { tasks } = await claim(store, { rooms })
+    // All retries of `l` are due before those of `k`.
+    const delayOf = ({ kind }: ClaimedTask) => (kind === 'l' ? 100 : 200)
+    for (const task of tasks) {
+      await fail(store, [task], { type: 'retry', delayMs: delayOf(task), isBackoff: true })
+    }
+    await advance(100)
+    assert.equal((await claimIds(store, { rooms })).length, 4)
+    await advance(100)
+    assert.deepEqual(await claimIds(store, { rooms }), [])
+    const figures = (await store.budgets.list()).map(budget => {
+      const { share, first, retried, held, dependency } = budget.retries ?? {}
+      return [budget.kind, share, first, retried, held, dependency]
+    })
+    assert.deepEqual(figures, [
+      ['k', 0.2, 20, 4, 15, 'api'],
+      ['l', 0.2, 20, 4, 1, 'api'],
+      ['other', 0.2, 0, 0, 0, 'another'],
+    ])
+    await store.budgets.set({ kind: 'k' }, { retries: { ...retries, share: 0.4 } })
+    const again = (await claim(store, { rooms })).tasks.map(({ kind }) => kind).sort()
+    assert.deepEqual(again, ['k', 'k', 'k', 'l'], 'what was set last holds for both')
+    assert.equal(await store.budgets.lift({ kind: 'l', category: 'c' }), true)
+    assert.equal((await retriesOf(store)).first, 15)
+  },
+
   async 'the head of an ordered lane keeps its place while it is held'(store, advance) {
     await startOfStep(store, advance)
     await store.limit({ kind: 'k' }, { isOrdered: true })
@@ -263,6 +298,7 @@ export const RETRY_BUDGETS: StoreBehaviours = {
       { retries: { share: 0.2, windowMs: 1 } },
       { retries: { share: 0.2, floor: 0 } },
       { retries: { share: 0.2, windowMs: 10_000, floor: 0.05 } },
+      { retries: { share: 0.2, dependency: '' } },
     ]
     for (const budget of wrong)
       await assert.rejects(store.budgets.set({ kind: 'k' }, budget), { name: 'OptionError' }, JSON.stringify(budget))

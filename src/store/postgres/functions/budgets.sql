@@ -186,7 +186,7 @@ BEGIN
   PERFORM pg_advisory_xact_lock('redrive.budget'::regclass::bigint);
   SELECT * INTO this FROM redrive.budget AS known
   WHERE known.kind = of_kind AND known.category IS NOT DISTINCT FROM of_category;
-  IF this.settings IS NOT DISTINCT FROM new_settings THEN
+  IF this.settings::jsonb IS NOT DISTINCT FROM new_settings::jsonb THEN
     RETURN false;
   END IF;
   IF new_settings IS NULL THEN
@@ -202,6 +202,11 @@ BEGIN
       PERFORM redrive.forget_attempts(this.id);
     END IF;
   END IF;
+  -- The settings of a dependency hold for all its budgets.
+  UPDATE redrive.budget AS other
+  SET settings = (other.settings::jsonb || jsonb_build_object('retries', new_settings::jsonb -> 'retries'))::text
+  WHERE other.has_retries AND redrive.dependency_of(other) = new_settings::jsonb #>> '{retries,dependency}'
+    AND other.settings::jsonb -> 'retries' <> new_settings::jsonb -> 'retries';
   IF this.has_retries OR new_settings::jsonb -> 'retries' IS NOT NULL THEN
     PERFORM redrive.rebudget(of_kind, this.id, redrive.now_ms(at));
   END IF;

@@ -31,9 +31,28 @@ BEGIN
 END
 $$;
 
+-- The dependency of a retry budget; NULL if it has none.
+CREATE OR REPLACE FUNCTION redrive.dependency_of(this redrive.budget) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT this.settings::jsonb #>> '{retries,dependency}'
+$$;
+
+-- The budgets that share an allowance with this one, which have the same settings: those of its dependency, or it alone.
+CREATE OR REPLACE FUNCTION redrive.sharing_retries(this redrive.budget) RETURNS bigint[] LANGUAGE plpgsql AS $$
+BEGIN
+  IF redrive.dependency_of(this) IS NULL THEN
+    RETURN ARRAY[this.id];
+  END IF;
+  RETURN ARRAY(
+    SELECT other.id FROM redrive.budget AS other
+    WHERE other.has_retries AND redrive.dependency_of(other) = redrive.dependency_of(this) ORDER BY other.id);
+END
+$$;
+
 -- How many retries a budget lets through now: a share of the first attempts within the window or, if that is more, a number
--- per second, which comes evenly. A step that is only partly within the window counts for retries alone.
-CREATE OR REPLACE FUNCTION redrive.retries_left(this redrive.budget, now_ms bigint) RETURNS int LANGUAGE plpgsql AS $$
+-- per second, which comes evenly. A step that is only partly within the window counts for retries alone. `sharing` has the
+-- budgets that it shares its allowance with, itself included.
+CREATE OR REPLACE FUNCTION redrive.retries_left(this redrive.budget, sharing bigint[], now_ms bigint) RETURNS int
+LANGUAGE plpgsql AS $$
 DECLARE
   allowed constant jsonb := this.settings::jsonb -> 'retries';
   window_ms constant bigint := (allowed -> 'windowMs')::bigint;
@@ -45,7 +64,7 @@ BEGIN
     coalesce(sum(tally.retried) FILTER (WHERE tally.at = now_ms - now_ms % 10000), 0) AS lately
   INTO counted
   FROM redrive.budget_tally AS tally
-  WHERE tally.budget = this.id AND tally.at > now_ms - window_ms - 10000 AND tally.at <= now_ms;
+  WHERE tally.budget = ANY (sharing) AND tally.at > now_ms - window_ms - 10000 AND tally.at <= now_ms;
   RETURN greatest(0, least(1000000, floor(1e-9 + greatest(
     (allowed -> 'share')::float8 * counted.first - counted.retried,
     least(floor_ * window_ms / 1000 - counted.retried, greatest(1, floor_ * 10) - counted.lately)))))::int;
@@ -53,34 +72,47 @@ END
 $$;
 
 -- Makes due retries ready, as many as these budgets let through, and `most` of each at most. The row of the budget is locked,
--- so that no two claims let the same retries through; if somebody else has locked it, they do it. Returns whether there may
--- be more.
+-- or the first of those that share its allowance, so that no two claims let the same retries through; if somebody else has
+-- locked it, they do it. Returns whether there may be more.
 CREATE OR REPLACE FUNCTION redrive.let_retries_through(budgets bigint[], most int, now_ms bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
   of_budget bigint;
   this redrive.budget;
+  sharing bigint[];
+  seen bigint[] := '{}';
   passed int;
   has_more boolean := false;
 BEGIN
   FOREACH of_budget IN ARRAY budgets LOOP
-    CONTINUE WHEN NOT EXISTS (
+    CONTINUE WHEN of_budget = ANY (seen) OR NOT EXISTS (
       SELECT FROM redrive.waiting AS due
       WHERE due.state = redrive.state_budgeted() AND due.budget = of_budget AND due.next_at <= now_ms);
-    SELECT * INTO this FROM redrive.budget WHERE id = of_budget AND has_retries FOR NO KEY UPDATE SKIP LOCKED;
+    SELECT * INTO this FROM redrive.budget WHERE id = of_budget AND has_retries;
+    CONTINUE WHEN NOT FOUND;
+    sharing := redrive.sharing_retries(this);
+    seen := seen || sharing;
+    SELECT * INTO this FROM redrive.budget WHERE id = sharing[1] AND has_retries FOR NO KEY UPDATE SKIP LOCKED;
     CONTINUE WHEN NOT FOUND;
     -- In a statement of its own, so that it sees what the last owner of the lock has counted.
-    passed := least(most, redrive.retries_left(this, now_ms));
+    passed := least(most, redrive.retries_left(this, sharing, now_ms));
     CONTINUE WHEN passed = 0;
-    UPDATE redrive.waiting SET state = redrive.waiting_state(true, alone)
-    WHERE task IN (
-      SELECT due.task FROM redrive.waiting AS due
-      WHERE due.state = redrive.state_budgeted() AND due.budget = of_budget AND due.next_at <= now_ms
-      ORDER BY due.next_at, due.task LIMIT passed FOR UPDATE SKIP LOCKED
-    );
-    GET DIAGNOSTICS passed = ROW_COUNT;
-    INSERT INTO redrive.budget_tally (budget, at, round, ok, failed, unanswered, retried)
-    SELECT of_budget, now_ms - now_ms % 10000, 0, 0, 0, 0, passed WHERE passed > 0;
+    WITH let_through AS (
+      UPDATE redrive.waiting SET state = redrive.waiting_state(true, alone)
+      WHERE task IN (
+        SELECT due.task FROM unnest(sharing) AS its (id) CROSS JOIN LATERAL (
+          SELECT first.task, first.next_at FROM redrive.waiting AS first
+          WHERE first.state = redrive.state_budgeted() AND first.budget = its.id AND first.next_at <= now_ms
+          ORDER BY first.next_at, first.task LIMIT passed FOR UPDATE SKIP LOCKED
+        ) AS due
+        ORDER BY due.next_at, due.task LIMIT passed
+      )
+      RETURNING waiting.budget
+    ), charged AS (
+      INSERT INTO redrive.budget_tally (budget, at, round, ok, failed, unanswered, retried)
+      SELECT let_through.budget, now_ms - now_ms % 10000, 0, 0, 0, 0, count(*) FROM let_through GROUP BY 1
+    )
+    SELECT count(*) INTO passed FROM let_through;
     has_more := has_more OR passed = most;
   END LOOP;
   RETURN has_more;
@@ -105,8 +137,11 @@ BEGIN
 END
 $$;
 
--- The counts of a retry budget, as JSON: {held, buckets}, where `buckets` is an array of {at, first, retried}.
+-- The counts of a retry budget, as JSON: {held, buckets}, where `buckets` is an array of {at, first, retried} of all budgets
+-- that share its allowance.
 CREATE OR REPLACE FUNCTION redrive.retry_counts(this redrive.budget, now_ms bigint) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE
+  sharing constant bigint[] := redrive.sharing_retries(this);
 BEGIN
   RETURN json_build_object('held', (
     SELECT count(*) FROM (
@@ -116,7 +151,7 @@ BEGIN
   ), 'buckets', (
     SELECT coalesce(json_agg(json_build_object('at', step.at, 'first', step.first, 'retried', step.retried)), '[]') FROM (
       SELECT tally.at, sum(tally.first) AS first, sum(tally.retried) AS retried FROM redrive.budget_tally AS tally
-      WHERE tally.budget = this.id AND tally.at <= now_ms
+      WHERE tally.budget = ANY (sharing) AND tally.at <= now_ms
         AND tally.at > now_ms - 10000 - (this.settings::jsonb -> 'retries' -> 'windowMs')::bigint
       GROUP BY tally.at ORDER BY tally.at
     ) AS step
