@@ -56,7 +56,7 @@ it('a scrape asks the store once', async () => {
     asked++
     return store.stats()
   }
-  await storeMetrics({ stats, budgets: store.budgets }, { registry })
+  await storeMetrics({ stats, budgets: store.budgets, groups: store.groups }, { registry })
   await registry.metrics()
   expect(asked).toBe(1)
   await registry.metrics()
@@ -71,8 +71,8 @@ it.each([
   const store = await storeWithWork(clock)
   const registry = new Registry()
   let isUp = true
-  const { budgets } = store
-  await storeMetrics({ stats: () => (isUp ? store.stats() : stats()), budgets }, { registry, timeoutMs: 20 })
+  const { budgets, groups } = store
+  await storeMetrics({ stats: () => (isUp ? store.stats() : stats()), budgets, groups }, { registry, timeoutMs: 20 })
   expect(values(await registry.metrics()).length).toBe(10)
   isUp = false
   expect(values(await registry.metrics())).toEqual(['redrive_store_up 0'])
@@ -117,6 +117,45 @@ it('retries that a budget holds are counted, and a kind without failure budget h
   const lines = values(await registry.metrics())
   expect(lines).toContain('redrive_budgeted{kind="mail",category=""} 2')
   expect(lines.filter(line => line.startsWith('redrive_gate_open'))).toEqual([])
+})
+
+it('failure groups with tasks are counted by their state', async () => {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const registry = new Registry()
+  await storeMetrics(store, { registry })
+  const states = async () =>
+    values(await registry.metrics()).filter(line => line.startsWith('redrive_failure_groups') && !line.endsWith(' 0'))
+  expect(await states()).toEqual([])
+  const fail = async (id: string) => {
+    const group = { id, kind: 'mail', code: 'http_503', errorName: 'Error', pattern: id, frames: [] }
+    const verdict = { class: 'final', code: 'http_503' } as const
+    const attempt = {
+      attempt: 1,
+      startedAt: await store.now(),
+      endedAt: await store.now(),
+      worker: 'w',
+      verdict,
+      group,
+    }
+    const tried = { outcome: { type: 'dead', reason: 'final_error' }, attempt } as const
+    await store.enqueue([{ kind: 'mail', payload: '{}', tried }])
+  }
+  for (const id of ['1-a', '1-b', '1-c', '1-c']) await fail(id)
+  await store.groups.mark('1-b', { state: 'acknowledged' }, { who: 'ann' })
+  await store.groups.mark('1-c', { state: 'fixed' }, { who: 'ann' })
+  const of = (state: string, count: number) => `redrive_failure_groups{kind="mail",state="${state}"} ${count}`
+  expect(await states()).toEqual([of('new', 1), of('acknowledged', 1), of('fixed', 1)])
+  await clock.advance('1s')
+  await fail('1-c')
+  await fail('1-d')
+  expect(await states()).toEqual([of('new', 2), of('acknowledged', 1), of('regressed', 1)])
+  const dead = await store.list({ status: 'dead', group: '1-c' }, { limit: 10 })
+  await store.discard(
+    dead.items.map(({ id }) => id),
+    { who: 'ann', why: 'done' },
+  )
+  expect(await states()).toEqual([of('new', 2), of('acknowledged', 1)])
 })
 
 it('kinds beyond a number are added up', async () => {

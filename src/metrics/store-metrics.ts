@@ -1,7 +1,7 @@
 import type { Gauge } from 'prom-client'
 import { RetryableError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { BudgetRecord, KindStats, Store, StoreStats } from '../store/index.js'
+import type { BudgetRecord, GroupRecord, GroupState, KindStats, Store, StoreStats } from '../store/index.js'
 import { LabelSets, type WorkLabels } from './label-sets.js'
 import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 
@@ -24,7 +24,7 @@ const STORE_METRICS_OPTIONS: KnownOptions<StoreMetricsOptions> = { registry: 'ob
  * ```
  */
 export async function storeMetrics(
-  store: Pick<Store, 'stats' | 'budgets'>,
+  store: Pick<Store, 'stats' | 'budgets' | 'groups'>,
   options: StoreMetricsOptions = {},
 ): Promise<void> {
   checkOptions('storeMetrics()', options, STORE_METRICS_OPTIONS)
@@ -73,6 +73,19 @@ export async function storeMetrics(
         if (failures !== undefined) this.set({ ...labelSets.of(kind, category) }, GATE[gate.state])
     },
   })
+  new Gauge({
+    name: 'redrive_failure_groups',
+    help: 'Failure groups that have tasks now, by their state. Counts the 1000 groups that were seen last.',
+    labelNames: ['kind', 'state'],
+    registers,
+    async collect() {
+      this.reset()
+      for (const { kind: named, life, retrying, dead } of (await read())?.groups ?? []) {
+        const { kind } = labelSets.of(named, '*')
+        for (const state of GROUP_STATES) this.inc({ kind, state }, state === life.state && retrying + dead > 0 ? 1 : 0)
+      }
+    },
+  })
   for (const [name, { help, value }] of Object.entries(GAUGES))
     new Gauge({
       name,
@@ -88,13 +101,19 @@ export async function storeMetrics(
 /** The figures that a scrape reads from the store. */
 interface Figures extends StoreStats {
   readonly budgets: readonly BudgetRecord[]
+  readonly groups: readonly GroupRecord[]
 }
+
+/** A group that fails now is among them. */
+const MAX_GROUPS = 1000
+const GROUP_STATES: readonly GroupState[] = ['new', 'acknowledged', 'fixed', 'ignored', 'regressed']
 
 const GATE = { closed: 0, half_open: 0.5, open: 1 } as const
 
-async function figuresOf(store: Pick<Store, 'stats' | 'budgets'>): Promise<Figures> {
-  const [stats, budgets] = await Promise.all([store.stats(), store.budgets.list()])
-  return { ...stats, budgets }
+async function figuresOf(store: Pick<Store, 'stats' | 'budgets' | 'groups'>): Promise<Figures> {
+  const groups = store.groups.list({}, { limit: MAX_GROUPS })
+  const [stats, budgets, { items }] = await Promise.all([store.stats(), store.budgets.list(), groups])
+  return { ...stats, budgets, groups: items }
 }
 
 interface KindGauge {
