@@ -1,7 +1,7 @@
 import type { Outcome } from '../claim.js'
 import type { AttemptEntry } from '../ledger.js'
 import { ownValue } from '../own-value.js'
-import { NO_PROBES, type Probes, type Recent } from './gate.js'
+import { failureOf, NO_PROBES, type Probes, type Recent } from './gate.js'
 
 /** The meaning of a task's end for a budget. `none`: it has none. */
 export type Answer = 'ok' | 'failed' | 'none'
@@ -16,6 +16,11 @@ interface Bucket {
   /** Failures by `failureOf`. */
   readonly failed: Readonly<Record<string, number>>
 }
+
+/** A step tells this many failures apart. Codes of anybody's may differ with every failure, and a settlement writes them all. */
+const MAX_FAILURES = 50
+/** All further failures of a step. */
+const OTHER_FAILURE = failureOf('other', undefined)
 
 /** The attempts that a budget has counted, oldest first, and how its probes have ended. JSON. */
 export interface AttemptCounts {
@@ -63,8 +68,14 @@ export function counted(
   const kept = counts.buckets.filter(bucket => isRecent(bucket, windowMs, now))
   const last = kept.at(-1)?.at === at ? kept.pop() : undefined
   const { attempts = 0, failed = {} } = last ?? {}
-  const more = answer === 'failed' ? { ...failed, [failure]: (ownValue(failed, failure) ?? 0) + count } : failed
+  const more = answer === 'failed' ? withFailures(failed, failure, count) : failed
   return { buckets: [...kept, { at, attempts: attempts + count, failed: more }], probes }
+}
+
+function withFailures(failed: Bucket['failed'], failure: string, count: number): Bucket['failed'] {
+  const isKnown = ownValue(failed, failure) !== undefined || Object.keys(failed).length < MAX_FAILURES
+  const name = isKnown ? failure : OTHER_FAILURE
+  return { ...failed, [name]: (ownValue(failed, name) ?? 0) + count }
 }
 
 /** The attempts within a window. */
@@ -80,6 +91,8 @@ export function recentOf({ buckets }: AttemptCounts, windowMs: number, now: numb
       failures.set(failure, (failures.get(failure) ?? 0) + count)
     }
   }
+  // A mixture is named only if it is all there is.
+  if (failures.size > 1) failures.delete(OTHER_FAILURE)
   const [failure = ''] = [...failures].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))[0] ?? []
   return { attempts, failed, failure }
 }

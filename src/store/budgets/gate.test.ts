@@ -92,6 +92,15 @@ describe('attempts', () => {
     expect(recentOf(counts, 60_000, 80_000)).toEqual({ attempts: 0, failed: 0, failure: '' })
   })
 
+  it('tell a few failures of a step apart, and count the rest together', () => {
+    let counts = NO_COUNTS
+    for (let n = 0; n < 500; n++) counts = counted(counts, failed(failureOf(`E${n}`, undefined)), 60_000, 1000)
+    for (let n = 0; n < 9; n++) counts = counted(counts, failed(failureOf('E7', undefined)), 60_000, 1000)
+    expect(Object.keys(counts.buckets[0]?.failed ?? {})).toHaveLength(51)
+    const { attempts, failed: failures, failure } = recentOf(counts, 60_000, 1000)
+    expect({ attempts, failures, failure }).toEqual({ attempts: 509, failures: 509, failure: '["E7",null]' })
+  })
+
   it('keep no more steps than the window has', () => {
     let counts = NO_COUNTS
     for (let now = 0; now < 3_600_000; now += 5000) counts = counted(counts, ok, 60_000, now)
