@@ -26,7 +26,8 @@ export function restGroup({ kind }: FailureGroup): FailureGroup {
 
 /** Whether a group has the failures of others. */
 export function isOther({ id, kind, code }: FailureGroup): boolean {
-  return id === otherId(kind, code)
+  // Most ids show at once that it has not.
+  return id.startsWith('other:') && id === otherId(kind, code)
 }
 
 /** Whether a group is one of the few that are made however many groups its kind has. */
