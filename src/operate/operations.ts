@@ -11,7 +11,7 @@ import {
 import type { KnownOptions } from '../policy/internal.js'
 import type { By, OperationRecord, OperationSettings, Store, TaskAct, TaskSet } from '../store/index.js'
 import { OperationNotFoundError } from '../store/index.js'
-import { AGES } from '../store/internal.js'
+import { AGES, isWorker } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
 import { isItem } from './is-item.js'
 import { checkPayloads, checksOf, type PayloadReport, type TaskSchema } from './payload-check.js'
@@ -71,6 +71,7 @@ export async function planOperation(
     store.workers(),
     (tasks ?? patch) === undefined || act !== 'redrive' ? null : checkPayloads(store, selection, tasks ?? [], patch),
   ])
+  const running = workers.filter(isWorker).length
   const sums = <T>(of: (row: (typeof rows)[number]) => T | undefined): [T, number][] => {
     const counts = new Map<T, number>()
     for (const row of rows) {
@@ -85,7 +86,7 @@ export async function planOperation(
     if (act !== 'redrive') return undefined
     if (isPaused) return PAUSED
     const isRun = workers.some(({ kinds }) => isRunBy({ kinds }, { kind, category: '' }))
-    return workers.length > 0 && !isRun ? NO_WORKER : undefined
+    return running > 0 && !isRun ? NO_WORKER : undefined
   }
   const byAge = new Map(sums(({ age }) => age))
   return {
@@ -98,7 +99,7 @@ export async function planOperation(
       ...sums(reasonOf).map(([reason, count]) => ({ reason, count })),
       ...(payloads !== null && payloads.invalid > 0 ? [{ reason: PAYLOAD_INVALID, count: payloads.invalid }] : []),
     ],
-    workers: workers.length,
+    workers: running,
     payloads,
   }
 }

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
+import { deadLetters as letLettersDie } from '../../test/dead-letters.js'
 import { OptionError } from '../policy/index.js'
 import { MemoryStore, type NewTask } from '../store/index.js'
 import { TaskQueue } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
-import { type LetterSelection, planRedrive, redriveDeadLetters } from './index.js'
+import { type LetterSelection, planOperation, planRedrive, redriveDeadLetters } from './index.js'
 
 /** A store with so many dead letters, `t0` to `tN`, on a clock that the test moves. */
 async function deadLetters(count: number, task: Partial<NewTask> = {}) {
@@ -28,6 +29,23 @@ async function deadLetters(count: number, task: Partial<NewTask> = {}) {
 const by = { who: 'ada', why: 'it is back' }
 
 describe('a redrive', () => {
+  it('moves letters at once while only a notifier is alive, which is no worker', async () => {
+    const { store } = await deadLetters(150)
+    await store.heartbeat({ worker: 'notifier', leaseMs: 60_000, kinds: ['notify:slack'] })
+    expect(await planOperation(store, 'redrive', { all: true })).toMatchObject({ count: 150, refused: [], workers: 0 })
+    const { moved, operation } = await redriveDeadLetters(store, { all: true }, by)
+    expect([moved, operation?.progress.refused]).toEqual([150, {}])
+    await store.heartbeat({ worker: 'w', leaseMs: 60_000, kinds: ['other'] })
+    const letters = [
+      { id: 'message', kind: 'notify:slack' },
+      { id: 'order', kind: 'k' },
+    ]
+    await letLettersDie(store, letters)
+    const second = await redriveDeadLetters(store, { all: true }, by)
+    expect([second.moved, second.operation?.progress.refused]).toEqual([1, { no_worker: 1 }])
+    expect((await store.get('message'))?.status).toBe('waiting')
+  })
+
   it.each([{ ids: ['t0'] }, { filter: { kind: 'k' } }])(
     'refuses an option that it does not have, of %j',
     async selection => {

@@ -7,7 +7,7 @@ import type {
   TakenOperation,
   WorkerRecord,
 } from '../store/index.js'
-import { isOutside } from '../store/internal.js'
+import { isOutside, isWorker } from '../store/internal.js'
 import { type Clock, sleep } from '../time/index.js'
 import { canaryAnswers, chooseCanary, laneOf } from './canary.js'
 import { fixWait } from './fix-wait.js'
@@ -151,7 +151,8 @@ async function factsOf(store: DriveStore, operation: OperationRecord): Promise<D
     store.now(),
     status === 'canary' ? canaryAnswers(store, progress.canary, settings.fixedIn) : NO_ANSWERS,
   ])
-  return { workers, now, hasWorkers: workers.length > 0, isWaiting: fixWait(operation, workers) !== undefined, canary }
+  const isWaiting = fixWait(operation, workers) !== undefined
+  return { workers, now, hasWorkers: workers.some(isWorker), isWaiting, canary }
 }
 
 /** The step that carries a decision out. */

@@ -1,5 +1,5 @@
 import type { OperationMember, OperationRecord, WorkerRecord, WorkerReport } from '../store/index.js'
-import { isRunLane } from '../store/internal.js'
+import { isRunLane, isWorker } from '../store/internal.js'
 
 /** Why members are left alone. */
 export const PAUSED = 'lane_paused'
@@ -21,7 +21,7 @@ export function refusalOf(
   if (operation.act !== 'redrive') return undefined
   // It would count as unanswered until the lane is resumed, and hold up the others.
   if (member.isPaused) return PAUSED
-  return workers.length > 0 && !workers.some(worker => isRunBy(worker, member)) ? NO_WORKER : undefined
+  return workers.some(isWorker) && !workers.some(worker => isRunBy(worker, member)) ? NO_WORKER : undefined
 }
 
 /** Whether a worker runs tasks of this kind and category, or may: some do not report what they run. */

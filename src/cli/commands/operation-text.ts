@@ -8,7 +8,7 @@ import {
 } from '../../operate/index.js'
 import { MOVED } from '../../operate/internal.js'
 import type { OperationRecord, Store } from '../../store/index.js'
-import { isLasting } from '../../store/internal.js'
+import { isLasting, isWorker } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
@@ -69,7 +69,7 @@ export async function endOfOperation(
   writeResult(console, output, { [MOVED[act]]: moved, isStopped, operation: operationView(operation) })
   console.say(`${moved} ${MOVED[act]}.`)
   for (const [reason, count] of Object.entries(progress.refused)) console.say(refusedText(reason, count))
-  const isUnattended = act === 'redrive' && moved > 0 && (await store.workers()).length === 0
+  const isUnattended = act === 'redrive' && moved > 0 && !(await store.workers()).some(isWorker)
   const sayUnattended = () => isUnattended && console.say('No worker is running: they wait for one.')
   if (status === 'planned') console.say(operationNote(operation, await store.workers(), await store.now()) ?? '')
   if (!isStopped) {

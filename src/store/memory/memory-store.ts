@@ -26,6 +26,7 @@ import {
 } from '../check.js'
 import type { Beat, Claim, ClaimedTask, ClaimRequest, Heartbeat, Outcome, Settled, Settlement } from '../claim.js'
 import { SETTLED, STALE } from '../claim.js'
+import { isWorker } from '../is-worker.js'
 import type { Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from '../lane.js'
 import { checkedLimits } from '../lane-limits.js'
 import type { LaneRules } from '../lane-rule.js'
@@ -53,7 +54,6 @@ import type { MemoryRuns } from './runs.js'
 import { statsOf } from './stats.js'
 import { type MemoryTask, standingOf, writeLedger } from './task.js'
 import { MemoryTasks } from './tasks.js'
-import { isWorker } from './workers.js'
 import { yieldsOf } from './yields.js'
 
 /** Options of a `MemoryStore`. */

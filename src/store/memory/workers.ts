@@ -88,8 +88,3 @@ export class MemoryWorkers {
 function copy(names: readonly string[] | undefined): readonly string[] | undefined {
   return names && [...names]
 }
-
-/** Whether it runs tasks: a notifier delivers messages only. */
-export function isWorker({ kinds = [] }: WorkerRecord): boolean {
-  return kinds.length === 0 || kinds.some(kind => !kind.startsWith('notify:'))
-}
