@@ -1,11 +1,12 @@
 import Database from 'better-sqlite3'
-import { beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it, vi } from 'vitest'
+import { MemoryBus } from '../bus/index.js'
 import { driveOperation } from '../operation/internal.js'
 import { MemoryStore, type OperationRecord } from '../store/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { wrapped } from '../testing/source-conformance/harness.js'
 import { collectionOf } from './collection.js'
-import { type DocumentSource, openSqliteSource } from './index.js'
+import { type DocumentSource, openSqliteSource, sweeper } from './index.js'
 import { failedSet, resetTarget } from './internal.js'
 
 let clock: FakeClock
@@ -119,4 +120,21 @@ it('is left alone by whoever cannot reach its documents', async () => {
   expect(await drive(id, { target: elsewhere })).toBe(false)
   expect(await drive(id, { target: resetTarget(source, []) })).toBe(false)
   expect(await store.operations.get(id)).toMatchObject({ status: 'running', moved: 0, driver: undefined })
+})
+
+it('is carried out by a sweeper with the same store and source, when nobody else does', async () => {
+  fail(3, 'HTTP 502')
+  const id = await create()
+  const bus = new MemoryBus()
+  const event = { type: 'chunks.prepared', data: ({ id }: { readonly id: string }) => ({ chunk_ids: [id] }) }
+  await bus.declare({ embedding: event.type })
+  const fields = { attemptCount: 'attempts', lastAttemptTime: 'last', lastError: 'error' }
+  const collections = [{ name: 'chunks', time: 'ms', event, fields }] as const
+  const sweeps = sweeper({ source, bus, store, collections, clock })
+  sweeps.start()
+  await vi.waitFor(async () => {
+    await clock.advance('5s')
+    expect(await store.operations.get(id)).toMatchObject({ status: 'done', moved: 3 })
+  })
+  await sweeps.stop()
 })

@@ -11,6 +11,7 @@ import { reconcileLetters } from './letters.js'
 import type { DocumentSource } from './source.js'
 import { sweepCollection } from './sweep-collection.js'
 import type { SweepContext } from './sweep-context.js'
+import { takeOverResets } from './take-over.js'
 
 /** Options of `sweeper`. */
 export interface SweeperOptions extends SharedSettings {
@@ -101,6 +102,7 @@ export class Sweeper {
   readonly #bus: () => Promise<Bus>
   readonly #stopping = new AbortController()
   #loop: Promise<void> | undefined
+  #takingOver: Promise<void> | undefined
 
   constructor(options: SweeperOptions) {
     checkOptions('sweeper()', options, SWEEPER)
@@ -160,12 +162,21 @@ export class Sweeper {
   /** Sweeps at once, and then at every interval, until it is stopped. A sweep that fails is made again at the next one. */
   start(): void {
     this.#loop ??= this.#run()
+    const { store } = this.#options
+    if (store !== undefined) this.#takingOver ??= this.#takeOver(store)
   }
 
   /** Stops after the page that is being swept: what was updated is published. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#loop
+    await this.#takingOver
+  }
+
+  #takeOver(store: Store): Promise<void> {
+    const { collections } = this
+    const { signal } = this.#stopping
+    return takeOverResets({ store, source: this.#source, collections, clock: this.#clock, signal })
   }
 
   async #run(): Promise<void> {

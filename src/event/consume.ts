@@ -28,6 +28,7 @@ import { type Clock, queueClock, sleep } from '../time/index.js'
 import { EventKind } from './event-kind.js'
 import type { EventTask } from './event-task.js'
 import { FirstAttempt } from './first-attempt.js'
+import { requeueTarget } from './requeue-work.js'
 
 /** The attempt, as the handler of an event sees it. */
 export interface EventContext {
@@ -179,7 +180,8 @@ export class EventConsumer<Event> {
     this.#outages = new Outages(options.onOutage, () => this.#ending.hasBegun)
     this.#kind = new EventKind(bus, queue, options, clock, this.#outages)
     const onOutage = (outage: Outage) => this.#outages.note(outage)
-    const engineOptions = { concurrency, classify, sink, clock, release, lease, grace, onOutage }
+    const outside = requeueTarget(bus)
+    const engineOptions = { outside, concurrency, classify, sink, clock, release, lease, grace, onOutage }
     this.#engine = new Engine(store, [this.#kind], engineOptions)
     this.#engine.stopped.catch(failure => this.#ending.fail(failure))
     this.#environment = { clock, sink, classify }

@@ -1,5 +1,6 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { type Bus, MemoryBus, type Message, type NewMessage, textOf } from '../bus/index.js'
+import { consume } from '../event/index.js'
 import { requeueTarget } from '../event/internal.js'
 import { driveOperation } from '../operation/internal.js'
 import { RetryableError } from '../policy/index.js'
@@ -275,6 +276,24 @@ describe('requeueFailedQueue', () => {
     expect(await drive(bus)).toBe(true)
     expect(await store.operations.get(id)).toMatchObject({ status: 'done', moved: 3 })
     expect((await messagesIn(bus)).map(({ id }) => id)).toEqual(['later'])
+  })
+
+  it('on record, is carried on by a consumer of that bus when nobody else does', async () => {
+    const bus = await scene([letter(1), letter(2)])
+    const clock = fakeClock()
+    const store = new MemoryStore({ clock })
+    const set = { queue: 'chunking.failed', bus: bus.address, route: { queue: 'chunking', type: TYPE }, count: 2 }
+    const { id } = await store.operations.create({ act: 'requeue', set, by: { who: 'ann' } })
+    const handled: unknown[] = []
+    const handler = (event: unknown) => void handled.push(event)
+    const consumer = await consume(bus, 'search', { service: 's', key: () => [], store, clock, handler })
+    await vi.waitFor(async () => {
+      await clock.advance('10s')
+      expect(await store.operations.get(id)).toMatchObject({ status: 'done', moved: 2 })
+    })
+    await consumer.stop()
+    expect(handled).toEqual([])
+    expect(await drain(bus, 'chunking')).toHaveLength(2)
   })
 
   it('notes what was requeued before the broker failed, and gives the operation back', async () => {

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import { Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
+import type { OutsideTarget } from '../operation/internal.js'
 import { canonicalJson, OptionError, RedriveError } from '../policy/index.js'
 import type { Claim, ClaimedTask, ClaimRequest, GateChange, Heartbeat, Settlement, Store } from '../store/index.js'
 import { runsAlone } from '../store/internal.js'
@@ -25,7 +26,10 @@ import type { WorkKind } from './work-kind.js'
 import type { WorkerOptions } from './worker.js'
 
 /** Options of an engine: those of a worker, but for its work. */
-export type EngineOptions = Omit<WorkerOptions, 'tasks' | 'pipelines'>
+export type EngineOptions = Omit<WorkerOptions, 'tasks' | 'pipelines'> & {
+  /** Reaches members of operations outside of the store. */
+  readonly outside?: OutsideTarget
+}
 
 /** It looks for due work this often, even if nothing should be due: the clock may have been set, or the machine have slept. */
 const LONGEST_WAIT_MS = 60_000
@@ -107,7 +111,11 @@ export class Engine {
       },
     })
     this.grouping = new GroupingDuty(store, this.name)
-    this.#duties = new Duties([new OperationDuty(store, this.name, kinds, clock), this.grouping, ...duties])
+    this.#duties = new Duties([
+      new OperationDuty(store, this.name, kinds, clock, options.outside),
+      this.grouping,
+      ...duties,
+    ])
     this.#janitor = new Janitor(store, clock, options.retention ?? {})
     const kindNames = [...new Set(this.#rooms.kinds.map(({ kind }) => kind))]
     const report = { release, kinds: kindNames, categories: options.categories, host: hostname() }

@@ -1,4 +1,4 @@
-import { driveOperation, type PayloadChecks } from '../operation/internal.js'
+import { driveOperation, type OutsideTarget, type PayloadChecks } from '../operation/internal.js'
 import type { Store } from '../store/index.js'
 import type { Clock } from '../time/index.js'
 import type { Duty } from './duties.js'
@@ -17,11 +17,14 @@ export class OperationDuty implements Duty {
   readonly #clock: Clock
   readonly #warnings = new DutyWarnings()
   readonly #checks: PayloadChecks
+  readonly #outside: OutsideTarget | undefined
   readonly #abort = new AbortController()
   readonly #driven = new Map<string, Promise<unknown>>()
   #looking: Promise<void> | undefined
 
-  constructor(store: Store, worker: string, kinds: readonly WorkKind[], clock: Clock) {
+  /** `outside` reaches members outside of the store, such as messages on the bus of a consumer. */
+  constructor(store: Store, worker: string, kinds: readonly WorkKind[], clock: Clock, outside?: OutsideTarget) {
+    this.#outside = outside
     this.#store = store
     this.#worker = worker
     this.#clock = clock
@@ -66,7 +69,8 @@ export class OperationDuty implements Duty {
   }
 
   #drive(id: string): void {
-    const options = { driver: this.#worker, signal: this.#abort.signal, clock: this.#clock, checks: this.#checks }
+    const known = { checks: this.#checks, outside: this.#outside }
+    const options = { driver: this.#worker, signal: this.#abort.signal, clock: this.#clock, ...known }
     const what = `advance the operation '${id}'`
     const driving = driveOperation(this.#store, id, options)
       .then(

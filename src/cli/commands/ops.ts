@@ -246,7 +246,7 @@ function continueOne(context: CommandContext, id: string, options: ContinueOptio
     const by = byOf(environment.user, options)
     const goOn = () => store.operations.change(id, 'continue', by)
     if (options.detach && isOutside(before.set))
-      throw new UsageError('Workers cannot reach its members. Leave out --detach.')
+      throw new UsageError('--detach is for operations on tasks. Leave it out.')
     if (options.detach) return startDetached(context, store, options.output, goOn)
     return withMembers(before, options, environment, async outside => {
       const total = await operationTotal(store, await goOn())
