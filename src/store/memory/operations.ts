@@ -1,6 +1,6 @@
 import { afterUndo } from '../after-settlement.js'
-import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
-import { compareTexts, numberPlace, taskPlace } from '../cursor.js'
+import { checkBeat, checkName, checkPage } from '../check.js'
+import { compareTexts, taskPlace } from '../cursor.js'
 import type { Lane } from '../lane.js'
 import type { Before, By } from '../ledger.js'
 import type { Page, PageRequest } from '../list.js'
@@ -17,29 +17,21 @@ import type {
   TakenOperation,
   TaskSet,
 } from '../operation-store.js'
-import { checkNewOperation, checkSet } from '../operations/check-operation.js'
+import { checkNewOperation, checkPerson, checkSet } from '../operations/check-operation.js'
 import { OperationNotFoundError } from '../operations/errors.js'
 import { addTally } from '../operations/member-tally.js'
 import {
-  continued,
-  created,
   isDrivenBy,
-  isFree,
   isOpen,
   isOutside,
-  isSameLane,
   NO_TALLY,
   type OperationState,
   operationRecord,
   refuseUndo,
   released,
-  stepped,
-  stopped,
-  taken,
-  undone,
 } from '../operations/operation-rules.js'
-import { ageOf, memberPage, surveyed } from '../operations/set.js'
-import { operationEnded, operationRecordOf } from '../operator-record.js'
+import { ageOf, isSameLane, memberPage, namedPage, operationPage, surveyed, undonePage } from '../operations/set.js'
+import { changing, creation, leasing, stepping, type Transition, undoing } from '../operations/transitions.js'
 import { isMeant } from './list.js'
 import type { MemoryTask } from './task.js'
 
@@ -54,9 +46,14 @@ export interface MemoryMembers {
   record(record: string): void
 }
 
+interface Kept {
+  state: OperationState
+  tally: OperationTally
+}
+
 /** The operations of the memory store. Each verb runs in one go, so it is a transaction by itself. */
 export class MemoryOperations implements OperationStore {
-  readonly #operations = new Map<string, { state: OperationState; tally: OperationTally }>()
+  readonly #operations = new Map<string, Kept>()
   readonly #members: MemoryMembers
   readonly #now: () => number
 
@@ -67,11 +64,10 @@ export class MemoryOperations implements OperationStore {
 
   async create(operation: NewOperation): Promise<OperationRecord> {
     checkNewOperation(operation)
-    const now = this.#now()
-    const state = created(operation, now)
-    this.#operations.set(state.id, { state, tally: NO_TALLY })
-    this.#members.record(operationRecordOf('operation_created', state, state.by, now))
-    return operationRecord(state, NO_TALLY)
+    const transition = creation(operation, this.#now())
+    const kept = { state: transition.state, tally: NO_TALLY }
+    this.#operations.set(kept.state.id, kept)
+    return this.#save(kept, transition)
   }
 
   async get(id: string): Promise<OperationRecord | undefined> {
@@ -90,21 +86,14 @@ export class MemoryOperations implements OperationStore {
       .filter(({ createdAt, id }) => {
         return from === undefined || createdAt < from.changedAt || (createdAt === from.changedAt && id < from.id)
       })
-    const items = found.slice(0, page.limit)
-    const last = items.at(-1)
-    return found.length > items.length && last !== undefined
-      ? { items, next: `${last.createdAt}:${last.id}` }
-      : { items }
+    return operationPage(found, page.limit)
   }
 
   async take(id: string, driver: string, leaseMs: number): Promise<TakenOperation | undefined> {
     checkBeat({ worker: driver, leaseMs })
     const found = this.#find(id)
-    const now = this.#now()
-    if (!isFree(found.state, now)) return undefined
-    const token = crypto.randomUUID()
-    found.state = taken(found.state, driver, token, leaseMs, now)
-    return { operation: operationRecord(found.state, found.tally), token }
+    const lease = leasing(found.state, driver, leaseMs, this.#now())
+    return lease && { operation: this.#save(found, lease), token: lease.token }
   }
 
   async step(
@@ -115,11 +104,9 @@ export class MemoryOperations implements OperationStore {
     const found = this.#find(id)
     if (!isDrivenBy(found.state, token)) return undefined
     const now = this.#now()
-    const wasOpen = isOpen(found.state)
     const moved = this.#members.act(found.state, step.move ?? [], now)
-    found.state = stepped(found.state, step, moved.length, now)
-    if (wasOpen && !isOpen(found.state)) this.#members.record(operationEnded(found.state, found.tally, now))
-    return { operation: operationRecord(found.state, found.tally), moved }
+    const operation = this.#save(found, stepping(found.state, step, moved.length, found.tally, now))
+    return { operation, moved }
   }
 
   async release(id: string, token: string): Promise<void> {
@@ -128,15 +115,9 @@ export class MemoryOperations implements OperationStore {
   }
 
   async change(id: string, change: 'stop' | 'continue', by: By): Promise<OperationRecord> {
-    checkName('who', by?.who)
-    checkBy(by)
+    checkPerson(by)
     const found = this.#find(id)
-    const now = this.#now()
-    const before = found.state
-    found.state = change === 'stop' ? stopped(before, by, now) : continued(before, found.tally, now)
-    const type = change === 'stop' ? 'operation_stopped' : 'operation_continued'
-    if (found.state !== before) this.#members.record(operationRecordOf(type, found.state, by, now))
-    return operationRecord(found.state, found.tally)
+    return this.#save(found, changing(found.state, change, found.tally, by, this.#now()))
   }
 
   async members(
@@ -146,14 +127,14 @@ export class MemoryOperations implements OperationStore {
     checkPage({ limit })
     const { act, set, createdAt } = this.#find(id).state
     if (isOutside(set)) return { items: [] }
-    const found = this.#inSet(act, set, createdAt).filter(member => lane === undefined || isSameLane(member, lane))
+    const found = this.#inSet(act, set, createdAt)
     if ('ids' in set) {
-      const from = after === undefined ? 0 : numberPlace(after)
-      const ids = new Set(set.ids.slice(from, from + limit))
-      const items = found.filter(member => lane !== undefined || ids.has(member.id))
-      return from + limit < set.ids.length ? { items, next: String(from + limit) } : { items }
+      const page = namedPage(set.ids, { limit, after, lane })
+      const ids = new Set(page.ids)
+      return page.of(found.filter(member => ids.has(member.id)))
     }
-    return memberPage(act, found, { limit, after })
+    const ofLane = found.filter(member => lane === undefined || isSameLane(member, lane))
+    return memberPage(act, ofLane, { limit, after })
   }
 
   async survey(act: OperationAct, set: TaskSet): Promise<readonly SurveyRow[]> {
@@ -185,20 +166,17 @@ export class MemoryOperations implements OperationStore {
     by: By,
   ): Promise<{ readonly undone: number; readonly next?: string }> {
     checkPage({ limit })
-    checkName('who', by?.who)
-    checkBy(by)
+    checkPerson(by)
     const found = this.#find(id)
     refuseUndo(found.state)
     const now = this.#now()
     const moved = [...this.#members.tasks.values()]
       .filter(({ record }) => record.operation === id && record.id > after)
       .sort((a, b) => (a.record.id < b.record.id ? -1 : 1))
-    const page = moved.slice(0, limit)
-    const count = page.filter(task => this.#restore(task, by, now)).length
-    found.state = undone(found.state, count, now)
-    if (count > 0) this.#members.record(operationRecordOf('operation_undone', found.state, by, now))
-    const last = page.at(-1)
-    return moved.length > limit && last !== undefined ? { undone: count, next: last.record.id } : { undone: count }
+    const ids = moved.map(({ record }) => ({ id: record.id }))
+    const count = moved.slice(0, limit).filter(task => this.#restore(task, by, now)).length
+    this.#save(found, undoing(found.state, count, by, now))
+    return undonePage(ids, limit, count)
   }
 
   /** Adds to the tally of an operation. */
@@ -239,7 +217,13 @@ export class MemoryOperations implements OperationStore {
     return true
   }
 
-  #find(id: string) {
+  #save(found: Kept, { state, entry }: Transition): OperationRecord {
+    found.state = state
+    if (entry !== undefined) this.#members.record(entry)
+    return operationRecord(state, found.tally)
+  }
+
+  #find(id: string): Kept {
     checkName('id', id)
     const found = this.#operations.get(id)
     if (found === undefined) throw new OperationNotFoundError(id)

@@ -1,6 +1,7 @@
 import { OptionError } from '../../policy/index.js'
 import { checkOptions, isObject, type KnownOptions, plainJson, problemOf, quoted } from '../../policy/internal.js'
 import { checkBy, checkDiscard, checkFilter, checkIds, checkName, checkText, checkTime } from '../check.js'
+import type { By } from '../ledger.js'
 import {
   type FixedRelease,
   type NewOperation,
@@ -27,9 +28,8 @@ const SETTINGS: KnownOptions<OperationSettings> = {
 
 export function checkNewOperation({ act, set, by, settings = {} }: NewOperation): void {
   checkSet(act, set)
-  checkName('who', by?.who)
+  checkPerson(by)
   if (act === 'discard') checkDiscard({ why: '', ...by })
-  else checkBy(by)
   checkOptions('An operation', settings, SETTINGS)
   const { canary, stopAbove, perSecond, limit, answerWithinMs } = settings
   if (canary !== undefined && !(Number.isSafeInteger(canary) && canary >= 1 && canary <= 1000))
@@ -44,6 +44,12 @@ export function checkNewOperation({ act, set, by, settings = {} }: NewOperation)
     throw new OptionError('limit', `'limit' must be a whole number above 0, got ${quoted(limit)}.`)
   checkPositive('perSecond', perSecond)
   checkPositive('answerWithinMs', answerWithinMs)
+}
+
+/** Checks who stops, continues or undoes an operation. */
+export function checkPerson(by: By): void {
+  checkName('who', by?.who)
+  checkBy(by)
 }
 
 export function checkSet(act: OperationAct, set: OperationSet): void {

@@ -1,5 +1,4 @@
 import { OptionError } from '../../policy/index.js'
-import type { Lane } from '../lane.js'
 import type { By } from '../ledger.js'
 import type {
   NewOperation,
@@ -241,8 +240,4 @@ export function operationRecord(state: OperationState, tally: OperationTally): O
 export function operationState(json: string): OperationState {
   const absent = { stoppedAs: undefined, reason: undefined, lease: undefined, endedAt: undefined }
   return { ...absent, ...JSON.parse(json) }
-}
-
-export function isSameLane(a: Lane, b: Lane): boolean {
-  return a.kind === b.kind && a.category === b.category && a.key === b.key
 }

@@ -1,6 +1,14 @@
-import { compareTexts, taskPlace } from '../cursor.js'
+import { compareTexts, numberPlace, taskPlace } from '../cursor.js'
+import type { Lane } from '../lane.js'
 import type { Page, PageRequest } from '../list.js'
-import { AGES, type Age, type OperationAct, type OperationMember, type SurveyRow } from '../operation-store.js'
+import {
+  AGES,
+  type Age,
+  type OperationAct,
+  type OperationMember,
+  type OperationRecord,
+  type SurveyRow,
+} from '../operation-store.js'
 
 const HOUR_MS = 3_600_000
 
@@ -44,4 +52,38 @@ export function memberPage(
   const items = rest.slice(0, limit)
   const last = items.at(-1)
   return rest.length > limit && last !== undefined ? { items, next: `${last.changedAt}:${last.id}` } : { items }
+}
+
+/** A page of operations, newest first. A store looks for one more than the limit. */
+export function operationPage(found: readonly OperationRecord[], limit: number): Page<OperationRecord> {
+  const items = found.slice(0, limit)
+  const last = items.at(-1)
+  return found.length > limit && last !== undefined ? { items, next: `${last.createdAt}:${last.id}` } : { items }
+}
+
+/** The ids to look for on a page of members that were named, and the page of those found. With `lane`, each page has all of it. */
+export function namedPage(
+  all: readonly string[],
+  { limit, after, lane }: PageRequest & { readonly lane?: Lane | undefined },
+): { readonly ids: readonly string[]; of(found: readonly OperationMember[]): Page<OperationMember> } {
+  const from = after === undefined ? 0 : numberPlace(after)
+  const next = from + limit < all.length ? { next: String(from + limit) } : {}
+  return {
+    ids: lane === undefined ? all.slice(from, from + limit) : all,
+    of: found => ({ items: found.filter(member => lane === undefined || isSameLane(member, lane)), ...next }),
+  }
+}
+
+export function isSameLane(a: Lane, b: Lane): boolean {
+  return a.kind === b.kind && a.category === b.category && a.key === b.key
+}
+
+/** The answer to an undo of a page of members. A store looks for one more than the limit, in the order of their ids. */
+export function undonePage(
+  found: readonly { readonly id: string }[],
+  limit: number,
+  undone: number,
+): { readonly undone: number; readonly next?: string } {
+  const last = found[limit - 1]
+  return found.length > limit && last !== undefined ? { undone, next: last.id } : { undone }
 }

@@ -1,5 +1,5 @@
-import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
-import { numberPlace, taskPlace } from '../cursor.js'
+import { checkBeat, checkName, checkPage } from '../check.js'
+import { taskPlace } from '../cursor.js'
 import type { Lane } from '../lane.js'
 import type { By } from '../ledger.js'
 import type { Page, PageRequest, TaskFilter } from '../list.js'
@@ -18,16 +18,12 @@ import {
   type TakenOperation,
   type TaskSet,
 } from '../operation-store.js'
-import { checkNewOperation, checkSet } from '../operations/check-operation.js'
+import { checkNewOperation, checkPerson, checkSet } from '../operations/check-operation.js'
 import { OperationNotFoundError } from '../operations/errors.js'
 import {
-  continued,
-  created,
   isDrivenBy,
-  isFree,
   isOpen,
   isOutside,
-  isSameLane,
   NO_TALLY,
   type OperationState,
   operationRecord,
@@ -35,14 +31,10 @@ import {
   partOf,
   refuseUndo,
   released,
-  stepped,
-  stopped,
-  taken,
-  undone,
 } from '../operations/operation-rules.js'
 import { patchedPayload } from '../operations/patch-payload.js'
-import { AGE_LIMITS_MS, memberPage, surveyed } from '../operations/set.js'
-import { operationEnded, operationRecordOf } from '../operator-record.js'
+import { AGE_LIMITS_MS, memberPage, namedPage, operationPage, surveyed } from '../operations/set.js'
+import { changing, creation, leasing, stepping, type Transition, undoing } from '../operations/transitions.js'
 import { type Database, int4, LONG } from './database.js'
 import { byValues, inOrder } from './operators.js'
 import type { Call } from './run-records.js'
@@ -96,10 +88,7 @@ export class PostgresOperations implements OperationStore {
     checkNewOperation(operation)
     return this.#database.callTogether(async call => {
       const now = Number(await call('now_ms', [this.#database.at]))
-      const state = created(operation, now)
-      await save(call, state)
-      await this.#record(call, operationRecordOf('operation_created', state, state.by, now))
-      return operationRecord(state, NO_TALLY)
+      return this.#save(call, creation(operation, now), NO_TALLY)
     })
   }
 
@@ -114,19 +103,14 @@ export class PostgresOperations implements OperationStore {
     const place = after === undefined ? undefined : taskPlace(after)
     const isOpen = filter.isOpen === true ? true : null
     const found = await this.#read([null, isOpen, place?.changedAt ?? null, place?.id ?? null, int4(limit + 1)])
-    const items = found.slice(0, limit)
-    const last = items.at(-1)
-    return found.length > limit && last !== undefined ? { items, next: `${last.createdAt}:${last.id}` } : { items }
+    return operationPage(found, limit)
   }
 
   async take(id: string, driver: string, leaseMs: number): Promise<TakenOperation | undefined> {
     checkBeat({ worker: driver, leaseMs })
     return this.#change(id, async (call, before, tally, now) => {
-      if (!isFree(before, now)) return undefined
-      const token = crypto.randomUUID()
-      const state = taken(before, driver, token, leaseMs, now)
-      await save(call, state)
-      return { operation: operationRecord(state, tally), token }
+      const lease = leasing(before, driver, leaseMs, now)
+      return lease && { operation: await this.#save(call, lease, tally), token: lease.token }
     })
   }
 
@@ -138,29 +122,21 @@ export class PostgresOperations implements OperationStore {
     const result = await this.#change(id, async (call, before, tally, now) => {
       if (!isDrivenBy(before, token)) return undefined
       const moved = await this.#act(call, before, step.move ?? [])
-      const state = stepped(before, step, moved.length, now)
-      await save(call, state)
-      if (isOpen(before) && !isOpen(state)) await this.#record(call, operationEnded(state, tally, now))
-      return { operation: operationRecord(state, tally), moved }
+      return { operation: await this.#save(call, stepping(before, step, moved.length, tally, now), tally), moved }
     })
     if (result !== undefined && result.moved.length > 0) this.#signals.ring()
     return result
   }
 
   async release(id: string, token: string): Promise<void> {
-    await this.#change(id, (call, state) => save(call, released(state, token)))
+    await this.#change(id, (call, state, tally) => this.#save(call, { state: released(state, token) }, tally))
   }
 
   async change(id: string, change: 'stop' | 'continue', by: By): Promise<OperationRecord> {
-    checkName('who', by?.who)
-    checkBy(by)
-    return this.#change(id, async (call, before, tally, now) => {
-      const state = change === 'stop' ? stopped(before, by, now) : continued(before, tally, now)
-      const type = change === 'stop' ? 'operation_stopped' : 'operation_continued'
-      if (state !== before) await this.#record(call, operationRecordOf(type, state, by, now))
-      await save(call, state)
-      return operationRecord(state, tally)
-    })
+    checkPerson(by)
+    return this.#change(id, (call, before, tally, now) =>
+      this.#save(call, changing(before, change, tally, by, now), tally),
+    )
   }
 
   async members(
@@ -171,7 +147,10 @@ export class PostgresOperations implements OperationStore {
     const operation = await this.#found(id)
     const { act, set } = operation
     if (isOutside(set)) return { items: [] }
-    if ('ids' in set) return this.#named(operation, set.ids, { limit, after }, lane)
+    if ('ids' in set) {
+      const page = namedPage(set.ids, { limit, after, lane })
+      return page.of(await this.#named(operation, page.ids))
+    }
     const [kind, category, key, error, group] = scopeOf({ ...set.filter, ...lane })
     const lanes = [kind, category, key, error]
     if (act === 'cancel') {
@@ -218,15 +197,12 @@ export class PostgresOperations implements OperationStore {
     by: By,
   ): Promise<{ readonly undone: number; readonly next?: string }> {
     checkPage({ limit })
-    checkName('who', by?.who)
-    checkBy(by)
-    return this.#change(id, async (call, state, _, now) => {
+    checkPerson(by)
+    return this.#change(id, async (call, state, tally, now) => {
       refuseUndo(state)
       const answer = await call('undo_members', [id, after, int4(limit), ...byValues(by), this.#database.at])
       const { undone: count, next } = answer as { readonly undone: number; readonly next: string | null }
-      const changed = undone(state, count, now)
-      await save(call, changed)
-      if (count > 0) await this.#record(call, operationRecordOf('operation_undone', changed, by, now))
+      await this.#save(call, undoing(state, count, by, now), tally)
       return next === null ? { undone: count } : { undone: count, next }
     })
   }
@@ -284,20 +260,10 @@ export class PostgresOperations implements OperationStore {
     return moved
   }
 
-  async #named(
-    { act, createdAt }: OperationRecord,
-    all: readonly string[],
-    { limit, after }: PageRequest,
-    lane: Lane | undefined,
-  ): Promise<Page<OperationMember>> {
-    const from = after === undefined ? 0 : numberPlace(after)
-    const ids = lane === undefined ? all.slice(from, from + limit) : all
+  async #named({ act, createdAt }: OperationRecord, ids: readonly string[]): Promise<OperationMember[]> {
     const answer = await this.#database.query(namedMembers(act), [ids, createdAt], LONG)
     const known = new Map((answer as MemberRow[]).map(row => [row.id, memberOf(row)]))
-    const items = ids
-      .flatMap(id => known.get(id) ?? [])
-      .filter(member => lane === undefined || isSameLane(member, lane))
-    return from + limit < all.length ? { items, next: String(from + limit) } : { items }
+    return ids.flatMap(id => known.get(id) ?? [])
   }
 
   async #membersBy(fn: string, values: unknown[]): Promise<OperationMember[]> {
@@ -337,14 +303,12 @@ export class PostgresOperations implements OperationStore {
     })
   }
 
-  async #record(call: Call, record: string): Promise<void> {
-    await call('append_audit', [JSON.stringify([record]), this.#database.at])
+  async #save(call: Call, { state, entry }: Transition, tally: OperationTally): Promise<OperationRecord> {
+    const { id, createdAt } = state
+    await call('save_operation', [id, createdAt, isOpen(state), JSON.stringify(state)])
+    if (entry !== undefined) await call('append_audit', [JSON.stringify([entry]), this.#database.at])
+    return operationRecord(state, tally)
   }
-}
-
-async function save(call: Call, state: OperationState): Promise<void> {
-  const { id, createdAt } = state
-  await call('save_operation', [id, createdAt, isOpen(state), JSON.stringify(state)])
 }
 
 function memberOf({ id, kind, category, key, changed_at, ordered, paused }: MemberRow): OperationMember {

@@ -1,6 +1,6 @@
 import { afterUndo } from '../after-settlement.js'
-import { checkBeat, checkBy, checkName, checkPage } from '../check.js'
-import { compareTexts, numberPlace, taskPlace } from '../cursor.js'
+import { checkBeat, checkName, checkPage } from '../check.js'
+import { compareTexts, taskPlace } from '../cursor.js'
 import type { Lane } from '../lane.js'
 import type { Before, By } from '../ledger.js'
 import type { Page, PageRequest, TaskFilter } from '../list.js'
@@ -18,16 +18,12 @@ import {
   type TakenOperation,
   type TaskSet,
 } from '../operation-store.js'
-import { checkNewOperation, checkSet } from '../operations/check-operation.js'
+import { checkNewOperation, checkPerson, checkSet } from '../operations/check-operation.js'
 import { OperationNotFoundError } from '../operations/errors.js'
 import {
-  continued,
-  created,
   isDrivenBy,
-  isFree,
   isOpen,
   isOutside,
-  isSameLane,
   NO_TALLY,
   type OperationState,
   operationRecord,
@@ -35,13 +31,9 @@ import {
   partOf,
   refuseUndo,
   released,
-  stepped,
-  stopped,
-  taken,
-  undone,
 } from '../operations/operation-rules.js'
-import { ageOf, memberPage, surveyed } from '../operations/set.js'
-import { operationEnded, operationRecordOf } from '../operator-record.js'
+import { ageOf, memberPage, namedPage, operationPage, surveyed, undonePage } from '../operations/set.js'
+import { changing, creation, leasing, stepping, type Transition, undoing } from '../operations/transitions.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import { State, statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
@@ -80,10 +72,9 @@ export class SqliteOperations implements OperationStore {
   async create(operation: NewOperation): Promise<OperationRecord> {
     checkNewOperation(operation)
     return this.#write(now => {
-      const state = created(operation, now)
-      this.#statements.insert.run(rowOf(state))
-      this.#record(operationRecordOf('operation_created', state, state.by, now), now)
-      return operationRecord(state, NO_TALLY)
+      const transition = creation(operation, now)
+      this.#statements.insert.run(rowOf(transition.state))
+      return this.#save(transition, now)
     })
   }
 
@@ -100,21 +91,18 @@ export class SqliteOperations implements OperationStore {
     const { changedAt, id } = after === undefined ? NEWEST : taskPlace(after)
     return this.#parts.commits.read(() => {
       const rows = this.#statements.list.all(filter.isOpen === true ? 1 : 0, changedAt, changedAt, id, limit + 1)
-      const items = rows.slice(0, limit).map(({ state }) => this.#toRecord(operationState(state)))
-      const last = items.at(-1)
-      return rows.length > limit && last !== undefined ? { items, next: `${last.createdAt}:${last.id}` } : { items }
+      return operationPage(
+        rows.map(({ state }) => this.#toRecord(operationState(state))),
+        limit,
+      )
     })
   }
 
   async take(id: string, driver: string, leaseMs: number): Promise<TakenOperation | undefined> {
     checkBeat({ worker: driver, leaseMs })
     return this.#write(now => {
-      const free = this.#load(id)
-      if (!isFree(free, now)) return undefined
-      const token = crypto.randomUUID()
-      const state = taken(free, driver, token, leaseMs, now)
-      this.#statements.save.run(rowOf(state))
-      return { operation: this.#toRecord(state), token }
+      const lease = leasing(this.#load(id), driver, leaseMs, now)
+      return lease && { operation: this.#save(lease, now), token: lease.token }
     })
   }
 
@@ -127,30 +115,19 @@ export class SqliteOperations implements OperationStore {
       const before = this.#load(id)
       if (!isDrivenBy(before, token)) return undefined
       const moved = this.#act(before, step.move ?? [], now)
-      const state = stepped(before, step, moved.length, now)
-      this.#statements.save.run(rowOf(state))
-      if (isOpen(before) && !isOpen(state)) this.#record(operationEnded(state, this.#tally(id), now), now)
-      return { operation: this.#toRecord(state), moved }
+      return { operation: this.#save(stepping(before, step, moved.length, this.#tally(id), now), now), moved }
     })
     if (result !== undefined && result.moved.length > 0) this.#parts.onMoved(result.moved)
     return result
   }
 
   async release(id: string, token: string): Promise<void> {
-    await this.#write(() => this.#statements.save.run(rowOf(released(this.#load(id), token))))
+    await this.#write(now => this.#save({ state: released(this.#load(id), token) }, now))
   }
 
   async change(id: string, change: 'stop' | 'continue', by: By): Promise<OperationRecord> {
-    checkName('who', by?.who)
-    checkBy(by)
-    return this.#write(now => {
-      const before = this.#load(id)
-      const state = change === 'stop' ? stopped(before, by, now) : continued(before, this.#tally(id), now)
-      const type = change === 'stop' ? 'operation_stopped' : 'operation_continued'
-      if (state !== before) this.#record(operationRecordOf(type, state, by, now), now)
-      this.#statements.save.run(rowOf(state))
-      return this.#toRecord(state)
-    })
+    checkPerson(by)
+    return this.#write(now => this.#save(changing(this.#load(id), change, this.#tally(id), by, now), now))
   }
 
   async members(
@@ -161,7 +138,10 @@ export class SqliteOperations implements OperationStore {
     return this.#parts.commits.read(() => {
       const { act, set, createdAt } = this.#load(id)
       if (isOutside(set)) return { items: [] }
-      if ('ids' in set) return this.#named(act, set.ids, createdAt, { limit, after }, lane)
+      if ('ids' in set) {
+        const page = namedPage(set.ids, { limit, after, lane })
+        return page.of(this.#namedRows(act, page.ids, createdAt).map(memberOf))
+      }
       const filter = { ...set.filter, ...lane }
       const { changedAt: at, id: from } = after === undefined || act === 'cancel' ? OLDEST : taskPlace(after)
       const scope = { ...scopeOf(filter, set.until), at, id: from, limit: limit + 1 }
@@ -208,21 +188,16 @@ export class SqliteOperations implements OperationStore {
     by: By,
   ): Promise<{ readonly undone: number; readonly next?: string }> {
     checkPage({ limit })
-    checkName('who', by?.who)
-    checkBy(by)
+    checkPerson(by)
     return this.#write(now => {
       const state = this.#load(id)
       refuseUndo(state)
       const rows = this.#statements.moved.all(id, after, limit + 1)
-      const page = rows.slice(0, limit)
       const book = new LaneBook(this.#tasks)
-      const count = page.filter(row => this.#restore(book, row, by, now)).length
+      const count = rows.slice(0, limit).filter(row => this.#restore(book, row, by, now)).length
       book.write()
-      const changed = undone(state, count, now)
-      this.#statements.save.run(rowOf(changed))
-      if (count > 0) this.#record(operationRecordOf('operation_undone', changed, by, now), now)
-      const last = page.at(-1)
-      return rows.length > limit && last !== undefined ? { undone: count, next: last.id } : { undone: count }
+      this.#save(undoing(state, count, by, now), now)
+      return undonePage(rows, limit, count)
     })
   }
 
@@ -278,19 +253,6 @@ export class SqliteOperations implements OperationStore {
     return group === undefined ? surveyDead : surveyGroup
   }
 
-  #named(
-    act: OperationAct,
-    ids: readonly string[],
-    createdAt: number,
-    { limit, after }: PageRequest,
-    lane: Lane | undefined,
-  ): Page<OperationMember> {
-    const from = after === undefined ? 0 : numberPlace(after)
-    const rows = this.#namedRows(act, lane === undefined ? ids.slice(from, from + limit) : ids, createdAt).map(memberOf)
-    const items = rows.filter(row => lane === undefined || isSameLane(row, lane))
-    return from + limit < ids.length ? { items, next: String(from + limit) } : { items }
-  }
-
   #namedRows(act: OperationAct, ids: readonly string[], until: number) {
     return ids.flatMap(id => {
       const row = this.#statements.named.get(id)
@@ -315,8 +277,10 @@ export class SqliteOperations implements OperationStore {
     return operationRecord(state, this.#tally(state.id))
   }
 
-  #record(record: string, now: number): void {
-    this.#tasks.appendAudit.run(now, record)
+  #save({ state, entry }: Transition, now: number): OperationRecord {
+    this.#statements.save.run(rowOf(state))
+    if (entry !== undefined) this.#tasks.appendAudit.run(now, entry)
+    return this.#toRecord(state)
   }
 
   #write<T>(work: (now: number) => T): Promise<T> {
