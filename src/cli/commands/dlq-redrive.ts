@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import {
   type LetterSelection,
+  type OperationPlan,
   planOperation,
   planRedrive,
   redriveDeadLetters,
@@ -105,14 +106,23 @@ async function tryOut(
   options: RedriveCommandOptions,
 ): Promise<ExitCode> {
   const { console } = context
-  const { patch } = options
+  const { patch, limit } = options
   const makePlan = (sample: { sampleSize: number }) => planRedrive(store, selection, sample)
   const { count, refused } = await preview(context, store, options, makePlan)
   const tasks = await tasksFor(selection, options, context)
-  if (!('ids' in selection) || (tasks ?? patch) !== undefined)
-    sayPlan(console, await planOperation(store, 'redrive', selection, { tasks, patch }))
-  console.say(`${count} would be moved. This was a dry run: 0 moved.`)
+  const isPlanned = !('ids' in selection) || (tasks ?? patch) !== undefined
+  const plan = isPlanned ? await planOperation(store, 'redrive', selection, { tasks, patch }) : undefined
+  if (plan !== undefined) sayPlan(console, plan)
+  const movable = Math.min(count - leftAlone(plan), limit ?? Infinity)
+  console.say(`${movable} would be moved. This was a dry run: 0 moved.`)
   return endOf(count, refused)
+}
+
+/** How many members a plan leaves alone at least: a payload that does not fit may have another reason, too. */
+function leftAlone(plan: OperationPlan | undefined): number {
+  const { refused = [], payloads } = plan ?? {}
+  const invalid = payloads?.invalid ?? 0
+  return Math.max(invalid, refused.reduce((sum, { count }) => sum + count, 0) - invalid)
 }
 
 /** The tasks whose schemas payloads must fit. Named letters move at once, so these are checked only if the flag or a patch asks for it. */

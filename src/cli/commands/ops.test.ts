@@ -145,7 +145,7 @@ it('a dry run shows the plan: kinds, ages, and who would be left alone', async (
   expect(err).toContain('By kind: 1 k, 1 l.')
   expect(err).toContain('By age: 2 within an hour.')
   expect(err).toContain('1 left alone: their lane is paused')
-  expect(err).toContain('0 moved.')
+  expect(err).toContain('1 would be moved. This was a dry run: 0 moved.')
 })
 
 it('leaves payloads alone that no longer fit the tasks of the project', async () => {
