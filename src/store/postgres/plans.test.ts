@@ -195,6 +195,17 @@ const VERBS: Readonly<Record<string, Prepare>> = {
     const { tasks } = await claim(['pipeline:p'])
     return () => store.settle(tasks.map(task => settlement(task, { type: 'succeeded' })))
   },
+  'a regroup': async () => {
+    const { items } = await store.list({ group: GROUP.id }, { limit: BATCH })
+    const to = { ...GROUP, id: '1-target' }
+    return () => store.groups.regroup({ from: GROUP.id, moves: items.map(({ id }) => ({ task: id, to })) })
+  },
+  'a regroup with an heir': async () => {
+    const { items } = await store.list({ group: GROUP.id }, { limit: BATCH })
+    const heir = { ...GROUP, id: '1-heir' }
+    return () => store.groups.regroup({ from: GROUP.id, heir, moves: items.map(({ id }) => ({ task: id, to: heir })) })
+  },
+  'a page of the tasks of a group': () => () => store.list({ group: GROUP.id }, { limit: PAGE }),
   'a run': () => () => store.runs.get(`run-${LARGE.ended}`),
   'a page of runs': () => () => store.runs.list({}, { limit: 10 }),
   'a page of the items of a run': () => () => store.runs.items(`run-${SMALL.ended}`, { limit: PAGE }),
@@ -227,6 +238,9 @@ const LANE_VERBS: Readonly<Record<string, Prepare>> = {
     return () => store.heartbeat({ worker: 'v', leaseMs: 60_000 })
   },
 }
+
+/** The group of thousands of dead letters. */
+const GROUP = { id: '1-group', kind: 'a', code: 'E', errorName: 'Error', pattern: 'broken', frames: [] }
 
 const KIND = 'pipeline:p'
 /** A pipeline with a rate, and with the lanes of many runs that have ended. */
@@ -318,8 +332,17 @@ async function fill({ lanes, ended, ready, scheduled }: Size): Promise<void> {
     await filler.settle(tasks.slice(mine.length).map(task => settlement(task, { type: 'released' })))
     done += mine.length
   }
+  await fillGroup(Math.ceil(ended / 8))
   await fillRun(`run-${ended}`, ready)
   await fillShared(lanes)
+}
+
+/** Dead letters of one group. */
+async function fillGroup(count: number): Promise<void> {
+  const verdict = { class: 'final', code: 'E' } as const
+  const attempt = { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w', verdict, error: 'Error: broken', group: GROUP }
+  const tried = { outcome: { type: 'dead', reason: 'final_error' }, attempt } as const
+  await filler.enqueue(Array.from({ length: count }, () => ({ ...task('grouped'), tried })))
 }
 
 /** Lanes that share a limit, of which one has ready tasks: every claim has to know when the next of them may start. */

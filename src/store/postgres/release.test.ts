@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '2d7e7016a531e7ea7bd136151512c7c9b047146a061ca90e1a181715f43df777',
+  1: '2b717db616ec799ea27b304cc2d06854c82fbe544ab95dc9dbd3c7e014d9bfc7',
 }
 
 const MAX_LINES = 60

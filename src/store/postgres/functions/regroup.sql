@@ -109,10 +109,14 @@ DECLARE
 BEGIN
   -- Tasks before groups, as settlements lock them.
   SELECT array_agg(one.id), array_agg(one.target) INTO ids, targets FROM (
-    SELECT task.id, one.target FROM unnest(ids, targets) AS one (id, target)
-    JOIN redrive.task ON task.id = ANY (ARRAY[one.id]) AND task.failure_group = left_id AND task.failure_state IS NOT NULL
-    WHERE one.target <> left_id
-    ORDER BY task.id FOR UPDATE OF task
+    -- One by one, in the order of their ids, so that the group is never read as a whole and nobody deadlocks.
+    SELECT its.id, given.target
+    FROM (SELECT * FROM unnest(ids, targets) AS one (id, target) WHERE one.target <> left_id ORDER BY one.id) AS given
+    CROSS JOIN LATERAL (
+      SELECT task.id, task.failure_group, task.failure_state FROM redrive.task WHERE task.id = given.id
+      OFFSET 0 FOR UPDATE OF task
+    ) AS its
+    WHERE its.failure_group = left_id AND its.failure_state IS NOT NULL
   ) AS one;
   -- Before any group is locked, as settlements do.
   PERFORM redrive.lock_new_groups();
