@@ -67,7 +67,8 @@ export class MemoryBudgets implements BudgetStore {
     if (isOther) {
       for (const [name, other] of this.#budgets)
         this.#budgets.set(name, { ...other, settings: withRetrySettings(other.settings, settings) })
-      this.#host.rebudget(scope.kind, this.#host.now())
+      if (settings.retries !== undefined || known?.settings.retries !== undefined)
+        this.#host.rebudget(scope.kind, this.#host.now())
     }
     if (by !== undefined) this.#host.record(budgetRecordOf(scope, settings, by, this.#host.now()))
     this.#host.ring()
@@ -76,8 +77,9 @@ export class MemoryBudgets implements BudgetStore {
   async lift(scope: BudgetScope, by?: By): Promise<boolean> {
     checkScope(scope)
     checkBy(by)
+    const known = this.#budgets.get(nameOf(scope))
     const isLifted = this.#budgets.delete(nameOf(scope))
-    if (isLifted) this.#host.rebudget(scope.kind, this.#host.now())
+    if (known?.settings.retries !== undefined) this.#host.rebudget(scope.kind, this.#host.now())
     if (isLifted && by !== undefined) this.#host.record(budgetRecordOf(scope, undefined, by, this.#host.now()))
     if (isLifted) this.#host.ring()
     return isLifted

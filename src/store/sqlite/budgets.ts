@@ -55,9 +55,9 @@ export class SqliteBudgets implements BudgetStore {
     checkScope(scope)
     checkBy(by)
     const isLifted = await this.#commits.write(() => {
-      const id = this.#statements.budgetFor.get(columnsOf(scope))?.id
+      const known = this.#statements.budgetFor.get(columnsOf(scope))
       const isLifted = this.#statements.dropBudget.run(columnsOf(scope)).changes > 0
-      this.#rebudget(scope.kind, id)
+      if (known?.settings.includes('"retries"')) this.#rebudget(scope.kind, known.id)
       if (isLifted && by !== undefined) this.#record(budgetRecordOf(scope, undefined, by, this.#now()))
       return isLifted
     })

@@ -68,6 +68,10 @@ export class BudgetModel {
       if (other.settings.retries?.dependency === retries.dependency) other.settings = { ...other.settings, retries }
   }
 
+  settingsOf(scope: BudgetScope): ModelBudgetSettings | undefined {
+    return this.#budgets.get(nameOf(scope))?.settings
+  }
+
   lift(scope: BudgetScope): boolean {
     return this.#budgets.delete(nameOf(scope))
   }

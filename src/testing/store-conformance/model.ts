@@ -138,8 +138,11 @@ export class StoreModel {
 
   /** Sets a budget, or lifts it. Returns whether there was one. */
   setBudget(scope: BudgetScope, settings: ModelBudgetSettings | undefined): boolean {
+    const before = this.budgets.settingsOf(scope)
     const wasThere = settings === undefined && this.budgets.lift(scope)
     if (settings !== undefined) this.budgets.set(scope, settings)
+    const isOfRetries = before?.retries !== undefined || settings?.retries !== undefined
+    if (!isOfRetries || isDeepStrictEqual(before, settings)) return wasThere
     for (const task of this.tasks.values()) {
       if (task.kind !== scope.kind || task.status !== 'waiting') continue
       const isRetryAhead = task.attempts > 0 && task.dueAt > this.now && !this.lane(task).limits.isOrdered
