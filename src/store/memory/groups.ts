@@ -42,6 +42,7 @@ export interface GroupHost {
   releases(): readonly string[]
   record(record: string): void
   task(id: string): MemoryTask | undefined
+  readonly tasks: ReadonlyMap<string, MemoryTask>
 }
 
 /** The failure groups of the memory store. */
@@ -167,9 +168,8 @@ export class MemoryGroups implements GroupStore {
 
   /** Deletes groups without tasks that were last seen up to a time. */
   prune(before: number): void {
-    for (const [id, { retrying, dead, lastSeenAt }] of this.#groups) {
-      if (retrying === 0 && dead === 0 && lastSeenAt <= before) this.#groups.delete(id)
-    }
+    const named = new Set([...this.#host.tasks.values()].map(({ record }) => record.group))
+    for (const [id, { lastSeenAt }] of this.#groups) if (lastSeenAt <= before && !named.has(id)) this.#groups.delete(id)
   }
 
   #count(task: TaskRecord | undefined, change: 1 | -1): void {

@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '2b717db616ec799ea27b304cc2d06854c82fbe544ab95dc9dbd3c7e014d9bfc7',
+  1: '6884eb271b1641254d56e866390cff019ff7eb17235a12840fa138a069a029d5',
 }
 
 const MAX_LINES = 60

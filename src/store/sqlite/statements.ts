@@ -844,10 +844,11 @@ function prepare(db: Preparer) {
     forgetHours: db.prepare(/* sql */ `DELETE FROM group_tally WHERE hour > 0 AND hour < ?`),
     idleGroups: db
       .prepare<[number], string>(/* sql */ `
-        SELECT id FROM failure_group LEFT JOIN group_tally ON group_tally.failure_group = failure_group.id
+        SELECT id FROM failure_group AS known LEFT JOIN group_tally ON group_tally.failure_group = known.id
         GROUP BY id
         HAVING max(first_seen, ifnull(max(last_seen), 0)) <= ?
-          AND ifnull(sum(retrying), 0) = 0 AND ifnull(sum(dead), 0) = 0`)
+          AND ifnull(sum(retrying), 0) = 0 AND ifnull(sum(dead), 0) = 0
+          AND NOT EXISTS (SELECT 1 FROM task WHERE task.failure_group = known.id AND state <> 3)`)
       .pluck(),
     groupRules: db.prepare<[], RuleRow>(/* sql */ `SELECT id, kind, pattern, at, who, why FROM group_rule ORDER BY id`),
     addRule: db.prepare(/* sql */ `

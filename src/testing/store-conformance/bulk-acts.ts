@@ -393,9 +393,11 @@ export const BULK_ACTS: StoreBehaviours = {
     assert.deepEqual(moved, ['a', 'b'])
     assertFields(await get(store, 'a'), { status: 'cancelled', reason: ANN.why })
     await store.operations.change(operation.id, 'stop', ANN)
+    await store.prune({ deadMs: 0 }, 100)
     assert.deepEqual(await store.operations.undo(operation.id, { limit: 9 }, ANN), { undone: 2 })
     assert.deepEqual(await get(store, 'a'), before)
     assert.equal((await store.count({})).dead, 2)
+    assertFields(await store.groups.get(before.group ?? ''), { dead: 2 })
   },
 
   async 'a cancellation takes tasks that were submitted by its time and have not ended'(store, advance) {

@@ -287,7 +287,7 @@ BEGIN
 END
 $$;
 
--- Deletes groups without tasks that were last seen up to a time.
+-- Deletes groups without tasks that were last seen up to a time. A letter that was discarded names its group, and may come back.
 CREATE OR REPLACE FUNCTION redrive.prune_groups(before bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   idle text[] := ARRAY(
@@ -297,6 +297,11 @@ DECLARE
     GROUP BY its.id
     HAVING coalesce(max(tally.last_seen), 0) <= before AND coalesce(sum(retrying), 0) = 0 AND coalesce(sum(dead), 0) = 0);
 BEGIN
+  idle := ARRAY(
+    SELECT known.id FROM unnest(idle) AS known (id)
+    WHERE NOT EXISTS (
+      SELECT FROM redrive.task WHERE failure_group = ANY (ARRAY[known.id]) AND failure_state IS NOT NULL
+    ));
   DELETE FROM redrive.group_tally WHERE failure_group = ANY (idle);
   DELETE FROM redrive.failure_group WHERE id = ANY (idle);
 END
