@@ -144,3 +144,19 @@ it('lifts one part of a budget', async () => {
   await folder.redrive(['budget', 'lift', '--kind', 'charge', '--failures'])
   expect((await folder.redrive(['budget', 'ls'])).err).toBe('No budgets.\n')
 })
+
+it('a redrive says so when its dead letters would wait behind an open gate', async () => {
+  await folder.inStore(async store => {
+    const verdict = { class: 'retryable', code: 'http_503' } as const
+    const attempt = { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w', verdict }
+    const tried = { outcome: { type: 'dead', reason: 'attempts_exhausted' }, attempt } as const
+    await store.enqueue(['charge', 'mail'].map(kind => ({ id: `dead-${kind}`, kind, payload: '1', tried })))
+  })
+  await folder.redrive(['budget', 'set', '--kind', 'charge', '--failures', '50%', '--min-attempts', '1'])
+  await fail()
+  const held = "The failure budget of 'charge' holds its tasks: they wait until its gate closes (redrive budget ls).\n"
+  const tryOut = async (kind: string) => (await folder.redrive(['dlq', 'redrive', '--kind', kind, '--dry-run'])).err
+  expect(await tryOut('charge')).toContain(held)
+  expect(await tryOut('mail')).not.toContain('failure budget')
+  expect((await folder.redrive(['dlq', 'redrive', '--kind', 'charge', '--yes'])).err).toContain(held)
+})

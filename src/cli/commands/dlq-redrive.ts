@@ -17,7 +17,7 @@ import { askFirst } from './ask-first.js'
 import { endOf, lettersText, preview, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
 import { loadTasks } from './load-work.js'
 import { withStore } from './open-store.js'
-import { endOfOperation, sayNoMatch, sayPlan, startDetached } from './operation-text.js'
+import { endOfOperation, sayGates, sayNoMatch, sayPlan, startDetached } from './operation-text.js'
 import { type CommonOptions, nonEmpty, rate, share, wholeNumber, withCommonOptions } from './options.js'
 
 /** The options of a redrive. `patch` changes payloads as they move: `redrive dlq edit` has it. */
@@ -113,6 +113,7 @@ async function tryOut(
   const isPlanned = !('ids' in selection) || (tasks ?? patch) !== undefined
   const plan = isPlanned ? await planOperation(store, 'redrive', selection, { tasks, patch }) : undefined
   if (plan !== undefined) sayPlan(console, plan)
+  if (count > 0) await sayGates(context, store, selection)
   const movable = Math.min(count - leftAlone(plan), limit ?? Infinity)
   console.say(`${movable} would be moved. This was a dry run: 0 moved.`)
   return endOf(count, refused)
@@ -146,6 +147,7 @@ async function move(
   const count = Math.min(all, limit ?? Infinity)
   for (const { text } of refused) console.say(text)
   if (count === 0 && !('ids' in selection)) await sayNoMatch(context, store, selection, 'dead letters')
+  if (count > 0) await sayGates(context, store, selection)
   const tasks = await tasksFor(selection, options, context)
   if (count > 0 && !yes) {
     if (patch !== undefined) sayPlan(console, await planOperation(store, 'redrive', selection, { tasks, patch }))

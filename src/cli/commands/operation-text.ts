@@ -50,6 +50,23 @@ export function sayPlan(console: Console, plan: OperationPlan): void {
   if (workers === 0) console.say('No worker is running: they would move at once, and wait for one.')
 }
 
+/** Says which gates the dead letters of a selection would wait behind: their operation gets no answers meanwhile. */
+export async function sayGates(
+  { console }: CommandContext,
+  store: Pick<Store, 'budgets' | 'countBy'>,
+  selection: LetterSelection,
+): Promise<void> {
+  if ('ids' in selection) return
+  const open = (await store.budgets.list()).filter(({ gate }) => gate.state !== 'closed')
+  if (open.length === 0) return
+  const filter = 'filter' in selection ? selection.filter : {}
+  const counts = await store.countBy({ ...filter, status: 'dead' }, ['kind'])
+  for (const { kind } of open.filter(({ kind }) => counts.some(count => count.kind === kind)))
+    console.say(
+      `The failure budget of ${quoted(kind)} holds its tasks: they wait until its gate closes (redrive budget ls).`,
+    )
+}
+
 const AGE_NAMES: Readonly<Record<string, string>> = {
   hour: 'within an hour',
   day: 'within a day',
