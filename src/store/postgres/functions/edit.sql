@@ -50,7 +50,7 @@ BEGIN
   UPDATE redrive.ledger AS last SET before = concat(left(last.before, -1), ',"payload":', to_json(task.payload), '}')
   FROM unnest(ids) AS one (id) JOIN redrive.task ON task.id = ANY (ARRAY[one.id])
   WHERE last.task = task.id AND last.sequence = task.entries;
-  UPDATE redrive.task SET payload = fresh.payload FROM unnest(ids, payloads) AS fresh (id, payload)
-  WHERE task.id = ANY (ARRAY[fresh.id]);
+  UPDATE redrive.task SET payload = given.payload FROM unnest(ids, payloads) AS given (id, payload)
+  WHERE task.id = ANY (ARRAY[given.id]);
 END
 $$;
