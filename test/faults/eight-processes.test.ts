@@ -8,7 +8,7 @@ import { diceOf } from './seed.js'
 import { canWatchSqlite, type SqliteWatch } from './sqlite-watch.js'
 
 const PROCESSES = 8
-const TASKS = 2000
+const TASKS = 1000
 /** Nobody may keep an event loop from turning for so long by holding a lock. */
 const LONGEST_MS = 50
 

@@ -9,7 +9,7 @@ import { diceOf } from './seed.js'
 
 const dice = diceOf('the results of a run that is killed')
 const ITEMS = 3000
-const KILLS = 4
+const KILLS = 2
 
 /** The lines of a file of results. A line that is torn is not JSON. */
 const linesOf = (path: string) =>

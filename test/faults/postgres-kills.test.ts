@@ -9,4 +9,4 @@ const postgres = ownPostgres()
 const openScene = async () => Scene.on(await postgres.server.createDatabase())
 
 killPointFaults({ openScene, dice, endsWithProcess: false })
-killRandomFaults({ openScene, dice, kills: 40 })
+killRandomFaults({ openScene, dice, kills: 15 })

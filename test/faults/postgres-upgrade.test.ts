@@ -8,7 +8,7 @@ import { ownPostgres } from './own-postgres.js'
 import { until } from './scene.js'
 import { diceOf } from './seed.js'
 
-const ROUNDS = 4
+const ROUNDS = 2
 const WORKERS = 3
 
 const dice = diceOf('an upgrade under load')
