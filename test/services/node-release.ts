@@ -27,8 +27,10 @@ export async function fetchNode(version: string): Promise<NodeRelease> {
   const home = join(folder, 'node_modules', name)
   const program = join(home, 'bin/node')
   if (!existsSync(program)) await npmInstall(folder, [`${name}@${version}`])
+  // Without the marks of this test run. NODE_EXTRA_CA_CERTS stays: behind a proxy npm cannot reach the registry without it.
+  const isOfThisRun = (key: string) => /^(VITEST|NODE_(?!EXTRA_CA_CERTS$)|TEST$|npm_)/.test(key)
   const env = {
-    ...Object.fromEntries(Object.entries(process.env).filter(([key]) => !/^(VITEST|NODE_|TEST$|npm_)/.test(key))),
+    ...Object.fromEntries(Object.entries(process.env).filter(([key]) => !isOfThisRun(key))),
     PATH: `${join(home, 'bin')}${delimiter}${process.env.PATH}`,
     // The headers that native code is built with. They come with the program.
     npm_config_nodedir: home,
