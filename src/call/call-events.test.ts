@@ -34,7 +34,7 @@ async function eventsOf(
   return events
 }
 
-/** What the events say, without when and of what. */
+/** The events without their time and their work. */
 function told(events: readonly WorkEvent[]): object[] {
   return events.map(({ work, at, ...rest }) => rest)
 }

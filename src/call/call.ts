@@ -130,7 +130,7 @@ export class Call<T> implements Sleeper {
     if (last) this.#history = advance(last.history, last.verdict, last.decision)
     const history = this.#history
     if (by) return this.#refuse('aborted', by.reason)
-    const now = last ? this.#clock.monotonic() : history.startedAt
+    const now = last && isLimited(this.#policy, this.#options) ? this.#clock.monotonic() : history.startedAt
     const late = refusal(this.#policy, history, now)
     if (late) return this.#refuse(late, this.#exhausted(late))
     this.#startedAt = now

@@ -281,6 +281,16 @@ describe('retry() never throws', () => {
     await expect(retry(() => 1, policy, options as RetryOptions)).rejects.toThrow(message)
   })
 
+  it('but rejects for options every time that they are wrong, right ones in between or not', async () => {
+    const wrong = { singal: {} } as RetryOptions
+    const right: RetryOptions = { name: 'charge' }
+    for (const options of [wrong, wrong, right, right, wrong, right]) {
+      const call = retry(() => 'result', {}, options)
+      if (options === right) await expect(call).resolves.toBe('result')
+      else await expect(call).rejects.toThrow(OptionError)
+    }
+  })
+
   it('rejects for a function that is none, such as the promise that it returns', async () => {
     await expect(retry(undefined as unknown as () => 1)).rejects.toThrow("'fn' must be a function; got undefined.")
     // @ts-expect-error: JavaScript would not notice.

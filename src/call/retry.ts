@@ -78,7 +78,7 @@ export function retry<T>(
   try {
     parsed = parse(policy)
     if (typeof fn !== 'function') throw wrongOption('fn', 'a function', fn)
-    checkOptions('retry()', options, RETRY_OPTIONS)
+    check(options)
   } catch (mistake) {
     return Promise.reject(mistake)
   }
@@ -98,6 +98,18 @@ export function retry<T>(
   } catch (failure) {
     return Promise.resolve(failed(failure))
   }
+}
+
+/**
+ * The options that were checked last: most callers pass the same object every time, and checking costs as much as a call.
+ * One that is changed in between is not checked again.
+ */
+let checked = NO_OPTIONS
+
+function check(options: RetryOptions): void {
+  if (options === checked || options === NO_OPTIONS) return
+  checkOptions('retry()', options, RETRY_OPTIONS)
+  checked = options
 }
 
 /** Wraps a function so that every call is retried. The wrapper takes the same arguments. */

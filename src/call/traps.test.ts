@@ -1,4 +1,4 @@
-/** What bit the retry libraries before this one. */
+/** Bugs of earlier retry libraries. */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { getEventListeners, once } from 'node:events'
 import { connect, createServer } from 'node:net'
@@ -16,7 +16,7 @@ const noDelay: PolicyInput = { backoff: 'none', jitter: 'none' }
 const listeners = (signal: AbortSignal) => getEventListeners(signal, 'abort').length
 const turn = () => new Promise(resolve => setImmediate(resolve))
 
-/** What a promise has come to by now. */
+/** The current state of a promise. */
 async function stateOf(promise: Promise<unknown>): Promise<{ state: string; value?: unknown }> {
   const settled = promise.then(
     value => ({ state: 'fulfilled', value }),

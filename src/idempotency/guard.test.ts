@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { classify, FinalError, OptionError, policies } from '../policy/index.js'
 import type { Work, WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
@@ -659,7 +659,8 @@ describe('the events of a run', () => {
     const sink = vi.fn(() => {
       throw new Error('broken sink')
     })
-    vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    onTestFinished(() => warned.mockRestore())
     await expect(guard.run('k', () => Promise.reject(new Error('x')), { sink, work })).rejects.toThrow('x')
     expect(sink).not.toHaveBeenCalled()
     expect(await guard.run('k', () => 1, { sink, work })).toBe(1)

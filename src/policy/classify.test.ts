@@ -111,7 +111,7 @@ describe('without any configuration', () => {
     it('of 4xx is final but for 408, 425 and 429; of 5xx retryable but for 501 and 505', () => {
       for (let status = 400; status <= 599; status++) {
         const verdict = { class: expected(status), code: `http_${status}` }
-        // What stands behind would decide otherwise, if the status did not.
+        // The cause alone would give the opposite verdict.
         const cause = verdict.class === 'final' ? 503 : 404
         expect(verdictOf({ status, cause })).toEqual(verdict)
       }

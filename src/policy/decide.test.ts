@@ -232,7 +232,7 @@ describe('the allowance of an attempt', () => {
 })
 
 describe('any work under any policy', () => {
-  /** What is on record of a failed call: enough to decide on it again. */
+  /** The record of a failed call, enough to repeat its decision. */
   interface Step {
     readonly startedAt: number
     readonly history: History

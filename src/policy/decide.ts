@@ -66,10 +66,14 @@ export function begin(startedAt: number, deadline?: number): History {
 
 /** The history after a decision was carried out. A deferral costs no attempt, and a hint never stretches the backoff. */
 export function advance(history: History, verdict: Verdict, decision: Decision): History {
-  if (decision.action === 'defer') return { ...history, deferrals: history.deferrals + 1 }
+  const { losses, startedAt, deadline } = history
+  const isDeferral = decision.action === 'defer'
+  const attempts = history.attempts + (isDeferral ? 0 : 1)
+  const deferrals = history.deferrals + (isDeferral ? 1 : 0)
   const isBackoff = decision.action === 'retry' && hint(verdict) === undefined
   const previousDelayMs = isBackoff ? decision.delayMs : history.previousDelayMs
-  return { ...history, attempts: history.attempts + 1, previousDelayMs }
+  // Written out: a spread takes as long as the decision itself.
+  return { attempts, deferrals, startedAt, deadline, previousDelayMs, losses }
 }
 
 /** How long an attempt that starts now may run. A time to live only keeps it from starting; a deadline cuts it short. */

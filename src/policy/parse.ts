@@ -101,7 +101,7 @@ function isSame(input: Fields, parts: readonly unknown[]): boolean {
     const known = parts[i++]
     if (value !== known && !(hasParts(value) && Array.isArray(known) && isSame(value, known))) return false
   }
-  return i === parts.length && input.constructor === parts[0] && input.length === parts[1]
+  return i === parts.length && input.constructor === parts[0] && (parts[0] === Object || input.length === parts[1])
 }
 
 function hasParts(value: unknown): value is Fields {

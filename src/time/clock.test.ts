@@ -49,6 +49,17 @@ describe("a timer of the machine's clock, in a time of its own", () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'performance'] })
   })
 
+  it('is measured in that time, and in real time afterwards', () => {
+    const faked = systemClock.monotonic()
+    vi.advanceTimersByTime(DAY)
+    expect(systemClock.monotonic() - faked).toBe(DAY)
+    vi.useRealTimers()
+    const before = performance.now()
+    const now = systemClock.monotonic()
+    expect(now).toBeGreaterThanOrEqual(before)
+    expect(now).toBeLessThanOrEqual(performance.now())
+  })
+
   it('wakes each sleeper once, within a millisecond after it is due', () => {
     const woken: [delayMs: number, at: number][] = []
     const start = performance.now()
