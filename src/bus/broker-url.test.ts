@@ -1,8 +1,10 @@
 import { inspect } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { OptionError } from '../policy/index.js'
+import { natsAddress } from './nats/address.js'
 import { openNats, openNatsIdempotencyStore } from './nats/index.js'
 import { openRabbitmq } from './rabbitmq/index.js'
+import { addressOf } from './rabbitmq/open-rabbitmq.js'
 
 describe.each([
   ['openRabbitmq', 'amqp:', (url: string, monitor?: string) => openRabbitmq(url, { managementUrl: monitor })],
@@ -48,4 +50,26 @@ it.each([
   ['openNats', openNats, { onTrouble: 'warn' }, "'onTrouble' must be of type function"],
 ])('%s refuses a wrong option before it connects', async (_, open, options, message) => {
   await expect(open('nobody://nowhere', options as object)).rejects.toThrow(message)
+})
+
+describe('the address of a bus has one spelling', () => {
+  it.each([
+    ['amqp://localhost', 'amqp://localhost'],
+    ['amqp://ada:secret@LOCALHOST:5672/', 'amqp://localhost'],
+    ['amqp://localhost/%2F', 'amqp://localhost'],
+    ['amqp://localhost/%2f?heartbeat=5', 'amqp://localhost'],
+    ['amqps://localhost:5671/orders', 'amqps://localhost/orders'],
+    ['amqp://localhost:5671/orders', 'amqp://localhost:5671/orders'],
+  ])('%s', (url, address) => {
+    expect(addressOf(new URL(url), 'redrive')).toBe(address)
+    expect(addressOf(new URL(url), 'billing')).toBe(`${address}?exchange=billing`)
+  })
+
+  it.each([
+    ['nats://localhost', 'localhost'],
+    ['LOCALHOST:4222', 'localhost'],
+    ['nats://two:4223,tls://token@one,one:4222', 'one,two:4223'],
+  ])('%s', (url, cluster) => {
+    expect(natsAddress(url).cluster).toBe(cluster)
+  })
 })

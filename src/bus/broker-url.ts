@@ -29,6 +29,11 @@ export function monitoringUrl(text: string, option: string): URL {
   return url
 }
 
+/** The host of a URL in one spelling: in lower case, and without the default port. */
+export function hostIn({ hostname, port }: Pick<URL, 'hostname' | 'port'>, defaultPort: number): string {
+  return `${hostname.toLowerCase()}${port === '' || port === String(defaultPort) ? '' : `:${port}`}`
+}
+
 function isDecodable(text: string): boolean {
   try {
     decodeURIComponent(text)

@@ -1,4 +1,4 @@
-import { expect, it, vi } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { openNats, openNatsIdempotencyStore } from './nats/index.js'
 import { openRabbitmq } from './rabbitmq/index.js'
 
@@ -9,6 +9,10 @@ it.each([
 ])('who opens what needs %s without having it is told what to install', async (name, range, open) => {
   vi.doMock(name, () => {
     throw new Error('Cannot find package')
+  })
+  onTestFinished(() => {
+    vi.doUnmock(name)
+    vi.resetModules()
   })
   await expect(open()).rejects.toMatchObject({
     code: 'missing_package',

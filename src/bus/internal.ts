@@ -1,3 +1,4 @@
 // For the other folders of this package. Users import from index.ts.
 
+export { hostIn } from './broker-url.js'
 export { InHand } from './in-hand.js'

@@ -11,6 +11,7 @@ describe('the address of a source has no credentials', () => {
   it.each([
     ['postgres://ann:secret@db:5433/app?sslmode=require', 'postgres://db:5433/app'],
     ['postgresql://db/app', 'postgres://db/app'],
+    ['postgres://DB:5432/app', 'postgres://db/app'],
     ['postgres://ann:secret@/app?host=/run/postgresql', 'postgres://localhost/app?host=/run/postgresql'],
     ['postgres://ann:se/cret@db/app', 'postgres:'],
   ])('%s', async (url, address) => {
@@ -27,6 +28,11 @@ describe('the address of a source has no credentials', () => {
 
   it('a MongoDB database', async () => {
     const client = new MongoClient('mongodb://ann:secret@one:27017,two:27018/app?replicaSet=rs')
+    expect((await openMongodbSource(client.db())).address).toBe('mongodb://one:27017,two:27018/app')
+  })
+
+  it('a MongoDB database, in whatever order its servers are named', async () => {
+    const client = new MongoClient('mongodb://two:27018,ONE/app?replicaSet=rs')
     expect((await openMongodbSource(client.db())).address).toBe('mongodb://one:27017,two:27018/app')
   })
 

@@ -60,7 +60,7 @@ export async function openNats(url: string, options: NatsOptions = {}): Promise<
   const onTrouble = harmless(options.onTrouble)
   const connection = await NatsConnection.open(url, options, onTrouble)
   const names = new NatsNames(prefix)
-  const address = `nats://${natsAddress(url).servers.join(',')}${prefix === DEFAULT_PREFIX ? '' : `?prefix=${prefix}`}`
+  const address = `nats://${natsAddress(url).cluster}${prefix === DEFAULT_PREFIX ? '' : `?prefix=${prefix}`}`
   return new NatsBus({ address, connection, driver, names, replicas, ackWaitMs, timeoutMs, monitorUrl, tls, onTrouble })
 }
 

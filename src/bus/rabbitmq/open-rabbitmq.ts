@@ -1,6 +1,6 @@
 import { type Duration, OptionError, parseDuration } from '../../policy/index.js'
 import { checkOptions, type KnownOptions } from '../../policy/internal.js'
-import { brokerUrl } from '../broker-url.js'
+import { brokerUrl, hostIn } from '../broker-url.js'
 import type { TlsOptions } from '../tls-options.js'
 import { harmless, type OnTrouble } from '../trouble.js'
 import { RabbitmqConnection } from './connection.js'
@@ -33,6 +33,8 @@ const RABBITMQ_OPTIONS: KnownOptions<RabbitmqOptions> = {
 }
 
 const DEFAULT_EXCHANGE = 'redrive'
+/** The path of a URL that names the virtual host `/`. */
+const DEFAULT_VHOST = /^\/?(?:\/|%2f)?$/i
 
 /**
  * Connects to RabbitMQ 3.10 or newer. Needs the package `amqplib`.
@@ -54,6 +56,19 @@ export async function openRabbitmq(url: string, options: RabbitmqOptions = {}): 
   const management = managementUrl === undefined ? undefined : new Management(managementUrl, target, tls)
   const onTrouble = harmless(options.onTrouble)
   const connection = await RabbitmqConnection.open(target, onTrouble, tls)
-  const address = `${target.protocol}//${target.host}${target.pathname}${exchange === DEFAULT_EXCHANGE ? '' : `?exchange=${exchange}`}`
-  return new RabbitmqBus({ address, connection, exchange, timeoutMs, management, onTrouble })
+  return new RabbitmqBus({
+    address: addressOf(target, exchange),
+    connection,
+    exchange,
+    timeoutMs,
+    management,
+    onTrouble,
+  })
+}
+
+/** The address of a bus in one spelling: `amqp://host/` and `amqp://HOST:5672/%2F` name the same. */
+export function addressOf(url: URL, exchange: string): string {
+  const host = hostIn(url, url.protocol === 'amqps:' ? 5671 : 5672)
+  const path = DEFAULT_VHOST.test(url.pathname) ? '' : url.pathname
+  return `${url.protocol}//${host}${path}${exchange === DEFAULT_EXCHANGE ? '' : `?exchange=${exchange}`}`
 }

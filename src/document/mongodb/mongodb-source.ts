@@ -86,7 +86,7 @@ class MongodbSource implements DocumentSource {
 
   constructor(db: Db, types: IdTypes, close: () => Promise<void>) {
     const { hosts, srvHost } = db.client.options
-    this.address = `mongodb://${srvHost ?? hosts.join(',')}/${db.databaseName}`
+    this.address = `mongodb://${srvHost ?? hosts.map(String).sort().join(',')}/${db.databaseName}`
     this.#db = db
     this.#types = types
     this.#close = close

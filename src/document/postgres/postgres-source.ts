@@ -1,5 +1,6 @@
 import type { Pool, PoolClient, PoolOptions } from 'pg'
 import { persist } from '../../attempt/index.js'
+import { hostIn } from '../../bus/internal.js'
 import { type Duration, hashJson, MissingPackageError, OptionError, parseDuration, policy } from '../../policy/index.js'
 import { DURATION, mustBe } from '../../policy/internal.js'
 import type { Shape } from '../collection.js'
@@ -66,16 +67,19 @@ export async function openPostgresSource(
   return new PostgresSource(pool, () => pool.end())
 }
 
+const DEFAULT_PORT = 5432
+
 /** The address of a pool's database, as far as its options tell: what they leave out comes from the environment. */
 function addressOf({ connectionString, host = '', port, database = '' }: PoolOptions): string {
-  if (connectionString === undefined) return `postgres://${host}${port === undefined ? '' : `:${port}`}/${database}`
+  if (connectionString === undefined)
+    return `postgres://${hostIn({ hostname: host, port: String(port ?? '') }, DEFAULT_PORT)}/${database}`
   // A socket needs no host, without which a URL cannot have a user.
   const text = connectionString.replace('@/', '@localhost/')
   if (!URL.canParse(text)) return 'postgres:'
   const url = new URL(text)
   // A socket is named by a parameter.
   const socket = url.searchParams.get('host')
-  return `postgres://${url.host}${url.pathname}${socket === null ? '' : `?host=${socket}`}`
+  return `postgres://${hostIn(url, DEFAULT_PORT)}${url.pathname}${socket === null ? '' : `?host=${socket}`}`
 }
 
 /** Documents in the tables of a PostgreSQL database. */
