@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 
 const SRC = resolve(import.meta.dirname, '../src')
 
-/** What each folder may import besides itself. Dependencies point inward: the kernel imports nothing. */
+/** The folders that each folder may import besides itself. Dependencies point inward: the kernel imports nothing. */
 const ALLOWED: Record<string, readonly string[]> = {
   policy: [],
   time: [],

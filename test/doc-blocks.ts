@@ -3,6 +3,7 @@ import { basename, join } from 'node:path'
 import ts from 'typescript'
 import { vi } from 'vitest'
 import { freshDatabase } from './services/fresh-database.js'
+import { forgetTracing } from './spans.js'
 import { ROOT } from './subpaths.js'
 
 /** A TypeScript block of a page. Each is a module of its own. */
@@ -62,6 +63,10 @@ export function typeErrors(folder: string, written: readonly Block[]): string[] 
 /** Runs a block: a module that throws fails. One that asks for `DATABASE_URL` gets an empty database. */
 export async function runBlock(folder: string, { file, code }: Block): Promise<void> {
   if (code.includes('DATABASE_URL')) vi.stubEnv('DATABASE_URL', await freshDatabase())
-  await import(/* @vite-ignore */ join(folder, file))
-  vi.unstubAllEnvs()
+  try {
+    await import(/* @vite-ignore */ join(folder, file))
+  } finally {
+    vi.unstubAllEnvs()
+    await forgetTracing()
+  }
 }

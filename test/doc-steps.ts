@@ -84,10 +84,14 @@ function wordsOf(line: string): string[] {
 const AGE = '\\d+\\w*( \\d+\\w+)?'
 
 function patternOf(expected: string): string {
-  return expected
-    .replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
-    .replace(/^…\n/gm, '([^\\n]*\\n)*?')
-    .replaceAll('…', '[^\\n]*')
-    .replace(/\d+\w* ago/g, `(${AGE} ago|now)`)
-    .replace(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ/g, '[-\\d]+ [:\\d]+Z')
+  return (
+    expected
+      .replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+      .replace(/^…\n/gm, '([^\\n]*\\n)*?')
+      .replaceAll('…', '[^\\n]*')
+      // A column is as wide as its widest cell, such as a duration.
+      .replace(/ {2,}/g, ' {2,}')
+      .replace(/\d+\w* ago/g, `(${AGE} ago|now)`)
+      .replace(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ/g, '[-\\d]+ [:\\d]+Z')
+  )
 }

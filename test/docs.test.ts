@@ -52,7 +52,7 @@ function proseOf(file: string): string {
   return ts.sys.fileExists(file) ? readFileSync(file, 'utf8').replace(/^```[\s\S]*?^```$/gm, '') : ''
 }
 
-/** What the headings of a page are linked by. */
+/** The anchors of the headings of a page. */
 function headingsOf(file: string): string[] {
   return [...proseOf(file).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) =>
     title

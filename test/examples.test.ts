@@ -13,11 +13,11 @@ const examples = readdirSync(join(ROOT, 'examples')).filter(file => file.endsWit
 const folder = mkdtempSync(join(tmpdir(), 'redrive-examples-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** What it printed, once it has ended well. */
+/** Runs an example, and returns its output once it has ended well. */
 async function outputOf(file: string, more: NodeJS.ProcessEnv = {}) {
   const args = ['--import', join(ROOT, 'node_modules/tsx/dist/esm/index.mjs'), join(ROOT, 'examples', file)]
   const env = { ...process.env, ...more, TSX_TSCONFIG_PATH: join(ROOT, 'tsconfig.json') }
-  // What an example keeps, it keeps in the folder it is run in.
+  // An example keeps its files in the folder that it is run in.
   const cwd = join(folder, file)
   mkdirSync(cwd, { recursive: true })
   return promisify(execFile)(process.execPath, args, { cwd, env, timeout: 120_000 })

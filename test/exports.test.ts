@@ -83,18 +83,18 @@ const EXPORTS: Readonly<Record<string, string>> = {
     openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
     ActOptions AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination
-    ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FixOptions FollowAuditOptions GroupExplanation GroupLifeView GroupNotFoundError GroupView Interval KeptMessage KindFigures
+    ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FixOptions FollowAuditOptions GroupExplanation GroupLifeView GroupNotFoundError GroupRuleView GroupView Interval KeptMessage KindFigures
     KnownQueues LaneGate LaneState LaneView LedgerRowView LetterSelection LookOptions MessageView NoFailedQueueError NoRouteError
     OperationPlan OperationRecording OperationView PauseView PayloadReport Percentiles PlanOptions PolicyAdvice PruneOptions Pruned Purged QueueBusyError RedriveOptions RedrivePlan
     Redriven Refusal RegroupPreview Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore
     Reprocessed RequeueOptions RequeuePlan RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes
-    RunOperationOptions RunReport RunView SeenFailure SeenGroup SeenGroups StageName StageReport StartOptions StoreFigures TaskCountView TaskExplanation
+    RunOperationOptions RunReport RunView SeenFailure SeenGroup SeenGroups StageName StageReport StartOptions StartRequeueOptions StoreFigures TaskCountView TaskExplanation
     TaskSchema TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions Why WhyAction WhyCause WhyStore WorkerView YieldOptions YieldReport
     YieldView actOnMany cancelTasks countTasks discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue
-    failedGroups failedQueues findFailedQueue findGroup followAudit groupFailedQueue groupFailures groupView ledgerRowView listBudgets listGroups listLanes listTasks listWorkers
+    failedGroups failedQueues findFailedQueue findGroup followAudit groupFailedQueue groupFailures groupRuleView groupView ledgerRowView listBudgets listGroups listLanes listTasks listWorkers
     messageView openResultLog operationNote operationOutcome operationTotal operationView planDiscard planOperation planRedrive planReprocess planRequeue previewRules
     pruneStore purgeFailedQueue ratesOf redriveDeadLetters redriveWhenFixed reportRun reportYields reprocess requeueFailedQueue runOperation
-    runView setRates startOperation storeFigures taskView undoOperation untilEmpty verify walkFailedQueue walkTasks
+    runView setRates startOperation startRequeue storeFigures taskView undoOperation untilEmpty verify walkFailedQueue walkTasks
     why writeResults`,
   'redrive/notify': `
     NoticeType Notification Notifier NotifyOptions Target TargetOptions notify slack webhook`,

@@ -1,7 +1,8 @@
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { readJson, subpaths } from './subpaths.js'
 
 const names = Object.keys(subpaths())
+const MODULES = ['node:fs', 'node:fs/promises', 'node:child_process', 'node:net']
 
 /** Replaces the functions of a module of Node by functions that throw. */
 async function refusing(original: () => Promise<object>): Promise<object> {
@@ -12,6 +13,12 @@ async function refusing(original: () => Promise<object>): Promise<object> {
   return Object.fromEntries(entries.map(([name, value]) => [name, typeof value === 'function' ? refuse(name) : value]))
 }
 
+// Other files run in this process afterwards.
+afterAll(() => {
+  for (const module of MODULES) vi.doUnmock(module)
+  vi.resetModules()
+})
+
 describe('importing the package', () => {
   it('has no side effects, as package.json tells bundlers', () => {
     expect(readJson('package.json').sideEffects).toBe(false)
@@ -20,8 +27,7 @@ describe('importing the package', () => {
   describe.each(names)('%s', name => {
     beforeAll(() => {
       vi.resetModules()
-      for (const module of ['node:fs', 'node:fs/promises', 'node:child_process', 'node:net'])
-        vi.doMock(module, refusing)
+      for (const module of MODULES) vi.doMock(module, refusing)
     })
 
     it('touches no file, starts no process and leaves no listener or global behind', async () => {

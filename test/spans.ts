@@ -38,6 +38,14 @@ export async function startTracing(options: { readonly sampler?: Sampler } = {})
   }
 }
 
+/** Ends whatever tracing somebody has left in this process: other tests would be traced, and their own provider ignored. */
+export async function forgetTracing(): Promise<void> {
+  const untrace = await traceWork()
+  untrace()
+  trace.disable()
+  context.disable()
+}
+
 /** The trace of a span, its parent, and the spans that it links to. */
 export function placeOf(span: ReadableSpan | undefined) {
   return {

@@ -1,5 +1,5 @@
 import { Registry, register } from 'prom-client'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { MemoryBus } from '../bus/index.js'
 import { retry } from '../call/index.js'
 import { type ConsumeOptions, consume, DocumentNotFoundError, type EventConsumer, handleEvent } from '../event/index.js'
@@ -257,6 +257,10 @@ it('single names may be given', async () => {
 it('who makes metrics without having prom-client is told what to install', async () => {
   vi.doMock('prom-client', () => {
     throw new Error('Cannot find package')
+  })
+  onTestFinished(() => {
+    vi.doUnmock('prom-client')
+    vi.resetModules()
   })
   await expect(eventMetrics()).rejects.toMatchObject({
     code: 'missing_package',

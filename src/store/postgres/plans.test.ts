@@ -210,8 +210,7 @@ const VERBS: Readonly<Record<string, Prepare>> = {
   'a page of runs': () => () => store.runs.list({}, { limit: 10 }),
   'a page of the items of a run': () => () => store.runs.items(`run-${SMALL.ended}`, { limit: PAGE }),
   'the dead items of a run': () => () => ask('dead_items', [KIND, `run-${LARGE.ended}`, 'a', null, 9e15, BATCH]),
-  'the waiting items of a run': () =>
-    marked(() => ask('waiting_items', [KIND, `run-${LARGE.ended}`, 'a', null, BATCH])),
+  'the waiting items of a run': () => () => ask('waiting_items', [KIND, `run-${LARGE.ended}`, 'a', null, BATCH]),
   'the running items of a run': () => () => ask('running_items', [KIND, `run-${LARGE.ended}`]),
   'a move of items': async () => {
     const { rows } = await ask('waiting_items', [KIND, `run-${LARGE.ended}`, 'a', null, BATCH])
@@ -227,7 +226,7 @@ const VERBS: Readonly<Record<string, Prepare>> = {
 
 /** These look at every lane, and at nothing else of which there is much. */
 const LANE_VERBS: Readonly<Record<string, Prepare>> = {
-  stats: () => marked(() => ask('stats', [MAX_ROWS / 2, null])),
+  stats: () => () => ask('stats', [MAX_ROWS / 2, null]),
   heartbeat: async () => {
     await claim(['a', 'keyed'])
     return () => store.heartbeat({ worker: 'w', leaseMs: 60_000 })
@@ -245,12 +244,6 @@ const GROUP = { id: '1-group', kind: 'a', code: 'E', errorName: 'Error', pattern
 const KIND = 'pipeline:p'
 /** A pipeline with a rate, and with the lanes of many runs that have ended. */
 const SHARED_KIND = 'pipeline:shared'
-
-/** Makes the call once before it counts: the first reader of an index passes over the entries of tasks that are gone, and marks them. */
-async function marked(call: Call): Promise<Call> {
-  await call()
-  return call
-}
 
 /** Calls a function that is part of a longer transaction. */
 function ask(fn: string, values: unknown[]) {
@@ -299,7 +292,7 @@ async function rowsRead(prepare: Prepare): Promise<number> {
   }
 }
 
-/** What this transaction has read so far. Counts per lane are left out: they are summed up, whatever the plan. */
+/** The rows that this transaction has read so far. Counts per lane are left out: they are summed up, whatever the plan. */
 async function read(): Promise<number> {
   const { rows } = await pool.query(`
     SELECT sum(pg_stat_get_xact_tuples_returned(oid))::int AS read FROM pg_class
@@ -377,12 +370,14 @@ const SITUATIONS: Readonly<Record<string, () => Promise<unknown>>> = {
 describe.each(Object.entries(SITUATIONS))('a verb reads no more than it needs, %s', (_, arrive) => {
   beforeAll(arrive)
 
+  // Calls pass over the index entries of tasks that are gone, until one marks them. None can while another session has a
+  // snapshot from before, such as one that gathers statistics. A bad plan stays bad, however often it is asked.
   it.each(Object.entries(VERBS))('%s', async (_, prepare) => {
-    expect(await rowsRead(prepare)).toBeLessThan(MAX_ROWS)
+    await expect.poll(() => rowsRead(prepare)).toBeLessThan(MAX_ROWS)
   })
 
   it.each(Object.entries(LANE_VERBS))('%s', async (_, prepare) => {
-    expect(await rowsRead(prepare)).toBeLessThan(MAX_ROWS + 2 * LANES)
+    await expect.poll(() => rowsRead(prepare)).toBeLessThan(MAX_ROWS + 2 * LANES)
   })
 })
 
