@@ -19,6 +19,7 @@ const OUTCOMES: Readonly<Record<LedgerRow['outcome'], string>> = {
   discarded: 'no attempt: somebody gave it up for good',
   undone: 'no attempt: somebody took a redrive back',
   edited: 'no attempt: somebody changed its payload',
+  cancel_requested: 'no attempt: somebody asked to cancel it while it ran',
 }
 
 const STATUSES: Readonly<Record<TaskStatus, 'green' | 'red' | 'yellow'>> = {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { DOCUMENT_KIND } from '../operation/internal.js'
 import { hashJson } from '../policy/index.js'
 import type { ClaimedTask, NewTask, Settlement, Store } from '../store/index.js'
 import { failureText } from '../telemetry/index.js'
@@ -24,7 +25,7 @@ const WORKER = 'redrive-sweeper'
 
 /** The kind of the dead letters of a collection's documents. */
 export function letterKind(collection: string): string {
-  return `document:${collection}`
+  return `${DOCUMENT_KIND}${collection}`
 }
 
 /** Records a dead letter for each document. Repeating it changes nothing: its id comes from the document's last attempt. */

@@ -1,5 +1,5 @@
 import type { Bus } from '../bus/index.js'
-import { FinalError } from '../policy/index.js'
+import { FinalError, OptionError } from '../policy/index.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
 import type { Collection } from './collection.js'
 import { dispatched, eventOf, MAX_DISPATCHES, mayBeSent, undispatched } from './dispatch.js'
@@ -83,12 +83,21 @@ const STATES: Readonly<Record<Judgement['action'], (document: DocumentRecord) =>
   dispatch: ({ dispatches }) => (dispatches >= MAX_DISPATCHES ? 'unstarted' : 'due'),
 }
 
+/** Throws an `OptionError` if documents are selected by their error, but their collection has no field for it. */
+export function checkError({ name, shape }: Collection, error: string | undefined): void {
+  if (error === undefined || shape.fields.lastError !== undefined) return
+  const advice = `Name the field in 'fields.lastError', or take all documents.`
+  throw new OptionError('error', `The collection '${name}' has no field for the last error. ${advice}`)
+}
+
 /** Pages over the failed documents that match. */
 export async function* failedDocuments(
   source: DocumentSource,
-  { shape }: Collection,
+  collection: Collection,
   { error, limit = Infinity }: FailedFilter = {},
 ): AsyncIterable<readonly DocumentRecord[]> {
+  checkError(collection, error)
+  const { shape } = collection
   let left = limit
   for await (const page of source.walk(shape, { type: 'failed' }, { pageSize: PAGE })) {
     const matching = page

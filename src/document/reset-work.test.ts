@@ -68,6 +68,12 @@ it('resets failed documents by their error, at a rate and up to a limit', async 
   expect(row('c5')).toMatchObject({ status: 'failed_max_retries' })
 })
 
+it('refuses to tell documents by an error that their collection does not keep', async () => {
+  const event = { type: 'chunks.prepared', data: () => ({}) }
+  const mute = collectionOf({ name: 'chunks', event, fields: { attemptCount: 'attempts', lastAttemptTime: 'last' } })
+  await expect(failedSet(source, mute, { error: '502' })).rejects.toThrow("'chunks' has no field for the last error.")
+})
+
 it('counts documents that are not in the set, that others changed, and that the database refused', async () => {
   fail(3, 'HTTP 502')
   fail(2, 'corrupt', 'x')

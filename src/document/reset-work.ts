@@ -1,7 +1,7 @@
 import type { OutsideBatch, OutsideTarget, OutsideWork } from '../operation/internal.js'
 import type { DocumentSet, OperationRecord } from '../store/index.js'
 import type { Collection } from './collection.js'
-import { cutOf, type FailedFilter } from './operate-documents.js'
+import { checkError, cutOf, type FailedFilter } from './operate-documents.js'
 import { resetValues } from './reset.js'
 import type { DocumentRecord, DocumentSource, OnRefused } from './source.js'
 
@@ -19,6 +19,7 @@ export async function failedSet(
   collection: Collection,
   { error }: Pick<FailedFilter, 'error'> = {},
 ): Promise<DocumentSet> {
+  checkError(collection, error)
   const cut = await cutOf(source, collection)
   const { failed: count } = await source.survey(collection.shape, cut)
   const set = { collection: collection.name, source: source.address, until: cut.now, count }

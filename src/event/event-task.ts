@@ -1,4 +1,5 @@
 import { type Message, textOf } from '../bus/index.js'
+import { EVENT_KIND } from '../operation/internal.js'
 import type { NewTask } from '../store/index.js'
 import { traceparentOf } from '../telemetry/internal.js'
 
@@ -24,7 +25,7 @@ export function storedEvent(payload: string): StoredEvent {
 
 /** The kind of the tasks in which the events of a queue wait. */
 export function eventKind(queue: string): string {
-  return `event:${queue}`
+  return `${EVENT_KIND}${queue}`
 }
 
 /** The task in which an event waits. */

@@ -19,7 +19,8 @@ interface Part {
   readonly text: string
 }
 
-interface CompiledRule extends PatternRule {
+interface CompiledRule<R extends PatternRule> {
+  readonly rule: R
   readonly first: string
   readonly parts: readonly Part[]
   /** How many characters are given: the rule with the most is the most specific one. */
@@ -32,27 +33,39 @@ const WILDCARD = /(\{\*\}|\*)/
  * The rules of a store, ready to be applied. Of several rules that match a message, the one with the most characters that are
  * no wildcards holds: so a longer pattern keeps apart what a shorter one merges.
  */
-export class PatternRules {
+export class PatternRules<R extends PatternRule = PatternRule> {
   /**
    * Names the algorithm and the rules: those who report the same one make the same groups of the same failures. The version
    * alone, if there are no rules.
    */
   readonly grouping: string
-  readonly #rules: readonly CompiledRule[]
+  readonly #rules: readonly CompiledRule<R>[]
 
-  constructor(rules: readonly PatternRule[]) {
-    this.#rules = rules.map(compiled).sort(bySpecificity)
-    const given = this.#rules.map(({ kind, pattern }) => [kind ?? null, pattern])
+  constructor(rules: readonly R[]) {
+    this.#rules = rules.map(rule => compiled(rule)).sort(bySpecificity)
+    const given = this.#rules.map(({ rule: { kind, pattern } }) => [kind ?? null, pattern])
     const hash = createHash('sha256').update(JSON.stringify(given)).digest('hex').slice(0, 12)
     this.grouping = given.length === 0 ? `${FINGERPRINT_VERSION}` : `${FINGERPRINT_VERSION}.${hash}`
   }
 
   /** The pattern that a rule gives a message of this kind; `undefined` if none matches. */
   patternOf(kind: string, message: string): string | undefined {
-    for (const rule of this.#rules) {
+    return this.#match(kind, message)?.pattern
+  }
+
+  /** The rule that gives the messages of a group their pattern; `undefined` if none does. */
+  ruleOf(kind: string, pattern: string): R | undefined {
+    // A rule matches a pattern of its own as it does the messages, since `*` is a text like any other.
+    const match = this.#match(kind, pattern)
+    return match?.pattern === pattern ? match.rule : undefined
+  }
+
+  #match(kind: string, message: string): { readonly rule: R; readonly pattern: string } | undefined {
+    for (const candidate of this.#rules) {
+      const { rule } = candidate
       if (rule.kind !== undefined && rule.kind !== kind) continue
-      const pattern = applied(rule, message)
-      if (pattern !== undefined) return pattern.slice(0, MAX_PATTERN)
+      const pattern = applied(candidate, message)
+      if (pattern !== undefined) return { rule, pattern: pattern.slice(0, MAX_PATTERN) }
     }
     return undefined
   }
@@ -61,17 +74,18 @@ export class PatternRules {
 /** The rules of a store that has none. */
 export const NO_RULES: PatternRules = new PatternRules([])
 
-function compiled({ kind, pattern }: PatternRule): CompiledRule {
-  const [first = '', ...rest] = pattern.split(WILDCARD)
+function compiled<R extends PatternRule>(rule: R): CompiledRule<R> {
+  const [first = '', ...rest] = rule.pattern.split(WILDCARD)
   const parts: Part[] = []
   for (let i = 0; i < rest.length; i += 2) parts.push({ isKept: rest[i] !== '*', text: rest[i + 1] ?? '' })
   const given = parts.reduce((sum, { text }) => sum + text.length, first.length)
-  return { kind, pattern, first, parts, given }
+  return { rule, first, parts, given }
 }
 
 /** The most specific rule comes first. The order depends on nothing but the rules, so that all processes agree. */
-function bySpecificity(a: CompiledRule, b: CompiledRule): number {
-  if (a.given !== b.given) return b.given - a.given
+function bySpecificity(one: CompiledRule<PatternRule>, other: CompiledRule<PatternRule>): number {
+  if (one.given !== other.given) return other.given - one.given
+  const [a, b] = [one.rule, other.rule]
   if (a.kind !== b.kind) return (a.kind ?? '\uffff') < (b.kind ?? '\uffff') ? -1 : 1
   return a.pattern < b.pattern ? -1 : 1
 }
@@ -80,7 +94,7 @@ function bySpecificity(a: CompiledRule, b: CompiledRule): number {
  * Finds each text of a rule at the first place behind the one before, and the last one at the end of the message: that finds a
  * match wherever there is one, and reads the message once.
  */
-function applied({ first, parts }: CompiledRule, message: string): string | undefined {
+function applied({ first, parts }: CompiledRule<PatternRule>, message: string): string | undefined {
   if (!message.startsWith(first)) return undefined
   let pattern = first
   let from = first.length

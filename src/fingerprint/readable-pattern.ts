@@ -4,7 +4,7 @@ import { MAX_PATTERN } from './pattern.js'
 
 /** Punctuation right behind a word, a space, and what opens a value. */
 const BEFORE_VALUE = /^[),;:.!?\]}"'`»”]{0,3}\s*[([{"'`«“<]{0,3}/u
-/** What closes a value, punctuation behind it, a space, and what opens the next word. */
+/** Closing marks of a value, punctuation, a space, and opening marks of the next word. */
 const AFTER_VALUE = /[)\]}"'`»”>]{0,3}[,;:.!?]{0,2}\s*[([{"'`«“<]{0,3}$/u
 const NO_WORDS = /[\p{L}\p{N}\p{M}\p{S}*]+/gu
 
@@ -22,7 +22,7 @@ export function readablePattern(message: string, pattern: string): string {
   let at = 0
   let isMasked = false
   for (const word of pattern.split(' ')) {
-    // What varies may be in the middle of a word, or at its end.
+    // The varying part may be in the middle of a word, or at its end.
     for (const [index, text] of word.split(MASK).entries()) {
       if (index > 0) isMasked = true
       if (text === '') continue

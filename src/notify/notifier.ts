@@ -123,7 +123,9 @@ export class Notifier {
     const name = `notifier-${hostname()}-${process.pid}-${crypto.randomUUID().slice(0, 8)}`
     const lease = Math.min(this.#everyMs, LONGEST_BEAT_MS) * BEATS_PER_LEASE
     const kinds = tasks.map(task => taskKind(task, store))
-    this.#engine = new Engine(store, kinds, { name, lease, concurrency: 2, clock, sink, onOutage }, [this.#duty()])
+    // It knows no schemas, and would redrive letters that a worker leaves alone.
+    const engine = { name, lease, concurrency: 2, clock, sink, onOutage, isDriver: false }
+    this.#engine = new Engine(store, kinds, engine, [this.#duty()])
   }
 
   /** Starts to check and to deliver. Resolves after the first check. Rejects if the store cannot be reached. */

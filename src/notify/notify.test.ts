@@ -19,7 +19,7 @@ interface Received {
   readonly body: unknown
 }
 
-/** A server that takes messages, and answers with these statuses, the last one for ever. */
+/** A server that takes messages, and answers with these statuses, the last one for ever. It repeats the path in its reason phrase. */
 async function receiver(...statuses: number[]) {
   const received: Received[] = []
   const server = createServer(async (request, response) => {
@@ -27,7 +27,8 @@ async function receiver(...statuses: number[]) {
     for await (const chunk of request) chunks.push(chunk as Buffer)
     received.push({ headers: request.headers, body: JSON.parse(Buffer.concat(chunks).toString()) })
     const status = (statuses.length > 1 ? statuses.shift() : statuses[0]) ?? 200
-    response.writeHead(status, status < 400 && status >= 300 ? { location: 'http://127.0.0.1:1/' } : {}).end()
+    const headers = status < 400 && status >= 300 ? { location: 'http://127.0.0.1:1/' } : {}
+    response.writeHead(status, `cannot post to ${request.url}`, headers).end()
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   servers.push(server)
@@ -308,8 +309,24 @@ describe('a message', () => {
     await notifier.look()
     const { items } = await store.list({ kind: 'notify:slack' }, { limit: 10 })
     expect(items.map(({ payload }) => JSON.parse(payload).text)).toEqual([
-      `The discard ${recent} by ann is done: 1 moved.`,
+      `The discard ${recent} by ann is done: 1 discarded.`,
     ])
+  })
+
+  it('leaves operations to workers, which know the schemas of payloads', async () => {
+    const clock = fakeClock()
+    store = new MemoryStore({ clock })
+    const { url } = await receiver()
+    const attempt = { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w' }
+    const tried = { outcome: { type: 'dead', reason: 'final_error' }, attempt } as const
+    await store.enqueue([{ id: 'a', kind: 'charge', payload: '{}', tried }])
+    const set = { filter: {}, until: clock.now() + 1 }
+    const { id } = await store.operations.create({ act: 'redrive', set, by: { who: 'ann' } })
+    const notifier = notify(store, { to: slack(url), clock })
+    await notifier.start()
+    await clock.advance('2m')
+    expect(await store.operations.get(id)).toMatchObject({ status: 'running', moved: 0 })
+    await notifier.stop()
   })
 
   it('says how an operation has ended that a hundred others were created after', async () => {
@@ -447,6 +464,16 @@ describe('a target', () => {
   it('shows neither its URL nor its headers', () => {
     const target = webhook(`https://example.com/${SECRET}`, { headers: { authorization: SECRET } })
     expect(inspect(target, { depth: 9, showHidden: true }) + JSON.stringify(target)).not.toContain('hunter2')
+  })
+
+  it('does not repeat what the server says, which may be its URL', async () => {
+    const { url } = await receiver(400)
+    await old()
+    await start({ to: webhook(url), oldestAge: '10m' })
+    await expect.poll(async () => (await store.count({ kind: 'notify:webhook' })).dead).toBe(1)
+    const { items } = await store.list({ kind: 'notify:webhook' }, { limit: 1 })
+    expect(items[0]?.errorMessage).toBe('HttpError: The server answered 400 Bad Request')
+    expect(JSON.stringify(await store.ledger(items[0]?.id ?? ''))).not.toContain(SECRET)
   })
 
   it('has a name of its own', () => {

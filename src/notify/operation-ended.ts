@@ -1,4 +1,4 @@
-import type { OperationRecord, OperationStore } from '../store/index.js'
+import type { OperationAct, OperationRecord, OperationStore } from '../store/index.js'
 import { redact } from '../telemetry/index.js'
 import type { Notice } from './notice.js'
 import type { Occasion } from './occasion.js'
@@ -37,16 +37,29 @@ async function openIds(operations: OperationStore): Promise<Set<string>> {
   return ids
 }
 
-function noticeOf({ id, act, by, status, reason, moved, tally }: OperationRecord): Notice {
+/** The verb for members that an act has moved. */
+const DONE: Readonly<Record<OperationAct, string>> = {
+  redrive: 'moved',
+  cancel: 'cancelled',
+  discard: 'discarded',
+  reset: 'reset',
+  requeue: 'requeued',
+}
+
+function noticeOf({ id, act, settings, by, status, reason, moved, undone, tally }: OperationRecord): Notice {
+  const name = settings.patch === undefined ? act : 'edit'
   const { succeeded, skipped, dead, cancelled } = tally
-  const ends = Object.entries({ succeeded, skipped, 'dead again': dead, cancelled }).filter(([, count]) => count > 0)
-  const outcome = ends.map(([name, count]) => `${count} ${name}`).join(', ')
+  const counts = { succeeded, skipped, 'dead again': dead, cancelled, 'put back': undone }
+  const ends = Object.entries(counts).filter(([end, count]) => count > 0 && end !== DONE[act])
+  const outcome = ends.map(([end, count]) => `${count} ${end}`).join(', ')
   const ended = status === 'done' ? 'is done' : `has stopped${reason === undefined ? '' : ` (${reason})`}`
   return {
     type: 'operation_ended',
     // An operation that goes on after a stop may stop again, for another reason.
     subject: status === 'done' ? `${id}/done` : `${id}/stopped/${moved}/${reason ?? ''}`,
-    text: redact(`The ${act} ${id} by ${by.who} ${ended}: ${moved} moved${outcome === '' ? '' : `: ${outcome}`}.`),
-    facts: { operation: id, act, who: by.who, status, reason: reason ?? null, moved, ...tally },
+    text: redact(
+      `The ${name} ${id} by ${by.who} ${ended}: ${moved} ${DONE[act]}${outcome === '' ? '' : `: ${outcome}`}.`,
+    ),
+    facts: { operation: id, act, who: by.who, status, reason: reason ?? null, moved, undone, ...tally },
   }
 }

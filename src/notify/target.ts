@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http'
 import { HttpError } from '../call/index.js'
 import { FinalError, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions, quoted } from '../policy/internal.js'
@@ -59,7 +60,7 @@ class HttpTarget implements Target {
       throw new FinalError(`The target '${this.name}' answered with a redirect. Configure the URL that it points to.`, {
         code: 'redirected',
       })
-    throw new HttpError(answer)
+    throw new HttpError(inOwnWords(answer))
   }
 }
 
@@ -73,6 +74,12 @@ export function slack(url: string | URL | undefined, options: TargetOptions = {}
 export function webhook(url: string | URL | undefined, options: TargetOptions = {}): Target {
   checkOptions('webhook()', options, TARGET_OPTIONS)
   return new HttpTarget(url, { name: 'webhook', ...options }, message => message)
+}
+
+/** The answer with the usual words for its status: those of the server may repeat the URL, and end up in the ledger. */
+function inOwnWords(answer: Response): Response {
+  // Not a new one: that takes no status above 599, and a server may answer with any.
+  return Object.defineProperty(answer, 'statusText', { value: STATUS_CODES[answer.status] ?? '' })
 }
 
 /** Slack's own escapes. Without them, a text could mention a whole channel. */

@@ -1,6 +1,6 @@
 import type { By, TaskControl, TaskReader } from '../store/index.js'
 import { getTasks } from './get-tasks.js'
-import { alreadyEnded, notFound, type Refusal } from './refusal.js'
+import { alreadyEnded, alreadyRequested, notFound, type Refusal } from './refusal.js'
 
 /** The result of a cancellation. */
 export interface Cancelled {
@@ -20,7 +20,9 @@ export async function cancelTasks(
   const cancelled = new Set(await store.cancel([...named], by))
   const refused: Refusal[] = []
   const others = [...named].filter(id => !cancelled.has(id))
-  for await (const { id, task } of getTasks(store, others))
-    refused.push(task === undefined ? notFound(id) : alreadyEnded(id, task.status))
+  for await (const { id, task } of getTasks(store, others)) {
+    if (task?.status === 'running') refused.push(alreadyRequested(id))
+    else refused.push(task === undefined ? notFound(id) : alreadyEnded(id, task.status))
+  }
   return { ids: [...cancelled], refused }
 }

@@ -56,6 +56,26 @@ it('a group whose message does not vary does not speak of a *', async () => {
   expect(why).not.toContain('*')
 })
 
+it('a group names the rule that makes its failures one, and a group beside it none', async () => {
+  const memory = new MemoryStore()
+  const why = 'one limit for all'
+  await memory.groups.addRule({ pattern: 'tenant * is over' }, { who: 'bob' })
+  await memory.groups.addRule({ kind: 'charge', pattern: 'tenant * is over its {*}' }, { who: 'ann', why })
+  const { rules } = await memory.groups.rules()
+  const failures = ['tenant Blue Sky is over its limit', 'tenant Red is over its limit', 'order 42 not found']
+  await deadLetters(
+    memory,
+    failures.map((message, n) => letter(`t${n}`, `Error: ${message}`)),
+    rules,
+  )
+  const groups = await Promise.all((await listGroups(memory)).map(({ id }) => explainGroup(memory, id)))
+  const ruled = groups.find(({ pattern }) => pattern === 'tenant * is over its limit')
+  const [, rule] = rules
+  expect(ruled).toMatchObject({ dead: 2, rule: { id: rule?.id, who: 'ann', why, pattern: 'tenant * is over its {*}' } })
+  expect(ruled?.why).toMatch(/ Rule \d says so, 'tenant \* is over its \{\*\}', added by ann: one limit for all\.$/)
+  expect(groups.find(({ pattern }) => pattern.startsWith('order'))).toMatchObject({ rule: null })
+})
+
 it('the beginning of an id will do, with or without its version, as long as it is one group alone', async () => {
   const memory = await store()
   const [group] = await listGroups(memory)

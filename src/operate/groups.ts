@@ -1,3 +1,4 @@
+import { PatternRules } from '../fingerprint/internal.js'
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import type {
@@ -5,6 +6,7 @@ import type {
   GroupFilter,
   GroupLife,
   GroupRecord,
+  GroupRule,
   GroupState,
   Store,
   TaskReader,
@@ -45,12 +47,20 @@ export interface GroupLifeView {
   readonly seen?: number
 }
 
+/** A rule about groups as plain JSON. */
+export interface GroupRuleView extends Omit<GroupRule, 'at'> {
+  /** When it was added: ISO 8601 text in UTC. */
+  readonly at: string
+}
+
 /** A failure group with some of its tasks. */
 export interface GroupExplanation extends GroupView {
   /** The ids of up to three tasks, those that changed last. */
   readonly examples: readonly string[]
   /** The facts that make these failures one group. */
   readonly why: string
+  /** The rule that gives their messages this pattern; `null` if none does. */
+  readonly rule: GroupRuleView | null
   /** Fields in which its latest tasks agree, with their value. */
   readonly shared: Readonly<Record<string, string | number>>
   /** Fields in which they differ, with the commonest values. */
@@ -110,8 +120,11 @@ export async function findGroup(store: GroupReader, text: string): Promise<Group
   const [group, another] = found
   if (group === undefined) throw new GroupNotFoundError(text)
   if (another === undefined) return group
-  const ids = found.slice(0, 5).map(({ id }) => id)
-  throw new OptionError('group', `${quoted(text)} stands for ${found.length} failure groups: ${ids.join(', ')} …`)
+  const ids = [...found.slice(0, 5).map(({ id }) => id), ...(found.length > 5 ? ['…'] : [])].join(', ')
+  throw new OptionError(
+    'group',
+    `${quoted(text)} stands for ${found.length} failure groups: ${ids}. Give more of the id.`,
+  )
 }
 
 /** Explains a group: why its failures are one, which tasks are in it, what they share and what varies. */
@@ -120,18 +133,31 @@ export async function explainGroup(
   text: string,
 ): Promise<GroupExplanation> {
   const group = await findGroup(store, text)
-  const { items: tasks } = await store.list({ group: group.id }, { limit: MAX_COMPARED })
+  const [{ items: tasks }, { rules }] = await Promise.all([
+    store.list({ group: group.id }, { limit: MAX_COMPARED }),
+    store.groups.rules(),
+  ])
+  const rule = new PatternRules(rules).ruleOf(group.kind, group.pattern)
   return {
     ...groupView(group),
     examples: tasks.slice(0, MAX_EXAMPLES).map(({ id }) => id),
-    why: whyOneGroup(group),
+    why: whyOneGroup(group, rule),
+    rule: rule === undefined ? null : groupRuleView(rule),
     ...compared(tasks),
     compared: tasks.length,
   }
 }
 
-/** The facts of a group in words. */
-function whyOneGroup({ id, kind, code, errorName, pattern, frames }: FailureGroup): string {
+/** The view of a rule. */
+export function groupRuleView({ at, ...rule }: GroupRule): GroupRuleView {
+  return { ...rule, at: new Date(at).toISOString() }
+}
+
+/** The facts of a group in words, and the rule behind its pattern. */
+function whyOneGroup(
+  { id, kind, code, errorName, pattern, frames }: FailureGroup,
+  rule: GroupRule | undefined,
+): string {
   if (id.startsWith('lost:')) return `Attempts at ${quoted(kind)} whose worker died or lost its lease.`
   if (id.startsWith('other:')) {
     const which = code === '' ? 'with codes for which there is no group' : `with the code ${quoted(code)}`
@@ -144,7 +170,10 @@ function whyOneGroup({ id, kind, code, errorName, pattern, frames }: FailureGrou
     `the message ${quoted(pattern)}${pattern.includes('*') ? ', in which * stands for what varies' : ''}`,
     ...(frames.length === 0 ? [] : [`the place ${frames.join(' < ')}`]),
   ]
-  return `All have ${facts.slice(0, -1).join(', ')} and ${facts.at(-1)}.`
+  const all = `All have ${facts.slice(0, -1).join(', ')} and ${facts.at(-1)}.`
+  if (rule === undefined) return all
+  const why = rule.why === undefined ? '' : `: ${rule.why}`
+  return `${all} Rule ${rule.id} says so, ${quoted(rule.pattern)}, added by ${rule.who}${why}.`
 }
 
 const FIELDS = ['category', 'key', 'status', 'attempts', 'reason', 'errorMessage'] as const

@@ -22,7 +22,9 @@ export {
   findGroup,
   type GroupExplanation,
   type GroupLifeView,
+  type GroupRuleView,
   type GroupView,
+  groupRuleView,
   groupView,
   listGroups,
 } from './groups.js'
@@ -74,6 +76,8 @@ export {
   type RequeuePlan,
   type RequeueTarget,
   requeueFailedQueue,
+  type StartRequeueOptions,
+  startRequeue,
 } from './requeue.js'
 export { writeResults } from './result-file.js'
 export { openResultLog, ResultFileError, type ResultLog } from './result-log.js'

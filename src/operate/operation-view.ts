@@ -126,7 +126,8 @@ export async function operationOutcome(store: Pick<Store, 'operations'>, operati
   const counts = parts.flatMap(([count, name]) => (count > 0 ? `${count} ${name}` : []))
   if (tally.dead > 0) {
     const deaths = await store.operations.deaths(id)
-    counts.push(`${tally.dead} dead again${sharedBy(deaths)}`)
+    const isAll = deaths.reduce((sum, { count }) => sum + count, 0) === tally.dead
+    counts.push(`${tally.dead} dead again${isAll ? sharedBy(deaths) : ''}`)
   }
   const all = [...putBack, ...counts]
   return all.length === 0 ? `${moved} ${done}.` : `${moved} ${done}: ${all.join(', ')}.`
@@ -166,14 +167,14 @@ export async function failedGroups(
 /** The facts that members that are dead again have in common, if there are several of them. */
 function sharedBy(deaths: readonly DeathsRow[]): string {
   const [first] = deaths
-  if (first === undefined || deaths.reduce((sum, { count }) => sum + count, 0) < 2) return ''
+  if (first === undefined || (deaths.length === 1 && first.count < 2)) return ''
   if (first.group !== undefined && deaths.every(({ group }) => group === first.group)) return ', all in one group'
   const isOneCode = first.errorCode !== undefined && deaths.every(({ errorCode }) => errorCode === first.errorCode)
   return isOneCode ? `, all of them ${first.errorCode}` : ''
 }
 
 /**
- * What keeps an operation from going on, in a sentence; `null` if nothing does. `workers` are those that are alive, and
+ * The reason why an operation does not go on, as a sentence; `null` if it does. `workers` are those that are alive, and
  * `now` is the store's clock.
  */
 export function operationNote(
@@ -192,7 +193,7 @@ export function operationNote(
       if (workers.length > 0 || isDriven) return null
       return `Nobody carries it out: no worker is running. Start one, or run: redrive ops continue ${id}`
     case 'settling':
-      return workers.length > 0 ? null : 'Its members wait: no worker is running.'
+      return workers.length > 0 || outstanding(operation) === 0 ? null : 'Its members wait: no worker is running.'
     case 'stopped':
     case 'done':
       return null

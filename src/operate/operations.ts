@@ -11,7 +11,7 @@ import {
 import type { KnownOptions } from '../policy/internal.js'
 import type { By, OperationRecord, OperationSettings, Store, TaskAct, TaskSet } from '../store/index.js'
 import { OperationNotFoundError } from '../store/index.js'
-import { AGES, isWorker } from '../store/internal.js'
+import { AGES, checkPatch, isWorker } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
 import { isItem } from './is-item.js'
 import { checkPayloads, checksOf, type PayloadReport, type TaskSchema } from './payload-check.js'
@@ -66,6 +66,7 @@ export async function planOperation(
   selection: LetterSelection,
   { tasks, patch }: PlanOptions = {},
 ): Promise<OperationPlan> {
+  checkPatch(act, patch)
   const [rows, workers, payloads] = await Promise.all([
     store.operations.survey(act, await freeze(store, selection)),
     store.workers(),

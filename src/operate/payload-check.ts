@@ -1,5 +1,6 @@
-import { type PayloadChecks, payloadAfter } from '../operation/internal.js'
+import { type PayloadChecks, payloadAfter, replacementProblem } from '../operation/internal.js'
 import type { PayloadPatch, TaskReader, TaskRecord } from '../store/index.js'
+import { lengthProblem } from '../store/internal.js'
 import type { DeclaredTask } from '../task/index.js'
 import { schemaProblem } from '../task/internal.js'
 import { getTasks } from './get-tasks.js'
@@ -36,6 +37,15 @@ export function checksOf(tasks: readonly TaskSchema[]): PayloadChecks {
       return schema === undefined ? [] : [[kind, (payload: unknown) => schemaProblem(schema, payload)] as const]
     }),
   )
+}
+
+/** Checks a payload that is to replace the one of a task. Resolves with the problem, or `undefined`. */
+export async function payloadProblem(
+  task: Pick<TaskRecord, 'kind' | 'payload'>,
+  payload: string,
+  tasks: readonly TaskSchema[],
+): Promise<string | undefined> {
+  return lengthProblem(payload) ?? replacementProblem(task, payload, checksOf(tasks))
 }
 
 /** Checks the payloads that dead letters would have if they were moved. */

@@ -3,6 +3,7 @@ import { quoted } from '../policy/internal.js'
 import type { OperationRecord, Store } from '../store/index.js'
 import { findGroup } from './groups.js'
 import type { StartOptions } from './operations.js'
+import { pagesOf } from './pages.js'
 
 /** Who says that a group is fixed, in which release, and how its dead letters are redriven. */
 export interface FixOptions extends StartOptions {
@@ -27,6 +28,7 @@ export async function redriveWhenFixed(
   { release, who, why, canary = CANARY, ...settings }: FixOptions,
 ): Promise<OperationRecord> {
   const { id, kind } = await findGroup(store, group)
+  await refuseSecond(store, id)
   const by = why === undefined ? { who } : { who, why }
   const running = (await store.workers()).flatMap(worker => worker.release ?? [])
   const before = [...new Set(running)].filter(other => other !== release).sort()
@@ -38,4 +40,14 @@ export async function redriveWhenFixed(
     by,
     settings: { ...settings, canary, fixedIn: { release, before } },
   })
+}
+
+/** Two operations that start with the same release would both send a canary, and move twice as many at a time. */
+async function refuseSecond({ operations }: Pick<Store, 'operations'>, group: string): Promise<void> {
+  for await (const page of pagesOf(page => operations.list({ isOpen: true }, page))) {
+    const first = page.find(({ set, settings }) => settings.fixedIn && 'filter' in set && set.filter.group === group)
+    if (first === undefined) continue
+    const text = `A redrive of the failure group ${quoted(group)} waits for its fix already: ${first.id}. Stop it first.`
+    throw new OptionError('group', text)
+  }
 }

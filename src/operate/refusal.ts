@@ -24,7 +24,15 @@ export function ofRun(id: string): Refusal {
   return { id, code: 'item_of_run', text }
 }
 
-/** The refusal of a task that has ended already. */
+/** The refusal to ask a running task again to end. */
+export function alreadyRequested(id: string): Refusal {
+  const text = `${quoted(id)} is running, and its cancellation was requested already: it ends when its handler does.`
+  return { id, code: 'cancel_requested', text }
+}
+
+/** The refusal of a task that has ended already, or had when it was to be cancelled. */
 export function alreadyEnded(id: string, status: TaskStatus): Refusal {
+  if (status === 'waiting')
+    return { id, code: 'redriven_since', text: `${quoted(id)} was redriven meanwhile: it waits again.` }
   return { id, code: 'already_ended', text: `${quoted(id)} has ended already: it is ${status}.` }
 }

@@ -1,7 +1,7 @@
 import { type Bus, isFailedQueue } from '../bus/index.js'
 import { COPIES, type KeptMessage, type Route, requeueTarget } from '../event/internal.js'
 import { quoted } from '../policy/internal.js'
-import { type By, MemoryStore, type MessageSet, type Store } from '../store/index.js'
+import { type By, MemoryStore, type MessageSet, type OperationRecord, type Store } from '../store/index.js'
 import type { Clock } from '../time/index.js'
 import { NoRouteError, QueueBusyError } from './errors.js'
 import { findFailedQueue, type KnownQueues } from './failed-queues.js'
@@ -81,19 +81,14 @@ export interface OperationRecording extends By {
  * ```
  */
 export async function requeueFailedQueue(bus: Bus, name: string, options: RequeueOptions = {}): Promise<Requeued> {
-  const { signal, onProgress, perSecond, limit, record, clock } = options
-  const { route, count } = await planRequeue(bus, name, options)
-  const { store = new MemoryStore(), who = 'nobody', why } = record ?? {}
-  const set = { queue: name, bus: bus.address, route, count }
-  if (record !== undefined) await checkFree(store, set)
+  const { signal, onProgress, record, clock } = options
+  const { store = new MemoryStore(), ...by } = record ?? { who: 'nobody' }
+  const { operation: started, route } = await createRequeue(bus, name, { ...options, record: { ...by, store } })
   const kept: KeptMessage[] = []
   let requeued = 0
   const onRequeued = () => onProgress?.(++requeued)
   const outside = requeueTarget(bus, { onRequeued, onKept: message => kept.push(message) })
-  const by = why === undefined ? { who } : { who, why }
-  const settings = { ...(perSecond !== undefined && { perSecond }), ...(limit !== undefined && { limit }) }
-  const { id } = await store.operations.create({ act: 'requeue', set, by, settings })
-  const operation = await runUntilStopped(store, id, by, { signal, clock, outside })
+  const operation = await runUntilStopped(store, started.id, by, { signal, clock, outside })
   const duplicates = operation.progress.refused[COPIES] ?? 0
   return {
     route,
@@ -101,8 +96,33 @@ export async function requeueFailedQueue(bus: Bus, name: string, options: Requeu
     duplicates,
     kept,
     isStopped: operation.status === 'stopped',
-    operation: record === undefined ? null : id,
+    operation: record === undefined ? null : started.id,
   }
+}
+
+/** Options of `startRequeue`. */
+export type StartRequeueOptions = Omit<RequeueOptions, 'record' | 'signal' | 'onProgress' | 'clock'> & {
+  readonly record: OperationRecording
+}
+
+/**
+ * Puts a requeue on record, for a running consumer on this bus to carry out: it has that store, too. Throws a `QueueBusyError`
+ * if another operation on record requeues the same queue.
+ */
+export async function startRequeue(bus: Bus, name: string, options: StartRequeueOptions): Promise<OperationRecord> {
+  return (await createRequeue(bus, name, options)).operation
+}
+
+async function createRequeue(bus: Bus, name: string, options: StartRequeueOptions) {
+  const { perSecond, limit, record } = options
+  const { store, who, why } = record
+  const { route, count } = await planRequeue(bus, name, options)
+  const set = { queue: name, bus: bus.address, route, count }
+  await checkFree(store, set)
+  const settings = { ...(perSecond !== undefined && { perSecond }), ...(limit !== undefined && { limit }) }
+  const by = why === undefined ? { who } : { who, why }
+  const operation = await store.operations.create({ act: 'requeue', set, by, settings })
+  return { operation, route }
 }
 
 /** Two operations on one queue would share it by chance, and count each other's messages as their own. */

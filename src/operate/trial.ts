@@ -22,7 +22,7 @@ export async function readTrial(
     const { items, next } = await store.runs.items(run, { limit, after })
     const ledgers = await store.ledgers(items.map(({ id }) => id))
     for (const [index, { status }] of items.entries()) {
-      const rows = (ledgers[index] ?? []).filter(({ outcome }) => outcome !== 'redriven')
+      const rows = (ledgers[index] ?? []).filter(({ attempt }) => attempt > 0)
       histories.push({ isDead: status === 'dead', rows })
     }
     after = next

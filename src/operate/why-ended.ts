@@ -11,9 +11,9 @@ import { byText, failureWords, timeText } from './why-text.js'
 export async function whyRunning(store: WhyStore, standing: TaskStanding): Promise<Because> {
   const { task, worker, isToBeCancelled, now } = standing
   const live = (await store.workers()).find(({ name }) => name === worker?.name)
-  const release = live?.release === undefined ? '' : `, release ${live.release}`
+  const release = live?.release === undefined ? '' : ` (release ${live.release})`
   const host = live?.host === undefined ? '' : ` on ${live.host}`
-  const name = worker === undefined ? 'A worker' : `The worker '${worker.name}'${host}${release},`
+  const name = worker === undefined ? 'A worker' : `The worker '${worker.name}'${host}${release}`
   const facts = {
     worker: worker?.name ?? null,
     host: live?.host ?? null,
@@ -27,18 +27,33 @@ export async function whyRunning(store: WhyStore, standing: TaskStanding): Promi
   const isGone = worker?.until !== undefined && worker.until <= now
   const gone = {
     code: 'worker_gone',
-    text: 'Its worker has sent no heartbeat for a whole lease. The next heartbeat of another worker takes the task back, at no cost.',
+    text: 'Its worker has sent no heartbeat for a whole lease. The next heartbeat of another worker takes the task back, which costs it a loss and no attempt.',
     facts: { leaseUntil: isoOrNull(worker?.until) },
   }
-  const cancelling = {
-    code: 'cancel_requested',
-    text: 'Somebody asked to cancel it: its signal is aborted, and it ends when its handler does.',
-    facts: {},
-  }
+  const cancelling = isToBeCancelled ? [cancelRequested(await store.ledger(task.id))] : []
   return {
-    causes: [...(isGone ? [gone] : []), runs, ...(isToBeCancelled ? [cancelling] : [])],
-    actions: isToBeCancelled ? [] : [{ text: 'If its handler hangs, cancel it.', args: ['task', 'cancel', task.id] }],
+    causes: [...(isGone ? [gone] : []), runs, ...cancelling],
+    actions:
+      isToBeCancelled || isGone
+        ? []
+        : [{ text: 'If its handler hangs, cancel it.', args: ['task', 'cancel', task.id] }],
   }
+}
+
+function cancelRequested(ledger: readonly LedgerRow[]): WhyCause {
+  const { text, facts } = requestOf(ledger) ?? { text: 'A cancellation was requested.', facts: {} }
+  return { code: 'cancel_requested', text: `${text} Its signal is aborted, and it ends when its handler does.`, facts }
+}
+
+/** Who asked to cancel a task while it was running, as far as it is on record. */
+function requestOf(ledger: readonly LedgerRow[]): Omit<WhyCause, 'code'> | undefined {
+  const fresh = ledger.findLastIndex(({ outcome }) => outcome === 'redriven')
+  const row = ledger.slice(fresh + 1).findLast(({ outcome }) => outcome === 'cancel_requested')
+  if (row === undefined) return undefined
+  const { worker: who, reason: why, endedAt } = row
+  const by = byText({ who, ...(why !== undefined && { why }) }, undefined)
+  const text = `A cancellation was requested at ${timeText(endedAt)}${by}.`
+  return { text, facts: { who, why: why ?? null, requestedAt: isoOrNull(endedAt) } }
 }
 
 /** Why a task has ended as it has. */
@@ -145,7 +160,8 @@ async function cancelled(store: WhyStore, task: TaskRecord, ledger: readonly Led
     const act = code === 'discarded' ? 'It was a dead letter, and was discarded' : 'It was cancelled'
     return { code, text: `${act} at ${when}${by}.`, facts: { who, why: why ?? null, at } }
   }
-  const run = isItem(task) ? await store.runs.get(task.key) : undefined
+  const request = requestOf(ledger)
+  const run = isItem(task) && request === undefined ? await store.runs.get(task.key) : undefined
   if (run?.status === 'cancelled') {
     return {
       code: 'cancelled',
@@ -154,7 +170,8 @@ async function cancelled(store: WhyStore, task: TaskRecord, ledger: readonly Led
     }
   }
   const how = last?.outcome === 'cancelled' ? ' while it was running' : ''
-  return { code: 'cancelled', text: `It was cancelled at ${when}${how}.`, facts: { at } }
+  const text = [`It was cancelled at ${when}${how}.`, ...(request ? [request.text] : [])].join(' ')
+  return { code: 'cancelled', text, facts: { at, ...request?.facts } }
 }
 
 function attemptFacts(row: LedgerRow | undefined): WhyCause['facts'] {

@@ -162,7 +162,7 @@ function heldRetry({ retryBudget: scope, budgets, task, now }: Situation) {
   const retries = budgets.find(({ kind, category }) => kind === scope.kind && category === scope.category)?.retries
   if (retries === undefined) return undefined
   const { share, windowMs, floor, dependency, first, retried, held, nextAt } = retries
-  const rule = `${Number((share * 100).toFixed(2))}% of the first attempts within ${formatDuration(windowMs)}, or ${floor} per second`
+  const rule = `${Number((share * 100).toFixed(2))}% of the first attempts within ${formatDuration(windowMs)}, or ${Number(floor.toPrecision(3))} per second`
   const until = nextAt === undefined ? 'with the next claim' : `at ${timeText(nextAt)} at the latest`
   const whose = dependency === undefined ? `'${scope.kind}'` : `the dependency '${dependency}'`
   const text = `It is held by the retry budget of ${whose}, which lets ${rule} through: ${retried} for ${first} so far, and ${held} ${are(held)} due. The next ones pass ${until}.`

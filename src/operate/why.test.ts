@@ -288,9 +288,15 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     const answer = await ask('a')
     const facts = { worker: 'w', host: 'web-1', release: '1.8.0', attempt: 1 }
     expect(answer).toMatchObject({ status: 'running', causes: [{ code: 'running', facts }] })
-    expect(answer.answer).toContain("The worker 'w' on web-1, release 1.8.0, has been running attempt 1 of it since")
-    await store.cancel([idOf('a')])
-    expect(codes(await ask('a'))).toEqual(['running', 'cancel_requested'])
+    expect(answer.answer).toContain("The worker 'w' on web-1 (release 1.8.0) has been running attempt 1 of it since")
+    await store.cancel([idOf('a')], { who: 'ada', why: 'it hangs' })
+    const asked = await ask('a')
+    expect(codes(asked)).toEqual(['running', 'cancel_requested'])
+    const requestedAt = new Date(clock.now()).toISOString()
+    expect(asked.causes[1]?.facts).toEqual({ who: 'ada', why: 'it hangs', requestedAt })
+    expect(asked.causes[1]?.text).toMatch(
+      /^A cancellation was requested at .*Z by ada: it hangs\. Its signal is aborted/,
+    )
     await clock.advance('2h')
     expect(codes(await ask('a'))[0]).toBe('worker_gone')
   })
@@ -334,6 +340,15 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     await store.cancel([idOf('cancelled')], { who: 'ada', why: 'the customer withdrew' })
     expect(codes(await ask('cancelled'))).toEqual(['cancelled'])
     expect((await ask('cancelled')).answer).toMatch(/^It was cancelled at .*Z by ada: the customer withdrew\.$/)
+    await add('stopped')
+    const [stopped] = await start()
+    if (stopped === undefined) throw new Error('nothing was claimed')
+    await store.cancel([idOf('stopped')], { who: 'ada', why: 'it hangs' })
+    const facts = { attempt: 1, startedAt: stopped.changedAt, endedAt: await store.now(), worker: 'w' }
+    await store.settle([{ id: stopped.id, token: stopped.token, outcome: { type: 'cancelled' }, attempt: facts }])
+    expect((await ask('stopped')).answer).toMatch(
+      /^It was cancelled at .*Z while it was running\. A cancellation was requested at .*Z by ada: it hangs\.$/,
+    )
     await add('discarded')
     await settle({ type: 'dead', reason: 'final_error' })
     await store.discard([idOf('discarded')], { who: 'ada', why: 'refunded by hand' })

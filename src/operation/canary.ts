@@ -70,10 +70,12 @@ export async function canaryAnswers(
   ids: readonly string[],
   fixedIn?: FixedRelease,
 ): Promise<StepFacts['canary']> {
+  const known = (await store.ledgers(ids)).map(ledger => answerIn(ledger, fixedIn))
+  const open = ids.filter((_, index) => known[index] === undefined)
   // Tasks first: an attempt that ends meanwhile is in the ledger then, and its member is not taken for one without an answer.
-  const tasks = await Promise.all(ids.map(id => store.get(id)))
-  const ledgers = await store.ledgers(ids)
-  const answers = tasks.map((task, index) => answerOf(task, ledgers[index] ?? [], fixedIn))
+  const tasks = await Promise.all(open.map(id => store.get(id)))
+  const ledgers = await store.ledgers(open)
+  const answers = [...known, ...tasks.map((task, index) => answerOf(task, ledgers[index] ?? [], fixedIn))]
   const count = (answer: ReturnType<typeof answerOf>) => answers.filter(each => each === answer).length
   return { passed: count('passed'), failed: count('failed'), pending: count('pending') }
 }
@@ -87,10 +89,20 @@ export function answerOf(
   ledger: readonly LedgerRow[],
   fixedIn?: FixedRelease,
 ): 'passed' | 'failed' | 'pending' | 'replaced' {
+  const isOpen = task?.status === 'waiting' || task?.status === 'running'
+  return answerIn(ledger, fixedIn) ?? (isOpen ? 'pending' : 'replaced')
+}
+
+/** The answer that the ledger of a member has; `undefined` if it has none. */
+function answerIn(
+  ledger: readonly LedgerRow[],
+  fixedIn: FixedRelease | undefined,
+): 'passed' | 'failed' | 'replaced' | undefined {
   const moved = ledger.findLastIndex(({ outcome }) => outcome === 'redriven')
   const [first] = ledger.slice(moved + 1).filter(({ outcome, attempt, release }) => {
     const isOlder = fixedIn !== undefined && attempt > 0 && !hasFix(release, fixedIn)
-    return outcome !== 'edited' && outcome !== 'later' && !isOlder
+    const isNoAnswer = outcome === 'edited' || outcome === 'cancel_requested' || outcome === 'later'
+    return !isNoAnswer && !isOlder
   })
   switch (first?.outcome) {
     case 'succeeded':
@@ -101,7 +113,7 @@ export function answerOf(
     case 'dead':
       return 'failed'
     case undefined:
-      return task?.status === 'waiting' || task?.status === 'running' ? 'pending' : 'replaced'
+      return undefined
     case 'deferred':
     case 'later':
     case 'cancelled':
@@ -110,6 +122,7 @@ export function answerOf(
     case 'discarded':
     case 'undone':
     case 'edited':
+    case 'cancel_requested':
       return 'replaced'
   }
 }

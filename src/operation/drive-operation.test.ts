@@ -7,7 +7,7 @@ import { sleep } from '../time/index.js'
 import { canaryAnswers } from './canary.js'
 import { driveOperation } from './drive-operation.js'
 
-type Handler = (payload: { readonly n: number }) => void
+type Handler = (payload: { readonly n: number }) => void | Promise<void>
 
 const idOf = (n: number) => `t${String(n).padStart(3, '0')}`
 
@@ -52,6 +52,32 @@ describe('a worker', () => {
       tally: { passed: 29, failed: 1, succeeded: 29, dead: 1 },
     })
     expect(await store.operations.deaths(id)).toMatchObject([{ kind: 'k', count: 1 }])
+    await worker.stop()
+  })
+
+  it('gives every operation its turn, though many wait for the answers of their members', async () => {
+    let answer = () => {}
+    const answered = new Promise<void>(resolve => {
+      answer = resolve
+    })
+    const { clock, store, worker } = await scene(
+      240,
+      () => answered,
+      n => `key-${n % 12}`,
+    )
+    const until = await store.now()
+    const ids: string[] = []
+    for (let n = 0; n < 12; n++) {
+      const set = { filter: { kind: 'k', key: `key-${n}` }, until }
+      ids.push((await store.operations.create({ act: 'redrive', set, by: { who: 'ann' }, settings: { canary: 5 } })).id)
+    }
+    await worker.start()
+    await clock.advance('60s')
+    const operations = await Promise.all(ids.map(id => store.operations.get(id)))
+    expect(operations.map(operation => operation?.moved)).toEqual(ids.map(() => 5))
+    answer()
+    await clock.advance('60s')
+    expect((await store.count({})).succeeded).toBe(240)
     await worker.stop()
   })
 

@@ -26,10 +26,12 @@ export interface DriveOptions {
   readonly clock: Clock
   /** How long the operation is this driver's own after a step. Another one takes it over then. Default 10 s. */
   readonly leaseMs?: number
-  /** What the driver knows of payloads: a redrive leaves members alone that would be dead again at once. Default: nothing. */
+  /** Checks of payloads, by kind. A redrive leaves members alone that would be dead again at once. Default: none. */
   readonly checks?: PayloadChecks | undefined
   /** Acts on members outside of the store. Operations on other ones are left to whoever can reach them. Default: none. */
   readonly outside?: OutsideTarget | undefined
+  /** Asked while there is nothing to do: whether to give the operation back, since another one waits. Default: never. */
+  readonly giveWay?: (() => boolean) | undefined
   /** Called after each step. */
   readonly onStep?: (operation: OperationRecord) => void
 }
@@ -43,10 +45,11 @@ const RENEWALS = 3
 const NO_ANSWERS = { passed: 0, failed: 0, pending: 0 }
 
 /**
- * Advances an operation, one step at a time, until all its members were moved, it is stopped, another driver has it, or the
- * signal aborts. Nobody waits for the last members to end: the next driver looks again. Each step is one transaction, and
- * moves only what is still in the set: a driver that dies at any point leaves an operation that another one can continue.
- * Members outside of the store are moved before the step, which notes them. Returns whether it had the lease.
+ * Advances an operation, one step at a time, until all its members were moved, it is stopped, another driver has it, the
+ * signal aborts, or it has to wait while another operation waits for this driver. Nobody waits for the last members to end:
+ * the next driver looks again. Each step is one transaction, and moves only what is still in the set: a driver that dies at
+ * any point leaves an operation that another one can continue. Members outside of the store are moved before the step,
+ * which notes them. Returns whether it had the lease.
  */
 export async function driveOperation(store: DriveStore, id: string, options: DriveOptions): Promise<boolean> {
   const { driver, leaseMs = LEASE_MS, outside } = options
@@ -73,7 +76,7 @@ async function advance(
   store: DriveStore,
   taken: TakenOperation,
   work: OutsideWork | undefined,
-  { signal, clock, leaseMs = LEASE_MS, checks = new Map(), onStep }: DriveOptions,
+  { signal, clock, leaseMs = LEASE_MS, checks = new Map(), giveWay = () => false, onStep }: DriveOptions,
 ): Promise<void> {
   const { token } = taken
   const { id } = taken.operation
@@ -82,8 +85,10 @@ async function advance(
   while (!signal.aborted && isOpen(operation)) {
     const facts = await factsOf(store, operation)
     const next = nextStep(operation, facts)
-    if (next.type === 'wait' && (operation.status === 'settling' || operation.status === 'planned')) return
-    if (next.type === 'wait' && clock.monotonic() - steppedAt < leaseMs / RENEWALS) {
+    const isLeaseFresh = clock.monotonic() - steppedAt < leaseMs / RENEWALS
+    // To take a lease and release it costs two commits, so an operation that waits gives way only instead of a renewal.
+    if (next.type === 'wait' && (waitsLong(operation) || (!isLeaseFresh && giveWay()))) return
+    if (next.type === 'wait' && isLeaseFresh) {
       await sleep(next.ms, clock, signal).catch(() => {})
       operation = (await store.operations.get(id)) ?? operation
       continue
@@ -124,6 +129,11 @@ async function whileRenewing<T>(
     end.abort()
     await renewed
   }
+}
+
+/** Whether there is nothing to do for so long that the next driver looks again. */
+function waitsLong({ status }: OperationRecord): boolean {
+  return status === 'settling' || status === 'planned'
 }
 
 function isOpen({ status }: OperationRecord): boolean {

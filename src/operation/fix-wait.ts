@@ -11,7 +11,7 @@ export interface FixWait {
   readonly older: readonly WorkerRecord[]
 }
 
-/** What an operation waits for: `undefined` if it needs no fix, or if all live workers of its kind have it. */
+/** The fix that an operation waits for; `undefined` if it needs none, or if all live workers of its kind have it. */
 export function fixWait(
   { settings: { fixedIn }, set }: Pick<OperationRecord, 'settings' | 'set'>,
   workers: readonly WorkerRecord[],

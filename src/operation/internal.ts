@@ -2,7 +2,8 @@
 
 export { type DriveOptions, driveOperation } from './drive-operation.js'
 export { type FixWait, fixWait } from './fix-wait.js'
+export { DOCUMENT_KIND, EVENT_KIND } from './made-payload.js'
 export { outstanding } from './next-step.js'
 export type { OutsideBatch, OutsideTarget, OutsideWork } from './outside-work.js'
-export { PAYLOAD_INVALID, type PayloadChecks, payloadAfter } from './payload-check.js'
+export { PAYLOAD_INVALID, type PayloadChecks, payloadAfter, replacementProblem } from './payload-check.js'
 export { isRunBy, NO_WORKER, OF_RUN, PAUSED, sparesItems } from './refuse-member.js'

@@ -40,6 +40,8 @@ const PATCH_BATCH = 200
 const BATCHES_PER_SECOND = 10
 /** How soon to look for new answers. */
 const POLL_MS = 200
+/** Added for each member of a canary that has not answered, since each look reads them all. */
+const READ_MS = 2
 /** The share of failures above which an operation stops, unless it says another. */
 const STOP_ABOVE = { withCanary: 0.2, without: 0.5 }
 /** Fewer answers say little. */
@@ -106,7 +108,7 @@ function canaryStep(operation: OperationRecord, { now, hasWorkers, canary: answe
   if (now - (progress.canarySince ?? now) >= answerWithinMs) {
     return { type: 'stop', reason: `No answer from ${pending} of ${size} members in time.` }
   }
-  return { type: 'wait', ms: POLL_MS }
+  return { type: 'wait', ms: Math.max(POLL_MS, pending * READ_MS) }
 }
 
 function runningStep(operation: OperationRecord, facts: StepFacts): NextStep {

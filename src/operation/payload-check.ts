@@ -1,5 +1,6 @@
 import type { OperationMember, OperationRecord, PayloadPatch, Store, TaskRecord } from '../store/index.js'
 import { patchedPayload } from '../store/internal.js'
+import { madePayloadProblem } from './made-payload.js'
 
 /** Why a member is left alone: it would be dead again at once. */
 export const PAYLOAD_INVALID = 'payload_invalid'
@@ -7,17 +8,27 @@ export const PAYLOAD_INVALID = 'payload_invalid'
 /** For each kind, a function that says what is wrong with a payload; it resolves with `undefined` if nothing is. */
 export type PayloadChecks = ReadonlyMap<string, (payload: unknown) => Promise<string | undefined>>
 
-/** The payload that a dead letter would run with if it was moved, or what is wrong with it. */
+/** The payload that a dead letter would run with if it was moved, or the problem with it. */
 export async function payloadAfter(
-  { kind, payload }: Pick<TaskRecord, 'kind' | 'payload'>,
+  letter: Pick<TaskRecord, 'kind' | 'payload'>,
   patch: PayloadPatch | undefined,
   checks: PayloadChecks,
 ): Promise<{ readonly payload: string } | { readonly problem: string }> {
+  const { payload } = letter
   const after = patch === undefined ? { payload } : patchedPayload(payload, patch)
-  const check = checks.get(kind)
-  if ('problem' in after || check === undefined) return after
-  const problem = await problemOf(after.payload, check)
+  if ('problem' in after) return after
+  const problem = await replacementProblem(letter, after.payload, checks)
   return problem === undefined ? after : { problem }
+}
+
+/** Checks a payload that is to replace the one of a task. Resolves with the problem, or `undefined`. */
+export async function replacementProblem(
+  { kind, payload: before }: Pick<TaskRecord, 'kind' | 'payload'>,
+  after: string,
+  checks: PayloadChecks,
+): Promise<string | undefined> {
+  const check = checks.get(kind)
+  return madePayloadProblem(kind, before, after) ?? (check && (await problemOf(after, check)))
 }
 
 async function problemOf(payload: string, check: (value: unknown) => Promise<string | undefined>) {

@@ -16,7 +16,8 @@ import type { By } from './ledger.js'
  * - **open**: no task of the kind is claimed, on any machine. Tasks that were running when it opened may still spend an
  *   attempt; nothing else does. Each hold in a row is twice as long as the one before, up to ten minutes.
  * - **half open**: one task is claimed, as a probe. Each success lets two more start, so the number doubles with every
- *   round, until the gate is closed. As soon as the share of failures exceeds the budget, it opens again.
+ *   round, until the gate is closed: once 256 may run at once, or with `minAttempts` successes and a window after the hold,
+ *   whichever is first. As soon as the share of failures exceeds the budget, it opens again.
  *
  * Failures that count are those with a `retryable` verdict. A `final` one is the payload's, a `rate_limited` one holds its
  * lane by itself, and a loss is the worker's: these are no answer, neither for the budget nor from a probe.

@@ -6,11 +6,44 @@ import { noTasks } from './task-state.js'
 /** The fields that a lane knows of its tasks. The others are in the tasks alone. */
 const LANE_FIELDS: ReadonlySet<CountField> = new Set(['kind', 'category', 'key', 'status'])
 
+/** The fields that the figures of groups know of dead letters. */
+const GROUP_FIELDS: ReadonlySet<CountField> = new Set(['kind', 'status', 'group'])
+
 const STATUSES = Object.keys(noTasks()) as TaskStatus[]
 
 /** Whether the counts of lanes answer it, which are few and at hand. */
 export function isByLane({ errorCode, group }: TaskFilter, fields: readonly CountField[]): boolean {
   return errorCode === undefined && group === undefined && fields.every(field => LANE_FIELDS.has(field))
+}
+
+/** Whether the figures of groups answer it: dead letters by group, however many they are. */
+export function isByGroup(filter: TaskFilter, fields: readonly CountField[]): boolean {
+  const { status, category, key, errorCode, group } = filter
+  if (status !== 'dead' || (category ?? key ?? errorCode) !== undefined) return false
+  return (group !== undefined || fields.includes('group')) && fields.every(field => GROUP_FIELDS.has(field))
+}
+
+/** Dead letters of a group, or of none. */
+export interface DeadOfGroup {
+  readonly kind: string
+  readonly group: string | null
+  readonly count: number
+}
+
+/** Adds up the dead letters of groups. */
+export function addUpGroups(groups: readonly DeadOfGroup[], fields: readonly CountField[]): TaskCount[] {
+  const counts = groups.filter(({ count }) => count > 0)
+  return addUp(
+    counts.map(({ kind, group, count }) => ({ kind, status: 'dead', group: group ?? undefined, count })),
+    fields,
+  )
+}
+
+/** The columns of lanes to count by, for SQL: the others are left out, since there may be thousands of keys. */
+export function laneColumns(fields: readonly CountField[]): { readonly columns: string; readonly grouped: string } {
+  const asked = (['kind', 'category', 'key'] as const).filter(field => fields.includes(field))
+  const columns = (['kind', 'category', 'key'] as const).map(name => (asked.includes(name) ? name : `'' AS ${name}`))
+  return { columns: columns.join(', '), grouped: asked.length === 0 ? '' : `GROUP BY ${asked.join(', ')}` }
 }
 
 /** Adds up counts that agree in all fields. */

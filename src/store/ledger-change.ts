@@ -2,7 +2,7 @@ import type { Verdict } from '../policy/index.js'
 import type { Outcome } from './claim.js'
 import type { AttemptEntry, Before, By, LedgerRow } from './ledger.js'
 
-/** How a settlement changes the ledger: with a new row, by completing the `lost` row that is its last, or not at all. */
+/** How a settlement changes the ledger: with a new row, by completing its last `lost` row, or not at all. */
 export type LedgerChange =
   | { readonly type: 'append'; readonly row: NewLedgerRow }
   | { readonly type: 'complete'; readonly row: LossDecision }
@@ -58,7 +58,7 @@ export function decided(outcome: Outcome, entry: AttemptEntry | undefined): Ledg
 
 /** Appends an operator's act: who asked, why, and what it replaces. */
 export function acted(
-  outcome: 'redriven' | 'cancelled' | 'discarded' | 'undone' | 'edited',
+  outcome: 'redriven' | 'cancelled' | 'discarded' | 'undone' | 'edited' | 'cancel_requested',
   { who, why }: By,
   now: number,
   before?: Before,

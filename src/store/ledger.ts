@@ -38,8 +38,9 @@ export interface AttemptEntry {
 
 /**
  * A row of the ledger. Rows never change, except that a `lost` row is completed by the decision on it. A `redriven`,
- * `discarded`, `undone` or `edited` row is not an attempt: its number is 0, its `worker` is the person who asked and its
- * `reason` is why. So is the `cancelled` row of a task that was cancelled while it waited.
+ * `discarded`, `undone`, `edited` or `cancel_requested` row is not an attempt: its number is 0, its `worker` is the person
+ * who asked and its `reason` is why. So is the `cancelled` row of a task that was cancelled while it waited. A task that was
+ * running has a `cancel_requested` row, and then the row of its attempt.
  */
 export interface LedgerRow extends Omit<AttemptEntry, 'group'> {
   /** Counts all rows of the task, from 1. */
@@ -63,6 +64,7 @@ export interface LedgerRow extends Omit<AttemptEntry, 'group'> {
     | 'discarded'
     | 'undone'
     | 'edited'
+    | 'cancel_requested'
   /** The delay until the next attempt, if one follows. */
   readonly delayMs: number | undefined
   /** Why the task is dead, was skipped or was redriven. */

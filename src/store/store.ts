@@ -101,8 +101,9 @@ export interface TaskControl {
   /**
    * Ends waiting tasks. Watchers are called, so that the worker of a running task asks for `cancelled` and ends it; at the
    * latest it ends where it would wait again.
-   * Returns the ids that have ended or will end. Ends a run whose last items these were. With `by`, appends a `cancelled` row to
-   * the ledger of each task that waited, and an audit record, in the same transaction.
+   * Returns the ids that it has ended or asked to end, without those that somebody had asked before. Ends a run whose last items
+   * these were. With `by`, appends an audit record and a row to the ledger of each task, in the same transaction:
+   * `cancelled` for those that waited, `cancel_requested` for those that ran.
    */
   cancel(ids: readonly string[], by?: By): Promise<string[]>
   /**

@@ -29,6 +29,8 @@ import type { WorkerOptions } from './worker.js'
 export type EngineOptions = Omit<WorkerOptions, 'tasks' | 'pipelines'> & {
   /** Reaches members of operations outside of the store. */
   readonly outside?: OutsideTarget
+  /** Whether it carries out operations. Default: true. */
+  readonly isDriver?: boolean
 }
 
 /** It looks for due work this often, even if nothing should be due: the clock may have been set, or the machine have slept. */
@@ -40,8 +42,8 @@ const LONGEST_WAIT_MS = 60_000
  * - **claiming**: while it has room, it asks the store for as many tasks as it can start at once, and starts them.
  * - **waiting**: it has no room, or there was nothing to claim. It waits until a task ends, the store says that there is
  *   something new, or the time comes that the last claim named.
- * - **behind**: more attempts have ended than the store has on record, by as many as it runs at once. It claims nothing
- *   until the store has caught up.
+ * - **behind**: too many attempts have ended that the store does not have on record. It claims nothing until the store has
+ *   caught up.
  * - **making room**: a task waits that must run alone, because workers died of it. It claims nothing until everything
  *   that is running has ended; then that task runs alone.
  * - **stopping**: it claims nothing any more. Running tasks may end within the grace period; the rest is handed back.
@@ -111,11 +113,8 @@ export class Engine {
       },
     })
     this.grouping = new GroupingDuty(store, this.name)
-    this.#duties = new Duties([
-      new OperationDuty(store, this.name, kinds, clock, options.outside),
-      this.grouping,
-      ...duties,
-    ])
+    const operations = new OperationDuty(store, this.name, kinds, clock, options.outside)
+    this.#duties = new Duties([...(options.isDriver === false ? [] : [operations]), this.grouping, ...duties])
     this.#janitor = new Janitor(store, clock, options.retention ?? {})
     const kindNames = [...new Set(this.#rooms.kinds.map(({ kind }) => kind))]
     const report = { release, kinds: kindNames, categories: options.categories, host: hostname() }
@@ -205,7 +204,7 @@ export class Engine {
     this.#settler.flush().catch(failure => this.#ending.fail(failure))
     if (this.#isIdle) this.#isMakingRoom = false
     // A claim need not wait until everything is on record, but the backlog of settlements must not grow without end.
-    this.#isBehind = this.#settler.unsettled > this.#rooms.slots
+    this.#isBehind = this.#settler.unsettled > this.#rooms.maxUnsettled
     const { rooms, limit } = this.#rooms.free(this.#attempts.size)
     const hasRoom = limit > 0 && !this.#isMakingRoom && !this.#isBehind
     this.#hasChanged = false

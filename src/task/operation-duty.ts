@@ -20,6 +20,8 @@ export class OperationDuty implements Duty {
   readonly #outside: OutsideTarget | undefined
   readonly #abort = new AbortController()
   readonly #driven = new Map<string, Promise<unknown>>()
+  /** Operations that wait for their turn. */
+  readonly #waiting = new Set<string>()
   #looking: Promise<void> | undefined
 
   /** `outside` reaches members outside of the store, such as messages on the bus of a consumer. */
@@ -51,25 +53,34 @@ export class OperationDuty implements Duty {
     await Promise.all(this.#driven.values())
   }
 
-  /** Gives every open operation its turn: newer ones that wait for their last members must not keep the others from theirs. */
+  /** Gives every open operation its turn: newer ones that wait for their members must not keep the others from theirs. */
   async #look(): Promise<void> {
     let after: string | undefined
     do {
       const { items, next } = await this.#store.operations.list({ isOpen: true }, { limit: PAGE, after })
       const now = items.length === 0 ? 0 : await this.#store.now()
       const free = items.filter(({ driver }) => driver === undefined || driver.until <= now)
-      for (const { id } of free) if (!this.#driven.has(id)) await this.#driveWhenFree(id)
+      for (const { id } of free) if (!this.#driven.has(id)) this.#waiting.add(id)
+      this.#driveNext()
       after = next
     } while (after !== undefined)
   }
 
-  async #driveWhenFree(id: string): Promise<void> {
-    if (this.#driven.size >= MAX_DRIVEN) await Promise.race(this.#driven.values())
-    if (!this.#abort.signal.aborted) this.#drive(id)
+  #driveNext(): void {
+    for (const id of this.#waiting) {
+      if (this.#driven.size >= MAX_DRIVEN || this.#abort.signal.aborted) return
+      this.#waiting.delete(id)
+      this.#drive(id)
+    }
   }
 
   #drive(id: string): void {
-    const known = { checks: this.#checks, outside: this.#outside }
+    let hasGivenWay = false
+    const giveWay = () => {
+      hasGivenWay = this.#waiting.size > 0
+      return hasGivenWay
+    }
+    const known = { checks: this.#checks, outside: this.#outside, giveWay }
     const options = { driver: this.#worker, signal: this.#abort.signal, clock: this.#clock, ...known }
     const what = `advance the operation '${id}'`
     const driving = driveOperation(this.#store, id, options)
@@ -78,7 +89,11 @@ export class OperationDuty implements Duty {
         // Its lease runs out, and whoever is alive goes on.
         failure => this.#warnings.failed(what, failure),
       )
-      .finally(() => this.#driven.delete(id))
+      .finally(() => {
+        this.#driven.delete(id)
+        if (hasGivenWay) this.#waiting.add(id)
+        this.#driveNext()
+      })
     this.#driven.set(id, driving)
   }
 }

@@ -28,9 +28,13 @@ export class Rooms {
     this.#categories = categories
   }
 
-  /** How many pieces of work run at once, over all rooms. */
-  get slots(): number {
-    return this.stages.reduce((sum, { slots }) => sum + slots, this.#concurrency)
+  /**
+   * The number of ended attempts that are not on record yet, above which a worker claims no more. Plain tasks have two for each slot: one batch is
+   * written while the next collects. Items have one: of more, the places of their next stage could not keep all, and all
+   * that come later would have to wait behind the rest.
+   */
+  get maxUnsettled(): number {
+    return this.stages.reduce((sum, { slots }) => sum + slots, 2 * this.#concurrency)
   }
 
   /** Whether no stage has an item, or is to get one. */

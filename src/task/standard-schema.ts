@@ -34,7 +34,7 @@ export async function validate<Output>(
   return { problem: result.issues.slice(0, 5).map(inWords).join('; ') }
 }
 
-/** What is wrong with a value, in words; `undefined` if it fits. A schema that throws would fail the attempt too. */
+/** Validates a value. Returns the problem as text, or `undefined`; a schema that throws counts as a problem. */
 export async function schemaProblem(schema: StandardSchema, value: unknown): Promise<string | undefined> {
   try {
     const result = await validate(schema, value)

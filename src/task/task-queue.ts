@@ -2,7 +2,7 @@ import { activeTraceparent } from '../attempt/index.js'
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions, plainJson, problemOf } from '../policy/internal.js'
 import type { AttemptTraces, By, Cost, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter } from '../store/index.js'
-import { attemptTraces, MAX_PAYLOAD, recordRedrive } from '../store/internal.js'
+import { attemptTraces, lengthProblem, recordRedrive } from '../store/internal.js'
 import { type Clock, systemClock } from '../time/index.js'
 import type { DeclaredTask } from './declare-task.js'
 import { PayloadError } from './errors.js'
@@ -210,8 +210,8 @@ export class TaskQueue {
   }
 
   /**
-   * Cancels waiting tasks, and aborts the signal of running ones. Returns the ids that have ended or will end. With
-   * `by`, the audit log of the store records who asked, and why: `store.audit.page()`.
+   * Cancels waiting tasks, and aborts the signal of running ones. Returns their ids, without those that somebody had asked to
+   * end before. With `by`, the ledgers of the tasks and the audit log record who asked, and why: `store.audit.page()`.
    */
   cancel(ids: string | readonly string[], by?: By): Promise<string[]> {
     return this.#store.cancel(typeof ids === 'string' ? [ids] : ids, by)
@@ -255,8 +255,8 @@ function toJson(kind: string, payload: unknown): string {
     throw new PayloadError(kind, problemOf(error))
   }
   if (json === undefined) return 'null'
-  if (json.length > MAX_PAYLOAD)
-    throw new PayloadError(kind, `it is ${json.length} characters long, and ${MAX_PAYLOAD} are allowed`)
+  const problem = lengthProblem(json)
+  if (problem !== undefined) throw new PayloadError(kind, problem)
   return json
 }
 

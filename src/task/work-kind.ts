@@ -17,7 +17,7 @@ export interface WorkKind {
   readonly version?: string
   /** Called before its first task is claimed. */
   readonly prepare?: () => Promise<void>
-  /** What is wrong with a payload; resolves with `undefined` if nothing is. Without it, every payload is good. */
+  /** Checks a payload. Resolves with the problem, or `undefined`. Default: every payload is good. */
   readonly check?: ((payload: unknown) => Promise<string | undefined>) | undefined
   /** The work as sinks see it. */
   describe(task: ClaimedTask): Work

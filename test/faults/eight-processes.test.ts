@@ -20,7 +20,7 @@ const places = [
 ].filter(({ root }) => existsSync(root))
 
 /*
- * What a stall of an event loop consists of here, as measured: waiting for a processor, up to 400 ms when four other
+ * The parts of a stall of an event loop here, as measured: waiting for a processor, up to 400 ms when four other
  * programs keep both of them busy; a commit that waits for the disk, 5 ms as a rule and seconds when others keep the disk
  * busy; and at most 2 ms in a call that met a lock. Nobody sleeps on one: every connection has a busy timeout of 0, so
  * that BEGIN IMMEDIATE comes back at once from a file that is locked, and is tried again later. No other statement meets

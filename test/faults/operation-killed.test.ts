@@ -24,7 +24,7 @@ it.each([
   ['sqlite', sqliteUrl],
   ['postgres', freshDatabase],
 ])(
-  'on %s, an operation goes on where its killed driver left it, and moves each letter once',
+  'on %s, an edit goes on where its killed driver left it, and changes and moves each letter once',
   { timeout: 120_000 },
   async (_, urlOf) => {
     const url = await urlOf()
@@ -33,10 +33,10 @@ it.each([
     const ids = Array.from({ length: LETTERS }, (_, n) => `t${n}`)
     await deadLetters(
       store,
-      ids.map(id => ({ id })),
+      ids.map(id => ({ id, payload: '{"region":"us"}' })),
     )
     const set = { filter: {}, until: await store.now() }
-    const settings = { perSecond: 1000 }
+    const settings = { perSecond: 1000, patch: { region: 'eu' } }
     const { id } = await store.operations.create({ act: 'redrive', set, by: { who: 'ann' }, settings })
 
     let movedByKilled = 0
@@ -55,8 +55,10 @@ it.each([
       ['settling', LETTERS],
     ])
     const ledgers = await store.ledgers(ids)
-    const moves = ledgers.map(rows => rows.filter(({ outcome }) => outcome === 'redriven').length)
-    expect(new Set(moves)).toEqual(new Set([1]))
+    const moves = ledgers.map(rows => rows.filter(({ outcome }) => outcome === 'redriven'))
+    expect(new Set(moves.map(rows => rows.length))).toEqual(new Set([1]))
+    expect(new Set(moves.map(([row]) => row?.before?.payload))).toEqual(new Set(['{"region":"us"}']))
+    expect(new Set(await store.payloads(ids))).toEqual(new Set(['{"region":"eu"}']))
     expect(await store.count({})).toMatchObject({ waiting: LETTERS, dead: 0 })
   },
 )

@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { freshDatabase } from '../services/fresh-database.js'
 import { Scene, until } from './scene.js'
@@ -5,10 +6,22 @@ import { Scene, until } from './scene.js'
 const CONCURRENCY = 4
 
 let scene: Scene
+let admin: pg.Client
 beforeEach(async () => {
-  scene = await Scene.on(await freshDatabase())
+  const url = await freshDatabase()
+  admin = new pg.Client(url)
+  await admin.connect()
+  scene = await Scene.on(url)
 })
-afterEach(() => scene.close())
+afterEach(async () => {
+  await scene.close()
+  await admin.end()
+})
+
+/** A claim that began before the gate opened starts its tasks behind it. */
+const CLAIMS = `
+  SELECT FROM pg_stat_activity
+  WHERE datname = current_database() AND state = 'active' AND query LIKE 'SELECT redrive.claim(%'`
 
 const gate = async () => (await scene.store.budgets.list())[0]?.gate
 
@@ -18,6 +31,7 @@ async function account(minHolds = 1): Promise<{ readonly starts: number; readonl
   await until(`the gate holds for the ${minHolds}. time, and nothing runs`, async () => {
     const before = await gate()
     if (before?.state !== 'open' || before.holds < minHolds) return false
+    if ((await admin.query(CLAIMS)).rowCount !== 0) return false
     if ((await scene.store.count({})).running > 0) return false
     found = { starts: scene.starts().filter(({ id }) => id !== echo).length, holds: before.holds }
     const after = await gate()
@@ -49,14 +63,15 @@ it('an outage costs the attempts that run when the gate opens, and then one prob
   await until('another kind has run', async () => (await scene.store.get(echo))?.status === 'succeeded')
 
   const first = await account()
-  // Of each process, as many may have ended that were not on record yet, and as many have been claimed meanwhile.
-  const atOpening = (opened?.cause?.attempts ?? 0) + 2 * 2 * CONCURRENCY
+  // Of each process, twice as many may have ended that were not on record yet, and as many have been claimed meanwhile.
+  const atOpening = (opened?.cause?.attempts ?? 0) + 2 * 3 * CONCURRENCY
   expect(first.starts).toBeLessThanOrEqual(atOpening + first.holds - 1)
   expect(new Set(scene.starts().map(({ pid }) => pid)).size).toBe(2)
 
   const later = await account(first.holds + 2)
   expect(later.starts - first.starts).toBe(later.holds - first.holds)
-  expect((await scene.store.count({ kind: 'write' })).dead).toBe(0)
+  // The first in line makes the probes, and has four attempts: those before the gate opened may have been its own, too.
+  expect((await scene.store.count({ kind: 'write' })).dead).toBeLessThanOrEqual(1)
 
   await scene.store.budgets.lift({ kind: 'write' })
   await until('they run again', () => scene.starts().length > later.starts + 50)

@@ -34,7 +34,7 @@ export function historyTable(history: readonly LedgerRowView[], { width, paint }
 export function stackLines({ stack }: TaskExplanation, { paint }: Console): string[] {
   if (stack === null) return []
   // Never wrapped, so that the places can be copied.
-  return ['', paint.bold('Where it failed'), ...stack.split('\n').map(line => `  ${visible(line)}`)]
+  return ['', paint.bold('Where it last failed'), ...stack.split('\n').map(line => `  ${visible(line)}`)]
 }
 
 function cellsOf(row: LedgerRowView): string[] {
@@ -82,6 +82,7 @@ function paintOf(outcome: LedgerRowView['outcome'], paint: Paint): (text: string
     case 'cancelled':
     case 'undone':
     case 'edited':
+    case 'cancel_requested':
     case 'discarded':
       return paint.dim
   }

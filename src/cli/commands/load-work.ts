@@ -1,10 +1,12 @@
 import { resolve } from 'node:path'
+import type { Command } from 'commander'
 import type { TaskDefinition } from '../../task/index.js'
 import type { Environment } from '../environment.js'
 import { CommandError, UsageError } from '../errors.js'
 import { quoted } from '../terminal/visible.js'
 import { importModule } from './import-module.js'
 import { type AnyPipeline, isPipeline } from './load-pipeline.js'
+import { nonEmpty } from './options.js'
 
 /** The work that a module has code for. */
 export interface Work {
@@ -33,6 +35,12 @@ export async function loadWork(file: string, environment: Environment, choice: W
     tasks: chosen(tasks, choice.kind ?? (isAll ? undefined : []), `'${file}' defines no task of kind`),
     pipelines: chosen(pipelines, choice.pipeline ?? (isAll ? undefined : []), `'${file}' defines no pipeline`),
   }
+}
+
+/** Adds the flag for the schemas that payloads must fit. */
+export function withTasks(command: Command): Command {
+  const text = 'Check payloads against the tasks of this module (or REDRIVE_TASKS)'
+  return command.option('--tasks <file>', text, nonEmpty)
 }
 
 /**

@@ -64,6 +64,15 @@ describe('a gate', () => {
     expect(judge(closed, { recent: recent(10, 10) }, 40_000).round).toBe(2)
   })
 
+  it('closes a window after its hold, with as many successes as it judges by: little work would never end the ramp', () => {
+    const gate = judge(NEW_GATE, { recent: recent(10, 10) }, 0)
+    const probes = { ok: BUDGET.minAttempts, failed: 1, none: 0 }
+    const end = gate.until + BUDGET.windowMs
+    expect(judge(gate, { probes }, end - 1)).toBe(gate)
+    expect(judge(gate, { probes: { ...probes, ok: probes.ok - 1 } }, end)).toBe(gate)
+    expect(gateRecord(judge(gate, { probes }, end), end).state).toBe('closed')
+  })
+
   it('is not judged while it is held, whatever still fails', () => {
     const gate = judge(NEW_GATE, { recent: recent(10, 10) }, 0)
     expect(judge(gate, { recent: recent(20, 20) }, 29_999)).toBe(gate)

@@ -63,7 +63,10 @@ export function judged(
   const attempts = probes.ok + probes.failed
   if (isExceeded(budget, { attempts, failed: probes.failed }))
     return opened(budget, gate, { attempts, failed: probes.failed, failure: recent.failure }, now)
-  return probes.ok + 1 < RAMP_END ? gate : closed(gate)
+  const isRampOver = probes.ok + 1 >= RAMP_END
+  // Where little work comes in, the ramp would take days.
+  const isProven = probes.ok >= budget.minAttempts && now >= gate.until + budget.windowMs
+  return isRampOver || isProven ? closed(gate) : gate
 }
 
 /** The gate after it was closed. Its next round of probes is told from earlier ones. */

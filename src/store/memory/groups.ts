@@ -109,10 +109,8 @@ export class MemoryGroups implements GroupStore {
     const { from, heir, moves } = regrouping
     const left = this.#groups.get(from)
     if (heir !== undefined && left !== undefined) this.#inherit(left, heir)
-    // A group that was deleted has no figures to leave.
-    const heirId = left === undefined ? undefined : heir?.id
-    const moved = moves.filter(({ task, to }) => this.#move(this.#host.task(task), from, to, heirId))
-    if (heir !== undefined && left?.retrying === 0 && left.dead === 0) this.#groups.delete(from)
+    const moved = moves.filter(({ task, to }) => this.#move(this.#host.task(task), from, to, heir?.id))
+    if (heir !== undefined && !this.#named().has(from)) this.#groups.delete(from)
     return moved.length
   }
 
@@ -168,8 +166,13 @@ export class MemoryGroups implements GroupStore {
 
   /** Deletes groups without tasks that were last seen up to a time. */
   prune(before: number): void {
-    const named = new Set([...this.#host.tasks.values()].map(({ record }) => record.group))
+    const named = this.#named()
     for (const [id, { lastSeenAt }] of this.#groups) if (lastSeenAt <= before && !named.has(id)) this.#groups.delete(id)
+  }
+
+  /** The groups that tasks name. A discarded letter does, too: it may come back. */
+  #named(): ReadonlySet<string | undefined> {
+    return new Set([...this.#host.tasks.values()].map(({ record }) => record.group))
   }
 
   #count(task: TaskRecord | undefined, change: 1 | -1): void {

@@ -248,9 +248,10 @@ export class MemoryRuns implements RunStore {
     if (run !== undefined) this.#addUp(run, now)
   }
 
-  /** Whether a run is being cancelled. Its dead items are left alone: redriven, they would be cancelled at once. */
-  isCancelling(id: string): boolean {
-    return this.#runs.get(id)?.state.phase === 'cancelling'
+  /** Whether a run is being cancelled or forgotten. Its dead items are left alone: redriven, they would end at once. */
+  isEnding(id: string): boolean {
+    const state = this.#runs.get(id)?.state
+    return state === undefined || state.isForgotten || state.phase === 'cancelling'
   }
 
   /** Opens a run again after some of its dead items were redriven. Returns whether it had ended. */

@@ -90,12 +90,14 @@ export function writeLedger(
   if (change.type === 'none') return
   if (change.type === 'append') {
     const category = lane.category === '' ? undefined : lane.category
-    const isOnlyOne = ledger.length === 0 && change.row.outcome === 'succeeded'
+    const isOnlyOne = change.row.outcome === 'succeeded' && !ledger.some(({ attempt }) => attempt > 0)
     const trace = change.row.trace ?? (isOnlyOne ? traceIdOf(record.traceparent) : undefined)
     return void ledger.push({ ...change.row, group, category, sequence: ledger.length + 1, trace })
   }
-  const last = ledger.pop()
-  if (last !== undefined) ledger.push({ ...last, ...change.row })
+  // Somebody may have edited the task since, or asked to cancel it.
+  const index = ledger.findLastIndex(({ outcome }) => outcome === 'lost')
+  const row = ledger[index]
+  if (row !== undefined) ledger[index] = { ...row, ...change.row }
 }
 
 /** Waiting tasks in the order in which they are claimed. Nothing that this order depends on ever changes. */

@@ -128,7 +128,7 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
     return ids.filter(id => {
       const task = this.tasks.get(id)
       if (task?.record.status !== 'dead') return false
-      if (task.lane.isOfRun && (part?.patch !== undefined || this.runs.isCancelling(task.lane.key))) return false
+      if (task.lane.isOfRun && (part?.patch !== undefined || this.runs.isEnding(task.lane.key))) return false
       const { payload } = task.record
       const edit = part?.patch === undefined ? { payload } : patchedPayload(payload, part.patch)
       if ('problem' in edit) return false
@@ -306,14 +306,15 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
     this.#moved(before, task, now)
   }
 
-  /** Ends a waiting task, on record if somebody asked for it, and asks a running one to end. Returns whether it was either. */
+  /** Ends a waiting task, or asks a running one to end, on record if somebody asked for it. Returns whether it did either. */
   cancel(task: MemoryTask, now: number, by?: By): boolean {
     const before = task.record
-    if (before.status === 'running') task.isToBeCancelled = true
-    else if (before.status !== 'waiting') return false
+    const isRunning = before.status === 'running'
+    if (task.isToBeCancelled || !(isRunning || before.status === 'waiting')) return false
+    if (by !== undefined) writeLedger(task, acted(isRunning ? 'cancel_requested' : 'cancelled', by, now), undefined)
+    if (isRunning) task.isToBeCancelled = true
     else {
       task.record = { ...before, status: 'cancelled', nextAttemptAt: undefined, changedAt: now }
-      if (by !== undefined) writeLedger(task, acted('cancelled', by, now), undefined)
       this.queue.leaveBudget(task)
       this.#noteMember(task, { status: 'cancelled', ledger: { type: 'none' } })
     }

@@ -74,13 +74,21 @@ export const ENTRY_COLUMNS = words(`
   sequence attempt started_at ended_at worker outcome delay_ms reason error_class error_code retry_after error random
   policy category version call stack trace release before failure_group`)
 
-/** The trace of the attempt that is kept in the task's own row: where nothing else is on record, the one that enqueued it. */
-export const INLINE_TRACE = /* sql */ `CASE WHEN task.entries = 1 THEN substr(task.traceparent, 4, 32) END`
+/**
+ * The trace of the attempt that is kept in the task's own row: if it is the only one, that of whoever enqueued the task.
+ * `earlier` selects the rows of the task's ledger.
+ */
+export function inlineTrace(earlier: string): string {
+  return /* sql */ `CASE WHEN task.entries = 1 OR NOT EXISTS (SELECT 1 FROM ${earlier} AND attempt > 0)
+    THEN substr(task.traceparent, 4, 32) END`
+}
 
 /** The values of those columns for the attempt that is kept in the task's own row, from `task` joined with `lane`. */
-export const INLINE_ENTRY = /* sql */ `
-  entries, ran_attempt, ran_from, ran_to, task.worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-  nullif(lane.category, ''), task.version, task.call, NULL, ${INLINE_TRACE}, task.release, NULL, NULL`
+export function inlineEntry(earlier: string): string {
+  return /* sql */ `
+    entries, ran_attempt, ran_from, ran_to, task.worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    nullif(lane.category, ''), task.version, task.call, NULL, ${inlineTrace(earlier)}, task.release, NULL, NULL`
+}
 
 /** A row by column, in the same form for every database: flags are 0 and 1, times are milliseconds, the keys of JSON are sorted. */
 export interface MovedRow {

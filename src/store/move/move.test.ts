@@ -234,7 +234,7 @@ async function contents(store: Movable): Promise<Record<Section, readonly MovedR
   return all
 }
 
-/** What people see of a store. */
+/** The visible contents of a store. */
 async function seen(store: Movable) {
   const tasks = [...(await store.list({}, { limit: 1000 })).items].sort((a, b) => (a.id < b.id ? -1 : 1))
   const ledgers = await Promise.all(tasks.map(({ id }) => store.ledger(id)))
@@ -495,7 +495,7 @@ describe('a move that is stopped', () => {
 })
 
 describe('what is moved', () => {
-  /** What belongs to one database or to a running task alone, and what is told in another way. */
+  /** Columns that are not moved: local to a database or to a running task, or derived. */
   const NOT_MOVED: Record<string, readonly string[]> = {
     lane: ['id', 'shared', 'last_place', 'waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled'],
     task: [

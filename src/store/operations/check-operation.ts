@@ -97,16 +97,25 @@ function checkFixedIn(act: OperationAct, set: OperationSet, fixedIn: FixedReleas
 
 /** A patch is saved with every step. */
 const MAX_PATCH = 2 ** 16
+/** Patching recurses once per level. */
+const MAX_DEPTH = 100
 
-function checkPatch(act: OperationAct, patch: PayloadPatch | undefined): void {
+/** Checks the patch of an operation. */
+export function checkPatch(act: OperationAct, patch: PayloadPatch | undefined): void {
   if (patch === undefined) return
   if (act !== 'redrive') throw new OptionError('patch', `Only a redrive can patch payloads, and not a ${act}.`)
+  if (isDeeper(patch, MAX_DEPTH)) throw new OptionError('patch', `'patch' must have at most ${MAX_DEPTH} levels.`)
   const text = patchText(patch)
   // Anything but an object would replace each payload as a whole.
   if (!isObject(patch) || text === '{}')
     throw new OptionError('patch', `'patch' must be an object with the fields to change, got ${quoted(patch)}.`)
   if (text.length > MAX_PATCH)
     throw new OptionError('patch', `'patch' must be at most ${MAX_PATCH} characters of JSON, got ${text.length}.`)
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return levels === 0 || Object.values(value).some(part => isDeeper(part, levels - 1))
 }
 
 function patchText(patch: PayloadPatch): string {

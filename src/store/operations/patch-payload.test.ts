@@ -58,9 +58,12 @@ describe('patchedPayload', () => {
     expect(patchedPayload(text, { to: 'bob' })).toEqual({ payload: '{"n":1,"to":"bob"}' })
   })
 
-  it('says what is wrong with a payload that is not JSON, or becomes too long', () => {
+  it('says what is wrong with a payload that is not JSON, is nested too deeply, or becomes too long', () => {
     expect(patchedPayload('to ada', { to: 'bob' })).toEqual({ problem: 'it is not JSON' })
+    const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`
+    expect(patchedPayload(deep, { to: 'bob' })).toEqual({ payload: '{"to":"bob"}' })
+    expect(patchedPayload(`{"deep":${deep}}`, { to: 'bob' })).toEqual({ problem: 'its fields are nested too deeply' })
     const long = patchedPayload('{}', { text: 'x'.repeat(MAX_PAYLOAD) })
-    expect(long).toEqual({ problem: expect.stringMatching(/^it would be 1048587 characters long, and 1048576 are/) })
+    expect(long).toEqual({ problem: expect.stringMatching(/^it is 1048587 characters long, and 1048576 are/) })
   })
 })

@@ -1,16 +1,18 @@
-import { addUp, addUpLanes, isByLane } from '../count-by.js'
+import { addUp, addUpGroups, addUpLanes, type DeadOfGroup, isByGroup, isByLane } from '../count-by.js'
 import { taskPage, taskPlace } from '../cursor.js'
 import type { Lane, LaneRecord, SharedLimits } from '../lane.js'
 import type { LedgerRow } from '../ledger.js'
 import type { CountField, KindStats, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../list.js'
-import { INLINE_TRACE } from '../move/movable.js'
+import { inlineTrace } from '../move/movable.js'
 import { ANSWERS, HELPED, type RetryYield } from '../retry-yield.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import { MAX_READY_SEEN } from '../stats-book.js'
 import type { TaskRecord, TaskStatus } from '../task.js'
 import type { TaskStanding } from '../task-standing.js'
-import { countsWithin } from '../task-state.js'
+import { countsWithin, noTasks } from '../task-state.js'
+import { COUNT, COUNT_GROUP, countErrors, counting, DEAD_BY_GROUP, laneCounts } from './counting.js'
 import { answerOf, type Database, int4, LONG } from './database.js'
+import { listing, listingGroup, MATCHES_LANE, STATUSES } from './listing.js'
 import { mappedBefore, storable, stored } from './text.js'
 
 interface LaneRow extends Lane {
@@ -79,11 +81,12 @@ export class Browser {
   }
 
   async count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
+    if (isByGroup(filter, [])) return { ...noTasks(), dead: (await this.countBy(filter, []))[0]?.count ?? 0 }
     const { errorCode, group } = filter
     const byError = errorCode === undefined ? [] : [storable(errorCode)]
     const [counts] =
       group === undefined
-        ? await this.#read(byError.length > 0 ? COUNT_ERRORS : COUNT, [...laneValues(filter), ...byError])
+        ? await this.#read(byError.length > 0 ? countErrors(filter.status) : COUNT, [...laneValues(filter), ...byError])
         : await this.#read(COUNT_GROUP, [...laneValues(filter), storable(errorCode) ?? null, group])
     return countsWithin(counts as Record<TaskStatus, number>, filter.status)
   }
@@ -96,8 +99,12 @@ export class Browser {
 
   async countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]> {
     if (isByLane(filter, fields)) {
-      const lanes = (await this.#read(LANE_COUNTS, laneValues(filter))) as (Lane & Record<TaskStatus, number>)[]
+      const lanes = (await this.#read(laneCounts(fields), laneValues(filter))) as (Lane & Record<TaskStatus, number>)[]
       return addUpLanes(lanes, filter, fields)
+    }
+    if (isByGroup(filter, fields)) {
+      const groups = await this.#read(DEAD_BY_GROUP, [filter.kind ?? null, filter.group ?? null])
+      return addUpGroups(groups as unknown as DeadOfGroup[], fields)
     }
     const statuses = filter.status === undefined ? STATUSES : [filter.status]
     const { group: ofGroup } = filter
@@ -142,11 +149,6 @@ export class Browser {
   }
 }
 
-const MATCHES_LANE = /* sql */ `
-  ($1::text IS NULL OR lane.kind = $1)
-  AND ($2::text IS NULL OR lane.category = $2)
-  AND ($3::text IS NULL OR lane.key = $3)`
-
 const GET = /* sql */ `
   SELECT ${taskColumns()} FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane WHERE task.id = $1`
 
@@ -166,189 +168,11 @@ const LEDGERS = /* sql */ `
   UNION ALL
   SELECT id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, (SELECT lane.category FROM redrive.lane WHERE lane.id = task.lane), version, call, NULL,
-    ${INLINE_TRACE}, release
+    ${inlineTrace('redrive.ledger WHERE ledger.task = task.id')}, release
   FROM redrive.task
   WHERE id = ANY ($1::text[]) AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
     AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)
   ORDER BY task, sequence`
-
-/** Where the tasks of a status are found, and columns that are not in the task's own row. */
-interface Place {
-  readonly from: string
-  readonly state?: string
-  readonly changedAt?: string
-  readonly nextAt: string
-}
-
-const PLACES: Readonly<Record<TaskStatus, Place>> = {
-  waiting: {
-    from: /* sql */ `
-      redrive.waiting JOIN redrive.task ON task.id = waiting.task JOIN redrive.lane ON lane.id = task.lane`,
-    state: 'waiting.state',
-    nextAt: 'waiting.next_at',
-  },
-  running: {
-    from: /* sql */ `
-      redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
-      JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = redrive.state_running()
-      JOIN redrive.lane ON lane.id = task.lane`,
-    changedAt: 'greatest(claim.at, task.changed_at)',
-    nextAt: 'NULL::bigint',
-  },
-  succeeded: endedAs('succeeded'),
-  skipped: endedAs('skipped'),
-  dead: endedAs('dead'),
-  cancelled: endedAs('cancelled'),
-}
-const STATUSES = Object.keys(PLACES) as TaskStatus[]
-
-/** The lane of each task is looked up, since a page has few tasks and a store may have many lanes. */
-function endedAs(status: TaskStatus): Place {
-  return {
-    from: /* sql */ `
-      redrive.ended_page(redrive.state_${status}(), $1, $2, $3, $4, $5, $6, $7) AS task
-      CROSS JOIN LATERAL (SELECT * FROM redrive.lane WHERE lane.id = task.lane OFFSET 0) AS lane`,
-    nextAt: 'NULL::bigint',
-  }
-}
-
-/** A page of each status, and of all these the newest changes. */
-function listing(statuses: readonly TaskStatus[]): string {
-  const parts = statuses.map(status => {
-    const { from, changedAt = 'task.changed_at', ...columns } = PLACES[status]
-    return /* sql */ `(
-      SELECT ${taskColumns({ changedAt, ...columns })}
-      FROM ${from}
-      WHERE ($4::text IS NULL OR task.error_code = $4)
-        AND ($5::bigint IS NULL OR (${changedAt}, task.id) < ($5, $6))
-        AND ${MATCHES_LANE}
-      ORDER BY ${changedAt} DESC, task.id DESC
-      LIMIT $7
-    )`
-  })
-  return `SELECT * FROM (${parts.join(' UNION ALL ')}) AS listed ORDER BY changed_at DESC, id DESC LIMIT $7`
-}
-
-/** The place of the last task of the page before; without one, behind all tasks. */
-const BEFORE = /* sql */ `(coalesce($5::bigint, 9223372036854775807), coalesce($6::text, ''))`
-
-interface GroupPlace extends Place {
-  readonly changedAt: string
-  /** The condition on the state that the index of groups has. */
-  readonly isGroup: string
-}
-
-/** The tasks of a group, by the index of groups. Successes and skips have left theirs, so that it has none of them. */
-const GROUP_PLACES: Readonly<Record<TaskStatus, GroupPlace>> = {
-  waiting: {
-    ...PLACES.waiting,
-    from: /* sql */ `
-      redrive.task JOIN redrive.waiting ON waiting.task = task.id JOIN redrive.lane ON lane.id = task.lane`,
-    changedAt: 'task.failure_at',
-    isGroup: 'task.failure_state = redrive.state_running()',
-  },
-  running: { ...PLACES.running, changedAt: 'greatest(claim.at, task.changed_at)', isGroup: 'true' },
-  succeeded: endedInGroup('succeeded'),
-  skipped: endedInGroup('skipped'),
-  dead: endedInGroup('dead'),
-  cancelled: endedInGroup('cancelled'),
-}
-
-function endedInGroup(status: TaskStatus): GroupPlace {
-  return {
-    from: `redrive.task JOIN redrive.lane ON lane.id = task.lane`,
-    changedAt: 'task.failure_at',
-    nextAt: 'NULL::bigint',
-    isGroup: `task.failure_state = redrive.state_${status}()`,
-  }
-}
-
-/** A page of each status of a group, and of all these the newest changes. */
-function listingGroup(statuses: readonly TaskStatus[]): string {
-  const parts = statuses.map(status => {
-    const { from, changedAt, isGroup, ...columns } = GROUP_PLACES[status]
-    return /* sql */ `(
-      SELECT ${taskColumns({ changedAt, ...columns })}
-      FROM ${from}
-      WHERE task.failure_group = $8 AND ${isGroup}
-        AND ($4::text IS NULL OR task.error_code = $4)
-        AND (${changedAt}, task.id) < ${BEFORE}
-        AND ${MATCHES_LANE}
-      ORDER BY ${changedAt} DESC, task.id DESC
-      LIMIT $7
-    )`
-  })
-  return `SELECT * FROM (${parts.join(' UNION ALL ')}) AS listed ORDER BY changed_at DESC, id DESC LIMIT $7`
-}
-
-const COUNT = /* sql */ `
-  SELECT coalesce(sum(waiting), 0)   AS waiting,   coalesce(sum(running), 0) AS running,
-         coalesce(sum(succeeded), 0) AS succeeded, coalesce(sum(skipped), 0) AS skipped,
-         coalesce(sum(dead), 0)      AS dead,      coalesce(sum(cancelled), 0) AS cancelled
-  FROM redrive.tally JOIN redrive.lane ON lane.id = tally.lane
-  WHERE ${MATCHES_LANE}`
-
-const COUNT_ERRORS = /* sql */ `
-  SELECT count(*) FILTER (WHERE state < redrive.state_running())    AS waiting,
-         count(*) FILTER (WHERE state = redrive.state_running())    AS running,
-         count(*) FILTER (WHERE state = redrive.state_succeeded())  AS succeeded,
-         count(*) FILTER (WHERE state = redrive.state_skipped())    AS skipped,
-         count(*) FILTER (WHERE state = redrive.state_dead())       AS dead,
-         count(*) FILTER (WHERE state = redrive.state_cancelled())  AS cancelled
-  FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane
-  WHERE task.error_code = $4 AND ${MATCHES_LANE}`
-
-const COUNT_GROUP = /* sql */ `
-  SELECT count(waiting.task) AS waiting,
-         count(*) FILTER (WHERE failure_state = redrive.state_running() AND waiting.task IS NULL) AS running,
-         0 AS succeeded, 0 AS skipped,
-         count(*) FILTER (WHERE failure_state = redrive.state_dead())      AS dead,
-         count(*) FILTER (WHERE failure_state = redrive.state_cancelled()) AS cancelled
-  FROM redrive.task LEFT JOIN redrive.waiting ON waiting.task = task.id JOIN redrive.lane ON lane.id = task.lane
-  WHERE task.failure_group = $5 AND task.failure_state IS NOT NULL
-    AND ($4::text IS NULL OR task.error_code = $4) AND ${MATCHES_LANE}`
-
-const LANE_COUNTS = /* sql */ `
-  SELECT kind, category, key, sum(waiting) AS waiting, sum(running) AS running, sum(succeeded) AS succeeded,
-    sum(skipped) AS skipped, sum(dead) AS dead, sum(cancelled) AS cancelled
-  FROM redrive.tally JOIN redrive.lane ON lane.id = tally.lane
-  WHERE ${MATCHES_LANE}
-  GROUP BY kind, category, key`
-
-const COUNT_COLUMNS: Readonly<Record<CountField, string>> = {
-  kind: 'lane.kind',
-  category: 'lane.category',
-  key: 'lane.key',
-  status: 'status.status',
-  errorCode: 'task.error_code',
-  reason: 'task.reason',
-  group: /* sql */ `CASE WHEN task.failure_state IS NOT NULL THEN task.failure_group END`,
-}
-
-/** All tasks that have ended in a state are looked at, so the planner is free to join them as it likes. */
-function allEndedAs(status: TaskStatus): string {
-  return /* sql */ `
-    redrive.ended CROSS JOIN unnest(ended.tasks) AS one (id)
-    JOIN redrive.task ON task.id = one.id AND task.changed_at = ended.at
-      AND task.state = redrive.state_${status}() AND ended.state = redrive.state_${status}()
-    JOIN redrive.lane ON lane.id = task.lane`
-}
-
-/** Counts the tasks of each status by these fields. */
-function counting(statuses: readonly TaskStatus[], fields: readonly CountField[], isOfGroup: boolean): string {
-  const columns = fields.map(field => COUNT_COLUMNS[field])
-  const named = fields.map((field, index) => `${columns[index]} AS "${field}"`)
-  const parts = statuses.map(status => {
-    const from = status === 'waiting' || status === 'running' ? PLACES[status].from : allEndedAs(status)
-    const isGroup = isOfGroup ? 'task.failure_group = $5 AND task.failure_state IS NOT NULL' : '$5::text IS NULL'
-    return /* sql */ `
-      SELECT ${[...named, 'count(*) AS count'].join(', ')}
-      FROM ${from} CROSS JOIN (SELECT '${status}' AS status) AS status
-      WHERE ($4::text IS NULL OR task.error_code = $4) AND ${MATCHES_LANE} AND ${isGroup}
-      ${columns.length === 0 ? 'HAVING count(*) > 0' : `GROUP BY ${columns.join(', ')}`}`
-  })
-  return parts.join(' UNION ALL ')
-}
 
 /** Every failure that was retried, with the outcome of the next attempt that tells something: in the ledger, or in the task. */
 const YIELDS = /* sql */ `

@@ -3,15 +3,11 @@
  * row has a value.
  */
 export function column<Row>(rows: readonly Row[], read: (row: Row) => string | number | undefined): string | null {
-  let text = ''
-  let absent = 0
-  for (const row of rows) {
-    const value = read(row)
-    // Most columns are absent as a whole.
-    if (value === undefined && text === '') absent++
-    else text += `${text === '' ? 'NULL,'.repeat(absent) : ','}${element(value)}`
-  }
-  return text === '' ? null : `{${text}}`
+  // Most columns are absent as a whole.
+  if (!rows.some(row => read(row) !== undefined)) return null
+  const values = rows.map(read)
+  const isLikeJson = values.every(value => typeof value !== 'string' || !UNLIKE_JSON.test(value))
+  return `{${isLikeJson ? JSON.stringify(values).slice(1, -1) : values.map(element).join()}}`
 }
 
 /** A column that is sent once if all rows have the same. */
@@ -25,11 +21,11 @@ export function evenColumn<Row>(rows: readonly Row[], read: (row: Row) => string
 function element(value: string | number | undefined): string | number {
   if (typeof value === 'number') return value
   if (value === undefined) return 'NULL'
-  return UNLIKE_JSON.test(value) ? `"${value.replaceAll(/["\\]/g, '\\$&')}"` : JSON.stringify(value)
+  return `"${value.replaceAll(/["\\]/g, '\\$&')}"`
 }
 
 /**
- * JSON escapes quotes and backslashes as an array does, several times as fast as a replacement. It escapes these too, which
- * an array must not.
+ * JSON escapes quotes and backslashes as an array does, and writes `null` for a value that is absent, several times as fast
+ * as anything by hand. It escapes these too, which an array must not.
  */
 const UNLIKE_JSON = /[\0-\x1f\ud800-\udfff]/

@@ -86,20 +86,31 @@ function encodeOne(task: NewTask, makeId: () => string): EnqueueCall {
 /** The range of a task's first round, as the SQL function `first_round` has it. */
 const FIRST_ROUNDS = 1_000_000_000
 
+interface NumberedLane extends Lane {
+  readonly n: number
+}
+
+interface EnqueuedRow {
+  readonly id: string
+  readonly lane: number
+  readonly round: number | undefined
+}
+
 /** Gives each task its id, and names each lane once. */
 function encodeMany(tasks: readonly NewTask[], makeId: () => string): EnqueueCall {
-  const lanes = new Map<string, Lane & { readonly n: number }>()
+  const lanes = new Map<string, NumberedLane>()
+  let lane: NumberedLane | undefined
   /** Outcomes of first attempts that were made elsewhere. */
   const tried = new Reports()
-  const rows = tasks.map((task, n) => {
+  const rows = tasks.map((task, n): EnqueuedRow => {
     const { id = makeId(), kind, category = '', key = '' } = task
-    const name = `${kind}\0${category}\0${key}`
-    let lane = lanes.get(name)
-    if (lane === undefined) {
-      lane = { n: lanes.size + 1, kind, category, key }
+    // Most tasks have the lane of the one before.
+    if (lane === undefined || lane.kind !== kind || lane.category !== category || lane.key !== key) {
+      const name = `${kind}\0${category}\0${key}`
+      lane = lanes.get(name) ?? { n: lanes.size + 1, kind, category, key }
       lanes.set(name, lane)
     }
-    if (task.tried === undefined) return { id, lane: lane.n }
+    if (task.tried === undefined) return { id, lane: lane.n, round: undefined }
     const round = Math.floor(Math.random() * FIRST_ROUNDS)
     tried.add({ id, ...task.tried }, { n, round })
     return { id, lane: lane.n, round }

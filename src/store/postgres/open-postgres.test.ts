@@ -498,6 +498,25 @@ describe('a server that refuses for now', () => {
   })
 })
 
+it('a worker renews its lease, claims and settles while transactions have all other connections', async () => {
+  const store = await openPostgres(url, { schema: 'busy' })
+  let end = () => {}
+  const ended = new Promise<void>(resolve => {
+    end = resolve
+  })
+  const transactions = Array.from({ length: 10 }, () => store.transaction(() => ended))
+  try {
+    await store.heartbeat({ worker: 'w', leaseMs: 30_000 })
+    await store.claim(claim)
+    await store.settle([{ id: 'none', token: '1.1', outcome: { type: 'succeeded' } }]).catch(() => {})
+    await store.leave('w')
+  } finally {
+    end()
+    await Promise.all(transactions)
+    await store.close()
+  }
+})
+
 it('a store can be closed twice', async () => {
   const store = await openPostgres(url, { schema: 'closed_twice' })
   await Promise.all([store.close(), store.close()])

@@ -36,8 +36,18 @@ const POSTGRES_OPTIONS: KnownOptions<PostgresOptions> = {
   clock: 'object',
 }
 
-/** A store needs few connections at once: to claim, to settle, to enqueue and for heartbeats. */
-const MAX_CONNECTIONS = 8
+/** The most connections that a store has at once. */
+const MAX_CONNECTIONS = {
+  /** To settle. Settlements are sent one batch at a time. */
+  settling: 1,
+  /** To claim, and for heartbeats. */
+  claiming: 2,
+  /** For everything else: to enqueue, to list, and for transactions. */
+  others: 5,
+}
+
+/** A worker with little to do keeps its connections from one look at the store to the next, and with them their plans. */
+const IDLE_MS = 300_000
 
 /**
  * Opens the store in a PostgreSQL database, by its URL or on a pool of your own, which closing the store does not end. Needs
@@ -63,13 +73,23 @@ export async function openPostgres(at: string | Pool, options: PostgresOptions =
     keepAlive: true,
     application_name: 'redrive',
   }
-  const pool =
-    typeof at === 'string' ? new driver.Pool({ ...settings, connectionString: at, max: MAX_CONNECTIONS }) : at
+  const ofPool = { idleTimeoutMillis: IDLE_MS, allowExitOnIdle: true }
+  const makePool = (max: number) =>
+    typeof at === 'string' ? new driver.Pool({ ...settings, ...ofPool, connectionString: at, max }) : at
+  const pool = makePool(MAX_CONNECTIONS.others)
+  // The first claim and the first settlement on a connection take ten times as long as the next, since the server plans them
+  // there: a pool that gave each call any connection would pay for both on all of them.
+  const claiming = makePool(MAX_CONNECTIONS.claiming)
+  const settling = makePool(MAX_CONNECTIONS.settling)
+  const pools = new Set([pool, claiming, settling])
   // An idle connection that breaks is replaced when it is needed. Without a listener, it would end the process.
   const ignore = () => {}
-  pool.on('error', ignore)
+  for (const one of pools) one.on('error', ignore)
 
-  const database = new Database({ pool, schema, name: nameOf(pool, schema), timeoutMs, clock })
+  const common = { schema, name: nameOf(pool, schema), timeoutMs, clock }
+  const database = new Database({ ...common, pool })
+  const claims = new Database({ ...common, pool: claiming })
+  const settlements = new Database({ ...common, pool: settling })
   const connect = async (): Promise<Client> => {
     const client = new driver.Client({
       ...pool.options,
@@ -86,11 +106,13 @@ export async function openPostgres(at: string | Pool, options: PostgresOptions =
   const wire = {
     channel: `redrive_${schema}`,
     listener,
-    notify: (channel: string, payloads: readonly string[]) => listener.notify(channel, payloads, database),
+    // A process that nobody listens in only enqueues, and does not claim: so its next batch finds the connection that knows
+    // its plans.
+    notify: (channel: string, payloads: readonly string[]) => listener.notify(channel, payloads, claims),
   }
   const end = async () => {
     if (pool === at) pool.off('error', ignore)
-    else await pool.end()
+    else await Promise.all([...pools].map(one => one.end()))
   }
   try {
     await migrate(database, mayMigrate)
@@ -98,7 +120,7 @@ export async function openPostgres(at: string | Pool, options: PostgresOptions =
     await end()
     throw database.explain(error)
   }
-  return new PostgresStore({ database, wire, clock, end })
+  return new PostgresStore({ database, claims, settlements, wire, clock, end })
 }
 
 /**

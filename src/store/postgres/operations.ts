@@ -389,8 +389,12 @@ const SURVEY_DEAD = survey(
 
 const SURVEY_LIVING = survey(
   /* sql */ `
-    (SELECT waiting.task AS id FROM redrive.waiting UNION ALL SELECT unnest(claim.tasks) FROM redrive.claim) AS living
-    JOIN redrive.task ON task.id = living.id`,
+    (
+      SELECT waiting.task AS id, NULL::int AS round FROM redrive.waiting
+      UNION ALL
+      SELECT one.id, one.round FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
+    ) AS living
+    JOIN redrive.task ON task.id = living.id AND task.round = coalesce(living.round, task.round)`,
   IS_LIVING,
   'task.submitted_at',
 )

@@ -62,6 +62,10 @@ import { Workers } from './workers.js'
 /** The parts of a store. */
 export interface PostgresParts {
   readonly database: Database
+  /** The same, for claims and heartbeats: handlers' transactions must not keep a worker from renewing its lease. */
+  readonly claims: Database
+  /** The same, for settlements. */
+  readonly settlements: Database
   readonly wire: Wire
   /** A test's clock. Default: the database's. */
   readonly clock: Clock | undefined
@@ -85,6 +89,7 @@ export class PostgresStore implements Movable {
   /** Failures with the same fingerprint. */
   readonly groups: PostgresGroups
   readonly #database: Database
+  readonly #databases: readonly Database[]
   readonly #wire: Wire
   readonly #signals: Signals
   readonly #ends: Ends
@@ -97,20 +102,21 @@ export class PostgresStore implements Movable {
   readonly #operators: Operators
   #closing: Promise<void> | undefined
 
-  constructor({ database, wire, clock, end }: PostgresParts) {
+  constructor({ database, claims, settlements, wire, clock, end }: PostgresParts) {
     const signals = new Signals(wire)
     const ends = new Ends(database, wire)
     this.#database = database
+    this.#databases = [database, claims, settlements]
     this.#wire = wire
     this.#signals = signals
     this.#ends = ends
     this.#end = end
     const holdings = new Holdings()
     this.#enqueues = new Enqueues(database, signals, clock)
-    this.#claims = new Claims(database, holdings)
+    this.#claims = new Claims(claims, holdings)
     this.budgets = new PostgresBudgets(database, signals)
-    this.#settlements = new Settlements(database, signals, ends, holdings, this.budgets)
-    this.#workers = new Workers(database, signals, holdings)
+    this.#settlements = new Settlements(settlements, signals, ends, holdings, this.budgets)
+    this.#workers = new Workers(claims, signals, holdings)
     this.#browser = new Browser(database)
     this.#operators = new Operators(database, signals)
     this.groups = new PostgresGroups(database)
@@ -148,6 +154,7 @@ export class PostgresStore implements Movable {
 
   async claim(request: ClaimRequest): Promise<Claim> {
     checkClaim(request)
+    this.#settlements.prepare()
     return this.#claims.claim(request)
   }
 
@@ -400,7 +407,7 @@ export class PostgresStore implements Movable {
   async #close(): Promise<void> {
     await this.#enqueues.idle()
     await this.#settlements.idle()
-    this.#database.close()
+    for (const database of this.#databases) database.close()
     this.#signals.stop()
     this.#ends.stop()
     await this.#wire.listener.stop()

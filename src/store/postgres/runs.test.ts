@@ -17,7 +17,7 @@ const SETTINGS: RunSettings = {
   maxUnfinished: 1000,
   concurrency: {},
 }
-const TRIALS = 100
+const TRIALS = 30
 
 let pools: pg.Pool[]
 let stores: readonly [PostgresStore, PostgresStore]

@@ -240,8 +240,8 @@ export class PostgresRuns implements RunStore {
   }
 
   /**
-   * Redrives tasks of which some may be items, and opens their runs again. Leaves items alone whose run is being cancelled:
-   * they would be cancelled at once. Returns the ids that it moved.
+   * Redrives tasks of which some may be items, and opens their runs again. Leaves items alone whose run is being cancelled
+   * or forgotten: they would be cancelled or deleted at once. Returns the ids that it moved.
    */
   async redrive(ids: readonly string[], by: By): Promise<string[]> {
     const moved = await this.#database.callTogether(call => this.redriveWith(call, ids, by))
@@ -253,13 +253,12 @@ export class PostgresRuns implements RunStore {
   async redriveWith(call: Call, ids: readonly string[], by: By, part?: PartOfOperation): Promise<string[]> {
     const known = await this.#itemsOf(call, ids)
     const runs = await this.#lock(call, known)
-    const isKept = (id: string) => runs.get(known.get(id)?.run ?? '')?.state.phase === 'cancelling'
-    const redriven = await this.#redrive(
-      call,
-      ids.filter(id => !isKept(id)),
-      by,
-      part,
-    )
+    const isOpen = (run: LockedRun | undefined) => run !== undefined && run.state.phase !== 'cancelling'
+    const meant = ids.filter(id => {
+      const item = known.get(id)
+      return item === undefined || isOpen(runs.get(item.run))
+    })
+    const redriven = await this.#redrive(call, meant, by, part)
     await reopenRuns(call, [...runs.values()], among(known, redriven))
     return redriven
   }

@@ -15,6 +15,7 @@ export class Settlements {
   readonly #ends: Ends
   readonly #holdings: Holdings
   readonly #budgets: PostgresBudgets
+  #isPrepared = false
   readonly #batcher = new Batcher<Settlement, Settled>(batch => this.#send(batch), isOutage)
 
   constructor(database: Database, signals: Signals, ends: Ends, holdings: Holdings, budgets: PostgresBudgets) {
@@ -31,6 +32,13 @@ export class Settlements {
     this.#holdings.settled(settlements, settled)
     this.#ends.ended(settlements)
     return settled
+  }
+
+  /** Lets a connection plan settlements ahead, once: the first one on a connection takes several times as long as the next. */
+  prepare(): void {
+    if (this.#isPrepared) return
+    this.#isPrepared = true
+    this.#database.call('plan_settlements', []).catch(() => {})
   }
 
   /** Resolves when all settlements under way have ended. */

@@ -1,7 +1,7 @@
 import { OptionError } from '../../policy/index.js'
 import { quoted } from '../../policy/internal.js'
 import type { Page, PageRequest } from '../list.js'
-import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
+import { ENTRY_COLUMNS, inlineEntry, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
 import { answerOf, type Database, LONG } from './database.js'
 import { isStorable, mappedBefore, storable, stored } from './text.js'
 
@@ -71,7 +71,7 @@ const LANE_AND_LEDGER = /* sql */ `, lane.kind, lane.category, lane.key,
     SELECT coalesce(json_agg(entry ORDER BY sequence), '[]') FROM (
       SELECT ${ENTRY_COLUMNS.map(exportedColumn).join(', ')} FROM redrive.ledger WHERE ledger.task = task.id
       UNION ALL
-      SELECT ${INLINE_ENTRY}
+      SELECT ${inlineEntry('redrive.ledger WHERE ledger.task = task.id')}
       WHERE state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
         AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)
     ) AS entry

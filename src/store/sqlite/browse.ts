@@ -1,9 +1,9 @@
-import { addUp, addUpLanes, isByLane } from '../count-by.js'
+import { addUp, addUpGroups, addUpLanes, type DeadOfGroup, isByGroup, isByLane, laneColumns } from '../count-by.js'
 import { compareTexts, taskPage, taskPlace } from '../cursor.js'
 import type { Lane, LaneRecord } from '../lane.js'
 import type { LedgerRow } from '../ledger.js'
 import type { CountField, Page, PageRequest, TaskCount, TaskFilter } from '../list.js'
-import { INLINE_TRACE } from '../move/movable.js'
+import { inlineTrace } from '../move/movable.js'
 import { ANSWERS, HELPED, type RetryYield } from '../retry-yield.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
@@ -104,6 +104,7 @@ export class Browser {
   readonly #countErrors
   readonly #countGroup
   readonly #laneCounts
+  readonly #deadByGroup
   readonly #lanes
   readonly #lists
   readonly #listErrors
@@ -115,7 +116,7 @@ export class Browser {
       SELECT ${taskColumns()} FROM task JOIN lane ON lane.id = task.lane WHERE task.id = ?`)
     this.#attempt = db.prepare<[string], InlineAttempt>(/* sql */ `
       SELECT seq, state, entries, ran_from, ran_to, ran_attempt, worker, lane.category, version, call,
-             ${INLINE_TRACE} AS trace, release
+             ${inlineTrace('ledger WHERE ledger.task = task.seq')} AS trace, release
       FROM task JOIN lane ON lane.id = task.lane WHERE task.id = ?`)
     this.#ledger = db.prepare<[number], EntryRow>(/* sql */ `SELECT * FROM ledger WHERE task = ? ORDER BY sequence`)
     this.#payload = db.prepare<[string], string>(/* sql */ `SELECT payload FROM task WHERE id = ?`).pluck()
@@ -136,6 +137,18 @@ export class Browser {
     this.#laneCounts = db.prepare<object, Lane & { id: number } & Record<TaskStatus, number>>(/* sql */ `
       SELECT id, kind, category, key, waiting, running, succeeded, skipped, dead, cancelled
       FROM lane WHERE ${MATCHES_LANE}`)
+    this.#deadByGroup = db.prepare<{ kind: string | null; group: string | null }, DeadOfGroup>(/* sql */ `
+      WITH figures AS (
+        SELECT known.kind, known.id, sum(dead) AS count
+        FROM failure_group AS known JOIN group_tally ON group_tally.failure_group = known.id
+        WHERE (:kind IS NULL OR known.kind = :kind) AND (:group IS NULL OR known.id = :group)
+        GROUP BY known.id
+      )
+      SELECT kind, id AS "group", count FROM figures
+      UNION ALL
+      -- Dead letters in no group.
+      SELECT kind, NULL, sum(dead) - ifnull((SELECT sum(count) FROM figures WHERE figures.kind = lane.kind), 0)
+      FROM lane WHERE :group IS NULL AND (:kind IS NULL OR kind = :kind) GROUP BY kind`)
     this.#lanes = db.prepare<object, LaneRow>(/* sql */ `
       SELECT ${LANE_COLUMNS}
       FROM lane LEFT JOIN shared_limit ON shared_limit.id = lane.shared
@@ -191,6 +204,7 @@ export class Browser {
   }
 
   count(filter: TaskFilter): Record<TaskStatus, number> {
+    if (isByGroup(filter, [])) return { ...noTasks(), dead: this.countBy(filter, [])[0]?.count ?? 0 }
     const counts = noTasks()
     if (filter.errorCode === undefined && filter.group === undefined) {
       Object.assign(counts, this.#count.get(laneValues(filter)))
@@ -204,7 +218,14 @@ export class Browser {
   }
 
   countBy(filter: TaskFilter, fields: readonly CountField[]): TaskCount[] {
-    if (isByLane(filter, fields)) return addUpLanes(this.#laneCounts.all(laneValues(filter)), filter, fields)
+    if (isByLane(filter, fields)) {
+      const counts = this.#db.prepare<object, Lane & Record<TaskStatus, number>>(laneCounts(fields))
+      return addUpLanes(counts.all(laneValues(filter)), filter, fields)
+    }
+    if (isByGroup(filter, fields)) {
+      const { kind = null, group = null } = filter
+      return addUpGroups(this.#deadByGroup.all({ kind, group }), fields)
+    }
     const values = { ...laneValues(filter), ...failureValues(filter) }
     const states = STATES.filter(state => filter.status === undefined || statusOf(state) === filter.status)
     const rows = this.#db.transaction(() =>
@@ -284,6 +305,15 @@ const COUNT_COLUMNS: Readonly<Record<CountField, string>> = {
   errorCode: 'task.error_code',
   reason: 'task.reason',
   group: 'task.failure_group',
+}
+
+/** The counts of lanes, added up by the fields of lanes among these. */
+function laneCounts(fields: readonly CountField[]): string {
+  const { columns, grouped } = laneColumns(fields)
+  return /* sql */ `
+    SELECT ${columns}, sum(waiting) AS waiting, sum(running) AS running, sum(succeeded) AS succeeded,
+           sum(skipped) AS skipped, sum(dead) AS dead, sum(cancelled) AS cancelled
+    FROM lane WHERE ${MATCHES_LANE} ${grouped}`
 }
 
 /** Counts the tasks of a state by these fields. */

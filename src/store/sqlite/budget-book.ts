@@ -14,7 +14,8 @@ import { allowance, type Gate, isProbe, nextLook, taken } from '../budgets/gate.
 import { nextStep, type RetryBucket } from '../budgets/retry-allowance.js'
 import type { Lane } from '../lane.js'
 import { MAX_MADE_READY } from './make-ready.js'
-import type { BudgetRow, Statements } from './statements.js'
+import type { BudgetRow } from './statements/budgets.js'
+import type { Statements } from './statements.js'
 
 /** A budget, and the ends that a job has counted for it. */
 interface Entry {

@@ -15,7 +15,8 @@ import type { By } from '../ledger.js'
 import { budgetRecordOf, gateClosedRecord } from '../operator-record.js'
 import { budgetColumns, parsedBudget } from './budget-book.js'
 import type { GroupCommit } from './group-commit.js'
-import type { BudgetRow, Statements } from './statements.js'
+import type { BudgetRow } from './statements/budgets.js'
+import type { Statements } from './statements.js'
 
 /** The budgets of a SQLite store. */
 export class SqliteBudgets implements BudgetStore {

@@ -2,14 +2,9 @@ import type { ClaimedTask } from '../claim.js'
 import { errorClass } from '../rows.js'
 import { LaneQueue } from './lane-queue.js'
 import { SharedClaim } from './shared-claim.js'
-import {
-  type HistoryRow,
-  type HistoryValues,
-  historyRow,
-  type OpenLaneRow,
-  type ReadyRow,
-  type Statements,
-} from './statements.js'
+import type { OpenLaneRow, ReadyRow } from './statements/claim.js'
+import { type HistoryRow, type HistoryValues, historyRow } from './statements/standing-row.js'
+import type { Statements } from './statements.js'
 import { makeClaim, tokenOf } from './token.js'
 
 const NO_HISTORY: HistoryRow = {

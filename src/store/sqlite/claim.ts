@@ -4,7 +4,8 @@ import { placesIn, type RoomTurns } from '../room-turns.js'
 import { BudgetBook } from './budget-book.js'
 import { ClaimBatch } from './claim-batch.js'
 import { MAX_MADE_READY, makeReady } from './make-ready.js'
-import type { ClaimScope, Statements } from './statements.js'
+import type { ClaimScope } from './statements/claim.js'
+import type { Statements } from './statements.js'
 import { takeTurns } from './turns.js'
 
 /** Makes due tasks ready, then takes ready ones from open lanes, room by room. Within a transaction. */

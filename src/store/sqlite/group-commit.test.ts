@@ -76,6 +76,41 @@ describe('a group commit', () => {
     expect(transactions).toBe(1)
   })
 
+  describe('of calls that are done together', () => {
+    const calls: (readonly number[])[] = []
+    const insertAll = (all: readonly number[]) => {
+      calls.push(all)
+      return all.map(x => db.prepare('INSERT INTO t VALUES (?, ?)').run(x, '').changes + x)
+    }
+    const add = (x: number) => commits.writeTogether(insertAll, x)
+    beforeEach(() => {
+      calls.length = 0
+    })
+
+    it('makes one of those that follow each other, and gives each its own result', async () => {
+      stopTime()
+      expect(await Promise.all([add(1), add(2), insert(3), add(4), add(5)])).toEqual([2, 3, 1, 5, 6])
+      expect(calls).toEqual([
+        [1, 2],
+        [4, 5],
+      ])
+      expect(transactions).toBe(1)
+    })
+
+    it('lets one that throws fail alone', async () => {
+      stopTime()
+      const settled = await Promise.allSettled([add(1), add(2), add(1), add(3)])
+      expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'fulfilled'])
+      expect(rows()).toEqual([1, 2, 3])
+    })
+
+    it('does at most a thousand at once', async () => {
+      stopTime()
+      await Promise.all(Array.from({ length: 1500 }, (_, x) => add(x)))
+      expect(calls.map(all => all.length)).toEqual([1000, 500])
+    })
+  })
+
   it('calls what is not repeatable once, also when another call throws', async () => {
     let calls = 0
     const once = commits.write(() => ++calls, { isRepeatable: false })

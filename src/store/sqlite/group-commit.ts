@@ -13,7 +13,9 @@ import { fileAt, isDamage, isFull, isReadOnly } from './open-file.js'
 
 /** Work to do within a transaction, and the promise that waits for it. */
 interface Job {
-  readonly work: () => unknown
+  /** Does the work of this job, and of the next ones that have the same function. Returns a result for each. */
+  readonly work: (inputs: readonly unknown[]) => readonly unknown[]
+  readonly input: unknown
   readonly isRepeatable: boolean
   readonly resolve: (value: unknown) => void
   readonly reject: (error: unknown) => void
@@ -21,6 +23,9 @@ interface Job {
 
 /** A transaction that has run this long takes no further jobs, so that the event loop can turn. */
 const LONGEST_MS = 20
+
+/** Maximum number of jobs per call, so that one call takes no longer than that. */
+const MOST_TOGETHER = 1000
 
 /**
  * Collects the jobs of one turn of the event loop into one transaction, since a commit waits for the disk and costs
@@ -65,11 +70,15 @@ export class GroupCommit {
 
   /** Runs work within the next transaction. Work that is not repeatable is never called again after a rollback. */
   write<T>(work: () => T, { isRepeatable = true }: { readonly isRepeatable?: boolean } = {}): Promise<T> {
-    if (this.#isClosed) return Promise.reject(new StoreClosedError(this.#name))
-    return new Promise<T>((resolve, reject) => {
-      this.#queue.push({ work, isRepeatable, resolve: resolve as (value: unknown) => void, reject })
-      this.#flushing ??= this.#flush()
-    })
+    return this.#add(() => [work()], undefined, isRepeatable)
+  }
+
+  /**
+   * Runs work within the next transaction. Calls with the same function that follow each other are one call of it, with the
+   * inputs of all: for a little work that is called for often.
+   */
+  writeTogether<Input, T>(work: (inputs: readonly Input[]) => readonly T[], input: Input): Promise<T> {
+    return this.#add(work as Job['work'], input, true)
   }
 
   /** Reads committed data. */
@@ -89,6 +98,14 @@ export class GroupCommit {
   async close(): Promise<void> {
     this.#isClosed = true
     await this.#flushing
+  }
+
+  #add<T>(work: Job['work'], input: unknown, isRepeatable: boolean): Promise<T> {
+    if (this.#isClosed) return Promise.reject(new StoreClosedError(this.#name))
+    return new Promise<T>((resolve, reject) => {
+      this.#queue.push({ work, input, isRepeatable, resolve: resolve as (value: unknown) => void, reject })
+      this.#flushing ??= this.#flush()
+    })
   }
 
   async #flush(): Promise<void> {
@@ -128,10 +145,10 @@ export class GroupCommit {
     this.#isGuarded = false
     let done = 0
     try {
-      for (const job of this.#queue) {
-        if (done > 0 && performance.now() - started > LONGEST_MS) break
-        done++
-        settle.push(isGuarded ? this.#runGuarded(job) : run(job))
+      while (done < this.#queue.length && (done === 0 || performance.now() - started <= LONGEST_MS)) {
+        const jobs = this.#alikeFrom(done, isGuarded ? 1 : MOST_TOGETHER)
+        done += jobs.length
+        settle.push(isGuarded ? this.#runGuarded(jobs) : run(jobs))
       }
       this.#commit.run()
     } catch (error) {
@@ -140,6 +157,14 @@ export class GroupCommit {
     }
     this.#queue.splice(0, done)
     for (const tell of settle) tell()
+  }
+
+  /** The job at a place of the queue, and those behind it that are done together with it. */
+  #alikeFrom(first: number, most: number): readonly Job[] {
+    const work = this.#queue[first]?.work
+    let end = first + 1
+    while (end - first < most && this.#queue[end]?.work === work) end++
+    return this.#queue.slice(first, end)
   }
 
   /** Rolls back, and rejects the jobs that were done, unless one of several has failed by itself. */
@@ -152,11 +177,11 @@ export class GroupCommit {
     else for (const { reject } of this.#queue.splice(0, done)) reject(this.#explain(error))
   }
 
-  /** Runs a job within a savepoint. Throws only errors that end the whole transaction. */
-  #runGuarded(job: Job): () => void {
+  /** Runs jobs within a savepoint. Throws only errors that end the whole transaction. */
+  #runGuarded(jobs: readonly Job[]): () => void {
     this.#savepoint.run()
     try {
-      const tell = run(job)
+      const tell = run(jobs)
       this.#release.run()
       return tell
     } catch (error) {
@@ -164,7 +189,9 @@ export class GroupCommit {
       this.#rollbackTo.run()
       this.#release.run()
       this.#onRollback()
-      return () => job.reject(job.isRepeatable ? this.#explain(error) : error)
+      return () => {
+        for (const { isRepeatable, reject } of jobs) reject(isRepeatable ? this.#explain(error) : error)
+      }
     }
   }
 
@@ -181,10 +208,12 @@ export class GroupCommit {
   }
 }
 
-/** Runs a job, and returns a function that resolves its promise after the commit. */
-function run({ work, resolve }: Job): () => void {
-  const value = work()
-  return () => resolve(value)
+/** Runs jobs that have the same work, and returns a function that resolves their promises after the commit. */
+function run(jobs: readonly Job[]): () => void {
+  const values = jobs[0]?.work(jobs.map(({ input }) => input)) ?? []
+  return () => {
+    for (const [n, { resolve }] of jobs.entries()) resolve(values[n])
+  }
 }
 
 /** After these errors SQLite may have rolled back by itself, or will fail again at the commit. */

@@ -6,7 +6,9 @@ import { GroupBook } from './group-book.js'
 import { comesBefore, LaneQueue } from './lane-queue.js'
 import { makeReady } from './make-ready.js'
 import { SharedBook } from './shared-book.js'
-import type { LaneStateRow, OrderRow, Statements } from './statements.js'
+import type { OrderRow } from './statements/advance.js'
+import type { LaneStateRow } from './statements/lanes.js'
+import type { Statements } from './statements.js'
 
 /** The place of each status in the statement `count`. */
 const COLUMN = {

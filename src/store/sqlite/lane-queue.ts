@@ -1,4 +1,6 @@
-import type { OpenLaneRow, OrderRow, ReadyRow, Statements } from './statements.js'
+import type { OrderRow } from './statements/advance.js'
+import type { OpenLaneRow, ReadyRow } from './statements/claim.js'
+import type { Statements } from './statements.js'
 
 /** The rate of a lane, and what is left of it. */
 type RateRow = Pick<OpenLaneRow, 'per_second' | 'tokens' | 'refilled_at'>

@@ -18,7 +18,7 @@ export function writeLedger(
   change: LedgerChange,
   group: string | undefined = undefined,
 ): void {
-  if (change.type === 'complete') statements.complete.run(...decisionColumns(change.row), task, entries)
+  if (change.type === 'complete') statements.complete.run(...decisionColumns(change.row), task, task)
   if (change.type !== 'append') return
   const { attempt, startedAt, endedAt, worker, outcome, version, call, stack, trace, release, before } = change.row
   const about = [version, call, stack, trace, release, group].map(value => value ?? null)

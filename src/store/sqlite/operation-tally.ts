@@ -1,6 +1,7 @@
 import type { After } from '../after-settlement.js'
 import { memberTally } from '../operations/member-tally.js'
-import type { StandingRow, Statements } from './statements.js'
+import type { StandingRow } from './statements/standing-row.js'
+import type { Statements } from './statements.js'
 
 /** Adds the end of an attempt, or of a task, to the tally of the operation that moved it. Within a transaction. */
 export function noteMember(

@@ -39,10 +39,10 @@ import { State, statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
 import type { GroupCommit } from './group-commit.js'
 import { LaneBook } from './lane-book.js'
-import { type MemberRow, type OperationStatements, operationStatementsOf } from './operation-statements.js'
 import { discard, redrivePatched } from './operators.js'
 import type { SqliteRuns } from './runs.js'
 import { change, standingOf } from './settle.js'
+import { type MemberRow, type OperationStatements, operationStatementsOf } from './statements/operations.js'
 import { type Statements, statementsOf } from './statements.js'
 
 /** The parts of a store that its operations work with. */

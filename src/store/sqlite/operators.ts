@@ -16,22 +16,26 @@ import { writeLedger } from './ledger.js'
 import { noteMember } from './operation-tally.js'
 import { change, standingOf } from './settle.js'
 import { parsedShared } from './shared-book.js'
-import type { DeadRow, Statements } from './statements.js'
+import type { DeadRow } from './statements/operators.js'
+import type { Statements } from './statements.js'
 
 /**
- * Ends waiting tasks, each on record if somebody asked for it, and marks running ones. Returns the ids that have ended or
- * will end. Within a transaction.
+ * Ends waiting tasks and marks running ones, each on record if somebody asked for it. Returns the ids that it has ended or
+ * marked. Within a transaction.
  */
 export function cancel(statements: Statements, ids: readonly string[], by: By | undefined, now: number): string[] {
   const book = new LaneBook(statements)
   const cancelled = [...new Set(ids)].filter(id => {
     const task = statements.state.get(id)
-    if (task === undefined || task.state > State.running) return false
-    if (task.state === State.running) {
-      statements.requestCancel.run(task.seq)
+    if (task === undefined || task.state > State.running || task.cancel_requested === 1) return false
+    const isRunning = task.state === State.running
+    const act = isRunning ? 'cancel_requested' : 'cancelled'
+    if (by !== undefined) writeLedger(statements, task.seq, task.lane, task.entries, acted(act, by, now))
+    const rows = by === undefined ? 0 : 1
+    if (isRunning) {
+      statements.requestCancel.run(rows, task.seq)
     } else {
-      if (by !== undefined) writeLedger(statements, task.seq, task.lane, task.entries, acted('cancelled', by, now))
-      statements.cancel.run(now, by === undefined ? 0 : 1, task.seq)
+      statements.cancel.run(now, rows, task.seq)
       noteMember(statements, task, { status: 'cancelled', ledger: { type: 'none' } })
       book.move(task.lane, statusOf(task.state), 'cancelled')
       book.groups.leave(task.failure_group, statusOf(task.state), now)

@@ -9,12 +9,9 @@ import type { Statements } from './statements.js'
 
 /** Moves tasks from one group to others. Returns how many. Within a transaction. */
 export function regroup(statements: Statements, { from, heir, moves }: Regrouping): number {
-  const known = heir !== undefined && statements.groupFacts.get(from) !== undefined
-  if (known) inherit(statements, from, heir)
-  // A group that was deleted has no figures to leave.
-  const heirId = known ? heir.id : undefined
-  const moved = moves.filter(({ task, to }) => move(statements, task, from, to, heirId))
-  if (known && heir.id !== from && statements.groupFigures.get(from)?.living === 0) {
+  if (heir !== undefined) inherit(statements, from, heir)
+  const moved = moves.filter(({ task, to }) => move(statements, task, from, to, heir?.id))
+  if (heir !== undefined && heir.id !== from && statements.isNamed.get({ group: from }) === 0) {
     statements.forgetFigures.run(from)
     statements.forgetGroup.run(from)
   }
@@ -27,7 +24,7 @@ function inherit(statements: Statements, left: string, heir: FailureGroup): void
   if (facts === undefined || heir.id === left) return
   add(statements, heir, facts.first_seen)
   const own = statements.groupFacts.get(heir.id)
-  const seen = statements.groupFigures.get(heir.id)?.seen ?? 0
+  const seen = statements.groupSeen.get(heir.id) ?? 0
   const life = inheritedLife(lifeOf(facts), { life: own === undefined ? NEW : lifeOf(own), seen })
   statements.markGroup.run({ id: heir.id, ...lifeRow(life) })
   statements.setFirstSeen.run(facts.first_seen, heir.id)

@@ -8,8 +8,8 @@ import { runRow, runState } from '../runs/run-row.js'
 import { type Checked, checked, failedBy, isEnded, reopened, stopped } from '../runs/run-rules.js'
 import type { RunState, StageCounts } from '../runs/run-state.js'
 import { setPause } from './operators.js'
-import type { DeadItem, RunStatements } from './run-statements.js'
 import type { EndedItem } from './settle.js'
+import type { DeadItem, RunStatements } from './statements/runs.js'
 import type { Statements } from './statements.js'
 
 /** The statements of tasks and of runs, which a change of a run needs together. */

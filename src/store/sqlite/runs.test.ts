@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { checkInvariants, type FakeClock, fakeClock } from '../../testing/index.js'
 import { type ClaimedTask, MemoryStore, type Outcome, type Store } from '../index.js'
 import { openSqlite } from './index.js'
-import { runStatementsOf } from './run-statements.js'
+import { runStatementsOf } from './statements/runs.js'
 
 let folder: string
 let clock: FakeClock

@@ -55,8 +55,8 @@ import {
   saveChecked,
   saveRun,
 } from './run-records.js'
-import { runStatementsOf } from './run-statements.js'
 import type { EndedItem } from './settle.js'
+import { runStatementsOf } from './statements/runs.js'
 import { statementsOf } from './statements.js'
 
 /** The parts of a store that its runs work with. */
@@ -271,16 +271,17 @@ export class SqliteRuns implements RunStore {
   }
 
   /**
-   * Redrives tasks, and opens the runs of those that are items again. Leaves items alone whose run is being cancelled: they
-   * would be cancelled at once. Returns the ids that it moved. Within a transaction.
+   * Redrives tasks, and opens the runs of those that are items again. Leaves items alone whose run is being cancelled or
+   * forgotten: they would be cancelled or deleted at once. Returns the ids that it moved. Within a transaction.
    */
   redrive(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[] {
     const tables = this.#tables
     const dead = deadAmong(tables.tasks, ids, part)
     const items = dead.filter(({ lane }) => lane >= FIRST_RUN_LANE).map(({ id }) => id)
-    const cancelling = new Set(runsOf(tables, items).flatMap(({ id, phase }) => (phase === 'cancelling' ? id : [])))
+    const open = runsOf(tables, items).filter(({ phase, isForgotten }) => phase !== 'cancelling' && !isForgotten)
+    const openIds = new Set(open.map(({ id }) => id))
     const deaths = deadItemsOf(tables, items)
-    const kept = new Set(deaths.filter(({ run }) => cancelling.has(run)).map(({ id }) => id))
+    const kept = new Set(deaths.filter(({ run }) => !openIds.has(run)).map(({ id }) => id))
     const isMeant = ({ id }: { readonly id: string }) => !kept.has(id)
     const moved = redrive(tables.tasks, dead.filter(isMeant), by, now, part?.operation)
     reopenRuns(tables, deaths.filter(isMeant), undefined, now)

@@ -365,7 +365,10 @@ export const MIGRATIONS: readonly string[] = [
              NULL, NULL, task.worker,
              strftime('%Y-%m-%dT%H:%M:%fZ', task.ran_from / 1000.0, 'unixepoch'),
              strftime('%Y-%m-%dT%H:%M:%fZ', task.ran_to / 1000.0, 'unixepoch'),
-             task.ran_to - task.ran_from, CASE WHEN task.entries = 1 THEN substr(task.traceparent, 4, 32) END,
+             task.ran_to - task.ran_from,
+             CASE WHEN task.entries = 1
+                 OR NOT EXISTS (SELECT 1 FROM ledger AS earlier WHERE earlier.task = task.seq AND earlier.attempt > 0)
+               THEN substr(task.traceparent, 4, 32) END,
              task.release, NULL
       FROM task JOIN lane ON lane.id = task.lane
       WHERE task.state = 4 AND task.ran_attempt IS NOT NULL  -- succeeded

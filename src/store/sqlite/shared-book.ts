@@ -1,7 +1,8 @@
 import type { SharedLimits } from '../lane.js'
 import { afterAnswer, afterRefusal, afterStart, afterUse, opensAt, type SharedState } from '../shared-limit.js'
 import type { Cost } from '../task.js'
-import type { SharedRow, Statements } from './statements.js'
+import type { SharedRow } from './statements/shared-limits.js'
+import type { Statements } from './statements.js'
 
 /** A shared limit, as a job sees and changes it. */
 interface SharedLimit {

@@ -1,6 +1,7 @@
 import type { Cost } from '../task.js'
 import { parsedCost, SharedBook } from './shared-book.js'
-import type { OpenLaneRow, Statements } from './statements.js'
+import type { OpenLaneRow } from './statements/claim.js'
+import type { Statements } from './statements.js'
 
 /**
  * The shared limits as a claim goes by them. One that cannot pay for the first task that asks is closed for the rest of

@@ -98,6 +98,9 @@ export class SqliteStore implements Movable {
   readonly #makeId = taskIds()
   readonly #lanes: LaneIds
   readonly #turns = new RoomTurns()
+  /** The tasks of concurrent calls are added together: by itself, each costs three times as much. */
+  readonly #addAll = (tasks: readonly NewTask[]): Enqueued[] =>
+    enqueue(this.#statements, this.#lanes, tasks, this.#now(), this.#makeId)
 
   constructor(db: Connection, path: string, clock: Clock) {
     this.#db = db
@@ -148,9 +151,11 @@ export class SqliteStore implements Movable {
   async enqueue(tasks: readonly NewTask[]): Promise<Enqueued[]> {
     tasks.forEach(checkNewTask)
     if (tasks.length === 0) return []
-    const added = await this.#commits.write(() =>
-      enqueue(this.#statements, this.#lanes, tasks, this.#now(), this.#makeId),
-    )
+    const [first] = tasks
+    const added =
+      first !== undefined && tasks.length === 1
+        ? [await this.#commits.writeTogether(this.#addAll, first)]
+        : await this.#commits.write(() => this.#addAll(tasks))
     if (added.some(({ isNew }) => isNew)) this.#watchers.ring()
     return added
   }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Held } from './statements.js'
+import type { Held } from './statements/held.js'
 
 /** Where a task is, according to its token. Not to be trusted until the claim was found in the task's row. */
 export interface Place {

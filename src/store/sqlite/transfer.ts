@@ -1,5 +1,5 @@
 import type { Page, PageRequest } from '../list.js'
-import { ENTRY_COLUMNS, INLINE_ENTRY, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
+import { ENTRY_COLUMNS, inlineEntry, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
 import { State, statusOf } from '../task-state.js'
 import type { Connection } from './driver.js'
 import { LaneBook } from './lane-book.js'
@@ -39,7 +39,7 @@ function withLedgers(db: Connection, tasks: readonly MovedRow[]): MovedRow[] {
   const ledger = db.prepare<unknown[], MovedRow>(/* sql */ `
     SELECT ${ENTRY_COLUMNS.join(', ')} FROM ledger WHERE task = :seq
     UNION ALL
-    SELECT ${INLINE_ENTRY} FROM task JOIN lane ON lane.id = task.lane
+    SELECT ${inlineEntry('ledger WHERE ledger.task = task.seq')} FROM task JOIN lane ON lane.id = task.lane
     WHERE seq = :seq AND state = 4 AND ran_attempt IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM ledger WHERE task = :seq AND sequence = entries)
     ORDER BY sequence`)

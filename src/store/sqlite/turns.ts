@@ -1,7 +1,8 @@
 import type { ClaimBatch } from './claim-batch.js'
 import { byOrder, LaneQueue } from './lane-queue.js'
 import type { SharedClaim } from './shared-claim.js'
-import type { ClaimScope, OpenLaneRow, Statements } from './statements.js'
+import type { ClaimScope, OpenLaneRow } from './statements/claim.js'
+import type { Statements } from './statements.js'
 
 /** A claim asks few of very many lanes, for some tasks each: asking a lane costs more than taking a task from it. */
 const TASKS_PER_PARTY = 32

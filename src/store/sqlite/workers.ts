@@ -3,7 +3,8 @@ import type { Beat, Heartbeat } from '../claim.js'
 import type { WorkerRecord } from '../worker-store.js'
 import { LaneBook } from './lane-book.js'
 import { end, standingOf } from './settle.js'
-import type { Statements, WorkerRow } from './statements.js'
+import type { WorkerRow } from './statements/workers.js'
+import type { Statements } from './statements.js'
 
 /** Renews a worker's lease, and rescues the tasks of workers whose lease has expired. Within a transaction. */
 export function heartbeat(statements: Statements, beat: Beat, now: number): Heartbeat {

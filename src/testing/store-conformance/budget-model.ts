@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
-import type { BudgetRecord, BudgetScope, FailureBudget, GateRecord, Lane, RetryAllowance } from '../../store/index.js'
+import type {
+  BudgetRecord,
+  BudgetScope,
+  FailureBudget,
+  GateChange,
+  GateRecord,
+  Lane,
+  RetryAllowance,
+} from '../../store/index.js'
 
 /** The settings of a budget with all their fields. */
 export interface ModelBudgetSettings {
@@ -35,6 +43,8 @@ interface ModelBudget {
   /** Whether the settlements of the present call may open the gate, and whether they must. */
   mayOpen: boolean
   mustOpen: boolean
+  /** Whether they may close it. */
+  mayClose: boolean
 }
 
 /** Budgets count in steps of the store's clock. */
@@ -42,6 +52,9 @@ const STEP_MS = 10_000
 const LONGEST_HOLD_MS = 600_000
 /** A gate whose probe was never heard of again lets another one through after this time. */
 const LOST_PROBE_MS = 60_000
+
+/** Before a call. */
+const UNDECIDED = { mayOpen: false, mustOpen: false, mayClose: false }
 
 const CLOSED: GateRecord = { state: 'closed', since: undefined, until: undefined, holds: 0, cause: undefined }
 
@@ -58,8 +71,10 @@ export class BudgetModel {
 
   set(scope: BudgetScope, settings: ModelBudgetSettings): void {
     const known = this.#budgets.get(nameOf(scope))
-    const isSame = known !== undefined && isDeepStrictEqual(known.settings.failures, settings.failures)
-    const kept = { firsts: known?.firsts ?? [], passes: known?.passes ?? [], mayOpen: false, mustOpen: false }
+    // Copied: generated objects may have no prototype, and that is no difference.
+    const failuresOf = ({ failures }: ModelBudgetSettings) => ({ ...failures })
+    const isSame = known !== undefined && isDeepStrictEqual(failuresOf(known.settings), failuresOf(settings))
+    const kept = { firsts: known?.firsts ?? [], passes: known?.passes ?? [], ...UNDECIDED }
     const fresh = { gate: CLOSED, attempts: [], probes: noProbes() }
     this.#budgets.set(nameOf(scope), { ...(isSame ? known : { ...fresh, ...kept }), scope, settings })
     const { retries } = settings
@@ -103,14 +118,15 @@ export class BudgetModel {
       const isTooMuch = isExceeded(budget, now)
       budget.mayOpen ||= isTooMuch
       budget.mustOpen ||= isTooMuch && (answer === 'failed' || isHalfOpen)
+      budget.mayClose ||= isHalfOpen && isProven(budget, now)
     }
   }
 
   /** Whether a gate of a lane is open or half open, or may have been opened by the present call. */
   isGated(lane: Lane): boolean | 'perhaps' {
     const budgets = this.#covering(lane)
-    if (budgets.some(({ gate }) => gate.state !== 'closed')) return true
-    return budgets.some(({ mayOpen }) => mayOpen) ? 'perhaps' : false
+    if (budgets.some(({ gate, mayClose }) => gate.state !== 'closed' && !mayClose)) return true
+    return budgets.some(({ mayOpen, mayClose }) => mayOpen || mayClose) ? 'perhaps' : false
   }
 
   /** The gates that a claim meets. */
@@ -176,23 +192,25 @@ export class BudgetModel {
   }
 
   /**
-   * Compares with the budgets as the store lists them, and follows the gates, of which it has told those that opened.
+   * Compares with the budgets as the store lists them, and follows the gates, of which it has told those that changed.
    * `heldBy` counts the retries of a budget.
    */
   follow(
     records: readonly BudgetRecord[],
-    told: readonly BudgetScope[],
+    told: readonly GateChange[],
     now: number,
     heldBy: (name: string) => number,
   ): void {
     const names = [...this.#budgets.keys()].sort()
     assert.deepEqual(records.map(nameOf).sort(), names, 'the budgets that there are')
     const opened: string[] = []
+    const closed: string[] = []
     for (const record of records) {
       const name = nameOf(record)
       const budget = this.#budgets.get(name)
       if (budget === undefined) continue
-      if (followGate(budget, record.gate, name, now)) opened.push(name)
+      if (followClosing(budget, record, now)) closed.push(name)
+      else if (followGate(budget, record.gate, name, now)) opened.push(name)
       const recent = recentOf(budget, now)
       assert.deepEqual(record.recent, recent, `recent attempts of ${name}`)
       const { retries } = budget.settings
@@ -207,7 +225,10 @@ export class BudgetModel {
         assert.equal(nextAt === undefined, isSome, `the next retries of ${name} at ${nextAt}`)
       }
     }
-    assert.deepEqual(told.map(nameOf).sort(), opened.sort(), 'the gates that are said to have opened')
+    const toldOf = (isClosed: boolean) => told.filter(({ gate }) => (gate.state === 'closed') === isClosed).map(nameOf)
+    assert.deepEqual(toldOf(false).sort(), opened.sort(), 'the gates that are said to have opened')
+    // A loss may be the last thing that a gate hears of before it closes, and no settlement tells of that.
+    for (const name of toldOf(true)) assert.ok(closed.includes(name), `the gate of ${name} is said to have closed`)
   }
 
   /** The settings of a budget, with the figures of all that share its allowance. */
@@ -249,8 +270,22 @@ function followGate(budget: ModelBudget, gate: GateRecord, name: string, now: nu
   assert.deepEqual(shown, { state, since, until, holds }, `the gate of ${name}`)
   assert.equal(cause === undefined, state === 'closed')
   if (isOpened && cause !== undefined) assert.ok(cause.failed > share * cause.attempts, `the cause of ${name}`)
-  Object.assign(budget, { gate, mayOpen: false, mustOpen: false, ...(isOpened && { probes: noProbes() }) })
+  Object.assign(budget, { gate, ...UNDECIDED, ...(isOpened && { probes: noProbes() }) })
   return isOpened
+}
+
+/** Follows a gate that its probes have closed. The attempts that the same call has counted since are in its record. */
+function followClosing(budget: ModelBudget, { gate, recent }: BudgetRecord, now: number): boolean {
+  if (!budget.mayClose || gate.state !== 'closed') return false
+  const attempts = Array.from({ length: recent.attempts }, (_, n) => ({ at: now, isFailed: n < recent.failed }))
+  Object.assign(budget, { gate, ...UNDECIDED, attempts, probes: noProbes() })
+  return true
+}
+
+/** Whether as many probes have succeeded as the budget judges by, a window after its hold. */
+function isProven({ settings, gate, probes }: ModelBudget, now: number): boolean {
+  const { minAttempts = Infinity, windowMs = 0 } = settings.failures ?? {}
+  return probes.ok >= minAttempts && now >= (gate.until ?? Infinity) + windowMs
 }
 
 function isExceeded(budget: ModelBudget, now: number): boolean {

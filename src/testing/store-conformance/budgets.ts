@@ -136,6 +136,18 @@ export const BUDGETS: StoreBehaviours = {
     assert.deepEqual((await budgetOf(store)).recent, { attempts: 0, failed: 0 })
   },
 
+  async 'a gate with little work behind it closes a window after its hold'(store, advance) {
+    await openGate(store, 10)
+    await advance(30_000)
+    for (let n = 0; n < 4; n++) await succeed(store, (await claim(store, { limit: 1 })).tasks)
+    assert.equal((await gateOf(store)).state, 'half_open')
+    await advance(60_000)
+    const answers = await succeed(store, (await claim(store, { limit: 1 })).tasks)
+    const gate = await gateOf(store)
+    assert.equal(gate.state, 'closed')
+    assert.deepEqual(answers[0]?.gates, [{ kind: 'k', gate }])
+  },
+
   async 'a few failures among the first tasks do not hold again, too many do'(store, advance) {
     await openGate(store, 60)
     await advance(30_000)

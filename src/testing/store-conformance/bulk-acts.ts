@@ -400,6 +400,21 @@ export const BULK_ACTS: StoreBehaviours = {
     assertFields(await store.groups.get(before.group ?? ''), { dead: 2 })
   },
 
+  async 'a cancellation counts a task once that waits again, though others of its claim still run'(store) {
+    await add(store, { id: 'a' }, { id: 'b' })
+    const [first] = (await claim(store)).tasks
+    assert.ok(first !== undefined)
+    await settle(store, first, { type: 'retry', delayMs: 0, isBackoff: true }, { verdict: TIMED_OUT, error: 'Error' })
+    const set = { filter: {}, until: await store.now() }
+    const rows = await store.operations.survey('cancel', set)
+    assert.equal(
+      rows.reduce((sum, { count }) => sum + count, 0),
+      2,
+    )
+    const { id } = await store.operations.create({ act: 'cancel', set, by: ANN, settings: {} })
+    assert.deepEqual((await memberIds(store, id)).sort(), ['a', 'b'])
+  },
+
   async 'a cancellation takes tasks that were submitted by its time and have not ended'(store, advance) {
     await add(store, { id: 'waits' }, { id: 'other', kind: 'l' })
     const running = await start(store, { id: 'runs', kind: 'm' })

@@ -153,8 +153,25 @@ export const GROUP_RULES: StoreBehaviours = {
     await advance(1000)
     await store.prune({ deadMs: 1000 }, 100)
     assert.deepEqual(await figures(store, 'a'), [2, 0, 0])
-    assert.equal(await store.groups.regroup({ from: 'a', heir: groupOf('h'), moves: to(groupOf('h'), 'b') }), 1)
+    assert.equal(
+      await store.groups.regroup({ from: 'a', heir: groupOf('h'), moves: to(groupOf('h'), 'b', 'waits') }),
+      2,
+    )
     assert.deepEqual(await figures(store, 'h'), [2, 0, 0])
+  },
+
+  async 'a group that goes to its heir page by page stays while a discarded letter names it, and is counted once'(
+    store,
+  ) {
+    await failed(store, 'b')
+    await store.discard(['b'], { ...ann, why: 'a duplicate' })
+    const heir = groupOf('h')
+    assert.equal(await store.groups.regroup({ from: 'a', heir, moves: to(heir, 'waits') }), 1)
+    assert.deepEqual(await figures(store, 'a'), [0, 0, 0])
+    assert.deepEqual(await figures(store, 'h'), [2, 1, 0])
+    assert.equal(await store.groups.regroup({ from: 'a', heir, moves: to(heir, 'b') }), 1)
+    assert.equal(await store.groups.get('a'), undefined)
+    assert.deepEqual(await figures(store, 'h'), [2, 1, 0])
   },
 
   async 'two groups are merged, and the heir keeps its own life'(store) {

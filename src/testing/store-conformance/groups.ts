@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { FailureGroup, GroupRecord, Store } from '../../store/index.js'
+import type { CountField, FailureGroup, GroupRecord, Store } from '../../store/index.js'
 import {
   add,
   addOne,
@@ -160,6 +160,28 @@ export const GROUPS: StoreBehaviours = {
     assert.equal((await get(store, id)).group, 'a')
     await addOne(store, { id, tried: { outcome: dead, attempt } })
     assert.deepEqual(await figures(store), [1, 0, 1])
+  },
+
+  async 'dead letters are counted by group and kind, with those that are in none'(store) {
+    await add(store, { id: 'a1' }, { id: 'a2' }, { id: 'none' }, { id: 'b1', kind: 'l' })
+    for (const task of (await claim(store, { rooms: [{ kinds: ['k', 'l'] }] })).tasks) {
+      const group = { ...groupOf(task.kind === 'l' ? 'b' : 'a', task.kind) }
+      await settle(store, task, dead, task.id === 'none' ? {} : { ...failure('a'), group })
+    }
+    const by = async (filter: object, ...fields: CountField[]) => {
+      const counts = await store.countBy({ status: 'dead', ...filter }, fields)
+      return counts.map(count => JSON.stringify(count, Object.keys(count).sort())).sort()
+    }
+    assert.deepEqual(await by({}, 'group'), ['{"count":1,"group":"b"}', '{"count":1}', '{"count":2,"group":"a"}'])
+    assert.deepEqual(await by({ kind: 'k' }, 'kind', 'group', 'status'), [
+      '{"count":1,"kind":"k","status":"dead"}',
+      '{"count":2,"group":"a","kind":"k","status":"dead"}',
+    ])
+    assert.deepEqual(await by({ group: 'a' }, 'kind'), ['{"count":2,"kind":"k"}'])
+    assert.deepEqual(await by({ group: 'a', kind: 'l' }, 'group'), [])
+    assert.deepEqual(await by({ key: '' }, 'group'), await by({}, 'group'))
+    assert.equal((await store.count({ status: 'dead', group: 'a' })).dead, 2)
+    assert.equal((await store.count({ status: 'dead', group: 'nothing' })).dead, 0)
   },
 
   async 'lists and counts by group find what failed, and page'(store, advance) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { OptionError } from '../../policy/index.js'
 import type { Outcome, Store, TaskFilter } from '../../store/index.js'
-import { add, addOne, claim, get, kill, type StoreBehaviours, settle, start } from './harness.js'
+import { add, addOne, claim, claimOne, get, kill, type StoreBehaviours, settle, start } from './harness.js'
 
 const NONE = { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
 
@@ -194,6 +194,10 @@ export const LISTS: StoreBehaviours = {
     assert.deepEqual(await store.count({}), { ...NONE, dead: 2, succeeded: 1, waiting: 1 })
     assert.deepEqual(await store.count({ status: 'dead' }), { ...NONE, dead: 2 })
     assert.deepEqual(await store.count({ kind: 'unknown' }), NONE)
+    const failed = { verdict: { class: 'retryable', code: 'E_ONE' }, error: 'Error: bad' } as const
+    await settle(store, await claimOne(store), { type: 'retry', delayMs: 0, isBackoff: true }, failed)
+    assert.deepEqual(await store.count({ errorCode: 'E_ONE' }), { ...NONE, dead: 1, waiting: 1 })
+    assert.deepEqual(await store.count({ errorCode: 'E_ONE', status: 'dead' }), { ...NONE, dead: 1 })
   },
 
   async 'dead letters are listed newest first'(store, advance) {

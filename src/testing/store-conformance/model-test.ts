@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type FastCheck from 'fast-check'
 import { MissingPackageError } from '../../policy/index.js'
-import type { BudgetScope, ClaimedTask, Settled, Settlement, Store } from '../../store/index.js'
+import type { ClaimedTask, GateChange, Settled, Settlement, Store } from '../../store/index.js'
 import { assertFields, assertSame, groupOf, LEASE_MS, type StoreUnderTest, TIMED_OUT } from './harness.js'
 import { allTasks, checkInvariants } from './invariants.js'
 import { payloadOf, StoreModel } from './model.js'
@@ -61,7 +61,7 @@ class ModelRun {
   /** The operations that have moved something, newest first. */
   readonly #acts: string[] = []
   /** The gates that the last settlements are said to have opened. */
-  #told: readonly BudgetScope[] = []
+  #told: readonly GateChange[] = []
 
   constructor(underTest: StoreUnderTest) {
     this.#underTest = underTest

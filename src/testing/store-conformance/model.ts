@@ -290,8 +290,11 @@ export class StoreModel {
 
   cancel(id: string): boolean {
     const task = this.tasks.get(id)
-    if (task?.status === 'running') task.isToBeCancelled = true
-    else if (task?.status === 'waiting') {
+    if (task === undefined || task.isToBeCancelled) return false
+    if (task.status === 'running') {
+      task.isToBeCancelled = true
+      task.ledger.push('cancel_requested')
+    } else if (task.status === 'waiting') {
       Object.assign(task, { status: 'cancelled', changedAt: this.now, budget: undefined })
       task.ledger.push('cancelled')
     } else return false

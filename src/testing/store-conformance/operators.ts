@@ -126,12 +126,71 @@ export const OPERATORS: StoreBehaviours = {
     assert.deepEqual(await store.ledger(silent), [])
   },
 
-  async 'a task that is cancelled while it runs has the row of its attempt'(store) {
-    const task = await start(store)
-    await store.cancel([task.id], ANN)
+  async 'the ledger of a task that is cancelled while it runs has who and why, once, and the row of its attempt'(
+    store,
+    advance,
+  ) {
+    const task = await start(store, { category: 'bulk' })
+    await advance(10)
+    const now = await store.now()
+    assert.deepEqual(await store.cancel([task.id], ANN), [task.id])
+    assert.deepEqual(await store.cancel([task.id], { who: 'bob' }), [])
+    assertFields((await store.ledger(task.id))[0], {
+      sequence: 1,
+      attempt: 0,
+      category: 'bulk',
+      outcome: 'cancel_requested',
+      worker: ANN.who,
+      reason: ANN.why,
+      startedAt: now,
+      endedAt: now,
+    })
     await settle(store, task, { type: 'cancelled' })
     const outcomes = (await store.ledger(task.id)).map(({ outcome, attempt }) => [outcome, attempt])
-    assert.deepEqual(outcomes, [['cancelled', 1]])
+    assert.deepEqual(outcomes, [
+      ['cancel_requested', 0],
+      ['cancelled', 1],
+    ])
+    const silent = await start(store)
+    assert.deepEqual(await store.cancel([silent.id]), [silent.id])
+    assert.deepEqual(await store.ledger(silent.id), [])
+  },
+
+  async 'a task that was to be cancelled may succeed or die, and can be cancelled again after its redrive'(store) {
+    const lucky = await start(store, { id: 'lucky' })
+    const dying = await start(store, { id: 'dying' })
+    await store.cancel(['lucky', 'dying'], ANN)
+    await settle(store, lucky, { type: 'succeeded' })
+    await kill(store, dying)
+    await store.redrive(['dying'], ANN)
+    await claimOne(store)
+    assert.deepEqual(await store.cancel(['lucky', 'dying'], ANN), ['dying'])
+    const outcomesOf = async (id: string) => (await store.ledger(id)).map(({ outcome }) => outcome)
+    assert.deepEqual(await outcomesOf('lucky'), ['cancel_requested', 'succeeded'])
+    assert.deepEqual(await outcomesOf('dying'), ['cancel_requested', 'dead', 'redriven', 'cancel_requested'])
+  },
+
+  async 'the decision on a lost attempt is in its row, though somebody has edited the task or asked to cancel it'(
+    store,
+    advance,
+  ) {
+    const task = await start(store)
+    await advance(LEASE_MS + 1)
+    await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS })
+    await store.edit(task.id, '{"n":2}', ANN)
+    const again = await claimOne(store, { worker: 'w2' })
+    assert.equal(again.isUndecided, true)
+    await store.cancel([task.id], ANN)
+    await settleUncounted(store, again, { type: 'dead', reason: 'losses_exhausted' })
+    const rows = await store.ledger(task.id)
+    assert.deepEqual(
+      rows.map(({ outcome, reason }) => [outcome, reason]),
+      [
+        ['lost', 'losses_exhausted'],
+        ['edited', ANN.why],
+        ['cancel_requested', ANN.why],
+      ],
+    )
   },
 
   async 'a discarded dead letter is cancelled, with who and why, and keeps its error and its history'(store, advance) {

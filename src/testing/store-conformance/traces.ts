@@ -78,6 +78,20 @@ export const TRACES: StoreBehaviours = {
     )
   },
 
+  async 'a task that succeeds at once is in that trace though somebody asked to cancel it meanwhile'(store) {
+    const task = await start(store, { traceparent: TRACEPARENT })
+    await store.cancel([task.id], { who: 'ada' })
+    await settle(store, task, { type: 'succeeded' })
+    const rows = await store.ledger(task.id)
+    assert.deepEqual(
+      rows.map(({ outcome, trace }) => [outcome, trace]),
+      [
+        ['cancel_requested', undefined],
+        ['succeeded', TRACE],
+      ],
+    )
+  },
+
   async 'a later success without a trace has none'(store) {
     const task = await start(store, { traceparent: TRACEPARENT })
     await settle(store, task, RETRY, { verdict: TIMED_OUT, error: 'Error: slow' })

@@ -278,7 +278,7 @@ BEGIN
     OR task.attempts + task.deferrals + task.losses = 0 AND (
       task.state = redrive.state_running() AND task.round = run.round + redrive.rounds_to_wait()
         AND task.changed_at = task.started_at
-        AND EXISTS (SELECT FROM redrive.waiting WHERE waiting.task = ANY (ARRAY[run.id]))
+        AND EXISTS (SELECT FROM redrive.waiting_of(task))
       OR task.state = redrive.state_cancelled() AND task.round = run.round + redrive.rounds_to_wait() + 1
         AND task.cancel_requested
     )

@@ -111,14 +111,18 @@ BEGIN
 END
 $$;
 
--- Completes the ledger's rows of lost attempts with the decisions on them.
+-- Completes the ledger's rows of lost attempts with the decisions on them. Each is the last of its task, unless somebody has
+-- edited it since, or asked to cancel it.
 CREATE OR REPLACE FUNCTION redrive.record_decisions(batch redrive.ended_attempt[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE redrive.ledger
   SET delay_ms = one.delay_ms, reason = one.reason, error_class = one.error_class, error_code = one.error_code,
     retry_after = one.retry_after, error = one.error, random = one.random, policy = one.policy
   FROM unnest(batch) AS one
-  WHERE one.is_decision AND ledger.task = ANY (ARRAY[one.id]) AND ledger.sequence = one.entries;
+  WHERE one.is_decision AND ledger.task = ANY (ARRAY[one.id]) AND ledger.sequence = (
+    SELECT lost.sequence FROM redrive.ledger AS lost WHERE lost.task = one.id AND lost.outcome = 'lost'
+    ORDER BY lost.sequence DESC LIMIT 1
+  );
 END
 $$;
 

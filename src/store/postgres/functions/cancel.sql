@@ -1,18 +1,21 @@
--- Ends waiting tasks, each on record if `who` asked for it, and marks running ones. Returns the ids of those that have ended
--- or will, as a JSON array.
+-- Ends waiting tasks and marks running ones, each on record if `who` asked for it. Returns the ids of those that it has ended
+-- or marked, as a JSON array.
 CREATE OR REPLACE FUNCTION redrive.cancel(ids text[], who text, why text, at bigint) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
+  places tid[];
   cancelled text;
   grouped text[];
 BEGIN
   -- Lock the tasks first, so that settlements under way are on record before `waiting` is read.
   ids := ARRAY(
-    SELECT id FROM redrive.task WHERE id = ANY (ids) AND state = redrive.state_running() ORDER BY id FOR UPDATE);
+    SELECT id FROM redrive.task WHERE id = ANY (ids) AND state = redrive.state_running() AND NOT cancel_requested
+    ORDER BY id FOR UPDATE);
+  places := redrive.lock_waiting(ids);
   WITH dequeued AS (
-    DELETE FROM redrive.waiting WHERE task = ANY (ids) RETURNING task, lane
+    DELETE FROM redrive.waiting WHERE ctid = ANY (places) RETURNING task, lane
   ), tallied AS (
     INSERT INTO redrive.tally (lane, waiting, cancelled) SELECT lane, -count(*), count(*) FROM dequeued GROUP BY lane
   ), listed AS (
@@ -24,7 +27,7 @@ BEGIN
     SET state = CASE WHEN was_waiting THEN redrive.state_cancelled() ELSE redrive.state_running() END,
       round = CASE WHEN was_waiting THEN round + 1 ELSE round END,
       changed_at = CASE WHEN was_waiting THEN now_ms ELSE changed_at END,
-      entries = entries + (was_waiting AND who IS NOT NULL)::int,
+      entries = entries + (who IS NOT NULL)::int,
       failure_state = CASE WHEN was_waiting AND failure_group IS NOT NULL THEN redrive.state_cancelled() ELSE failure_state END,
       failure_at = CASE WHEN was_waiting AND failure_group IS NOT NULL THEN now_ms ELSE failure_at END,
       -- Of a task that has ended, it tells that nobody had it (see `advanced_before`).
@@ -34,9 +37,9 @@ BEGIN
     RETURNING task.id, living.was_waiting, task.lane, task.entries, task.operation, task.answered, task.failure_state
   ), recorded AS (
     INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category)
-    SELECT id, entries, 0, now_ms, now_ms, who, 'cancelled', why,
+    SELECT id, entries, 0, now_ms, now_ms, who, CASE WHEN was_waiting THEN 'cancelled' ELSE 'cancel_requested' END, why,
       (SELECT its.category FROM redrive.lane AS its WHERE its.id = written_task.lane)
-    FROM written_task WHERE was_waiting AND who IS NOT NULL
+    FROM written_task WHERE who IS NOT NULL
   ), noted AS (
     INSERT INTO redrive.operation_count (operation, unanswered, cancelled)
     SELECT operation, count(*) FILTER (WHERE NOT answered), count(*) FROM written_task

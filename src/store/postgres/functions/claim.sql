@@ -7,11 +7,11 @@ DECLARE
   made_ready int;
 BEGIN
   UPDATE redrive.waiting SET state = redrive.waiting_state(true, alone)
-  WHERE task IN (
-    SELECT due.task FROM redrive.waiting AS due
+  WHERE ctid = ANY (ARRAY(
+    SELECT due.ctid FROM redrive.waiting AS due
     WHERE due.state = redrive.state_scheduled() AND due.next_at <= now_ms
     ORDER BY due.next_at LIMIT most FOR UPDATE SKIP LOCKED
-  );
+  ));
   GET DIAGNOSTICS made_ready = ROW_COUNT;
   RETURN made_ready = most OR retry_budgets IS NOT NULL AND redrive.let_retries_through(retry_budgets, most, now_ms);
 END

@@ -10,8 +10,7 @@ BEGIN
   SELECT state INTO of_state FROM redrive.task WHERE id = of_id AND redrive.item_lane(lane) IS NULL FOR UPDATE;
   IF of_state = redrive.state_running() THEN
     -- Keeps claims away until this is over. A task that one has taken runs with the payload that it had.
-    PERFORM FROM redrive.waiting WHERE task = of_id FOR UPDATE;
-    IF NOT FOUND THEN
+    IF redrive.lock_waiting(ARRAY[of_id]) = '{}' THEN
       RETURN false;
     END IF;
   ELSIF of_state IS DISTINCT FROM redrive.state_dead() THEN

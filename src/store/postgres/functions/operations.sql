@@ -167,13 +167,15 @@ BEGIN
   RETURN (
     SELECT redrive.members_json(array_agg(id), array_agg(changed_at), array_agg(lane)) FROM (
       SELECT task.id, task.changed_at, task.lane FROM (
-        SELECT waiting.task AS id FROM redrive.waiting
+        SELECT waiting.task AS id, NULL::int AS round FROM redrive.waiting
         UNION ALL
-        SELECT unnest(claim.tasks) FROM redrive.claim
+        SELECT one.id, one.round FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
       ) AS living
       CROSS JOIN LATERAL (
         SELECT own.* FROM redrive.task AS own
-        WHERE own.id = living.id AND own.state = redrive.state_running() AND own.submitted_at <= submitted_until
+        -- A task that is not in the round of a claim has left it.
+        WHERE own.id = living.id AND own.round = coalesce(living.round, own.round)
+          AND own.state = redrive.state_running() AND own.submitted_at <= submitted_until
           AND NOT own.cancel_requested AND (of_error IS NULL OR own.error_code = of_error)
           AND (of_group IS NULL OR own.failure_group = of_group)
         OFFSET 0
@@ -234,6 +236,7 @@ DECLARE
     SELECT id FROM redrive.task WHERE operation = of_operation AND id > after ORDER BY id LIMIT up_to + 1);
   next text := CASE WHEN cardinality(page) > up_to THEN page[up_to] END;
   redriven text[];
+  places tid[];
   discarded text[];
 BEGIN
   -- Lock the tasks first, so that settlements under way are on record before their rows are read.
@@ -250,8 +253,9 @@ BEGIN
   JOIN redrive.ledger AS last ON last.task = ANY (ARRAY[one.id]) AND last.sequence = task.entries
   WHERE last.before IS NOT NULL AND last.ended_at = task.changed_at;
   -- A task that a claim takes meanwhile is left to it.
+  places := redrive.lock_waiting(redriven);
   WITH dequeued AS (
-    DELETE FROM redrive.waiting WHERE task = ANY (redriven) RETURNING task
+    DELETE FROM redrive.waiting WHERE ctid = ANY (places) RETURNING task
   )
   SELECT coalesce(array_agg(task), '{}') INTO redriven FROM dequeued;
   PERFORM redrive.unlist(redrive.state_cancelled(), discarded, ARRAY(

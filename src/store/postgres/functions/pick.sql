@@ -20,6 +20,7 @@ BEGIN
     EXIT WHEN place IS NULL;
 
     SELECT * INTO lane FROM redrive.lane AS named WHERE named.id = place;
+    CONTINUE WHEN NOT FOUND;
     IF NOT lane.kind = ANY (kinds) THEN
       -- Skip to the next lane of a kind in this room.
       place := (
@@ -204,7 +205,7 @@ BEGIN
       WHERE (
           SELECT true FROM redrive.waiting WHERE state = redrive.state_ready() AND waiting.lane = short.lane LIMIT 1
         )
-        -- What a shared limit has refused is still there.
+        -- Tasks that a shared limit has refused are still there.
         AND NOT EXISTS (SELECT FROM redrive.lane AS its WHERE its.id = short.lane AND its.shared = ANY (closed)));
     CONTINUE WHEN cardinality(paid.closed) > 0;
     EXIT WHEN is_contended OR picked.places IS NULL OR NOT (picked.has_more OR turns >= most_lanes);

@@ -1,17 +1,21 @@
 -- Deletes up to so many items of a run, with their ledger. Returns how many.
 CREATE OR REPLACE FUNCTION redrive.forget_items(of_run text, up_to int) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
-  ids text[] := ARRAY(
-    SELECT id FROM redrive.task
-    WHERE id > of_run || ':' AND id < of_run || ';' AND lane >= redrive.first_run_lane() ORDER BY id LIMIT up_to);
+  ids text[];
+  places tid[];
 BEGIN
+  -- Tasks before their rows in `waiting`, as everybody locks them. Somebody may have redriven one just before.
+  ids := ARRAY(
+    SELECT id FROM redrive.task
+    WHERE id > of_run || ':' AND id < of_run || ';' AND lane >= redrive.first_run_lane()
+    ORDER BY id LIMIT up_to FOR UPDATE);
+  places := redrive.lock_waiting(ids);
   WITH deleted_task AS (
     DELETE FROM redrive.task WHERE id = ANY (ids) RETURNING id, lane, state, failure_group, failure_state
   ), deleted_entry AS (
     DELETE FROM redrive.ledger WHERE task = ANY (ids)
   ), dequeued AS (
-    -- Somebody may have redriven one just before.
-    DELETE FROM redrive.waiting WHERE task = ANY (ids)
+    DELETE FROM redrive.waiting WHERE ctid = ANY (places)
   ), deleted_output AS (
     DELETE FROM redrive.run_output WHERE run = of_run AND task = ANY (ids)
   ), left_group AS (

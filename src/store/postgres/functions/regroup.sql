@@ -102,9 +102,7 @@ CREATE OR REPLACE FUNCTION redrive.regroup(
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-  -- A group that was deleted has no figures to leave.
-  is_succeeded boolean := coalesce(heir ->> 'id' <> left_id, false)
-    AND EXISTS (SELECT FROM redrive.failure_group WHERE id = left_id);
+  is_succeeded boolean := coalesce(heir ->> 'id' <> left_id, false);
   moved int;
 BEGIN
   -- Tasks before groups, as settlements lock them.
@@ -124,10 +122,12 @@ BEGIN
     PERFORM redrive.inherit_group(left_id, heir);
   END IF;
   PERFORM redrive.make_needed_groups(groups, targets, redrive.now_ms(at));
-  moved := redrive.move_to_groups(left_id, CASE WHEN is_succeeded THEN heir ->> 'id' END, ids, targets);
+  moved := redrive.move_to_groups(left_id, heir ->> 'id', ids, targets);
+  -- A letter that was discarded names its group, and may come back.
   IF is_succeeded AND (
-    SELECT coalesce(sum(seen), 0) = 0 AND coalesce(sum(retrying), 0) = 0 AND coalesce(sum(dead), 0) = 0
-    FROM redrive.group_tally WHERE failure_group = left_id
+    SELECT coalesce(sum(seen), 0) = 0 FROM redrive.group_tally WHERE failure_group = left_id
+  ) AND NOT EXISTS (
+    SELECT FROM redrive.task WHERE failure_group = ANY (ARRAY[left_id]) AND failure_state IS NOT NULL
   ) THEN
     DELETE FROM redrive.group_tally WHERE failure_group = left_id;
     DELETE FROM redrive.failure_group WHERE id = left_id;

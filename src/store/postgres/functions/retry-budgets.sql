@@ -99,14 +99,14 @@ BEGIN
     CONTINUE WHEN passed = 0;
     WITH let_through AS (
       UPDATE redrive.waiting SET state = redrive.waiting_state(true, alone)
-      WHERE task IN (
-        SELECT due.task FROM unnest(sharing) AS its (id) CROSS JOIN LATERAL (
-          SELECT first.task, first.next_at FROM redrive.waiting AS first
+      WHERE ctid = ANY (ARRAY(
+        SELECT due.place FROM unnest(sharing) AS its (id) CROSS JOIN LATERAL (
+          SELECT first.ctid AS place, first.task, first.next_at FROM redrive.waiting AS first
           WHERE first.state = redrive.state_budgeted() AND first.budget = its.id AND first.next_at <= now_ms
           ORDER BY first.next_at, first.task LIMIT passed FOR UPDATE SKIP LOCKED
         ) AS due
         ORDER BY due.next_at, due.task LIMIT passed
-      )
+      ))
       RETURNING waiting.budget
     ), charged AS (
       INSERT INTO redrive.budget_tally (budget, at, round, ok, failed, unanswered, retried)

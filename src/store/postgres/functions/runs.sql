@@ -210,7 +210,10 @@ BEGIN
   RETURN (
     SELECT coalesce(json_agg(id), '[]') FROM (
       SELECT task.id FROM (
-        SELECT task FROM redrive.waiting WHERE state = redrive.state_ready() AND lane = ANY (lanes)
+        -- Lane by lane: a plan from when there were few tasks may walk the whole index of those that are ready.
+        SELECT ready.task FROM unnest(lanes) AS its (lane) CROSS JOIN LATERAL (
+          SELECT task FROM redrive.waiting WHERE state = redrive.state_ready() AND lane = its.lane OFFSET 0
+        ) AS ready
         UNION ALL
         SELECT task FROM redrive.waiting WHERE state = redrive.state_scheduled() AND lane = ANY (lanes)
         UNION ALL
@@ -246,22 +249,26 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.move_items(ids text[], to_category text) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  places tid[];
 BEGIN
   ids := ARRAY(
     SELECT id FROM redrive.task WHERE id = ANY (ids) AND state = redrive.state_running() ORDER BY id FOR UPDATE);
+  places := redrive.lock_waiting(ids);
   PERFORM redrive.make_lanes((
     SELECT coalesce(json_agg(DISTINCT jsonb_build_object('kind', kind, 'category', to_category, 'key', key)), '[]')
     FROM redrive.lane WHERE id = ANY (ARRAY(SELECT DISTINCT task.lane FROM redrive.task WHERE task.id = ANY (ids)))
   ));
   WITH target AS MATERIALIZED (
-    SELECT task.id, task.lane AS from_lane, (
+    SELECT waiting.ctid AS place, task.id, task.lane AS from_lane, (
       SELECT its.id FROM redrive.lane AS its
       WHERE its.kind = origin.kind AND its.category = to_category AND its.key = origin.key
     ) AS to_lane
-    FROM redrive.task JOIN redrive.lane AS origin ON origin.id = ANY (ARRAY[task.lane])
-    WHERE task.id = ANY (ids) AND EXISTS (SELECT FROM redrive.waiting WHERE waiting.task = ANY (ARRAY[task.id]))
+    FROM redrive.waiting JOIN redrive.task ON task.id = ANY (ARRAY[waiting.task])
+    JOIN redrive.lane AS origin ON origin.id = ANY (ARRAY[task.lane])
+    WHERE waiting.ctid = ANY (places)
   ), queued AS (
-    UPDATE redrive.waiting SET lane = target.to_lane FROM target WHERE waiting.task = ANY (ARRAY[target.id])
+    UPDATE redrive.waiting SET lane = target.to_lane FROM target WHERE waiting.ctid = target.place
   ), written AS (
     UPDATE redrive.task SET lane = target.to_lane FROM target WHERE task.id = ANY (ARRAY[target.id])
   )

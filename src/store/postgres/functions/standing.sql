@@ -33,7 +33,7 @@ BEGIN
   IF NOT FOUND THEN
     RETURN NULL;
   END IF;
-  SELECT * INTO queued FROM redrive.waiting WHERE task = of_id;
+  SELECT * INTO queued FROM redrive.waiting_of(this);
   SELECT * INTO its FROM redrive.lane WHERE id = this.lane;
   RETURN json_build_object(
     'now', now_ms, 'lane', its.id, 'is_undecided', this.undecided, 'is_to_be_cancelled', this.cancel_requested,

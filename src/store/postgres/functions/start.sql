@@ -1,4 +1,4 @@
--- Starts tasks whose rows in `waiting` are locked. Returns them in the order given, column by column, as a JSON object
+-- Starts tasks whose rows in `waiting` are locked. Returns NULL if there are none, and else returns them in the order given, column by column, as a JSON object
 -- of arrays, which is much cheaper to build than an array of objects. `history` is NULL for a task that was never
 -- tried.
 CREATE OR REPLACE FUNCTION redrive.start(places tid[], by_worker text, now_ms bigint) RETURNS json
@@ -23,7 +23,7 @@ BEGIN
     ORDER BY dequeued.number
   ), new_claim AS (
     INSERT INTO redrive.claim (worker, at, tasks, rounds, unsettled)
-    SELECT by_worker, now_ms, array_agg(id), array_agg(round), count(*) FROM started_task
+    SELECT by_worker, now_ms, array_agg(id), array_agg(round), count(*) FROM started_task HAVING count(*) > 0
     RETURNING id
   ), lane_start AS MATERIALIZED (
     SELECT lane, count(*) AS count, max(submitted_at) AS last_place FROM started_task GROUP BY lane
@@ -49,7 +49,7 @@ BEGIN
     'advances', CASE WHEN max(advances) > 0 THEN array_agg(advances) END, 'history', array_agg(history)
   )
   INTO answer
-  FROM started_task;
+  FROM started_task HAVING count(*) > 0;
   RETURN answer;
 END
 $$;

@@ -160,6 +160,10 @@ ALTER TABLE redrive.waiting ADD COLUMN budget bigint;
 CREATE INDEX waiting_budgeted      ON redrive.waiting (budget, next_at, task) WHERE state = -1;
 CREATE INDEX waiting_budgeted_lane ON redrive.waiting (lane)                  WHERE state = -1;
 
+-- A ready task is found by its place in its lane, so only the others need an index by id.
+ALTER TABLE redrive.waiting DROP CONSTRAINT waiting_pkey;
+CREATE UNIQUE INDEX waiting_apart ON redrive.waiting (task) WHERE state <> 1;
+
 CREATE OR REPLACE VIEW redrive.standing AS
   SELECT task.id, task.lane, coalesce(waiting.state, task.state) AS state, task.priority, task.submitted_at,
     task.started_at, greatest(its_claim.at, task.changed_at) AS changed_at, waiting.next_at, task.entries, task.attempts,
@@ -168,7 +172,13 @@ CREATE OR REPLACE VIEW redrive.standing AS
     task.value, task.cost, task.version, task.call, task.traceparent, task.release, task.operation, task.answered,
     CASE WHEN task.state NOT IN (4, 5) THEN task.failure_group END AS failure_group  -- succeeded, skipped
   FROM redrive.task
-  LEFT JOIN redrive.waiting ON waiting.task = task.id
+  LEFT JOIN LATERAL (
+    SELECT ready.* FROM redrive.waiting AS ready
+    WHERE ready.state = 1 AND ready.lane = task.lane AND ready.priority = task.priority  -- ready
+      AND ready.submitted_at = task.submitted_at AND ready.task = task.id
+    UNION ALL
+    SELECT other.* FROM redrive.waiting AS other WHERE other.state <> 1 AND other.task = task.id
+  ) AS waiting ON task.state = 3  -- running
   LEFT JOIN LATERAL (
     SELECT max(claim.at) AS at FROM redrive.claim
     WHERE task.state = 3 AND waiting.task IS NULL AND task.id = ANY (claim.tasks)  -- running
@@ -220,3 +230,14 @@ CREATE TYPE redrive.gate AS (
 
 -- A claim lives for as long as its tasks run: compressing their ids would cost more than it saves.
 ALTER TABLE redrive.claim ALTER COLUMN tasks SET STORAGE EXTERNAL;
+
+-- Where all tables of a database are published (logical replication), PostgreSQL refuses to delete from a table that has
+-- neither a key nor this. Elsewhere it costs nothing.
+ALTER TABLE redrive.schema_version  REPLICA IDENTITY FULL;
+ALTER TABLE redrive.waiting         REPLICA IDENTITY FULL;
+ALTER TABLE redrive.ended           REPLICA IDENTITY FULL;
+ALTER TABLE redrive.tally           REPLICA IDENTITY FULL;
+ALTER TABLE redrive.shared_answer   REPLICA IDENTITY FULL;
+ALTER TABLE redrive.operation_count REPLICA IDENTITY FULL;
+ALTER TABLE redrive.group_tally     REPLICA IDENTITY FULL;
+ALTER TABLE redrive.budget_tally    REPLICA IDENTITY FULL;

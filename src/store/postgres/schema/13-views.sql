@@ -16,7 +16,11 @@ CREATE VIEW redrive.attempts AS
   UNION ALL
   SELECT task.id, lane.kind, lane.category, lane.key, task.entries, task.ran_attempt, 'succeeded', NULL, NULL, NULL, NULL,
     NULL, task.worker, to_timestamp(task.ran_from / 1000.0), to_timestamp(task.ran_to / 1000.0),
-    task.ran_to - task.ran_from, CASE WHEN task.entries = 1 THEN substr(task.traceparent, 4, 32) END, task.release, NULL
+    task.ran_to - task.ran_from,
+    CASE WHEN task.entries = 1
+        OR NOT EXISTS (SELECT FROM redrive.ledger AS earlier WHERE earlier.task = task.id AND earlier.attempt > 0)
+      THEN substr(task.traceparent, 4, 32) END,
+    task.release, NULL
   FROM redrive.task
   JOIN redrive.lane ON lane.id = task.lane
   WHERE task.state = 4 AND task.ran_attempt IS NOT NULL  -- succeeded

@@ -53,6 +53,20 @@ export const RETENTION: StoreBehaviours = {
     assert.deepEqual(await store.count({}), counts({ waiting: 1 }))
   },
 
+  async 'the dead items of a run that is being forgotten are not redriven'(store, advance) {
+    await runOf(store, 10)
+    await end(store, 'd'.repeat(10))
+    await store.runs.check('r')
+    await advance(1000)
+    const keep = { endedMs: 1000, deadMs: 1000 }
+    assert.equal(await store.prune(keep, 4), 4)
+    const left = (await store.list({ status: 'dead' }, { limit: 100 })).items.map(({ id }) => id)
+    assert.equal(left.length, 6)
+    assert.deepEqual(await store.redrive(left, { who: 'ada' }), [])
+    assert.equal(await store.prune(keep, 100), 7)
+    assert.deepEqual(await store.count({}), counts({}))
+  },
+
   async 'the id of a forgotten run is free'(store, advance) {
     await runOf(store, 2, { hasOwnIds: false })
     await end(store, 'ss')

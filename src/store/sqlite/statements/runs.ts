@@ -1,23 +1,13 @@
-import { type TaskRow, taskColumns } from '../rows.js'
-import type { ItemCounts } from '../run-store.js'
-import { FIRST_RUN_LANE } from '../runs/items.js'
-import type { RunRow } from '../runs/run-row.js'
-import { State } from '../task-state.js'
-import type { Connection, Preparer } from './driver.js'
+import { type TaskRow, taskColumns } from '../../rows.js'
+import type { ItemCounts } from '../../run-store.js'
+import { FIRST_RUN_LANE } from '../../runs/items.js'
+import type { RunRow } from '../../runs/run-row.js'
+import { State } from '../../task-state.js'
+import type { Preparer } from '../driver.js'
+import { oncePerConnection } from './once-per-connection.js'
 
-/** The statements of runs, by name, prepared on one connection when they are first asked for. */
+/** The statements of runs by name, prepared on one connection. */
 export type RunStatements = ReturnType<typeof prepare>
-
-const prepared = new WeakMap<Connection, RunStatements>()
-
-export function runStatementsOf(db: Connection): RunStatements {
-  let statements = prepared.get(db)
-  if (statements === undefined) {
-    statements = prepare(db as unknown as Preparer)
-    prepared.set(db, statements)
-  }
-  return statements
-}
 
 /** Which items to reprocess. NULL matches all. */
 export interface ReprocessScope {
@@ -194,3 +184,6 @@ function prepare(db: Preparer) {
     forgetRun: db.prepare(/* sql */ `DELETE FROM run WHERE id = ?`),
   }
 }
+
+/** The statements of runs of a connection. */
+export const runStatementsOf = oncePerConnection(prepare)

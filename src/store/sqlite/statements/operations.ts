@@ -1,22 +1,12 @@
-import type { OperationTally } from '../operation-store.js'
-import { AGE_LIMITS_MS } from '../operations/set.js'
-import { FIRST_RUN_LANE } from '../runs/items.js'
-import type { Connection, Preparer } from './driver.js'
-import { STANDING_COLUMNS, type StandingRow } from './statements.js'
+import type { OperationTally } from '../../operation-store.js'
+import { AGE_LIMITS_MS } from '../../operations/set.js'
+import { FIRST_RUN_LANE } from '../../runs/items.js'
+import type { Preparer } from '../driver.js'
+import { oncePerConnection } from './once-per-connection.js'
+import { STANDING_COLUMNS, type StandingRow } from './standing-row.js'
 
-/** The statements of operations, by name, prepared on one connection when they are first asked for. */
+/** The statements of operations by name, prepared on one connection. */
 export type OperationStatements = ReturnType<typeof prepare>
-
-const prepared = new WeakMap<Connection, OperationStatements>()
-
-export function operationStatementsOf(db: Connection): OperationStatements {
-  let statements = prepared.get(db)
-  if (statements === undefined) {
-    statements = prepare(db as unknown as Preparer)
-    prepared.set(db, statements)
-  }
-  return statements
-}
 
 /** A row of the table `operation`. */
 export interface OperationRow {
@@ -166,3 +156,6 @@ function prepare(db: Preparer) {
       UPDATE task SET operation = NULL, answered = 0, changed_at = ?, payload = coalesce(?, payload) WHERE seq = ?`),
   }
 }
+
+/** The statements of operations of a connection. */
+export const operationStatementsOf = oncePerConnection(prepare)

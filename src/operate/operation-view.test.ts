@@ -1,0 +1,49 @@
+import { expect, it } from 'vitest'
+import { deadLetters } from '../../test/dead-letters.js'
+import { fingerprint } from '../fingerprint/internal.js'
+import { MemoryStore, type Store } from '../store/index.js'
+import { fakeClock } from '../testing/index.js'
+import { operationOutcome } from './operation-view.js'
+import { redriveDeadLetters } from './redrive.js'
+
+const WHO = { who: 'ann' }
+
+/** Lets every waiting task fail for good, each with a message. */
+async function dieAgain(store: Store, messageOf: (id: string) => string): Promise<void> {
+  const rooms = [{ kinds: ['k'] }]
+  const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 60_000, rooms, limit: 100, isIdle: true })
+  const settlements = tasks.map(({ id, token }) => {
+    const error = messageOf(id)
+    const verdict = { class: 'final', code: 'E' } as const
+    const group = fingerprint({ kind: 'k', code: 'E', error })
+    const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', verdict, error, group }
+    return { id, token, attempt, outcome: { type: 'dead', reason: 'final_error' } as const }
+  })
+  await store.settle(settlements)
+}
+
+it('the outcome says what members that are dead again share only while all of them are there to tell', async () => {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  await deadLetters(
+    store,
+    ['a', 'b', 'c', 'd'].map(id => ({ id })),
+  )
+  const redrive = async (ids: readonly string[]) => {
+    await clock.advance(1000)
+    const { operation } = await redriveDeadLetters(store, { ids }, { ...WHO, perSecond: 1000, clock })
+    return operation?.id ?? ''
+  }
+  const outcome = async (id: string) => operationOutcome(store, (await store.operations.get(id)) ?? expect.fail())
+
+  const first = await redrive(['a', 'b', 'c', 'd'])
+  await dieAgain(store, () => 'no such street')
+  expect(await outcome(first)).toBe('4 moved: 4 dead again, all in one group.')
+
+  const second = await redrive(['a', 'b', 'c', 'd'])
+  await dieAgain(store, id => (id < 'c' ? 'no such street' : 'no such town'))
+  expect(await outcome(second)).toBe('4 moved: 4 dead again, all of them E.')
+  // Somebody redrives those of one group: the others are not all that died.
+  await redrive(['a', 'b'])
+  expect(await outcome(second)).toBe('4 moved: 4 dead again.')
+})

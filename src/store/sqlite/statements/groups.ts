@@ -1,0 +1,106 @@
+import type { LifeRow } from '../../groups/life-row.js'
+import type { RuleRow } from '../../groups/rule-row.js'
+import type { Preparer } from '../driver.js'
+import { type Held, IS_HELD } from './held.js'
+
+/** A task of a group, with the last failure in its ledger. */
+export interface MemberRow {
+  readonly seq: number
+  readonly state: number
+  readonly sequence: number
+  readonly ended_at: number
+}
+
+/** Keeps failure groups, their figures, and the rules about them. */
+export function groupStatements(db: Preparer) {
+  return {
+    groupLife: db.prepare<[string], LifeRow>(/* sql */ `
+      SELECT life, marked_at, who, why, details FROM failure_group WHERE id = ?`),
+    markGroup: db.prepare(/* sql */ `
+      UPDATE failure_group SET life = :life, marked_at = :marked_at, who = :who, why = :why, details = :details
+      WHERE id = :id`),
+    groupsOfKind: db
+      .prepare<[string, number], number>(/* sql */ `
+        SELECT count(*) FROM (
+          SELECT 1 FROM failure_group INDEXED BY failure_group_kind
+          WHERE kind = ? AND id NOT LIKE 'other:%' AND id NOT LIKE 'lost:%'
+          LIMIT ? + 0
+        )`)
+      .pluck(),
+    otherGroupsOfKind: db
+      .prepare<[string, number], number>(/* sql */ `
+        SELECT count(*) FROM (
+          SELECT 1 FROM failure_group INDEXED BY failure_group_kind WHERE kind = ? AND id LIKE 'other:%' LIMIT ? + 0
+        )`)
+      .pluck(),
+    addGroup: db.prepare(/* sql */ `
+      INSERT INTO failure_group (id, kind, code, error_name, pattern, frames, first_seen) VALUES (?, ?, ?, ?, ?, ?, ?)
+      ON CONFLICT DO NOTHING`),
+    addToGroup: db.prepare(/* sql */ `
+      INSERT INTO group_tally (failure_group, hour, seen, retrying, dead, last_seen) VALUES (?, ?, ?, ?, ?, ?)
+      ON CONFLICT (failure_group, hour) DO UPDATE
+      SET seen = seen + excluded.seen, retrying = retrying + excluded.retrying, dead = dead + excluded.dead,
+          last_seen = max(last_seen, excluded.last_seen)`),
+    /** The group of a running task that nobody asked to cancel. */
+    groupToLeave: db
+      .prepare<Held, string>(/* sql */ `
+        SELECT failure_group FROM task WHERE ${IS_HELD} AND cancel_requested = 0 AND failure_group IS NOT NULL`)
+      .pluck(),
+    leaveGroup: db.prepare(/* sql */ `UPDATE task SET failure_group = NULL WHERE seq = ?`),
+    addUpHours: db.prepare(/* sql */ `
+      INSERT INTO group_tally (failure_group, hour, seen, retrying, dead, last_seen)
+      SELECT failure_group, 0, sum(seen), sum(retrying), sum(dead), max(last_seen) FROM group_tally
+      WHERE hour > 0 AND hour < ?
+      GROUP BY failure_group
+      ON CONFLICT (failure_group, hour) DO UPDATE
+      SET seen = seen + excluded.seen, retrying = retrying + excluded.retrying, dead = dead + excluded.dead,
+          last_seen = max(last_seen, excluded.last_seen)`),
+    forgetHours: db.prepare(/* sql */ `DELETE FROM group_tally WHERE hour > 0 AND hour < ?`),
+    idleGroups: db
+      .prepare<[number], string>(/* sql */ `
+        SELECT id FROM failure_group AS known LEFT JOIN group_tally ON group_tally.failure_group = known.id
+        GROUP BY id
+        HAVING max(first_seen, ifnull(max(last_seen), 0)) <= ?
+          AND ifnull(sum(retrying), 0) = 0 AND ifnull(sum(dead), 0) = 0
+          AND NOT EXISTS (SELECT 1 FROM task WHERE task.failure_group = known.id AND state <> 3)`)
+      .pluck(),
+    groupRules: db.prepare<[], RuleRow>(/* sql */ `SELECT id, kind, pattern, at, who, why FROM group_rule ORDER BY id`),
+    addRule: db.prepare(/* sql */ `
+      INSERT INTO group_rule (kind, pattern, at, who, why) VALUES (:kind, :pattern, :at, :who, :why)`),
+    removeRule: db.prepare(/* sql */ `DELETE FROM group_rule WHERE id = ?`),
+    regrouped: db.prepare<[], string>(/* sql */ `SELECT grouping FROM regrouped`).pluck(),
+    setRegrouped: db.prepare(/* sql */ `
+      INSERT INTO regrouped (id, grouping) VALUES (1, ?)
+      ON CONFLICT (id) DO UPDATE SET grouping = excluded.grouping`),
+    /** A member of a group, with the last failure in its ledger. */
+    groupMember: db.prepare<[string, string], MemberRow>(/* sql */ `
+      SELECT task.seq, task.state, ledger.sequence, ledger.ended_at
+      FROM task JOIN ledger ON ledger.task = task.seq
+      WHERE task.id = ? AND task.failure_group = ? AND ledger.failure_group = task.failure_group
+      ORDER BY ledger.sequence DESC
+      LIMIT 1`),
+    setGroup: db.prepare(/* sql */ `UPDATE task SET failure_group = :group WHERE seq = :seq`),
+    setLedgerGroup: db.prepare(/* sql */ `
+      UPDATE ledger SET failure_group = :group WHERE task = :seq AND sequence = :sequence`),
+    groupFacts: db.prepare<[string], LifeRow & { first_seen: number }>(/* sql */ `
+      SELECT life, marked_at, who, why, details, first_seen FROM failure_group WHERE id = ?`),
+    groupSeen: db
+      .prepare<[string], number>(/* sql */ `SELECT ifnull(sum(seen), 0) FROM group_tally WHERE failure_group = ?`)
+      .pluck(),
+    /** Whether a task is in a group. A discarded letter is, too: it may come back. */
+    isNamed: db
+      .prepare<{ group: string }, number>(/* sql */ `
+        SELECT EXISTS (SELECT 1 FROM task WHERE failure_group = :group AND state <> 3)
+          OR ifnull((SELECT sum(retrying) FROM group_tally WHERE failure_group = :group), 0) > 0`)
+      .pluck(),
+    setFirstSeen: db.prepare(/* sql */ `UPDATE failure_group SET first_seen = min(first_seen, ?) WHERE id = ?`),
+    inheritFigures: db.prepare(/* sql */ `
+      INSERT INTO group_tally (failure_group, hour, seen, retrying, dead, last_seen)
+      SELECT :heir, hour, seen, 0, 0, last_seen FROM group_tally WHERE failure_group = :left AND seen > 0
+      ON CONFLICT (failure_group, hour) DO UPDATE
+      SET seen = seen + excluded.seen, last_seen = max(last_seen, excluded.last_seen)`),
+    clearSeen: db.prepare(/* sql */ `UPDATE group_tally SET seen = 0, last_seen = 0 WHERE failure_group = ?`),
+    forgetGroup: db.prepare(/* sql */ `DELETE FROM failure_group WHERE id = ?`),
+    forgetFigures: db.prepare(/* sql */ `DELETE FROM group_tally WHERE failure_group = ?`),
+  }
+}

@@ -1,0 +1,41 @@
+import type { Preparer } from '../driver.js'
+import { STANDING_COLUMNS, type StandingRow } from './standing-row.js'
+
+/** A worker with its report: `kinds` and `categories` are JSON. */
+export interface WorkerRow {
+  readonly id: string
+  readonly until: number
+  readonly since: number | null
+  readonly beat_at: number | null
+  readonly release: string | null
+  readonly kinds: string | null
+  readonly categories: string | null
+  readonly host: string | null
+  readonly grouping: string | null
+}
+
+/** Keeps the leases and reports of workers. */
+export function workerStatements(db: Preparer) {
+  return {
+    lease: db.prepare(/* sql */ `
+      INSERT INTO worker (id, until) VALUES (:worker, :until)
+      ON CONFLICT (id) DO UPDATE SET until = max(until, excluded.until)`),
+    report: db.prepare(/* sql */ `
+      UPDATE worker
+      SET release = :release, kinds = :kinds, categories = :categories, host = :host, grouping = :grouping,
+          since = ifnull(since, :now), beat_at = :now
+      WHERE id = :worker`),
+    workers: db.prepare<[number], WorkerRow>(/* sql */ `SELECT * FROM worker WHERE until > ? ORDER BY id`),
+    releaseOf: db.prepare<[string], string | null>(/* sql */ `SELECT release FROM worker WHERE id = ?`).pluck(),
+    prolong: db.prepare(/* sql */ `UPDATE worker SET until = :until WHERE id = :worker AND until < :before`),
+    expired: db.prepare<[number], string>(/* sql */ `SELECT id FROM worker WHERE until <= ?`).pluck(),
+    removeWorker: db.prepare(/* sql */ `DELETE FROM worker WHERE id = ?`),
+    runningOf: db.prepare<[string], StandingRow>(/* sql */ `
+      SELECT ${STANDING_COLUMNS} FROM task INDEXED BY task_running WHERE state = 3 AND worker = ?`),
+    cancelledOf: db
+      .prepare<[string], string>(/* sql */ `
+        SELECT seq || '.' || lane || '.' || claim FROM task INDEXED BY task_running
+        WHERE state = 3 AND worker = ? AND cancel_requested = 1`)
+      .pluck(),
+  }
+}
