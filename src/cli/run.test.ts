@@ -448,7 +448,7 @@ describe('dlq show', () => {
   it('says where its code failed, on lines that can be copied', async () => {
     const stack = 'at charge (src/charge.ts:10:5)\nat \x1b[31mhandler (src/tasks.ts:3:1)'
     await deadLetters([{ id: 'a', stack }])
-    const shown = '\nWhere it failed\n  at charge (src/charge.ts:10:5)\n  at \\x1b[31mhandler (src/tasks.ts:3:1)\n'
+    const shown = '\nWhere it last failed\n  at charge (src/charge.ts:10:5)\n  at \\x1b[31mhandler (src/tasks.ts:3:1)\n'
     expect((await redrive(['dlq', 'show', 'a'])).out).toContain(shown)
     expect((await redrive(['task', 'show', 'a'])).out).toContain(shown)
     expect((await redrive(['dlq', 'show', 'a', '--output', 'json'])).json().stack).toBe(stack)
@@ -563,7 +563,7 @@ describe('dlq redrive', () => {
     expect({ code, err }).toEqual({
       code: 0,
       err:
-        '… and 5 more.\nBy kind: 25 k.\nBy age: 25 within an hour.\n' +
+        '… and 5 more.\nBy kind: 25 k.\nBy code: 25 E.\nBy age: 25 within an hour.\n' +
         'No worker is running: they would move at once, and wait for one.\n' +
         '25 would be moved. This was a dry run: 0 moved.\n',
     })

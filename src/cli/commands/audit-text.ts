@@ -1,3 +1,4 @@
+import { redact } from '../../telemetry/index.js'
 import type { Console } from '../terminal/console.js'
 import { type Layout, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
 import { timestamp } from '../terminal/times.js'
@@ -27,7 +28,8 @@ export function auditTable(records: readonly AuditRecord[], { width, paint }: Co
     const text = rest.map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
     return {
       cells: [timeText(record.timestamp), ...['event_type', 'who', 'why'].map(name => textOf(record[name]))],
-      details: text.length === 0 ? [] : [oneLine(text.join(' '), { width, indent: '  ' })],
+      // The patch of an edit is on record as it was given.
+      details: text.length === 0 ? [] : [oneLine(redact(text.join(' ')), { width, indent: '  ' })],
     }
   })
   return table(columns, rows, { width, paint, layout })

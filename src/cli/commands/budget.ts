@@ -1,4 +1,4 @@
-import type { Command } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
 import { type BudgetView, listBudgets } from '../../operate/index.js'
 import { formatDuration } from '../../policy/index.js'
 import type {
@@ -16,9 +16,10 @@ import { ExitCode, UsageError } from '../errors.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { writeList, writeResult } from '../terminal/output.js'
-import { NAME_WIDTH, table } from '../terminal/table.js'
+import { NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { relative } from '../terminal/times.js'
 import { quoted } from '../terminal/visible.js'
+import { rateText } from './lane-text.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, duration, nonEmpty, rate, share, wholeNumber, withCommonOptions } from './options.js'
 
@@ -37,10 +38,20 @@ interface SetOptions extends ScopeOptions {
   readonly failures?: number
   readonly retries?: number
   readonly floor?: number
-  readonly dependency?: string
+  /** `false`: none. */
+  readonly dependency?: string | false
   readonly minAttempts?: number
   readonly window?: number
   readonly hold?: number
+}
+
+const HOUR_MS = 3_600_000
+
+/** With all of them allowed to fail, a gate would never open. */
+function shareBelowAll(text: string): number {
+  const allowed = share(text)
+  if (allowed === 1) throw new InvalidArgumentError('It must be below 100%.')
+  return allowed
 }
 
 /** Adds `redrive budget`. */
@@ -66,20 +77,21 @@ Example:
   const set = budget
     .command('set')
     .description('Stop a kind while too many of its attempts fail, or limit its retries')
-    .option('--failures <share>', "Share of attempts that may fail, such as '50%'", share)
+    .option('--failures <share>', "Share of attempts that may fail, such as '50%'", shareBelowAll)
     .option('--retries <share>', "Retries per first attempt, such as '20%'", share)
     .option('--floor <rate>', 'Retries that pass whatever the share (default: 1/s)', rate)
     .option('--dependency <name>', 'Share this retry budget with the kinds that name the same service', nonEmpty)
+    .option('--no-dependency', 'Give the kind a retry budget of its own again')
     .option('--min-attempts <n>', 'Judge nothing with fewer attempts (default: 20)', wholeNumber(1, 1_000_000))
-    .option('--window <duration>', 'Time within which attempts count (default: 1m)', duration(10_000))
-    .option('--hold <duration>', 'First hold; each further one is twice as long (default: 30s)', duration(1))
+    .option('--window <duration>', 'Time within which attempts count (default: 1m)', duration(10_000, HOUR_MS))
+    .option('--hold <duration>', 'First hold; each further one is twice as long (default: 30s)', duration(1, HOUR_MS))
     .action(async (options: SetOptions) => context.end(await setBudget(context, options)))
   withScopeOptions(set).addHelpText(
     'after',
     `
 Failures with a retryable verdict count; final ones, rate limits and losses do
-not. Retries over their budget are held, not lost. Without --failures or
---retries that budget of the kind stays as it is.
+not. Retries over their budget are held, not lost. A budget that the kind has
+already keeps the settings that you leave out.
 
 Examples:
   redrive budget set --kind charge --failures 50%
@@ -141,62 +153,100 @@ function printBudgets({ console, environment }: CommandContext, options: CommonO
 
 function setBudget({ console, environment }: CommandContext, options: SetOptions): Promise<ExitCode> {
   const scope = scopeOf(options)
-  const [failures, retries] = [failuresOf(options), retriesOf(options)]
+  const { failures, retries } = changesOf(options)
   if (failures === undefined && retries === undefined)
     throw new UsageError('Nothing to set. Pass --failures or --retries.')
   return withStore(options, environment, async store => {
-    const known = (await store.budgets.list()).find(budget => isSameScope(budget, scope))
-    const budget: Budget = { failures: failures ?? known?.failures, retries: retries ?? allowanceOf(known) }
+    const budgets = await store.budgets.list()
+    const known = budgets.find(budget => isSameScope(budget, scope))
+    const budget: Budget = {
+      failures: failures === undefined ? known?.failures : changedFailures(scope, known, failures),
+      retries: retries === undefined ? allowanceOf(known) : changedRetries(scope, budgets, known, retries),
+    }
     await store.budgets.set(scope, budget, by(environment.user, options))
     writeResult(console, options.output, {
       ...scope,
       failures: budget.failures ?? null,
       retries: budget.retries ?? null,
     })
-    if (failures !== undefined)
-      console.say(`${scopeText(scope)} stops while more than ${percent(failures.share)} of its attempts fail.`)
-    if (retries !== undefined) {
-      const { dependency, floor = 1 } = retries
-      const whose =
-        dependency === undefined ? 'its first attempts' : `the first attempts that call ${quoted(dependency)}`
-      const most = `${percent(retries.share)} of ${whose}, or ${floor} per second`
-      console.say(`${scopeText(scope)} retries at most ${most}.`)
-    }
+    if (failures !== undefined && budget.failures !== undefined)
+      console.say(`${scopeText(scope)} stops while more than ${percent(budget.failures.share)} of its attempts fail.`)
+    if (retries !== undefined && budget.retries !== undefined) sayRetries(console, scope, budget.retries, budgets)
     if (!(await isKnown(store, scope)))
       console.say('No task and no live worker has it: check the spelling, or start a worker that runs it.')
     return ExitCode.done
   })
 }
 
-function failuresOf({ failures, minAttempts, window: windowMs, hold: holdMs }: SetOptions): FailureBudget | undefined {
-  if (failures === undefined) {
-    if (minAttempts !== undefined) throw new UsageError('--min-attempts needs --failures.')
-    if (holdMs !== undefined) throw new UsageError('--hold needs --failures.')
-    return undefined
-  }
+/** The settings that the options name, of each budget that they name any of. The window is that of both. */
+function changesOf(options: SetOptions): { failures?: Partial<FailureBudget>; retries?: RetryChanges } {
+  const { failures, minAttempts, hold: holdMs, retries, floor, dependency, window: windowMs } = options
+  const window = windowMs !== undefined && { windowMs }
+  const isOfFailures = (failures ?? minAttempts ?? holdMs) !== undefined
+  const isOfRetries = (retries ?? floor ?? dependency) !== undefined
   return {
-    share: failures,
-    ...(minAttempts !== undefined && { minAttempts }),
-    ...(windowMs !== undefined && { windowMs }),
-    ...(holdMs !== undefined && { holdMs }),
+    ...(isOfFailures && {
+      failures: {
+        ...window,
+        ...(failures !== undefined && { share: failures }),
+        ...(minAttempts !== undefined && { minAttempts }),
+        ...(holdMs !== undefined && { holdMs }),
+      },
+    }),
+    ...(isOfRetries && {
+      retries: {
+        ...window,
+        ...(retries !== undefined && { share: retries }),
+        ...(floor !== undefined && { floor }),
+        ...(dependency !== undefined && { dependency }),
+      },
+    }),
   }
 }
 
-function retriesOf({ retries, floor, dependency, window: windowMs }: SetOptions): RetryAllowance | undefined {
-  if (retries === undefined) {
-    if (floor !== undefined) throw new UsageError('--floor needs --retries.')
-    if (dependency !== undefined) throw new UsageError('--dependency needs --retries.')
-    return undefined
-  }
-  return {
-    share: retries,
-    ...(windowMs !== undefined && { windowMs }),
-    ...(floor !== undefined && { floor }),
-    ...(dependency !== undefined && { dependency }),
-  }
+/** `dependency` is `false` for none. */
+type RetryChanges = Partial<Omit<RetryAllowance, 'dependency'>> & { readonly dependency?: string | false }
+
+/** A failure budget with other settings. */
+function changedFailures(
+  scope: BudgetScope,
+  known: BudgetRecord | undefined,
+  changes: Partial<FailureBudget>,
+): FailureBudget {
+  const { share: allowed, ...settings } = { ...known?.failures, ...changes }
+  if (allowed === undefined) throw new UsageError(`${scopeText(scope)} has no failure budget yet. Pass --failures.`)
+  return { ...settings, share: allowed }
 }
 
-/** The settings of a retry budget that stays as it is. */
+/** A retry budget with other settings. One that joins a dependency takes over those that the dependency has. */
+function changedRetries(
+  scope: BudgetScope,
+  budgets: readonly BudgetRecord[],
+  known: BudgetRecord | undefined,
+  changes: RetryChanges,
+): RetryAllowance {
+  const { dependency: wanted } = changes
+  const joined = budgets.find(({ retries }) => wanted !== undefined && retries?.dependency === wanted)
+  const { dependency, share: allowed, ...settings } = { ...allowanceOf(joined ?? known), ...changes }
+  if (allowed === undefined) throw new UsageError(`${scopeText(scope)} has no retry budget yet. Pass --retries.`)
+  return { ...settings, share: allowed, ...(typeof dependency === 'string' && { dependency }) }
+}
+
+function sayRetries(
+  console: Console,
+  scope: BudgetScope,
+  retries: RetryAllowance,
+  budgets: readonly BudgetRecord[],
+): void {
+  const { share: allowed, floor = 1, dependency } = retries
+  const whose = dependency === undefined ? 'its first attempts' : `the first attempts that call ${quoted(dependency)}`
+  console.say(`${scopeText(scope)} retries at most ${percent(allowed)} of ${whose}, or ${rateText(floor)}.`)
+  if (dependency === undefined) return
+  const sharing = budgets.filter(budget => budget.retries?.dependency === dependency && !isSameScope(budget, scope))
+  if (sharing.length > 0) console.say(`Shared with ${sharing.map(budget => inSentence(scopeText(budget))).join(', ')}.`)
+}
+
+/** The settings of a retry budget. */
 function allowanceOf({ retries }: Partial<BudgetRecord> = {}): RetryAllowance | undefined {
   if (retries === undefined) return undefined
   const { share, windowMs, floor, dependency } = retries
@@ -260,42 +310,41 @@ function budgetTable(budgets: readonly BudgetView[], { width, paint }: Console, 
   const columns = [
     { title: 'KIND', minWidth: NAME_WIDTH },
     { title: 'CATEGORY', minWidth: NAME_WIDTH },
-    { title: 'FAILURES', minWidth: NAME_WIDTH },
-    { title: 'RECENT' },
     { title: 'GATE' },
-    ...(hasRetries ? [{ title: 'RETRIES', minWidth: NAME_WIDTH }, { title: 'HELD' }] : []),
-    { title: 'CAUSE', minWidth: NAME_WIDTH },
+    ...(hasRetries ? [{ title: 'HELD RETRIES' }] : []),
   ]
   const rows = budgets.map(budget => ({
     cells: [
       budget.kind,
       budget.category ?? 'all',
-      settingsText(budget),
-      budget.failures === null ? '' : `${budget.recent.failed} of ${budget.recent.attempts} failed`,
-      budget.failures === null ? '' : gateText(budget, now),
-      ...(hasRetries ? [retriesText(budget), heldText(budget, now)] : []),
-      causeText(budget),
+      budget.failures === null ? '-' : gateText(budget, now),
+      ...(hasRetries ? [heldText(budget, now)] : []),
     ],
-    paints: [undefined, undefined, undefined, undefined, gatePaint(budget, paint)],
+    paints: [undefined, undefined, gatePaint(budget, paint)],
+    details: [failuresText(budget), causeText(budget, now), retriesText(budget)].flatMap(text =>
+      text === undefined ? [] : paragraph(text, { width, indent: '  ' }),
+    ),
   }))
   return table(columns, rows, { width, paint })
 }
 
-function settingsText({ failures }: BudgetView): string {
-  if (failures === null) return 'none'
+function failuresText({ failures, recent }: BudgetView): string | undefined {
+  if (failures === null) return undefined
   const { share: allowed, minAttempts, windowMs } = failures
-  return `${percent(allowed)} of ${minAttempts} or more in ${formatDuration(windowMs)}`
+  const window = `${recent.failed} of ${recent.attempts} failed in ${formatDuration(windowMs)}`
+  return `failures: ${window}; opens above ${percent(allowed)} of ${minAttempts} or more`
 }
 
-function retriesText({ retries }: BudgetView): string {
-  if (retries === null) return 'any'
+function retriesText({ retries }: BudgetView): string | undefined {
+  if (retries === null) return undefined
   const { share: allowed, floor, windowMs, dependency, first, retried } = retries
-  const whose = dependency === null ? '' : `${dependency}: `
-  return `${whose}${retried} for ${first} in ${formatDuration(windowMs)} (${percent(allowed)}, or ${floor}/s)`
+  const whose = dependency === null ? '' : ` that call ${quoted(dependency)}`
+  const window = `${retried} passed for ${first} first attempts${whose} in ${formatDuration(windowMs)}`
+  return `retries: ${window}; at most ${percent(allowed)}, or ${rateText(floor)}`
 }
 
 function heldText({ retries }: BudgetView, now: number): string {
-  if (retries === null || retries.held === 0) return retries === null ? '' : '0'
+  if (retries === null || retries.held === 0) return retries === null ? '-' : '0'
   return `${grouped(retries.held)}, next ${retries.nextAt === null ? 'now' : relative(retries.nextAt, now)}`
 }
 
@@ -315,10 +364,11 @@ function gatePaint({ gate: { state } }: BudgetView, paint: Paint): ((text: strin
   }
 }
 
-function causeText({ gate: { cause, since } }: BudgetView): string {
-  if (cause === null || since === null) return ''
+function causeText({ gate: { cause, since } }: BudgetView, now: number): string | undefined {
+  if (cause === null || since === null) return undefined
   const group = cause.group === undefined ? '' : ` (group ${cause.group})`
-  return `${cause.failed} of ${cause.attempts} failed, mostly ${cause.code || 'without a code'}${group}, since ${since}`
+  const failed = `${cause.failed} of ${cause.attempts} failed, mostly ${cause.code || 'without a code'}${group}`
+  return `opened ${relative(since, now)}: ${failed}`
 }
 
 function percent(part: number): string {

@@ -9,7 +9,7 @@ import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
 import { endOf, lettersText, preview, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
 import { withStore } from './open-store.js'
-import { endOfOperation, sayNoMatch } from './operation-text.js'
+import { endOfOperation, restText, sayNoMatch } from './operation-text.js'
 import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
 
 interface DiscardCommandOptions extends CommonOptions, SelectionOptions {
@@ -91,7 +91,7 @@ async function discardAll(
 
   const { discarded, ids, operation } = await withCount(
     context,
-    { total: count, verb: 'discarded', unit: 'batch', rest: 'Run the same command again to continue.' },
+    { total: count, verb: 'discarded', unit: 'batch', rest: restText(selection) },
     progress => discardDeadLetters(store, selection, { who: environment.user, why, ...progress }),
   )
   if (operation !== undefined) return endOfOperation(context, store, output, operation)

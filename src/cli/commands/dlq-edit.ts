@@ -53,12 +53,12 @@ function editLetters(context: CommandContext, ids: readonly string[], options: D
 }
 
 /** The flags of an edit of one letter. */
-const OF_ONE: ReadonlySet<string> = new Set(['payload', 'file', 'why', 'yes', 'store', 'output'])
+const OF_ONE: ReadonlySet<string> = new Set(['payload', 'file', 'tasks', 'why', 'yes', 'store', 'output'])
 
 function patchOf(text: string): PayloadPatch {
   // A field that was copied from a table has lost its secret.
   if (text.includes(REDACTED))
-    throw new InvalidArgumentError(`'${REDACTED}' stands for a secret: pass the secret itself.`)
+    throw new InvalidArgumentError(`'${REDACTED}' stands for a secret. Pass the secret itself.`)
   const patch = parsed(text)
   if (isObject(patch) && Object.keys(patch).length > 0) return patch
   throw new InvalidArgumentError('It must be a JSON object with the fields to change, such as \'{"region":"eu-1"}\'.')

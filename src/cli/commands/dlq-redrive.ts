@@ -9,15 +9,16 @@ import {
   type TaskSchema,
 } from '../../operate/index.js'
 import type { PayloadPatch, Store } from '../../store/index.js'
+import { checkPatch } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
 import { writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
 import { endOf, lettersText, preview, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
-import { loadTasks } from './load-work.js'
+import { loadTasks, withTasks } from './load-work.js'
 import { withStore } from './open-store.js'
-import { endOfOperation, sayGates, sayNoMatch, sayPlan, startDetached } from './operation-text.js'
+import { endOfOperation, restText, sayGates, sayNoMatch, sayPlan, startDetached } from './operation-text.js'
 import { type CommonOptions, nonEmpty, rate, share, wholeNumber, withCommonOptions } from './options.js'
 
 /** The options of a redrive. `patch` changes payloads as they move: `redrive dlq edit` has it. */
@@ -66,7 +67,7 @@ Examples:
 
 /** Adds the flags that say how dead letters are redriven. */
 export function withMoveOptions(command: Command): Command {
-  return command
+  return withTasks(command)
     .option('--why <text>', 'Reason, for the record', nonEmpty)
     .option('--rate <rate>', "Maximum rate, such as '50/s' or '600/m'", rate)
     .option('--canary <n>', 'Move this many first; their first attempts decide', wholeNumber(1, 1000))
@@ -76,11 +77,6 @@ export function withMoveOptions(command: Command): Command {
       share,
     )
     .option('--limit <n>', 'Maximum number of dead letters, oldest first', wholeNumber(1, 1_000_000_000))
-    .option(
-      '--tasks <file>',
-      'Leave payloads alone that do not fit the tasks of this module (or REDRIVE_TASKS)',
-      nonEmpty,
-    )
     .option('--detach', 'Return at once; the live workers carry it out')
     .option('--dry-run', 'Show which dead letters would be moved, and move none')
     .option('-y, --yes', 'Skip the confirmation prompt')
@@ -113,9 +109,11 @@ async function tryOut(
   const isPlanned = !('ids' in selection) || (tasks ?? patch) !== undefined
   const plan = isPlanned ? await planOperation(store, 'redrive', selection, { tasks, patch }) : undefined
   if (plan !== undefined) sayPlan(console, plan)
+  if (count === 0 && !('ids' in selection)) await sayNoMatch(context, store, selection, 'dead letters')
   if (count > 0) await sayGates(context, store, selection)
   const movable = Math.min(count - leftAlone(plan), limit ?? Infinity)
-  console.say(`${movable} would be moved. This was a dry run: 0 moved.`)
+  const which = movable < count - leftAlone(plan) ? `The oldest ${movable}` : movable
+  console.say(`${which} would be moved. This was a dry run: 0 moved.`)
   return endOf(count, refused)
 }
 
@@ -143,6 +141,7 @@ async function move(
 ): Promise<ExitCode> {
   const { output, patch, why, rate: perSecond, canary, stopAbove, limit, detach, yes } = options
   const { console, environment } = context
+  checkPatch('redrive', patch)
   const { count: all, refused } = await planRedrive(store, selection, { sampleSize: 0 })
   const count = Math.min(all, limit ?? Infinity)
   for (const { text } of refused) console.say(text)
@@ -163,7 +162,7 @@ async function move(
     return startDetached(context, store, output, () => startOperation(store, 'redrive', selection, settings))
   const { moved, ids, operation } = await withCount(
     context,
-    { total: count, verb: 'moved', unit: 'batch', rest: 'Run the same command again to continue.' },
+    { total: count, verb: 'moved', unit: 'batch', rest: restText(selection) },
     progress => redriveDeadLetters(store, selection, { ...settings, tasks, ...progress }),
   )
   if (operation !== undefined) {

@@ -10,7 +10,7 @@ import { withCount } from '../terminal/progress.js'
 import { quoted } from '../terminal/visible.js'
 import { type BulkOptions, checkSelection, countOf, failedDocument, failedOnes } from './docs-bulk.js'
 import { collectionNamed, withSource } from './document-options.js'
-import { refusedText } from './operation-text.js'
+import { leaveOutside, refusedText } from './operation-text.js'
 import { goOnText, type RecordOptions, withRecord } from './recorded.js'
 
 /** Refusals of the database that are printed. */
@@ -55,7 +55,9 @@ function resetMany(
     const { limit, rate: perSecond } = options
     const settings = { ...(limit !== undefined && { limit }), ...(perSecond !== undefined && { perSecond }) }
     const set = await failedSet(source, collection, options)
-    const { id } = await store.operations.create({ act: 'reset', set, by, settings })
+    const created = await store.operations.create({ act: 'reset', set, by, settings })
+    if (options.detach) return leaveOutside(context, options.output, created)
+    const { id } = created
     const recorded = record === undefined ? null : id
     let shown = 0
     const outside = resetTarget(source, [collection], (document, error) => {

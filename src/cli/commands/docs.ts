@@ -16,9 +16,11 @@ import { printDocumentWhy } from './docs-why.js'
 import { collectionNamed, type DocumentOptions, withDocumentOptions, withSource } from './document-options.js'
 import { attemptsText, documentView, lastAttemptText } from './document-view.js'
 import { type BusOptions, withBus } from './open-bus.js'
+import type { StoreOptions } from './open-store.js'
 import { nonEmpty, rate, wholeNumber } from './options.js'
 import { type RecordOptions, withRecordOptions } from './recorded.js'
 import { printSeenGroups } from './seen-groups-text.js'
+import { storedRules, withRulesOption } from './stored-rules.js'
 
 interface OutputOptions extends DocumentOptions {
   readonly output: OutputFormat
@@ -29,6 +31,10 @@ interface ListOptions extends OutputOptions {
   readonly failed?: boolean
   readonly limit: number
   readonly all?: boolean
+}
+
+interface GroupsOptions extends OutputOptions, StoreOptions {
+  readonly limit: number
 }
 
 /** Documents are read in pages of this size. */
@@ -81,14 +87,12 @@ Examples:
   const groups = add('groups', 'Group the failed documents of a collection that failed in the same way')
     .argument('<collection>', 'Name of the collection')
     .option('--limit <n>', 'Maximum number of documents, oldest attempt first', wholeNumber(1, 1_000_000), 10_000)
-    .action(async (name: string, options: OutputOptions & { readonly limit: number }) =>
-      context.end(await groupDocuments(context, name, options)),
-    )
-  output(groups).addHelpText(
+    .action(async (name: string, options: GroupsOptions) => context.end(await groupDocuments(context, name, options)))
+  output(withRulesOption(groups)).addHelpText(
     'after',
     `
 Nothing counts the failures of your collections as they happen, so the figures
-are as of this look.
+are as of this look. The rules of the store apply: redrive groups rule ls.
 
 Examples:
   redrive docs groups chunks
@@ -105,7 +109,8 @@ Examples:
 With a store, --all and --error are an operation on record: 'redrive ops' shows
 how far it is, stops it and continues it, after a crash too. It has the
 documents that had failed when it was created; one that fails again later stays
-failed. Each reset is a conditional update, so nothing is done twice. Without a
+failed. Each reset is a conditional update, so nothing is done twice. With
+--detach a running sweeper carries it out: redrive sweep --store. Without a
 store nothing is recorded: run the same command again to continue.
 Ctrl-C stops it after the current batch. Exits with 3 if it was stopped, or if
 some documents were left alone.
@@ -213,12 +218,13 @@ function list({ console, environment }: CommandContext, name: string | undefined
 function groupDocuments(
   { console, environment }: CommandContext,
   name: string,
-  options: OutputOptions & { readonly limit: number },
+  options: GroupsOptions,
 ): Promise<ExitCode> {
   return withSource(options, environment, async (source, collections) => {
     const collection = collectionNamed(collections, name)
     const { failed } = await source.survey(collection.shape, await cutOf(source, collection))
-    const seen = await groupFailures(failuresIn(source, collection, options.limit))
+    const rules = await storedRules(options, environment)
+    const seen = await groupFailures(failuresIn(source, collection, options.limit), { rules })
     printSeenGroups(console, options.output, seen, Math.max(failed, seen.looked))
     return ExitCode.done
   })

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { previewRules, type RegroupPreview } from '../../operate/index.js'
+import { groupRuleView, previewRules, type RegroupPreview } from '../../operate/index.js'
 import type { GroupRule, NewGroupRule } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
@@ -77,8 +77,7 @@ function listRules({ console, environment }: CommandContext, options: CommonOpti
   return withStore(options, environment, async store => {
     const { rules } = await store.groups.rules()
     const now = await store.now()
-    const views = rules.map(({ at, ...rule }) => ({ ...rule, at: new Date(at).toISOString() }))
-    writeList(console, options.output, views, () => ruleTable(rules, console, now))
+    writeList(console, options.output, rules.map(groupRuleView), () => ruleTable(rules, console, now))
     if (rules.length === 0) console.say('No rules about groups.')
     return ExitCode.done
   })

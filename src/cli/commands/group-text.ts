@@ -3,11 +3,11 @@ import type { GroupRecord } from '../../store/index.js'
 import { groupTitle } from '../../store/internal.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
-import { type Layout, NAME_WIDTH, table } from '../terminal/table.js'
+import { type Layout, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
 import { moment, relative } from '../terminal/times.js'
 
 const COLUMNS = [
-  { title: 'GROUP', minWidth: NAME_WIDTH },
+  { title: 'GROUP' },
   { title: 'KIND', minWidth: NAME_WIDTH },
   { title: 'CODE', minWidth: NAME_WIDTH },
   { title: 'STATE' },
@@ -15,10 +15,9 @@ const COLUMNS = [
   { title: 'RETRYING' },
   { title: 'DEAD' },
   { title: 'LAST' },
-  { title: 'FAILURE', minWidth: 16 },
 ]
 
-/** A table of failure groups. */
+/** A table of failure groups, each with its failure on a line of its own. */
 export function groupTable(
   groups: readonly GroupRecord[],
   { width, paint }: Console,
@@ -35,8 +34,8 @@ export function groupTable(
       grouped(retrying),
       grouped(dead),
       relative(lastSeenAt, now),
-      groupTitle(facts),
     ],
+    details: [oneLine(groupTitle(facts), { width, indent: '  ' })],
   }))
   return table(COLUMNS, rows, { width, paint, layout })
 }

@@ -25,10 +25,10 @@ async function orders(): Promise<string> {
 it('groups ls lists what failed in the same way', async () => {
   const { code, lines } = await folder.redrive(['groups', 'ls', '--kind', 'charge'])
   expect(code).toBe(0)
-  expect(lines()[0]).toMatch(/^GROUP +KIND +CODE +STATE +SEEN +RETRYING +DEAD +LAST +FAILURE$/)
-  expect(lines()).toContainEqual(
-    expect.stringMatching(/^1-\w{16} +charge +NotFound +new +2 +0 +2 .*Error: order \* not found$/),
-  )
+  const [header, ...rows] = lines()
+  expect(header).toMatch(/^GROUP +KIND +CODE +STATE +SEEN +RETRYING +DEAD +LAST$/)
+  const place = rows.indexOf('  Error: order * not found')
+  expect(rows[place - 1]).toMatch(/^1-\w{16} +charge +NotFound +new +2 +0 +2 /)
   expect(await folder.redrive(['groups', 'ls', '--kind', 'x'])).toMatchObject({ code: 0, err: 'No failure groups.\n' })
 })
 
@@ -37,7 +37,7 @@ it('groups show says why they are one group, what varies, and what to do next', 
   const { code, out } = await folder.redrive(['groups', 'show', id.slice(2, 10)])
   expect(code).toBe(0)
   expect(out).toContain("the message 'order * not found', in which * stands for what varies.")
-  expect(out).toMatch(/errorMessage: Error: order 4\d not found \| Error: order 4\d not found …/)
+  expect(out).toMatch(/errorMessage: Error: order 4\d not found \| Error: order 4\d not found$/m)
   expect(out).toContain(`redrive dlq redrive --group ${id} --dry-run`)
   const none = await folder.redrive(['groups', 'show', 'zz'])
   expect(none.code).not.toBe(0)
@@ -108,6 +108,8 @@ it('groups fix --redrive plans an operation that waits for the release', async (
   expect(shown.out).toMatch(/^fixed in {4}1\.8\.0$/m)
   expect(shown.out).toContain(waits)
   expect((await folder.redrive(['ops', 'ls', '--output', 'json'])).json()).toMatchObject([{ note: waits }])
+  const again = await folder.redrive(argv)
+  expect([again.code, again.err]).toEqual([2, expect.stringContaining(`waits for its fix already: ${operation.id}.`)])
   expect((await folder.redrive(['groups', 'fix', id, '--redrive'])).code).toBe(2)
   expect((await folder.redrive(['groups', 'fix', id, '--in', '1.8.0', '--canary', '2'])).code).toBe(2)
 })

@@ -102,7 +102,9 @@ function groupText(group: GroupExplanation, commands: readonly string[], console
   const indented = (text: string) => paragraph(text, { width, indent: '  ' })
   const fields = (values: Readonly<Record<string, unknown>>) =>
     Object.entries(values).flatMap(([field, value]) =>
-      indented(`${field}: ${Array.isArray(value) ? `${value.join(' | ')} …` : value}`),
+      indented(
+        `${field}: ${Array.isArray(value) ? value.map(each => (each === '' ? 'none' : each)).join(' | ') : value}`,
+      ),
     )
   const [shared, varies] = [fields(group.shared), fields(group.varies)]
   return [

@@ -54,8 +54,8 @@ export function bucketTexts(rates: Readonly<Record<string, Rate>>): string[] {
   return Object.entries(rates).map(([bucket, { perSecond }]) => `${bucket} ${rateText(perSecond)}`)
 }
 
-/** In the unit that makes it a whole number, as it was probably given. */
-function rateText(perSecond: number): string {
+/** A rate in the unit that makes it a whole number, as it was probably given: `500/m` */
+export function rateText(perSecond: number): string {
   const inUnits = [
     [perSecond, 's'],
     [perSecond * 60, 'm'],

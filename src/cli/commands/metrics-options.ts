@@ -4,7 +4,7 @@ import { pushGateway, serveMetrics } from '../../metrics/index.js'
 import { newRegistry } from '../../metrics/internal.js'
 import type { Sink } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
-import { errorText } from '../errors.js'
+import { CommandError, errorText } from '../errors.js'
 import { nonEmpty, wholeNumber } from './options.js'
 
 /** Where a command's metrics go. */
@@ -45,11 +45,19 @@ export async function openMetrics(
   const gateway = url === undefined ? undefined : await pushGateway({ url, job, registry })
   const warn = (error: unknown) => console.say(`The metrics were not pushed: ${errorText(error)}`)
   await gateway?.restore().catch(warn)
-  const server = port === undefined ? undefined : await serveMetrics({ port, host, registry })
+  const server = port === undefined ? undefined : await serve({ port, host, registry })
   if (server !== undefined) console.say(`Metrics are at ${server.url}`)
   return {
     sink,
     push: async () => gateway?.push().catch(warn),
     close: async () => server?.close(),
+  }
+}
+
+async function serve(where: Parameters<typeof serveMetrics>[0]): ReturnType<typeof serveMetrics> {
+  try {
+    return await serveMetrics(where)
+  } catch (cause) {
+    throw new CommandError(`The metrics cannot be served: ${errorText(cause)}. Pass another --metrics-port.`, { cause })
   }
 }

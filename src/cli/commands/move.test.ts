@@ -35,7 +35,7 @@ const move = (...argv: string[]) => redrive('move', '--from', 'sqlite:source.db'
 const tasks = (count: number): NewTask[] =>
   Array.from({ length: count }, (_, n) => ({ id: `t${n}`, kind: 'mail', payload: `{"n":${n}}` }))
 
-/** What `task ls` says of a store. */
+/** The output of `task ls`. */
 const listed = async (url: string) => (await redrive('task', 'ls', '--store', url, '--output', 'jsonl')).out
 
 describe('redrive move', () => {

@@ -16,6 +16,11 @@ export interface StoreOptions {
 /** A store that outlives its process. */
 export type DurableStore = PostgresStore | SqliteStore
 
+/** Whether a flag or the configuration names a store. Some commands work without one, too. */
+export function isStoreNamed({ store }: StoreOptions, { env }: Environment): boolean {
+  return Boolean(store ?? env.REDRIVE_STORE)
+}
+
 /** The URL of the store that a command is for. */
 export function storeUrl({ store }: StoreOptions, environment: Environment): string {
   return store ?? projectUrl(environment.env.REDRIVE_STORE || DEFAULT_STORE, environment)

@@ -34,6 +34,19 @@ describe('task cancel', () => {
     expect(await folder.redrive(['task', 'cancel', 'a', '--yes'])).toMatchObject({ code: 1 })
   })
 
+  it('says that a running task was already asked to end, and who asked', async () => {
+    await folder.inStore(async store => {
+      const rooms = [{ kinds: ['k'] }]
+      await store.claim({ worker: 'w', leaseMs: 3_600_000, rooms, limit: 1, isIdle: true })
+    })
+    expect(await folder.redrive(['task', 'cancel', 'a', '--why', 'it hangs', '--yes'])).toMatchObject({ code: 0 })
+    const { code, err } = await folder.redrive(['task', 'cancel', 'a', '--yes'])
+    expect(code).toBe(1)
+    expect(err).toContain("'a' is running, and its cancellation was requested already: it ends when its handler does.")
+    expect((await folder.redrive(['task', 'show', 'a'])).out).toMatch(/cancel_requested\n +by ada: it hangs/)
+    expect((await folder.redrive(['why', 'a'])).out).toContain('by ada: it hangs')
+  })
+
   it('asks first; without a terminal it names the flag', async () => {
     expect(await folder.redrive(['task', 'cancel', 'a'])).toMatchObject({
       code: 2,
@@ -56,7 +69,10 @@ describe('stats', () => {
       await store.enqueue(Array.from({ length: 1200 }, (_, i) => ({ id: `t${i}`, kind: 'report', payload: '1' })))
     })
     const { code, err, lines } = await folder.redrive(['stats'], TERMINAL)
-    expect({ code, err }).toEqual({ code: 0, err: 'No worker is running.\n1 failure group: redrive groups ls\n' })
+    expect({ code, err }).toEqual({
+      code: 0,
+      err: 'No worker is running.\n1 failure group with tasks: redrive groups ls\n',
+    })
     expect(lines().map(line => line.replace(/ +\d+s$/, ' AGED'))).toEqual([
       'KIND    WAITING  READY  RUNNING  SUCCEEDED  DEAD  AGE',
       'email   0        0      0        0          1',
@@ -67,7 +83,7 @@ describe('stats', () => {
     await folder.redrive(['lane', 'pause', '--kind', 'report'])
     const paused = await folder.redrive(['stats', '--output', 'json'])
     expect(paused.err).toBe(
-      '1 worker running: redrive worker ls\n1 200 tasks wait in paused lanes: redrive lane ls --state paused\n1 failure group: redrive groups ls\n',
+      '1 worker running: redrive worker ls\n1 200 tasks wait in paused lanes: redrive lane ls --state paused\n1 failure group with tasks: redrive groups ls\n',
     )
     const ready = { ready: 0, readySince: null, held: 0 }
     expect(paused.json()).toMatchObject({ workers: 1, kinds: [{ dead: 1 }, { waiting: 1200, paused: 1200, ...ready }] })
@@ -94,7 +110,7 @@ describe('stats', () => {
       const outcome = { type: 'retry', delayMs: 60_000, isBackoff: true } as const
       await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
     })
-    expect((await folder.redrive(['stats'])).err).toContain('1 failure group: redrive groups ls\n')
+    expect((await folder.redrive(['stats'])).err).toContain('1 failure group with tasks: redrive groups ls\n')
     await folder.redrive(['groups', 'ignore', '9c2f'])
     expect((await folder.redrive(['stats'])).err).not.toContain('failure group')
   })

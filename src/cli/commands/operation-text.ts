@@ -7,7 +7,7 @@ import {
   operationView,
 } from '../../operate/index.js'
 import { MOVED } from '../../operate/internal.js'
-import type { OperationRecord, Store } from '../../store/index.js'
+import type { OperationAct, OperationRecord, Store } from '../../store/index.js'
 import { isLasting, isWorker } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
@@ -32,11 +32,19 @@ export function refusedText(reason: string, count: number): string {
   return `${count} left alone: ${REASONS[reason] ?? reason}.`
 }
 
+/** The advice after a failure in the middle of a bulk act: live workers may carry its operation on. */
+export function restText(selection: LetterSelection): string {
+  if ('ids' in selection) return 'Run the same command again to continue.'
+  return 'To see whether its operation goes on, run: redrive ops ls'
+}
+
 /** Says what an operation would meet: kinds and ages of its members, and who would be left alone. */
 export function sayPlan(console: Console, plan: OperationPlan): void {
-  const { count, byKind, byAge, refused, workers, payloads } = plan
+  const { count, byKind, byCode, byAge, refused, workers, payloads } = plan
   if (count === 0) return
   console.say(`By kind: ${byKind.map(each => `${each.count} ${each.kind}`).join(', ')}.`)
+  if (byCode.some(({ code }) => code !== null))
+    console.say(`By code: ${byCode.map(each => `${each.count} ${each.code ?? 'without a code'}`).join(', ')}.`)
   console.say(`By age: ${byAge.map(each => `${each.count} ${AGE_NAMES[each.age] ?? each.age}`).join(', ')}.`)
   for (const { reason, count } of refused) console.say(refusedText(reason, count))
   if (payloads?.example) console.say(`For example, ${payloads.example.id}: ${payloads.example.problem}`)
@@ -60,11 +68,12 @@ export async function sayGates(
   const open = (await store.budgets.list()).filter(({ gate }) => gate.state !== 'closed')
   if (open.length === 0) return
   const filter = 'filter' in selection ? selection.filter : {}
-  const counts = await store.countBy({ ...filter, status: 'dead' }, ['kind'])
-  for (const { kind } of open.filter(({ kind }) => counts.some(count => count.kind === kind)))
-    console.say(
-      `The failure budget of ${quoted(kind)} holds its tasks: they wait until its gate closes (redrive budget ls).`,
-    )
+  const counts = await store.countBy({ ...filter, status: 'dead' }, ['kind', 'category'])
+  for (const { kind, category } of open) {
+    if (!counts.some(count => count.kind === kind && (category ?? count.category) === count.category)) continue
+    const whose = category === undefined ? quoted(kind) : `${quoted(kind)} in category ${quoted(category)}`
+    console.say(`The failure budget of ${whose} holds its tasks: they wait until its gate closes (redrive budget ls).`)
+  }
 }
 
 const AGE_NAMES: Readonly<Record<string, string>> = {
@@ -72,6 +81,12 @@ const AGE_NAMES: Readonly<Record<string, string>> = {
   day: 'within a day',
   week: 'within a week',
   older: 'older',
+}
+
+/** The command to run next, after an act that has moved something. */
+const AFTER: Partial<Record<OperationAct, string>> = {
+  redrive: 'For the outcome, run: redrive ops show',
+  discard: 'To put them back, run: redrive ops undo',
 }
 
 /** Says what came of an operation that this command ran, and returns its exit code. */
@@ -89,10 +104,10 @@ export async function endOfOperation(
   const isUnattended = act === 'redrive' && moved > 0 && !(await store.workers()).some(isWorker)
   const sayUnattended = () => isUnattended && console.say('No worker is running: they wait for one.')
   if (status === 'planned') console.say(operationNote(operation, await store.workers(), await store.now()) ?? '')
+  const next = moved > 0 ? AFTER[act] : undefined
   if (!isStopped) {
     sayUnattended()
-    if (moved > 0 && act === 'redrive') console.say(`For the outcome, run: redrive ops show ${id}`)
-    if (moved > 0 && act === 'discard') console.say(`To put them back, run: redrive ops undo ${id}`)
+    if (next !== undefined) console.say(`${next} ${id}`)
     return ExitCode.done
   }
   const isAsked = reason?.startsWith('Stopped by ') === true
@@ -102,7 +117,7 @@ export async function endOfOperation(
     console.say(`${count} failed in the group ${group}. To see why, run: redrive groups show ${shellWord(group)}`)
   }
   sayUnattended()
-  if (!isLasting(act)) console.say(`To put back what has not run: redrive ops undo ${id}`)
+  if (!isLasting(act) && moved > 0) console.say(`To put back what has not run: redrive ops undo ${id}`)
   console.say(`To go on: redrive ops continue ${id}`)
   return ExitCode.partly
 }
@@ -129,7 +144,7 @@ const MAX_KINDS = 20
 
 /** Creates an operation for the live workers to carry out. Refuses if there are none. */
 export async function startDetached(
-  { console }: CommandContext,
+  context: CommandContext,
   store: Store,
   output: OutputFormat,
   start: () => Promise<OperationRecord>,
@@ -137,8 +152,24 @@ export async function startDetached(
   if ((await store.workers()).length === 0) {
     throw new CommandError('No worker is running that could carry it out. Start one, or leave out --detach.')
   }
-  const operation = await start()
+  return leaveTo(context, output, await start(), 'The live workers carry it out.')
+}
+
+/** Says who carries out an operation that this command has begun and leaves to others. */
+export function leaveTo(
+  { console }: CommandContext,
+  output: OutputFormat,
+  operation: OperationRecord,
+  who: string,
+): ExitCode {
   writeResult(console, output, { operation: operationView(operation) })
-  console.say(`The live workers carry it out. To see how far it is, run: redrive ops show ${operation.id}`)
+  console.say(`${who} To see how far it is, run: redrive ops show ${operation.id}`)
   return ExitCode.done
+}
+
+/** Says who carries out an operation on members outside of the store. Nobody knows whether any of them is running. */
+export function leaveOutside(context: CommandContext, output: OutputFormat, operation: OperationRecord): ExitCode {
+  const who = 'queue' in operation.set ? 'consumer of this bus' : 'sweeper of this source'
+  const command = `redrive ops continue ${operation.id}`
+  return leaveTo(context, output, operation, `A running ${who} and this store carries it out, or: ${command}`)
 }

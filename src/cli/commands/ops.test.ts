@@ -56,7 +56,7 @@ describe('redrive ops', () => {
     const { json } = await folder.redrive(['dlq', 'ls', '--output', 'json'])
     expect(json()).toHaveLength(5)
     const again = await folder.redrive(['ops', 'undo', id, '--yes'])
-    expect(again.err).toBe('0 put back.\n')
+    expect(again.err).toBe('0 put back. The others have run since, or were put back before.\n')
   })
 
   it('stops an operation, and continues it', async () => {
@@ -81,10 +81,24 @@ describe('redrive ops', () => {
     const stopped = await folder.redrive(['ops', 'stop', id, '--why', 'wrong filter'])
     expect(stopped.code).toBe(0)
     const shown = await folder.redrive(['ops', 'show', id])
-    expect(shown.out).toMatch(/^op-\w+ {2}redrive {2}stopped: Stopped by .+: wrong filter$/m)
+    expect(shown.out).toMatch(/^op-\w+ {2}redrive {2}stopped by .+: wrong filter$/m)
+    const again = await folder.redrive(['ops', 'stop', id, '--why', 'once more'])
+    expect(again.err).toMatch(/^It was stopped already: Stopped by .+: wrong filter\.?\n$/)
     const next = await created()
     const undo = await folder.redrive(['ops', 'undo', next, '--yes'])
     expect(undo.err).toBe(`${next} was running. Stopped it.\n0 put back.\n`)
+  })
+
+  it('says that an operation is done already, without a bus or a source', async () => {
+    const id = await folder.inStore(async store => {
+      const set = { queue: 'q.failed', bus: 'nats://host:4222', route: { queue: 'q', type: null }, count: 1 }
+      const { id } = await store.operations.create({ act: 'requeue', set, by: { who: 'ann' } })
+      const taken = await store.operations.take(id, 'd', 1000)
+      const { progress } = taken?.operation ?? expect.fail()
+      await store.operations.step(id, taken?.token ?? '', { leaseMs: 1000, status: 'done', movedOutside: 1, progress })
+      return id
+    })
+    expect(await folder.redrive(['ops', 'continue', id])).toMatchObject({ code: 0, err: 'It is done already.\n' })
   })
 
   it('shows how far an operation is, and that nobody carries it out', async () => {
@@ -169,6 +183,16 @@ it('leaves payloads alone that no longer fit the tasks of the project', async ()
   const moved = await folder.redrive(['dlq', 'redrive', '--kind', 'mail', '--yes'])
   expect(moved.err).toContain('1 moved.\n1 left alone: their payload does not fit the schema of their task.\n')
   expect(await folder.inStore(store => store.count({}))).toMatchObject({ waiting: 1, dead: 1 })
+  const edit = (...payload: string[]) => folder.redrive(['dlq', 'edit', 'old', ...payload])
+  const refused = "redrive: The payload is invalid for the task 'mail': to: Expected text\n"
+  expect(await edit('--payload', '{"at":"ada"}')).toMatchObject({ code: 1, err: refused })
+  expect((await folder.redrive(['task', 'edit', 'good', '--payload', '{}'])).err).toBe(refused)
+  writeFileSync(join(folder.path, 'long.json'), JSON.stringify({ to: 'x'.repeat(2 ** 20) }))
+  expect((await edit('--file', join(folder.path, 'long.json'))).err).toContain(
+    'it is 1048585 characters long, and 1048576 are allowed',
+  )
+  expect(await folder.inStore(store => store.payloads(['good', 'old']))).toEqual(['{"to":"ada"}', '{"address":"ada"}'])
+  expect(await edit('--payload', '{"to":"ada"}')).toMatchObject({ code: 0, err: 'Edited and redriven.\n' })
 })
 
 it('edits the payload of a dead letter and redrives it; the original stays on record', async () => {
@@ -213,6 +237,7 @@ describe('redrive dlq edit --patch', () => {
     expect([moved, operation.settings.patch]).toEqual([3, { region: 'eu' }])
     expect(await payloads()).toEqual(patched)
     const show = (await folder.redrive(['ops', 'show', operation.id])).out
+    expect(show).toMatch(/^op-\w+ {2}edit {2}/)
     expect(show).toMatch(/^patch +\{"region":"eu"\}$/m)
     expect(show).toContain('3 moved: 3 under way.')
     expect((await folder.redrive(['task', 'show', 'a'])).out).toMatch(
@@ -234,7 +259,7 @@ describe('redrive dlq edit --patch', () => {
     [['--all', '--patch', '[]'], 'It must be a JSON object'],
     [['--all', '--patch', '{}'], 'It must be a JSON object'],
     [['--all', '--patch', '{'], 'It must be a JSON object'],
-    [['--all', '--patch', '{"key":"[redacted]"}'], 'stands for a secret'],
+    [['--all', '--patch', '{"key":"[redacted]"}'], 'stands for a secret. Pass the secret itself.'],
     [['--patch', '{"a":1}'], 'Which dead letters?'],
     [['a', '--patch', '{"a":1}', '--payload', '{}'], 'but only one of them'],
     [['a', 'b', '--payload', '{}'], 'To edit many, pass --patch'],
@@ -245,6 +270,33 @@ describe('redrive dlq edit --patch', () => {
     expect([code, err]).toEqual([2, expect.stringContaining(text)])
     expect(await payloads()).toEqual(letters.map(({ payload }) => payload))
   })
+
+  it.each([
+    ['too long', `{"a":"${'x'.repeat(2 ** 16)}"}`, 'must be at most 65536 characters'],
+    ['too deep', `${'{"a":'.repeat(101)}1${'}'.repeat(101)}`, 'must have at most 100 levels'],
+  ])('refuses a patch that is %s, in a dry run too', async (_, patch, text) => {
+    const { code, err } = await folder.redrive(['dlq', 'edit', '--all', '--patch', patch, '--dry-run'])
+    expect([code, err]).toEqual([2, expect.stringContaining(text)])
+  })
+
+  it('shows no secret of a patch in tables: in the plan, in the operation, or in the audit log', async () => {
+    const patch = '{"apiKey":"k-123456-secret"}'
+    const plan = await folder.redrive(['dlq', 'edit', '--all', '--patch', patch, '--dry-run'])
+    const done = await folder.redrive(['dlq', 'edit', '--all', '--patch', patch, '--yes'])
+    const id = /op-\w+/.exec(done.err)?.[0] ?? ''
+    const shown = await folder.redrive(['ops', 'show', id])
+    const audit = await folder.redrive(['audit', 'tail'])
+    for (const { out, err } of [plan, done, shown, audit]) expect(out + err).not.toContain('k-123456-secret')
+    expect(shown.out).toContain('"apiKey":[redacted]')
+    expect(audit.out).toContain('"apiKey":[redacted]')
+  })
+
+  it('refuses a patch that is too long before it begins', async () => {
+    const patch = `{"a":"${'x'.repeat(2 ** 16)}"}`
+    const { code, err } = await folder.redrive(['dlq', 'edit', '--all', '--patch', patch, '--yes'])
+    expect([code, err]).toEqual([2, expect.stringContaining('65536')])
+    expect(err).not.toContain('redrive ops ls')
+  })
 })
 
 it('refuses a payload that was copied from a table without its secrets', async () => {
@@ -252,7 +304,10 @@ it('refuses a payload that was copied from a table without its secrets', async (
   const [shown = ''] = /\{.*\}/.exec((await folder.redrive(['dlq', 'show', 'a'])).out) ?? []
   expect(shown).toContain('[redacted]')
   const copied = await folder.redrive(['dlq', 'edit', 'a', '--payload', shown])
-  expect([copied.code, copied.err]).toEqual([2, expect.stringContaining("'[redacted]' stands for a secret")])
+  expect([copied.code, copied.err]).toEqual([
+    2,
+    expect.stringContaining("'[redacted]' stands for a secret. Copy the payload"),
+  ])
   const mended = shown.replace('[redacted]', '"[redacted]"')
   const refused = await folder.redrive(['dlq', 'edit', 'a', '--payload', mended])
   expect([refused.code, refused.err]).toEqual([

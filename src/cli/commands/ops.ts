@@ -24,10 +24,11 @@ import { relative } from '../terminal/times.js'
 import { quoted } from '../terminal/visible.js'
 import { askFirst } from './ask-first.js'
 import { collectionNamed, type DocumentOptions, withSource } from './document-options.js'
+import { rateText } from './lane-text.js'
 import { loadTasks } from './load-work.js'
 import { type BusOptions, withBus } from './open-bus.js'
 import { withStore } from './open-store.js'
-import { endOfOperation, refusedText, startDetached } from './operation-text.js'
+import { endOfOperation, leaveOutside, refusedText, startDetached } from './operation-text.js'
 import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from './options.js'
 import { type PageOptions, printList } from './print-list.js'
 import { shortJson } from './short-json.js'
@@ -77,7 +78,7 @@ export function addOps(program: Command, context: CommandContext): void {
     .description('Continue a stopped operation, or watch one that is under way')
     .argument('<id>', 'Id of the operation')
     .option('--why <text>', 'Reason, for the record', nonEmpty)
-    .option('--detach', 'Return at once; the live workers carry it out')
+    .option('--detach', 'Return at once; a worker, sweeper or consumer carries it out')
     .option('--source <url>', 'For a reset: URL of the source of its documents (or REDRIVE_SOURCE)', nonEmpty)
     .option(
       '--config <file>',
@@ -150,21 +151,35 @@ function operationTable(
     { title: 'CREATED' },
     { title: 'WHO', minWidth: NAME_WIDTH },
     { title: 'WHY', minWidth: NAME_WIDTH },
-    { title: 'NOTE', minWidth: NAME_WIDTH },
   ]
-  const rows = operations.map(({ id, act, status, moved, createdAt, who, why, reason, note }) => ({
-    cells: [id, act, status, String(moved), relative(createdAt, now), who, why ?? '-', reason ?? note ?? '-'],
-  }))
+  const rows = operations.map(operation => {
+    const { id, status, moved, createdAt, who, why, reason, note } = operation
+    const act = actText(operation)
+    const below = reason ?? note
+    return {
+      cells: [id, act, status, String(moved), relative(createdAt, now), who, why ?? '-'],
+      ...(below !== null && { details: paragraph(below, { width, indent: '  ' }) }),
+    }
+  })
   return table(columns, rows, { width, paint, layout })
+}
+
+/** A redrive with a patch is what `dlq edit` began. */
+function actText({ act, settings }: OperationView): string {
+  return settings.patch === undefined ? act : 'edit'
 }
 
 function showOne({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
   return withStore(options, environment, async store => {
     const operation = await found(store, id)
+    const now = await store.now()
+    const { driver } = operation
     const view = {
       ...operationView(operation),
+      // One whose lease has run out carries nothing out any more.
+      driver: driver !== undefined && driver.until > now ? driver.name : null,
       total: await operationTotal(store, operation),
-      note: operationNote(operation, await store.workers(), await store.now()),
+      note: operationNote(operation, await store.workers(), now),
       outcome: await operationOutcome(store, operation),
     }
     writeOne(console, options.output, view, () => textOf(view, console))
@@ -188,12 +203,12 @@ function textOf(operation: ShownOperation, { width }: Console): string {
     [MOVED[act]]: left === null ? `${moved} of ${total}` : moved,
     'no match': unmatched > 0 ? unmatched : undefined,
     left: left === null || status === 'done' ? undefined : `up to ${left}`,
-    unanswered: outstanding > 0 ? outstanding : undefined,
+    unanswered: outstanding > 0 && act === 'redrive' ? outstanding : undefined,
     ...settingsText(operation.settings),
     driver: driver ?? undefined,
   }
   return [
-    `${id}  ${act}  ${status}${reason === null ? '' : `: ${reason}`}`,
+    `${id}  ${actText(operation)}  ${statusText(status, reason)}`,
     ...Object.entries(lines).flatMap(([name, value]) => (value === undefined ? [] : `${name.padEnd(12)}${value}`)),
     ...Object.entries(refused).map(([why, count]) => refusedText(why, count)),
     ...(note === null ? [] : [note]),
@@ -201,6 +216,12 @@ function textOf(operation: ShownOperation, { width }: Console): string {
   ]
     .flatMap(line => paragraph(line, { width, indent: '' }))
     .join('\n')
+}
+
+/** `stopped by ada: wrong filter`, or `stopped: 5 of the first 10 members failed` */
+function statusText(status: OperationView['status'], reason: string | null): string {
+  if (reason === null) return status
+  return reason.startsWith('Stopped by ') ? `s${reason.slice(1)}` : `${status}: ${reason}`
 }
 
 function setText(act: OperationView['act'], set: OperationView['set']): string {
@@ -218,7 +239,7 @@ function settingsText({ patch, fixedIn, canary, stopAbove, perSecond, limit }: O
     canary,
     'stop above': stopAbove === undefined ? undefined : `${Math.round(stopAbove * 1000) / 10} %`,
     limit,
-    rate: perSecond === undefined ? undefined : `${perSecond}/s`,
+    rate: perSecond === undefined ? undefined : rateText(perSecond),
   }
 }
 
@@ -229,24 +250,29 @@ function filterText(filter: object): string {
 
 function stopOne({ console, environment }: CommandContext, id: string, options: ActOptions): Promise<ExitCode> {
   return withStore(options, environment, async store => {
-    await found(store, id)
+    const before = await found(store, id)
     const operation = await store.operations.change(id, 'stop', byOf(environment.user, options))
     writeResult(console, options.output, operationView(operation))
-    console.say(
-      operation.status === 'done' ? 'It was done already.' : `Stopped. ${await operationOutcome(store, operation)}`,
-    )
+    if (operation.status === 'done') console.say('It was done already.')
+    else if (before.status === 'stopped') console.say(`It was stopped already: ${before.reason ?? 'without a reason.'}`)
+    else console.say(`Stopped. ${await operationOutcome(store, operation)}`)
     return ExitCode.done
   })
 }
 
 function continueOne(context: CommandContext, id: string, options: ContinueOptions): Promise<ExitCode> {
-  const { environment } = context
+  const { console, environment } = context
   return withStore(options, environment, async store => {
     const before = await found(store, id)
+    if (before.status === 'done') {
+      const { act, moved } = before
+      writeResult(console, options.output, { [MOVED[act]]: moved, isStopped: false, operation: operationView(before) })
+      console.say('It is done already.')
+      return ExitCode.done
+    }
     const by = byOf(environment.user, options)
     const goOn = () => store.operations.change(id, 'continue', by)
-    if (options.detach && isOutside(before.set))
-      throw new UsageError('--detach is for operations on tasks. Leave it out.')
+    if (options.detach && isOutside(before.set)) return leaveOutside(context, options.output, await goOn())
     if (options.detach) return startDetached(context, store, options.output, goOn)
     return withMembers(before, options, environment, async outside => {
       const total = await operationTotal(store, await goOn())
@@ -312,7 +338,9 @@ function undoOne(context: CommandContext, id: string, options: ActOptions): Prom
       progress => undoOperation(store, id, by, progress),
     )
     writeResult(console, options.output, { undone, isStopped })
-    console.say(`${undone} put back.`)
+    console.say(
+      `${undone} put back.${undone < moved && !isStopped ? ' The others have run since, or were put back before.' : ''}`,
+    )
     return isStopped ? ExitCode.partly : ExitCode.done
   })
 }

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { parseDuration } from '../../policy/index.js'
+import { formatDuration, parseDuration } from '../../policy/index.js'
 import { OUTPUT_FORMATS, type OutputFormat } from '../terminal/output.js'
 import { DEFAULT_STORE, type StoreOptions } from './open-store.js'
 import type { PageOptions } from './print-list.js'
@@ -75,10 +75,12 @@ export function wholeNumber(min: number, max: number): (text: string) => number 
 }
 
 /** Parses a duration into milliseconds. */
-export function duration(min: number): (text: string) => number {
+export function duration(min: number, max = Infinity): (text: string) => number {
   return text => {
     const ms = parseDuration(text)
-    if (ms === undefined || ms < min) throw new InvalidArgumentError("It must be a duration such as '30s' or '5m'.")
+    if (ms === undefined) throw new InvalidArgumentError("It must be a duration such as '30s' or '5m'.")
+    if (ms < min) throw new InvalidArgumentError(`It must be at least ${formatDuration(min)}.`)
+    if (ms > max) throw new InvalidArgumentError(`It must be at most ${formatDuration(max)}.`)
     return ms
   }
 }

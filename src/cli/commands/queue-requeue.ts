@@ -1,13 +1,22 @@
 import type { Command } from 'commander'
-import { NoRouteError, planRequeue, type Requeued, type Route, requeueFailedQueue } from '../../operate/index.js'
+import {
+  NoRouteError,
+  planRequeue,
+  type Requeued,
+  type Route,
+  requeueFailedQueue,
+  startRequeue,
+} from '../../operate/index.js'
 import { withoutSecrets } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
+import type { Console } from '../terminal/console.js'
 import { type OutputFormat, writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
 import { quoted } from '../terminal/visible.js'
 import { withBusOutputOptions } from './bus-options.js'
 import { presetFor, type QueueOptions, withPresetOption, withQueues } from './known-queues.js'
+import { leaveOutside } from './operation-text.js'
 import { nonEmpty, rate, withLimitOption } from './options.js'
 import { goOnText, type RecordOptions, withRecord, withRecordOptions } from './recorded.js'
 
@@ -42,7 +51,8 @@ under the same id. Ctrl-C stops it after the current message.
 
 With a store it is an operation on record: 'redrive ops' shows how far it is,
 stops it and continues it, after a crash too. It takes no more messages than
-there were when it was created. A queue has one such operation at a time.
+there were when it was created. A queue has one such operation at a time. With
+--detach, a running consumer of this bus and store carries it out.
 Without a store nothing is recorded: run the same command again to continue.
 Exits with 3 if it was stopped, or if the bus refused some messages: these stay.
 
@@ -67,20 +77,27 @@ function requeueAll(context: CommandContext, name: string, options: RequeueOptio
     }
 
     const counting = { total: count, verb: 'requeued', unit: 'message', rest: 'The rest is still in the queue.' }
-    const result = await withRecord(options, environment, record =>
-      withCount(context, counting, progress =>
-        requeueFailedQueue(bus, name, { ...known, target, limit, perSecond, record, ...progress }),
-      ),
-    )
-    writeResult(console, output, { queue: name, ...result })
-    for (const { id, text } of result.kept) {
-      console.say(`${id === null ? 'A message without an id' : quoted(id)} was kept: ${withoutSecrets(text)}`)
-    }
-    if (result.duplicates > 0) console.say(`${result.duplicates} removed: copies of dead letters that were requeued.`)
-    console.say(`${result.requeued} requeued to ${routeText(route)}.`)
-    if (result.isStopped) console.say(`Stopped. The rest is still in the queue. ${goOnText(result.operation)}`)
-    return endOf(result)
+    return withRecord(options, environment, async record => {
+      const how = { ...known, target, limit, perSecond }
+      if (options.detach && record !== undefined)
+        return leaveOutside(context, output, await startRequeue(bus, name, { ...how, record }))
+      const result = await withCount(context, counting, progress =>
+        requeueFailedQueue(bus, name, { ...how, record, ...progress }),
+      )
+      return sayRequeued(console, output, name, result)
+    })
   })
+}
+
+function sayRequeued(console: Console, output: OutputFormat, name: string, result: Requeued): ExitCode {
+  writeResult(console, output, { queue: name, ...result })
+  for (const { id, text } of result.kept) {
+    console.say(`${id === null ? 'A message without an id' : quoted(id)} was kept: ${withoutSecrets(text)}`)
+  }
+  if (result.duplicates > 0) console.say(`${result.duplicates} removed: copies of dead letters that were requeued.`)
+  console.say(`${result.requeued} requeued to ${routeText(result.route)}.`)
+  if (result.isStopped) console.say(`Stopped. The rest is still in the queue. ${goOnText(result.operation)}`)
+  return endOf(result)
 }
 
 function endOf({ requeued, kept, isStopped }: Requeued): ExitCode {

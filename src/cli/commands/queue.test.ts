@@ -65,7 +65,7 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
     return (await bus.status({ [queue]: type }))[0]?.messages
   }
 
-  /** What is in a queue, taken out of it. */
+  /** Drains a queue, and returns its messages. */
   async function drain(queue: string, expected: number): Promise<Message[]> {
     const messages: Message[] = []
     const consumer = await bus.consume(queue, delivery => {
@@ -237,6 +237,14 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
     expect(err).toMatch(/^As of \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ: 2 groups of 4 of 4\.\n$/)
     expect((await redrive(['queue', 'groups', 'chunking.failed', '--limit', '1'])).err).toContain('pass --limit 4.')
     expect(await left()).toHaveLength(4)
+
+    const store = ['--store', 'sqlite:redrive.db']
+    await redrive(['migrate', ...store])
+    await redrive(['groups', 'rule', 'add', 'document {*} is not there yet', ...store])
+    const ruled = await redrive(['queue', 'groups', 'chunking.failed', ...store, '--output', 'json'])
+    const patterns = ruled.json().map(({ pattern }: { pattern: string }) => pattern)
+    const apart = [1, 2, 3].map(n => `document ${n} is not there yet`)
+    expect(patterns.sort()).toEqual(['', ...apart])
   })
 
   describe('export', () => {
@@ -548,6 +556,20 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
           code: 2,
           err: expect.stringContaining('is a requeue of messages, which cannot'),
         })
+      })
+
+      it('left to a consumer with --detach, it is carried out by one that has the store', async () => {
+        await fail([letter(1), letter(2)])
+        const argv = ['queue', 'requeue', 'chunking.failed', '--detach', '--output', 'json']
+        const { code, err, json } = await redrive(argv, onRecord)
+        expect(code).toBe(0)
+        expect(err).toContain(
+          'A running consumer of this bus and this store carries it out, or: redrive ops continue op-',
+        )
+        const { id } = json().operation
+        expect(await left()).toHaveLength(2)
+        expect(await redrive(['ops', 'continue', id], onRecord)).toMatchObject({ code: 0 })
+        expect(await shown(id)).toMatchObject({ status: 'done', moved: 2 })
       })
 
       it('killed half-way, it is continued to its end, and nothing is lost', { timeout: 90_000 }, async () => {

@@ -17,14 +17,20 @@ import { quoted } from '../terminal/visible.js'
 import { withBusOutputOptions } from './bus-options.js'
 import { type QueueOptions, withPresetOption, withQueues } from './known-queues.js'
 import { messageTable } from './message-table.js'
+import type { StoreOptions } from './open-store.js'
 import { wholeNumber } from './options.js'
 import { addExport } from './queue-export.js'
 import { addPurge } from './queue-purge.js'
 import { addRequeue } from './queue-requeue.js'
 import { printSeenGroups } from './seen-groups-text.js'
+import { storedRules, withRulesOption } from './stored-rules.js'
 
 interface QueueOutputOptions extends QueueOptions {
   readonly output: OutputFormat
+}
+
+interface GroupsOptions extends QueueOutputOptions, StoreOptions {
+  readonly limit: number
 }
 
 const LISTED_BY_MONITOR = 'RabbitMQ lists its queues only with --monitor, such as --monitor http://localhost:15672.'
@@ -78,14 +84,13 @@ Examples:
     .description('Group the messages of a failed queue that failed in the same way; they stay there')
     .argument('<queue>', 'Name of the failed queue')
     .option('--limit <n>', 'Maximum number of messages, oldest first', wholeNumber(1, 1_000_000), 10_000)
-    .action(async (name: string, options: QueueOutputOptions & { readonly limit: number }) =>
-      context.end(await groupQueue(context, name, options)),
-    )
-  withBusOutputOptions(groups).addHelpText(
+    .action(async (name: string, options: GroupsOptions) => context.end(await groupQueue(context, name, options)))
+  withBusOutputOptions(withRulesOption(groups)).addHelpText(
     'after',
     `
 Nothing counts the failures of a queue as they happen, so the figures are as of
-this look, and --group does not select by these groups.
+this look, and --group does not select by these groups. The rules of the store
+apply to them: redrive groups rule ls.
 
 Examples:
   redrive queue groups chunking.failed
@@ -109,14 +114,11 @@ function listQueues({ console, environment }: CommandContext, options: QueueOutp
   })
 }
 
-function groupQueue(
-  { console, environment }: CommandContext,
-  name: string,
-  options: QueueOutputOptions & { readonly limit: number },
-): Promise<ExitCode> {
+function groupQueue({ console, environment }: CommandContext, name: string, options: GroupsOptions): Promise<ExitCode> {
   return withQueues(options, environment, async bus => {
     const { messages: total } = await findFailedQueue(bus, name)
-    const seen = await groupFailedQueue(bus, name, { limit: options.limit })
+    const rules = await storedRules(options, environment)
+    const seen = await groupFailedQueue(bus, name, { limit: options.limit, rules })
     printSeenGroups(console, options.output, seen, Math.max(total, seen.looked))
     return ExitCode.done
   })

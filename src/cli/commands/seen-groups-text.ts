@@ -34,8 +34,7 @@ export function printSeenGroups(
     }))
     return table(COLUMNS, rows, console)
   })
+  const count = groups.length === 1 ? '1 group' : `${grouped(groups.length)} groups`
   const part = looked < total ? ` For all of them, pass --limit ${total}.` : ''
-  console.say(
-    `As of ${timestamp(asOf)}: ${grouped(groups.length)} groups of ${grouped(looked)} of ${grouped(total)}.${part}`,
-  )
+  console.say(`As of ${timestamp(asOf)}: ${count} of ${grouped(looked)} of ${grouped(total)}.${part}`)
 }

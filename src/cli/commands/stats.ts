@@ -81,7 +81,7 @@ async function sayWhatFails(console: Console, store: { readonly groups: Pick<Gro
   const failing = items.filter(({ retrying, dead }) => retrying + dead > 0).length
   if (failing === 0) return
   const count = `${failing}${next === undefined ? '' : ' or more'}`
-  console.say(`${count} failure ${failing === 1 ? 'group' : 'groups'}: redrive groups ls`)
+  console.say(`${count} failure ${failing === 1 ? 'group' : 'groups'} with tasks: redrive groups ls`)
 }
 
 function figuresTable({ kinds }: StoreFigures, { width, paint }: Console, now: number): string {

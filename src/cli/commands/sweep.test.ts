@@ -232,7 +232,14 @@ describe('redrive docs', () => {
     expect(json()).toEqual([
       expect.objectContaining({ kind: 'archives', pattern: 'order * not found', count: 2, examples: ['a1', 'a2'] }),
     ])
-    expect(err).toMatch(/^As of .*Z: 1 groups of 2 of 2\.\n$/)
+    expect(err).toMatch(/^As of .*Z: 1 group of 2 of 2\.\n$/)
+
+    const store = ['--store', 'sqlite:redrive.db']
+    await redrive(['migrate', ...store])
+    await redrive(['groups', 'rule', 'add', 'order {*} not found', '--kind', 'archives', ...store])
+    const ruled = await redrive(['docs', 'groups', 'archives', '--config', 'errors.mjs', ...store, '--output', 'json'])
+    const patterns = ruled.json().map(({ pattern }: { pattern: string }) => pattern)
+    expect(patterns.sort()).toEqual(['order 1 not found', 'order 2 not found'])
   })
 
   it('shows a document and explains it', async () => {
@@ -317,6 +324,23 @@ describe('redrive docs', () => {
       const undone = await redrive(['ops', 'undo', operation, '--yes'], onRecord)
       expect(undone.err).toContain('is a reset of documents, which cannot be undone.')
       expect((await redrive(['audit', 'tail', '--output', 'jsonl'], onRecord)).out).toContain('"act":"reset"')
+    })
+
+    it('leaves it to a sweeper with --detach, and needs a store for that', async () => {
+      failMany(3)
+      const argv = ['docs', 'reset', 'archives', '--all', '--detach']
+      expect(await redrive(argv)).toMatchObject({ code: 2, err: expect.stringContaining('Pass --store') })
+      const { code, err, json } = await redrive([...argv, '--output', 'json'], onRecord)
+      expect(code).toBe(0)
+      expect(err).toContain(
+        'A running sweeper of this source and this store carries it out, or: redrive ops continue op-',
+      )
+      const { id } = json().operation
+      expect(failed()).toBe(5)
+      await redrive(['ops', 'stop', id], onRecord)
+      expect(await redrive(['ops', 'continue', id, '--detach'], onRecord)).toMatchObject({ code: 0 })
+      expect(await redrive(['ops', 'continue', id], onRecord)).toMatchObject({ code: 0 })
+      expect(failed()).toBe(0)
     })
 
     it('goes on after it was killed, with the same source only', { timeout: 60_000 }, async () => {

@@ -7,7 +7,7 @@ import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
 import { endOf, type SelectionOptions, selectionOf } from './letter-selection.js'
 import { withStore } from './open-store.js'
-import { endOfOperation, sayNoMatch } from './operation-text.js'
+import { endOfOperation, restText, sayNoMatch } from './operation-text.js'
 import { type CommonOptions, nonEmpty, withCommonOptions, withFilterOptions } from './options.js'
 
 interface CancelOptions extends CommonOptions, SelectionOptions {
@@ -28,12 +28,12 @@ export function addCancel(task: Command, context: CommandContext): void {
   withCommonOptions(cancel).addHelpText(
     'after',
     `
-A waiting task ends at once, with who and why in its history. The handler of a
-running one has its signal aborted, and the task ends unless it succeeds first.
-Who and why are in the audit log too. Exits with 3 if some of the tasks could
-not be cancelled, and with 1 if none could. A filter becomes an operation, on
-record: see redrive ops. It takes the tasks that were submitted by now and have
-not ended.
+A waiting task ends at once. The handler of a running one has its signal
+aborted, and the task ends unless it succeeds first; asking again changes
+nothing. Who and why are in its history and in the audit log. Exits with 3 if
+some of the tasks could not be cancelled, and with 1 if none could. A filter
+becomes an operation, on record: see redrive ops. It takes the tasks that were
+submitted by now and have not ended.
 
 Examples:
   redrive task cancel order-42
@@ -67,7 +67,7 @@ async function cancelSelected(
     }
     const operation = await withCount(
       context,
-      { total: count, verb: 'cancelled', unit: 'batch', rest: 'Run the same command again to continue.' },
+      { total: count, verb: 'cancelled', unit: 'batch', rest: restText(selection) },
       progress => actOnMany(store, 'cancel', selection, { who: environment.user, why: options.why, ...progress }),
     )
     if (operation !== undefined) return endOfOperation(context, store, options.output, operation)

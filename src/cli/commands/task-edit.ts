@@ -1,12 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { type Command, InvalidArgumentError } from 'commander'
-import { isItem } from '../../operate/internal.js'
+import { isItem, payloadProblem } from '../../operate/internal.js'
 import type { TaskRecord } from '../../store/index.js'
+import { PayloadError } from '../../task/index.js'
 import { REDACTED } from '../../telemetry/internal.js'
 import type { CommandContext } from '../command.js'
-import { CommandError, ExitCode } from '../errors.js'
+import { CommandError, ExitCode, errorText } from '../errors.js'
 import { writeResult } from '../terminal/output.js'
 import { quoted, shellWord } from '../terminal/visible.js'
+import { loadTasks, withTasks } from './load-work.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
 
@@ -14,6 +16,7 @@ import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
 export interface EditOptions extends CommonOptions {
   readonly payload?: string
   readonly file?: string
+  readonly tasks?: string
   readonly why?: string
 }
 
@@ -21,12 +24,14 @@ export interface EditOptions extends CommonOptions {
 export const EDIT_HELP = `
 The original payload stays on record, in the history of the task: see redrive
 task show. Tables show '[redacted]' instead of secrets, and --output json shows
-them as they are: copy payloads from there. Items of pipelines cannot be edited.`
+them as they are: copy payloads from there. Items of pipelines cannot be edited.
+With --tasks, or 'tasks' in the configuration of the project, a payload that
+does not fit the schema of its task is refused.`
 
 /** Adds `redrive task edit`. */
 export function addEdit(task: Command, context: CommandContext): void {
   const edit = task.command('edit').description('Replace the payload of a task').argument('<id>', 'Id of the task')
-  withPayload(edit)
+  withTasks(withPayload(edit))
     .option('--why <text>', 'Reason, for the record', nonEmpty)
     .action(async (id: string, options: EditOptions) => context.end(await editOne(context, id, options, false)))
   withCommonOptions(edit).addHelpText(
@@ -62,6 +67,9 @@ export async function editOne(
       throw new CommandError(`There is no task ${quoted(id)}. To list tasks, run: redrive task ls`)
     refuseEdit(task, isRedriven)
     refuseRedacted(payload, task)
+    const tasks = await loadTasks(options.tasks, environment)
+    const problem = await payloadProblem(task, payload, tasks ?? [])
+    if (problem !== undefined) throw new PayloadError(task.kind, problem)
     const by = { who: environment.user, ...(options.why !== undefined && { why: options.why }) }
     if (!(await store.edit(id, payload, by))) {
       throw new CommandError(`The task ${quoted(id)} has changed meanwhile. To see it, run: redrive task show`)
@@ -97,7 +105,7 @@ function payloadOf({ payload, file }: EditOptions): string {
   if ((payload === undefined) === (file === undefined))
     throw new CommandError('Pass the new payload: --payload or --file.')
   if (payload !== undefined) return payload
-  const text = readFileSync(file === '-' ? 0 : (file ?? ''), 'utf8')
+  const text = textOf(file ?? '')
   try {
     return jsonText(text)
   } catch {
@@ -105,9 +113,17 @@ function payloadOf({ payload, file }: EditOptions): string {
   }
 }
 
+function textOf(file: string): string {
+  try {
+    return readFileSync(file === '-' ? 0 : file, 'utf8')
+  } catch (cause) {
+    throw new CommandError(`The file ${quoted(file)} cannot be read: ${errorText(cause)}`, { cause })
+  }
+}
+
 /** In a table, a secret is replaced together with its quotes. */
 function redactedHint(text: string): string {
-  return text.includes(REDACTED) ? ` '${REDACTED}' stands for a secret: copy the payload from --output json.` : ''
+  return text.includes(REDACTED) ? ` '${REDACTED}' stands for a secret. Copy the payload from --output json.` : ''
 }
 
 /** Payloads are kept without needless spaces. */

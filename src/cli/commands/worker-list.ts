@@ -4,7 +4,7 @@ import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { writeList } from '../terminal/output.js'
-import { NAME_WIDTH, table } from '../terminal/table.js'
+import { NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { relative } from '../terminal/times.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, withCommonOptions } from './options.js'
@@ -44,7 +44,6 @@ function workerTable(workers: readonly WorkerView[], { width, paint }: Console, 
     { title: 'STARTED' },
     { title: 'HEARTBEAT' },
     { title: 'HOST', minWidth: NAME_WIDTH },
-    { title: 'KINDS', minWidth: NAME_WIDTH },
   ]
   const rows = workers.map(({ name, release, since, beatAt, host, kinds, categories }) => ({
     cells: [
@@ -53,8 +52,13 @@ function workerTable(workers: readonly WorkerView[], { width, paint }: Console, 
       since === null ? '-' : relative(since, now),
       beatAt === null ? '-' : relative(beatAt, now),
       host ?? '-',
-      kinds === null ? 'unknown' : `${kinds.join(', ')}${categories === null ? '' : ` (${categories.join(', ')})`}`,
     ],
+    details: paragraph(kindsText(kinds, categories), { width, indent: '  ' }),
   }))
   return table(columns, rows, { width, paint })
+}
+
+function kindsText(kinds: readonly string[] | null, categories: readonly string[] | null): string {
+  if (kinds === null) return 'runs unknown kinds'
+  return `runs ${kinds.join(', ')}${categories === null ? '' : ` (${categories.join(', ')})`}`
 }

@@ -327,7 +327,7 @@ describe('a worker in a process of its own', { timeout: 60_000 }, () => {
     const { child, ended, says } = start('worker', 'tasks.ts', '--kind', 'works', '--verbose')
     await says('First attempt')
     const listed = await redrive(['worker', 'ls'])
-    expect(listed.out).toMatch(/NAME +RELEASE +STARTED +HEARTBEAT +HOST +KINDS\n.* 1\.8\.0 .* works\n$/)
+    expect(listed.out).toMatch(/NAME +RELEASE +STARTED +HEARTBEAT +HOST\n.* 1\.8\.0 .*\n {2}runs works\n$/)
     const json = await redrive(['worker', 'ls', '--output', 'json'])
     expect(json.json()).toMatchObject([{ release: '1.8.0', kinds: ['works'], categories: null, host: hostname() }])
     child.kill('SIGTERM')

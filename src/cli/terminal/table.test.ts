@@ -30,12 +30,14 @@ describe('a table', () => {
     expect(linesAt(36)[3]).toBe('01a1e1b6-523…  charge')
   })
 
-  it('puts its cells one after the other, without a header, where they cannot stand side by side', () => {
+  it('puts its cells one after the other, with their names, where they cannot stand side by side', () => {
     expect(linesAt(26)).toEqual([
-      'order-42  send-newsletter',
-      '  final_error',
+      'order-42',
+      '  kind send-newsletter',
+      '  reason final_error',
       '  http_404: not found',
-      '01a1e1b6-523f-749e  charge',
+      '01a1e1b6-523f-749e',
+      '  kind charge',
     ])
     const cells = ROWS.map(row => ({ cells: row.cells }))
     for (const width of [10, 15, 20, 26]) {

@@ -37,7 +37,7 @@ export const NAME_WIDTH = 8
 
 /**
  * A table for people. On a terminal it fits: cells of columns that may shrink are clipped, and where that is not enough,
- * each row is printed as a paragraph of its cells. Without a terminal, nothing is cut.
+ * each row is printed as a paragraph of its cells, with their names. Without a terminal, nothing is cut.
  */
 export function table(
   columns: readonly Column[],
@@ -57,7 +57,7 @@ export function table(
   const { widths } = layout
   const below = (details: Row['details'] = []) => details.map(paint.dim)
   if (widths === undefined) {
-    return safe.flatMap(row => [...stacked(row, width), ...below(row.details)]).join('\n')
+    return safe.flatMap(row => [...stacked(columns, row, width), ...below(row.details)]).join('\n')
   }
   const line = ({ cells, paints = [] }: Row) =>
     cells
@@ -114,13 +114,17 @@ function fitted(columns: readonly Column[], natural: readonly number[], width: n
   return over > 0 ? undefined : widths
 }
 
-/** A row as lines of its cells, broken between cells alone. A cell that is wider than a line is clipped. */
-function stacked({ cells, paints = [] }: Row, width: number): string[] {
+/**
+ * A row as lines of its cells, broken between cells alone. The first has no name, the others that of their column. A cell
+ * that is wider than a line is clipped.
+ */
+function stacked(columns: readonly Column[], { cells, paints = [] }: Row, width: number): string[] {
   const lines: string[] = []
   let room = 0
+  const names = columns.map(({ title }, i) => (i === 0 ? '' : `${title.toLowerCase()} `))
   for (const [i, cell] of cells.entries()) {
-    if (cell === '') continue
-    const text = clip(cell, width - (lines.length === 0 ? 0 : GAP.length))
+    if (/^-?$/.test(cell)) continue
+    const text = clip(`${names[i]}${cell}`, width - (lines.length === 0 ? 0 : GAP.length))
     const painted = paints[i]?.(text) ?? text
     if (lines.length > 0 && textWidth(text) + GAP.length <= room) {
       lines[lines.length - 1] += GAP + painted
