@@ -28,7 +28,7 @@ const ENQUEUE = /* sql */ `
   )
   INSERT INTO redrive.tally (lane, waiting) SELECT -1, count(*) FROM added`
 
-const idOf = n => `0192-${String(n).padStart(31, '0')}`
+const idOf = n => `0192${String(n).padStart(18, '0')}`
 
 export async function enqueue({ db }, count, batch = BATCH) {
   for (let first = 0; first < count; first += batch) {

@@ -23,7 +23,7 @@ export function enqueue(db, count, batch = BATCH) {
     inTransaction(db, () => {
       const now = Date.now()
       for (let n = first; n < first + batch; n++)
-        insert.run(`0192-${String(n).padStart(30, '0')}`, now, now, now, '{"n":1}')
+        insert.run(`0192${String(n).padStart(18, '0')}`, now, now, now, '{"n":1}')
       waiting.run(batch)
     })
   }

@@ -29,7 +29,7 @@ export function enqueue(db, count, batch = BATCH) {
     db.transaction(() => {
       const now = Date.now()
       for (let n = first; n < Math.min(first + batch, count); n++)
-        insert.run(`0192-${String(n).padStart(30, '0')}`, now, JSON.stringify({ n: 1 }))
+        insert.run(`0192${String(n).padStart(18, '0')}`, now, JSON.stringify({ n: 1 }))
     }).immediate()
   }
 }

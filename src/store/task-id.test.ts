@@ -1,18 +1,28 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { taskIds } from './task-id.js'
 
 describe('a maker of task ids', () => {
-  it('makes UUIDs of version 7 that tell their time', () => {
-    const id = taskIds()(Date.UTC(2026, 0, 2))
-    expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
-    expect(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16)).toBe(Date.UTC(2026, 0, 2))
+  it.each([0, Date.UTC(2026, 0, 2), Date.UTC(3084, 0, 1)])('makes ids of 22 digits that tell their time: %d', now => {
+    const id = taskIds()(now)
+    expect(id).toMatch(/^[0-9a-v]{22}$/)
+    expect(Number.parseInt(id.slice(0, 9), 32)).toBe(now)
   })
 
   it('orders what it made in one millisecond, and never makes an id twice', () => {
     const next = taskIds()
     const ids = Array.from({ length: 50_000 }, () => next(1000))
+    expect(new Set(ids.map(id => id.slice(0, 9))).size).toBe(1)
     expect([...ids].sort()).toEqual(ids)
     expect(new Set(ids).size).toBe(ids.length)
+  })
+
+  it('goes on in the next millisecond when its counter is at its end', () => {
+    const random = vi.spyOn(Math, 'random').mockReturnValue(2 - 2 ** -20)
+    onTestFinished(() => random.mockRestore())
+    const next = taskIds()
+    const ids = Array.from({ length: 50 }, () => next(1000))
+    expect([...ids].sort()).toEqual(ids)
+    expect(new Set(ids.map(id => Number.parseInt(id.slice(0, 9), 32)))).toEqual(new Set([1000, 1001, 1002, 1003]))
   })
 
   it('orders by time, also when the clock goes back or has fractions', () => {

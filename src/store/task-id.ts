@@ -1,46 +1,56 @@
 import { randomFillSync } from 'node:crypto'
 
-const COUNTER_BITS = 26
-const RANDOM_BYTES = 10
+/** The digits of ids, in their order as text. */
+const DIGITS = '0123456789abcdefghijklmnopqrstuv'
+const BASE = DIGITS.length
+
+/** The digits of each part: 35 trillion milliseconds last until the year 3084. */
+const TIME = 9
+const COUNTER = 5
+const RANDOM = 8
+
+const COUNTER_END = BASE ** COUNTER
 
 /**
- * Creates ids that are ordered by time: UUIDs of version 7. Ids from one maker keep the order in which they were made,
- * even within a millisecond and when the clock goes back, so tasks that are submitted together run in the order
- * enqueued.
+ * Creates ids that are ordered by time: 22 letters and digits for the millisecond, a counter and a random number. They are
+ * short because every table and index of a task repeats them. Ids from one maker keep the order in which they were made,
+ * even within a millisecond and when the clock goes back, so tasks that are submitted together run in the order enqueued.
  */
 export function taskIds(): (now: number) => string {
-  const random = Buffer.alloc(RANDOM_BYTES * 256)
-  let hex = ''
+  const random = Buffer.alloc(RANDOM * 256)
+  let tails = ''
   let used = random.length
-  let lastTime = -1
+  let time = -1
   let counter = 0
-  // The part that the ids of a millisecond share, for the time that it stands for.
+  // All digits up to the last one of the counter: the next ids share them.
   let prefix = ''
-  let prefixTime = -1
 
   return now => {
     if (used === random.length) {
-      hex = randomFillSync(random).toString('hex')
+      tails = randomDigits(random)
       used = 0
     }
-    const time = Math.floor(now)
-    if (time > lastTime) {
-      lastTime = time
+    counter++
+    if (now >= time + 1 || counter === COUNTER_END) {
+      time = Math.max(Math.floor(now), time + 1)
       // Starts in the lower half of its range, so that there is room to count.
-      counter = random.readUInt32BE(used) >>> (33 - COUNTER_BITS)
-    } else if (++counter === 2 ** COUNTER_BITS) {
-      lastTime++
-      counter = 0
+      counter = Math.floor((Math.random() * COUNTER_END) / 2)
+      prefix = ''
     }
-    if (lastTime !== prefixTime) {
-      prefixTime = lastTime
-      const digits = lastTime.toString(16).padStart(12, '0')
-      prefix = `${digits.slice(0, 8)}-${digits.slice(8)}-`
-    }
-    const tail = hex.slice(2 * used + 8, 2 * (used + RANDOM_BYTES))
-    used += RANDOM_BYTES
-    const high = (0x7000 | (counter >>> 14)).toString(16)
-    const low = (0x8000 | (counter & 0x3fff)).toString(16)
-    return `${prefix}${high}-${low}-${tail}`
+    const last = counter % BASE
+    if (last === 0 || prefix === '') prefix = digits(time, TIME) + digits(Math.floor(counter / BASE), COUNTER - 1)
+    const tail = tails.slice(used, used + RANDOM)
+    used += RANDOM
+    return prefix + DIGITS[last] + tail
   }
+}
+
+function digits(value: number, length: number): string {
+  return value.toString(BASE).padStart(length, '0')
+}
+
+function randomDigits(bytes: Buffer): string {
+  randomFillSync(bytes)
+  for (const [n, byte] of bytes.entries()) bytes[n] = DIGITS.charCodeAt(byte % BASE)
+  return bytes.toString('latin1')
 }

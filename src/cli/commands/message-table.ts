@@ -1,13 +1,16 @@
 import type { MessageView } from '../../operate/index.js'
 import { redact } from '../../telemetry/index.js'
 import type { Console } from '../terminal/console.js'
-import { ID_WIDTH, oneLine, table } from '../terminal/table.js'
+import { oneLine, table } from '../terminal/table.js'
 import { relative } from '../terminal/times.js'
 import { visible } from '../terminal/visible.js'
 
+/** The least width of the column of ids: most producers give their messages UUIDs. */
+const UUID_WIDTH = 36
+
 /** Messages of a failed queue as a table: a row for each, with its error and its event below. */
 export function messageTable(messages: readonly MessageView[], { width, paint }: Console, now: number): string {
-  const columns = [{ title: '#' }, { title: 'ID', minWidth: ID_WIDTH }, { title: 'REASON' }, { title: 'DIED' }]
+  const columns = [{ title: '#' }, { title: 'ID', minWidth: UUID_WIDTH }, { title: 'REASON' }, { title: 'DIED' }]
   const rows = messages.map((message, index) => {
     const { last_error, attempt_count, abandoned_reason, timestamp } = letterIn(message)
     const diedAt = typeof timestamp === 'string' ? Date.parse(timestamp) : NaN

@@ -31,7 +31,7 @@ const GAP = '  '
 const MAX_PADDED = 64
 
 /** The least width of a column of ids: that of the ids that Redrive makes. */
-export const ID_WIDTH = 36
+export const ID_WIDTH = 22
 /** The least width of a column of names, such as a kind or a queue. */
 export const NAME_WIDTH = 8
 
