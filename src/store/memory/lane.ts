@@ -160,6 +160,13 @@ export class MemoryLane implements Lane {
     }
   }
 
+  /** Ends the hold of an ordered lane whose head waits no more, so that the next one can go on. */
+  freeHead(task: string): void {
+    if (!this.isOrdered || this.#heldBy !== task) return
+    this.#heldUntil = -Infinity
+    this.#heldBy = undefined
+  }
+
   #hold(until: number, task: string): void {
     if (until < this.#heldUntil) return
     this.#heldUntil = until

@@ -311,11 +311,14 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
     const before = task.record
     const isRunning = before.status === 'running'
     if (task.isToBeCancelled || !(isRunning || before.status === 'waiting')) return false
+    // A rate limit still holds for the tasks behind this one.
+    const isRateLimited = task.ledger.at(-1)?.outcome === 'deferred'
     if (by !== undefined) writeLedger(task, acted(isRunning ? 'cancel_requested' : 'cancelled', by, now), undefined)
     if (isRunning) task.isToBeCancelled = true
     else {
       task.record = { ...before, status: 'cancelled', nextAttemptAt: undefined, changedAt: now }
       this.queue.leaveBudget(task)
+      if (!isRateLimited) task.lane.freeHead(before.id)
       this.#noteMember(task, { status: 'cancelled', ledger: { type: 'none' } })
     }
     this.#moved(before, task, now)

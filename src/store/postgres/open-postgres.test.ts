@@ -215,6 +215,18 @@ describe('in a transaction of the caller’s', () => {
     expect(await store.settle(settlements)).toEqual([{ result: 'settled' }, { result: 'settled' }])
   })
 
+  it('a task that is completed so counts for the pace of a limit that its lane shares', async () => {
+    await store.limit({ kind: 'k' }, { isShared: true, concurrency: 5 })
+    await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
+    const [task] = (await store.claim(claim)).tasks
+    if (task === undefined) throw new Error('nothing was claimed')
+    await store.completeIn(client, task)
+    const attempt = { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w' }
+    await store.settle([{ id: 'a', token: task.token, outcome: { type: 'succeeded' }, attempt }])
+    const { rows } = await client.query('SELECT count FROM redrive.shared_answer')
+    expect(rows).toEqual([{ count: '1' }])
+  })
+
   it('a task that is somebody else’s by now is not completed', async () => {
     await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
     const [task] = (await store.claim(claim)).tasks

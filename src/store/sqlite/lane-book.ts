@@ -177,6 +177,12 @@ export class LaneBook {
     this.#setRamp(lane, until < row.held_until ? row : { ...row, held_until: until, held_by: task })
   }
 
+  /** Ends the hold of an ordered lane whose head waits no more, so that the next one can go on. */
+  freeHead(lane: number, task: string): void {
+    const row = this.#state(lane)
+    if (row.held_by === task) this.#setRamp(lane, { ...row, held_until: 0, held_by: null })
+  }
+
   write(): void {
     for (const [lane, [a, b, c, d, e, f]] of this.#moves) this.#statements.count.run(a, b, c, d, e, f, lane)
     for (const lane of this.#rampChanges) {

@@ -38,6 +38,9 @@ export function cancel(statements: Statements, ids: readonly string[], by: By | 
       statements.cancel.run(now, rows, task.seq)
       noteMember(statements, task, { status: 'cancelled', ledger: { type: 'none' } })
       book.move(task.lane, statusOf(task.state), 'cancelled')
+      // A rate limit still holds for the tasks behind this one.
+      if (book.isOrdered(task.lane) && statements.lastOutcome.get(task.seq, task.entries) !== 'deferred')
+        book.freeHead(task.lane, id)
       book.groups.leave(task.failure_group, statusOf(task.state), now)
     }
     return true

@@ -251,6 +251,25 @@ export const LIMITS: StoreBehaviours = {
     assert.deepEqual(await claimIds(store), ['b'])
   },
 
+  async 'in an ordered lane a head that is cancelled lets the next go on, unless a rate limit holds the lane'(
+    store,
+    advance,
+  ) {
+    await store.limit({ kind: 'k' }, { isOrdered: true })
+    await add(store, { id: 'a', key: 't' }, { id: 'b', key: 't' }, { id: 'c', key: 't' })
+    await settle(store, await claimOne(store), { type: 'retry', delayMs: 3_600_000, isBackoff: true })
+    assert.deepEqual(await claimIds(store), [])
+    await store.cancel(['a'], { who: 'ann' })
+    assertFields(await laneOf(store, LANE), { heldUntil: undefined, heldBy: undefined })
+    const next = await claimOne(store)
+    assert.equal(next.id, 'b')
+    await settle(store, next, { type: 'deferred', delayMs: 1000 })
+    await store.cancel(['b'])
+    assert.deepEqual(await claimIds(store), [])
+    await advance(1000)
+    assert.deepEqual(await claimIds(store), ['c'])
+  },
+
   async 'in an ordered lane nothing overtakes what was lost'(store, advance) {
     await store.limit({ kind: 'k' }, { isOrdered: true })
     await add(store, { id: 'a', key: 't' }, { id: 'b', key: 't' })
@@ -273,13 +292,15 @@ export const LIMITS: StoreBehaviours = {
     const first = await claimOne(store)
     await add(store, { id: '0', key: 't' })
     await settleUncounted(store, first, { type: 'released' })
+    await add(store, { id: '9', key: 't' }, { id: '8', key: 't' })
+    await Promise.all(['7', '6', '5'].map(id => add(store, { id, key: 't' })))
     const order: string[] = []
-    for (let n = 0; n < 4; n++) {
+    for (let n = 0; n < 9; n++) {
       const task = await claimOne(store)
       order.push(task.id)
       await settle(store, task, { type: 'succeeded' })
     }
-    assert.deepEqual(order, ['c', 'b', 'a', '0'])
+    assert.deepEqual(order, ['c', 'b', 'a', '0', '9', '8', '7', '6', '5'])
     const { now } = await claim(store)
     await add(store, { id: 'said', key: 't', submittedAt: now - 1000 })
     assert.equal((await get(store, 'said')).submittedAt, now - 1000)

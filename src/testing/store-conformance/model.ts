@@ -52,6 +52,8 @@ type DeadState = Pick<ModelTask, 'changedAt' | 'attempts' | 'deferrals' | 'n'>
 
 interface ModelLane extends Lane {
   heldUntil: number
+  /** The task that holds it. */
+  heldBy: string | undefined
   allowance: number
   limits: Required<LaneLimits>
   /** The time of the last start if all starts had come evenly. */
@@ -83,7 +85,14 @@ export class StoreModel {
     const name = JSON.stringify([kind, category, key])
     const named = { kind, category, key }
     const limits = this.#limits.findLast(({ lanes }) => isWithin(lanes, named))?.limits ?? NO_LIMITS
-    const fresh = { ...named, limits, allowance: Infinity, heldUntil: -Infinity, evenlyUntil: -Infinity }
+    const fresh = {
+      ...named,
+      limits,
+      allowance: Infinity,
+      heldUntil: -Infinity,
+      heldBy: undefined,
+      evenlyUntil: -Infinity,
+    }
     const lane = this.#lanes.get(name) ?? fresh
     this.#lanes.set(name, lane)
     return lane
@@ -295,6 +304,9 @@ export class StoreModel {
       task.isToBeCancelled = true
       task.ledger.push('cancel_requested')
     } else if (task.status === 'waiting') {
+      const lane = this.lane(task)
+      const isHead = lane.limits.isOrdered && lane.heldBy === id && task.ledger.at(-1) !== 'deferred'
+      if (isHead) Object.assign(lane, { heldUntil: -Infinity, heldBy: undefined })
       Object.assign(task, { status: 'cancelled', changedAt: this.now, budget: undefined })
       task.ledger.push('cancelled')
     } else return false
@@ -395,8 +407,9 @@ export class StoreModel {
     const isAnswer = type !== 'released' && type !== 'cancelled' && (run?.startedAt ?? 0) >= lane.heldUntil
     if (type === 'deferred') lane.allowance = 1
     else if (isAnswer && !isOrdered) lane.allowance++
-    if (type === 'deferred' || (isOrdered && 'delayMs' in outcome))
-      lane.heldUntil = Math.max(lane.heldUntil, this.now + outcome.delayMs)
+    const holds = type === 'deferred' || (isOrdered && 'delayMs' in outcome)
+    if (holds && this.now + outcome.delayMs >= lane.heldUntil)
+      Object.assign(lane, { heldUntil: this.now + outcome.delayMs, heldBy: task.id })
 
     if (type === 'retry' || type === 'deferred' || type === 'later') task.dueAt = this.now + outcome.delayMs
     if (type === 'released' || type === 'advanced') task.dueAt = this.now

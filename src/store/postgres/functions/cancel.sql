@@ -35,6 +35,14 @@ BEGIN
     FROM (SELECT id, id IN (SELECT dequeued.task FROM dequeued) AS was_waiting FROM unnest(ids) AS id) AS living
     WHERE task.id = ANY (ARRAY[living.id])
     RETURNING task.id, living.was_waiting, task.lane, task.entries, task.operation, task.answered, task.failure_state
+  ), freed AS (
+    -- The next task of an ordered lane need not wait for its head any more, unless a rate limit asked for that.
+    UPDATE redrive.lane SET held_until = 0, held_by = NULL FROM written_task
+    WHERE written_task.was_waiting AND lane.id = ANY (ARRAY[written_task.lane]) AND lane.ordered
+      AND lane.held_by = written_task.id AND NOT EXISTS (
+        SELECT FROM redrive.ledger AS last
+        WHERE last.task = written_task.id AND last.sequence = written_task.entries - (who IS NOT NULL)::int
+          AND last.outcome = 'deferred')
   ), recorded AS (
     INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category)
     SELECT id, entries, 0, now_ms, now_ms, who, CASE WHEN was_waiting THEN 'cancelled' ELSE 'cancel_requested' END, why,

@@ -53,6 +53,26 @@ LANGUAGE sql STABLE AS $$
   )
 $$;
 
+-- The times that order new tasks in their lanes, at least one of which is ordered. There, a task that brings no time comes
+-- after all that are there and all that were given before it: clocks may go back, and many tasks come in one millisecond.
+CREATE OR REPLACE FUNCTION redrive.in_order(
+  lane_ids bigint[], ordered boolean[], ids text[], lane_numbers int[], priorities float8[], submitted bigint[],
+  now_ms bigint
+) RETURNS bigint[] LANGUAGE sql STABLE AS $$
+  SELECT array_agg(coalesce(given, CASE WHEN ordered[lane] THEN
+    greatest(now_ms, redrive.last_place(lane_ids[lane], priority) + 1, given_before + 1) + timeless - 1
+  END, now_ms) ORDER BY n)
+  FROM (
+    SELECT *, max(given) OVER so_far AS given_before, count(*) FILTER (WHERE given IS NULL) OVER so_far AS timeless
+    FROM (
+      SELECT n, submitted[n] AS given, coalesce(lane_numbers[n], lane_numbers[1]) AS lane,
+        coalesce(priorities[n], 0) AS priority
+      FROM generate_subscripts(ids, 1) AS n
+    ) AS new
+    WINDOW so_far AS (PARTITION BY lane, priority ORDER BY n)
+  ) AS placed
+$$;
+
 -- A random round for a new task.
 CREATE OR REPLACE FUNCTION redrive.first_round() RETURNS int LANGUAGE sql VOLATILE AS $$
   SELECT floor(random() * 1000000000)::int
@@ -115,6 +135,9 @@ BEGIN
       lane_ids, ids, lane_numbers, priorities, due, payloads, costs, traceparents, now_ms);
     RETURN NULL;
   END IF;
+  IF true = ANY (ordered) THEN
+    submitted := redrive.in_order(lane_ids, ordered, ids, lane_numbers, priorities, submitted, now_ms);
+  END IF;
 
   WITH added_task AS (
     INSERT INTO redrive.task (id, lane, round, priority, submitted_at, started_at, changed_at, next_at, payload,
@@ -122,9 +145,7 @@ BEGIN
     SELECT new.id, lane_ids[coalesce(new.lane, lane_numbers[1])],
       coalesce(new.round, redrive.first_round()),
       coalesce(new.priority, 0),
-      -- In an ordered lane, after all that are there: clocks may go back, and many tasks come in one millisecond.
-      coalesce(new.submitted_at, greatest(now_ms, CASE WHEN ordered[coalesce(new.lane, lane_numbers[1])] THEN
-        redrive.last_place(lane_ids[coalesce(new.lane, lane_numbers[1])], coalesce(new.priority, 0)) + 1 END)),
+      coalesce(new.submitted_at, now_ms),
       greatest(now_ms, new.due) - coalesce(new.tried_for, 0), now_ms,
       CASE WHEN new.round IS NULL THEN coalesce(new.due, now_ms) END, new.payload, new.cost, new.traceparent
     FROM unnest(ids, lane_numbers, priorities, submitted, due, payloads, costs, traceparents, rounds, tried_for)

@@ -102,6 +102,7 @@ CREATE OR REPLACE FUNCTION redrive.acknowledge(
 DECLARE
   acknowledged int[];
   ends json;
+  lanes bigint[];
   counts redrive.attempt_count[];
 BEGIN
   WITH completed_task AS (
@@ -111,12 +112,15 @@ BEGIN
       AND task.round = run.round AND task.advances = coalesce(run.advances, acknowledge.advances[1], task.advances)
     RETURNING run.n, task.lane, task.ran_from, task.ran_attempt
   )
-  SELECT array_agg(n), json_agg(json_build_object('lane', lane, 'began', ran_from)),
+  SELECT array_agg(n), json_agg(json_build_object('lane', lane, 'began', ran_from)), array_agg(lane),
     array_agg(ROW(lane, ran_from, 'ok', NULL, ran_attempt = 1, 1)::redrive.attempt_count)
-  INTO acknowledged, ends, counts
+  INTO acknowledged, ends, lanes, counts
   FROM completed_task;
   IF ends IS NOT NULL THEN
     PERFORM redrive.ramp_up(ends);
+  END IF;
+  IF lanes IS NOT NULL AND EXISTS (SELECT FROM redrive.shared_limit) THEN
+    PERFORM redrive.note_answers(lanes, ARRAY(SELECT 1 FROM unnest(lanes)), now_ms);
   END IF;
   IF counts IS NOT NULL AND redrive.is_any_budget() THEN
     PERFORM redrive.note_attempts(counts, now_ms);

@@ -47,6 +47,9 @@ export function operatorStatements(db: Preparer) {
   return {
     state: db.prepare<[string], StateRow>(/* sql */ `
       SELECT seq, lane, state, entries, cancel_requested, operation, answered, failure_group FROM task WHERE id = ?`),
+    lastOutcome: db
+      .prepare<[number, number], string>(/* sql */ `SELECT outcome FROM ledger WHERE task = ? AND sequence = ?`)
+      .pluck(),
     dead: db.prepare<[string], StandingRow>(/* sql */ `
       SELECT ${STANDING_COLUMNS} FROM task WHERE id = ? AND state = 6`),
     /** The dead tasks among the ids of a JSON array, in their order, that died by a time and this operation has not moved. */
