@@ -24,6 +24,8 @@ export interface OperationView {
   readonly status: OperationRecord['status']
   /** Why it was stopped. */
   readonly reason: string | null
+  /** Who stopped it; `null` if it stopped by itself. */
+  readonly stoppedBy: string | null
   /** Who asked for it. */
   readonly who: string
   /** The reason given. */
@@ -60,12 +62,13 @@ export interface OperationView {
 
 /** Converts an operation to plain JSON. */
 export function operationView(operation: OperationRecord): OperationView {
-  const { id, act, status, reason, by, set, settings, moved, progress, undone, tally, driver } = operation
+  const { id, act, status, reason, stoppedBy, by, set, settings, moved, progress, undone, tally, driver } = operation
   return {
     id,
     act,
     status,
     reason: reason ?? null,
+    stoppedBy: stoppedBy?.who ?? null,
     who: by.who,
     why: by.why ?? null,
     set: setView(set),

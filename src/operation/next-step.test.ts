@@ -21,6 +21,7 @@ function operation(more: Partial<OperationRecord> = {}): OperationRecord {
     settings: {},
     status: 'running',
     reason: undefined,
+    stoppedBy: undefined,
     progress: PROGRESS,
     moved: 0,
     undone: 0,

@@ -200,6 +200,8 @@ export interface OperationRecord extends NewOperation {
   readonly status: OperationStatus
   /** Why it was stopped. */
   readonly reason: string | undefined
+  /** The person who stopped it; `undefined` if it stopped by itself. */
+  readonly stoppedBy: By | undefined
   /** How far its driver has come. */
   readonly progress: OperationProgress
   /** How many members it has moved. */

@@ -96,7 +96,7 @@ export async function endOfOperation(
   output: OutputFormat,
   operation: OperationRecord,
 ): Promise<ExitCode> {
-  const { id, act, moved, status, reason, progress } = operation
+  const { id, act, moved, status, reason, stoppedBy, progress } = operation
   const isStopped = status === 'stopped'
   writeResult(console, output, { [MOVED[act]]: moved, isStopped, operation: operationView(operation) })
   console.say(`${moved} ${MOVED[act]}.`)
@@ -110,8 +110,7 @@ export async function endOfOperation(
     if (next !== undefined) console.say(`${next} ${id}`)
     return ExitCode.done
   }
-  const isAsked = reason?.startsWith('Stopped by ') === true
-  if (isAsked) console.say(`${reason.replace(/\.$/, '')}. The rest is unchanged.`)
+  if (stoppedBy !== undefined) console.say(`${reason?.replace(/\.$/, '')}. The rest is unchanged.`)
   else console.say(`Stopped: ${reason} ${await operationOutcome(store, operation)}`)
   for (const { group, count } of await failedGroups(store, operation)) {
     console.say(`${count} failed in the group ${group}. To see why, run: redrive groups show ${shellWord(group)}`)

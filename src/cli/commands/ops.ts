@@ -194,8 +194,7 @@ type ShownOperation = OperationView & {
 }
 
 function textOf(operation: ShownOperation, { width }: Console): string {
-  const { id, act, status, who, why, reason, set, driver, moved, total, outstanding, refused, note, outcome } =
-    operation
+  const { id, act, status, who, why, set, driver, moved, total, outstanding, refused, note, outcome } = operation
   const { unmatched, left } = operation
   const lines = {
     by: why === null ? who : `${who}: ${why}`,
@@ -208,7 +207,7 @@ function textOf(operation: ShownOperation, { width }: Console): string {
     driver: driver ?? undefined,
   }
   return [
-    `${id}  ${actText(operation)}  ${statusText(status, reason)}`,
+    `${id}  ${actText(operation)}  ${statusText(operation)}`,
     ...Object.entries(lines).flatMap(([name, value]) => (value === undefined ? [] : `${name.padEnd(12)}${value}`)),
     ...Object.entries(refused).map(([why, count]) => refusedText(why, count)),
     ...(note === null ? [] : [note]),
@@ -219,9 +218,9 @@ function textOf(operation: ShownOperation, { width }: Console): string {
 }
 
 /** `stopped by ada: wrong filter`, or `stopped: 5 of the first 10 members failed` */
-function statusText(status: OperationView['status'], reason: string | null): string {
+function statusText({ status, reason, stoppedBy }: OperationView): string {
   if (reason === null) return status
-  return reason.startsWith('Stopped by ') ? `s${reason.slice(1)}` : `${status}: ${reason}`
+  return stoppedBy === null ? `${status}: ${reason}` : `s${reason.slice(1)}`
 }
 
 function setText(act: OperationView['act'], set: OperationView['set']): string {

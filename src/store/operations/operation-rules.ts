@@ -49,6 +49,7 @@ export function created({ act, set, by, settings = {} }: NewOperation, now: numb
     settings: { ...settings, ...(settings.patch && { patch: JSON.parse(JSON.stringify(settings.patch)) }) },
     status: firstStatus(settings),
     stoppedAs: undefined,
+    stoppedBy: undefined,
     reason: undefined,
     progress: {
       isRead: false,
@@ -176,7 +177,8 @@ export function stopped(state: OperationState, { who, why }: By, now: number): O
   if (!isOpen(state)) return state
   const reason = why === undefined ? `Stopped by ${who}.` : `Stopped by ${who}: ${why}`
   const lease = isOutside(state.set) ? state.lease : undefined
-  return { ...state, status: 'stopped', stoppedAs: state.status, reason, lease, changedAt: now }
+  const stop = { status: 'stopped', stoppedAs: state.status, stoppedBy: { who, why }, reason } as const
+  return { ...state, ...stop, lease, changedAt: now }
 }
 
 /**
@@ -193,6 +195,7 @@ export function continued(state: OperationState, tally: OperationTally, now: num
     ...state,
     status: state.stoppedAs ?? 'running',
     stoppedAs: undefined,
+    stoppedBy: undefined,
     reason: undefined,
     progress: { ...progress, isRead, canary: [], judged },
     changedAt: now,
@@ -238,6 +241,12 @@ export function operationRecord(state: OperationState, tally: OperationTally): O
 
 /** The operation of a row. JSON leaves out fields that are `undefined`, and reads them as such. */
 export function operationState(json: string): OperationState {
-  const absent = { stoppedAs: undefined, reason: undefined, lease: undefined, endedAt: undefined }
+  const absent = {
+    stoppedAs: undefined,
+    stoppedBy: undefined,
+    reason: undefined,
+    lease: undefined,
+    endedAt: undefined,
+  }
   return { ...absent, ...JSON.parse(json) }
 }
