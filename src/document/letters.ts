@@ -24,7 +24,7 @@ const LEASE_MS = 60_000
 const WORKER = 'redrive-sweeper'
 
 /** The kind of the dead letters of a collection's documents. */
-export function letterKind(collection: string): string {
+function letterKind(collection: string): string {
   return `${DOCUMENT_KIND}${collection}`
 }
 

@@ -1,7 +1,7 @@
 import type { Work } from '../telemetry/index.js'
 
 /** Beyond this many kinds and categories, all others share one: a kind that is made up at run time must not flood Prometheus. */
-export const MAX_LABEL_SETS = 200
+const MAX_LABEL_SETS = 200
 
 /** The labels of a metric about work. */
 export interface WorkLabels {

@@ -4,9 +4,11 @@ import type { Notice } from './notice.js'
 import type { Occasion } from './occasion.js'
 
 /** Tells when a failure budget has stopped a kind on all machines: once, until its gate has closed again. */
-export const gateOpened: Occasion = async ({ store }) => {
+export const gateOpened: Occasion = async ({ store, since, isFirst }) => {
   const budgets = await store.budgets.list()
-  return budgets.flatMap(budget => noticeOf(budget) ?? [])
+  // An outage may outlast the retention of its message: gates that were told of are not told of again.
+  const news = budgets.filter(({ gate }) => isFirst || (gate.since ?? 0) >= since)
+  return news.flatMap(budget => noticeOf(budget) ?? [])
 }
 
 function noticeOf({ kind, category, gate: { since, cause } }: BudgetRecord): Notice | undefined {

@@ -172,7 +172,7 @@ export class Notifier {
     const now = await this.#store.now()
     // A last look that lies ahead was made before the clock was set back.
     const since = this.#lookedAt === undefined ? now - NEWS_MS : Math.min(this.#lookedAt, now) - OVERLAP_MS
-    const look = { store: this.#store, now, since }
+    const look = { store: this.#store, now, since, isFirst: this.#lookedAt === undefined }
     const found = await Promise.all(this.#occasions.map(occasion => occasion(look)))
     for (const notice of found.flat()) await this.#tell(notice, now)
     this.#lookedAt = now
@@ -186,7 +186,7 @@ export class Notifier {
     await this.#store.enqueue(this.#targets.map(target => taskOf(target, message)))
   }
 
-  /** Whether a message was sent so short a time ago that it is too early to repeat it. */
+  /** Whether the message was sent less than `repeat` ago. */
   async #wasTold(id: string, now: number): Promise<boolean> {
     const [target] = this.#targets
     const told = target && (await this.#store.get(taskId(target, id)))

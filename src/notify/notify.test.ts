@@ -261,6 +261,15 @@ describe('a message', () => {
     await outage()
     await notifier.look()
     expect(await texts()).toHaveLength(2)
+
+    // The outage lasts longer than the messages are kept.
+    const { items } = await store.list({ kind: 'notify:slack' }, { limit: 10 })
+    await store.cancel(items.map(({ id }) => id))
+    await clock.advance('10m')
+    await notifier.look()
+    await store.prune({ endedMs: 1 }, 100)
+    await notifier.look()
+    expect(await texts()).toEqual([])
   })
 
   it('says how an operation has ended, and nothing of one that ended long ago', async () => {

@@ -8,6 +8,8 @@ export interface Look {
   readonly now: number
   /** The time of the look before, or an hour ago: what happened earlier was told, or is no news. */
   readonly since: number
+  /** Whether this process has not looked before. */
+  readonly isFirst: boolean
 }
 
 /** Finds what there is to tell. It may find the same thing again: a message is sent once for each subject. */

@@ -1,5 +1,6 @@
 import { formatDuration } from '../policy/index.js'
-import type { KindStats, WorkerRecord } from '../store/index.js'
+import type { KindStats } from '../store/index.js'
+import { isRunBy } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
 import type { Notice } from './notice.js'
 import { isOwnKind, type Occasion } from './occasion.js'
@@ -13,11 +14,6 @@ export function oldestAge(limitMs: number): Occasion {
     const workers = await store.workers()
     return late.map(stats => noticeOf(stats, workers.filter(worker => isRunBy(worker, stats)).length, now, limitMs))
   }
-}
-
-/** Whether a worker runs this kind and category. One that reports no kinds may run any. */
-function isRunBy({ kinds, categories }: WorkerRecord, { kind, category }: KindStats): boolean {
-  return (kinds?.includes(kind) ?? true) && (categories?.includes(category) ?? true)
 }
 
 function noticeOf(

@@ -1,4 +1,5 @@
-import type { OperationAct, OperationRecord, OperationStore } from '../store/index.js'
+import type { OperationRecord, OperationStore } from '../store/index.js'
+import { MOVED } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
 import type { Notice } from './notice.js'
 import type { Occasion } from './occasion.js'
@@ -37,20 +38,11 @@ async function openIds(operations: OperationStore): Promise<Set<string>> {
   return ids
 }
 
-/** The verb for members that an act has moved. */
-const DONE: Readonly<Record<OperationAct, string>> = {
-  redrive: 'moved',
-  cancel: 'cancelled',
-  discard: 'discarded',
-  reset: 'reset',
-  requeue: 'requeued',
-}
-
 function noticeOf({ id, act, settings, by, status, reason, moved, undone, tally }: OperationRecord): Notice {
   const name = settings.patch === undefined ? act : 'edit'
   const { succeeded, skipped, dead, cancelled } = tally
   const counts = { succeeded, skipped, 'dead again': dead, cancelled, 'put back': undone }
-  const ends = Object.entries(counts).filter(([end, count]) => count > 0 && end !== DONE[act])
+  const ends = Object.entries(counts).filter(([end, count]) => count > 0 && end !== MOVED[act])
   const outcome = ends.map(([end, count]) => `${count} ${end}`).join(', ')
   const ended = status === 'done' ? 'is done' : `has stopped${reason === undefined ? '' : ` (${reason})`}`
   return {
@@ -58,7 +50,7 @@ function noticeOf({ id, act, settings, by, status, reason, moved, undone, tally 
     // An operation that goes on after a stop may stop again, for another reason.
     subject: status === 'done' ? `${id}/done` : `${id}/stopped/${moved}/${reason ?? ''}`,
     text: redact(
-      `The ${name} ${id} by ${by.who} ${ended}: ${moved} ${DONE[act]}${outcome === '' ? '' : `: ${outcome}`}.`,
+      `The ${name} ${id} by ${by.who} ${ended}: ${moved} ${MOVED[act]}${outcome === '' ? '' : `: ${outcome}`}.`,
     ),
     facts: { operation: id, act, who: by.who, status, reason: reason ?? null, moved, undone, ...tally },
   }

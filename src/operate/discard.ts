@@ -1,6 +1,7 @@
 import { checkOptions } from '../policy/internal.js'
 import type { OperationRecord, Store, TaskReader } from '../store/index.js'
-import { isItem } from './is-item.js'
+import { isItem } from '../store/internal.js'
+import { getTasks } from './get-tasks.js'
 import { ACT_OPTIONS, type ActOptions, actOnMany } from './operations.js'
 import { planRedrive, type RedrivePlan } from './plan-redrive.js'
 import { ofRun } from './refusal.js'
@@ -22,7 +23,7 @@ export interface DiscardOptions extends ActOptions {
 export interface Discarded {
   /** How many dead letters were discarded. */
   readonly discarded: number
-  /** Those that were named and discarded. */
+  /** The ids that were discarded. Empty if an operation discarded them. */
   readonly ids: readonly string[]
   /** Whether the signal stopped it before the end. */
   readonly isStopped: boolean
@@ -42,8 +43,9 @@ export async function planDiscard(
   const { count, sample, refused } = await planRedrive(store, selection, options)
   const kept = sample.filter(letter => !isItem(letter))
   if ('ids' in selection) {
-    const named = await Promise.all([...new Set(selection.ids)].map(id => store.get(id)))
-    const items = named.filter(task => task?.status === 'dead' && isItem(task)).flatMap(task => task?.id ?? [])
+    const items: string[] = []
+    for await (const { id, task } of getTasks(store, selection.ids))
+      if (task?.status === 'dead' && isItem(task)) items.push(id)
     return {
       count: count - items.length,
       sample: kept,
@@ -57,8 +59,9 @@ export async function planDiscard(
 }
 
 /**
- * Gives dead letters up for good. Those that are named change at once; a filter becomes an operation. They become `cancelled`, keep their error and their history, and say who
- * discarded them and why; retention deletes them with other ended work.
+ * Gives dead letters up for good. Those that are named change at once; a filter becomes an operation. They become
+ * `cancelled`, keep their error and their history, and say who discarded them and why; retention deletes them with other
+ * ended work.
  *
  * ```ts
  * await discardDeadLetters(store, { filter: { kind: 'charge' } }, { who: 'ada', why: 'refunded by hand' })

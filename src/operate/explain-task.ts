@@ -1,7 +1,6 @@
 import type { AttemptTraces, LedgerRow, Store, TaskReader, TaskRecord } from '../store/index.js'
-import { attemptTraces } from '../store/internal.js'
+import { attemptTraces, isItem } from '../store/internal.js'
 import { adviceFor, causeOf, type Remark } from './cause.js'
-import { isItem } from './is-item.js'
 import { type LedgerRowView, ledgerRowView, type TaskView, taskView } from './task-view.js'
 
 /** A task with its whole history and, if it is dead, why it died and what to do about it. */

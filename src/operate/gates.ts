@@ -7,7 +7,7 @@ export interface BudgetReader {
 }
 
 /** The budgets whose gate lets no task start, or only a few to find out. */
-export async function shutGates({ budgets }: BudgetReader): Promise<BudgetRecord[]> {
+export async function openGates({ budgets }: BudgetReader): Promise<BudgetRecord[]> {
   return (await budgets.list()).filter(({ gate }) => gate.state !== 'closed')
 }
 

@@ -1,9 +1,7 @@
 // For the other folders of this package. Users import from index.ts.
 
-export { type BudgetReader, shutGates, withGated } from './gates.js'
-export { isItem } from './is-item.js'
+export { type BudgetReader, openGates, withGated } from './gates.js'
 export { stateOf } from './lanes.js'
-export { MOVED } from './operation-view.js'
 export { isUnderWay, runUntilStopped } from './operations.js'
 export { pagesOf } from './pages.js'
 export { payloadProblem } from './payload-check.js'

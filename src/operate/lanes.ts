@@ -12,7 +12,7 @@ import type {
   SharedLimits,
   TaskReader,
 } from '../store/index.js'
-import { type BudgetReader, gateOf, shutGates } from './gates.js'
+import { type BudgetReader, gateOf, openGates } from './gates.js'
 import { isoOrNull } from './task-view.js'
 
 /** A lane as plain JSON, or a rule for lanes that do not exist yet. */
@@ -78,7 +78,7 @@ export async function listLanes(
 ): Promise<LaneView[]> {
   const [lanes, gates, rules, counts] = await Promise.all([
     store.lanes(filter),
-    shutGates(store),
+    openGates(store),
     store.laneRules(filter),
     store.countBy(filter, ['kind', 'category', 'key', 'status']),
   ])
@@ -111,7 +111,7 @@ export function pauseOf(lane: Lane, { pauses }: LaneRules): PauseRule | undefine
 }
 
 /** A pause as plain JSON. */
-export function pauseView(rule: PauseRule | undefined): PauseView {
+function pauseView(rule: PauseRule | undefined): PauseView {
   return { who: rule?.by?.who ?? null, why: rule?.by?.why ?? null, at: isoOrNull(rule?.at) }
 }
 

@@ -1,4 +1,5 @@
 import type { BudgetStore, FailureBudget, GateCause, GateState, RetryRecord } from '../store/index.js'
+import { isoOrNull } from './task-view.js'
 
 /** A budget as plain JSON. Times are ISO 8601 text in UTC. */
 export interface BudgetView {
@@ -58,8 +59,4 @@ export async function listBudgets(store: { readonly budgets: Pick<BudgetStore, '
 
 function retriesView({ share, windowMs, floor, dependency, first, retried, held, nextAt }: RetryRecord) {
   return { share, windowMs, floor, dependency: dependency ?? null, first, retried, held, nextAt: isoOrNull(nextAt) }
-}
-
-function isoOrNull(at: number | undefined): string | null {
-  return at === undefined ? null : new Date(at).toISOString()
 }

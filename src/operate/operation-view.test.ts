@@ -3,7 +3,8 @@ import { deadLetters } from '../../test/dead-letters.js'
 import { fingerprint } from '../fingerprint/internal.js'
 import { MemoryStore, type Store } from '../store/index.js'
 import { fakeClock } from '../testing/index.js'
-import { operationOutcome } from './operation-view.js'
+import { operationNote, operationOutcome, operationTotal } from './operation-view.js'
+import { startOperation } from './operations.js'
 import { redriveDeadLetters } from './redrive.js'
 
 const WHO = { who: 'ann' }
@@ -46,4 +47,25 @@ it('the outcome says what members that are dead again share only while all of th
   // Somebody redrives those of one group: the others are not all that died.
   await redrive(['a', 'b'])
   expect(await outcome(second)).toBe('4 moved: 4 dead again.')
+})
+
+it('an operation on named letters has no more members than its limit', async () => {
+  const store = new MemoryStore({ clock: fakeClock() })
+  const ids = ['a', 'b', 'c']
+  await deadLetters(
+    store,
+    ids.map(id => ({ id })),
+  )
+  const operation = await startOperation(store, 'redrive', { ids }, { ...WHO, limit: 2 })
+  expect(await operationTotal(store, operation)).toBe(2)
+})
+
+it('says that nobody carries an operation out while only a notifier is alive', async () => {
+  const store = new MemoryStore({ clock: fakeClock() })
+  await deadLetters(store, [{ id: 'a' }])
+  const operation = await startOperation(store, 'redrive', { all: true }, WHO)
+  await store.heartbeat({ worker: 'n', leaseMs: 60_000, kinds: ['notify:slack'] })
+  expect(operationNote(operation, await store.workers(), await store.now())).toBe(
+    `Nobody carries it out: no worker is running. Start one, or run: redrive ops continue ${operation.id}`,
+  )
 })

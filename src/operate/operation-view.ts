@@ -11,7 +11,7 @@ import type {
   Store,
   WorkerRecord,
 } from '../store/index.js'
-import { isOutside } from '../store/internal.js'
+import { isOutside, isWorker, MOVED } from '../store/internal.js'
 import { isoOrNull } from './task-view.js'
 
 /** An operation as plain JSON. */
@@ -99,15 +99,6 @@ function leftOf({ set, status, moved, progress, settings }: OperationRecord): nu
   return Math.max(0, Math.min(set.count - looked, (settings.limit ?? Infinity) - moved))
 }
 
-/** The acts as they are counted: `3 moved`. */
-export const MOVED = {
-  redrive: 'moved',
-  discard: 'discarded',
-  cancel: 'cancelled',
-  reset: 'reset',
-  requeue: 'requeued',
-} as const
-
 /**
  * The outcome of an operation, in a sentence: `3214 moved: 3190 succeeded, 24 dead again, all in one group.` Members
  * that have not ended are counted as under way.
@@ -141,8 +132,8 @@ export async function operationTotal(
   store: Pick<Store, 'operations'>,
   { act, set, moved, status, settings }: OperationRecord,
 ): Promise<number> {
-  if ('ids' in set) return set.ids.length
   if (status === 'settling' || status === 'done') return moved
+  if ('ids' in set) return Math.min(set.ids.length, settings.limit ?? Infinity)
   if (isOutside(set)) return Math.min(set.count, settings.limit ?? Infinity)
   const left = await store.operations.survey(act, set)
   const all = left.reduce((sum, { count }) => sum + count, moved)
@@ -193,10 +184,10 @@ export function operationNote(
     case 'canary':
     case 'running':
       if (isOutside(set)) return isDriven ? null : unattendedText(id, set)
-      if (workers.length > 0 || isDriven) return null
+      if (workers.some(isWorker) || isDriven) return null
       return `Nobody carries it out: no worker is running. Start one, or run: redrive ops continue ${id}`
     case 'settling':
-      return workers.length > 0 || outstanding(operation) === 0 ? null : 'Its members wait: no worker is running.'
+      return workers.some(isWorker) || outstanding(operation) === 0 ? null : 'Its members wait: no worker is running.'
     case 'stopped':
     case 'done':
       return null

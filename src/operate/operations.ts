@@ -1,19 +1,9 @@
-import {
-  driveOperation,
-  isRunBy,
-  NO_WORKER,
-  OF_RUN,
-  type OutsideTarget,
-  PAUSED,
-  PAYLOAD_INVALID,
-  sparesItems,
-} from '../operation/internal.js'
+import { driveOperation, type OutsideTarget, PAYLOAD_INVALID, refusalOf } from '../operation/internal.js'
 import type { KnownOptions } from '../policy/internal.js'
 import type { By, OperationRecord, OperationSettings, Store, TaskAct, TaskSet } from '../store/index.js'
 import { OperationNotFoundError } from '../store/index.js'
 import { AGES, checkPatch, isWorker } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
-import { isItem } from './is-item.js'
 import { checkPayloads, checksOf, type PayloadReport, type TaskSchema } from './payload-check.js'
 import { checkSelection, type LetterSelection } from './selection.js'
 
@@ -81,14 +71,8 @@ export async function planOperation(
     }
     return [...counts].sort(([, a], [, b]) => b - a)
   }
-  const isSparingItems = sparesItems({ act, settings: { ...(patch && { patch }) } })
-  const reasonOf = ({ kind, isPaused }: (typeof rows)[number]) => {
-    if (isSparingItems && isItem({ kind })) return OF_RUN
-    if (act !== 'redrive') return undefined
-    if (isPaused) return PAUSED
-    const isRun = workers.some(({ kinds }) => isRunBy({ kinds }, { kind, category: '' }))
-    return running > 0 && !isRun ? NO_WORKER : undefined
-  }
+  const operation = { act, settings: { ...(patch && { patch }) } }
+  const reasonOf = (row: (typeof rows)[number]) => refusalOf(operation, row, workers)
   const byAge = new Map(sums(({ age }) => age))
   return {
     act,

@@ -2,7 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
+import { deadLetters } from '../../test/dead-letters.js'
 import { freshDatabase } from '../../test/services/fresh-database.js'
+import { OptionError } from '../policy/index.js'
 import { MemoryStore, type Store } from '../store/index.js'
 import { openPostgres } from '../store/postgres/index.js'
 import { openSqlite } from '../store/sqlite/index.js'
@@ -77,3 +79,12 @@ async function beats(store: Store, name: string, count: number): Promise<void> {
   }
   await expect.poll(look, { ...PATIENCE, interval: 20 }).toBeGreaterThan(count)
 }
+
+it('an option that is refused leaves the group as it was', async () => {
+  const store = new MemoryStore()
+  await deadLetters(store, [{ id: 'a' }])
+  const group = (await store.get('a'))?.group ?? ''
+  const fix = { release: '1.8.0', who: 'ada', perSecond: -1 }
+  await expect(redriveWhenFixed(store, group, fix)).rejects.toThrow(OptionError)
+  expect((await store.groups.get(group))?.life.state).toBe('new')
+})

@@ -1,6 +1,7 @@
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { OperationRecord, Store } from '../store/index.js'
+import type { NewOperation, OperationRecord, Store } from '../store/index.js'
+import { checkNewOperation } from '../store/internal.js'
 import { findGroup } from './groups.js'
 import type { StartOptions } from './operations.js'
 import { pagesOf } from './pages.js'
@@ -32,14 +33,17 @@ export async function redriveWhenFixed(
   const by = why === undefined ? { who } : { who, why }
   const running = (await store.workers()).flatMap(worker => worker.release ?? [])
   const before = [...new Set(running)].filter(other => other !== release).sort()
-  if (!(await store.groups.mark(id, { state: 'fixed', release }, by)))
-    throw new OptionError('group', `The failure group ${quoted(id)} has just been deleted.`)
-  return store.operations.create({
+  const operation: NewOperation = {
     act: 'redrive',
     set: { filter: { kind, group: id }, until: await store.now() },
     by,
     settings: { ...settings, canary, fixedIn: { release, before } },
-  })
+  }
+  // Refused here, before the group is marked.
+  checkNewOperation(operation)
+  if (!(await store.groups.mark(id, { state: 'fixed', release }, by)))
+    throw new OptionError('group', `The failure group ${quoted(id)} has just been deleted.`)
+  return store.operations.create(operation)
 }
 
 /** Two operations that start with the same release would both send a canary, and move twice as many at a time. */

@@ -46,6 +46,35 @@ describe('a redrive', () => {
     expect((await store.get('message'))?.status).toBe('waiting')
   })
 
+  it('plans for letters of a category that no worker runs as it then treats them', async () => {
+    const { store } = await deadLetters(0)
+    await letLettersDie(store, [
+      { id: 'a', category: 'eu' },
+      { id: 'b', category: 'us' },
+    ])
+    await store.heartbeat({ worker: 'w', leaseMs: 60_000, kinds: ['k'], categories: ['eu'] })
+    const { refused } = await planOperation(store, 'redrive', { all: true })
+    expect(refused).toEqual([{ reason: 'no_worker', count: 1 }])
+    const { operation } = await redriveDeadLetters(store, { all: true }, by)
+    expect(operation).toMatchObject({ moved: 1, progress: { refused: { no_worker: 1 } } })
+  })
+
+  it('of named letters is stopped only if the signal came before the last of them', async () => {
+    const { store } = await deadLetters(3)
+    const late = new AbortController()
+    const onProgress = () => late.abort()
+    const ids = ['t0', 'nobody']
+    expect(await redriveDeadLetters(store, { ids }, { ...by, signal: late.signal, onProgress })).toMatchObject({
+      moved: 1,
+      isStopped: false,
+    })
+    const { signal } = late
+    expect(await redriveDeadLetters(store, { ids: ['t1'] }, { ...by, signal })).toMatchObject({
+      moved: 0,
+      isStopped: true,
+    })
+  })
+
   it.each([{ ids: ['t0'] }, { filter: { kind: 'k' } }])(
     'refuses an option that it does not have, of %j',
     async selection => {

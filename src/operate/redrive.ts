@@ -11,11 +11,11 @@ export interface RedriveOptions extends ActOptions {}
 export interface Redriven {
   /** How many dead letters were moved. */
   readonly moved: number
-  /** Those that were named and moved. */
+  /** The ids that were moved. Empty if an operation moved them. */
   readonly ids: readonly string[]
   /** Whether it stopped before the end: by the signal, or since too many of the first ones failed again. */
   readonly isStopped: boolean
-  /** The operation that moved them; `undefined` if they were named, or if none matched. */
+  /** The operation that moved them; `undefined` if named letters were moved directly, or if none matched. */
   readonly operation: OperationRecord | undefined
 }
 
@@ -62,18 +62,17 @@ async function redriveNamed(
 ): Promise<Redriven> {
   const all = [...new Set(named)]
   const by = { who, why }
+  let isStopped = false
   const ids = await recordRedrive(store, { named: all.length }, by, async moved => {
     for (let start = 0; start < all.length; start += BATCH) {
-      if (signal?.aborted) return 'stopped'
+      if (signal?.aborted) {
+        isStopped = true
+        return 'stopped'
+      }
       moved.push(...(await store.redrive(all.slice(start, start + BATCH), by)))
       onProgress?.(moved.length)
     }
     return 'complete'
   })
-  return {
-    moved: ids.length,
-    ids,
-    isStopped: ids.length < all.length && signal?.aborted === true,
-    operation: undefined,
-  }
+  return { moved: ids.length, ids, isStopped, operation: undefined }
 }

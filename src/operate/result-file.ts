@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { open, rename, rm } from 'node:fs/promises'
-import { dirname } from 'node:path'
 import type { RunStore } from '../store/index.js'
+import { syncFolder } from '../store/internal.js'
 import { type ResultOptions, resultsInOrder } from './results-in-order.js'
 
 /** Text is written once this much has been collected. */
@@ -43,14 +43,4 @@ export async function writeResults(
   }
   await syncFolder(path)
   return lines
-}
-
-/** A new name is on disk once its folder is. */
-export async function syncFolder(path: string): Promise<void> {
-  const folder = await open(dirname(path), 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
-  }
 }

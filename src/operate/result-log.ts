@@ -1,13 +1,13 @@
 import { open, stat } from 'node:fs/promises'
 import { FinalError } from '../policy/index.js'
 import type { RunRecord, RunStore } from '../store/index.js'
-import { syncFolder } from './result-file.js'
+import { syncFolder } from '../store/internal.js'
 
 /** Appends the results of a run to a file as they come. */
 export interface ResultLog {
   /** Appends all results that have not been written yet. Resolves with their number. */
   append(): Promise<number>
-  /** Writes what is left, and closes the file. */
+  /** Closes the file. Call `append` first for what is left. */
   close(): Promise<void>
 }
 
@@ -47,8 +47,13 @@ export async function openResultLog(
   if (outputBytes > (size ?? 0)) throw changed('is shorter than it was')
   const file = await open(path, 'a')
   let bytes = outputBytes
-  await file.truncate(bytes)
-  if (size === undefined) await syncFolder(path)
+  try {
+    await file.truncate(bytes)
+    if (size === undefined) await syncFolder(path)
+  } catch (error) {
+    await file.close()
+    throw error
+  }
 
   const append = async () => {
     let lines = 0

@@ -1,4 +1,6 @@
-import type { By, LaneControl, Rate, RunRecord, SharedLimits } from '../store/index.js'
+import type { By, LaneControl, LaneRuleReader, LimitRule, Rate, RunRecord, SharedLimits } from '../store/index.js'
+
+type LaneReader = Pick<LaneControl, 'lanes'> & LaneRuleReader
 
 /** A stage of a pipeline, in all of its runs. */
 export interface StageName {
@@ -9,10 +11,7 @@ export interface StageName {
 }
 
 /** The rates of a stage that hold now, by bucket. */
-export async function ratesOf(
-  store: Pick<LaneControl, 'lanes'>,
-  stage: StageName,
-): Promise<Readonly<Record<string, Rate>>> {
+export async function ratesOf(store: LaneReader, stage: StageName): Promise<Readonly<Record<string, Rate>>> {
   return (await limitsOf(store, stage)).rates ?? {}
 }
 
@@ -38,7 +37,7 @@ export async function ratesOfRun(
  * ```
  */
 export async function setRates(
-  store: LaneControl,
+  store: LaneControl & LaneRuleReader,
   stage: StageName,
   rates: Readonly<Record<string, Rate>>,
   by: By,
@@ -46,10 +45,16 @@ export async function setRates(
   await store.limit(lanesOf(stage), { ...(await limitsOf(store, stage)), rates }, by)
 }
 
-async function limitsOf(store: Pick<LaneControl, 'lanes'>, stage: StageName): Promise<SharedLimits> {
+/** The limits that the lanes of a stage share, or those that its first lane will share. */
+async function limitsOf(store: LaneReader, stage: StageName): Promise<SharedLimits> {
   const [lane] = await store.lanes(lanesOf(stage))
-  return lane?.shared?.limits ?? { isShared: true }
+  if (lane !== undefined) return lane.shared?.limits ?? { isShared: true }
+  const { limits } = await store.laneRules(lanesOf(stage))
+  const shared = limits.findLast((rule): rule is SharedRule => 'isShared' in rule.limits)
+  return shared?.limits ?? { isShared: true }
 }
+
+type SharedRule = LimitRule & { readonly limits: SharedLimits }
 
 function lanesOf({ pipeline, stage }: StageName) {
   return { kind: `pipeline:${pipeline}`, category: stage }

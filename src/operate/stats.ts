@@ -1,5 +1,5 @@
 import type { TaskReader, TaskStatus } from '../store/index.js'
-import { type BudgetReader, type GatedStats, shutGates, withGated } from './gates.js'
+import { type BudgetReader, type GatedStats, openGates, withGated } from './gates.js'
 
 /** The tasks of a kind, in figures. */
 export interface KindFigures extends Readonly<Record<TaskStatus, number>> {
@@ -33,7 +33,7 @@ const NONE = { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancel
 export async function storeFigures(store: Pick<TaskReader, 'countBy' | 'stats'> & BudgetReader): Promise<StoreFigures> {
   const [{ workers, kinds: counted }, gates, counts] = await Promise.all([
     store.stats(),
-    shutGates(store),
+    openGates(store),
     store.countBy({}, ['kind', 'status']),
   ])
   const kinds = withGated(counted, gates)

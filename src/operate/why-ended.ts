@@ -1,7 +1,7 @@
 import { explain, formatDuration, type Policy, policy as parsePolicy } from '../policy/index.js'
 import type { LedgerRow, TaskRecord, TaskStanding } from '../store/index.js'
+import { isItem } from '../store/internal.js'
 import { adviceFor, causeOf } from './cause.js'
-import { isItem } from './is-item.js'
 import { isoOrNull } from './task-view.js'
 import { recompute, withHistory } from './verify.js'
 import type { Because, WhyAction, WhyCause, WhyStore } from './why-cause.js'

@@ -1,7 +1,6 @@
 import { formatDuration } from '../policy/index.js'
 import type { BudgetRecord, LaneRules, LedgerRow, RunRecord, TaskStanding, WorkerRecord } from '../store/index.js'
-import { runsAlone } from '../store/internal.js'
-import { isItem } from './is-item.js'
+import { isItem, runsAlone } from '../store/internal.js'
 import { pauseOf } from './lanes.js'
 import { isoOrNull } from './task-view.js'
 import { type Because, MAX_BEFORE, type WhyAction, type WhyCause, type WhyStore } from './why-cause.js'

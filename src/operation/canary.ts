@@ -1,5 +1,5 @@
 import type { FixedRelease, LedgerRow, OperationMember, OperationRecord, Store, TaskRecord } from '../store/index.js'
-import { hasFix, isOutside } from '../store/internal.js'
+import { cursorAt, hasFix, isOutside } from '../store/internal.js'
 import type { StepFacts } from './next-step.js'
 
 /** How many members to look at for each that is chosen, so that lanes can differ. */
@@ -7,13 +7,13 @@ const CHOICE = 10
 
 /**
  * Chooses members for a canary: evenly over the ages of the set, of different lanes where it can, and of an ordered lane the
- * first. `meant` picks those that may be moved.
+ * first. `movable` picks those that may be moved.
  */
 export async function chooseCanary(
   store: Pick<Store, 'operations'>,
   { id, set }: OperationRecord,
   count: number,
-  meant: (members: readonly OperationMember[]) => Promise<readonly OperationMember[]>,
+  movable: (members: readonly OperationMember[]) => Promise<readonly OperationMember[]>,
 ): Promise<readonly string[]> {
   const read = async (after: string | undefined) => (await store.operations.members(id, { limit: CHOICE, after })).items
   const [oldest] = await read(undefined)
@@ -24,14 +24,14 @@ export async function chooseCanary(
     const place =
       'ids' in set
         ? Math.floor(share * set.ids.length)
-        : `${Math.floor(oldest.changedAt + share * (set.until - oldest.changedAt)) - 1}:`
-    const found = await meant(await read(n === 0 ? undefined : String(place)))
+        : cursorAt({ changedAt: Math.floor(oldest.changedAt + share * (set.until - oldest.changedAt)) - 1, id: '' })
+    const found = await movable(await read(n === 0 ? undefined : String(place)))
     await choose(store, id, found, chosen)
   }
   // Where many died at once, evenly spaced times find the same members: take the oldest of the rest.
   for (let after: string | undefined, isMore = true; isMore && chosen.size < count; ) {
     const page = await store.operations.members(id, { limit: 100, after })
-    for (const member of await meant(page.items))
+    for (const member of await movable(page.items))
       if (chosen.size < count && !member.isOrdered) chosen.set(member.id, laneOf(member))
     after = page.next
     isMore = page.next !== undefined

@@ -64,7 +64,8 @@ export async function driveOperation(store: DriveStore, id: string, options: Dri
   try {
     await advance(store, taken, work, options)
   } finally {
-    await work?.close()
+    // A failure to close must not hide the one that ended the work, nor keep the lease.
+    await work?.close().catch(() => {})
     // Whoever comes next need not wait until the lease has run out. A lease that was lost is another's.
     await store.operations.release(id, taken.token).catch(() => {})
   }
@@ -118,10 +119,10 @@ async function whileRenewing<T>(
   const renewing = async () => {
     while (!end.signal.aborted) {
       await sleep(everyMs, clock, end.signal)
-      await renew()
+      // The step itself reports whether the lease still holds.
+      await renew().catch(() => {})
     }
   }
-  // Whether the lease is still this driver's own is told by the step itself.
   const renewed = renewing().catch(() => {})
   try {
     return await work()
@@ -198,8 +199,8 @@ async function stepOf(
 async function canaryStep(store: DriveStore, operation: OperationRecord, limit: number, facts: Facts) {
   const { status, progress } = operation
   const { now } = facts
-  const meant = async (members: readonly OperationMember[]) => (await sorted(store, operation, members, facts)).meant
-  const move = await chooseCanary(store, operation, limit, meant)
+  const movable = async (members: readonly OperationMember[]) => (await split(store, operation, members, facts)).movable
+  const move = await chooseCanary(store, operation, limit, movable)
   const canary = [...progress.canary, ...move]
   const canarySince = progress.canarySince ?? now
   // Fewer than asked for: the set has no more. The members are looked at again when the rest is moved.
@@ -224,25 +225,25 @@ async function outsideStep(
 async function moveStep(store: DriveStore, operation: OperationRecord, limit: number, facts: Facts) {
   const { id, status, progress } = operation
   const page = await store.operations.members(id, { limit, after: progress.after })
-  const { meant: members, refused } = await sorted(store, operation, page.items, facts)
+  const { movable: members, refused } = await split(store, operation, page.items, facts)
   const move = new Set(members.map(member => member.id))
   const ordered = new Map(members.filter(({ isOrdered }) => isOrdered).map(member => [laneOf(member), member]))
   for (const lane of ordered.values()) {
     // Those that are left alone are counted with their own page.
-    const { meant } = await sorted(store, operation, await laneMembers(store, id, lane), facts)
-    for (const member of meant) move.add(member.id)
+    const { movable } = await split(store, operation, await laneMembers(store, id, lane), facts)
+    for (const member of movable) move.add(member.id)
   }
   const next: OperationProgress = { ...progress, refused, isRead: page.next === undefined, after: page.next }
   return { status, move: [...move].slice(0, leftOf(operation)), progress: next }
 }
 
 /** The members that may be moved, and the number of all that were left alone so far, by reason. */
-async function sorted(
+async function split(
   store: DriveStore,
   operation: OperationRecord,
   members: readonly OperationMember[],
   { workers, checks }: Facts,
-): Promise<{ readonly meant: OperationMember[]; readonly refused: Readonly<Record<string, number>> }> {
+): Promise<{ readonly movable: OperationMember[]; readonly refused: Readonly<Record<string, number>> }> {
   const refused: Record<string, number> = { ...operation.progress.refused }
   const isMeant = (reason: string | undefined) => {
     if (reason !== undefined) refused[reason] = (refused[reason] ?? 0) + 1
@@ -250,7 +251,7 @@ async function sorted(
   }
   const open = members.filter(member => isMeant(refusalOf(operation, member, workers)))
   const invalid = await invalidMembers(store, operation, open, checks)
-  return { meant: open.filter(({ id }) => isMeant(invalid.has(id) ? PAYLOAD_INVALID : undefined)), refused }
+  return { movable: open.filter(({ id }) => isMeant(invalid.has(id) ? PAYLOAD_INVALID : undefined)), refused }
 }
 
 async function laneMembers(

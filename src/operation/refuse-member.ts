@@ -1,5 +1,5 @@
-import type { OperationMember, OperationRecord, WorkerRecord, WorkerReport } from '../store/index.js'
-import { isRunLane, isWorker } from '../store/internal.js'
+import type { OperationMember, OperationRecord, WorkerRecord } from '../store/index.js'
+import { isItem, isRunBy, isWorker } from '../store/internal.js'
 
 /** Why members are left alone. */
 export const PAUSED = 'lane_paused'
@@ -14,20 +14,12 @@ export function sparesItems({ act, settings }: Pick<OperationRecord, 'act' | 'se
 /** Why a member stays where it is; `undefined` if it may be moved. Without any worker nobody is asked: it waits for one. */
 export function refusalOf(
   operation: Pick<OperationRecord, 'act' | 'settings'>,
-  member: Pick<OperationMember, 'kind' | 'category' | 'key' | 'isPaused'>,
+  member: Pick<OperationMember, 'kind' | 'category' | 'isPaused'>,
   workers: readonly WorkerRecord[],
 ): string | undefined {
-  if (sparesItems(operation) && isRunLane(member)) return OF_RUN
+  if (sparesItems(operation) && isItem(member)) return OF_RUN
   if (operation.act !== 'redrive') return undefined
   // It would count as unanswered until the lane is resumed, and hold up the others.
   if (member.isPaused) return PAUSED
   return workers.some(isWorker) && !workers.some(worker => isRunBy(worker, member)) ? NO_WORKER : undefined
-}
-
-/** Whether a worker runs tasks of this kind and category, or may: some do not report what they run. */
-export function isRunBy(
-  { kinds, categories }: WorkerReport,
-  { kind, category }: Pick<OperationMember, 'kind' | 'category'>,
-): boolean {
-  return (kinds === undefined || kinds.includes(kind)) && (categories === undefined || categories.includes(category))
 }

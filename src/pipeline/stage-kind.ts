@@ -61,7 +61,7 @@ function workOf(
 }
 
 /** The input of an item's present stage. */
-export function inputOf({ value, payload }: ClaimedTask): unknown {
+function inputOf({ value, payload }: ClaimedTask): unknown {
   return JSON.parse(value ?? payload)
 }
 

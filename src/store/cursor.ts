@@ -28,7 +28,12 @@ function rankOf(unit: number): number {
 export function taskPage(found: readonly TaskRecord[], limit: number): Page<TaskRecord> {
   const items = found.slice(0, limit)
   const last = items.at(-1)
-  return found.length > limit && last !== undefined ? { items, next: `${last.changedAt}:${last.id}` } : { items }
+  return found.length > limit && last !== undefined ? { items, next: cursorAt(last) } : { items }
+}
+
+/** The cursor of the page that begins behind a task. */
+export function cursorAt({ changedAt, id }: TaskPlace): string {
+  return `${changedAt}:${id}`
 }
 
 /** Parses the cursor of a page of tasks. Throws an `OptionError` if it is not one. */

@@ -236,6 +236,8 @@ export interface OperationMember extends Lane {
 export interface SurveyRow {
   /** The name given to `defineTask`. */
   readonly kind: string
+  /** Their category, or the stage of a pipeline. */
+  readonly category: string
   /** The code of the last verdict; `undefined` if there is none. */
   readonly errorCode: string | undefined
   /** Whether their lane is paused. */
@@ -333,3 +335,12 @@ export interface OperationStore {
    */
   undo(id: string, page: PageRequest, by: By): Promise<{ readonly undone: number; readonly next?: string }>
 }
+
+/** The acts as they are counted: `3 moved`. */
+export const MOVED = {
+  redrive: 'moved',
+  discard: 'discarded',
+  cancel: 'cancelled',
+  reset: 'reset',
+  requeue: 'requeued',
+} as const satisfies Readonly<Record<OperationAct, string>>

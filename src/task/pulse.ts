@@ -29,6 +29,7 @@ export class Pulse implements Sleeper {
   #timer: Timer | undefined
   #isStopped = false
   #isMissing = false
+  #isBeating = false
   /** When the last beat that the store took was sent. */
   #takenAt = 0
 
@@ -67,14 +68,19 @@ export class Pulse implements Sleeper {
 
   /** It is time for the next beat. */
   wake(): void {
-    // A process that was suspended, or a store that was away, is noticed here.
+    // A process that was suspended, or a store that was away, is noticed here, even while a beat still waits for its answer.
     if (this.#clock.monotonic() - this.#takenAt >= this.#leaseMs) this.#listener.onLeaseLost()
+    this.start()
+    if (this.#isBeating) return
+    this.#isBeating = true
     this.beat()
       .then(
         () => this.#recovered(),
         failure => this.#missed(failure),
       )
-      .finally(() => this.start())
+      .finally(() => {
+        this.#isBeating = false
+      })
   }
 
   #recovered(): void {

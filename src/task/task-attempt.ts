@@ -192,7 +192,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
 }
 
 /** The identity of an item at a stage, from which its jitter is derived: counters start afresh at each stage. */
-export function stageSeed(id: string, stage: string): string {
+function stageSeed(id: string, stage: string): string {
   return `${id}/${stage}`
 }
 

@@ -37,11 +37,11 @@ export function apiCode(error: unknown): number {
 }
 
 /** The stream does not exist. */
-export const STREAM_NOT_FOUND = 10059
+const STREAM_NOT_FOUND = 10059
 /** The stream already exists with another configuration. */
 export const STREAM_NAME_IN_USE = 10058
 /** The consumer does not exist. */
-export const CONSUMER_NOT_FOUND = 10014
+const CONSUMER_NOT_FOUND = 10014
 /** The revision to replace is no longer the latest. */
 export const WRONG_LAST_SEQUENCE = 10071
 

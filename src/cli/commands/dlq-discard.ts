@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { discardDeadLetters, type LetterSelection, planDiscard } from '../../operate/index.js'
 import type { Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
-import type { ExitCode } from '../errors.js'
+import { ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
@@ -89,15 +89,15 @@ async function discardAll(
     })
   }
 
-  const { discarded, ids, operation } = await withCount(
+  const { discarded, ids, isStopped, operation } = await withCount(
     context,
     { total: count, verb: 'discarded', unit: 'batch', rest: restText(selection) },
     progress => discardDeadLetters(store, selection, { who: environment.user, why, ...progress }),
   )
   if (operation !== undefined) return endOfOperation(context, store, output, operation)
-  writeResult(console, output, { discarded, ids, refused, isStopped: false })
+  writeResult(console, output, { discarded, ids, refused, isStopped })
   console.say(`${discarded} discarded.`)
-  return endOf(discarded, refused)
+  return isStopped ? ExitCode.partly : endOf(discarded, refused)
 }
 
 /** Items that were named are refused one by one. */

@@ -160,7 +160,7 @@ async function move(
   const settings = { who: environment.user, why, patch, perSecond, canary, stopAbove, limit }
   if (detach && count > 0)
     return startDetached(context, store, output, () => startOperation(store, 'redrive', selection, settings))
-  const { moved, ids, operation } = await withCount(
+  const { moved, ids, isStopped, operation } = await withCount(
     context,
     { total: count, verb: 'moved', unit: 'batch', rest: restText(selection) },
     progress => redriveDeadLetters(store, selection, { ...settings, tasks, ...progress }),
@@ -169,9 +169,9 @@ async function move(
     const code = await endOfOperation(context, store, output, operation)
     return code === ExitCode.done ? endOf(moved, refused) : code
   }
-  writeResult(console, output, { moved, ids, refused, isStopped: false })
+  writeResult(console, output, { moved, ids, refused, isStopped })
   console.say(`${moved} moved.`)
-  return endOf(moved, refused)
+  return isStopped ? ExitCode.partly : endOf(moved, refused)
 }
 
 function questionOf(count: number, patch: PayloadPatch | undefined): string {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { explainTask, type TaskExplanation } from '../../operate/index.js'
-import { isItem } from '../../operate/internal.js'
+import { isItem } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'

@@ -41,7 +41,7 @@ Examples:
 }
 
 /** Adds the flags that select lanes. */
-export function withLaneOptions(command: Command): Command {
+function withLaneOptions(command: Command): Command {
   return command
     .option('--kind <kind>', 'Only lanes of this kind', nonEmpty)
     .option('--category <category>', 'Only lanes in this category', nonEmpty)

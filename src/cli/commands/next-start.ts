@@ -1,5 +1,5 @@
 import type { TaskView } from '../../operate/index.js'
-import { shutGates, stateOf } from '../../operate/internal.js'
+import { openGates, stateOf } from '../../operate/internal.js'
 import type { BudgetRecord, Lane, LaneRecord, Store } from '../../store/index.js'
 import { relative } from '../terminal/times.js'
 
@@ -18,7 +18,7 @@ export class NextStarts {
 
   /** Looks at the lanes of tasks that are to be told about, each once. A kind may have thousands of others. */
   async look(tasks: readonly (Lane & { readonly status: TaskView['status'] })[]): Promise<void> {
-    this.#gates ??= await shutGates(this.#store)
+    this.#gates ??= await openGates(this.#store)
     const waiting = tasks.filter(({ status }) => status === 'waiting')
     const unknown = new Map(
       waiting.map(task => [nameOf(task), task] as const).filter(([name]) => !this.#lanes.has(name)),

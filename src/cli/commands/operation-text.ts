@@ -6,9 +6,9 @@ import {
   operationOutcome,
   operationView,
 } from '../../operate/index.js'
-import { MOVED } from '../../operate/internal.js'
+import { openGates } from '../../operate/internal.js'
 import type { OperationAct, OperationRecord, Store } from '../../store/index.js'
-import { isLasting, isWorker } from '../../store/internal.js'
+import { isCovering, isLasting, isWorker, MOVED } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
@@ -65,12 +65,12 @@ export async function sayGates(
   selection: LetterSelection,
 ): Promise<void> {
   if ('ids' in selection) return
-  const open = (await store.budgets.list()).filter(({ gate }) => gate.state !== 'closed')
+  const open = await openGates(store)
   if (open.length === 0) return
   const filter = 'filter' in selection ? selection.filter : {}
   const counts = await store.countBy({ ...filter, status: 'dead' }, ['kind', 'category'])
   for (const { kind, category } of open) {
-    if (!counts.some(count => count.kind === kind && (category ?? count.category) === count.category)) continue
+    if (!counts.some(count => isCovering({ kind, category }, { kind: '', category: '', ...count }))) continue
     const whose = category === undefined ? quoted(kind) : `${quoted(kind)} in category ${quoted(category)}`
     console.say(`The failure budget of ${whose} holds its tasks: they wait until its gate closes (redrive budget ls).`)
   }
@@ -148,19 +148,14 @@ export async function startDetached(
   output: OutputFormat,
   start: () => Promise<OperationRecord>,
 ): Promise<ExitCode> {
-  if ((await store.workers()).length === 0) {
+  if (!(await store.workers()).some(isWorker)) {
     throw new CommandError('No worker is running that could carry it out. Start one, or leave out --detach.')
   }
   return leaveTo(context, output, await start(), 'The live workers carry it out.')
 }
 
 /** Says who carries out an operation that this command has begun and leaves to others. */
-export function leaveTo(
-  { console }: CommandContext,
-  output: OutputFormat,
-  operation: OperationRecord,
-  who: string,
-): ExitCode {
+function leaveTo({ console }: CommandContext, output: OutputFormat, operation: OperationRecord, who: string): ExitCode {
   writeResult(console, output, { operation: operationView(operation) })
   console.say(`${who} To see how far it is, run: redrive ops show ${operation.id}`)
   return ExitCode.done

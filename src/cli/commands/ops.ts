@@ -9,10 +9,10 @@ import {
   operationView,
   undoOperation,
 } from '../../operate/index.js'
-import { MOVED, runUntilStopped } from '../../operate/internal.js'
+import { runUntilStopped } from '../../operate/internal.js'
 import type { OutsideTarget } from '../../operation/internal.js'
 import type { OperationRecord, OperationSettings, Store } from '../../store/index.js'
-import { isOutside, refuseLasting } from '../../store/internal.js'
+import { isOutside, MOVED, refuseLasting } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import type { Environment } from '../environment.js'
 import { CommandError, ExitCode, UsageError } from '../errors.js'

@@ -107,7 +107,7 @@ function settingsOf(run: RunRecord, options: SetOptions): Partial<RunSettings> |
 
 /** The whole rates of each stage that the flags name. Buckets that they do not name stay as they are. */
 async function newRates(
-  store: Pick<Store, 'lanes'>,
+  store: Pick<Store, 'lanes' | 'laneRules'>,
   { pipeline, ...run }: RunRecord,
   flags: readonly RateFlag[],
 ): Promise<ReadonlyMap<string, Readonly<Record<string, Rate>>>> {

@@ -1,5 +1,5 @@
 import type { TaskExplanation } from '../../operate/index.js'
-import { isItem } from '../../operate/internal.js'
+import { isItem } from '../../store/internal.js'
 import { redact } from '../../telemetry/index.js'
 import { shellWord } from '../terminal/visible.js'
 import type { DocumentOptions } from './document-options.js'

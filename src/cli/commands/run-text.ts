@@ -80,7 +80,7 @@ export function countsText(counts: ItemCounts): string {
 }
 
 /** The colour of a run's status. */
-export function runPaint(status: RunStatus, paint: Paint): (text: string) => string {
+function runPaint(status: RunStatus, paint: Paint): (text: string) => string {
   switch (status) {
     case 'completed':
       return paint.green

@@ -1,6 +1,7 @@
 import type { TaskExplanation, TaskView } from '../../operate/index.js'
-import { failureWords, isItem } from '../../operate/internal.js'
+import { failureWords } from '../../operate/internal.js'
 import type { TaskStatus } from '../../store/index.js'
+import { isItem } from '../../store/internal.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { fields, ID_WIDTH, type Layout, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
 import { wrap } from '../terminal/text-width.js'

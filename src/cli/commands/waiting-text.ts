@@ -1,5 +1,5 @@
 import type { TaskScope } from '../../operate/index.js'
-import { type BudgetReader, shutGates, withGated } from '../../operate/internal.js'
+import { type BudgetReader, openGates, withGated } from '../../operate/internal.js'
 import type { KindStats, TaskReader } from '../../store/index.js'
 import { moment } from '../terminal/times.js'
 import { keptBackTexts, tasksText } from './kept-back.js'
@@ -12,7 +12,7 @@ export async function waitingTexts(
   store: Pick<TaskReader, 'stats' | 'list'> & BudgetReader,
   scope: TaskScope,
 ): Promise<readonly string[]> {
-  const [{ now, kinds }, gates] = await Promise.all([store.stats(), shutGates(store)])
+  const [{ now, kinds }, gates] = await Promise.all([store.stats(), openGates(store)])
   const parts = kinds.filter(part => isIn(scope, part))
   const delayed = parts.reduce((total, part) => total + notDue(part), 0)
   return [

@@ -5,7 +5,7 @@ import type { NewGroupRule, Regrouping } from '../group-rule.js'
 import type { By } from '../ledger.js'
 
 /** Each failure is compared with all rules. */
-export const MAX_RULES = 100
+const MAX_RULES = 100
 
 /** The ledger has no longer messages. */
 const MAX_PATTERN = 1000

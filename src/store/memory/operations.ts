@@ -141,9 +141,9 @@ export class MemoryOperations implements OperationStore {
     checkSet(act, set)
     const now = this.#now()
     return surveyed(
-      this.#inSet(act, set).map(({ kind, id, isPaused, changedAt }) => {
+      this.#inSet(act, set).map(({ kind, category, id, isPaused, changedAt }) => {
         const errorCode = this.#members.tasks.get(id)?.record.errorCode
-        return { kind, errorCode, isPaused, age: ageOf(changedAt, now), count: 1 }
+        return { kind, category, errorCode, isPaused, age: ageOf(changedAt, now), count: 1 }
       }),
     )
   }

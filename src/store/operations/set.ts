@@ -1,4 +1,4 @@
-import { compareTexts, numberPlace, taskPlace } from '../cursor.js'
+import { compareTexts, cursorAt, numberPlace, taskPlace } from '../cursor.js'
 import type { Lane } from '../lane.js'
 import type { Page, PageRequest } from '../list.js'
 import {
@@ -26,7 +26,7 @@ export function surveyed(rows: readonly SurveyRow[]): SurveyRow[] {
   const sums = new Map<string, SurveyRow>()
   for (const row of rows) {
     const { count, ...fields } = row
-    const name = JSON.stringify([fields.kind, fields.errorCode, fields.isPaused, fields.age])
+    const name = JSON.stringify([fields.kind, fields.category, fields.errorCode, fields.isPaused, fields.age])
     sums.set(name, { ...fields, count: count + (sums.get(name)?.count ?? 0) })
   }
   return [...sums.values()]
@@ -51,7 +51,7 @@ export function memberPage(
   })
   const items = rest.slice(0, limit)
   const last = items.at(-1)
-  return rest.length > limit && last !== undefined ? { items, next: `${last.changedAt}:${last.id}` } : { items }
+  return rest.length > limit && last !== undefined ? { items, next: cursorAt(last) } : { items }
 }
 
 /** A page of operations, newest first. A store looks for one more than the limit. */

@@ -116,6 +116,7 @@ export class Database {
     const attempt = () =>
       this.#lend(async (client, keep) => {
         const run = (text: string) => this.#send(client, text, [], 1)
+        isWork = false
         await run(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${LONG * Math.ceil(this.#timeoutMs)}`)
         try {
           isWork = true
@@ -271,10 +272,13 @@ export function rowsOf(answer: Awaited<ReturnType<SqlClient['query']>>): readonl
   return 'rows' in answer ? answer.rows : answer
 }
 
-/** PostgreSQL's code of an error; empty if the error is not PostgreSQL's, as when the connection broke. */
+/**
+ * PostgreSQL's code of an error; empty if the error is not PostgreSQL's, as when the connection broke. Its codes have a digit,
+ * Node's of the same length have none: `EPIPE`, `EPERM`.
+ */
 export function sqlState(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
-  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && code !== 'EPIPE' ? code : ''
+  return typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : ''
 }
 
 /** The result of a statement with one row and one column called `answer`. */

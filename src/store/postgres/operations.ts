@@ -173,16 +173,16 @@ export class PostgresOperations implements OperationStore {
     const values = [...scope, facts?.now, ...('ids' in set ? [set.ids] : [])]
     const rows = (await this.#database.query(surveyOf(act, set, facts), values, LONG)) as SurveyedRow[]
     return surveyed(
-      rows.map(({ kind, error_code, paused, age, count }) => {
+      rows.map(({ kind, category, error_code, paused, age, count }) => {
         const errorCode = stored(error_code ?? undefined)
-        return { kind, errorCode, isPaused: paused, age: AGES[Number(age)] ?? 'older', count: Number(count) }
+        return { kind, category, errorCode, isPaused: paused, age: AGES[Number(age)] ?? 'older', count: Number(count) }
       }),
     )
   }
 
   async deaths(id: string): Promise<readonly DeathsRow[]> {
     await this.#found(id)
-    const rows = (await this.#database.query(DEATHS, [id], LONG)) as (SurveyedRow & {
+    const rows = (await this.#database.query(DEATHS, [id], LONG)) as (Omit<SurveyedRow, 'category'> & {
       readonly failure_group: string | null
     })[]
     return rows.map(({ kind, error_code, failure_group, count }) => {
@@ -318,6 +318,7 @@ function memberOf({ id, kind, category, key, changed_at, ordered, paused }: Memb
 /** The number of the age limits that a state has passed. Counts come as text. */
 interface SurveyedRow {
   readonly kind: string
+  readonly category: string
   readonly error_code: string | null
   readonly paused: boolean
   readonly age: number
@@ -340,7 +341,7 @@ const PASSED_AGES = AGE_LIMITS_MS.map(limit => `($7::bigint - task.changed_at >=
  */
 function survey(from: string, condition: string, since: string): string {
   return /* sql */ `
-    SELECT lane.kind, counted.error_code, lane.paused, counted.age, sum(counted.count) AS count
+    SELECT lane.kind, lane.category, counted.error_code, lane.paused, counted.age, sum(counted.count) AS count
     FROM (
       SELECT task.lane, task.error_code, ${PASSED_AGES} AS age, count(*) AS count
       FROM ${from}
@@ -350,7 +351,7 @@ function survey(from: string, condition: string, since: string): string {
     ) AS counted JOIN redrive.lane ON lane.id = counted.lane
     WHERE ($1::text IS NULL OR lane.kind = $1) AND ($2::text IS NULL OR lane.category = $2)
       AND ($3::text IS NULL OR lane.key = $3)
-    GROUP BY 1, 2, 3, 4`
+    GROUP BY 1, 2, 3, 4, 5`
 }
 
 interface SurveyFacts {

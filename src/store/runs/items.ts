@@ -27,6 +27,11 @@ export function isRunLane({ kind, key }: Pick<Lane, 'kind' | 'key'>): boolean {
   return kind.startsWith(PREFIX) && key !== ''
 }
 
+/** Whether a task is an item of a pipeline: then its category is its stage, and its key its run. */
+export function isItem({ kind = '' }: { readonly kind?: string | undefined }): boolean {
+  return kind.startsWith(PREFIX)
+}
+
 /** The lanes of a run: all that have its kind and key. */
 export function lanesOf({ pipeline, id }: Pick<RunState, 'pipeline' | 'id'>): Pick<Lane, 'kind' | 'key'> {
   return { kind: itemKind(pipeline), key: id }

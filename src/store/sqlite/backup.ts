@@ -3,6 +3,7 @@ import { open, rename, rm } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { OptionError } from '../../policy/index.js'
 import { StoreFullError } from '../errors.js'
+import { syncFolder } from '../sync-folder.js'
 import { type Connection, loadDriver } from './driver.js'
 import { waitingForLock } from './lock.js'
 import { fileAt, inspect, isFull } from './open-file.js'
@@ -47,6 +48,7 @@ export async function backupSqlite(from: string, to: string, options: BackupOpti
       db.close()
     }
     await rename(part, target)
+    await syncFolder(target)
   } catch (error) {
     for (const file of [part, `${part}-journal`]) await rm(file, { force: true })
     throw isFull(error) ? new StoreFullError(`'${to}'`, { cause: error }) : error

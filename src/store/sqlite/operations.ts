@@ -156,9 +156,9 @@ export class SqliteOperations implements OperationStore {
     return this.#parts.commits.read(() => {
       const now = this.#parts.now()
       if ('ids' in set) {
-        const rows = this.#namedRows(act, set.ids, now).map(({ kind, error_code, paused, changed_at }) => {
+        const rows = this.#namedRows(act, set.ids, now).map(({ kind, category, error_code, paused, changed_at }) => {
           const errorCode = error_code ?? undefined
-          return { kind, errorCode, isPaused: paused === 1, age: ageOf(changed_at, now), count: 1 }
+          return { kind, category, errorCode, isPaused: paused === 1, age: ageOf(changed_at, now), count: 1 }
         })
         return surveyed(rows)
       }
@@ -166,8 +166,9 @@ export class SqliteOperations implements OperationStore {
         statement.all({ ...scopeOf(set.filter, set.until), now }),
       )
       return surveyed(
-        rows.map(({ kind, error_code, paused, age, count }) => {
-          return { kind, errorCode: error_code ?? undefined, isPaused: paused === 1, age: AGES[age] ?? 'older', count }
+        rows.map(({ kind, category, error_code, paused, age, count }) => {
+          const errorCode = error_code ?? undefined
+          return { kind, category, errorCode, isPaused: paused === 1, age: AGES[age] ?? 'older', count }
         }),
       )
     })

@@ -16,7 +16,7 @@ import { writeLedger } from './ledger.js'
 import { noteMember } from './operation-tally.js'
 import { change, standingOf } from './settle.js'
 import { parsedShared } from './shared-book.js'
-import type { DeadRow } from './statements/operators.js'
+import type { DeadRow, StateRow } from './statements/operators.js'
 import type { Statements } from './statements.js'
 
 /**
@@ -32,21 +32,30 @@ export function cancel(statements: Statements, ids: readonly string[], by: By | 
     const act = isRunning ? 'cancel_requested' : 'cancelled'
     if (by !== undefined) writeLedger(statements, task.seq, task.lane, task.entries, acted(act, by, now))
     const rows = by === undefined ? 0 : 1
-    if (isRunning) {
-      statements.requestCancel.run(rows, task.seq)
-    } else {
-      statements.cancel.run(now, rows, task.seq)
-      noteMember(statements, task, { status: 'cancelled', ledger: { type: 'none' } })
-      book.move(task.lane, statusOf(task.state), 'cancelled')
-      // A rate limit still holds for the tasks behind this one.
-      if (book.isOrdered(task.lane) && statements.lastOutcome.get(task.seq, task.entries) !== 'deferred')
-        book.freeHead(task.lane, id)
-      book.groups.leave(task.failure_group, statusOf(task.state), now)
-    }
+    if (isRunning) statements.requestCancel.run(rows, task.seq)
+    else endWaiting(statements, book, id, task, rows, now)
     return true
   })
   book.write()
   return cancelled
+}
+
+function endWaiting(
+  statements: Statements,
+  book: LaneBook,
+  id: string,
+  task: StateRow,
+  rows: number,
+  now: number,
+): void {
+  const status = statusOf(task.state)
+  statements.cancel.run(now, rows, task.seq)
+  noteMember(statements, task, { status: 'cancelled', ledger: { type: 'none' } })
+  book.move(task.lane, status, 'cancelled')
+  book.groups.leave(task.failure_group, status, now)
+  // A rate limit still holds for the tasks behind this one.
+  if (book.isOrdered(task.lane) && statements.lastOutcome.get(task.seq, task.entries) !== 'deferred')
+    book.freeHead(task.lane, id)
 }
 
 /** The dead tasks among these, each once; for an operation, those of its set that it has not moved. */

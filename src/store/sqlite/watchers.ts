@@ -1,10 +1,11 @@
 import { EndWatchers } from '../end-watchers.js'
+import { State } from '../task-state.js'
 import type { Connection } from './driver.js'
 
 /** How often a watched store looks for changes of other processes. One look takes a few microseconds. */
 const POLL_MS = 25
 
-/** At every so-manieth look, tasks that somebody waits for are looked at in any case. */
+/** Watched tasks are checked at every 80th look, whether or not the file has changed. */
 const LOOKS_PER_CHECK = 80
 
 /**
@@ -26,7 +27,7 @@ export class Watchers {
     this.#endedOf = db
       .prepare<[string], string>(/* sql */ `
         SELECT wanted.value FROM json_each(?) AS wanted
-        WHERE NOT EXISTS (SELECT 1 FROM task WHERE task.id = wanted.value AND task.state <= 3)
+        WHERE NOT EXISTS (SELECT 1 FROM task WHERE task.id = wanted.value AND task.state <= ${State.running})
       `)
       .pluck()
   }

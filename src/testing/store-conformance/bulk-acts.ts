@@ -172,22 +172,22 @@ export const BULK_ACTS: StoreBehaviours = {
     assert.equal(second.next, undefined)
   },
 
-  async 'a survey counts the members of a set by kind, code, pause and age'(store, advance) {
+  async 'a survey counts the members of a set by kind, category, code, pause and age'(store, advance) {
     await killAll(store, advance, [{ id: 'a' }, { id: 'b' }, { id: 'c', code: 'E_OTHER' }])
     await advance(3_600_000)
-    await killAll(store, advance, [{ id: 'd' }, { id: 'e', kind: 'l' }])
+    await killAll(store, advance, [{ id: 'd' }, { id: 'e', kind: 'l', category: 'eu' }])
     await store.pause({ kind: 'l' }, { isPaused: true })
     const survey = async (filter: TaskFilter) => {
       const rows = await store.operations.survey('redrive', { filter, until: await store.now() })
-      return rows.map(row => `${row.kind} ${row.errorCode} ${row.isPaused} ${row.age} ${row.count}`)
+      return rows.map(row => `${row.kind}/${row.category} ${row.errorCode} ${row.isPaused} ${row.age} ${row.count}`)
     }
-    const all = ['k E_BAD false day 2', 'k E_OTHER false day 1', 'k E_BAD false hour 1', 'l E_BAD true hour 1']
+    const all = ['k/ E_BAD false day 2', 'k/ E_OTHER false day 1', 'k/ E_BAD false hour 1', 'l/eu E_BAD true hour 1']
     assertSame(await survey({}), all)
     assertSame(await survey({ kind: 'l', errorCode: 'E_BAD' }), all.slice(3))
     // Among many others they may be looked for in another way.
     await store.enqueue(Array.from({ length: 60 }, () => ({ kind: 'other', payload: '{}' })))
     assertSame(await survey({}), all)
-    const ofGroup = all.filter(row => row.startsWith('k E_BAD'))
+    const ofGroup = all.filter(row => row.startsWith('k/ E_BAD'))
     assertSame(await survey({ kind: 'k', errorCode: 'E_BAD' }), ofGroup)
     assertSame(await survey({ group: 'E_BAD:k' }), ofGroup)
     const named = await store.operations.survey('discard', { ids: ['a', 'e', 'none'] })

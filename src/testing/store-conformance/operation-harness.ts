@@ -12,6 +12,7 @@ export async function killAll(
   tasks: readonly {
     readonly id: string
     readonly kind?: string
+    readonly category?: string
     readonly key?: string
     readonly code?: string
     readonly payload?: string

@@ -48,6 +48,7 @@ interface NamedRow extends MemberRow {
 
 interface SurveyedRow {
   readonly kind: string
+  readonly category: string
   readonly error_code: string | null
   readonly paused: number
   /** The number of the limits that their age exceeds. */
@@ -111,10 +112,10 @@ function prepare(db: Preparer) {
       LIMIT :limit + 0`)
   const survey = ({ index, condition }: Place, since: string) =>
     db.prepare<Omit<MemberScope, 'at' | 'id' | 'limit'> & { now: number }, SurveyedRow>(/* sql */ `
-      SELECT lane.kind, task.error_code, lane.paused, ${IS_OLDER} AS age, count(*) AS count
+      SELECT lane.kind, lane.category, task.error_code, lane.paused, ${IS_OLDER} AS age, count(*) AS count
       FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
       WHERE ${condition} AND ${since} <= :until AND ${MATCHES}
-      GROUP BY 1, 2, 3, 4`)
+      GROUP BY 1, 2, 3, 4, 5`)
   return {
     insert: db.prepare<OperationRow>(/* sql */ `
       INSERT INTO operation (id, created_at, open, state) VALUES (:id, :created_at, :open, :state)`),

@@ -1,0 +1,41 @@
+import { expect, it, vi } from 'vitest'
+import { fakeClock } from '../testing/index.js'
+import { Pulse, type PulseListener } from './pulse.js'
+
+function listener() {
+  return {
+    onBeat: vi.fn<PulseListener['onBeat']>(),
+    onLeaseLost: vi.fn<PulseListener['onLeaseLost']>(),
+    onMissed: vi.fn<PulseListener['onMissed']>(),
+    onRecovered: vi.fn<PulseListener['onRecovered']>(),
+    onRefused: vi.fn<PulseListener['onRefused']>(),
+  }
+}
+
+it('notices that the lease is over while a beat still waits for its answer, and sends no second one meanwhile', async () => {
+  const clock = fakeClock()
+  const heard = listener()
+  let answer = () => {}
+  const heartbeat = vi
+    .fn(async () => ({ cancelled: [], rescued: 0 }))
+    .mockImplementationOnce(async () => ({ cancelled: [], rescued: 0 }))
+    .mockImplementationOnce(
+      () =>
+        new Promise(resolve => {
+          answer = () => resolve({ cancelled: [], rescued: 0 })
+        }),
+    )
+  const pulse = new Pulse({ heartbeat }, () => ({ worker: 'w', leaseMs: 3000 }), 3000, clock, heard)
+  await pulse.beat()
+  pulse.start()
+  await clock.advance(2999)
+  expect(heard.onLeaseLost).not.toHaveBeenCalled()
+  await clock.advance(1)
+  expect(heard.onLeaseLost).toHaveBeenCalledTimes(1)
+  expect(heartbeat).toHaveBeenCalledTimes(2)
+  answer()
+  await clock.advance(1000)
+  expect(heartbeat).toHaveBeenCalledTimes(3)
+  expect(heard.onBeat).toHaveBeenCalledTimes(3)
+  pulse.stop()
+})
