@@ -14,7 +14,7 @@ const LASTING_MS = 60_000
 
 /** Options of `persist`. */
 export interface PersistOptions {
-  /** Default: the machine's clock. */
+  /** Default: the system clock. */
   readonly clock?: Clock
   /** Default: `Math.random`. */
   readonly random?: () => number

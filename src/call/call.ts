@@ -66,8 +66,8 @@ const UNTIMED = begin(0)
  *   or to defer; left when the next attempt is due, or when the caller aborts.
  * - **ended**: the promise is settled, no timer is armed, and the caller's signal is no longer watched.
  *
- * A function that settles late belongs to an attempt that is not the current one, and is ignored. Code of the caller's
- * own, such as a sink, may abort while it is called, so an event is told once the call is in the state that it tells of.
+ * A function that settles late belongs to an attempt that is not the current one, and is ignored. A sink may abort the call,
+ * so each event is emitted only after the state that it describes has been entered.
  *
  * Callbacks drive it rather than an async function, which would double the memory of a waiting call.
  */
@@ -155,7 +155,7 @@ export class Call<T> implements Sleeper {
     }
   }
 
-  /** The attempt has failed, unless who aborted waits for its function; the calls that it makes itself are told so too. */
+  /** Aborts the attempt and fails it, unless the signal is `awaited`: then its function ends it. Nested calls inherit that. */
   #cutShort(running: RunningAttempt, by: AbortSignal | undefined): void {
     const reason: unknown = by ? by.reason : this.#timedOut()
     const isAwaited = by && awaited.has(by) && awaited.add(running.signal)
@@ -331,7 +331,7 @@ function withRecord(records: readonly AttemptRecord[], record: AttemptRecord): r
   return latest
 }
 
-/** Whether anything limits a call, or anybody is told of it. */
+/** Whether the call has limits or options. */
 export function isLimited(policy: Policy, options: RetryOptions): boolean {
   return (policy.timeout ?? policy.ttl ?? options) !== NO_OPTIONS
 }

@@ -14,7 +14,7 @@ export interface RetryManagerOptions {
   readonly sink?: Sink | undefined
   /** Stores idempotency keys. Default: in memory, for a day. */
   readonly idempotency?: IdempotencyGuard | undefined
-  /** The source of time. Default: the machine's clock. */
+  /** The source of time. Default: the system clock. */
   readonly clock?: Clock | undefined
   /** The source of jitter. Default: derived from the call's id and the attempt's number. */
   readonly random?: (() => number) | undefined

@@ -26,17 +26,20 @@ export interface RetryOptions extends Description {
   readonly classify?: Classifier | undefined
   /** Takes the work events of the call. */
   readonly sink?: Sink | undefined
-  /** Keeps calls away from what has been failing. */
+  /** Rejects calls immediately while its circuit is open. */
   readonly breaker?: CircuitBreaker | undefined
-  /** Bounds the retries of all the calls that share it. */
+  /** Limits the retries of all calls that share it. */
   readonly budget?: RetryBudget | undefined
-  /** Where time comes from. Default: the machine. */
+  /** The source of time. Default: the system clock. */
   readonly clock?: Clock | undefined
-  /** Where jitter comes from; by default, from the call's id and the attempt's number. */
+  /**
+   * Returns the random number for the jitter. Default: derived from `id` and the attempt number; `Math.random` for a call
+   * with neither `id` nor `sink`.
+   */
   readonly random?: (() => number) | undefined
 }
 
-/** Three attempts, from one second to thirty apart, full jitter: `policies.call`. */
+/** Three attempts, exponential backoff from 1 s up to 30 s, full jitter: `policies.call`. */
 const DEFAULT = /* @__PURE__ */ parse()
 
 /** The options of a call, each with the type of its value. */

@@ -6,7 +6,7 @@ import { isOwnKind, type Occasion } from './occasion.js'
 
 const PAGE = 100
 
-/** A storm of new groups is told in slots of this length: the first few each, and the rest together when the slot is over. */
+/** New groups are reported per slot of this length: the first few individually, the rest in one summary when it ends. */
 const SLOT_MS = 300_000
 const MAX_PER_SLOT = 10
 

@@ -53,7 +53,7 @@ const NOTIFY_OPTIONS: KnownOptions<NotifyOptions> = {
   clock: 'object',
 }
 
-/** News are told for this long: a process that was away for longer does not tell the past. */
+/** How far back a new notifier reports: older events are skipped. */
 const NEWS_MS = 3_600_000
 
 /** Looks overlap, since what is committed late has an earlier time. */

@@ -6,7 +6,7 @@ import { type FailedQueueOptions, walkFailedQueue } from './walk.js'
 
 /** Options for an export. */
 export interface ExportOptions extends FailedQueueOptions {
-  /** Default: the machine's clock. */
+  /** Default: the system clock. */
   readonly clock?: Clock
 }
 

@@ -7,7 +7,7 @@ export interface FollowAuditOptions {
   readonly limit?: number
   /** Ends the following. Without it, only the records that are there are read. */
   readonly signal?: AbortSignal | undefined
-  /** Default: the machine's clock. */
+  /** Default: the system clock. */
   readonly clock?: Clock
 }
 

@@ -113,7 +113,7 @@ export interface RunOperationOptions {
   readonly onProgress?: ((operation: OperationRecord) => void) | undefined
   /** Leave dead letters alone whose payload does not fit the schemas of these tasks, as long as this process drives it. */
   readonly tasks?: readonly TaskSchema[] | undefined
-  /** Default: the machine's clock. */
+  /** Default: the system clock. */
   readonly clock?: Clock | undefined
 }
 
@@ -161,7 +161,7 @@ export interface ActOptions extends StartOptions, Pick<RunOperationOptions, 'tas
   readonly signal?: AbortSignal | undefined
   /** Called with the number moved so far. */
   readonly onProgress?: ((moved: number) => void) | undefined
-  /** Default: the machine's clock. */
+  /** Default: the system clock. */
   readonly clock?: Clock | undefined
 }
 

@@ -60,7 +60,7 @@ export interface RequeueOptions extends RequeueTarget, FailedQueueOptions {
    * Puts it on record as an operation of this store, which can be looked up, stopped and continued. Default: nothing is recorded.
    */
   readonly record?: OperationRecording | undefined
-  /** Default: the machine's clock. */
+  /** Default: the system clock. */
   readonly clock?: Clock | undefined
 }
 

@@ -41,7 +41,7 @@ export interface SeenGroups {
 export interface LookOptions {
   /** The rules of a store about groups. Default: none. */
   readonly rules?: readonly NewGroupRule[]
-  /** Default: the machine's clock. */
+  /** Default: the system clock. */
   readonly clock?: Clock
 }
 

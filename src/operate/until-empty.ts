@@ -14,7 +14,7 @@ export interface TaskScope {
 export interface UntilEmptyOptions {
   /** Ends the waiting. The promise resolves. */
   readonly signal?: AbortSignal
-  /** Default: the machine's clock. */
+  /** Default: the system clock. */
   readonly clock?: Clock
   /** Called when tasks are left, but none has run for about three seconds. Not again until one has run. */
   readonly onIdle?: () => void

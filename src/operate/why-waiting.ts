@@ -131,7 +131,10 @@ function openGate({ budgets }: Situation) {
       : `The failure budget of '${kind}' lets only a few tasks start, to find out whether they succeed again${figures}.`
   const facts = { state, until: isoOrNull(until), errorCode: cause?.code ?? null, failed: cause?.failed ?? null }
   const args = ['budget', 'close', '--kind', kind, ...flag('--category', category)]
-  const action = { text: 'Fix what fails. To let all tasks start at once, close the gate; the budget stays.', args }
+  const action = {
+    text: 'Fix the cause of the failures. To let all tasks start at once, close the gate; the budget stays.',
+    args,
+  }
   return { code: state === 'open' ? 'budget_open' : 'budget_half_open', text, facts, action }
 }
 
@@ -167,7 +170,7 @@ function heldRetry({ retryBudget: scope, budgets, task, now }: Situation) {
   const text = `It is held by the retry budget of ${whose}, which lets ${rule} through: ${retried} for ${first} so far, and ${held} ${are(held)} due. The next ones pass ${until}.`
   const facts = { until: isoOrNull(nextAt), first, retried, held, ...(dependency !== undefined && { dependency }) }
   const args = ['budget', 'ls']
-  return { code: 'retry_budget', text, facts, action: { text: 'Fix what fails. See the budget.', args } }
+  return { code: 'retry_budget', text, facts, action: { text: 'Fix the cause of the failures. See the budget.', args } }
 }
 
 function heldHead({ behindRetry: head }: Situation) {

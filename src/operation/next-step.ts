@@ -29,7 +29,7 @@ export type NextStep =
   | { readonly type: 'stop'; readonly reason: string }
   /** Go on with another status, or with another window and the answers so far judged. */
   | { readonly type: 'enter'; readonly status: OperationStatus; readonly window?: number }
-  /** Move up to so many members more. */
+  /** Move at most `limit` more members. */
   | { readonly type: 'move'; readonly limit: number; readonly isCanary: boolean }
 
 /** The size of a transaction. */

@@ -2,7 +2,7 @@ import type { OperationRecord } from '../store/index.js'
 
 /** Acts on the members of one operation that are outside of the store. It walks over them once, batch by batch. */
 export interface OutsideWork {
-  /** Acts on up to so many members more, and returns early when the signal aborts. */
+  /** Acts on at most `limit` more members; returns early when the signal aborts. */
   act(operation: OperationRecord, limit: number, signal: AbortSignal): Promise<OutsideBatch>
   /** Ends the walk. */
   close(): Promise<void>
@@ -18,7 +18,7 @@ export interface OutsideBatch {
   readonly unmatched?: number | undefined
   /** Whether the walk is over. */
   readonly isRead: boolean
-  /** Why it ended early. What it had moved by then is noted all the same. */
+  /** The failure that ended the batch early. Members moved before it are still recorded. */
   readonly failure?: unknown
 }
 

@@ -99,11 +99,10 @@ export interface TaskControl {
    */
   redrive(ids: readonly string[], by: By): Promise<string[]>
   /**
-   * Ends waiting tasks. Watchers are called, so that the worker of a running task asks for `cancelled` and ends it; at the
-   * latest it ends where it would wait again.
-   * Returns the ids that it has ended or asked to end, without those that somebody had asked before. Ends a run whose last items
-   * these were. With `by`, appends an audit record and a row to the ledger of each task, in the same transaction:
-   * `cancelled` for those that waited, `cancel_requested` for those that ran.
+   * Cancels tasks. Waiting tasks end at once. Running tasks are marked, and watchers are called so that their worker aborts
+   * them; a marked task that would wait again ends instead. Returns the ids that were cancelled or marked, without those
+   * already marked. Ends a run if these were its last items. With `by`, appends an audit record and a ledger row per task
+   * (`cancelled` or `cancel_requested`) in the same transaction.
    */
   cancel(ids: readonly string[], by?: By): Promise<string[]>
   /**

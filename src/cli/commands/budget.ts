@@ -82,7 +82,11 @@ Example:
     .option('--floor <rate>', 'Retries that pass whatever the share (default: 1/s)', rate)
     .option('--dependency <name>', 'Share this retry budget with the kinds that name the same service', nonEmpty)
     .option('--no-dependency', 'Give the kind a retry budget of its own again')
-    .option('--min-attempts <n>', 'Judge nothing with fewer attempts (default: 20)', wholeNumber(1, 1_000_000))
+    .option(
+      '--min-attempts <n>',
+      'Minimum number of attempts before the gate may open (default: 20)',
+      wholeNumber(1, 1_000_000),
+    )
     .option('--window <duration>', 'Time within which attempts count (default: 1m)', duration(10_000, HOUR_MS))
     .option('--hold <duration>', 'First hold; each further one is twice as long (default: 30s)', duration(1, HOUR_MS))
     .action(async (options: SetOptions) => context.end(await setBudget(context, options)))

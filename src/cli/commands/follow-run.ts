@@ -64,7 +64,7 @@ export async function followRun(
     const end = await Promise.race([working(), cutShort])
     line.end()
     if (end === 'cut short') {
-      console.say('Ended at once. What was running is taken over when its lease has expired.')
+      console.say('Ended at once. Other processes take over the running items when their lease expires.')
       return { code: ExitCode.error, isCutShort: true }
     }
     report(context, run, end.result, { leaving, ...end })

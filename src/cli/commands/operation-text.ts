@@ -157,7 +157,8 @@ export async function startDetached(
 /** Says who carries out an operation that this command has begun and leaves to others. */
 function leaveTo({ console }: CommandContext, output: OutputFormat, operation: OperationRecord, who: string): ExitCode {
   writeResult(console, output, { operation: operationView(operation) })
-  console.say(`${who} To see how far it is, run: redrive ops show ${operation.id}`)
+  console.say(who)
+  console.say(`To see how far it is, run: redrive ops show ${operation.id}`)
   return ExitCode.done
 }
 
@@ -165,5 +166,10 @@ function leaveTo({ console }: CommandContext, output: OutputFormat, operation: O
 export function leaveOutside(context: CommandContext, output: OutputFormat, operation: OperationRecord): ExitCode {
   const who = 'queue' in operation.set ? 'consumer of this bus' : 'sweeper of this source'
   const command = `redrive ops continue ${operation.id}`
-  return leaveTo(context, output, operation, `A running ${who} and this store carries it out, or: ${command}`)
+  return leaveTo(
+    context,
+    output,
+    operation,
+    `A running ${who} that uses this store carries it out. To do it here, run: ${command}`,
+  )
 }

@@ -46,7 +46,7 @@ function pruneAll(context: CommandContext, options: PruneCommandOptions): Promis
   const { console, environment } = context
   const { keep, keepDead, output } = options
   if (keep === undefined && keepDead === undefined) {
-    throw new UsageError('What should be kept for how long? Pass --keep, --keep-dead or both, such as --keep 30d.')
+    throw new UsageError('Nothing to delete was named. Pass --keep, --keep-dead or both, such as --keep 30d.')
   }
   const retention = {
     ...(keep !== undefined && { endedMs: keep, keysMs: keep, auditMs: keep }),

@@ -564,7 +564,7 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
         const { code, err, json } = await redrive(argv, onRecord)
         expect(code).toBe(0)
         expect(err).toContain(
-          'A running consumer of this bus and this store carries it out, or: redrive ops continue op-',
+          'A running consumer of this bus that uses this store carries it out. To do it here, run: redrive ops continue op-',
         )
         const { id } = json().operation
         expect(await left()).toHaveLength(2)

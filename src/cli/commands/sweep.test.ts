@@ -333,7 +333,7 @@ describe('redrive docs', () => {
       const { code, err, json } = await redrive([...argv, '--output', 'json'], onRecord)
       expect(code).toBe(0)
       expect(err).toContain(
-        'A running sweeper of this source and this store carries it out, or: redrive ops continue op-',
+        'A running sweeper of this source that uses this store carries it out. To do it here, run: redrive ops continue op-',
       )
       const { id } = json().operation
       expect(failed()).toBe(5)

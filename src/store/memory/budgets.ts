@@ -31,7 +31,7 @@ export interface BudgetHost {
   isNews(declaration: { readonly lanes: string; readonly limits: string } | undefined): boolean
   /** Whether tasks of a scope run. */
   isRunning(scope: BudgetScope): boolean
-  /** Makes up to so many due retries of these budgets ready, together. Returns how many of each there were. */
+  /** Makes up to `most` due retries of these budgets ready, in all. Returns how many of each there were. */
   letThrough(budgets: readonly string[], most: number, now: number): ReadonlyMap<string, number>
   /** When the first retry of a budget is due, or was. */
   nextBudgeted(budget: string): number

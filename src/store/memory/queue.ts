@@ -32,7 +32,7 @@ export class MemoryQueue {
     task.budget = undefined
   }
 
-  /** Makes up to so many due retries of these budgets ready, together. Returns how many of each there were. */
+  /** Makes up to `most` due retries of these budgets ready, in all. Returns how many of each there were. */
   letThrough(budgets: readonly string[], most: number, now: number): ReadonlyMap<string, number> {
     const counts = new Map<string, number>()
     for (let left = most; left > 0; left--) {

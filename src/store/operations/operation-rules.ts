@@ -116,7 +116,7 @@ export function isDrivenBy({ status, set, lease }: OperationState, token: string
   return lease?.token === token && (isOpen({ status }) || isOutside(set))
 }
 
-/** The operation after a step that moved so many tasks. */
+/** The operation after a step that moved `tasks` tasks. */
 export function stepped(state: OperationState, step: OperationStep, tasks: number, now: number): OperationState {
   const moved = tasks + (step.movedOutside ?? 0)
   // Stopped meanwhile: it stays so, and the driver keeps its lease until it gives it back.

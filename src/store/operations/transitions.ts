@@ -43,7 +43,7 @@ export function leasing(
   return { state: taken(before, driver, token, leaseMs, now), token }
 }
 
-/** Makes a step that has moved so many members. */
+/** Makes a step that has moved this number of members. */
 export function stepping(
   before: OperationState,
   step: OperationStep,
@@ -68,7 +68,7 @@ export function changing(
   return state === before ? { state } : { state, entry: operationRecordOf(type, state, by, now) }
 }
 
-/** Puts so many members back. */
+/** Notes this number of members as put back. */
 export function undoing(before: OperationState, count: number, by: By, now: number): Transition {
   const state = undone(before, count, now)
   return count === 0 ? { state } : { state, entry: operationRecordOf('operation_undone', state, by, now) }

@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '1f65c68dd377835de42e0088649b41fdcb0787d5fd62ff86d8ec98785d823210',
+  1: '6342c8d4036d1019294c7650a60126ea140c8dce5c883e4ab4c0d63c0e492a20',
 }
 
 const MAX_LINES = 60

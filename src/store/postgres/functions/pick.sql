@@ -150,7 +150,7 @@ BEGIN
 END
 $$;
 
--- Starts ready tasks of a room that no earlier room names, up to so many: one from each open lane in turn, beginning after
+-- Starts up to `up_to` ready tasks of a room that no earlier room names: one from each open lane in turn, beginning after
 -- the lane that had the last turn. All lanes without a key share a turn (0), and the order over all of them is exact.
 -- `closed` are shared limits that have refused a task of this claim.
 CREATE OR REPLACE FUNCTION redrive.take_ready(

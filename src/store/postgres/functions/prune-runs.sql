@@ -1,4 +1,4 @@
--- Deletes up to so many items of a run, with their ledger. Returns how many.
+-- Deletes up to `up_to` items of a run, with their ledger. Returns how many.
 CREATE OR REPLACE FUNCTION redrive.forget_items(of_run text, up_to int) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   ids text[];
@@ -54,7 +54,7 @@ BEGIN
 END
 $$;
 
--- Forgets runs that have been over for long enough, with all that belongs to them, up to so many items and runs. A run that
+-- Deletes runs that have been over for long enough, with all that belongs to them: up to `up_to` items and runs. A run that
 -- takes several calls is hidden by the first. Returns how many it deleted.
 CREATE OR REPLACE FUNCTION redrive.prune_runs(ended_ms bigint, dead_ms bigint, up_to int, at bigint) RETURNS int
 LANGUAGE plpgsql

@@ -1,4 +1,4 @@
--- Deletes tasks that ended in a state before a time, with their ledger, up to so many. Returns how many were listed.
+-- Deletes up to `up_to` tasks that ended in a state before a time, with their ledger. Returns how many were listed.
 CREATE OR REPLACE FUNCTION redrive.prune_ended(of_state smallint, before bigint, up_to int) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -56,7 +56,7 @@ BEGIN
 END
 $$;
 
--- Deletes tasks, keys and audit records that have been over for long enough, up to so many in all. Returns how many.
+-- Deletes up to `up_to` tasks, keys and audit records in all that have been over for long enough. Returns how many.
 CREATE OR REPLACE FUNCTION redrive.prune(
   ended_ms bigint, dead_ms bigint, keys_ms bigint, audit_ms bigint, up_to int, at bigint
 ) RETURNS int LANGUAGE plpgsql

@@ -173,7 +173,7 @@ BEGIN
 END
 $$;
 
--- The ids of dead items that match, up to so many, as a JSON array. NULL matches everything.
+-- The ids of up to `up_to` dead items that match, as a JSON array. NULL matches everything.
 CREATE OR REPLACE FUNCTION redrive.dead_items(
   of_kind text, of_key text, of_category text, of_error text, until bigint, up_to bigint
 ) RETURNS json LANGUAGE plpgsql STABLE
@@ -198,7 +198,7 @@ BEGIN
 END
 $$;
 
--- The ids of waiting items that match, up to so many, as a JSON array. NULL matches everything.
+-- The ids of up to `up_to` waiting items that match, as a JSON array. NULL matches everything.
 CREATE OR REPLACE FUNCTION redrive.waiting_items(
   of_kind text, of_key text, of_category text, of_error text, up_to bigint
 ) RETURNS json LANGUAGE plpgsql STABLE

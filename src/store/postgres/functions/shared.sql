@@ -115,7 +115,7 @@ BEGIN
 END
 $$;
 
--- The state after so many answers in a second.
+-- The state after `more` answers in a second.
 CREATE OR REPLACE FUNCTION redrive.shared_after_answers(state jsonb, second bigint, more bigint) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE

@@ -36,7 +36,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     ELSE redrive.state_ready() END
 $$;
 
--- Whether a task with so many losses must run alone in its worker, so that it kills no neighbours.
+-- Whether a task with this number of losses must run alone in its worker, so that it kills no neighbours.
 CREATE OR REPLACE FUNCTION redrive.runs_alone(losses int) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT losses >= 2
 $$;
