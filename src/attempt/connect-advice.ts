@@ -13,7 +13,8 @@ export function connectAdvice(error: unknown): string {
     return 'Its certificate is not trusted: name the authority that signed it, with sslrootcert=FILE.'
   if (/does not support SSL/i.test(text))
     return 'It has no TLS: leave sslmode out of the URL, or switch TLS on at the server.'
-  if (/too many (clients|connections)/i.test(text))
+  // PostgreSQL's code for it, and RabbitMQ's words.
+  if (code === '53300' || /too many (clients|connections)/i.test(text))
     return 'Close other connections, raise its limit, or put a pooler in between.'
   return 'Is the server running, and is the address right?'
 }

@@ -88,7 +88,7 @@ export function checkBeat({ worker, leaseMs, release, kinds = [], categories = [
   for (const kind of kinds) checkName('kind', kind)
   for (const category of categories) checkName('category', category)
   if (host !== undefined) checkName('host', host)
-  if (!(Number.isFinite(leaseMs) && leaseMs >= 0))
+  if (!(leaseMs >= 0 && leaseMs <= MAX_TIME))
     throw new OptionError('leaseMs', `'leaseMs' must be a number of milliseconds, got ${quoted(leaseMs)}.`)
 }
 
@@ -203,6 +203,8 @@ export function checkFence({ fence }: OnceOptions): void {
 }
 
 function checkOutcome(outcome: Outcome): void {
+  if ('delayMs' in outcome && !(outcome.delayMs <= MAX_TIME))
+    throw new OptionError('delayMs', `'delayMs' must be a number of milliseconds, got ${quoted(outcome.delayMs)}.`)
   if (outcome.type !== 'advanced') return
   checkName('to', outcome.to)
   checkText('value', outcome.value)

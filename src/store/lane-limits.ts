@@ -1,5 +1,5 @@
 import { OptionError } from '../policy/index.js'
-import { checkOptions, type KnownOptions } from '../policy/internal.js'
+import { checkOptions, type KnownOptions, quoted } from '../policy/internal.js'
 import type { Lane, LaneLimits, LaneSelection } from './lane.js'
 
 /**
@@ -8,8 +8,9 @@ import type { Lane, LaneLimits, LaneSelection } from './lane.js'
  */
 export const RAMP_END = 256
 
-/** Rates beyond these are mistakes, and would overflow in a database. */
+/** Limits beyond these are mistakes, and would overflow in a database. */
 const [MIN_RATE, MAX_RATE] = [1e-9, 1e9]
+const MAX_CONCURRENCY = 1e9
 
 const FIELDS: KnownOptions<LaneLimits> = { concurrency: '', perSecond: '', isOrdered: '' }
 
@@ -18,8 +19,7 @@ export function checkedLimits(limits: LaneLimits): LaneLimits {
   // New limits replace the old ones, so a field that was mistyped would remove a limit.
   checkOptions('limit()', limits, FIELDS)
   const { concurrency, perSecond, isOrdered = false } = limits
-  if (concurrency !== undefined && !(Number.isInteger(concurrency) && concurrency >= 0))
-    throw new OptionError('concurrency', `'concurrency' must be a whole number, 0 or more, got ${concurrency}.`)
+  checkConcurrency(concurrency)
   if (perSecond !== undefined && !(perSecond >= MIN_RATE && perSecond <= MAX_RATE)) {
     const range = `a number from ${MIN_RATE} to ${MAX_RATE}`
     throw new OptionError('perSecond', `'perSecond' must be ${range}, got ${perSecond}: to stop a lane, pause it.`)
@@ -30,6 +30,13 @@ export function checkedLimits(limits: LaneLimits): LaneLimits {
     ...(perSecond !== undefined && { perSecond }),
     ...(isOrdered && { isOrdered }),
   }
+}
+
+export function checkConcurrency(concurrency: number | undefined): void {
+  if (concurrency === undefined) return
+  if (Number.isInteger(concurrency) && concurrency >= 0 && concurrency <= MAX_CONCURRENCY) return
+  const range = `a whole number from 0 to ${MAX_CONCURRENCY}`
+  throw new OptionError('concurrency', `'concurrency' must be ${range}, got ${quoted(concurrency)}.`)
 }
 
 /** Whether a selection names exactly one lane. */

@@ -3,6 +3,7 @@ import { canonicalJson, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions, quoted } from '../policy/internal.js'
 import { checkName } from './check.js'
 import type { LaneLimits, LaneSelection, Rate, SharedLimits } from './lane.js'
+import { checkConcurrency } from './lane-limits.js'
 import { ownValue } from './own-value.js'
 import type { Cost } from './task.js'
 
@@ -100,8 +101,7 @@ export function checkedShared({ key }: LaneSelection, limits: SharedLimits): Sha
   const { concurrency, rates = {} } = limits
   if (key !== undefined)
     throw new OptionError('key', `Shared limits select by kind and category, not by key, got ${quoted(key)}.`)
-  if (concurrency !== undefined && !(Number.isInteger(concurrency) && concurrency >= 0))
-    throw new OptionError('concurrency', `'concurrency' must be a whole number, 0 or more, got ${quoted(concurrency)}.`)
+  checkConcurrency(concurrency)
   const checked = Object.entries(rates).map(([name, rate]) => [name, checkedRate(name, rate)] as const)
   return {
     isShared: true,

@@ -37,10 +37,13 @@ const MAX_TRIES = 5
 /** The budgets of a PostgreSQL store. */
 export class PostgresBudgets implements BudgetStore {
   readonly #database: Database
+  readonly #settlements: Database
   readonly #signals: Signals
 
-  constructor(database: Database, signals: Signals) {
+  /** Budgets are judged on the connection of `settlements`, so that no settlement waits for transactions of handlers. */
+  constructor(database: Database, settlements: Database, signals: Signals) {
     this.#database = database
+    this.#settlements = settlements
     this.#signals = signals
   }
 
@@ -86,7 +89,7 @@ export class PostgresBudgets implements BudgetStore {
   }
 
   async list(): Promise<BudgetRecord[]> {
-    const rows = await this.#read(false)
+    const rows = await read(this.#database, false)
     return rows.map(recordOf).sort(byScope)
   }
 
@@ -98,7 +101,7 @@ export class PostgresBudgets implements BudgetStore {
     try {
       const changes: GateChange[] = []
       for (let tries = 0; tries < MAX_TRIES; tries++) {
-        const rows = await this.#read(true)
+        const rows = await read(this.#settlements, true)
         const left = await Promise.all(rows.map(row => this.#judgeOne(row, changes)))
         if (left.every(isDone => isDone)) break
       }
@@ -115,7 +118,7 @@ export class PostgresBudgets implements BudgetStore {
     const gate =
       failures === undefined ? before : judged(failures, before, { ...row, recent: asFailed(row.recent) }, row.now)
     if (gate === before) return true
-    const isChanged = await this.#database.call('change_gate', [row.id, row.gate, JSON.stringify(gate)])
+    const isChanged = await this.#settlements.call('change_gate', [row.id, row.gate, JSON.stringify(gate)])
     if (isChanged === true) changes.push({ ...scopeOf(row), gate: gateRecord(gate, row.now) })
     return isChanged === true
   }
@@ -131,10 +134,10 @@ export class PostgresBudgets implements BudgetStore {
     const record = recordAt(Number(await call('now_ms', [at])))
     await call('append_audit', [JSON.stringify([record]), at])
   }
+}
 
-  async #read(isToJudge: boolean): Promise<BudgetRow[]> {
-    return JSON.parse(String(await this.#database.call('budgets', [isToJudge, this.#database.at]))) as BudgetRow[]
-  }
+async function read(database: Database, isToJudge: boolean): Promise<BudgetRow[]> {
+  return JSON.parse(String(await database.call('budgets', [isToJudge, database.at]))) as BudgetRow[]
 }
 
 function recordOf(row: BudgetRow): BudgetRecord {

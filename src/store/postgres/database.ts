@@ -34,6 +34,9 @@ export const FORBIDDEN = '42501'
 
 const DISK_FULL = '53100'
 
+/** The server, or the role, has as many connections as it may have. */
+const TOO_MANY_CONNECTIONS = '53300'
+
 const NO_DATABASE = '3D000'
 
 const WRONG_PASSWORD = '28P01'
@@ -46,6 +49,8 @@ const CANCELED = '57014'
 /** How the functions of a schema are called. */
 export interface DatabaseOptions {
   readonly pool: Pool
+  /** Another pool of the same store, whose connections are used while the server allows no more. */
+  readonly spare?: Pool
   readonly schema: string
   /** The store's name in error messages. */
   readonly name: string
@@ -63,14 +68,18 @@ export class Database {
   readonly pool: Pool
   readonly schema: string
   readonly name: string
+  readonly #spare: Pool | undefined
   readonly #timeoutMs: number
   readonly #clock: Clock | undefined
   /** The statements that call functions, by name and number of arguments. */
   readonly #callTexts = new Map<string, string>()
+  /** Rejects the calls that wait for a connection. */
+  readonly #waiting = new Set<(error: unknown) => void>()
   #isClosed = false
 
-  constructor({ pool, schema, name, timeoutMs, clock }: DatabaseOptions) {
+  constructor({ pool, spare, schema, name, timeoutMs, clock }: DatabaseOptions) {
     this.pool = pool
+    this.#spare = spare
     this.schema = schema
     this.name = name
     this.#timeoutMs = timeoutMs
@@ -149,9 +158,10 @@ export class Database {
     }
   }
 
-  /** Refuses all further calls. */
+  /** Refuses all further calls, and those that wait for a connection. */
   close(): void {
     this.#isClosed = true
+    for (const reject of this.#waiting) reject(new StoreClosedError(this.name))
   }
 
   async #run(client: PoolClient, text: string, values: unknown[], patience: number): Promise<readonly unknown[]> {
@@ -180,7 +190,9 @@ export class Database {
    */
   async #lend<T>(use: (client: PoolClient, keep: () => void) => Promise<T>): Promise<T> {
     if (this.#isClosed) throw new StoreClosedError(this.name)
-    const client = await this.#connect()
+    const client = await this.#connect().catch(error => {
+      throw this.explain(error, { wasSent: false })
+    })
     let isDamaged = false
     let isKept = false
     const keep = () => {
@@ -197,14 +209,28 @@ export class Database {
     }
   }
 
+  /** Takes a connection of the pool, or of the spare one while there may be no more: it may have idle ones. */
+  async #connect(): Promise<PoolClient> {
+    try {
+      return await this.#connectTo(this.pool)
+    } catch (error) {
+      const isFull = sqlState(error) === TOO_MANY_CONNECTIONS
+      if (isFull && this.#spare !== undefined) return this.#connectTo(this.#spare)
+      throw error
+    }
+  }
+
   /** A broken connection rejects its query and emits an event, as early as it can. */
-  #connect(): Promise<PoolClient> {
+  #connectTo(pool: Pool): Promise<PoolClient> {
     return new Promise((resolve, reject) => {
+      this.#waiting.add(reject)
       // A callback, not the pool's promise: a connection that breaks before that resolves would end the process, since
       // nobody listens to its event yet.
-      this.pool.connect((error, client) => {
-        if (client === undefined) return reject(this.explain(error, { wasSent: false }))
-        resolve(client.on('error', ignore))
+      pool.connect((error, client) => {
+        this.#waiting.delete(reject)
+        if (client === undefined) reject(error)
+        else if (this.#isClosed) client.release()
+        else resolve(client.on('error', ignore))
       })
     })
   }

@@ -44,6 +44,7 @@ export class Listener {
     const isNew = subscribers.size === 0
     this.#subscribers.set(channel, subscribers.add(hear))
     clearTimeout(this.#linger)
+    if (this.#client !== undefined) keepAlive(this.#client, true)
     this.#poll ??= setInterval(() => this.#look(), POLL_MS)
     if (this.#client === undefined) this.#connect()
     else if (isNew) this.#listen(this.#client, [channel]).catch(() => {})
@@ -121,6 +122,7 @@ export class Listener {
     clearInterval(this.#poll)
     this.#poll = undefined
     this.#linger = setTimeout(() => this.#hangUp(), LINGER_MS).unref()
+    if (this.#client !== undefined) keepAlive(this.#client, false)
   }
 
   #hangUp(): void {
@@ -129,4 +131,10 @@ export class Listener {
     this.#poll = undefined
     if (this.#client !== undefined) this.#lost(this.#client)
   }
+}
+
+/** Whether an open connection keeps the process alive. The types of the driver lack these methods. */
+function keepAlive(client: Client & { ref?: () => void; unref?: () => void }, isKept: boolean): void {
+  if (isKept) client.ref?.()
+  else client.unref?.()
 }

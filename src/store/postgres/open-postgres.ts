@@ -46,8 +46,11 @@ const MAX_CONNECTIONS = {
   others: 5,
 }
 
-/** A worker with little to do keeps its connections from one look at the store to the next, and with them their plans. */
-const IDLE_MS = 300_000
+/**
+ * A worker with little to do keeps the connections that claim and settle from one look at the store to the next, and with
+ * them their plans. The others are soon given back to the server, which may have few.
+ */
+const IDLE_MS = { busy: 300_000, others: 10_000 }
 
 /**
  * Opens the store in a PostgreSQL database, by its URL or on a pool of your own, which closing the store does not end. Needs
@@ -73,23 +76,24 @@ export async function openPostgres(at: string | Pool, options: PostgresOptions =
     keepAlive: true,
     application_name: 'redrive',
   }
-  const ofPool = { idleTimeoutMillis: IDLE_MS, allowExitOnIdle: true }
-  const makePool = (max: number) =>
-    typeof at === 'string' ? new driver.Pool({ ...settings, ...ofPool, connectionString: at, max }) : at
-  const pool = makePool(MAX_CONNECTIONS.others)
+  const makePool = (max: number, idleTimeoutMillis: number) => {
+    if (typeof at !== 'string') return at
+    return new driver.Pool({ ...settings, connectionString: at, max, idleTimeoutMillis, allowExitOnIdle: true })
+  }
+  const pool = makePool(MAX_CONNECTIONS.others, IDLE_MS.others)
   // The first claim and the first settlement on a connection take ten times as long as the next, since the server plans them
   // there: a pool that gave each call any connection would pay for both on all of them.
-  const claiming = makePool(MAX_CONNECTIONS.claiming)
-  const settling = makePool(MAX_CONNECTIONS.settling)
+  const claiming = makePool(MAX_CONNECTIONS.claiming, IDLE_MS.busy)
+  const settling = makePool(MAX_CONNECTIONS.settling, IDLE_MS.busy)
   const pools = new Set([pool, claiming, settling])
   // An idle connection that breaks is replaced when it is needed. Without a listener, it would end the process.
   const ignore = () => {}
   for (const one of pools) one.on('error', ignore)
 
   const common = { schema, name: nameOf(pool, schema), timeoutMs, clock }
-  const database = new Database({ ...common, pool })
-  const claims = new Database({ ...common, pool: claiming })
-  const settlements = new Database({ ...common, pool: settling })
+  const database = new Database({ ...common, pool, spare: claiming })
+  const claims = new Database({ ...common, pool: claiming, spare: pool })
+  const settlements = new Database({ ...common, pool: settling, spare: pool })
   const connect = async (): Promise<Client> => {
     const client = new driver.Client({
       ...pool.options,

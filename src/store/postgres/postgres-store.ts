@@ -114,7 +114,7 @@ export class PostgresStore implements Movable {
     const holdings = new Holdings()
     this.#enqueues = new Enqueues(database, signals, clock)
     this.#claims = new Claims(claims, holdings)
-    this.budgets = new PostgresBudgets(database, signals)
+    this.budgets = new PostgresBudgets(database, settlements, signals)
     this.#settlements = new Settlements(settlements, signals, ends, holdings, this.budgets)
     this.#workers = new Workers(claims, signals, holdings)
     this.#browser = new Browser(database)

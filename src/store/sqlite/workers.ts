@@ -9,7 +9,7 @@ import type { Statements } from './statements.js'
 /** Renews a worker's lease, and rescues the tasks of workers whose lease has expired. Within a transaction. */
 export function heartbeat(statements: Statements, beat: Beat, now: number): Heartbeat {
   const { worker, leaseMs, release = null, kinds, categories, host = null, grouping = null } = beat
-  statements.lease.run({ worker, until: now + leaseMs })
+  statements.lease.run({ worker, until: Math.ceil(now + leaseMs) })
   const lists = { kinds: json(kinds), categories: json(categories) }
   statements.report.run({ worker, release, ...lists, host, grouping, now })
   const book = new LaneBook(statements)

@@ -165,7 +165,12 @@ export const CHECKS: StoreBehaviours = {
     await assertRefused(store.count({ status: 'toString' as never }), 'status')
     await assertRefused(store.count({ errorCode: 5 as never }), 'errorCode')
     await assertRefused(store.heartbeat({ worker: 'w1', leaseMs: Number.NaN }), 'leaseMs')
+    await assertRefused(store.heartbeat({ worker: 'w1', leaseMs: 1e300 }), 'leaseMs')
+    await store.heartbeat({ worker: 'w1', leaseMs: 1000.4 })
     await assertRefused(store.prune({ endedMs: Number.NaN }, 1), 'endedMs')
+    const task = await start(store)
+    for (const delayMs of [Infinity, 1e300, Number.NaN])
+      await assertRefused(settle(store, task, { type: 'retry', delayMs, isBackoff: true }), 'delayMs', String(delayMs))
     await assertRefused(store.cancel(['a'], { who: 'ann', why: 5 as never }), 'why')
   },
 

@@ -320,8 +320,9 @@ export const LIMITS: StoreBehaviours = {
 
   async 'limits that cannot be are an OptionError, and change nothing'(store) {
     await store.limit(LANE, { concurrency: 1 })
-    for (const limits of [{ concurrency: -1 }, { concurrency: 1.5 }, { perSecond: 0 }, { perSecond: -1 }])
+    for (const limits of [{ concurrency: -1 }, { concurrency: 1e12 }, { perSecond: 0 }, { perSecond: -1 }])
       await assert.rejects(store.limit(LANE, limits), OptionError, JSON.stringify(limits))
+    await assert.rejects(store.limit(LANE, { concurrency: 1.5 }), OptionError)
     await assert.rejects(store.limit(LANE, { perSecond: Number.NaN }), OptionError)
     await assert.rejects(store.limit(LANE, { perSecond: Infinity }), OptionError)
     await assert.rejects(store.limit(LANE, { perSecond: 1e300 }), OptionError)
