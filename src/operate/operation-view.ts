@@ -1,4 +1,4 @@
-import { fixWait, outstanding } from '../operation/internal.js'
+import { fixWait, hasUnended, outstanding } from '../operation/internal.js'
 import { quoted } from '../policy/internal.js'
 import type {
   DeathsRow,
@@ -48,6 +48,8 @@ export interface OperationView {
   readonly left: number | null
   /** How many of those that it moved were put back. */
   readonly undone: number
+  /** Who put members back last, and why. */
+  readonly undoneBy: { readonly who: string; readonly why: string | null } | null
   /** How many have not answered yet. */
   readonly outstanding: number
   /** The outcomes of the others. */
@@ -62,11 +64,14 @@ export interface OperationView {
 
 /** Converts an operation to plain JSON. */
 export function operationView(operation: OperationRecord): OperationView {
-  const { id, act, status, reason, stoppedBy, by, set, settings, moved, progress, undone, tally, driver } = operation
+  const { id, act, status, reason, stoppedBy, by, set, settings, moved, progress, undone, undoneBy, tally, driver } =
+    operation
+  // A driver notes that the last member has ended, when one looks.
+  const isDone = status === 'settling' && !hasUnended(operation)
   return {
     id,
     act,
-    status,
+    status: isDone ? 'done' : status,
     reason: reason ?? null,
     stoppedBy: stoppedBy?.who ?? null,
     who: by.who,
@@ -78,6 +83,7 @@ export function operationView(operation: OperationRecord): OperationView {
     unmatched: progress.unmatched ?? 0,
     left: leftOf(operation),
     undone,
+    undoneBy: undoneBy === undefined ? null : { who: undoneBy.who, why: undoneBy.why ?? null },
     outstanding: outstanding(operation),
     tally,
     driver: driver?.name ?? null,

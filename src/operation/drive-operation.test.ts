@@ -90,7 +90,7 @@ describe('a worker', () => {
     await clock.advance('60s')
     const operation = await store.operations.get(id)
     expect(operation).toMatchObject({ status: 'stopped', moved: 10 })
-    expect(operation?.reason).toMatch(/^\d+ of the first \d+ members failed, above 20 %\.$/)
+    expect(operation?.reason).toMatch(/^The first attempt failed for \d+ of the first \d+ members, above 20 %\.$/)
     expect((await store.count({ status: 'dead' })).dead).toBe(50)
     await worker.stop()
   })
@@ -124,7 +124,7 @@ describe('a worker', () => {
     await store.operations.change(id, 'continue', { who: 'ann' })
     await clock.advance('30s')
     const { reason, progress } = (await store.operations.get(id)) ?? {}
-    expect(reason).toMatch(/^\d+ of the first \d+ members failed/)
+    expect(reason).toMatch(/^The first attempt failed for \d+ of the first \d+ members/)
     expect(progress?.canary).toHaveLength(10)
     await worker.stop()
   })

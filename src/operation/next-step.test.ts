@@ -22,6 +22,7 @@ function operation(more: Partial<OperationRecord> = {}): OperationRecord {
     status: 'running',
     reason: undefined,
     stoppedBy: undefined,
+    undoneBy: undefined,
     progress: PROGRESS,
     moved: 0,
     undone: 0,
@@ -53,7 +54,7 @@ it('a canary stops at the failure that is one too many, and not before', () => {
   expect(nextStep(canary(), answers(3, 2)).type).toBe('wait')
   expect(nextStep(canary(), answers(0, 3))).toEqual({
     type: 'stop',
-    reason: '3 of the first 3 members failed, above 20 %.',
+    reason: 'The first attempt failed for 3 of the first 3 members, above 20 %.',
   })
   expect(nextStep(canary(), answers(8, 2))).toEqual({ type: 'enter', status: 'running', window: 10 })
 })
@@ -117,7 +118,10 @@ it('the window doubles while it goes well, and halves from half of the threshold
   expect(after(40, 0)).toEqual({ type: 'enter', status: 'running', window: 80 })
   expect(after(36, 4)).toEqual({ type: 'enter', status: 'running', window: 80 })
   expect(after(35, 5)).toEqual({ type: 'enter', status: 'running', window: 20 })
-  expect(after(31, 9)).toEqual({ type: 'stop', reason: '9 of the last 40 members failed, above 20 %.' })
+  expect(after(31, 9)).toEqual({
+    type: 'stop',
+    reason: 'The first attempt failed for 9 of the last 40 members, above 20 %.',
+  })
 })
 
 it('a rate spreads the moves, whatever the window', () => {
@@ -148,7 +152,10 @@ it('an operation without a canary stops when more than half of the latest answer
     return nextStep(operation({ settings, moved: 100, tally: { ...NO_TALLY, passed, failed } }), FACTS)
   }
   expect(after(10, 10).type).toBe('move')
-  expect(after(9, 11)).toEqual({ type: 'stop', reason: '11 of the last 20 members failed, above 50 %.' })
+  expect(after(9, 11)).toEqual({
+    type: 'stop',
+    reason: 'The first attempt failed for 11 of the last 20 members, above 50 %.',
+  })
   expect(after(0, 99, 1).type).toBe('move')
 })
 

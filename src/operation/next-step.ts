@@ -91,7 +91,10 @@ function canaryStep(operation: OperationRecord, { now, hasWorkers, canary: answe
   const { passed, failed, pending } = answered
   const answers = passed + failed
   if (failed > stopAbove * size) {
-    return { type: 'stop', reason: `${failed} of the first ${answers} members failed, above ${percent(stopAbove)}.` }
+    return {
+      type: 'stop',
+      reason: `The first attempt failed for ${failed} of the first ${answers} members, above ${percent(stopAbove)}.`,
+    }
   }
   if (answers >= size) return { type: 'enter', status: 'running', window: size }
   const left = leftOf(operation)
@@ -131,7 +134,10 @@ function judge({ settings, progress, tally }: OperationRecord): NextStep | undef
   const failed = tally.failed - judged.failed
   const answers = tally.passed - judged.passed + failed
   if (failed > stopAbove * Math.max(answers, MIN_JUDGED)) {
-    return { type: 'stop', reason: `${failed} of the last ${answers} members failed, above ${percent(stopAbove)}.` }
+    return {
+      type: 'stop',
+      reason: `The first attempt failed for ${failed} of the last ${answers} members, above ${percent(stopAbove)}.`,
+    }
   }
   if (answers < Math.max(MIN_JUDGED, window)) return undefined
   const isBad = failed > (stopAbove / 2) * answers
@@ -156,7 +162,8 @@ function roomStep(
 }
 
 /** Whether a member that was moved has not ended. */
-function hasUnended({ moved, undone, tally }: OperationRecord): boolean {
+/** Whether a redrive has moved members that have neither ended nor been put back. */
+export function hasUnended({ moved, undone, tally }: OperationRecord): boolean {
   return moved - undone > tally.succeeded + tally.skipped + tally.dead + tally.cancelled
 }
 

@@ -208,6 +208,8 @@ export interface OperationRecord extends NewOperation {
   readonly moved: number
   /** How many of those were put back by an undo. */
   readonly undone: number
+  /** The person who put members back last. */
+  readonly undoneBy: By | undefined
   /** Their outcomes. */
   readonly tally: OperationTally
   /** Who advances it, and until when its lease runs. */

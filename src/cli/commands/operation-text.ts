@@ -7,8 +7,9 @@ import {
   operationView,
 } from '../../operate/index.js'
 import { openGates } from '../../operate/internal.js'
+import { hasUnended } from '../../operation/internal.js'
 import type { OperationAct, OperationRecord, Store } from '../../store/index.js'
-import { isCovering, isLasting, isWorker, MOVED } from '../../store/internal.js'
+import { isCovering, isWorker, MOVED } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
@@ -95,13 +96,17 @@ export async function endOfOperation(
   store: Store,
   output: OutputFormat,
   operation: OperationRecord,
+  { movedBefore = 0 }: { readonly movedBefore?: number } = {},
 ): Promise<ExitCode> {
   const { id, act, moved, status, reason, stoppedBy, progress } = operation
   const isStopped = status === 'stopped'
   writeResult(console, output, { [MOVED[act]]: moved, isStopped, operation: operationView(operation) })
-  console.say(`${moved} ${MOVED[act]}.`)
+  const isAlone = isStopped && stoppedBy === undefined
+  if (movedBefore > 0) console.say(`${moved - movedBefore} ${MOVED[act]} now, ${moved} in all.`)
+  else if (!isAlone) console.say(`${moved} ${MOVED[act]}.`)
   for (const [reason, count] of Object.entries(progress.refused)) console.say(refusedText(reason, count))
-  const isUnattended = act === 'redrive' && moved > 0 && !(await store.workers()).some(isWorker)
+  const isAnyWaiting = act === 'redrive' && hasUnended(operation)
+  const isUnattended = isAnyWaiting && !(await store.workers()).some(isWorker)
   const sayUnattended = () => isUnattended && console.say('No worker is running: they wait for one.')
   if (status === 'planned') console.say(operationNote(operation, await store.workers(), await store.now()) ?? '')
   const next = moved > 0 ? AFTER[act] : undefined
@@ -110,13 +115,14 @@ export async function endOfOperation(
     if (next !== undefined) console.say(`${next} ${id}`)
     return ExitCode.done
   }
-  if (stoppedBy !== undefined) console.say(`${reason?.replace(/\.$/, '')}. The rest is unchanged.`)
-  else console.say(`Stopped: ${reason} ${await operationOutcome(store, operation)}`)
+  if (isAlone) console.say(`Stopped: ${reason} ${await operationOutcome(store, operation)}`)
+  else console.say(`${reason?.replace(/\.$/, '')}. The rest is unchanged.`)
   for (const { group, count } of await failedGroups(store, operation)) {
     console.say(`${count} failed in the group ${group}. To see why, run: redrive groups show ${shellWord(group)}`)
   }
   sayUnattended()
-  if (!isLasting(act) && moved > 0) console.say(`To put back what has not run: redrive ops undo ${id}`)
+  if (isAnyWaiting || (act === 'discard' && moved > 0))
+    console.say(`To put back what has not run: redrive ops undo ${id}`)
   console.say(`To go on: redrive ops continue ${id}`)
   return ExitCode.partly
 }

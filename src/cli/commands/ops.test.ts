@@ -56,7 +56,10 @@ describe('redrive ops', () => {
     const { json } = await folder.redrive(['dlq', 'ls', '--output', 'json'])
     expect(json()).toHaveLength(5)
     const again = await folder.redrive(['ops', 'undo', id, '--yes'])
-    expect(again.err).toBe('0 put back. The others have run since, or were put back before.\n')
+    expect(again.err).toBe('Nothing to put back: all 5 were put back before.\n')
+    const { out } = await folder.redrive(['ops', 'show', id])
+    expect(out).toMatch(/^op-\w+ {2}redrive {2}done$/m)
+    expect(out).toMatch(/^ {2}put back +5 by .+: too early$/m)
   })
 
   it('stops an operation, and continues it', async () => {
@@ -104,8 +107,8 @@ describe('redrive ops', () => {
   it('shows how far an operation is, and that nobody carries it out', async () => {
     const id = await created({ canary: 3, stopAbove: 0.2, perSecond: 50 })
     const { out } = await folder.redrive(['ops', 'show', id])
-    expect(out).toMatch(/^moved {7}0 of 5$/m)
-    expect(out).toMatch(/^canary {6}3\nstop above {2}20 %\nrate {8}50\/s$/m)
+    expect(out).toMatch(/^ {2}moved {7}0 of 5$/m)
+    expect(out).toMatch(/^ {2}canary {6}3\n {2}stop above {2}20 %\n {2}rate {8}50\/s$/m)
     const nobody = 'Nobody carries it out: no worker is running.'
     expect(out).toContain(nobody)
     const listed = await folder.redrive(['ops', 'ls', '--output', 'json'])
@@ -238,7 +241,7 @@ describe('redrive dlq edit --patch', () => {
     expect(await payloads()).toEqual(patched)
     const show = (await folder.redrive(['ops', 'show', operation.id])).out
     expect(show).toMatch(/^op-\w+ {2}edit {2}/)
-    expect(show).toMatch(/^patch +\{"region":"eu"\}$/m)
+    expect(show).toMatch(/^ {2}patch +\{"region":"eu"\}$/m)
     expect(show).toContain('3 moved: 3 under way.')
     expect((await folder.redrive(['task', 'show', 'a'])).out).toMatch(
       /redriven\n +by ada: moved to Europe\n +payload before: \{"to":"ada","region":"us"\}\n/,

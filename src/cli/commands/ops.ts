@@ -19,8 +19,8 @@ import { CommandError, ExitCode, UsageError } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { writeOne, writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
-import { NAME_WIDTH, paragraph, table } from '../terminal/table.js'
-import { relative } from '../terminal/times.js'
+import { fields, NAME_WIDTH, paragraph, table } from '../terminal/table.js'
+import { relative, timestamp } from '../terminal/times.js'
 import { quoted } from '../terminal/visible.js'
 import { askFirst } from './ask-first.js'
 import { collectionNamed, type DocumentOptions, withSource } from './document-options.js'
@@ -193,31 +193,36 @@ type ShownOperation = OperationView & {
   readonly outcome: string
 }
 
-function textOf(operation: ShownOperation, { width }: Console): string {
+function textOf(operation: ShownOperation, { width, paint }: Console): string {
   const { id, act, status, who, why, set, driver, moved, total, outstanding, refused, note, outcome } = operation
-  const { unmatched, left } = operation
+  const { unmatched, left, undone, undoneBy, createdAt, endedAt } = operation
   const lines = {
-    by: why === null ? who : `${who}: ${why}`,
+    by: personText(who, why),
+    created: timestamp(createdAt),
+    ended: endedAt === null ? undefined : timestamp(endedAt),
     members: setText(act, set),
     [MOVED[act]]: left === null ? `${moved} of ${total}` : moved,
+    'put back': undoneBy === null ? undefined : `${undone} by ${personText(undoneBy.who, undoneBy.why)}`,
     'no match': unmatched > 0 ? unmatched : undefined,
     left: left === null || status === 'done' ? undefined : `up to ${left}`,
     unanswered: outstanding > 0 && act === 'redrive' ? outstanding : undefined,
     ...settingsText(operation.settings),
     driver: driver ?? undefined,
   }
+  const shown = Object.entries(lines).map(([name, value]) => [name, value?.toString()] as const)
+  const below = [...Object.entries(refused).map(([why, count]) => refusedText(why, count)), note ?? '', outcome]
   return [
-    `${id}  ${actText(operation)}  ${statusText(operation)}`,
-    ...Object.entries(lines).flatMap(([name, value]) => (value === undefined ? [] : `${name.padEnd(12)}${value}`)),
-    ...Object.entries(refused).map(([why, count]) => refusedText(why, count)),
-    ...(note === null ? [] : [note]),
-    outcome,
-  ]
-    .flatMap(line => paragraph(line, { width, indent: '' }))
-    .join('\n')
+    ...paragraph(`${id}  ${actText(operation)}  ${statusText(operation)}`, { width, indent: '' }),
+    fields(shown, { width, paint }),
+    ...below.filter(line => line !== '').flatMap(line => paragraph(line, { width, indent: '' })),
+  ].join('\n')
 }
 
-/** `stopped by ada: wrong filter`, or `stopped: 5 of the first 10 members failed` */
+function personText(who: string, why: string | null): string {
+  return why === null ? who : `${who}: ${why}`
+}
+
+/** `stopped by ada: wrong filter`, or `stopped: No answer from 2 of 10 members in time.` */
 function statusText({ status, reason, stoppedBy }: OperationView): string {
   if (reason === null) return status
   return stoppedBy === null ? `${status}: ${reason}` : `s${reason.slice(1)}`
@@ -225,10 +230,11 @@ function statusText({ status, reason, stoppedBy }: OperationView): string {
 
 function setText(act: OperationView['act'], set: OperationView['set']): string {
   if ('named' in set) return `${set.named} named`
-  if ('filter' in set) return `${filterText(set.filter)}, ${act === 'cancel' ? 'submitted' : 'dead'} by ${set.until}`
+  if ('filter' in set)
+    return `${filterText(set.filter)}, ${act === 'cancel' ? 'submitted' : 'dead'} by ${timestamp(set.until)}`
   if ('queue' in set) return `the oldest ${set.count} of ${quoted(set.queue)} at ${set.bus}`
   const error = set.error === undefined ? '' : ` with ${quoted(set.error)} in their error`
-  return `failed in ${quoted(set.collection)} at ${set.source}${error}, attempted by ${set.until}`
+  return `failed in ${quoted(set.collection)} at ${set.source}${error}, attempted by ${timestamp(set.until)}`
 }
 
 function settingsText({ patch, fixedIn, canary, stopAbove, perSecond, limit }: OperationSettings) {
@@ -283,7 +289,7 @@ function continueOne(context: CommandContext, id: string, options: ContinueOptio
         const onStep = ({ moved }: OperationRecord) => onProgress(moved)
         return runUntilStopped(store, id, by, { signal, outside, onProgress: onStep, tasks })
       })
-      return endOfOperation(context, store, options.output, operation)
+      return endOfOperation(context, store, options.output, operation, { movedBefore: before.moved })
     })
   })
 }
@@ -317,12 +323,17 @@ function undoOne(context: CommandContext, id: string, options: ActOptions): Prom
   const { console, environment } = context
   return withStore(options, environment, async store => {
     const operation = await found(store, id)
-    const { status, moved } = operation
+    const { status, moved, undone: before } = operation
     refuseLasting(operation)
+    if (moved > 0 && moved === before) {
+      writeResult(console, options.output, { undone: 0, isStopped: false })
+      console.say(`Nothing to put back: all ${moved} were put back before.`)
+      return ExitCode.done
+    }
     if (!options.yes) {
       await askFirst(environment, {
         question: `Put back what ${id} moved and has not run since?`,
-        effect: `This would put back up to ${moved} tasks.`,
+        effect: `This would put back up to ${moved - before} tasks.`,
         nothing: '0 put back.',
       })
     }
@@ -333,13 +344,12 @@ function undoOne(context: CommandContext, id: string, options: ActOptions): Prom
     }
     const { undone, isStopped } = await withCount(
       context,
-      { total: moved, verb: 'put back', unit: 'batch', rest: 'Run the same command again for the rest.' },
+      { total: moved - before, verb: 'put back', unit: 'batch', rest: 'Run the same command again for the rest.' },
       progress => undoOperation(store, id, by, progress),
     )
     writeResult(console, options.output, { undone, isStopped })
-    console.say(
-      `${undone} put back.${undone < moved && !isStopped ? ' The others have run since, or were put back before.' : ''}`,
-    )
+    const isAnyLeft = undone < moved - before && !isStopped
+    console.say(`${undone} put back.${isAnyLeft ? ' The others have run since.' : ''}`)
     return isStopped ? ExitCode.partly : ExitCode.done
   })
 }

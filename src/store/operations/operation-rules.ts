@@ -50,6 +50,7 @@ export function created({ act, set, by, settings = {} }: NewOperation, now: numb
     status: firstStatus(settings),
     stoppedAs: undefined,
     stoppedBy: undefined,
+    undoneBy: undefined,
     reason: undefined,
     progress: {
       isRead: false,
@@ -229,8 +230,8 @@ export function refuseUndo({ id, act, status }: OperationState): void {
 }
 
 /** The operation after members were put back. */
-export function undone(state: OperationState, count: number, now: number): OperationState {
-  return { ...state, undone: state.undone + count, changedAt: now }
+export function undone(state: OperationState, count: number, by: By, now: number): OperationState {
+  return { ...state, undone: state.undone + count, undoneBy: count > 0 ? by : state.undoneBy, changedAt: now }
 }
 
 /** The operation as its reader gets it. */
@@ -244,6 +245,7 @@ export function operationState(json: string): OperationState {
   const absent = {
     stoppedAs: undefined,
     stoppedBy: undefined,
+    undoneBy: undefined,
     reason: undefined,
     lease: undefined,
     endedAt: undefined,

@@ -70,6 +70,6 @@ export function changing(
 
 /** Notes this number of members as put back. */
 export function undoing(before: OperationState, count: number, by: By, now: number): Transition {
-  const state = undone(before, count, now)
+  const state = undone(before, count, by, now)
   return count === 0 ? { state } : { state, entry: operationRecordOf('operation_undone', state, by, now) }
 }
