@@ -12,15 +12,17 @@ export interface YieldView {
   readonly code: string
   /** The number of the attempt: 2 is the first retry. */
   readonly attempt: number
-  /** How many retries ended in a success or a failure. */
+  /** How many tasks made this attempt and have its result. Each counts once, with its latest, however often it was redriven. */
   readonly made: number
   /** How many of them succeeded. */
   readonly succeeded: number
+  /** How many of them were the last attempt of a dead task that has succeeded since, after a redrive. */
+  readonly recovered: number
   /** The share of retries that will succeed, with 95 % confidence. */
   readonly interval: Interval
 }
 
-/** A change of a policy that the ledger supports. */
+/** A change of a policy that the ledger suggests. */
 export interface PolicyAdvice {
   /** The kind of the tasks. */
   readonly kind: string
@@ -34,26 +36,30 @@ export interface PolicyAdvice {
   readonly fromAttempt: number
   /** The last attempt that was made. */
   readonly toAttempt: number
+  /** The number of days (UTC) on which these attempts were worthless. Days on which retries helped do not count. */
+  readonly days: number
   /** How many tasks went so far. */
   readonly tasks: number
-  /** How many of them succeeded on one of these attempts. */
+  /** How many of them succeeded on one of these attempts, or after a redrive. */
   readonly succeeded: number
-  /** The share of tasks that such attempts would help, with 95 % confidence. */
+  /** The share of tasks that would succeed so, with 95 % confidence. */
   readonly interval: Interval
   /** How many attempts the change would have saved. */
   readonly saved: number
-  /** The fields of the policy to change; the rest stays. Absent if the policy is not on record. */
+  /** The fields of the policy to change; the rest stays. Absent if the policy is not on record, and in `doubtful`. */
   readonly patch?: PolicyInput
 }
 
 /** How much retries helped. */
 export interface YieldReport {
-  /** Since when failures were counted, as ISO time. */
+  /** When the first failure that counts was recorded, as ISO time. Without failures, the start of the period. */
   readonly since: string
   /** By kind, category, code and attempt. */
   readonly yields: readonly YieldView[]
   /** The changes to make, those that save most first. */
   readonly advice: readonly PolicyAdvice[]
+  /** Changes not to make yet: the retries failed on fewer than 3 days, which looks like an outage. */
+  readonly doubtful: readonly PolicyAdvice[]
 }
 
 /** Which retries to report on. */
@@ -64,7 +70,11 @@ export interface YieldOptions {
   readonly periodMs?: number
 }
 
-const PERIOD_MS = 30 * 86_400_000
+const DAY_MS = 86_400_000
+const PERIOD_MS = 30 * DAY_MS
+
+/** During an outage every retry fails, so a change needs retries that failed on at least this many days. */
+const MIN_DAYS = 3
 
 /** Retries that help at most this share of tasks, with 95 % confidence, are not worth it: none of 72 says so. */
 const WORTHLESS = 0.05
@@ -82,26 +92,29 @@ export async function reportYields(
   store: Pick<Store, 'now' | 'yields' | 'policies'>,
   { kind, periodMs = PERIOD_MS }: YieldOptions = {},
 ): Promise<YieldReport> {
-  const since = (await store.now()) - periodMs
-  const rows = (await store.yields(since)).filter(row => kind === undefined || row.kind === kind)
-  const advice: PolicyAdvice[] = []
+  const from = (await store.now()) - periodMs
+  const rows = (await store.yields(from)).filter(row => kind === undefined || row.kind === kind)
+  const changes: PolicyAdvice[] = []
   for (const lane of groupsBy(rows, ({ kind, category }) => JSON.stringify([kind, category]))) {
-    advice.push(...adviceOn(lane, await lastPolicy(store, lane)))
+    changes.push(...changesOf(lane, await lastPolicy(store, lane)))
   }
+  changes.sort((a, b) => b.saved - a.saved)
+  const since = rows.length === 0 ? from : rows.reduce((first, row) => Math.min(first, row.firstAt), Infinity)
   return {
     since: new Date(since).toISOString(),
     yields: viewsOf(rows),
-    advice: advice.sort((a, b) => b.saved - a.saved),
+    advice: changes.filter(({ days }) => days >= MIN_DAYS),
+    doubtful: changes.filter(({ days }) => days < MIN_DAYS),
   }
 }
 
-/** Policies change: the counts of all of them are added up. */
+/** Adds up the counts of all days, and of all policies that followed each other. */
 function viewsOf(rows: readonly RetryYield[]): YieldView[] {
   return groupsBy(rows, ({ kind, category, code, attempt }) => JSON.stringify([kind, category, code, attempt]))
     .map(same => {
       const { kind, category, code, attempt } = same[0]
-      const [made, succeeded] = [sum(same, 'made'), sum(same, 'succeeded')]
-      return { kind, category, code, attempt, made, succeeded, interval: binomialInterval(succeeded, made) }
+      const [made, succeeded, recovered] = [sum(same, 'made'), sum(same, 'succeeded'), sum(same, 'recovered')]
+      return { kind, category, code, attempt, made, succeeded, recovered, interval: binomialInterval(succeeded, made) }
     })
     .sort(
       (a, b) =>
@@ -110,35 +123,71 @@ function viewsOf(rows: readonly RetryYield[]): YieldView[] {
 }
 
 /** First the codes on which no retry helps; then, of all others, the attempts that never help. */
-function adviceOn(rows: Group<RetryYield>, last: Policy | undefined): PolicyAdvice[] {
+function changesOf(rows: Group<RetryYield>, last: Policy | undefined): PolicyAdvice[] {
+  const final = groupsBy(rows, ({ code }) => code).flatMap(same => finalCode(same, last))
+  return [...final, ...fewerAttempts(rows, final, last)]
+}
+
+function finalCode(rows: Group<RetryYield>, last: Policy | undefined): PolicyAdvice[] {
+  const { kind, category, code } = rows[0]
+  const facts = factsFrom(2, rows)
+  if (facts === undefined) return []
+  return [{ kind, category, advice: 'final', code, ...facts, ...(isLasting(rows) && finalPatch(last, code)) }]
+}
+
+/** Each code needs days of its own: the outage of one service says nothing about the failures of another. */
+function fewerAttempts(
+  rows: Group<RetryYield>,
+  final: readonly PolicyAdvice[],
+  last: Policy | undefined,
+): PolicyAdvice[] {
   const { kind, category } = rows[0]
-  const final = groupsBy(rows, ({ code }) => code).flatMap(same => {
-    const { code } = same[0]
-    const facts = factsFrom(2, same)
-    return facts === undefined
-      ? []
-      : [{ kind, category, advice: 'final' as const, code, ...facts, ...finalPatch(last, code) }]
-  })
-  const others = rows.filter(({ code }) => final.every(one => one.code !== code))
-  const fewest = attemptsOf(others).find(attempt => {
-    const facts = factsFrom(attempt, others)
-    return facts !== undefined && facts.succeeded === 0
-  })
-  const facts = fewest === undefined ? undefined : factsFrom(fewest, others)
-  if (fewest === undefined || facts === undefined) return final
-  return [...final, { kind, category, advice: 'attempts', ...facts, ...(last && { patch: { attempts: fewest - 1 } }) }]
+  const byCode = groupsBy(rows, ({ code }) => code)
+  const isHelpless = ([{ code }]: Group<RetryYield>) => final.some(one => one.code === code)
+  // Codes that may be an outage keep their retries for now, so their successes count here.
+  const retried = byCode.filter(same => !isHelpless(same) || !isLasting(same)).flat()
+  const first = attemptsOf(retried).find(from => helped(retried.filter(({ attempt }) => attempt >= from)) === 0)
+  if (first === undefined) return []
+  const later = groupsBy(
+    retried.filter(({ attempt }) => attempt >= first),
+    ({ code }) => code,
+  )
+  const change = { kind, category, advice: 'attempts' } as const
+  const facts = factsFrom(first, later.filter(isLasting).flat())
+  if (facts !== undefined) return [{ ...change, ...facts, ...(last && { patch: { attempts: first - 1 } }) }]
+  const brief = factsFrom(first, later.filter(same => !isHelpless(same) && !isLasting(same)).flat())
+  return brief === undefined || brief.days >= MIN_DAYS ? [] : [{ ...change, ...brief }]
 }
 
 /** The worth of the attempts from one on; `undefined` if they were worth something, or if too few are known to say. */
 function factsFrom(fromAttempt: number, rows: readonly RetryYield[]) {
   const later = rows.filter(({ attempt }) => attempt >= fromAttempt)
-  // A task makes each attempt once, so the attempt that most tasks made counts them. Its attempts are not independent.
-  const tasks = Math.max(0, ...groupsBy(later, ({ attempt }) => String(attempt)).map(same => sum(same, 'made')))
-  const succeeded = sum(later, 'succeeded')
-  const interval = binomialInterval(Math.min(succeeded, tasks), tasks)
+  const tasks = tasksOf(later)
+  const succeeded = Math.min(helped(later), tasks)
+  const interval = binomialInterval(succeeded, tasks)
   if (interval.high > WORTHLESS) return undefined
   const toAttempt = Math.max(...attemptsOf(later))
-  return { fromAttempt, toAttempt, tasks, succeeded, interval, saved: sum(later, 'made') }
+  return { fromAttempt, toAttempt, days: daysOf(later), tasks, succeeded, interval, saved: sum(later, 'made') }
+}
+
+/** A task counts once for each attempt, so the attempt that most tasks made counts them. Its attempts are not independent. */
+function tasksOf(rows: readonly RetryYield[]): number {
+  return Math.max(0, ...groupsBy(rows, ({ attempt }) => String(attempt)).map(same => sum(same, 'made')))
+}
+
+/** The number of tasks that succeeded after all. A success after a redrive counts, since it shows that the failure passes. */
+function helped(rows: readonly RetryYield[]): number {
+  return sum(rows, 'succeeded') + sum(rows, 'recovered')
+}
+
+/** The number of days on which retries were worthless. All failures of a row are from one day. */
+function daysOf(rows: readonly RetryYield[]): number {
+  const days = groupsBy(rows, ({ lastAt }) => String(Math.floor(lastAt / DAY_MS)))
+  return days.filter(same => helped(same) <= WORTHLESS * tasksOf(same)).length
+}
+
+function isLasting(rows: readonly RetryYield[]): boolean {
+  return daysOf(rows) >= MIN_DAYS
 }
 
 /** Gives up on a code: where the policy names it among those to retry, it is left out there. */
@@ -176,7 +225,7 @@ function attemptsOf(rows: readonly RetryYield[]): number[] {
   return [...new Set(rows.map(({ attempt }) => attempt))].sort((a, b) => a - b)
 }
 
-function sum(rows: readonly RetryYield[], field: 'made' | 'succeeded'): number {
+function sum(rows: readonly RetryYield[], field: 'made' | 'succeeded' | 'recovered'): number {
   return rows.reduce((total, row) => total + row[field], 0)
 }
 

@@ -73,8 +73,8 @@ export interface TaskReader {
   /** The numbers of tasks that match and agree in these fields, in no particular order. */
   countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]>
   /**
-   * How often retries helped that followed failures since then, in no particular order. Reads every failure in the ledger,
-   * so it is for reports.
+   * How often retries helped that followed failures since then, by day and in no particular order. Reads every failure in
+   * the ledger, so it is for reports.
    */
   yields(since: number): Promise<RetryYield[]>
   /** The whole history of a task, oldest first. */

@@ -7,6 +7,7 @@ import { grouped, percent } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
 import { writeOne } from '../terminal/output.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
+import { shellWord } from '../terminal/visible.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, duration, nonEmpty, withCommonOptions } from './options.js'
 
@@ -15,7 +16,8 @@ interface ReportOptions extends CommonOptions {
   readonly since: number
 }
 
-const DAY = 86_400_000
+const HOUR = 3_600_000
+const DAY = 24 * HOUR
 
 /** Adds `redrive policy`. */
 export function addPolicy(program: Command, context: CommandContext): void {
@@ -34,7 +36,9 @@ export function addPolicy(program: Command, context: CommandContext): void {
     'after',
     `
 Counts the retries that followed each error code, by the number of the attempt.
-A share that may be chance comes with its range, with 95 % confidence.
+A share that may be chance comes with its range, with 95 % confidence. A change
+is recommended only if retries failed on at least 3 days (UTC), since an outage
+makes all of them fail.
 
 Examples:
   redrive policy report
@@ -47,12 +51,13 @@ function printReport({ console, environment }: CommandContext, options: ReportOp
   const { kind, since: periodMs, output } = options
   return withStore(options, environment, async store => {
     const report = await reportYields(store, { periodMs, ...(kind !== undefined && { kind }) })
-    const { yields, advice } = report
-    const period = formatDuration(periodMs)
+    const { yields, advice, doubtful, since } = report
+    const onRecord = spanText((await store.now()) - Date.parse(since))
     if (yields.length > 0 || output !== 'table') writeOne(console, output, report, () => yieldTable(yields, console))
-    if (yields.length === 0) console.say(`No retries in the last ${period}.`)
-    else if (advice.length === 0) console.say(noAdviceText(yields))
-    for (const line of advice.flatMap(one => adviceLines(one, period))) console.say(line)
+    if (yields.length === 0) console.say(`No retries in the last ${formatDuration(periodMs)}.`)
+    else if (advice.length + doubtful.length === 0) console.say(noAdviceText(yields))
+    for (const line of advice.flatMap(one => adviceLines(one, onRecord))) console.say(line)
+    for (const line of doubtful.flatMap(doubtLines)) console.say(line)
     return ExitCode.done
   })
 }
@@ -60,10 +65,14 @@ function printReport({ console, environment }: CommandContext, options: ReportOp
 /** Says whether there is nothing to change, or too little to go by. */
 function noAdviceText(yields: readonly YieldView[]): string {
   const helpless = [...new Set(yields.map(({ code }) => code))].filter(code =>
-    yields.every(row => row.code !== code || row.succeeded === 0),
+    yields.every(row => row.code !== code || row.succeeded + row.recovered === 0),
   )
-  if (helpless.length === 0) return 'No policy to change: retries have helped after each of these errors.'
-  return `No retry has helped yet after ${helpless.join(', ')}, but too few were made to advise a change.`
+  if (helpless.length > 0) {
+    return `No retry has helped yet after ${helpless.join(', ')}, but too few were made to advise a change.`
+  }
+  return yields.some(({ recovered }) => recovered > 0)
+    ? 'No policy to change: after each of these errors, tasks have succeeded on a retry or after a redrive.'
+    : 'No policy to change: retries have helped after each of these errors.'
 }
 
 function yieldTable(yields: readonly YieldView[], console: Console): string {
@@ -92,17 +101,40 @@ function yieldTable(yields: readonly YieldView[], console: Console): string {
 }
 
 /** Each line is said by itself, since names in it must not break lines. */
-function adviceLines(advice: PolicyAdvice, period: string): string[] {
-  const { kind, category, code, fromAttempt, toAttempt, tasks, succeeded, interval, saved, patch } = advice
-  const where = category === '' ? kind : `${kind}, ${category}`
+function adviceLines(advice: PolicyAdvice, onRecord: string): string[] {
+  const { code, fromAttempt, tasks, succeeded, interval, saved, patch } = advice
   const change = code === undefined ? `make at most ${fromAttempt - 1} attempts` : `make ${code} final`
-  const attempts = fromAttempt === toAttempt ? `Attempt ${fromAttempt}` : `Attempts ${fromAttempt} to ${toAttempt}`
-  const helped = succeeded === 0 ? 'none' : grouped(succeeded)
+  const share = `${succeeded === 0 ? 'None' : grouped(succeeded)} of ${grouped(tasks)} tasks`
   return [
     '',
-    `${where}: ${change}.`,
-    `${attempts} helped ${helped} of ${grouped(tasks)} tasks in ${period}, at most ${percent(interval.high)} in the long run.`,
-    `Without them there would have been ${grouped(saved)} attempts fewer.`,
+    `${placeText(advice)}: ${change}.`,
+    `${share} succeeded on ${attemptsText(advice)} or after a redrive in the ${onRecord} on record, at most ${percent(interval.high)} in the long run.`,
+    `The change would have saved ${grouped(saved)} attempts.`,
     ...(patch === undefined ? [] : [`In its policy: ${JSON.stringify(patch)}`]),
   ]
+}
+
+function doubtLines(advice: PolicyAdvice): string[] {
+  const { kind, category, code, days } = advice
+  const scope = category === '' ? '' : ` --category ${shellWord(category)}`
+  const retries = code === undefined ? attemptsText(advice) : `retries after ${code}`
+  return [
+    '',
+    `${placeText(advice)}: ${retries} failed on ${days === 1 ? 'one day' : `${days} days`} only, which looks like an outage.`,
+    'Advice needs failures on at least 3 days. Against outages, set a failure budget:',
+    `redrive budget set --kind ${shellWord(kind)}${scope} --failures 50%`,
+  ]
+}
+
+function placeText({ kind, category }: PolicyAdvice): string {
+  return category === '' ? kind : `${kind}, ${category}`
+}
+
+function attemptsText({ fromAttempt, toAttempt }: PolicyAdvice): string {
+  return fromAttempt === toAttempt ? `attempt ${fromAttempt}` : `attempts ${fromAttempt} to ${toAttempt}`
+}
+
+/** `12 days`, or `30 hours`. Advice needs failures on three days, so the time on record is never shorter than a day. */
+function spanText(ms: number): string {
+  return ms < 3 * DAY ? `${Math.round(ms / HOUR)} hours` : `${Math.round(ms / DAY)} days`
 }

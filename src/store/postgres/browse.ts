@@ -4,7 +4,7 @@ import type { Lane, LaneRecord, SharedLimits } from '../lane.js'
 import type { LedgerRow } from '../ledger.js'
 import type { CountField, KindStats, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../list.js'
 import { inlineTrace } from '../move/movable.js'
-import { ANSWERS, HELPED, type RetryYield } from '../retry-yield.js'
+import { ANSWERS, DAY_MS, HELPED, type RetryYield } from '../retry-yield.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import { MAX_READY_SEEN } from '../stats-book.js'
 import type { TaskRecord, TaskStatus } from '../task.js'
@@ -120,7 +120,7 @@ export class Browser {
   }
 
   async yields(since: number): Promise<RetryYield[]> {
-    const rows = (await this.#read(YIELDS, [since, ANSWERS, HELPED])) as RetryYield[]
+    const rows = (await this.#read(YIELDS, [since, ANSWERS, HELPED, DAY_MS])) as RetryYield[]
     return rows.map(row => ({ ...row, code: stored(row.code) ?? '' }))
   }
 
@@ -174,10 +174,15 @@ const LEDGERS = /* sql */ `
     AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)
   ORDER BY task, sequence`
 
-/** Every failure that was retried, with the outcome of the next attempt that tells something: in the ledger, or in the task. */
+/**
+ * Every failure that was retried, with the outcome of the next attempt that tells something: in the ledger, or in the task.
+ * Leaves out those that a redriven task has repeated since.
+ */
 const YIELDS = /* sql */ `
   SELECT kind, category, code, attempt, policy, count(*) AS made,
-    count(*) FILTER (WHERE next = ANY ($3::text[])) AS succeeded, max(ended_at) AS "lastAt"
+    count(*) FILTER (WHERE next = ANY ($3::text[])) AS succeeded,
+    count(*) FILTER (WHERE next = 'dead' AND has_passed) AS recovered,
+    min(ended_at) AS "firstAt", max(ended_at) AS "lastAt"
   FROM (
     SELECT lane.kind, coalesce(failed.category, lane.category) AS category, coalesce(failed.error_code, 'unknown') AS code,
       failed.attempt + 1 AS attempt, coalesce(failed.policy, '') AS policy, failed.ended_at,
@@ -186,14 +191,23 @@ const YIELDS = /* sql */ `
          WHERE later.task = failed.task AND later.sequence > failed.sequence AND later.outcome = ANY ($2::text[])
          ORDER BY later.sequence LIMIT 1),
         CASE WHEN task.state = redrive.state_succeeded() THEN 'succeeded' END
-      ) AS next
+      ) AS next,
+      task.state = redrive.state_succeeded() OR EXISTS (
+        SELECT FROM redrive.ledger AS later
+        WHERE later.task = failed.task AND later.sequence > failed.sequence AND later.outcome = ANY ($3::text[])
+      ) AS has_passed
     FROM redrive.ledger AS failed
     JOIN redrive.task ON task.id = failed.task
     JOIN redrive.lane ON lane.id = task.lane
-    WHERE failed.outcome = 'retry' AND failed.ended_at >= $1
+    WHERE failed.outcome = 'retry' AND failed.ended_at >= $1 AND NOT EXISTS (
+      SELECT FROM redrive.ledger AS later
+      WHERE later.task = failed.task AND later.sequence > failed.sequence AND later.outcome = 'retry'
+        AND later.attempt = failed.attempt AND later.category IS NOT DISTINCT FROM failed.category
+    )
+    OFFSET 0 -- looks each answer up once, not for every column that uses it
   ) AS answered
   WHERE next IS NOT NULL
-  GROUP BY kind, category, code, attempt, policy`
+  GROUP BY kind, category, code, attempt, policy, ended_at / $4::bigint`
 
 /** Lanes that meet a condition. `clock` is the number of the parameter that has the time. */
 const lanesWhere = (condition: string, clock: number) => /* sql */ `

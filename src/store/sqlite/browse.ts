@@ -4,7 +4,7 @@ import type { Lane, LaneRecord } from '../lane.js'
 import type { LedgerRow } from '../ledger.js'
 import type { CountField, Page, PageRequest, TaskCount, TaskFilter } from '../list.js'
 import { inlineTrace } from '../move/movable.js'
-import { ANSWERS, HELPED, type RetryYield } from '../retry-yield.js'
+import { ANSWERS, DAY_MS, HELPED, type RetryYield } from '../retry-yield.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import { paceAt } from '../shared-limit.js'
@@ -329,10 +329,14 @@ function counting(index: string, state: number, fields: readonly CountField[]): 
     GROUP BY ${groups.join(', ')}`
 }
 
-/** Every failure that was retried, with the outcome of the next attempt that tells something: in the ledger, or in the task. */
+/**
+ * Every failure that was retried, with the outcome of the next attempt that tells something: in the ledger, or in the task.
+ * Leaves out those that a redriven task has repeated since.
+ */
 const YIELDS = /* sql */ `
   SELECT kind, category, code, attempt, policy,
-         count(*) AS made, sum(next IN (${texts(HELPED)})) AS succeeded, max(ended_at) AS lastAt
+         count(*) AS made, sum(next IN (${texts(HELPED)})) AS succeeded, sum(next = 'dead' AND has_passed) AS recovered,
+         min(ended_at) AS firstAt, max(ended_at) AS lastAt
   FROM (
     SELECT lane.kind, ifnull(failed.category, '') AS category, ifnull(failed.error_code, 'unknown') AS code,
            failed.attempt + 1 AS attempt, ifnull(failed.policy, '') AS policy, failed.ended_at,
@@ -341,12 +345,20 @@ const YIELDS = /* sql */ `
               WHERE later.task = failed.task AND later.sequence > failed.sequence AND later.outcome IN (${texts(ANSWERS)})
               ORDER BY later.sequence LIMIT 1),
              CASE WHEN task.state = ${State.succeeded} THEN 'succeeded' END
-           ) AS next
+           ) AS next,
+           task.state = ${State.succeeded} OR EXISTS (
+             SELECT 1 FROM ledger AS later
+             WHERE later.task = failed.task AND later.sequence > failed.sequence AND later.outcome IN (${texts(HELPED)})
+           ) AS has_passed
     FROM ledger AS failed JOIN task ON task.seq = failed.task JOIN lane ON lane.id = task.lane
-    WHERE failed.outcome = 'retry' AND failed.ended_at >= ?
+    WHERE failed.outcome = 'retry' AND failed.ended_at >= ? AND NOT EXISTS (
+      SELECT 1 FROM ledger AS later
+      WHERE later.task = failed.task AND later.sequence > failed.sequence AND later.outcome = 'retry'
+        AND later.attempt = failed.attempt AND later.category IS failed.category
+    )
   )
   WHERE next IS NOT NULL
-  GROUP BY kind, category, code, attempt, policy`
+  GROUP BY kind, category, code, attempt, policy, ended_at / ${DAY_MS}`
 
 function texts(words: readonly string[]): string {
   return words.map(word => `'${word}'`).join(', ')

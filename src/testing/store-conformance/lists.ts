@@ -1,9 +1,17 @@
 import assert from 'node:assert/strict'
 import { OptionError } from '../../policy/index.js'
-import type { Outcome, Store, TaskFilter } from '../../store/index.js'
+import type { ClaimedTask, Outcome, Store, TaskFilter } from '../../store/index.js'
 import { add, addOne, claim, claimOne, get, kill, type StoreBehaviours, settle, start } from './harness.js'
 
+const DAY_MS = 86_400_000
 const NONE = { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
+
+const OUTCOMES = {
+  retry: { type: 'retry', delayMs: 0, isBackoff: false },
+  dead: { type: 'dead', reason: 'attempts_exhausted' },
+  skipped: { type: 'skipped', reason: 'done' },
+  succeeded: { type: 'succeeded' },
+} as const satisfies Record<string, Outcome>
 
 export const LISTS: StoreBehaviours = {
   async 'an unknown task is undefined, and has no history'(store) {
@@ -56,14 +64,62 @@ export const LISTS: StoreBehaviours = {
     const sorted = (await store.yields(0)).sort((a, b) => a.attempt - b.attempt)
     const row = { kind: 'k', category: 'c', code: 'E1', policy: 'p' }
     assert.deepEqual(
-      sorted.map(({ lastAt: _, ...one }) => one),
+      sorted.map(({ firstAt: _, lastAt: __, ...one }) => one),
       [
-        { ...row, attempt: 2, made: 3, succeeded: 2 },
-        { ...row, attempt: 3, made: 1, succeeded: 0 },
+        { ...row, attempt: 2, made: 3, succeeded: 2, recovered: 0 },
+        { ...row, attempt: 3, made: 1, succeeded: 0, recovered: 0 },
       ],
     )
     assert.deepEqual(await store.yields(now + 1), [])
     await assert.rejects(store.yields(Number.NaN), OptionError)
+  },
+
+  async 'retries are counted by the day of the failure before them, in UTC'(store, advance) {
+    const midnight = (Math.floor((await store.now()) / DAY_MS) + 2) * DAY_MS
+    await advance(midnight - (await store.now()) - 1000)
+    for (const waitMs of [400, 599, 1, 0]) {
+      await advance(waitMs)
+      await settleAs(store, await start(store), 'retry')
+      await kill(store, await claimOne(store))
+    }
+    const days = (await store.yields(0)).sort((a, b) => a.firstAt - b.firstAt)
+    const row = { kind: 'k', category: '', code: 'E1', policy: '', attempt: 2, succeeded: 0, recovered: 0 }
+    assert.deepEqual(days, [
+      { ...row, made: 2, firstAt: midnight - 600, lastAt: midnight - 1 },
+      { ...row, made: 2, firstAt: midnight, lastAt: midnight },
+    ])
+    assert.deepEqual(await store.yields(midnight), days.slice(1))
+  },
+
+  async 'a redriven task counts once for each attempt, and its success after a redrive counts'(store) {
+    const rounds: Readonly<Record<string, readonly (readonly (keyof typeof OUTCOMES)[])[]>> = {
+      'fails again': [
+        ['retry', 'dead'],
+        ['retry', 'dead'],
+      ],
+      'is helped by a retry': [
+        ['retry', 'dead'],
+        ['retry', 'succeeded'],
+      ],
+      'succeeds at once': [['retry', 'retry', 'dead'], ['succeeded']],
+      'is skipped after two redrives': [['retry', 'dead'], ['dead'], ['skipped']],
+      'dies at once': [['retry', 'dead'], ['dead']],
+    }
+    for (const [id, sets] of Object.entries(rounds)) {
+      await add(store, { id })
+      for (const [index, outcomes] of sets.entries()) {
+        if (index > 0) assert.deepEqual(await store.redrive([id], { who: 'ann' }), [id])
+        for (const type of outcomes) await settleAs(store, await claimOne(store), type)
+      }
+    }
+    const sorted = (await store.yields(0)).sort((a, b) => a.attempt - b.attempt)
+    assert.deepEqual(
+      sorted.map(({ attempt, made, succeeded, recovered }) => ({ attempt, made, succeeded, recovered })),
+      [
+        { attempt: 2, made: 5, succeeded: 1, recovered: 1 },
+        { attempt: 3, made: 1, succeeded: 0, recovered: 1 },
+      ],
+    )
   },
 
   async 'an empty store lists and counts nothing'(store) {
@@ -220,4 +276,11 @@ async function pages(store: Store, filter: TaskFilter, limit: number): Promise<s
     if (page.next === undefined) return found
     after = page.next
   }
+}
+
+/** Settles an attempt that failed with `E1`, or that succeeded. */
+async function settleAs(store: Store, task: ClaimedTask, type: keyof typeof OUTCOMES): Promise<void> {
+  const failed = { verdict: { class: 'retryable', code: 'E1' }, error: 'boom', random: 0 } as const
+  const hasFailed = type === 'retry' || type === 'dead'
+  assert.equal(await settle(store, task, OUTCOMES[type], hasFailed ? failed : {}), 'settled')
 }
