@@ -11,14 +11,22 @@ export const gateOpened: Occasion = async ({ store, since, isFirst }) => {
   return news.flatMap(budget => noticeOf(budget) ?? [])
 }
 
-function noticeOf({ kind, category, gate: { since, cause } }: BudgetRecord): Notice | undefined {
-  if (since === undefined || cause === undefined) return undefined
+function noticeOf({ kind, category, gate: { state, since, until, cause } }: BudgetRecord): Notice | undefined {
+  if (since === undefined || until === undefined || cause === undefined) return undefined
   const { code, attempts, failed } = cause
   const name = redact(category ? `${kind} (${category})` : kind)
+  const time = `${iso(until).slice(11, 19)} UTC`
+  // By the first look of a new process, the hold may be over.
+  const next =
+    state === 'open' ? `One task tries again at ${time}.` : `A few tasks have been trying again since ${time}.`
   return {
     type: 'gate_opened',
     subject: `${kind}/${category ?? '*'}/${since}`,
-    text: `${name} is stopped on all machines: ${failed} of ${attempts} recent attempts failed, most of them with ${redact(code)}. One task tries again when the hold is over.`,
-    facts: { kind, category: category ?? null, since, code, attempts, failed },
+    text: `${name} is stopped on all machines: ${failed} of ${attempts} recent attempts failed, most of them with ${redact(code)}. ${next} To see it, run: redrive budget ls`,
+    facts: { kind, category: category ?? null, since: iso(since), until: iso(until), code, attempts, failed },
   }
+}
+
+function iso(at: number): string {
+  return new Date(at).toISOString()
 }

@@ -63,13 +63,18 @@ export function whatFailed(group: GroupRecord): string {
   return group.code === group.errorName ? title : `${group.code}, ${title}`
 }
 
+/** The command that shows a group. It follows the redacted text, which may be cut. */
+export function toSee(group: string): string {
+  return `To see it, run: redrive groups show ${group}`
+}
+
 function noticeOf(group: GroupRecord): Notice {
   const { id, kind, code, errorName, pattern, seen, retrying, dead } = group
   const times = seen === 1 ? 'once' : `${seen} times`
   return {
     type: 'new_group',
     subject: id,
-    text: redact(`New failure of ${kind}: ${whatFailed(group)}. Seen ${times}; ${retrying} retrying, ${dead} dead.`),
+    text: `${redact(`New failure of ${kind}: ${whatFailed(group)}. Seen ${times}; ${retrying} retrying, ${dead} dead.`)} ${toSee(id)}`,
     facts: { group: id, kind, code, errorName, pattern: redact(pattern), seen, retrying, dead },
   }
 }

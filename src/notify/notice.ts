@@ -17,10 +17,10 @@ export interface Notice {
   readonly subject: string
   /** It goes on for as long as it is found, and is repeated now and then. Otherwise it happens once. */
   readonly lasts?: boolean
-  /** A sentence or two for people. */
+  /** A few sentences for people, and the command to run next. */
   readonly text: string
-  /** The same for programs. */
-  readonly facts: Readonly<Record<string, string | number | null>>
+  /** The same for programs. Times are ISO 8601 text, in UTC. */
+  readonly facts: Readonly<Record<string, string | number | boolean | null>>
 }
 
 /** A message as it is delivered, at least once. */

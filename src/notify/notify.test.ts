@@ -69,7 +69,18 @@ describe('a message', () => {
     await expect.poll(() => received.length).toBe(1)
     const [{ body }] = received as [Received]
     expect(body).toEqual({
-      text: 'The oldest ready task of charge &lt;!channel&gt; has waited for 1h; the limit is 10m. 1 ready, no worker runs it.',
+      text: 'The oldest ready task of charge &lt;!channel&gt; has waited for 1h; the limit is 10m. 1 ready, no worker runs it. To list the workers, run: redrive worker ls',
+    })
+  })
+
+  it('about an age points to the queue if workers run the kind', async () => {
+    const { received, url } = await receiver()
+    await old()
+    await store.heartbeat({ worker: 'w', leaseMs: 60_000, kinds: ['charge'] })
+    await start({ to: slack(url), oldestAge: '10m' })
+    await expect.poll(() => received.length).toBe(1)
+    expect(received[0]?.body).toMatchObject({
+      text: expect.stringMatching(/1 ready, 1 worker runs it\. To see the queue, run: redrive stats$/),
     })
   })
 
@@ -150,10 +161,21 @@ describe('a message', () => {
     const [{ body }] = received as [Received]
     expect(body).toMatchObject({
       text: expect.stringMatching(
-        /^New failure of charge: \S+, Error: order \* has no card.* Seen 6 times; 0 retrying, 3 dead\.$/,
+        /^New failure of charge: \S+, Error: order \* has no card.* Seen 6 times; 0 retrying, 3 dead\. To see it, run: redrive groups show 1-[0-9a-f]{16}$/,
       ),
     })
     expect(JSON.stringify(body)).not.toContain('hunter2')
+  })
+
+  it('ends with the whole command, however long the failure is', async () => {
+    const { url } = await receiver()
+    await deadLetters(store, [{ id: 'a', kind: 'charge', message: `Error: no ${'very '.repeat(300)}good card` }])
+    await notify(store, { to: slack(url) }).look()
+    const { items } = await store.list({ kind: 'notify:slack' }, { limit: 10 })
+    const [group] = (await store.groups.list({}, { limit: 1 })).items
+    expect(JSON.parse(items[0]?.payload ?? '{}').text).toMatch(
+      new RegExp(`To see it, run: redrive groups show ${group?.id}$`),
+    )
   })
 
   it('tells of a storm of new failures in few messages, the same for all processes', async () => {
@@ -218,8 +240,8 @@ describe('a message', () => {
       await notifier.look()
     }
     expect(await texts()).toEqual([
-      'charge fails again: E, Error: no card *. ann had marked it as fixed. 0 retrying, 3 dead.',
-      'charge fails again: E, Error: no card *. ann had marked it as fixed. 0 retrying, 5 dead.',
+      `charge fails again: E, Error: no card *. ann had marked it as fixed. 0 retrying, 3 dead. To see it, run: redrive groups show ${id}`,
+      `charge fails again: E, Error: no card *. ann had marked it as fixed. 0 retrying, 5 dead. To see it, run: redrive groups show ${id}`,
     ])
   })
 
@@ -242,10 +264,11 @@ describe('a message', () => {
       const outcome = { type: 'dead', reason: 'attempts_exhausted' } as const
       await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
     }
-    const texts = async () => {
+    const messages = async () => {
       const { items } = await store.list({ kind: 'notify:slack' }, { limit: 10 })
-      return items.map(({ payload }) => JSON.parse(payload).text)
+      return items.map(({ payload }) => JSON.parse(payload))
     }
+    const texts = async () => (await messages()).map(({ text }) => text)
     const notifier = notify(store, { to: slack(url), groups: false, clock })
     await notifier.look()
     expect(await texts()).toEqual([])
@@ -254,8 +277,23 @@ describe('a message', () => {
     await clock.advance(1000)
     await notifier.look()
     expect(await texts()).toEqual([
-      'charge is stopped on all machines: 3 of 3 recent attempts failed, most of them with http_503. One task tries again when the hold is over.',
+      'charge is stopped on all machines: 3 of 3 recent attempts failed, most of them with http_503. One task tries again at 00:00:30 UTC. To see it, run: redrive budget ls',
     ])
+    expect((await messages())[0].facts).toEqual({
+      kind: 'charge',
+      category: null,
+      since: '2000-01-01T00:00:00.000Z',
+      until: '2000-01-01T00:00:30.000Z',
+      code: 'http_503',
+      attempts: 3,
+      failed: 3,
+    })
+    await clock.advance('1m')
+    await notify(store, { to: slack(url, { name: 'late' }), groups: false, clock }).look()
+    const { items: late } = await store.list({ kind: 'notify:late' }, { limit: 10 })
+    expect(JSON.parse(late[0]?.payload ?? '{}').text).toContain(
+      'A few tasks have been trying again since 00:00:30 UTC.',
+    )
     await store.budgets.lift({ kind: 'charge' })
     await store.budgets.set({ kind: 'charge' }, { failures: { share: 0.5, minAttempts: 3 } })
     await outage()
@@ -318,8 +356,62 @@ describe('a message', () => {
     await notifier.look()
     const { items } = await store.list({ kind: 'notify:slack' }, { limit: 10 })
     expect(items.map(({ payload }) => JSON.parse(payload).text)).toEqual([
-      `The discard ${recent} by ann is done: 1 discarded.`,
+      `The discard ${recent} by ann is done: 1 discarded. To see it, run: redrive ops show ${recent}`,
     ])
+    expect(JSON.parse(items[0]?.payload ?? '{}').facts).toEqual({
+      operation: recent,
+      act: 'discard',
+      who: 'ann',
+      status: 'done',
+      reason: null,
+      moved: 1,
+      undone: 0,
+    })
+  })
+
+  it('says how an edit has ended, in the same words as its facts', async () => {
+    const clock = fakeClock()
+    store = new MemoryStore({ clock })
+    const { url } = await receiver()
+    await deadLetters(
+      store,
+      ['a', 'b'].map(id => ({ id, kind: 'charge' })),
+    )
+    const by = { who: 'ann' }
+    const settings = { patch: { region: 'eu-1' } }
+    const { id } = await store.operations.create({ act: 'redrive', set: { ids: ['a', 'b'] }, by, settings })
+    const taken = await store.operations.take(id, 'driver', 1000)
+    if (taken === undefined) throw new Error('not taken')
+    const { token, operation } = taken
+    const progress = { ...operation.progress, isRead: true }
+    await store.operations.step(id, token, { leaseMs: 1000, move: ['a', 'b'], status: 'settling', progress })
+    await store.operations.change(id, 'stop', by)
+    await store.operations.undo(id, { limit: 10 }, by)
+    await notify(store, { to: slack(url), groups: false, clock }).look()
+    const { items } = await store.list({ kind: 'notify:slack' }, { limit: 10 })
+    const { text, facts } = JSON.parse(items[0]?.payload ?? '{}')
+    expect(text).toMatch(
+      /^The edit op-\w+ by ann has stopped .*: 2 moved, 2 put back\. To see it, run: redrive ops show op-\w+$/,
+    )
+    expect(facts).toMatchObject({ act: 'redrive', patch: true, moved: 2, undone: 2, succeeded: 0, dead: 0 })
+  })
+
+  it('has no tallies of an act that has none', async () => {
+    const clock = fakeClock()
+    store = new MemoryStore({ clock })
+    const { url } = await receiver()
+    await store.enqueue([{ id: 'a', kind: 'charge', payload: '{}' }])
+    const by = { who: 'ann' }
+    const { id } = await store.operations.create({ act: 'cancel', set: { ids: ['a'] }, by })
+    const taken = await store.operations.take(id, 'driver', 1000)
+    if (taken === undefined) throw new Error('not taken')
+    const progress = { ...taken.operation.progress, isRead: true }
+    await store.operations.step(id, taken.token, { leaseMs: 1000, move: ['a'], status: 'done', progress })
+    await notify(store, { to: slack(url), groups: false, clock }).look()
+    const { items } = await store.list({ kind: 'notify:slack' }, { limit: 10 })
+    const { text, facts } = JSON.parse(items[0]?.payload ?? '{}')
+    expect(text).toBe(`The cancel ${id} by ann is done: 1 cancelled. To see it, run: redrive ops show ${id}`)
+    expect(facts).toEqual({ operation: id, act: 'cancel', who: 'ann', status: 'done', reason: null, moved: 1 })
   })
 
   it('leaves operations to workers, which know the schemas of payloads', async () => {

@@ -25,12 +25,13 @@ function noticeOf(
   const name = redact(category === '' ? kind : `${kind} (${category})`)
   const ageMs = now - readySince
   const running = workers === 0 ? 'no worker runs it' : workers === 1 ? '1 worker runs it' : `${workers} workers run it`
+  const next = workers === 0 ? 'To list the workers, run: redrive worker ls' : 'To see the queue, run: redrive stats'
   const age = `The oldest ready task of ${name} has waited for ${formatDuration(wholeSeconds(ageMs))}`
   return {
     type: 'oldest_age',
     subject: `${kind}/${category}`,
     lasts: true,
-    text: `${age}; the limit is ${formatDuration(limitMs)}. ${ready} ready, ${running}.`,
+    text: `${age}; the limit is ${formatDuration(limitMs)}. ${ready} ready, ${running}. ${next}`,
     facts: { kind, category, ready, ageMs, limitMs, workers },
   }
 }

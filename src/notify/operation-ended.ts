@@ -1,5 +1,5 @@
 import type { OperationRecord, OperationStore } from '../store/index.js'
-import { MOVED } from '../store/internal.js'
+import { isLasting, MOVED } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
 import type { Notice } from './notice.js'
 import type { Occasion } from './occasion.js'
@@ -40,18 +40,31 @@ async function openIds(operations: OperationStore): Promise<Set<string>> {
 
 function noticeOf({ id, act, settings, by, status, reason, moved, undone, tally }: OperationRecord): Notice {
   const name = settings.patch === undefined ? act : 'edit'
+  const isRedrive = act === 'redrive'
   const { succeeded, skipped, dead, cancelled } = tally
-  const counts = { succeeded, skipped, 'dead again': dead, cancelled, 'put back': undone }
-  const ends = Object.entries(counts).filter(([end, count]) => count > 0 && end !== MOVED[act])
-  const outcome = ends.map(([end, count]) => `${count} ${end}`).join(', ')
+  const ends = { 'put back': undone, ...(isRedrive && { succeeded, skipped, cancelled, 'dead again': dead }) }
+  const counts = Object.entries({ [MOVED[act]]: moved, ...ends }).filter(
+    ([name, count]) => count > 0 || name === MOVED[act],
+  )
+  const outcome = counts.map(([name, count]) => `${count} ${name}`).join(', ')
   const ended = status === 'done' ? 'is done' : `has stopped${reason === undefined ? '' : ` (${reason})`}`
   return {
     type: 'operation_ended',
     // An operation that goes on after a stop may stop again, for another reason.
     subject: status === 'done' ? `${id}/done` : `${id}/stopped/${moved}/${reason ?? ''}`,
-    text: redact(
-      `The ${name} ${id} by ${by.who} ${ended}: ${moved} ${MOVED[act]}${outcome === '' ? '' : `: ${outcome}`}.`,
-    ),
-    facts: { operation: id, act, who: by.who, status, reason: reason ?? null, moved, undone, ...tally },
+    text: `${redact(`The ${name} ${id} by ${by.who} ${ended}: ${outcome}.`)} To see it, run: redrive ops show ${id}`,
+    facts: {
+      operation: id,
+      act,
+      // An edit is a redrive with a patch.
+      ...(isRedrive && { patch: settings.patch !== undefined }),
+      who: by.who,
+      status,
+      reason: reason ?? null,
+      moved,
+      // Only acts that can be undone have the one, and only a redrive has the others.
+      ...(!isLasting(act) && { undone }),
+      ...(isRedrive && tally),
+    },
   }
 }

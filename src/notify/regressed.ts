@@ -1,6 +1,6 @@
 import type { GroupRecord } from '../store/index.js'
 import { redact } from '../telemetry/index.js'
-import { seenSince, whatFailed } from './new-group.js'
+import { seenSince, toSee, whatFailed } from './new-group.js'
 import type { Notice } from './notice.js'
 import { isOwnKind, type Occasion } from './occasion.js'
 
@@ -25,9 +25,9 @@ function noticeOf(group: GroupRecord, since: number) {
     type: 'regressed',
     // A group may regress again, after another fix.
     subject: `${id}/${at}`,
-    text: redact(
+    text: `${redact(
       `${kind} ${failed}: ${whatFailed(group)}. ${who} had marked it ${fixed}. ${retrying} retrying, ${dead} dead.`,
-    ),
+    )} ${toSee(id)}`,
     facts: {
       group: id,
       kind,

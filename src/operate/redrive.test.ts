@@ -92,13 +92,16 @@ describe('a redrive', () => {
     await clock.advance('1h')
     const { moved, isStopped, operation } = await redriveDeadLetters(store, { filter: { kind: 'k', key: 'acme' } }, by)
     expect([moved, isStopped]).toEqual([3, false])
-    const set = { filter: { kind: 'k', key: 'acme' }, until: clock.now() }
+    const filter = { kind: 'k', key: 'acme' }
+    const set = { filter, until: clock.now() }
     expect(operation).toMatchObject({ act: 'redrive', set, by, moved: 3, status: 'settling' })
     expect(await store.operations.get(operation?.id ?? '')).toEqual(operation)
     const [created, ...rest] = await audit()
     expect(rest).toEqual([])
     const timestamp = '2000-01-01T01:00:00.000Z'
-    expect(created).toMatchObject({ event_type: 'operation_created', ...by, set, operation: operation?.id, timestamp })
+    const recorded = { filter, until: timestamp }
+    expect(created).toMatchObject({ event_type: 'operation_created', ...by, operation: operation?.id, timestamp })
+    expect(created.set).toEqual(recorded)
   })
 
   it('is on record when all were meant, and when it was called on the queue; not when nothing matches', async () => {
@@ -112,7 +115,32 @@ describe('a redrive', () => {
     expect(items.map(({ moved, status }) => [moved, status])).toEqual([[2, 'settling']])
     expect(await new TaskQueue(store).redrive(['t0', 't0', 'unknown'], by)).toEqual([])
     const ended = (await audit()).filter(({ event_type }) => event_type === 'redrive_ended')
-    expect(ended).toMatchObject([{ selection: { named: 2 }, moved: 0, why: 'it is back' }])
+    const selection = { named: 2, ids: ['t0', 'unknown'] }
+    expect(ended).toMatchObject([{ selection, moved: 0, why: 'it is back' }])
+  })
+
+  it('is on record with the first hundred of the ids that were named', async () => {
+    const { store, ids, audit } = await deadLetters(103)
+    await redriveDeadLetters(store, { ids }, by)
+    const selection = { named: 103, ids: ids.slice(0, 100) }
+    expect(await audit()).toMatchObject([
+      { event_type: 'redrive_started', selection, moved: 0 },
+      { event_type: 'redrive_ended', selection, moved: 103 },
+    ])
+  })
+
+  it('is on record with the ids that were named if it is an operation', async () => {
+    const { store, audit } = await deadLetters(3)
+    await redriveDeadLetters(store, { ids: ['t0', 't2'] }, { ...by, canary: 1, signal: AbortSignal.abort() })
+    const [created] = await audit()
+    expect(created).toMatchObject({ event_type: 'operation_created', set: { named: 2, ids: ['t0', 't2'] } })
+  })
+
+  it('is not on record if the store has none of those that were named', async () => {
+    const { store, audit } = await deadLetters(1)
+    expect(await redriveDeadLetters(store, { ids: ['x', 'y'] }, by)).toMatchObject({ moved: 0, ids: [] })
+    expect(await new TaskQueue(store).redrive('x', by)).toEqual([])
+    expect(await audit()).toEqual([])
   })
 
   it('refuses an empty filter, and moves and records nothing', async () => {

@@ -63,7 +63,7 @@ async function redriveNamed(
   const all = [...new Set(named)]
   const by = { who, why }
   let isStopped = false
-  const ids = await recordRedrive(store, { named: all.length }, by, async moved => {
+  const ids = await recordRedrive(store, all, by, async moved => {
     for (let start = 0; start < all.length; start += BATCH) {
       if (signal?.aborted) {
         isStopped = true

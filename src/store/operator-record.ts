@@ -4,7 +4,7 @@ import type { GroupRule } from './group-rule.js'
 import type { GroupMark } from './group-store.js'
 import type { LaneLimits, LaneSelection, SharedLimits } from './lane.js'
 import type { By } from './ledger.js'
-import type { OperationSet, OperationSettings, OperationTally } from './operation-store.js'
+import type { DocumentSet, MessageSet, OperationSet, OperationSettings, OperationTally } from './operation-store.js'
 import type { OperationState } from './operations/operation-rules.js'
 import type { ReprocessFilter, RunChange } from './run-store.js'
 import { isShared } from './shared-limit.js'
@@ -111,13 +111,28 @@ type RuleAct = {
   readonly pattern: string
 }
 
-/** An operation in the log's spelling. A set has its filter and time, or the number of tasks that were named. */
+/** Tasks that were named, in the log's spelling. */
+export interface RecordedIds {
+  /** How many were named. */
+  readonly named: number
+  /** The first hundred of them. */
+  readonly ids: readonly string[]
+}
+
+/** A set in the log's spelling. Its time is ISO 8601, in UTC. */
+type RecordedSet =
+  | RecordedIds
+  | (Omit<Extract<OperationSet, { readonly filter: unknown }>, 'until'> & { readonly until: string })
+  | (Omit<DocumentSet, 'until'> & { readonly until: string })
+  | MessageSet
+
+/** An operation in the log's spelling. */
 type OperationEvent =
   | {
       readonly event_type: 'operation_created' | 'operation_stopped' | 'operation_continued' | 'operation_undone'
       readonly operation: string
       readonly act: OperationState['act']
-      readonly set: { readonly named: number } | Exclude<OperationSet, { readonly ids: readonly string[] }>
+      readonly set: RecordedSet
       readonly settings: OperationSettings
       readonly moved: number
       readonly undone: number
@@ -132,8 +147,13 @@ type OperationEvent =
       readonly tally: OperationTally
     }
 
-/** A record must stay readable, and fit on a page, however many tasks were cancelled at once. */
+/** A record must stay readable, and fit on a page, however many tasks it is about. */
 const MAX_IDS = 100
+
+/** Named tasks as they are recorded. */
+export function recordedIds(ids: readonly string[]): RecordedIds {
+  return { named: ids.length, ids: ids.slice(0, MAX_IDS) }
+}
 
 /** The record of a cancellation, as JSON. */
 export function cancelRecord(ids: readonly string[], by: By, now: number): string {
@@ -249,12 +269,16 @@ export function ruleRecord(act: 'added' | 'removed', { id, kind, pattern }: Grou
 /** The record of an act on an operation, as JSON. */
 export function operationRecordOf(
   event_type: 'operation_created' | 'operation_stopped' | 'operation_continued' | 'operation_undone',
-  { id: operation, act, set: given, settings, moved, undone }: OperationState,
+  { id: operation, act, set, settings, moved, undone }: OperationState,
   by: By,
   now: number,
 ): string {
-  const set = 'ids' in given ? { named: given.ids.length } : given
-  return recordOf({ event_type, operation, act, set, settings, moved, undone }, by, now)
+  return recordOf({ event_type, operation, act, set: recordedSet(set), settings, moved, undone }, by, now)
+}
+
+function recordedSet(set: OperationSet): RecordedSet {
+  if ('ids' in set) return recordedIds(set.ids)
+  return 'until' in set ? { ...set, until: new Date(set.until).toISOString() } : set
 }
 
 /** The record of an operation that is done, or that its failures have stopped, as JSON. */

@@ -1,8 +1,8 @@
 import type { By } from './ledger.js'
-import type { TaskFilter } from './list.js'
+import { type RecordedIds, recordedIds } from './operator-record.js'
 import type { Store } from './store.js'
 
-/** The audit record of a redrive. There are two for each: one when it starts, and one when it ends. */
+/** The audit record of a redrive of named dead letters. There are two for each: one when it starts, and one when it ends. */
 export interface RedriveRecord {
   /** Whether it starts or has ended. */
   readonly event_type: 'redrive_started' | 'redrive_ended'
@@ -12,8 +12,8 @@ export interface RedriveRecord {
   readonly who: string
   /** The reason given. */
   readonly why: string | null
-  /** The number of ids named, the filter, or `all`. */
-  readonly selection: { readonly named: number } | { readonly filter: Omit<TaskFilter, 'status'> } | 'all'
+  /** The number of dead letters that were named, and the first hundred of their ids. */
+  readonly selection: RecordedIds
   /** How many dead letters were moved so far. */
   readonly moved: number
   /** How it ended; `null` when it starts. */
@@ -23,15 +23,18 @@ export interface RedriveRecord {
 }
 
 /**
- * Runs a redrive and puts it on record, however it ends. `move` adds the ids that it has moved to the list it is given,
- * and resolves with `stopped` if it left some behind. Returns that list.
+ * Runs a redrive of named dead letters and puts it on record, however it ends. `move` adds the ids that it has moved to the
+ * list it is given, and resolves with `stopped` if it left some behind. Returns that list. If none of the ids is in the
+ * store, nothing happens and nothing is recorded.
  */
 export async function recordRedrive(
-  store: Pick<Store, 'audit' | 'now'>,
-  selection: RedriveRecord['selection'],
+  store: Pick<Store, 'audit' | 'now' | 'get'>,
+  ids: readonly string[],
   { who, why }: By,
   move: (moved: string[]) => Promise<'complete' | 'stopped'>,
 ): Promise<string[]> {
+  const selection = recordedIds(ids)
+  if (!(await isAnyKnown(store, selection))) return []
   const operation_id = crypto.randomUUID()
   const moved: string[] = []
   const append = async (event_type: RedriveRecord['event_type'], end: RedriveRecord['end']) => {
@@ -52,4 +55,11 @@ export async function recordRedrive(
   }
   await append('redrive_ended', end)
   return moved
+}
+
+/** Whether the store may have one of the tasks. It looks no further than the record shows. */
+async function isAnyKnown(store: Pick<Store, 'get'>, { named, ids }: RecordedIds): Promise<boolean> {
+  if (named > ids.length) return true
+  for (const id of ids) if ((await store.get(id)) !== undefined) return true
+  return false
 }

@@ -203,7 +203,7 @@ export class TaskQueue {
    */
   redrive(ids: string | readonly string[], by: By): Promise<readonly string[]> {
     const named = [...new Set(typeof ids === 'string' ? [ids] : ids)]
-    return recordRedrive(this.#store, { named: named.length }, by, async moved => {
+    return recordRedrive(this.#store, named, by, async moved => {
       moved.push(...(await this.#store.redrive(named, by)))
       return 'complete'
     })

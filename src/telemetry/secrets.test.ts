@@ -80,6 +80,16 @@ describe('the whole value is redacted of', () => {
       `passphrase: correct horse ${secret}`,
       `  client_secret: a b ${secret}`,
     ],
+    'the number or the code of a card': [
+      `{"card":{"cvc":"${secret}"}}`,
+      `{"card":{"cvv2":${secret}},"x":1}`,
+      `{ cardCvc: '${secret}', csc: '${secret}', card_csc: '${secret}' }`,
+      `{"pan":"${secret}"}`,
+      `card.pan=${secret}`,
+      `"cardNumber":"${secret}"`,
+      `credit_card_no=${secret}`,
+      `Card number: ${secret}`,
+    ],
     'other forms': [
       `{"password" => "${secret}"}`,
       `<Password>${secret}</Password>`,
@@ -107,6 +117,9 @@ test('what follows a secret stays', () => {
     ['host=db password=x user=ada', 'host=db password=[redacted] user=ada'],
     ['{"password":"x","user":"ada"}', '{"password":[redacted],"user":"ada"}'],
     ['{"dsn":"password=x","user":"ada"}', '{"dsn":"password=[redacted]","user":"ada"}'],
+    ['{"card":{"cvc":"123"},"amount":5}', '{"card":{"cvc":[redacted]},"amount":5}'],
+    ['{"card":{"cvc":null},"hasToken":true}', '{"card":{"cvc":null},"hasToken":true}'],
+    ['{"password":nullable}', '{"password":[redacted]}'],
     ['{"tokens":["x",["y"]],"user":"ada"}', '{"tokens":[redacted],"user":"ada"}'],
     ['sent Authorization: Bearer x, got 401', 'sent Authorization: [redacted], got 401'],
     ['(token=x) was refused', '(token=[redacted]) was refused'],
@@ -129,6 +142,9 @@ test('ordinary messages stay as they are', () => {
     'author: Ada, authority: none',
     'The secret is out. A token too!',
     'no such column: passenger_id',
+    'company: Acme, japan: 3, frying-pan: 1, panel: left',
+    'card: visa, discardNumber: 4, cardNumberLast4: 1234, card_note: gift',
+    '"country":"jp","csclass":2',
   ]) {
     expect(withoutSecrets(text)).toBe(text)
   }
@@ -144,8 +160,10 @@ test('a secret that is cut off by the end of what is looked at is left out', () 
 
 test('names of secrets', () => {
   const secrets = ['password', 'userPassword', 'DB_PASS', 'pass', 'sig', 'X-Amz-Signature', 'AccountKey', 'api.key']
+  secrets.push('cvc', 'CVV', 'cvv2', 'cardCvc', 'csc', 'card_csc', 'pan', 'PAN', 'cardNumber', 'card-number', 'card_no')
   for (const name of secrets) expect([name, isSecretKey(name)]).toEqual([name, true])
   const others = ['passed', 'bypass', 'signal', 'design', 'author', 'key', 'id', 'pass_count', 'compass']
+  others.push('card', 'cardType', 'cardNumberLast4', 'discardNumber', 'company', 'timespan', 'pan_angle', 'cscript')
   for (const name of others) expect([name, isSecretKey(name)]).toEqual([name, false])
 })
 

@@ -5,8 +5,13 @@ export const REDACTED = '[redacted]'
 const WORD =
   'pass(?:word|wd|phrase|code)|pwd|secret|token|credential|authorization|cookie|signature|session[-_. ]?id' +
   '|(?:api|access|account|private|shared|signing|encryption|subscription|master)[-_. ]?key'
-/** Short words that make a name secret only at its end: `DB_PASS` and `sig`, but not `bypass`, `passed` or `signal`. */
-const LAST_WORD = '(?<!by|com)pass|(?<![a-z])(?:sig|auth)'
+/**
+ * Words that make a name secret only at its end: `DB_PASS`, `sig`, `cvc` and `cardNumber`, but not `bypass`, `passed`,
+ * `signal`, `discardNumber` or `cardNumberLast4`. `pan`, the number of a card, must be the whole name.
+ */
+const LAST_WORD =
+  '(?<!by|com)pass|(?<![a-z])(?:sig|auth|csc)|card[-_. ]?csc|cv[cv]|(?<![\\w-])pan' +
+  '|(?<!dis|wild|post|score)card[-_. ]?(?:number|num|no)'
 
 const SECRET_NAME = new RegExp(`${WORD}|(?:${LAST_WORD})\\d*$`, 'i')
 
@@ -28,6 +33,8 @@ const LINE = /[^\r\n]*/y
 /** An unquoted value: up to a space, `&`, `;` or `<`. A quote, comma or bracket ends it only if no value follows. */
 const BARE = /(?:(?:bearer|basic|digest|negotiate)\s+)?(?:[^\s&;<"'`,)\]}]|["'`,)\]}](?=[^\s&;<"'`,:)\]}]))*/iy
 const ONE_TOKEN = /(?:bearer|basic)\s/iy
+/** In JSON, whether there is a secret is none: a patch with `null` removes it. */
+const NO_SECRET = /null|true|false/y
 
 /** Each match is consumed once, so that even a hostile text costs little more than any other. */
 const SECRETS: readonly [RegExp, string | ((...groups: string[]) => string)][] = [
@@ -56,7 +63,7 @@ const TOKENS: readonly [RegExp, string][] = [
 
 /** Occurs in every text that the patterns above match. One search for it is ten times cheaper than theirs. */
 const MARK = new RegExp(
-  `${WORD}|pass|sig|auth|://|PRIVATE KEY|bearer|basic|eyJ|gh[pousr]_|github_pat|npm_|glpat-|xox|A[KS]IA|AIza|sk[-_]`,
+  `${WORD}|pass|sig|auth|csc|cv[cv]|\\bpan\\d*\\b|card[-_. ]?n|://|PRIVATE KEY|bearer|basic|eyJ|gh[pousr]_|github_pat|npm_|glpat-|xox|A[KS]IA|AIza|sk[-_]`,
   'i',
 )
 
@@ -65,7 +72,7 @@ export function isSecretKey(name: string): boolean {
   return SECRET_NAME.test(name)
 }
 
-/** Replaces everything in a text that looks like a password, a token, a key or a cookie. */
+/** Replaces everything in a text that looks like a password, a token, a key, a cookie or the number of a card. */
 export function withoutSecrets(text: string): string {
   if (!MARK.test(text)) return text
   const replace = (result: string, [pattern, replacement]: (typeof SECRETS)[number]) =>
@@ -82,7 +89,7 @@ function withoutNamedSecrets(text: string): string {
     if (index < done) continue
     const start = index + name.length
     const end = endOfValue(text, start, name, isLineStart(text, index))
-    if (end === start) continue
+    if (end === start || (/["']\s*:\s*$/.test(name) && endOf(NO_SECRET, text, start) === end)) continue
     safe += text.slice(done, start) + REDACTED
     done = end
   }

@@ -59,7 +59,10 @@ export class FewDeaths {
       const { name, code, more } = alike
       // After a quiet period, the next ones are news.
       if (more === 0) this.#alike.delete(key)
-      else this.#say(`${grouped(more)} more dead letters of ${quoted(name)}, code ${code}: redrive groups ls`)
+      else
+        this.#say(
+          `${grouped(more)} more dead letters of ${quoted(name)}, code ${code}. To see why, run: redrive groups ls`,
+        )
       alike.more = 0
     }
   }

@@ -112,7 +112,7 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
   const metrics = await openMetrics(options, context, 'redrive-worker', registry => metricsOf(store, registry)).catch(
     error => store.close().then(() => Promise.reject(error)),
   )
-  const deaths = new FewDeaths(logTo(logger), text => console.say(text))
+  const deaths = new FewDeaths(logTo(logger), text => logger.error({ at: new Date().toISOString() }, text))
   const log = options.verbose ? logTo(logger) : deaths.sink
   const sink = fanOut(log, event => tally.add(event), ...(metrics === undefined ? [] : [metrics.sink]))
   const retention = { ended: keep, keys: keep, audit: keep, dead: keepDead }

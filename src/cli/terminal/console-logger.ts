@@ -14,7 +14,7 @@ export interface ConsoleLoggerOptions {
   readonly from: Level
 }
 
-/** A logger for people, on stderr: time, level, message and the id of the work. */
+/** A logger for people, on stderr: time, level, message and, if the line is about one, the id of the work. */
 export function consoleLogger(console: Console, { from }: ConsoleLoggerOptions): Logger {
   const { messagePaint: paint, messageWidth } = console
   const write = (level: Level) => (fields: object, message: string) => {
@@ -23,7 +23,8 @@ export function consoleLogger(console: Console, { from }: ConsoleLoggerOptions):
     // On a terminal, the day goes without saying.
     const time = messageWidth === Infinity ? at : at.slice('2026-07-30T'.length)
     const room = messageWidth - time.length - LEVEL_WIDTH - 2
-    const text = wrap(`${visible(message)} [${shortened(read(fields, 'workId'))}]`, room)
+    const id = read(fields, 'workId')
+    const text = wrap(`${visible(message)}${id === '' ? '' : ` [${shortened(id)}]`}`, room)
     const indent = ' '.repeat(time.length + LEVEL_WIDTH + 2)
     console.sayRaw(`${paint.dim(time)} ${painted(level, paint)} ${text.join(`\n${indent}`)}`)
   }

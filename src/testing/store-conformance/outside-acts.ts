@@ -42,7 +42,8 @@ export const OUTSIDE_ACTS: StoreBehaviours = {
     await store.operations.step(operation.id, token, last)
     assertFields(await store.operations.get(operation.id), { status: 'done', moved: 5, driver: undefined })
     const [created, ended] = await lastRecords(store, 2)
-    assertFields(created, { event_type: 'operation_created', act: 'reset', set: FAILED, who: 'ann' })
+    const set = { ...FAILED, until: '1970-01-01T00:00:00.007Z' }
+    assertFields(created, { event_type: 'operation_created', act: 'reset', set, who: 'ann' })
     assertFields(ended, { event_type: 'operation_ended', act: 'reset', status: 'done', moved: 5 })
   },
 
