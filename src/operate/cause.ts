@@ -42,7 +42,7 @@ const ADVICE = {
   investigate_crash:
     'Workers died while running it. Look for a crash, a lack of memory or a call to process.exit() before you redrive it. It will run alone.',
   fix_payload:
-    "Its payload does not match the task's schema. Fix the schema or the handler, restart the workers, then redrive it.",
+    "Its payload does not match the task's schema. Change the payload with `redrive dlq edit`, or fix the schema and restart the workers, then redrive it.",
   fix_error:
     'Fix the cause named in the error (code, data or permissions), restart the workers if the code changed, then redrive it.',
   check_dependency:

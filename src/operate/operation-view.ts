@@ -210,9 +210,9 @@ const MAX_NAMED = 3
 
 function waitText(operation: OperationRecord, workers: readonly WorkerRecord[]): string {
   const wait = fixWait(operation, workers)
-  if (wait === undefined) return 'Starts within seconds: all live workers have the fix.'
+  if (wait === undefined) return 'It starts within seconds: all live workers have the fix.'
   const { kind, release, older } = wait
-  const goal = `Waits until all live workers of ${quoted(kind)} run ${release} or later`
+  const goal = `It waits until all live workers of ${quoted(kind)} run ${release} or later`
   if (older.length === 0) return `${goal}. None is running now.`
   const named = older.slice(0, MAX_NAMED).map(({ name, release }) => {
     return `${name} ${release === undefined ? 'reports no release' : `runs ${release}`}`

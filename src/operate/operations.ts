@@ -100,7 +100,7 @@ export async function startOperation(
   { who, why, ...settings }: StartOptions,
 ): Promise<OperationRecord> {
   const set = await freeze(store, selection)
-  return store.operations.create({ act, set, by: why === undefined ? { who } : { who, why }, settings })
+  return store.operations.create({ act, set, by: { who, why }, settings })
 }
 
 /** Options of `runOperation`. */

@@ -55,7 +55,7 @@ describe.each(Object.entries(ENGINES))('a redrive that waits for a release, on t
     const planned = (await store.operations.get(id)) ?? expect.fail()
     expect(planned).toMatchObject({ status: 'planned', moved: 0 })
     expect(operationNote(planned, await store.workers(), await store.now())).toBe(
-      "Waits until all live workers of 'charge' run 1.8.0 or later. runs-1.7.0 runs 1.7.0.",
+      "It waits until all live workers of 'charge' run 1.8.0 or later. runs-1.7.0 runs 1.7.0.",
     )
 
     await old.stop()

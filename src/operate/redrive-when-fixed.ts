@@ -30,7 +30,7 @@ export async function redriveWhenFixed(
 ): Promise<OperationRecord> {
   const { id, kind } = await findGroup(store, group)
   await refuseSecond(store, id)
-  const by = why === undefined ? { who } : { who, why }
+  const by = { who, why }
   const running = (await store.workers()).flatMap(worker => worker.release ?? [])
   const before = [...new Set(running)].filter(other => other !== release).sort()
   const operation: NewOperation = {
@@ -51,7 +51,7 @@ async function refuseSecond({ operations }: Pick<Store, 'operations'>, group: st
   for await (const page of pagesOf(page => operations.list({ isOpen: true }, page))) {
     const first = page.find(({ set, settings }) => settings.fixedIn && 'filter' in set && set.filter.group === group)
     if (first === undefined) continue
-    const text = `A redrive of the failure group ${quoted(group)} waits for its fix already: ${first.id}. Stop it first.`
+    const text = `A redrive of the failure group ${quoted(group)} waits for its fix already. To stop it, run: redrive ops stop ${first.id}`
     throw new OptionError('group', text)
   }
 }

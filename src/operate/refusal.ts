@@ -15,7 +15,7 @@ export function notFound(id: string): Refusal {
 
 /** The refusal of a task that is not a dead letter. */
 export function notDead(id: string, status: TaskStatus): Refusal {
-  return { id, code: 'not_dead', text: `${quoted(id)} is not dead: it is ${status}.` }
+  return { id, code: 'not_dead', text: `${quoted(id)} is not dead: ${isText(status)}.` }
 }
 
 /** The refusal to discard an item of a pipeline. */
@@ -34,5 +34,10 @@ export function alreadyRequested(id: string): Refusal {
 export function alreadyEnded(id: string, status: TaskStatus): Refusal {
   if (status === 'waiting')
     return { id, code: 'redriven_since', text: `${quoted(id)} was redriven meanwhile: it waits again.` }
-  return { id, code: 'already_ended', text: `${quoted(id)} has ended already: it is ${status}.` }
+  return { id, code: 'already_ended', text: `${quoted(id)} has ended already: ${isText(status)}.` }
+}
+
+/** `it has succeeded`, `it is waiting` */
+export function isText(status: TaskStatus): string {
+  return status === 'succeeded' ? 'it has succeeded' : `it is ${status}`
 }

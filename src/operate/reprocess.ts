@@ -91,7 +91,7 @@ export async function reprocess(
     )
   }
   const { filter } = await targetOf(store, selection)
-  const by = { who, ...(why !== undefined && { why }) }
+  const by = { who, why }
   const as = selection.as === undefined ? {} : { as: selection.as }
   // Items that die again meanwhile stay where they are.
   const diedUntil = await store.now()

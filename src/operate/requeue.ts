@@ -120,7 +120,7 @@ async function createRequeue(bus: Bus, name: string, options: StartRequeueOption
   const set = { queue: name, bus: bus.address, route, count }
   await checkFree(store, set)
   const settings = { ...(perSecond !== undefined && { perSecond }), ...(limit !== undefined && { limit }) }
-  const by = why === undefined ? { who } : { who, why }
+  const by = { who, why }
   const operation = await store.operations.create({ act: 'requeue', set, by, settings })
   return { operation, route }
 }

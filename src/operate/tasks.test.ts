@@ -162,7 +162,7 @@ describe('planRedrive', () => {
     const { count, sample, refused } = await planRedrive(store, { ids: ['a', 'b', 'a', 'c'] })
     expect([count, sample.map(({ id }) => id)]).toEqual([1, ['a']])
     expect(refused).toEqual([
-      { id: 'b', code: 'not_dead', text: "'b' is not dead: it is succeeded." },
+      { id: 'b', code: 'not_dead', text: "'b' is not dead: it has succeeded." },
       { id: 'c', code: 'not_found', text: "'c' is not in the store." },
     ])
   })
@@ -197,7 +197,7 @@ describe('cancelTasks', () => {
     expect(await cancelTasks(store, ['a', 'b', 'b', 'c'], { who: 'ada', why: 'a mistake' })).toEqual({
       ids: ['b'],
       refused: [
-        { id: 'a', code: 'already_ended', text: "'a' has ended already: it is succeeded." },
+        { id: 'a', code: 'already_ended', text: "'a' has ended already: it has succeeded." },
         { id: 'c', code: 'not_found', text: "'c' is not in the store." },
       ],
     })

@@ -51,7 +51,7 @@ function requestOf(ledger: readonly LedgerRow[]): Omit<WhyCause, 'code'> | undef
   const row = ledger.slice(fresh + 1).findLast(({ outcome }) => outcome === 'cancel_requested')
   if (row === undefined) return undefined
   const { worker: who, reason: why, endedAt } = row
-  const by = byText({ who, ...(why !== undefined && { why }) }, undefined)
+  const by = byText({ who, why }, undefined)
   const text = `A cancellation was requested at ${timeText(endedAt)}${by}.`
   return { text, facts: { who, why: why ?? null, requestedAt: isoOrNull(endedAt) } }
 }
@@ -156,7 +156,7 @@ async function cancelled(store: WhyStore, task: TaskRecord, ledger: readonly Led
   const when = timeText(task.changedAt)
   if (last?.attempt === 0 && (last.outcome === 'cancelled' || last.outcome === 'discarded')) {
     const { outcome: code, worker: who, reason: why } = last
-    const by = byText({ who, ...(why !== undefined && { why }) }, undefined)
+    const by = byText({ who, why }, undefined)
     const act = code === 'discarded' ? 'It was a dead letter, and was discarded' : 'It was cancelled'
     return { code, text: `${act} at ${when}${by}.`, facts: { who, why: why ?? null, at } }
   }

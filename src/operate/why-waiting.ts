@@ -127,7 +127,7 @@ function openGate({ budgets }: Situation) {
     cause === undefined ? '' : `: ${cause.failed} of ${cause.attempts} attempts failed, most of them with ${cause.code}`
   const text =
     state === 'open'
-      ? `The failure budget of '${kind}' holds it until ${timeText(until ?? 0)}${figures}.`
+      ? `The failure budget has stopped '${kind}'${figures}. One task probes at ${timeText(until ?? 0)}; the others follow if it succeeds.`
       : `The failure budget of '${kind}' lets only a few tasks start, to find out whether they succeed again${figures}.`
   const facts = { state, until: isoOrNull(until), errorCode: cause?.code ?? null, failed: cause?.failed ?? null }
   const args = ['budget', 'close', '--kind', kind, ...flag('--category', category)]
@@ -150,8 +150,10 @@ function heldLane({ task, lane, holder }: Situation) {
       : { text: 'See the task that holds the lane.', args: ['task', 'show', heldBy] }
   const until = timeText(heldUntil)
   if (lane.limits.isOrdered) {
-    const head = isOwn ? 'it is the first one, and waits' : `its first task '${heldBy}' waits`
-    const text = `Its lane is ordered, and ${head} until ${until} for the next attempt${errorText(error)}.`
+    const head = isOwn
+      ? 'It is the first task of its ordered lane, and waits'
+      : `The first task of its ordered lane, '${heldBy}', waits`
+    const text = `${head} until ${until} for the next attempt${errorText(error)}.`
     return { code: 'head_waits', text, facts, action }
   }
   const who = isOwn ? 'it' : heldBy === undefined ? 'a task' : `the task '${heldBy}'`
@@ -211,7 +213,7 @@ function noWorker({ task, workers, able }: Situation) {
   const where = task.category === '' ? '' : ` in category '${task.category}'`
   const text =
     workers.length === 0
-      ? 'No worker is alive.'
+      ? 'No worker is running.'
       : `No live worker runs its kind '${task.kind}'${where}: those that are alive run ${kinds.join(', ') || 'nothing'}.`
   return {
     code: 'no_worker',

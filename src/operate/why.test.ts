@@ -113,8 +113,8 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     await add('b')
     const answer = await ask('b')
     expect(codes(answer)[0]).toBe('head_waits')
-    expect(answer.answer).toContain(`its first task '${idOf('a')}' waits until`)
-    expect((await ask('a')).answer).toContain('it is the first one, and waits until')
+    expect(answer.answer).toContain(`The first task of its ordered lane, '${idOf('a')}', waits until`)
+    expect((await ask('a')).answer).toContain('It is the first task of its ordered lane, and waits until')
   })
 
   it('somebody paused its lane', async () => {
@@ -202,7 +202,7 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     await store.heartbeat({ worker: 'w', leaseMs: 60_000, kinds: [kind], categories: ['mail'] })
     expect(codes(await ask('a'))).toEqual(['no_worker'])
     await store.leave('w')
-    expect((await ask('a')).answer).toBe('No worker is alive.')
+    expect((await ask('a')).answer).toBe('No worker is running.')
   })
 
   it('nothing holds it', async () => {

@@ -102,5 +102,5 @@ export interface By {
   /** The person, or the program. */
   readonly who: string
   /** The reason. */
-  readonly why?: string
+  readonly why?: string | undefined
 }

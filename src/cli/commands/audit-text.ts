@@ -1,6 +1,6 @@
 import { redact } from '../../telemetry/index.js'
 import type { Console } from '../terminal/console.js'
-import { type Layout, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
+import { type Layout, NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { timestamp } from '../terminal/times.js'
 
 /** An audit record: any JSON, by whoever wrote it. One that is not an object is wrapped in one. */
@@ -20,8 +20,9 @@ export function auditTable(records: readonly AuditRecord[], { width, paint }: Co
   const columns = [
     { title: 'TIME' },
     { title: 'EVENT' },
-    { title: 'WHO', minWidth: NAME_WIDTH },
-    { title: 'WHY', minWidth: NAME_WIDTH },
+    { title: 'WHO', minWidth: NAME_WIDTH, isName: true },
+    // A reason that is clipped is repeated in full, too.
+    { title: 'WHY', minWidth: NAME_WIDTH, isName: true },
   ]
   const rows = records.map(record => {
     const rest = Object.entries(record).filter(([name, value]) => !SHOWN.has(name) && value !== null)
@@ -29,7 +30,7 @@ export function auditTable(records: readonly AuditRecord[], { width, paint }: Co
     return {
       cells: [timeText(record.timestamp), ...['event_type', 'who', 'why'].map(name => textOf(record[name]))],
       // The patch of an edit is on record as it was given.
-      details: text.length === 0 ? [] : [oneLine(redact(text.join(' ')), { width, indent: '  ' })],
+      details: text.length === 0 ? [] : paragraph(redact(text.join(' ')), { width, indent: '  ' }),
     }
   })
   return table(columns, rows, { width, paint, layout })

@@ -173,8 +173,7 @@ function setBudget({ console, environment }: CommandContext, options: SetOptions
       failures: budget.failures ?? null,
       retries: budget.retries ?? null,
     })
-    if (failures !== undefined && budget.failures !== undefined)
-      console.say(`${scopeText(scope)} stops while more than ${percent(budget.failures.share)} of its attempts fail.`)
+    if (failures !== undefined && budget.failures !== undefined) console.say(limitText(scope, budget.failures))
     if (retries !== undefined && budget.retries !== undefined) sayRetries(console, scope, budget.retries, budgets)
     if (!(await isKnown(store, scope)))
       console.say('No task and no live worker has it: check the spelling, or start a worker that runs it.')
@@ -332,6 +331,12 @@ function budgetTable(budgets: readonly BudgetView[], { width, paint }: Console, 
   return table(columns, rows, { width, paint })
 }
 
+function limitText(scope: BudgetScope, failures: FailureBudget): string {
+  const { share: allowed, minAttempts = 20, windowMs = 60_000 } = failures
+  const enough = `of at least ${minAttempts} within ${formatDuration(windowMs)}`
+  return `${scopeText(scope)} stops while more than ${percent(allowed)} of its attempts fail, ${enough}.`
+}
+
 function failuresText({ failures, recent }: BudgetView): string | undefined {
   if (failures === null) return undefined
   const { share: allowed, minAttempts, windowMs } = failures
@@ -384,7 +389,7 @@ function scopeOf({ kind, category }: ScopeOptions): BudgetScope {
 }
 
 function by(who: string, { why }: ScopeOptions): By {
-  return { who, ...(why !== undefined && { why }) }
+  return { who, why }
 }
 
 function isSameScope(a: BudgetScope, b: BudgetScope): boolean {

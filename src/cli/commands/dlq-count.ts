@@ -7,6 +7,7 @@ import { grouped } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
 import { writeList, writeOne } from '../terminal/output.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
+import { noMatch } from './no-match.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, type FilterOptions, withCommonOptions, withFilterOptions } from './options.js'
 import { taskFilter } from './task-filter.js'
@@ -59,11 +60,12 @@ function countLetters({ console, environment }: CommandContext, options: CountOp
     if (by === undefined) {
       const { dead } = await store.count(filter)
       writeOne(console, output, { count: dead }, () => String(dead))
+      if (dead === 0) console.say(await noMatch(store, 'dead letters', filter))
       return ExitCode.done
     }
     const counts = await countTasks(store, filter, by)
     writeList(console, output, counts, () => countTable(counts, by, console))
-    if (counts.length === 0) console.say('No dead letters.')
+    if (counts.length === 0) console.say(await noMatch(store, 'dead letters', filter))
     return ExitCode.done
   })
 }

@@ -44,6 +44,8 @@ function editLetters(context: CommandContext, ids: readonly string[], options: D
       throw new UsageError('Pass --patch, --payload or --file, but only one of them.')
     return redriveLetters(context, ids, options)
   }
+  if (payload === undefined && file === undefined && ids.length !== 1)
+    throw new UsageError(`Which change? Pass --patch, such as '{"region":"eu"}'.`)
   const [id, ...more] = ids
   if (id === undefined || more.length > 0 || Object.keys(options).some(name => !OF_ONE.has(name)))
     throw new UsageError(

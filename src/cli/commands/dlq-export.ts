@@ -4,6 +4,7 @@ import type { TaskRecord } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
 import { visibleJson } from '../terminal/visible.js'
+import { noMatch } from './no-match.js'
 import type { StoreOptions } from './open-store.js'
 import { withStore } from './open-store.js'
 import { type FilterOptions, withFilterOptions, withStoreOption } from './options.js'
@@ -51,6 +52,7 @@ function exportLetters({ console, environment }: CommandContext, options: Export
       count += items.length
       after = next
     } while (after !== undefined)
+    if (count === 0) console.say(await noMatch(store, 'dead letters', filter))
     console.say(`${count} exported.`)
     return ExitCode.done
   })

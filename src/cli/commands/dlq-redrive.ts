@@ -15,6 +15,7 @@ import { ExitCode } from '../errors.js'
 import { writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
+import { rateText } from './lane-text.js'
 import { endOf, lettersText, preview, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
 import { loadTasks, withTasks } from './load-work.js'
 import { withStore } from './open-store.js'
@@ -113,8 +114,15 @@ async function tryOut(
   if (count > 0) await sayGates(context, store, selection)
   const movable = Math.min(count - leftAlone(plan), limit ?? Infinity)
   const which = movable < count - leftAlone(plan) ? `The oldest ${movable}` : movable
-  console.say(`${which} would be moved. This was a dry run: 0 moved.`)
+  console.say(`${which} would be moved${courseText(movable, options)}. This was a dry run: 0 moved.`)
   return endOf(count, refused)
+}
+
+/** `, 10 first: if at most 2 of them fail, the others at up to 20/s` */
+function courseText(count: number, { canary = 0, stopAbove = 0.2, rate: perSecond }: RedriveCommandOptions): string {
+  const speed = perSecond === undefined ? '' : ` at up to ${rateText(perSecond)}`
+  if (canary === 0 || canary >= count) return speed
+  return `, ${canary} first: if at most ${Math.floor(canary * stopAbove)} of them fail, the others${speed} too`
 }
 
 /** How many members a plan leaves alone at least: a payload that does not fit may have another reason, too. */

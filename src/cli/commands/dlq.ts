@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { explainTask, type TaskExplanation } from '../../operate/index.js'
+import { isText } from '../../operate/internal.js'
 import { isItem } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
@@ -37,7 +38,7 @@ export function addDlq(program: Command, context: CommandContext): void {
     .description('List dead letters, newest first')
     .action(async (options: ListOptions) =>
       context.end(
-        await printTasks(context, { ...options, status: 'dead' }, { toTable: letterTable, none: 'No dead letters.' }),
+        await printTasks(context, { ...options, status: 'dead' }, { toTable: letterTable, what: 'dead letters' }),
       ),
     )
   withCommonOptions(withPageOptions(withFilterOptions(ls))).addHelpText(
@@ -72,7 +73,7 @@ function showLetter({ console, environment }: CommandContext, id: string, option
     }
     if (letter.status !== 'dead') {
       throw new CommandError(
-        `The task ${quoted(id)} is not dead: it is ${letter.status}. To see it, run: redrive task show ${shellWord(id)}`,
+        `The task ${quoted(id)} is not dead: ${isText(letter.status)}. To see it, run: redrive task show ${shellWord(id)}`,
       )
     }
     const commands = redriveCommands(letter, options.store)

@@ -116,8 +116,10 @@ function markGroup(
 ): Promise<ExitCode> {
   const { environment } = context
   return withStore(options, environment, async store => {
-    const { id } = await findGroup(store, text)
-    await store.groups.mark(id, mark, { who: environment.user, ...(why !== undefined && { why }) })
+    const { id, life } = await findGroup(store, text)
+    // An acknowledgement that is repeated without a reason would erase the one that there is.
+    const isKnown = mark.state === 'acknowledged' && life.state === 'acknowledged' && why === undefined
+    if (!isKnown) await store.groups.mark(id, mark, { who: environment.user, why })
     const view = await marked(store, id)
     writeResult(context.console, options.output, view)
     await sayLife(context, store, view)

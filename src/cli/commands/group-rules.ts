@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { groupRuleView, previewRules, type RegroupPreview } from '../../operate/index.js'
-import type { GroupRule, NewGroupRule } from '../../store/index.js'
+import type { GroupRule, NewGroupRule, Store } from '../../store/index.js'
+import { isWorker } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import { grouped } from '../terminal/chart.js'
@@ -9,6 +10,7 @@ import { writeList, writeResult } from '../terminal/output.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
 import { relative } from '../terminal/times.js'
 import { quoted } from '../terminal/visible.js'
+import { unknownKind } from './no-match.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, wholeNumber, withCommonOptions } from './options.js'
 
@@ -97,9 +99,11 @@ function addRule(
     const rule: NewGroupRule = { pattern, ...(kind !== undefined && { kind }) }
     const { rules } = await store.groups.rules()
     if (dryRun) return printPreview(console, options, await previewRules(store, [...rules, rule]))
-    const added = await store.groups.addRule(rule, { who: environment.user, ...(why !== undefined && { why }) })
+    const added = await store.groups.addRule(rule, { who: environment.user, why })
     writeResult(console, options.output, added)
-    console.say(`Rule ${added.id} is on record. ${WHEN}`)
+    console.say(`Rule ${added.id} is on record. ${await whenText(store)}`)
+    const unknown = kind === undefined ? undefined : await unknownKind(store, kind)
+    if (unknown !== undefined) console.say(unknown)
     return ExitCode.done
   })
 }
@@ -117,16 +121,20 @@ function removeRule(
       const left = rules.filter(other => other !== rule)
       return printPreview(console, options, await previewRules(store, left))
     }
-    const by = { who: environment.user, ...(why !== undefined && { why }) }
+    const by = { who: environment.user, why }
     if (!isThere || !(await store.groups.removeRule(id, by)))
       throw new CommandError(`There is no rule ${id}. To list the rules, run: redrive groups rule ls`)
     writeResult(console, options.output, rule)
-    console.say(`Rule ${id} is removed. ${WHEN}`)
+    console.say(`Rule ${id} is removed. ${await whenText(store)}`)
     return ExitCode.done
   })
 }
 
-const WHEN = 'Workers regroup what failed before, once all of them have read it: within a minute.'
+async function whenText(store: Pick<Store, 'workers'>): Promise<string> {
+  return (await store.workers()).some(isWorker)
+    ? 'Workers regroup what failed before, once all of them have read it: within a minute.'
+    : 'No worker is running: the next one regroups what failed before.'
+}
 
 function printPreview(console: Console, options: CommonOptions, previews: readonly RegroupPreview[]): ExitCode {
   writeList(console, options.output, previews, () => previewTable(previews, console))

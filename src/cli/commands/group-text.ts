@@ -1,5 +1,5 @@
 import type { GroupLifeView } from '../../operate/index.js'
-import type { GroupRecord } from '../../store/index.js'
+import type { GroupLife, GroupRecord } from '../../store/index.js'
 import { groupTitle } from '../../store/internal.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
@@ -8,16 +8,15 @@ import { moment, relative } from '../terminal/times.js'
 
 const COLUMNS = [
   { title: 'GROUP' },
-  { title: 'KIND', minWidth: NAME_WIDTH },
-  { title: 'CODE', minWidth: NAME_WIDTH },
-  { title: 'STATE' },
+  { title: 'KIND', minWidth: NAME_WIDTH, isName: true },
+  { title: 'STATE', minWidth: 12, isName: true },
   { title: 'SEEN' },
-  { title: 'RETRYING' },
+  { title: 'RETRYING', isMinor: true },
   { title: 'DEAD' },
   { title: 'LAST' },
 ]
 
-/** A table of failure groups, each with its failure on a line of its own. */
+/** A table of failure groups, each with its code and its failure on a line of its own. */
 export function groupTable(
   groups: readonly GroupRecord[],
   { width, paint }: Console,
@@ -25,19 +24,21 @@ export function groupTable(
   layout: Layout,
 ): string {
   const rows = groups.map(({ id, kind, code, seen, retrying, dead, lastSeenAt, life, ...facts }) => ({
-    cells: [
-      id,
-      kind,
-      code === '' ? '-' : code,
-      life.state,
-      grouped(seen),
-      grouped(retrying),
-      grouped(dead),
-      relative(lastSeenAt, now),
-    ],
-    details: [oneLine(groupTitle(facts), { width, indent: '  ' })],
+    cells: [id, kind, stateText(life), grouped(seen), grouped(retrying), grouped(dead), ageText(lastSeenAt, now)],
+    details: [oneLine([code, groupTitle(facts)].filter(Boolean).join(': '), { width, indent: '  ' })],
   }))
   return table(COLUMNS, rows, { width, paint, layout })
+}
+
+/** A state in a word or two, for a list: `acked`, `fixed 1.8.0` */
+function stateText(life: GroupLife): string {
+  if (life.state === 'acknowledged') return 'acked'
+  return life.state === 'fixed' && life.release !== undefined ? `fixed ${life.release}` : life.state
+}
+
+/** `3h ago`: in its largest unit, for a list. */
+function ageText(at: number, now: number): string {
+  return relative(at, now).replace(/ .+ ago$/, ' ago')
 }
 
 /** `fixed in 1.8.0, by ann 3h ago: found it`: the state of a group, and how it came there. */
@@ -64,7 +65,7 @@ function inRelease({ release }: GroupLifeView): string {
 function ignoredText({ until: { at, count, perHour } = {}, seen = 0 }: GroupLifeView, now: number): string {
   const until = [
     ...(at === undefined ? [] : [moment(at, now)]),
-    ...(count === undefined ? [] : [`it was seen ${grouped(seen + count)} times`]),
+    ...(count === undefined ? [] : [`it has failed ${grouped(seen + count)} times in all`]),
     ...(perHour === undefined ? [] : [`more than ${grouped(perHour)} an hour`]),
   ]
   return until.length === 0 ? 'ignored' : `ignored until ${until.join(' or ')}`

@@ -2,6 +2,8 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { deadLetters } from '../../../test/dead-letters.js'
 import { type StoreFolder, storeFolder } from '../../../test/store-folder.js'
 
+const TERMINAL = { isTTY: { stdin: true, stdout: true, stderr: true }, columns: 80, env: { NO_COLOR: '1' } }
+
 let folder: StoreFolder
 beforeEach(async () => {
   folder = storeFolder()
@@ -26,10 +28,31 @@ it('groups ls lists what failed in the same way', async () => {
   const { code, lines } = await folder.redrive(['groups', 'ls', '--kind', 'charge'])
   expect(code).toBe(0)
   const [header, ...rows] = lines()
-  expect(header).toMatch(/^GROUP +KIND +CODE +STATE +SEEN +RETRYING +DEAD +LAST$/)
-  const place = rows.indexOf('  Error: order * not found')
-  expect(rows[place - 1]).toMatch(/^1-\w{16} +charge +NotFound +new +2 +0 +2 /)
-  expect(await folder.redrive(['groups', 'ls', '--kind', 'x'])).toMatchObject({ code: 0, err: 'No failure groups.\n' })
+  expect(header).toMatch(/^GROUP +KIND +STATE +SEEN +RETRYING +DEAD +LAST$/)
+  const place = rows.indexOf('  NotFound: Error: order * not found')
+  expect(rows[place - 1]).toMatch(/^1-\w{16} +charge +new +2 +0 +2 /)
+  expect(await folder.redrive(['groups', 'ls', '--kind', 'x'])).toMatchObject({
+    code: 0,
+    err: "No failure groups match. There are no tasks of the kind 'x', only of: charge.\n",
+  })
+})
+
+it('groups ls is a table on a terminal of 80 columns, whatever the states and kinds', async () => {
+  const kind = 'notify:webhook-delivery'
+  const code = 'webhook_signature_invalid'
+  await folder.inStore(store => deadLetters(store, [{ id: 'd', kind, code, message: 'Error: broken' }]))
+  const { json } = await folder.redrive(['groups', 'ls', '--output', 'json'])
+  const groups = json() as { readonly id: string; readonly code: string }[]
+  const idOf = new Map(groups.map(group => [group.code, group.id]))
+  await folder.redrive(['groups', 'ack', idOf.get(code) ?? ''])
+  await folder.redrive(['groups', 'fix', idOf.get('42703') ?? '', '--in', '1.8.0'])
+  const { lines } = await folder.redrive(['groups', 'ls'], TERMINAL)
+  const text = lines().join('\n')
+  expect(lines()[0]).toMatch(/^GROUP +KIND +STATE +SEEN +DEAD +LAST$/)
+  expect(text).toMatch(/^1-\w{16} {2}notify:webhook-delivery {2}acked +1 +1 /m)
+  expect(lines()).toContain('  webhook_signature_invalid: Error: broken')
+  expect(text).toMatch(/^1-\w{16} {2}charge {19}fixed 1\.8\.0 {2}1 /m)
+  expect(Math.max(...lines().map(line => line.length))).toBeLessThanOrEqual(80)
 })
 
 it('groups show says why they are one group, what varies, and what to do next', async () => {
@@ -38,7 +61,7 @@ it('groups show says why they are one group, what varies, and what to do next', 
   expect(code).toBe(0)
   expect(out).toContain("the message 'order * not found', in which * stands for what varies.")
   expect(out).toMatch(/errorMessage: Error: order 4\d not found \| Error: order 4\d not found$/m)
-  expect(out).toContain(`redrive dlq redrive --group ${id} --dry-run`)
+  expect(out).toContain(`redrive dlq redrive --group ${id} --canary 10 --dry-run`)
   const none = await folder.redrive(['groups', 'show', 'zz'])
   expect(none.code).not.toBe(0)
   expect(none.err).toContain("There is no failure group 'zz'.")
@@ -98,18 +121,21 @@ it('groups fix --redrive plans an operation that waits for the release', async (
   const argv = ['groups', 'fix', id, '--in', '1.8.0', '--redrive', '--canary', '2', '--output', 'json']
   const { code, json, err } = await folder.redrive(argv)
   expect(code).toBe(0)
-  const waits = "Waits until all live workers of 'charge' run 1.8.0 or later. w runs 1.7.9."
+  const waits = "It waits until all live workers of 'charge' run 1.8.0 or later. w runs 1.7.9."
   const { life, operation } = json()
   expect(life).toMatchObject({ state: 'fixed', release: '1.8.0' })
   expect(operation).toMatchObject({ status: 'planned', set: { filter: { kind: 'charge', group: id } }, note: waits })
   expect(operation.settings).toEqual({ canary: 2, fixedIn: { release: '1.8.0', before: ['1.7.9'] } })
   expect(err).toContain(`${operation.id} is planned. ${waits}\n`)
   const shown = await folder.redrive(['ops', 'show', operation.id])
-  expect(shown.out).toMatch(/^fixed in {4}1\.8\.0$/m)
+  expect(shown.out).toMatch(/^ {2}fixed in +1\.8\.0$/m)
   expect(shown.out).toContain(waits)
   expect((await folder.redrive(['ops', 'ls', '--output', 'json'])).json()).toMatchObject([{ note: waits }])
   const again = await folder.redrive(argv)
-  expect([again.code, again.err]).toEqual([2, expect.stringContaining(`waits for its fix already: ${operation.id}.`)])
+  expect([again.code, again.err]).toEqual([
+    2,
+    expect.stringContaining(`waits for its fix already. To stop it, run: redrive ops stop ${operation.id}`),
+  ])
   expect((await folder.redrive(['groups', 'fix', id, '--redrive'])).code).toBe(2)
   expect((await folder.redrive(['groups', 'fix', id, '--in', '1.8.0', '--canary', '2'])).code).toBe(2)
 })
@@ -118,7 +144,7 @@ it('groups ls leaves out ignored groups, and says how many', async () => {
   const id = await orders()
   const argv = ['groups', 'ignore', id, '--until', '2999-12-01', '--until-count', '5', '--until-rate', '100/h']
   expect((await folder.redrive(argv)).err).toMatch(
-    /is ignored until 2999-12-01 00:00:00Z \(in .*\) or it was seen 7 times or more than 100 an hour, by /,
+    /is ignored until 2999-12-01 00:00:00Z \(in .*\) or it has failed 7 times in all or more than 100 an hour, by /,
   )
   const { json, err } = await folder.redrive(['groups', 'ls', '--output', 'json'])
   expect(json()).toEqual([expect.objectContaining({ code: '42703' })])
@@ -145,7 +171,7 @@ it('groups rule add, ls and rm keep rules, on record', async () => {
   expect(await rule('ls')).toMatchObject({ code: 0, out: '', err: 'No rules about groups.\n' })
   const added = await rule('add', '* not *', '--kind', 'charge', '--why', 'one cause', '--output', 'json')
   expect(added.json()).toMatchObject({ id: 1, kind: 'charge', pattern: '* not *', why: 'one cause' })
-  expect(added.err).toContain('Rule 1 is on record. Workers regroup what failed before')
+  expect(added.err).toContain('Rule 1 is on record. No worker is running: the next one regroups what failed before.')
   expect((await rule('ls')).lines()).toEqual([
     expect.stringMatching(/^RULE +KIND +PATTERN +ADDED +BY +WHY$/),
     expect.stringMatching(/^1 +charge +\* not \* +(now|\ds ago) +\S+ +one cause$/),

@@ -13,6 +13,7 @@ import { shellWord } from '../terminal/visible.js'
 import { addGroupMarks } from './group-marks.js'
 import { addGroupRules } from './group-rules.js'
 import { groupTable, lifeText, sparkline } from './group-text.js'
+import { noMatch } from './no-match.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from './options.js'
 import { type PageOptions, printList } from './print-list.js'
@@ -47,7 +48,7 @@ export function addGroups(program: Command, context: CommandContext): void {
     `
 Failures whose messages differ only in ids, numbers and other values are one
 group: 'order * not found'. SEEN counts failed attempts, ever; RETRYING and DEAD
-count tasks, now.
+count tasks, now. An acknowledged group is shown as 'acked'.
 
 Examples:
   redrive groups ls
@@ -73,7 +74,7 @@ function printGroups({ console, environment }: CommandContext, options: GroupLis
       read: page => store.groups.list({ ...ofKind, states: state === undefined ? SHOWN : [state] }, page),
       toJson: groupView,
       toTable: (groups, layout) => groupTable(groups, console, now, layout),
-      none: 'No failure groups.',
+      none: () => noMatch(store, 'failure groups', { kind }),
     })
     const ignored = state === undefined ? (await listGroups(store, { ...ofKind, states: ['ignored'] })).length : 0
     if (ignored > 0) console.say(`${grouped(ignored)} ignored. To list them, run: redrive groups ls --state ignored`)
@@ -91,10 +92,20 @@ function showGroup({ console, environment }: CommandContext, id: string, options
   })
 }
 
-/** The command lines that show, and redrive, the tasks of a group. */
-function commandsFor({ id, dead }: GroupExplanation): string[] {
-  const group = `--group ${shellWord(id)}`
-  return [`redrive task ls ${group}`, ...(dead > 0 ? [`redrive dlq redrive ${group} --dry-run`] : [])]
+/** The command lines that show and redrive the tasks of a group, and mark it. */
+function commandsFor({ id, dead, retrying, life }: GroupExplanation): string[] {
+  const word = shellWord(id)
+  return [
+    ...(dead + retrying > 0 ? [`redrive task ls --group ${word}`] : []),
+    ...(life.state === 'new' || life.state === 'regressed' ? [`redrive groups ack ${word} --why REASON`] : []),
+    ...(life.state === 'fixed' ? [] : [`redrive groups fix ${word} --in RELEASE${dead > 0 ? ' --redrive' : ''}`]),
+    ...(dead > 0 ? [`redrive dlq redrive --group ${word} --canary 10 --dry-run`] : []),
+  ]
+}
+
+/** A number of things, in the singular if it is one. */
+function countText(count: number, one: string, many: string): string {
+  return `${grouped(count)} ${count === 1 ? one : many}`
 }
 
 function groupText(group: GroupExplanation, commands: readonly string[], console: Console, now: number): string {
@@ -112,19 +123,27 @@ function groupText(group: GroupExplanation, commands: readonly string[], console
     ...indented(groupTitle(group)),
     '',
     ...paragraph(`state     ${lifeText(group.life, now)}`, { width, indent: '' }),
-    `seen      ${grouped(group.seen)} failed attempts`,
+    `seen      ${countText(group.seen, 'failed attempt', 'failed attempts')}`,
     `now       ${grouped(group.retrying)} retrying, ${grouped(group.dead)} dead`,
     `first     ${moment(group.firstSeenAt, now)}`,
     `last      ${moment(group.lastSeenAt, now)}`,
     `24 hours  ${sparkline(group.trend)}`,
+    `peak      ${grouped(Math.max(0, ...group.trend))} an hour`,
     ...(group.examples.length === 0 ? [] : paragraph(`examples  ${group.examples.join(', ')}`, { width, indent: '' })),
     '',
     paint.bold('Why they are one group'),
     ...indented(group.why),
-    ...(shared.length === 0 ? [] : ['', paint.bold(`What the latest ${group.compared} share`), ...shared]),
+    ...(shared.length === 0
+      ? []
+      : [
+          '',
+          paint.bold(group.compared === 1 ? 'The latest one' : `What the latest ${grouped(group.compared)} share`),
+          ...shared,
+        ]),
     ...(varies.length === 0 ? [] : ['', paint.bold('What varies'), ...varies]),
     '',
     paint.bold('What to do next'),
+    ...(group.retrying + group.dead > 0 ? [] : indented('No task is in this group any more.')),
     // Never wrapped, so that they can be copied.
     ...commands.map(command => `    ${paint.cyan(command)}`),
   ].join('\n')

@@ -1,10 +1,12 @@
 import type { Command } from 'commander'
-import type { By, LaneLimits, LaneSelection, SharedLimits } from '../../store/index.js'
+import type { By, LaneLimits, LaneRecord, LaneSelection, SharedLimits, Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
+import type { Console } from '../terminal/console.js'
 import { writeResult } from '../terminal/output.js'
 import { quoted } from '../terminal/visible.js'
 import { limitText } from './lane-text.js'
+import { unknownKind } from './no-match.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, rate, wholeNumber, withCommonOptions } from './options.js'
 
@@ -24,8 +26,6 @@ interface LimitOptions extends ControlOptions {
 }
 
 /** After a rule that may be mistyped. */
-const NONE_YET = 'There is no such lane yet: it holds for lanes that are made later.'
-
 /** Adds the commands that change lanes: `pause`, `resume` and `limit`. */
 export function addLaneControl(lane: Command, context: CommandContext): void {
   const pause = lane
@@ -88,15 +88,32 @@ function setPaused(
 ): Promise<ExitCode> {
   const lanes = selected(options)
   return withStore(options, environment, async store => {
-    await store.pause(lanes, { isPaused, ...by(environment.user, options) })
     const found = await store.lanes(lanes)
+    const isChanged = await changePause(store, lanes, found, { isPaused, who: environment.user, why: options.why })
     const running = found.reduce((sum, lane) => sum + lane.running, 0)
     writeResult(console, options.output, { ...lanes, isPaused, running })
     const rest = isPaused && running > 0 ? ` ${running} ${running === 1 ? 'task is' : 'tasks are'} still running.` : ''
-    console.say(`${lanesText(lanes)} ${isPaused ? 'paused' : 'resumed'}.${rest}`)
-    if (found.length === 0) console.say(NONE_YET)
+    const effect = isPaused ? 'paused' : isChanged ? 'resumed' : 'they were not paused'
+    console.say(`${lanesText(lanes)} ${effect}.${rest}`)
+    if (isChanged) await sayUnknown(console, store, lanes, found)
     return ExitCode.done
   })
+}
+
+/** Pauses or resumes lanes. Returns false if there is nothing to resume. */
+async function changePause(
+  store: Store,
+  lanes: LaneSelection,
+  found: readonly LaneRecord[],
+  { isPaused, who, why }: By & { readonly isPaused: boolean },
+): Promise<boolean> {
+  const { pauses } = await store.laneRules(lanes)
+  const isAnyPaused = pauses.some(rule => rule.isPaused) || found.some(lane => lane.isPaused)
+  if (!isPaused && !isAnyPaused) return false
+  // A pause that is repeated without a reason keeps the one that it had.
+  const last = isPaused ? pauses.findLast(rule => rule.isPaused && isSame(rule, lanes)) : undefined
+  await store.pause(lanes, { isPaused, who, why: why ?? last?.by?.why })
+  return true
 }
 
 function setLimits({ console, environment }: CommandContext, options: LimitOptions): Promise<ExitCode> {
@@ -109,9 +126,26 @@ function setLimits({ console, environment }: CommandContext, options: LimitOptio
     const scope = options.shared ? 'together' : 'each'
     const effect = text === '' ? 'no limits now' : `limited to ${text}, ${scope}`
     console.say(`${lanesText(lanes)} ${effect}.`)
-    if ((await store.lanes(lanes)).length === 0) console.say(NONE_YET)
+    await sayUnknown(console, store, lanes, await store.lanes(lanes))
     return ExitCode.done
   })
+}
+
+/** Says so if no lane is concerned yet: the kind may be misspelt. */
+async function sayUnknown(
+  console: Console,
+  store: Store,
+  { kind }: LaneSelection,
+  found: readonly LaneRecord[],
+): Promise<void> {
+  if (found.length > 0) return
+  const unknown = await unknownKind(store, kind)
+  if (unknown !== undefined) console.say(unknown)
+  console.say('There is no such lane yet: it holds for lanes that are made later.')
+}
+
+function isSame(a: LaneSelection, b: LaneSelection): boolean {
+  return a.kind === b.kind && a.category === b.category && a.key === b.key
 }
 
 function limitsOf({ concurrency, rate: perSecond, ordered, shared, none }: LimitOptions): LaneLimits | SharedLimits {
@@ -139,7 +173,7 @@ function selected({ kind, category, key }: ControlOptions): LaneSelection {
 }
 
 function by(who: string, { why }: ControlOptions): By {
-  return { who, ...(why !== undefined && { why }) }
+  return { who, why }
 }
 
 function lanesText({ kind, category, key }: LaneSelection): string {

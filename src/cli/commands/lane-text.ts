@@ -1,30 +1,29 @@
-import type { LaneView } from '../../operate/index.js'
+import type { LaneView, PauseView } from '../../operate/index.js'
 import type { LaneLimits, Rate, SharedLimits } from '../../store/index.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console, Paint } from '../terminal/console.js'
-import { type Layout, NAME_WIDTH, table } from '../terminal/table.js'
-import { relative } from '../terminal/times.js'
+import { type Layout, NAME_WIDTH, paragraph, table } from '../terminal/table.js'
+import { moment, relative } from '../terminal/times.js'
 
-/** Lanes as a table. */
+const COLUMNS = [
+  { title: 'KIND', minWidth: NAME_WIDTH, isName: true },
+  { title: 'CATEGORY', minWidth: NAME_WIDTH, isName: true },
+  { title: 'KEY', minWidth: NAME_WIDTH, isName: true },
+  { title: 'STATE' },
+  { title: 'WAITING', isMinor: true },
+  { title: 'RUNNING', isMinor: true },
+  { title: 'DEAD', isMinor: true },
+]
+
+/** Lanes as a table, each with the reason for its state and its limits on lines of their own. */
 export function laneTable(lanes: readonly LaneView[], { width, paint }: Console, now: number, layout: Layout): string {
-  const columns = [
-    { title: 'KIND', minWidth: NAME_WIDTH },
-    { title: 'CATEGORY', minWidth: NAME_WIDTH },
-    { title: 'KEY', minWidth: NAME_WIDTH },
-    { title: 'STATE' },
-    { title: 'WAITING' },
-    { title: 'RUNNING' },
-    { title: 'DEAD' },
-    { title: 'LIMITS', minWidth: NAME_WIDTH },
-  ]
   const rows = lanes.map(lane => ({
     cells: [
       lane.kind,
       nameText(lane.category),
       nameText(lane.key),
-      stateText(lane, now),
+      isBehindHead(lane) ? 'waits' : lane.state,
       ...[lane.waiting, lane.running, lane.dead].map(grouped),
-      limitsText(lane),
     ],
     paints: [
       undefined,
@@ -35,8 +34,14 @@ export function laneTable(lanes: readonly LaneView[], { width, paint }: Console,
       undefined,
       lane.dead > 0 ? paint.red : undefined,
     ],
+    details: [stateReason(lane, now), limitsText(lane)].flatMap(text => paragraph(text, { width, indent: '  ' })),
   }))
-  return table(columns, rows, { width, paint, layout })
+  return table(COLUMNS, rows, { width, paint, layout })
+}
+
+/** Whether nothing holds for the lanes of a rule: its limits were removed. */
+export function isIdleRule(lane: LaneView): boolean {
+  return lane.isRule && lane.pause === null && limitsText(lane) === ''
 }
 
 /** Limits in words: `5 at once, 10/s, ordered`, or `5 at once, requests 500/m` if they are shared. */
@@ -67,10 +72,14 @@ export function rateText(perSecond: number): string {
 }
 
 function limitsText({ limits, shared }: LaneView): string {
-  const own = limitText(limits)
-  if (shared === null) return own
-  const pace = shared.pace === null ? '' : `, now ${Number(shared.pace.toFixed(1))}/s`
-  return [own, `shared: ${limitText(shared.limits) || 'no limit'}${pace}`].filter(text => text !== '').join('; ')
+  const pace = shared?.pace ?? null
+  const together = [
+    shared === null ? '' : limitText(shared.limits),
+    pace === null ? '' : `now ${Number(pace.toFixed(1))}/s`,
+  ].filter(text => text !== '')
+  return [limitText(limits), ...(together.length === 0 ? [] : [`shared: ${together.join(', ')}`])]
+    .filter(text => text !== '')
+    .join('; ')
 }
 
 /** A rule for lanes that do not exist yet may hold for any name. */
@@ -78,14 +87,36 @@ function nameText(name: string | null): string {
   return name === null ? 'any' : name || '-'
 }
 
-function stateText({ state, heldUntil, pause, gate }: LaneView, now: number): string {
-  if (state === 'held' && heldUntil !== null) return `held, ends ${relative(heldUntil, now)}`
-  if (state === 'gated' && gate !== null) {
-    return gate.state === 'open' && gate.until !== null
-      ? `gated, probes ${relative(gate.until, now)}`
-      : 'gated, probing'
+/** Whether an ordered lane waits for the next attempt of its first task. */
+function isBehindHead({ state, heldBy, limits }: LaneView): boolean {
+  return state === 'held' && heldBy !== null && limits.isOrdered === true
+}
+
+/** Why the tasks of a lane do not start, and until when; empty if they may. */
+function stateReason(lane: LaneView, now: number): string {
+  const { state, heldUntil, heldBy, pause, gate } = lane
+  switch (state) {
+    case 'open':
+      return ''
+    case 'paused':
+      return pause === null ? '' : pauseText(pause, now)
+    case 'gated':
+      return gate?.state === 'open' && gate.until !== null ? `probes ${relative(gate.until, now)}` : 'probing'
+    case 'held': {
+      const end = relative(heldUntil ?? now, now)
+      if (isBehindHead(lane)) return `waits for ${heldBy}, which is tried again ${end}`
+      return `ends ${end}${heldBy === null ? '' : `: a rate limit refused ${heldBy}`}`
+    }
   }
-  return pause?.who ? `paused by ${pause.who}` : state
+}
+
+/** `paused by ada since 2026-07-30 10:00:00Z (3h ago): the mail server is down`, as far as it is on record. */
+function pauseText({ who, why, at }: PauseView, now: number): string {
+  const by = who === null ? '' : ` by ${who}`
+  const since = at === null ? '' : ` since ${moment(at, now)}`
+  const reason = why === null ? '' : `: ${why}`
+  const text = `${by}${since}${reason}`
+  return text === '' ? '' : `paused${text}`
 }
 
 function statePaint({ state }: LaneView, paint: Paint): ((text: string) => string) | undefined {

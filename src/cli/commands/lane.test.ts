@@ -2,6 +2,8 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { deadLetters } from '../../../test/dead-letters.js'
 import { type StoreFolder, storeFolder } from '../../../test/store-folder.js'
 
+const TERMINAL = { isTTY: { stdin: true, stdout: true, stderr: true }, columns: 80, env: { NO_COLOR: '1' } }
+
 let folder: StoreFolder
 beforeEach(async () => {
   folder = storeFolder()
@@ -29,10 +31,13 @@ it('lists lanes with their tasks, state and limits', async () => {
   await folder.redrive(['lane', 'pause', '--kind', 'report'])
   const { lines } = await folder.redrive(['lane', 'ls'])
   expect(lines()).toEqual([
-    'KIND    CATEGORY  KEY       STATE          WAITING  RUNNING  DEAD  LIMITS',
-    'email   -         -         open           1        0        1     5 at once, 10/s',
-    'email   -         tenant-7  open           1        0        0     5 at once, 10/s',
-    'report  daily     -         paused by ada  1        0        0',
+    'KIND    CATEGORY  KEY       STATE   WAITING  RUNNING  DEAD',
+    'email   -         -         open    1        0        1',
+    '  5 at once, 10/s',
+    'email   -         tenant-7  open    1        0        0',
+    '  5 at once, 10/s',
+    'report  daily     -         paused  1        0        0',
+    expect.stringMatching(/^ {2}paused by ada since \S+ \S+Z \(.+\)$/),
   ])
   const ids = await folder.redrive(['lane', 'ls', '--state', 'paused', '--output', 'jsonl'])
   expect(ids.json()).toMatchObject({ kind: 'report', category: 'daily', state: 'paused', heldUntil: null, limits: {} })
@@ -51,10 +56,41 @@ it('shows until when a rate limit holds a lane', async () => {
     await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
   })
   const { out } = await folder.redrive(['lane', 'ls', '--state', 'held'])
-  expect(out).toMatch(/report +daily +- +held, ends in (1h|59m)/)
+  expect(out).toMatch(/report +daily +- +held +1 +0 +0\n {2}ends in (1h|59m.*): a rate limit refused c\n/)
   expect((await folder.redrive(['stats'])).err).toContain('1 task waits in held lanes: redrive lane ls --state held\n')
   await folder.inStore(store => store.enqueue([{ id: 'behind', kind: 'report', category: 'daily', payload: '1' }]))
   expect((await folder.redrive(['task', 'ls'])).out).toMatch(/behind +report +waiting +0 +.* in (1h|59m)/)
+})
+
+it('shows which task an ordered lane waits for', async () => {
+  await folder.redrive(['lane', 'limit', '--kind', 'report', '--ordered'])
+  await folder.inStore(async store => {
+    const rooms = [{ kinds: ['report'] }]
+    const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 60_000, rooms, limit: 1, isIdle: true })
+    const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w' }
+    const outcome = { type: 'retry', delayMs: 3_600_000, isBackoff: true } as const
+    await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
+  })
+  const { lines } = await folder.redrive(['lane', 'ls', '--state', 'held'])
+  expect(lines().slice(1)).toEqual([
+    expect.stringMatching(/^report +daily +- +waits +1 +0 +0$/),
+    expect.stringMatching(/^ {2}waits for c, which is tried again in (1h|59m.*)$/),
+    expect.stringMatching(/ordered$/),
+  ])
+})
+
+it('keeps names whole in a table of 80 columns, and leaves out columns without a value', async () => {
+  const kind = 'billing:invoice-documents'
+  const keys = ['tenant-0f15b7d2-52aa-9c41', 'tenant-0f15b7d2-52aa-9c42']
+  await folder.inStore(store => store.enqueue(keys.map(key => ({ kind, key, payload: '1' }))))
+  await folder.redrive(['lane', 'limit', '--kind', kind, '--concurrency', '2'])
+  expect((await folder.redrive(['lane', 'ls', '--kind', kind], TERMINAL)).lines()).toEqual([
+    'KIND                       KEY                        STATE  WAITING  RUNNING',
+    ...keys.flatMap(key => [`${kind}  ${key}  open   1        0`, '  2 at once']),
+  ])
+  const { lines } = await folder.redrive(['lane', 'ls'], TERMINAL)
+  expect(lines()).toContain(`${kind}  -         ${keys[1]}  open   1`)
+  expect(Math.max(...lines().map(line => line.length))).toBeLessThanOrEqual(80)
 })
 
 it('pauses and resumes the lanes that are selected, on record', async () => {
@@ -76,9 +112,19 @@ it('pauses and resumes the lanes that are selected, on record', async () => {
 it('says that there is no such lane yet: the kind may be mistyped', async () => {
   const NONE = 'There is no such lane yet: it holds for lanes that are made later.\n'
   expect((await folder.redrive(['lane', 'pause', '--kind', 'emial'])).err).toBe(
-    `Lanes of kind 'emial': paused.\n${NONE}`,
+    `Lanes of kind 'emial': paused.\nNo task and no live worker has the kind 'emial': check the spelling. There are: email, report.\n${NONE}`,
   )
   expect((await folder.redrive(['lane', 'limit', '--kind', 'emial', '--rate', '1/s'])).err).toContain(NONE)
+})
+
+it('keeps the reason of a pause that is repeated without one, and resumes nothing that is not paused', async () => {
+  await folder.redrive(['lane', 'pause', '--kind', 'email', '--why', 'the server is down'])
+  await folder.redrive(['lane', 'pause', '--kind', 'email'])
+  const rules = await folder.inStore(store => store.laneRules({ kind: 'email' }))
+  expect(rules.pauses.at(-1)?.by?.why).toBe('the server is down')
+  const resume = () => folder.redrive(['lane', 'resume', '--kind', 'email'])
+  expect((await resume()).err).toBe("Lanes of kind 'email': resumed.\n")
+  expect((await resume()).err).toBe("Lanes of kind 'email': they were not paused.\n")
 })
 
 it('lists what holds for lanes that do not exist yet', async () => {
@@ -88,15 +134,26 @@ it('lists what holds for lanes that do not exist yet', async () => {
   await folder.redrive(['lane', 'resume', '--kind', 'sms', '--key', 'tenant-7'])
   const listed = await folder.redrive(['lane', 'ls', '--state', 'paused'])
   expect(listed.lines().map(line => line.replace(/ +/g, ' '))).toEqual([
-    'KIND CATEGORY KEY STATE WAITING RUNNING DEAD LIMITS',
-    'emial any any paused by ada 0 0 0 2 at once',
-    'sms bulk any paused by ada 0 0 0',
+    'KIND CATEGORY KEY STATE WAITING RUNNING DEAD',
+    'emial any any paused 0 0 0',
+    expect.stringMatching(/^ paused by ada since .+: mistyped$/),
+    ' 2 at once',
+    'sms bulk any paused 0 0 0',
+    expect.stringMatching(/^ paused by ada since [^)]+\)$/),
   ])
   const [rule] = (await folder.redrive(['lane', 'ls', '--kind', 'emial', '--output', 'json'])).json()
   expect(rule).toMatchObject({ kind: 'emial', category: null, key: null, isRule: true, pause: { why: 'mistyped' } })
   await folder.inStore(store => store.enqueue([{ kind: 'emial', payload: '1' }]))
   const [lane, ...rest] = (await folder.redrive(['lane', 'ls', '--kind', 'emial', '--output', 'json'])).json()
   expect([lane, rest]).toMatchObject([{ category: '', isRule: false, pause: { who: 'ada', why: 'mistyped' } }, []])
+})
+
+it('leaves out lanes that do not exist yet if nothing holds for them', async () => {
+  await folder.redrive(['lane', 'limit', '--kind', 'sms', '--shared', '--concurrency', '1'])
+  expect((await folder.redrive(['lane', 'ls', '--kind', 'sms'])).lines()).toHaveLength(3)
+  await folder.redrive(['lane', 'limit', '--kind', 'sms', '--shared', '--none'])
+  expect(await folder.redrive(['lane', 'ls', '--kind', 'sms'])).toMatchObject({ code: 0, out: '' })
+  expect((await folder.redrive(['lane', 'ls', '--kind', 'sms', '--output', 'json'])).json()).toHaveLength(1)
 })
 
 it('says how many tasks still run in a paused lane', async () => {
@@ -113,7 +170,7 @@ it('limits each lane by itself, or all of them together', async () => {
   expect((await lanes()).map(({ limits }) => limits)).toEqual([{}, {}, {}])
   const shared = await folder.redrive(['lane', 'limit', '--kind', 'email', '--shared', '--concurrency', '1'])
   expect(shared.err).toBe("Lanes of kind 'email': limited to 1 at once, together.\n")
-  expect((await folder.redrive(['lane', 'ls', '--key', 'tenant-7'])).lines()[1]).toMatch(/shared: 1 at once$/)
+  expect((await folder.redrive(['lane', 'ls', '--key', 'tenant-7'])).lines()[2]).toBe('  shared: 1 at once')
   expect(await claimed()).toHaveLength(2)
 })
 

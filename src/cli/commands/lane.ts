@@ -3,7 +3,8 @@ import { type LaneState, listLanes } from '../../operate/index.js'
 import type { CommandContext } from '../command.js'
 import { type ExitCode, UsageError } from '../errors.js'
 import { addLaneControl } from './lane-control.js'
-import { laneTable } from './lane-text.js'
+import { isIdleRule, laneTable } from './lane-text.js'
+import { noMatch } from './no-match.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from './options.js'
 import { type PageOptions, printList } from './print-list.js'
@@ -30,8 +31,10 @@ export function addLane(program: Command, context: CommandContext): void {
     `
 A lane is all tasks with the same kind, category and key. It is paused by an
 operator, gated while its kind fails too often (see redrive budget ls), or held
-while a rate limit asks to wait. Pauses and limits for lanes that do not exist
-yet are listed last, with 'any' for names they leave open.
+while a rate limit asks to wait. An ordered lane is held too while its first
+task waits for its next attempt: its state is shown as 'waits'. Pauses and
+limits for lanes that do not exist yet are listed last, with 'any' for names
+that they leave open.
 
 Examples:
   redrive lane ls --state held
@@ -52,7 +55,8 @@ function printLanes({ console, environment }: CommandContext, options: LaneListO
   const { kind, category, key, state } = options
   return withStore(options, environment, async store => {
     const all = await listLanes(store, { kind, category, key })
-    const lanes = all.filter(lane => state === undefined || lane.state === state)
+    const isTable = options.output === 'table'
+    const lanes = all.filter(lane => (state === undefined || lane.state === state) && !(isTable && isIdleRule(lane)))
     const now = await store.now()
     return printList(console, options, {
       read: async ({ limit, after = '0' }) => {
@@ -65,7 +69,7 @@ function printLanes({ console, environment }: CommandContext, options: LaneListO
       total: async () => lanes.length,
       toJson: lane => lane,
       toTable: (page, layout) => laneTable(page, console, now, layout),
-      none: 'No lanes.',
+      none: () => noMatch(store, 'lanes', { kind, category, key }),
     })
   })
 }

@@ -88,8 +88,21 @@ describe('stats', () => {
     const ready = { ready: 0, readySince: null, held: 0 }
     expect(paused.json()).toMatchObject({ workers: 1, kinds: [{ dead: 1 }, { waiting: 1200, paused: 1200, ...ready }] })
     const { lines: table } = await folder.redrive(['stats'], TERMINAL)
-    expect(table()[0]).toBe('KIND    WAITING  READY  PAUSED  RUNNING  SUCCEEDED  DEAD  AGE')
+    expect(table()[0]).toBe('KIND    WAITING  READY  PAUSED  RUNNING  SUCCEEDED  DEAD')
     expect(table()[2]).toBe('report  1 200    0      1 200   0        0          0')
+  })
+
+  it('keeps kinds whole on a terminal of 80 columns', async () => {
+    const kind = 'notify:webhook-delivery-to-partners'
+    await folder.inStore(store => store.enqueue(['a', 'b'].map(id => ({ id, kind, payload: '1' }))))
+    await folder.redrive(['task', 'cancel', 'a', '--yes'])
+    await folder.redrive(['lane', 'pause', '--kind', kind])
+    const { lines } = await folder.redrive(['stats'], TERMINAL)
+    expect(lines()).toEqual([
+      `KIND${' '.repeat(33)}WAITING  READY  PAUSED  RUNNING  DEAD`,
+      `${kind}  1        0      1       0        0`,
+      '  cancelled 1',
+    ])
   })
 
   it('points to the failure groups, unless nothing of them is left or they are ignored', async () => {
@@ -139,6 +152,28 @@ describe('audit tail', () => {
       '-     -      -    -',
       '  0=3',
     ])
+  })
+
+  it('wraps what does not fit the terminal onto indented lines', async () => {
+    const why = 'the gateway is back, and the provider has confirmed that all of them may be charged again'
+    const ids = Array.from({ length: 12 }, (_, i) => `order-${i}`)
+    const record = {
+      event_type: 'tasks_cancelled',
+      count: 12,
+      ids,
+      who: 'ada',
+      why,
+      timestamp: '2026-07-30T10:00:00.000Z',
+    }
+    await folder.inStore(store =>
+      store.audit.append([record, { ...record, why: 'a mistake' }].map(each => JSON.stringify(each))),
+    )
+    const { lines, out } = await folder.redrive(['audit', 'tail'], TERMINAL)
+    expect(lines().every(line => line.length <= 80)).toBe(true)
+    const [, first = '', second = ''] = out.split(/^2026.*\n/m).map(text => text.replaceAll(/^ {2}/gm, ''))
+    expect(first.replaceAll('\n', ' ')).toContain(`why ${why} count=12`)
+    expect(first.replaceAll('\n', '')).toContain(`ids=${JSON.stringify(ids)}`)
+    expect(second.replaceAll('\n', '')).toBe(`count=12ids=${JSON.stringify(ids)}`)
   })
 
   it('follows until a signal, and misses nothing', async () => {

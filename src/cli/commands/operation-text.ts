@@ -15,6 +15,7 @@ import { CommandError, ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import { type OutputFormat, writeResult } from '../terminal/output.js'
 import { quoted, shellWord } from '../terminal/visible.js'
+import { noMatch } from './no-match.js'
 import { shortJson } from './short-json.js'
 
 /** Why members are left alone, in words. */
@@ -98,33 +99,44 @@ export async function endOfOperation(
   operation: OperationRecord,
   { movedBefore = 0 }: { readonly movedBefore?: number } = {},
 ): Promise<ExitCode> {
-  const { id, act, moved, status, reason, stoppedBy, progress } = operation
+  const { act, moved, status, stoppedBy, progress } = operation
   const isStopped = status === 'stopped'
   writeResult(console, output, { [MOVED[act]]: moved, isStopped, operation: operationView(operation) })
-  const isAlone = isStopped && stoppedBy === undefined
   if (movedBefore > 0) console.say(`${moved - movedBefore} ${MOVED[act]} now, ${moved} in all.`)
-  else if (!isAlone) console.say(`${moved} ${MOVED[act]}.`)
+  // One that has stopped by itself says how many it moved with its outcome.
+  else if (!isStopped || stoppedBy !== undefined) console.say(`${moved} ${MOVED[act]}.`)
   for (const [reason, count] of Object.entries(progress.refused)) console.say(refusedText(reason, count))
-  const isAnyWaiting = act === 'redrive' && hasUnended(operation)
-  const isUnattended = isAnyWaiting && !(await store.workers()).some(isWorker)
-  const sayUnattended = () => isUnattended && console.say('No worker is running: they wait for one.')
-  if (status === 'planned') console.say(operationNote(operation, await store.workers(), await store.now()) ?? '')
-  const next = moved > 0 ? AFTER[act] : undefined
-  if (!isStopped) {
-    sayUnattended()
-    if (next !== undefined) console.say(`${next} ${id}`)
-    return ExitCode.done
-  }
-  if (isAlone) console.say(`Stopped: ${reason} ${await operationOutcome(store, operation)}`)
+  const workers = await store.workers()
+  if (status === 'planned') console.say(operationNote(operation, workers, await store.now()) ?? '')
+  if (isStopped) await sayStop(console, store, operation)
+  if (isWaitedFor(operation) && !workers.some(isWorker)) console.say('No worker is running: they wait for one.')
+  for (const line of nextLines(operation)) console.say(line)
+  return isStopped ? ExitCode.partly : ExitCode.done
+}
+
+async function sayStop(console: Console, store: Store, operation: OperationRecord): Promise<void> {
+  const { reason, stoppedBy } = operation
+  if (stoppedBy === undefined) console.say(`Stopped: ${reason} ${await operationOutcome(store, operation)}`)
   else console.say(`${reason?.replace(/\.$/, '')}. The rest is unchanged.`)
   for (const { group, count } of await failedGroups(store, operation)) {
     console.say(`${count} failed in the group ${group}. To see why, run: redrive groups show ${shellWord(group)}`)
   }
-  sayUnattended()
-  if (isAnyWaiting || (act === 'discard' && moved > 0))
-    console.say(`To put back what has not run: redrive ops undo ${id}`)
-  console.say(`To go on: redrive ops continue ${id}`)
-  return ExitCode.partly
+}
+
+/** Whether members that it moved have not ended yet. */
+function isWaitedFor(operation: OperationRecord): boolean {
+  return operation.act === 'redrive' && hasUnended(operation)
+}
+
+/** The commands to run next. */
+function nextLines(operation: OperationRecord): string[] {
+  const { id, act, moved, status } = operation
+  if (status !== 'stopped') return moved > 0 && AFTER[act] !== undefined ? [`${AFTER[act]} ${id}`] : []
+  const canUndo = isWaitedFor(operation) || (act === 'discard' && moved > 0)
+  return [
+    ...(canUndo ? [`To put back what has not run: redrive ops undo ${id}`] : []),
+    `To go on: redrive ops continue ${id}`,
+  ]
 }
 
 /** Says that no task matches a selection, and which kinds there are if that may be the mistake. */
@@ -134,18 +146,9 @@ export async function sayNoMatch(
   selection: LetterSelection,
   what: 'dead letters' | 'tasks',
 ): Promise<void> {
-  const kind = 'filter' in selection ? selection.filter.kind : undefined
-  const counts = await store.countBy(what === 'tasks' ? {} : { status: 'dead' }, ['kind'])
-  const kinds = counts.flatMap(count => count.kind ?? []).sort()
-  if (kinds.length === 0) return console.say(`There are no ${what}.`)
-  if (kind === undefined || kinds.includes(kind)) return console.say(`No ${what} match.`)
-  const shown = kinds.slice(0, MAX_KINDS).join(', ')
-  console.say(
-    `There are no ${what} of the kind ${quoted(kind)}, only of: ${shown}${kinds.length > MAX_KINDS ? ' …' : '.'}`,
-  )
+  const filter = 'filter' in selection ? selection.filter : {}
+  console.say(await noMatch(store, what, { ...filter, ...(what === 'dead letters' && { status: 'dead' }) }))
 }
-
-const MAX_KINDS = 20
 
 /** Creates an operation for the live workers to carry out. Refuses if there are none. */
 export async function startDetached(

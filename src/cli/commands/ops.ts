@@ -132,7 +132,7 @@ function list(
       read: page => store.operations.list({ isOpen: options.open === true }, page),
       toJson: withNote,
       toTable: (operations, layout) => operationTable(operations.map(withNote), console, now, layout),
-      none: 'No operations.',
+      none: () => 'No operations.',
     })
   })
 }
@@ -355,7 +355,7 @@ function undoOne(context: CommandContext, id: string, options: ActOptions): Prom
 }
 
 function byOf(who: string, { why }: ActOptions) {
-  return why === undefined ? { who } : { who, why }
+  return { who, why }
 }
 
 async function found(store: Store, id: string): Promise<OperationRecord> {

@@ -94,7 +94,7 @@ function listRuns({ console, environment }: CommandContext, options: RunListOpti
           console,
           { now: stats.now, layout },
         ),
-      none: 'No runs.',
+      none: () => 'No runs.',
     })
   })
 }

@@ -121,7 +121,7 @@ it('counts, discards, pauses, streams and prunes as on SQLite', async () => {
     /^1202 discarded\.\nTo put them back, run: redrive ops undo op-\w+\n$/m,
   )
   expect((await on('lane', 'pause', '--kind', 'email', '--why', 'down')).err).toBe("Lanes of kind 'email': paused.\n")
-  expect((await on('lane', 'ls')).lines()[1]).toMatch(/^email +- +- +paused by ada +1 +0 +1$/)
+  expect((await on('lane', 'ls')).lines()[1]).toMatch(/^email +- +- +paused +1 +0 +1$/)
   expect((await on('task', 'cancel', 'w', '--yes')).err).toBe('1 cancelled.\n')
   expect((await on('stats')).lines()[1]).toMatch(/^email +0 +0 +0 +0 +1 +1 203$/)
   expect((await on('audit', 'tail', '--limit', '1')).lines()[1]).toMatch(/tasks_cancelled +ada +-$/)

@@ -20,7 +20,7 @@ export interface List<T> extends Omit<ListFormat<T>, 'format'> {
   /** The length of the whole list, where the store can tell. */
   readonly total?: () => Promise<number>
   /** Printed if the list is empty. */
-  readonly none: string
+  readonly none: () => Promise<string> | string
 }
 
 /** Prints a page of a list, and says how many more there are; with `all`, prints every page. */
@@ -33,7 +33,7 @@ export async function printList<T>(console: Console, options: PageOptions, list:
     yield page.items
   }
   const shown = await writePages(console, all ? pagesOf(list.read) : onePage(), { ...list, format })
-  if (shown === 0) console.say(list.none)
+  if (shown === 0) console.say(await list.none())
   if (next !== undefined) {
     const total = await list.total?.()
     const count =

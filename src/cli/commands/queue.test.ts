@@ -591,7 +591,10 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
         const again = await redrive(['queue', 'requeue', 'chunking.failed'], onRecord)
         expect(again).toMatchObject({ code: 1, err: expect.stringContaining(`redrive ops continue ${id}`) })
         const { code, err } = await redrive(['ops', 'continue', id], onRecord)
-        expect({ code, err }).toMatchObject({ code: 0, err: expect.stringMatching(/^\d+ requeued now, \d+ in all\.$/m) })
+        expect({ code, err }).toMatchObject({
+          code: 0,
+          err: expect.stringMatching(/^\d+ requeued now, \d+ in all\.$/m),
+        })
         expect(await shown(id)).toMatchObject({ status: 'done' })
         const requeued = await drain('chunking', total)
         const numbers = new Set(requeued.map(message => JSON.parse(textOf(message)).data.number))

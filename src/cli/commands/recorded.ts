@@ -31,7 +31,7 @@ export function withRecord<T>(
     return use(undefined)
   }
   const { why } = options
-  const by = { who: environment.user, ...(why !== undefined && { why }) }
+  const by = { who: environment.user, why }
   return withStore(options, environment, store => use({ store, ...by }))
 }
 

@@ -5,6 +5,10 @@ import { shellWord } from '../terminal/visible.js'
 import type { DocumentOptions } from './document-options.js'
 import type { StoreOptions } from './open-store.js'
 
+/** From this number on, a few go first. */
+const MANY = 20
+const CANARY = 10
+
 /** The command lines that redrive a dead letter, and all others like it if there are any. `store` is the `--store` flag. */
 export function redriveCommands(
   letter: Pick<TaskExplanation, 'id' | 'kind' | 'errorCode' | 'group' | 'alike'>,
@@ -15,13 +19,15 @@ export function redriveCommands(
   const word = shellWord(id)
   const one = `redrive dlq redrive${flags} ${id.startsWith('-') ? `-- ${word}` : word}`
   if (alike < 2) return [one]
-  if (group !== null && !isItem(letter)) return [one, `redrive dlq redrive${flags} --group ${shellWord(group)}`]
+  const canary = alike > MANY ? ` --canary ${CANARY}` : ''
+  if (group !== null && !isItem(letter))
+    return [one, `redrive dlq redrive${flags} --group ${shellWord(group)}${canary}`]
   if (errorCode === null) return [one]
   if (isItem(letter)) {
     const pipeline = shellWord(kind.slice('pipeline:'.length))
     return [one, `redrive pipeline reprocess${flags} --pipeline ${pipeline} --error ${shellWord(errorCode)}`]
   }
-  return [one, `redrive dlq redrive${flags} --kind ${shellWord(kind)} --code ${shellWord(errorCode)}`]
+  return [one, `redrive dlq redrive${flags} --kind ${shellWord(kind)} --code ${shellWord(errorCode)}${canary}`]
 }
 
 /** A command line of `redrive` on the store that this command was given: a noun, a verb if there is one, then the rest. */

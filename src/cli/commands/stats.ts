@@ -31,6 +31,9 @@ const COUNTS: readonly Count[] = [
 ]
 const RARE: ReadonlySet<Count> = new Set(['held', 'gated', 'budgeted', 'paused', 'skipped', 'cancelled'])
 
+/** These counts go below their row where kinds need the room. */
+const MINOR: ReadonlySet<Count> = new Set([...RARE, 'succeeded'])
+
 /** Failure groups are counted up to here. */
 const MAX_GROUPS = 100
 
@@ -47,7 +50,8 @@ Counts the tasks that the store still has: ended ones until they are pruned. Of
 those that WAIT, some are READY, HELD by a rate limit, GATED by a failure
 budget, BUDGETED (held by a retry budget) or PAUSED; the others are not due yet.
 The AGE is that of the task that has been ready for longest. Columns without any
-task are left out.
+task are left out. Where a terminal has no room for a column, its counts are
+printed below their row.
 
 Examples:
   redrive stats
@@ -87,8 +91,8 @@ async function sayWhatFails(console: Console, store: { readonly groups: Pick<Gro
 function figuresTable({ kinds }: StoreFigures, { width, paint }: Console, now: number): string {
   const counts = COUNTS.filter(count => !RARE.has(count) || total(kinds, count) > 0)
   const columns = [
-    { title: 'KIND', minWidth: NAME_WIDTH },
-    ...counts.map(count => ({ title: count.toUpperCase() })),
+    { title: 'KIND', minWidth: NAME_WIDTH, isName: true },
+    ...counts.map(count => ({ title: count.toUpperCase(), isMinor: MINOR.has(count) })),
     { title: 'AGE' },
   ]
   const rows = kinds.map(figures => ({

@@ -361,7 +361,7 @@ describe('redrive docs', () => {
       const wrong = await redrive(['ops', 'continue', id, '--source', 'sqlite:other.db'], onRecord)
       expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining('Pass the same --source.') })
       expect(await redrive(['ops', 'stop', id], onRecord)).toMatchObject({ code: 0 })
-      expect((await redrive(['ops', 'show', id], onRecord)).out).toMatch(/^left +up to \d+$/m)
+      expect((await redrive(['ops', 'show', id], onRecord)).out).toMatch(/^ {2}left +up to \d+$/m)
       expect(await redrive(['ops', 'continue', id], onRecord)).toMatchObject({ code: 0 })
       expect(failed()).toBe(0)
       expect(await shown(id)).toMatchObject({ status: 'done', left: 0 })

@@ -6,7 +6,7 @@ import { isItem } from '../../store/internal.js'
 import { PayloadError } from '../../task/index.js'
 import { REDACTED } from '../../telemetry/internal.js'
 import type { CommandContext } from '../command.js'
-import { CommandError, ExitCode, errorText } from '../errors.js'
+import { CommandError, ExitCode, errorText, UsageError } from '../errors.js'
 import { writeResult } from '../terminal/output.js'
 import { quoted, shellWord } from '../terminal/visible.js'
 import { loadTasks, withTasks } from './load-work.js'
@@ -104,7 +104,7 @@ function refuseRedacted(payload: string, task: TaskRecord): void {
 
 function payloadOf({ payload, file }: EditOptions): string {
   if ((payload === undefined) === (file === undefined))
-    throw new CommandError('Pass the new payload: --payload or --file.')
+    throw new UsageError('Pass the new payload: --payload or --file.')
   if (payload !== undefined) return payload
   const text = textOf(file ?? '')
   try {

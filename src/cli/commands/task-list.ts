@@ -5,6 +5,7 @@ import type { ExitCode } from '../errors.js'
 import type { Console } from '../terminal/console.js'
 import type { Layout } from '../terminal/table.js'
 import { NextStarts } from './next-start.js'
+import { noMatch } from './no-match.js'
 import { withStore } from './open-store.js'
 import type { ListOptions } from './options.js'
 import { printList } from './print-list.js'
@@ -19,15 +20,15 @@ interface Look {
     layout: Layout,
     starts: NextStarts,
   ) => string
-  /** Printed if the list is empty. */
-  readonly none: string
+  /** The name of what is listed: `dead letters`. */
+  readonly what: string
 }
 
 /** Prints the tasks that match, newest change first. */
 export function printTasks(
   { console, environment }: CommandContext,
   options: ListOptions & { readonly status?: TaskStatus },
-  { toTable, none }: Look,
+  { toTable, what }: Look,
 ): Promise<ExitCode> {
   return withStore(options, environment, async store => {
     const filter = { ...(await taskFilter(store, options)), status: options.status }
@@ -42,7 +43,7 @@ export function printTasks(
       total: async () => Object.values(await store.count(filter)).reduce((sum, count) => sum + count, 0),
       toJson: taskView,
       toTable: (tasks, layout) => toTable(tasks.map(taskView), console, now, layout, starts),
-      none,
+      none: () => noMatch(store, what, filter),
     })
   })
 }

@@ -21,10 +21,10 @@ export function taskTable(
   starts: NextStarts,
 ): string {
   const columns = [
-    { title: 'ID', minWidth: ID_WIDTH },
-    { title: 'KIND', minWidth: NAME_WIDTH },
+    { title: 'ID', minWidth: ID_WIDTH, isName: true },
+    { title: 'KIND', minWidth: NAME_WIDTH, isName: true },
     { title: 'STATUS' },
-    { title: 'RETRIES' },
+    { title: 'RETRIES', isMinor: true },
     { title: 'CHANGED' },
     { title: 'NEXT' },
   ]
@@ -52,9 +52,9 @@ export function letterTable(
 ): string {
   const hasItems = layout.columns?.some(({ title }) => title === STAGE) ?? letters.some(isItem)
   const columns = [
-    { title: 'ID', minWidth: ID_WIDTH },
-    { title: 'KIND', minWidth: NAME_WIDTH },
-    ...(hasItems ? [{ title: STAGE, minWidth: NAME_WIDTH }] : []),
+    { title: 'ID', minWidth: ID_WIDTH, isName: true },
+    { title: 'KIND', minWidth: NAME_WIDTH, isName: true },
+    ...(hasItems ? [{ title: STAGE, minWidth: NAME_WIDTH, isName: true }] : []),
     { title: 'REASON' },
     { title: 'DIED' },
   ]

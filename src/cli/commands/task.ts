@@ -30,7 +30,7 @@ export function addTask(program: Command, context: CommandContext): void {
     .description('List tasks, most recently changed first')
     .addOption(new Option('--status <status>', 'Only tasks with this status').choices(STATUSES))
     .action(async (options: ListOptions & { readonly status?: TaskStatus }) =>
-      context.end(await printTasks(context, options, { toTable: taskTable, none: 'No tasks.' })),
+      context.end(await printTasks(context, options, { toTable: taskTable, what: 'tasks' })),
     )
   withCommonOptions(withPageOptions(withFilterOptions(ls))).addHelpText(
     'after',

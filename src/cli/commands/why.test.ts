@@ -21,7 +21,7 @@ it('gives the answer first, then other causes, then what to do', async () => {
     'Task a of kind email is waiting.',
     '',
     'Also',
-    '  No worker is alive.',
+    '  No worker is running.',
     '',
     'What to do',
     '  Resume its lane.',
@@ -47,8 +47,8 @@ it('has the same answer for programs', async () => {
     category: '',
     key: '',
     status: 'waiting',
-    answer: 'No worker is alive.',
-    causes: [{ code: 'no_worker', text: 'No worker is alive.', facts: { kind: 'email', workers: 0, kinds: [] } }],
+    answer: 'No worker is running.',
+    causes: [{ code: 'no_worker', text: 'No worker is running.', facts: { kind: 'email', workers: 0, kinds: [] } }],
     actions: [{ text: "Start a worker that has code for 'email'.", command: 'redrive worker FILE' }],
   })
 })
@@ -81,7 +81,7 @@ it('answers for a document of the collections, also without a store', async () =
   })
   expect((await why('nobody')).err).toContain('There is no store')
   await folder.inStore(store => store.enqueue([{ id: 'a', kind: 'email', payload: '1' }]))
-  expect((await why('a')).out).toContain('No worker is alive.')
+  expect((await why('a')).out).toContain('No worker is running.')
   expect((await why('nobody')).err).toContain("There is no task 'nobody'")
   const env = { REDRIVE_SOURCE: 'postgres://127.0.0.1:1/app' }
   const { code, err } = await folder.redrive(['why', 'nobody'], { env })
