@@ -1,6 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { type BudgetView, listBudgets } from '../../operate/index.js'
-import { formatDuration } from '../../policy/index.js'
+import { listBudgets } from '../../operate/index.js'
 import type {
   Budget,
   BudgetRecord,
@@ -11,14 +10,13 @@ import type {
   Store,
   WorkerRecord,
 } from '../../store/index.js'
+import { checkedBudget } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
-import { grouped } from '../terminal/chart.js'
-import type { Console, Paint } from '../terminal/console.js'
+import type { Console } from '../terminal/console.js'
 import { writeList, writeResult } from '../terminal/output.js'
-import { NAME_WIDTH, paragraph, table } from '../terminal/table.js'
-import { relative } from '../terminal/times.js'
 import { quoted } from '../terminal/visible.js'
+import { budgetTable, failureBudgetText, percent, scopeText } from './budget-text.js'
 import { rateText } from './lane-text.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, duration, nonEmpty, rate, share, wholeNumber, withCommonOptions } from './options.js'
@@ -173,7 +171,9 @@ function setBudget({ console, environment }: CommandContext, options: SetOptions
       failures: budget.failures ?? null,
       retries: budget.retries ?? null,
     })
-    if (failures !== undefined && budget.failures !== undefined) console.say(limitText(scope, budget.failures))
+    const checked = checkedBudget(budget)
+    if (failures !== undefined && checked.failures !== undefined)
+      console.say(failureBudgetText(scope, checked.failures))
     if (retries !== undefined && budget.retries !== undefined) sayRetries(console, scope, budget.retries, budgets)
     if (!(await isKnown(store, scope)))
       console.say('No task and no live worker has it: check the spelling, or start a worker that runs it.')
@@ -308,82 +308,6 @@ function partOf({ failures, retries }: LiftOptions): '' | 'failure ' | 'retry ' 
   return failures ? 'failure ' : 'retry '
 }
 
-function budgetTable(budgets: readonly BudgetView[], { width, paint }: Console, now: number): string {
-  const hasRetries = budgets.some(({ retries }) => retries !== null)
-  const columns = [
-    { title: 'KIND', minWidth: NAME_WIDTH },
-    { title: 'CATEGORY', minWidth: NAME_WIDTH },
-    { title: 'GATE' },
-    ...(hasRetries ? [{ title: 'HELD RETRIES' }] : []),
-  ]
-  const rows = budgets.map(budget => ({
-    cells: [
-      budget.kind,
-      budget.category ?? 'all',
-      budget.failures === null ? '-' : gateText(budget, now),
-      ...(hasRetries ? [heldText(budget, now)] : []),
-    ],
-    paints: [undefined, undefined, gatePaint(budget, paint)],
-    details: [failuresText(budget), causeText(budget, now), retriesText(budget)].flatMap(text =>
-      text === undefined ? [] : paragraph(text, { width, indent: '  ' }),
-    ),
-  }))
-  return table(columns, rows, { width, paint })
-}
-
-function limitText(scope: BudgetScope, failures: FailureBudget): string {
-  const { share: allowed, minAttempts = 20, windowMs = 60_000 } = failures
-  const enough = `of at least ${minAttempts} within ${formatDuration(windowMs)}`
-  return `${scopeText(scope)} stops while more than ${percent(allowed)} of its attempts fail, ${enough}.`
-}
-
-function failuresText({ failures, recent }: BudgetView): string | undefined {
-  if (failures === null) return undefined
-  const { share: allowed, minAttempts, windowMs } = failures
-  const window = `${recent.failed} of ${recent.attempts} failed in ${formatDuration(windowMs)}`
-  return `failures: ${window}; opens above ${percent(allowed)} of ${minAttempts} or more`
-}
-
-function retriesText({ retries }: BudgetView): string | undefined {
-  if (retries === null) return undefined
-  const { share: allowed, floor, windowMs, dependency, first, retried } = retries
-  const whose = dependency === null ? '' : ` that call ${quoted(dependency)}`
-  const window = `${retried} passed for ${first} first attempts${whose} in ${formatDuration(windowMs)}`
-  return `retries: ${window}; at most ${percent(allowed)}, or ${rateText(floor)}`
-}
-
-function heldText({ retries }: BudgetView, now: number): string {
-  if (retries === null || retries.held === 0) return retries === null ? '-' : '0'
-  return `${grouped(retries.held)}, next ${retries.nextAt === null ? 'now' : relative(retries.nextAt, now)}`
-}
-
-function gateText({ gate: { state, until } }: BudgetView, now: number): string {
-  if (state === 'half_open') return 'half open'
-  return state === 'open' && until !== null ? `open, probes ${relative(until, now)}` : state
-}
-
-function gatePaint({ gate: { state } }: BudgetView, paint: Paint): ((text: string) => string) | undefined {
-  switch (state) {
-    case 'open':
-      return paint.red
-    case 'half_open':
-      return paint.yellow
-    case 'closed':
-      return undefined
-  }
-}
-
-function causeText({ gate: { cause, since } }: BudgetView, now: number): string | undefined {
-  if (cause === null || since === null) return undefined
-  const group = cause.group === undefined ? '' : ` (group ${cause.group})`
-  const failed = `${cause.failed} of ${cause.attempts} failed, mostly ${cause.code || 'without a code'}${group}`
-  return `opened ${relative(since, now)}: ${failed}`
-}
-
-function percent(part: number): string {
-  return `${Number((part * 100).toFixed(2))}%`
-}
-
 function scopeOf({ kind, category }: ScopeOptions): BudgetScope {
   return { kind, ...(category !== undefined && { category }) }
 }
@@ -402,8 +326,4 @@ function noBudget(scope: BudgetScope, part = ''): UsageError {
 
 function inSentence(text: string): string {
   return `${text.slice(0, 1).toLowerCase()}${text.slice(1)}`
-}
-
-function scopeText({ kind, category }: BudgetScope): string {
-  return `Kind ${quoted(kind)}${category === undefined ? '' : ` in category ${quoted(category)}`}`
 }
