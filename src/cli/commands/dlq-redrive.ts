@@ -109,7 +109,7 @@ async function tryOut(
   const tasks = await tasksFor(selection, options, context)
   const isPlanned = !('ids' in selection) || (tasks ?? patch) !== undefined
   const plan = isPlanned ? await planOperation(store, 'redrive', selection, { tasks, patch }) : undefined
-  if (plan !== undefined) sayPlan(console, plan)
+  if (plan !== undefined) sayPlan(console, plan, options)
   if (count === 0 && !('ids' in selection)) await sayNoMatch(context, store, selection, 'dead letters')
   if (count > 0) await sayGates(context, store, selection)
   const movable = Math.min(count - leftAlone(plan), limit ?? Infinity)

@@ -1,4 +1,5 @@
 import type { GroupLifeView } from '../../operate/index.js'
+import { failureWords } from '../../operate/internal.js'
 import type { GroupLife, GroupRecord } from '../../store/index.js'
 import { groupTitle } from '../../store/internal.js'
 import { grouped } from '../terminal/chart.js'
@@ -25,7 +26,7 @@ export function groupTable(
 ): string {
   const rows = groups.map(({ id, kind, code, seen, retrying, dead, lastSeenAt, life, ...facts }) => ({
     cells: [id, kind, stateText(life), grouped(seen), grouped(retrying), grouped(dead), ageText(lastSeenAt, now)],
-    details: [oneLine([code, groupTitle(facts)].filter(Boolean).join(': '), { width, indent: '  ' })],
+    details: [oneLine(failureWords({ errorCode: code, errorMessage: groupTitle(facts) }), { width, indent: '  ' })],
   }))
   return table(COLUMNS, rows, { width, paint, layout })
 }

@@ -41,7 +41,7 @@ export function restText(selection: LetterSelection): string {
 }
 
 /** Says what an operation would meet: kinds and ages of its members, and who would be left alone. */
-export function sayPlan(console: Console, plan: OperationPlan): void {
+export function sayPlan(console: Console, plan: OperationPlan, { canary }: { readonly canary?: number } = {}): void {
   const { count, byKind, byCode, byAge, refused, workers, payloads } = plan
   if (count === 0) return
   console.say(`By kind: ${byKind.map(each => `${each.count} ${each.kind}`).join(', ')}.`)
@@ -57,7 +57,12 @@ export function sayPlan(console: Console, plan: OperationPlan): void {
     console.say(`${id} after:  ${shortJson(after)}`)
   }
   if (payloads !== null && payloads.checked < count) console.say(`The payloads of ${payloads.checked} were checked.`)
-  if (workers === 0) console.say('No worker is running: they would move at once, and wait for one.')
+  if (workers > 0) return
+  console.say(
+    canary === undefined
+      ? 'No worker is running: they would move at once, and wait for one.'
+      : 'No worker is running, and a canary needs one: nothing would move.',
+  )
 }
 
 /** Says which gates the dead letters of a selection would wait behind: their operation gets no answers meanwhile. */

@@ -49,6 +49,13 @@ describe('redrive ops', () => {
     expect((await folder.redrive(['ops', 'show', 'op-none'])).code).toBe(1)
   })
 
+  it('says in a dry run how a redrive would go, and that a canary needs a worker', async () => {
+    await created()
+    const { err } = await folder.redrive(['dlq', 'redrive', '--all', '--canary', '4', '--rate', '10/s', '--dry-run'])
+    expect(err).toContain('No worker is running, and a canary needs one: nothing would move.\n')
+    expect(err).toContain('5 would be moved, 4 first: if at most 0 of them fail, the others at up to 10/s too.')
+  })
+
   it('puts back what has not run, and says so', async () => {
     const id = await redriven()
     const undo = await folder.redrive(['ops', 'undo', id, '--yes', '--why', 'too early'])
