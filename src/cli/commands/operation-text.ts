@@ -61,7 +61,7 @@ export function sayPlan(console: Console, plan: OperationPlan, { canary }: { rea
   console.say(
     canary === undefined
       ? 'No worker is running: they would move at once, and wait for one.'
-      : 'No worker is running, and a canary needs one: nothing would move.',
+      : 'No worker is running, and a canary needs one: start one first.',
   )
 }
 

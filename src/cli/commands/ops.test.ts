@@ -52,7 +52,7 @@ describe('redrive ops', () => {
   it('says in a dry run how a redrive would go, and that a canary needs a worker', async () => {
     await created()
     const { err } = await folder.redrive(['dlq', 'redrive', '--all', '--canary', '4', '--rate', '10/s', '--dry-run'])
-    expect(err).toContain('No worker is running, and a canary needs one: nothing would move.\n')
+    expect(err).toContain('No worker is running, and a canary needs one: start one first.\n')
     expect(err).toContain('5 would be moved, 4 first: if at most 0 of them fail, the others at up to 10/s too.')
   })
 
