@@ -15,6 +15,11 @@ export interface ServeMetricsOptions {
 
 const SERVE_METRICS_OPTIONS: KnownOptions<ServeMetricsOptions> = { port: '', host: '', registry: 'object' }
 
+/** Resolves a request's path, as a URL must have a host. */
+const ORIGIN = 'http://localhost'
+/** Whoever can reach the port must not use up the file descriptors that the process needs for its work. */
+const MAX_CONNECTIONS = 100
+
 /** A server that Prometheus can scrape. */
 export interface MetricsServer {
   /** The address of the metrics, such as `http://127.0.0.1:9464/metrics`. */
@@ -58,11 +63,15 @@ export async function serveMetrics(options: ServeMetricsOptions): Promise<Metric
   const { port, host = '127.0.0.1', registry } = options
   const handler = metricsHandler({ registry })
   const server = createServer((request, response) => {
-    if (new URL(request.url ?? '/', 'http://host').pathname === '/metrics') return void handler(request, response)
-    response.statusCode = 404
-    response.end('The metrics are at /metrics.\n')
+    const { method, url = '/' } = request
+    if (method !== 'GET' && method !== 'HEAD') return refuse(response, 405, 'Only GET and HEAD are allowed.')
+    if (!URL.canParse(url, ORIGIN)) return refuse(response, 400, 'The URL is invalid.')
+    if (new URL(url, ORIGIN).pathname !== '/metrics') return refuse(response, 404, 'The metrics are at /metrics.')
+    void handler(request, response)
   })
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, host, resolve))
+  server.maxConnections = MAX_CONNECTIONS
+  // The listener stays after the start: a connection that cannot be accepted must not end the process.
+  await new Promise<void>((resolve, reject) => server.on('error', reject).listen(port, host, resolve))
   const address = server.address()
   const listening = typeof address === 'object' && address !== null ? address.port : port
   return {
@@ -74,4 +83,9 @@ export async function serveMetrics(options: ServeMetricsOptions): Promise<Metric
         server.closeAllConnections()
       }),
   }
+}
+
+function refuse(response: ServerResponse, status: number, text: string): void {
+  response.statusCode = status
+  response.end(`${text}\n`)
 }

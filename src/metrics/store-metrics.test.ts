@@ -146,6 +146,9 @@ it('failure groups with tasks are counted by their state', async () => {
   await store.groups.mark('1-c', { state: 'fixed' }, { who: 'ann' })
   const of = (state: string, count: number) => `redrive_failure_groups{kind="mail",state="${state}"} ${count}`
   expect(await states()).toEqual([of('new', 1), of('acknowledged', 1), of('fixed', 1)])
+  const overlapping = await Promise.all([states(), states()])
+  expect(overlapping[1]).toEqual(overlapping[0])
+  expect(overlapping[0]).toEqual([of('new', 1), of('acknowledged', 1), of('fixed', 1)])
   await clock.advance('1s')
   await fail('1-c')
   await fail('1-d')

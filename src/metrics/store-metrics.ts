@@ -68,8 +68,9 @@ export async function storeMetrics(
     labelNames: ['kind', 'category'],
     registers,
     async collect() {
+      const budgets = (await read())?.budgets ?? []
       this.reset()
-      for (const { kind, category = '*', failures, gate } of (await read())?.budgets ?? [])
+      for (const { kind, category = '*', failures, gate } of budgets)
         if (failures !== undefined) this.set({ ...labelSets.of(kind, category) }, GATE[gate.state])
     },
   })
@@ -79,8 +80,10 @@ export async function storeMetrics(
     labelNames: ['kind', 'state'],
     registers,
     async collect() {
+      const groups = (await read())?.groups ?? []
+      // After the store has answered: scrapes that overlap would add up.
       this.reset()
-      for (const { kind: named, life, retrying, dead } of (await read())?.groups ?? []) {
+      for (const { kind: named, life, retrying, dead } of groups) {
         const { kind } = labelSets.of(named, '*')
         for (const state of GROUP_STATES) this.inc({ kind, state }, state === life.state && retrying + dead > 0 ? 1 : 0)
       }
