@@ -36,7 +36,8 @@ function setUp(options: CircuitBreakerOptions = {}) {
     for (let i = 0; i < 4; i++) await fail()
     expect(breaker.state).toBe('open')
   }
-  return { clock, breaker, call, fail, succeed, open }
+  const takes = (ms: number) => new Promise<void>(resolve => clock.setTimer({ wake: resolve }, ms))
+  return { clock, breaker, call, fail, succeed, open, takes }
 }
 
 describe('a closed breaker', () => {
@@ -232,7 +233,7 @@ describe('a half-open breaker', () => {
     const trial = call(never, { signal: controller.signal })
     controller.abort('enough')
     await expect(trial).rejects.toBe('enough')
-    expect(breaker.state).toBe('open')
+    expect(breaker.state).toBe('half_open')
 
     const next = succeed()
     await expect(call(() => 'result')).rejects.toThrow(BreakerOpenError)
@@ -252,15 +253,50 @@ describe('a half-open breaker', () => {
     expect(breaker.state).toBe('closed')
   })
 
-  it('ignores the late outcome of a trial that it has given up on', async () => {
-    const { clock, breaker, open, call } = setUp()
+  it.each([
+    ['success', 'closed'],
+    ['failure', 'open'],
+  ])('believes a %s that comes after the next trial has begun', async (outcome, state) => {
+    const { clock, breaker, open, call, takes } = setUp()
     await open()
     await clock.advance('5s')
-    const ends: ((reason: unknown) => void)[] = []
-    const late = call(() => new Promise((_, reject) => ends.push(reject))).catch(() => 'rejected')
+    const late = call(() => takes(8000).then(() => (outcome === 'failure' ? down() : 'late'))).catch(() => {})
     await clock.advance('5s')
     void call(never)
-    for (const end of ends) end(new Error('late'))
+    expect(breaker.state).toBe('half_open')
+    await clock.advance('3s')
+    await late
+    expect(breaker.state).toBe(state)
+  })
+
+  it('closes under steady traffic although the service takes longer to answer than `openFor`', async () => {
+    const { clock, breaker, call, fail, takes } = setUp({ ...UNSET, consecutiveFailures: 1, openFor: '100ms' })
+    await fail()
+    let served = 0
+    for (let i = 0; i < 200; i++) {
+      void call(() => takes(150)).then(
+        () => served++,
+        () => {},
+      )
+      await clock.advance(10)
+    }
+    await clock.advance('150ms')
+    expect(breaker.state).toBe('closed')
+    // All but those of the 100 ms open and the 150 ms of the first trial, which is served itself, as is the second.
+    expect(served).toBe(200 - 25 + 2)
+  })
+
+  it('ignores the outcome of a trial from before it opened again', async () => {
+    const { clock, breaker, open, call, fail, takes } = setUp()
+    await open()
+    await clock.advance('5s')
+    const late = call(() => takes(12000))
+    await clock.advance('5s')
+    await fail()
+    expect(breaker.state).toBe('open')
+    await clock.advance('5s')
+    void call(never)
+    await clock.advance('2s')
     await late
     expect(breaker.state).toBe('half_open')
   })
@@ -376,6 +412,38 @@ describe('a breaker with several trials', () => {
     void call(never)
     await expect(succeed()).rejects.toThrow(BreakerOpenError)
     await clock.advance('5s')
+    await succeed()
+    expect(breaker.state).toBe('closed')
+  })
+
+  it('keeps the successes before a trial that is aborted, and does not tell of a change', async () => {
+    const { clock, breaker, open, succeed, call } = setUp({ trials: 3 })
+    await open()
+    await clock.advance('5s')
+    const changes: string[] = []
+    breaker.onChange(({ to }) => changes.push(to))
+    await succeed()
+    await succeed()
+    const controller = new AbortController()
+    const trial = call(never, { signal: controller.signal })
+    controller.abort('enough')
+    await expect(trial).rejects.toBe('enough')
+    await succeed()
+    expect(changes).toEqual(['half_open', 'closed'])
+  })
+
+  it('admits the next one beside a trial that is late, and no more', async () => {
+    const { clock, breaker, open, succeed, call, takes } = setUp({ trials: 3 })
+    await open()
+    await clock.advance('5s')
+    const late = call(() => takes(6000))
+    await clock.advance('5s')
+    const next = call(() => takes(4000))
+    await clock.advance('1s')
+    await late
+    await expect(succeed()).rejects.toThrow(BreakerOpenError)
+    await clock.advance('3s')
+    await next
     await succeed()
     expect(breaker.state).toBe('closed')
   })
@@ -498,23 +566,30 @@ describe('a breaker, whatever happens to it', () => {
     })
 
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 80 }), steps => {
+      fc.property(fc.array(step, { maxLength: 80 }), fc.integer({ min: 1, max: 3 }), (steps, trials) => {
         const breaker = new CircuitBreaker('model', {
           window: WINDOW,
           openFor: OPEN_FOR,
           minimumCalls: MINIMUM,
           failureRate: 0.5,
+          trials,
         })
+        const changes: BreakerState[] = []
+        breaker.onChange(({ to }) => changes.push(to))
         let now = 12_345
         // The model. Outcomes are remembered by the tenth of the window that they fell into.
         const tenth = (at: number) => Math.floor(at / (WINDOW / 10))
         let state = 'closed' as BreakerState
         let outcomes: { at: number; ok: boolean }[] = []
         let until = 0
+        let left = trials
+        const entered: BreakerState[] = []
         /** Whoever is still out, and whether anything has changed since that makes the outcome stale. */
         let out: { admission: number; isStale: boolean }[] = []
+        const admitted: number[] = []
         const enter = (next: BreakerState) => {
           state = next
+          entered.push(next)
           for (const call of out) call.isStale = true
         }
 
@@ -524,22 +599,26 @@ describe('a breaker, whatever happens to it', () => {
             const admission = breaker.admit(now)
             expect(admission !== undefined).toBe(state === 'closed' || now >= until)
             if (admission === undefined) continue
-            if (state !== 'closed') {
+            if (state === 'open') {
               enter('half_open')
-              until = now + OPEN_FOR
+              left = trials
             }
+            if (state === 'half_open') until = now + OPEN_FOR
             out.push({ admission, isStale: false })
+            admitted.push(admission)
           } else {
             const call = out[which % Math.max(1, out.length)]
             if (call === undefined) continue
+            const isLatest = Math.max(...admitted) === call.admission
             out = out.filter(other => other !== call)
             if (then === 'release') breaker.release(call.admission, now)
             else breaker.record(call.admission, then === 'success', now)
             if (call.isStale) {
               // says nothing of now
             } else if (then === 'release') {
-              if (state === 'half_open') enter('open')
-              if (state === 'open') until = now
+              if (state === 'half_open' && isLatest) until = now
+            } else if (state === 'half_open' && then === 'success' && --left > 0) {
+              if (isLatest) until = now
             } else if (state === 'half_open') {
               enter(then === 'success' ? 'closed' : 'open')
               outcomes = []
@@ -556,6 +635,7 @@ describe('a breaker, whatever happens to it', () => {
           }
           expect(breaker.state).toBe(state)
         }
+        expect(changes).toEqual(entered)
       }),
       { numRuns: 1000 },
     )

@@ -41,7 +41,7 @@ export interface BreakerChange {
   readonly isByHand: boolean
 }
 
-/** Identifies the breaker's state in which an attempt was admitted, so that its outcome counts for that state only. */
+/** Identifies an admitted attempt, so that its outcome counts only while the breaker is still in the state of then. */
 export type Admission = number
 
 /**
@@ -77,6 +77,10 @@ export class BreakerOpenError extends RateLimitedError {
  *                                ▲                          │
  *                                └────── a trial fails ─────┘
  *
+ * A trial that has not ended after `openFor` no longer holds others up: the next one is admitted beside it. Its outcome
+ * counts however late it comes, as long as the breaker has been half open since. A trial without an outcome, such as an
+ * aborted one, makes room for the next and changes nothing else.
+ *
  * `open()` and `close()` do so by hand.
  */
 export class CircuitBreaker {
@@ -87,8 +91,10 @@ export class CircuitBreaker {
   readonly #trials: number
   readonly #listeners = new Set<(change: BreakerChange) => unknown>()
   #current: BreakerState = 'closed'
-  /** Counts state changes and trials. An outcome from an earlier era is ignored. */
-  #era: Admission = 0
+  /** Counts state changes and trials: the admission of the latest trial, or of all calls while it is closed. */
+  #latest: Admission = 0
+  /** The first admission of the current state. Outcomes of earlier ones are ignored. */
+  #first: Admission = 0
   #openUntil = 0
   /** How many times it has opened since it was last closed. */
   #opened = 0
@@ -128,13 +134,14 @@ export class CircuitBreaker {
 
   /** Admits a call, or returns undefined. `now` is monotonic time of the caller's clock. */
   admit(now: number): Admission | undefined {
-    if (this.#current === 'closed') return this.#era
+    if (this.#current === 'closed') return this.#latest
     if (now < this.#openUntil) return undefined
     // If the trial call never reports back, another is admitted after the same time.
     this.#openUntil = now + this.#openTimeMs()
-    if (this.#current === 'open') this.#trialsLeft = this.#trials
+    if (this.#current === 'half_open') return ++this.#latest
+    this.#trialsLeft = this.#trials
     this.#enter('half_open')
-    return this.#era
+    return this.#latest
   }
 
   /** Creates the error for a refused call. */
@@ -146,13 +153,13 @@ export class CircuitBreaker {
   /** Records the outcome of an admitted call; `undefined` if it has none, such as an aborted call. */
   record(admission: Admission | undefined, succeeded: boolean | undefined, now: number): void {
     if (succeeded === undefined) return this.release(admission, now)
-    if (admission !== this.#era) return
+    if (admission === undefined || admission < this.#first) return
     if (this.#current === 'closed') {
       if (this.#window.isFailingAfter(succeeded, now)) this.#open(now)
     } else if (!succeeded) {
       this.#open(now)
     } else if (--this.#trialsLeft > 0) {
-      this.#openUntil = now
+      this.release(admission, now)
     } else {
       this.#close()
     }
@@ -168,11 +175,9 @@ export class CircuitBreaker {
     this.record(admission, isLocal ? undefined : isFinal, now)
   }
 
-  /** Takes back the admission of a call without an outcome, such as an aborted one. */
+  /** Takes back the admission of a call without an outcome, such as an aborted one: the next trial need not wait. */
   release(admission: Admission | undefined, now: number): void {
-    if (admission !== this.#era || this.#current !== 'half_open') return
-    this.#openUntil = now
-    this.#enter('open')
+    if (admission === this.#latest && this.#current === 'half_open') this.#openUntil = now
   }
 
   #open(now: number): void {
@@ -195,7 +200,7 @@ export class CircuitBreaker {
   #enter(to: BreakerState, isByHand = false): void {
     const from = this.#current
     this.#current = to
-    this.#era++
+    this.#first = ++this.#latest
     if (from === to) return
     for (const listener of this.#listeners) tell(listener, { breaker: this.name, from, to, isByHand })
   }

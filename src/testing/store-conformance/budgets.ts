@@ -196,10 +196,11 @@ export const BUDGETS: StoreBehaviours = {
     assert.equal((await gateOf(store)).state, 'half_open')
   },
 
-  async 'a probe that runs for long does not make claims ask again at once'(store, advance) {
+  async 'a probe that runs for long does not make claims ask again at once, and its outcome counts'(store, advance) {
     await openGate(store)
     await advance(30_000)
-    assert.equal((await claimIds(store)).length, 1)
+    const [probe] = (await claim(store)).tasks
+    assert.ok(probe !== undefined)
     for (let minute = 0; minute < 3; minute++) {
       await store.heartbeat({ worker: 'w1', leaseMs: 600_000 })
       await advance(61_000)
@@ -207,6 +208,9 @@ export const BUDGETS: StoreBehaviours = {
       assert.deepEqual(tasks, [])
       assert.ok(nextAt !== undefined && nextAt > now, `${nextAt} at ${now}`)
     }
+    assert.equal((await gateOf(store)).state, 'half_open')
+    await succeed(store, [probe])
+    assert.equal((await claimIds(store)).length, 2)
   },
 
   async 'the hold of a rate limit and that of a gate each keep their own end'(store, advance) {
