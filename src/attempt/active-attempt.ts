@@ -2,7 +2,7 @@ import { TimeoutError } from '../policy/index.js'
 import { refusal } from '../policy/internal.js'
 import { LazyAbort, type Sleeper, type Timer } from '../time/index.js'
 import { judge } from './judge.js'
-import type { End, Environment, Plan, Returned } from './plan.js'
+import type { End, Environment, Plan, Returned, Stopped } from './plan.js'
 import { report, tell } from './report.js'
 import { spanEnd } from './span-end.js'
 import { type AttemptSpan, currentTracer } from './tracer.js'
@@ -21,6 +21,9 @@ export interface Driver extends Plan {
 /**
  * One attempt, from its start to its end. It ends when the handler returns or throws, when its time is up, or when it is
  * stopped from outside, whichever comes first. It knows neither store nor bus: the driver carries the end to them.
+ *
+ * Whatever a handler does after its signal has aborted is judged by why it aborted, never by what the handler throws: it
+ * may reject with the signal's reason, with an `AbortError`, or with an error of its own that followed from the abort.
  */
 export class ActiveAttempt extends LazyAbort implements Sleeper {
   readonly #driver: Driver
@@ -28,6 +31,8 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
   readonly #startedAt: number
   #timer: Timer | undefined
   #span: AttemptSpan | undefined
+  /** The end if the handler fails, since its attempt was called off. */
+  #calledOff: Stopped | undefined
   #hasEnded = false
 
   constructor(driver: Driver, environment: Environment) {
@@ -80,10 +85,22 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
   /** Its time is up. */
   wake(): void {
     const timeoutMs = this.#driver.policy.timeout ?? 0
+    if (this.#calledOff !== undefined) return this.#end(this.#calledOff)
     tell(this.#driver, { type: 'timed_out', timeoutMs }, this.#environment)
     const failure = new TimeoutError(`The attempt timed out after ${timeoutMs} ms.`, { timeoutMs })
     this.abort(failure)
     this.#failed(failure)
+  }
+
+  /**
+   * Asks the handler to end, because the attempt may be worth nothing any more: its lease is over. A failure then ends the
+   * attempt uncounted. So does a result, unless the handler never looked at its signal: many return early when it aborts,
+   * and that must not pass for a success.
+   */
+  callOff(reason: unknown): void {
+    if (this.#hasEnded || this.#calledOff !== undefined) return
+    this.#calledOff = { type: 'stopped', reason }
+    this.abort(reason)
   }
 
   /** Ends it from outside: the signal aborts, and the result of the handler no longer matters. */
@@ -106,6 +123,7 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
 
   #returned(result: unknown): void {
     if (this.#hasEnded) return
+    if (this.#calledOff !== undefined && this.isSignalRead) return this.#end(this.#calledOff)
     try {
       this.#end(this.#driver.returned(result))
     } catch (failure) {
@@ -114,7 +132,7 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
   }
 
   #failed(failure: unknown): void {
-    if (!this.#hasEnded) this.#end(judge(this.#driver, failure, this.#environment))
+    if (!this.#hasEnded) this.#end(this.#calledOff ?? judge(this.#driver, failure, this.#environment))
   }
 
   #end(end: End): void {

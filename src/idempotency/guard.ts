@@ -221,7 +221,8 @@ export class IdempotencyGuard {
       lease.stop()
       await write(() => this.#store.release(key, token), AT_ONCE, { clock: this.#clock, random: this.#random })
       this.#doorbell.ring(key)
-      throw failure
+      // Whatever a function does after its key was taken over says nothing about its work.
+      throw lease.isLost ? lease.signal.reason : failure
     }
     const { text } = run.result
     const tell = this.#teller(options, key)

@@ -23,6 +23,7 @@ export class Lease {
   readonly #controller = new AbortController()
   readonly #heart = new AbortController()
   readonly #onAbort = { wake: () => this.#passOn() }
+  #isLost = false
 
   constructor(options: LeaseOptions) {
     this.#options = options
@@ -34,6 +35,11 @@ export class Lease {
 
   get signal(): AbortSignal {
     return this.#controller.signal
+  }
+
+  /** Whether the signal aborted because another caller has the key. */
+  get isLost(): boolean {
+    return this.#isLost
   }
 
   stop(): void {
@@ -59,7 +65,9 @@ export class Lease {
       if (signal.aborted) return
       ours = await this.#renew()
     }
-    if (!signal.aborted) this.#controller.abort(lost())
+    if (signal.aborted || this.signal.aborted) return
+    this.#isLost = true
+    this.#controller.abort(lost())
   }
 
   /**

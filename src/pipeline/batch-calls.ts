@@ -112,14 +112,14 @@ export class BatchCalls implements Sleeper {
   async #blame(members: readonly BatchMember[], { id, failure, verdict }: FailedCall): Promise<void> {
     const [alone] = members
     if (alone !== undefined && members.length === 1) return fail(alone, id, failure, alone.failures)
-    const isAborted = members.every(({ attempt }) => attempt.signal.aborted)
-    if (verdict.class === 'rate_limited' || isAborted) return failAll(members, id, failure)
+    if (verdict.class === 'rate_limited' || areAborted(members)) return failAll(members, id, failure)
     for (const member of members) member.failures++
     const middle = Math.ceil(members.length / 2)
     const halves = [members.slice(0, middle), members.slice(middle)]
     const failed: { readonly half: readonly BatchMember[]; readonly call: FailedCall }[] = []
     for (const half of halves) {
-      const call = await this.#call(half)
+      // They may have been aborted while the other half was called.
+      const call = areAborted(half) ? { id, failure, verdict } : await this.#call(half)
       if (call !== undefined) failed.push({ half, call })
     }
     const isService = failed.length === 2 && this.#isOfService(members, failed[0]?.call, failed[1]?.call)
@@ -134,6 +134,10 @@ export class BatchCalls implements Sleeper {
     if (one?.verdict.class !== 'retryable' || one.verdict.code !== other?.verdict.code) return false
     return members.every(({ attempt }) => attempt.number < this.#stage.policy.attempts)
   }
+}
+
+function areAborted(members: readonly BatchMember[]): boolean {
+  return members.every(({ attempt }) => attempt.signal.aborted)
 }
 
 function succeed({ recorder, resolve }: BatchMember, call: string, result: unknown): void {

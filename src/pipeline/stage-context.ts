@@ -10,7 +10,7 @@ export interface StageContext {
   readonly stage: string
   /** The number of this attempt at this stage, from 1. Neither a deferral nor the death of a worker raises it. */
   readonly attempt: number
-  /** Aborts when the time of the attempt is up, the item is cancelled, or its worker stops. */
+  /** Aborts when the time of the attempt is up, the item is cancelled, or its worker stops or loses its lease. */
   readonly signal: AbortSignal
   /**
    * Runs a function once per key, in a transaction of the store, for as long as this attempt holds the item: everything it
@@ -29,7 +29,7 @@ export interface BatchContext {
   readonly call: string
   /** The items, in the order of the inputs. */
   readonly items: readonly Pick<StageContext, 'id' | 'run' | 'attempt'>[]
-  /** Aborts when the time of the call is up, or its worker stops. */
+  /** Aborts when the time of the call is up, or its worker stops or loses its lease. */
   readonly signal: AbortSignal
   /** Reports how much the call actually took from the buckets of the stage's rates. */
   used(cost: Cost): void

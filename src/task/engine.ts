@@ -124,7 +124,7 @@ export class Engine {
       onLeaseLost: () => {
         this.#leaseLost()
         this.#flow.release()
-        for (const attempt of this.#attempts) attempt.warn(new LeaseLostError(this.name))
+        for (const attempt of this.#attempts) attempt.callOff(new LeaseLostError(this.name))
       },
       onMissed: failure => this.#outages.began(failure),
       onRecovered: () => this.#outages.ended(),
@@ -211,6 +211,8 @@ export class Engine {
     const claimed = hasRoom ? await this.#claim(rooms, limit) : undefined
     if (claimed === undefined) return Infinity
     const { tasks, now, nextAt, isAloneWaiting } = claimed.claim
+    // An empty claim need not write anything.
+    if (tasks.length > 0) this.#pulse.renewed(claimed.sentAt)
     for (const task of tasks) this.#begin(task, { now, sentAt: claimed.sentAt })
     // A task may have been cancelled between its claim and the answer to it.
     if (this.#hasChanged && tasks.length > 0) this.#cancelWatch.ring()

@@ -30,8 +30,8 @@ export class Pulse implements Sleeper {
   #isStopped = false
   #isMissing = false
   #isBeating = false
-  /** When the last beat that the store took was sent. */
-  #takenAt = 0
+  /** When the beat or claim was sent that the store last renewed the lease with. */
+  #renewedAt: number | undefined
 
   /** `beat` is asked for each beat, since the report of a worker may change. */
   constructor(
@@ -52,8 +52,14 @@ export class Pulse implements Sleeper {
   async beat(): Promise<void> {
     const sentAt = this.#clock.monotonic()
     const heartbeat = await this.#store.heartbeat(this.#beat())
-    this.#takenAt = sentAt
+    this.renewed(sentAt)
     this.#listener.onBeat(heartbeat)
+  }
+
+  /** The store has renewed the lease, with a beat or a claim that was sent at this time. */
+  renewed(sentAt: number): void {
+    this.#look(sentAt)
+    this.#renewedAt = Math.max(this.#renewedAt ?? sentAt, sentAt)
   }
 
   /** Sends a beat now and then, until it is stopped. */
@@ -69,7 +75,7 @@ export class Pulse implements Sleeper {
   /** It is time for the next beat. */
   wake(): void {
     // A process that was suspended, or a store that was away, is noticed here, even while a beat still waits for its answer.
-    if (this.#clock.monotonic() - this.#takenAt >= this.#leaseMs) this.#listener.onLeaseLost()
+    this.#look(this.#clock.monotonic())
     this.start()
     if (this.#isBeating) return
     this.#isBeating = true
@@ -81,6 +87,10 @@ export class Pulse implements Sleeper {
       .finally(() => {
         this.#isBeating = false
       })
+  }
+
+  #look(now: number): void {
+    if (this.#renewedAt !== undefined && now - this.#renewedAt >= this.#leaseMs) this.#listener.onLeaseLost()
   }
 
   #recovered(): void {

@@ -110,9 +110,9 @@ export class TaskAttempt implements Driver, AttemptRecorder {
     if (!this.#hasEnded) this.#active.stop(reason)
   }
 
-  /** Aborts the handler's signal, since another worker may have the task by now. Its result counts if the token still holds. */
-  warn(reason: unknown): void {
-    this.#active.abort(reason)
+  /** Asks the handler to end, since another worker may have the task by now. Nothing is charged to the task for that. */
+  callOff(reason: unknown): void {
+    this.#active.callOff(reason)
   }
 
   call(attempt: ActiveAttempt): unknown {

@@ -19,7 +19,7 @@ export interface TaskContext {
   readonly startedAt: number
   /** Proves that this attempt still holds the task. Pass it to a store's `once`. */
   readonly fence: { readonly id: string; readonly token: string }
-  /** Aborts when the attempt times out, the task is cancelled, or its worker stops. */
+  /** Aborts when the attempt times out, the task is cancelled, or its worker stops or loses its lease. */
   readonly signal: AbortSignal
   /**
    * Runs a function once per key, in a transaction of the task's store, for as long as this attempt holds the task.

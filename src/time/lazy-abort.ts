@@ -11,6 +11,11 @@ export class LazyAbort {
     return this.controller.signal
   }
 
+  /** Whether anybody has asked for the signal, and so may know that it has aborted. */
+  get isSignalRead(): boolean {
+    return this.controller !== undefined
+  }
+
   /** Aborts the signal, whether it has been requested already or will be later. */
   abort(reason: unknown): void {
     this.stopped = { reason }
