@@ -68,7 +68,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/bus': `
     Bus BusClosedError BusForbiddenError BusUnavailableError Consumer Delivery DeliveryHandler DeliveryOptions
     FailedMessage Finding FindingCode FoundQueue MemoryBus MemoryBusOptions Message MessageTooLargeError NewMessage
-    NoQueueError PublishRefusedError PublishUnconfirmedError QueueStatus TlsOptions Topology TopologyError failedQueueOf
+    NoQueueError PublishRefusedError PublishUnconfirmedError QueueStatus TlsOptions Topology TopologyError UnreadableHeaders failedQueueOf
     isFailedQueue textOf`,
   'redrive/rabbitmq': `
     RabbitmqBus RabbitmqOptions openRabbitmq`,

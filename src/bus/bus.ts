@@ -31,6 +31,20 @@ export interface Message {
   readonly body: Uint8Array
   /** The headers that it was published with. */
   readonly headers: Readonly<Record<string, string>>
+  /**
+   * Present if its headers could not be read, which only another program than Redrive can send. `headers` then holds
+   * those that could, and `consume` of `redrive/event` makes it a dead letter.
+   */
+  readonly unreadable?: UnreadableHeaders | undefined
+}
+
+/** Headers that break the rules of the broker's protocol or of its client. */
+export interface UnreadableHeaders {
+  /** What is wrong with them. */
+  readonly reason: string
+  /** All of them as they came: text, or base64 where `encoding` says so. */
+  readonly raw: string
+  readonly encoding?: 'base64'
 }
 
 /** An event to publish. */

@@ -14,6 +14,7 @@ export {
   type NewMessage,
   type QueueStatus,
   type Topology,
+  type UnreadableHeaders,
 } from './bus.js'
 export {
   BusClosedError,

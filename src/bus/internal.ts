@@ -2,3 +2,4 @@
 
 export { hostIn } from './broker-url.js'
 export { InHand } from './in-hand.js'
+export { textOrBase64 } from './message.js'

@@ -1,6 +1,6 @@
 import { activeTraceparent } from '../attempt/index.js'
 import { traceparentOf } from '../telemetry/internal.js'
-import type { Message, NewMessage } from './bus.js'
+import type { Message, NewMessage, UnreadableHeaders } from './bus.js'
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true })
 
@@ -14,6 +14,14 @@ export function textOf({ body }: Pick<Message, 'body'>): string {
   } catch {
     throw new SyntaxError(`The body of the message (${body.length} bytes) is not UTF-8 text.`)
   }
+}
+
+/** Bytes as JSON can hold them: their text, or base64 if they are not UTF-8. */
+export function textOrBase64(bytes: Uint8Array): Pick<UnreadableHeaders, 'raw' | 'encoding'> {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const text = buffer.toString()
+  // Text that does not give the same bytes again was not UTF-8.
+  return Buffer.from(text).equals(buffer) ? { raw: text } : { raw: buffer.toString('base64'), encoding: 'base64' }
 }
 
 /** Returns the body of a new message as bytes. */

@@ -28,12 +28,13 @@ export class OpenDeliveries {
   /** Passes a message to the handler, and settles it with the broker exactly once. */
   hand(message: Message, isRedelivered: boolean, broker: Acknowledger): void {
     const place = this.#open.take(broker)
-    const { id, type, body, headers } = message
+    const { id, type, body, headers, unreadable } = message
     const delivery: Delivery = {
       id,
       type,
       body,
       headers,
+      unreadable,
       isRedelivered,
       ack: () => this.#settle(place, broker, 'ack'),
       giveBack: () => this.#settle(place, broker, 'giveBack'),

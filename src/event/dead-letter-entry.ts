@@ -1,3 +1,4 @@
+import type { UnreadableHeaders } from '../bus/index.js'
 import type { GiveUpReason } from '../policy/index.js'
 import { describeFailure, failureText } from '../telemetry/index.js'
 import { type AbandonedReason, abandonedReason } from '../telemetry/internal.js'
@@ -8,6 +9,8 @@ export interface DeadLetterEntry {
   readonly original_event: unknown
   /** Present if the body was not JSON: `original_event` is then its text, or base64 if it was not text either. */
   readonly original_encoding?: 'text' | 'base64'
+  /** Present if its headers could not be read: all of them as they came. */
+  readonly original_headers?: UnreadableHeaders
   /** The key of the event. */
   readonly idempotency_key: string
   /** How many attempts were made. */
@@ -29,6 +32,7 @@ export interface GivenUp {
   readonly event: unknown
   /** Absent if the event is JSON. */
   readonly encoding?: DeadLetterEntry['original_encoding']
+  readonly headers?: DeadLetterEntry['original_headers'] | undefined
   readonly key: string
   readonly service: string
   readonly attempts: number
@@ -40,10 +44,11 @@ export interface GivenUp {
 
 /** The dead letter of an event that was given up. Its error is redacted. */
 export function deadLetterEntry(givenUp: GivenUp): DeadLetterEntry {
-  const { event, encoding, key, service, attempts, failure, reason, at } = givenUp
+  const { event, encoding, headers, key, service, attempts, failure, reason, at } = givenUp
   return {
     original_event: event,
     ...(encoding !== undefined && { original_encoding: encoding }),
+    ...(headers !== undefined && { original_headers: headers }),
     idempotency_key: key,
     attempt_count: attempts,
     last_error: failureText(failure),

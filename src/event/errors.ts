@@ -1,4 +1,5 @@
-import { RedriveError, RetryableError } from '../policy/index.js'
+import type { Message } from '../bus/index.js'
+import { FinalError, RedriveError, RetryableError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import type { DeadLetterEntry } from './dead-letter-entry.js'
 
@@ -51,4 +52,13 @@ export class DeadLetterError extends RedriveError {
       options,
     )
   }
+}
+
+/** Throws if the headers of a message could not be read: whatever they were to say, the handler would not know it. */
+export function checkReadable({ unreadable }: Pick<Message, 'unreadable'>): void {
+  if (unreadable === undefined) return
+  throw new FinalError(
+    `The headers of the message could not be read: ${unreadable.reason}. Redrive it to handle it without them.`,
+    { code: 'unreadable_headers' },
+  )
 }

@@ -17,6 +17,7 @@ import type { Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import type { ConsumeOptions } from './consume.js'
 import { deadLetterEntry, type GivenUp, letterText } from './dead-letter-entry.js'
+import { checkReadable } from './errors.js'
 import { keyFrom } from './event-key.js'
 import { bodyOf, type EventTask, eventKind, eventTask, type StoredEvent, storedEvent } from './event-task.js'
 import { eventWork } from './event-work.js'
@@ -56,6 +57,8 @@ export class EventKind<Event> implements WorkKind {
     const stored = storedEvent(task.payload)
     const isRedriven = task.startedAt > task.submittedAt
     if (!isRedriven || this.#options.redrive !== 'publish') {
+      // Whoever redrives it has seen what was wrong with it.
+      if (!isRedriven) checkReadable(stored.message)
       if ('event' in stored) return this.handle(stored.event as Event, stored.message.headers, attempt)
       throw new SyntaxError('The body of the event is not JSON.')
     }
@@ -137,10 +140,11 @@ export class EventKind<Event> implements WorkKind {
   }
 }
 
-/** The event of a dead letter, and its encoding if it was not JSON. */
-function originalOf(stored: StoredEvent): Pick<GivenUp, 'event' | 'encoding'> {
-  if ('event' in stored) return { event: stored.event }
-  return { event: stored.raw_body, encoding: stored.encoding ?? 'text' }
+/** The event of a dead letter, its encoding if it was not JSON, and its headers if they could not be read. */
+function originalOf(stored: StoredEvent): Pick<GivenUp, 'event' | 'encoding' | 'headers'> {
+  const { unreadable: headers } = stored.message
+  if ('event' in stored) return { event: stored.event, headers }
+  return { event: stored.raw_body, encoding: stored.encoding ?? 'text', headers }
 }
 
 /** How an event ended that was given up, as its dead letter says it. */

@@ -1,4 +1,5 @@
 import { type Message, textOf } from '../bus/index.js'
+import { textOrBase64 } from '../bus/internal.js'
 import { EVENT_KIND } from '../operation/internal.js'
 import type { NewTask } from '../store/index.js'
 import { traceparentOf } from '../telemetry/internal.js'
@@ -7,7 +8,7 @@ import { traceparentOf } from '../telemetry/internal.js'
 export interface StoredEvent {
   /** Its idempotency key. */
   readonly key: string
-  readonly message: { readonly id: string | undefined; readonly type: string; readonly headers: Message['headers'] }
+  readonly message: Omit<Message, 'body'>
   /** The event as it was delivered; absent if it was not JSON. */
   readonly event?: unknown
   /** A body that is not JSON: its text, or base64 where `encoding` says so. */
@@ -49,21 +50,19 @@ function eventTextOf(payload: string, stored: StoredEvent): string {
 }
 
 /** The fields of a stored event before its body. */
-function headOf({ key, message: { id, type, headers } }: Pick<StoredEvent, 'key' | 'message'>): string {
-  return `"key":${JSON.stringify(key)},"message":${JSON.stringify({ id, type, headers })}`
+function headOf({ key, message }: Pick<StoredEvent, 'key' | 'message'>): string {
+  const { id, type, headers, unreadable } = message
+  return `"key":${JSON.stringify(key)},"message":${JSON.stringify({ id, type, headers, unreadable })}`
 }
 
 /** The fields of a stored event that hold the body. JSON is kept as it came, not as it would be written again. */
 function contentOf(message: Message): string {
-  const bytes = Buffer.from(message.body)
   try {
     const text = textOf(message)
     JSON.parse(text)
     return `"event":${text}`
   } catch {
-    const text = bytes.toString()
-    // A text that does not give the same bytes again was not UTF-8.
-    if (Buffer.from(text).equals(bytes)) return `"raw_body":${JSON.stringify(text)}`
-    return `"raw_body":"${bytes.toString('base64')}","encoding":"base64"`
+    const { raw, encoding } = textOrBase64(message.body)
+    return `"raw_body":${JSON.stringify(raw)}${encoding === undefined ? '' : `,"encoding":"${encoding}"`}`
   }
 }

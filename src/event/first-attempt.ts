@@ -5,6 +5,7 @@ import { taskResult } from '../task/internal.js'
 import type { Work } from '../telemetry/index.js'
 import { traceparentOf } from '../telemetry/internal.js'
 import type { Clock } from '../time/index.js'
+import { checkReadable } from './errors.js'
 import type { EventKind } from './event-kind.js'
 import { eventWork } from './event-work.js'
 
@@ -56,6 +57,7 @@ export class FirstAttempt<Event> implements Driver {
   }
 
   call(attempt: ActiveAttempt): unknown {
+    checkReadable(this.#delivery)
     const { headers } = this.#delivery
     return this.#kind.handle(JSON.parse(textOf(this.#delivery)) as Event, headers, attempt)
   }

@@ -1,4 +1,4 @@
-import type { Message } from '../bus/index.js'
+import type { Message, UnreadableHeaders } from '../bus/index.js'
 import { type Content, contentOf } from '../event/internal.js'
 
 /** A message as plain JSON. */
@@ -7,9 +7,11 @@ export type MessageView = Content & {
   readonly id: string | null
   readonly type: string
   readonly headers: Readonly<Record<string, string>>
+  /** Present if its headers could not be read. */
+  readonly unreadable?: UnreadableHeaders
 }
 
 /** The view of a message. */
-export function messageView({ id, type, headers, body }: Message): MessageView {
-  return { id: id ?? null, type, headers, ...contentOf(body) }
+export function messageView({ id, type, headers, unreadable, body }: Message): MessageView {
+  return { id: id ?? null, type, headers, ...(unreadable && { unreadable }), ...contentOf(body) }
 }

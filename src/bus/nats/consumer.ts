@@ -1,4 +1,4 @@
-import type { Msg, Subscription } from '@nats-io/transport-node'
+import type { Msg, MsgHdrs, Subscription } from '@nats-io/transport-node'
 import type { DeliveryHandler } from '../bus.js'
 import type { ClosableConsumer } from '../consumers.js'
 import { NoQueueError } from '../errors.js'
@@ -6,6 +6,7 @@ import { OpenDeliveries } from '../open-deliveries.js'
 import { reconnectDelayMs } from '../reconnect.js'
 import type { OnTrouble } from '../trouble.js'
 import type { NatsConnection } from './connection.js'
+import { headersOf } from './headers.js'
 import { fromNats, isFor } from './message.js'
 
 /**
@@ -37,6 +38,8 @@ export interface NatsConsumerOptions {
   readonly ackWaitMs: number
   /** Creates a unique subject for replies. */
   readonly createInbox: () => string
+  /** Creates an empty set of headers. */
+  readonly createHeaders: () => MsgHdrs
   readonly handle: DeliveryHandler
   readonly prefetch: number
   readonly onTrouble: OnTrouble
@@ -128,16 +131,17 @@ export class NatsConsumer implements ClosableConsumer {
     if (message.subject === this.#inbox.getSubject()) return this.#hear(message)
     // A status reply to a request of an earlier inbox.
     if (!message.reply) return
-    const { queue, type } = this.#options
+    const { queue, type, createHeaders } = this.#options
     this.#asked = Math.max(0, this.#asked - 1)
     this.#failures = 0
     if (this.#isStopped) return void this.#late.push(message)
-    if (!isFor(queue, message.headers)) {
+    const read = headersOf(message, createHeaders)
+    if (!isFor(queue, read.headers)) {
       message.respond('+ACK')
       this.#ask()
       return
     }
-    this.#deliveries.hand(fromNats(type, message.data, message.headers), deliveryCount(message) > 1, {
+    this.#deliveries.hand(fromNats(type, message.data, read), deliveryCount(message) > 1, {
       ack: () => message.respond('+ACK'),
       giveBack: () => message.respond('-NAK'),
       keep: () => message.respond('+WPI'),

@@ -1,5 +1,6 @@
 import type { MsgHdrs } from '@nats-io/transport-node'
 import type { Message, NewMessage } from '../bus.js'
+import type { Headers } from './headers.js'
 
 /**
  * Redrive's own header. With `Nats-Msg-Id` instead, the broker would silently drop a second message with the same id.
@@ -23,13 +24,15 @@ export function writeHeaders(headers: MsgHdrs, { id, type, headers: own = {} }: 
 }
 
 /** Converts a message from NATS, whichever program published it. `type` comes from its subject. */
-export function fromNats(type: string, body: Uint8Array, headers: MsgHdrs | undefined): Message {
+export function fromNats(type: string, body: Uint8Array, { headers, unreadable }: Headers): Message {
   const names = headers?.keys().filter(name => !RESERVED.test(name)) ?? []
   return {
     id: headers?.get(ID) || headers?.get('Nats-Msg-Id') || undefined,
     type: headers?.get(TYPE) || type,
     body,
-    headers: Object.fromEntries(names.map(name => [name, headers?.get(name) ?? ''])),
+    // A header may come several times, which only other programs do.
+    headers: Object.fromEntries(names.map(name => [name, headers?.values(name).join(', ') ?? ''])),
+    unreadable,
   }
 }
 

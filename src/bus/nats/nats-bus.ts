@@ -110,6 +110,7 @@ export class NatsBus implements Bus {
       consumer: name,
       ackWaitMs: (config.ack_wait ?? ackWaitMs * 1e6) / 1e6,
       createInbox: () => driver.transport.createInbox(),
+      createHeaders: () => driver.transport.headers(),
       handle,
       prefetch,
     })
@@ -118,11 +119,11 @@ export class NatsBus implements Bus {
 
   async *browse(failedQueue: string, { limit = Infinity } = {}): AsyncGenerator<FailedMessage> {
     checkFailedQueue(failedQueue)
-    const { connection, names } = this.#parts
+    const { connection, driver, names } = this.#parts
     const stream = names.failedStreamOf(failedQueue)
     const info = await this.#ask(({ manager }) => orMissing(manager.streams.info(stream)))
     if (info === undefined) throw new NoQueueError(`There is no queue '${failedQueue}'.`)
-    yield* browseStream(connection.manager, info, failedQueue, limit)
+    yield* browseStream(connection, driver, info, failedQueue, limit)
   }
 
   async close(): Promise<void> {

@@ -4,8 +4,9 @@ import { connect, headers, type NatsConnection } from '@nats-io/transport-node'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { BrokerUrls } from '../../../test/services/broker.js'
 import { startNats } from '../../../test/services/nats.js'
+import { publishToNats } from '../../../test/services/odd-messages.js'
 import { BROKER_MS, sharedBroker, unique } from '../../../test/services/shared-broker.js'
-import { bodies, collect, event } from '../../testing/bus-conformance/harness.js'
+import { bodies, browseAll, collect, event } from '../../testing/bus-conformance/harness.js'
 import { type NatsBus, openNats } from './index.js'
 
 let broker: BrokerUrls
@@ -101,12 +102,53 @@ describe('a delivery', () => {
     const ownHeaders = headers()
     ownHeaders.set('Nats-Msg-Id', 'theirs')
     ownHeaders.set('trace', '1')
+    ownHeaders.append('twice', 'a')
+    ownHeaders.append('twice', 'b')
     await raw.request(`traps.${queue}`, 'hello again', { timeout: 10_000, headers: ownHeaders })
     const { deliveries, reach, stop } = await collect(bus, queue)
     await reach(2)
     await stop()
     expect(deliveries[0]).toMatchObject({ id: undefined, type: queue, headers: {} })
-    expect(deliveries[1]).toMatchObject({ id: 'theirs', type: queue, headers: { trace: '1' } })
+    expect(deliveries[1]).toMatchObject({ id: 'theirs', type: queue, headers: { trace: '1', twice: 'a, b' } })
+  })
+})
+
+describe('headers that the client refuses to read', () => {
+  const ODD = ['a b: 1', 'a\tb: 1', 'é: 1', '\x7f: 1', 'a: two\nlines', 'a: one\rline'].map(odd =>
+    Buffer.from(`trace: 7\r\n${odd}`),
+  )
+  const NOT_TEXT = Buffer.concat([Buffer.from('trace: 7\r\n'), Buffer.of(0xff), Buffer.from(': 1')])
+
+  it('do not keep a consumer from its other messages, and come as they were sent', async () => {
+    const queue = unique('odd')
+    await bus.declare({ [queue]: queue })
+    const odd = [...ODD, NOT_TEXT]
+    for (const headers of odd) {
+      await publishToNats(broker.url, `traps.${queue}`, headers, 'odd')
+      await bus.publish(event(queue, 'good'))
+    }
+    const { deliveries, reach, stop } = await collect(bus, queue)
+    await reach(2 * odd.length)
+    await stop()
+    expect(bodies(deliveries)).toEqual(odd.flatMap(() => ['odd', 'good']))
+    const unreadable = deliveries.filter(({ body }) => Buffer.from(body).toString() === 'odd')
+    for (const { headers } of unreadable) expect(headers).toEqual({ trace: '7' })
+    const raw = unreadable.map(({ unreadable }) => Buffer.from(unreadable?.raw ?? '', unreadable?.encoding ?? 'utf8'))
+    expect(raw.map(String)).toEqual(odd.map(headers => `NATS/1.0\r\n${headers}\r\n\r\n`))
+    expect(unreadable[0]?.unreadable?.reason).toContain("' ' is not a valid character in a header name")
+  })
+
+  it('are found in a failed queue, between the others', async () => {
+    const queue = unique('odd')
+    await bus.declare({ [queue]: queue })
+    await publishToNats(broker.url, `traps-failed.${queue}`, 'trace: 7\r\na b: 1', 'odd')
+    await bus.put(`${queue}.failed`, event(queue, 'good'))
+    const found = await browseAll(bus, `${queue}.failed`)
+    expect(bodies(found)).toEqual(['odd', 'good'])
+    const [odd] = found
+    expect(odd).toMatchObject({ headers: { trace: '7' }, unreadable: { raw: expect.stringContaining('\r\na b: 1') } })
+    await odd?.remove()
+    expect(bodies(await browseAll(bus, `${queue}.failed`))).toEqual(['good'])
   })
 })
 

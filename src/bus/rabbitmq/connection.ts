@@ -8,6 +8,7 @@ import type { TlsOptions } from '../tls-options.js'
 import type { OnTrouble } from '../trouble.js'
 import { within } from '../within.js'
 import { closeReason, loadDriver } from './driver.js'
+import { surviveHeaders } from './unreadable-headers.js'
 
 /** The time limit for the first connection, and the interval of heartbeats. */
 const CONNECT_MS = 10_000
@@ -46,6 +47,7 @@ export class RabbitmqConnection {
     model.on('error', () => {}).on('disconnect', drop)
     model.on('connect', connected => {
       latest = connected
+      surviveHeaders(connected)
     })
     try {
       await model.waitForConnect()

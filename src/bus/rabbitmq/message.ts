@@ -1,6 +1,7 @@
 import type { Options, Message as RabbitmqMessage } from 'amqplib'
 import type { Message, NewMessage } from '../bus.js'
 import { bytesOf } from '../message.js'
+import { unreadableIn } from './unreadable-headers.js'
 
 /** A message in RabbitMQ's form. */
 export interface Outgoing {
@@ -28,12 +29,23 @@ export function fromRabbitmq({ content, fields, properties }: RabbitmqMessage): 
     type: isPut ? type : fields.routingKey,
     body: content,
     headers: textHeaders(headers),
+    unreadable: unreadableIn(properties),
   }
 }
 
-/** Keeps plain values as text. Other programs may send headers of any type, and the broker adds its own. */
+/** Values as text: other programs may send headers of any type. Leaves out those that the broker adds. */
 function textHeaders(headers: Record<string, unknown>): Record<string, string> {
-  const isPlain = (value: unknown) => ['string', 'number', 'boolean'].includes(typeof value)
-  const entries = Object.entries(headers).filter(([name, value]) => isPlain(value) && !/^x-/i.test(name))
-  return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]))
+  const entries = Object.entries(headers).filter(([name]) => !/^x-/i.test(name))
+  return Object.fromEntries(entries.map(([name, value]) => [name, headerText(value)]))
+}
+
+/** A plain value as its text; a table, a list, a time or bytes as JSON. */
+function headerText(value: unknown): string {
+  if (value === null || typeof value !== 'object') return String(value)
+  try {
+    return JSON.stringify(Buffer.isBuffer(value) ? value.toString('base64') : value)
+  } catch (problem) {
+    // Tables may be nested more deeply than JavaScript can write.
+    return `(${problem instanceof Error ? problem.message : problem})`
+  }
 }

@@ -1,6 +1,7 @@
 import amqplib, { type ChannelModel } from 'amqplib'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { BrokerUrls } from '../../../test/services/broker.js'
+import { longText, nestedTable, publishToRabbitmq, tableEntry } from '../../../test/services/odd-messages.js'
 import { startProxy } from '../../../test/services/proxy.js'
 import { BROKER_MS, sharedBroker, unique } from '../../../test/services/shared-broker.js'
 import { collect } from '../../testing/bus-conformance/harness.js'
@@ -71,7 +72,8 @@ describe('what somebody else has published', () => {
     const queue = unique('foreign')
     await bus.declare({ [queue]: queue })
     const channel = await raw.createConfirmChannel()
-    const headers = { text: 'a', number: 7, yes: true, list: [1], nested: { a: 1 }, 'x-internal': 'b' }
+    const values = { text: 'a', number: 7, yes: true, list: [1], nested: { a: 1 }, bytes: Buffer.from('b'), none: null }
+    const headers = { ...values, 'x-internal': 'b' }
     channel.publish('traps', queue, Buffer.from('hello'), { headers, type: 'SomeClass' })
     await channel.waitForConfirms()
     await channel.close()
@@ -80,7 +82,33 @@ describe('what somebody else has published', () => {
     await reach(1)
     await stop()
     expect(deliveries[0]).toMatchObject({ id: undefined, type: queue })
-    expect(deliveries[0]?.headers).toEqual({ text: 'a', number: '7', yes: 'true' })
+    const plain = { text: 'a', number: '7', yes: 'true', none: 'null' }
+    expect(deliveries[0]?.headers).toEqual({ ...plain, list: '[1]', nested: '{"a":1}', bytes: '"Yg=="' })
+  })
+
+  it('is delivered if the client cannot read its headers, with them as they came, and so are the others', async () => {
+    const queue = unique('odd')
+    await bus.declare({ [queue]: queue })
+    const tooDeep = nestedTable(8000)
+    const tables = [
+      tooDeep,
+      tableEntry('k', 'S', longText(Buffer.of(0xff))),
+      tableEntry('__proto__', 'F', longText(Buffer.of())),
+    ]
+    for (const table of tables) {
+      await publishToRabbitmq(broker.url, 'traps', queue, table, 'odd')
+      await bus.publish({ id: 'good', type: queue, body: 'good' })
+    }
+    const { deliveries, reach, stop } = await collect(bus, queue)
+    await reach(2 * tables.length)
+    await stop()
+    expect(deliveries.map(({ id, body }) => `${id} ${Buffer.from(body)}`)).toEqual(
+      tables.flatMap(() => ['odd odd', 'good good']),
+    )
+    const { raw = '', encoding = 'utf8', reason } = deliveries[0]?.unreadable ?? {}
+    expect(Buffer.from(raw, encoding).equals(tooDeep)).toBe(true)
+    expect(reason).toContain('call stack')
+    expect(deliveries.slice(1).filter(({ unreadable }) => unreadable)).toEqual([])
   })
 })
 
