@@ -1,42 +1,44 @@
 import type { Message } from '../bus/index.js'
+import { exactValue, membersOf } from '../policy/internal.js'
 
 /** A body as JSON holds it: the value of a JSON text, or the raw text, or base64 if it is not UTF-8. */
 export type Content = { readonly body: unknown } | { readonly rawBody: string; readonly encoding?: 'base64' }
 
-/** The event that a message carries: the original event of a dead letter, or else the body as it is. */
+/** The event that a message carries: the original event of a dead letter, as it was published, or else the body as it is. */
 export function eventIn({ body }: Message): string | Uint8Array {
-  const content = contentOf(body)
-  if (!('body' in content)) return body
-  const letter = content.body
-  if (typeof letter !== 'object' || letter === null || !('original_event' in letter)) return body
-  const { original_event: event } = letter
-  const encoding = 'original_encoding' in letter ? letter.original_encoding : undefined
-  if (encoding === undefined || typeof event !== 'string') return eventTextIn(letter, body)
-  return encoding === 'base64' ? Buffer.from(event, encoding) : event
+  const letter = membersIn(body)
+  const event = letter?.get('original_event')
+  if (event === undefined) return body
+  const encoding = letter?.get('original_encoding')
+  if (encoding === undefined || !event.startsWith('"')) return event
+  const text = JSON.parse(event) as string
+  return encoding === '"base64"' ? Buffer.from(text, 'base64') : text
 }
 
-/** The JSON of the event, cut out of the letter: written again, a number that JavaScript rounds would be another number. */
-function eventTextIn(letter: { readonly original_event: unknown }, body: Uint8Array): string {
-  const text = Buffer.from(body).toString()
-  const { original_event: event, ...others } = letter
-  const [head, tail] = ['{"original_event":', `,${JSON.stringify(others).slice(1)}`]
-  return text.startsWith(head) && text.endsWith(tail) ? text.slice(head.length, -tail.length) : JSON.stringify(event)
+function membersIn(body: Uint8Array): ReadonlyMap<string, string> | undefined {
+  try {
+    const text = textIn(body)
+    JSON.parse(text)
+    return membersOf(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The text of a body. Throws if it is not UTF-8. */
+function textIn(body: Uint8Array): string {
+  return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body)
 }
 
 /** The content of a body. */
 export function contentOf(bytes: Uint8Array): Content {
   let text: string
   try {
-    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+    text = textIn(bytes)
   } catch {
     return { rawBody: Buffer.from(bytes).toString('base64'), encoding: 'base64' }
   }
-  try {
-    const body: unknown = JSON.parse(text)
-    // Throws if the value is too deep to be written again.
-    JSON.stringify(body)
-    return { body }
-  } catch {
-    return { rawBody: text }
-  }
+  const body = exactValue(text)
+  // Text that is not JSON, or is too deep to be written again, comes back as it is.
+  return body === text ? { rawBody: text } : { body }
 }

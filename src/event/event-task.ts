@@ -1,6 +1,7 @@
 import { type Message, textOf } from '../bus/index.js'
 import { textOrBase64 } from '../bus/internal.js'
 import { EVENT_KIND } from '../operation/internal.js'
+import { membersOf } from '../policy/internal.js'
 import type { NewTask } from '../store/index.js'
 import { traceparentOf } from '../telemetry/internal.js'
 
@@ -39,14 +40,9 @@ export function eventTask(taskId: string, queue: string, message: Message, key: 
 export function bodyOf(payload: string): string | Uint8Array {
   const stored = storedEvent(payload)
   const { raw_body = '', encoding } = stored
-  if ('event' in stored) return eventTextOf(payload, stored)
+  // Cut out of the payload: written again, a number that JavaScript rounds would be another number.
+  if ('event' in stored) return membersOf(payload)?.get('event') ?? ''
   return encoding === undefined ? raw_body : Buffer.from(raw_body, encoding)
-}
-
-/** The JSON of an event, cut out of the payload: written again, a number that JavaScript rounds would be another number. */
-function eventTextOf(payload: string, stored: StoredEvent): string {
-  const head = `{${headOf(stored)},"event":`
-  return payload.startsWith(head) ? payload.slice(head.length, -1) : JSON.stringify(stored.event)
 }
 
 /** The fields of a stored event before its body. */

@@ -1,4 +1,5 @@
 import type { Bus, Message } from '../bus/index.js'
+import { exactJson } from '../policy/internal.js'
 import { type Clock, systemClock } from '../time/index.js'
 import { findFailedQueue } from './failed-queues.js'
 import { messageView } from './message-view.js'
@@ -30,7 +31,7 @@ export async function* exportFailedQueue(
   yield `${head.slice(0, -'\n}'.length)},\n  "messages": [`
   let exported = 0
   for await (const message of walkFailedQueue(bus, name, range)) {
-    yield `${exported === 0 ? '\n' : ',\n'}    ${JSON.stringify(exportedMessage(message))}`
+    yield `${exported === 0 ? '\n' : ',\n'}    ${exactJson(exportedMessage(message))}`
     exported++
     onProgress?.(exported)
   }

@@ -1,5 +1,5 @@
 import { fixWait, hasUnended, outstanding } from '../operation/internal.js'
-import { quoted } from '../policy/internal.js'
+import { exactValue, quoted } from '../policy/internal.js'
 import type {
   DeathsRow,
   DocumentSet,
@@ -37,7 +37,7 @@ export interface OperationView {
     | (Omit<DocumentSet, 'until'> & { readonly until: string })
     | MessageSet
   /** How it goes about it. */
-  readonly settings: OperationSettings
+  readonly settings: Omit<OperationSettings, 'patch'> & { readonly patch?: unknown }
   /** How many members it has moved. */
   readonly moved: number
   /** Members that were left alone, by reason. */
@@ -77,7 +77,7 @@ export function operationView(operation: OperationRecord): OperationView {
     who: by.who,
     why: by.why ?? null,
     set: setView(set),
-    settings,
+    settings: settingsView(settings),
     moved,
     refused: progress.refused,
     unmatched: progress.unmatched ?? 0,
@@ -90,6 +90,11 @@ export function operationView(operation: OperationRecord): OperationView {
     createdAt: new Date(operation.createdAt).toISOString(),
     endedAt: isoOrNull(operation.endedAt),
   }
+}
+
+/** The patch of a record is JSON text. */
+function settingsView({ patch, ...others }: OperationSettings): OperationView['settings'] {
+  return patch === undefined ? others : { ...others, patch: exactValue(String(patch)) }
 }
 
 function setView(set: OperationRecord['set']): OperationView['set'] {

@@ -115,7 +115,7 @@ describe('a patch', () => {
       expect([bad.moved, bad.operation?.progress.refused]).toEqual([1, { payload_invalid: 2, item_of_run: 1 }])
       expect(await store.payloads(['good', 'old', 'free'])).toEqual(['{"to":"ada"}', '{"address":"ada"}', '{"to":1}'])
       const good = await redriveDeadLetters(store, { ids: ['old'] }, { ...by, tasks, patch })
-      expect([good.moved, good.operation?.settings.patch]).toEqual([1, patch])
+      expect([good.moved, good.operation?.settings.patch]).toEqual([1, JSON.stringify(patch)])
       expect(await store.get('old')).toMatchObject({ status: 'waiting', payload: '{"to":"bob"}' })
     },
   )

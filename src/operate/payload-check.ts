@@ -1,4 +1,5 @@
 import { type PayloadChecks, payloadAfter, replacementProblem } from '../operation/internal.js'
+import { exactValue } from '../policy/internal.js'
 import type { PayloadPatch, TaskReader, TaskRecord } from '../store/index.js'
 import { isItem, lengthProblem } from '../store/internal.js'
 import type { DeclaredTask } from '../task/index.js'
@@ -6,7 +7,6 @@ import { schemaProblem } from '../task/internal.js'
 import { getTasks } from './get-tasks.js'
 import { pagesOf } from './pages.js'
 import { filterOf, type LetterSelection } from './selection.js'
-import { parsed } from './task-view.js'
 
 /** The part of a task that says which payloads it takes: `defineTask` and `declareTask` return it. */
 export type TaskSchema = Pick<DeclaredTask, 'kind' | 'schema'>
@@ -68,7 +68,7 @@ export async function checkPayloads(
       invalid++
       example ??= { id, problem: after.problem }
     } else if (after.payload === payload) unchanged++
-    else change ??= { id, before: parsed(payload), after: parsed(after.payload) }
+    else change ??= { id, before: exactValue(payload), after: exactValue(after.payload) }
   }
   return { checked, invalid, example, unchanged: patch === undefined ? null : unchanged, change }
 }

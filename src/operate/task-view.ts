@@ -1,3 +1,4 @@
+import { exactValue } from '../policy/internal.js'
 import type { LedgerRow, TaskRecord, TaskStatus } from '../store/index.js'
 
 /** A task as plain JSON: times as ISO 8601 text in UTC, `null` where there is no value. */
@@ -115,9 +116,9 @@ export function taskView(task: TaskRecord): TaskView {
     errorMessage: task.errorMessage ?? null,
     group: task.group ?? null,
     reason: task.reason ?? null,
-    payload: parsed(task.payload),
-    value: task.value === undefined ? null : parsed(task.value),
-    result: task.result === undefined ? null : parsed(task.result),
+    payload: exactValue(task.payload),
+    value: task.value === undefined ? null : exactValue(task.value),
+    result: task.result === undefined ? null : exactValue(task.result),
   }
 }
 
@@ -134,7 +135,7 @@ export function ledgerRowView(row: LedgerRow): LedgerRowView {
     verdict: row.verdict ?? null,
     delayMs: row.delayMs ?? null,
     reason: row.reason ?? null,
-    payloadBefore: row.before?.payload === undefined ? null : parsed(row.before.payload),
+    payloadBefore: row.before?.payload === undefined ? null : exactValue(row.before.payload),
     error: row.error ?? null,
     stack: row.stack ?? null,
     random: row.random ?? null,
@@ -155,17 +156,6 @@ function retryCount({ status, reason, attempts }: TaskRecord): number {
 
 function nextRetryAt({ status, attempts, deferrals, nextAttemptAt }: TaskRecord): number | undefined {
   return status === 'waiting' && attempts + deferrals > 0 ? nextAttemptAt : undefined
-}
-
-/** The value of a JSON text; the text itself if it is not JSON, or too deep to be written again. */
-export function parsed(json: string): unknown {
-  try {
-    const value: unknown = JSON.parse(json)
-    JSON.stringify(value)
-    return value
-  } catch {
-    return json
-  }
 }
 
 function iso(at: number): string {

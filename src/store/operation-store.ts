@@ -107,16 +107,18 @@ export interface FixedRelease {
 }
 
 /**
- * A change of payloads as data: a JSON Merge Patch (RFC 7396) of an object. `null` removes a field, an object is merged, and
- * anything else replaces what was there.
+ * A change of payloads as data: a JSON Merge Patch (RFC 7396) of an object, or its JSON text, whose numbers are kept as they
+ * are written: a JavaScript number is exact up to 2^53. `null` removes a field, an object is merged, and anything else
+ * replaces what was there.
  */
-export type PayloadPatch = Readonly<Record<string, unknown>>
+export type PayloadPatch = Readonly<Record<string, unknown>> | string
 
 /** How an operation goes about it. An absent field means no such bound. */
 export interface OperationSettings {
   /**
    * Applied to the payload of each member as it moves, in the same transaction. The original stays on record, in the
-   * `redriven` row of the ledger. Items of runs keep their payload, and are left alone. Only a redrive has it.
+   * `redriven` row of the ledger. Items of runs keep their payload, and are left alone. Only a redrive has it. On record it
+   * is JSON text.
    */
   readonly patch?: PayloadPatch
   /**

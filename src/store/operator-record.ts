@@ -1,3 +1,4 @@
+import { membersOf } from '../policy/internal.js'
 import type { BudgetScope } from './budget-store.js'
 import type { BudgetSettings } from './budgets/check-budget.js'
 import type { GroupRule } from './group-rule.js'
@@ -6,6 +7,7 @@ import type { LaneLimits, LaneSelection, SharedLimits } from './lane.js'
 import type { By } from './ledger.js'
 import type { DocumentSet, MessageSet, OperationSet, OperationSettings, OperationTally } from './operation-store.js'
 import type { OperationState } from './operations/operation-rules.js'
+import { patchText } from './operations/patch-payload.js'
 import type { ReprocessFilter, RunChange } from './run-store.js'
 import { isShared } from './shared-limit.js'
 
@@ -133,7 +135,8 @@ type OperationEvent =
       readonly operation: string
       readonly act: OperationState['act']
       readonly set: RecordedSet
-      readonly settings: OperationSettings
+      /** The values of a patch may be secret: only its fields are recorded. */
+      readonly settings: Omit<OperationSettings, 'patch'> & { readonly patched?: readonly string[] }
       readonly moved: number
       readonly undone: number
     }
@@ -269,11 +272,22 @@ export function ruleRecord(act: 'added' | 'removed', { id, kind, pattern }: Grou
 /** The record of an act on an operation, as JSON. */
 export function operationRecordOf(
   event_type: 'operation_created' | 'operation_stopped' | 'operation_continued' | 'operation_undone',
-  { id: operation, act, set, settings, moved, undone }: OperationState,
+  { id: operation, act, set, settings: { patch, ...others }, moved, undone }: OperationState,
   by: By,
   now: number,
 ): string {
+  const settings = { ...others, ...(patch !== undefined && { patched: patchedFields(patchText(patch)) }) }
   return recordOf({ event_type, operation, act, set: recordedSet(set), settings, moved, undone }, by, now)
+}
+
+/** The first hundred fields that a patch changes, such as `card.cvc`. */
+function patchedFields(patch: string): readonly string[] {
+  const fieldsOf = (json: string): string[] =>
+    Array.from(membersOf(json) ?? []).flatMap(([name, value]) => {
+      const inner = fieldsOf(value)
+      return inner.length === 0 ? [name] : inner.map(field => `${name}.${field}`)
+    })
+  return fieldsOf(patch).slice(0, MAX_IDS)
 }
 
 function recordedSet(set: OperationSet): RecordedSet {

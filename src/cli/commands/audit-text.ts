@@ -1,22 +1,20 @@
+import { exactJson, exactValue, isObject, membersOf } from '../../policy/internal.js'
 import { redact } from '../../telemetry/index.js'
 import type { Console } from '../terminal/console.js'
 import { type Layout, NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { timestamp } from '../terminal/times.js'
 
-/** An audit record: any JSON, by whoever wrote it. One that is not an object is wrapped in one. */
-export type AuditRecord = Readonly<Record<string, unknown>>
-
 /** Fields that have a column of their own. */
 const SHOWN = new Set(['event_type', 'who', 'why', 'timestamp'])
 
-/** Parses an audit record. */
-export function auditRecord(text: string): AuditRecord {
-  const value: unknown = JSON.parse(text)
-  return typeof value === 'object' && value !== null ? { ...value } : { record: value }
+/** An audit record as a view: any JSON, by whoever wrote it. A record that is not an object is wrapped in one. */
+export function auditView(text: string): object {
+  const value = exactValue(text)
+  return isObject(value) && !(value instanceof Number) ? value : { record: value }
 }
 
 /** Audit records as a table, with their further fields below each. */
-export function auditTable(records: readonly AuditRecord[], { width, paint }: Console, layout: Layout): string {
+export function auditTable(records: readonly string[], { width, paint }: Console, layout: Layout): string {
   const columns = [
     { title: 'TIME' },
     { title: 'EVENT' },
@@ -25,11 +23,14 @@ export function auditTable(records: readonly AuditRecord[], { width, paint }: Co
     { title: 'WHY', minWidth: NAME_WIDTH, isName: true },
   ]
   const rows = records.map(record => {
-    const rest = Object.entries(record).filter(([name, value]) => !SHOWN.has(name) && value !== null)
-    const text = rest.map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    const view = auditView(record)
+    const members = [...(membersOf(exactJson(view)) ?? [])]
+    const rest = members.filter(([name, value]) => !SHOWN.has(name) && value !== 'null')
+    const text = rest.map(([name, value]) => `${name}=${value.startsWith('"') ? JSON.parse(value) : value}`)
+    const cell = (name: string) => textOf(Reflect.get(view, name))
     return {
-      cells: [timeText(record.timestamp), ...['event_type', 'who', 'why'].map(name => textOf(record[name]))],
-      // The patch of an edit is on record as it was given.
+      cells: [timeText(Reflect.get(view, 'timestamp')), cell('event_type'), cell('who'), cell('why')],
+      // The records of a user's own sinks may have secrets.
       details: text.length === 0 ? [] : paragraph(redact(text.join(' ')), { width, indent: '  ' }),
     }
   })

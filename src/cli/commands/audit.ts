@@ -8,7 +8,7 @@ import { writeOne, writePages } from '../terminal/output.js'
 import { withProgress } from '../terminal/progress.js'
 import { signalsOf } from '../terminal/signals.js'
 import { ID_WIDTH, table } from '../terminal/table.js'
-import { auditRecord, auditTable } from './audit-text.js'
+import { auditTable, auditView } from './audit-text.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, wholeNumber, withCommonOptions } from './options.js'
 
@@ -62,8 +62,8 @@ function printTail({ console, environment }: CommandContext, options: TailOption
       const pages = followAudit(store.audit, { limit: options.limit, signal: options.follow ? stop.signal : undefined })
       const count = await writePages(console, pages, {
         format: options.output,
-        toJson: auditRecord,
-        toTable: (records, layout) => auditTable(records.map(auditRecord), console, layout),
+        toJson: auditView,
+        toTable: (records, layout) => auditTable(records, console, layout),
       })
       if (count === 0) console.say('No audit records.')
       return ExitCode.done

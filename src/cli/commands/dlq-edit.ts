@@ -62,7 +62,8 @@ function patchOf(text: string): PayloadPatch {
   if (text.includes(REDACTED))
     throw new InvalidArgumentError(`'${REDACTED}' stands for a secret. Pass the secret itself.`)
   const patch = parsed(text)
-  if (isObject(patch) && Object.keys(patch).length > 0) return patch
+  // Its text, since JavaScript would round some numbers.
+  if (isObject(patch) && Object.keys(patch).length > 0) return text
   throw new InvalidArgumentError('It must be a JSON object with the fields to change, such as \'{"region":"eu-1"}\'.')
 }
 

@@ -3,7 +3,7 @@ import { ledgerRowView, taskView } from '../../operate/index.js'
 import type { TaskRecord } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
-import { visibleJson } from '../terminal/visible.js'
+import { viewJson } from '../terminal/output.js'
 import { noMatch } from './no-match.js'
 import type { StoreOptions } from './open-store.js'
 import { withStore } from './open-store.js'
@@ -48,7 +48,7 @@ function exportLetters({ console, environment }: CommandContext, options: Export
     do {
       const { items, next } = await store.list(filter, { limit: PAGE, after })
       const views = history ? await withHistory(items) : items.map(taskView)
-      if (views.length > 0) await console.stream(views.map(view => visibleJson(JSON.stringify(view))).join('\n'))
+      if (views.length > 0) await console.stream(views.map(view => viewJson(view)).join('\n'))
       count += items.length
       after = next
     } while (after !== undefined)

@@ -5,10 +5,10 @@ import { groupFailures } from '../../operate/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
 import type { Console } from '../terminal/console.js'
-import { OUTPUT_FORMATS, type OutputFormat, writeOne, writePages, writeResult } from '../terminal/output.js'
+import { OUTPUT_FORMATS, type OutputFormat, viewJson, writeOne, writePages, writeResult } from '../terminal/output.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
 import { moment, relative } from '../terminal/times.js'
-import { quoted, visibleJson } from '../terminal/visible.js'
+import { quoted } from '../terminal/visible.js'
 import { withBusOptions } from './bus-options.js'
 import { type BulkOptions, exportAll, purgeAll } from './docs-bulk.js'
 import { resetAll } from './docs-reset.js'
@@ -265,7 +265,7 @@ function showDocument({ console, environment }: CommandContext, name: string, id
     const collection = collectionNamed(collections, name)
     const document = await findDocument(source, collection, id)
     const view = { ...documentView(collection, document), data: document.data }
-    writeOne(console, options.output, view, () => visibleJson(JSON.stringify(view, null, 2)))
+    writeOne(console, options.output, view, () => viewJson(view, true))
     return ExitCode.done
   })
 }

@@ -1,4 +1,5 @@
 import type { MessageView } from '../../operate/index.js'
+import { exactJson, membersOf } from '../../policy/internal.js'
 import { redact } from '../../telemetry/index.js'
 import type { Console } from '../terminal/console.js'
 import { oneLine, table } from '../terminal/table.js'
@@ -44,8 +45,8 @@ function textOf(value: unknown): string {
 
 function eventText(message: MessageView): string {
   if ('body' in message) {
-    const letter = letterIn(message)
-    return JSON.stringify('original_event' in letter ? letter.original_event : message.body)
+    const body = exactJson(message.body)
+    return membersOf(body)?.get('original_event') ?? body
   }
   if (message.encoding === undefined) return message.rawBody
   return `${Buffer.from(message.rawBody, 'base64').length} bytes that are not text`

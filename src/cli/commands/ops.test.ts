@@ -222,6 +222,54 @@ it('edits the payload of a dead letter and redrives it; the original stays on re
   expect(await folder.redrive(['task', 'edit', 'a', '--payload', '{'])).toMatchObject({ code: 2 })
 })
 
+describe('numbers that JavaScript would write in another way', () => {
+  const numbers = '"id":9007199254740993,"big":1e400,"one":1.0,"zero":-0'
+
+  it('are shown and exported as they are stored', async () => {
+    await folder.inStore(async store => {
+      await deadLetters(store, [{ id: 'a', payload: `{ ${numbers} }` }])
+      await store.audit.append([`{"event_type":"own",${numbers}}`, '9007199254740993'])
+    })
+    for (const command of [
+      'task show a',
+      'dlq show a',
+      'dlq ls',
+      'task ls',
+      'dlq redrive --all --dry-run',
+      'dlq discard a --why x --dry-run',
+    ]) {
+      const { out } = await folder.redrive([...command.split(' '), '--output', 'jsonl'])
+      expect(out, command).toContain(`"payload":{${numbers}}`)
+    }
+    expect((await folder.redrive(['dlq', 'export', '--history'])).out).toContain(`"payload":{${numbers}}`)
+    expect((await folder.redrive(['dlq', 'show', 'a'])).out.replace(/\s/g, '')).toContain(`{${numbers}}`)
+    const json = await folder.redrive(['dlq', 'show', 'a', '--output', 'json'])
+    expect(json.out).toContain(
+      `  "payload": {\n    ${numbers.replaceAll(':', ': ').replaceAll(',', ',\n    ')}\n  },\n`,
+    )
+    const audit = await folder.redrive(['audit', 'tail', '--output', 'jsonl'])
+    expect(audit.lines()).toEqual([`{"event_type":"own",${numbers}}`, '{"record":9007199254740993}'])
+    const table = await folder.redrive(['audit', 'tail'])
+    expect(table.out).toContain('id=9007199254740993 big=1e400 one=1.0 zero=-0')
+  })
+
+  it('are kept by edits and patches', async () => {
+    await folder.inStore(store => deadLetters(store, [{ id: 'a' }, { id: 'b', payload: `{${numbers}}` }]))
+    const payloads = () => folder.inStore(store => store.payloads(['a', 'b']))
+    writeFileSync(join(folder.path, 'payload.json'), `{\n  ${numbers}\n}\n`)
+    await folder.redrive(['task', 'edit', 'a', '--file', join(folder.path, 'payload.json')])
+    const plan = await folder.redrive(['dlq', 'edit', 'b', '--patch', '{"n":12345678901234567890}', '--dry-run'])
+    expect(plan.err).toContain(`b after:  {${numbers},"n":12345678901234567890}\n`)
+    const done = await folder.redrive(['dlq', 'edit', 'b', '--patch', '{"n":12345678901234567890}', '--yes'])
+    expect(await payloads()).toEqual([`{${numbers}}`, `{${numbers},"n":12345678901234567890}`])
+    const operation = await folder.redrive(['ops', 'show', /op-\w+/.exec(done.err)?.[0] ?? '', '--output', 'jsonl'])
+    expect(operation.out).toContain('"patch":{"n":12345678901234567890}')
+    await folder.redrive(['task', 'edit', 'a', '--payload', '[9007199254740993]'])
+    expect((await payloads())[0]).toBe('[9007199254740993]')
+    expect((await folder.redrive(['task', 'show', 'a'])).out).toContain('9007199254740993')
+  })
+})
+
 describe('redrive dlq edit --patch', () => {
   const letters = [
     { id: 'a', payload: '{"to":"ada","region":"us"}' },
@@ -298,7 +346,10 @@ describe('redrive dlq edit --patch', () => {
     const audit = await folder.redrive(['audit', 'tail'])
     for (const { out, err } of [plan, done, shown, audit]) expect(out + err).not.toContain('k-123456-secret')
     expect(shown.out).toContain('"apiKey":[redacted]')
-    expect(audit.out).toContain('"apiKey":[redacted]')
+    // The audit log, which is kept longer, does not have it at all.
+    const json = await folder.redrive(['audit', 'tail', '--output', 'json'])
+    expect(json.out).not.toContain('k-123456-secret')
+    expect(json.json()).toContainEqual(expect.objectContaining({ settings: { patched: ['apiKey'] } }))
   })
 
   it('refuses a patch that is too long before it begins', async () => {

@@ -11,7 +11,7 @@ import {
 } from '../../operate/index.js'
 import { runUntilStopped } from '../../operate/internal.js'
 import type { OutsideTarget } from '../../operation/internal.js'
-import type { OperationRecord, OperationSettings, Store } from '../../store/index.js'
+import type { OperationRecord, Store } from '../../store/index.js'
 import { isOutside, MOVED, refuseLasting } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import type { Environment } from '../environment.js'
@@ -237,9 +237,9 @@ function setText(act: OperationView['act'], set: OperationView['set']): string {
   return `failed in ${quoted(set.collection)} at ${set.source}${error}, attempted by ${timestamp(set.until)}`
 }
 
-function settingsText({ patch, fixedIn, canary, stopAbove, perSecond, limit }: OperationSettings) {
+function settingsText({ patch, fixedIn, canary, stopAbove, perSecond, limit }: OperationView['settings']) {
   return {
-    patch: patch && shortJson(patch),
+    patch: patch === undefined ? undefined : shortJson(patch),
     'fixed in': fixedIn?.release,
     canary,
     'stop above': stopAbove === undefined ? undefined : `${Math.round(stopAbove * 1000) / 10} %`,

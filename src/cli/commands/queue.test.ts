@@ -292,6 +292,19 @@ describe.each(['rabbitmq', 'nats'] as const)('the failed queues of %s', broker =
       expect(readFileSync(join(folder, 'failed.json'), 'utf8')).toBe(text)
     })
 
+    it('writes numbers as they were published, and so do show and requeue', async () => {
+      const numbers = '"id":9007199254740993,"one":1.0'
+      // As another program may write it: with its fields in another order.
+      await fail([`{"attempt_count":1,"original_event":{${numbers}},"last_error":"E: broken"}`])
+      const exported = await redrive(['queue', 'export', 'chunking.failed', '-'])
+      expect(exported.out).toContain(`"original_event":{${numbers}}`)
+      const shown = await redrive(['queue', 'show', 'chunking.failed', '--output', 'jsonl'])
+      expect(shown.out).toContain(`"original_event":{${numbers}}`)
+      expect((await redrive(['queue', 'show', 'chunking.failed'])).out).toContain(`{${numbers}}`)
+      await redrive(['queue', 'requeue', 'chunking.failed'])
+      expect((await drain('chunking', 1)).map(textOf)).toEqual([`{${numbers}}`])
+    })
+
     it('writes to stdout what can be read again, without messages too', async () => {
       expect((await redrive(['queue', 'export', 'chunking.failed', '-'])).json()).toMatchObject({
         messages_exported: 0,

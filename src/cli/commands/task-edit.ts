@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { type Command, InvalidArgumentError } from 'commander'
 import { payloadProblem } from '../../operate/internal.js'
+import { compactJson } from '../../policy/internal.js'
 import type { TaskRecord } from '../../store/index.js'
 import { isItem } from '../../store/internal.js'
 import { PayloadError } from '../../task/index.js'
@@ -127,10 +128,11 @@ function redactedHint(text: string): string {
   return text.includes(REDACTED) ? ` '${REDACTED}' stands for a secret. Copy the payload from --output json.` : ''
 }
 
-/** Payloads are kept without needless spaces. */
+/** Payloads are kept without needless spaces, and with their numbers as they were written. */
 function jsonText(text: string): string {
   try {
-    return JSON.stringify(JSON.parse(text))
+    JSON.parse(text)
+    return compactJson(text)
   } catch {
     throw new InvalidArgumentError(`It must be JSON.${redactedHint(text)}`)
   }

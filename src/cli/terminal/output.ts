@@ -1,3 +1,4 @@
+import { exactJson, indentedJson } from '../../policy/internal.js'
 import type { Console } from './console.js'
 import type { Layout } from './table.js'
 import { visibleJson } from './visible.js'
@@ -16,10 +17,10 @@ export function writeList<T extends object>(
 ): void {
   switch (format) {
     case 'json':
-      console.data(json(items, 2))
+      console.data(viewJson(items, true))
       return
     case 'jsonl':
-      for (const item of items) console.data(json(item))
+      for (const item of items) console.data(viewJson(item))
       return
     case 'table':
       if (items.length > 0) console.data(toTable(items))
@@ -48,9 +49,9 @@ export async function writePages<T>(
     if (items.length === 0) continue
     count += items.length
     if (format === 'table') await console.stream(toTable(items, layout))
-    else if (format === 'jsonl') await console.stream(items.map(item => json(toJson(item))).join('\n'))
+    else if (format === 'jsonl') await console.stream(items.map(item => viewJson(toJson(item))).join('\n'))
     else {
-      const texts = items.map(item => json(toJson(item), 2).replace(/^/gm, '  '))
+      const texts = items.map(item => viewJson(toJson(item), true).replace(/^/gm, '  '))
       const before = last === undefined ? '[' : `${last},`
       await console.stream([before, ...texts.slice(0, -1).map(text => `${text},`)].join('\n'))
       last = texts.at(-1)
@@ -68,9 +69,11 @@ export function writeOne(console: Console, format: OutputFormat, value: object, 
 
 /** Writes the result of an operation for programs. For people, a message says it. */
 export function writeResult(console: Console, format: OutputFormat, value: object): void {
-  if (format !== 'table') console.data(json(value, format === 'json' ? 2 : undefined))
+  if (format !== 'table') console.data(viewJson(value, format === 'json'))
 }
 
-function json(value: unknown, indent?: number): string {
-  return visibleJson(JSON.stringify(value, null, indent))
+/** The JSON of a view on one line, or indented. Payloads and results in it are as they are stored. */
+export function viewJson(value: object, isIndented = false): string {
+  const json = exactJson(value)
+  return visibleJson(isIndented ? indentedJson(json) : json)
 }

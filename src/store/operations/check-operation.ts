@@ -1,5 +1,5 @@
 import { OptionError } from '../../policy/index.js'
-import { checkOptions, isObject, type KnownOptions, plainJson, problemOf, quoted } from '../../policy/internal.js'
+import { checkOptions, isObject, type KnownOptions, problemOf, quoted } from '../../policy/internal.js'
 import { checkBy, checkDiscard, checkFilter, checkIds, checkName, checkText, checkTime } from '../check.js'
 import type { By } from '../ledger.js'
 import {
@@ -13,6 +13,7 @@ import {
   type PayloadPatch,
 } from '../operation-store.js'
 import { isOutside } from './operation-rules.js'
+import { patchText } from './patch-payload.js'
 
 /** Checks of the arguments of an operation's verbs, which every store makes before it does anything. */
 
@@ -104,10 +105,12 @@ const MAX_DEPTH = 100
 export function checkPatch(act: OperationAct, patch: PayloadPatch | undefined): void {
   if (patch === undefined) return
   if (act !== 'redrive') throw new OptionError('patch', `Only a redrive can patch payloads, and not a ${act}.`)
-  if (isDeeper(patch, MAX_DEPTH)) throw new OptionError('patch', `'patch' must have at most ${MAX_DEPTH} levels.`)
-  const text = patchText(patch)
+  const tooDeep = () => new OptionError('patch', `'patch' must have at most ${MAX_DEPTH} levels.`)
+  if (isDeeper(patch, MAX_DEPTH)) throw tooDeep()
+  const { text, value } = jsonOf(patch)
+  if (isDeeper(value, MAX_DEPTH)) throw tooDeep()
   // Anything but an object would replace each payload as a whole.
-  if (!isObject(patch) || text === '{}')
+  if (!isObject(value) || text === '{}')
     throw new OptionError('patch', `'patch' must be an object with the fields to change, got ${quoted(patch)}.`)
   if (text.length > MAX_PATCH)
     throw new OptionError('patch', `'patch' must be at most ${MAX_PATCH} characters of JSON, got ${text.length}.`)
@@ -118,9 +121,10 @@ function isDeeper(value: unknown, levels: number): boolean {
   return levels === 0 || Object.values(value).some(part => isDeeper(part, levels - 1))
 }
 
-function patchText(patch: PayloadPatch): string {
+function jsonOf(patch: PayloadPatch): { readonly text: string; readonly value: unknown } {
   try {
-    return plainJson(patch) ?? ''
+    const text = patchText(patch)
+    return { text, value: JSON.parse(text) }
   } catch (error) {
     throw new OptionError('patch', `'patch' must be JSON: ${problemOf(error)}.`)
   }

@@ -12,6 +12,7 @@ import type {
   OutsideSet,
   PayloadPatch,
 } from '../operation-store.js'
+import { patchText } from './patch-payload.js'
 
 /**
  * The rules of an operation's record. Pure: a store loads the record under a lock, applies a rule, and saves it with the
@@ -45,8 +46,8 @@ export function created({ act, set, by, settings = {} }: NewOperation, now: numb
     act,
     set: 'ids' in set ? { ids: [...new Set(set.ids)] } : set,
     by,
-    // A patch is what JSON makes of it, in every store.
-    settings: { ...settings, ...(settings.patch && { patch: JSON.parse(JSON.stringify(settings.patch)) }) },
+    // A patch is kept as text, so that its numbers are those of the JSON that was passed.
+    settings: { ...settings, ...(settings.patch && { patch: patchText(settings.patch) }) },
     status: firstStatus(settings),
     stoppedAs: undefined,
     stoppedBy: undefined,

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { OptionError } from '../../policy/index.js'
 import type { PayloadPatch, Store } from '../../store/index.js'
 import { assertFields, claim, claimOne, get, kill, type StoreBehaviours, settle } from './harness.js'
 import { ANN, createRedrive, killAll, move, take } from './operation-harness.js'
@@ -45,13 +46,34 @@ export const PATCHED_REDRIVES: StoreBehaviours = {
     )
   },
 
-  async 'the patch of an operation is on record, as JSON has it'(store) {
-    const patch = JSON.parse('{"at":"2030-01-01","gone":null,"__proto__":{"x":1}}')
-    const { id, settings } = await createPatch(store, patch)
-    assert.equal(JSON.stringify(settings.patch), JSON.stringify(patch))
-    assert.equal(JSON.stringify((await store.operations.get(id))?.settings.patch), JSON.stringify(patch))
-    const [record] = (await store.audit.tail(1)).items
-    assert.equal(JSON.stringify(JSON.parse(record ?? '{}').settings.patch), JSON.stringify(patch))
+  async 'the patch of an operation is on record as JSON text, and the audit log has its fields without their values'(
+    store,
+  ) {
+    const text =
+      '{"at":"2030-01-01","gone":null,"__proto__":{"x":1,"y":{"z":"hunter2"}},"id":9007199254740993,"none":{}}'
+    for (const patch of [JSON.parse(text), text, ` ${text}`]) {
+      const { id, settings } = await createPatch(store, patch)
+      const expected = typeof patch === 'string' ? text : text.replace('993', '992')
+      assert.equal(settings.patch, expected)
+      assert.equal((await store.operations.get(id))?.settings.patch, expected)
+      const [record = ''] = (await store.audit.tail(1)).items
+      assert.deepEqual(JSON.parse(record).settings, {
+        patched: ['at', 'gone', '__proto__.x', '__proto__.y.z', 'id', 'none'],
+      })
+      assert.ok(!record.includes('hunter2'))
+    }
+    for (const patch of ['', '[1]', '{}', 'null', '{"a":', `${'{"a":'.repeat(101)}1${'}'.repeat(101)}`])
+      await assert.rejects(createPatch(store, patch), OptionError, patch)
+  },
+
+  async 'a patch keeps the numbers of payloads as they are written'(store, advance) {
+    const numbers = '"id":9007199254740993,"big":1e400,"one":1.0,"zero":-0,"deep":{"id":9007199254740993}'
+    await killAll(store, advance, [{ id: 'a', payload: `{${numbers}}` }])
+    const operation = await createPatch(store, '{"new":12345678901234567890,"deep":{"to":"bob"}}')
+    await move(store, operation, await take(store, operation.id), ['a'])
+    const patched = `{${numbers.slice(0, -1)},"to":"bob"},"new":12345678901234567890}`
+    assert.equal(await payloadOf(store, 'a'), patched)
+    assert.equal((await claimOne(store)).payload, patched)
   },
 
   async 'a payload that the patch does not change stays the text that it was'(store, advance) {
