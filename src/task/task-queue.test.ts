@@ -11,3 +11,17 @@ it('a cancellation is on record with who asked, and why', async () => {
   const { items } = await store.audit.page({ limit: 10 })
   expect(items.map(item => JSON.parse(item))).toMatchObject([{ who: 'ada', why: 'paid', ids: [id] }])
 })
+
+it.each(['10/03/2030', '2030-03-10T08:00:00', 'tomorrow'])(
+  'refuses to read %s in the zone of the machine',
+  async text => {
+    const queue = new TaskQueue(new MemoryStore())
+    const remind = defineTask('remind', { handler: () => {} })
+    for (const option of ['runAt', 'submittedAt']) {
+      await expect(queue.enqueue(remind, null, { [option]: text })).rejects.toMatchObject({
+        option,
+        message: `'${option}' must be a date, milliseconds since the epoch, or ISO text with a time zone, such as 2030-03-10T08:00:00Z, got '${text}'.`,
+      })
+    }
+  },
+)

@@ -1,16 +1,19 @@
 import { activeTraceparent } from '../attempt/index.js'
 import { type Duration, OptionError } from '../policy/index.js'
-import { checkOptions, type KnownOptions, plainJson, problemOf } from '../policy/internal.js'
+import { checkOptions, type KnownOptions, plainJson, problemOf, quoted } from '../policy/internal.js'
 import type { AttemptTraces, By, Cost, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter } from '../store/index.js'
 import { attemptTraces, lengthProblem, recordRedrive } from '../store/internal.js'
-import { type Clock, systemClock } from '../time/index.js'
+import { type Clock, parseMoment, systemClock } from '../time/index.js'
 import type { DeclaredTask } from './declare-task.js'
 import { PayloadError } from './errors.js'
 import { validate } from './standard-schema.js'
 import { resultOf, type Task, taskOf, untilEnded } from './task-result.js'
 import { toMs } from './to-ms.js'
 
-/** A point in time: a date, milliseconds since the epoch, or ISO 8601 text. */
+/**
+ * A point in time: a date, milliseconds since the epoch, or ISO 8601 text with its time zone, such as
+ * `2030-03-10T08:00:00Z`. A day alone, such as `2030-03-10`, is its first moment in UTC.
+ */
 export type Moment = Date | number | string
 
 /** Options for enqueueing a task. */
@@ -267,10 +270,11 @@ function checkedPriority(priority: number | undefined): number | undefined {
 
 function toTime(option: string, moment: Moment | undefined): number | undefined {
   if (moment === undefined) return undefined
-  const time = typeof moment === 'string' ? Date.parse(moment) : Number(moment)
-  if (Number.isInteger(time) && Math.abs(time) <= MAX_TIME) return time
+  const time = typeof moment === 'string' ? parseMoment(moment) : Number(moment)
+  if (time !== undefined && Number.isInteger(time) && Math.abs(time) <= MAX_TIME) return time
+  const example = 'ISO text with a time zone, such as 2030-03-10T08:00:00Z'
   throw new OptionError(
     option,
-    `'${option}' must be a date, milliseconds since the epoch or ISO text, got ${String(moment)}.`,
+    `'${option}' must be a date, milliseconds since the epoch, or ${example}, got ${quoted(String(moment))}.`,
   )
 }

@@ -1,6 +1,7 @@
 export { awaited, unwatchAbort, watchAbort } from './abort.js'
 export { type Clock, type Sleeper, systemClock, type Timer } from './clock.js'
 export { LazyAbort } from './lazy-abort.js'
+export { parseMoment } from './moment.js'
 export { sleep } from './sleep.js'
 export { soon } from './soon.js'
 export { queueClock } from './timer-queue.js'

@@ -2,6 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Collection, type DocumentSource, NoCollectionError } from '../../document/index.js'
 import { cutOf, findDocument, requeueDocument } from '../../document/internal.js'
 import { groupFailures } from '../../operate/index.js'
+import { parseMoment } from '../../time/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
 import type { Console } from '../terminal/console.js'
@@ -168,8 +169,9 @@ function output(command: Command): Command {
 }
 
 function time(text: string): number {
-  const at = Date.parse(text)
-  if (Number.isNaN(at)) throw new InvalidArgumentError("It must be a time such as '2026-08-01T06:00:00Z'.")
+  const at = parseMoment(text)
+  if (at === undefined)
+    throw new InvalidArgumentError("It must be a time with its zone, such as '2026-08-01T06:00:00Z'.")
   return at
 }
 

@@ -8,6 +8,7 @@ import {
   redriveWhenFixed,
 } from '../../operate/index.js'
 import type { GroupMark, Store } from '../../store/index.js'
+import { parseMoment } from '../../time/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode, UsageError } from '../errors.js'
 import { writeResult } from '../terminal/output.js'
@@ -165,9 +166,8 @@ async function sayLife({ console }: CommandContext, store: Store, { id, life }: 
 
 /** A date without a time is its first moment in UTC. */
 function futureTime(text: string): number {
-  const isIso = /^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/.test(text)
-  const at = isIso ? Date.parse(text) : Number.NaN
-  if (at > Date.now()) return at
+  const at = parseMoment(text)
+  if (at !== undefined && at > Date.now()) return at
   throw new InvalidArgumentError("It must be a time to come, such as '2030-12-01' or '2030-12-01T08:00Z'.")
 }
 
