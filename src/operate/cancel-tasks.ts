@@ -1,4 +1,5 @@
 import type { By, TaskControl, TaskReader } from '../store/index.js'
+import { checkIds } from '../store/internal.js'
 import { getTasks } from './get-tasks.js'
 import { alreadyEnded, alreadyRequested, notFound, type Refusal } from './refusal.js'
 
@@ -16,6 +17,7 @@ export async function cancelTasks(
   ids: readonly string[],
   by: By,
 ): Promise<Cancelled> {
+  checkIds(ids)
   const named = new Set(ids)
   const cancelled = new Set(await store.cancel([...named], by))
   const refused: Refusal[] = []

@@ -212,6 +212,7 @@ it.each<[string, unknown]>([
   ['a filter field that does not exist', { filter: { code: 'http_502' } }],
   ['a mistyped name', { id: ['a'] }],
   ['all that is not true', { all: false }],
+  ['an id in place of a list of ids', { ids: 'abc' }],
   ['two selections at once', { ids: ['a'], filter: { kind: 'k' } }],
   ['nothing', {}],
 ])('a selection by %s is refused: it must not mean everything', async (_, selection) => {

@@ -1,5 +1,6 @@
 import { OptionError } from '../policy/index.js'
 import type { TaskFilter } from '../store/index.js'
+import { checkIds } from '../store/internal.js'
 
 /** The dead letters to redrive or discard: by id, by filter, or explicitly all of them. */
 export type LetterSelection =
@@ -16,6 +17,7 @@ export function checkSelection(selection: LetterSelection): void {
   const isOne = others.length === 0 && (name === 'ids' || name === 'filter' || name === 'all')
   if (!isOne || ('all' in selection && selection.all !== true))
     throw new OptionError('selection', 'Select dead letters by exactly one of { ids }, { filter } and { all: true }.')
+  if ('ids' in selection) checkIds(selection.ids)
   if ('filter' in selection && !Object.values(selection.filter).some(value => value !== undefined))
     throw new OptionError('filter', 'The filter is empty. Pass { all: true } for every dead letter.')
 }

@@ -191,6 +191,11 @@ describe('planRedrive', () => {
 })
 
 describe('cancelTasks', () => {
+  it('refuses an id in place of a list of ids, whose letters would be ids', async () => {
+    const cancelling = cancelTasks(new MemoryStore(), 'abc' as never, { who: 'ada' })
+    await expect(cancelling).rejects.toThrow("'ids' must be a list, got 'abc'.")
+  })
+
   it('cancels what waits, refuses what has ended or is not there, and is on record', async () => {
     const { store, queue } = await runTasks({ a: 'none' })
     await queue.enqueue(charge, 'none', { id: 'b' })
