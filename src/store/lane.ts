@@ -30,15 +30,15 @@ export interface LaneRecord extends Lane {
 /** The limits of a lane. Invalid values are an `OptionError`. */
 export interface LaneLimits {
   /** How many of its tasks may run at once: a whole number. With 0, none runs. */
-  readonly concurrency?: number
+  readonly concurrency?: number | undefined
   /** How many of its tasks may start per second, above 0. One second's worth may start at once, the rest evenly. */
-  readonly perSecond?: number
+  readonly perSecond?: number | undefined
   /**
    * Run its tasks strictly one after another: while a task waits for its next attempt, or was lost, all tasks behind it wait
    * too. The concurrency is 1. A new task goes to the end, whatever the clock says, unless it brings its own `submittedAt`.
    * A task that is to run later takes its place when it is due.
    */
-  readonly isOrdered?: boolean
+  readonly isOrdered?: boolean | undefined
 }
 
 /**
@@ -49,14 +49,14 @@ export interface LaneLimits {
 export interface SharedLimits {
   readonly isShared: true
   /** How many tasks of all these lanes may run at once: a whole number. */
-  readonly concurrency?: number
+  readonly concurrency?: number | undefined
   /** Buckets that fill at a steady rate, by name. A task starts when each has its cost, or is full; it may leave a debt. */
-  readonly rates?: Readonly<Record<string, Rate>>
+  readonly rates?: Readonly<Record<string, Rate>> | undefined
   /**
    * Code declares these limits whenever it starts. A declaration changes nothing if it is the same as the last one for
    * these lanes: limits that an operator has set since then hold until the code declares others.
    */
-  readonly isDeclared?: boolean
+  readonly isDeclared?: boolean | undefined
 }
 
 /** A bucket: how fast it fills, and how much it holds. */
@@ -64,8 +64,8 @@ export interface Rate {
   /** How much flows in per second, above 0. */
   readonly perSecond: number
   /** Default: one second's worth, at least 1. */
-  readonly burst?: number
+  readonly burst?: number | undefined
 }
 
 /** The lanes that agree in every field given, including lanes that are made later. */
-export type LaneSelection = Partial<Lane> & { readonly kind: string }
+export type LaneSelection = { readonly [F in keyof Lane]?: string | undefined } & { readonly kind: string }

@@ -44,6 +44,12 @@ export async function passOn({ signal, attempts, timeout, key }: Given): Promise
   declareTask('b', { policy: undefined })
   await new TaskQueue(store).enqueue(task, 1, { id: key, key, delay: timeout, priority: attempts, runAt: undefined })
   await new TaskQueue(store).list({}, { limit: attempts, after: key })
+  await store.limit(
+    { kind: 'a', category: key, key },
+    { concurrency: attempts, perSecond: attempts, isOrdered: undefined },
+  )
+  await store.limit({ kind: 'a', key }, { isShared: true, concurrency: attempts, rates: undefined })
+  await store.pause({ kind: 'a', key }, { isPaused: true })
   new Worker(store, { tasks: [task], concurrency: attempts, lease: timeout, name: key, sink: undefined })
   new IdempotencyGuard({ store: new MemoryIdempotencyStore({ keepFor: timeout }), lease: timeout })
   await handleEvent(() => 1, {}, { service: 'a', key: 'b', signal, policy: undefined })
