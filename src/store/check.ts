@@ -1,5 +1,5 @@
 import { OptionError } from '../policy/index.js'
-import { quoted } from '../policy/internal.js'
+import { checkOptions, quoted } from '../policy/internal.js'
 import { isTraceparent } from '../telemetry/internal.js'
 import type { Beat, ClaimRequest, Outcome, Settlement } from './claim.js'
 import type { FailureGroup, GroupFilter, GroupMark } from './group-store.js'
@@ -194,6 +194,21 @@ export function checkDiscard(by: Required<By>): void {
   checkBy(by)
   if (by.why === undefined || by.why.trim() === '')
     throw new OptionError('why', `'why' must say why they are discarded.`)
+}
+
+/** Checks the arguments of `completeIn`. Its result is JSON text. */
+export function checkCompletion(fence: OnceOptions['fence'], options: { readonly result?: string | undefined }): void {
+  if (fence === undefined)
+    throw new OptionError('fence', "Pass the task's own 'fence': it names the task and its claim.")
+  checkFence({ fence })
+  checkOptions('completeIn()', options, { result: '' })
+  if (options.result === undefined) return
+  checkText('result', options.result)
+  try {
+    JSON.parse(options.result)
+  } catch {
+    throw new OptionError('result', `'result' must be JSON text, got ${quoted(options.result)}.`)
+  }
 }
 
 export function checkFence({ fence }: OnceOptions): void {

@@ -93,6 +93,10 @@ describe('opening', () => {
     await expect(openPostgres(url, { timeout: timeout as '1s' })).rejects.toThrow(OptionError)
   })
 
+  it.each([undefined, null, 5, {}])('refuses %j in place of a URL or a pool', async at => {
+    await expect(openPostgres(at as never)).rejects.toThrow("openPostgres() takes a URL or a pool of 'pg', got ")
+  })
+
   it('refuses an option that it does not know', async () => {
     const options = { scheme: 'mine' } as object
     await expect(openPostgres(url, options)).rejects.toThrow("openPostgres() takes no 'scheme'. Did you mean 'schema'?")
@@ -225,6 +229,18 @@ describe('in a transaction of the caller’s', () => {
     await store.settle([{ id: 'a', token: task.token, outcome: { type: 'succeeded' }, attempt }])
     const { rows } = await client.query('SELECT count FROM redrive.shared_answer')
     expect(rows).toEqual([{ count: '1' }])
+  })
+
+  it.each([
+    ['an option that does not exist', { value: '1' }, "completeIn() takes no 'value'"],
+    ['a result that is not JSON text', { result: 'sent' }, "'result' must be JSON text, got 'sent'."],
+    ['a result that is not text', { result: 5 }, "'result'"],
+  ])('a task is not completed with %s', async (_, options, message) => {
+    await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
+    const [task] = (await store.claim(claim)).tasks
+    if (task === undefined) throw new Error('nothing was claimed')
+    await expect(store.completeIn(client, task, options as object)).rejects.toThrow(message)
+    expect(await store.get('a')).toMatchObject({ status: 'running' })
   })
 
   it('a task that is somebody else’s by now is not completed', async () => {

@@ -69,6 +69,11 @@ export async function openPostgres(at: string | Pool, options: PostgresOptions =
   if (timeoutMs === undefined || timeoutMs < 1)
     throw new OptionError('timeout', `'timeout' must be a duration such as '15s', got ${String(timeout)}.`)
   if (typeof at === 'string') checkUrl('url', at)
+  else if (typeof at?.connect !== 'function')
+    throw new OptionError(
+      'url',
+      `openPostgres() takes a URL or a pool of 'pg', got ${at === null ? 'null' : typeof at}.`,
+    )
   if (typeof listen === 'string') checkUrl('listen', listen)
   const driver = await loadDriver()
   const settings = {

@@ -4,6 +4,7 @@ import {
   checkBeat,
   checkBy,
   checkClaim,
+  checkCompletion,
   checkCountFields,
   checkDiscard,
   checkFence,
@@ -177,9 +178,10 @@ export class PostgresStore implements Movable {
   async completeIn(
     client: SqlClient,
     fence: { readonly id: string; readonly token: string },
-    { result }: { readonly result?: string } = {},
+    options: { readonly result?: string | undefined } = {},
   ): Promise<void> {
-    checkFence({ fence })
+    checkCompletion(fence, options)
+    const { result } = options
     const { claim, round, advances } = claimedBy(fence.token)
     const values = [fence.id, claim, round, advances, result ?? null, this.#database.at]
     const isHeld = await this.#database.callIn(client, 'complete', values)

@@ -88,6 +88,10 @@ describe('opening a SQLite store', () => {
     expect(existsSync(dirname(missing))).toBe(false)
   })
 
+  it.each([undefined, null, 5])('refuses %j in place of a path', async path => {
+    await expect(openSqlite(path as never)).rejects.toThrow("openSqlite() takes a path such as '.redrive/redrive.db'")
+  })
+
   it('refuses an option that it does not know', async () => {
     await expect(openSqlite('x.db', { creat: false } as object)).rejects.toThrow("Did you mean 'create'?")
   })

@@ -38,6 +38,11 @@ export async function openSqlite(path: string, options: SqliteOptions = {}): Pro
 
 /** The path of a store's file, given as such or as a URL. */
 function pathOf(given: string): string {
+  if (typeof given !== 'string')
+    throw new OptionError(
+      'path',
+      `openSqlite() takes a path such as '.redrive/redrive.db', got ${given === null ? 'null' : typeof given}.`,
+    )
   const path = given.replace(/^sqlite:(\/\/(?=\/))?/i, '')
   if (path === '' || path.startsWith(':')) {
     throw new OptionError(
