@@ -109,6 +109,9 @@ export type Outcome =
  * has advanced and still belongs to the worker, under a new token, from `now` on the store's clock. An advance that is
  * repeated, because its answer was lost, gets the same answer once more, until the item is claimed or settled again.
  *
+ * `locked`: another transaction holds the task, and may do so for long. Nothing changed for this one; the others of the call
+ * are on record. Ask again, for this one alone.
+ *
  * `isStopped`: this call has exceeded the failure budget of the item's run, so no more of its items may start. Stores that
  * check budgets elsewhere never say so.
  *
@@ -117,6 +120,7 @@ export type Outcome =
 export type Settled = { readonly isStopped?: boolean; readonly gates?: readonly GateChange[] } & (
   | { readonly result: 'settled' | 'stale' }
   | { readonly result: 'kept'; readonly token: string; readonly now: number }
+  | { readonly result: 'locked'; readonly failure: Error }
 )
 
 /** The two answers, made once: a busy worker gets tens of thousands of them a second. */

@@ -22,11 +22,14 @@ export class StoreBusyError extends RetryableError {
     StoreBusyError.prototype.name = 'StoreBusyError'
   }
 
-  constructor(store: string, options?: ErrorOptions) {
-    super(`${store} is locked by others: nothing of this call was written. Look for a long transaction.`, {
-      ...options,
-      code: 'store_busy',
-    })
+  /** `holder` names who holds the lock, if that is known. */
+  constructor(store: string, { holder, ...options }: ErrorOptions & { readonly holder?: string | undefined } = {}) {
+    super(
+      holder === undefined
+        ? `${store} is locked by others: nothing of this call was written. Look for a long transaction.`
+        : `${store} is locked by ${holder}: nothing of this call was written. End that transaction.`,
+      { ...options, code: 'store_busy' },
+    )
   }
 }
 

@@ -323,7 +323,7 @@ export class Engine {
       this.#unwatch()
       this.#cancelWatch.stop()
       for (const attempt of this.#attempts) attempt.release(new WorkerStoppedError(this.name))
-      await this.#settler.flush().finally(() => this.#pulse.stop())
+      await this.#settler.end().finally(() => this.#pulse.stop())
     }
     await this.runs.finish()
     await dutiesOver

@@ -1,4 +1,5 @@
-import { type Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
+import { isRefusal, type Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
+import { quoted } from '../policy/internal.js'
 import type { Settled, Settlement, Store } from '../store/index.js'
 import { SETTLED } from '../store/internal.js'
 import { failureText } from '../telemetry/index.js'
@@ -12,7 +13,10 @@ export interface SettlerListener {
   onSettled(): void
 }
 
-/** Collects settlements and writes them in batches. It never gives up: what has been done must be on record. */
+/**
+ * Collects settlements and writes them in batches. It never gives up: what has been done must be on record. A task that
+ * another transaction holds, such as that of a handler that hangs, is set aside and asked for by itself until the end.
+ */
 export class Settler {
   /** How many settlements came too late: another worker had the task by then. */
   stale = 0
@@ -24,6 +28,9 @@ export class Settler {
   readonly #listener: SettlerListener
   #waiting: Settlement[] = []
   #flushing: Promise<void> | undefined
+  /** Settlements of tasks that others have locked. */
+  readonly #aside = new Set<Promise<void>>()
+  readonly #ending = new AbortController()
 
   constructor(store: Pick<Store, 'settle'>, clock: Clock, outages: Outages, listener: SettlerListener) {
     this.#store = store
@@ -43,6 +50,16 @@ export class Settler {
       this.#flushing = undefined
     })
     return this.#flushing
+  }
+
+  /** Writes everything. Those of locked tasks are asked for one last time: their leases run out, and others decide. */
+  async end(): Promise<void> {
+    try {
+      await this.flush()
+    } finally {
+      this.#ending.abort()
+      await Promise.all(this.#aside)
+    }
   }
 
   async #settleAll(): Promise<void> {
@@ -89,9 +106,39 @@ export class Settler {
 
   #answered(settlement: Settlement | undefined, answer: Settled | undefined, sentAt: number): void {
     if (settlement === undefined || answer === undefined) return
+    if (answer.result === 'locked') return this.#setAside(settlement, answer.failure)
     if (answer.result === 'stale') this.stale++
     this.#listener.onAnswer(settlement, answer, sentAt)
   }
+
+  #setAside(settlement: Settlement, failure: Error): void {
+    const asked = this.#settleAside(settlement, failure).finally(() => this.#aside.delete(asked))
+    this.#aside.add(asked)
+  }
+
+  async #settleAside(settlement: Settlement, failure: Error): Promise<void> {
+    warn(`The outcome of the task ${quoted(settlement.id)} cannot be recorded yet; still trying.`, failure)
+    let sentAt = 0
+    const ask = async () => {
+      sentAt = this.#clock.monotonic()
+      const [answer] = await this.#store.settle([settlement])
+      if (answer?.result === 'locked') throw answer.failure
+      return answer
+    }
+    try {
+      const options = { clock: this.#clock, signal: this.#ending.signal }
+      this.#answered(settlement, await persist(ask, UNTIL_ANSWERED, options), sentAt)
+      this.#listener.onSettled()
+    } catch (failure) {
+      if (isRefusal(failure, this.#clock)) await this.#bury(settlement, failure).catch(() => {})
+      else
+        warn(`The outcome of the task ${quoted(settlement.id)} is not on record: its attempt counts as lost.`, failure)
+    }
+  }
+}
+
+function warn(problem: string, failure: unknown): void {
+  process.emitWarning(`${problem} ${failureText(failure)}`, { type: 'RedriveWarning', code: 'task_locked' })
 }
 
 /** Replaces a settlement that the store cannot take by a dead letter that says so. */

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { PoolClient, QueryResult } from 'pg'
 import { persist } from '../../attempt/index.js'
 import { policy, RedriveError } from '../../policy/index.js'
@@ -13,7 +14,10 @@ import {
   StoreRolledBackError,
   StoreUnavailableError,
 } from '../errors.js'
+import { cancelStatement } from './cancel-statement.js'
 import type { Pool, SqlClient } from './driver.js'
+import { Loan } from './loan.js'
+import { lend, type PostgresTransaction } from './transaction.js'
 
 /** Calls that read or write much may take this many times as long as others. */
 export const LONG = 8
@@ -75,6 +79,7 @@ export class Database {
   readonly #callTexts = new Map<string, string>()
   /** Rejects the calls that wait for a connection. */
   readonly #waiting = new Set<(error: unknown) => void>()
+  readonly #loans = new Set<Loan>()
   #isClosed = false
 
   constructor({ pool, spare, schema, name, timeoutMs, clock }: DatabaseOptions) {
@@ -94,7 +99,7 @@ export class Database {
   /** Calls a function of the schema, and returns its result. */
   call(fn: string, values: unknown[], patience = 1): Promise<unknown> {
     const text = this.#callText(fn, values.length)
-    return this.connected(client => this.#run(client, text, values, patience)).then(answerOf)
+    return this.#connected(client => this.#run(client, text, values, patience)).then(answerOf)
   }
 
   /** Calls a function within a transaction of the caller's own. */
@@ -104,38 +109,45 @@ export class Database {
 
   /** The rows of a statement. `redrive.` in it stands for the schema. */
   query(text: string, values: unknown[], patience = 1): Promise<readonly unknown[]> {
-    return this.connected(client => this.#run(client, inSchema(text, this.schema), values, patience))
+    return this.#connected(client => this.#run(client, inSchema(text, this.schema), values, patience))
   }
 
   /** Uses a connection; again after a conflict. */
-  async connected<T>(use: (client: PoolClient) => Promise<T>): Promise<T> {
+  async #connected<T>(use: (client: PoolClient) => Promise<T>): Promise<T> {
     try {
-      return await untilNoConflict(() => this.#lend(use))
+      return await untilNoConflict(() => this.#lend(({ client }) => use(client)))
     } catch (error) {
-      throw this.explain(error)
+      throw await this.#explained(error)
     }
   }
 
   /**
-   * Runs a function within a transaction of its own; all of it again after a conflict. The server ends the transaction if
-   * it is idle for long: its process may be gone without a word, and nobody else gets the rows that it has locked.
+   * Runs a function within a transaction of its own; all of it again after a conflict. Each statement, and the time between
+   * two of them, is limited on both sides: on the server, since this process may be gone without a word, and nobody else
+   * gets the rows that it has locked; here, since the server may be.
    */
-  async transaction<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
+  async transaction<T>(work: (tx: PostgresTransaction) => Promise<T>, patience = LONG): Promise<T> {
+    const limitMs = patience * Math.ceil(this.#timeoutMs)
     let isWork = false
     const attempt = () =>
-      this.#lend(async (client, keep) => {
+      this.#lend(async loan => {
+        const { client } = loan
         const run = (text: string) => this.#send(client, text, [], 1)
         isWork = false
-        await run(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${LONG * Math.ceil(this.#timeoutMs)}`)
+        await run(begin(limitMs))
         try {
           isWork = true
-          const result = await work(client)
+          const result = await lend(client, work, {
+            // Later than the server, whose error says more.
+            silenceMs: limitMs + this.#timeoutMs,
+            onSilence: () => loan.break(new StoreUnavailableError(this.name, SILENCE, { wasSent: true })),
+          })
           isWork = false
           // PostgreSQL answers so to the COMMIT of a transaction in which a statement failed.
           if ((await run('COMMIT')).command === 'ROLLBACK') throw new StoreRolledBackError(this.name)
           return result
         } catch (error) {
-          await run('ROLLBACK').then(keep, ignore)
+          await run('ROLLBACK').then(() => loan.keep(), ignore)
           throw error
         }
       })
@@ -143,34 +155,47 @@ export class Database {
       return await untilNoConflict(attempt)
     } catch (error) {
       // Errors of the caller's own function are passed on as they are.
-      throw isWork ? error : this.explain(error)
+      throw isWork ? error : await this.#explained(error)
     }
   }
 
   /** Runs several calls in one transaction. */
   async callTogether<T>(work: (call: (fn: string, values: unknown[]) => Promise<unknown>) => Promise<T>): Promise<T> {
     try {
-      return await this.transaction(client =>
-        work(async (fn, values) => answerOf(await this.#run(client, this.#callText(fn, values.length), values, LONG))),
+      return await this.transaction(tx =>
+        work(async (fn, values) => answerOf((await tx.query(this.#callText(fn, values.length), values)).rows)),
       )
     } catch (error) {
-      throw this.explain(error)
+      throw await this.#explained(error)
     }
   }
 
-  /** Refuses all further calls, and those that wait for a connection. */
-  close(): void {
+  /** Refuses all further calls, and those that wait for a connection. Others have as long as an answer may take. */
+  async close(): Promise<void> {
     this.#isClosed = true
     for (const reject of this.#waiting) reject(new StoreClosedError(this.name))
+    await this.inTime(Promise.all([...this.#loans].map(({ returned }) => returned)))
+    for (const loan of this.#loans) loan.break(new StoreClosedError(this.name))
+  }
+
+  /** Waits for something, but no longer than an answer may take. */
+  async inTime(work: Promise<unknown>): Promise<void> {
+    const timer = new AbortController()
+    await Promise.race([work, sleep(this.#timeoutMs, undefined, timer)]).finally(() => timer.abort())
   }
 
   async #run(client: PoolClient, text: string, values: unknown[], patience: number): Promise<readonly unknown[]> {
     return (await this.#send(client, text, values, patience)).rows
   }
 
-  #send(client: PoolClient, text: string, values: unknown[], patience: number): Promise<QueryResult> {
+  async #send(client: PoolClient, text: string, values: unknown[], patience: number): Promise<QueryResult> {
     const query = { text, values, query_timeout: patience * this.#timeoutMs }
-    return client.query(query)
+    try {
+      return await client.query(query)
+    } catch (error) {
+      if (isTimeout(error)) await cancelStatement(client)
+      throw error
+    }
   }
 
   #callText(fn: string, count: number): string {
@@ -185,32 +210,28 @@ export class Database {
   }
 
   /**
-   * Lends a connection. One that failed is not used again, since an answer may still be on its way, unless `keep` was
-   * called: it has been rolled back.
+   * Lends a connection. One that failed is not used again, since an answer may still be on its way, unless it is to be kept:
+   * it has been rolled back.
    */
-  async #lend<T>(use: (client: PoolClient, keep: () => void) => Promise<T>): Promise<T> {
+  async #lend<T>(use: (loan: Loan) => Promise<T>): Promise<T> {
     if (this.#isClosed) throw new StoreClosedError(this.name)
-    const client = await this.#connect().catch(error => {
+    const loan = await this.#connect().catch(error => {
       throw this.explain(error, { wasSent: false })
     })
-    let isDamaged = false
-    let isKept = false
-    const keep = () => {
-      isKept = true
-    }
+    this.#loans.add(loan)
     try {
-      return await use(client, keep)
+      return await Promise.race([use(loan), loan.broken])
     } catch (error) {
-      isDamaged = isBroken(error)
+      loan.isDamaged ||= isBroken(error)
       throw error
     } finally {
-      client.off('error', ignore)
-      client.release(isDamaged && !isKept)
+      this.#loans.delete(loan)
+      loan.end()
     }
   }
 
   /** Takes a connection of the pool, or of the spare one while there may be no more: it may have idle ones. */
-  async #connect(): Promise<PoolClient> {
+  async #connect(): Promise<Loan> {
     try {
       return await this.#connectTo(this.pool)
     } catch (error) {
@@ -220,19 +241,36 @@ export class Database {
     }
   }
 
-  /** A broken connection rejects its query and emits an event, as early as it can. */
-  #connectTo(pool: Pool): Promise<PoolClient> {
+  #connectTo(pool: Pool): Promise<Loan> {
     return new Promise((resolve, reject) => {
-      this.#waiting.add(reject)
+      // A pool of the caller's own may let its callers wait for ever.
+      const timer = setTimeout(() => refuse(new Error(NO_CONNECTION)), this.#timeoutMs)
+      let isOver = false
+      const refuse = (error: unknown) => {
+        isOver = true
+        clearTimeout(timer)
+        this.#waiting.delete(refuse)
+        reject(error)
+      }
+      this.#waiting.add(refuse)
       // A callback, not the pool's promise: a connection that breaks before that resolves would end the process, since
       // nobody listens to its event yet.
       pool.connect((error, client) => {
-        this.#waiting.delete(reject)
-        if (client === undefined) reject(error)
-        else if (this.#isClosed) client.release()
-        else resolve(client.on('error', ignore))
+        if (client === undefined) return refuse(error)
+        if (isOver) return client.release()
+        clearTimeout(timer)
+        this.#waiting.delete(refuse)
+        resolve(new Loan(client, error => this.explain(error)))
       })
     })
+  }
+
+  /** The same as `explain`. For a lock, it asks the server who holds it. */
+  async #explained(error: unknown): Promise<unknown> {
+    if (sqlState(error) !== LOCKED) return this.explain(error)
+    const text = `SELECT ${this.schema}.lock_holder(NULL) AS answer`
+    const holder = await this.#lend(({ client }) => this.#run(client, text, [], 1)).then(answerOf, ignore)
+    return new StoreBusyError(this.name, { cause: error, holder: typeof holder === 'string' ? holder : undefined })
   }
 
   /** Translates a driver's error into the store's. */
@@ -270,6 +308,17 @@ function loginAdvice(state: string, message: string): string | undefined {
 }
 
 const ignore = () => {}
+
+/** As the driver says it. */
+const isTimeout = (error: unknown) => messageOf(error) === 'Query read timeout'
+
+const NO_CONNECTION = 'the pool gave no connection in time'
+const SILENCE = 'a transaction sent nothing, or got no answer, for too long'
+
+/** Begins a transaction whose statements, and the time between them, are limited. */
+function begin(limitMs: number): string {
+  return `BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${limitMs}; SET LOCAL statement_timeout = ${limitMs}`
+}
 
 /** Whether the database is away, so that the rest of a batch would fail too. A statement that took too long might pass alone. */
 export function isOutage(error: unknown): boolean {

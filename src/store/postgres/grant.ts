@@ -1,7 +1,7 @@
-import type { PoolClient } from 'pg'
 import { OptionError } from '../../policy/index.js'
 import { quoted } from '../../policy/internal.js'
 import { type Database, inSchema } from './database.js'
+import type { PostgresTransaction } from './transaction.js'
 
 /** Lets a role use the store, and no more: it may read and write rows, but not create or change tables. */
 export function grant(database: Database, role: string): Promise<void> {
@@ -30,22 +30,21 @@ function grantTo(database: Database, role: string, give: typeof grantIn): Promis
 }
 
 /** Lets roles use or read what a migration has added, as far as they may use or read the store. */
-export async function grantAgain(client: PoolClient, schema: string): Promise<void> {
+export async function grantAgain(client: PostgresTransaction, schema: string): Promise<void> {
   const { rows } = await client.query<{ role: string }>(inSchema(FIND_GRANTED, schema))
   for (const { role } of rows) await grantIn(client, schema, role)
   const readers = await client.query<{ role: string }>(inSchema(FIND_READERS, schema))
   for (const { role } of readers.rows) await grantReadIn(client, schema, role)
 }
 
-async function grantReadIn(client: PoolClient, schema: string, role: string): Promise<void> {
-  const name = client.escapeIdentifier(role)
+async function grantReadIn(client: PostgresTransaction, schema: string, role: string): Promise<void> {
+  const name = identifier(role)
   await client.query(`GRANT USAGE ON SCHEMA ${schema} TO ${name}`)
   await client.query(`GRANT SELECT ON ${VIEWS.map(view => `${schema}.${view}`).join(', ')} TO ${name}`)
 }
 
-async function grantIn(client: PoolClient, schema: string, role: string): Promise<void> {
-  // A name cannot be a parameter of GRANT.
-  const name = client.escapeIdentifier(role)
+async function grantIn(client: PostgresTransaction, schema: string, role: string): Promise<void> {
+  const name = identifier(role)
   const rights = [
     `USAGE ON SCHEMA ${schema}`,
     `SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${schema}`,
@@ -53,6 +52,11 @@ async function grantIn(client: PoolClient, schema: string, role: string): Promis
   ]
   for (const right of rights) await client.query(`GRANT ${right} TO ${name}`)
   await client.query(`REVOKE INSERT, UPDATE, DELETE ON ${schema}.schema_version FROM ${name}`)
+}
+
+/** A name as SQL takes it. It cannot be a parameter of GRANT. */
+function identifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
 }
 
 const FIND_GRANTED = /* sql */ `

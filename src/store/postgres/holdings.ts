@@ -41,6 +41,7 @@ export class Holdings {
     for (const { tokens } of this.#holdings.values()) {
       for (const [n, { token }] of settlements.entries()) {
         const answer = answers[n]
+        if (answer?.result === 'locked') continue
         if (tokens.delete(token) && answer?.result === 'kept') tokens.add(answer.token)
       }
     }

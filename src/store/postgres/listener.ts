@@ -108,7 +108,8 @@ export class Listener {
 
   #query(client: Client, text: string, values?: unknown[]): Promise<unknown> {
     const answer = this.#last.then(() => client.query(text, values))
-    this.#last = answer.catch(() => {})
+    // It listens for nothing, or may never answer: the next poll opens another.
+    this.#last = answer.catch(() => this.#lost(client))
     return answer
   }
 

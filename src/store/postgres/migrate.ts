@@ -1,11 +1,10 @@
-import type { PoolClient } from 'pg'
 import { persist } from '../../attempt/index.js'
 import { policy } from '../../policy/index.js'
 import { StoreForbiddenError, StoreForeignError, StoreNewerError, StoreNotReadyError } from '../errors.js'
-import { answerOf, type Database, FORBIDDEN, inSchema, LOCKED, messageOf, rowsOf, sqlState } from './database.js'
-import type { SqlClient } from './driver.js'
+import { answerOf, type Database, FORBIDDEN, inSchema, LOCKED, messageOf, sqlState } from './database.js'
 import { grantAgain } from './grant.js'
 import { FIRST_VERSION, type Release, thisRelease } from './release.js'
+import type { PostgresTransaction } from './transaction.js'
 
 /** The versions that a store has on record. */
 interface Installed {
@@ -24,6 +23,9 @@ const EMPTY: Installed = { version: 0, ...UNVERSIONED }
 const LOCK_TIMEOUT = '2s'
 const UNTIL_UNLOCKED = /* @__PURE__ */ policy({ attempts: 20, backoff: { base: '1s', max: '1s' } })
 
+/** A migration may take this many times as long as a call: it may build an index of a large table. */
+const MIGRATION = 240
+
 const CREATOR_ONLY = `Creating the store requires the privilege to create schemas: run 'redrive migrate' with a role that has it.`
 const OWNER_ONLY = `Only the role that owns the store can migrate it to this release: run 'redrive migrate' as that role.`
 
@@ -34,11 +36,11 @@ const OWNER_ONLY = `Only the role that owns the store can migrate it to this rel
  */
 export async function migrate(database: Database, mayMigrate: boolean, release?: Release): Promise<void> {
   const ours = release ?? (await thisRelease())
-  const found = await database.connected(client => installed(database, client))
+  const found = await installed(database, (text, values) => database.query(text, values))
   if (isCurrent(database, found, ours)) return
   if (!mayMigrate) throw new StoreNotReadyError(database.name, problemOf(found, ours))
   try {
-    await persist(() => database.transaction(client => upgrade(database, client, ours)), UNTIL_UNLOCKED, {
+    await persist(() => database.transaction(tx => upgrade(database, tx, ours), MIGRATION), UNTIL_UNLOCKED, {
       classify: error => (sqlState(error) === LOCKED ? 'retryable' : 'final'),
     })
   } catch (error) {
@@ -68,11 +70,11 @@ function problemOf(found: Installed, ours: Release): string {
   return `has functions ${found.functions}, and this Redrive needs functions ${ours.functionsVersion}`
 }
 
-async function upgrade(database: Database, client: PoolClient, ours: Release): Promise<void> {
+async function upgrade(database: Database, tx: PostgresTransaction, ours: Release): Promise<void> {
   const { schema } = database
-  const run = (sql: string, values?: unknown[]) => client.query(inSchema(sql, schema), values)
+  const run = (sql: string, values?: unknown[]) => tx.query(inSchema(sql, schema), values)
   await run(`SELECT pg_advisory_xact_lock(hashtext('redrive.migrate'), hashtext($1))`, [schema])
-  const found = await installed(database, client)
+  const found = await installed(database, async (text, values) => (await run(text, values)).rows)
   if (isCurrent(database, found, ours)) return
 
   await run(`SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'`)
@@ -81,8 +83,8 @@ async function upgrade(database: Database, client: PoolClient, ours: Release): P
   if (rowCount === 0) await run(`CREATE SCHEMA ${schema}`)
   const versions = [...ours.schema.keys()].sort((a, b) => a - b)
   for (const version of versions) if (version > found.version) await run(ours.schema.get(version) ?? '')
-  await replaceFunctions(client, run, ours, schema)
-  await grantAgain(client, schema)
+  await replaceFunctions(tx, run, ours, schema)
+  await grantAgain(tx, schema)
   await run('UPDATE redrive.schema_version SET version = $1, functions = $2, hash = $3, oldest = $4', [
     ours.version,
     ours.functionsVersion,
@@ -93,7 +95,7 @@ async function upgrade(database: Database, client: PoolClient, ours: Release): P
 
 /** Replaces all functions, which keeps their grants, and drops those that neither this release has nor the one before. */
 async function replaceFunctions(
-  client: PoolClient,
+  tx: PostgresTransaction,
   run: (sql: string, values?: unknown[]) => Promise<unknown>,
   { functions, lastFunctions }: Release,
   schema: string,
@@ -101,8 +103,8 @@ async function replaceFunctions(
   // The files are in no order, and some functions call others.
   await run('SET LOCAL check_function_bodies = off')
   await run(functions)
-  const { rows } = await client.query<{ function: string }>(FIND_OUTDATED, [schema, lastFunctions])
-  for (const outdated of rows) await client.query(`DROP FUNCTION ${outdated.function}`)
+  const { rows } = await tx.query<{ function: string }>(FIND_OUTDATED, [schema, lastFunctions])
+  for (const outdated of rows) await tx.query(`DROP FUNCTION ${outdated.function}`)
 }
 
 /** A function that this transaction has just replaced has its transaction id. */
@@ -113,12 +115,14 @@ const FIND_OUTDATED = /* sql */ `
     AND proname || '/' || pronargs <> ALL ($2)`
 
 /** The versions that a schema has on record. A schema that is not ours is refused. */
-async function installed({ schema, name }: Database, client: SqlClient): Promise<Installed> {
-  const kind = answerOf(rowsOf(await client.query(FIND, [schema])))
+async function installed(
+  { schema, name }: Database,
+  query: (text: string, values: unknown[]) => Promise<readonly unknown[]>,
+): Promise<Installed> {
+  const kind = answerOf(await query(FIND, [schema]))
   if (kind === 'nothing') return EMPTY
   if (kind === 'foreign') throw new StoreForeignError(name, 'has tables, but none that says which version it is')
-  const rows = await client.query(inSchema(READ, schema), [])
-  return { ...UNVERSIONED, ...(JSON.parse(String(answerOf(rowsOf(rows)))) as Installed) }
+  return { ...UNVERSIONED, ...(JSON.parse(String(answerOf(await query(READ, [])))) as Installed) }
 }
 
 const FIND = /* sql */ `

@@ -105,6 +105,7 @@ export async function openPostgres(at: string | Pool, options: PostgresOptions =
       // A pool hides it from whoever copies its options.
       password: pool.options.password,
       ...settings,
+      query_timeout: timeoutMs,
       ...(typeof listen === 'string' && { connectionString: listen }),
     })
     client.on('error', () => {})

@@ -56,7 +56,7 @@ import { PostgresRuns } from './runs.js'
 import { Settlements } from './settle.js'
 import { Signals, type Wire } from './signals.js'
 import { claimedBy } from './token.js'
-import { lend, type PostgresTransaction } from './transaction.js'
+import type { PostgresTransaction } from './transaction.js'
 import { exportPage, importRows } from './transfer.js'
 import { Workers } from './workers.js'
 
@@ -340,7 +340,7 @@ export class PostgresStore implements Movable {
    * ```
    */
   transaction<T>(work: (tx: PostgresTransaction) => Promise<T>): Promise<T> {
-    return this.#database.transaction(client => lend(client, work))
+    return this.#database.transaction(work)
   }
 
   /**
@@ -407,9 +407,8 @@ export class PostgresStore implements Movable {
   }
 
   async #close(): Promise<void> {
-    await this.#enqueues.idle()
-    await this.#settlements.idle()
-    for (const database of this.#databases) database.close()
+    await this.#database.inTime(Promise.all([this.#enqueues.idle(), this.#settlements.idle()]))
+    await Promise.all(this.#databases.map(database => database.close()))
     this.#signals.stop()
     this.#ends.stop()
     await this.#wire.listener.stop()

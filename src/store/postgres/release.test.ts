@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '6342c8d4036d1019294c7650a60126ea140c8dce5c883e4ab4c0d63c0e492a20',
+  1: '521582345b8452ab70a8d74f4b668fa037392be487836a14bfcd7cd9c711a4fb',
 }
 
 const MAX_LINES = 60

@@ -1,5 +1,7 @@
+import { quoted } from '../../policy/internal.js'
 import { withGates } from '../budgets/gate-answers.js'
-import type { Outcome, Settled, Settlement } from '../claim.js'
+import { type Outcome, type Settled, type Settlement, STALE } from '../claim.js'
+import { StoreBusyError } from '../errors.js'
 import { Batcher } from './batcher.js'
 import type { PostgresBudgets } from './budgets.js'
 import { type Database, isOutage } from './database.js'
@@ -16,6 +18,8 @@ export class Settlements {
   readonly #holdings: Holdings
   readonly #budgets: PostgresBudgets
   #isPrepared = false
+  /** Tasks that were locked when they were to be settled. */
+  readonly #suspects = new Set<string>()
   readonly #batcher = new Batcher<Settlement, Settled>(batch => this.#send(batch), isOutage)
 
   constructor(database: Database, signals: Signals, ends: Ends, holdings: Holdings, budgets: PostgresBudgets) {
@@ -55,8 +59,46 @@ export class Settlements {
     return withGates(settled, gates)
   }
 
-  /** Sends a batch in one statement or, where its order matters, in parts, within one transaction. */
+  /**
+   * Settles all tasks but those that other transactions have locked. Whether one has is asked only when a batch has waited
+   * for too long: asking costs as much as settling.
+   */
   async #settled(settlements: readonly Settlement[]): Promise<Sent> {
+    let locked = await this.#lockedAmong(settlements.filter(({ id }) => this.#suspects.has(id)))
+    try {
+      return await this.#sendFree(settlements, locked)
+    } catch (failure) {
+      if (!(failure instanceof StoreBusyError)) throw failure
+      locked = await this.#lockedAmong(settlements)
+      if (locked.size === 0) throw failure
+      return this.#sendFree(settlements, locked)
+    }
+  }
+
+  /** The tasks that other transactions have locked, each with the error that names its holder. */
+  async #lockedAmong(settlements: readonly Settlement[]): Promise<ReadonlyMap<string, Error>> {
+    if (settlements.length === 0) return new Map()
+    const ids = settlements.map(({ id }) => id)
+    const rows = (await this.#database.call('locked_tasks', [ids])) as readonly LockedTask[]
+    for (const id of ids) this.#suspects.delete(id)
+    for (const { id } of rows) this.#suspects.add(id)
+    return new Map(rows.map(({ id, holder }) => [id, busy(id, holder)]))
+  }
+
+  async #sendFree(settlements: readonly Settlement[], locked: ReadonlyMap<string, Error>): Promise<Sent> {
+    if (locked.size === 0) return this.#sendAll(settlements)
+    const free = settlements.filter(({ id }) => !locked.has(id))
+    const sent = free.length === 0 ? { settled: [], ...NO_FLAGS } : await this.#sendAll(free)
+    const answers = sent.settled.values()
+    const settled = settlements.map(({ id }): Settled => {
+      const failure = locked.get(id)
+      return failure === undefined ? (answers.next().value ?? STALE) : { result: 'locked', failure }
+    })
+    return { ...sent, settled }
+  }
+
+  /** Sends a batch in one statement or, where its order matters, in parts, within one transaction. */
+  async #sendAll(settlements: readonly Settlement[]): Promise<Sent> {
     const parts = partsOf(settlements)
     const together = parts.length > 1 ? undefined : await this.#sendPart(settlements)
     return together ?? this.#database.callTogether(call => this.#sendInOrder(parts, call))
@@ -97,6 +139,16 @@ export class Settlements {
 }
 
 type Call = (fn: string, values: unknown[]) => Promise<unknown>
+
+function busy(id: string, holder: string | null): Error {
+  return new StoreBusyError(`The task ${quoted(id)}`, { holder: holder ?? undefined })
+}
+
+interface LockedTask {
+  readonly id: string
+  /** `null` if its transaction is over by now, or several hold it. */
+  readonly holder: string | null
+}
 
 interface Flags {
   /** There are lanes where the end of one task may let another start. */

@@ -99,8 +99,8 @@ $$;
 -- `retries` is what `retry_counts` returns; with `to_judge` only failure budgets whose gate is open, or that have counted a
 -- failure within the last ten seconds.
 CREATE OR REPLACE FUNCTION redrive.budgets(to_judge boolean, at bigint) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
 BEGIN
@@ -144,8 +144,8 @@ $$;
 -- afresh.
 CREATE OR REPLACE FUNCTION redrive.change_gate(of_budget bigint, old_gate text, new_gate text) RETURNS boolean
 LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   is_open_now boolean;
 BEGIN
@@ -161,8 +161,8 @@ $$;
 -- earlier ones.
 CREATE OR REPLACE FUNCTION redrive.close_gate(of_kind text, of_category text, new_gate text) RETURNS boolean
 LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   this redrive.budget;
 BEGIN
@@ -178,8 +178,8 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.set_budget(
   of_kind text, of_category text, new_settings text, new_gate text, at bigint
 ) RETURNS boolean LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   this redrive.budget;
 BEGIN

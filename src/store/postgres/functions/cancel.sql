@@ -1,8 +1,8 @@
 -- Ends waiting tasks and marks running ones, each on record if `who` asked for it. Returns the ids of those that it has ended
 -- or marked, as a JSON array.
 CREATE OR REPLACE FUNCTION redrive.cancel(ids text[], who text, why text, at bigint) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   places tid[];
@@ -10,9 +10,9 @@ DECLARE
   grouped text[];
 BEGIN
   -- Lock the tasks first, so that settlements under way are on record before `waiting` is read.
+  ids := redrive.lock_tasks(ids);
   ids := ARRAY(
-    SELECT id FROM redrive.task WHERE id = ANY (ids) AND state = redrive.state_running() AND NOT cancel_requested
-    ORDER BY id FOR UPDATE);
+    SELECT id FROM redrive.task WHERE id = ANY (ids) AND state = redrive.state_running() AND NOT cancel_requested);
   places := redrive.lock_waiting(ids);
   WITH dequeued AS (
     DELETE FROM redrive.waiting WHERE ctid = ANY (places) RETURNING task, lane

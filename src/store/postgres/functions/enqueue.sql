@@ -11,7 +11,8 @@ BEGIN
   END IF;
 
   -- No rule may appear between reading the rules and creating the lane.
-  PERFORM pg_advisory_xact_lock_shared('redrive.pause_rule'::regclass::bigint);
+  PERFORM pg_advisory_xact_lock_shared('redrive.pause_rule'::regclass::oid::int, hashtext(lane_kind.name))
+  FROM (SELECT DISTINCT kind FROM json_to_recordset(named) AS new (kind text) ORDER BY kind) AS lane_kind (name);
   INSERT INTO redrive.lane (id, kind, category, key, paused, concurrency, per_second, ordered, tokens, shared)
   SELECT redrive.new_lane_id(new.kind, new.key), new.kind, new.category, new.key,
     coalesce((
@@ -114,8 +115,8 @@ CREATE OR REPLACE FUNCTION redrive.enqueue(
   lanes json, ids text[], are_new boolean, lane_numbers int[], priorities float8[], submitted bigint[], due bigint[],
   payloads text[], costs text[], traceparents text[], rounds int[], tried_for bigint[], tried json, at bigint
 ) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   lane_ids bigint[];
@@ -175,8 +176,8 @@ CREATE OR REPLACE FUNCTION redrive.enqueue_one(
   of_kind text, of_category text, of_key text, of_id text, of_priority float8, submitted bigint, due bigint,
   of_payload text, of_cost text, of_traceparent text, at bigint
 ) RETURNS boolean LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   its record;

@@ -49,8 +49,8 @@ $$;
 
 -- The running tasks of a worker that somebody asked to cancel, as a JSON array of {claim, n, round, lane, advances}.
 CREATE OR REPLACE FUNCTION redrive.cancelled(by_worker text) RETURNS json LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN (
     SELECT coalesce(json_agg(json_build_object(
@@ -84,8 +84,8 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.heartbeat(
   by_worker text, lease_ms bigint, known_claims bigint[], as_of bigint, report json, at bigint
 ) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   gone text;

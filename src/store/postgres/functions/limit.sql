@@ -3,8 +3,8 @@
 CREATE OR REPLACE FUNCTION redrive.limit_lanes(
   of_kind text, of_category text, of_key text, most int, rate float8, is_ordered boolean, at bigint
 ) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   IF of_category IS NOT NULL AND of_key IS NOT NULL THEN
     PERFORM redrive.make_lanes(
@@ -16,7 +16,7 @@ BEGIN
       AND (category, key) IS NOT DISTINCT FROM (of_category, of_key)
       AND (concurrency, per_second, ordered) IS NOT DISTINCT FROM (most, rate, is_ordered);
     IF NOT FOUND THEN
-      PERFORM pg_advisory_xact_lock('redrive.pause_rule'::regclass::bigint);
+      PERFORM redrive.lock_lane_rules(of_kind);
       -- The new rule overrules those that it covers.
       DELETE FROM redrive.limit_rule
       WHERE kind = of_kind AND (of_category IS NULL OR category = of_category) AND (of_key IS NULL OR key = of_key);

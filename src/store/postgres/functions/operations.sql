@@ -2,8 +2,8 @@
 CREATE OR REPLACE FUNCTION redrive.save_operation(
   of_id text, of_created_at bigint, is_open boolean, of_state text
 ) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   INSERT INTO redrive.operation (id, created_at, open, state) VALUES (of_id, of_created_at, is_open, of_state)
   ON CONFLICT (id) DO UPDATE SET open = is_open, state = of_state;
@@ -12,8 +12,8 @@ $$;
 
 -- Locks an operation, and folds its counts once they are many. Returns {now, state, tally}; NULL if there is none.
 CREATE OR REPLACE FUNCTION redrive.lock_operation(of_id text, at bigint) RETURNS json LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   found_state text;
@@ -46,8 +46,8 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.read_operations(
   of_id text, is_open boolean, before bigint, before_id text, up_to int
 ) RETURNS json LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN (
     SELECT coalesce(json_agg(json_build_object('state', state, 'tally', redrive.tally_of(id))), '[]') FROM (
@@ -161,8 +161,8 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.living_members(
   of_kind text, of_category text, of_key text, of_error text, of_group text, submitted_until bigint, up_to int
 ) RETURNS text LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN (
     SELECT redrive.members_json(array_agg(id), array_agg(changed_at), array_agg(lane)) FROM (
@@ -228,8 +228,8 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.undo_members(
   of_operation text, after text, up_to int, who text, why text, at bigint
 ) RETURNS json LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   page text[] := ARRAY(
@@ -240,10 +240,10 @@ DECLARE
   discarded text[];
 BEGIN
   -- Lock the tasks first, so that settlements under way are on record before their rows are read.
+  page := redrive.lock_tasks(page[1 : up_to]);
   page := ARRAY(
     SELECT id FROM redrive.task
-    WHERE id = ANY (page[1 : up_to]) AND operation = of_operation AND redrive.item_lane(lane) IS NULL
-    ORDER BY id FOR UPDATE);
+    WHERE id = ANY (page) AND operation = of_operation AND redrive.item_lane(lane) IS NULL ORDER BY id);
   -- A task that was claimed and handed back since has run, and its state is younger than its row.
   SELECT coalesce(array_agg(task.id) FILTER (WHERE last.outcome = 'redriven' AND state = redrive.state_running()), '{}'),
     coalesce(array_agg(task.id) FILTER (WHERE last.outcome = 'discarded' AND state = redrive.state_cancelled()), '{}')

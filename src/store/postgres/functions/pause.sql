@@ -3,10 +3,10 @@
 CREATE OR REPLACE FUNCTION redrive.pause(
   of_kind text, of_category text, of_key text, is_paused boolean, who text, why text, at bigint
 ) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
-  PERFORM pg_advisory_xact_lock('redrive.pause_rule'::regclass::bigint);
+  PERFORM redrive.lock_lane_rules(of_kind);
   -- The new rule overrules those that it covers.
   DELETE FROM redrive.pause_rule
   WHERE kind = of_kind AND (of_category IS NULL OR category = of_category) AND (of_key IS NULL OR key = of_key);

@@ -44,7 +44,7 @@ DECLARE
   lanes bigint[] := ARRAY(
     SELECT id FROM redrive.lane WHERE id >= redrive.first_run_lane() AND key = of_run AND kind = of_kind);
 BEGIN
-  PERFORM pg_advisory_xact_lock('redrive.pause_rule'::regclass::bigint);
+  PERFORM redrive.lock_lane_rules(of_kind);
   DELETE FROM redrive.ended WHERE lane = ANY (lanes);
   DELETE FROM redrive.tally WHERE lane = ANY (lanes);
   DELETE FROM redrive.lane WHERE id = ANY (lanes);
@@ -58,8 +58,8 @@ $$;
 -- takes several calls is hidden by the first. Returns how many it deleted.
 CREATE OR REPLACE FUNCTION redrive.prune_runs(ended_ms bigint, dead_ms bigint, up_to int, at bigint) RETURNS int
 LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   gone int := 0;

@@ -31,8 +31,8 @@ $$;
 -- The runs and stages of those tasks that are items, as their lanes tell, and when each reached its state: a JSON array of
 -- {id, run, stage, changed_at}.
 CREATE OR REPLACE FUNCTION redrive.item_runs(ids text[]) RETURNS json LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN (
     SELECT coalesce(json_agg(json_build_object(
@@ -45,8 +45,8 @@ $$;
 
 -- Opens a run, given as JSON. Returns false if its id is taken.
 CREATE OR REPLACE FUNCTION redrive.open_run(record json) RETURNS boolean LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   INSERT INTO redrive.run SELECT * FROM json_populate_record(NULL::redrive.run, record) ON CONFLICT DO NOTHING;
   RETURN FOUND;
@@ -55,8 +55,8 @@ $$;
 
 -- Locks a run. Returns its state and the time, as {state, now}, or NULL if there is none.
 CREATE OR REPLACE FUNCTION redrive.lock_run(of_id text, at bigint) RETURNS json LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   found_state text;
 BEGIN
@@ -67,8 +67,8 @@ $$;
 
 -- Writes a run that is locked, given as JSON.
 CREATE OR REPLACE FUNCTION redrive.save_run(record json) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   UPDATE redrive.run
   SET ended_at = given.ended_at, dead = given.dead, next_check = given.next_check, state = given.state
@@ -79,8 +79,8 @@ $$;
 
 -- How many items of a run are in each status, by stage: a JSON array of {category, waiting, running, …}.
 CREATE OR REPLACE FUNCTION redrive.run_counts(of_kind text, of_key text) RETURNS json LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN (
     SELECT coalesce(json_agg(stage ORDER BY stage.id), '[]') FROM (
@@ -102,8 +102,8 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.read_runs(
   of_id text, of_pipeline text, before bigint, before_id text, up_to bigint, at bigint
 ) RETURNS text LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   runs json;
 BEGIN
@@ -125,8 +125,8 @@ $$;
 
 -- Notes the positions of items that have ids of their own.
 CREATE OR REPLACE FUNCTION redrive.add_items(of_run text, positions bigint[], ids text[]) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   INSERT INTO redrive.run_item (run, position, task)
   SELECT of_run, item.position, item.id FROM unnest(positions, ids) AS item (position, id);
@@ -135,10 +135,10 @@ $$;
 
 -- Takes back the pause of a run: its lanes are as paused as the other rules say.
 CREATE OR REPLACE FUNCTION redrive.end_pause(of_kind text, of_key text) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
-  PERFORM pg_advisory_xact_lock('redrive.pause_rule'::regclass::bigint);
+  PERFORM redrive.lock_lane_rules(of_kind);
   DELETE FROM redrive.pause_rule WHERE kind = of_kind AND category IS NULL AND key = of_key;
   UPDATE redrive.lane
   SET paused = coalesce((
@@ -177,8 +177,8 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.dead_items(
   of_kind text, of_key text, of_category text, of_error text, until bigint, up_to bigint
 ) RETURNS json LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN (
     SELECT coalesce(json_agg(id), '[]') FROM (
@@ -202,8 +202,8 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.waiting_items(
   of_kind text, of_key text, of_category text, of_error text, up_to bigint
 ) RETURNS json LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   lanes bigint[] := redrive.run_lanes(of_kind, of_key, of_category);
 BEGIN
@@ -231,8 +231,8 @@ $$;
 
 -- The ids of running items of a run that nobody has asked to cancel yet, as a JSON array.
 CREATE OR REPLACE FUNCTION redrive.running_items(of_kind text, of_key text) RETURNS json LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   lanes bigint[] := redrive.run_lanes(of_kind, of_key, NULL);
 BEGIN
@@ -247,13 +247,12 @@ $$;
 
 -- Moves waiting items to another category.
 CREATE OR REPLACE FUNCTION redrive.move_items(ids text[], to_category text) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   places tid[];
 BEGIN
-  ids := ARRAY(
-    SELECT id FROM redrive.task WHERE id = ANY (ids) AND state = redrive.state_running() ORDER BY id FOR UPDATE);
+  ids := redrive.lock_tasks(ids);
   places := redrive.lock_waiting(ids);
   PERFORM redrive.make_lanes((
     SELECT coalesce(json_agg(DISTINCT jsonb_build_object('kind', kind, 'category', to_category, 'key', key)), '[]')
@@ -282,8 +281,8 @@ $$;
 -- How many items of a run died of which error in which stage since a time: a JSON array of {error_code, stage, count}.
 CREATE OR REPLACE FUNCTION redrive.deaths(of_kind text, of_key text, of_category text, since bigint) RETURNS json
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN (
     SELECT coalesce(json_agg(death), '[]') FROM (
@@ -304,8 +303,8 @@ $$;
 
 -- Notes that items were written out.
 CREATE OR REPLACE FUNCTION redrive.remove_outputs(of_run text, ids text[]) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   DELETE FROM redrive.run_output WHERE run = of_run AND task = ANY (ids);
 END

@@ -196,8 +196,8 @@ CREATE OR REPLACE FUNCTION redrive.settle(
   versions text[], calls text[], releases text[], nexts int[], next_lanes json, keeps boolean[], costs text[],
   details json[], item_claims bigint[], uses json, others json, claims bigint[], counts int[], at bigint
 ) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   items int := 0;

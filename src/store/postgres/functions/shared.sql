@@ -453,12 +453,12 @@ $$;
 -- categories. `new_state` is the state of a limit that was never used.
 CREATE OR REPLACE FUNCTION redrive.limit_shared(of_kind text, of_category text, new_limits text, new_state text)
 RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   this redrive.shared_limit;
 BEGIN
-  PERFORM pg_advisory_xact_lock('redrive.pause_rule'::regclass::bigint);
+  PERFORM redrive.lock_lane_rules(of_kind);
   SELECT * INTO this FROM redrive.shared_limit AS its
   WHERE its.kind = of_kind AND its.category IS NOT DISTINCT FROM of_category FOR UPDATE;
   IF FOUND THEN
@@ -482,8 +482,8 @@ $$;
 
 -- Notes limits that code declares. Returns false if they are the same as the last ones for these lanes.
 CREATE OR REPLACE FUNCTION redrive.declare_limits(of_lanes text, new_limits text) RETURNS boolean LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   INSERT INTO redrive.declared_limit AS known (lanes, limits) VALUES (of_lanes, new_limits)
   ON CONFLICT (lanes) DO UPDATE SET limits = excluded.limits WHERE known.limits <> excluded.limits;

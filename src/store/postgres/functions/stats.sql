@@ -60,8 +60,8 @@ $$;
 -- The figures of the store by kind and category. Returns JSON: {now, workers, kinds}, where `kinds` is an array of {kind,
 -- category, waiting, paused, held, ready, readySince, running, dead, budgeted}.
 CREATE OR REPLACE FUNCTION redrive.stats(most bigint, at bigint) RETURNS text LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
 BEGIN
