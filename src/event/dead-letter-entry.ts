@@ -11,6 +11,11 @@ export interface DeadLetterEntry {
   readonly original_encoding?: 'text' | 'base64'
   /** Present if its headers could not be read: all of them as they came. */
   readonly original_headers?: UnreadableHeaders
+  /**
+   * The same in every copy of this letter: the queue and the id of the event. Present if `consume` wrote it, which after
+   * a crash may write it again.
+   */
+  readonly dead_letter_id?: string
   /** The key of the event. */
   readonly idempotency_key: string
   /** How many attempts were made. */
@@ -33,6 +38,8 @@ export interface GivenUp {
   /** Absent if the event is JSON. */
   readonly encoding?: DeadLetterEntry['original_encoding']
   readonly headers?: DeadLetterEntry['original_headers'] | undefined
+  /** Absent if the letter has no id. */
+  readonly id?: string
   readonly key: string
   readonly service: string
   readonly attempts: number
@@ -44,11 +51,12 @@ export interface GivenUp {
 
 /** The dead letter of an event that was given up. Its error is redacted. */
 export function deadLetterEntry(givenUp: GivenUp): DeadLetterEntry {
-  const { event, encoding, headers, key, service, attempts, failure, reason, at } = givenUp
+  const { event, encoding, headers, id, key, service, attempts, failure, reason, at } = givenUp
   return {
     original_event: event,
     ...(encoding !== undefined && { original_encoding: encoding }),
     ...(headers !== undefined && { original_headers: headers }),
+    ...(id !== undefined && { dead_letter_id: id }),
     idempotency_key: key,
     attempt_count: attempts,
     last_error: failureText(failure),

@@ -125,7 +125,14 @@ export class EventKind<Event> implements WorkKind {
     const { key, message } = stored
     const { service } = this.#options
     const at = this.#clock.now()
-    const letter = deadLetterEntry({ ...originalOf(stored), key, service, at, ...abandonment(end, attempts) })
+    const letter = deadLetterEntry({
+      ...originalOf(stored),
+      id: taskId,
+      key,
+      service,
+      at,
+      ...abandonment(end, attempts),
+    })
     const body = letterText(letter, bodyOf(payload))
     const queue = failedQueueOf(this.queue)
     // The task's id tells an event from all others of its queue, also if the event came without an id.

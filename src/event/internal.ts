@@ -1,5 +1,6 @@
 // For the other folders of this package. Users import from index.ts.
 
 export { type Content, contentOf, eventIn } from './event-in-letter.js'
+export { LetterCopies } from './letter-copies.js'
 export { COPIES, type KeptMessage, type RequeueHooks, requeueTarget } from './requeue-work.js'
 export type { Route, Routes } from './route.js'

@@ -4,6 +4,7 @@ import type { OutsideBatch, OutsideTarget, OutsideWork } from '../operation/inte
 import { FinalError, OptionError } from '../policy/index.js'
 import type { MessageSet, OperationRecord } from '../store/index.js'
 import { eventIn } from './event-in-letter.js'
+import { LetterCopies } from './letter-copies.js'
 import { typeOnRoute } from './route.js'
 
 /** A message that the bus refused, and why. */
@@ -44,7 +45,7 @@ class RequeueWork implements OutsideWork {
   readonly #set: MessageSet
   readonly #hooks: RequeueHooks
   readonly #refused: Record<string, number> = {}
-  readonly #published = new Set<string>()
+  readonly #published = new LetterCopies()
   #walk: AsyncIterator<FailedMessage> | undefined
 
   constructor(bus: Bus, set: MessageSet, hooks: RequeueHooks) {
@@ -82,14 +83,18 @@ class RequeueWork implements OutsideWork {
 
   /** Publishes, then removes. Returns false if the message itself is at fault, and rejects if anything else is. */
   async #requeue(message: FailedMessage): Promise<boolean> {
-    const id = idAgain(message)
-    if (this.#published.has(id)) {
+    if (this.#published.has(message)) {
       await message.remove()
       this.#leaveOut(COPIES)
       return false
     }
     const { route } = this.#set
-    const again = { id, type: typeOnRoute(route, message), headers: message.headers, body: eventIn(message) }
+    const again = {
+      id: idAgain(message),
+      type: typeOnRoute(route, message),
+      headers: message.headers,
+      body: eventIn(message),
+    }
     try {
       await (route.queue === null ? this.#bus.publish(again) : this.#bus.put(route.queue, again))
     } catch (error) {
@@ -99,7 +104,7 @@ class RequeueWork implements OutsideWork {
       return false
     }
     await message.remove()
-    this.#published.add(id)
+    this.#published.add(message)
     this.#hooks.onRequeued?.()
     return true
   }

@@ -12,6 +12,7 @@ import {
   exportFailedQueue,
   failedQueues,
   findFailedQueue,
+  groupFailedQueue,
   messageView,
   NoFailedQueueError,
   NoRouteError,
@@ -182,6 +183,31 @@ describe('requeueFailedQueue', () => {
     expect(await requeueFailedQueue(bus, 'chunking.failed')).toMatchObject({ requeued: 2, duplicates: 1 })
     expect(await messagesIn(bus)).toEqual([])
     expect(await drain(bus, 'chunking')).toHaveLength(2)
+  })
+
+  it('tells two letters of different events apart, however alike they are, and messages without an id', async () => {
+    const bus = await scene()
+    const put = (id: string, dead_letter_id: string, attempt_count: number) => {
+      const body = JSON.stringify({ original_event: { number: 1 }, dead_letter_id, attempt_count })
+      return bus.put('chunking.failed', { id, type: TYPE, body })
+    }
+    await put('a', 'chunking/a', 1)
+    await put('a', 'chunking/b', 1)
+    await put('a', 'chunking/a', 2)
+    expect(await groupFailedQueue(bus, 'chunking.failed')).toMatchObject({
+      looked: 3,
+      copies: 1,
+      groups: [{ count: 2 }],
+    })
+    let text = ''
+    for await (const piece of exportFailedQueue(bus, 'chunking.failed')) text += piece
+    expect(JSON.parse(text)).toMatchObject({
+      total_messages_in_queue: 3,
+      messages: [{ body: { dead_letter_id: 'chunking/a' } }, { body: { dead_letter_id: 'chunking/b' } }],
+      messages_exported: 2,
+      copies_left_out: 1,
+    })
+    expect(await requeueFailedQueue(bus, 'chunking.failed')).toMatchObject({ requeued: 2, duplicates: 1 })
   })
 
   it('publishes an event with the numbers that it had, also where JavaScript would round them', async () => {

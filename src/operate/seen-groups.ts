@@ -1,4 +1,5 @@
 import type { Bus } from '../bus/index.js'
+import { LetterCopies } from '../event/internal.js'
 import { fingerprint, PatternRules } from '../fingerprint/internal.js'
 import type { FailureGroup, NewGroupRule } from '../store/index.js'
 import { redact } from '../telemetry/index.js'
@@ -17,6 +18,8 @@ export interface SeenFailure {
   readonly code: string
   /** `Name: message`; `undefined` if it has none. */
   readonly error: string | undefined
+  /** Whether it is a second copy of a failure, not to be counted again. */
+  readonly isCopy?: boolean
 }
 
 /** Failures with the same fingerprint, among those that were looked at. */
@@ -33,6 +36,8 @@ export interface SeenGroups {
   readonly asOf: string
   /** How many failures were looked at. */
   readonly looked: number
+  /** How many of them were second copies of a dead letter, which no group counts. */
+  readonly copies: number
   /** The groups, the largest first. */
   readonly groups: readonly SeenGroup[]
 }
@@ -62,8 +67,13 @@ export async function groupFailures(
   const asOf = new Date(clock.now()).toISOString()
   const groups = new Map<string, { facts: FailureGroup; count: number; examples: string[] }>()
   let looked = 0
-  for await (const { id, kind, code, error } of failures) {
+  let copies = 0
+  for await (const { id, kind, code, error, isCopy } of failures) {
     looked++
+    if (isCopy) {
+      copies++
+      continue
+    }
     const facts = fingerprint({ kind, code, error: error === undefined ? undefined : redact(error) }, compiled)
     const isKept = groups.has(facts.id) || groups.size < MAX_GROUPS
     const { id: key } = isKept ? facts : OTHERS
@@ -73,7 +83,7 @@ export async function groupFailures(
     groups.set(key, group)
   }
   const inOrder = [...groups.values()].sort((a, b) => b.count - a.count || (a.facts.id < b.facts.id ? -1 : 1))
-  return { asOf, looked, groups: inOrder.map(({ facts, ...figures }) => ({ ...facts, ...figures })) }
+  return { asOf, looked, copies, groups: inOrder.map(({ facts, ...figures }) => ({ ...facts, ...figures })) }
 }
 
 const OTHERS: FailureGroup = { id: 'other', kind: '', code: '', errorName: '', pattern: 'other failures', frames: [] }
@@ -94,7 +104,10 @@ export async function groupFailedQueue(
   await findFailedQueue(bus, name)
   const range = { ...(limit !== undefined && { limit }), ...(signal !== undefined && { signal }) }
   async function* failures(): AsyncGenerator<SeenFailure> {
+    const seen = new LetterCopies()
     for await (const message of walkFailedQueue(bus, name, range)) {
+      const isCopy = seen.has(message)
+      seen.add(message)
       const view = messageView(message)
       const letter = 'body' in view && typeof view.body === 'object' && view.body !== null ? view.body : {}
       yield {
@@ -102,6 +115,7 @@ export async function groupFailedQueue(
         kind: view.type,
         code: textOf(Reflect.get(letter, 'abandoned_reason')) ?? '',
         error: textOf(Reflect.get(letter, 'last_error')),
+        isCopy,
       }
     }
   }

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { FinalError } from 'redrive'
 import { type Bus, failedQueueOf } from 'redrive/bus'
 import { type ConsumeOptions, consume, DocumentNotFoundError, type EventConsumer } from 'redrive/event'
+import { groupFailedQueue, requeueFailedQueue } from 'redrive/operate'
 import { openSqlite } from 'redrive/sqlite'
 import type { Store, TaskStatus } from 'redrive/store'
 import { checkInvariants } from 'redrive/testing'
@@ -83,6 +84,25 @@ describe.each(BROKERS)('an event of $name whose dead letter', kind => {
     await expect.poll(() => statusOf('precious'), WITHIN).toBe('skipped')
     expect(await letters()).toEqual(['precious'])
     await expect.poll(waiting, WITHIN).toBe(0)
+  })
+
+  it('was written by a consumer that died before that was on record is requeued once', TEST, async () => {
+    const enqueue = vi.spyOn(store, 'enqueue').mockRejectedValue(new FinalError('died'))
+    await start()
+    await publish('precious')
+    await expect(consumer?.stopped).rejects.toThrow('died')
+    enqueue.mockRestore()
+    await start()
+    await expect.poll(() => statusOf('precious'), WITHIN).toBe('skipped')
+    await consumer?.stop()
+    // RabbitMQ cannot deduplicate.
+    const copies = kind.name === 'rabbitmq' ? 1 : 0
+    expect(await letters()).toHaveLength(1 + copies)
+    const failedQueue = failedQueueOf(queue)
+    expect(await groupFailedQueue(bus, failedQueue)).toMatchObject({ copies, groups: [{ count: 1 }] })
+    expect(await requeueFailedQueue(bus, failedQueue)).toMatchObject({ requeued: 1, duplicates: copies })
+    expect(await letters()).toEqual([])
+    expect(await waiting()).toBe(1)
   })
 
   it('is refused by a full failed queue is kept until there is room, and others go on', TEST, async ({ skip }) => {

@@ -18,7 +18,7 @@ const COLUMNS = [
 export function printSeenGroups(
   console: Console,
   output: OutputFormat,
-  { asOf, looked, groups }: SeenGroups,
+  { asOf, looked, copies, groups }: SeenGroups,
   total: number,
 ): void {
   const views = groups.map(group => ({ ...group, asOf }))
@@ -36,5 +36,6 @@ export function printSeenGroups(
   })
   const count = groups.length === 1 ? '1 group' : `${grouped(groups.length)} groups`
   const part = looked < total ? ` For all of them, pass --limit ${total}.` : ''
-  console.say(`As of ${timestamp(asOf)}: ${count} of ${grouped(looked)} of ${grouped(total)}.${part}`)
+  const twice = copies === 0 ? '' : ` ${grouped(copies)} of them are second copies, and are not counted.`
+  console.say(`As of ${timestamp(asOf)}: ${count} of ${grouped(looked)} of ${grouped(total)}.${twice}${part}`)
 }
