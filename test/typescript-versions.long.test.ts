@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { npmInstall } from './services/npm-install.js'
 import { installPacked, linkPackages } from './services/packed.js'
 import { ROOT, subpaths } from './subpaths.js'
@@ -79,6 +79,41 @@ describe.each(VERSIONS)('TypeScript %s', version => {
     const lines = (await problems(tsc, config)).map(problem => /wrong\.ts\((\d+),/.exec(problem)?.[1])
     expect([...new Set(lines)]).toEqual(['3', '5'])
   })
+})
+
+/** The packages that the types of a subpath need. All others need none. */
+const PEERS: Readonly<Record<string, readonly string[]>> = {
+  'redrive/sqlite': ['better-sqlite3', '@types/better-sqlite3'],
+  'redrive/postgres': ['pg', '@types/pg'],
+  'redrive/rabbitmq': ['amqplib'],
+  'redrive/nats': ['@nats-io/transport-node', '@nats-io/jetstream', '@nats-io/kv'],
+  'redrive/otel': ['@opentelemetry/api'],
+  'redrive/metrics': ['prom-client'],
+}
+
+describe('a user who checks the types of libraries too', () => {
+  const without = Object.keys(subpaths()).filter(name => !(name in PEERS))
+
+  it.each([{ names: without, peers: [] }, ...Object.entries(PEERS).map(([name, peers]) => ({ names: [name], peers }))])(
+    'needs only $peers for $names',
+    { timeout: LONG_MS },
+    async ({ names, peers }) => {
+      const folder = mkdtempSync(join(tmpdir(), 'redrive-peers-'))
+      onTestFinished(() => rmSync(folder, { recursive: true }))
+      cpSync(join(consumer, 'node_modules/redrive'), join(folder, 'node_modules/redrive'), { recursive: true })
+      for (const name of [...peers, '@types/node']) {
+        mkdirSync(dirname(join(folder, 'node_modules', name)), { recursive: true })
+        symlinkSync(join(ROOT, 'node_modules', name), join(folder, 'node_modules', name))
+      }
+      writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
+      const imports = names.map((name, index) => `export * as module${index} from '${name}'`)
+      writeFileSync(join(folder, 'everything.ts'), `${imports.join('\n')}\n`)
+      const compilerOptions = { ...STRICT, ...RESOLUTIONS.NodeNext }
+      const config = join(folder, 'tsconfig.json')
+      writeFileSync(config, JSON.stringify({ compilerOptions, include: ['*.ts'] }))
+      expect(await problems(join(ROOT, 'node_modules/typescript/bin/tsc'), config)).toEqual([])
+    },
+  )
 })
 
 /** The errors in our declarations and in the consumer. Those in declarations of other packages are not ours. */

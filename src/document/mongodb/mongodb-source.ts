@@ -3,6 +3,7 @@ import type { Db, Document, Collection as Documents, Filter, MongoClient } from 
 import { type Duration, MissingPackageError, OptionError, parseDuration } from '../../policy/index.js'
 import { DURATION, mustBe } from '../../policy/internal.js'
 import type { Shape } from '../collection.js'
+import type { MongodbDatabase } from '../drivers.js'
 import { NoCollectionError } from '../errors.js'
 import { changed } from '../record.js'
 import type {
@@ -39,7 +40,7 @@ const MAJORITY = { writeConcern: { w: 'majority' } } as const
  * ```
  */
 export async function openMongodbSource(
-  at: string | Db,
+  at: string | MongodbDatabase,
   { database, timeout = '60s' }: MongodbSourceOptions = {},
 ): Promise<DocumentSource> {
   const timeoutMs = parseDuration(timeout)
@@ -47,7 +48,7 @@ export async function openMongodbSource(
   const driver = await import('mongodb').catch(cause => {
     throw new MissingPackageError('The MongoDB source', 'mongodb', '^7.0', { cause })
   })
-  if (typeof at !== 'string') return new MongodbSource(at, driver, async () => {})
+  if (typeof at !== 'string') return new MongodbSource(at as Db, driver, async () => {})
   const client = clientOf(at, () => {
     const times = { serverSelectionTimeoutMS: timeoutMs, connectTimeoutMS: timeoutMs, socketTimeoutMS: timeoutMs }
     return new driver.MongoClient(at, { ...times, appName: 'redrive' })

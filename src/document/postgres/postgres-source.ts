@@ -4,6 +4,7 @@ import { hostIn } from '../../bus/internal.js'
 import { type Duration, hashJson, MissingPackageError, OptionError, parseDuration, policy } from '../../policy/index.js'
 import { DURATION, mustBe } from '../../policy/internal.js'
 import type { Shape } from '../collection.js'
+import type { PostgresPool } from '../drivers.js'
 import { changed, recordOf } from '../record.js'
 import type {
   Change,
@@ -45,12 +46,12 @@ const UNTIL_NO_CONFLICT = /* @__PURE__ */ policy({ attempts: 10, backoff: { base
  * ```
  */
 export async function openPostgresSource(
-  at: string | Pool,
+  at: string | PostgresPool,
   { timeout = '60s' }: PostgresSourceOptions = {},
 ): Promise<DocumentSource> {
   const timeoutMs = parseDuration(timeout)
   if (timeoutMs === undefined || timeoutMs < 1) throw new OptionError('timeout', mustBe('timeout', DURATION, timeout))
-  if (typeof at !== 'string') return new PostgresSource(at, async () => {})
+  if (typeof at !== 'string') return new PostgresSource(at as Pool, async () => {})
   const { default: driver } = await import('pg').catch(cause => {
     throw new MissingPackageError('The PostgreSQL source', 'pg', '^8.23', { cause })
   })

@@ -3,6 +3,7 @@ import { OptionError } from '../../policy/index.js'
 import { type Connection, loadDriver, sqliteCode, waitingForLock } from '../../store/sqlite/internal.js'
 import { type Clock, systemClock } from '../../time/index.js'
 import type { Shape } from '../collection.js'
+import type { SqliteConnection } from '../drivers.js'
 import { NoCollectionError, NoFieldError } from '../errors.js'
 import { changed } from '../record.js'
 import type {
@@ -46,10 +47,10 @@ export interface SqliteSourceOptions {
  * ```
  */
 export async function openSqliteSource(
-  at: string | Connection,
+  at: string | SqliteConnection,
   { clock = systemClock }: SqliteSourceOptions = {},
 ): Promise<DocumentSource> {
-  if (typeof at !== 'string') return new SqliteSource(at, clock, () => {})
+  if (typeof at !== 'string') return new SqliteSource(at as Connection, clock, () => {})
   const driver = await loadDriver()
   try {
     // A timeout of 0: the driver would wait on the event loop.
