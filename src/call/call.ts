@@ -239,8 +239,11 @@ export class Call<T> implements Sleeper {
       .then(() => {
         if (reason !== 'final_error') throw this.#exhausted(reason)
         // A later attempt begins in a timer, so its failure has to be given those frames: all but this function's own.
-        if (attempt > 1 && failure instanceof Error)
-          Reflect.set(failure, 'stack', failure.stack + String(new Error().stack).replace(/.*\n?.*/, ''))
+        try {
+          if (attempt > 1 && failure instanceof Error) failure.stack += String(new Error().stack).replace(/.*\n?.*/, '')
+        } catch {
+          // It is frozen, or a proxy.
+        }
         throw failure
       })
   }

@@ -85,10 +85,19 @@ export async function retryFetch(input: string | URL | Request, init: RetryFetch
       signal: caller ?? undefined,
     })
   } catch (error) {
-    const failure = error instanceof RetryExhaustedError ? error.cause : error
-    if (failure instanceof HttpError) return failure.response
+    const failure = isA(error, RetryExhaustedError) ? error.cause : error
+    if (isA(failure, HttpError)) return failure.response
     release(refused)
     throw error
+  }
+}
+
+/** `instanceof`, for what anybody may have thrown: a proxy may refuse the question. */
+function isA<T extends Error>(failure: unknown, type: abstract new (...args: never[]) => T): failure is T {
+  try {
+    return failure instanceof type
+  } catch {
+    return false
   }
 }
 

@@ -7,7 +7,7 @@ import { FinalError, type PolicyInput, policy } from '../policy/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { type Clock, systemClock } from '../time/index.js'
-import { type Attempt, CircuitBreaker, RetryExhaustedError, retry } from './index.js'
+import { type Attempt, CircuitBreaker, RetryExhaustedError, retry, retryFetch } from './index.js'
 
 const down = () => Promise.reject(new Error('down'))
 const never = () => new Promise<never>(() => {})
@@ -635,6 +635,59 @@ describe('whatever a function throws', () => {
     expect(fn).toHaveBeenCalledTimes(3)
     expect(Object.is(failure.cause, thrown)).toBe(true)
   })
+
+  /** Whether a call rejects with the very value, which may refuse to be returned from an async function. */
+  const rejectsWith = async (call: Promise<unknown>, thrown: unknown) => {
+    const [result] = await Promise.allSettled([call])
+    return result.status === 'rejected' && Object.is(result.reason, thrown)
+  }
+  const noFetch = (fetch: () => Promise<never>, classify: () => 'final' | 'retryable') =>
+    retryFetch('http://localhost/', { policy: { ...noDelay, attempts: 2 }, fetch, retry: { classify } })
+
+  it.each(odd)(
+    '%s: thrown for good, it is what the call rejects with, at the first attempt and later',
+    async (_, thrown) => {
+      for (const attempts of [1, 2]) {
+        let calls = 0
+        const fn = () => {
+          throw ++calls < attempts ? new Error('down') : thrown
+        }
+        const classify = () => (calls < attempts ? 'retryable' : 'final')
+        expect(await rejectsWith(retry(fn, noDelay, { classify, sink: () => {} }), thrown)).toBe(true)
+      }
+    },
+  )
+
+  it.each(odd)(
+    '%s: thrown by a fetch, it is what retryFetch rejects with, or names as the cause',
+    async (_, thrown) => {
+      const fetch = () => Promise.reject(thrown)
+      expect(
+        await rejectsWith(
+          noFetch(fetch, () => 'final'),
+          thrown,
+        ),
+      ).toBe(true)
+      const failure: unknown = await noFetch(fetch, () => 'retryable').catch((error: unknown) => error)
+      if (!(failure instanceof RetryExhaustedError)) throw failure
+      expect(Object.is(failure.cause, thrown)).toBe(true)
+    },
+  )
+
+  it.each(odd.filter(([, thrown]) => thrown !== undefined))(
+    '%s: as the reason of an abort, it is what a call rejects with',
+    async (_, reason) => {
+      for (const call of [
+        (signal: AbortSignal) => retry(never, fixed, { signal }),
+        (signal: AbortSignal) => retryFetch('http://localhost/', { signal, fetch: never }),
+      ]) {
+        const controller = new AbortController()
+        const rejects = rejectsWith(call(controller.signal), reason)
+        controller.abort(reason)
+        expect(await rejects).toBe(true)
+      }
+    },
+  )
 
   it('a synchronous throw does not reach the caller synchronously', async () => {
     const fn = () => {

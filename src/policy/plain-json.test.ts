@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { plainJson } from './plain-json.js'
+import { plainJson, problemOf } from './plain-json.js'
 
 /** A value within as many objects and arrays. */
 function nested(value: unknown, depth: number): unknown {
@@ -58,4 +58,12 @@ describe('plainJson', () => {
     for (const name of 'abcdefghij') cyclic[name] = cyclic
     expect(() => plainJson(cyclic)).toThrow(TypeError)
   })
+})
+
+it('says what is wrong although a `toJSON` throws a proxy that refuses every question', () => {
+  const refuse = () => {
+    throw new Error('trap')
+  }
+  const proxy = new Proxy({}, { get: refuse, getPrototypeOf: refuse })
+  expect(problemOf(proxy)).toBe('its `toJSON` threw something that cannot be read')
 })

@@ -40,8 +40,13 @@ function isPlainObject(value: object, depth: number): boolean {
 
 /** Why `plainJson` failed, on one line: an object that contains itself gets several from Node. */
 export function problemOf(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error)
-  return message.split('\n', 1).join()
+  try {
+    const message = error instanceof Error ? error.message : String(error)
+    return message.split('\n', 1).join()
+  } catch {
+    // Thrown by a `toJSON`, it may be a proxy that refuses every question.
+    return 'its `toJSON` threw something that cannot be read'
+  }
 }
 
 function contentsOf(type: string): string {
