@@ -34,6 +34,7 @@ it('the gauges tell of all work in a store, as of the scrape', async () => {
     `redrive_waiting${labels} 3`,
     `redrive_ready${labels} 1`,
     `redrive_ready_age_seconds${labels} 20`,
+    `redrive_limited${labels} 0`,
     `redrive_paused${labels} 1`,
     `redrive_held${labels} 0`,
     `redrive_budgeted${labels} 0`,
@@ -73,11 +74,11 @@ it.each([
   let isUp = true
   const { budgets, groups } = store
   await storeMetrics({ stats: () => (isUp ? store.stats() : stats()), budgets, groups }, { registry, timeoutMs: 20 })
-  expect(values(await registry.metrics()).length).toBe(10)
+  expect(values(await registry.metrics()).length).toBe(11)
   isUp = false
   expect(values(await registry.metrics())).toEqual(['redrive_store_up 0'])
   isUp = true
-  expect(values(await registry.metrics()).length).toBe(10)
+  expect(values(await registry.metrics()).length).toBe(11)
 })
 
 it('a gate of a failure budget is 1 while it is open, 0.5 half open and 0 closed', async () => {

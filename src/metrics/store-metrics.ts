@@ -126,10 +126,14 @@ interface KindGauge {
 
 const GAUGES: Readonly<Record<string, KindGauge>> = {
   redrive_waiting: { help: 'Tasks that wait, in backoff or ready.', value: ({ waiting }) => waiting },
-  redrive_ready: { help: 'Tasks that wait for a worker and nothing else.', value: ({ ready }) => ready },
+  redrive_ready: { help: 'Tasks that could start now, had a worker a free slot.', value: ({ ready }) => ready },
   redrive_ready_age_seconds: {
     help: 'How long the oldest ready task has been ready.',
     value: ({ readySince }, now) => (readySince === undefined ? 0 : Math.max(0, now - readySince) / 1000),
+  },
+  redrive_limited: {
+    help: 'Tasks that are due, but behind others in an ordered lane, or beyond a concurrency or a rate.',
+    value: ({ limited }) => limited,
   },
   redrive_paused: { help: 'Tasks that wait in paused lanes.', value: ({ paused }) => paused },
   redrive_held: {
@@ -175,6 +179,7 @@ function sum(a: KindStats, b: KindStats): KindStats {
     held: a.held + b.held,
     budgeted: a.budgeted + b.budgeted,
     ready: a.ready + b.ready,
+    limited: a.limited + b.limited,
     readySince: since < Infinity ? since : undefined,
     running: a.running + b.running,
     dead: a.dead + b.dead,

@@ -5,10 +5,12 @@ import { type BudgetReader, type GatedStats, openGates, withGated } from './gate
 export interface KindFigures extends Readonly<Record<TaskStatus, number>> {
   /** The name given to `defineTask`. */
   readonly kind: string
-  /** Of those that wait: tasks that are due, in lanes that are open. About 10 000 are counted at most. */
+  /** Of those that wait: tasks that could start now, had a worker a free slot. About 10 000 are counted at most. */
   readonly ready: number
   /** When the task that has been ready for longest became due, as ISO 8601 text; `null` if none is ready. */
   readonly readySince: string | null
+  /** Of those that wait: tasks that are due, but behind others in an ordered lane, or beyond a concurrency or a rate. */
+  readonly limited: number
   /** Of those that wait: tasks in paused lanes. */
   readonly paused: number
   /** Of those that wait: tasks in lanes that are held by a rate limit, or by the head of an ordered lane. */
@@ -46,7 +48,10 @@ export async function storeFigures(store: Pick<TaskReader, 'countBy' | 'stats'> 
     workers,
     kinds: names.map(kind => {
       const parts = kinds.filter(part => part.kind === kind)
-      return { kind, ...(byKind.get(kind) ?? NONE), ...queued(parts) }
+      const sum = (status: 'waiting' | 'running' | 'dead') => parts.reduce((total, part) => total + part[status], 0)
+      // From the same moment as the figures below: the other counts are read by themselves.
+      const open = { waiting: sum('waiting'), running: sum('running'), dead: sum('dead') }
+      return { kind, ...(byKind.get(kind) ?? NONE), ...open, ...queued(parts) }
     }),
   }
 }
@@ -58,6 +63,7 @@ function queued(parts: readonly GatedStats[]): Omit<KindFigures, 'kind' | TaskSt
   return {
     ready: sum(({ ready }) => ready),
     readySince: Number.isFinite(since) ? new Date(since).toISOString() : null,
+    limited: sum(({ limited }) => limited),
     paused: sum(({ paused }) => paused),
     held: sum(({ held }) => held),
     gated: sum(({ gated }) => gated),

@@ -65,8 +65,10 @@ export interface KindStats {
   readonly held: number
   /** Of those, retries that are due and held by their retry budget, in lanes that are neither paused nor held. About 10 000 are counted at most. */
   readonly budgeted: number
-  /** Of those, tasks that are due, in lanes that are neither paused nor held. About 10 000 are counted at most. */
+  /** Of those, tasks that are ready: see `StatsBook`. About 10 000 are counted at most. */
   readonly ready: number
+  /** Of those, tasks that are due, but behind others in an ordered lane, or beyond a concurrency or a rate. Counted like `ready`. */
+  readonly limited: number
   /** When the task that has been ready for longest became due; `undefined` if none is ready. */
   readonly readySince: number | undefined
   /** Tasks that run. */

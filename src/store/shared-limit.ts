@@ -134,6 +134,19 @@ export function opensAt(limits: SharedLimits, kept: SharedState, cost: Cost | un
   return missing > HAIR ? opening + waitMs(missing, pace) : opening
 }
 
+/** How many tasks of this cost may start now, as far as rates and holds go. */
+export function startsNow(limits: SharedLimits, kept: SharedState, cost: Cost | undefined, now: number): number {
+  const state = presentState(kept, now)
+  if (state.heldUntil > now) return 0
+  const starts = ratesOf(limits).map(([name, rate]) => {
+    const each = costOf(cost, name)
+    const spare = levelOf(state, name, rate, now) + HAIR - Math.min(each, burstOf(rate))
+    return spare < 0 ? 0 : Math.floor(spare / each) + 1
+  })
+  const pace = paceAt(state, now)
+  return Math.min(...starts, pace === undefined ? Infinity : Math.floor(paceLevel(state, pace, now) + HAIR))
+}
+
 /** The learned pace in starts per second; `undefined` if there is none. */
 export function paceAt(state: SharedState, now: number): number | undefined {
   const { pace, heldUntil } = presentState(state, now)

@@ -22,8 +22,8 @@ export async function waitingTexts(
 }
 
 /** Stores count the tasks behind a gate as held. */
-function notDue({ waiting, paused, held, budgeted, ready }: KindStats): number {
-  return waiting - paused - held - budgeted - ready
+function notDue({ waiting, paused, held, budgeted, ready, limited }: KindStats): number {
+  return waiting - paused - held - budgeted - ready - limited
 }
 
 function delayedText(delayed: number, dueAt: readonly number[], now: number): string {

@@ -92,6 +92,16 @@ export class MemoryLane implements Lane {
     return Math.max(this.#ownOpensAt, shared ?? -Infinity)
   }
 
+  /** How many tasks its own limits let start. */
+  allowance(now: number): number {
+    if (!this.isOpen(now) || (this.isOrdered && this.budgeted.size > 0)) return 0
+    const places = Math.min(this.#allowance, this.#limits.concurrency ?? Infinity) - this.running
+    const { perSecond } = this.#limits
+    if (perSecond === undefined) return places
+    const aheadMs = Math.max(0, this.#evenlyUntil - now)
+    return Math.min(places, Math.floor(Math.max(1, perSecond) - (aheadMs * perSecond) / 1000 + 1e-5))
+  }
+
   /** Whether its own limits let a task start. */
   isOpen(now: number): boolean {
     return this.hasRoom && this.#ownOpensAt <= now

@@ -2,6 +2,7 @@ import { runsAlone } from '../after-settlement.js'
 import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../lane.js'
 import { isOneLane } from '../lane-limits.js'
 import type { LaneRules, PauseRule } from '../lane-rule.js'
+import type { CountedSharedLimit } from '../stats-book.js'
 import { MemoryLane } from './lane.js'
 import { MemoryLaneRules, matches } from './lane-rules.js'
 import { MemorySharedLimit } from './shared.js'
@@ -161,6 +162,11 @@ export class MemoryLanes {
     const shared = known ?? new MemorySharedLimit(limits)
     this.#shared.add(lanes, shared)
     for (const lane of this.#matching(lanes)) lane.shared = shared
+  }
+
+  /** The limits that lanes share. */
+  shared(): CountedSharedLimit[] {
+    return this.#shared.all({}).map(([{ kind, category }, { limits, state }]) => ({ kind, category, limits, state }))
   }
 
   /** The rules that select any lane with these fields. */

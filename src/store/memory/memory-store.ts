@@ -219,7 +219,7 @@ export class MemoryStore implements Store {
   async stats(): Promise<StoreStats> {
     const now = this.#tasks.now()
     const isGated = (lane: Lane) => this.budgets.isGated(lane)
-    const kinds = statsOf(this.#tasks.lanes.all(), this.#tasks.tasks.values(), isGated, now)
+    const kinds = statsOf(this.#tasks.lanes, this.#tasks.tasks.values(), isGated, now)
     return { now, workers: this.#tasks.workers.live().filter(isWorker).length, kinds }
   }
 

@@ -41,6 +41,10 @@ export class MemorySharedLimit {
     return this.#limits.concurrency !== undefined
   }
 
+  get state(): SharedState {
+    return this.#state
+  }
+
   get heldUntil(): number {
     return this.#state.heldUntil
   }

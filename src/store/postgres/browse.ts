@@ -6,8 +6,8 @@ import type { CountField, KindStats, Page, PageRequest, StoreStats, TaskCount, T
 import { inlineTrace } from '../move/movable.js'
 import { ANSWERS, DAY_MS, HELPED, type RetryYield } from '../retry-yield.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
-import { MAX_READY_SEEN } from '../stats-book.js'
-import type { TaskRecord, TaskStatus } from '../task.js'
+import { type CountedSharedLimit, MAX_READY_SEEN, withShared } from '../stats-book.js'
+import type { Cost, TaskRecord, TaskStatus } from '../task.js'
 import type { TaskStanding } from '../task-standing.js'
 import { countsWithin, noTasks } from '../task-state.js'
 import { COUNT, COUNT_GROUP, countErrors, counting, DEAD_BY_GROUP, laneCounts } from './counting.js'
@@ -28,7 +28,12 @@ interface LaneRow extends Lane {
 }
 
 interface StatsAnswer extends Omit<StoreStats, 'kinds'> {
-  readonly kinds: readonly (Omit<KindStats, 'readySince'> & { readonly readySince: number | null })[]
+  readonly kinds: readonly (Omit<KindStats, 'readySince'> & {
+    readonly readySince: number | null
+    /** Of the first ready task. */
+    readonly cost: Cost | null
+  })[]
+  readonly shared: readonly (Omit<CountedSharedLimit, 'category'> & { readonly category: string | null })[]
 }
 
 /** A number of tasks. The columns that are not counted by are absent. */
@@ -93,8 +98,12 @@ export class Browser {
 
   async stats(): Promise<StoreStats> {
     const answer = await this.#database.call('stats', [MAX_READY_SEEN, this.#database.at], LONG)
-    const { now, workers, kinds } = JSON.parse(String(answer)) as StatsAnswer
-    return { now, workers, kinds: kinds.map(kind => ({ ...kind, readySince: kind.readySince ?? undefined })) }
+    const { now, workers, kinds, shared } = JSON.parse(String(answer)) as StatsAnswer
+    const parts = kinds.map(({ cost: _, ...part }) => ({ ...part, readySince: part.readySince ?? undefined }))
+    const limits = shared.map(limit => ({ ...limit, category: limit.category ?? undefined }))
+    const costOf = ({ kind, category }: KindStats) =>
+      kinds.find(part => part.kind === kind && part.category === category)?.cost ?? undefined
+    return { now, workers, kinds: withShared(parts, limits, costOf, now) }
   }
 
   async countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]> {

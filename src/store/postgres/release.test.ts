@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '521582345b8452ab70a8d74f4b668fa037392be487836a14bfcd7cd9c711a4fb',
+  1: '8c490a79f94fd9345b38a26bf8453b9aef78d3f3a0dacf4193367b316701fd5a',
 }
 
 const MAX_LINES = 60

@@ -5,6 +5,9 @@ import type { Statements } from './statements.js'
 /** The rate of a lane, and what is left of it. */
 type RateRow = Pick<OpenLaneRow, 'per_second' | 'tokens' | 'refilled_at'>
 
+/** The limits of a lane, and what is left of them. */
+export type LimitsRow = RateRow & Pick<OpenLaneRow, 'concurrency' | 'ramp' | 'running'>
+
 /** The ready tasks of a lane in order, as many as its limits allow, fetched in chunks. */
 export class LaneQueue {
   readonly lane: OpenLaneRow
@@ -19,7 +22,7 @@ export class LaneQueue {
     this.#statements = statements
     this.lane = lane
     this.#chunk = chunk
-    this.#most = LaneQueue.#allowance(lane, now)
+    this.#most = LaneQueue.allowance(lane, now)
     this.#fetch()
   }
 
@@ -54,7 +57,8 @@ export class LaneQueue {
     return Math.min(Math.max(1, per_second), refilled)
   }
 
-  static #allowance(lane: OpenLaneRow, now: number): number {
+  /** The number of tasks that the limits of a lane let start. */
+  static allowance(lane: LimitsRow, now: number): number {
     const places = Math.min(lane.concurrency ?? Infinity, lane.ramp ?? Infinity) - lane.running
     return Math.min(places, Math.floor(LaneQueue.tokens(lane, now) + 1e-9))
   }

@@ -21,6 +21,8 @@ it('reads tasks through the indexes of those that are due, in their order: howev
   })
   const onTasks = plans.map(({ detail }) => detail).filter(detail => /\btask\b/.test(detail))
   expect(onTasks).toEqual([
+    'SEARCH task USING COVERING INDEX task_budgeted_lane (lane=?)',
+    'SEARCH task USING INDEX task_ready (lane=?)',
     'SEARCH task USING INDEX task_ready (lane=?)',
     'SEARCH task USING INDEX task_scheduled (next_at<?)',
     'SCAN task USING INDEX task_alone',

@@ -1,17 +1,31 @@
 import { isCovering } from '../budgets/claim-gates.js'
-import type { StoreStats } from '../list.js'
-import { MAX_READY_SEEN, type ReadyTasks, StatsBook } from '../stats-book.js'
+import type { SharedLimits } from '../lane.js'
+import type { KindStats, StoreStats } from '../list.js'
+import type { SharedState } from '../shared-limit.js'
+import { type CountedSharedLimit, type DueTasks, MAX_READY_SEEN, StatsBook } from '../stats-book.js'
+import type { Cost } from '../task.js'
 import type { Connection } from './driver.js'
+import { LaneQueue, type LimitsRow } from './lane-queue.js'
+import { parsedCost } from './shared-book.js'
 
-interface LaneRow {
+interface LaneRow extends LimitsRow {
   readonly id: number
   readonly kind: string
   readonly category: string
   readonly paused: number
   readonly held_until: number
   readonly waiting: number
-  readonly running: number
-  readonly dead: number
+  /** Whether it is ordered, and a retry that its budget holds goes before all others. */
+  readonly is_blocked: number
+}
+
+type CountsRow = Pick<KindStats, 'kind' | 'category' | 'waiting' | 'running' | 'dead'>
+
+interface SharedRow {
+  readonly kind: string
+  readonly category: string | null
+  readonly limits: string
+  readonly state: string
 }
 
 interface DueRow {
@@ -22,7 +36,10 @@ interface DueRow {
 
 /** Reads the figures of the store: all lanes, and of their tasks those that are due, up to a number. */
 export class Stats {
+  readonly #counts
   readonly #lanes
+  readonly #shared
+  readonly #cost
   readonly #ready
   readonly #due
   readonly #alone
@@ -31,11 +48,24 @@ export class Stats {
   readonly #gates
 
   constructor(db: Connection) {
+    this.#counts = db.prepare<[], CountsRow>(/* sql */ `
+      SELECT kind, category, sum(waiting) AS waiting, sum(running) AS running, sum(dead) AS dead
+      FROM lane GROUP BY kind, category`)
     this.#lanes = db.prepare<[], LaneRow>(/* sql */ `
-      SELECT lane.id, lane.kind, lane.category, lane.paused, lane.waiting, lane.running, lane.dead,
-             max(lane.held_until, ifnull(shared_limit.state ->> '$.heldUntil', 0)) AS held_until
-      FROM lane LEFT JOIN shared_limit ON shared_limit.id = lane.shared`)
-    this.#ready = db.prepare<[number, number], ReadyTasks>(/* sql */ `
+      SELECT lane.id, lane.kind, lane.category, paused, waiting, running, ramp, concurrency, per_second, tokens, refilled_at,
+             max(lane.held_until, ifnull(shared_limit.state ->> '$.heldUntil', 0)) AS held_until,
+             lane.ordered AND EXISTS (
+               SELECT 1 FROM task INDEXED BY task_budgeted_lane WHERE task.state = -1 AND task.lane = lane.id
+             ) AS is_blocked
+      FROM lane LEFT JOIN shared_limit ON shared_limit.id = lane.shared
+      WHERE lane.waiting > 0`)
+    this.#shared = db.prepare<[], SharedRow>(/* sql */ `SELECT kind, category, limits, state FROM shared_limit`)
+    this.#cost = db
+      .prepare<[number], string | null>(/* sql */ `
+        SELECT cost FROM task INDEXED BY task_ready WHERE state = 1 AND lane = ?
+        ORDER BY priority DESC, submitted_at, id LIMIT 1`)
+      .pluck()
+    this.#ready = db.prepare<[number, number], DueTasks>(/* sql */ `
       SELECT count(*) AS count, min(next_at) AS since
       FROM (
         SELECT next_at FROM task INDEXED BY task_ready WHERE state = 1 AND lane = ?
@@ -83,28 +113,54 @@ export class Stats {
     const gates = this.#gates.all().map(({ kind, category }) => ({ kind, category: category ?? undefined }))
     const isHeld = (lane: LaneRow) => lane.held_until > now || gates.some(gate => isCovering(gate, lane))
     const lanes = this.#lanes.all()
-    const due = new Map<number, ReadyTasks[]>()
+    const due = new Map<number, DueTasks[]>()
     for (const row of [...this.#due.all(now, most), ...this.#alone.all(most)])
       due.set(row.lane, [...(due.get(row.lane) ?? []), row])
-    const hasReady = (lane: LaneRow) => lane.waiting > 0 && lane.paused === 0 && !isHeld(lane)
-    const openLanes = new Map<string, number>()
-    for (const lane of lanes.filter(hasReady)) openLanes.set(kindOf(lane), (openLanes.get(kindOf(lane)) ?? 0) + 1)
+    const isOpen = (lane: LaneRow) => lane.paused === 0 && !isHeld(lane)
+    const open = byKind(lanes.filter(isOpen))
     const budgeted = new Map(this.#budgeted.all(now, most).map(({ lane, count }) => [lane, count]))
     const book = new StatsBook()
+    for (const counts of this.#counts.all()) book.count(counts)
     for (const lane of lanes) {
-      const part = most / openLanes.size / (openLanes.get(kindOf(lane)) ?? 1)
-      const ready = hasReady(lane) ? this.#ready.get(lane.id, Math.max(1, Math.floor(part))) : undefined
-      const isPaused = lane.paused === 1
-      const held = budgeted.get(lane.id) ?? 0
-      book.add({ ...lane, budgeted: held, isPaused, isHeld: isHeld(lane) }, [
-        ...(ready ? [ready] : []),
-        ...(due.get(lane.id) ?? []),
-      ])
+      const part = Math.max(1, Math.floor(most / open.size / (open.get(kindOf(lane))?.count ?? 1)))
+      const allowance = lane.is_blocked === 1 ? 0 : LaneQueue.allowance(lane, now)
+      const state = { isPaused: lane.paused === 1, isHeld: isHeld(lane), budgeted: budgeted.get(lane.id) ?? 0 }
+      const ready = isOpen(lane) ? this.#readyIn(lane.id, part, allowance) : []
+      book.add({ ...lane, ...state, allowance }, [...ready, ...(due.get(lane.id) ?? [])])
     }
-    return { now, workers: this.#workers.get(now) ?? 0, kinds: book.kinds }
+    const costOf = (part: KindStats) => this.#costIn(open.get(kindOf(part))?.first)
+    const kinds = book.kinds(this.#shared.all().map(sharedLimit), costOf, now)
+    return { now, workers: this.#workers.get(now) ?? 0, kinds }
+  }
+
+  #readyIn(lane: number, part: number, allowance: number): DueTasks[] {
+    const ready = this.#ready.get(lane, part)
+    if (ready === undefined || ready.count === 0) return []
+    if (ready.count <= allowance) return [ready]
+    return [{ count: ready.count, since: this.#ready.get(lane, Math.max(0, allowance))?.since }]
+  }
+
+  #costIn(lane: number | undefined): Cost | undefined {
+    return lane === undefined ? undefined : parsedCost(this.#cost.get(lane))
   }
 }
 
-function kindOf({ kind, category }: LaneRow): string {
+function kindOf({ kind, category }: Pick<LaneRow, 'kind' | 'category'>): string {
   return `${kind}\0${category}`
+}
+
+/** How many lanes each kind and category has, and the first of them. */
+function byKind(lanes: readonly LaneRow[]): Map<string, { readonly count: number; readonly first: number }> {
+  const kinds = new Map<string, { count: number; readonly first: number }>()
+  for (const lane of lanes) {
+    const known = kinds.get(kindOf(lane))
+    if (known === undefined) kinds.set(kindOf(lane), { count: 1, first: lane.id })
+    else known.count++
+  }
+  return kinds
+}
+
+function sharedLimit({ kind, category, limits, state }: SharedRow): CountedSharedLimit {
+  const parsed = { limits: JSON.parse(limits) as SharedLimits, state: JSON.parse(state) as SharedState }
+  return { kind, category: category ?? undefined, ...parsed }
 }

@@ -250,6 +250,8 @@ class ModelRun {
     }
     for (const lane of await this.#store.lanes())
       assert.equal(lane.isPaused, model.isPaused(lane), `whether ${JSON.stringify(lane)} is paused`)
+    for (const { kind, category, ready } of (await this.#store.stats()).kinds)
+      assert.equal(ready, model.readyIn({ kind, category }) ?? ready, `how many tasks of ${kind} ${category} are ready`)
     if (!model.budgets.isEmpty)
       model.budgets.follow(await this.#store.budgets.list(), this.#told, model.now, name => model.heldBy(name))
     this.#told = []

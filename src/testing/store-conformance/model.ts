@@ -189,6 +189,18 @@ export class StoreModel {
     return this.budgeted.filter(({ budget, dueAt }) => budget === name && dueAt <= this.now).length
   }
 
+  /** How many tasks of a kind and category could start now, whatever their turn; `undefined` if a gate may be open there. */
+  readyIn(part: Pick<Lane, 'kind' | 'category'>): number | undefined {
+    const isGated = this.budgets.isGated({ ...part, key: '' })
+    if (isGated !== false) return isGated === true ? 0 : undefined
+    const { kind, category } = part
+    const tasks = this.#claimable([{ kinds: [kind], categories: [category] }])
+    const lanes = new Map<ModelLane, ModelTask[]>()
+    for (const task of tasks) lanes.set(this.lane(task), [...(lanes.get(this.lane(task)) ?? []), task])
+    const counts = [...lanes].map(([lane, { length }]) => Math.min(length, this.#startsIn(lane)))
+    return counts.reduce((sum, count) => sum + count, 0)
+  }
+
   /** The ids of dead tasks; all ids if there are none. */
   idsByDeath(): string[] {
     const tasks = [...this.tasks.values()]
@@ -490,9 +502,19 @@ export class StoreModel {
    */
   #opensAt(task: ModelTask): number {
     const { heldUntil, evenlyUntil, limits } = this.lane(task)
-    const { perSecond } = limits
-    const savedUpMs = perSecond === Infinity ? Infinity : ((Math.max(1, perSecond) - 1) * 1000) / perSecond
-    return Math.max(task.dueAt, heldUntil, Math.ceil(evenlyUntil - savedUpMs))
+    return Math.max(task.dueAt, heldUntil, rateOpensAt(evenlyUntil, limits.perSecond))
+  }
+
+  /** How many tasks of a lane could start now, one after another. */
+  #startsIn(lane: ModelLane): number {
+    const { concurrency, perSecond, isOrdered } = lane.limits
+    if (isOrdered && this.budgeted.some(task => this.lane(task) === lane)) return 0
+    const places = Math.min(lane.allowance, concurrency) - this.#runningIn(lane)
+    if (perSecond === Infinity) return places
+    let starts = 0
+    for (let { evenlyUntil } = lane; starts < places && rateOpensAt(evenlyUntil, perSecond) <= this.now; starts++)
+      evenlyUntil = Math.max(evenlyUntil, this.now) + 1000 / perSecond
+    return starts
   }
 
   #allowed(rooms: readonly Room[]): ModelTask[] {
@@ -528,6 +550,12 @@ export class StoreModel {
   #running(isMeant: (run: { readonly worker: string }) => boolean): ModelTask[] {
     return [...this.tasks.values()].filter(({ run }) => run !== undefined && isMeant(run))
   }
+}
+
+/** When a rate lets the next task start. A second's worth may start at once. */
+function rateOpensAt(evenlyUntil: number, perSecond: number): number {
+  const savedUpMs = perSecond === Infinity ? Infinity : ((Math.max(1, perSecond) - 1) * 1000) / perSecond
+  return Math.ceil(evenlyUntil - savedUpMs)
 }
 
 /** The tasks under each allowance of retries. */

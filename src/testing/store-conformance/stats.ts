@@ -2,7 +2,17 @@ import assert from 'node:assert/strict'
 import type { KindStats, Store } from '../../store/index.js'
 import { add, claim, claimOne, kill, LEASE_MS, loseTwice, type StoreBehaviours, settle, start } from './harness.js'
 
-const NONE = { waiting: 0, paused: 0, held: 0, budgeted: 0, ready: 0, readySince: undefined, running: 0, dead: 0 }
+const NONE = {
+  waiting: 0,
+  paused: 0,
+  held: 0,
+  budgeted: 0,
+  ready: 0,
+  readySince: undefined,
+  limited: 0,
+  running: 0,
+  dead: 0,
+}
 
 /** The figures of a kind and category. */
 async function statsOf(store: Store, kind = 'k', category = ''): Promise<Omit<KindStats, 'kind' | 'category'>> {
@@ -74,7 +84,10 @@ export const STATS: StoreBehaviours = {
     await settle(store, task, { type: 'deferred', delayMs: 5000 })
     assert.deepEqual(await statsOf(store), { ...NONE, waiting: 2, held: 2 })
     await advance(5000)
-    assert.deepEqual(await statsOf(store), { ...NONE, waiting: 2, ready: 2, readySince: enqueuedAt })
+    // It starts with one task.
+    const one = { ...NONE, waiting: 2, ready: 1, limited: 1 }
+    assert.deepEqual(await statsOf(store), { ...one, readySince: (await statsOf(store)).readySince })
+    assert.ok(enqueuedAt <= ((await statsOf(store)).readySince ?? 0))
   },
 
   async 'tasks under a shared limit that is held are not ready'(store) {
@@ -93,6 +106,64 @@ export const STATS: StoreBehaviours = {
     assert.deepEqual(await statsOf(store), { ...NONE, waiting: 1, held: 1 })
     await advance(5000)
     assert.deepEqual(await statsOf(store), { ...NONE, waiting: 1, ready: 1, readySince: dueAt })
+  },
+
+  async 'behind a running task of an ordered lane none is ready'(store) {
+    await store.limit({ kind: 'k' }, { isOrdered: true })
+    const dueAt = await store.now()
+    const task = await start(store)
+    await add(store, {}, {}, { key: 'other' })
+    const running = { ...NONE, waiting: 3, running: 1 }
+    assert.deepEqual(await statsOf(store), { ...running, ready: 1, readySince: dueAt, limited: 2 })
+    await settle(store, task, { type: 'succeeded' })
+    assert.deepEqual(await statsOf(store), { ...NONE, waiting: 3, ready: 2, readySince: dueAt, limited: 1 })
+  },
+
+  async 'of a lane with limits, as many are ready as may start'(store, advance) {
+    await store.limit({ kind: 'k', key: 'a' }, { concurrency: 3 })
+    await store.limit({ kind: 'k', key: 'b' }, { perSecond: 2 })
+    await add(
+      store,
+      ...Array.from({ length: 5 }, () => ({ key: 'a' })),
+      ...Array.from({ length: 5 }, () => ({ key: 'b' })),
+    )
+    const counts = async () => {
+      const { ready, limited, waiting } = await statsOf(store)
+      return { ready, limited, waiting }
+    }
+    assert.deepEqual(await counts(), { ready: 5, limited: 5, waiting: 10 })
+    await claim(store, { limit: 5, kinds: ['k'] })
+    assert.deepEqual(await counts(), { ready: 0, limited: 5, waiting: 5 })
+    await advance(500)
+    assert.deepEqual(await counts(), { ready: 1, limited: 4, waiting: 5 })
+  },
+
+  async 'of lanes that share a limit, as many are ready in all as may start'(store, advance) {
+    await store.limit(
+      { kind: 'k' },
+      { isShared: true, concurrency: 4, rates: { tokens: { perSecond: 10, burst: 30 } } },
+    )
+    const tasks = (category: string) => ['a', 'b', 'c'].map(key => ({ category, key, cost: { tokens: 10 } }))
+    await add(store, ...tasks('x'), ...tasks('y'))
+    const counts = async () => {
+      const parts = await Promise.all([statsOf(store, 'k', 'x'), statsOf(store, 'k', 'y')])
+      return [parts.reduce((sum, { ready }) => sum + ready, 0), parts.reduce((sum, { limited }) => sum + limited, 0)]
+    }
+    assert.deepEqual(await counts(), [3, 3])
+    assert.equal((await claim(store, { limit: 10, kinds: ['k'] })).tasks.length, 3)
+    assert.deepEqual(await counts(), [0, 3])
+    await advance(3000)
+    assert.deepEqual(await counts(), [1, 2])
+  },
+
+  async 'behind a retry that its budget holds, none of an ordered lane is ready'(store, advance) {
+    await store.limit({ kind: 'k' }, { isOrdered: true })
+    await store.budgets.set({ kind: 'k' }, { retries: { share: 0.5 } })
+    const task = await start(store)
+    await add(store, {})
+    await settle(store, task, { type: 'retry', delayMs: 5000, isBackoff: true })
+    await advance(5000)
+    assert.deepEqual(await statsOf(store), { ...NONE, waiting: 2, budgeted: 1, limited: 1 })
   },
 
   async 'a task that must run alone is ready too'(store, advance) {

@@ -1,10 +1,10 @@
--- The figures of all lanes, as rows to be added up by kind and category. Tasks are ready only in lanes that are neither
--- paused nor held. About `most` ready tasks are looked at, in the order in which they run: evenly over the kinds, and over
--- the lanes of each. Tasks that are due stay scheduled until the next claim, which may be far away: nobody may be there to
--- claim.
-CREATE OR REPLACE FUNCTION redrive.lane_stats(most bigint, now_ms bigint) RETURNS TABLE (
-  kind text, category text, waiting numeric, paused numeric, held numeric, ready numeric, since bigint, running numeric,
-  dead numeric, budgeted numeric
+-- The lanes with tasks: how many wait, run and are dead, how many may start now as far as the lane's own order, concurrency
+-- and rate go (`allowance`), and those that are due without being ready yet: `due` of them, up to `most`, since when, and how
+-- many that a retry budget holds. Tasks that are due stay scheduled until the next claim, which may be far away: nobody may
+-- be there to claim.
+CREATE OR REPLACE FUNCTION redrive.lane_figures(most bigint, now_ms bigint) RETURNS TABLE (
+  id bigint, kind text, category text, is_paused boolean, is_held boolean, allowance int, waiting numeric, due numeric,
+  since bigint, running numeric, dead numeric, budgeted numeric
 ) LANGUAGE sql STABLE AS $$
   WITH figure AS (
     SELECT tally.lane AS id, tally.waiting, 0 AS due, NULL::bigint AS since, tally.running, tally.dead, 0 AS budgeted
@@ -21,44 +21,68 @@ CREATE OR REPLACE FUNCTION redrive.lane_stats(most bigint, now_ms bigint) RETURN
     UNION ALL
     (SELECT alone.lane, 0, 1, alone.next_at, 0, 0, 0 FROM redrive.waiting AS alone
     WHERE alone.state = redrive.state_alone() ORDER BY alone.priority DESC, alone.submitted_at, alone.task LIMIT most)
-  ), standing AS MATERIALIZED (
-    SELECT one.*, lane.*, NOT lane.is_paused AND NOT lane.is_held AS is_open FROM (
-      SELECT figure.id, sum(figure.waiting) AS waiting, sum(due) AS due, min(figure.since) AS since,
-        sum(figure.running) AS running, sum(figure.dead) AS dead, sum(figure.budgeted) AS budgeted
-      FROM figure GROUP BY figure.id
-    ) AS one
-    CROSS JOIN LATERAL (
-      SELECT own.kind, own.category, own.paused AS is_paused, greatest(own.held_until, (
-        SELECT (state::jsonb ->> 'heldUntil')::float8 FROM redrive.shared_limit WHERE shared_limit.id = own.shared
-      )) > now_ms OR redrive.is_gated(own.kind, own.category) AS is_held
-      FROM redrive.lane AS own WHERE own.id = one.id OFFSET 0
-    ) AS lane
-  ), part AS MATERIALIZED (
-    SELECT one.id, one.kind, one.category,
-      greatest(1, most / max(one.nth_kind) OVER () / count(*) OVER (PARTITION BY one.kind, one.category)) AS size
-    FROM (
-      SELECT *, dense_rank() OVER (ORDER BY standing.kind, standing.category) AS nth_kind
-      FROM standing WHERE is_open AND standing.waiting > 0
-    ) AS one
   )
-  SELECT kind, category, waiting, CASE WHEN is_paused THEN waiting ELSE 0 END,
-    CASE WHEN is_held AND NOT is_paused THEN waiting ELSE 0 END, CASE WHEN is_open THEN due ELSE 0 END,
-    CASE WHEN is_open THEN since END, running, dead, CASE WHEN is_open THEN standing.budgeted ELSE 0 END
-  FROM standing
-  UNION ALL
-  SELECT part.kind, part.category, 0, 0, 0, head.ready, head.since, 0, 0, 0
-  FROM part CROSS JOIN LATERAL (
-    SELECT count(*) AS ready, min(first.next_at) AS since FROM (
-      SELECT task.next_at FROM redrive.waiting AS task
-      WHERE task.state = redrive.state_ready() AND task.lane = part.id
-      ORDER BY task.priority DESC, task.submitted_at, task.task
-      LIMIT part.size
-    ) AS first
-  ) AS head
+  SELECT one.id, lane.kind, lane.category, lane.is_paused, lane.is_held, lane.allowance, one.waiting, one.due, one.since,
+    one.running, one.dead, one.budgeted
+  FROM (
+    SELECT figure.id, sum(figure.waiting) AS waiting, sum(figure.due) AS due, min(figure.since) AS since,
+      sum(figure.running) AS running, sum(figure.dead) AS dead, sum(figure.budgeted) AS budgeted
+    FROM figure GROUP BY figure.id
+  ) AS one
+  CROSS JOIN LATERAL (
+    SELECT own.kind, own.category, own.paused AS is_paused, greatest(own.held_until, (
+      SELECT (state::jsonb ->> 'heldUntil')::float8 FROM redrive.shared_limit WHERE shared_limit.id = own.shared
+    )) > now_ms OR redrive.is_gated(own.kind, own.category) AS is_held,
+    -- In an ordered lane, a retry that its budget holds goes before all others.
+    CASE WHEN own.ordered AND EXISTS (
+      SELECT FROM redrive.waiting AS held WHERE held.state = redrive.state_budgeted() AND held.lane = own.id
+    ) THEN 0 ELSE redrive.allowance_beside(one.running::bigint, own, now_ms) END AS allowance
+    FROM redrive.lane AS own WHERE own.id = one.id OFFSET 0
+  ) AS lane
 $$;
 
--- The figures of the store by kind and category. Returns JSON: {now, workers, kinds}, where `kinds` is an array of {kind,
--- category, waiting, paused, held, ready, readySince, running, dead, budgeted}.
+-- The figures of lanes, as rows to be added up by kind and category. What is ready, and what is limited, is told by
+-- src/store/stats-book.ts. About `most` ready tasks are looked at, in the order in which they run: evenly over the kinds, and
+-- over the lanes of each. `head` is the first of them.
+CREATE OR REPLACE FUNCTION redrive.lane_stats(most bigint, now_ms bigint) RETURNS TABLE (
+  kind text, category text, waiting numeric, paused numeric, held numeric, budgeted numeric, ready numeric, since bigint,
+  limited numeric, running numeric, dead numeric, head text
+) LANGUAGE sql STABLE AS $$
+  WITH figure AS MATERIALIZED (
+    SELECT one.*, NOT one.is_paused AND NOT one.is_held AS is_open,
+      NOT one.is_paused AND NOT one.is_held AND one.waiting > 0 AS is_busy
+    FROM redrive.lane_figures(most, now_ms) AS one
+  ), part AS MATERIALIZED (
+    SELECT one.*, greatest(1, most / greatest(1, (
+        SELECT count(DISTINCT (busy.kind, busy.category)) FROM figure AS busy WHERE busy.is_busy
+      )) / greatest(1, count(*) FILTER (WHERE one.is_busy) OVER (PARTITION BY one.kind, one.category))) AS size
+    FROM figure AS one
+  )
+  SELECT part.kind, part.category, part.waiting,
+    CASE WHEN part.is_paused THEN part.waiting ELSE 0 END,
+    CASE WHEN part.is_held AND NOT part.is_paused THEN part.waiting ELSE 0 END,
+    CASE WHEN part.is_open THEN part.budgeted ELSE 0 END,
+    CASE WHEN part.is_open THEN least(part.allowance, part.due + first.ready) ELSE 0 END,
+    CASE WHEN part.is_open AND part.allowance > 0 THEN least(
+      CASE WHEN part.allowance > first.ready THEN part.since END, first.since) END,
+    CASE WHEN part.is_open THEN greatest(0, part.due + first.ready - part.allowance) ELSE 0 END,
+    part.running, part.dead, first.head
+  FROM part CROSS JOIN LATERAL (
+    SELECT count(*) AS ready, min(ready.next_at) FILTER (WHERE ready.nth <= part.allowance) AS since,
+      min(ready.task) FILTER (WHERE ready.nth = 1) AS head
+    FROM (
+      SELECT task.task, task.next_at, row_number() OVER (ORDER BY task.priority DESC, task.submitted_at, task.task) AS nth
+      FROM redrive.waiting AS task
+      WHERE task.state = redrive.state_ready() AND task.lane = part.id
+      ORDER BY task.priority DESC, task.submitted_at, task.task
+      LIMIT CASE WHEN part.is_busy THEN part.size ELSE 0 END
+    ) AS ready
+  ) AS first
+$$;
+
+-- The figures of the store by kind and category, and the limits that lanes share, which lower what is ready. Returns JSON:
+-- {now, workers, kinds, shared}, where `kinds` is an array of {kind, category, waiting, paused, held, budgeted, ready,
+-- readySince, limited, running, dead, cost}, and `shared` one of {kind, category, limits, state}.
 CREATE OR REPLACE FUNCTION redrive.stats(most bigint, at bigint) RETURNS text LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -70,15 +94,20 @@ BEGIN
       AND (coalesce(kinds, '{}') = '{}' OR EXISTS (SELECT FROM unnest(kinds) AS its (kind) WHERE NOT starts_with(its.kind, 'notify:')))
   ), 'kinds', (
     SELECT coalesce(json_agg(json_build_object(
-      'kind', kind, 'category', category, 'waiting', waiting, 'paused', paused, 'held', held, 'ready', ready,
-      'readySince', since, 'running', running, 'dead', dead, 'budgeted', budgeted)), '[]')
+      'kind', kind, 'category', category, 'waiting', waiting, 'paused', paused, 'held', held, 'budgeted', budgeted,
+      'ready', ready, 'readySince', since, 'limited', limited, 'running', running, 'dead', dead,
+      'cost', (SELECT task.cost::json FROM redrive.task WHERE task.id = by_kind.head))), '[]')
     FROM (
       SELECT one.kind, one.category, sum(one.waiting) AS waiting, sum(one.paused) AS paused, sum(one.held) AS held,
-        sum(one.ready) AS ready, min(one.since) AS since, sum(one.running) AS running, sum(one.dead) AS dead,
-        sum(one.budgeted) AS budgeted
+        sum(one.budgeted) AS budgeted, sum(one.ready) AS ready, min(one.since) AS since, sum(one.limited) AS limited,
+        sum(one.running) AS running, sum(one.dead) AS dead, min(one.head) AS head
       FROM redrive.lane_stats(most, now_ms) AS one
       GROUP BY one.kind, one.category
     ) AS by_kind
+  ), 'shared', (
+    SELECT coalesce(json_agg(json_build_object(
+      'kind', its.kind, 'category', its.category, 'limits', its.limits::json, 'state', its.state::json)), '[]')
+    FROM redrive.shared_limit AS its
   ))::text;
 END
 $$;
