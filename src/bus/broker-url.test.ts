@@ -1,6 +1,7 @@
 import { inspect } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { OptionError } from '../policy/index.js'
+import { takeParameter } from './broker-url.js'
 import { natsAddress } from './nats/address.js'
 import { openNats, openNatsIdempotencyStore } from './nats/index.js'
 import { openRabbitmq } from './rabbitmq/index.js'
@@ -71,5 +72,21 @@ describe('the address of a bus has one spelling', () => {
     ['nats://two:4223,tls://token@one,one:4222', 'one,two:4223'],
   ])('%s', (url, cluster) => {
     expect(natsAddress(url).cluster).toBe(cluster)
+  })
+})
+
+describe('takeParameter', () => {
+  it.each([
+    ['amqp://h/v?exchange=x&heartbeat=5', 'amqp://h/v?heartbeat=5', 'x'],
+    ['nats://a:1,nats://b:2?exchange=x', 'nats://a:1,nats://b:2', 'x'],
+    ['nats://a:1?exchange=x,nats://b:2', 'nats://a:1,nats://b:2', 'x'],
+    ['amqp://h', 'amqp://h', undefined],
+  ])('of %s leaves %s, and takes %s', (text, url, value) => {
+    expect(takeParameter(text, 'exchange', ['heartbeat'])).toEqual({ url, value })
+  })
+
+  it('refuses a parameter that nobody knows, and repeats no password', () => {
+    expect(() => takeParameter('amqp://h?exchnge=x', 'exchange')).toThrow("a parameter 'exchnge' that is not known")
+    expect(() => takeParameter('amqp://ada:sec?ret@h', 'exchange')).toThrow(/parameter that is not known(?!.*ret@)/)
   })
 })

@@ -22,6 +22,33 @@ export function brokerUrl(text: string, option: string, schemes: readonly string
   return url
 }
 
+/**
+ * Takes the parameter that is for Redrive out of a URL, or out of a list of servers, where it may stand at any of them.
+ * Refuses parameters that the driver would ignore.
+ */
+export function takeParameter(
+  text: string,
+  own: string,
+  passedOn: readonly string[] = [],
+): { readonly url: string; readonly value: string | undefined } {
+  let value: string | undefined
+  const url = String(text).replace(/\?([^,#]*)/g, (_, query: string) => {
+    const parameters = new URLSearchParams(query)
+    value ??= parameters.get(own) ?? undefined
+    parameters.delete(own)
+    const unknown = [...parameters.keys()].find(name => !passedOn.includes(name))
+    // An unescaped '?' in a password makes the rest of the password a name.
+    const name = unknown !== undefined && /^\w+$/.test(unknown) ? ` '${unknown}'` : ''
+    if (unknown !== undefined)
+      throw new OptionError(
+        'url',
+        `The URL has a parameter${name} that is not known here. Pass options beside the URL; '${own}' may be in it.`,
+      )
+    return parameters.size === 0 ? '' : `?${parameters}`
+  })
+  return { url, value }
+}
+
 /** Parses the URL of a broker's HTTP interface, to which paths can be added. */
 export function monitoringUrl(text: string, option: string): URL {
   const url = brokerUrl(text, option, ['http:', 'https:'])

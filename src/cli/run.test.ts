@@ -117,7 +117,7 @@ describe('every command', () => {
 
   it.each([
     ['mysql://ada:secret@db/x', "of the kind 'mysql:' are not supported"],
-    ['postgres://ada:secret%@db:x/y', 'cannot be parsed'],
+    ['postgres://ada:secret%@db:x/y', 'percent-encoded'],
     ['host=db user=ada password=secret', "named by a URL. Pass one such as 'sqlite:./.redrive/redrive.db'"],
     ['secret@db/app', "named by a URL. Pass one such as 'sqlite:./.redrive/redrive.db'"],
     ['sqlite://ada:secret@db/x.db', 'names no file'],

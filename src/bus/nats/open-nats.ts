@@ -1,6 +1,6 @@
 import { type Duration, OptionError, parseDuration } from '../../policy/index.js'
 import { checkOptions, type KnownOptions } from '../../policy/internal.js'
-import { monitoringUrl } from '../broker-url.js'
+import { monitoringUrl, takeParameter } from '../broker-url.js'
 import { harmless, type OnTrouble } from '../trouble.js'
 import { natsAddress } from './address.js'
 import { NatsConnection, type NatsConnectOptions } from './connection.js'
@@ -45,11 +45,13 @@ const DEFAULT_PREFIX = 'redrive'
  * await bus.declare({ chunking: 'json.parsed' })
  * ```
  *
- * The URL may list the servers of a cluster, with commas between them. `tls://` refuses a server without TLS.
+ * The URL may list the servers of a cluster, with commas between them. `tls://` refuses a server without TLS. As
+ * for the command, `?prefix=NAME` at one of them is the prefix.
  */
 export async function openNats(url: string, options: NatsOptions = {}): Promise<NatsBus> {
   checkOptions('openNats()', options, NATS_OPTIONS)
-  const { prefix = DEFAULT_PREFIX, replicas = 1, tls } = options
+  const { url: servers, value } = takeParameter(url, 'prefix')
+  const { prefix = value ?? DEFAULT_PREFIX, replicas = 1, tls } = options
   if (!/^[\w-]+$/.test(prefix)) {
     throw new OptionError('prefix', `'prefix' must be a word of letters, digits, '-' and '_', got '${prefix}'.`)
   }
@@ -58,9 +60,9 @@ export async function openNats(url: string, options: NatsOptions = {}): Promise<
   const monitorUrl = options.monitorUrl === undefined ? undefined : monitoringUrl(options.monitorUrl, 'monitorUrl')
   const driver = await loadDriver()
   const onTrouble = harmless(options.onTrouble)
-  const connection = await NatsConnection.open(url, options, onTrouble)
+  const connection = await NatsConnection.open(servers, options, onTrouble)
   const names = new NatsNames(prefix)
-  const address = `nats://${natsAddress(url).cluster}${prefix === DEFAULT_PREFIX ? '' : `?prefix=${prefix}`}`
+  const address = `nats://${natsAddress(servers).cluster}${prefix === DEFAULT_PREFIX ? '' : `?prefix=${prefix}`}`
   return new NatsBus({ address, connection, driver, names, replicas, ackWaitMs, timeoutMs, monitorUrl, tls, onTrouble })
 }
 

@@ -1,6 +1,6 @@
 import { type Duration, OptionError, parseDuration } from '../../policy/index.js'
 import { checkOptions, type KnownOptions } from '../../policy/internal.js'
-import { brokerUrl, hostIn } from '../broker-url.js'
+import { brokerUrl, hostIn, takeParameter } from '../broker-url.js'
 import type { TlsOptions } from '../tls-options.js'
 import { harmless, type OnTrouble } from '../trouble.js'
 import { RabbitmqConnection } from './connection.js'
@@ -33,6 +33,8 @@ const RABBITMQ_OPTIONS: KnownOptions<RabbitmqOptions> = {
 }
 
 const DEFAULT_EXCHANGE = 'redrive'
+/** Parameters of a URL that amqplib reads. */
+const DRIVER_PARAMETERS = ['channelMax', 'frameMax', 'heartbeat', 'locale']
 /** The path of a URL that names the virtual host `/`. */
 const DEFAULT_VHOST = /^\/?(?:\/|%2f)?$/i
 
@@ -43,14 +45,17 @@ const DEFAULT_VHOST = /^\/?(?:\/|%2f)?$/i
  * const bus = await openRabbitmq('amqp://localhost')
  * await bus.declare({ chunking: 'json.parsed' })
  * ```
+ *
+ * The URL may name the exchange, as it does for the command: `amqp://localhost?exchange=NAME`.
  */
 export async function openRabbitmq(url: string, options: RabbitmqOptions = {}): Promise<RabbitmqBus> {
   checkOptions('openRabbitmq()', options, RABBITMQ_OPTIONS)
-  const { exchange = DEFAULT_EXCHANGE, timeout = '30s', managementUrl, tls } = options
+  const { url: address, value } = takeParameter(url, 'exchange', DRIVER_PARAMETERS)
+  const { exchange = value ?? DEFAULT_EXCHANGE, timeout = '30s', managementUrl, tls } = options
   const timeoutMs = parseDuration(timeout)
   if (!timeoutMs)
     throw new OptionError('timeout', `'timeout' must be a duration above 0 such as '30s', got ${String(timeout)}.`)
-  const target = brokerUrl(url, 'url', ['amqp:', 'amqps:'])
+  const target = brokerUrl(address, 'url', ['amqp:', 'amqps:'])
   if (tls !== undefined && target.protocol === 'amqp:')
     throw new OptionError('tls', `'tls' needs a URL that begins with amqps://; amqp:// is not encrypted.`)
   const management = managementUrl === undefined ? undefined : new Management(managementUrl, target, tls)

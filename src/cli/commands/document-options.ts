@@ -6,10 +6,11 @@ import { collectionOf } from '../../document/internal.js'
 import type { PolicyInput } from '../../policy/index.js'
 import { checkOptions, isObject, type KnownOptions } from '../../policy/internal.js'
 import { presets } from '../../presets/index.js'
+import { sqliteFile } from '../../store/sqlite/internal.js'
 import type { Environment } from '../environment.js'
 import { CommandError, UsageError } from '../errors.js'
 import { importModule } from './import-module.js'
-import { projectUrl, sqlitePath } from './open-store.js'
+import { projectUrl } from './open-store.js'
 import { duration, nonEmpty } from './options.js'
 
 /** The flags of every command for documents. */
@@ -109,7 +110,7 @@ export async function openSource({ source }: DocumentOptions, environment: Envir
   const [, scheme = ''] = /^([a-z+]+):/i.exec(url) ?? []
   switch (scheme.toLowerCase()) {
     case 'sqlite':
-      return openSqliteSource(resolve(environment.cwd, sqlitePath(url)))
+      return openSqliteSource(resolve(environment.cwd, sqliteFile(url)))
     case 'postgres':
     case 'postgresql':
       return openPostgresSource(url)

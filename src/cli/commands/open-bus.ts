@@ -22,16 +22,15 @@ export async function openBus({ bus, monitor }: BusOptions, { env, cwd, project 
   const servers = serversOf(text).map(server => addressOf(server, 'bus'))
   const monitorUrl = monitor ?? (env.REDRIVE_BUS_MONITOR || undefined)
   if (monitorUrl !== undefined) addressOf(monitorUrl, 'monitor')
-  const [exchange, prefix] = [take(servers, 'exchange'), take(servers, 'prefix')]
   const tls = await certificatesOf(servers, bus === undefined ? project : cwd)
   const url = servers.map(({ href }) => href).join(',')
   switch (servers[0]?.protocol) {
     case 'amqp:':
     case 'amqps:':
-      return openRabbitmq(url, { exchange, managementUrl: monitorUrl, tls })
+      return openRabbitmq(url, { managementUrl: monitorUrl, tls })
     case 'nats:':
     case 'tls:':
-      return openNats(url, { prefix, monitorUrl, tls })
+      return openNats(url, { monitorUrl, tls })
     default:
       // The rest of a URL may hold a password, so it is not repeated.
       throw new UsageError(
@@ -70,10 +69,7 @@ function addressOf(url: string, what: string): URL {
   }
 }
 
-/**
- * Takes a parameter that is for Redrive out of the URL: `?exchange=NAME` for RabbitMQ, `?prefix=NAME` for NATS. In a list of
- * servers it may stand at any of them.
- */
+/** Takes a parameter out of the URL. In a list of servers it may stand at any of them. */
 function take(servers: readonly URL[], name: string): string | undefined {
   const values = servers.map(({ searchParams }) => searchParams.get(name) ?? undefined)
   for (const { searchParams } of servers) searchParams.delete(name)

@@ -2,6 +2,7 @@ import { statSync } from 'node:fs'
 import { isAbsolute, relative, resolve } from 'node:path'
 import { openPostgres, type PostgresStore } from '../../store/postgres/index.js'
 import { openSqlite, type SqliteStore } from '../../store/sqlite/index.js'
+import { sqliteFile } from '../../store/sqlite/internal.js'
 import type { Environment } from '../environment.js'
 import { CommandError, UsageError } from '../errors.js'
 import { shellWord } from '../terminal/visible.js'
@@ -52,7 +53,7 @@ export async function openStoreUrl(
       return openSqliteUrl(url, cwd, mayCreate)
     case 'postgres':
     case 'postgresql':
-      return openPostgresUrl(url, mayCreate)
+      return openPostgres(url, { migrate: mayCreate })
     default:
       throw unsupported(url)
   }
@@ -70,18 +71,6 @@ export async function withStore<T>(
   } finally {
     await store.close()
   }
-}
-
-/** The file that a URL such as `sqlite:./redrive.db` or `sqlite:///var/lib/redrive.db` names. */
-export function sqlitePath(url: string): string {
-  const rest = url.slice('sqlite:'.length)
-  const path = rest.startsWith('///') ? rest.slice(2) : rest
-  if (path === '' || path.startsWith(':') || path.startsWith('//')) {
-    throw new UsageError(
-      `'${url}' names no file. Pass a URL such as '${DEFAULT_STORE}' or 'sqlite:///var/lib/redrive.db'.`,
-    )
-  }
-  return path
 }
 
 /** The error of a URL that names no store. The rest of a URL may hold a password, so it is not repeated. */
@@ -105,26 +94,16 @@ export function schemeOf(url: string): string {
 }
 
 async function openSqliteUrl(url: string, cwd: string, mayCreate: boolean): Promise<SqliteStore> {
-  return openSqlite(mayCreate ? resolve(cwd, sqlitePath(url)) : existingFile(url, cwd))
+  return openSqlite(mayCreate ? resolve(cwd, sqliteFile(url)) : existingFile(url, cwd))
 }
 
 /** The file of an existing SQLite store. */
 export function existingFile(url: string, cwd: string): string {
-  const path = resolve(cwd, sqlitePath(url))
+  const path = resolve(cwd, sqliteFile(url))
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return path
   throw new CommandError(
     `There is no store at '${nearPath(path, cwd)}'. Check the URL, or create a store there: redrive migrate --store ${shellWord(url)}`,
   )
-}
-
-/** `?schema=NAME` names the schema, if it is not `redrive`. */
-async function openPostgresUrl(url: string, mayCreate: boolean): Promise<PostgresStore> {
-  if (!URL.canParse(url))
-    throw new UsageError('The URL of the store cannot be parsed. Are the special characters of its password escaped?')
-  const address = new URL(url)
-  const schema = address.searchParams.get('schema') ?? undefined
-  address.searchParams.delete('schema')
-  return openPostgres(address.href, { schema, migrate: mayCreate })
 }
 
 function nearPath(path: string, cwd: string): string {

@@ -3,6 +3,7 @@ import { persist } from '../../attempt/index.js'
 import { hostIn } from '../../bus/internal.js'
 import { type Duration, hashJson, MissingPackageError, OptionError, parseDuration, policy } from '../../policy/index.js'
 import { DURATION, mustBe } from '../../policy/internal.js'
+import { isPool, readStoreUrl } from '../../store/postgres/store-url.js'
 import type { Shape } from '../collection.js'
 import type { PostgresPool } from '../drivers.js'
 import { changed, recordOf } from '../record.js'
@@ -51,12 +52,16 @@ export async function openPostgresSource(
 ): Promise<DocumentSource> {
   const timeoutMs = parseDuration(timeout)
   if (timeoutMs === undefined || timeoutMs < 1) throw new OptionError('timeout', mustBe('timeout', DURATION, timeout))
-  if (typeof at !== 'string') return new PostgresSource(at as Pool, async () => {})
+  if (isPool(at)) return new PostgresSource(at, async () => {})
+  const { url, schema = 'public' } = readStoreUrl('url', at)
+  // Other tools write it into their URLs, and it is where tables are looked for anyway.
+  if (schema !== 'public')
+    throw new OptionError('url', `A source has no schema. Name it with each table, such as '${schema}.archives'.`)
   const { default: driver } = await import('pg').catch(cause => {
     throw new MissingPackageError('The PostgreSQL source', 'pg', '^8.23', { cause })
   })
   const pool = new driver.Pool({
-    connectionString: at,
+    connectionString: url,
     max: MAX_CONNECTIONS,
     connectionTimeoutMillis: timeoutMs,
     query_timeout: timeoutMs,

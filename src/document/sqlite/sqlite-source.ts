@@ -1,6 +1,8 @@
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { OptionError } from '../../policy/index.js'
-import { type Connection, loadDriver, sqliteCode, waitingForLock } from '../../store/sqlite/internal.js'
+import { isObject } from '../../policy/internal.js'
+import { type Connection, loadDriver, sqliteCode, sqliteFile, waitingForLock } from '../../store/sqlite/internal.js'
 import { type Clock, systemClock } from '../../time/index.js'
 import type { Shape } from '../collection.js'
 import type { SqliteConnection } from '../drivers.js'
@@ -50,16 +52,22 @@ export async function openSqliteSource(
   at: string | SqliteConnection,
   { clock = systemClock }: SqliteSourceOptions = {},
 ): Promise<DocumentSource> {
-  if (typeof at !== 'string') return new SqliteSource(at as Connection, clock, () => {})
+  if (isConnection(at)) return new SqliteSource(at, clock, () => {})
+  const path = sqliteFile(at)
   const driver = await loadDriver()
   try {
     // A timeout of 0: the driver would wait on the event loop.
-    const db = new driver(at, { timeout: 0, fileMustExist: true })
+    const db = new driver(path, { timeout: 0, fileMustExist: true })
     return new SqliteSource(db, clock, () => db.close())
   } catch (error) {
-    if (!sqliteCode(error).startsWith('SQLITE_CANTOPEN')) throw error
-    throw new OptionError('path', `There is no SQLite file '${at}'. Check the path of the source.`)
+    // For a missing folder, the driver throws a TypeError.
+    if (!sqliteCode(error).startsWith('SQLITE_CANTOPEN') && existsSync(path)) throw error
+    throw new OptionError('path', `There is no SQLite file '${path}'. Check the path of the source.`)
   }
+}
+
+function isConnection(at: unknown): at is Connection {
+  return isObject(at) && typeof at.prepare === 'function'
 }
 
 /** Documents in the tables of a SQLite file. */

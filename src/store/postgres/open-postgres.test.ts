@@ -94,7 +94,7 @@ describe('opening', () => {
   })
 
   it.each([undefined, null, 5, {}])('refuses %j in place of a URL or a pool', async at => {
-    await expect(openPostgres(at as never)).rejects.toThrow("openPostgres() takes a URL or a pool of 'pg', got ")
+    await expect(openPostgres(at as never)).rejects.toThrow("'url' must be a URL or a pool of 'pg', got ")
   })
 
   it('refuses an option that it does not know', async () => {

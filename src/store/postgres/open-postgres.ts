@@ -7,6 +7,7 @@ import { loadDriver } from './driver.js'
 import { Listener } from './listener.js'
 import { migrate } from './migrate.js'
 import { PostgresStore } from './postgres-store.js'
+import { checkSchema, isPool, readStoreUrl } from './store-url.js'
 
 /** Options of `openPostgres`. */
 export interface PostgresOptions {
@@ -59,22 +60,19 @@ const IDLE_MS = { busy: 300_000, others: 10_000 }
  * ```ts
  * const store = await openPostgres('postgres://localhost/app')
  * ```
+ *
+ * Takes a URL as the command takes it: `postgres://localhost/app?schema=jobs`. The option `schema` comes before it.
  */
 export async function openPostgres(at: string | Pool, options: PostgresOptions = {}): Promise<PostgresStore> {
   checkOptions('openPostgres()', options, POSTGRES_OPTIONS)
-  const { schema = 'redrive', listen, timeout = '15s', migrate: mayMigrate = true, clock } = options
-  if (!/^[a-z_][a-z0-9_]{0,49}$/.test(schema) || schema.startsWith('pg_'))
-    throw new OptionError('schema', `'schema' must be a name of lower-case letters, digits and _, got '${schema}'.`)
+  const { listen, timeout = '15s', migrate: mayMigrate = true, clock } = options
+  const { url, schema: named } = isPool(at) ? {} : readStoreUrl('url', at)
+  const { schema = named ?? 'redrive' } = options
+  checkSchema(schema)
+  const listenUrl = typeof listen === 'string' ? readStoreUrl('listen', listen).url : undefined
   const timeoutMs = parseDuration(timeout)
   if (timeoutMs === undefined || timeoutMs < 1)
     throw new OptionError('timeout', `'timeout' must be a duration such as '15s', got ${String(timeout)}.`)
-  if (typeof at === 'string') checkUrl('url', at)
-  else if (typeof at?.connect !== 'function')
-    throw new OptionError(
-      'url',
-      `openPostgres() takes a URL or a pool of 'pg', got ${at === null ? 'null' : typeof at}.`,
-    )
-  if (typeof listen === 'string') checkUrl('listen', listen)
   const driver = await loadDriver()
   const settings = {
     connectionTimeoutMillis: timeoutMs,
@@ -82,8 +80,8 @@ export async function openPostgres(at: string | Pool, options: PostgresOptions =
     application_name: 'redrive',
   }
   const makePool = (max: number, idleTimeoutMillis: number) => {
-    if (typeof at !== 'string') return at
-    return new driver.Pool({ ...settings, connectionString: at, max, idleTimeoutMillis, allowExitOnIdle: true })
+    if (isPool(at)) return at
+    return new driver.Pool({ ...settings, connectionString: url, max, idleTimeoutMillis, allowExitOnIdle: true })
   }
   const pool = makePool(MAX_CONNECTIONS.others, IDLE_MS.others)
   // The first claim and the first settlement on a connection take ten times as long as the next, since the server plans them
@@ -106,7 +104,7 @@ export async function openPostgres(at: string | Pool, options: PostgresOptions =
       password: pool.options.password,
       ...settings,
       query_timeout: timeoutMs,
-      ...(typeof listen === 'string' && { connectionString: listen }),
+      ...(listenUrl !== undefined && { connectionString: listenUrl }),
     })
     client.on('error', () => {})
     await client.connect()
@@ -131,21 +129,6 @@ export async function openPostgres(at: string | Pool, options: PostgresOptions =
     throw database.explain(error)
   }
   return new PostgresStore({ database, claims, settlements, wire, clock, end })
-}
-
-/**
- * Refuses what `pg` would misread: it takes `host=db password=…` for the name of a database. The error does not repeat the
- * text, which may hold a password.
- */
-function checkUrl(option: string, text: string): void {
-  const isSocket = text.startsWith('/')
-  // `pg` allows an empty host, Node does not.
-  const isUrl = /^(postgres|postgresql|socket):/i.test(text) && URL.canParse(text.replace('@/', '@localhost/'))
-  if (isSocket || isUrl) return
-  throw new OptionError(
-    option,
-    `'${option}' must be a URL such as 'postgres://user:password@host/database', with special characters in the password percent-encoded, such as '@' as '%40'.`,
-  )
 }
 
 /** As errors name it: without the password. */

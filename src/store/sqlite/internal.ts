@@ -3,3 +3,4 @@
 export { backupSqlite } from './backup.js'
 export { type Connection, loadDriver, sqliteCode } from './driver.js'
 export { waitingForLock } from './lock.js'
+export { sqliteFile } from './store-path.js'

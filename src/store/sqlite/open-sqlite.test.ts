@@ -89,7 +89,9 @@ describe('opening a SQLite store', () => {
   })
 
   it.each([undefined, null, 5])('refuses %j in place of a path', async path => {
-    await expect(openSqlite(path as never)).rejects.toThrow("openSqlite() takes a path such as '.redrive/redrive.db'")
+    await expect(openSqlite(path as never)).rejects.toThrow(
+      "'path' names no file. Pass a path such as '.redrive/redrive.db'",
+    )
   })
 
   it('refuses an option that it does not know', async () => {

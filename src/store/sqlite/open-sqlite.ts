@@ -6,6 +6,7 @@ import { type Clock, systemClock } from '../../time/index.js'
 import { loadDriver } from './driver.js'
 import { openFile } from './open-file.js'
 import { SqliteStore } from './sqlite-store.js'
+import { sqliteFile } from './store-path.js'
 
 /** Options of a SQLite store. */
 export interface SqliteOptions {
@@ -31,32 +32,7 @@ export async function openSqlite(path: string, options: SqliteOptions = {}): Pro
   checkOptions('openSqlite()', options, SQLITE_OPTIONS)
   const { create = true, clock = systemClock } = options
   // The process may change its working directory while the store is open.
-  const file = resolve(pathOf(path))
+  const file = resolve(sqliteFile(path))
   if (!create && !existsSync(file)) throw new OptionError('path', `There is no store at '${file}'.`)
   return new SqliteStore(await openFile(await loadDriver(), file), file, clock)
-}
-
-/** The path of a store's file, given as such or as a URL. */
-function pathOf(given: string): string {
-  if (typeof given !== 'string')
-    throw new OptionError(
-      'path',
-      `openSqlite() takes a path such as '.redrive/redrive.db', got ${given === null ? 'null' : typeof given}.`,
-    )
-  const path = given.replace(/^sqlite:(\/\/(?=\/))?/i, '')
-  if (path === '' || path.startsWith(':')) {
-    throw new OptionError(
-      'path',
-      `'${given}' is not a file. Pass a path; work that need not outlive the process can use a MemoryStore.`,
-    )
-  }
-  // The rest of a URL may hold a password, so it is not repeated. On Windows a path begins with a single letter and a colon.
-  const [scheme] = /^([a-z][a-z0-9+.-]+:|\/\/)/i.exec(path) ?? []
-  if (scheme !== undefined) {
-    throw new OptionError(
-      'path',
-      `openSqlite() takes a path such as '.redrive/redrive.db', got one that begins with '${scheme}'.`,
-    )
-  }
-  return path
 }
