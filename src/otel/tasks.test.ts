@@ -7,6 +7,7 @@ import { AlwaysOffSampler, BasicTracerProvider } from '@opentelemetry/sdk-trace-
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { freshDatabase } from '../../test/services/fresh-database.js'
 import { placeOf, startTracing } from '../../test/spans.js'
+import { readJson } from '../../test/subpaths.js'
 import { FinalError, RateLimitedError } from '../policy/index.js'
 import { MemoryStore, type Store } from '../store/index.js'
 import { openPostgres } from '../store/postgres/index.js'
@@ -180,6 +181,13 @@ describe('tracing', () => {
     expect((await store.get(id))?.status).toBe('succeeded')
     expect(await warned).toMatchObject({ code: 'tracing_failed' })
     stop()
+  })
+
+  it('names the package and its version as its scope', async () => {
+    await runOne(new MemoryStore(), () => 'done')
+    const [span] = tracing.spans('process charge')
+    const { version } = readJson('package.json')
+    expect(span?.instrumentationScope).toMatchObject({ name: 'redrive', version })
   })
 
   it('that fails, because spans throw, leaves the work alone', async () => {

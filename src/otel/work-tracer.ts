@@ -3,6 +3,7 @@ import type { AttemptSpan, TracedAttempt, Tracer } from '../attempt/index.js'
 import type { Api } from './api.js'
 import { attemptAttributes, callAttributes } from './attributes.js'
 import { quietly } from './quietly.js'
+import { VERSION } from './version.js'
 import { WorkSpan } from './work-span.js'
 
 /** Makes spans of attempts, by the semantic conventions for messaging. */
@@ -50,7 +51,7 @@ export class WorkTracer implements Tracer {
     const { SpanKind, ROOT_CONTEXT } = this.#api
     const options: SpanOptions = { kind: SpanKind.CONSUMER, attributes, links, root: parent === undefined }
     // Asked for each time, as the SDK may be started later. Providers keep their tracers by name.
-    const tracer = this.#provider.getTracer('redrive')
+    const tracer = this.#provider.getTracer('redrive', VERSION)
     const span: Span = tracer.startSpan(`process ${destination}`, options, parent ?? ROOT_CONTEXT)
     return new WorkSpan(this.#api, span)
   }
