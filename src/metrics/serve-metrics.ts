@@ -34,6 +34,8 @@ export interface MetricsServer {
  * ```ts
  * app.get('/metrics', metricsHandler())
  * ```
+ *
+ * In Fastify, call `reply.hijack()` first, and pass `request.raw` and `reply.raw`.
  */
 export function metricsHandler(
   options: Pick<ServeMetricsOptions, 'registry'> = {},
