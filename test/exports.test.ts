@@ -21,7 +21,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/telemetry': `
     AttemptEvent AttemptStarted AttemptSucceeded AuditRecord CollectionReport CollectionSwept CoverageChecked ErrorType
     FailureDescription GateClosed GateOpened GaveUp IdempotencyNotRecorded IdempotencyRecord IdempotencyUsed Json LeaseLost Logger MemoryAudit
-    NdjsonAudit NdjsonAuditOptions RecordsDropped ResultNotKept
+    NdjsonAudit NdjsonAuditOptions Overran OverrunReason RecordsDropped ResultNotKept
     RetryAlert RetryAttemptRecord RetryExhaustedRecord RetryPattern
     RetryPatterns RetryPatternsOptions RetryScheduled RunEnded RunStarted
     Sink Skipped Superseded SweepEnded SweepEvent Swept

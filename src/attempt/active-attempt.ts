@@ -1,7 +1,9 @@
 import { TimeoutError } from '../policy/index.js'
 import { refusal } from '../policy/internal.js'
-import { LazyAbort, type Sleeper, type Timer } from '../time/index.js'
+import type { Overran, OverrunReason } from '../telemetry/index.js'
+import { awaited, LazyAbort, type Sleeper, type Timer } from '../time/index.js'
 import { judge } from './judge.js'
+import { Overrun } from './overrun.js'
 import type { End, Environment, Plan, Returned, Stopped } from './plan.js'
 import { report, tell } from './report.js'
 import { spanEnd } from './span-end.js'
@@ -19,8 +21,16 @@ export interface Driver extends Plan {
 }
 
 /**
- * One attempt, from its start to its end. It ends when the handler returns or throws, when its time is up, or when it is
- * stopped from outside, whichever comes first. It knows neither store nor bus: the driver carries the end to them.
+ * One attempt, from its start to its end. It knows neither store nor bus: the driver carries the end to them. It is in one
+ * of these states:
+ *
+ * - **running**: the handler decides how it ends.
+ * - **called off**: its lease is over, and its signal has aborted. It ends uncounted, unless the handler succeeds without
+ *   having read its signal.
+ * - **cut short**: its time is up, or it was cancelled, and its signal has aborted. Its end is certain, but it ends only
+ *   when its handler does: until then it keeps its slot, so that no two handlers of an ordered lane overlap and a worker
+ *   never runs more than it may. A handler that goes on for too long is abandoned.
+ * - **ended**: whatever the handler does no longer matters. `stop` ends it at once.
  *
  * Whatever a handler does after its signal has aborted is judged by why it aborted, never by what the handler throws: it
  * may reject with the signal's reason, with an `AbortError`, or with an error of its own that followed from the abort.
@@ -33,6 +43,9 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
   #span: AttemptSpan | undefined
   /** The end if the handler fails, since its attempt was called off. */
   #calledOff: Stopped | undefined
+  /** The certain end of an attempt that was cut short, and when that was. */
+  #cut: Cut | undefined
+  #overrun: OverrunReason | undefined
   #hasEnded = false
 
   constructor(driver: Driver, environment: Environment) {
@@ -50,6 +63,16 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
   /** Whether it has ended: whatever its handler returns no longer matters. */
   get hasEnded(): boolean {
     return this.#hasEnded
+  }
+
+  /** Set while its handler goes on although it was told to end. */
+  get overrun(): OverrunReason | undefined {
+    return this.#overrun
+  }
+
+  /** When its end was certain, on the clock of its history. */
+  get endedAt(): number {
+    return this.#cut?.at ?? this.#driver.now()
   }
 
   /** Its span, if it is traced. */
@@ -85,11 +108,16 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
   /** Its time is up. */
   wake(): void {
     const timeoutMs = this.#driver.policy.timeout ?? 0
-    if (this.#calledOff !== undefined) return this.#end(this.#calledOff)
+    const calledOff = this.#calledOff
+    if (calledOff !== undefined) return this.#cutShort(calledOff, calledOff.reason, 'lease_lost')
     tell(this.#driver, { type: 'timed_out', timeoutMs }, this.#environment)
     const failure = new TimeoutError(`The attempt timed out after ${timeoutMs} ms.`, { timeoutMs })
-    this.abort(failure)
-    this.#failed(failure)
+    this.#cutShort(judge(this.#driver, failure, this.#environment), failure, 'timeout')
+  }
+
+  /** Cuts it short, since nobody wants its result any more. */
+  cancel(reason: unknown): void {
+    this.#cutShort({ type: 'stopped', reason }, reason, 'cancelled')
   }
 
   /**
@@ -100,13 +128,38 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
   callOff(reason: unknown): void {
     if (this.#hasEnded || this.#calledOff !== undefined) return
     this.#calledOff = { type: 'stopped', reason }
+    if (this.isSignalRead) awaited.add(this.signal)
     this.abort(reason)
   }
 
-  /** Ends it from outside: the signal aborts, and the result of the handler no longer matters. */
+  /** Ends it now: the signal aborts, and the handler is left to itself. */
   stop(reason: unknown): void {
+    const cut = this.#cut
     this.abort(reason)
-    this.#end({ type: 'stopped', reason })
+    cut?.overrun.end('abandoned')
+    this.#end(cut?.end ?? { type: 'stopped', reason })
+  }
+
+  /** Tells that its handler goes on although it was told to end, or no longer does. */
+  overran(type: Overran['type'], reason: OverrunReason, durationMs: number): void {
+    this.#overrun = type === 'overrun_began' ? reason : undefined
+    tell(this.#driver, { type, reason, durationMs }, this.#environment)
+  }
+
+  /** It ends in this way as soon as its handler ends, or has been given enough time. */
+  #cutShort(end: End, reason: unknown, why: OverrunReason): void {
+    if (this.#hasEnded || this.#cut !== undefined) return
+    const { clock } = this.#environment
+    const driver = this.#driver
+    this.#clearTimer()
+    const overrun = new Overrun(clock, driver.policy.timeout, {
+      onNews: (type, durationMs) => this.overran(type, why, durationMs),
+      onLimit: () => this.#end(end),
+    })
+    this.#cut = { end, overrun, at: driver.now(), durationMs: clock.monotonic() - this.#startedAt }
+    // Calls and guards under the signal end together with their functions, and the handler ends after them.
+    awaited.add(this.signal)
+    this.abort(reason)
   }
 
   #await(result: PromiseLike<unknown>, timeoutMs: number | undefined): void {
@@ -114,7 +167,7 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
       value => this.#returned(value),
       failure => this.#failed(failure),
     )
-    if (timeoutMs === undefined || this.#hasEnded) return
+    if (timeoutMs === undefined || this.#hasEnded || this.#cut !== undefined) return
     const { clock } = this.#environment
     // The time that the handler took before it returned its promise counts too.
     const leftMs = timeoutMs - (clock.monotonic() - this.#startedAt)
@@ -123,6 +176,7 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
 
   #returned(result: unknown): void {
     if (this.#hasEnded) return
+    if (this.#cut !== undefined) return this.#end(this.#cut.end)
     if (this.#calledOff !== undefined && this.isSignalRead) return this.#end(this.#calledOff)
     try {
       this.#end(this.#driver.returned(result))
@@ -132,18 +186,36 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
   }
 
   #failed(failure: unknown): void {
-    if (!this.#hasEnded) this.#end(this.#calledOff ?? judge(this.#driver, failure, this.#environment))
+    if (this.#hasEnded) return
+    this.#end(this.#cut?.end ?? this.#calledOff ?? judge(this.#driver, failure, this.#environment))
   }
 
   #end(end: End): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
     const { clock, sink } = this.#environment
-    if (this.#timer !== undefined) clock.clearTimer(this.#timer)
+    this.#clearTimer()
+    const cut = this.#cut
+    cut?.overrun.end()
     this.#span?.end(spanEnd(end))
     this.#driver.ended(end, this)
-    if (sink !== undefined) report(this.#driver, end, clock.monotonic() - this.#startedAt, this.#environment)
+    if (sink === undefined) return
+    report(this.#driver, end, cut?.durationMs ?? clock.monotonic() - this.#startedAt, this.#environment)
   }
+
+  #clearTimer(): void {
+    if (this.#timer !== undefined) this.#environment.clock.clearTimer(this.#timer)
+  }
+}
+
+/** The end of an attempt that was cut short, though its handler may go on. */
+interface Cut {
+  readonly end: End
+  readonly overrun: Overrun
+  /** When it was cut short, on the clock of its history. */
+  readonly at: number
+  /** How long it had run by then. */
+  readonly durationMs: number
 }
 
 function isThenable(result: unknown): result is PromiseLike<unknown> {

@@ -282,7 +282,7 @@ export class EventConsumer<Event> {
   /** Records the end of a first attempt, as the task that it leaves behind. */
   async #recordEnd(delivery: Delivery, end: Exclude<End, Stopped>, first: FirstAttempt<Event>): Promise<void> {
     const task = this.#kind.taskOf(delivery)
-    const times = { startedAt: first.history.startedAt, endedAt: first.now() }
+    const times = { startedAt: first.history.startedAt, endedAt: first.endedAt }
     const { name: worker, release, grouping } = this.#engine
     const about = { attempt: 1, ...times, worker, release, trace: first.traceId }
     const attempt = entryOf(end, task.kind, about, this.#kind.policyHash, grouping.rules)

@@ -17,6 +17,8 @@ export class FirstAttempt<Event> implements Driver {
   readonly returned = taskResult
   readonly isFirst = true
   traceId: string | undefined
+  /** When its end was certain, on the clock of its history. */
+  endedAt = 0
   readonly #kind: EventKind<Event>
   readonly #service: string
   readonly #delivery: Delivery
@@ -62,7 +64,8 @@ export class FirstAttempt<Event> implements Driver {
     return this.#kind.handle(JSON.parse(textOf(this.#delivery)) as Event, headers, attempt)
   }
 
-  ended(end: End): void {
+  ended(end: End, { endedAt }: ActiveAttempt): void {
+    this.endedAt = endedAt
     this.#ended(end, this)
   }
 }

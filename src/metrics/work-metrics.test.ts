@@ -12,6 +12,7 @@ import { MemoryStore } from '../store/index.js'
 import { defineTask, TaskQueue, Worker } from '../task/index.js'
 import { fanOut, type Sink, type WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
+import { sleep } from '../time/index.js'
 import { storeMetrics, workMetrics } from './index.js'
 
 let clock: FakeClock
@@ -179,6 +180,28 @@ describe('tasks', () => {
       },
     ])
     expect(await scrape()).toContain('redrive_lease_losses_total 1')
+    await worker.stop()
+  })
+
+  it('count handlers that go on although they timed out, until they end or are abandoned', async () => {
+    const store = new MemoryStore({ clock })
+    const deaf = defineTask('deaf', {
+      policy: { attempts: 1, timeout: '5s' },
+      handler: (ms: number) => sleep(ms, clock),
+    })
+    const worker = new Worker(store, { tasks: [deaf], clock, sink })
+    await worker.start()
+    await new TaskQueue(store).enqueueMany(
+      deaf,
+      [8000, 60_000].map(payload => ({ payload })),
+    )
+    const overrunning = async () => (await scrape()).filter(line => /overrunning|abandoned/.test(line))
+    await clock.advance('7s')
+    expect(await overrunning()).toEqual(['redrive_handlers_overrunning{kind="deaf",category=""} 2'])
+    await clock.advance('2s')
+    expect(await overrunning()).toEqual(['redrive_handlers_overrunning{kind="deaf",category=""} 1'])
+    await clock.advance('1s')
+    expect(await overrunning()).toEqual(['redrive_handlers_abandoned_total{kind="deaf",category=""} 1'])
     await worker.stop()
   })
 

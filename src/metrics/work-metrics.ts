@@ -59,6 +59,13 @@ export async function workMetrics(options: WorkMetricsOptions = {}): Promise<Sin
         return metrics.duration.observe({ ...labels }, event.durationMs / 1000)
       case 'timed_out':
         return metrics.timeouts.inc({ ...labels })
+      case 'overrun_began':
+        return metrics.overrunning.inc({ ...labels })
+      case 'overrun_ended':
+        return metrics.overrunning.dec({ ...labels })
+      case 'abandoned':
+        metrics.overrunning.dec({ ...labels })
+        return metrics.abandoned.inc({ ...labels })
       case 'retry_scheduled':
       case 'deferred':
         return failed(metrics, labels, event)
@@ -72,7 +79,7 @@ export async function workMetrics(options: WorkMetricsOptions = {}): Promise<Sin
 
 type Metrics = ReturnType<typeof metricsIn>
 
-function metricsIn({ Counter, Histogram }: typeof promClient, registry: MetricsRegistry) {
+function metricsIn({ Counter, Gauge, Histogram }: typeof promClient, registry: MetricsRegistry) {
   const registers = [registry]
   const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
     new Counter({ name, help, labelNames: ['kind', 'category', ...labelNames], registers })
@@ -82,6 +89,16 @@ function metricsIn({ Counter, Histogram }: typeof promClient, registry: MetricsR
     deadLetters: counter('redrive_dead_letters_total', 'Dead letters, by reason.', 'reason'),
     givenUp: counter('redrive_calls_given_up_total', 'Calls that were given up, by reason.', 'reason'),
     timeouts: counter('redrive_timeouts_total', 'Attempts that exceeded their timeout.'),
+    overrunning: new Gauge({
+      name: 'redrive_handlers_overrunning',
+      help: 'Handlers that go on although their attempt timed out or was cancelled. They keep their slots.',
+      labelNames: ['kind', 'category'],
+      registers,
+    }),
+    abandoned: counter(
+      'redrive_handlers_abandoned_total',
+      'Handlers that went on for so long that their slots were freed.',
+    ),
     losses: counter('redrive_losses_total', 'Attempts whose worker died.'),
     duration: new Histogram({
       name: 'redrive_attempt_duration_seconds',
@@ -104,6 +121,8 @@ function startAtZero(metrics: Metrics, labels: WorkLabels): void {
   metrics.timeouts.inc({ ...labels }, 0)
   if (labels.kind === 'call') return
   metrics.losses.inc({ ...labels }, 0)
+  metrics.overrunning.inc({ ...labels }, 0)
+  metrics.abandoned.inc({ ...labels }, 0)
   for (const reason of DEAD_REASONS) metrics.deadLetters.inc({ ...labels, reason }, 0)
 }
 

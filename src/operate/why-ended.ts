@@ -30,9 +30,10 @@ export async function whyRunning(store: WhyStore, standing: TaskStanding): Promi
     text: 'Its worker has sent no heartbeat for a whole lease. The next heartbeat of another worker takes the task back, which costs it a loss and no attempt.',
     facts: { leaseUntil: isoOrNull(worker?.until) },
   }
-  const cancelling = isToBeCancelled ? [cancelRequested(await store.ledger(task.id))] : []
+  const isOverrun = live?.overruns?.includes(task.id) === true
+  const cancelling = isToBeCancelled ? [cancelRequested(await store.ledger(task.id), isOverrun)] : []
   return {
-    causes: [...(isGone ? [gone] : []), runs, ...cancelling],
+    causes: [...(isGone ? [gone] : []), ...(isOverrun && !isToBeCancelled ? [OVERRUN] : []), runs, ...cancelling],
     actions:
       isToBeCancelled || isGone
         ? []
@@ -40,9 +41,21 @@ export async function whyRunning(store: WhyStore, standing: TaskStanding): Promi
   }
 }
 
-function cancelRequested(ledger: readonly LedgerRow[]): WhyCause {
+const KEEPS_SLOT =
+  'Its handler has not obeyed its signal, and keeps its slot and its turn until it ends: for a minute at most, or for its timeout if that is shorter.'
+
+const OVERRUN: WhyCause = {
+  code: 'timed_out_still_running',
+  text: `Its attempt has timed out, and is still running. ${KEEPS_SLOT}`,
+  facts: {},
+}
+
+function cancelRequested(ledger: readonly LedgerRow[], isOverrun: boolean): WhyCause {
   const { text, facts } = requestOf(ledger) ?? { text: 'A cancellation was requested.', facts: {} }
-  return { code: 'cancel_requested', text: `${text} Its signal is aborted, and it ends when its handler does.`, facts }
+  const rest = isOverrun
+    ? `It is cancelled, and still running. ${KEEPS_SLOT}`
+    : 'Its signal is aborted, and it ends when its handler does.'
+  return { code: 'cancel_requested', text: `${text} ${rest}`, facts }
 }
 
 /** Who asked to cancel a task while it was running, as far as it is on record. */

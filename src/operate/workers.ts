@@ -19,6 +19,8 @@ export interface WorkerView {
   readonly categories: readonly string[] | null
   /** The machine that it runs on. */
   readonly host: string | null
+  /** The ids of its tasks whose handlers go on although they timed out or were cancelled, the first 100 of them. */
+  readonly overruns: readonly string[]
 }
 
 /** Lists the workers whose lease has not expired, by name. */
@@ -26,7 +28,17 @@ export async function listWorkers(store: WorkerReader): Promise<WorkerView[]> {
   return (await store.workers()).map(workerView)
 }
 
-function workerView({ name, since, beatAt, until, release, kinds, categories, host }: WorkerRecord): WorkerView {
+function workerView({
+  name,
+  since,
+  beatAt,
+  until,
+  release,
+  kinds,
+  categories,
+  host,
+  overruns = [],
+}: WorkerRecord): WorkerView {
   return {
     name,
     since: isoOrNull(since),
@@ -36,5 +48,6 @@ function workerView({ name, since, beatAt, until, release, kinds, categories, ho
     kinds: kinds ?? null,
     categories: categories ?? null,
     host: host ?? null,
+    overruns,
   }
 }

@@ -1,8 +1,9 @@
-import { type ActiveAttempt, currentTracer } from '../attempt/index.js'
+import { type ActiveAttempt, currentTracer, Overrun } from '../attempt/index.js'
 import { TimeoutError } from '../policy/index.js'
 import type { ClaimedTask, Cost } from '../store/index.js'
 import type { AttemptRecorder } from '../task/internal.js'
-import type { Clock } from '../time/index.js'
+import type { OverrunReason } from '../telemetry/index.js'
+import { awaited, type Clock } from '../time/index.js'
 import { ownId } from './item-context.js'
 import type { BatchWork } from './stage.js'
 import type { BatchContext } from './stage-context.js'
@@ -29,7 +30,10 @@ interface CallPlan {
   readonly clock: Clock
 }
 
-/** Calls the handler of a batch stage. Rejects when its time is up, and when nobody waits for it any more. */
+/**
+ * Calls the handler of a batch stage. Rejects when its time is up or all of its items were aborted, but only once the
+ * handler has ended, or has been given enough time to end.
+ */
 export async function batchCall(plan: CallPlan, members: readonly BatchMember[]): Promise<unknown> {
   const { work, clock, timeoutMs } = plan
   const abort = new AbortController()
@@ -38,17 +42,30 @@ export async function batchCall(plan: CallPlan, members: readonly BatchMember[])
     giveUp = reject
   })
   givenUp.catch(() => {})
+  let cut: { readonly failure: unknown; readonly overrun: Overrun } | undefined
+  const cutShort = (failure: unknown, why: OverrunReason) => {
+    if (cut !== undefined) return
+    const overrun = new Overrun(clock, timeoutMs, {
+      onNews: (type, durationMs) => {
+        // Items that were cancelled or called off tell of it themselves.
+        for (const { attempt } of members) if (why === 'timeout') attempt.overran(type, why, durationMs)
+      },
+      onLimit: () => giveUp(failure),
+    })
+    cut = { failure, overrun }
+    awaited.add(abort.signal)
+    abort.abort(failure)
+  }
   const late = {
     wake: () => {
       const failure = new TimeoutError(`The call timed out after ${timeoutMs} ms.`, { timeoutMs: timeoutMs ?? 0 })
-      abort.abort(failure)
-      giveUp(failure)
+      cutShort(failure, 'timeout')
     },
   }
   const timer = timeoutMs === undefined ? undefined : clock.setTimer(late, timeoutMs)
   const stopWatching = whenAllAborted(members, reason => {
-    abort.abort(reason)
-    // An attempt whose lease is over was only warned, and still takes the result. One that was stopped ends right now.
+    cutShort(reason, 'cancelled')
+    // Items that were stopped, rather than cancelled or called off, end right now.
     queueMicrotask(() => {
       if (members.every(({ attempt }) => attempt.hasEnded)) giveUp(reason)
     })
@@ -56,10 +73,15 @@ export async function batchCall(plan: CallPlan, members: readonly BatchMember[])
   try {
     const inputs = members.map(({ input }) => input)
     const call = () => work.call(inputs, contextOf(plan, members, abort.signal))
-    return await Promise.race([traced(plan, members, call), givenUp])
+    const results = await Promise.race([traced(plan, members, call), givenUp])
+    if (cut !== undefined) throw cut.failure
+    return results
+  } catch (failure) {
+    throw cut === undefined ? failure : cut.failure
   } finally {
     stopWatching()
     if (timer !== undefined) clock.clearTimer(timer)
+    cut?.overrun.end()
   }
 }
 

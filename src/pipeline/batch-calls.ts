@@ -53,10 +53,21 @@ export class BatchCalls implements Sleeper {
   /** Resolves with the result of an item, or rejects with its failure, once it was part of a call. */
   add(task: ClaimedTask, input: unknown, attempt: ActiveAttempt, recorder: AttemptRecorder): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ task, input, attempt, recorder, failures: 0, resolve, reject })
+      const member = { task, input, attempt, recorder, failures: 0, resolve, reject }
+      this.#waiting.push(member)
+      attempt.signal.addEventListener('abort', () => this.#drop(member), { once: true })
       this.#timer ??= this.#clock.setTimer(this, this.#stage.work.withinMs)
       this.#start()
     })
+  }
+
+  /** An item was aborted. If it still waits for its call, it ends here. */
+  #drop(member: BatchMember): void {
+    const place = this.#waiting.indexOf(member)
+    if (place < 0) return
+    this.#waiting.splice(place, 1)
+    if (this.#waiting.length === 0) this.#rearm()
+    member.reject(member.attempt.signal.reason)
   }
 
   /** The first item has waited for long enough. */
@@ -69,7 +80,7 @@ export class BatchCalls implements Sleeper {
   #start(): void {
     const { work, concurrency } = this.#stage
     while (this.#waiting.length >= work.size || (this.#isDue && this.#running < concurrency)) {
-      const members = this.#waiting.splice(0, work.size).filter(({ attempt }) => !attempt.hasEnded)
+      const members = this.#waiting.splice(0, work.size)
       this.#rearm()
       if (members.length > 0) void this.#run(members)
     }

@@ -10,6 +10,8 @@ export interface WorkerReport {
   readonly host?: string | undefined
   /** Names the algorithm and the rules by which it groups failures. */
   readonly grouping?: string | undefined
+  /** The ids of running tasks whose handlers go on although they were told to end, the first 100 of them. */
+  readonly overruns?: readonly string[] | undefined
 }
 
 /** A worker whose lease has not expired, with its last report. An absent field was not reported. */

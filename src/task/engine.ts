@@ -2,7 +2,16 @@ import { hostname } from 'node:os'
 import { Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
 import type { OutsideTarget } from '../operation/internal.js'
 import { canonicalJson, OptionError, RedriveError } from '../policy/index.js'
-import type { Claim, ClaimedTask, ClaimRequest, GateChange, Heartbeat, Settlement, Store } from '../store/index.js'
+import type {
+  Claim,
+  ClaimedTask,
+  ClaimRequest,
+  GateChange,
+  Heartbeat,
+  Settlement,
+  Store,
+  WorkerReport,
+} from '../store/index.js'
 import { runsAlone } from '../store/internal.js'
 import { emit } from '../telemetry/internal.js'
 import { type Clock, queueClock } from '../time/index.js'
@@ -35,6 +44,9 @@ export type EngineOptions = Omit<WorkerOptions, 'tasks' | 'pipelines'> & {
 
 /** It looks for due work this often, even if nothing should be due: the clock may have been set, or the machine have slept. */
 const LONGEST_WAIT_MS = 60_000
+
+/** The number of handlers that its report names which go on although they were told to end. */
+const MAX_OVERRUNS = 100
 
 /**
  * Runs kinds of work from a store. It is in one of these modes:
@@ -119,7 +131,7 @@ export class Engine {
     const kindNames = [...new Set(this.#rooms.kinds.map(({ kind }) => kind))]
     const report = { release, kinds: kindNames, categories: options.categories, host: hostname() }
     const beat = { worker: this.name, leaseMs: this.#leaseMs, ...report }
-    this.#pulse = new Pulse(store, () => ({ ...beat, grouping: this.grouping.rules.grouping }), this.#leaseMs, clock, {
+    this.#pulse = new Pulse(store, () => ({ ...beat, ...this.#report() }), this.#leaseMs, clock, {
       onBeat: heartbeat => this.#onBeat(heartbeat),
       onLeaseLost: () => {
         this.#leaseLost()
@@ -267,6 +279,12 @@ export class Engine {
   #add(settlement: Settlement): void {
     this.#settler.add(settlement)
     this.#bell.ring()
+  }
+
+  /** The part of its report that changes. */
+  #report(): WorkerReport {
+    const overruns = [...this.#attempts].filter(({ isOverrunning }) => isOverrunning).map(({ task }) => task.id)
+    return { grouping: this.grouping.rules.grouping, overruns: overruns.slice(0, MAX_OVERRUNS) }
   }
 
   #onBeat({ cancelled, rescued }: Heartbeat): void {

@@ -91,6 +91,11 @@ export class TaskAttempt implements Driver, AttemptRecorder {
     return this.task.isFirst
   }
 
+  /** Whether its handler goes on although it was told to end. */
+  get isOverrunning(): boolean {
+    return this.#active.overrun !== undefined
+  }
+
   start(): void {
     if (!this.task.isUndecided) return this.#active.start()
     const end = judgeLoss(this)
@@ -98,9 +103,9 @@ export class TaskAttempt implements Driver, AttemptRecorder {
     report(this, end, 0, this.#environment)
   }
 
-  /** Ends the attempt as cancelled: the handler's signal aborts, and its result no longer matters. */
+  /** Cancels the attempt: the handler's signal aborts, and its result no longer matters. */
   cancel(): void {
-    if (!this.#hasEnded) this.#active.stop(new TaskCancelledError(this.task.id))
+    if (!this.#hasEnded) this.#active.cancel(new TaskCancelledError(this.task.id))
   }
 
   /** Hands the task back uncounted: the worker cannot wait any longer. */
@@ -162,7 +167,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
     const { version, policyHash } = this.#kind
     const attempt = this.history.attempts + 1
     const startedAt = this.#claim.now
-    const endedAt = this.now()
+    const endedAt = this.#active.endedAt
     // Written out, since copying an object for every attempt would cost more than the rest of this function.
     const about =
       version === undefined

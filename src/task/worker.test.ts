@@ -430,9 +430,11 @@ describe('a worker', () => {
 
   it('tells a running task that it is cancelled', async () => {
     let reason: unknown
+    let end = () => {}
     const slow = defineTask('slow', {
       handler: (_: null, { signal }) =>
-        new Promise<void>(() => {
+        new Promise<void>(resolve => {
+          end = resolve
           signal.addEventListener('abort', () => {
             reason = signal.reason
           })
@@ -445,7 +447,9 @@ describe('a worker', () => {
     expect(await queue.cancel(id)).toEqual([id])
     await settle(clock)
     expect(reason).toMatchObject({ code: 'task_cancelled' })
-    expect(await queue.get(id)).toMatchObject({ status: 'cancelled' })
+    end()
+    await settle(clock)
+    expect(await queue.get(id)).toMatchObject({ status: 'cancelled', result: undefined })
   })
 
   it('takes over from a worker that died: a loss costs no attempt, and the tasks run side by side', async () => {

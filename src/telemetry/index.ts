@@ -35,6 +35,8 @@ export type {
   IdempotencyNotRecorded,
   IdempotencyUsed,
   LeaseLost,
+  Overran,
+  OverrunReason,
   ResultNotKept,
   RetryScheduled,
   RunEnded,

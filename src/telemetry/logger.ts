@@ -4,7 +4,15 @@ import { label } from './redact.js'
 import { redactContext } from './redact-context.js'
 import type { Sink } from './sink.js'
 import { type Line, sweepLine } from './sweep-lines.js'
-import type { GateClosed, GateOpened, GaveUp, RetryScheduled, WorkEvent } from './work-events.js'
+import type {
+  GateClosed,
+  GateOpened,
+  GaveUp,
+  Overran,
+  OverrunReason,
+  RetryScheduled,
+  WorkEvent,
+} from './work-events.js'
 
 /** The methods that a logger needs. Those of pino and bunyan fit. */
 export interface Logger {
@@ -99,6 +107,10 @@ function lineOf(event: WorkEvent): Line {
       const message = `Attempt ${attempt} at ${name} timed out after ${formatDuration(timeoutMs)}`
       return { level: 'info', message, fields: { attempt, timeoutMs } }
     }
+    case 'overrun_began':
+    case 'overrun_ended':
+    case 'abandoned':
+      return overrunLine(event, name)
     case 'retry_scheduled':
     case 'deferred':
       return retryLine(event, name)
@@ -127,6 +139,26 @@ function lineOf(event: WorkEvent): Line {
 
 function scopeText({ taskKind, category }: GateOpened | GateClosed): string {
   return `'${label(taskKind)}'${category === undefined ? '' : ` in '${label(category)}'`}`
+}
+
+const WHY_ENDED: Readonly<Record<OverrunReason, string>> = {
+  timeout: 'timed out',
+  cancelled: 'was cancelled',
+  lease_lost: 'lost its lease',
+}
+
+function overrunLine({ type, attempt, reason, durationMs }: Overran, name: string): Line {
+  const subject = `The handler of ${name}, whose attempt ${attempt} ${WHY_ENDED[reason]},`
+  const fields = { attempt, reason, durationMs }
+  const after = `${formatDuration(durationMs)} after its signal aborted`
+  switch (type) {
+    case 'overrun_began':
+      return { level: 'warn', message: `${subject} is still running ${after}, and keeps its slot`, fields }
+    case 'overrun_ended':
+      return { level: 'info', message: `${subject} ended ${after}`, fields }
+    case 'abandoned':
+      return { level: 'error', message: `${subject} is still running ${after}. Its slot is freed without it`, fields }
+  }
 }
 
 function retryLine(event: RetryScheduled, name: string): Line {

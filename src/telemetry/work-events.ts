@@ -95,6 +95,21 @@ export interface TimedOut extends AboutAttempt {
   readonly timeoutMs: number
 }
 
+/** Why a handler was told to end. */
+export type OverrunReason = 'timeout' | 'cancelled' | 'lease_lost'
+
+/**
+ * A handler goes on although its signal has aborted, and keeps its slot: `overrun_began`. It has ended: `overrun_ended`. Or
+ * it was left to itself after a minute, or after its timeout if that is shorter, and its slot was freed: `abandoned`.
+ */
+export interface Overran extends AboutAttempt {
+  readonly type: 'overrun_began' | 'overrun_ended' | 'abandoned'
+  /** Why its signal aborted. */
+  readonly reason: OverrunReason
+  /** How long it has gone on since. */
+  readonly durationMs: number
+}
+
 /** An attempt failed, and another follows: at the cost of an attempt, or as a deferral. */
 export interface RetryScheduled extends FailedAttempt {
   /** Whether the retry costs an attempt or is a deferral. */
@@ -301,5 +316,6 @@ export type AttemptEvent =
   | ResultNotKept
   | Skipped
   | TimedOut
+  | Overran
   | RetryScheduled
   | GaveUp

@@ -17,6 +17,7 @@ import {
   logTo,
   memoryAudit,
   ndjsonAudit,
+  type Overran,
   on,
   type ResultNotKept,
   type RetryScheduled,
@@ -71,6 +72,10 @@ describe('an event', () => {
         return expectTypeOf(event).toEqualTypeOf<IdempotencyUsed>()
       case 'idempotency_not_recorded':
         return expectTypeOf(event).toEqualTypeOf<IdempotencyNotRecorded>()
+      case 'overrun_began':
+      case 'overrun_ended':
+      case 'abandoned':
+        return expectTypeOf(event).toEqualTypeOf<Overran>()
       case 'swept':
         return expectTypeOf(event).toEqualTypeOf<Swept>()
       case 'superseded':

@@ -45,7 +45,7 @@ function workerTable(workers: readonly WorkerView[], { width, paint }: Console, 
     { title: 'HEARTBEAT' },
     { title: 'HOST', minWidth: NAME_WIDTH },
   ]
-  const rows = workers.map(({ name, release, since, beatAt, host, kinds, categories }) => ({
+  const rows = workers.map(({ name, release, since, beatAt, host, kinds, categories, overruns }) => ({
     cells: [
       name,
       release ?? '-',
@@ -53,9 +53,14 @@ function workerTable(workers: readonly WorkerView[], { width, paint }: Console, 
       beatAt === null ? '-' : relative(beatAt, now),
       host ?? '-',
     ],
-    details: paragraph(kindsText(kinds, categories), { width, indent: '  ' }),
+    details: paragraph(`${kindsText(kinds, categories)}${overrunsText(overruns)}`, { width, indent: '  ' }),
   }))
   return table(columns, rows, { width, paint })
+}
+
+function overrunsText({ length }: readonly string[]): string {
+  if (length === 0) return ''
+  return `; ${length === 1 ? '1 handler is' : `${length} handlers are`} still running after a timeout or a cancellation`
 }
 
 function kindsText(kinds: readonly string[] | null, categories: readonly string[] | null): string {

@@ -26,12 +26,13 @@ export class MemoryWorkers {
   }
 
   /** Keeps the report of a worker that has a lease. */
-  report(name: string, { release, kinds, categories, host, grouping }: WorkerReport): void {
+  report(name: string, { release, kinds, categories, host, grouping, overruns }: WorkerReport): void {
     const worker = this.#workers.get(name)
     if (worker === undefined) return
     const beatAt = Math.floor(this.#clock.now())
     const { since = beatAt } = worker.report
-    worker.report = { release, kinds: copy(kinds), categories: copy(categories), host, grouping, since, beatAt }
+    const lists = { kinds: copy(kinds), categories: copy(categories), overruns: copy(overruns) }
+    worker.report = { release, ...lists, host, grouping, since, beatAt }
   }
 
   /** The release that a worker has reported. */

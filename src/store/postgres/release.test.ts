@@ -7,7 +7,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '8c490a79f94fd9345b38a26bf8453b9aef78d3f3a0dacf4193367b316701fd5a',
+  1: '78fe636fac7187e1dc8ec5012da1d93f9b4d4c52b9e787ead23428f9962e755c',
 }
 
 const MAX_LINES = 60

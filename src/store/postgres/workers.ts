@@ -57,6 +57,7 @@ interface WorkerRow {
   readonly categories: readonly string[] | null
   readonly host: string | null
   readonly grouping: string | null
+  readonly overruns: readonly string[] | null
 }
 
 function workerRecord({
@@ -69,6 +70,7 @@ function workerRecord({
   categories,
   host,
   grouping,
+  overruns,
 }: WorkerRow): WorkerRecord {
   return {
     name: id,
@@ -80,6 +82,7 @@ function workerRecord({
     categories: categories ?? undefined,
     host: host ?? undefined,
     grouping: grouping ?? undefined,
+    overruns: overruns ?? undefined,
   }
 }
 

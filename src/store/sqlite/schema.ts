@@ -228,12 +228,13 @@ export const MIGRATIONS: readonly string[] = [
     ALTER TABLE task   ADD COLUMN traceparent TEXT;
     ALTER TABLE ledger ADD COLUMN trace TEXT;
 
-    -- The reports of workers, and the release of each attempt. kinds and categories are JSON.
+    -- The reports of workers, and the release of each attempt. kinds, categories and overruns are JSON.
     ALTER TABLE worker ADD COLUMN release    TEXT;
     ALTER TABLE worker ADD COLUMN kinds      TEXT;
     ALTER TABLE worker ADD COLUMN categories TEXT;
     ALTER TABLE worker ADD COLUMN host       TEXT;
     ALTER TABLE worker ADD COLUMN grouping   TEXT;
+    ALTER TABLE worker ADD COLUMN overruns   TEXT;
     ALTER TABLE worker ADD COLUMN since      INTEGER;
     ALTER TABLE worker ADD COLUMN beat_at    INTEGER;
 

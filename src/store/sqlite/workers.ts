@@ -8,9 +8,9 @@ import type { Statements } from './statements.js'
 
 /** Renews a worker's lease, and rescues the tasks of workers whose lease has expired. Within a transaction. */
 export function heartbeat(statements: Statements, beat: Beat, now: number): Heartbeat {
-  const { worker, leaseMs, release = null, kinds, categories, host = null, grouping = null } = beat
+  const { worker, leaseMs, release = null, kinds, categories, host = null, grouping = null, overruns } = beat
   statements.lease.run({ worker, until: Math.ceil(now + leaseMs) })
-  const lists = { kinds: json(kinds), categories: json(categories) }
+  const lists = { kinds: json(kinds), categories: json(categories), overruns: json(overruns) }
   statements.report.run({ worker, release, ...lists, host, grouping, now })
   const book = new LaneBook(statements)
   let rescued = 0
@@ -54,6 +54,7 @@ function workerRecord({
   categories,
   host,
   grouping,
+  overruns,
 }: WorkerRow): WorkerRecord {
   return {
     name: id,
@@ -65,6 +66,7 @@ function workerRecord({
     categories: names(categories),
     host: host ?? undefined,
     grouping: grouping ?? undefined,
+    overruns: names(overruns),
   }
 }
 

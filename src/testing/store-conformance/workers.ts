@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { addOne, claimOne, entry, LEASE_MS, lose, type StoreBehaviours, settle, start, TIMED_OUT } from './harness.js'
 
-const REPORT = { release: '1.8.0', kinds: ['k', 'mail'], categories: ['eu'], host: 'web-1', grouping: '1.ab' }
+const LISTS = { kinds: ['k', 'mail'], categories: ['eu'], overruns: ['t1'] }
+const REPORT = { release: '1.8.0', host: 'web-1', grouping: '1.ab', ...LISTS }
 
 /** Workers report themselves, and each attempt keeps the release of the worker that made it. */
 export const WORKERS: StoreBehaviours = {
@@ -11,7 +12,14 @@ export const WORKERS: StoreBehaviours = {
     await store.heartbeat({ worker: 'w1', leaseMs: LEASE_MS })
     await advance(1000)
     await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS, ...REPORT, release: '1.9.0', categories: undefined })
-    const none = { grouping: undefined, release: undefined, kinds: undefined, categories: undefined, host: undefined }
+    const none = {
+      grouping: undefined,
+      overruns: undefined,
+      release: undefined,
+      kinds: undefined,
+      categories: undefined,
+      host: undefined,
+    }
     assert.deepEqual(await store.workers(), [
       { name: 'w1', since: now, beatAt: now, until: now + LEASE_MS, ...none },
       {

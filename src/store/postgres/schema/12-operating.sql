@@ -10,7 +10,8 @@ ALTER TABLE redrive.worker
   ADD COLUMN kinds      text[],
   ADD COLUMN categories text[],
   ADD COLUMN host       text,
-  ADD COLUMN grouping   text,  -- the algorithm and the rules by which it groups failures
+  ADD COLUMN grouping   text,    -- the algorithm and the rules by which it groups failures
+  ADD COLUMN overruns   text[],  -- running tasks whose handlers go on although they were told to end
   ADD COLUMN since      bigint,
   ADD COLUMN beat_at    bigint;
 

@@ -1,7 +1,7 @@
 import type { Preparer } from '../driver.js'
 import { STANDING_COLUMNS, type StandingRow } from './standing-row.js'
 
-/** A worker with its report: `kinds` and `categories` are JSON. */
+/** A worker with its report: `kinds`, `categories` and `overruns` are JSON. */
 export interface WorkerRow {
   readonly id: string
   readonly until: number
@@ -12,6 +12,7 @@ export interface WorkerRow {
   readonly categories: string | null
   readonly host: string | null
   readonly grouping: string | null
+  readonly overruns: string | null
 }
 
 /** Keeps the leases and reports of workers. */
@@ -23,7 +24,7 @@ export function workerStatements(db: Preparer) {
     report: db.prepare(/* sql */ `
       UPDATE worker
       SET release = :release, kinds = :kinds, categories = :categories, host = :host, grouping = :grouping,
-          since = ifnull(since, :now), beat_at = :now
+          overruns = :overruns, since = ifnull(since, :now), beat_at = :now
       WHERE id = :worker`),
     workers: db.prepare<[number], WorkerRow>(/* sql */ `SELECT * FROM worker WHERE until > ? ORDER BY id`),
     releaseOf: db.prepare<[string], string | null>(/* sql */ `SELECT release FROM worker WHERE id = ?`).pluck(),
