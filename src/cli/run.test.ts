@@ -237,6 +237,18 @@ describe('every command', () => {
     expect((await redrive(['help', 'dlq', 'ls', 'x'])).err).toContain("'redrive dlq ls' has no command 'x'")
   })
 
+  it.each([['init'], ['dlq', 'lss'], ['groups', 'rule', 'x'], ['taks', 'ls'], ['--help', 'init']])(
+    'knows no command %s, with --help or without',
+    async (...argv) => {
+      const words = argv.filter(word => word !== '--help')
+      const plain = await redrive(words)
+      expect(plain).toMatchObject({ code: 2, out: '' })
+      expect(plain.err).toContain('unknown command')
+      for (const help of ['--help', '-h'])
+        expect(await redrive([...argv, help])).toMatchObject({ code: 2, err: plain.err })
+    },
+  )
+
   it.each([
     ['--json', '--output json'],
     ['--jsonl', '--output jsonl'],
@@ -480,7 +492,7 @@ describe('dlq show', () => {
     const { out } = await redrive(['dlq', 'show', '--', '-b'])
     expect(out).toContain('redrive dlq redrive -- -b\n')
     expect(out).toContain("redrive dlq redrive --kind k --code 'two words'\n")
-    expect((await redrive(['dlq', 'show', "it's"])).out).toContain(`redrive dlq redrive 'it'\\''s'\n`)
+    expect((await redrive(['dlq', 'show', "it's"])).out).toContain(`redrive dlq redrive 'it'"'"'s'\n`)
   })
 
   it('fails for a task that is not dead', async () => {

@@ -27,21 +27,31 @@ import { addWorker } from './commands/worker.js'
 import type { Environment } from './environment.js'
 import { ExitCode, errorText, UsageError } from './errors.js'
 import { inProject } from './project.js'
+import { whileSuggesting } from './suggest.js'
 import { type Console, consoleOf } from './terminal/console.js'
 
 /** Longer lines are harder to read. */
 const HELP_WIDTH = 80
 
 /** Runs the `redrive` command. Resolves with its exit code, and never rejects. */
-export async function run(argv: readonly string[], environment: Environment): Promise<ExitCode> {
+export function run(argv: readonly string[], environment: Environment): Promise<ExitCode> {
+  return whileSuggesting(enter => runWith(argv, environment, enter))
+}
+
+async function runWith(
+  argv: readonly string[],
+  environment: Environment,
+  enter: (command: Command) => void,
+): Promise<ExitCode> {
   const console = consoleOf(environment)
   let code: ExitCode = ExitCode.done
   const context = { environment, console, end: (ended: ExitCode) => (code = ended) }
   const program = programOf(context).hook('preAction', async (_, command) => {
+    enter(command)
     if (command.name() !== 'help') context.environment = await inProject(environment)
   })
   try {
-    await program.parseAsync(argv, { from: 'user' })
+    await program.parseAsync(withoutHelpOfUnknown(program, argv), { from: 'user' })
     return code
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.done : ExitCode.usage
@@ -111,6 +121,20 @@ Examples:
   redrive dlq show ID                       why a task died, and what to do next
   redrive dlq redrive --kind K --code C     redrive dead letters that match`,
   )
+}
+
+/** A command that does not exist has no help: without this, `redrive dlq lss --help` would print the help of `dlq`. */
+function withoutHelpOfUnknown(program: Command, argv: readonly string[]): readonly string[] {
+  const isHelp = (word: string) => word === '--help' || word === '-h'
+  const words = argv.filter(word => !isHelp(word))
+  let command = program
+  for (const word of words) {
+    if (word.startsWith('-') || command.commands.length === 0 || command.registeredArguments.length > 0) return argv
+    const found = command.commands.find(each => each.name() === word || each.aliases().includes(word))
+    if (found === undefined) return words
+    command = found
+  }
+  return argv
 }
 
 /** Flags that other commands have for the format of their output. */

@@ -1,3 +1,4 @@
+import { commandLine } from '../policy/internal.js'
 import type { BudgetRecord } from '../store/index.js'
 import { redact } from '../telemetry/index.js'
 import type { Notice } from './notice.js'
@@ -22,7 +23,7 @@ function noticeOf({ kind, category, gate: { state, since, until, cause } }: Budg
   return {
     type: 'gate_opened',
     subject: `${kind}/${category ?? '*'}/${since}`,
-    text: `${name} is stopped on all machines: ${failed} of ${attempts} recent attempts failed, most of them with ${redact(code)}. ${next} To see it, run: redrive budget ls`,
+    text: `${name} is stopped on all machines: ${failed} of ${attempts} recent attempts failed, most of them with ${redact(code)}. ${next} To see it, run: ${commandLine('budget ls')}`,
     facts: { kind, category: category ?? null, since: iso(since), until: iso(until), code, attempts, failed },
   }
 }

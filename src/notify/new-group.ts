@@ -1,3 +1,4 @@
+import { commandLine } from '../policy/internal.js'
 import type { GroupRecord, GroupStore } from '../store/index.js'
 import { groupTitle } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
@@ -65,7 +66,7 @@ export function whatFailed(group: GroupRecord): string {
 
 /** The command that shows a group. It follows the redacted text, which may be cut. */
 export function toSee(group: string): string {
-  return `To see it, run: redrive groups show ${group}`
+  return `To see it, run: ${commandLine('groups show', {}, group)}`
 }
 
 function noticeOf(group: GroupRecord): Notice {
@@ -91,9 +92,9 @@ function restNotice(slot: number, groups: readonly GroupRecord[]): Notice {
   return {
     type: 'more_new_groups',
     subject: String(slot),
-    text: redact(
-      `${count} between ${from.slice(11, 16)} and ${new Date(slot + SLOT_MS).toISOString().slice(11, 16)} UTC: ${named.join(', ')}${others}. To list them, run: redrive groups ls --state new`,
-    ),
+    text: `${redact(
+      `${count} between ${from.slice(11, 16)} and ${new Date(slot + SLOT_MS).toISOString().slice(11, 16)} UTC: ${named.join(', ')}${others}.`,
+    )} To list them, run: ${commandLine('groups ls', { '--state': 'new' })}`,
     facts: { count: groups.length, from, kinds: kinds.length },
   }
 }

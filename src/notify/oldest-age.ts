@@ -1,4 +1,5 @@
 import { formatDuration } from '../policy/index.js'
+import { commandLine } from '../policy/internal.js'
 import type { KindStats } from '../store/index.js'
 import { isRunBy } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
@@ -25,7 +26,10 @@ function noticeOf(
   const name = redact(category === '' ? kind : `${kind} (${category})`)
   const ageMs = now - readySince
   const running = workers === 0 ? 'no worker runs it' : workers === 1 ? '1 worker runs it' : `${workers} workers run it`
-  const next = workers === 0 ? 'To list the workers, run: redrive worker ls' : 'To see the queue, run: redrive stats'
+  const next =
+    workers === 0
+      ? `To list the workers, run: ${commandLine('worker ls')}`
+      : `To see the queue, run: ${commandLine('stats')}`
   const age = `The oldest ready task of ${name} has waited for ${formatDuration(wholeSeconds(ageMs))}`
   return {
     type: 'oldest_age',

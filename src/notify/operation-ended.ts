@@ -1,3 +1,4 @@
+import { commandLine } from '../policy/internal.js'
 import type { OperationRecord, OperationStore } from '../store/index.js'
 import { isLasting, MOVED } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
@@ -52,7 +53,7 @@ function noticeOf({ id, act, settings, by, status, reason, moved, undone, tally 
     type: 'operation_ended',
     // An operation that goes on after a stop may stop again, for another reason.
     subject: status === 'done' ? `${id}/done` : `${id}/stopped/${moved}/${reason ?? ''}`,
-    text: `${redact(`The ${name} ${id} by ${by.who} ${ended}: ${outcome}.`)} To see it, run: redrive ops show ${id}`,
+    text: `${redact(`The ${name} ${id} by ${by.who} ${ended}: ${outcome}.`)} To see it, run: ${commandLine('ops show', {}, id)}`,
     facts: {
       operation: id,
       act,

@@ -1,6 +1,6 @@
 import { failedQueueOf, isFailedQueue } from '../bus/index.js'
 import { FinalError } from '../policy/index.js'
-import { quoted } from '../policy/internal.js'
+import { commandLine, quoted } from '../policy/internal.js'
 import type { OperationRecord } from '../store/index.js'
 
 /** Thrown when there is no failure group with this id, and none whose id begins with it. */
@@ -10,7 +10,9 @@ export class GroupNotFoundError extends FinalError {
   }
 
   constructor(id: string) {
-    super(`There is no failure group ${quoted(id)}. 'redrive groups ls' lists the groups.`, { code: 'group_not_found' })
+    super(`There is no failure group ${quoted(id)}. To list them, run: ${commandLine('groups ls')}`, {
+      code: 'group_not_found',
+    })
   }
 }
 
@@ -38,7 +40,7 @@ export class QueueBusyError extends FinalError {
 
   constructor(queue: string, { id, by }: Pick<OperationRecord, 'id' | 'by'>) {
     super(
-      `The operation ${id} by ${by.who} requeues ${quoted(queue)} already. To go on with it, run: redrive ops continue ${id}`,
+      `The operation ${id} by ${by.who} requeues ${quoted(queue)} already. To go on with it, run: ${commandLine('ops continue', {}, id)}`,
       { code: 'queue_busy' },
     )
   }

@@ -1,5 +1,5 @@
 import { fixWait, hasUnended, outstanding } from '../operation/internal.js'
-import { exactValue, quoted } from '../policy/internal.js'
+import { commandLine, exactValue, quoted } from '../policy/internal.js'
 import type {
   DeathsRow,
   DocumentSet,
@@ -196,7 +196,7 @@ export function operationNote(
     case 'running':
       if (isOutside(set)) return isDriven ? null : unattendedText(id, set)
       if (workers.some(isWorker) || isDriven) return null
-      return `Nobody carries it out: no worker is running. Start one, or run: redrive ops continue ${id}`
+      return `Nobody carries it out: no worker is running. Start one, or run: ${commandLine('ops continue', {}, id)}`
     case 'settling':
       return workers.some(isWorker) || outstanding(operation) === 0 ? null : 'Its members wait: no worker is running.'
     case 'stopped':
@@ -206,8 +206,8 @@ export function operationNote(
 }
 
 function unattendedText(id: string, set: OutsideSet): string {
-  const [flag, address] = 'queue' in set ? ['--bus', set.bus] : ['--source', set.source]
-  return `Nobody carries it out now: its driver must reach ${address}. Run: redrive ops continue ${id} ${flag} URL`
+  const [flag, address] = 'queue' in set ? (['--bus', set.bus] as const) : (['--source', set.source] as const)
+  return `Nobody carries it out now: its driver must reach ${address}. Run: ${commandLine('ops continue', { [flag]: 'URL' }, id)}`
 }
 
 /** How many workers are named. */

@@ -1,5 +1,5 @@
 import { OptionError } from '../policy/index.js'
-import { quoted } from '../policy/internal.js'
+import { commandLine, quoted } from '../policy/internal.js'
 import type { NewOperation, OperationRecord, Store } from '../store/index.js'
 import { checkNewOperation } from '../store/internal.js'
 import { findGroup } from './groups.js'
@@ -51,7 +51,7 @@ async function refuseSecond({ operations }: Pick<Store, 'operations'>, group: st
   for await (const page of pagesOf(page => operations.list({ isOpen: true }, page))) {
     const first = page.find(({ set, settings }) => settings.fixedIn && 'filter' in set && set.filter.group === group)
     if (first === undefined) continue
-    const text = `A redrive of the failure group ${quoted(group)} waits for its fix already. To stop it, run: redrive ops stop ${first.id}`
+    const text = `A redrive of the failure group ${quoted(group)} waits for its fix already. To stop it, run: ${commandLine('ops stop', {}, first.id)}`
     throw new OptionError('group', text)
   }
 }

@@ -1,6 +1,6 @@
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { By, LaneControl, ReprocessFilter, RunStore, TaskReader } from '../store/index.js'
+import type { By, LaneControl, ReprocessFilter, RunRecord, RunStore, TaskReader } from '../store/index.js'
 
 /** Which dead items to reprocess: those of a run, or of all runs of a pipeline. An absent field matches everything. */
 export type ReprocessSelection = ({ readonly run: string } | { readonly pipeline: string }) & {
@@ -107,6 +107,18 @@ export async function reprocess(
   return { moved: all, reopened: [...reopened], isStopped: true }
 }
 
+/** Refuses a stage that neither the run nor the newest run of its pipeline has. */
+async function checkTarget(runs: Pick<RunStore, 'list'>, { pipeline, stages }: RunRecord, as: string): Promise<void> {
+  if (stages.includes(as)) return
+  const [newest] = (await runs.list({ pipeline }, { limit: 1 })).items
+  if (newest?.stages.includes(as)) return
+  const known = [...new Set([...stages, ...(newest?.stages ?? [])])].join(', ')
+  throw new OptionError(
+    'as',
+    `The pipeline has no stage ${quoted(as)}. Its stages: ${known}. If your code has it, start a worker with that code, or resume the run with it, and try again.`,
+  )
+}
+
 /** The store's filter, and the stages of the pipeline as of its newest run. */
 async function targetOf(
   { runs }: ReprocessStore,
@@ -124,8 +136,7 @@ async function targetOf(
       ? new OptionError('run', `There is no run ${quoted(selection.run)}.`)
       : new OptionError('pipeline', `There is no run of a pipeline ${quoted(selection.pipeline)}.`)
   }
-  if (as !== undefined && !newest.stages.includes(as))
-    throw new OptionError('as', `The pipeline has no stage ${quoted(as)}. Its stages: ${newest.stages.join(', ')}.`)
+  if (as !== undefined) await checkTarget(runs, newest, as)
   const filter = {
     pipeline: newest.pipeline,
     ...('run' in selection && { run: selection.run }),

@@ -1,5 +1,6 @@
 import { open, stat } from 'node:fs/promises'
 import { FinalError } from '../policy/index.js'
+import { commandLine } from '../policy/internal.js'
 import type { RunRecord, RunStore } from '../store/index.js'
 import { syncFolder } from '../store/internal.js'
 
@@ -37,7 +38,7 @@ export async function openResultLog(
 ): Promise<ResultLog> {
   const changed = (how: string) =>
     new ResultFileError(
-      `'${path}' ${how}, so the results of the run '${run}' cannot be appended to it. To write all of them to a file, run: redrive pipeline export ${run} --out FILE`,
+      `'${path}' ${how}, so the results of the run '${run}' cannot be appended to it. To write all of them to a file, run: ${commandLine('pipeline export', { '--out': 'FILE' }, run)}`,
     )
   const size = await stat(path).then(
     file => file.size,

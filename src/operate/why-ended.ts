@@ -1,4 +1,5 @@
 import { explain, formatDuration, type Policy, policy as parsePolicy } from '../policy/index.js'
+import { commandArgs, commandLine } from '../policy/internal.js'
 import type { LedgerRow, TaskRecord, TaskStanding } from '../store/index.js'
 import { isItem } from '../store/internal.js'
 import { adviceFor, causeOf } from './cause.js'
@@ -37,7 +38,7 @@ export async function whyRunning(store: WhyStore, standing: TaskStanding): Promi
     actions:
       isToBeCancelled || isGone
         ? []
-        : [{ text: 'If its handler hangs, cancel it.', args: ['task', 'cancel', task.id] }],
+        : [{ text: 'If its handler hangs, cancel it.', args: commandArgs('task cancel', {}, task.id) }],
   }
 }
 
@@ -110,7 +111,7 @@ async function whyDead(store: WhyStore, task: TaskRecord, ledger: readonly Ledge
   }
   const death = { code, text: `It is dead. ${text}`, facts }
   const error = { code: 'last_error', text: lastErrorText(task), facts: {} }
-  const redrive = { text: advice.text, args: ['dlq', 'redrive', task.id] }
+  const redrive = { text: advice.text, args: commandArgs('dlq redrive', {}, task.id) }
   const causes = [death, error, ...decisionCauses(policy, fatal)]
   return { causes, actions: [redrive, ...(await redriveGroup(store, task))] }
 }
@@ -129,7 +130,7 @@ async function redriveGroup(store: WhyStore, task: TaskRecord): Promise<WhyActio
   return [
     {
       text: `Redrive all ${dead} dead letters that failed in the same way.`,
-      args: ['dlq', 'redrive', '--group', group],
+      args: commandArgs('dlq redrive', { '--group': group }),
     },
   ]
 }
@@ -150,7 +151,7 @@ function decisionCauses(
   const rule = `Its policy: ${explain(policy).words.split('\n')[0]}`
   const result = isSame
     ? 'Recomputed from the ledger, the decision is the same.'
-    : 'Recomputed from the ledger, the decision differs: redrive audit verify.'
+    : `Recomputed from the ledger, the decision differs. To check all of them, run: ${commandLine('audit verify')}`
   const facts = { isSame, verdict: row.verdict.class, code: row.verdict.code, random: row.random }
   return [
     { code: 'policy', text: rule, facts: {} },

@@ -1,4 +1,5 @@
 import { formatDuration } from '../policy/index.js'
+import { commandArgs } from '../policy/internal.js'
 import type { BudgetRecord, LaneRules, LedgerRow, RunRecord, TaskStanding, WorkerRecord } from '../store/index.js'
 import { isItem, runsAlone } from '../store/internal.js'
 import { pauseOf } from './lanes.js'
@@ -84,7 +85,7 @@ function mayRun({ kinds, categories }: WorkerRecord, { kind, category }: TaskSta
 
 function pausedRun({ run, rules, lane }: Situation) {
   if (run === undefined || (run.status !== 'paused' && run.status !== 'stopped')) return undefined
-  const action = { text: 'Resume the run.', args: ['pipeline', 'resume', run.id, 'FILE'] }
+  const action = { text: continueText(run), args: commandArgs('pipeline continue', {}, run.id) }
   const { stop } = run
   if (run.status === 'stopped' && stop !== undefined) {
     const commonest =
@@ -105,11 +106,18 @@ function pausedRun({ run, rules, lane }: Situation) {
   return { code: 'run_paused', text: `Its run '${run.id}' is paused${byText(rule?.by, rule?.at)}.`, facts, action }
 }
 
+/** Its source is read by the process that has it, if there is one. */
+function continueText({ isRead, status }: RunRecord): string {
+  const cause = status === 'stopped' ? 'Fix the cause of the failures, then let' : 'Let'
+  const source = isRead ? '' : ' Nothing but `pipeline resume` reads the rest of its source.'
+  return `${cause} the live workers go on with the run.${source}`
+}
+
 function pausedLane({ lane, rules, run }: Situation) {
   if (!lane.isPaused || run?.status === 'paused' || run?.status === 'stopped') return undefined
   const rule = pauseOf(lane, rules)
   const { kind, category, key } = rule ?? lane
-  const args = ['lane', 'resume', '--kind', kind, ...flag('--category', category), ...flag('--key', key)]
+  const args = commandArgs('lane resume', { '--kind': kind, '--category': category, '--key': key })
   return {
     code: 'lane_paused',
     text: `Its lane is paused${byText(rule?.by, rule?.at)}.`,
@@ -130,7 +138,7 @@ function openGate({ budgets }: Situation) {
       ? `The failure budget has stopped '${kind}'${figures}. One task probes at ${timeText(until ?? 0)}; the others follow if it succeeds.`
       : `The failure budget of '${kind}' lets only a few tasks start, to find out whether they succeed again${figures}.`
   const facts = { state, until: isoOrNull(until), errorCode: cause?.code ?? null, failed: cause?.failed ?? null }
-  const args = ['budget', 'close', '--kind', kind, ...flag('--category', category)]
+  const args = commandArgs('budget close', { '--kind': kind, '--category': category })
   const action = {
     text: 'Fix the cause of the failures. To let all tasks start at once, close the gate; the budget stays.',
     args,
@@ -147,7 +155,7 @@ function heldLane({ task, lane, holder }: Situation) {
   const action =
     heldBy === undefined || isOwn
       ? undefined
-      : { text: 'See the task that holds the lane.', args: ['task', 'show', heldBy] }
+      : { text: 'See the task that holds the lane.', args: commandArgs('task show', {}, heldBy) }
   const until = timeText(heldUntil)
   if (lane.limits.isOrdered) {
     const head = isOwn
@@ -171,14 +179,14 @@ function heldRetry({ retryBudget: scope, budgets, task, now }: Situation) {
   const whose = dependency === undefined ? `'${scope.kind}'` : `the dependency '${dependency}'`
   const text = `It is held by the retry budget of ${whose}, which lets ${rule} through: ${retried} for ${first} so far, and ${held} ${are(held)} due. The next ones pass ${until}.`
   const facts = { until: isoOrNull(nextAt), first, retried, held, ...(dependency !== undefined && { dependency }) }
-  const args = ['budget', 'ls']
+  const args = commandArgs('budget ls')
   return { code: 'retry_budget', text, facts, action: { text: 'Fix the cause of the failures. See the budget.', args } }
 }
 
 function heldHead({ behindRetry: head }: Situation) {
   if (head === undefined) return undefined
   const text = `Its lane is ordered, and its first task '${head}' waits for its next attempt under a retry budget.`
-  const action = { text: 'See what that task waits for.', args: ['why', head] }
+  const action = { text: 'See what that task waits for.', args: commandArgs('why', {}, head) }
   return { code: 'head_under_budget', text, facts: { heldBy: head }, action }
 }
 
@@ -219,7 +227,7 @@ function noWorker({ task, workers, able }: Situation) {
     code: 'no_worker',
     text,
     facts: { kind: task.kind, workers: workers.length, kinds },
-    action: { text: `Start a worker that has code for '${task.kind}'.`, args: ['worker', 'FILE'] },
+    action: { text: `Start a worker that has code for '${task.kind}'.`, args: commandArgs('worker', {}, 'FILE') },
   }
 }
 
@@ -253,7 +261,7 @@ function fullSharedLimit({ lane, shared }: Situation) {
   const most = lane.shared?.limits.concurrency
   if (shared?.running === undefined || most === undefined || shared.running < most) return undefined
   const text = `The limit that its lane shares with others is reached: ${tasksText(most)} may run at once, and ${shared.running} ${are(shared.running)} running.`
-  const action = { text: 'See these lanes, with their limits.', args: ['lane', 'ls', '--kind', lane.kind] }
+  const action = { text: 'See these lanes, with their limits.', args: commandArgs('lane ls', { '--kind': lane.kind }) }
   return { code: 'shared_limit_full', text, facts: { running: shared.running, allowed: most }, action }
 }
 
@@ -266,7 +274,7 @@ function slowSharedLimit({ lane, shared, now }: Situation) {
 function alone({ task }: Situation) {
   if (!runsAlone(task)) return undefined
   const text = `It must run alone, since ${task.losses} workers died while running it: it waits until a worker has nothing else to do.`
-  const action = { text: 'Look for what kills its workers.', args: ['task', 'show', task.id] }
+  const action = { text: 'Look for what kills its workers.', args: commandArgs('task show', {}, task.id) }
   return { code: 'runs_alone', text, facts: { losses: task.losses }, action }
 }
 
@@ -300,16 +308,12 @@ function next({ able, lane }: Situation): WhyCause & { readonly action?: WhyActi
     code: 'next',
     text: `Nothing holds it: it is the first of its lane, and ${workers}. If it stays, they are all busy.`,
     facts: { workers: able.length, running: lane.running },
-    action: { text: 'See the live workers.', args: ['worker', 'ls'] },
+    action: { text: 'See the live workers.', args: commandArgs('worker ls') },
   }
 }
 
 function laneList({ kind, category, key }: Situation['lane']): string[] {
-  return ['lane', 'ls', '--kind', kind, ...flag('--category', category), ...flag('--key', key)]
-}
-
-function flag(name: string, value: string | undefined): string[] {
-  return value === undefined || value === '' ? [] : [name, value]
+  return commandArgs('lane ls', { '--kind': kind, '--category': category, '--key': key })
 }
 
 function are(count: number): string {

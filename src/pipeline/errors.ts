@@ -1,5 +1,5 @@
 import { FinalError, RedriveError } from '../policy/index.js'
-import { quoted } from '../policy/internal.js'
+import { commandLine, quoted } from '../policy/internal.js'
 import type { BudgetStop, RunStatus } from '../store/index.js'
 
 /** A run was stopped by its failure budget. Its items are kept: `resume()` goes on, and counts afresh. */
@@ -71,7 +71,7 @@ export class RunNotCompletedError extends RedriveError {
     super(
       'run_not_completed',
       status === 'failed'
-        ? `The run '${run}' failed: ${percent(successRate)} of its items succeeded or were skipped${why}. Its errors by stage: redrive pipeline report ${run}`
+        ? `The run '${run}' failed: ${percent(successRate)} of its items succeeded or were skipped${why}. Its errors by stage: ${commandLine('pipeline report', {}, run)}`
         : `The run '${run}' is ${status}${isUnfinished ? ': this process stopped working on it. Resume it to go on' : ''}.`,
     )
   }
@@ -94,7 +94,7 @@ export class StageGoneError extends FinalError {
   ) {
     const found = items === 1 ? '1 item' : `${items} items`
     super(
-      `The pipeline '${pipeline}' has no stage ${quoted(stage)}, and the run '${run}' has ${found} there. Move them to another stage, then resume it: redrive pipeline reprocess ${run} --stage ${stage} --as NEW`,
+      `The pipeline '${pipeline}' has no stage ${quoted(stage)}, and the run '${run}' has ${found} there. Move them to another stage, then resume it: ${commandLine('pipeline reprocess', { '--stage': stage, '--as': 'STAGE' }, run)}`,
       { code: 'stage_gone' },
     )
   }

@@ -99,10 +99,12 @@ export class Pipeline<In, Out> {
     const settings = changedSettings(options)
     const engine = await this.#engine(options, { ...run, settings: { ...run.settings, ...settings } })
     try {
+      // On record even if the run is refused: its items can then be moved to a stage that only this code has.
+      const known = await runs.change(id, { stages, version: this.version })
       // Now that the engine has started, items of workers that died wait again.
-      checkRunStages((await runs.get(id)) ?? run, stages)
+      checkRunStages(known, stages)
       const isHeld = run.status === 'stopped' || run.status === 'paused'
-      const change = { stages, settings, version: this.version, ...(isHeld && { isPaused: false }) }
+      const change = { settings, ...(isHeld && { isPaused: false }) }
       return this.#work(await runs.change(id, change), engine, options, true)
     } catch (failure) {
       await engine.stop()
@@ -116,7 +118,7 @@ export class Pipeline<In, Out> {
     if (first === undefined) return []
     const prepare = async () => {
       await first.prepare?.()
-      await warnOfStrayItems(this.name, this.stages, store)
+      await warnOfStrayItems(this, store)
     }
     return [{ ...first, prepare }, ...others]
   }

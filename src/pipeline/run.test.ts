@@ -507,9 +507,9 @@ describe.each(STORES)('on %s,', (_, open) => {
       const resuming = renamed.resume('r', { store, clock })
       await expect(resuming).rejects.toThrow(StageGoneError)
       await expect(resuming).rejects.toThrow(
-        "The pipeline 'line' has no stage 'old', and the run 'r' has 3 items there. Move them to another stage, then resume it: redrive pipeline reprocess r --stage old --as NEW",
+        "The pipeline 'line' has no stage 'old', and the run 'r' has 3 items there. Move them to another stage, then resume it: redrive pipeline reprocess r --stage old --as STAGE",
       )
-      expect(await store.runs.get('r')).toMatchObject({ stages: ['old'], counts: { waiting: 3, dead: 1 } })
+      expect(await store.runs.get('r')).toMatchObject({ stages: ['new'], counts: { waiting: 3, dead: 1 } })
 
       const by = { who: 'ada' }
       await store.runs.reprocess({ pipeline: 'line', run: 'r', stage: 'old' }, { limit: 100, as: 'new', by })

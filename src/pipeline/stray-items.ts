@@ -1,4 +1,4 @@
-import { quoted } from '../policy/internal.js'
+import { commandLine, quoted } from '../policy/internal.js'
 import type { RunRecord, Store } from '../store/index.js'
 import { StageGoneError } from './errors.js'
 import { pipelineKind } from './pipeline-kind.js'
@@ -12,24 +12,35 @@ export function checkRunStages({ id, pipeline, byStage }: RunRecord, stages: rea
   }
 }
 
-/** Warns of items that wait at a stage which the code of their pipeline does not have: no worker would ever claim them. */
+/**
+ * Warns of items that wait at a stage which the code of their pipeline does not have: no worker would ever claim them. Notes the stages
+ * of this code with their runs, so that they can be moved there.
+ */
 export async function warnOfStrayItems(
-  pipeline: string,
-  stages: readonly StageCode[],
-  store: Pick<Store, 'lanes' | 'count'>,
+  { name, version, stages: code }: PipelineCode,
+  store: Pick<Store, 'lanes' | 'runs'>,
 ): Promise<void> {
-  const kind = pipelineKind(pipeline)
-  const known = new Set(stages.map(({ name }) => name))
-  const found = new Set((await store.lanes({ kind })).map(({ category }) => category))
-  for (const category of found) {
-    if (known.has(category)) continue
-    const { waiting } = await store.count({ kind, category })
-    if (waiting > 0)
-      process.emitWarning(warning(pipeline, category, waiting), { type: 'RedriveWarning', code: 'stage_gone' })
+  const stages = code.map(stage => stage.name)
+  const lanes = (await store.lanes({ kind: pipelineKind(name) })).filter(({ category }) => !stages.includes(category))
+  const waiting = new Map<string, number>()
+  for (const { key, category } of lanes) {
+    const counts = (await store.runs.get(key))?.byStage.find(({ stage }) => stage === category)?.counts
+    if (counts === undefined || counts.waiting === 0) continue
+    await store.runs.change(key, { stages, version })
+    waiting.set(category, (waiting.get(category) ?? 0) + counts.waiting)
   }
+  for (const [stage, count] of waiting)
+    process.emitWarning(warning(name, stage, count), { type: 'RedriveWarning', code: 'stage_gone' })
+}
+
+/** The code of a pipeline. */
+interface PipelineCode {
+  readonly name: string
+  readonly version: string
+  readonly stages: readonly StageCode[]
 }
 
 function warning(pipeline: string, stage: string, waiting: number): string {
   const items = waiting === 1 ? '1 item of it waits' : `${waiting} items of it wait`
-  return `The pipeline '${pipeline}' has no stage ${quoted(stage)}, and ${items} there. Move them: redrive pipeline reprocess --pipeline ${pipeline} --stage ${stage} --as STAGE`
+  return `The pipeline '${pipeline}' has no stage ${quoted(stage)}, and ${items} there. Move them: ${commandLine('pipeline reprocess', { '--pipeline': pipeline, '--stage': stage, '--as': 'STAGE' })}`
 }

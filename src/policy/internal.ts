@@ -1,6 +1,7 @@
 // For the other folders of this package. Users import from index.ts.
 
 export { checkOptions, type KnownOptions, mustBe, wrongOption } from './check-options.js'
+export { type CommandFlags, commandArgs, commandLine, shellLine, shellWord } from './command-line.js'
 export { allowance, refusal } from './decide.js'
 export { namesOf } from './facts.js'
 export { isObject } from './is-object.js'

@@ -13,6 +13,7 @@ import type {
 import { checkedBudget } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
+import { suggest } from '../suggest.js'
 import type { Console } from '../terminal/console.js'
 import { writeList, writeResult } from '../terminal/output.js'
 import { quoted } from '../terminal/visible.js'
@@ -321,7 +322,7 @@ function isSameScope(a: BudgetScope, b: BudgetScope): boolean {
 }
 
 function noBudget(scope: BudgetScope, part = ''): UsageError {
-  return new UsageError(`${scopeText(scope)} has no ${part}budget. See: redrive budget ls`)
+  return new UsageError(`${scopeText(scope)} has no ${part}budget. See: ${suggest('budget ls')}`)
 }
 
 function inSentence(text: string): string {

@@ -66,7 +66,7 @@ it.each(['SIGINT', 'SIGTERM'] as const)(
     expect(rest.code).toBe(0)
     const [first, second, third] = rest.err.split('\n')
     expect([first, second]).toEqual([`${LETTERS - moved} moved.`, 'No worker is running: they wait for one.'])
-    expect(third).toMatch(/^For the outcome, run: redrive ops show op-[0-9a-f]{8}$/)
+    expect(third).toMatch(/^For the outcome, run: redrive ops show --store \S+ op-[0-9a-f]{8}$/)
     expect(await store.count({})).toMatchObject({ waiting: LETTERS, dead: 0 })
 
     const who = userInfo().username

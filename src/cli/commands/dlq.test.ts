@@ -183,7 +183,7 @@ describe('dlq discard', () => {
     })
     const { err } = await folder.redrive(['dlq', 'discard', '--all', '--why', 'old', '--yes'])
     expect(err).toMatch(
-      /^1 dead item of a pipeline is left alone\.\n1 discarded\.\n1 left alone: they are items of a pipeline \(redrive pipeline reprocess\)\.\n/,
+      /^1 dead item of a pipeline is left alone\.\n1 discarded\.\n1 left alone: they are items of a pipeline, which are reprocessed\. See: redrive pipeline ls\n/,
     )
     expect(await statuses()).toMatchObject({ dead: 1, cancelled: 1 })
     const { json } = await folder.redrive(['dlq', 'ls', '--output', 'json'])

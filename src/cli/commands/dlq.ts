@@ -4,10 +4,11 @@ import { isText } from '../../operate/internal.js'
 import { isItem } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
+import { suggest } from '../suggest.js'
 import type { Console } from '../terminal/console.js'
 import { writeOne } from '../terminal/output.js'
 import { paragraph } from '../terminal/table.js'
-import { quoted, shellWord } from '../terminal/visible.js'
+import { quoted } from '../terminal/visible.js'
 import { addCount } from './dlq-count.js'
 import { addDiscard } from './dlq-discard.js'
 import { addEdit } from './dlq-edit.js'
@@ -69,14 +70,14 @@ function showLetter({ console, environment }: CommandContext, id: string, option
   return withStore(options, environment, async store => {
     const letter = await explainTask(store, id)
     if (letter === undefined) {
-      throw new CommandError(`There is no task ${quoted(id)}. To list dead letters, run: redrive dlq ls`)
+      throw new CommandError(`There is no task ${quoted(id)}. To list dead letters, run: ${suggest('dlq ls')}`)
     }
     if (letter.status !== 'dead') {
       throw new CommandError(
-        `The task ${quoted(id)} is not dead: ${isText(letter.status)}. To see it, run: redrive task show ${shellWord(id)}`,
+        `The task ${quoted(id)} is not dead: ${isText(letter.status)}. To see it, run: ${suggest('task show', {}, id)}`,
       )
     }
-    const commands = redriveCommands(letter, options.store)
+    const commands = redriveCommands(letter)
     const now = await store.now()
     writeOne(console, options.output, { ...letter, commands }, () => letterText(letter, commands, console, now))
     return ExitCode.done

@@ -1,11 +1,12 @@
 import { type Collection, type DocumentRecord, type DocumentSource, NoCollectionError } from '../../document/index.js'
 import { cutOf, type DocumentExplanation, explainDocument } from '../../document/internal.js'
+import { suggest } from '../suggest.js'
 import type { Console } from '../terminal/console.js'
 import { type OutputFormat, writeOne } from '../terminal/output.js'
 import { moment } from '../terminal/times.js'
+import { visible } from '../terminal/visible.js'
 import type { DocumentOptions } from './document-options.js'
 import { attemptsText, documentView, lastAttemptText } from './document-view.js'
-import { resetCommand } from './redrive-commands.js'
 
 const STATES: Readonly<Record<DocumentExplanation['state'], string>> = {
   never_attempted: 'It was never attempted, and is not old enough to be stuck.',
@@ -35,11 +36,11 @@ export async function printDocumentWhy(
   const view = { ...documentView(collection, document), state, maxAttempts, nextAt: nextAt ?? null }
   writeOne(console, options.output, view, () =>
     [
-      `${name}/${id}: ${document.status}, attempt ${attemptsText(view)} of ${maxAttempts}`,
+      `${visible(`${name}/${id}: ${document.status}`)}, attempt ${attemptsText(view)} of ${maxAttempts}`,
       `last attempt: ${lastAttemptText(view, at => moment(at, cut.now))}`,
-      ...(document.lastError === undefined ? [] : [`last error: ${document.lastError}`]),
+      ...(document.lastError === undefined ? [] : [visible(`last error: ${document.lastError}`)]),
       STATES[state],
-      ...(state === 'failed' ? [`    ${console.paint.cyan(resetCommand(name, id, options))}`] : []),
+      ...(state === 'failed' ? [`    ${console.paint.cyan(suggest('docs reset', {}, name, id))}`] : []),
       ...(document.problem === undefined ? [] : [`${document.problem}.`]),
       ...(nextAt === undefined ? [] : [`A sweep looks at it again at ${moment(nextAt, cut.now)}.`]),
     ].join('\n'),

@@ -1,4 +1,5 @@
 import type { Sink, WorkEvent } from '../../telemetry/index.js'
+import { suggest } from '../suggest.js'
 import { grouped } from '../terminal/chart.js'
 import { quoted } from '../terminal/visible.js'
 
@@ -61,7 +62,7 @@ export class FewDeaths {
       if (more === 0) this.#alike.delete(key)
       else
         this.#say(
-          `${grouped(more)} more dead letters of ${quoted(name)}, code ${code}. To see why, run: redrive groups ls`,
+          `${grouped(more)} more dead letters of ${quoted(name)}, code ${code}. To see why, run: ${suggest('groups ls')}`,
         )
       alike.more = 0
     }

@@ -4,15 +4,14 @@ import { formatDuration } from '../../policy/index.js'
 import type { RunStatus, Store } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
+import { suggest } from '../suggest.js'
 import { percent } from '../terminal/chart.js'
 import { type LiveLine, liveLine } from '../terminal/live-line.js'
 import { writeResult } from '../terminal/output.js'
 import { signalsOf } from '../terminal/signals.js'
-import { shellWord } from '../terminal/visible.js'
 import type { AnyPipeline } from './load-pipeline.js'
 import type { CommonOptions } from './options.js'
 import { isTrialOver, judgeTrial, type Trial } from './pipeline-trial.js'
-import { pipelineCommand } from './redrive-commands.js'
 import type { RunNotes } from './run-notes.js'
 import { type RunOutput, runOutput } from './run-output.js'
 import { progressText } from './run-progress.js'
@@ -41,7 +40,7 @@ export async function followRun(
   run: Followed,
 ): Promise<{ readonly code: ExitCode; readonly isCutShort: boolean }> {
   const { console, environment } = context
-  const { handle, store, notes, options } = run
+  const { handle, store, notes } = run
   const line = liveLine(console, environment)
   const signals = signalsOf(environment)
   let leaving: Leaving = 'ended'
@@ -53,7 +52,7 @@ export async function followRun(
     return 'cut short' as const
   })
   const working = async () => {
-    const output = await runOutput(store.runs, handle.id, notes, options)
+    const output = await runOutput(store.runs, handle.id, notes)
     const trial = await showProgress(context, run, line, output)
     leaving = trial.leaving ?? leaving
     const result = await handle.result
@@ -137,14 +136,15 @@ function report(
   const hasEnded = counts.succeeded + counts.skipped + counts.dead > 0
   const success = hasEnded ? ` (${percent(successRate)} success)` : ''
   const figures = `${countsText(counts)}${success} in ${formatDuration(durationMs)}`
-  const resume = pipelineCommand('resume', options, handle.id, shellWord(file))
+  const resume = suggest('pipeline resume', {}, handle.id, file)
   if (leaving === 'signal' && !isEnded(status)) {
     console.say(`Stopped: ${figures}. Nothing is lost. To go on: ${resume}`)
   } else if (leaving === 'refused' || leaving === 'unasked') {
     const why =
       leaving === 'refused' ? 'Not confirmed' : 'Without a terminal to confirm on, pass --yes to go on at once'
-    const cancel = pipelineCommand('cancel', options, handle.id)
-    console.say(`${why}. The trial is kept. To go on: ${resume}. To drop it: ${cancel}`)
+    const cancel = suggest('pipeline cancel', {}, handle.id)
+    console.say(`${why}. The trial is kept. To go on: ${resume}`)
+    console.say(`To drop it: ${cancel}`)
   } else if (error !== undefined && !isEnded(status)) {
     console.say(unreadText(result) ?? error.message)
     console.say(`So far: ${figures}. To go on: ${resume}`)
@@ -152,7 +152,7 @@ function report(
     console.say(`Run ${handle.id} ${endText(status)}: ${figures}.`)
   }
   if (written !== undefined) console.say(written)
-  if (counts.dead > 0) console.say(`To see why items died: ${pipelineCommand('report', options, handle.id)}`)
+  if (counts.dead > 0) console.say(`To see why items died: ${suggest('pipeline report', {}, handle.id)}`)
 }
 
 /** A source of which nothing could be read, perhaps because it could not be opened. */

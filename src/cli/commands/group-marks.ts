@@ -11,8 +11,9 @@ import type { GroupMark, Store } from '../../store/index.js'
 import { parseMoment } from '../../time/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode, UsageError } from '../errors.js'
+import { suggest } from '../suggest.js'
 import { writeResult } from '../terminal/output.js'
-import { quoted, shellWord } from '../terminal/visible.js'
+import { quoted } from '../terminal/visible.js'
 import { lifeText } from './group-text.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, rate, share, wholeNumber, withCommonOptions } from './options.js'
@@ -136,7 +137,7 @@ function fixGroup(context: CommandContext, text: string, options: FixOptions): P
     return markGroup(context, text, { state: 'fixed', ...(release && { release }) }, mark)
   }
   if (release === undefined) {
-    const now = `redrive dlq redrive --group ${shellWord(text)} --canary 10`
+    const now = suggest('dlq redrive', { '--group': text, '--canary': 10 })
     throw new UsageError(`--redrive needs --in, the release with the fix. To redrive the group now, run: ${now}`)
   }
   const { console, environment } = context
@@ -149,7 +150,7 @@ function fixGroup(context: CommandContext, text: string, options: FixOptions): P
     writeResult(console, options.output, { ...view, operation: { ...operationView(operation), note } })
     await sayLife(context, store, view)
     console.say(`${operation.id} is planned. ${note}`)
-    console.say(`To see how far it is, run: redrive ops show ${operation.id}`)
+    console.say(`To see how far it is, run: ${suggest('ops show', {}, operation.id)}`)
     return ExitCode.done
   })
 }

@@ -4,6 +4,7 @@ import type { GroupRule, NewGroupRule, Store } from '../../store/index.js'
 import { isWorker } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
+import { suggest } from '../suggest.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
 import { writeList, writeResult } from '../terminal/output.js'
@@ -123,7 +124,7 @@ function removeRule(
     }
     const by = { who: environment.user, why }
     if (!isThere || !(await store.groups.removeRule(id, by)))
-      throw new CommandError(`There is no rule ${id}. To list the rules, run: redrive groups rule ls`)
+      throw new CommandError(`There is no rule ${id}. To list the rules, run: ${suggest('groups rule ls')}`)
     writeResult(console, options.output, rule)
     console.say(`Rule ${id} is removed. ${await whenText(store)}`)
     return ExitCode.done

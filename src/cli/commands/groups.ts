@@ -4,12 +4,12 @@ import type { GroupFilter, GroupState } from '../../store/index.js'
 import { groupTitle } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
+import { suggest } from '../suggest.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
 import { writeOne } from '../terminal/output.js'
 import { paragraph } from '../terminal/table.js'
 import { moment } from '../terminal/times.js'
-import { shellWord } from '../terminal/visible.js'
 import { addGroupMarks } from './group-marks.js'
 import { addGroupRules } from './group-rules.js'
 import { groupTable, lifeText, sparkline } from './group-text.js'
@@ -77,7 +77,8 @@ function printGroups({ console, environment }: CommandContext, options: GroupLis
       none: () => noMatch(store, 'failure groups', { kind }),
     })
     const ignored = state === undefined ? (await listGroups(store, { ...ofKind, states: ['ignored'] })).length : 0
-    if (ignored > 0) console.say(`${grouped(ignored)} ignored. To list them, run: redrive groups ls --state ignored`)
+    if (ignored > 0)
+      console.say(`${grouped(ignored)} ignored. To list them, run: ${suggest('groups ls', { '--state': 'ignored' })}`)
     return code
   })
 }
@@ -94,12 +95,13 @@ function showGroup({ console, environment }: CommandContext, id: string, options
 
 /** The command lines that show and redrive the tasks of a group, and mark it. */
 function commandsFor({ id, dead, retrying, life }: GroupExplanation): string[] {
-  const word = shellWord(id)
   return [
-    ...(dead + retrying > 0 ? [`redrive task ls --group ${word}`] : []),
-    ...(life.state === 'new' || life.state === 'regressed' ? [`redrive groups ack ${word} --why REASON`] : []),
-    ...(life.state === 'fixed' ? [] : [`redrive groups fix ${word} --in RELEASE${dead > 0 ? ' --redrive' : ''}`]),
-    ...(dead > 0 ? [`redrive dlq redrive --group ${word} --canary 10 --dry-run`] : []),
+    ...(dead + retrying > 0 ? [suggest('task ls', { '--group': id })] : []),
+    ...(life.state === 'new' || life.state === 'regressed' ? [suggest('groups ack', { '--why': 'REASON' }, id)] : []),
+    ...(life.state === 'fixed'
+      ? []
+      : [suggest('groups fix', { '--in': 'RELEASE', ...(dead > 0 && { '--redrive': true }) }, id)]),
+    ...(dead > 0 ? [suggest('dlq redrive', { '--group': id, '--canary': 10, '--dry-run': true })] : []),
   ]
 }
 

@@ -1,4 +1,5 @@
 import type { KindFigures } from '../../operate/index.js'
+import { suggest } from '../suggest.js'
 import { grouped } from '../terminal/chart.js'
 
 type Reason = 'paused' | 'held' | 'gated' | 'budgeted'
@@ -8,10 +9,10 @@ export function keptBackTexts(parts: readonly Pick<KindFigures, Reason>[]): stri
   const sum = (field: Reason) => parts.reduce((total, part) => total + part[field], 0)
   const [paused, held, gated, budgeted] = [sum('paused'), sum('held'), sum('gated'), sum('budgeted')]
   return [
-    ...(paused > 0 ? [`${tasksText(paused)} in paused lanes: redrive lane ls --state paused`] : []),
-    ...(held > 0 ? [`${tasksText(held)} in held lanes: redrive lane ls --state held`] : []),
-    ...(gated > 0 ? [`${tasksText(gated)} behind the gate of a failure budget: redrive budget ls`] : []),
-    ...(budgeted > 0 ? [`${tasksText(budgeted)} for a retry budget to let them through: redrive budget ls`] : []),
+    ...(paused > 0 ? [`${tasksText(paused)} in paused lanes: ${suggest('lane ls', { '--state': 'paused' })}`] : []),
+    ...(held > 0 ? [`${tasksText(held)} in held lanes: ${suggest('lane ls', { '--state': 'held' })}`] : []),
+    ...(gated > 0 ? [`${tasksText(gated)} behind the gate of a failure budget: ${suggest('budget ls')}`] : []),
+    ...(budgeted > 0 ? [`${tasksText(budgeted)} for a retry budget to let them through: ${suggest('budget ls')}`] : []),
   ]
 }
 

@@ -4,6 +4,7 @@ import { type KnownQueues, NoFailedQueueError } from '../../operate/index.js'
 import { type Preset, presetNamed, presets } from '../../presets/index.js'
 import type { Environment } from '../environment.js'
 import { CommandError } from '../errors.js'
+import { suggest } from '../suggest.js'
 import type { KnownBusOptions } from './bus-options.js'
 import { withBus } from './open-bus.js'
 import { nonEmpty } from './options.js'
@@ -37,7 +38,7 @@ export async function withQueues<T>(
     return await withBus(options, environment, bus => use(bus, { topology: options.queue, routes }))
   } catch (error) {
     if (!(error instanceof NoFailedQueueError)) throw error
-    throw new CommandError(`${error.message} To list failed queues, run: redrive queue ls`, { cause: error })
+    throw new CommandError(`${error.message} To list failed queues, run: ${suggest('queue ls')}`, { cause: error })
   }
 }
 

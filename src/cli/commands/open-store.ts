@@ -1,11 +1,12 @@
 import { statSync } from 'node:fs'
 import { isAbsolute, relative, resolve } from 'node:path'
+import { commandLine } from '../../policy/internal.js'
 import { openPostgres, type PostgresStore } from '../../store/postgres/index.js'
 import { openSqlite, type SqliteStore } from '../../store/sqlite/index.js'
 import { sqliteFile } from '../../store/sqlite/internal.js'
+import { withoutSecrets } from '../../telemetry/index.js'
 import type { Environment } from '../environment.js'
 import { CommandError, UsageError } from '../errors.js'
-import { shellWord } from '../terminal/visible.js'
 
 export const DEFAULT_STORE = 'sqlite:./.redrive/redrive.db'
 
@@ -102,7 +103,7 @@ export function existingFile(url: string, cwd: string): string {
   const path = resolve(cwd, sqliteFile(url))
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return path
   throw new CommandError(
-    `There is no store at '${nearPath(path, cwd)}'. Check the URL, or create a store there: redrive migrate --store ${shellWord(url)}`,
+    `There is no store at '${nearPath(path, cwd)}'. Check the URL, or create a store there: ${commandLine('migrate', { '--store': withoutSecrets(url) })}`,
   )
 }
 

@@ -12,32 +12,41 @@ import type { OperationAct, OperationRecord, Store } from '../../store/index.js'
 import { isCovering, isWorker, MOVED } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
+import { suggest } from '../suggest.js'
 import type { Console } from '../terminal/console.js'
 import { type OutputFormat, writeResult } from '../terminal/output.js'
-import { quoted, shellWord } from '../terminal/visible.js'
+import { quoted } from '../terminal/visible.js'
 import { noMatch } from './no-match.js'
 import { shortJson } from './short-json.js'
 
 /** Why members are left alone, in words. */
 const REASONS: Readonly<Record<string, string>> = {
-  lane_paused: 'their lane is paused (redrive lane resume)',
-  no_worker: 'no live worker runs their kind (redrive worker ls)',
+  lane_paused: 'their lane is paused',
+  no_worker: 'no live worker runs their kind',
   payload_invalid: 'their payload does not fit the schema of their task',
-  item_of_run: 'they are items of a pipeline (redrive pipeline reprocess)',
+  item_of_run: 'they are items of a pipeline, which are reprocessed',
   already_back: 'somebody else had moved them by then',
   database_refused: 'the database refused to update them',
   copy: 'they are second copies of dead letters, and were removed',
 }
 
-/** `12 left alone: their lane is paused` */
+/** The command that shows more. */
+const SEE: Readonly<Record<string, () => string>> = {
+  lane_paused: () => suggest('lane ls', { '--state': 'paused' }),
+  no_worker: () => suggest('worker ls'),
+  item_of_run: () => suggest('pipeline ls'),
+}
+
+/** `12 left alone: their lane is paused. See: redrive lane ls --state paused` */
 export function refusedText(reason: string, count: number): string {
-  return `${count} left alone: ${REASONS[reason] ?? reason}.`
+  const see = SEE[reason]?.()
+  return `${count} left alone: ${REASONS[reason] ?? reason}.${see === undefined ? '' : ` See: ${see}`}`
 }
 
 /** The advice after a failure in the middle of a bulk act: live workers may carry its operation on. */
 export function restText(selection: LetterSelection): string {
   if ('ids' in selection) return 'Run the same command again to continue.'
-  return 'To see whether its operation goes on, run: redrive ops ls'
+  return `To see whether its operation goes on, run: ${suggest('ops ls')}`
 }
 
 /** Says what an operation would meet: kinds and ages of its members, and who would be left alone. */
@@ -79,7 +88,9 @@ export async function sayGates(
   for (const { kind, category } of open) {
     if (!counts.some(count => isCovering({ kind, category }, { kind: '', category: '', ...count }))) continue
     const whose = category === undefined ? quoted(kind) : `${quoted(kind)} in category ${quoted(category)}`
-    console.say(`The failure budget of ${whose} holds its tasks: they wait until its gate closes (redrive budget ls).`)
+    console.say(
+      `The failure budget of ${whose} holds its tasks: they wait until its gate closes. To see it, run: ${suggest('budget ls')}`,
+    )
   }
 }
 
@@ -91,9 +102,9 @@ const AGE_NAMES: Readonly<Record<string, string>> = {
 }
 
 /** The command to run next, after an act that has moved something. */
-const AFTER: Partial<Record<OperationAct, string>> = {
-  redrive: 'For the outcome, run: redrive ops show',
-  discard: 'To put them back, run: redrive ops undo',
+const AFTER: Partial<Record<OperationAct, (id: string) => string>> = {
+  redrive: id => `For the outcome, run: ${suggest('ops show', {}, id)}`,
+  discard: id => `To put them back, run: ${suggest('ops undo', {}, id)}`,
 }
 
 /** Says what came of an operation that this command ran, and returns its exit code. */
@@ -124,7 +135,7 @@ async function sayStop(console: Console, store: Store, operation: OperationRecor
   if (stoppedBy === undefined) console.say(`Stopped: ${reason} ${await operationOutcome(store, operation)}`)
   else console.say(`${reason?.replace(/\.$/, '')}. The rest is unchanged.`)
   for (const { group, count } of await failedGroups(store, operation)) {
-    console.say(`${count} failed in the group ${group}. To see why, run: redrive groups show ${shellWord(group)}`)
+    console.say(`${count} failed in the group ${group}. To see why, run: ${suggest('groups show', {}, group)}`)
   }
 }
 
@@ -136,11 +147,11 @@ function isWaitedFor(operation: OperationRecord): boolean {
 /** The commands to run next. */
 function nextLines(operation: OperationRecord): string[] {
   const { id, act, moved, status } = operation
-  if (status !== 'stopped') return moved > 0 && AFTER[act] !== undefined ? [`${AFTER[act]} ${id}`] : []
+  if (status !== 'stopped') return moved > 0 ? [AFTER[act]?.(id) ?? []].flat() : []
   const canUndo = isWaitedFor(operation) || (act === 'discard' && moved > 0)
   return [
-    ...(canUndo ? [`To put back what has not run: redrive ops undo ${id}`] : []),
-    `To go on: redrive ops continue ${id}`,
+    ...(canUndo ? [`To put back what has not run: ${suggest('ops undo', {}, id)}`] : []),
+    `To go on: ${suggest('ops continue', {}, id)}`,
   ]
 }
 
@@ -172,14 +183,14 @@ export async function startDetached(
 function leaveTo({ console }: CommandContext, output: OutputFormat, operation: OperationRecord, who: string): ExitCode {
   writeResult(console, output, { operation: operationView(operation) })
   console.say(who)
-  console.say(`To see how far it is, run: redrive ops show ${operation.id}`)
+  console.say(`To see how far it is, run: ${suggest('ops show', {}, operation.id)}`)
   return ExitCode.done
 }
 
 /** Says who carries out an operation on members outside of the store. Nobody knows whether any of them is running. */
 export function leaveOutside(context: CommandContext, output: OutputFormat, operation: OperationRecord): ExitCode {
   const who = 'queue' in operation.set ? 'consumer of this bus' : 'sweeper of this source'
-  const command = `redrive ops continue ${operation.id}`
+  const command = suggest('ops continue', {}, operation.id)
   return leaveTo(
     context,
     output,

@@ -216,7 +216,7 @@ it('edits the payload of a dead letter and redrives it; the original stays on re
   expect((await folder.redrive(['task', 'show', 'a'])).out).toMatch(/edited\n +by ada: typo\n +payload before: \{\}\n/)
   expect(await folder.redrive(['dlq', 'edit', 'a', '--payload', '{}'])).toMatchObject({
     code: 1,
-    err: "redrive: The task 'a' is not dead: it waits. To edit it, run: redrive task edit\n",
+    err: "redrive: The task 'a' is not dead: it waits. To edit it, run: redrive task edit a\n",
   })
   expect(await folder.redrive(['task', 'edit', 'a', '--payload', '1'])).toMatchObject({ code: 0, err: 'Edited.\n' })
   expect(await folder.redrive(['task', 'edit', 'a', '--payload', '{'])).toMatchObject({ code: 2 })

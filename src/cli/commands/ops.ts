@@ -16,6 +16,7 @@ import { isOutside, MOVED, refuseLasting } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import type { Environment } from '../environment.js'
 import { CommandError, ExitCode, UsageError } from '../errors.js'
+import { suggest } from '../suggest.js'
 import type { Console } from '../terminal/console.js'
 import { writeOne, writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
@@ -361,5 +362,5 @@ function byOf(who: string, { why }: ActOptions) {
 async function found(store: Store, id: string): Promise<OperationRecord> {
   const operation = await store.operations.get(id)
   if (operation !== undefined) return operation
-  throw new CommandError(`There is no operation ${quoted(id)}. To list them, run: redrive ops ls`)
+  throw new CommandError(`There is no operation ${quoted(id)}. To list them, run: ${suggest('ops ls')}`)
 }

@@ -60,7 +60,7 @@ function pauseRun(
   done: Done,
 ): Promise<ExitCode> {
   return withStore(options, environment, async store => {
-    await runById(store.runs, id, options)
+    await runById(store.runs, id)
     const run = await store.runs.change(id, { isPaused }, { who: environment.user, why: options.why })
     writeResult(console, options.output, { id, status: run.status, settings: run.settings })
     console.say(done(run.status))
@@ -71,7 +71,7 @@ function pauseRun(
 function cancelRun(context: CommandContext, id: string, options: ControlOptions): Promise<ExitCode> {
   const { console, environment } = context
   return withStore(options, environment, async store => {
-    const { counts, status } = await runById(store.runs, id, options)
+    const { counts, status } = await runById(store.runs, id)
     if (status !== 'cancelled' && !options.yes) await askFirst(context, id, counts.waiting + counts.running)
     const by = { who: environment.user, why: options.why }
     const cancelled = await withCount(

@@ -90,7 +90,6 @@ function listRuns({ console, environment }: CommandContext, options: RunListOpti
       toTable: (runs, layout) =>
         runTable(
           runs.map(run => listed(run, stats)),
-          options,
           console,
           { now: stats.now, layout },
         ),
@@ -101,12 +100,12 @@ function listRuns({ console, environment }: CommandContext, options: RunListOpti
 
 function showRun({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
   return withStore(options, environment, async store => {
-    const run = await runById(store.runs, id, options)
+    const run = await runById(store.runs, id)
     const notes = runNotes(run)
     const rates = await ratesOfRun(store, run)
     const stats = await store.stats()
     writeOne(console, options.output, { ...runView(run), rates, notes }, () =>
-      runText(listed(run, stats), { notes, rates }, options, console, stats.now),
+      runText(listed(run, stats), { notes, rates }, console, stats.now),
     )
     return ExitCode.done
   })
@@ -118,7 +117,7 @@ function printReport(context: CommandContext, id: string, options: CommonOptions
     withProgress(context, 'page', async ({ signal, report: say }) => {
       const onProgress = (items: number) => say(() => `${items} items read so far.`)
       const report = await reportRun(store, id, { signal, onProgress })
-      if (report === undefined) throw noSuchRun(id, options)
+      if (report === undefined) throw noSuchRun(id)
       const now = await store.now()
       writeOne(console, options.output, report, () => runReportText(report, console, now))
       return ExitCode.done
@@ -134,7 +133,7 @@ function exportRun(
   const { console, environment } = context
   return withStore(options, environment, store =>
     withProgress(context, 'page', async ({ signal }) => {
-      const run = await runById(store.runs, id, options)
+      const run = await runById(store.runs, id)
       const path = resolve(environment.cwd, options.out)
       const lines = await writeResults(store.runs, id, path, { signal, sample: sampledPlaces(runNotes(run)) })
       writeResult(console, options.output, { id, file: path, lines })

@@ -1,9 +1,8 @@
 import { InvalidArgumentError } from 'commander'
 import type { RunStore } from '../../store/index.js'
 import { CommandError } from '../errors.js'
+import { suggest } from '../suggest.js'
 import { quoted } from '../terminal/visible.js'
-import type { StoreOptions } from './open-store.js'
-import { pipelineCommand } from './redrive-commands.js'
 
 /** Settings of a run, as flags. */
 export interface SettingFlags {
@@ -48,13 +47,13 @@ export function stageRates(text: string, before: readonly RateFlag[] = []): read
 }
 
 /** Throws unless the run exists. */
-export async function runById(runs: Pick<RunStore, 'get'>, id: string, options: StoreOptions) {
+export async function runById(runs: Pick<RunStore, 'get'>, id: string) {
   const run = await runs.get(id)
   if (run !== undefined) return run
-  throw noSuchRun(id, options)
+  throw noSuchRun(id)
 }
 
 /** The error of an id that no run has. */
-export function noSuchRun(id: string, options: StoreOptions): CommandError {
-  return new CommandError(`There is no run ${quoted(id)}. To list runs, run: ${pipelineCommand('ls', options)}`)
+export function noSuchRun(id: string): CommandError {
+  return new CommandError(`There is no run ${quoted(id)}. To list runs, run: ${suggest('pipeline ls')}`)
 }

@@ -1,8 +1,10 @@
 import type { Command } from 'commander'
 import { planReprocess, type ReprocessPlan, type ReprocessSelection, reprocess } from '../../operate/index.js'
+import { isWorker } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import type { Environment } from '../environment.js'
 import { ExitCode, UsageError } from '../errors.js'
+import { suggest } from '../suggest.js'
 import { grouped } from '../terminal/chart.js'
 import { confirm } from '../terminal/confirm.js'
 import type { Console } from '../terminal/console.js'
@@ -11,7 +13,6 @@ import { withCount } from '../terminal/progress.js'
 import { table } from '../terminal/table.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
-import { pipelineCommand } from './redrive-commands.js'
 
 interface ReprocessOptions extends CommonOptions {
   readonly pipeline?: string
@@ -43,8 +44,7 @@ export function addReprocess(pipeline: Command, context: CommandContext): void {
     'after',
     `
 Items go on with the value that they had at that stage, under the code of today.
-A run that had ended is open again. Nothing runs until a process works on it:
-redrive pipeline resume RUN FILE
+A run that had ended is open again, and the live workers go on with it.
 
 Examples:
   redrive pipeline reprocess enrich-1 --dry-run
@@ -72,9 +72,9 @@ function reprocessItems(
     )
     writeResult(console, options.output, { moved, reopened, isStopped })
     console.say(`${grouped(moved)} moved.`)
-    for (const id of reopened) {
-      console.say(`The run ${id} is open again. To work on it: ${pipelineCommand('resume', options, id, 'FILE')}`)
-    }
+    for (const id of reopened) console.say(`The run ${id} is open again.`)
+    if (moved > 0 && !(await store.workers()).some(isWorker))
+      console.say(`No worker is running that could go on with them. Start one: ${suggest('worker', {}, 'FILE')}`)
     return isStopped ? ExitCode.partly : ExitCode.done
   })
 }

@@ -55,7 +55,7 @@ async function resumeRun(context: CommandContext, id: string, file: string, opti
   checkStages(pipeline, options)
   const store = await openStore(options, environment, { mayCreate: false })
   return withWork(store, async () => {
-    const run = await runById(store.runs, id, options)
+    const run = await runById(store.runs, id)
     const notes = changedNotes(runNotes(run), options, environment.cwd)
     const settings = settingsOf(run, options)
     if (Object.keys(settings).length > 0) await store.runs.change(id, { settings }, { who: environment.user })

@@ -52,7 +52,7 @@ function setRun({ console, environment }: CommandContext, name: string, options:
   return withStore(options, environment, async store => {
     const by = { who: environment.user, why: options.why }
     const run = await store.runs.get(name)
-    const newest = run ?? (await newestRun(store.runs, name, options))
+    const newest = run ?? (await newestRun(store.runs, name))
     const { pipeline } = newest
     const settings = settingsOf(newest, options)
     const rates = await newRates(store, newest, options.rate ?? [])
@@ -72,9 +72,9 @@ function setRun({ console, environment }: CommandContext, name: string, options:
 }
 
 /** The newest run of a pipeline. */
-async function newestRun(runs: RunStore, pipeline: string, options: SetOptions): Promise<RunRecord> {
+async function newestRun(runs: RunStore, pipeline: string): Promise<RunRecord> {
   const [newest] = (await runs.list({ pipeline }, { limit: 1 })).items
-  if (newest === undefined) throw noSuchRun(pipeline, options)
+  if (newest === undefined) throw noSuchRun(pipeline)
   return newest
 }
 

@@ -370,7 +370,7 @@ describe('looking after a run', () => {
 
   it('names the store that it was given in every command that it proposes', async () => {
     const here = ['--store', 'sqlite:./other.db']
-    const commandsIn = (text: string) => text.match(/redrive pipeline .*/g) ?? []
+    const commandsIn = (text: string) => text.match(/redrive (pipeline|worker) .*/g) ?? []
     code({ call: 'ask' }, 'renamed.ts')
     const said: string[][] = []
     const tell = async (...argv: string[]) => {
@@ -413,7 +413,8 @@ describe('looking after a run', () => {
   })
 })
 
-it('is offered to be resumed if no process works on it any more', async () => {
+/** A run with an item that waits at its first stage. */
+async function waitingRun() {
   const store = await openSqlite(join(folder, '.redrive/redrive.db'))
   const settings = {
     failureBudget: 1,
@@ -429,17 +430,52 @@ it('is offered to be resumed if no process works on it any more', async () => {
   await store.runs.open({ id: 'r', pipeline: 'double', version: '1', stages: ['parse'], settings, reader })
   const items = [{ payload: '{ "n": 1 }' }]
   await store.runs.take('r', { reader: 'w', leaseMs: 60_000, position: 0, items, isEnd: true })
+  return store
+}
+
+it('goes on after a stage was renamed, with the command that is offered', async () => {
+  await (await waitingRun()).close()
+  code({ parse: 'read' }, 'renamed.ts')
+  const refused = await redrive(['resume', 'r', 'renamed.ts'])
+  expect(refused.code).toBe(1)
+  const [command = ''] = /redrive pipeline reprocess .*/.exec(refused.err) ?? []
+  expect(command).toBe('redrive pipeline reprocess r --stage parse --as STAGE')
+  const argv = command.replace('STAGE', 'read').split(' ').slice(2)
+  const moved = await redrive([...argv, '--yes'])
+  expect(moved).toMatchObject({ code: 0 })
+  expect(moved.err).toBe('1 moved.\nNo worker is running that could go on with them. Start one: redrive worker FILE\n')
+  expect((await redrive(['resume', 'r', 'renamed.ts'])).code).toBe(0)
+})
+
+it('goes on after a stage was renamed and a worker has started with the new code', async () => {
+  await (await waitingRun()).close()
+  code({ parse: 'read' }, 'renamed.ts')
+  const unknown = await redrive(['reprocess', 'r', '--stage', 'parse', '--as', 'read', '--yes'])
+  expect(unknown).toMatchObject({ code: 2 })
+  expect(unknown.err).toContain('If your code has it, start a worker with that code')
+  let stop = () => {}
+  const onSignal = (callback: (signal: string) => void) => {
+    stop = () => callback('SIGTERM')
+    return () => {}
+  }
+  const stderr = { write: (text: string) => text.includes('Ctrl-C') && setTimeout(stop) }
+  await runCommand(['worker', 'renamed.ts'], { cwd: folder, onSignal, stderr })
+  expect((await redrive(['reprocess', 'r', '--stage', 'parse', '--as', 'read', '--yes'])).err).toMatch(/^1 moved/)
+})
+
+it('is offered to workers if no process works on it any more', async () => {
+  const store = await waitingRun()
   await store.heartbeat({ worker: 'w', leaseMs: 60_000 })
   expect((await redrive(['ls'])).out).not.toContain('no process')
   expect((await redrive(['show', 'r'])).out).not.toContain('What to do next')
   await store.leave('w')
   await store.close()
   expect((await redrive(['ls'])).out).toMatch(
-    / running [^\n]*\n +no process works on it: redrive pipeline resume r FILE\n/,
+    / running [^\n]*\n +no process works on it. Start a worker that has code for it:\n {4}redrive worker FILE\n/,
   )
   const { out } = await redrive(['show', 'r'])
   expect(out).toMatch(/stuck +no process works on it\n/)
-  expect(out).toMatch(/What to do next\n +redrive pipeline resume r FILE\n/)
+  expect(out).toMatch(/What to do next\n +redrive worker FILE\n/)
 })
 
 /** Runs the command in a process of its own, which a test may kill. */

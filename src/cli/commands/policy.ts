@@ -3,11 +3,11 @@ import { type PolicyAdvice, reportYields, type YieldView } from '../../operate/i
 import { formatDuration } from '../../policy/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
+import { suggest } from '../suggest.js'
 import { grouped, percent } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
 import { writeOne } from '../terminal/output.js'
 import { NAME_WIDTH, table } from '../terminal/table.js'
-import { shellWord } from '../terminal/visible.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, duration, nonEmpty, withCommonOptions } from './options.js'
 
@@ -116,13 +116,12 @@ function adviceLines(advice: PolicyAdvice, onRecord: string): string[] {
 
 function doubtLines(advice: PolicyAdvice): string[] {
   const { kind, category, code, days } = advice
-  const scope = category === '' ? '' : ` --category ${shellWord(category)}`
   const retries = code === undefined ? attemptsText(advice) : `retries after ${code}`
   return [
     '',
     `${placeText(advice)}: ${retries} failed on ${days === 1 ? 'one day' : `${days} days`} only, which looks like an outage.`,
     'Advice needs failures on at least 3 days. Against outages, set a failure budget:',
-    `redrive budget set --kind ${shellWord(kind)}${scope} --failures 50%`,
+    suggest('budget set', { '--kind': kind, '--category': category, '--failures': '50%' }),
   ]
 }
 

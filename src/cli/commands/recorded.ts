@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import type { OperationRecording } from '../../operate/index.js'
 import type { Environment } from '../environment.js'
 import { UsageError } from '../errors.js'
+import { suggest } from '../suggest.js'
 import { isStoreNamed, type StoreOptions, withStore } from './open-store.js'
 import { nonEmpty } from './options.js'
 
@@ -38,5 +39,5 @@ export function withRecord<T>(
 /** How to go on with a bulk act outside of the store that has ended early. */
 export function goOnText(operation: string | null): string {
   if (operation === null) return 'To go on, run the same command again.'
-  return `To go on, run: redrive ops continue ${operation}`
+  return `To go on, run: ${suggest('ops continue', {}, operation)}`
 }

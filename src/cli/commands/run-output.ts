@@ -3,10 +3,9 @@ import { openResultLog, type ResultLog, writeResults } from '../../operate/index
 import type { RunStore } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { UsageError } from '../errors.js'
+import { suggest } from '../suggest.js'
 import { confirm } from '../terminal/confirm.js'
-import type { StoreOptions } from './open-store.js'
 import { runById } from './pipeline-options.js'
-import { pipelineCommand } from './redrive-commands.js'
 import { type RunNotes, sampledPlaces } from './run-notes.js'
 
 /** Writes the results of a run while it runs, and when it has ended. */
@@ -18,20 +17,15 @@ export interface RunOutput {
 }
 
 /** The output that the notes of a run ask for. */
-export async function runOutput(
-  runs: RunStore,
-  run: string,
-  notes: RunNotes,
-  options: StoreOptions,
-): Promise<RunOutput> {
+export async function runOutput(runs: RunStore, run: string, notes: RunNotes): Promise<RunOutput> {
   const { output, isUnordered } = notes
   if (output === undefined) return { flush: async () => {}, finish: async () => undefined }
-  if (isUnordered) return unordered(await openResultLog(runs, await runById(runs, run, options), output), output)
+  if (isUnordered) return unordered(await openResultLog(runs, await runById(runs, run), output), output)
   return {
     flush: async () => {},
     finish: async isOver => {
       if (!isOver) {
-        const command = pipelineCommand('export', options, run, '--out FILE')
+        const command = suggest('pipeline export', { '--out': 'FILE' }, run)
         return `The results are written when the run has ended. To write those there are so far: ${command}`
       }
       const lines = await writeResults(runs, run, output, { sample: sampledPlaces(notes) })

@@ -1,12 +1,10 @@
 import type { RunView } from '../../operate/index.js'
 import type { Rate } from '../../store/index.js'
+import { suggest } from '../suggest.js'
 import { grouped, percent } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
 import { fields, NAME_WIDTH, paragraph, table } from '../terminal/table.js'
-import { shellWord } from '../terminal/visible.js'
 import { bucketTexts } from './lane-text.js'
-import type { StoreOptions } from './open-store.js'
-import { pipelineCommand } from './redrive-commands.js'
 import type { RunNotes } from './run-notes.js'
 import { type ListedRun, runHead } from './run-text.js'
 
@@ -19,18 +17,20 @@ type RunRates = Readonly<Record<string, Readonly<Record<string, Rate>>>>
 export function runText(
   run: ListedRun,
   { notes, rates }: { readonly notes: RunNotes; readonly rates: RunRates },
-  options: StoreOptions,
   console: Console,
   now: number,
 ): string {
   const { paint, width } = console
-  const advice = adviceFor(run, options)
+  const advice = adviceFor(run)
   return [
     runHead(run, console, now),
     '',
     paint.bold('Stages'),
     stageTable(run, console),
-    ...withoutCode(run, options).flatMap(text => paragraph(text, { width, indent: '  ' })),
+    ...withoutCode(run).flatMap(({ text, command }) => [
+      ...paragraph(text, { width, indent: '  ' }),
+      `    ${paint.cyan(command)}`,
+    ]),
     '',
     paint.bold('Settings'),
     fields(settingsOf(run, notes, rates), console),
@@ -52,13 +52,13 @@ function stageTable({ byStage }: RunView, { width, paint }: Console): string {
 }
 
 /** Items at a stage that the code no longer has would wait for ever. */
-function withoutCode({ id, byStage, stages }: RunView, options: StoreOptions): string[] {
+function withoutCode({ id, byStage, stages }: RunView): { readonly text: string; readonly command: string }[] {
   return byStage
     .filter(({ stage, counts }) => !stages.includes(stage) && counts.waiting + counts.dead > 0)
     .map(({ stage, counts }) => {
       const items = `${grouped(counts.waiting)} waiting and ${grouped(counts.dead)} dead items`
-      const move = pipelineCommand('reprocess', options, id, '--stage', shellWord(stage), '--as STAGE')
-      return `The pipeline has no stage '${stage}' any more, and ${items} are there. Move them: ${move}`
+      const text = `The pipeline has no stage '${stage}' any more, and ${items} are there. Move them:`
+      return { text, command: suggest('pipeline reprocess', { '--stage': stage, '--as': 'STAGE' }, id) }
     })
 }
 
@@ -87,18 +87,23 @@ function settingsOf({ settings }: RunView, notes: RunNotes, rates: RunRates): [s
   ]
 }
 
-function adviceFor({ id, status, counts, isUnattended }: ListedRun, options: StoreOptions): string[] {
-  const command = (verb: string, ...rest: string[]) => pipelineCommand(verb, options, id, ...rest)
-  const dead = counts.dead === 0 ? [] : [command('report'), command('reprocess', '--dry-run')]
+/** `continue` leaves the items to the workers. Only `resume`, which runs code of the user's here, reads a source. */
+function adviceFor({ id, status, counts, isUnattended, isRead, reader }: ListedRun): string[] {
+  const dead =
+    counts.dead === 0
+      ? []
+      : [suggest('pipeline report', {}, id), suggest('pipeline reprocess', { '--dry-run': true }, id)]
+  const readOn = suggest('pipeline resume', {}, id, 'FILE')
+  const goOn = [suggest('pipeline continue', {}, id), ...(isRead || reader !== null ? [] : [readOn])]
   switch (status) {
     case 'stopped':
-      return [...dead, command('resume', 'FILE')]
+      return [...dead, ...goOn]
     case 'paused':
-      return [command('continue')]
+      return goOn
     case 'interrupted':
-      return [command('resume', 'FILE')]
+      return [readOn]
     case 'running':
-      return isUnattended ? [command('resume', 'FILE'), ...dead] : dead
+      return isUnattended ? [suggest('worker', {}, 'FILE'), ...dead] : dead
     case 'cancelled':
     case 'completed':
     case 'partial_success':

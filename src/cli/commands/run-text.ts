@@ -1,14 +1,13 @@
 import type { RunReport, RunView } from '../../operate/index.js'
 import { formatDuration } from '../../policy/index.js'
 import type { ItemCounts, RunStatus } from '../../store/index.js'
+import { suggest } from '../suggest.js'
 import { grouped, percent } from '../terminal/chart.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { fields, type Layout, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
 import { wrap } from '../terminal/text-width.js'
 import { moment, relative } from '../terminal/times.js'
 import { visible } from '../terminal/visible.js'
-import type { StoreOptions } from './open-store.js'
-import { pipelineCommand } from './redrive-commands.js'
 
 /** The most important first: an operator looks for the dead. */
 const STATES = ['succeeded', 'skipped', 'dead', 'waiting', 'running', 'cancelled'] as const
@@ -22,7 +21,6 @@ const READER_STOPPED = 'the process that read it stopped working on the run'
 /** Runs as a table, with the problem of each below it. */
 export function runTable(
   runs: readonly ListedRun[],
-  options: StoreOptions,
   { width, paint }: Console,
   { now, layout }: { readonly now: number; readonly layout: Layout },
 ): string {
@@ -46,9 +44,7 @@ export function runTable(
       relative(run.createdAt, now),
     ],
     paints: [undefined, undefined, runPaint(run.status, paint)],
-    details: [problemOf(run, options)].flatMap(text =>
-      text === undefined ? [] : [oneLine(text, { width, indent: '  ' })],
-    ),
+    details: problemLines(run, width),
   }))
   return table(columns, rows, { width, paint, layout })
 }
@@ -133,8 +129,15 @@ function ordinal(count: number): string {
   return count === 2 ? 'second' : count === 3 ? 'third' : `${count}th`
 }
 
-function problemOf(run: ListedRun, options: StoreOptions): string | undefined {
-  if (run.isUnattended) return `no process works on it: ${pipelineCommand('resume', options, run.id, 'FILE')}`
+function problemLines(run: ListedRun, width: number): string[] {
+  const problem = problemOf(run)
+  const lines = problem === undefined ? [] : [oneLine(problem, { width, indent: '  ' })]
+  // Never clipped, so that it can be copied.
+  return run.isUnattended ? [...lines, `    ${suggest('worker', {}, 'FILE')}`] : lines
+}
+
+function problemOf(run: ListedRun): string | undefined {
+  if (run.isUnattended) return 'no process works on it. Start a worker that has code for it:'
   if (run.status === 'stopped') return stopText(run) && `stopped ${stopText(run)}`
   return run.status === 'interrupted' ? sourceText(run) : undefined
 }

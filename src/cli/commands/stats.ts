@@ -4,6 +4,7 @@ import { formatDuration } from '../../policy/index.js'
 import type { GroupStore } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode } from '../errors.js'
+import { suggest } from '../suggest.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { writeOne } from '../terminal/output.js'
@@ -74,7 +75,7 @@ function printStats({ console, environment }: CommandContext, options: CommonOpt
     console.say(
       workers === 0
         ? 'No worker is running.'
-        : `${grouped(workers)} ${workers === 1 ? 'worker' : 'workers'} running: redrive worker ls`,
+        : `${grouped(workers)} ${workers === 1 ? 'worker' : 'workers'} running: ${suggest('worker ls')}`,
     )
     for (const text of keptBackTexts(kinds)) console.say(text)
     await sayWhatFails(console, store)
@@ -88,7 +89,7 @@ async function sayWhatFails(console: Console, store: { readonly groups: Pick<Gro
   const failing = items.filter(({ retrying, dead }) => retrying + dead > 0).length
   if (failing === 0) return
   const count = `${failing}${next === undefined ? '' : ' or more'}`
-  console.say(`${count} failure ${failing === 1 ? 'group' : 'groups'} with tasks: redrive groups ls`)
+  console.say(`${count} failure ${failing === 1 ? 'group' : 'groups'} with tasks: ${suggest('groups ls')}`)
 }
 
 function figuresTable({ kinds }: StoreFigures, { width, paint }: Console, now: number): string {

@@ -269,7 +269,7 @@ describe('redrive docs', () => {
     expect((await why('a1')).out).toContain('run:\n    redrive docs reset archives a1\n')
     const { out } = await why("it's", '--source', 'sqlite:./app.db')
     const [, command = ''] = /run:\n {4}redrive (.*)\n/.exec(out) ?? []
-    expect(command).toBe("docs reset --source sqlite:./app.db archives 'it'\\''s'")
+    expect(command).toBe("docs reset --source sqlite:./app.db archives 'it'\"'\"'s'")
     insert('-1', 'failed_max_retries', 3, ago(30 * HOUR))
     expect((await why('-1')).out).toContain('    redrive docs reset -- archives -1\n')
     writeFileSync(

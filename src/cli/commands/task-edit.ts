@@ -8,8 +8,9 @@ import { PayloadError } from '../../task/index.js'
 import { REDACTED } from '../../telemetry/internal.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode, errorText, UsageError } from '../errors.js'
+import { suggest } from '../suggest.js'
 import { writeResult } from '../terminal/output.js'
-import { quoted, shellWord } from '../terminal/visible.js'
+import { quoted } from '../terminal/visible.js'
 import { loadTasks, withTasks } from './load-work.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions } from './options.js'
@@ -66,7 +67,7 @@ export async function editOne(
   return withStore(options, environment, async store => {
     const task = await store.get(id)
     if (task === undefined)
-      throw new CommandError(`There is no task ${quoted(id)}. To list tasks, run: redrive task ls`)
+      throw new CommandError(`There is no task ${quoted(id)}. To list tasks, run: ${suggest('task ls')}`)
     refuseEdit(task, isRedriven)
     refuseRedacted(payload, task)
     const tasks = await loadTasks(options.tasks, environment)
@@ -74,7 +75,9 @@ export async function editOne(
     if (problem !== undefined) throw new PayloadError(task.kind, problem)
     const by = { who: environment.user, ...(options.why !== undefined && { why: options.why }) }
     if (!(await store.edit(id, payload, by))) {
-      throw new CommandError(`The task ${quoted(id)} has changed meanwhile. To see it, run: redrive task show`)
+      throw new CommandError(
+        `The task ${quoted(id)} has changed meanwhile. To see it, run: ${suggest('task show', {}, id)}`,
+      )
     }
     const moved = isRedriven ? await store.redrive([id], by) : []
     writeResult(console, options.output, { id, isEdited: true, isRedriven: moved.length > 0 })
@@ -89,7 +92,9 @@ function refuseEdit(task: TaskRecord, isRedriven: boolean): void {
   if (isItem(task)) throw new CommandError(`The task ${quoted(id)} is an item of a pipeline: it cannot be edited.`)
   if (status === 'dead' || (status === 'waiting' && !isRedriven)) return
   if (status === 'waiting') {
-    throw new CommandError(`The task ${quoted(id)} is not dead: it waits. To edit it, run: redrive task edit`)
+    throw new CommandError(
+      `The task ${quoted(id)} is not dead: it waits. To edit it, run: ${suggest('task edit', {}, id)}`,
+    )
   }
   const reason = status === 'running' ? 'it is running' : `it has ended (${status}), and does not run again`
   throw new CommandError(`The task ${quoted(id)} cannot be edited: ${reason}.`)
@@ -99,7 +104,7 @@ function refuseEdit(task: TaskRecord, isRedriven: boolean): void {
 function refuseRedacted(payload: string, task: TaskRecord): void {
   if (!payload.includes(REDACTED) || task.payload.includes(REDACTED)) return
   throw new CommandError(
-    `The new payload contains '${REDACTED}', which stands for a secret in tables. To copy the whole payload, run: redrive task show ${shellWord(task.id)} --output json | jq .payload`,
+    `The new payload contains '${REDACTED}', which stands for a secret in tables. To copy the whole payload, run: ${suggest('task show', { '--output': 'json' }, task.id)} | jq .payload`,
   )
 }
 

@@ -2,6 +2,7 @@ import type { TaskExplanation, TaskView } from '../../operate/index.js'
 import { failureWords } from '../../operate/internal.js'
 import type { TaskStatus } from '../../store/index.js'
 import { isItem } from '../../store/internal.js'
+import { suggest } from '../suggest.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { fields, ID_WIDTH, type Layout, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
 import { wrap } from '../terminal/text-width.js'
@@ -90,7 +91,7 @@ function lossesText({ losses }: TaskExplanation): string | undefined {
 /** Says that a retry is due, and that its budget has not let it through. */
 function heldText({ id, isBudgeted, nextAttemptAt }: TaskExplanation, now: number): string {
   const isHeld = isBudgeted && nextAttemptAt !== null && Date.parse(nextAttemptAt) <= now
-  return isHeld ? `, held by its retry budget (redrive why ${visible(id)})` : ''
+  return isHeld ? `, held by its retry budget (${suggest('why', {}, id)})` : ''
 }
 
 /** A task's id, status and fields. */

@@ -3,6 +3,7 @@ import { explainTask } from '../../operate/index.js'
 import type { TaskStatus } from '../../store/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
+import { suggest } from '../suggest.js'
 import { writeOne } from '../terminal/output.js'
 import { quoted } from '../terminal/visible.js'
 import { historyTable, stackLines } from './history.js'
@@ -66,7 +67,7 @@ function showTask({ console, environment }: CommandContext, id: string, options:
   return withStore(options, environment, async store => {
     const task = await explainTask(store, id)
     if (task === undefined)
-      throw new CommandError(`There is no task ${quoted(id)}. To list tasks, run: redrive task ls`)
+      throw new CommandError(`There is no task ${quoted(id)}. To list tasks, run: ${suggest('task ls')}`)
     const now = await store.now()
     writeOne(console, options.output, task, () =>
       [taskText(task, console, now), ...stackLines(task, console), '', historyTable(task.history, console)].join('\n'),

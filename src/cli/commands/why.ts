@@ -2,15 +2,15 @@ import type { Command } from 'commander'
 import { type Why, type WhyAction, why } from '../../operate/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode, errorText } from '../errors.js'
+import { suggest, suggestArgs } from '../suggest.js'
 import type { Console } from '../terminal/console.js'
 import { writeOne } from '../terminal/output.js'
 import { paragraph } from '../terminal/table.js'
-import { quoted, shellWord, visible } from '../terminal/visible.js'
+import { quoted, visible } from '../terminal/visible.js'
 import { documentsWithId, printDocumentWhy } from './docs-why.js'
 import { withSource } from './document-options.js'
 import { withStore } from './open-store.js'
 import { type CommonOptions, withCommonOptions } from './options.js'
-import { commandLine } from './redrive-commands.js'
 
 /** Adds `redrive why`. */
 export function addWhy(program: Command, context: CommandContext): void {
@@ -55,10 +55,10 @@ function printTaskWhy({ console, environment }: CommandContext, id: string, opti
     const answer = await why(store, id)
     if (answer === undefined) {
       throw new CommandError(
-        `There is no task ${quoted(id)}: it was never enqueued here, or has been pruned. To list tasks, run: redrive task ls`,
+        `There is no task ${quoted(id)}: it was never enqueued here, or has been pruned. To list tasks, run: ${suggest('task ls')}`,
       )
     }
-    const actions = answer.actions.map(action => ({ text: action.text, command: commandOf(action, options.store) }))
+    const actions = answer.actions.map(action => ({ text: action.text, command: commandOf(action) }))
     writeOne(console, options.output, { ...answer, actions }, () => whyText(answer, actions, console))
     return ExitCode.done
   })
@@ -77,7 +77,7 @@ async function printWhyOfDocument(
     if (others.length > 0) {
       const names = [first, ...others].map(({ collection }) => collection.name)
       throw new CommandError(
-        `Documents in ${names.join(' and ')} have the id ${quoted(id)}. To ask about one, run: redrive docs why ${names[0]} ${shellWord(id)}`,
+        `Documents in ${names.join(' and ')} have the id ${quoted(id)}. To ask about one, run: ${suggest('docs why', {}, first.collection.name, id)}`,
       )
     }
     await printDocumentWhy(console, source, first.collection, first.document, { output })
@@ -85,8 +85,8 @@ async function printWhyOfDocument(
   })
 }
 
-function commandOf({ args }: WhyAction, store: string | undefined): string | null {
-  return args === null ? null : commandLine(args, store)
+function commandOf({ args }: WhyAction): string | null {
+  return args === null ? null : suggestArgs(args)
 }
 
 interface Action {

@@ -9,6 +9,7 @@ import { releaseOf } from '../../task/internal.js'
 import { fanOut, logTo, redact, type Sink } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, errorText } from '../errors.js'
+import { suggest } from '../suggest.js'
 import type { Console } from '../terminal/console.js'
 import { consoleLogger } from '../terminal/console-logger.js'
 import { writeOne } from '../terminal/output.js'
@@ -159,7 +160,7 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
   }
   if (options.output !== 'table') writeOne(console, options.output, tally.counts(), () => '')
   console.say(`Stopped: ${tally.text()}.`)
-  if (tally.counts().dead > 0) console.say('To see the dead letters, run: redrive dlq ls')
+  if (tally.counts().dead > 0) console.say(`To see the dead letters, run: ${suggest('dlq ls')}`)
   return options.untilEmpty && tally.counts().dead > 0 ? ExitCode.partly : ExitCode.done
 }
 

@@ -1,6 +1,6 @@
 import pc from 'picocolors'
 import type { Environment, Writer } from '../environment.js'
-import { wrap } from './text-width.js'
+import { textWidth, wrap } from './text-width.js'
 import { visible } from './visible.js'
 
 export type Paint = ReturnType<typeof pc.createColors>
@@ -11,7 +11,10 @@ export interface Console {
   data(text: string): void
   /** Writes data to stdout, and waits while its reader is slower: so any amount needs little memory. */
   stream(text: string): Promise<void>
-  /** Writes a message to stderr. Control characters are made visible, line breaks too: a name must not forge a line. */
+  /**
+   * Writes a message to stderr. Control characters are made visible, line breaks too: a name must not forge a line. A command at
+   * its end is never broken: whoever pastes two lines of it would run the second one.
+   */
   say(text: string): void
   /** Writes a message that is safe already and may be coloured. */
   sayRaw(text: string): void
@@ -33,6 +36,14 @@ export async function writeSlowly(writer: Writer, text: string): Promise<void> {
   if (!isTaken) await new Promise<void>(resolve => writer.once?.('drain', resolve) ?? resolve())
 }
 
+/** A command that a message ends with, as all of ours do. */
+const COMMAND = /(?<=: )redrive [a-z].*/
+
+function messageLines(text: string, width: number): string[] {
+  const at = textWidth(text) <= width ? -1 : text.search(COMMAND)
+  return at < 0 ? wrap(text, width) : [...wrap(text.slice(0, at - 1), width), `    ${text.slice(at)}`]
+}
+
 /** The console of an environment. */
 export function consoleOf({ stdout, stderr, env, isTTY, columns }: Environment): Console {
   // Some terminals, such as a new pty, report 0 columns.
@@ -42,7 +53,7 @@ export function consoleOf({ stdout, stderr, env, isTTY, columns }: Environment):
   return {
     data: text => stdout.write(`${text}\n`),
     stream: text => writeSlowly(stdout, `${text}\n`),
-    say: text => stderr.write(`${wrap(visible(text), messageWidth).join('\n')}\n`),
+    say: text => stderr.write(`${messageLines(visible(text), messageWidth).join('\n')}\n`),
     sayRaw: text => stderr.write(`${text}\n`),
     paint: pc.createColors(hasColours && isTTY.stdout),
     messagePaint: pc.createColors(hasColours && isTTY.stderr),

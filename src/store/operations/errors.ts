@@ -1,5 +1,5 @@
 import { FinalError } from '../../policy/index.js'
-import { quoted } from '../../policy/internal.js'
+import { commandLine, quoted } from '../../policy/internal.js'
 
 /** Thrown when there is no operation with this id. */
 export class OperationNotFoundError extends FinalError {
@@ -8,7 +8,7 @@ export class OperationNotFoundError extends FinalError {
   }
 
   constructor(id: string) {
-    super(`There is no operation ${quoted(id)}. 'redrive ops ls' lists the operations.`, {
+    super(`There is no operation ${quoted(id)}. To list them, run: ${commandLine('ops ls')}`, {
       code: 'operation_not_found',
     })
   }

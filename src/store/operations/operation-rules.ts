@@ -1,4 +1,5 @@
 import { OptionError } from '../../policy/index.js'
+import { commandLine } from '../../policy/internal.js'
 import type { By } from '../ledger.js'
 import type {
   NewOperation,
@@ -227,7 +228,7 @@ export function refuseLasting({ id, act }: Pick<OperationState, 'id' | 'act'>): 
 export function refuseUndo({ id, act, status }: OperationState): void {
   refuseLasting({ id, act })
   if (status === 'stopped' || status === 'done' || status === 'settling') return
-  throw new OptionError('id', `The operation '${id}' is ${status}. Stop it first: redrive ops stop ${id}`)
+  throw new OptionError('id', `The operation '${id}' is ${status}. Stop it first: ${commandLine('ops stop', {}, id)}`)
 }
 
 /** The operation after members were put back. */

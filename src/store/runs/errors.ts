@@ -1,5 +1,5 @@
 import { FinalError, RetryableError } from '../../policy/index.js'
-import { quoted } from '../../policy/internal.js'
+import { commandLine, quoted } from '../../policy/internal.js'
 import type { RunStatus } from '../run-store.js'
 
 /** Thrown when a run is opened under an id that another run has. */
@@ -20,9 +20,12 @@ export class RunNotFoundError extends FinalError {
   }
 
   constructor(id: string) {
-    super(`There is no run ${quoted(id)}. It may have been pruned; 'redrive pipeline ls' lists the runs.`, {
-      code: 'run_not_found',
-    })
+    super(
+      `There is no run ${quoted(id)}. It may have been pruned; to list the runs, run: ${commandLine('pipeline ls')}`,
+      {
+        code: 'run_not_found',
+      },
+    )
   }
 }
 
