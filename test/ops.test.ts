@@ -168,3 +168,21 @@ describe('the compose file', () => {
     expect(stdout).toContain('2 rule files found')
   })
 })
+
+describe('the Dockerfile', () => {
+  const dockerfile = read('Dockerfile')
+
+  it('is based on exact versions of one Node', () => {
+    const images = [...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, image = '']) => image)
+    expect(images).toHaveLength(3)
+    for (const image of images) expect(image).toMatch(/^node:\d+\.\d+\.\d+-bookworm/)
+    expect(new Set(images.map(image => image.split('-')[0])).size).toBe(1)
+  })
+
+  it('installs the versions of the drivers that the tests run with', () => {
+    const { packages } = JSON.parse(read('package-lock.json')) as { packages: Record<string, { version: string }> }
+    const installed = [...dockerfile.matchAll(/ (@?[a-z][\w/-]*)@(\d[\w.]*)/g)]
+    expect(installed.length).toBeGreaterThanOrEqual(8)
+    for (const [, name, version] of installed) expect(version, name).toBe(packages[`node_modules/${name}`]?.version)
+  })
+})
