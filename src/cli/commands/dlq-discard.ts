@@ -36,7 +36,8 @@ and its history, and says who discarded it and why. It is deleted with other
 ended work: see redrive prune. It cannot be redriven any more, but what a filter
 discarded can be put back until then: see redrive ops undo. Dead items of
 pipelines are left alone, since their run counts them.
-Exits with 3 if it was stopped, or if some of the ids could not be discarded.
+Exits with 3 if it was stopped, or if some dead letters were left alone, and
+with 1 if all were.
 
 Examples:
   redrive dlq discard order-42 --why 'refunded by hand'
@@ -67,7 +68,7 @@ async function tryOut(
   const { count, refused, items } = await preview(context, store, options, makePlan)
   sayItems(console, selection, items)
   console.say(`${count} would be discarded. This was a dry run: 0 discarded.`)
-  return endOf(count, refused)
+  return endOf(count, refused.length + ('ids' in selection ? 0 : items))
 }
 
 async function discardAll(
@@ -97,7 +98,7 @@ async function discardAll(
   if (operation !== undefined) return endOfOperation(context, store, output, operation)
   writeResult(console, output, { discarded, ids, refused, isStopped })
   console.say(`${discarded} discarded.`)
-  return isStopped ? ExitCode.partly : endOf(discarded, refused)
+  return isStopped ? ExitCode.partly : endOf(discarded, refused.length)
 }
 
 /** Items that were named are refused one by one. */

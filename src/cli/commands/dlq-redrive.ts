@@ -11,7 +11,7 @@ import {
 import type { PayloadPatch, Store } from '../../store/index.js'
 import { checkPatch } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
-import { ExitCode } from '../errors.js'
+import { CommandError, ExitCode } from '../errors.js'
 import { writeResult } from '../terminal/output.js'
 import { withCount } from '../terminal/progress.js'
 import { askFirst } from './ask-first.js'
@@ -19,7 +19,15 @@ import { rateText } from './lane-text.js'
 import { endOf, lettersText, preview, type SelectionOptions, selectionOf, withSelection } from './letter-selection.js'
 import { loadTasks, withTasks } from './load-work.js'
 import { withStore } from './open-store.js'
-import { endOfOperation, restText, sayGates, sayNoMatch, sayPlan, startDetached } from './operation-text.js'
+import {
+  endOfOperation,
+  refusedText,
+  restText,
+  sayGates,
+  sayNoMatch,
+  sayPlan,
+  startDetached,
+} from './operation-text.js'
 import { type CommonOptions, nonEmpty, rate, share, wholeNumber, withCommonOptions } from './options.js'
 
 /** The options of a redrive. `patch` changes payloads as they move: `redrive dlq edit` has it. */
@@ -55,7 +63,8 @@ With --tasks, or 'tasks' in the configuration of the project, letters whose
 payload no longer fits the schema of their task are left alone, too.
 Ctrl-C stops it after the current batch; run the same command again, or redrive
 ops continue, for the rest.
-Exits with 3 if it was stopped, or if some of the ids could not be moved.
+Exits with 3 if it was stopped, or if some dead letters were left alone, and
+with 1 if all were.
 
 Examples:
   redrive dlq redrive order-42 order-43
@@ -112,10 +121,11 @@ async function tryOut(
   if (plan !== undefined) sayPlan(console, plan, options)
   if (count === 0 && !('ids' in selection)) await sayNoMatch(context, store, selection, 'dead letters')
   if (count > 0) await sayGates(context, store, selection)
-  const movable = Math.min(count - leftAlone(plan), limit ?? Infinity)
-  const which = movable < count - leftAlone(plan) ? `The oldest ${movable}` : movable
+  const left = leftAlone(plan)
+  const movable = Math.min(count - left, limit ?? Infinity)
+  const which = movable < count - left ? `The oldest ${movable}` : movable
   console.say(`${which} would be moved${courseText(movable, options)}. This was a dry run: 0 moved.`)
-  return endOf(count, refused)
+  return endOf(movable, refused.length + left)
 }
 
 /** `, 10 first: if at most 2 of them fail, the others at up to 20/s` */
@@ -147,23 +157,14 @@ async function move(
   selection: LetterSelection,
   options: RedriveCommandOptions,
 ): Promise<ExitCode> {
-  const { output, patch, why, rate: perSecond, canary, stopAbove, limit, detach, yes } = options
+  const { output, patch, why, rate: perSecond, canary, stopAbove, limit, detach } = options
   const { console, environment } = context
   checkPatch('redrive', patch)
   const { count: all, refused } = await planRedrive(store, selection, { sampleSize: 0 })
-  const count = Math.min(all, limit ?? Infinity)
   for (const { text } of refused) console.say(text)
-  if (count === 0 && !('ids' in selection)) await sayNoMatch(context, store, selection, 'dead letters')
-  if (count > 0) await sayGates(context, store, selection)
+  if (all === 0 && !('ids' in selection)) await sayNoMatch(context, store, selection, 'dead letters')
   const tasks = await tasksFor(selection, options, context)
-  if (count > 0 && !yes) {
-    if (patch !== undefined) sayPlan(console, await planOperation(store, 'redrive', selection, { tasks, patch }))
-    await askFirst(environment, {
-      question: questionOf(count, patch),
-      effect: `This would move ${lettersText(count)}.`,
-      nothing: '0 moved.',
-    })
-  }
+  const count = all === 0 ? 0 : await confirmedCount(context, store, selection, { ...options, tasks, total: all })
 
   const settings = { who: environment.user, why, patch, perSecond, canary, stopAbove, limit }
   if (detach && count > 0)
@@ -175,11 +176,45 @@ async function move(
   )
   if (operation !== undefined) {
     const code = await endOfOperation(context, store, output, operation)
-    return code === ExitCode.done ? endOf(moved, refused) : code
+    return code === ExitCode.done ? endOf(moved, refused.length) : code
   }
   writeResult(console, output, { moved, ids, refused, isStopped })
   console.say(`${moved} moved.`)
-  return isStopped ? ExitCode.partly : endOf(moved, refused)
+  return isStopped ? ExitCode.partly : endOf(moved, refused.length)
+}
+
+/**
+ * Says what a redrive would meet, and asks for confirmation. Returns how many dead letters it can move. Whoever does not wait
+ * for the outcome learns here which ones are left alone.
+ */
+async function confirmedCount(
+  context: CommandContext,
+  store: Store,
+  selection: LetterSelection,
+  { patch, tasks, limit = Infinity, detach, yes, total }: Confirming,
+): Promise<number> {
+  const { console, environment } = context
+  await sayGates(context, store, selection)
+  const isPlanned = (!yes || detach) && (!('ids' in selection) || patch !== undefined)
+  const plan = isPlanned ? await planOperation(store, 'redrive', selection, { tasks, patch }) : undefined
+  if (plan !== undefined && patch !== undefined) sayPlan(console, plan)
+  else for (const { reason, count } of plan?.refused ?? []) console.say(refusedText(reason, count))
+  const count = Math.min(total - leftAlone(plan), limit)
+  if (count === 0) throw new CommandError('None of them can be moved now. 0 moved.')
+  if (!yes) {
+    await askFirst(environment, {
+      question: questionOf(count, patch),
+      effect: `This would move ${lettersText(count)}.`,
+      nothing: '0 moved.',
+    })
+  }
+  return count
+}
+
+interface Confirming extends Omit<RedriveCommandOptions, 'tasks'> {
+  readonly tasks: readonly TaskSchema[] | undefined
+  /** How many dead letters are selected. */
+  readonly total: number
 }
 
 function questionOf(count: number, patch: PayloadPatch | undefined): string {

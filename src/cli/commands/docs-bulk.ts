@@ -10,6 +10,7 @@ import { type OutputFormat, writeResult } from '../terminal/output.js'
 import { quoted, visibleJson } from '../terminal/visible.js'
 import { collectionNamed, type DocumentOptions, withSource } from './document-options.js'
 import { documentView } from './document-view.js'
+import { endOf } from './letter-selection.js'
 
 /** The flags of commands for many failed documents. */
 export interface BulkOptions extends DocumentOptions {
@@ -122,6 +123,8 @@ export function purgeAll(
     const purged = await purgeDocuments(source, collection, pages, { ...paceOf(options), ...into })
     writeResult(console, options.output, { collection: name, purged })
     console.say(`${purged} purged from ${quoted(name)}.`)
-    return ExitCode.done
+    const changed = Math.max(0, matching - purged)
+    if (changed > 0) console.say(`${changed} left alone: they have changed meanwhile.`)
+    return endOf(purged, changed)
   })
 }

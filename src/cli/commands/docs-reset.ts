@@ -10,7 +10,8 @@ import { withCount } from '../terminal/progress.js'
 import { quoted } from '../terminal/visible.js'
 import { type BulkOptions, checkSelection, countOf, failedDocument, failedOnes } from './docs-bulk.js'
 import { collectionNamed, withSource } from './document-options.js'
-import { leaveOutside, refusedText } from './operation-text.js'
+import { endOf } from './letter-selection.js'
+import { leaveOutside, leftAlone, refusedText } from './operation-text.js'
 import { goOnText, type RecordOptions, withRecord } from './recorded.js'
 
 /** Refusals of the database that are printed. */
@@ -38,7 +39,8 @@ export function resetAll(
     const reset = (await resetDocument(source, collection, document)) ? 1 : 0
     writeResult(console, options.output, { collection: name, reset })
     console.say(`${reset} reset in ${quoted(name)}.`)
-    return ExitCode.done
+    if (reset === 0) console.say('It has changed meanwhile. Run the same command again.')
+    return endOf(reset, 1 - reset)
   })
 }
 
@@ -80,7 +82,7 @@ function resetMany(
     })
     console.say(`${reset} reset in ${quoted(collection.name)}.`)
     for (const [why, count] of Object.entries(refused)) console.say(refusedText(why, count))
-    if (!isStopped) return Object.keys(refused).length === 0 ? ExitCode.done : ExitCode.partly
+    if (!isStopped) return endOf(reset, leftAlone(refused))
     console.say(`${reason} ${goOnText(recorded)}`)
     return ExitCode.partly
   })

@@ -66,8 +66,8 @@ export function lettersText(count: number): string {
   return `${count} dead ${count === 1 ? 'letter' : 'letters'}`
 }
 
-/** The exit code of an act on ids, some of which may have been refused. */
-export function endOf(done: number, refused: RedrivePlan['refused']): ExitCode {
-  if (refused.length === 0) return ExitCode.done
+/** The exit code of an act on many, or of its dry run, some of which may be left alone. */
+export function endOf(done: number, leftAlone: number): ExitCode {
+  if (leftAlone === 0) return ExitCode.done
   return done === 0 ? ExitCode.error : ExitCode.partly
 }

@@ -1,3 +1,4 @@
+import { COPIES } from '../../event/internal.js'
 import {
   failedGroups,
   type LetterSelection,
@@ -16,13 +17,14 @@ import { suggest } from '../suggest.js'
 import type { Console } from '../terminal/console.js'
 import { type OutputFormat, writeResult } from '../terminal/output.js'
 import { quoted } from '../terminal/visible.js'
+import { endOf } from './letter-selection.js'
 import { noMatch } from './no-match.js'
 import { shortJson } from './short-json.js'
 
 /** Why members are left alone, in words. */
 const REASONS: Readonly<Record<string, string>> = {
   lane_paused: 'their lane is paused',
-  no_worker: 'no live worker runs their kind',
+  no_worker: 'no live worker runs their kind. Start such a worker, and redrive them again',
   payload_invalid: 'their payload does not fit the schema of their task',
   item_of_run: 'they are items of a pipeline, which are reprocessed',
   already_back: 'somebody else had moved them by then',
@@ -41,6 +43,11 @@ const SEE: Readonly<Record<string, () => string>> = {
 export function refusedText(reason: string, count: number): string {
   const see = SEE[reason]?.()
   return `${count} left alone: ${REASONS[reason] ?? reason}.${see === undefined ? '' : ` See: ${see}`}`
+}
+
+/** How many members were left alone. Second copies were removed, which is all that could be done about them. */
+export function leftAlone(refused: Readonly<Record<string, number>>): number {
+  return Object.entries(refused).reduce((sum, [reason, count]) => sum + (reason === COPIES ? 0 : count), 0)
 }
 
 /** The advice after a failure in the middle of a bulk act: live workers may carry its operation on. */
@@ -127,7 +134,7 @@ export async function endOfOperation(
   if (isStopped) await sayStop(console, store, operation)
   if (isWaitedFor(operation) && !workers.some(isWorker)) console.say('No worker is running: they wait for one.')
   for (const line of nextLines(operation)) console.say(line)
-  return isStopped ? ExitCode.partly : ExitCode.done
+  return isStopped ? ExitCode.partly : endOf(moved, leftAlone(progress.refused))
 }
 
 async function sayStop(console: Console, store: Store, operation: OperationRecord): Promise<void> {

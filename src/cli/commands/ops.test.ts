@@ -172,6 +172,37 @@ it('a dry run shows the plan: kinds, ages, and who would be left alone', async (
   expect(err).toContain('1 would be moved. This was a dry run: 0 moved.')
 })
 
+it('says why nothing was moved, what to do, and fails, if no live worker runs the kind of the dead letters', async () => {
+  await folder.inStore(async store => {
+    await deadLetters(store, [
+      { id: 'a', kind: 'gone' },
+      { id: 'b', kind: 'gone' },
+      { id: 'c', kind: 'k' },
+    ])
+    await store.heartbeat({ worker: 'w', leaseMs: 60_000, kinds: ['k'] })
+  })
+  const why =
+    '2 left alone: no live worker runs their kind. Start such a worker, and redrive them again. See: redrive worker ls'
+  const gone = ['dlq', 'redrive', '--kind', 'gone']
+  for (const flags of [['--dry-run'], ['--yes'], ['--yes', '--detach'], []])
+    expect(await folder.redrive([...gone, ...flags])).toMatchObject({ code: 1, err: expect.stringContaining(why) })
+  const all = ['dlq', 'redrive', '--all']
+  for (const flags of [['--dry-run'], ['--yes']])
+    expect(await folder.redrive([...all, ...flags])).toMatchObject({ code: 3, err: expect.stringContaining(why) })
+  expect(await folder.inStore(store => store.count({}))).toMatchObject({ waiting: 1, dead: 2 })
+})
+
+it('exits as the act would after a dry run of a discard and of a cancellation', async () => {
+  await folder.inStore(store => deadLetters(store, [{ id: 'a' }, { id: 'i', kind: 'pipeline:p' }]))
+  const discard = (...flags: string[]) => folder.redrive(['dlq', 'discard', '--why', 'gone', '--all', ...flags])
+  expect((await discard('--dry-run')).code).toBe(3)
+  expect((await discard('--yes')).code).toBe(3)
+  expect((await discard('--dry-run')).code).toBe(1)
+  const cancel = (...flags: string[]) => folder.redrive(['task', 'cancel', 'a', 'none', ...flags])
+  expect((await cancel('--dry-run')).code).toBe(1)
+  expect((await cancel('--yes')).code).toBe(1)
+})
+
 it('leaves payloads alone that no longer fit the tasks of the project', async () => {
   const task = JSON.stringify(new URL('../../task/index.ts', import.meta.url).pathname)
   const tasks = `

@@ -26,6 +26,7 @@ import { quoted } from '../terminal/visible.js'
 import { askFirst } from './ask-first.js'
 import { collectionNamed, type DocumentOptions, withSource } from './document-options.js'
 import { rateText } from './lane-text.js'
+import { endOf } from './letter-selection.js'
 import { loadTasks } from './load-work.js'
 import { type BusOptions, withBus } from './open-bus.js'
 import { withStore } from './open-store.js'
@@ -113,7 +114,8 @@ Examples:
 A member comes back as the dead letter that it was: payload, attempts, error,
 reason and time of death. One that has run since is left alone, and so are items
 of pipelines. An operation that is under way is stopped first. A cancellation, a
-reset of documents and a requeue of messages cannot be undone.
+reset of documents and a requeue of messages cannot be undone. Exits with 3 if
+some members were left alone, and with 1 if all were.
 
 Example:
   redrive ops undo op-1a2b3c4d --why 'wrong filter'`,
@@ -349,9 +351,9 @@ function undoOne(context: CommandContext, id: string, options: ActOptions): Prom
       progress => undoOperation(store, id, by, progress),
     )
     writeResult(console, options.output, { undone, isStopped })
-    const isAnyLeft = undone < moved - before && !isStopped
-    console.say(`${undone} put back.${isAnyLeft ? ' The others have run since.' : ''}`)
-    return isStopped ? ExitCode.partly : ExitCode.done
+    const left = isStopped ? 0 : moved - before - undone
+    console.say(`${undone} put back.${left > 0 ? ' The others have run since.' : ''}`)
+    return isStopped ? ExitCode.partly : endOf(undone, left)
   })
 }
 

@@ -16,6 +16,7 @@ import { withCount } from '../terminal/progress.js'
 import { quoted } from '../terminal/visible.js'
 import { withBusOutputOptions } from './bus-options.js'
 import { presetFor, type QueueOptions, withPresetOption, withQueues } from './known-queues.js'
+import { endOf } from './letter-selection.js'
 import { leaveOutside } from './operation-text.js'
 import { nonEmpty, rate, withLimitOption } from './options.js'
 import { goOnText, type RecordOptions, withRecord, withRecordOptions } from './recorded.js'
@@ -97,13 +98,7 @@ function sayRequeued(console: Console, output: OutputFormat, name: string, resul
   if (result.duplicates > 0) console.say(`${result.duplicates} removed: copies of dead letters that were requeued.`)
   console.say(`${result.requeued} requeued to ${routeText(result.route)}.`)
   if (result.isStopped) console.say(`Stopped. The rest is still in the queue. ${goOnText(result.operation)}`)
-  return endOf(result)
-}
-
-function endOf({ requeued, kept, isStopped }: Requeued): ExitCode {
-  if (isStopped) return ExitCode.partly
-  if (kept.length === 0) return ExitCode.done
-  return requeued === 0 ? ExitCode.error : ExitCode.partly
+  return result.isStopped ? ExitCode.partly : endOf(result.requeued, result.kept.length)
 }
 
 function noRouteText(error: NoRouteError, name: string, target: string | undefined): string {

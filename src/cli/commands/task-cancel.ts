@@ -55,8 +55,10 @@ async function cancelSelected(
     const { count } = await planOperation(store, 'cancel', selection)
     const tasks = `${count} ${count === 1 ? 'task' : 'tasks'}`
     if (options.dryRun) {
+      const leftAlone = new Set(ids).size - count
+      if (leftAlone > 0) console.say(`${leftAlone} cannot be cancelled: they have ended, or do not exist.`)
       console.say(`${tasks} would be cancelled. This was a dry run: 0 cancelled.`)
-      return ExitCode.done
+      return endOf(count, Math.max(0, leftAlone))
     }
     if (count > 0 && !options.yes) {
       await askFirst(environment, {
@@ -98,6 +100,6 @@ function cancelNamed(
     for (const { text } of refused) console.say(text)
     writeResult(console, options.output, { cancelled: cancelled.length, ids: cancelled, refused })
     console.say(`${cancelled.length} cancelled.`)
-    return endOf(cancelled.length, refused)
+    return endOf(cancelled.length, refused.length)
   })
 }
