@@ -52,7 +52,7 @@ export async function openPostgresSource(
 ): Promise<DocumentSource> {
   const timeoutMs = parseDuration(timeout)
   if (timeoutMs === undefined || timeoutMs < 1) throw new OptionError('timeout', mustBe('timeout', DURATION, timeout))
-  if (isPool(at)) return new PostgresSource(at, async () => {})
+  if (isPool(at)) return new PostgresSource(at, timeoutMs, async () => {})
   const { url, schema = 'public' } = readStoreUrl('url', at)
   // Other tools write it into their URLs, and it is where tables are looked for anyway.
   if (schema !== 'public')
@@ -64,13 +64,12 @@ export async function openPostgresSource(
     connectionString: url,
     max: MAX_CONNECTIONS,
     connectionTimeoutMillis: timeoutMs,
-    query_timeout: timeoutMs,
     keepAlive: true,
     application_name: 'redrive',
   })
   // An idle connection that breaks is replaced when it is needed. Without a listener, it would end the process.
   pool.on('error', () => {})
-  return new PostgresSource(pool, () => pool.end())
+  return new PostgresSource(pool, timeoutMs, () => pool.end())
 }
 
 const DEFAULT_PORT = 5432
@@ -92,12 +91,14 @@ function addressOf({ connectionString, host = '', port, database = '' }: PoolOpt
 class PostgresSource implements DocumentSource {
   readonly address: string
   readonly #pool: Pool
+  readonly #timeoutMs: number
   readonly #close: () => Promise<void>
   readonly #tables = new Tables((text, values) => this.#query(text, values))
 
-  constructor(pool: Pool, close: () => Promise<void>) {
+  constructor(pool: Pool, timeoutMs: number, close: () => Promise<void>) {
     this.address = addressOf(pool.options)
     this.#pool = pool
+    this.#timeoutMs = timeoutMs
     this.#close = close
   }
 
@@ -297,7 +298,8 @@ class PostgresSource implements DocumentSource {
 
   #query(text: string, values: unknown[] = [], on: Pool | PoolClient = this.#pool): Promise<Row[]> {
     const classify = (error: unknown) => (CONFLICT.test(sqlState(error)) ? 'retryable' : 'final')
-    return persist(async () => (await on.query(text, values)).rows, UNTIL_NO_CONFLICT, { classify })
+    const query = { text, values, query_timeout: this.#timeoutMs }
+    return persist(async () => (await on.query(query)).rows, UNTIL_NO_CONFLICT, { classify })
   }
 }
 
