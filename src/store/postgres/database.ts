@@ -108,8 +108,18 @@ export class Database {
   }
 
   /** The rows of a statement. `redrive.` in it stands for the schema. */
-  query(text: string, values: unknown[], patience = 1): Promise<readonly unknown[]> {
-    return this.#connected(client => this.#run(client, inSchema(text, this.schema), values, patience))
+  async query(text: string, values: unknown[], patience = 1): Promise<readonly unknown[]> {
+    const run = async (tx: PostgresTransaction) => (await tx.query(inSchema(text, this.schema), values)).rows
+    try {
+      return await this.transaction(run, { patience, isOurs: true })
+    } catch (error) {
+      throw await this.#explained(error)
+    }
+  }
+
+  /** The same without a transaction, for statements that mean the same on every search path. */
+  queryAlone(text: string, values: unknown[]): Promise<readonly unknown[]> {
+    return this.#connected(client => this.#run(client, text, values, 1))
   }
 
   /** Uses a connection; again after a conflict. */
@@ -125,8 +135,14 @@ export class Database {
    * Runs a function within a transaction of its own; all of it again after a conflict. Each statement, and the time between
    * two of them, is limited on both sides: on the server, since this process may be gone without a word, and nobody else
    * gets the rows that it has locked; here, since the server may be.
+   *
+   * Where all statements are `isOurs`, names without a schema are PostgreSQL's own: on the search path of the role, a
+   * stranger's function in `public` would be called wherever its arguments fit better.
    */
-  async transaction<T>(work: (tx: PostgresTransaction) => Promise<T>, patience = LONG): Promise<T> {
+  async transaction<T>(
+    work: (tx: PostgresTransaction) => Promise<T>,
+    { patience = LONG, isOurs = false }: { readonly patience?: number; readonly isOurs?: boolean } = {},
+  ): Promise<T> {
     const limitMs = patience * Math.ceil(this.#timeoutMs)
     let isWork = false
     const attempt = () =>
@@ -134,7 +150,7 @@ export class Database {
         const { client } = loan
         const run = (text: string) => this.#send(client, text, [], 1)
         isWork = false
-        await run(begin(limitMs))
+        await run(begin(limitMs, isOurs))
         try {
           isWork = true
           const result = await lend(client, work, {
@@ -162,8 +178,9 @@ export class Database {
   /** Runs several calls in one transaction. */
   async callTogether<T>(work: (call: (fn: string, values: unknown[]) => Promise<unknown>) => Promise<T>): Promise<T> {
     try {
-      return await this.transaction(tx =>
-        work(async (fn, values) => answerOf((await tx.query(this.#callText(fn, values.length), values)).rows)),
+      return await this.transaction(
+        tx => work(async (fn, values) => answerOf((await tx.query(this.#callText(fn, values.length), values)).rows)),
+        { isOurs: true },
       )
     } catch (error) {
       throw await this.#explained(error)
@@ -316,8 +333,9 @@ const NO_CONNECTION = 'the pool gave no connection in time'
 const SILENCE = 'a transaction sent nothing, or got no answer, for too long'
 
 /** Begins a transaction whose statements, and the time between them, are limited. */
-function begin(limitMs: number): string {
-  return `BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${limitMs}; SET LOCAL statement_timeout = ${limitMs}`
+function begin(limitMs: number, isOurs: boolean): string {
+  const limits = `SET LOCAL idle_in_transaction_session_timeout = ${limitMs}; SET LOCAL statement_timeout = ${limitMs}`
+  return `BEGIN; ${limits}${isOurs ? '; SET LOCAL search_path = pg_catalog' : ''}`
 }
 
 /** Whether the database is away, so that the rest of a batch would fail too. A statement that took too long might pass alone. */

@@ -37,7 +37,7 @@ export class Enqueues {
     const { fn, values, decode } = encode(tasks, this.#makeId)
     const answer = await this.#database.callIn(client, fn, [...values, this.#database.at])
     // Sent when the transaction commits, and only then.
-    await client.query('SELECT pg_notify($1, $2)', [this.#signals.channel, ''])
+    await client.query('SELECT pg_catalog.pg_notify($1::text, $2::text)', [this.#signals.channel, ''])
     return decode(answer)
   }
 

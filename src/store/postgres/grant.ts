@@ -17,16 +17,19 @@ export function grantRead(database: Database, role: string): Promise<void> {
 }
 
 function grantTo(database: Database, role: string, give: typeof grantIn): Promise<void> {
-  return database.transaction(async client => {
-    const { rowCount } = await client.query(/* sql */ `SELECT FROM pg_roles WHERE rolname = $1`, [role])
-    if (rowCount === 0) {
-      throw new OptionError(
-        'role',
-        `The database has no role ${quoted(role)}. Check its name, or create it: CREATE ROLE`,
-      )
-    }
-    await give(client, database.schema, role)
-  })
+  return database.transaction(
+    async client => {
+      const { rowCount } = await client.query(/* sql */ `SELECT FROM pg_roles WHERE rolname = $1`, [role])
+      if (rowCount === 0) {
+        throw new OptionError(
+          'role',
+          `The database has no role ${quoted(role)}. Check its name, or create it: CREATE ROLE`,
+        )
+      }
+      await give(client, database.schema, role)
+    },
+    { isOurs: true },
+  )
 }
 
 /** Lets roles use or read what a migration has added, as far as they may use or read the store. */

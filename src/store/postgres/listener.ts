@@ -8,13 +8,14 @@ const LINGER_MS = 5000
 
 /** Runs a statement. */
 interface Queries {
-  query(text: string, values: unknown[]): Promise<unknown>
+  queryAlone(text: string, values: unknown[]): Promise<unknown>
 }
 
 /** Takes the payload of a notification; without one, notifications may have been missed. */
 export type Hear = (payload?: string) => void
 
-const NOTIFY = 'SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload'
+/** Qualified: on its connection, a stranger's `unnest(text[])` would fit better. */
+const NOTIFY = 'SELECT pg_catalog.pg_notify($1::text, payload) FROM pg_catalog.unnest($2::text[]) AS payload'
 
 /**
  * Listens on channels, on one connection, opened for the first subscriber. While it is down nothing is lost, only slower:
@@ -58,7 +59,7 @@ export class Listener {
   /** Sends a notification for each payload, on its own connection or on that of `others` while it has none. */
   notify(channel: string, payloads: readonly string[], others: Queries): Promise<unknown> {
     const values = [channel, payloads]
-    return this.#client === undefined ? others.query(NOTIFY, values) : this.#query(this.#client, NOTIFY, values)
+    return this.#client === undefined ? others.queryAlone(NOTIFY, values) : this.#query(this.#client, NOTIFY, values)
   }
 
   /** Stops listening. */

@@ -40,9 +40,13 @@ export async function migrate(database: Database, mayMigrate: boolean, release?:
   if (isCurrent(database, found, ours)) return
   if (!mayMigrate) throw new StoreNotReadyError(database.name, problemOf(found, ours))
   try {
-    await persist(() => database.transaction(tx => upgrade(database, tx, ours), MIGRATION), UNTIL_UNLOCKED, {
-      classify: error => (sqlState(error) === LOCKED ? 'retryable' : 'final'),
-    })
+    await persist(
+      () => database.transaction(tx => upgrade(database, tx, ours), { patience: MIGRATION, isOurs: true }),
+      UNTIL_UNLOCKED,
+      {
+        classify: error => (sqlState(error) === LOCKED ? 'retryable' : 'final'),
+      },
+    )
   } catch (error) {
     if (sqlState(error) !== FORBIDDEN) throw error
     const advice = found.version === 0 ? CREATOR_ONLY : OWNER_ONLY

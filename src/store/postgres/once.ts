@@ -3,15 +3,9 @@ import { encodeResult } from '../../idempotency/internal.js'
 import { StaleFenceError } from '../errors.js'
 import { knownResult, onceFingerprint } from '../once.js'
 import type { OnceOptions } from '../store.js'
-import { type Database, inSchema, rowsOf } from './database.js'
+import type { Database } from './database.js'
 import type { SqlClient } from './driver.js'
-import { COMPLETE_KEY } from './idempotency-keys.js'
 import { claimedBy } from './token.js'
-
-/** Locks the task until the transaction ends, so that nobody rescues it meanwhile. */
-const HOLD = /* sql */ `
-  SELECT true FROM redrive.task
-  WHERE id = $1 AND round = $2 AND advances = $3 AND state = redrive.state_running() FOR UPDATE`
 
 /**
  * Runs a function under a key, or returns its stored result. Call it within a transaction: until that ends, other callers
@@ -33,10 +27,10 @@ export async function once<T, Client extends SqlClient>(
   // A stored result is for any caller; only a run is fenced.
   if (fence !== undefined) {
     const { round, advances } = claimedBy(fence.token)
-    const held = await client.query(inSchema(HOLD, database.schema), [fence.id, round, advances])
-    if (rowsOf(held).length === 0) throw new StaleFenceError(key, fence.id)
+    const isHeld = await database.callIn(client, 'hold', [fence.id, round, advances])
+    if (isHeld !== true) throw new StaleFenceError(key, fence.id)
   }
   const result = await work(client)
-  await client.query(inSchema(COMPLETE_KEY, database.schema), [key, token, encodeResult(result), database.at])
+  await database.callIn(client, 'complete_key', [key, token, encodeResult(result), database.at])
   return result
 }

@@ -88,6 +88,25 @@ it('lets a role read the views, and nothing else', async () => {
   }
 })
 
+it('shows no payload of a living task, not even to a function of the reader’s own that the planner would call first', async () => {
+  await store.enqueue([{ kind: 'k', payload: '"of a living task"' }])
+  await pool.query('CREATE ROLE spy')
+  await store.grantRead('spy')
+  const client = await pool.connect()
+  const seen: string[] = []
+  client.on('notice', ({ message }) => seen.push(String(message)))
+  try {
+    await client.query(`CREATE FUNCTION public.look(text) RETURNS boolean LANGUAGE plpgsql COST 0.000001
+      AS $$ BEGIN RAISE NOTICE '%', $1; RETURN true; END $$`)
+    await client.query('SET ROLE spy; SET enable_nestloop = off')
+    const { rows } = await client.query('SELECT payload FROM redrive.dead_letters WHERE public.look(payload)')
+    expect(seen).toEqual(rows.map(({ payload }) => payload))
+  } finally {
+    await client.query('RESET ROLE; RESET enable_nestloop')
+    client.release()
+  }
+})
+
 it('has the state of every failure group', async () => {
   await markGroups(store)
   expect(new Set(await rowsOf('SELECT * FROM redrive.failure_groups'))).toEqual(new Set(await expectedGroups(store)))

@@ -217,7 +217,8 @@ END
 $$;
 
 -- Locks a group for a mark. Returns {now, seen, releases}, with the releases that live workers report; NULL if there is none.
-CREATE OR REPLACE FUNCTION redrive.lock_group(of_id text, at bigint) RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION redrive.lock_group(of_id text, at bigint) RETURNS text LANGUAGE plpgsql
+SET search_path = pg_catalog AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
 BEGIN
@@ -236,7 +237,8 @@ $$;
 -- Writes the life of a group.
 CREATE OR REPLACE FUNCTION redrive.mark_group(
   of_id text, new_life text, at_ms bigint, by_who text, for_why text, new_details text
-) RETURNS void LANGUAGE plpgsql AS $$
+) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog AS $$
 BEGIN
   UPDATE redrive.failure_group
   SET life = new_life, marked_at = at_ms, who = by_who, why = for_why, details = new_details WHERE id = of_id;

@@ -27,3 +27,50 @@ BEGIN
   END LOOP;
 END
 $$;
+
+-- Renews the lease of a key that is in progress. Returns whether it is still this token's.
+CREATE OR REPLACE FUNCTION redrive.renew_key(of_key text, of_token text, lease_ms float8, at bigint) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  UPDATE redrive.idempotency SET until = ceil(redrive.now_ms(at) + lease_ms)
+  WHERE key = of_key AND token = of_token AND result IS NULL;
+  RETURN FOUND;
+END
+$$;
+
+-- Stores the result of a key. Returns whether it was still this token's. A key keeps its first result: the answer to the
+-- first call may have been lost.
+CREATE OR REPLACE FUNCTION redrive.complete_key(of_key text, of_token text, of_result text, at bigint) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  UPDATE redrive.idempotency
+  SET result = coalesce(result, of_result), done_at = coalesce(done_at, redrive.now_ms(at))
+  WHERE key = of_key AND token = of_token;
+  RETURN FOUND;
+END
+$$;
+
+-- Gives a key back, unless it has a result; without a token, it is forgotten whatever its state.
+CREATE OR REPLACE FUNCTION redrive.release_key(of_key text, of_token text) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  DELETE FROM redrive.idempotency
+  WHERE key = of_key AND (of_token IS NULL OR token = of_token AND result IS NULL);
+END
+$$;
+
+-- Locks a task until the transaction ends, so that nobody rescues it meanwhile. Returns whether it is still in its round.
+CREATE OR REPLACE FUNCTION redrive.hold(of_id text, of_round int, of_advances int) RETURNS boolean LANGUAGE plpgsql
+SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  PERFORM FROM redrive.task
+  WHERE id = of_id AND round = of_round AND advances = of_advances AND state = redrive.state_running() FOR UPDATE;
+  RETURN FOUND;
+END
+$$;

@@ -137,7 +137,8 @@ END
 $$;
 
 -- The rules about groups, and the last grouping that all groups were gone through for, as JSON: {rules, regrouped}.
-CREATE OR REPLACE FUNCTION redrive.group_rules() RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION redrive.group_rules() RETURNS text LANGUAGE plpgsql
+SET search_path = pg_catalog AS $$
 BEGIN
   RETURN json_build_object(
     'rules', (SELECT coalesce(json_agg(its ORDER BY its.id), '[]') FROM redrive.group_rule AS its),
@@ -148,7 +149,8 @@ $$;
 
 -- Adds a rule. Returns its id.
 CREATE OR REPLACE FUNCTION redrive.add_rule(of_kind text, of_pattern text, at_ms bigint, by_who text, for_why text)
-RETURNS bigint LANGUAGE plpgsql AS $$
+RETURNS bigint LANGUAGE plpgsql
+SET search_path = pg_catalog AS $$
 DECLARE
   new_id bigint;
 BEGIN
@@ -159,21 +161,24 @@ END
 $$;
 
 -- Keeps others from changing the rules until the transaction ends.
-CREATE OR REPLACE FUNCTION redrive.lock_rules() RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION redrive.lock_rules() RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog AS $$
 BEGIN
   LOCK TABLE redrive.group_rule IN SHARE ROW EXCLUSIVE MODE;
 END
 $$;
 
 -- Removes a rule.
-CREATE OR REPLACE FUNCTION redrive.remove_rule(of_id bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION redrive.remove_rule(of_id bigint) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog AS $$
 BEGIN
   DELETE FROM redrive.group_rule WHERE id = of_id;
 END
 $$;
 
 -- Notes that all groups were gone through for a grouping.
-CREATE OR REPLACE FUNCTION redrive.note_regrouped(of_grouping text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION redrive.note_regrouped(of_grouping text) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog AS $$
 BEGIN
   INSERT INTO redrive.regrouped (id, grouping) VALUES (1, of_grouping)
   ON CONFLICT (id) DO UPDATE SET grouping = excluded.grouping;

@@ -1,9 +1,10 @@
 -- Views for your own queries and dashboards: docs/sql.md is their contract. Columns are only ever added, at the end, since
 -- PostgreSQL refuses any other change of a view that others depend on. They repeat the numbers of states, since nothing in
--- the schema may depend on a function that can be replaced.
+-- the schema may depend on a function that can be replaced. As barriers, they show a reader's own functions no row that they
+-- leave out: `dead_letters` has payloads, and those of living tasks are not for everybody.
 
 -- Every attempt: those in the ledger, and those that tasks succeeded with, which are in the task's own row.
-CREATE VIEW redrive.attempts AS
+CREATE VIEW redrive.attempts WITH (security_barrier) AS
   SELECT ledger.task, lane.kind, coalesce(ledger.category, lane.category) AS category, lane.key, ledger.sequence,
     ledger.attempt, ledger.outcome, ledger.error_class AS class, ledger.error_code AS code, ledger.error, ledger.reason,
     ledger.delay_ms, ledger.worker, to_timestamp(ledger.started_at / 1000.0) AS started_at,
@@ -29,7 +30,7 @@ CREATE VIEW redrive.attempts AS
     );
 
 -- Found by the lists of tasks that ended together, so that the table of tasks is not read as a whole.
-CREATE VIEW redrive.dead_letters AS
+CREATE VIEW redrive.dead_letters WITH (security_barrier) AS
   SELECT task.id, lane.kind, lane.category, lane.key, task.reason, task.error_class AS class, task.error_code AS code,
     task.error_message AS error, task.attempts, task.deferrals, task.losses, task.payload,
     to_timestamp(task.submitted_at / 1000.0) AS submitted_at, to_timestamp(ended.at / 1000.0) AS died_at,
@@ -41,7 +42,7 @@ CREATE VIEW redrive.dead_letters AS
   WHERE ended.state = 6;  -- dead
 
 -- The figures are those of redrive groups ls: changes by hour, to be added up. The state is the last mark, or `regressed`.
-CREATE VIEW redrive.failure_groups AS
+CREATE VIEW redrive.failure_groups WITH (security_barrier) AS
   SELECT its.id, its.kind, its.code, its.pattern, coalesce(sum(tally.seen), 0)::bigint AS seen,
     coalesce(sum(tally.retrying), 0)::bigint AS retrying, coalesce(sum(tally.dead), 0)::bigint AS dead,
     to_timestamp(its.first_seen / 1000.0) AS first_seen,
