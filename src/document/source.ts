@@ -24,7 +24,8 @@ export interface DocumentSource {
   total(shape: Shape): Promise<number>
   /**
    * Pages over the documents of a selection, each document once. Stuck documents come with the oldest attempt first, and
-   * those without one last, since new ones may keep coming; failed documents without one come first. `priority` puts the
+   * those without one last, since new ones may keep coming: with the oldest first, where the collection names `createdAt`.
+   * Failed documents without an attempt come first. `priority` puts the
    * highest value of the priority field first instead, and leaves out documents without one. A walk ends even if documents
    * change meanwhile: what has been requeued has left the selection.
    */

@@ -57,7 +57,12 @@ function stuckWalks(
     walks.unshift({ where: { ...open, [retryAt]: { $lte: writeTime(format, now) } }, sort: byTime(retryAt) })
     walks.push({ where: { ...open, [retryAt]: isNoTime } })
   }
-  walks.push({ where: { ...open, [last]: null, ...free, ...isOldEnough(createdAt, before, stuckBefore, idAt) } })
+  // By their ids alone, new documents could go before old ones for ever.
+  const sort = createdAt === undefined ? {} : { sort: byTime(createdAt) }
+  walks.push({
+    where: { ...open, [last]: null, ...free, ...isOldEnough(createdAt, before, stuckBefore, idAt) },
+    ...sort,
+  })
   return walks
 }
 
@@ -81,6 +86,8 @@ export function priorityWalk({ priority = '' }: Shape, walks: readonly Walk[]): 
  */
 export function indexKeys({ fields, priority }: Shape): readonly Record<string, 1 | -1>[] {
   const names = [fields.lastAttemptTime, fields.retryAt, priority].filter(name => name !== undefined)
-  const walks = names.map(name => ({ [fields.status]: 1, [name]: 1, _id: 1 }) as const)
+  const walks: Record<string, 1 | -1>[] = names.map(name => ({ [fields.status]: 1, [name]: 1, _id: 1 }))
+  const { createdAt = '_id', lastAttemptTime, status } = fields
+  if (createdAt !== '_id') walks.push({ [status]: 1, [lastAttemptTime]: 1, [createdAt]: 1, _id: 1 })
   return fields.id === undefined || fields.id === '_id' ? walks : [...walks, { [fields.id]: 1 }]
 }

@@ -31,6 +31,10 @@ export function isOpen({ fields, statuses }: Shape): string {
   return `${column(fields.status)} IN (${literal(statuses.pending)}, ${literal(statuses.processing)})`
 }
 
+function isUnattempted(shape: Shape, dialect: Dialect): string {
+  return `${isOpen(shape)} AND ${dialect.time(shape.fields.lastAttemptTime)} IS NULL`
+}
+
 export function isFailed({ fields, statuses }: Shape): string {
   return `${column(fields.status)} = ${literal(statuses.failed)}`
 }
@@ -65,7 +69,6 @@ function stuckWalks(shape: Shape, dialect: Dialect, never: Part, byTime: (name: 
   const { lastAttemptTime: last, retryAt, createdAt } = shape.fields
   const open = isOpen(shape)
   const isOld = (name: string) => `${dialect.time(name)} < ${dialect.moment('stuckBefore', name)}`
-  const isOldEnough = createdAt === undefined ? '' : ` AND (${dialect.time(createdAt)} IS NULL OR ${isOld(createdAt)})`
   const free = retryAt === undefined ? '' : ` AND ${dialect.time(retryAt)} IS NULL`
   const walks: Walk[] = [{ where: `${open} AND ${isOld(last)}${free}`, ...byTime(last) }]
   if (retryAt !== undefined) {
@@ -77,7 +80,13 @@ function stuckWalks(shape: Shape, dialect: Dialect, never: Part, byTime: (name: 
     walks.push({ where: `${open} AND ${dialect.isNoTime(last)}${free}`, ...byTime(last) })
     if (retryAt !== undefined) walks.push({ where: `${open} AND ${dialect.isNoTime(retryAt)}`, ...byTime(retryAt) })
   }
-  walks.push({ where: `${open} AND ${dialect.time(last)} IS NULL${free}${isOldEnough}`, ...never })
+  const unattempted = `${isUnattempted(shape, dialect)}${free}`
+  if (createdAt === undefined) return [...walks, { where: unattempted, ...never }]
+  // By their ids alone, new documents could go before old ones for ever. Those of unknown age are few, and go first.
+  const created = dialect.time(createdAt)
+  const { order } = byTime(createdAt)
+  walks.push({ where: `${unattempted} AND ${created} IS NULL`, order, after: never.after })
+  walks.push({ where: `${unattempted} AND ${isOld(createdAt)}`, ...byTime(createdAt) })
   return walks
 }
 
@@ -116,6 +125,8 @@ export function indexParts(shape: Shape, dialect: Dialect): readonly (readonly [
     ['open', `${dialect.time(fields.lastAttemptTime)}, ${id}`, open],
     ['failed', `${dialect.time(fields.lastAttemptTime)}, ${id}`, isFailed(shape)],
   ]
+  if (fields.createdAt !== undefined)
+    parts.push(['new', `${dialect.time(fields.createdAt)}, ${id}`, isUnattempted(shape, dialect)])
   if (fields.retryAt !== undefined) parts.push(['retry', `${dialect.time(fields.retryAt)}, ${id}`, open])
   if (priority !== undefined) parts.push(['priority', `${column(priority)}, ${id}`, open])
   return parts.map(([suffix, columns, where]) => [suffix, withoutAlias(columns), withoutAlias(where)] as const)

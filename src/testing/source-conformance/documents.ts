@@ -46,6 +46,24 @@ export const FINDING: SourceBehaviours = {
     assert.deepEqual(await idsOf(source, shape, { type: 'stuck', cut }), stuck)
     assert.equal((await source.survey(shape, cut)).stuck, stuck.length)
   },
+  'documents that were never attempted come with the oldest first, whatever their ids': async scene => {
+    const { source, name, now } = scene
+    const { shape } = collectionOf({
+      ...scene.collection,
+      fields: { ...scene.collection.fields, createdAt: 'createdAt' },
+    })
+    await scene.insert(name, [
+      ...[3, 4, 5, 6].map(days => ({ id: `c${days}`, status: 'pending', createdAt: now - days * DAY })),
+      { id: 'b', status: 'processing', createdAt: now - 4 * DAY - HOUR },
+      { id: 'z', status: 'pending', createdAt: now - 9 * DAY },
+      { id: 'unknown', status: 'pending' },
+      { id: 'new', status: 'pending', createdAt: now - HOUR },
+    ])
+    const stuck = ['unknown', 'z', 'c6', 'c5', 'b', 'c4', 'c3']
+    for (const pageSize of [1, 2, 10])
+      assert.deepEqual(await idsOf(source, shape, { type: 'stuck', cut: dayBefore(now) }, pageSize), stuck)
+    assert.equal((await source.survey(shape, dayBefore(now))).stuck, stuck.length)
+  },
   'a document is found by its id, whatever characters that has': async scene => {
     const { source, shape, name, now } = scene
     const odd = [`it's "quoted"`, '50 %', '$where', '@id', 'a\\b', 'naïve — 日本 🚀', ' ', '0x1', '-1', '00042', 'null']

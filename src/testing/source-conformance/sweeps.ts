@@ -25,6 +25,21 @@ export const SWEEPING: SourceBehaviours = {
     assert.equal((await found(source, shape, 'over')).status, 'failed_max_retries')
     assert.equal((await found(source, shape, 'waits')).attemptCount, 2)
   },
+  'sweeps that prefer recent documents, and send a few at a time, send the oldest too': async scene => {
+    const { source, name, now } = scene
+    const fields = { ...scene.collection.fields, createdAt: 'createdAt' }
+    const blastRadius = { atLeast: 1, first: 20 }
+    const collection = { ...scene.collection, fields, priority: 'recent', blastRadius } as const
+    await scene.insert(name, [
+      ...ids(60).map((id, index) => ({ id, status: 'pending', createdAt: now - 2 * DAY - index })),
+      { id: 'zz', status: 'pending', createdAt: now - 9 * DAY },
+    ])
+    const { bus, sent } = await busFor(collection)
+    const [report] = (await sweeper({ source, bus, collections: [collection] }).sweep()).collections
+    assert.deepEqual([report?.failure, report?.requeued], [undefined, 20])
+    const published = await sent()
+    assert.ok(published.includes('zz'), 'the oldest goes with the first sweep')
+  },
   'two sweepers at once publish each document once, and count it once': async scene => {
     const { source, other, collection, shape, name } = scene
     const all = ids(80)
