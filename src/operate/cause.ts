@@ -1,4 +1,5 @@
 import { ownPlace } from '../fingerprint/internal.js'
+import { DOCUMENT_KIND } from '../operation/internal.js'
 import type { GiveUpReason } from '../policy/index.js'
 import type { TaskRecord } from '../store/index.js'
 
@@ -10,17 +11,25 @@ export interface Remark {
   readonly text: string
 }
 
-type Death = Pick<TaskRecord, 'reason' | 'attempts' | 'losses' | 'errorCode'>
+type Death = Pick<TaskRecord, 'kind' | 'reason' | 'attempts' | 'losses' | 'errorCode'>
 
 const CAUSES: Readonly<Record<GiveUpReason, (task: Death) => string>> = {
   aborted: () => 'It was aborted.',
   final_error: () => 'Its error is final: another attempt would fail the same way.',
   losses_exhausted: ({ losses }) => (losses === 1 ? 'Its worker died.' : `Its worker died, ${losses} times.`),
-  attempts_exhausted: ({ attempts }) =>
-    attempts === 1 ? 'Its only attempt failed.' : `${allOf(attempts)} attempts failed.`,
+  attempts_exhausted: task => {
+    const { attempts } = task
+    if (isStuck(task)) return `It was sent ${attempts === 1 ? 'once' : `${attempts} times`}, and was not completed.`
+    return attempts === 1 ? 'Its only attempt failed.' : `${allOf(attempts)} attempts failed.`
+  },
   ttl_expired: () => 'Its time to live ended, or would have ended before the next attempt.',
   deadline_passed: () => 'Its deadline passed, or would have passed before the next attempt.',
   budget_empty: () => 'The retry budget was empty.',
+}
+
+/** Whether it is a document that no service completed in time. Perhaps none ever began. */
+function isStuck({ kind, errorCode }: Death): boolean {
+  return kind.startsWith(DOCUMENT_KIND) && errorCode === 'stuck'
 }
 
 function allOf(attempts: number): string {
@@ -47,6 +56,7 @@ const ADVICE = {
     'Fix the cause named in the error (code, data or permissions), restart the workers if the code changed, then redrive it.',
   check_dependency:
     'Check that the service it depends on works again, then redrive it. If outages outlast its attempts, allow more attempts.',
+  check_service: 'Check that its service runs, takes its events and completes its documents, then redrive it.',
   redrive_late: 'If the work is still wanted, redrive it. Its time to live starts afresh.',
   redrive: 'If the work is still wanted, redrive it.',
 } as const
@@ -65,7 +75,8 @@ function fixCodeAt(place: string): string {
   return `Its code failed at ${place}, with an error that names no service. Fix the code there, restart the workers, then redrive it. If the error reports an outage, check that the service works again instead.`
 }
 
-function adviceCode({ reason, errorCode }: Death): keyof typeof ADVICE {
+function adviceCode(task: Death): keyof typeof ADVICE {
+  const { reason, errorCode } = task
   if (errorCode === 'lost') return 'investigate_crash'
   if (errorCode === 'payload_invalid') return 'fix_payload'
   switch (reason) {
@@ -74,7 +85,7 @@ function adviceCode({ reason, errorCode }: Death): keyof typeof ADVICE {
     case 'final_error':
       return 'fix_error'
     case 'attempts_exhausted':
-      return 'check_dependency'
+      return isStuck(task) ? 'check_service' : 'check_dependency'
     case 'ttl_expired':
     case 'deadline_passed':
       return 'redrive_late'

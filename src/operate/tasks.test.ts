@@ -86,6 +86,25 @@ describe('explainTask', () => {
     })
   })
 
+  it('does not say of a document that its attempts failed, since perhaps none ever began', async () => {
+    const store = new MemoryStore()
+    const verdict = { class: 'retryable', code: 'stuck' } as const
+    const attempt = {
+      attempt: 3,
+      startedAt: 1,
+      endedAt: 2,
+      worker: 'sweeper',
+      verdict,
+      error: 'No attempt ended in time.',
+    }
+    const outcome = { type: 'dead', reason: 'attempts_exhausted' } as const
+    await store.enqueue([{ id: 'd', kind: 'document:archives', payload: '{}', tried: { outcome, attempt } }])
+    expect(await explainTask(store, 'd')).toMatchObject({
+      cause: { code: 'attempts_exhausted', text: 'It was sent 3 times, and was not completed.' },
+      advice: { code: 'check_service' },
+    })
+  })
+
   it('gives a task that is not dead no cause and no advice', async () => {
     const { store } = await runTasks({ a: 'limited' }, '1s')
     const task = await explainTask(store, 'a')
