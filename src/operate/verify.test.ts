@@ -36,8 +36,9 @@ async function eventful() {
 
 it('finds nothing to say of a store that nobody has tampered with', async () => {
   const store = await eventful()
-  const { discrepancies, ...counts } = await verify(store)
+  const { discrepancies, problems, ...counts } = await verify(store)
   expect(discrepancies).toEqual([])
+  expect(problems).toEqual([])
   expect(counts).toMatchObject({ tasks: 20, unknown: 0 })
   expect(counts.decisions).toBeGreaterThanOrEqual(60)
 })
@@ -137,9 +138,31 @@ it('names the row whose decision is not the one that the kernel makes', async ()
   }
   const { discrepancies } = await verify({
     list: (filter, page) => store.list(filter, page),
+    get: id => store.get(id),
     policies: store.policies,
+    audit: store.audit,
+    ledger: tampered,
     ledgers: ids => Promise.all(ids.map(tampered)),
   })
   expect(discrepancies.length).toBeGreaterThan(0)
   expect(discrepancies[0]).toMatchObject({ taskId: 't5', recorded: 'retry after 1 ms' })
+})
+
+it('takes a task that is settled between two reads for sound', async () => {
+  const store = await eventful()
+  const { id } = (await store.list({ status: 'dead' }, { limit: 1 })).items[0] ?? { id: '' }
+  let isMoved = false
+  const { problems } = await verify({
+    get: id => store.get(id),
+    list: (filter, page) => store.list(filter, page),
+    policies: store.policies,
+    audit: store.audit,
+    ledger: id => store.ledger(id),
+    ledgers: async ids => {
+      if (!isMoved) await store.redrive([id], { who: 'ada' })
+      isMoved = true
+      return store.ledgers(ids)
+    },
+  })
+  expect(problems).toEqual([])
 })

@@ -1,14 +1,19 @@
 import {
   advance,
+  canonicalJson,
   type Decision,
   decide,
   decideLoss,
   type History,
+  hashJson,
   type Policy,
+  type PolicyInput,
   policy as parsePolicy,
   type Verdict,
 } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
 import type { LedgerRow, Store, TaskRecord } from '../store/index.js'
+import { recordProblems } from '../store/internal.js'
 import { pagesOf } from './pages.js'
 
 /** A recorded decision that differs from what the kernel decides when asked again. */
@@ -23,6 +28,14 @@ export interface Discrepancy {
   readonly recomputed: string
 }
 
+/** A record that contradicts itself or cannot be read: it was damaged outside of Redrive. */
+export interface RecordProblem {
+  /** The id of the task; `undefined` if it is not the record of a task. */
+  readonly taskId: string | undefined
+  /** The problem, in words. */
+  readonly problem: string
+}
+
 /** The result of a verification. */
 export interface Verification {
   /** How many tasks were read. */
@@ -33,12 +46,14 @@ export interface Verification {
   readonly unknown: number
   /** Decisions that came out differently. */
   readonly discrepancies: readonly Discrepancy[]
+  /** Records that are damaged. */
+  readonly problems: readonly RecordProblem[]
 }
 
 /** A row of the ledger with all that a decision was made from. */
 type DecisionRow = LedgerRow & Required<Pick<LedgerRow, 'verdict' | 'policy' | 'random'>>
 
-type LedgerSource = Pick<Store, 'list' | 'ledgers' | 'policies'>
+type LedgerSource = Pick<Store, 'get' | 'list' | 'ledger' | 'ledgers' | 'policies' | 'audit'>
 
 /** Options of a verification. */
 export interface VerifyOptions {
@@ -48,18 +63,28 @@ export interface VerifyOptions {
   readonly onProgress?: (tasks: number) => void
 }
 
-/** Recomputes every recorded decision of a store from its ledger, and reports those that differ. */
+/**
+ * Recomputes every recorded decision of a store from its ledger, and reports those that differ. Reads every record of a
+ * task, policy and audit event on the way, and reports those that are damaged.
+ */
 export async function verify(store: LedgerSource, { signal, onProgress }: VerifyOptions = {}): Promise<Verification> {
+  let [tasks, decisions, unknown] = [0, 0, 0]
+  const discrepancies: Discrepancy[] = []
+  const problems: RecordProblem[] = []
   const policies = new Map<string, Policy | undefined>()
   const policyOf = async (hash: string) => {
     if (!policies.has(hash)) {
       const stored = await store.policies.get(hash)
-      policies.set(hash, stored === undefined ? undefined : parsePolicy(JSON.parse(stored)))
+      const policy = stored === undefined ? undefined : readPolicy(stored, hash)
+      policies.set(hash, policy)
+      if (stored !== undefined && policy === undefined)
+        problems.push({
+          taskId: undefined,
+          problem: `the policy ${hash} is not the one that was stored under this hash`,
+        })
     }
     return policies.get(hash)
   }
-  let [tasks, decisions, unknown] = [0, 0, 0]
-  const discrepancies: Discrepancy[] = []
   const check = async (task: TaskRecord, ledger: readonly LedgerRow[]) => {
     for (const { row, history, latestStart } of withHistory(task, ledger)) {
       if (!isDecisionOnRecord(row)) continue
@@ -78,12 +103,80 @@ export async function verify(store: LedgerSource, { signal, onProgress }: Verify
   }
   for await (const page of pagesOf(request => store.list({}, request))) {
     signal?.throwIfAborted()
-    const ledgers = await store.ledgers(page.map(({ id }) => id))
-    for (const [index, task] of page.entries()) await check(task, ledgers[index] ?? [])
+    const ledgers = await readLedgers(store, page)
+    for (const [index, task] of page.entries()) {
+      const ledger = ledgers[index]
+      if (ledger !== undefined) await check(task, ledger)
+      const isSound = ledger !== undefined && problemsOf(task, ledger).length === 0
+      if (!isSound)
+        problems.push(...(await lastingProblems(store, task)).map(problem => ({ taskId: task.id, problem })))
+    }
     tasks += page.length
     onProgress?.(tasks)
   }
-  return { tasks, decisions, unknown, discrepancies }
+  for await (const page of pagesOf(request => store.audit.page(request))) {
+    signal?.throwIfAborted()
+    const damaged = page.filter(record => jsonOf(record) === undefined)
+    problems.push(
+      ...damaged.map(record => ({ taskId: undefined, problem: `the audit record ${quoted(record)} is not JSON` })),
+    )
+  }
+  return { tasks, decisions, unknown, discrepancies, problems }
+}
+
+/** The ledgers of tasks; `undefined` in the place of one that cannot be read. */
+async function readLedgers(
+  store: LedgerSource,
+  tasks: readonly TaskRecord[],
+): Promise<readonly (readonly LedgerRow[] | undefined)[]> {
+  try {
+    return await store.ledgers(tasks.map(({ id }) => id))
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    return Promise.all(tasks.map(({ id }) => readLedger(store, id)))
+  }
+}
+
+async function readLedger(store: LedgerSource, id: string): Promise<readonly LedgerRow[] | undefined> {
+  try {
+    return await store.ledger(id)
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+}
+
+/** The problems of a record, read again until no settlement came between the task and its ledger. */
+async function lastingProblems(store: LedgerSource, { id }: TaskRecord): Promise<readonly string[]> {
+  for (let task = await store.get(id); task !== undefined; ) {
+    const ledger = await readLedger(store, id)
+    const after = await store.get(id)
+    if (canonicalJson(after ?? null) === canonicalJson(task))
+      return ledger === undefined ? ['a row of its ledger is not JSON'] : problemsOf(task, ledger)
+    task = after
+  }
+  return []
+}
+
+function problemsOf(task: TaskRecord, ledger: readonly LedgerRow[]): string[] {
+  const unreadable = (['payload', 'value', 'result'] as const).filter(
+    field => jsonOf(task[field] ?? 'null') === undefined,
+  )
+  return [...unreadable.map(field => `its ${field} is not JSON`), ...recordProblems(task, ledger)]
+}
+
+/** A stored policy; `undefined` if its text is damaged. */
+function readPolicy(stored: string, hash: string): Policy | undefined {
+  const input = jsonOf(stored)
+  return input === undefined || hashJson(input.value) !== hash ? undefined : parsePolicy(input.value as PolicyInput)
+}
+
+function jsonOf(text: string): { readonly value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(text) }
+  } catch {
+    return undefined
+  }
 }
 
 /** The decision of the kernel, asked again. */

@@ -40,13 +40,17 @@ Examples:
 
   const check = audit
     .command('verify')
-    .description('Recompute every decision on record, and show those that differ')
+    .description('Recompute every decision on record, and show those that differ, and damaged records')
     .action(async (options: CommonOptions) => context.end(await printVerification(context, options)))
   withCommonOptions(check).addHelpText(
     'after',
     `
 Each retry, deferral and death is decided by a policy, from facts that are in
-the ledger: so the decision can be made again. Exits with 1 if one differs.
+the ledger: so the decision can be made again. Every record is read on the way:
+JSON that cannot be read, and a ledger with a gap, show damage to the store.
+
+Exits with 1 if a decision differs or a record is damaged, and with 3 if a
+decision could not be recomputed, because the store does not have its policy.
 
 Example:
   redrive audit verify`,
@@ -90,15 +94,26 @@ function printVerification(context: CommandContext, options: CommonOptions): Pro
 }
 
 function tellVerification(console: Console, { output }: CommonOptions, result: Verification): ExitCode {
-  const { tasks, decisions, unknown, discrepancies } = result
-  if (output !== 'table' || discrepancies.length > 0) {
-    writeOne(console, output, result, () => discrepancyTable(discrepancies, console))
+  const { tasks, decisions, unknown, discrepancies, problems } = result
+  const isSound = discrepancies.length === 0 && problems.length === 0
+  if (output !== 'table' || !isSound) {
+    writeOne(console, output, result, () =>
+      [
+        ...(discrepancies.length > 0 ? [discrepancyTable(discrepancies, console)] : []),
+        ...(problems.length > 0 ? [problemTable(problems, console)] : []),
+      ].join('\n\n'),
+    )
   }
   const about = `${countOf(decisions, 'decision')} on ${countOf(tasks, 'task')}`
   const differ = discrepancies.length === 1 ? 'differs' : 'differ'
   console.say(`${about} recomputed: ${grouped(discrepancies.length)} ${differ}.`)
   if (unknown > 0) console.say(`${grouped(unknown)} could not be recomputed: the store does not have their policy.`)
-  return discrepancies.length === 0 ? ExitCode.done : ExitCode.error
+  if (problems.length > 0) {
+    const are = problems.length === 1 ? 'problem shows' : 'problems show'
+    console.say(`${grouped(problems.length)} ${are} damage from outside. Compare with a backup of the store.`)
+  }
+  if (!isSound) return ExitCode.error
+  return unknown > 0 ? ExitCode.partly : ExitCode.done
 }
 
 function countOf(count: number, noun: string): string {
@@ -115,5 +130,11 @@ function discrepancyTable(discrepancies: Verification['discrepancies'], console:
   const rows = discrepancies.map(({ taskId, sequence, recorded, recomputed }) => ({
     cells: [taskId, String(sequence), recorded, recomputed],
   }))
+  return table(columns, rows, console)
+}
+
+function problemTable(problems: Verification['problems'], console: Console): string {
+  const columns = [{ title: 'TASK', minWidth: ID_WIDTH }, { title: 'PROBLEM' }]
+  const rows = problems.map(({ taskId = '-', problem }) => ({ cells: [taskId, problem] }))
   return table(columns, rows, console)
 }

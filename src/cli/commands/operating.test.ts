@@ -1,6 +1,11 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { deadLetters } from '../../../test/dead-letters.js'
 import { type StoreFolder, storeFolder } from '../../../test/store-folder.js'
+import { hashJson } from '../../policy/index.js'
+import type { Store } from '../../store/index.js'
 
 let folder: StoreFolder
 beforeEach(() => {
@@ -150,7 +155,7 @@ describe('audit tail', () => {
       '-     mine   -    -',
       '  n=2',
       '-     -      -    -',
-      '  0=3',
+      '  record=[3]',
     ])
   })
 
@@ -199,17 +204,80 @@ describe('audit tail', () => {
   })
 })
 
+/** Lets the first attempt of each task fail, under a policy that asks for a retry after a second. */
+async function retryIn(store: Store, delayMs: number): Promise<void> {
+  const policy = { attempts: 3, backoff: { kind: 'fixed', base: 1000 }, jitter: 'none' }
+  const hash = hashJson(policy)
+  await store.policies.keep(hash, JSON.stringify(policy))
+  const rooms = [{ kinds: ['k'] }]
+  const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 60_000, rooms, limit: 100, isIdle: true })
+  const decision = { verdict: { class: 'retryable', code: 'E' }, random: 0.5, policy: hash } as const
+  const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', error: 'x', ...decision }
+  const outcome = { type: 'retry', delayMs, isBackoff: true } as const
+  await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
+}
+
+describe('audit verify of a store that was damaged', () => {
+  const file = () => join(folder.path, '.redrive/redrive.db')
+  const damage = (sql: string) => {
+    const db = new Database(file())
+    db.exec(sql)
+    db.close()
+  }
+  beforeEach(() =>
+    folder.inStore(async store => {
+      await store.enqueue(['a', 'b'].map(id => ({ id, kind: 'k', payload: `{"order":"${id}${id}${id}"}` })))
+      await retryIn(store, 1000)
+      await store.audit.append(['{"event_type":"checked"}'])
+    }),
+  )
+
+  it.each([
+    [
+      'a gap in a ledger',
+      "DELETE FROM ledger WHERE task = (SELECT seq FROM task WHERE id = 'a')",
+      /^a +it has failed attempts: 1, and its ledger 0$/m,
+    ],
+    ['a ledger without its first row', 'UPDATE ledger SET sequence = 2', /^b +row 1 of its ledger is missing$/m],
+    ['a status that the rest contradicts', "UPDATE task SET state = 5 WHERE id = 'a'", /^a +it is /m],
+    [
+      'a policy',
+      "UPDATE policy SET policy = replace(policy, '1000', '1001')",
+      /^- +the policy [0-9a-f]+ is not the one/m,
+    ],
+    ['an audit record', "UPDATE audit SET record = '{'", /^- +the audit record '{' is not JSON$/m],
+  ])('names %s, and ends with 1', async (_, sql, line) => {
+    expect(await folder.redrive(['audit', 'verify'])).toMatchObject({ code: 0 })
+    damage(sql)
+    const { code, out, err } = await folder.redrive(['audit', 'verify'])
+    expect(out).toMatch(line)
+    expect(err).toContain('damage from outside. Compare with a backup of the store.')
+    expect(code).toBe(1)
+  })
+
+  it('names a payload in which one bit is flipped, if that is no longer JSON', async () => {
+    const bytes = readFileSync(file())
+    const at = bytes.indexOf('{"order":"aaa"}')
+    expect(at).toBeGreaterThan(0)
+    bytes[at] = (bytes[at] ?? 0) ^ 0x40
+    writeFileSync(file(), bytes)
+    const { code, json } = await folder.redrive(['audit', 'verify', '--output', 'json'])
+    expect(json()).toMatchObject({ problems: [{ taskId: 'a', problem: 'its payload is not JSON' }] })
+    expect(code).toBe(1)
+  })
+
+  it('ends with 3 if a policy is missing', async () => {
+    damage('DELETE FROM policy')
+    const { code, err } = await folder.redrive(['audit', 'verify'])
+    expect(err).toContain('2 could not be recomputed: the store does not have their policy.')
+    expect(code).toBe(3)
+  })
+})
+
 it('audit verify recomputes the decisions, and ends with 1 if one differs', async () => {
   await folder.inStore(async store => {
-    const policy = { attempts: 3, backoff: { kind: 'fixed', base: 1000 }, jitter: 'none' }
-    await store.policies.keep('h', JSON.stringify(policy))
     await store.enqueue([{ id: 'a', kind: 'k', payload: '1' }])
-    const rooms = [{ kinds: ['k'] }]
-    const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 60_000, rooms, limit: 1, isIdle: true })
-    const decision = { verdict: { class: 'retryable', code: 'E' }, random: 0.5, policy: 'h' } as const
-    const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', error: 'x', ...decision }
-    const outcome = { type: 'retry', delayMs: 5000, isBackoff: true } as const
-    await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
+    await retryIn(store, 5000)
   })
   const { code, lines, err } = await folder.redrive(['audit', 'verify'])
   expect(code).toBe(1)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Lane, LedgerRow, Store, TaskRecord, TaskStatus } from '../../store/index.js'
+import { recordProblems } from '../../store/internal.js'
 
 const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled']
 
@@ -65,40 +66,8 @@ export async function allTasks(store: Store): Promise<TaskRecord[]> {
 }
 
 function checkTask(task: TaskRecord, ledger: readonly LedgerRow[]): void {
-  const about = `task ${task.id}, ${task.status}`
-  assert.ok(STATUSES.includes(task.status), `${about}: no such status`)
-  assert.equal(task.nextAttemptAt !== undefined, task.status === 'waiting', `${about}: next at ${task.nextAttemptAt}`)
-  const isDiscarded = ledger.at(-1)?.outcome === 'discarded'
-  const hasReason = task.status === 'dead' || task.status === 'skipped' || isDiscarded
-  // A success has one where its result was not kept.
-  const mayHaveReason = hasReason || (task.status === 'succeeded' && task.result === undefined)
-  assert.ok(task.reason === undefined ? !hasReason : mayHaveReason, `${about}: reason`)
-  assert.deepEqual(
-    ledger.map(({ sequence }) => sequence),
-    ledger.map((_, index) => index + 1),
-    `${about}: the ledger has a gap`,
-  )
-
-  const isCleared = task.status === 'succeeded' || task.status === 'skipped'
-  // An undo takes back the act in the row before it.
-  const standing = ledger.filter((row, index) => row.outcome !== 'undone' && ledger[index + 1]?.outcome !== 'undone')
-  // Every stage of an item begins afresh.
-  const stage = standing.slice(standing.findLastIndex(({ outcome }) => outcome === 'advanced') + 1)
-  const since = stage.slice(stage.findLastIndex(({ outcome }) => outcome === 'redriven') + 1)
-  // A batch that was halved has made several attempts at the item that is left alone.
-  const counted = since
-    .filter(({ outcome }) => outcome === 'retry' || outcome === 'dead')
-    .reduce((attempts, { attempt }) => Math.max(attempts + 1, attempt), 0)
-  const deferred = since.filter(({ outcome }) => outcome === 'deferred').length
-  const lost = stage.filter(({ outcome }) => outcome === 'lost').length
-  assert.equal(task.attempts, isCleared ? 0 : counted, `${about}: attempts`)
-  assert.equal(task.deferrals, isCleared ? 0 : deferred, `${about}: deferrals`)
-  assert.equal(task.losses, isCleared ? 0 : lost, `${about}: losses`)
-  if (isCleared) assert.equal(task.value, undefined, `${about}: value`)
-  if (isCleared) assert.equal(task.errorClass ?? task.errorCode ?? task.errorMessage, undefined, `${about}: error`)
-  // A redrive keeps the group.
-  const failed = stage.findLast(({ group }) => group !== undefined)
-  assert.equal(task.group, isCleared ? undefined : failed?.group, `${about}: group`)
+  assert.ok(STATUSES.includes(task.status), `task ${task.id}: no such status as ${task.status}`)
+  assert.deepEqual(recordProblems(task, ledger), [], `task ${task.id}, ${task.status}`)
 }
 
 function isIn(lane: Lane, task: Lane): boolean {
