@@ -129,7 +129,28 @@ it('a rate spreads the moves, whatever the window', () => {
     nextStep(operation({ settings: { perSecond: 50 }, progress: { ...PROGRESS, lastMove } }), FACTS)
   expect(moved(undefined)).toEqual({ type: 'move', limit: 5, isCanary: false })
   expect(moved({ at: 1_000_000 - 60, count: 5 })).toEqual({ type: 'wait', ms: 40 })
-  expect(moved({ at: 1_000_000 - 100, count: 5 }).type).toBe('move')
+  expect(moved({ at: 1_000_000 - 100, count: 5 })).toEqual({ type: 'move', limit: 5, isCanary: false })
+})
+
+it('keeps its rate although each step takes longer than the time between two, without a burst after a rest', () => {
+  let now = 1_000_000
+  let moved = 0
+  let lastMove: OperationRecord['progress']['lastMove']
+  for (const stepMs of Array.from({ length: 50 }, () => 200)) {
+    const next = nextStep(operation({ settings: { perSecond: 25 }, progress: { ...PROGRESS, lastMove } }), {
+      ...FACTS,
+      now,
+    })
+    if (next.type === 'move') {
+      moved += next.limit
+      lastMove = { at: now, count: next.limit }
+    }
+    now += stepMs
+  }
+  expect(moved).toBeGreaterThan(240)
+  expect(moved).toBeLessThanOrEqual(250)
+  const rested = operation({ settings: { perSecond: 25 }, progress: { ...PROGRESS, lastMove } })
+  expect(nextStep(rested, { ...FACTS, now: now + 3_600_000 })).toMatchObject({ limit: 25 })
 })
 
 it('does not wait for the time of the last move to come again after the clock was set back', () => {

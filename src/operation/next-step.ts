@@ -151,14 +151,28 @@ function roomStep(
   room: number,
   now: number,
 ): NextStep {
-  const lastMs = perSecond === undefined || lastMove === undefined ? 0 : (lastMove.count * 1000) / perSecond
-  // A move that lies ahead was made before the clock was set back.
-  const earlyMs = lastMove === undefined || lastMove.at > now ? 0 : lastMove.at + lastMs - now
+  const batch = patch === undefined ? BATCH : PATCH_BATCH
+  const { limit, earlyMs } = perSecond === undefined ? { limit: batch, earlyMs: 0 } : paced(perSecond, lastMove, now)
   if (earlyMs > 0) return { type: 'wait', ms: Math.min(earlyMs, 1000) }
   if (room <= 0) return { type: 'wait', ms: POLL_MS }
-  const batch = patch === undefined ? BATCH : PATCH_BATCH
-  const evenly = perSecond === undefined ? batch : Math.max(1, Math.floor(perSecond / BATCHES_PER_SECOND))
-  return { type: 'move', limit: Math.min(room, evenly, batch), isCanary: false }
+  return { type: 'move', limit: Math.min(room, limit, batch), isCanary: false }
+}
+
+/**
+ * How many members a rate lets through, and how long before it is time for them. A step that comes late, since a busy store
+ * answers slowly, moves as many more as it is late for, up to those of a second: or else the rate would never be reached.
+ */
+function paced(
+  perSecond: number,
+  lastMove: OperationRecord['progress']['lastMove'],
+  now: number,
+): { readonly limit: number; readonly earlyMs: number } {
+  const evenly = Math.max(1, Math.floor(perSecond / BATCHES_PER_SECOND))
+  // A move that lies ahead was made before the clock was set back.
+  if (lastMove === undefined || lastMove.at > now) return { limit: evenly, earlyMs: 0 }
+  const passedMs = Math.min(now - lastMove.at, 1000)
+  const earlyMs = lastMove.at + (evenly * 1000) / perSecond - now
+  return { limit: Math.max(evenly, Math.floor((passedMs * perSecond) / 1000)), earlyMs }
 }
 
 /** Whether a member that was moved has not ended. */
