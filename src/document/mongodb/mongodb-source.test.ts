@@ -214,4 +214,9 @@ describe.skipIf(problem !== undefined)('a MongoDB source', () => {
     const wrong = openMongodbSource('mongodb://user:secret:word@localhost/app')
     await expect(wrong).rejects.toMatchObject({ option: 'url', message: expect.not.stringContaining('secret') })
   })
+
+  it('waits for a server no longer than the URL says', async () => {
+    const url = 'mongodb://127.0.0.1:1/app?serverSelectionTimeoutMS=50'
+    await expect(openMongodbSource(url)).rejects.toMatchObject({ name: 'MongoServerSelectionError' })
+  })
 })

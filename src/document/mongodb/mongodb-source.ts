@@ -23,9 +23,11 @@ import { indexKeys, isFailed, priorityWalk, walksOf } from './walks.js'
 export interface MongodbSourceOptions {
   /** The name of the database. Default: the one that the URL names. */
   readonly database?: string
-  /** How long connecting, and each answer, may take. Default 60 s. */
+  /** How long connecting, and each answer, may take. Default: what the URL says, or else 60 s. */
   readonly timeout?: Duration
 }
+
+const TIMEOUTS = ['serverSelectionTimeoutMS', 'connectTimeoutMS', 'socketTimeoutMS'] as const
 
 /** How many updates are under way at once: a bulk write would not tell which documents matched. */
 const PARALLEL = 16
@@ -41,16 +43,18 @@ const MAJORITY = { writeConcern: { w: 'majority' } } as const
  */
 export async function openMongodbSource(
   at: string | MongodbDatabase,
-  { database, timeout = '60s' }: MongodbSourceOptions = {},
+  { database, timeout }: MongodbSourceOptions = {},
 ): Promise<DocumentSource> {
-  const timeoutMs = parseDuration(timeout)
+  const timeoutMs = parseDuration(timeout ?? '60s')
   if (timeoutMs === undefined || timeoutMs < 1) throw new OptionError('timeout', mustBe('timeout', DURATION, timeout))
   const driver = await import('mongodb').catch(cause => {
     throw new MissingPackageError('The MongoDB source', 'mongodb', '^7.0', { cause })
   })
   if (typeof at !== 'string') return new MongodbSource(at as Db, driver, async () => {})
   const client = clientOf(at, () => {
-    const times = { serverSelectionTimeoutMS: timeoutMs, connectTimeoutMS: timeoutMs, socketTimeoutMS: timeoutMs }
+    // The driver lets its options override the URL.
+    const names = TIMEOUTS.filter(name => timeout !== undefined || !at.toLowerCase().includes(`${name.toLowerCase()}=`))
+    const times = Object.fromEntries(names.map(name => [name, timeoutMs]))
     return new driver.MongoClient(at, { ...times, appName: 'redrive' })
   })
   if (database === undefined && client.options.dbName === 'test' && !/\/test(\?|$)/.test(at))
