@@ -150,6 +150,8 @@ export type FindingCode =
   | 'memory_only'
   /** The broker confirms a message before it is on disk. */
   | 'sync_interval'
+  /** Messages wait in a queue, and nothing consumes it. */
+  | 'no_consumer'
   /** Part of the setup could not be checked. */
   | 'unseen'
 

@@ -16,7 +16,7 @@ import {
 } from './bus.js'
 import { checkFailedQueue, checkMessage, checkPrefetch, checkTopology } from './check.js'
 import { BusClosedError, MessageTooLargeError, NoQueueError, TopologyError } from './errors.js'
-import { finding } from './finding.js'
+import { finding, unconsumed } from './finding.js'
 import { MemoryQueue } from './memory-queue.js'
 import { bytesOf, withTrace } from './message.js'
 
@@ -67,9 +67,11 @@ export class MemoryBus implements Bus {
   }
 
   async examine(topology: Topology): Promise<Finding[]> {
-    const findings = (await this.status(topology))
-      .filter(({ messages }) => messages === undefined)
-      .map(({ name }) => finding('missing', name, `There is no queue '${name}'. Declare it.`))
+    const findings = (await this.status(topology)).flatMap(({ name, isFailedQueue, messages }) => {
+      if (messages === undefined) return [finding('missing', name, `There is no queue '${name}'. Declare it.`)]
+      const isIdle = !isFailedQueue && messages > 0 && !this.#queues.get(name)?.isConsumed
+      return isIdle ? [unconsumed(name, messages)] : []
+    })
     const message = 'Its messages are lost when this process ends. Use RabbitMQ or NATS where that matters.'
     return [...findings, finding('memory_only', 'the memory bus', message, 'warning')]
   }

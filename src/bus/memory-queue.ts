@@ -19,6 +19,10 @@ export class MemoryQueue {
     return this.#waiting.length
   }
 
+  get isConsumed(): boolean {
+    return this.#consumers.length > 0
+  }
+
   /** The waiting messages, oldest first. */
   get waiting(): readonly Entry[] {
     return this.#waiting.all()

@@ -1,7 +1,7 @@
 import type { ConsumerConfig, StreamConfig } from '@nats-io/jetstream'
 import { type Finding, type FindingCode, failedQueueOf, type Topology } from '../bus.js'
 import { BusUnavailableError } from '../errors.js'
-import { finding } from '../finding.js'
+import { finding, unconsumed } from '../finding.js'
 import { readJson } from '../read-json.js'
 import type { TlsOptions } from '../tls-options.js'
 import { orMissing } from './driver.js'
@@ -18,7 +18,12 @@ export async function examineTopology(parts: NatsParts, topology: Topology): Pro
     const isOpen = stream?.config.subjects.includes(names.subjectOf(type))
     if (consumer === undefined || !isOpen) findings.push(missing(queue))
     if (stream !== undefined) findings.push(...streamFindings(queue, stream.config, 'interest'))
-    if (consumer !== undefined) findings.push(...consumerFindings(queue, consumer.config))
+    if (consumer !== undefined) {
+      findings.push(...consumerFindings(queue, consumer.config))
+      // A consumer waits for messages, or has some in hand.
+      const { num_pending, num_waiting, num_ack_pending } = consumer
+      if (num_pending > 0 && num_waiting === 0 && num_ack_pending === 0) findings.push(unconsumed(queue, num_pending))
+    }
 
     const failedQueue = failedQueueOf(queue)
     const failed = await orMissing(manager.streams.info(names.failedStreamOf(failedQueue)))

@@ -1,9 +1,9 @@
 import { type Finding, type FindingCode, failedQueueOf, isFailedQueue, type Topology } from '../bus.js'
 import { TopologyError } from '../errors.js'
-import { finding } from '../finding.js'
+import { finding, unconsumed } from '../finding.js'
 import type { Management, QueueFacts } from './management.js'
 import type { RabbitmqParts } from './rabbitmq-bus.js'
-import { assertQueue, countMessages } from './topology.js'
+import { assertQueue, countsOf } from './topology.js'
 
 /** The settings that drop messages, under the names that queues and policies share. */
 const LIMITS: Readonly<Record<string, FindingCode>> = {
@@ -16,21 +16,25 @@ const LIMITS: Readonly<Record<string, FindingCode>> = {
 
 /** Checks the queues for anything that could lose a message. Only the management API shows policies; AMQP does not. */
 export async function examineTopology(parts: RabbitmqParts, topology: Topology): Promise<Finding[]> {
-  const { connection, timeoutMs, management } = parts
   const findings: Finding[] = []
   for (const [queue, type] of Object.entries(topology)) {
-    for (const name of [queue, failedQueueOf(queue)]) {
-      if ((await countMessages(connection, name, timeoutMs)) === undefined) {
-        findings.push(finding('missing', name, `There is no queue '${name}'. Declare it.`))
-      } else if (management === undefined) {
-        findings.push(...(await differences(parts, name)))
-      } else {
-        findings.push(...(await examineQueue(management, name)))
-        if (!isFailedQueue(name)) findings.push(...(await examineBinding(management, parts.exchange, name, type)))
-      }
-    }
+    for (const name of [queue, failedQueueOf(queue)]) findings.push(...(await findingsOf(parts, name, type)))
   }
-  return management === undefined ? [...findings, POLICIES_UNSEEN] : findings
+  return parts.management === undefined ? [...findings, POLICIES_UNSEEN] : findings
+}
+
+async function findingsOf(parts: RabbitmqParts, name: string, type: string): Promise<Finding[]> {
+  const { connection, exchange, timeoutMs, management } = parts
+  const counts = await countsOf(connection, name, timeoutMs)
+  if (counts === undefined) return [finding('missing', name, `There is no queue '${name}'. Declare it.`)]
+  const findings = management === undefined ? await differences(parts, name) : await examineQueue(management, name)
+  if (isFailedQueue(name)) return findings
+  const { messageCount, consumerCount } = counts
+  return [
+    ...findings,
+    ...(management === undefined ? [] : await examineBinding(management, exchange, name, type)),
+    ...(messageCount > 0 && consumerCount === 0 ? [unconsumed(name, messageCount)] : []),
+  ]
 }
 
 /** Finds a difference by declaring the queue again: a no-op if it matches, else the broker names the first mismatch. */

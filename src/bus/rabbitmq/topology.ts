@@ -45,14 +45,14 @@ export async function declareTopology(channel: Channel, exchange: string, topolo
   }
 }
 
-/** Counts the messages that wait in a queue; `undefined` if it does not exist. */
-export async function countMessages(
+/** Counts the messages that wait in a queue, and its consumers; `undefined` if it does not exist. */
+export async function countsOf(
   connection: RabbitmqConnection,
   name: string,
   timeoutMs: number,
-): Promise<number | undefined> {
+): Promise<{ readonly messageCount: number; readonly consumerCount: number } | undefined> {
   try {
-    return (await connection.ask(timeoutMs, channel => channel.checkQueue(name))).messageCount
+    return await connection.ask(timeoutMs, channel => channel.checkQueue(name))
   } catch (error) {
     if (closeReason(error).code === NOT_FOUND) return undefined
     throw error
@@ -70,6 +70,9 @@ export async function topologyStatus(
     { name: failedQueueOf(queue), type, isFailedQueue: true },
   ])
   return Promise.all(
-    queues.map(async queue => ({ ...queue, messages: await countMessages(connection, queue.name, timeoutMs) })),
+    queues.map(async queue => {
+      const counts = await countsOf(connection, queue.name, timeoutMs)
+      return { ...queue, messages: counts?.messageCount }
+    }),
   )
 }

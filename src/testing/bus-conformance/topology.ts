@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import {
   assertRefused,
   type BusBehaviours,
+  collect,
   declared,
   drain,
   event,
@@ -96,6 +97,26 @@ export const TOPOLOGY: BusBehaviours = {
       missing.map(({ subject }) => subject),
       [queue, `${queue}.failed`],
     )
+  },
+
+  async 'an examination warns of messages that nobody consumes'(scene) {
+    const { bus, queue, type } = scene
+    const warnings = async () =>
+      (await bus.examine({ [queue]: type })).filter(({ code }) => code === 'no_consumer').map(({ message }) => message)
+    await declared(scene)
+    assert.deepEqual(await warnings(), [])
+    await publishAll(scene, numbers(3))
+    const [warning, ...others] = await warnings()
+    assert.match(warning ?? '', /^3 messages wait in /)
+    assert.deepEqual(others, [])
+    const collected = await collect(bus, queue, { prefetch: 1, onDelivery: () => {} })
+    await collected.reach(1)
+    assert.deepEqual(await warnings(), [])
+    for (const count of [1, 2, 3]) {
+      await collected.reach(count)
+      collected.deliveries[count - 1]?.ack()
+    }
+    await collected.stop()
   },
 
   async 'names that no broker takes are refused, and failed queues by themselves'({ bus, queue, type }) {
