@@ -118,6 +118,19 @@ describe('an event from a bus', () => {
     expect(await failedLetters()).toEqual([])
   })
 
+  it('has on record which consumer of which release made each attempt', async () => {
+    await start(() => Promise.reject(new DocumentNotFoundError('never')), {
+      policy: { attempts: 2 },
+      name: 'chunking-1',
+      release: '1.2.3',
+    })
+    await publish('m1')
+    await clock.advance('1m')
+    await expect.poll(() => statusOf('m1')).toBe('dead')
+    const made = (await store.ledger('chunking/m1')).map(({ worker, release }) => `${worker} ${release}`)
+    expect(made).toEqual(['chunking-1 1.2.3', 'chunking-1 1.2.3'])
+  })
+
   it('whose failure is not to be retried is a dead letter at once', async () => {
     await start(() => {
       throw new FinalError('no such archive')

@@ -50,6 +50,8 @@ export interface ConsumeOptions<Event> {
   readonly service: string
   /** The ids of the entities that an event is about, which make its idempotency key (`eventKey`); or the key itself. */
   readonly key: (event: Event) => readonly string[] | string
+  /** Its name on record. No two workers or consumers may share one. Default: generated. */
+  readonly name?: string | undefined
   /** Keeps events that wait for their retry, every attempt, and dead letters. */
   readonly store: Store
   /** Overrides `policies.event`, field by field: eight attempts within half an hour. */
@@ -76,7 +78,8 @@ export interface ConsumeOptions<Event> {
   /** Receives the work events. */
   readonly sink?: Sink | undefined
   /**
-   * Called when the store or the broker stops answering, and when it answers again. The consumer retries until then.
+   * Called with `{ isOver: false, failure }` when the store or the broker stops answering, and with `{ isOver: true }` when
+   * it answers again. The consumer retries until then.
    */
   readonly onOutage?: ((outage: Outage) => void) | undefined
   /** The source of time. Default: the system clock. */
@@ -86,6 +89,7 @@ export interface ConsumeOptions<Event> {
 const CONSUME_OPTIONS: KnownOptions<ConsumeOptions<unknown>> = {
   handler: 'function',
   service: '',
+  name: '',
   key: 'function',
   store: 'object',
   policy: 'object',
@@ -162,6 +166,7 @@ export class EventConsumer<Event> {
       store,
       sink,
       service,
+      name,
       classify,
       release,
       lease,
@@ -181,7 +186,7 @@ export class EventConsumer<Event> {
     this.#kind = new EventKind(bus, queue, options, clock, this.#outages)
     const onOutage = (outage: Outage) => this.#outages.note(outage)
     const outside = requeueTarget(bus)
-    const engineOptions = { outside, concurrency, classify, sink, clock, release, lease, grace, onOutage }
+    const engineOptions = { outside, name, concurrency, classify, sink, clock, release, lease, grace, onOutage }
     this.#engine = new Engine(store, [this.#kind], engineOptions)
     this.#engine.stopped.catch(failure => this.#ending.fail(failure))
     this.#environment = { clock, sink, classify }
