@@ -43,7 +43,7 @@ export function mayBeSent(failure: unknown): boolean {
   return failure instanceof Error && 'code' in failure && failure.code === 'publish_unconfirmed'
 }
 
-/** The event of a dispatched document, with its stamp in the headers. */
+/** The event of a dispatched document, with its stamp and its content type in the headers. */
 export function eventOf(collection: Collection, document: DocumentRecord, now: number): NewMessage {
   const { event, name, countsAtBegin } = collection
   const id = randomUUID()
@@ -55,6 +55,7 @@ export function eventOf(collection: Collection, document: DocumentRecord, now: n
     data: event.data(document),
   }
   const stamp: Record<string, string> = {
+    'content-type': 'application/json',
     [STAMP.collection]: encodeURIComponent(name),
     [STAMP.id]: encodeURIComponent(document.id),
   }

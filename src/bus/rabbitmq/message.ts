@@ -3,6 +3,9 @@ import type { Message, NewMessage } from '../bus.js'
 import { bytesOf } from '../message.js'
 import { unreadableIn } from './unreadable-headers.js'
 
+/** A header that is a property of its own in AMQP, where other programs look for it. */
+const CONTENT_TYPE = 'content-type'
+
 /** A message in RabbitMQ's form. */
 export interface Outgoing {
   readonly content: Buffer
@@ -11,24 +14,24 @@ export interface Outgoing {
 
 /** Converts a message for RabbitMQ. `mandatory` makes the broker return it if no queue takes it. */
 export function toRabbitmq(message: NewMessage): Outgoing {
-  const { id, type, headers } = message
+  const { id, type, headers: { [CONTENT_TYPE]: contentType, ...headers } = {} } = message
   const bytes = bytesOf(message)
   return {
     content: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength),
-    options: { messageId: id, type, headers: { ...headers }, persistent: true, mandatory: true },
+    options: { messageId: id, type, contentType, headers, persistent: true, mandatory: true },
   }
 }
 
 /** Converts a message from RabbitMQ, whichever program published it. */
 export function fromRabbitmq({ content, fields, properties }: RabbitmqMessage): Message {
-  const { messageId, type, headers = {} } = properties
+  const { messageId, type, contentType, headers = {} } = properties
   // The routing key of a published message is its type; that of a message put into a queue is the queue's name.
   const isPut = fields.exchange === '' && typeof type === 'string'
   return {
     id: typeof messageId === 'string' && messageId !== '' ? messageId : undefined,
     type: isPut ? type : fields.routingKey,
     body: content,
-    headers: textHeaders(headers),
+    headers: textHeaders(contentType === undefined ? headers : { ...headers, [CONTENT_TYPE]: contentType }),
     unreadable: unreadableIn(properties),
   }
 }

@@ -112,6 +112,25 @@ describe('what somebody else has published', () => {
   })
 })
 
+describe('a content type', () => {
+  it('is a property of the message, and a header on both sides of the bus', async () => {
+    const queue = unique('typed')
+    await bus.declare({ [queue]: queue })
+    const headers = { 'content-type': 'application/json', a: '1' }
+    await bus.publish({ id: '1', type: queue, body: '{}', headers })
+    const channel = await raw.createChannel()
+    const get = async () => (await channel.get(queue)) || Promise.reject(new Error('Not yet'))
+    const message = await vi.waitFor(get, { timeout: 10_000 })
+    expect(message.properties).toMatchObject({ contentType: 'application/json', headers: { a: '1' } })
+    channel.nack(message, false, true)
+    await channel.close()
+    const { deliveries, reach, stop } = await collect(bus, queue)
+    await reach(1)
+    await stop()
+    expect(deliveries[0]?.headers).toEqual(headers)
+  })
+})
+
 describe('a consumer', () => {
   it('goes on by itself when its queue was deleted and is declared again', { timeout: 20_000 }, async () => {
     const queue = unique('deleted')
