@@ -85,7 +85,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     ActOptions AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination
     ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FixOptions FollowAuditOptions GroupExplanation GroupLifeView GroupNotFoundError GroupRuleView GroupView Interval KeptMessage KindFigures
     KnownQueues LaneGate LaneState LaneView LedgerRowView LetterSelection LookOptions MessageView NoFailedQueueError NoRouteError
-    OperationPlan OperationRecording OperationView PauseView PayloadReport Percentiles PlanOptions PolicyAdvice PruneOptions Pruned Purged QueueBusyError RecordProblem RedriveOptions RedrivePlan
+    OperationInterruptedError OperationPlan OperationRecording OperationView PauseView PayloadReport Percentiles PlanOptions PolicyAdvice PruneOptions Pruned Purged QueueBusyError RecordProblem RedriveOptions RedrivePlan
     Redriven Refusal RegroupPreview Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore
     Reprocessed RequeueOptions RequeuePlan RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes
     RunOperationOptions RunReport RunView SeenFailure SeenGroup SeenGroups StageName StageReport StartOptions StartRequeueOptions StoreFigures TaskCountView TaskExplanation

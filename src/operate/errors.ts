@@ -1,5 +1,5 @@
 import { failedQueueOf, isFailedQueue } from '../bus/index.js'
-import { FinalError } from '../policy/index.js'
+import { FinalError, RetryableError } from '../policy/index.js'
 import { commandLine, quoted } from '../policy/internal.js'
 import type { OperationRecord } from '../store/index.js'
 
@@ -29,6 +29,26 @@ export class NoFailedQueueError extends FinalError {
         : `${quoted(name)} is not a failed queue. Did you mean ${quoted(failedQueueOf(name))}?`,
       { code: 'no_failed_queue' },
     )
+  }
+}
+
+/**
+ * Thrown when a bulk act cannot be carried to its end, since the store has failed; its code is that of the failure. Its
+ * operation stays on record: a live worker goes on with it, and so does the same call.
+ */
+export class OperationInterruptedError extends RetryableError {
+  static {
+    OperationInterruptedError.prototype.name = 'OperationInterruptedError'
+  }
+  /** The id of the operation. */
+  readonly operation: string
+
+  constructor(operation: string, cause: RetryableError) {
+    super(
+      `The operation ${operation} has begun, and is not at its end: ${cause.message} Others may go on with it meanwhile; the same call goes on with it, too.`,
+      { cause, code: cause.code },
+    )
+    this.operation = operation
   }
 }
 

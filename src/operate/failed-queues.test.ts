@@ -4,7 +4,7 @@ import { consume } from '../event/index.js'
 import { requeueTarget } from '../event/internal.js'
 import { driveOperation } from '../operation/internal.js'
 import { RetryableError } from '../policy/index.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore, StoreFullError } from '../store/index.js'
 import { fakeClock } from '../testing/index.js'
 import { systemClock } from '../time/index.js'
 import {
@@ -279,6 +279,19 @@ describe('requeueFailedQueue', () => {
     expect(await requeueFailedQueue(bus, 'chunking.failed', { signal: stop.signal })).toMatchObject({ requeued: 0 })
     expect(await requeueFailedQueue(bus, 'chunking.failed')).toMatchObject({ requeued: 1, isStopped: false })
     expect((await drain(bus, 'chunking')).map(textOf)).toEqual(['{"number":1}', '{"number":2}', '{"number":3}'])
+  })
+
+  it('on record, goes on with its operation when it is called again after the store has failed', async () => {
+    const bus = await scene([letter(1), letter(2)])
+    const store = new MemoryStore()
+    const { step } = store.operations
+    const requeue = () => requeueFailedQueue(bus, 'chunking.failed', { record: { store, who: 'ann' } })
+    store.operations.step = () => Promise.reject(new StoreFullError("'x.db'"))
+    const failure: unknown = await requeue().catch(error => error)
+    store.operations.step = step
+    const { operation } = await requeue()
+    expect(failure).toMatchObject({ name: 'OperationInterruptedError', operation })
+    expect(await drain(bus, 'chunking')).toHaveLength(2)
   })
 
   it('on record, goes on with what was there when it was created, and lets nobody else at the queue meanwhile', async () => {

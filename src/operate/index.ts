@@ -5,7 +5,13 @@ export type { Remark } from './cause.js'
 export { countTasks, type TaskCountView } from './count-tasks.js'
 export { type Discarded, type DiscardOptions, type DiscardPlan, discardDeadLetters, planDiscard } from './discard.js'
 export type { Percentiles } from './duration-histogram.js'
-export { GroupNotFoundError, NoFailedQueueError, NoRouteError, QueueBusyError } from './errors.js'
+export {
+  GroupNotFoundError,
+  NoFailedQueueError,
+  NoRouteError,
+  OperationInterruptedError,
+  QueueBusyError,
+} from './errors.js'
 export { type Examination, examineBus } from './examine-bus.js'
 export { explainTask, type TaskExplanation } from './explain-task.js'
 export { type ExportOptions, exportFailedQueue } from './export.js'

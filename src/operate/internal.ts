@@ -2,7 +2,7 @@
 
 export { type BudgetReader, openGates, withGated } from './gates.js'
 export { stateOf } from './lanes.js'
-export { isUnderWay, runUntilStopped } from './operations.js'
+export { findSame, isUnderWay, runUntilStopped } from './operations.js'
 export { pagesOf } from './pages.js'
 export { payloadProblem } from './payload-check.js'
 export { isText } from './refusal.js'

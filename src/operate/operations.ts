@@ -1,9 +1,12 @@
 import { driveOperation, type OutsideTarget, PAYLOAD_INVALID, refusalOf } from '../operation/internal.js'
+import { canonicalJson, RetryableError } from '../policy/index.js'
 import type { KnownOptions } from '../policy/internal.js'
-import type { By, OperationRecord, OperationSettings, Store, TaskAct, TaskSet } from '../store/index.js'
+import type { By, NewOperation, OperationRecord, OperationSettings, Store, TaskAct, TaskSet } from '../store/index.js'
 import { OperationNotFoundError } from '../store/index.js'
-import { AGES, checkPatch, isWorker } from '../store/internal.js'
+import { AGES, checkNewOperation, checkPatch, isWorker, patchText } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
+import { OperationInterruptedError } from './errors.js'
+import { pagesOf } from './pages.js'
 import { checkPayloads, checksOf, type PayloadReport, type TaskSchema } from './payload-check.js'
 import { checkSelection, type LetterSelection } from './selection.js'
 
@@ -92,7 +95,10 @@ export async function planOperation(
 /** Who asks for an operation, why, and how it goes about it. */
 export interface StartOptions extends By, Omit<OperationSettings, 'answerWithinMs' | 'fixedIn'> {}
 
-/** Creates an operation. Any live worker advances it; so does `runOperation`. */
+/**
+ * Creates an operation. Any live worker advances it; so does `runOperation`. If one is under way that the same call has
+ * created, it is returned instead.
+ */
 export async function startOperation(
   store: Pick<Store, 'operations' | 'now'>,
   act: TaskAct,
@@ -100,7 +106,31 @@ export async function startOperation(
   { who, why, ...settings }: StartOptions,
 ): Promise<OperationRecord> {
   const set = await freeze(store, selection)
-  return store.operations.create({ act, set, by: { who, why }, settings })
+  const wanted = { act, set, by: { who, why }, settings }
+  return (await findSame(store, wanted)) ?? store.operations.create(wanted)
+}
+
+/**
+ * The operation under way with the same act, selection, settings and person. If there is one, the same call has created it,
+ * and is made again after a failure.
+ */
+export async function findSame(
+  { operations }: Pick<Store, 'operations'>,
+  wanted: NewOperation,
+): Promise<OperationRecord | undefined> {
+  checkNewOperation(wanted)
+  const identity = identityOf(wanted)
+  for await (const page of pagesOf(request => operations.list({ isOpen: true }, request))) {
+    const same = page.find(other => isUnderWay(other) && identityOf(other) === identity)
+    if (same !== undefined) return same
+  }
+  return undefined
+}
+
+/** Calls are the same if they ask for the same; when they do so, and how many members there are by then, differs. */
+function identityOf({ act, set, by, settings: { patch, ...settings } = {} }: NewOperation): string {
+  const members = 'ids' in set ? [...new Set(set.ids)] : { ...set, until: undefined, count: undefined }
+  return canonicalJson({ act, members, by, settings, patch: patch && patchText(patch) })
 }
 
 /** Options of `runOperation`. */
@@ -181,8 +211,8 @@ export const ACT_OPTIONS: KnownOptions<ActOptions> = {
 }
 
 /**
- * Creates an operation and runs it. Stops it when the signal aborts. Returns `undefined`, and creates none, if nothing matches
- * the selection.
+ * Creates an operation and runs it, or goes on with the one that the same call has begun. Stops it when the signal aborts.
+ * Returns `undefined`, and creates none, if nothing matches the selection.
  */
 export async function actOnMany(
   store: Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers' | 'payloads'>,
@@ -190,21 +220,30 @@ export async function actOnMany(
   selection: LetterSelection,
   { signal, onProgress, clock, tasks, ...options }: ActOptions,
 ): Promise<OperationRecord | undefined> {
-  if (await isEmpty(store, act, selection)) return undefined
-  const { id } = await startOperation(store, act, selection, options)
+  const { who, why, ...settings } = options
+  const wanted = { act, set: await freeze(store, selection), by: { who, why }, settings }
+  const same = await findSame(store, wanted)
+  if (same === undefined && (await isEmpty(store, act, selection))) return undefined
+  const { id } = same ?? (await store.operations.create(wanted))
   const onStep = ({ moved }: OperationRecord) => onProgress?.(moved)
   return runUntilStopped(store, id, { who: options.who }, { signal, onProgress: onStep, clock, tasks })
 }
 
-/** Runs an operation, and stops it when the signal aborts. */
+/** Runs an operation, and stops it when the signal aborts. Throws an `OperationInterruptedError` if the store fails. */
 export async function runUntilStopped(
   store: RunStore,
   id: string,
   by: By,
   options: Omit<ReachingOptions, 'driver'>,
 ): Promise<OperationRecord> {
-  const ran = await runToEnd(store, id, { driver: by.who, ...options })
+  const ran = await runToEnd(store, id, { driver: by.who, ...options }).catch((error: unknown) => {
+    throw isStoreFailure(error) ? new OperationInterruptedError(id, error) : error
+  })
   return options.signal?.aborted && isUnderWay(ran) ? store.operations.change(id, 'stop', by) : ran
+}
+
+function isStoreFailure(error: unknown): error is RetryableError {
+  return error instanceof RetryableError && error.code.startsWith('store_')
 }
 
 /** Whether no task matches a selection now. Ids are taken as they are. */

@@ -1,10 +1,18 @@
 import { describe, expect, it } from 'vitest'
 import { deadLetters as letLettersDie } from '../../test/dead-letters.js'
 import { OptionError } from '../policy/index.js'
-import { MemoryStore, type NewTask } from '../store/index.js'
+import { MemoryStore, type NewTask, type OperationRecord, StoreFullError } from '../store/index.js'
 import { TaskQueue } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
-import { type LetterSelection, planOperation, planRedrive, redriveDeadLetters } from './index.js'
+import {
+  type LetterSelection,
+  OperationInterruptedError,
+  planOperation,
+  planRedrive,
+  redriveDeadLetters,
+  type StartOptions,
+  startOperation,
+} from './index.js'
 
 /** A store with so many dead letters, `t0` to `tN`, on a clock that the test moves. */
 async function deadLetters(count: number, task: Partial<NewTask> = {}) {
@@ -44,6 +52,44 @@ describe('a redrive', () => {
     const second = await redriveDeadLetters(store, { all: true }, by)
     expect([second.moved, second.operation?.progress.refused]).toEqual([1, { no_worker: 1 }])
     expect((await store.get('message'))?.status).toBe('waiting')
+  })
+
+  it('of a store that fails says that its operation goes on, and finds it when it is called again', async () => {
+    const { store } = await deadLetters(3)
+    const { operations } = store
+    const { step } = operations
+    const act = () =>
+      redriveDeadLetters(store, { filter: { kind: 'k' } }, { ...by, perSecond: undefined, patch: { a: 1 } })
+    operations.step = () => Promise.reject(new StoreFullError("'x.db'"))
+    const failures = [await act().catch(error => error), await act().catch(error => error)]
+    operations.step = step
+    const [{ id }] = (await operations.list({}, { limit: 10 })).items as [OperationRecord]
+    for (const failure of failures) {
+      expect(failure).toBeInstanceOf(OperationInterruptedError)
+      expect(failure).toMatchObject({ operation: id, code: 'store_full', cause: { code: 'store_full' } })
+    }
+    expect(await act()).toMatchObject({ moved: 3, operation: { id } })
+    expect((await operations.list({}, { limit: 10 })).items).toHaveLength(1)
+  })
+
+  it('is another operation if anything about it differs, or the first is over', async () => {
+    const { store } = await deadLetters(3)
+    const start = (options: Partial<StartOptions>, selection: LetterSelection = { all: true }) =>
+      startOperation(store, 'redrive', selection, { ...by, ...options })
+    const started = [
+      await start({}),
+      await start({ who: 'bob' }),
+      await start({ why: 'again' }),
+      await start({ limit: 2 }),
+      await start({ patch: { a: 1 } }),
+      await start({ patch: { a: 2 } }),
+      await start({}, { filter: { kind: 'k' } }),
+      await start({}, { ids: ['t0'] }),
+    ]
+    expect(new Set(started.map(({ id }) => id)).size).toBe(started.length)
+    expect((await start({ patch: '{ "a": 1 }' })).id).toBe(started[4]?.id)
+    await store.operations.change(started[0]?.id ?? '', 'stop', by)
+    expect(started.map(({ id }) => id)).not.toContain((await start({})).id)
   })
 
   it('plans for letters of a category that no worker runs as it then treats them', async () => {

@@ -29,7 +29,8 @@ const BATCH = 500
 
 /**
  * Gives dead letters fresh attempts; their history stays. Those that are named move at once. A filter becomes an operation,
- * oldest first, which any live worker continues should this process end. Resolves when all of them were moved. It stops when
+ * oldest first, which any live worker continues should this process end. Should the call fail, the same call again goes on
+ * with its operation. Resolves when all of them were moved. It stops when
  * more than half of the latest ones fail again; `stopAbove` sets another share. With `patch`, each payload is changed as its
  * letter moves, and the original stays on record.
  *

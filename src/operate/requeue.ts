@@ -5,7 +5,7 @@ import { type By, MemoryStore, type MessageSet, type OperationRecord, type Store
 import type { Clock } from '../time/index.js'
 import { NoRouteError, QueueBusyError } from './errors.js'
 import { findFailedQueue, type KnownQueues } from './failed-queues.js'
-import { runUntilStopped } from './operations.js'
+import { findSame, runUntilStopped } from './operations.js'
 import { pagesOf } from './pages.js'
 import { discover, messageCounts, typeOf } from './topology.js'
 import type { FailedQueueOptions } from './walk.js'
@@ -118,11 +118,12 @@ async function createRequeue(bus: Bus, name: string, options: StartRequeueOption
   const { store, who, why } = record
   const { route, count } = await planRequeue(bus, name, options)
   const set = { queue: name, bus: bus.address, route, count }
-  await checkFree(store, set)
   const settings = { ...(perSecond !== undefined && { perSecond }), ...(limit !== undefined && { limit }) }
   const by = { who, why }
-  const operation = await store.operations.create({ act: 'requeue', set, by, settings })
-  return { operation, route }
+  const wanted = { act: 'requeue', set, by, settings } as const
+  const same = await findSame(store, wanted)
+  if (same === undefined) await checkFree(store, set)
+  return { operation: same ?? (await store.operations.create(wanted)), route }
 }
 
 /** Two operations on one queue would share it by chance, and count each other's messages as their own. */

@@ -2,21 +2,21 @@ import { connectAdvice } from '../attempt/index.js'
 import { FinalError, RetryableError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 
-/** Thrown when the disk is full. The transaction was rolled back: nothing of the call was written. */
+/** Thrown when the disk is full. The transaction was rolled back: nothing of it was written. */
 export class StoreFullError extends RetryableError {
   static {
     StoreFullError.prototype.name = 'StoreFullError'
   }
 
   constructor(store: string, options?: ErrorOptions) {
-    super(`${store} has no space left: nothing of this call was written. Make room, then call again.`, {
+    super(`${store} has no space left: this write was rolled back. Make room, then call again.`, {
       ...options,
       code: 'store_full',
     })
   }
 }
 
-/** Thrown when others hold a lock for too long. Nothing of the call was written. */
+/** Thrown when others hold a lock for too long. Nothing of the transaction was written. */
 export class StoreBusyError extends RetryableError {
   static {
     StoreBusyError.prototype.name = 'StoreBusyError'
@@ -26,8 +26,8 @@ export class StoreBusyError extends RetryableError {
   constructor(store: string, { holder, ...options }: ErrorOptions & { readonly holder?: string | undefined } = {}) {
     super(
       holder === undefined
-        ? `${store} is locked by others: nothing of this call was written. Look for a long transaction.`
-        : `${store} is locked by ${holder}: nothing of this call was written. End that transaction.`,
+        ? `${store} is locked by others: this write was rolled back. Look for a long transaction.`
+        : `${store} is locked by ${holder}: this write was rolled back. End that transaction.`,
       { ...options, code: 'store_busy' },
     )
   }
@@ -40,7 +40,7 @@ export class StoreReadOnlyError extends RetryableError {
   }
 
   constructor(store: string, problem: string, options?: ErrorOptions) {
-    super(`${store} cannot be written to (${problem}): nothing of this call was written.`, {
+    super(`${store} cannot be written to (${problem}): this write was rolled back.`, {
       ...options,
       code: 'store_read_only',
     })
@@ -55,7 +55,7 @@ export class StoreReplacedError extends FinalError {
 
   constructor(path: string) {
     super(
-      `'${path}' was removed or replaced while it was open: nothing of this call was written. Open it again, and next time stop whatever uses it first.`,
+      `'${path}' was removed or replaced while it was open: this write was rolled back. Open it again, and next time stop whatever uses it first.`,
       { code: 'store_replaced' },
     )
   }

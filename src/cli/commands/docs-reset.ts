@@ -1,6 +1,6 @@
 import type { Collection, DocumentSource } from '../../document/index.js'
 import { failedSet, resetDocument, resetTarget } from '../../document/internal.js'
-import { runUntilStopped } from '../../operate/internal.js'
+import { findSame, runUntilStopped } from '../../operate/internal.js'
 import { MemoryStore } from '../../store/index.js'
 import { redact } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
@@ -57,7 +57,8 @@ function resetMany(
     const { limit, rate: perSecond } = options
     const settings = { ...(limit !== undefined && { limit }), ...(perSecond !== undefined && { perSecond }) }
     const set = await failedSet(source, collection, options)
-    const created = await store.operations.create({ act: 'reset', set, by, settings })
+    const wanted = { act: 'reset', set, by, settings } as const
+    const created = (await findSame(store, wanted)) ?? (await store.operations.create(wanted))
     if (options.detach) return leaveOutside(context, options.output, created)
     const { id } = created
     const recorded = record === undefined ? null : id
