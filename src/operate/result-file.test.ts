@@ -1,4 +1,14 @@
-import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -129,5 +139,28 @@ describe('a log of results', () => {
     rmSync(out)
     await expect(openResultLog(runs, record(), out)).rejects.toThrow('redrive pipeline export r --out FILE')
     expect(existsSync(out)).toBe(false)
+  })
+})
+
+describe.each(['a file', 'a log'])('%s of results', kind => {
+  const write = async () => {
+    if (kind === 'a file') return writeResults(itemsOf([[0, '1']]), 'r', out)
+    const { runs, record } = outputs([{ id: 'r:0', result: '1' }])
+    const log = await openResultLog(runs, record(), out)
+    return log.append().finally(() => log.close())
+  }
+
+  it.each(['new', 'replaced'])('can be read by its owner only: %s', async state => {
+    if (state === 'replaced') writeFileSync(out, 'old', { mode: 0o644 })
+    await write()
+    expect(statSync(out).mode & 0o777).toBe(0o600)
+  })
+
+  it('is never written through a link', async () => {
+    const other = join(folder, 'other')
+    writeFileSync(other, 'mine')
+    symlinkSync(other, out)
+    await write().catch(error => expect(String(error)).toContain('is no regular file'))
+    expect(readFileSync(other, 'utf8')).toBe('mine')
   })
 })

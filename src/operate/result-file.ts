@@ -19,7 +19,8 @@ export async function writeResults(
   options: ResultOptions = {},
 ): Promise<number> {
   const part = `${path}.part-${randomBytes(4).toString('hex')}`
-  const file = await open(part, 'wx')
+  // Results may be private.
+  const file = await open(part, 'wx', 0o600)
   let lines = 0
   try {
     try {

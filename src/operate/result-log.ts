@@ -1,4 +1,5 @@
-import { open, stat } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { lstat, open } from 'node:fs/promises'
 import { FinalError } from '../policy/index.js'
 import { commandLine } from '../policy/internal.js'
 import type { RunRecord, RunStore } from '../store/index.js'
@@ -11,6 +12,8 @@ export interface ResultLog {
   /** Closes the file. Call `append` first for what is left. */
   close(): Promise<void>
 }
+
+const { O_APPEND, O_CREAT, O_WRONLY, O_NOFOLLOW } = constants
 
 /** The results that are appended and noted at once. */
 const BATCH = 500
@@ -40,15 +43,16 @@ export async function openResultLog(
     new ResultFileError(
       `'${path}' ${how}, so the results of the run '${run}' cannot be appended to it. To write all of them to a file, run: ${commandLine('pipeline export', { '--out': 'FILE' }, run)}`,
     )
-  const size = await stat(path).then(
-    file => file.size,
-    () => undefined,
-  )
+  const found = await lstat(path).catch(() => undefined)
+  if (found !== undefined && !found.isFile()) throw changed('is no regular file')
+  const size = found?.size
   if (outputBytes > 0 && size === undefined) throw changed('is gone')
   if (outputBytes > (size ?? 0)) throw changed('is shorter than it was')
-  const file = await open(path, 'a')
+  // Results may be private, and must not go through a link that somebody put there meanwhile.
+  const file = await open(path, O_APPEND | O_CREAT | O_WRONLY | O_NOFOLLOW, 0o600)
   let bytes = outputBytes
   try {
+    if (bytes === 0) await file.chmod(0o600)
     await file.truncate(bytes)
     if (size === undefined) await syncFolder(path)
   } catch (error) {

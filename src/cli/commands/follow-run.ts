@@ -28,7 +28,7 @@ interface Followed {
   readonly expected: number | undefined | Promise<number | undefined>
   /** The module that it was started with. */
   readonly file: string
-  readonly options: CommonOptions & { readonly yes?: boolean }
+  readonly options: CommonOptions & { readonly yes?: boolean; readonly out?: string }
 }
 
 /** Why this process does not work on it any more. */
@@ -136,7 +136,7 @@ function report(
   const hasEnded = counts.succeeded + counts.skipped + counts.dead > 0
   const success = hasEnded ? ` (${percent(successRate)} success)` : ''
   const figures = `${countsText(counts)}${success} in ${formatDuration(durationMs)}`
-  const resume = suggest('pipeline resume', {}, handle.id, file)
+  const resume = suggest('pipeline resume', { '--out': options.out }, handle.id, file)
   if (leaving === 'signal' && !isEnded(status)) {
     console.say(`Stopped: ${figures}. Nothing is lost. To go on: ${resume}`)
   } else if (leaving === 'refused' || leaving === 'unasked') {

@@ -24,6 +24,7 @@ import {
   withWorkFlags,
 } from './pipeline-work.js'
 import { type RunNotes, runNotes } from './run-notes.js'
+import { checkOutput } from './run-output.js'
 
 /** Adds `redrive pipeline resume`. */
 export function addResume(pipeline: Command, context: CommandContext): void {
@@ -33,7 +34,7 @@ export function addResume(pipeline: Command, context: CommandContext): void {
     .argument('<run>', 'Id of the run')
     .argument('<file>', 'Module that exports the result of pipeline()')
     .option('--in <file>', "Items, if the file has moved; '-' for standard input", nonEmpty)
-    .option('--out <file>', 'File for the results, in the order of the items', nonEmpty)
+    .option('--out <file>', 'File for the results; name the one of the run again to add to it', nonEmpty)
     .action(async (id: string, file: string, options: WorkFlags) =>
       context.end(await resumeRun(context, id, file, options)),
     )
@@ -42,10 +43,11 @@ export function addResume(pipeline: Command, context: CommandContext): void {
     `
 Continues to read where the run left off, and works on its items. Several
 processes may do so at once on PostgreSQL: one reads, all work.
-After its failure budget stopped it, the budget counts afresh.
+After its failure budget stopped it, the budget counts afresh. Results are
+written only to the file that you name with --out.
 
 Example:
-  redrive pipeline resume enrich-1 ./enrich.js`,
+  redrive pipeline resume enrich-1 ./enrich.js --out results.jsonl`,
   )
 }
 
@@ -57,6 +59,7 @@ async function resumeRun(context: CommandContext, id: string, file: string, opti
   return withWork(store, async () => {
     const run = await runById(store.runs, id)
     const notes = changedNotes(runNotes(run), options, environment.cwd)
+    await checkOut(context, runNotes(run), notes, options.yes)
     const settings = settingsOf(run, options)
     if (Object.keys(settings).length > 0) await store.runs.change(id, { settings }, { who: environment.user })
     const input = run.isRead || notes.input === undefined ? undefined : inputFile(notes.input, environment.cwd)
@@ -113,10 +116,20 @@ function sourceOf(input: string, { trial }: RunNotes) {
   return trial === undefined ? jsonl(input) : sampledFirst<unknown>(input, trial)
 }
 
+/** Only the file that `--out` names is written. Whoever can write to the store could name any file in the notes of a run. */
 function changedNotes(notes: RunNotes, { in: input, out }: WorkFlags, cwd: string): RunNotes {
+  const output = out === undefined ? undefined : resolve(cwd, out)
   return {
     ...notes,
     ...(input !== undefined && { input: inputPath(input, cwd) }),
-    ...(out !== undefined && { output: resolve(cwd, out), isUnordered: false }),
+    output,
+    isUnordered: notes.isUnordered === true && output === notes.output,
   }
+}
+
+/** Asks before a file is replaced, and says where the results of a run were to go if this command does not write them. */
+async function checkOut(context: CommandContext, before: RunNotes, { output, isUnordered }: RunNotes, yes?: boolean) {
+  if (output !== undefined && !isUnordered) await checkOutput(context, output, yes)
+  if (output !== undefined || before.output === undefined) return
+  context.console.say(`Its results were to go to ${quoted(before.output)}. To have them written here, pass --out.`)
 }

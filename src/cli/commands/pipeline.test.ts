@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runCommand } from '../../../test/command.js'
 import { openSqlite } from '../../store/sqlite/index.js'
 import type { Environment } from '../environment.js'
+import type { RunNotes } from './run-notes.js'
 
 const source = (folder: string) => JSON.stringify(new URL(`../../${folder}/index.ts`, import.meta.url).pathname)
 
@@ -136,17 +137,17 @@ describe('redrive pipeline run', () => {
     expect(stopped.err).toMatch(
       /stopped at [\d.]+ % dead, 100 % of them 'http_422' in 'call': \d+ of \d+, .* budget is 5 %/,
     )
-    expect(stopped.err).toContain('To go on: redrive pipeline resume r double.ts')
+    expect(stopped.err).toContain('To go on: redrive pipeline resume r double.ts --out out.jsonl\n')
     expect(stopped.err).toContain('The results are written when the run has ended')
     expect((await redrive(['show', 'r'])).out).toMatch(/stopped +at [\d.]+ % dead \(\d+ of \d+, budget 5 %\)/)
 
     code({ BAD: 1000 }, 'fixed.ts')
-    const resumed = await redrive(['resume', 'r', 'fixed.ts'])
+    const resumed = await redrive(['resume', 'r', 'fixed.ts', '--out', 'out.jsonl'])
     // Three to six of a hundred died before it stopped.
     expect(resumed.err).toMatch(/Run r (completed|succeeded in part)/)
     const moved = await redrive(['reprocess', 'r', '--yes', '--why', 'fixed'])
     expect(moved.err).toMatch(/\d+ moved\.\nThe run r is open again/)
-    const again = await redrive(['resume', 'r', 'fixed.ts'])
+    const again = await redrive(['resume', 'r', 'fixed.ts', '--out', 'out.jsonl', '--yes'])
     expect(again.code).toBe(0)
     expect(results()).toEqual(expected(100, 1000))
   })
@@ -182,7 +183,7 @@ describe('redrive pipeline run', () => {
     expect(broken.err).toMatch(/read up to item 60, and no further: .*in\.jsonl:61/)
     expect((await redrive(['ls'])).out).toContain('interrupted')
     writeFileSync(join(folder, 'in.jsonl'), lines.join('\n'))
-    expect(await redrive(['resume', 'r', 'double.ts'])).toMatchObject({ code: 0 })
+    expect(await redrive(['resume', 'r', 'double.ts', '--out', 'out.jsonl'])).toMatchObject({ code: 0 })
     expect(results()).toEqual(expected(100, 1000))
   })
 })
@@ -244,7 +245,7 @@ describe('a trial', () => {
     expect(show.json()).toMatchObject({ status: 'interrupted', total: 40 })
     expect((await redrive(['ls'])).out).toContain('read up to item 40, then stopped after its trial')
     expect((await redrive(['show', 'r'])).out).toContain('read up to item 40, then stopped after its trial')
-    await redrive(['resume', 'r', 'double.ts'])
+    await redrive(['resume', 'r', 'double.ts', '--out', 'out.jsonl'])
     expect(results()).toEqual(expected(100))
   })
 
@@ -414,7 +415,7 @@ describe('looking after a run', () => {
 })
 
 /** A run with an item that waits at its first stage. */
-async function waitingRun() {
+async function waitingRun(notes: RunNotes = {}) {
   const store = await openSqlite(join(folder, '.redrive/redrive.db'))
   const settings = {
     failureBudget: 1,
@@ -427,7 +428,8 @@ async function waitingRun() {
     concurrency: {},
   }
   const reader = { name: 'w', leaseMs: 60_000 }
-  await store.runs.open({ id: 'r', pipeline: 'double', version: '1', stages: ['parse'], settings, reader })
+  const about = JSON.stringify(notes)
+  await store.runs.open({ id: 'r', pipeline: 'double', version: '1', stages: ['parse'], settings, reader, about })
   const items = [{ payload: '{ "n": 1 }' }]
   await store.runs.take('r', { reader: 'w', leaseMs: 60_000, position: 0, items, isEnd: true })
   return store
@@ -461,6 +463,19 @@ it('goes on after a stage was renamed and a worker has started with the new code
   const stderr = { write: (text: string) => text.includes('Ctrl-C') && setTimeout(stop) }
   await runCommand(['worker', 'renamed.ts'], { cwd: folder, onSignal, stderr })
   expect((await redrive(['reprocess', 'r', '--stage', 'parse', '--as', 'read', '--yes'])).err).toMatch(/^1 moved/)
+})
+
+it('writes results to no file that only the run names, whoever wrote that', async () => {
+  const victim = join(folder, 'victim')
+  writeFileSync(victim, 'mine')
+  await (await waitingRun({ output: victim })).close()
+  const { code, err } = await redrive(['resume', 'r', 'double.ts'])
+  expect(code).toBe(0)
+  expect(err).toContain(`Its results were to go to '${victim}'. To have them written here, pass --out.`)
+  expect(readFileSync(victim, 'utf8')).toBe('mine')
+  const refused = await redrive(['resume', 'r', 'double.ts', '--out', 'victim'])
+  expect(refused).toMatchObject({ code: 2 })
+  expect(refused.err).toContain('exists already')
 })
 
 it('is offered to workers if no process works on it any more', async () => {
@@ -515,9 +530,9 @@ describe('a run that is stopped', { timeout: 240_000 }, () => {
     await until(() => sizeOf('out.jsonl') > 0)
     child.kill('SIGINT')
     expect(await exit).toBe(3)
-    expect(err()).toContain('To go on: redrive pipeline resume r double.ts')
+    expect(err()).toContain('To go on: redrive pipeline resume r double.ts --out out.jsonl\n')
     code({ BAD: 1000 })
-    expect((await redrive(['resume', 'r', 'double.ts'])).code).toBe(0)
+    expect((await redrive(['resume', 'r', 'double.ts', '--out', 'out.jsonl'])).code).toBe(0)
     expect(results().sort((a, b) => a - b)).toEqual(expected(2000, 1000))
   })
 
@@ -529,7 +544,7 @@ describe('a run that is stopped', { timeout: 240_000 }, () => {
       const argv =
         round === 0
           ? ['run', 'double.ts', '--in', 'in.jsonl', '--id', 'r', '--out', 'out.jsonl', '--unordered']
-          : ['resume', 'r', 'double.ts']
+          : ['resume', 'r', 'double.ts', '--out', 'out.jsonl']
       const { child, exit } = spawned(...argv)
       await until(() => sizeOf('out.jsonl') > before)
       child.kill('SIGKILL')
@@ -537,7 +552,7 @@ describe('a run that is stopped', { timeout: 240_000 }, () => {
       before = sizeOf('out.jsonl')
     }
     code({ BAD: 1000 })
-    const { code: exitCode, err } = await redrive(['resume', 'r', 'double.ts'])
+    const { code: exitCode, err } = await redrive(['resume', 'r', 'double.ts', '--out', 'out.jsonl'])
     expect(err).toMatch(/\d+ items? (is|are) running in another process\. If that is gone, this one takes/)
     expect(err).toContain('completed')
     expect(exitCode).toBe(0)
