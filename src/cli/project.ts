@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { checkOptions } from '../policy/internal.js'
+import { checkOwner } from './check-owner.js'
 import { importModule } from './commands/import-module.js'
 import type { RedriveConfig } from './config.js'
 import type { Environment } from './environment.js'
@@ -42,6 +43,7 @@ export async function inProject(environment: Environment): Promise<Environment> 
   const project = projectFolder(environment.cwd)
   const file = FILES.map(name => join(project, name)).find(existsSync)
   if (file === undefined) return { ...environment, project }
+  checkOwner(file)
   const config: unknown = Reflect.get(await importModule(file, environment, 'your configuration'), 'default')
   if (typeof config !== 'object' || config === null) {
     throw new CommandError(

@@ -201,8 +201,8 @@ describe('a Pushgateway', () => {
   })
 
   it('that is down is an error, and so is an address that is none', async () => {
-    const push = await pushGateway({ url: 'http://127.0.0.1:9', registry })
-    await expect(push.push()).rejects.toThrow()
+    const push = await pushGateway({ url: 'http://app:pw@127.0.0.1:9', registry })
+    await expect(push.push()).rejects.toThrow('fetch failed')
     await expect(pushGateway({ url: 'pushgateway' })).rejects.toMatchObject({ option: 'url' })
   })
 })

@@ -43,10 +43,15 @@ export async function pushGateway(options: PushGatewayOptions): Promise<PushGate
   if (!URL.canParse(url)) throw new OptionError('url', `'url' must be the address of a Pushgateway.`)
   const { Counter, Gauge, register } = await loadPromClient()
   const registry = options.registry ?? register
-  const base = url.replace(/\/$/, '')
+  const { username, password, origin, pathname } = new URL(url)
+  const base = `${origin}${pathname}`.replace(/\/$/, '')
+  // `fetch` refuses a URL with a password, and repeats it in its error.
+  const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
 
   const ask = async (path: string, init: RequestInit = {}) => {
-    const response = await fetch(`${base}${path}`, { ...init, signal: AbortSignal.timeout(timeoutMs) })
+    const headers = new Headers(init.headers)
+    if (user !== ':') headers.set('authorization', `Basic ${Buffer.from(user).toString('base64')}`)
+    const response = await fetch(`${base}${path}`, { ...init, headers, signal: AbortSignal.timeout(timeoutMs) })
     if (response.ok) return response
     throw new RetryableError(`The Pushgateway answered ${response.status}: ${(await response.text()).slice(0, 200)}`, {
       code: 'push_failed',

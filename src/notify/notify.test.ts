@@ -64,12 +64,12 @@ const old = (kind = 'charge', more = {}) =>
 describe('a message', () => {
   it('says that the oldest ready task has waited for too long, in Slack’s form', async () => {
     const { received, url } = await receiver()
-    await old('charge <!channel>')
+    await old('charge <!channel> @channel')
     await start({ to: slack(url), oldestAge: '10m' })
     await expect.poll(() => received.length).toBe(1)
     const [{ body }] = received as [Received]
     expect(body).toEqual({
-      text: 'The oldest ready task of charge &lt;!channel&gt; has waited for 1h; the limit is 10m. 1 ready, no worker runs it. To list the workers, run: redrive worker ls',
+      text: 'The oldest ready task of charge &lt;!channel&gt; @\u200bchannel has waited for 1h; the limit is 10m. 1 ready, no worker runs it. To list the workers, run: redrive worker ls',
     })
   })
 

@@ -82,9 +82,13 @@ function inOwnWords(answer: Response): Response {
   return Object.defineProperty(answer, 'statusText', { value: STATUS_CODES[answer.status] ?? '' })
 }
 
-/** Slack's own escapes. Without them, a text could mention a whole channel. */
+/**
+ * Slack's own escapes. Without them, a text could mention a whole channel. Mattermost and Rocket.Chat know such mentions by their name
+ * alone, so a space of no width parts that from its sign.
+ */
 function escaped(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+  const plain = text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+  return plain.replace(/@(?=channel|here|everyone|all)/gi, '@\u200b')
 }
 
 /** The URL is never part of an error: it may be the only secret there is. */

@@ -113,7 +113,7 @@ export async function groupFailedQueue(
       yield {
         id: view.id,
         kind: view.type,
-        code: textOf(Reflect.get(letter, 'abandoned_reason')) ?? '',
+        code: redact(textOf(Reflect.get(letter, 'abandoned_reason')) ?? ''),
         error: textOf(Reflect.get(letter, 'last_error')),
         isCopy,
       }

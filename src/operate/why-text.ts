@@ -1,4 +1,5 @@
 import type { By } from '../store/index.js'
+import { withoutSecrets } from '../telemetry/index.js'
 
 /** `2026-07-30 10:00:00Z` */
 export function timeText(at: number): string {
@@ -9,7 +10,7 @@ export function timeText(at: number): string {
 export function byText(by: By | undefined, at: number | undefined): string {
   const who = by === undefined ? '' : ` by ${by.who}`
   const since = at === undefined ? '' : ` since ${timeText(at)}`
-  return `${who}${since}${by?.why === undefined ? '' : `: ${by.why}`}`
+  return `${who}${since}${by?.why === undefined ? '' : `: ${withoutSecrets(by.why)}`}`
 }
 
 /** The last failure of a task, as far as it is on record. */

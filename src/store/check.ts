@@ -181,11 +181,16 @@ export function checkRetention(keep: Retention): void {
   for (const [option, ms] of Object.entries(keep)) checkNumber(option, ms, Number.MAX_VALUE)
 }
 
+/** A reason is repeated wherever its act is shown. */
+const MAX_WHY = 1000
+
 /** Checks who asked and why, as far as they are given. */
 export function checkBy({ who, why }: Partial<By> = {}): void {
   if (who !== undefined) checkName('who', who)
   if (why !== undefined && typeof why !== 'string')
     throw new OptionError('why', `'why' must be text, got ${quoted(why)}.`)
+  if (why !== undefined && why.length > MAX_WHY)
+    throw new OptionError('why', `'why' may have up to ${MAX_WHY} characters, and has ${why.length}.`)
 }
 
 /** Work that is given up for good has a reason. */

@@ -10,6 +10,11 @@ describe('describeFailure', () => {
     expect(failureText(new TypeError('no'))).toBe('TypeError: no')
   })
 
+  test('redacts the name of an error, which is text of the user too', () => {
+    const named = Object.assign(new Error('no'), { name: 'Failed: postgres://app:pw@db/x' })
+    expect(failureText(named)).toBe('Failed: postgres://app:[redacted]@db/x: no')
+  })
+
   test('gives the code of an error that has no message', () => {
     const refused = Object.assign(new AggregateError([new Error('::1'), new Error('127.0.0.1')]), {
       code: 'ECONNREFUSED',

@@ -1,5 +1,6 @@
 import { namesOf } from '../policy/internal.js'
 import { label, redact } from './redact.js'
+import { withoutSecrets } from './secrets.js'
 
 /** A description of a failure that is safe to store: bounded, on one line, without secrets. */
 export interface FailureDescription {
@@ -34,7 +35,10 @@ function describeObject(failure: object): FailureDescription {
   const text = said.filter(Boolean).join(' ')
   const cause = causeText(failure)
   const isNew = cause !== '' && !text.includes(cause)
-  return { name: label(name, 100), message: redact(isNew ? [text, cause].filter(Boolean).join(': ') : text) }
+  return {
+    name: label(withoutSecrets(name.slice(0, 1000)), 100),
+    message: redact(isNew ? [text, cause].filter(Boolean).join(': ') : text),
+  }
 }
 
 /** No more of a chain of causes is followed: it may be a circle. */

@@ -193,6 +193,17 @@ test('a context hides values that are named beside them', () => {
   })
 })
 
+test('reads even a very long text once: quadratic work would not end', () => {
+  for (const piece of ['://', '://a:', '://a:80/', 'token=a ']) {
+    const text = piece.repeat(1_000_000)
+    expect(withoutSecrets(`${text} ://u:pw@h`)).toMatch(/:\/\/u:\[redacted\]@h$/)
+  }
+})
+
+test.each(['api%20key=k-12345', 'api+key=k-12345', 'x?session%20id=k-12345'])('knows a name in a query: %s', text => {
+  expect(withoutSecrets(text)).not.toContain('k-12345')
+})
+
 test('takes no longer for texts made to be slow', () => {
   const pieces = [
     '://a:',

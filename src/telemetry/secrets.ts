@@ -3,8 +3,8 @@ export const REDACTED = '[redacted]'
 
 /** Words that make a name secret wherever they occur in it: `dbPassword`, `X-Amz-Security-Token`. */
 const WORD =
-  'pass(?:word|wd|phrase|code)|pwd|secret|token|credential|authorization|cookie|signature|session[-_. ]?id' +
-  '|(?:api|access|account|private|shared|signing|encryption|subscription|master)[-_. ]?key'
+  'pass(?:word|wd|phrase|code)|pwd|secret|token|credential|authorization|cookie|signature|session(?:[-_. +]|%20)?id' +
+  '|(?:api|access|account|private|shared|signing|encryption|subscription|master)(?:[-_. +]|%20)?key'
 /**
  * Words that make a name secret only at its end: `DB_PASS`, `sig`, `cvc` and `cardNumber`, but not `bypass`, `passed`,
  * `signal`, `discardNumber` or `cardNumberLast4`. `pan`, the number of a card, must be the whole name.
@@ -39,14 +39,23 @@ const NO_SECRET = /null|true|false/y
 /** Each match is consumed once, so that even a hostile text costs little more than any other. */
 const SECRETS: readonly [RegExp, string | ((...groups: string[]) => string)][] = [
   [/-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-{4,5}.*?(?:-{4,5} ?END [A-Z0-9 ]{0,50}-{4,5}|$)/gs, REDACTED],
-  // A port is followed by a path. Anything else between a colon and an `@` is a password, slashes included.
-  [
-    /:\/\/([^\s:/@?#]*):(?!\d{1,5}[/?#])[^\s"]*@/g,
-    (_, user = '') => `://${user.length < LONG_USER ? user : REDACTED}:${REDACTED}@`,
-  ],
+  [/[^\s"]+/g, withoutPassword],
   // A user without a password may be a token.
   [/:\/\/[^\s:/@?#"']+@/g, `://${REDACTED}@`],
 ]
+
+/**
+ * A word without the password of a URL. A port is followed by a path. Anything else between a colon and the last `@` is a password,
+ * slashes included. A word without an `@` is not searched: each of its `://` would be followed to its end.
+ */
+function withoutPassword(word: string): string {
+  const end = word.lastIndexOf('@') + 1
+  if (end === 0) return word
+  const address = word.slice(0, end).replace(/:\/\/([^:/@?#]*):(?!\d{1,5}[/?#]).*@/s, (_, user: string) => {
+    return `://${user.length < LONG_USER ? user : REDACTED}:${REDACTED}@`
+  })
+  return address + word.slice(end)
+}
 
 /** A user name of this length is more likely a token, as in `https://TOKEN:x-oauth-basic@github.com`. */
 const LONG_USER = 16
@@ -127,6 +136,8 @@ function endOf(pattern: RegExp, text: string, start: number): number | undefined
 
 /** Returns whether only the beginning of a name, such as `X-`, precedes the index on its line. */
 function isLineStart(text: string, index: number): boolean {
-  const line = text.slice(text.lastIndexOf('\n', index - 1) + 1, index)
-  return /^\s*[\w.-]*$/.test(line)
+  let start = index
+  while (/[\w.-]/.test(text[start - 1] ?? '')) start--
+  while (/[^\S\n]/.test(text[start - 1] ?? '')) start--
+  return start === 0 || text[start - 1] === '\n'
 }

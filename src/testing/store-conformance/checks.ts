@@ -172,6 +172,7 @@ export const CHECKS: StoreBehaviours = {
     for (const delayMs of [Infinity, 1e300, Number.NaN])
       await assertRefused(settle(store, task, { type: 'retry', delayMs, isBackoff: true }), 'delayMs', String(delayMs))
     await assertRefused(store.cancel(['a'], { who: 'ann', why: 5 as never }), 'why')
+    await assertRefused(store.cancel(['a'], { who: 'ann', why: 'x'.repeat(1001) }), 'why')
   },
 
   async 'the code of a failure may be any text, and is found by it'(store) {
