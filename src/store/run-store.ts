@@ -125,7 +125,7 @@ export interface RunRecord extends Omit<NewRun, 'hasOwnIds' | 'hasOutput' | 'rea
   /** Nothing more is read: the source was read to its end, or the run was cancelled. */
   readonly isRead: boolean
   /** The process that reads the source, and until when its lease runs. */
-  readonly reader: { readonly name: string; readonly until: number } | undefined
+  readonly reader: { readonly name: string; readonly until: number; readonly leaseMs?: number } | undefined
   /** Why the source could not be read on. */
   readonly sourceError: string | undefined
   /** The figures at which a budget stopped it. */

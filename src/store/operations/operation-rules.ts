@@ -1,5 +1,6 @@
 import { OptionError } from '../../policy/index.js'
 import { commandLine } from '../../policy/internal.js'
+import { isHeld, type Lease } from '../lease.js'
 import type { By } from '../ledger.js'
 import type {
   NewOperation,
@@ -24,7 +25,7 @@ import { patchText } from './patch-payload.js'
 export interface OperationState extends Omit<OperationRecord, 'tally' | 'driver'> {
   /** The status that a stopped operation had. */
   readonly stoppedAs: OperationStatus | undefined
-  readonly lease: { readonly driver: string; readonly token: string; readonly until: number } | undefined
+  readonly lease: ({ readonly driver: string; readonly token: string } & Lease) | undefined
 }
 
 export const NO_TALLY: OperationTally = {
@@ -98,12 +99,12 @@ export function isOpen({ status }: Pick<OperationState, 'status'>): boolean {
 
 /** Whether a driver may take the lease. */
 export function isFree(state: OperationState, now: number): boolean {
-  return isOpen(state) && (state.lease === undefined || state.lease.until <= now)
+  return isOpen(state) && !(state.lease !== undefined && isHeld(state.lease, now))
 }
 
 /** The operation with a new lease. */
 export function taken(state: OperationState, driver: string, token: string, leaseMs: number, now: number) {
-  return { ...state, lease: { driver, token, until: now + Math.ceil(leaseMs) } }
+  return { ...state, lease: { driver, token, until: now + Math.ceil(leaseMs), leaseMs: Math.ceil(leaseMs) } }
 }
 
 /** Whether members of this set are outside of the store. */
@@ -145,7 +146,7 @@ export function stepped(state: OperationState, step: OperationStep, tasks: numbe
 }
 
 function renewed({ lease }: OperationState, { leaseMs }: OperationStep, now: number): OperationState['lease'] {
-  return lease && { ...lease, until: now + Math.ceil(leaseMs) }
+  return lease && { ...lease, until: now + Math.ceil(leaseMs), leaseMs: Math.ceil(leaseMs) }
 }
 
 /** Why a member was not moved, though it was in the set a moment before: somebody else was faster. */

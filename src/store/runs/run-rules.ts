@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { isHeld } from '../lease.js'
 import type { BudgetStop, Chunk, NewRun, RunChange, RunSettings } from '../run-store.js'
 import type { Retention } from '../store.js'
 import type { NewTask } from '../task.js'
@@ -38,7 +39,7 @@ export function opened(run: NewRun, now: number): RunState {
     duplicates: 0,
     cursor: undefined,
     isRead: false,
-    reader: reader && { name: reader.name, until: now + reader.leaseMs },
+    reader: reader && { ...reader, until: now + reader.leaseMs },
     sourceError: undefined,
     stop: undefined,
     cause: undefined,
@@ -57,12 +58,12 @@ export function opened(run: NewRun, now: number): RunState {
 export function readBy(state: RunState, reader: string, leaseMs: number, now: number): RunState {
   if (state.isRead || state.phase !== 'open')
     throw new RunEndedError(state.id, statusOf(state, now), 'there is nothing left to read from its source.')
-  if (state.reader !== undefined && state.reader.name !== reader && state.reader.until > now) {
+  if (state.reader !== undefined && state.reader.name !== reader && isHeld(state.reader, now)) {
     const until = new Date(state.reader.until).toISOString()
     const problem = `is read by '${state.reader.name}', whose lease runs until ${until}. Stop that process, or wait.`
     throw new RunBusyError(state.id, problem)
   }
-  return { ...state, reader: { name: reader, until: now + leaseMs }, sourceError: undefined, changedAt: now }
+  return { ...state, reader: { name: reader, until: now + leaseMs, leaseMs }, sourceError: undefined, changedAt: now }
 }
 
 /** After a chunk of the source. The store adds the items, and then counts those whose id was taken. */

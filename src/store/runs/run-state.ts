@@ -1,3 +1,4 @@
+import { isHeld } from '../lease.js'
 import type { ItemCounts, RunRecord, RunStatus } from '../run-store.js'
 import { noTasks } from '../task-state.js'
 import type { BudgetBook } from './budget.js'
@@ -36,7 +37,7 @@ export function statusOf(state: RunState, now: number): RunStatus {
   if (state.phase !== 'open') return state.phase === 'cancelling' ? 'cancelled' : state.phase
   if (state.stop !== undefined) return 'stopped'
   if (state.isPaused) return 'paused'
-  const isReaderGone = state.reader !== undefined && state.reader.until <= now
+  const isReaderGone = state.reader !== undefined && !isHeld(state.reader, now)
   return !state.isRead && (isReaderGone || state.sourceError !== undefined) ? 'interrupted' : 'running'
 }
 

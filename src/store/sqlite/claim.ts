@@ -21,7 +21,7 @@ export function claim(statements: Statements, request: ClaimRequest, now: number
 
   const openingAt = Math.min(batch.shared.end(), budgets.passed(gates, now), budgets.nextRetryAt(now))
   const until = Math.ceil(now + leaseMs)
-  if (batch.tasks.length > 0) statements.lease.run({ worker, until })
+  if (batch.tasks.length > 0) statements.lease.run({ worker, now: Math.ceil(now), leaseMs: Math.ceil(leaseMs) })
   // A claim that gets nothing writes only when it must: each write wakes the idle workers of other processes.
   else statements.prolong.run({ worker, until, before: now + leaseMs / 2 })
   return {

@@ -19,7 +19,10 @@ export class SqliteIdempotencyKeys implements IdempotencyStore {
   }
 
   renew(key: string, token: string, leaseMs: number): Promise<boolean> {
-    return this.#commits.write(() => this.#statements.renewKey.run(this.#now() + leaseMs, key, token).changes > 0)
+    const renewal = { key, token, leaseMs: Math.ceil(leaseMs) }
+    return this.#commits.write(
+      () => this.#statements.renewKey.run({ ...renewal, now: Math.ceil(this.#now()) }).changes > 0,
+    )
   }
 
   complete(key: string, token: string, result: string): Promise<boolean> {
@@ -46,11 +49,13 @@ export function claimKey(
   if (found !== undefined) {
     if (found.result !== null) return { state: 'done', fingerprint: found.fingerprint, result: found.result }
     if (found.until > now || found.fingerprint !== fingerprint) {
-      return { state: 'in_progress', fingerprint: found.fingerprint, leaseLeftMs: Math.max(0, found.until - now) }
+      const left = Math.min(found.until - now, found.lease_ms ?? Infinity)
+      if (left < found.until - now) statements.boundKey.run({ key, now: Math.ceil(now) })
+      return { state: 'in_progress', fingerprint: found.fingerprint, leaseLeftMs: Math.max(0, left) }
     }
   }
   const token = crypto.randomUUID()
-  statements.takeKey.run({ key, fingerprint, token, until: Math.ceil(now + leaseMs) })
+  statements.takeKey.run({ key, fingerprint, token, now: Math.ceil(now), leaseMs: Math.ceil(leaseMs) })
   return { state: 'fresh', token }
 }
 

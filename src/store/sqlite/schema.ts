@@ -404,4 +404,10 @@ export const MIGRATIONS: readonly string[] = [
       FROM failure_group AS its LEFT JOIN group_tally AS tally ON tally.failure_group = its.id
       GROUP BY its.id;
   `,
+
+  // The length of each lease: one that ends later than its length from now was written by a clock that was ahead.
+  /* sql */ `
+    ALTER TABLE worker ADD COLUMN lease_ms INTEGER;
+    ALTER TABLE idempotency ADD COLUMN lease_ms INTEGER;
+  `,
 ]

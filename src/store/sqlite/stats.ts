@@ -100,9 +100,9 @@ export class Stats {
     this.#gates = db.prepare<[], { kind: string; category: string | null }>(/* sql */ `
       SELECT kind, category FROM budget WHERE gate ->> '$.since' IS NOT NULL`)
     this.#workers = db
-      .prepare<[number], number>(/* sql */ `
+      .prepare<[number, number], number>(/* sql */ `
         SELECT count(*) FROM worker
-        WHERE until > ? AND (
+        WHERE until > ? AND until <= ? + ifnull(2 * lease_ms, until) AND (
           ifnull(kinds, '[]') = '[]' OR EXISTS (SELECT 1 FROM json_each(kinds) WHERE value NOT LIKE 'notify:%')
         )`)
       .pluck()
@@ -130,7 +130,7 @@ export class Stats {
     }
     const costOf = (part: KindStats) => this.#costIn(open.get(kindOf(part))?.first)
     const kinds = book.kinds(this.#shared.all().map(sharedLimit), costOf, now)
-    return { now, workers: this.#workers.get(now) ?? 0, kinds }
+    return { now, workers: this.#workers.get(now, now) ?? 0, kinds }
   }
 
   #readyIn(lane: number, part: number, allowance: number): DueTasks[] {

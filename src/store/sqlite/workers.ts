@@ -1,5 +1,6 @@
 import { afterLoss, afterSettlement } from '../after-settlement.js'
 import type { Beat, Heartbeat } from '../claim.js'
+import { isHeld } from '../lease.js'
 import type { WorkerRecord } from '../worker-store.js'
 import { LaneBook } from './lane-book.js'
 import { end, standingOf } from './settle.js'
@@ -9,11 +10,12 @@ import type { Statements } from './statements.js'
 /** Renews a worker's lease, and rescues the tasks of workers whose lease has expired. Within a transaction. */
 export function heartbeat(statements: Statements, beat: Beat, now: number): Heartbeat {
   const { worker, leaseMs, release = null, kinds, categories, host = null, grouping = null, overruns } = beat
-  statements.lease.run({ worker, until: Math.ceil(now + leaseMs) })
+  statements.lease.run({ worker, now: Math.ceil(now), leaseMs: Math.ceil(leaseMs) })
   const lists = { kinds: json(kinds), categories: json(categories), overruns: json(overruns) }
   statements.report.run({ worker, release, ...lists, host, grouping, now })
   const book = new LaneBook(statements)
   let rescued = 0
+  statements.bound.run({ now: Math.ceil(now) })
   for (const dead of statements.expired.all(now)) {
     const release = statements.releaseOf.get(dead) ?? undefined
     for (const row of statements.runningOf.all(dead)) {
@@ -41,26 +43,20 @@ export function leave(statements: Statements, worker: string, now: number): numb
 
 /** The workers whose lease has not expired. */
 export function liveWorkers(statements: Statements, now: number): WorkerRecord[] {
-  return statements.workers.all(now).map(workerRecord)
+  const live = statements.workers
+    .all(now)
+    .filter(({ until, lease_ms }) => isHeld({ until, leaseMs: lease_ms ?? undefined }, now))
+  return live.map(row => workerRecord(row, now))
 }
 
-function workerRecord({
-  id,
-  since,
-  beat_at: beatAt,
-  until,
-  release,
-  kinds,
-  categories,
-  host,
-  grouping,
-  overruns,
-}: WorkerRow): WorkerRecord {
+function workerRecord(row: WorkerRow, now: number): WorkerRecord {
+  const { id, since, beat_at: beatAt, until, lease_ms: leaseMs, release, kinds, categories, host, grouping, overruns } = row
   return {
     name: id,
     since: since ?? undefined,
-    beatAt: beatAt ?? undefined,
-    until,
+    // The clock may have been set back since.
+    beatAt: beatAt === null ? undefined : Math.min(beatAt, now),
+    until: Math.min(until, now + (leaseMs ?? Infinity)),
     release: release ?? undefined,
     kinds: names(kinds),
     categories: names(categories),

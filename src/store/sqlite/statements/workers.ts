@@ -5,6 +5,7 @@ import { STANDING_COLUMNS, type StandingRow } from './standing-row.js'
 export interface WorkerRow {
   readonly id: string
   readonly until: number
+  readonly lease_ms: number | null
   readonly since: number | null
   readonly beat_at: number | null
   readonly release: string | null
@@ -19,8 +20,13 @@ export interface WorkerRow {
 export function workerStatements(db: Preparer) {
   return {
     lease: db.prepare(/* sql */ `
-      INSERT INTO worker (id, until) VALUES (:worker, :until)
-      ON CONFLICT (id) DO UPDATE SET until = max(until, excluded.until)`),
+      INSERT INTO worker (id, until, lease_ms) VALUES (:worker, :now + :leaseMs, :leaseMs)
+      ON CONFLICT (id) DO UPDATE SET
+        until = max(excluded.until, min(until, :now + ifnull(lease_ms, 0))),
+        lease_ms = max(excluded.lease_ms, ifnull(lease_ms, 0))`),
+    // A clock that was ahead must not keep a dead worker's tasks: from now on, the lease has its length.
+    bound: db.prepare(/* sql */ `
+      UPDATE worker SET until = :now + lease_ms, beat_at = min(beat_at, :now) WHERE until > :now + lease_ms`),
     report: db.prepare(/* sql */ `
       UPDATE worker
       SET release = :release, kinds = :kinds, categories = :categories, host = :host, grouping = :grouping,

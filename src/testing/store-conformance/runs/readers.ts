@@ -16,7 +16,10 @@ export const READERS: StoreBehaviours = {
 
   async 'one process reads: another one is refused until the lease has expired, and then takes over'(store, advance) {
     await open(store, { reader: { name: 'one', leaseMs: 1000 } })
-    assertFields(await get(store), { status: 'running', reader: { name: 'one', until: (await store.now()) + 1000 } })
+    assertFields(await get(store), {
+      status: 'running',
+      reader: { name: 'one', until: (await store.now()) + 1000, leaseMs: 1000 },
+    })
     await assert.rejects(store.runs.read('r', 'two', 1000), { name: 'RunBusyError' })
     await assert.rejects(store.runs.take('r', chunk(1, { reader: 'two' })), { name: 'RunBusyError' })
     await advance(999)
