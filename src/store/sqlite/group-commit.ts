@@ -9,7 +9,7 @@ import {
 } from '../errors.js'
 import { type Connection, sqliteCode } from './driver.js'
 import { waitingForLock } from './lock.js'
-import { fileAt, isDamage, isFull, isReadOnly } from './open-file.js'
+import { fileAt, isDamage, isFull, isReadOnly, refuseNewer } from './open-file.js'
 
 /** Work to do within a transaction, and the promise that waits for it. */
 interface Job {
@@ -204,7 +204,17 @@ export class GroupCommit {
       return new StoreUnavailableError(this.#name, problem, { cause: error, wasSent: true })
     if (/^SQLITE_(TOOBIG|CONSTRAINT|MISMATCH|RANGE)/.test(sqliteCode(error)))
       return new StoreRefusedError(this.#name, problem, { cause: error })
-    return error
+    return sqliteCode(error) === 'SQLITE_ERROR' ? this.#whyUnknown(error) : error
+  }
+
+  /** A table or a column that is not there: a newer release may have migrated the store since it was opened. */
+  #whyUnknown(error: unknown): unknown {
+    try {
+      refuseNewer(this.#db, this.#path)
+      return error
+    } catch (newer) {
+      return newer
+    }
   }
 }
 

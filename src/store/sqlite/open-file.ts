@@ -125,7 +125,8 @@ function migrate(db: Connection, path: string): void {
   migrateAll.immediate()
 }
 
-function refuseNewer(db: Connection, path: string): number {
+/** The schema version of a store. Throws if it is newer than this release. */
+export function refuseNewer(db: Connection, path: string): number {
   const version = Number(db.pragma('user_version', { simple: true }))
   if (version > MIGRATIONS.length) throw new StoreNewerError(path, version, MIGRATIONS.length)
   return version

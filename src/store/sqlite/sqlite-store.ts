@@ -53,6 +53,7 @@ import { SqliteIdempotencyKeys } from './idempotency-keys.js'
 import { LaneIds } from './lane-ids.js'
 import { laneRules } from './lane-rules.js'
 import { once } from './once.js'
+import { refuseNewer } from './open-file.js'
 import { SqliteOperations } from './operations.js'
 import { discard, edit, limit, pause, share } from './operators.js'
 import { PrunableCounts } from './prunable.js'
@@ -205,7 +206,11 @@ export class SqliteStore implements Movable {
 
   async heartbeat(beat: Beat): Promise<Heartbeat> {
     checkBeat(beat)
-    const answer = await this.#commits.write(() => heartbeat(this.#statements, beat, this.#now()))
+    const answer = await this.#commits.write(() => {
+      // A worker ends once a newer release has migrated the store, whether or not its own statements still work there.
+      refuseNewer(this.#db, this.#path)
+      return heartbeat(this.#statements, beat, this.#now())
+    })
     if (answer.rescued > 0) this.#watchers.ring()
     return answer
   }
