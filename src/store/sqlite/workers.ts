@@ -50,7 +50,19 @@ export function liveWorkers(statements: Statements, now: number): WorkerRecord[]
 }
 
 function workerRecord(row: WorkerRow, now: number): WorkerRecord {
-  const { id, since, beat_at: beatAt, until, lease_ms: leaseMs, release, kinds, categories, host, grouping, overruns } = row
+  const {
+    id,
+    since,
+    beat_at: beatAt,
+    until,
+    lease_ms: leaseMs,
+    release,
+    kinds,
+    categories,
+    host,
+    grouping,
+    overruns,
+  } = row
   return {
     name: id,
     since: since ?? undefined,
