@@ -118,17 +118,18 @@ async function moveAll(
 
 /** Prints what a move would do. */
 async function preview(
-  { console, environment }: CommandContext,
+  context: CommandContext,
   source: DurableStore,
   { to, output }: MoveCommandOptions,
 ): Promise<ExitCode> {
+  const { console, environment } = context
   const target = await openStoreUrl(to, environment, { mayCreate: false }).catch((error: unknown) => {
     if (!(error instanceof StoreNotReadyError || error instanceof CommandError)) throw error
     console.say('The target does not exist yet: a move would create it. For this dry run it counts as empty.')
     return undefined
   })
   try {
-    const plan = await planMove(source, target ?? NOTHING, { onProgress: reportTo(reporter(console)) })
+    const plan = await planMove(source, target ?? NOTHING, { onProgress: reportTo(reporter(context)) })
     write(console, output, plan)
     const { running } = await source.count({ status: 'running' })
     if (running > 0) console.say(`${running} running: stop the workers of the source before you move it.`)

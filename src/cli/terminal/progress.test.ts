@@ -1,53 +1,36 @@
-import { expect, it, onTestFinished, vi } from 'vitest'
-import { quietEnvironment } from '../../../test/command.js'
-import { consoleOf } from './console.js'
-import { withCount } from './progress.js'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { reporter } from './progress.js'
 
-const REMOVAL = { total: 3, verb: 'removed', unit: 'message', rest: 'The rest is where it was.' }
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
 
-/** A context, and the lines that are printed in it. */
-function scene() {
-  const said: string[] = []
-  let send = (_: string) => {}
-  const environment = quietEnvironment({
-    stderr: { write: text => said.push(text) },
-    onSignal: callback => {
-      send = callback
-      return () => {}
-    },
+/** The seconds at which lines were printed about something that takes an hour. */
+function reportedAt(isTerminal: boolean, line: (second: number) => string): number[] {
+  const seconds: number[] = []
+  let second = 0
+  const report = reporter({
+    console: { say: () => seconds.push(second) },
+    environment: { isTTY: { stderr: isTerminal } },
   })
-  return { context: { environment, console: consoleOf(environment) }, said, send: (signal: string) => send(signal) }
+  for (; second < 3600; second++) {
+    report(() => line(second))
+    vi.advanceTimersByTime(1000)
+  }
+  return seconds
 }
 
-it('reports how far it is, about once a second', async () => {
-  vi.useFakeTimers({ toFake: ['performance'] })
-  onTestFinished(() => void vi.useRealTimers())
-  const { context, said } = scene()
-  await withCount(context, REMOVAL, async ({ onProgress }) => {
-    for (const count of [1, 2, 3]) {
-      vi.advanceTimersByTime(550)
-      onProgress(count)
-    }
-  })
-  expect(said).toEqual(['2 of 3 removed so far.\n'])
+it('reports at growing intervals without a terminal, and each second on one', () => {
+  const text = (second: number) => `${second} of 3600`
+  const [first, second, third, ...more] = reportedAt(false, text)
+  expect([first, second, third]).toEqual([1, 3, 7])
+  expect(more.length).toBeLessThan(20)
+  expect(reportedAt(true, text)).toHaveLength(3599)
 })
 
-it('says how much was done when it fails', async () => {
-  const { context, said } = scene()
-  const failing = withCount(context, REMOVAL, async ({ onProgress }) => {
-    onProgress(1)
-    throw new Error('the broker is gone')
-  })
-  await expect(failing).rejects.toThrow('the broker is gone')
-  expect(said).toEqual(['1 removed before it failed. The rest is where it was.\n'])
-})
-
-it('aborts its signal when the process gets one, and says when it will stop', async () => {
-  const { context, said, send } = scene()
-  await withCount(context, REMOVAL, async ({ signal }) => {
-    expect(signal.aborted).toBe(false)
-    send('SIGTERM')
-    await vi.waitFor(() => expect(signal.aborted).toBe(true))
-  })
-  expect(said).toEqual(['SIGTERM: stopping after this message.\n'])
+it('reports nothing that it has reported last', () => {
+  expect(reportedAt(false, second => (second < 100 ? 'reading' : 'writing'))).toEqual([1, 100])
 })

@@ -1,12 +1,11 @@
 import type { CommandContext } from '../command.js'
-import type { Console } from './console.js'
 import { signalsOf } from './signals.js'
 
 /** Stops a long operation, and reports how far it is. */
 export interface Progress {
   /** Aborted by the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal
-  /** Prints a line, but at most one per second. */
+  /** Prints a line now and then. */
   readonly report: (line: () => string) => void
 }
 
@@ -21,25 +20,40 @@ export interface Counting {
 }
 
 const REPORT_EVERY_MS = 1000
+/** Logs get fewer and fewer lines of something that takes long. */
+const MAX_EVERY_MS = 300_000
 
 type Context = Pick<CommandContext, 'console' | 'environment'>
 
-/** Prints lines, but at most one per second. */
-export function reporter(console: Console): Progress['report'] {
+/** The parts of a context that lines are printed with. */
+interface ReportContext {
+  readonly console: Pick<CommandContext['console'], 'say'>
+  readonly environment: { readonly isTTY: Pick<CommandContext['environment']['isTTY'], 'stderr'> }
+}
+
+/** Prints a line, but at most one per second. Without a terminal, each pause is twice as long as the one before. */
+export function reporter({ console, environment }: ReportContext): Progress['report'] {
   let reportedAt = performance.now()
+  let everyMs = REPORT_EVERY_MS
+  let last = ''
   return line => {
-    if (performance.now() - reportedAt < REPORT_EVERY_MS) return
+    if (performance.now() - reportedAt < everyMs) return
+    const text = line()
+    if (text === last) return
     reportedAt = performance.now()
-    console.say(line())
+    if (!environment.isTTY.stderr) everyMs = Math.min(2 * everyMs, MAX_EVERY_MS)
+    last = text
+    console.say(text)
   }
 }
 
 /** Runs an operation that reports its progress, and that a signal stops after the current unit of work. */
 export async function withProgress<T>(
-  { console, environment }: Context,
+  context: Context,
   unit: string,
   operation: (progress: Progress) => Promise<T>,
 ): Promise<T> {
+  const { console, environment } = context
   const signals = signalsOf(environment)
   const stop = new AbortController()
   void signals.next().then(name => {
@@ -47,7 +61,7 @@ export async function withProgress<T>(
     stop.abort()
   })
   try {
-    return await operation({ signal: stop.signal, report: reporter(console) })
+    return await operation({ signal: stop.signal, report: reporter(context) })
   } finally {
     signals.close()
   }
