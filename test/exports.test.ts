@@ -49,10 +49,10 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Age AttemptEntry AttemptTraces AuditPage AuditStore Beat Before Budget BudgetRecord BudgetScope BudgetStop BudgetStore By Chunk Claim ClaimRequest ClaimedTask Cost CountField DeathsRow DocumentSet EndStatus
     Enqueued FailureBudget FailureGroup FixedRelease GateCause GateChange GateRecord GateState GroupFilter GroupLife GroupMark GroupRecord GroupRule GroupRuleStore GroupRules GroupState GroupStore Heartbeat IgnoredUntil ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneRuleReader LaneRules LaneSelection LedgerRow LifeMark LimitRule MemoryStore
     MemoryStoreOptions MessageSet Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
-    NewGroupRule NewOperation NewRun NewTask OnceOptions OperationAct OperationMember OperationNotFoundError OperationProgress
+    NewGroupRule NewOperation NewRun NewTask OnceOptions OnceResultError OperationAct OperationMember OperationNotFoundError OperationProgress
     OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow OutsideAct OutsideSet Page PageRequest PauseRule PayloadPatch PolicyStore Prunable PrunableReader Rate RedriveRecord Regrouping
     ReprocessFilter ReprocessOptions Retention RetryAllowance RetryRecord RetryYield Room RunBusyError RunChange RunEndedError RunExistsError RunNotFoundError
-    RunRecord RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError StandingReader Store
+    RunRecord RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError StandingReader Storable Store
     StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
     StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError StoreStats
     StoreUnavailableError SurveyRow TakenOperation TaskAct TaskControl TaskCount TaskFilter TaskReader TaskRecord TaskSet TaskStanding TaskStatus TaskVerbs WorkerReader WorkerRecord WorkerReport moveStore planMove

@@ -12,11 +12,16 @@ import { IdempotencyResultUnavailableError } from './errors.js'
 /** Encodes a result for the store. Never throws: a result that JSON cannot represent is marked as unavailable. */
 export function encodeResult(result: unknown): string {
   try {
-    const json = plainJson(result)
-    return json === undefined ? '{}' : `{"value":${json}}`
+    return encodeStorable(result)
   } catch (error) {
     return unavailable(problemOf(error))
   }
+}
+
+/** Encodes a result for the store. Throws if JSON cannot represent it. */
+export function encodeStorable(result: unknown): string {
+  const json = plainJson(result)
+  return json === undefined ? '{}' : `{"value":${json}}`
 }
 
 /** Encodes that the work is done but its result is unavailable. */

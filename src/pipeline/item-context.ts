@@ -1,5 +1,5 @@
 import type { ActiveAttempt } from '../attempt/index.js'
-import type { ClaimedTask, Store } from '../store/index.js'
+import type { ClaimedTask, OnceOptions, Storable, Store } from '../store/index.js'
 import type { AttemptRecorder } from '../task/internal.js'
 import type { StageContext } from './stage-context.js'
 import { validCost } from './valid-cost.js'
@@ -40,7 +40,8 @@ class ItemContext implements StageContext {
     this.run = run
     this.stage = stage
     this.attempt = attempt.number
-    this.once = (key, work, { params } = {}) => store.once(key, work, { params, fence: { id, token } })
+    this.once = <T>(key: string, work: (tx: never) => T & Storable<T>, { params }: Pick<OnceOptions, 'params'> = {}) =>
+      store.once<T>(key, work, { params, fence: { id, token } })
     this.used = cost => recorder.used(validCost(cost, { from: 'used()', stage }))
     this.#attempt = attempt
     Object.defineProperty(this, 'signal', ItemContext.#SIGNAL)

@@ -1,4 +1,4 @@
-import type { Cost, OnceOptions } from '../store/index.js'
+import type { Cost, OnceOptions, Storable } from '../store/index.js'
 
 /** An item as the code of a stage sees it. */
 export interface StageContext {
@@ -16,7 +16,7 @@ export interface StageContext {
    * Runs a function once per key, in a transaction of the store, for as long as this attempt holds the item: everything it
    * writes through the transaction is written exactly once, however often the stage runs.
    */
-  once<T>(key: string, work: (tx: never) => T, options?: Pick<OnceOptions, 'params'>): Promise<Awaited<T>>
+  once<T>(key: string, work: (tx: never) => T & Storable<T>, options?: Pick<OnceOptions, 'params'>): Promise<Awaited<T>>
   /** Reports how much the attempt actually took from the buckets of the stage's rates, as the response says. */
   used(cost: Cost): void
 }

@@ -1,6 +1,6 @@
 import { connectAdvice } from '../attempt/index.js'
 import { FinalError, RetryableError } from '../policy/index.js'
-import { quoted } from '../policy/internal.js'
+import { problemOf, quoted } from '../policy/internal.js'
 
 /** Thrown when the disk is full. The transaction was rolled back: nothing of it was written. */
 export class StoreFullError extends RetryableError {
@@ -153,6 +153,21 @@ export class StaleFenceError extends FinalError {
 
   constructor(key: string, id: string) {
     super(`${quoted(key)} was not run: the task ${quoted(id)} is no longer this worker's.`, { code: 'stale_fence' })
+  }
+}
+
+/** Thrown when the result of a `once` cannot be stored. Nothing that its function wrote is committed. */
+export class OnceResultError extends FinalError {
+  static {
+    OnceResultError.prototype.name = 'OnceResultError'
+  }
+
+  constructor(key: string, cause: unknown) {
+    super(
+      `The result of once(${quoted(key)}) cannot be stored: ${problemOf(cause)}. Nothing was written. ` +
+        'Return data that JSON can hold, such as the rows of a query rather than its whole result, or nothing at all.',
+      { code: 'once_result_invalid', cause },
+    )
   }
 }
 

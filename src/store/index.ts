@@ -16,6 +16,7 @@ export type { Beat, Claim, ClaimedTask, ClaimRequest, Heartbeat, Outcome, Room, 
 export {
   MoveDifferenceError,
   MoveRefusedError,
+  OnceResultError,
   StaleFenceError,
   StoreBusyError,
   StoreClosedError,
@@ -104,6 +105,7 @@ export type {
 } from './run-store.js'
 export { RunBusyError, RunEndedError, RunExistsError, RunNotFoundError } from './runs/errors.js'
 export { type EndStatus, runStatus } from './runs/run-status.js'
+export type { Storable } from './storable.js'
 export type {
   AuditPage,
   AuditStore,

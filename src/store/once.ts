@@ -1,10 +1,23 @@
 import { type IdempotencyClaim, IdempotencyInProgressError, IdempotencyMismatchError } from '../idempotency/index.js'
-import { checkKey, decodeResult, fingerprint } from '../idempotency/internal.js'
+import { checkKey, decodeResult, encodeStorable, fingerprint } from '../idempotency/internal.js'
+import { OnceResultError } from './errors.js'
 
 /** The fingerprint under which a `once` claims its key. Throws if the key or the parameters are invalid. */
 export function onceFingerprint(key: string, params: unknown): string {
   checkKey(key)
   return fingerprint(key, params)
+}
+
+/**
+ * Encodes the result of a `once`. Throws if it cannot be stored, so that nothing is committed: with the work done and no
+ * result to give, every later run would fail.
+ */
+export function onceResult(key: string, result: unknown): string {
+  try {
+    return encodeStorable(result)
+  } catch (cause) {
+    throw new OnceResultError(key, cause)
+  }
 }
 
 /** Answers a `once` whose key is taken: with the stored result, or with an error. */

@@ -10,6 +10,7 @@ import type { OperationStore } from './operation-store.js'
 import type { PrunableReader } from './prunable.js'
 import type { RetryYield } from './retry-yield.js'
 import type { RunStore } from './run-store.js'
+import type { Storable } from './storable.js'
 import type { Enqueued, NewTask, TaskRecord, TaskStatus } from './task.js'
 import type { StandingReader } from './task-standing.js'
 import type { WorkerReader } from './worker-store.js'
@@ -199,7 +200,7 @@ export interface Store
    * The transaction is each store's own: `(db: Database) => …` on SQLite, where the function must be synchronous,
    * `async (client: ClientBase) => …` on PostgreSQL, and nothing in memory.
    */
-  once<T>(key: string, work: (tx: never) => T, options?: OnceOptions): Promise<Awaited<T>>
+  once<T>(key: string, work: (tx: never) => T & Storable<T>, options?: OnceOptions): Promise<Awaited<T>>
   /**
    * Deletes ended work that is older than its retention: at most `limit` tasks, keys and records in all. Returns how many
    * it deleted; fewer than the limit means that nothing is left to delete. A task goes with its ledger, and its id is free

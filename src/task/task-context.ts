@@ -1,5 +1,5 @@
 import type { ActiveAttempt } from '../attempt/index.js'
-import type { ClaimedTask, OnceOptions, Store } from '../store/index.js'
+import type { ClaimedTask, OnceOptions, Storable, Store } from '../store/index.js'
 
 /** A task as its handler sees it. It can be taken apart and copied: `{ signal, once }`, `{ ...task }`. */
 export interface TaskContext {
@@ -29,7 +29,7 @@ export interface TaskContext {
    * await task.once('invoice-42', (db: Database) => db.prepare('INSERT INTO invoices (id) VALUES (?)').run(42).changes)
    * ```
    */
-  once<T>(key: string, work: (tx: never) => T, options?: Pick<OnceOptions, 'params'>): Promise<Awaited<T>>
+  once<T>(key: string, work: (tx: never) => T & Storable<T>, options?: Pick<OnceOptions, 'params'>): Promise<Awaited<T>>
 }
 
 /** The context of an attempt at a task. */
@@ -73,7 +73,8 @@ class AttemptContext implements TaskContext {
     this.startedAt = task.startedAt
     const fence = { id: task.id, token: task.token }
     this.fence = fence
-    this.once = (key, work, { params } = {}) => store.once(key, work, { params, fence })
+    this.once = <T>(key: string, work: (tx: never) => T & Storable<T>, { params }: Pick<OnceOptions, 'params'> = {}) =>
+      store.once<T>(key, work, { params, fence })
     this.#attempt = attempt
     Object.defineProperty(this, 'signal', AttemptContext.#SIGNAL)
   }

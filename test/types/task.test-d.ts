@@ -1,4 +1,5 @@
 import type { Database } from 'better-sqlite3'
+import type { PoolClient } from 'pg'
 import type { SqliteStore } from 'redrive/sqlite'
 import { MemoryStore, type Store } from 'redrive/store'
 import {
@@ -50,6 +51,12 @@ describe('once', () => {
   it('takes a function of the transaction that its store has', () => {
     task.once('k', (db: Database) => db.prepare('SELECT 1').get())
     task.once('k', async (client: { query(text: string): Promise<unknown> }) => client.query('SELECT 1'))
+    // @ts-expect-error the whole result of a query cannot be stored
+    task.once('k', (client: PoolClient) => client.query('SELECT 1'))
+    task.once('k', async (client: PoolClient) => (await client.query('SELECT 1')).rows)
+    task.once('k', async (client: PoolClient) => void (await client.query('SELECT 1')))
+    // @ts-expect-error JSON has no form for a Map
+    task.once('k', () => new Map())
     sqlite.once('k', db => expectTypeOf(db).toEqualTypeOf<Database>())
     expectTypeOf<SqliteStore>().toExtend<Store>()
   })

@@ -38,6 +38,7 @@ import type { Prunable } from '../prunable.js'
 import type { RetryYield } from '../retry-yield.js'
 import { markStopped } from '../runs/mark-stopped.js'
 import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
+import type { Storable } from '../storable.js'
 import type { OnceOptions, PolicyStore, Retention, Store } from '../store.js'
 import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../task.js'
 import type { TaskStanding } from '../task-standing.js'
@@ -324,7 +325,7 @@ export class MemoryStore implements Store {
     this.#tasks.ring()
   }
 
-  async once<T>(key: string, work: (tx: never) => T, options: OnceOptions = {}): Promise<Awaited<T>> {
+  async once<T>(key: string, work: (tx: never) => T & Storable<T>, options: OnceOptions = {}): Promise<Awaited<T>> {
     checkFence(options)
     return this.#once.run(key, work, options)
   }

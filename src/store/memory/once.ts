@@ -1,7 +1,6 @@
 import type { IdempotencyStore } from '../../idempotency/index.js'
-import { encodeResult } from '../../idempotency/internal.js'
 import { StaleFenceError } from '../errors.js'
-import { knownResult, onceFingerprint } from '../once.js'
+import { knownResult, onceFingerprint, onceResult } from '../once.js'
 import type { OnceOptions } from '../store.js'
 
 /** Long enough that no key is taken over while its function still runs in this process. */
@@ -41,7 +40,7 @@ export class MemoryOnce {
       // The fence guards the run, not the result: a stored result is given to anybody.
       if (fence !== undefined && !this.#isHeld(fence)) throw new StaleFenceError(key, fence.id)
       const result = await work(undefined as never)
-      await this.#keys.complete(key, claim.token, encodeResult(result))
+      await this.#keys.complete(key, claim.token, onceResult(key, result))
       return result
     } catch (error) {
       await this.#keys.release(key, claim.token)

@@ -1,7 +1,6 @@
 import type { IdempotencyClaim } from '../../idempotency/index.js'
-import { encodeResult } from '../../idempotency/internal.js'
 import { StaleFenceError } from '../errors.js'
-import { knownResult, onceFingerprint } from '../once.js'
+import { knownResult, onceFingerprint, onceResult } from '../once.js'
 import type { OnceOptions } from '../store.js'
 import type { Database } from './database.js'
 import type { SqlClient } from './driver.js'
@@ -31,6 +30,6 @@ export async function once<T, Client extends SqlClient>(
     if (isHeld !== true) throw new StaleFenceError(key, fence.id)
   }
   const result = await work(client)
-  await database.callIn(client, 'complete_key', [key, token, encodeResult(result), database.at])
+  await database.callIn(client, 'complete_key', [key, token, onceResult(key, result), database.at])
   return result
 }

@@ -31,6 +31,7 @@ import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter }
 import type { Movable, MovedRow, Section } from '../move/movable.js'
 import type { Prunable } from '../prunable.js'
 import type { RetryYield } from '../retry-yield.js'
+import type { Storable } from '../storable.js'
 import type { AuditStore, OnceOptions, PolicyStore, Retention } from '../store.js'
 import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../task.js'
 import type { TaskStanding } from '../task-standing.js'
@@ -351,10 +352,10 @@ export class PostgresStore implements Movable {
    * await store.once('invoice-42', tx => tx.query('INSERT INTO invoices (id) VALUES ($1)', [42]))
    * ```
    */
-  once<T>(key: string, work: (tx: PostgresTransaction) => T, options?: OnceOptions): Promise<Awaited<T>>
+  once<T>(key: string, work: (tx: PostgresTransaction) => T & Storable<T>, options?: OnceOptions): Promise<Awaited<T>>
   /** The contract's form, for code that runs on any store: the function's own type names the transaction. */
-  once<T>(key: string, work: (tx: never) => T, options?: OnceOptions): Promise<Awaited<T>>
-  once<T>(key: string, work: (tx: never) => T, options: OnceOptions = {}): Promise<Awaited<T>> {
+  once<T>(key: string, work: (tx: never) => T & Storable<T>, options?: OnceOptions): Promise<Awaited<T>>
+  once<T>(key: string, work: (tx: never) => T & Storable<T>, options: OnceOptions = {}): Promise<Awaited<T>> {
     return this.transaction(tx => this.onceIn(tx, key, tx => work(tx as never), options))
   }
 

@@ -1,6 +1,5 @@
-import { encodeResult } from '../../idempotency/internal.js'
 import { StaleFenceError } from '../errors.js'
-import { knownResult, onceFingerprint } from '../once.js'
+import { knownResult, onceFingerprint, onceResult } from '../once.js'
 import type { OnceOptions } from '../store.js'
 import { claimKey, completeKey } from './idempotency-keys.js'
 import type { Statements } from './statements.js'
@@ -22,7 +21,7 @@ export function once<T>(
   if (fence !== undefined && !isHeld(statements, fence)) throw new StaleFenceError(key, fence.id)
 
   const result = work()
-  completeKey(statements, key, claim.token, encodeResult(result), now)
+  completeKey(statements, key, claim.token, onceResult(key, result), now)
   return result
 }
 

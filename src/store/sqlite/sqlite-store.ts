@@ -36,6 +36,7 @@ import type { RetryYield } from '../retry-yield.js'
 import { RoomTurns } from '../room-turns.js'
 import { markStopped } from '../runs/mark-stopped.js'
 import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
+import type { Storable } from '../storable.js'
 import type { AuditStore, OnceOptions, PolicyStore, Retention } from '../store.js'
 import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../task.js'
 import { taskIds } from '../task-id.js'
@@ -394,10 +395,10 @@ export class SqliteStore implements Movable {
    * await store.once('invoice-42', db => db.prepare('INSERT INTO invoices (id) VALUES (?)').run(42).changes)
    * ```
    */
-  once<T>(key: string, work: (db: Connection) => T, options?: OnceOptions): Promise<Awaited<T>>
+  once<T>(key: string, work: (db: Connection) => T & Storable<T>, options?: OnceOptions): Promise<Awaited<T>>
   /** The contract's form, for code that runs on any store: the function's own type names the transaction. */
-  once<T>(key: string, work: (tx: never) => T, options?: OnceOptions): Promise<Awaited<T>>
-  async once<T>(key: string, work: (tx: never) => T, options: OnceOptions = {}): Promise<Awaited<T>> {
+  once<T>(key: string, work: (tx: never) => T & Storable<T>, options?: OnceOptions): Promise<Awaited<T>>
+  async once<T>(key: string, work: (tx: never) => T & Storable<T>, options: OnceOptions = {}): Promise<Awaited<T>> {
     checkFence(options)
     const call = synchronous(work)
     const run = () => once(this.#statements, key, () => call(this.#db as never), options, this.#now())
