@@ -272,3 +272,17 @@ test('a logger of pino, of any version, is a Logger', () => {
   const messageOnly: Logger = { ...pino8, info: (message: string) => message }
   expect(messageOnly).toBeDefined()
 })
+
+test('a loss is logged as one, with the attempt that it does not cost', () => {
+  const { lines, logger } = listLogger()
+  const sink = logTo(logger)
+  const verdict = { class: 'retryable', code: 'lost' } as const
+  const failure = new Error('The worker died.')
+  const about = { work, at: 0, attempt: 3, maxAttempts: 4, durationMs: 0, failure, verdict }
+  sink({ ...about, type: 'retry_scheduled', delayMs: 0, nextAttemptAt: 0 })
+  sink({ ...about, type: 'gave_up', reason: 'losses_exhausted' })
+  expect(lines.map(({ level, message }) => `${level}: ${message}`)).toEqual([
+    "info: The worker died during attempt 3 of 4 at 'load user'. It runs again, at no cost, in 0ms, at 1970-01-01T00:00:00.000Z",
+    "error: Gave up on 'load user' (losses_exhausted). The worker died during attempt 3 of 4 at 'load user'",
+  ])
+})

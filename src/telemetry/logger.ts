@@ -164,10 +164,11 @@ function overrunLine({ type, attempt, reason, durationMs }: Overran, name: strin
 function retryLine(event: RetryScheduled, name: string): Line {
   const { type, attempt, maxAttempts, delayMs } = event
   const nextAttemptAt = iso(event.nextAttemptAt)
-  const isDeferral = type === 'deferred'
-  // A deferral costs no attempt: the next run has the same number.
-  const isLastNext = (isDeferral ? attempt : attempt + 1) >= maxAttempts
-  const next = isDeferral ? 'Deferred, without costing an attempt: again' : isLastNext ? 'Last attempt' : 'Retry'
+  // Neither a deferral nor a loss costs an attempt: the next run has the same number.
+  const isUncounted = type === 'deferred' || isLoss(event)
+  const isLastNext = (isUncounted ? attempt : attempt + 1) >= maxAttempts
+  const how = type === 'deferred' ? 'Deferred, without costing an attempt: again' : 'It runs again, at no cost,'
+  const next = isUncounted ? how : isLastNext ? 'Last attempt' : 'Retry'
   return {
     level: isLastNext ? 'warn' : 'info',
     message: `${failed(event, name)}. ${next} in ${formatDuration(delayMs)}, at ${nextAttemptAt}`,
@@ -188,8 +189,16 @@ function endLine(event: GaveUp, name: string): Line {
   return { level: 'error', message: `Gave up on ${name} (${reason}). ${failed(event, name)}`, fields }
 }
 
-function failed({ attempt, maxAttempts, failure }: RetryScheduled | GaveUp, name: string): string {
-  return `Attempt ${attempt} of ${maxAttempts} at ${name} failed: ${failureText(failure)}`
+/** The failure, without the full stop that its message may end with. */
+function failed(event: RetryScheduled | GaveUp, name: string): string {
+  const { attempt, maxAttempts, failure } = event
+  const number = `ttempt ${attempt} of ${maxAttempts} at ${name}`
+  if (isLoss(event)) return `The worker died during a${number}`
+  return `A${number} failed: ${failureText(failure).replace(/\.$/, '')}`
+}
+
+function isLoss({ verdict }: RetryScheduled | GaveUp): boolean {
+  return verdict.code === 'lost'
 }
 
 function failureFields({ attempt, maxAttempts, durationMs, failure, verdict }: RetryScheduled | GaveUp): object {
