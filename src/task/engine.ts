@@ -107,7 +107,7 @@ export class Engine {
     this.name = name ?? `${hostname()}-${process.pid}-${crypto.randomUUID().slice(0, 8)}`
     this.release = release
     this.#store = store
-    this.#rooms = new Rooms(kinds, concurrency, options.categories)
+    this.#rooms = new Rooms(kinds, concurrency, options.categories, options.reserve)
     this.#leaseMs = toMs('lease', options.lease ?? '30s', 1)
     this.#graceMs = toMs('grace', options.grace ?? '10s')
     this.#clock = clock
@@ -217,7 +217,7 @@ export class Engine {
     if (this.#isIdle) this.#isMakingRoom = false
     // A claim need not wait until everything is on record, but the backlog of settlements must not grow without end.
     this.#isBehind = this.#settler.unsettled > this.#rooms.maxUnsettled
-    const { rooms, limit } = this.#rooms.free(this.#attempts.size)
+    const { rooms, limit } = this.#rooms.free(this.#attempts.size, kind => this.#runningOf(kind))
     const hasRoom = limit > 0 && !this.#isMakingRoom && !this.#isBehind
     this.#hasChanged = false
     const claimed = hasRoom ? await this.#claim(rooms, limit) : undefined
@@ -229,10 +229,16 @@ export class Engine {
     // A task may have been cancelled between its claim and the answer to it.
     if (this.#hasChanged && tasks.length > 0) this.#cancelWatch.ring()
     if (isAloneWaiting || tasks.some(runsAlone)) this.#makeRoom()
-    if (tasks.length === limit) return 0
+    if (tasks.length === limit || this.#rooms.hasFilledReserve(rooms, tasks)) return 0
     if (tasks.length === 0 && this.#isIdle && this.#settler.unsettled === 0) this.runs.idle()
     if (nextAt === undefined) return Infinity
     return Math.min(Math.max(1, nextAt - now), LONGEST_WAIT_MS)
+  }
+
+  #runningOf(kind: string): number {
+    let count = 0
+    for (const { task } of this.#attempts) if (task.kind === kind) count++
+    return count
   }
 
   get #isIdle(): boolean {

@@ -1,4 +1,5 @@
 import { OptionError } from '../policy/index.js'
+import { quoted } from '../policy/internal.js'
 import type { Lane, Room } from '../store/index.js'
 import { StageRoom } from './stage-room.js'
 import type { StagePlaces, WorkKind } from './work-kind.js'
@@ -12,8 +13,15 @@ export class Rooms {
   readonly #byKind = new Map<string, Map<string, StageRoom>>()
   readonly #concurrency: number
   readonly #categories: readonly string[] | undefined
+  /** The slots that plain tasks of a kind have to themselves. */
+  readonly #reserve: ReadonlyMap<string, number>
 
-  constructor(kinds: readonly WorkKind[], concurrency: number, categories: readonly string[] | undefined) {
+  constructor(
+    kinds: readonly WorkKind[],
+    concurrency: number,
+    categories: readonly string[] | undefined,
+    reserve: Readonly<Record<string, number>> = {},
+  ) {
     const isWanted = ({ stage }: WorkKind) => stage === undefined || categories?.includes(stage.name) !== false
     const wanted = kinds.filter(isWanted)
     const isFirst = ({ kind }: WorkKind, stage: StagePlaces) => kinds.find(each => each.kind === kind)?.stage === stage
@@ -26,6 +34,8 @@ export class Rooms {
     if (different < wanted.length) throw new OptionError('tasks', twice(wanted))
     this.#concurrency = this.#plain.size === 0 && this.stages.length > 0 ? 0 : concurrency
     this.#categories = categories
+    this.#reserve = new Map(Object.entries(reserve))
+    checkReserve(this.#reserve, new Set(this.#plain.keys()), concurrency)
   }
 
   /**
@@ -68,8 +78,14 @@ export class Rooms {
     throw new Error(`The store gave out a task of kind '${task.kind}', which was not asked for.`)
   }
 
-  /** The rooms that have places left, and how many in all. `running` counts all attempts. */
-  free(running: number): { readonly rooms: readonly Room[]; readonly limit: number } {
+  /**
+   * The rooms that have places left, and how many in all. `running` counts all attempts, and `runningOf` those of a kind.
+   * Slots that are reserved for a kind are a room of its own until it has them; the others are shared by all kinds.
+   */
+  free(
+    running: number,
+    runningOf: (kind: string) => number,
+  ): { readonly rooms: readonly Room[]; readonly limit: number } {
     const rooms: Room[] = []
     let [limit, plainRunning] = [0, running]
     for (const { kind, name, places, running: inStage } of this.stages) {
@@ -77,10 +93,38 @@ export class Rooms {
       limit += places
       if (places > 0) rooms.push({ kinds: [kind.kind], categories: [name], limit: places })
     }
-    const plain = this.#concurrency - plainRunning
-    if (plain > 0) rooms.push({ kinds: [...this.#plain.keys()], categories: this.#categories, limit: plain })
-    return { rooms, limit: limit + Math.max(0, plain) }
+    const plain = Math.max(0, this.#concurrency - plainRunning)
+    let shared = plain
+    for (const [kind, slots] of this.#reserve) {
+      const own = Math.min(slots - runningOf(kind), shared)
+      if (own <= 0) continue
+      shared -= own
+      rooms.push({ kinds: [kind], categories: this.#categories, limit: own })
+    }
+    if (shared > 0) rooms.push({ kinds: [...this.#plain.keys()], categories: this.#categories, limit: shared })
+    return { rooms, limit: limit + plain }
   }
+
+  /** Whether a claim filled the slots that a kind has to itself, so that more of its tasks may run in the others. */
+  hasFilledReserve(rooms: readonly Room[], tasks: readonly Lane[]): boolean {
+    return rooms.some(({ kinds: [kind = '', another], limit }) => {
+      if (another !== undefined || !this.#reserve.has(kind)) return false
+      return tasks.filter(task => task.kind === kind).length === limit
+    })
+  }
+}
+
+function checkReserve(reserve: ReadonlyMap<string, number>, kinds: ReadonlySet<string>, concurrency: number): void {
+  let sum = 0
+  for (const [kind, slots] of reserve) {
+    if (!kinds.has(kind))
+      throw new OptionError('reserve', `'reserve' names the kind ${quoted(kind)}, which is no task of this worker.`)
+    if (!(Number.isInteger(slots) && slots >= 1))
+      throw new OptionError('reserve', `'reserve' of ${quoted(kind)} must be a whole number, 1 or more, got ${slots}.`)
+    sum += slots
+  }
+  if (sum > concurrency)
+    throw new OptionError('reserve', `'reserve' asks for ${sum} slots, but 'concurrency' is ${concurrency}.`)
 }
 
 function laneName(kind: string, stage: string): string {

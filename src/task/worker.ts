@@ -18,6 +18,11 @@ export interface WorkerOptions {
   readonly pipelines?: readonly WorkSource[] | undefined
   /** How many tasks it runs at once. Default 10. The stages of pipelines have a concurrency of their own. */
   readonly concurrency?: number | undefined
+  /**
+   * Slots of `concurrency` that only tasks of a kind may use, such as `{ 'send-email': 2 }`: however many tasks of other
+   * kinds hang, these stay free for it. Default: none.
+   */
+  readonly reserve?: Readonly<Record<string, number>> | undefined
   /** The categories that it runs. Default: all. */
   readonly categories?: readonly string[] | undefined
   /** How long its tasks stay its own after its last heartbeat. Default 30 s. */
@@ -47,6 +52,7 @@ const WORKER_OPTIONS: KnownOptions<WorkerOptions> = {
   tasks: 'object',
   pipelines: 'object',
   concurrency: '',
+  reserve: 'object',
   categories: 'object',
   lease: '',
   grace: '',
