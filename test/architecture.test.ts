@@ -38,7 +38,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   otel: ['policy', 'telemetry', 'attempt'],
   notify: ['policy', 'time', 'telemetry', 'attempt', 'call', 'store', 'task'],
   presets: ['policy', 'document'],
-  testing: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'bus', 'document'],
+  testing: ['policy', 'time', 'telemetry', 'idempotency', 'call', 'store', 'bus', 'document', 'operate'],
   cli: [
     'policy',
     'time',

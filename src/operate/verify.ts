@@ -13,8 +13,8 @@ import {
 } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import type { LedgerRow, Store, TaskRecord } from '../store/index.js'
-import { recordProblems } from '../store/internal.js'
 import { pagesOf } from './pages.js'
+import { recordProblems } from './record-problems.js'
 
 /** A recorded decision that differs from what the kernel decides when asked again. */
 export interface Discrepancy {

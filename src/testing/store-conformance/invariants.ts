@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
+import { recordProblems } from '../../operate/internal.js'
 import type { Lane, LedgerRow, Store, TaskRecord, TaskStatus } from '../../store/index.js'
-import { recordProblems } from '../../store/internal.js'
 
 const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled']
 

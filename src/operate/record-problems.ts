@@ -1,5 +1,4 @@
-import type { LedgerRow } from './ledger.js'
-import type { TaskRecord } from './task.js'
+import type { LedgerRow, TaskRecord } from '../store/index.js'
 
 /**
  * Finds contradictions within the record of a task: fields that do not fit its status, and a ledger that has gaps or does
