@@ -19,6 +19,8 @@
  *   until its timeout.
  */
 
+import type { Outage } from '../attempt/index.js'
+
 /** An event as a bus carries it. */
 export interface Message {
   /**
@@ -82,6 +84,8 @@ export type DeliveryHandler = (delivery: Delivery) => void | Promise<void>
 export interface DeliveryOptions {
   /** The maximum number of unsettled deliveries in flight. Default 100. */
   readonly prefetch?: number | undefined
+  /** Called when no deliveries can come, because the connection is lost for example, and when they can come again. */
+  readonly onOutage?: ((outage: Outage) => void) | undefined
 }
 
 /** Options of `put`. */

@@ -197,7 +197,8 @@ export class EventConsumer<Event> {
     await this.#engine.start()
     const take = (delivery: Delivery) => this.#take(delivery)
     try {
-      this.#consumer = this.#bus.consume(this.#queue, take, { prefetch: this.#concurrency })
+      const onOutage = (outage: Outage) => this.#outages.note(outage)
+      this.#consumer = this.#bus.consume(this.#queue, take, { prefetch: this.#concurrency, onOutage })
       await this.#consumer
     } catch (failure) {
       // The caller needs to know why it could not start, not what followed from that.

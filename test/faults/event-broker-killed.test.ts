@@ -45,7 +45,9 @@ describe.each(BROKERS)('$name, killed with -9 and started again while events flo
     await prepareEffects(kept)
     await opened.declare(TOPOLOGY)
     await sleep(kind.madeMs)
-    consumer = await consume(opened, 'work', { ...consumeOptions(kept), deadLetters: 'failed-queue' })
+    const outages: boolean[] = []
+    const onOutage = ({ isOver }: { readonly isOver: boolean }) => void outages.push(!isOver)
+    consumer = await consume(opened, 'work', { ...consumeOptions(kept), deadLetters: 'failed-queue', onOutage })
 
     const events = someEvents(EVENTS, dice)
     const waiting = [...events]
@@ -70,6 +72,7 @@ describe.each(BROKERS)('$name, killed with -9 and started again while events flo
     await expect.poll(() => isDone(kept, events), WITHIN).toBe(true)
     await expect.poll(letters, WITHIN).toEqual(badIds(events).sort())
     await expect.poll(async () => (await opened.status(TOPOLOGY))[0]?.messages, WITHIN).toBe(0)
+    await expect.poll(() => [outages[0], outages.at(-1)], WITHIN).toEqual([true, false])
     // RabbitMQ does not count delivered messages. Any still in flight at a stop may come back.
     await sleep(500)
     await consumer.stop()

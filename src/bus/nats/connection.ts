@@ -26,7 +26,7 @@ const PING_MS = 10_000
 
 /** A connection to NATS that reconnects by itself and renews its subscriptions. */
 export class NatsConnection {
-  readonly #watchers = new Set<() => void>()
+  readonly #watchers = new Set<(isConnected: boolean) => void>()
   readonly #pending = new Set<() => void>()
   #isConnected = true
   readonly #waiting = new Set<() => void>()
@@ -107,8 +107,8 @@ export class NatsConnection {
     })
   }
 
-  /** Calls back after each reconnection. Returns a function that unsubscribes. */
-  onBack(callback: () => void): () => void {
+  /** Calls back when the connection is lost, and when it is back. Returns a function that unsubscribes. */
+  watch(callback: (isConnected: boolean) => void): () => void {
     this.#watchers.add(callback)
     return () => this.#watchers.delete(callback)
   }
@@ -126,10 +126,9 @@ export class NatsConnection {
       if (type !== 'disconnect' && type !== 'reconnecting' && type !== 'reconnect') continue
       this.#isConnected = type === 'reconnect'
       tell(type)
-      if (type === 'disconnect') for (const lose of this.#pending) lose()
-      if (type !== 'reconnect') continue
-      for (const wake of this.#waiting) wake()
-      for (const callback of this.#watchers) callback()
+      if (type === 'reconnecting') continue
+      for (const wake of this.#isConnected ? this.#waiting : this.#pending) wake()
+      for (const callback of this.#watchers) callback(this.#isConnected)
     }
   }
 }

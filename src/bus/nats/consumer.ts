@@ -1,7 +1,7 @@
 import type { Msg, MsgHdrs, Subscription } from '@nats-io/transport-node'
-import type { DeliveryHandler } from '../bus.js'
+import type { DeliveryHandler, DeliveryOptions } from '../bus.js'
 import type { ClosableConsumer } from '../consumers.js'
-import { NoQueueError } from '../errors.js'
+import { BusUnavailableError, NoQueueError } from '../errors.js'
 import { OpenDeliveries } from '../open-deliveries.js'
 import { reconnectDelayMs } from '../reconnect.js'
 import type { OnTrouble } from '../trouble.js'
@@ -43,6 +43,7 @@ export interface NatsConsumerOptions {
   readonly handle: DeliveryHandler
   readonly prefetch: number
   readonly onTrouble: OnTrouble
+  readonly onOutage: NonNullable<DeliveryOptions['onOutage']>
 }
 
 /**
@@ -68,6 +69,7 @@ export class NatsConsumer implements ClosableConsumer {
   #failures = 0
   #retry: NodeJS.Timeout | undefined
   #isStopped = false
+  #isOut = false
 
   constructor(options: NatsConsumerOptions) {
     const { connection, stream, consumer, ackWaitMs } = options
@@ -77,7 +79,10 @@ export class NatsConsumer implements ClosableConsumer {
     this.#pullSubject = `${connection.jetstream.apiPrefix}.CONSUMER.MSG.NEXT.${stream}.${consumer}`
     this.#inbox = this.#listen()
     // A restarted server has lost all pull requests, and a silent one may have: request again.
-    this.#unwatch = connection.onBack(() => void this.#askAnew())
+    this.#unwatch = connection.watch(isConnected => {
+      if (isConnected) void this.#askAnew()
+      this.#tell(isConnected ? undefined : new BusUnavailableError(connection.name))
+    })
     this.#timers = [
       setInterval(() => this.#deliveries.keep(), ackWaitMs / 3),
       setInterval(() => void (this.#isSilent() && this.#askAnew()), this.#heartbeatMs),
@@ -134,6 +139,7 @@ export class NatsConsumer implements ClosableConsumer {
     const { queue, type, createHeaders } = this.#options
     this.#asked = Math.max(0, this.#asked - 1)
     this.#failures = 0
+    this.#tell(undefined)
     if (this.#isStopped) return void this.#late.push(message)
     const read = headersOf(message, createHeaders)
     if (!isFor(queue, read.headers)) {
@@ -151,13 +157,16 @@ export class NatsConsumer implements ClosableConsumer {
   /** Handles a status message: a heartbeat, or the end of a request. */
   #hear({ headers }: Msg): void {
     const code = headers?.code ?? 0
+    if (code === HEARTBEAT) this.#tell(undefined)
     if (code === HEARTBEAT || this.#isStopped) return
     const left = headers?.get('Nats-Pending-Messages')
     this.#asked = left ? Math.max(0, this.#asked - Number(left)) : 0
     if (code === EMPTY || code === EXPIRED) return this.#ask()
 
     const { queue, onTrouble } = this.#options
-    onTrouble(new NoQueueError(`The queue '${queue}' sends nothing (${headers?.description}).`))
+    const trouble = new NoQueueError(`The queue '${queue}' sends nothing (${headers?.description}).`)
+    onTrouble(trouble)
+    this.#tell(trouble)
     clearTimeout(this.#retry)
     this.#retry = setTimeout(() => this.#ask(), reconnectDelayMs(++this.#failures))
   }
@@ -188,6 +197,14 @@ export class NatsConsumer implements ClosableConsumer {
     this.#isChanging = false
     this.#asked = 0
     this.#ask()
+  }
+
+  /** Reports the beginning of an outage, or its end, once each. */
+  #tell(failure: Error | undefined): void {
+    const isOut = failure !== undefined
+    if (this.#isOut === isOut || this.#isStopped) return
+    this.#isOut = isOut
+    this.#options.onOutage(isOut ? { isOver: false, failure } : { isOver: true })
   }
 
   #isSilent(): boolean {

@@ -95,7 +95,8 @@ export class NatsBus implements Bus {
     await this.#publisher.publish(target, message)
   }
 
-  async consume(queue: string, handle: DeliveryHandler, { prefetch = 100 }: DeliveryOptions = {}): Promise<Consumer> {
+  async consume(queue: string, handle: DeliveryHandler, options: DeliveryOptions = {}): Promise<Consumer> {
+    const { prefetch = 100, onOutage = () => {} } = options
     checkName('queue', queue)
     checkPrefetch(prefetch)
     const { names, driver, ackWaitMs } = this.#parts
@@ -113,6 +114,7 @@ export class NatsBus implements Bus {
       createHeaders: () => driver.transport.headers(),
       handle,
       prefetch,
+      onOutage,
     })
     return this.#consumers.add(consumer)
   }

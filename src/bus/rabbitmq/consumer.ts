@@ -1,8 +1,8 @@
 import type { Channel, ConsumeMessage } from 'amqplib'
 import { persist } from '../../attempt/index.js'
-import type { DeliveryHandler } from '../bus.js'
+import type { DeliveryHandler, DeliveryOptions } from '../bus.js'
 import type { ClosableConsumer } from '../consumers.js'
-import { BusClosedError, NoQueueError } from '../errors.js'
+import { BusClosedError, BusUnavailableError, NoQueueError } from '../errors.js'
 import { OpenDeliveries } from '../open-deliveries.js'
 import { UNTIL_BACK } from '../reconnect.js'
 import type { OnTrouble } from '../trouble.js'
@@ -18,6 +18,7 @@ export interface RabbitmqConsumerOptions {
   readonly prefetch: number
   readonly timeoutMs: number
   readonly onTrouble: OnTrouble
+  readonly onOutage: NonNullable<DeliveryOptions['onOutage']>
 }
 
 /** Takes the deliveries of a queue on its own channel, and opens a new channel whenever that one is lost. */
@@ -91,6 +92,9 @@ export class RabbitmqConsumer implements ClosableConsumer {
   /** Opens a new channel after one was lost with all its open deliveries, unless the consumer was stopped. */
   async #resume(): Promise<void> {
     this.#attached = undefined
+    if (this.#isStopped) return
+    const { connection, onOutage } = this.#options
+    onOutage({ isOver: false, failure: new BusUnavailableError(connection.name) })
     await persist(async () => {
       try {
         if (!this.#isStopped) await this.#attach()
@@ -100,6 +104,7 @@ export class RabbitmqConsumer implements ClosableConsumer {
         throw trouble
       }
     }, UNTIL_BACK)
+    onOutage({ isOver: true })
   }
 
   async #leave(): Promise<void> {

@@ -80,11 +80,12 @@ export class RabbitmqBus implements Bus {
     await this.#publisher.publish({ exchange: '', key: queue }, message)
   }
 
-  async consume(queue: string, handle: DeliveryHandler, { prefetch = 100 }: DeliveryOptions = {}): Promise<Consumer> {
+  async consume(queue: string, handle: DeliveryHandler, options: DeliveryOptions = {}): Promise<Consumer> {
+    const { prefetch = 100, onOutage = () => {} } = options
     this.#checkOpen()
     checkName('queue', queue)
     checkPrefetch(prefetch)
-    const consumer = new RabbitmqConsumer({ ...this.#parts, queue, handle, prefetch })
+    const consumer = new RabbitmqConsumer({ ...this.#parts, queue, handle, prefetch, onOutage })
     await consumer.start()
     if (this.#isClosed) {
       await consumer.close()
