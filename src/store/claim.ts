@@ -112,8 +112,8 @@ export type Outcome =
  * `locked`: another transaction holds the task, and may do so for long. Nothing changed for this one; the others of the call
  * are on record. Ask again, for this one alone.
  *
- * `isStopped`: this call has exceeded the failure budget of the item's run, so no more of its items may start. Stores that
- * check budgets elsewhere never say so.
+ * `isStopped`: this call has exceeded the failure budget of the item's run, so no more of its items may start. Where several
+ * processes work on a run, a check may notice that before any call does.
  *
  * `gates`, on the first answer of a call: gates of failure budgets that the call has opened or closed.
  */

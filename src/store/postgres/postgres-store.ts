@@ -53,6 +53,7 @@ import { PostgresOperations } from './operations.js'
 import { Operators } from './operators.js'
 import { prunable } from './prunable.js'
 import { postgresAudit, postgresPolicies } from './records.js'
+import { RunBudgets } from './run-budgets.js'
 import { PostgresRuns } from './runs.js'
 import { Settlements } from './settle.js'
 import { Signals, type Wire } from './signals.js'
@@ -117,7 +118,8 @@ export class PostgresStore implements Movable {
     this.#enqueues = new Enqueues(database, signals, clock)
     this.#claims = new Claims(claims, holdings)
     this.budgets = new PostgresBudgets(database, settlements, signals)
-    this.#settlements = new Settlements(settlements, signals, ends, holdings, this.budgets)
+    const runBudgets = new RunBudgets(settlements, new PostgresRuns(settlements, this.#enqueues, signals))
+    this.#settlements = new Settlements(settlements, signals, ends, holdings, this.budgets, runBudgets)
     this.#workers = new Workers(claims, signals, holdings)
     this.#browser = new Browser(database)
     this.#operators = new Operators(database, signals)

@@ -35,18 +35,18 @@ afterAll(async () => {
   for (const pool of pools) await pool.end()
 })
 
-async function openRun(store: Store, id: string, count: number): Promise<void> {
+async function openRun(store: Store, id: string, count: number, pipeline = 'p'): Promise<void> {
   const onEnd = { kind: 'report', payload: 'null' }
-  await store.runs.open({ id, pipeline: 'p', version: '1', stages: ['a'], settings: SETTINGS, hasOutput: true, onEnd })
+  await store.runs.open({ id, pipeline, version: '1', stages: ['a'], settings: SETTINGS, hasOutput: true, onEnd })
   const items = Array.from({ length: count }, (_, index) => ({ payload: String(index) }))
   await store.runs.take(id, { reader: 'r', leaseMs: 60_000, position: 0, items, isEnd: true })
 }
 
-async function claim(store: Store, worker: string, limit: number) {
+async function claim(store: Store, worker: string, limit: number, pipeline = 'p') {
   const { tasks } = await store.claim({
     worker,
     leaseMs: 60_000,
-    rooms: [{ kinds: ['pipeline:p'] }],
+    rooms: [{ kinds: [`pipeline:${pipeline}`] }],
     limit,
     isIdle: true,
   })
@@ -106,4 +106,18 @@ it('a run that is reprocessed and checked at once, by two processes, is neither 
   expect(moved.flatMap(({ reopened }) => reopened)).toEqual(['again'])
   expect(await stores[0].runs.get('again')).toMatchObject({ status: 'running', endings: 1, counts: { waiting: 20 } })
   await checkInvariants(stores[0])
+})
+
+it('stops a run with the settlement that exceeds its budget, where one process works on it alone', async () => {
+  const [store] = stores
+  await openRun(store, 'failing', 40, 'alone')
+  const dead = { outcome: { type: 'dead', reason: 'final_error' } } as const
+  const answers = []
+  for (let n = 0; n < 12; n++) {
+    const items = await claim(store, 'w1', 1, 'alone')
+    answers.push(...(await store.settle(items.map(item => ({ ...item, ...dead })))))
+  }
+  expect(answers.map(({ isStopped = false }) => isStopped).indexOf(true)).toBe(9)
+  expect(answers, 'nothing of it starts any more').toHaveLength(10)
+  expect((await store.runs.check('failing')).status).toBe('stopped')
 })

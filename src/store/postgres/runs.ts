@@ -16,6 +16,7 @@ import type {
   RunStatus,
   RunStore,
 } from '../run-store.js'
+import { figuresOf, nextCheckAt } from '../runs/budget.js'
 import {
   checkCancel,
   checkChunk,
@@ -147,6 +148,21 @@ export class PostgresRuns implements RunStore {
     })
     if (isNews) this.#signals.ring()
     return run
+  }
+
+  /** Looks at the budget of a run. Returns whether that has stopped it, and how many items may end before the next look. */
+  judge(id: string): Promise<{ readonly isStopped: boolean; readonly left: number }> {
+    return this.#change(id, async (call, { state: before, now }) => {
+      const counts = await countsOf(call, before)
+      const result = checked(before, counts, now)
+      // No settlement ends a run.
+      if (isEnded(result.state)) return { isStopped: false, left: 1 }
+      const { budget, settings } = result.state
+      const left = nextCheckAt(budget, settings) - figuresOf(before, counts, now).processed
+      const after = await withCause(call, result, now)
+      if (after !== before) await saveRun(call, after)
+      return { isStopped: result.exceeded !== undefined, left }
+    })
   }
 
   async change(id: string, change: RunChange, by?: By): Promise<RunRecord> {

@@ -7,6 +7,7 @@ import type { PostgresBudgets } from './budgets.js'
 import { type Database, isOutage } from './database.js'
 import type { Ends } from './ends.js'
 import type { Holdings } from './holdings.js'
+import type { RunBudgets } from './run-budgets.js'
 import { type SettleAnswer, SettlementBatch } from './settlement-batch.js'
 import type { Signals } from './signals.js'
 
@@ -17,17 +18,26 @@ export class Settlements {
   readonly #ends: Ends
   readonly #holdings: Holdings
   readonly #budgets: PostgresBudgets
+  readonly #runBudgets: RunBudgets
   #isPrepared = false
   /** Tasks that were locked when they were to be settled. */
   readonly #suspects = new Set<string>()
   readonly #batcher = new Batcher<Settlement, Settled>(batch => this.#send(batch), isOutage)
 
-  constructor(database: Database, signals: Signals, ends: Ends, holdings: Holdings, budgets: PostgresBudgets) {
+  constructor(
+    database: Database,
+    signals: Signals,
+    ends: Ends,
+    holdings: Holdings,
+    budgets: PostgresBudgets,
+    runBudgets: RunBudgets,
+  ) {
     this.#database = database
     this.#signals = signals
     this.#ends = ends
     this.#holdings = holdings
     this.#budgets = budgets
+    this.#runBudgets = runBudgets
   }
 
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
@@ -56,7 +66,7 @@ export class Settlements {
     const gates = isJudged ? await this.#budgets.judge() : []
     const isAnyBack = settlements.some(({ outcome }, n) => isBack(outcome, settled[n]))
     if (isAnyBack || isAnyBounded || isAnyGateOpen) this.#signals.ring()
-    return withGates(settled, gates)
+    return withGates(await this.#runBudgets.judged(settlements, settled), gates)
   }
 
   /**
