@@ -53,7 +53,7 @@ const ADVICE = {
   fix_payload:
     "Its payload does not match the task's schema. Change the payload with `redrive dlq edit`, or fix the schema and restart the workers, then redrive it.",
   fix_error:
-    'Fix the cause named in the error (code, data or permissions), restart the workers if the code changed, then redrive it.',
+    'It would fail in the same way again. First fix the cause named in the error (code, data or permissions), and restart the workers if the code changed. Then redrive it. If nothing can change, as with a card that was declined, discard it.',
   check_dependency:
     'Check that the service it depends on works again, then redrive it. If outages outlast its attempts, allow more attempts.',
   check_service: 'Check that its service runs, takes its events and completes its documents, then redrive it.',

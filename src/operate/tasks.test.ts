@@ -81,7 +81,7 @@ describe('explainTask', () => {
     })
     expect(await explainTask(store, 'c')).toMatchObject({
       cause: { code: 'final_error' },
-      advice: { code: 'fix_error', text: expect.stringContaining('Fix the cause named in the error') },
+      advice: { code: 'fix_error', text: expect.stringContaining('fix the cause named in the error') },
       alike: 1,
     })
   })

@@ -110,7 +110,7 @@ async function whyDead(store: WhyStore, task: TaskRecord, ledger: readonly Ledge
     policy: fatal?.row.policy ?? null,
   }
   const death = { code, text: `It is dead. ${text}`, facts }
-  const error = { code: 'last_error', text: lastErrorText(task), facts: {} }
+  const error = { code: 'last_error', text: `${lastErrorText(task)}${whereText(fatal?.row)}`, facts: {} }
   const redrive = { text: advice.text, args: commandArgs('dlq redrive', {}, task.id) }
   const causes = [death, error, ...decisionCauses(policy, fatal)]
   return { causes, actions: [redrive, ...(await redriveGroup(store, task))] }
@@ -119,6 +119,12 @@ async function whyDead(store: WhyStore, task: TaskRecord, ledger: readonly Ledge
 function lastErrorText(task: TaskRecord): string {
   const words = failureWords(task)
   return words === '' ? 'Its last error is not on record.' : `Its last error: ${words}`
+}
+
+/** The worker and the release of the attempt that failed: a bad one shows here. */
+function whereText(row: LedgerRow | undefined): string {
+  if (row === undefined) return ''
+  return ` (on ${row.worker}${row.release === undefined ? '' : `, release ${row.release}`})`
 }
 
 /** Redrives the whole group, if others died in the same way. Items are reprocessed by their run. */

@@ -323,7 +323,7 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     await add('a')
     const bug = { verdict: { class: 'final', code: 'TypeError' }, error: 'TypeError: x is undefined' }
     await settle({ type: 'dead', reason: 'final_error' }, bug)
-    expect((await ask('a')).causes[1]?.text).toBe('Its last error: TypeError: x is undefined')
+    expect((await ask('a')).causes[1]?.text).toBe('Its last error: TypeError: x is undefined (on w, release 1.8.0)')
   })
 
   it('it is dead, and the record does not agree with its policy', async () => {

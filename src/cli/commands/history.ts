@@ -56,10 +56,12 @@ function isByPerson({ attempt }: LedgerRowView): boolean {
 }
 
 function detailsOf(row: LedgerRowView, width: number): string[] {
-  const { outcome, worker, reason, error, payloadBefore } = row
+  const { outcome, worker, release, reason, error, payloadBefore } = row
   const by = reason === null ? `by ${worker}` : `by ${worker}: ${reason}`
   const why = outcome === 'skipped' || outcome === 'succeeded' ? reason : null
-  const texts = isByPerson(row) ? [by] : [error ?? why].filter(text => text !== null)
+  // A bad machine or release shows where attempts failed.
+  const where = error === null ? null : `on ${worker}${release === null ? '' : `, release ${release}`}`
+  const texts = isByPerson(row) ? [by] : [error ?? why, where].filter(text => text !== null)
   if (outcome === 'edited' || payloadBefore !== null) texts.push(`payload before: ${shortJson(payloadBefore)}`)
   return texts.flatMap(text => paragraph(text, { width, indent: '   ' }))
 }
