@@ -49,10 +49,10 @@ export function addStats(program: Command, context: CommandContext): void {
     'after',
     `
 Counts the tasks that the store still has: ended ones until they are pruned. Of
-those that WAIT, some are READY (they could start now, had a worker a free slot),
-LIMITED (due, but behind others in an ordered lane, or beyond a concurrency or a
-rate), HELD by a rate limit, GATED by a failure budget, BUDGETED (held by a retry
-budget) or PAUSED; the others are not due yet.
+those that WAIT, some are READY (they could start now, had a worker a free
+slot), LIMITED (due, but behind others in an ordered lane, or beyond a
+concurrency or a rate), HELD by a rate limit, GATED by a failure budget,
+BUDGETED (held by a retry budget) or PAUSED; the others are not due yet.
 The AGE is that of the task that has been ready for longest. Columns without any
 task are left out. Where a terminal has no room for a column, its counts are
 printed below their row.
