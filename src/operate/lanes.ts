@@ -69,8 +69,9 @@ export interface PauseView {
 }
 
 /**
- * Lists lanes with their state, their limits and their numbers of tasks, by kind, category and key; then the pauses and
- * limits that hold for lanes that do not exist yet.
+ * Lists lanes with their state, their limits and their numbers of tasks, by kind, category and key: first those with work,
+ * or that are not open, then those with limits, then the others; then the pauses and limits that hold for lanes that do not
+ * exist yet.
  */
 export async function listLanes(
   store: Pick<LaneControl & TaskReader & LaneRuleReader, 'lanes' | 'countBy' | 'laneRules'> & BudgetReader,
@@ -102,7 +103,13 @@ export async function listLanes(
     shared: lane.shared === undefined ? null : { limits: lane.shared.limits, pace: lane.shared.pace ?? null },
     isRule: false,
   }))
-  return [...views.sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1)), ...ruleViews(rules, lanes)]
+  return [...views.sort((a, b) => rank(a) - rank(b) || (nameOf(a) < nameOf(b) ? -1 : 1)), ...ruleViews(rules, lanes)]
+}
+
+/** Lanes with work, or that something keeps back, come first; then those with limits; and empty ones last. */
+function rank({ state, waiting, running, dead, limits, shared }: LaneView): number {
+  if (waiting + running + dead > 0 || state !== 'open') return 0
+  return Object.keys(limits).length > 0 || shared !== null ? 1 : 2
 }
 
 /** The pause of a lane: the last rule that matches it. */

@@ -1,7 +1,9 @@
 import type { Command } from 'commander'
-import type { By, LaneLimits, LaneRecord, LaneSelection, SharedLimits, Store } from '../../store/index.js'
+import type { By, LaneLimits, LaneRecord, LaneSelection, LimitRule, SharedLimits, Store } from '../../store/index.js'
+import { isItem } from '../../store/internal.js'
 import type { CommandContext } from '../command.js'
 import { ExitCode, UsageError } from '../errors.js'
+import { suggest } from '../suggest.js'
 import type { Console } from '../terminal/console.js'
 import { writeResult } from '../terminal/output.js'
 import { quoted } from '../terminal/visible.js'
@@ -89,15 +91,40 @@ function setPaused(
   const lanes = selected(options)
   return withStore(options, environment, async store => {
     const found = await store.lanes(lanes)
+    if (!isPaused) checkResume(lanes, found)
     const isChanged = await changePause(store, lanes, found, { isPaused, who: environment.user, why: options.why })
     const running = found.reduce((sum, lane) => sum + lane.running, 0)
     writeResult(console, options.output, { ...lanes, isPaused, running })
-    const rest = isPaused && running > 0 ? ` ${running} ${running === 1 ? 'task is' : 'tasks are'} still running.` : ''
-    const effect = isPaused ? 'paused' : isChanged ? 'resumed' : 'they were not paused'
-    console.say(`${lanesText(lanes)} ${effect}.${rest}`)
+    console.say(
+      `${lanesText(lanes)} ${isPaused ? pausedText(running) : isChanged ? 'resumed.' : 'they were not paused.'}`,
+    )
     if (isChanged) await sayUnknown(console, store, lanes, found)
+    if (!isPaused && isItem(lanes)) sayStopped(console, await store.lanes(lanes))
     return ExitCode.done
   })
+}
+
+function pausedText(running: number): string {
+  return running === 0 ? 'paused.' : `paused. ${running} ${running === 1 ? 'task is' : 'tasks are'} still running.`
+}
+
+/** A run goes on as a whole, and not by its lanes. */
+function checkResume(lanes: LaneSelection, found: readonly LaneRecord[]): void {
+  if (lanes.key === undefined || !isItem(lanes) || !found.some(lane => lane.isPaused)) return
+  throw new UsageError(`These are the lanes of a run. ${continueText([lanes.key])}`)
+}
+
+/** Says which runs do not go on with the lanes of their pipeline: what stops a run, such as its budget, is for the run to end. */
+function sayStopped(console: Console, lanes: readonly LaneRecord[]): void {
+  const runs = [...new Set(lanes.flatMap(({ key, isPaused }) => (isPaused && key !== '' ? key : [])))]
+  if (runs.length === 0) return
+  const stay = runs.length === 1 ? '1 paused or stopped run stays so' : `${runs.length} paused or stopped runs stay so`
+  console.say(`${stay}. ${continueText(runs)}`)
+}
+
+function continueText([first = '', ...others]: readonly string[]): string {
+  const words = others.length === 0 ? first : 'RUN'
+  return `To let it go on, run: ${suggest('pipeline continue', {}, words)}`
 }
 
 /** Pauses or resumes lanes. Returns false if there is nothing to resume. */
@@ -121,14 +148,34 @@ function setLimits({ console, environment }: CommandContext, options: LimitOptio
   const limits = limitsOf(options)
   return withStore(options, environment, async store => {
     await store.limit(lanes, limits, by(environment.user, options))
+    // Without any limit means without one that these lanes share, too.
+    const isShared =
+      options.none && !options.shared && (await sharedLimits(store, lanes)).some(rule => isSame(rule, lanes))
+    if (isShared) await store.limit(lanes, { isShared: true }, by(environment.user, options))
     writeResult(console, options.output, { ...lanes, limits })
     const text = limitText(limits)
     const scope = options.shared ? 'together' : 'each'
-    const effect = text === '' ? 'no limits now' : `limited to ${text}, ${scope}`
-    console.say(`${lanesText(lanes)} ${effect}.`)
+    if (text === '') await sayUnlimited(console, store, lanes)
+    else console.say(`${lanesText(lanes)} limited to ${text}, ${scope}.`)
     await sayUnknown(console, store, lanes, await store.lanes(lanes))
     return ExitCode.done
   })
+}
+
+/** Says that lanes have no limits, or which ones they still share. */
+async function sayUnlimited(console: Console, store: Store, lanes: LaneSelection): Promise<void> {
+  const shared = await sharedLimits(store, lanes)
+  console.say(`${lanesText(lanes)} no limits${shared.length === 0 ? '' : ' of their own'} now.`)
+  for (const { kind, category, limits } of shared) {
+    const command = suggest('lane limit', { '--kind': kind, '--category': category, '--shared': true, '--none': true })
+    console.say(`A shared limit stays: ${limitText(limits)}. To remove it, run: ${command}`)
+  }
+}
+
+/** The limits that these lanes share, among themselves or with others. */
+async function sharedLimits(store: Store, lanes: LaneSelection): Promise<LimitRule[]> {
+  const { limits } = await store.laneRules(lanes)
+  return limits.filter(({ limits: set }) => 'isShared' in set && limitText(set) !== '')
 }
 
 /** Says so if no lane is concerned yet: the kind may be misspelt. */

@@ -186,3 +186,13 @@ it.each([
 ])('refuses lane %j', async argv => {
   expect(await folder.redrive(['lane', ...argv])).toMatchObject({ code: 2, out: '' })
 })
+
+it('removes a limit that the lanes share with --none, and names one that stays', async () => {
+  await folder.redrive(['lane', 'limit', '--kind', 'email', '--shared', '--concurrency', '2'])
+  const category = await folder.redrive(['lane', 'limit', '--kind', 'email', '--category', 'x', '--none'])
+  expect(category.err).toContain('no limits of their own now.\nA shared limit stays: 2 at once.')
+  expect(category.err).toMatch(/run: redrive lane limit .*--kind email --shared --none\n/)
+  const all = await folder.redrive(['lane', 'limit', '--kind', 'email', '--none'])
+  expect(all.err).toContain("Lanes of kind 'email': no limits now.\n")
+  expect((await folder.redrive(['lane', 'ls', '--kind', 'email'])).out).not.toContain('shared')
+})

@@ -32,9 +32,10 @@ export function addLane(program: Command, context: CommandContext): void {
 A lane is all tasks with the same kind, category and key. It is paused by an
 operator, gated while its kind fails too often (see redrive budget ls), or held
 while a rate limit asks to wait. An ordered lane is held too while its first
-task waits for its next attempt: its state is shown as 'waits'. Pauses and
-limits for lanes that do not exist yet are listed last, with 'any' for names
-that they leave open.
+task waits for its next attempt: its state is shown as 'waits'. Lanes with work
+come first. Pauses and limits for lanes that do not exist yet are listed last,
+with 'any' for names that they leave open. A lane with a key goes by itself once
+its tasks are pruned, unless it is paused or has limits of its own.
 
 Examples:
   redrive lane ls --state held

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { COOLED_MS } from '../idle-lanes.js'
 import type { Lane, LaneLimits, LaneRecord } from '../lane.js'
 import { RAMP_END } from '../lane-limits.js'
 import { isRunLane } from '../runs/items.js'
@@ -100,6 +101,13 @@ export class MemoryLane implements Lane {
     if (perSecond === undefined) return places
     const aheadMs = Math.max(0, this.#evenlyUntil - now)
     return Math.min(places, Math.floor(Math.max(1, perSecond) - (aheadMs * perSecond) / 1000 + 1e-5))
+  }
+
+  /** Whether it is as it would be made again with these limits, apart from its tasks. */
+  isAsNew(limits: LaneLimits, now: number): boolean {
+    const isFree = !this.isPaused && this.#heldUntil <= now && this.#evenlyUntil <= now
+    const isCooled = this.#allowance === Infinity || this.#heldUntil <= now - COOLED_MS
+    return isFree && isCooled && isDeepStrictEqual(this.#limits, limits)
   }
 
   /** Whether its own limits let a task start. */

@@ -2,6 +2,7 @@ import { runsAlone } from '../after-settlement.js'
 import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../lane.js'
 import { isOneLane } from '../lane-limits.js'
 import type { LaneRules, PauseRule } from '../lane-rule.js'
+import { isRunLane } from '../runs/items.js'
 import type { CountedSharedLimit } from '../stats-book.js'
 import { MemoryLane } from './lane.js'
 import { MemoryLaneRules, matches } from './lane-rules.js'
@@ -127,15 +128,32 @@ export class MemoryLanes {
     return next
   }
 
+  /** Pauses lanes, or ends their pause. What stops a run stays: that is for the run to end. */
   pause(lanes: LaneSelection, pause: Pause): void {
+    const isOfRun = ([{ kind, key = '' }]: readonly [LaneSelection, Pause]) => isRunLane({ kind, key })
+    const ofRuns = lanes.key === undefined ? this.#pauses.all(lanes).filter(isOfRun) : []
     this.#pauses.add(lanes, pause)
-    for (const lane of this.#matching(lanes)) lane.isPaused = pause.isPaused
+    for (const [run, kept] of ofRuns) this.#pauses.add(run, kept)
+    for (const lane of this.#matching(lanes)) lane.isPaused = this.#pauses.for(lane)?.isPaused ?? false
   }
 
   /** Takes back a pause of exactly these lanes. They are as paused as the other rules say. */
   endPause(lanes: LaneSelection): void {
     this.#pauses.remove(lanes)
     for (const lane of this.#matching(lanes)) lane.isPaused = this.#pauses.for(lane)?.isPaused ?? false
+  }
+
+  /** Forgets lanes with a key that are idle. */
+  forgetIdle(tasks: Iterable<MemoryTask>, now: number): void {
+    const used = new Set<MemoryLane>()
+    for (const { lane } of tasks) used.add(lane)
+    for (const [name, lane] of this.#lanes) {
+      if (lane.key === '' || lane.isOfRun || used.has(lane)) continue
+      if (!lane.isAsNew(this.#limits.for(lane) ?? {}, now)) continue
+      this.#lanes.delete(name)
+      this.#keyed.delete(lane)
+      this.#alone.delete(lane)
+    }
   }
 
   /** Forgets lanes that have no tasks, with the rules for them. */

@@ -358,6 +358,7 @@ export class MemoryStore implements Store {
       this.#tasks.forget(record.id)
       left--
     }
+    this.#tasks.lanes.forgetIdle(this.#tasks.tasks.values(), now)
     left -= this.runs.prune(keep, left)
     if (keep.deadMs !== undefined) this.groups.prune(now - keep.deadMs)
     if (keep.keysMs !== undefined) left -= this.idempotency.prune(keep.keysMs, left)

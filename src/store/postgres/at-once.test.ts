@@ -114,3 +114,46 @@ it('marks a task that is claimed at the same time', async () => {
   expect(await store.get(id)).toMatchObject({ status: 'running' })
   expect(await store.cancelled('w')).toHaveLength(1)
 })
+
+it('leaves no task without its lane while idle lanes are forgotten', async () => {
+  const keys = ['a', 'b', 'c']
+  let day = 0
+  // Only the clock of the pruning goes on, so that a lane is forgotten as soon as it may be.
+  const prune = () => pool.query('SELECT redrive.prune(0, 0, 0, 0, 1000, $1)', [Date.now() + ++day * 24 * 3_600_000])
+  const lanes = async () =>
+    (await pool.query(`SELECT id FROM redrive.lane WHERE kind = 'keyed' ORDER BY id`)).rows.map(({ id }) => Number(id))
+  const addOne = async (key: string) => {
+    const client = await pool.connect()
+    try {
+      await client.query('BEGIN')
+      const [task] = await store.enqueueIn(client, [{ kind: 'keyed', key, payload: '1' }])
+      await client.query(`SELECT pg_sleep(${Math.random() * 0.02})`)
+      await client.query('COMMIT')
+      return task?.id ?? ''
+    } finally {
+      client.release()
+    }
+  }
+  const adders = Array.from({ length: 4 }, async () => {
+    for (let n = 0; n < 15; n++) await store.cancel([await addOne(keys[Math.floor(Math.random() * 3)] ?? '')])
+  })
+  let isOver = false
+  const pruning = Promise.all(adders).finally(() => {
+    isOver = true
+  })
+  while (!isOver) await prune()
+  await pruning
+
+  // A transaction that has added a task keeps its lane for as long as it is open.
+  const client = await pool.connect()
+  await client.query('BEGIN')
+  const [open] = await store.enqueueIn(client, [{ kind: 'keyed', key: 'a', payload: '1' }])
+  for (let n = 0; n < 4; n++) await prune()
+  expect(await lanes()).not.toEqual([])
+  await client.query('COMMIT')
+  client.release()
+  expect(await store.get(open?.id ?? '')).toMatchObject({ key: 'a', status: 'waiting' })
+  const lost = `SELECT FROM redrive.task WHERE NOT EXISTS (SELECT FROM redrive.lane WHERE lane.id = task.lane)`
+  expect((await pool.query(lost)).rowCount).toBe(0)
+  await expect.poll(async () => (await prune()) && (await lanes()).length, { timeout: 10_000 }).toBe(1)
+})

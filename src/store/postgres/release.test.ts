@@ -9,7 +9,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'd0140deb689337405e3651353b64308cc14c1752dfb2841b9cc95a441f559db4',
+  1: 'aaf23a5fae3c9fd6474d21f8e19b859474452bd3217d3e44b335cd1e6b5d9ee7',
 }
 
 const MAX_LINES = 60

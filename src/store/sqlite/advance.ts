@@ -27,7 +27,7 @@ export function advance(
   const { to, value, keep, cost } = outcome
   const { seq, lane } = place
   const from = lanes.lane(lane)
-  if (from === undefined) return undefined
+  if (from === undefined) return answerWithoutLane(statements, lanes, id, place, to)
   const next = lanes.next(lane, from, to)
   const reached = { seq, lane: next, claim: nextClaim(place.claim) }
   // The lane that the item leaves comes first, since it may be the one that it enters.
@@ -59,6 +59,19 @@ export function advance(
   if (!isKept) return SETTLED
   book.charge(next, cost, now)
   return { result: 'kept', token: tokenOf(seq, next, reached.claim), now }
+}
+
+/** As `repeatedAnswer`, where the lane that the item has left is forgotten. */
+function answerWithoutLane(
+  statements: Statements,
+  lanes: LaneIds,
+  id: string,
+  { seq, claim }: Place,
+  to: string,
+): Settled | undefined {
+  const lane = statements.laneOfTask.get(seq, id)
+  if (lane === undefined || lanes.lane(lane)?.category !== to) return undefined
+  return repeatedAnswer(statements, id, { seq, lane, claim: nextClaim(claim) })
 }
 
 /** The answer to an advance that was made before: the item is at the place that it reached, with the claim of that advance. */

@@ -15,6 +15,7 @@ export function enqueue(
   now: number,
   makeId: (now: number) => string,
 ): Enqueued[] {
+  lanes.begin()
   const book = new LaneBook(statements)
   const tried: Settlement[] = []
   const results: Enqueued[] = []

@@ -9,6 +9,7 @@ export class LaneIds {
   readonly #statements: Statements
   readonly #ids = new Map<string, number>()
   readonly #lanes = new Map<number, Lane>()
+  #dataVersion: number | undefined
   /** Lanes of runs. Another process may forget a run and its lanes, so these hold for one transaction. */
   readonly #runIds = new Map<string, number>()
   /** The lanes that items advance to, by the category of the lane and the lane that they leave. */
@@ -20,6 +21,10 @@ export class LaneIds {
 
   /** Begins a transaction. */
   begin(): void {
+    // Idle lanes are forgotten, by whichever process. No id is given twice, so the lanes of ids stay as they are.
+    const version = this.#statements.dataVersion.get()
+    if (version !== this.#dataVersion) this.#ids.clear()
+    this.#dataVersion = version
     if (this.#runIds.size > 0) this.#runIds.clear()
     if (this.#next.size > 0) this.#next.clear()
   }

@@ -172,6 +172,7 @@ export function setPause(
   // The new rule replaces those that it covers.
   statements.dropPauseRules.run(rule)
   statements.addPauseRule.run({ ...rule, paused, at: now, who: by?.who ?? null, why: by?.why ?? null })
+  statements.keepRunPauses.run({ kind: rule.kind, key: rule.key })
   statements.pause.run({ ...rule, paused })
 }
 
@@ -222,6 +223,7 @@ export function limit(
   const columns = { concurrency, per_second, ordered: isOrdered ? 1 : 0 }
   if (isOneLane(lanes)) {
     // A single lane is made if it does not exist, so it needs no rule.
+    known.begin()
     const id = known.of(lanes.kind, lanes.category, lanes.key)
     statements.limitLane.run({ id, ...columns, now })
   } else {

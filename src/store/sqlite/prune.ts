@@ -1,4 +1,5 @@
 import { HOUR_MS } from '../groups/trend.js'
+import { COOLED_MS, LANES_AT_ONCE, laneWindow } from '../idle-lanes.js'
 import type { Retention } from '../store.js'
 import { State, type StateNumber, statusOf } from '../task-state.js'
 import { LaneBook } from './lane-book.js'
@@ -15,6 +16,7 @@ export function prune(statements: Statements, keep: Retention, limit: number, no
   if (deadMs !== undefined) left -= pruneTasks(statements, book, State.dead, now - deadMs, left, now)
   book.write()
   pruneGroups(statements, deadMs, now)
+  pruneLanes(statements, now)
   if (keysMs !== undefined) left -= statements.forgetKeys.run(now - keysMs, left).changes
   if (auditMs !== undefined) left -= statements.forgetAudit.run(now - auditMs, left).changes
   if (auditMs !== undefined) {
@@ -23,6 +25,14 @@ export function prune(statements: Statements, keep: Retention, limit: number, no
     left -= statements.forgetOperations.run(over).changes
   }
   return limit - left
+}
+
+/** Forgets idle lanes. */
+function pruneLanes(statements: Statements, now: number): void {
+  const [first, last] = statements.laneRange.get() ?? [null, null]
+  if (first === null || last === null) return
+  const after = laneWindow(first, last)
+  statements.forgetLanes.run({ after, last, limit: LANES_AT_ONCE, now, cooled: now - COOLED_MS })
 }
 
 /** The figures of a group by hour are kept this long, and added up then. */

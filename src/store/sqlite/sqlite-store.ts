@@ -366,6 +366,8 @@ export class SqliteStore implements Movable {
     return this.#commits.write(() => {
       const now = this.#now()
       const gone = this.runs.prune(keep, limit, now)
+      // Lanes may be gone with it.
+      this.#lanes.clear()
       return gone + prune(this.#statements, keep, limit - gone, now)
     })
   }

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import type { Store } from '../../store/index.js'
 import { add, addOne, assertSame, claim, get, kill, type StoreBehaviours, settle, start } from './harness.js'
 
+const DAY_MS = 24 * 60 * 60 * 1000
+
 const ALL = { endedMs: 1000, deadMs: 1000, keysMs: 1000, auditMs: 1000 }
 
 /** One task in each state, each named after it. */
@@ -149,5 +151,46 @@ export const PRUNE: StoreBehaviours = {
     assert.equal(await store.prune(ALL, 100), 1)
     await store.audit.append(['5'])
     assert.deepEqual((await store.audit.page({ limit: 10, after: next })).items, ['5'])
+  },
+
+  async 'a lane with a key is forgotten once it has no tasks, and made again with the rules for it'(store, advance) {
+    await store.limit({ kind: 'k' }, { isOrdered: true })
+    await store.limit({ kind: 'k', category: '', key: 'limited' }, { concurrency: 3 })
+    await store.pause({ kind: 'k', key: 'paused' }, { isPaused: true })
+    await add(store, { id: 'paused', key: 'paused' })
+    for (const key of ['a', 'b', 'limited', '']) await settle(store, await start(store, { key }), { type: 'succeeded' })
+    await store.cancel(['paused'])
+    await settle(store, await start(store, { key: 'last' }), { type: 'succeeded' })
+    await add(store, { key: 'waits' })
+    for (let day = 0; day < 3; day++) {
+      await advance(DAY_MS)
+      await store.prune(ALL, 100)
+    }
+    assertSame(
+      (await store.lanes()).map(({ key }) => key),
+      ['limited', '', 'waits', 'paused'],
+    )
+    await add(store, { key: 'a' }, { key: 'a' })
+    assert.equal((await claim(store, { limit: 10, kinds: ['k'] })).tasks.filter(({ key }) => key === 'a').length, 1)
+    assert.equal((await store.lanes()).find(({ key }) => key === 'a')?.limits.isOrdered, true)
+  },
+
+  async 'a lane that is held, or starts slowly after a hold, is kept until that is over'(store, advance) {
+    await settle(store, await start(store, { key: 'a' }), { type: 'deferred', delayMs: 5000 })
+    await add(store, { key: 'z' })
+    const [id = ''] = (await store.list({}, { limit: 10 })).items.filter(({ key }) => key === 'a').map(({ id }) => id)
+    await store.cancel([id])
+    const keys = async () => {
+      await store.prune({ endedMs: 0 }, 100)
+      return (await store.lanes()).map(({ key }) => key)
+    }
+    assertSame(await keys(), ['a', 'z'])
+    await advance(5000)
+    assertSame(await keys(), ['a', 'z'])
+    for (let day = 0; day < 3; day++) {
+      await advance(DAY_MS)
+      await keys()
+    }
+    assertSame(await keys(), ['z'])
   },
 }

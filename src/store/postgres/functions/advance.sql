@@ -9,7 +9,7 @@ BEGIN
   JOIN redrive.lane AS origin ON origin.id = ANY (ARRAY[next.lane])
   WHERE (
     SELECT its.id FROM redrive.lane AS its
-    WHERE its.kind = origin.kind AND its.category = next.category AND its.key = origin.key
+    WHERE its.kind = origin.kind AND its.category = next.category AND its.key = origin.key AND its.retired IS NULL
   ) IS NULL;
   IF missing IS NOT NULL THEN
     PERFORM redrive.make_lanes(missing);

@@ -4,11 +4,22 @@ BEGIN
   PERFORM FROM json_to_recordset(named) AS new (kind text, category text, key text)
   WHERE (
     SELECT lane.id FROM redrive.lane
-    WHERE lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key
+    WHERE lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key AND lane.retired IS NULL
   ) IS NULL;
   IF NOT FOUND THEN
     RETURN;
   END IF;
+
+  -- A lane that is deleted meanwhile is made again.
+  UPDATE redrive.lane SET retired = NULL, retired_by = NULL
+  WHERE id = ANY (ARRAY(
+    SELECT its.id FROM json_to_recordset(named) AS new (kind text, category text, key text)
+    CROSS JOIN LATERAL (
+      SELECT lane.id FROM redrive.lane
+      WHERE lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key AND lane.retired IS NOT NULL
+      OFFSET 0
+    ) AS its ORDER BY its.id
+  ));
 
   -- No rule may appear between reading the rules and creating the lane.
   PERFORM pg_advisory_xact_lock_shared('redrive.pause_rule'::regclass::oid::int, hashtext(lane_kind.name))
@@ -183,7 +194,7 @@ DECLARE
   its record;
 BEGIN
   SELECT lane.id, lane.ordered INTO its FROM redrive.lane
-  WHERE lane.kind = of_kind AND lane.category = of_category AND lane.key = of_key;
+  WHERE lane.kind = of_kind AND lane.category = of_category AND lane.key = of_key AND lane.retired IS NULL;
   IF its.ordered IS DISTINCT FROM false THEN
     RETURN redrive.enqueue(
       json_build_array(json_build_object('n', 1, 'kind', of_kind, 'category', of_category, 'key', of_key)), ARRAY[of_id],

@@ -41,6 +41,67 @@ BEGIN
 END
 $$;
 
+-- Whether a lane with a key is idle: src/store/idle-lanes.ts tells what that means.
+CREATE OR REPLACE FUNCTION redrive.is_idle_lane(this redrive.lane, now_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN NOT this.paused AND this.held_until <= now_ms
+    AND (this.ramp IS NULL OR this.held_until <= now_ms - 86400000)
+    AND coalesce(redrive.tokens(this, now_ms) >= greatest(1, this.per_second), true)
+    AND (
+      SELECT bool_and(0 = ALL (ARRAY[one.waiting, one.running, one.succeeded, one.skipped, one.dead, one.cancelled]))
+      FROM (
+        SELECT coalesce(sum(waiting), 0) AS waiting, coalesce(sum(running), 0) AS running,
+          coalesce(sum(succeeded), 0) AS succeeded, coalesce(sum(skipped), 0) AS skipped, coalesce(sum(dead), 0) AS dead,
+          coalesce(sum(cancelled), 0) AS cancelled
+        FROM redrive.tally WHERE tally.lane = this.id
+      ) AS one)
+    AND (
+      SELECT (this.concurrency, this.per_second, this.ordered)
+        IS NOT DISTINCT FROM (rule.concurrency, rule.per_second, coalesce(rule.ordered, false))
+      FROM (SELECT) AS always LEFT JOIN LATERAL (
+        SELECT its.concurrency, its.per_second, its.ordered FROM redrive.limit_rule AS its
+        WHERE its.kind = this.kind AND coalesce(its.category = this.category, true) AND coalesce(its.key = this.key, true)
+        ORDER BY its.id DESC LIMIT 1
+      ) AS rule ON true);
+END
+$$;
+
+-- Retires lanes that are idle, some at a time, and deletes them a day later. A transaction may have read a lane before
+-- it was retired, and add a task to it long after. So once others see that it is retired, the ids of transactions are noted
+-- (`retired_by`), and it stays until all that were under way then have ended. Whoever adds a task to a retired lane takes it
+-- back first (`make_lanes`), under the lock that the deletion needs.
+CREATE OR REPLACE FUNCTION redrive.prune_lanes(now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  most constant int := 200;
+  first_lane bigint := (SELECT id FROM redrive.lane WHERE id > 0 ORDER BY id LIMIT 1);
+  last_lane bigint := (SELECT id FROM redrive.lane WHERE id < redrive.first_run_lane() ORDER BY id DESC LIMIT 1);
+  lanes bigint[];
+BEGIN
+  lanes := ARRAY(
+    SELECT its.id FROM redrive.lane AS its
+    WHERE its.retired IS NOT NULL AND its.retired <= now_ms - 86400000
+      AND coalesce(its.retired_by <= txid_snapshot_xmin(txid_current_snapshot()), true)
+    ORDER BY its.retired LIMIT most FOR UPDATE SKIP LOCKED);
+  UPDATE redrive.lane SET retired_by = txid_snapshot_xmax(txid_current_snapshot())
+  WHERE id = ANY (lanes) AND retired_by IS NULL;
+  -- They are looked at again under their locks: somebody may have added to one since it was retired.
+  lanes := ARRAY(
+    SELECT its.id FROM unnest(lanes) AS named (id) JOIN redrive.lane AS its ON its.id = ANY (ARRAY[named.id])
+    WHERE its.retired_by <= txid_snapshot_xmin(txid_current_snapshot()) AND redrive.is_idle_lane(its, now_ms));
+  DELETE FROM redrive.tally WHERE lane = ANY (lanes);
+  DELETE FROM redrive.lane WHERE id = ANY (lanes);
+
+  first_lane := CASE WHEN last_lane - first_lane < most THEN 1
+    ELSE greatest(1, first_lane - most + floor(random() * (last_lane - first_lane + most))::bigint) END;
+  UPDATE redrive.lane SET retired = now_ms WHERE id = ANY (ARRAY(
+    SELECT its.id FROM (SELECT id FROM redrive.lane WHERE id >= first_lane ORDER BY id LIMIT most) AS named
+    JOIN redrive.lane AS its ON its.id = ANY (ARRAY[named.id])
+    WHERE its.id < redrive.first_run_lane() AND its.retired IS NULL AND redrive.is_idle_lane(its, now_ms)
+    FOR UPDATE OF its SKIP LOCKED
+  ));
+END
+$$;
+
 -- Deletes operations that are over and have not changed since a time, with their counts, up to a limit. Returns how many.
 CREATE OR REPLACE FUNCTION redrive.prune_operations(before bigint, up_to int) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
@@ -72,6 +133,7 @@ BEGIN
   gone := gone + redrive.prune_ended(redrive.state_cancelled()::smallint, now_ms - ended_ms, up_to - gone);
   gone := gone + redrive.prune_ended(redrive.state_dead()::smallint, now_ms - dead_ms, up_to - gone);
   PERFORM redrive.prune_groups(now_ms - dead_ms);
+  PERFORM redrive.prune_lanes(now_ms);
 
   DELETE FROM redrive.idempotency WHERE key IN (
     SELECT key FROM redrive.idempotency WHERE done_at <= now_ms - keys_ms ORDER BY done_at LIMIT up_to - gone

@@ -66,7 +66,12 @@ ALTER TABLE redrive.pause_rule
   ADD COLUMN at  bigint,
   ADD COLUMN who text,
   ADD COLUMN why text;
-ALTER TABLE redrive.lane ADD COLUMN held_by text;
+ALTER TABLE redrive.lane
+  ADD COLUMN held_by    text,
+  -- Since when it is idle, and the transaction that found so. It is deleted later: see `prune_lanes`.
+  ADD COLUMN retired    bigint,
+  ADD COLUMN retired_by bigint;
+CREATE INDEX lane_retired ON redrive.lane (retired) WHERE retired IS NOT NULL;
 
 -- Failure groups. The facts of a group are written once, when it is first seen, and its life when it changes. Its figures are rows to be added up: no
 -- settlement waits for another's count. Hours of long ago are added up in hour 0.

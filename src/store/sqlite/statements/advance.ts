@@ -34,6 +34,9 @@ export function advanceStatements(db: Preparer) {
     entries: db.prepare<[number], number>(/* sql */ `SELECT entries FROM task WHERE seq = ?`).pluck(),
     holder: db.prepare<[number, string, number, string], { state: number; ran_from: number | null }>(/* sql */ `
       SELECT state, ran_from FROM task WHERE seq = ? AND id = ? AND lane = ? AND claim = ?`),
+    laneOfTask: db
+      .prepare<[number, string], number>(/* sql */ `SELECT lane FROM task WHERE seq = ? AND id = ?`)
+      .pluck(),
     order: db.prepare<[number], OrderRow>(/* sql */ `SELECT priority, submitted_at, id FROM task WHERE seq = ?`),
     head: db.prepare<[number], OrderRow>(/* sql */ `
       SELECT priority, submitted_at, id FROM task INDEXED BY task_ready

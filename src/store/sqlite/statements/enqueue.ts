@@ -33,6 +33,8 @@ export function enqueueStatements(db: Preparer) {
         )
         RETURNING id`)
       .pluck(),
+    /** Changes when another connection has committed. */
+    dataVersion: db.prepare<[], number>('PRAGMA data_version').pluck(),
     lane: db.prepare<[number], Lane>(/* sql */ `SELECT kind, category, key FROM lane WHERE id = ?`),
     addRunLane: db.prepare<[]>(/* sql */ `INSERT INTO run_lane DEFAULT VALUES`),
     clearRunLanes: db.prepare<[]>(/* sql */ `DELETE FROM run_lane`),

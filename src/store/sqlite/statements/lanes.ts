@@ -28,6 +28,9 @@ const MATCHES_FILTER = /* sql */ `
 const HAS_OTHER_LIMITS = /* sql */ `
   (concurrency IS NOT :concurrency OR per_second IS NOT :per_second OR ordered IS NOT :ordered)`
 
+/** Whether a rule is the pause of a run, and lanes are selected without a key: what stops a run is for the run to end. */
+const IS_OF_RUN = /* sql */ `:key IS NULL AND pause_rule.key IS NOT NULL AND pause_rule.kind GLOB 'pipeline:*'`
+
 /** Reads the state of lanes, and pauses, holds and limits them. */
 export function laneStatements(db: Preparer) {
   return {
@@ -47,13 +50,19 @@ export function laneStatements(db: Preparer) {
     setRamp: db.prepare(/* sql */ `UPDATE lane SET ramp = ?, held_until = ?, held_by = ? WHERE id = ?`),
     dropPauseRules: db.prepare(/* sql */ `
       DELETE FROM pause_rule
-      WHERE ${MATCHES_FILTER}`),
+      WHERE ${MATCHES_FILTER} AND NOT (${IS_OF_RUN})`),
     addPauseRule: db.prepare(/* sql */ `
       INSERT INTO pause_rule (kind, category, key, paused, at, who, why)
       VALUES (:kind, :category, :key, :paused, :at, :who, :why)`),
+    /** The last rule that matches a lane holds, so those of runs come last. */
+    keepRunPauses: db.prepare(/* sql */ `
+      UPDATE pause_rule SET id = id + (SELECT max(id) FROM pause_rule)
+      WHERE kind = :kind AND ${IS_OF_RUN}`),
     pause: db.prepare(/* sql */ `
       UPDATE lane SET paused = :paused
-      WHERE ${MATCHES_FILTER}`),
+      WHERE ${MATCHES_FILTER} AND NOT EXISTS (
+        SELECT 1 FROM pause_rule
+        WHERE pause_rule.kind = lane.kind AND pause_rule.key = lane.key AND pause_rule.paused = 1 AND ${IS_OF_RUN})`),
     dropLimitRules: db.prepare(/* sql */ `
       DELETE FROM limit_rule
       WHERE ${MATCHES_FILTER}`),

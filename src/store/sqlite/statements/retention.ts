@@ -6,6 +6,11 @@ const OPERATIONS_OVER = /* sql */ `
   WHERE created_at <= :before AND open = 0 AND state ->> 'changedAt' <= :before
   ORDER BY created_at LIMIT :limit + 0`
 
+/** The rule that limits a lane. */
+const LAST_RULE = /* sql */ `limit_rule AS rule
+  WHERE rule.kind = lane.kind AND ifnull(rule.category = lane.category, 1) AND ifnull(rule.key = lane.key, 1)
+  ORDER BY rule.id DESC LIMIT 1`
+
 /** Deletes what is past its retention. */
 export function retentionStatements(db: Preparer) {
   return {
@@ -19,6 +24,20 @@ export function retentionStatements(db: Preparer) {
       LIMIT ? + 0`),
     forgetTask: db.prepare(/* sql */ `DELETE FROM task WHERE seq = ?`),
     forgetLedger: db.prepare(/* sql */ `DELETE FROM ledger WHERE task = ?`),
+    laneRange: db
+      .prepare<[], [first: number | null, last: number | null]>(/* sql */ `
+        SELECT min(id), max(id) FROM lane WHERE id > 0 AND id < ${FIRST_RUN_LANE}`)
+      .raw(),
+    /** Forgets idle lanes with ids after one. The last lane stays, so that no id is given twice. */
+    forgetLanes: db.prepare<{ after: number; last: number; limit: number; now: number; cooled: number }>(/* sql */ `
+      DELETE FROM lane
+      WHERE id IN (SELECT id FROM lane WHERE id > :after AND id < :last ORDER BY id LIMIT :limit + 0)
+        AND waiting = 0 AND running = 0 AND succeeded = 0 AND skipped = 0 AND dead = 0 AND cancelled = 0
+        AND paused = 0 AND held_until <= :now AND (ramp IS NULL OR held_until <= :cooled)
+        AND (per_second IS NULL OR tokens + (:now - refilled_at) * per_second / 1000 >= max(1, per_second))
+        AND concurrency IS (SELECT rule.concurrency FROM ${LAST_RULE})
+        AND per_second IS (SELECT rule.per_second FROM ${LAST_RULE})
+        AND ordered = ifnull((SELECT rule.ordered FROM ${LAST_RULE}), 0)`),
     forgetKeys: db.prepare(/* sql */ `
       DELETE FROM idempotency
       WHERE key IN (SELECT key FROM idempotency INDEXED BY idempotency_done

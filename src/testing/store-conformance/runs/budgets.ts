@@ -21,6 +21,19 @@ export const BUDGETS: StoreBehaviours = {
     assert.deepEqual(run.counts, counts({ waiting: 88, running: 2, succeeded: 8, dead: 2 }))
   },
 
+  async 'a run that its budget stopped does not go on because lanes are paused and resumed'(store) {
+    await runOf(store, 20, { settings: { failureBudget: 0.1 } })
+    await end(store, 'dddddddddd')
+    assertFields(await store.runs.check('r'), { status: 'stopped' })
+    for (const lanes of [{ kind: KIND }, { kind: KIND, category: 'fetch' }]) {
+      await store.pause(lanes, { isPaused: true })
+      await store.pause(lanes, { isPaused: false })
+      assert.deepEqual((await claim(store, { kinds: [KIND] })).tasks, [])
+    }
+    await store.runs.change('r', { isPaused: false, settings: { failureBudget: 1 } })
+    assert.equal((await claim(store, { kinds: [KIND], limit: 5 })).tasks.length, 5)
+  },
+
   async 'the cause is the commonest error with its stage'(store) {
     await runOf(store, 20, { settings: { failureBudget: 0.5 } })
     const items = await take(store, 10)
