@@ -218,6 +218,20 @@ function notDue({ task, lane, last, now }: Situation) {
 function noWorker({ task, workers, able }: Situation) {
   if (able.length > 0) return undefined
   const kinds = [...new Set(workers.flatMap(({ kinds: known = [] }) => known))].sort()
+  const others = workers.filter(worker => mayRun({ ...worker, categories: undefined }, task))
+  if (others.length > 0) {
+    const taken = [...new Set(others.flatMap(({ categories = [] }) => categories))].sort()
+    const category = `the category '${task.category}'`
+    return {
+      code: 'no_worker',
+      text: `No live worker takes ${category} of its kind '${task.kind}': those that run its kind take ${taken.join(', ') || 'none'}.`,
+      facts: { kind: task.kind, workers: workers.length, kinds, categories: taken },
+      action: {
+        text: `Start a worker that takes ${category}, or start those that run its kind without a choice of categories.`,
+        args: commandArgs('worker', { '--category': task.category }, 'FILE'),
+      },
+    }
+  }
   const where = task.category === '' ? '' : ` in category '${task.category}'`
   const text =
     workers.length === 0
@@ -298,7 +312,15 @@ function getAhead({ lane }: Situation): WhyAction {
   if (concurrency !== undefined || perSecond !== undefined || lane.shared !== undefined) {
     return { text: 'Its lane is limited, so more workers may not help. See its limits.', args: laneList(lane) }
   }
-  return { text: 'To get to it sooner, start more workers, or give them more concurrency.', args: null }
+  return lane.running === 0
+    ? STARVED
+    : { text: 'To get to it sooner, start more workers, or give them more concurrency.', args: null }
+}
+
+/** More workers would run more of the tasks that take the slots now. */
+const STARVED: WhyAction = {
+  text: "No task of its lane is running. If its workers are busy, tasks of other kinds have taken their slots: see those first, and keep slots free for its kind ('reserve' of a worker), or run it in a worker of its own.",
+  args: commandArgs('stats'),
 }
 
 /** Nothing keeps it. */
