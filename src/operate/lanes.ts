@@ -2,17 +2,16 @@ import type {
   BudgetRecord,
   GateState,
   Lane,
-  LaneControl,
   LaneLimits,
   LaneRecord,
-  LaneRuleReader,
   LaneRules,
   LaneSelection,
   PauseRule,
   SharedLimits,
-  TaskReader,
+  Store,
 } from '../store/index.js'
 import { type BudgetReader, gateOf, openGates } from './gates.js'
+import { limitSetters } from './limit-setters.js'
 import { isoOrNull } from './task-view.js'
 
 /** A lane as plain JSON, or a rule for lanes that do not exist yet. */
@@ -43,6 +42,8 @@ export interface LaneView {
   readonly limits: LaneLimits
   /** The limit that it shares with other lanes, with its learned pace in starts per second. */
   readonly shared: { readonly limits: SharedLimits; readonly pace: number | null } | null
+  /** The operator who set the limits, its own or else the shared ones; `null` if none is on record, such as for those of code. */
+  readonly limitedBy: PauseView | null
   /** Whether no such lane exists yet: it is what an operator or code has set for lanes that come later. */
   readonly isRule: boolean
 }
@@ -58,7 +59,7 @@ export interface LaneGate {
   readonly until: string | null
 }
 
-/** A pause as plain JSON. `null` where it was not recorded. */
+/** Who paused or limited lanes, as plain JSON. `null` where it was not recorded. */
 export interface PauseView {
   /** The person who asked for it. */
   readonly who: string | null
@@ -74,13 +75,14 @@ export interface PauseView {
  * exist yet.
  */
 export async function listLanes(
-  store: Pick<LaneControl & TaskReader & LaneRuleReader, 'lanes' | 'countBy' | 'laneRules'> & BudgetReader,
+  store: Pick<Store, 'audit' | 'lanes' | 'countBy' | 'laneRules'> & BudgetReader,
   filter: Partial<Lane> = {},
 ): Promise<LaneView[]> {
-  const [lanes, gates, rules, counts] = await Promise.all([
+  const [lanes, gates, rules, setter, counts] = await Promise.all([
     store.lanes(filter),
     openGates(store),
     store.laneRules(filter),
+    limitSetters(store.audit),
     store.countBy(filter, ['kind', 'category', 'key', 'status']),
   ])
   const byName = new Map<string, number>()
@@ -101,9 +103,15 @@ export async function listLanes(
     dead: byName.get(nameOf(lane, 'dead')) ?? 0,
     limits: lane.limits,
     shared: lane.shared === undefined ? null : { limits: lane.shared.limits, pace: lane.shared.pace ?? null },
+    limitedBy: null,
     isRule: false,
   }))
-  return [...views.sort((a, b) => rank(a) - rank(b) || (nameOf(a) < nameOf(b) ? -1 : 1)), ...ruleViews(rules, lanes)]
+  const sorted = views.sort((a, b) => rank(a) - rank(b) || (nameOf(a) < nameOf(b) ? -1 : 1))
+  return [...sorted, ...ruleViews(rules, lanes)].map(view => {
+    const { limits, shared } = view
+    const own = Object.keys(limits).length === 0 ? null : setter(view, limits)
+    return { ...view, limitedBy: own ?? (shared && setter(view, shared.limits)) }
+  })
 }
 
 /** Lanes with work, or that something keeps back, come first; then those with limits; and empty ones last. */
@@ -150,6 +158,7 @@ const NO_LANE = {
   dead: 0,
   limits: {},
   shared: null,
+  limitedBy: null,
   isRule: true,
 } as const
 

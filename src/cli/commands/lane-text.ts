@@ -34,14 +34,14 @@ export function laneTable(lanes: readonly LaneView[], { width, paint }: Console,
       undefined,
       lane.dead > 0 ? paint.red : undefined,
     ],
-    details: [stateReason(lane, now), limitsText(lane)].flatMap(text => paragraph(text, { width, indent: '  ' })),
+    details: [stateReason(lane, now), limitsText(lane, now)].flatMap(text => paragraph(text, { width, indent: '  ' })),
   }))
   return table(COLUMNS, rows, { width, paint, layout })
 }
 
 /** Whether nothing holds for the lanes of a rule: its limits were removed. */
 export function isIdleRule(lane: LaneView): boolean {
-  return lane.isRule && lane.pause === null && limitsText(lane) === ''
+  return lane.isRule && lane.pause === null && limitsText(lane, 0) === ''
 }
 
 /** Limits in words: `5 at once, 10/s, ordered`, or `5 at once, requests 500/m` if they are shared. */
@@ -71,15 +71,16 @@ export function rateText(perSecond: number): string {
   return `${Number(rate.toFixed(3))}/${unit}`
 }
 
-function limitsText({ limits, shared }: LaneView): string {
+function limitsText({ limits, shared, limitedBy }: LaneView, now: number): string {
   const pace = shared?.pace ?? null
   const together = [
     shared === null ? '' : limitText(shared.limits),
     pace === null ? '' : `now ${Number(pace.toFixed(1))}/s`,
   ].filter(text => text !== '')
-  return [limitText(limits), ...(together.length === 0 ? [] : [`shared: ${together.join(', ')}`])]
+  const text = [limitText(limits), ...(together.length === 0 ? [] : [`shared: ${together.join(', ')}`])]
     .filter(text => text !== '')
     .join('; ')
+  return text === '' || limitedBy === null ? text : `${text}, set${byText(limitedBy, 'at', now)}`
 }
 
 /** A rule for lanes that do not exist yet may hold for any name. */
@@ -111,12 +112,16 @@ function stateReason(lane: LaneView, now: number): string {
 }
 
 /** `paused by ada since 2026-07-30 10:00:00Z (3h ago): the mail server is down`, as far as it is on record. */
-function pauseText({ who, why, at }: PauseView, now: number): string {
-  const by = who === null ? '' : ` by ${who}`
-  const since = at === null ? '' : ` since ${moment(at, now)}`
-  const reason = why === null ? '' : `: ${why}`
-  const text = `${by}${since}${reason}`
+function pauseText(pause: PauseView, now: number): string {
+  const text = byText(pause, 'since', now)
   return text === '' ? '' : `paused${text}`
+}
+
+function byText({ who, why, at }: PauseView, when: 'at' | 'since', now: number): string {
+  const by = who === null ? '' : ` by ${who}`
+  const time = at === null ? '' : ` ${when} ${moment(at, now)}`
+  const reason = why === null ? '' : `: ${why}`
+  return `${by}${time}${reason}`
 }
 
 function statePaint({ state }: LaneView, paint: Paint): ((text: string) => string) | undefined {
