@@ -8,6 +8,7 @@ import {
   StoreClosedError,
   StoreForbiddenError,
   StoreFullError,
+  StoreNewerError,
   StoreNotReadyError,
   StoreReadOnlyError,
   StoreRefusedError,
@@ -17,6 +18,7 @@ import {
 import { cancelStatement } from './cancel-statement.js'
 import type { Pool, SqlClient } from './driver.js'
 import { Loan } from './loan.js'
+import { thisRelease } from './release.js'
 import { lend, type PostgresTransaction } from './transaction.js'
 
 /** Calls that read or write much may take this many times as long as others. */
@@ -49,6 +51,15 @@ const NOT_LET_IN = '28000'
 
 /** The statement exceeded the role's statement timeout, or an operator cancelled it. */
 const CANCELED = '57014'
+
+/** There is no such function, column or table: the store may have been migrated by a newer release. */
+const MISSING = /^(42883|42703|42P01)$/
+
+/** The schema that a store has, and the oldest whose code may work with it. */
+export interface StoreVersions {
+  readonly version: number
+  readonly oldest: number
+}
 
 /** How the functions of a schema are called. */
 export interface DatabaseOptions {
@@ -282,8 +293,21 @@ export class Database {
     })
   }
 
-  /** The same as `explain`. For a lock, it asks the server who holds it. */
+  /** Throws if a newer release has migrated the store, and this one can no longer work with it. */
+  async refuseNewer({ version, oldest }: StoreVersions): Promise<void> {
+    const ours = await thisRelease()
+    if (oldest > ours.version) throw new StoreNewerError(this.name, version, ours.version)
+  }
+
+  /** The same as `explain`. For a lock, it asks the server who holds it; for a missing function, who migrated the store. */
   async #explained(error: unknown): Promise<unknown> {
+    if (MISSING.test(sqlState(error))) {
+      const versions = await this.#lend(({ client }) =>
+        this.#run(client, inSchema(VERSIONS, this.schema), [], 1),
+      ).catch(ignore)
+      const [found] = (versions ?? []) as readonly StoreVersions[]
+      return (found && (await this.refuseNewer(found).catch(newer => newer))) ?? this.explain(error)
+    }
     if (sqlState(error) !== LOCKED) return this.explain(error)
     const text = `SELECT ${this.schema}.lock_holder(NULL) AS answer`
     const holder = await this.#lend(({ client }) => this.#run(client, text, [], 1)).then(answerOf, ignore)
@@ -328,6 +352,8 @@ const ignore = () => {}
 
 /** As the driver says it. */
 const isTimeout = (error: unknown) => messageOf(error) === 'Query read timeout'
+
+const VERSIONS = 'SELECT version, oldest FROM redrive.schema_version'
 
 const NO_CONNECTION = 'the pool gave no connection in time'
 const SILENCE = 'a transaction sent nothing, or got no answer, for too long'

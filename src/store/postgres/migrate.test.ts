@@ -2,6 +2,7 @@ import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createRelease7 } from '../../../test/fixtures/postgres-7/release-7.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
+import { defineTask, TaskQueue, Worker } from '../../task/index.js'
 import { StoreForbiddenError, StoreForeignError, StoreNewerError, StoreNotReadyError } from '../errors.js'
 import { Database } from './database.js'
 import { openPostgres } from './index.js'
@@ -226,3 +227,39 @@ async function rights(role: string, fn: string): Promise<boolean> {
   const { rows } = await pool.query(`SELECT has_function_privilege($1, $2, 'EXECUTE') AS may`, [role, fn])
   return rows[0].may
 }
+
+describe('a store that a newer release migrates under a running worker', () => {
+  const wait = defineTask('wait', {
+    handler: (_: null, { signal }) =>
+      new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+  })
+
+  it('goes on with it while that release supports this one', async () => {
+    const store = await openPostgres(url, { listen: false })
+    await openAs(await nextRelease())
+    expect(await store.heartbeat({ worker: 'w', leaseMs: 1000 })).toMatchObject({ rescued: 0 })
+    await store.close()
+  })
+
+  it('ends the worker with store_newer, which hands its work over, once that release does not', async () => {
+    const store = await openPostgres(url, { listen: false })
+    const { id } = await new TaskQueue(store).enqueue(wait, null)
+    const worker = new Worker(store, { tasks: [wait], lease: '300ms' })
+    await worker.start()
+    await expect.poll(async () => (await store.get(id))?.status).toBe('running')
+    await pool.query('UPDATE redrive.schema_version SET version = 999, oldest = 999')
+    await expect(worker.stopped).rejects.toMatchObject({ name: 'StoreNewerError', code: 'store_newer' })
+    expect(await store.get(id)).toMatchObject({ status: 'waiting', attempts: 0, losses: 0 })
+    await store.close()
+  })
+
+  it('explains a call whose function is gone', async () => {
+    const store = await openPostgres(url, { listen: false })
+    const enqueue = (id: string) => store.enqueue([{ id, kind: 'k', payload: '1' }])
+    await pool.query('ALTER FUNCTION redrive.enqueue_one RENAME TO gone')
+    await expect(enqueue('a')).rejects.toMatchObject({ code: 'store_refused' })
+    await pool.query('UPDATE redrive.schema_version SET version = 999, oldest = 999')
+    await expect(enqueue('b')).rejects.toMatchObject({ code: 'store_newer' })
+    await store.close()
+  })
+})

@@ -9,7 +9,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'aaf23a5fae3c9fd6474d21f8e19b859474452bd3217d3e44b335cd1e6b5d9ee7',
+  1: '39a1f1309bdf62778a1b3877d4e4131e4bcc723b1dae4f39442ca139f36bef33',
 }
 
 const MAX_LINES = 60

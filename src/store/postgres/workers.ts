@@ -1,6 +1,6 @@
 import type { Beat, Heartbeat } from '../claim.js'
 import type { WorkerRecord } from '../worker-store.js'
-import { answerOf, type Database, LONG, wholeMs } from './database.js'
+import { answerOf, type Database, LONG, type StoreVersions, wholeMs } from './database.js'
 import type { Holdings } from './holdings.js'
 import type { Signals } from './signals.js'
 import { type Claimed, claimedBy, tokenOf } from './token.js'
@@ -22,6 +22,7 @@ export class Workers {
     const known = new Set([...tokens].map(token => claimedBy(token).claim))
     const values = [worker, wholeMs(leaseMs), [...known], asOf, JSON.stringify(report), this.#database.at]
     const beat = JSON.parse(String(await this.#database.call('heartbeat', values))) as HeartbeatAnswer
+    await this.#database.refuseNewer(beat)
     if (beat.rescued > 0) this.#signals.ring()
     return { cancelled: beat.cancelled.map(tokenOf), rescued: beat.rescued }
   }
@@ -86,7 +87,7 @@ function workerRecord({
   }
 }
 
-interface HeartbeatAnswer {
+interface HeartbeatAnswer extends StoreVersions {
   readonly cancelled: readonly Claimed[]
   readonly rescued: number
 }

@@ -80,7 +80,8 @@ $$;
 
 -- Renews a worker's lease, and rescues the tasks of workers whose lease has run out. Claims of this worker that are not
 -- among those it knows are claims whose answer was lost: their tasks go back at no cost. Returns JSON: {cancelled,
--- rescued}, where `cancelled` is an array of {claim, n, round, lane, advances}.
+-- rescued, version, oldest}, where `cancelled` is an array of {claim, n, round, lane, advances}, and the last two say
+-- which schema the store has, and the oldest whose code may work with it.
 CREATE OR REPLACE FUNCTION redrive.heartbeat(
   by_worker text, lease_ms bigint, known_claims bigint[], as_of bigint, report json, at bigint
 ) RETURNS text LANGUAGE plpgsql
@@ -105,7 +106,9 @@ BEGIN
   PERFORM redrive.fold_groups(now_ms);
   RETURN json_build_object(
     'cancelled', redrive.cancelled(by_worker),
-    'rescued', rescued
+    'rescued', rescued,
+    'version', (SELECT version FROM redrive.schema_version),
+    'oldest', (SELECT oldest FROM redrive.schema_version)
   )::text;
 END
 $$;
