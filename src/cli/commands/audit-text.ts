@@ -1,5 +1,5 @@
 import { exactJson, exactValue, isObject, membersOf } from '../../policy/internal.js'
-import { redact } from '../../telemetry/index.js'
+import { redact, withoutSecrets } from '../../telemetry/index.js'
 import type { Console } from '../terminal/console.js'
 import { type Layout, NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { timestamp } from '../terminal/times.js'
@@ -42,5 +42,5 @@ function timeText(time: unknown): string {
 }
 
 function textOf(value: unknown): string {
-  return typeof value === 'string' && value !== '' ? value : '-'
+  return typeof value === 'string' && value !== '' ? withoutSecrets(value) : '-'
 }

@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { groupRuleView, previewRules, type RegroupPreview } from '../../operate/index.js'
 import type { GroupRule, NewGroupRule, Store } from '../../store/index.js'
 import { isWorker } from '../../store/internal.js'
+import { withoutSecrets } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import { suggest } from '../suggest.js'
@@ -155,7 +156,7 @@ const RULE_COLUMNS = [
 
 function ruleTable(rules: readonly GroupRule[], { width, paint }: Console, now: number): string {
   const rows = rules.map(({ id, kind, pattern, at, who, why }) => ({
-    cells: [String(id), kind ?? 'all', pattern, relative(at, now), who, why ?? '-'],
+    cells: [String(id), kind ?? 'all', pattern, relative(at, now), who, withoutSecrets(why ?? '-')],
   }))
   return table(RULE_COLUMNS, rows, { width, paint })
 }

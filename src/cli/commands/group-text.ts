@@ -2,6 +2,7 @@ import type { GroupLifeView } from '../../operate/index.js'
 import { failureWords } from '../../operate/internal.js'
 import type { GroupLife, GroupRecord } from '../../store/index.js'
 import { groupTitle } from '../../store/internal.js'
+import { withoutSecrets } from '../../telemetry/index.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console } from '../terminal/console.js'
 import { type Layout, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
@@ -46,7 +47,7 @@ function ageText(at: number, now: number): string {
 export function lifeText(life: GroupLifeView, now: number): string {
   const { at, who, why } = life
   if (at === undefined) return life.state
-  const reason = why === undefined ? '' : `: ${why}`
+  const reason = why === undefined ? '' : `: ${withoutSecrets(why)}`
   if (life.state === 'regressed') {
     const fixed = life.fixedIn === undefined ? 'fixed' : `fixed in ${life.fixedIn}`
     return `regressed ${relative(at, now)}, ${inRelease(life)}after ${who} had marked it as ${fixed}${reason}`

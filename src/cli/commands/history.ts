@@ -1,5 +1,6 @@
 import type { LedgerRowView, TaskExplanation } from '../../operate/index.js'
 import { formatDuration } from '../../policy/index.js'
+import { withoutSecrets } from '../../telemetry/index.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { NAME_WIDTH, paragraph, table } from '../terminal/table.js'
 import { timestamp } from '../terminal/times.js'
@@ -57,7 +58,7 @@ function isByPerson({ attempt }: LedgerRowView): boolean {
 
 function detailsOf(row: LedgerRowView, width: number): string[] {
   const { outcome, worker, release, reason, error, payloadBefore } = row
-  const by = reason === null ? `by ${worker}` : `by ${worker}: ${reason}`
+  const by = reason === null ? `by ${worker}` : `by ${worker}: ${withoutSecrets(reason)}`
   const why = outcome === 'skipped' || outcome === 'succeeded' ? reason : null
   // A bad machine or release shows where attempts failed.
   const where = error === null ? null : `on ${worker}${release === null ? '' : `, release ${release}`}`

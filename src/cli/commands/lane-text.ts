@@ -1,5 +1,6 @@
 import type { LaneView, PauseView } from '../../operate/index.js'
 import type { LaneLimits, Rate, SharedLimits } from '../../store/index.js'
+import { withoutSecrets } from '../../telemetry/index.js'
 import { grouped } from '../terminal/chart.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { type Layout, NAME_WIDTH, paragraph, table } from '../terminal/table.js'
@@ -120,7 +121,7 @@ function pauseText(pause: PauseView, now: number): string {
 function byText({ who, why, at }: PauseView, when: 'at' | 'since', now: number): string {
   const by = who === null ? '' : ` by ${who}`
   const time = at === null ? '' : ` ${when} ${moment(at, now)}`
-  const reason = why === null ? '' : `: ${why}`
+  const reason = why === null ? '' : `: ${withoutSecrets(why)}`
   return `${by}${time}${reason}`
 }
 

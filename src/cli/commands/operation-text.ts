@@ -11,6 +11,7 @@ import { openGates } from '../../operate/internal.js'
 import { hasUnended } from '../../operation/internal.js'
 import type { OperationAct, OperationRecord, Store } from '../../store/index.js'
 import { isCovering, isWorker, MOVED } from '../../store/internal.js'
+import { withoutSecrets } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
 import { CommandError, ExitCode } from '../errors.js'
 import { suggest } from '../suggest.js'
@@ -140,7 +141,7 @@ export async function endOfOperation(
 async function sayStop(console: Console, store: Store, operation: OperationRecord): Promise<void> {
   const { reason, stoppedBy } = operation
   if (stoppedBy === undefined) console.say(`Stopped: ${reason} ${await operationOutcome(store, operation)}`)
-  else console.say(`${reason?.replace(/\.$/, '')}. The rest is unchanged.`)
+  else console.say(`${withoutSecrets(reason ?? '').replace(/\.$/, '')}. The rest is unchanged.`)
   for (const { group, count } of await failedGroups(store, operation)) {
     console.say(`${count} failed in the group ${group}. To see why, run: ${suggest('groups show', {}, group)}`)
   }

@@ -391,6 +391,26 @@ describe('redrive dlq edit --patch', () => {
   })
 })
 
+it('shows no secret of a reason in the tables of operations, lanes, tasks and the audit log', async () => {
+  await folder.inStore(store => deadLetters(store, [{ id: 'a', kind: 'email' }]))
+  const why = ['--why', 'while password=hunter2 holds']
+  const done = await folder.redrive(['dlq', 'discard', '--all', ...why, '--yes'])
+  await folder.redrive(['lane', 'pause', '--kind', 'email', ...why])
+  const id = /op-\w+/.exec(done.err)?.[0] ?? ''
+  const tables = [
+    ['ops', 'ls'],
+    ['ops', 'show', id],
+    ['lane', 'ls', '--all'],
+    ['task', 'show', 'a'],
+    ['audit', 'tail'],
+  ]
+  for (const table of tables) {
+    const { out } = await folder.redrive(table)
+    expect(out, table.join(' ')).toContain('password=[redacted]')
+    expect(out, table.join(' ')).not.toContain('hunter2')
+  }
+})
+
 it('refuses a payload that was copied from a table without its secrets', async () => {
   await folder.inStore(store => deadLetters(store, [{ id: 'a', payload: '{"to":"ada","apiKey":"k-123456"}' }]))
   const [shown = ''] = /\{.*\}/.exec((await folder.redrive(['dlq', 'show', 'a'])).out) ?? []

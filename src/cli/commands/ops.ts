@@ -13,6 +13,7 @@ import { runUntilStopped } from '../../operate/internal.js'
 import type { OutsideTarget } from '../../operation/internal.js'
 import type { OperationRecord, Store } from '../../store/index.js'
 import { isOutside, MOVED, refuseLasting } from '../../store/internal.js'
+import { withoutSecrets } from '../../telemetry/index.js'
 import type { CommandContext } from '../command.js'
 import type { Environment } from '../environment.js'
 import { CommandError, ExitCode, UsageError } from '../errors.js'
@@ -160,8 +161,8 @@ function operationTable(
     const act = actText(operation)
     const below = reason ?? note
     return {
-      cells: [id, act, status, String(moved), relative(createdAt, now), who, why ?? '-'],
-      ...(below !== null && { details: paragraph(below, { width, indent: '  ' }) }),
+      cells: [id, act, status, String(moved), relative(createdAt, now), who, withoutSecrets(why ?? '-')],
+      ...(below !== null && { details: paragraph(withoutSecrets(below), { width, indent: '  ' }) }),
     }
   })
   return table(columns, rows, { width, paint, layout })
@@ -215,14 +216,14 @@ function textOf(operation: ShownOperation, { width, paint }: Console): string {
   const shown = Object.entries(lines).map(([name, value]) => [name, value?.toString()] as const)
   const below = [...Object.entries(refused).map(([why, count]) => refusedText(why, count)), note ?? '', outcome]
   return [
-    ...paragraph(`${id}  ${actText(operation)}  ${statusText(operation)}`, { width, indent: '' }),
+    ...paragraph(`${id}  ${actText(operation)}  ${withoutSecrets(statusText(operation))}`, { width, indent: '' }),
     fields(shown, { width, paint }),
     ...below.filter(line => line !== '').flatMap(line => paragraph(line, { width, indent: '' })),
   ].join('\n')
 }
 
 function personText(who: string, why: string | null): string {
-  return why === null ? who : `${who}: ${why}`
+  return why === null ? who : `${who}: ${withoutSecrets(why)}`
 }
 
 /** `stopped by ada: wrong filter`, or `stopped: No answer from 2 of 10 members in time.` */

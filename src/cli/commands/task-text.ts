@@ -2,6 +2,7 @@ import type { TaskExplanation, TaskView } from '../../operate/index.js'
 import { failureWords } from '../../operate/internal.js'
 import type { TaskStatus } from '../../store/index.js'
 import { isItem } from '../../store/internal.js'
+import { withoutSecrets } from '../../telemetry/index.js'
 import { suggest } from '../suggest.js'
 import type { Console, Paint } from '../terminal/console.js'
 import { fields, ID_WIDTH, type Layout, NAME_WIDTH, oneLine, table } from '../terminal/table.js'
@@ -112,7 +113,7 @@ export function taskText(task: TaskExplanation, { width, paint }: Console, now: 
       ['error class', task.errorClass ?? 'none'],
       ['error code', task.errorCode ?? undefined],
       ['error message', task.errorMessage ?? 'none'],
-      ['reason', task.reason ?? undefined],
+      ['reason', task.reason === null ? undefined : withoutSecrets(task.reason)],
       ...traceFields(task),
       ['payload', shortJson(task.payload)],
       ['stage input', task.value === null ? undefined : shortJson(task.value)],
