@@ -1,12 +1,14 @@
 import { fingerprint, PatternRules } from '../src/fingerprint/internal.js'
 import type { NewGroupRule, NewTask, Store } from '../src/store/index.js'
 
-/** A dead letter to be made, with any id, lane, payload, code, message and stack. */
+/** A dead letter to be made, with any id, lane, payload, code, message and stack, and where it was tried. */
 export interface Letter extends Partial<Pick<NewTask, 'kind' | 'category' | 'key' | 'payload'>> {
   readonly id: string
   readonly code?: string
   readonly message?: string
   readonly stack?: string
+  readonly worker?: string
+  readonly release?: string
 }
 
 /** Puts dead letters into a store, as if a worker that has these rules had tried each once. */
@@ -18,10 +20,11 @@ export async function deadLetters(
   const now = await store.now()
   const compiled = new PatternRules(rules)
   await store.enqueue(
-    letters.map(({ id, code = 'E', message = 'broken', stack, ...lane }) => {
+    letters.map(({ id, code = 'E', message = 'broken', stack, worker = 'w', release, ...lane }) => {
       const verdict = { class: 'retryable', code } as const
       const group = fingerprint({ kind: lane.kind ?? 'k', code, error: message, stack }, compiled)
-      const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w', verdict, error: message, stack, group }
+      const times = { startedAt: now, endedAt: now }
+      const attempt = { attempt: 1, ...times, worker, release, verdict, error: message, stack, group }
       const tried = { outcome: { type: 'dead', reason: 'attempts_exhausted' } as const, attempt }
       return { kind: 'k', payload: '{}', ...lane, id, tried }
     }),

@@ -8,10 +8,12 @@ import type {
   GroupRecord,
   GroupRule,
   GroupState,
+  LedgerRow,
   Store,
   TaskReader,
   TaskRecord,
 } from '../store/index.js'
+import { withoutSecrets } from '../telemetry/index.js'
 import { GroupNotFoundError } from './errors.js'
 import { pagesOf } from './pages.js'
 
@@ -129,7 +131,7 @@ export async function findGroup(store: GroupReader, text: string): Promise<Group
 
 /** Explains a group: why its failures are one, which tasks are in it, what they share and what varies. */
 export async function explainGroup(
-  store: GroupReader & Pick<TaskReader, 'list'>,
+  store: GroupReader & Pick<TaskReader, 'list' | 'ledgers'>,
   text: string,
 ): Promise<GroupExplanation> {
   const group = await findGroup(store, text)
@@ -137,13 +139,14 @@ export async function explainGroup(
     store.list({ group: group.id }, { limit: MAX_COMPARED }),
     store.groups.rules(),
   ])
+  const ledgers = await store.ledgers(tasks.map(({ id }) => id))
   const rule = new PatternRules(rules).ruleOf(group.kind, group.pattern)
   return {
     ...groupView(group),
     examples: tasks.slice(0, MAX_EXAMPLES).map(({ id }) => id),
     why: whyOneGroup(group, rule),
     rule: rule === undefined ? null : groupRuleView(rule),
-    ...compared(tasks),
+    ...compared(tasks.map((task, place) => ({ ...task, ...whereFailed(ledgers[place]) }))),
     compared: tasks.length,
   }
 }
@@ -172,14 +175,23 @@ function whyOneGroup(
   ]
   const all = `All have ${facts.slice(0, -1).join(', ')} and ${facts.at(-1)}.`
   if (rule === undefined) return all
-  const why = rule.why === undefined ? '' : `: ${rule.why}`
+  const why = rule.why === undefined ? '' : `: ${withoutSecrets(rule.why)}`
   return `${all} Rule ${rule.id} says so, ${quoted(rule.pattern)}, added by ${rule.who}${why}.`
 }
 
-const FIELDS = ['category', 'key', 'status', 'attempts', 'reason', 'errorMessage'] as const
+/** The worker and the release of an attempt that failed. */
+type Where = Partial<Pick<LedgerRow, 'worker' | 'release'>>
+
+/** Where a task last failed: a bad machine or release shows there. */
+function whereFailed(ledger: readonly LedgerRow[] = []): Where {
+  const { worker, release } = ledger.findLast(({ group }) => group !== undefined) ?? {}
+  return { worker, release }
+}
+
+const FIELDS = ['category', 'key', 'status', 'attempts', 'worker', 'release', 'reason', 'errorMessage'] as const
 
 /** The facts that tasks share, and those that vary among them. */
-function compared(tasks: readonly TaskRecord[]): Pick<GroupExplanation, 'shared' | 'varies'> {
+function compared(tasks: readonly (TaskRecord & Where)[]): Pick<GroupExplanation, 'shared' | 'varies'> {
   const shared: Record<string, string | number> = {}
   const varies: Record<string, (string | number)[]> = {}
   for (const field of FIELDS) {

@@ -67,6 +67,40 @@ it('groups show says why they are one group, what varies, and what to do next', 
   expect(none.err).toContain("There is no failure group 'zz'.")
 })
 
+it('groups show names the worker and the release that all of them failed on, or several of each', async () => {
+  const where = { code: 'TypeError', message: 'TypeError: total is undefined', worker: 'w3', release: '1.8.0' }
+  const moved = { code: 'ECONNRESET', message: 'Error: reset', release: '1.8.0' }
+  await folder.inStore(store =>
+    deadLetters(store, [
+      { id: 'd', kind: 'bill', ...where },
+      { id: 'e', kind: 'bill', ...where },
+      { id: 'f', kind: 'send', ...moved, worker: 'w1' },
+      { id: 'g', kind: 'send', ...moved, worker: 'w2' },
+    ]),
+  )
+  const shown = async (kind: string) => {
+    const { json } = await folder.redrive(['groups', 'ls', '--kind', kind, '--output', 'json'])
+    const [group] = json() as { readonly id: string }[]
+    return folder.redrive(['groups', 'show', group?.id ?? ''], TERMINAL)
+  }
+  const bill = await shown('bill')
+  expect(bill.out).toMatch(/^What the latest 2 share\n( {2}.*\n)* {2}worker: w3\n {2}release: 1\.8\.0$/m)
+  expect(Math.max(...bill.lines().map(line => line.length))).toBeLessThanOrEqual(80)
+  expect((await shown('send')).out).toMatch(/^What varies\n {2}worker: (w1 \| w2|w2 \| w1)$/m)
+})
+
+it('groups show hides the secrets of reasons', async () => {
+  const id = await orders()
+  const why = 'until password=hunter2 is changed'
+  await folder.redrive(['groups', 'rule', 'add', 'order * not found', '--why', why])
+  await folder.redrive(['groups', 'ack', id, '--why', why])
+  const outputs = [await folder.redrive(['groups', 'show', id]), await folder.redrive(['groups', 'rule', 'ls'])]
+  for (const { out } of outputs) {
+    expect(out).toContain('password=[redacted]')
+    expect(out).not.toContain('hunter2')
+  }
+})
+
 it('--group selects tasks by the id of their group, or the beginning of it', async () => {
   const group = (await orders()).slice(0, 10)
   const listed = await folder.redrive(['dlq', 'ls', '--group', group, '--output', 'jsonl'])
