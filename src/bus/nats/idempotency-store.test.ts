@@ -1,8 +1,10 @@
+import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Kvm } from '@nats-io/kv'
 import { connect } from '@nats-io/transport-node'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { BrokerUrls } from '../../../test/services/broker.js'
+import { publishToNats } from '../../../test/services/odd-messages.js'
 import { BROKER_MS, sharedBroker } from '../../../test/services/shared-broker.js'
 import { idempotencyStoreConformance } from '../../testing/index.js'
 import { openNatsIdempotencyStore } from './index.js'
@@ -84,6 +86,33 @@ describe('idempotency keys in NATS', () => {
     for await (const key of await kv.keys()) await kv.delete(key)
     expect(await store.claim('k', request)).toMatchObject({ state: 'fresh' })
     await client.close()
+    await store.close()
+  })
+
+  it.each([
+    ['headers that the client cannot read', 'a b: 1', '{"token":1}'],
+    ['a body that is not JSON', 'a: 1', '{'],
+    ['a body that is null', 'a: 1', 'null'],
+    ['a value of another form', 'a: 1', '{"fingerprint":"f","token":"t","leaseMs":"soon"}'],
+    ['no body', 'a b: 1', ''],
+  ])('are refused if another program wrote an entry with %s, until they are cleared', async (_, headers, body) => {
+    const bucket = freshBucket()
+    const store = await openNatsIdempotencyStore(broker.url, { bucket, keepFor: 1 })
+    const done = await store.claim('done', request)
+    if (done.state === 'fresh') await store.complete('done', done.token, '1')
+    const name = createHash('sha256').update('k').digest('hex')
+    await publishToNats(broker.url, `$KV.${bucket}.${name}`, headers, body)
+    await expect(store.claim('k', request)).rejects.toMatchObject({
+      code: 'idempotency_entry_invalid',
+      message: expect.stringContaining("The idempotency key 'k' was not run"),
+    })
+    expect(await store.renew('k', 't', 1000)).toBe(false)
+    expect(await store.complete('k', 't', '1')).toBe(false)
+    await store.release('k', 't')
+    await sleep(5)
+    expect(await store.sweep()).toBe(1)
+    await store.clear('k')
+    expect(await store.claim('k', request)).toMatchObject({ state: 'fresh' })
     await store.close()
   })
 

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { KV, KvEntry } from '@nats-io/kv'
 import type { IdempotencyClaim, IdempotencyClaimRequest, IdempotencyStore } from '../../idempotency/index.js'
+import { FinalError } from '../../policy/index.js'
+import { isObject, quoted } from '../../policy/internal.js'
 import type { NatsConnection } from './connection.js'
 import { apiCode, WRONG_LAST_SEQUENCE } from './driver.js'
 
@@ -15,7 +17,8 @@ interface Value {
 
 interface Found {
   readonly entry: KvEntry
-  readonly value: Value
+  /** Absent if another program wrote the entry. */
+  readonly value: Value | undefined
 }
 
 /** An empty entry, written to read the server's clock. No key's hash has this name. */
@@ -40,16 +43,8 @@ export class NatsIdempotencyStore implements IdempotencyStore {
 
   claim(key: string, { fingerprint, leaseMs }: IdempotencyClaimRequest): Promise<IdempotencyClaim> {
     return this.#untilItCounts(key, async found => {
-      if (found !== undefined) {
-        const { value, entry } = found
-        if (value.result !== undefined && !this.#isOver(entry)) {
-          return { state: 'done', fingerprint: value.fingerprint, result: value.result }
-        }
-        const leaseLeftMs = value.result === undefined ? await this.#leaseLeftMs(found) : 0
-        if (value.result === undefined && (leaseLeftMs > 0 || value.fingerprint !== fingerprint)) {
-          return { state: 'in_progress', fingerprint: value.fingerprint, leaseLeftMs }
-        }
-      }
+      const taken = found === undefined ? undefined : await this.#taken(key, found, fingerprint)
+      if (taken !== undefined) return taken
       const token = crypto.randomUUID()
       await this.#write(key, { fingerprint, token, leaseMs: Math.ceil(leaseMs) }, found)
       return { state: 'fresh', token }
@@ -58,7 +53,7 @@ export class NatsIdempotencyStore implements IdempotencyStore {
 
   renew(key: string, token: string, leaseMs: number): Promise<boolean> {
     return this.#untilItCounts(key, async found => {
-      if (found?.value.token !== token || found.value.result !== undefined) return false
+      if (found?.value?.token !== token || found.value.result !== undefined) return false
       await this.#write(key, { ...found.value, leaseMs: Math.ceil(leaseMs) }, found)
       return true
     })
@@ -66,7 +61,7 @@ export class NatsIdempotencyStore implements IdempotencyStore {
 
   complete(key: string, token: string, result: string): Promise<boolean> {
     return this.#untilItCounts(key, async found => {
-      if (found?.value.token !== token) return false
+      if (found?.value?.token !== token) return false
       if (found.value.result === undefined) await this.#write(key, { ...found.value, result }, found)
       return true
     })
@@ -74,7 +69,7 @@ export class NatsIdempotencyStore implements IdempotencyStore {
 
   release(key: string, token: string): Promise<void> {
     return this.#untilItCounts(key, async found => {
-      if (found?.value.token === token && found.value.result === undefined) await this.#remove(found.entry)
+      if (found?.value?.token === token && found.value.result === undefined) await this.#remove(found.entry)
     })
   }
 
@@ -88,8 +83,8 @@ export class NatsIdempotencyStore implements IdempotencyStore {
   async sweep(): Promise<number> {
     let removed = 0
     for await (const entry of await this.#bucket.history()) {
-      if (entry.key === CLOCK || entry.operation !== 'PUT' || !this.#isOver(entry)) continue
-      if (valueIn(entry).result === undefined) continue
+      if (entry.key === CLOCK || isDeleted(entry) || !this.#isOver(entry)) continue
+      if (valueIn(entry)?.result === undefined) continue
       // If somebody claimed the key meanwhile, a newer revision exists, and stays.
       if (await this.#remove(entry).catch(isOutrun)) removed++
     }
@@ -107,7 +102,7 @@ export class NatsIdempotencyStore implements IdempotencyStore {
       const entry = await this.#bucket.get(nameOf(key))
       try {
         // Deleting a key with a NATS tool leaves a marker in its place.
-        if (entry !== null && entry.operation !== 'PUT') await this.#remove(entry)
+        if (entry !== null && isDeleted(entry)) await this.#remove(entry)
         else return await act(entry === null ? undefined : { entry, value: valueIn(entry) })
       } catch (error) {
         if (!(error instanceof Outrun)) throw error
@@ -134,10 +129,29 @@ export class NatsIdempotencyStore implements IdempotencyStore {
     }
   }
 
-  async #leaseLeftMs({ entry, value }: Found): Promise<number> {
+  async #leaseLeftMs(entry: KvEntry, { leaseMs }: Value): Promise<number> {
     await this.#bucket.put(CLOCK, '')
     const now = (await this.#bucket.get(CLOCK))?.created.getTime() ?? 0
-    return Math.max(0, entry.created.getTime() + value.leaseMs - now)
+    return Math.max(0, entry.created.getTime() + leaseMs - now)
+  }
+
+  /** The state of a key that cannot be claimed; `undefined` if it can. */
+  async #taken(key: string, { entry, value }: Found, wanted: string): Promise<IdempotencyClaim | undefined> {
+    if (value === undefined) throw this.#foreign(key)
+    const { fingerprint, result } = value
+    if (result !== undefined) return this.#isOver(entry) ? undefined : { state: 'done', fingerprint, result }
+    const leaseLeftMs = await this.#leaseLeftMs(entry, value)
+    const isFree = leaseLeftMs === 0 && fingerprint === wanted
+    return isFree ? undefined : { state: 'in_progress', fingerprint, leaseLeftMs }
+  }
+
+  /** Whether its work was done is unknown, so only a person can free such a key. */
+  #foreign(key: string): FinalError {
+    return new FinalError(
+      `The idempotency key ${quoted(key)} was not run: its entry in the stream ${quoted(this.#stream)} was written by ` +
+        'another program. Clear the key, and give other programs a bucket of their own.',
+      { code: 'idempotency_entry_invalid' },
+    )
   }
 
   /** Compares with the local clock: done keys are kept for hours or days, so clock skew does not matter. */
@@ -154,8 +168,30 @@ function isOutrun(error: unknown): false {
   throw error
 }
 
-function valueIn(entry: KvEntry): Value {
-  return entry.json<Value>()
+/** The value of an entry; `undefined` if another program wrote it. */
+function valueIn(entry: KvEntry): Value | undefined {
+  try {
+    const value: unknown = entry.json()
+    return isValue(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isValue(value: unknown): value is Value {
+  if (!isObject(value)) return false
+  const { fingerprint, token, leaseMs, result } = value
+  const isResult = result === undefined || typeof result === 'string'
+  return typeof fingerprint === 'string' && typeof token === 'string' && typeof leaseMs === 'number' && isResult
+}
+
+/** Whether an entry is only the marker of a deletion. The client throws on headers that it would not write itself. */
+function isDeleted(entry: KvEntry): boolean {
+  try {
+    return entry.operation !== 'PUT'
+  } catch {
+    return false
+  }
 }
 
 /** Hashes a key, since a bucket accepts few characters: no colons or spaces, for example. */
