@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Store } from '../../store/index.js'
 import { add, addOne, assertSame, claim, get, kill, type StoreBehaviours, settle, start } from './harness.js'
 
@@ -17,6 +18,20 @@ async function oneOfEach(store: Store): Promise<void> {
   }
   await start(store, { id: 'running' })
   await add(store, { id: 'waiting' }, { id: 'scheduled', runAt: (await store.now()) + 60_000 })
+}
+
+/**
+ * Prunes until these lanes are left. Each prune takes a step, and a database may keep a lane until others' transactions that
+ * might use it have ended: nobody knows when that is.
+ */
+async function pruneLanes(store: Store, advance: (ms: number) => Promise<void>, left: readonly string[]) {
+  const keys = async () => (await store.lanes()).map(({ key }) => key)
+  for (let n = 0; n < 3 || (n < 200 && (await keys()).length > left.length); n++) {
+    if (n < 3) await advance(DAY_MS)
+    else await sleep(100)
+    await store.prune(ALL, 100)
+  }
+  assertSame(await keys(), left)
 }
 
 const idsOf = async (store: Store) => (await store.list({}, { limit: 100 })).items.map(({ id }) => id)
@@ -162,14 +177,7 @@ export const PRUNE: StoreBehaviours = {
     await store.cancel(['paused'])
     await settle(store, await start(store, { key: 'last' }), { type: 'succeeded' })
     await add(store, { key: 'waits' })
-    for (let day = 0; day < 3; day++) {
-      await advance(DAY_MS)
-      await store.prune(ALL, 100)
-    }
-    assertSame(
-      (await store.lanes()).map(({ key }) => key),
-      ['limited', '', 'waits', 'paused'],
-    )
+    await pruneLanes(store, advance, ['limited', '', 'waits', 'paused'])
     await add(store, { key: 'a' }, { key: 'a' })
     assert.equal((await claim(store, { limit: 10, kinds: ['k'] })).tasks.filter(({ key }) => key === 'a').length, 1)
     assert.equal((await store.lanes()).find(({ key }) => key === 'a')?.limits.isOrdered, true)
@@ -187,10 +195,6 @@ export const PRUNE: StoreBehaviours = {
     assertSame(await keys(), ['a', 'z'])
     await advance(5000)
     assertSame(await keys(), ['a', 'z'])
-    for (let day = 0; day < 3; day++) {
-      await advance(DAY_MS)
-      await keys()
-    }
-    assertSame(await keys(), ['z'])
+    await pruneLanes(store, advance, ['z'])
   },
 }
