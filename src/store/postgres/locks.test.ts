@@ -28,7 +28,8 @@ async function open(options?: PostgresOptions): Promise<PostgresStore> {
 /** Lets functions give up on locks sooner. */
 const IMPATIENT = `
   DO $$ DECLARE verb regprocedure; BEGIN
-    FOR verb IN SELECT oid FROM pg_proc WHERE pronamespace = 'redrive'::regnamespace AND 'lock_timeout=2s' = ANY (proconfig)
+    FOR verb IN SELECT oid FROM pg_proc
+      WHERE pronamespace = 'redrive'::regnamespace AND proconfig && ARRAY['lock_timeout=2s', 'lock_timeout=10s']
     LOOP EXECUTE format('ALTER FUNCTION %s SET lock_timeout = 50', verb); END LOOP;
   END $$`
 
@@ -115,6 +116,8 @@ it('an open transaction that has created a lane keeps nobody from changing the r
   await store.limit({ kind: 'other' }, { concurrency: 1 })
   await store.enqueue([{ kind: 'other', key: 'tenant', payload: '{}' }])
   await expect(store.pause({ kind: 'new' }, { isPaused: true })).rejects.toThrow(/locked by process \d+ .*'billing'/)
+  const same = store.enqueue([{ kind: 'new', key: 'tenant', payload: '{}' }])
+  await expect(same).rejects.toThrow(/locked by process \d+ .*'billing'/)
   await client.query('COMMIT')
 })
 

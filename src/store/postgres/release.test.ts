@@ -9,7 +9,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '39a1f1309bdf62778a1b3877d4e4131e4bcc723b1dae4f39442ca139f36bef33',
+  1: '55fe150e056b169f1572f9baeb99ce95b666c9c96217eee7eb267519500ad8cd',
 }
 
 const MAX_LINES = 60
