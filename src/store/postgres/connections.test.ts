@@ -112,3 +112,21 @@ it('does not keep a process alive with the connection that listens, once nobody 
   listener.on('anything', () => {})
   expect(hold).toHaveBeenCalledOnce()
 })
+
+it('plans claims on a connection before the first claim there reads the clock, so that rates hold', async () => {
+  const pool = new pg.Pool({ connectionString: await freshDatabase(), max: 1 })
+  onTestFinished(() => pool.end())
+  const store = await openPostgres(pool, { listen: false })
+  onTestFinished(() => store.close())
+  await store.limit({ kind: 'k' }, { perSecond: 5 })
+  await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
+  await store.cancelled('w')
+  const planned = async () => {
+    const text = `SELECT ident FROM pg_backend_memory_contexts WHERE name = 'PL/pgSQL function'`
+    return (await pool.query<{ ident: string }>(text)).rows.map(({ ident }) => ident.replace(/^redrive\.|\(.*/g, ''))
+  }
+  const before = await planned()
+  expect((await store.claim(CLAIM)).tasks).toHaveLength(1)
+  const after = await planned()
+  expect(after.filter(fn => !before.includes(fn))).toEqual(['claim'])
+})

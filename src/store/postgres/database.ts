@@ -73,6 +73,8 @@ export interface DatabaseOptions {
   readonly timeoutMs: number
   /** A test's clock. Default: the database's. */
   readonly clock: Clock | undefined
+  /** The function that plans calls ahead: each connection calls it before its first call. Default: none. */
+  readonly planner?: string
 }
 
 /**
@@ -86,6 +88,8 @@ export class Database {
   readonly #spare: Pool | undefined
   readonly #timeoutMs: number
   readonly #clock: Clock | undefined
+  readonly #planner: string | undefined
+  readonly #planned = new WeakSet<PoolClient>()
   /** The statements that call functions, by name and number of arguments. */
   readonly #callTexts = new Map<string, string>()
   /** Rejects the calls that wait for a connection. */
@@ -93,13 +97,14 @@ export class Database {
   readonly #loans = new Set<Loan>()
   #isClosed = false
 
-  constructor({ pool, spare, schema, name, timeoutMs, clock }: DatabaseOptions) {
+  constructor({ pool, spare, schema, name, timeoutMs, clock, planner }: DatabaseOptions) {
     this.pool = pool
     this.#spare = spare
     this.schema = schema
     this.name = name
     this.#timeoutMs = timeoutMs
     this.#clock = clock
+    this.#planner = planner
   }
 
   /** The time that functions take as `at`: a test's, or `null` for the database's own clock. */
@@ -110,7 +115,20 @@ export class Database {
   /** Calls a function of the schema, and returns its result. */
   call(fn: string, values: unknown[], patience = 1): Promise<unknown> {
     const text = this.#callText(fn, values.length)
-    return this.#connected(client => this.#run(client, text, values, patience)).then(answerOf)
+    return this.#connected(async client => {
+      if (this.#planner !== undefined && !this.#planned.has(client)) await this.#plan(client, this.#planner)
+      return this.#run(client, text, values, patience)
+    }).then(answerOf)
+  }
+
+  /** Plans calls ahead. If that fails, they are planned as they come. */
+  async #plan(client: PoolClient, planner: string): Promise<void> {
+    this.#planned.add(client)
+    try {
+      await this.#run(client, this.#callText(planner, 0), [], 1)
+    } catch (error) {
+      if (isBroken(error)) throw error
+    }
   }
 
   /** Calls a function within a transaction of the caller's own. */

@@ -95,7 +95,7 @@ export async function openPostgres(at: string | Pool, options: PostgresOptions =
 
   const common = { schema, name: nameOf(pool, schema), timeoutMs, clock }
   const database = new Database({ ...common, pool, spare: claiming })
-  const claims = new Database({ ...common, pool: claiming, spare: pool })
+  const claims = new Database({ ...common, pool: claiming, spare: pool, planner: 'plan_claims' })
   const settlements = new Database({ ...common, pool: settling, spare: pool })
   const connect = async (): Promise<Client> => {
     const client = new driver.Client({

@@ -158,7 +158,6 @@ export class PostgresStore implements Movable {
 
   async claim(request: ClaimRequest): Promise<Claim> {
     checkClaim(request)
-    this.#settlements.prepare()
     return this.#claims.claim(request)
   }
 
@@ -197,7 +196,10 @@ export class PostgresStore implements Movable {
 
   async heartbeat(beat: Beat): Promise<Heartbeat> {
     checkBeat(beat)
-    return this.#workers.heartbeat(beat)
+    const heartbeat = await this.#workers.heartbeat(beat)
+    // Not earlier: two connections that plan at once take turns at the processors.
+    this.#settlements.prepare()
+    return heartbeat
   }
 
   async cancelled(worker: string): Promise<string[]> {
