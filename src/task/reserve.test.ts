@@ -67,7 +67,8 @@ it.each([
   [{ other: 1 }, "'reserve' names the kind 'other', which is no task of this worker."],
   [{ quick: 0 }, "'reserve' of 'quick' must be a whole number, 1 or more, got 0."],
   [{ quick: 11 }, "'reserve' asks for 11 slots, but 'concurrency' is 10."],
+  [{ quick: 10 }, "'reserve' leaves no slot for tasks of the kind 'slow'."],
 ])('a reserve that cannot be is refused: %j', (reserve, message) => {
-  const quick = defineTask('quick', { handler: () => {} })
-  expect(() => new Worker(new MemoryStore(), { tasks: [quick], reserve })).toThrow(message)
+  const tasks = ['quick', 'slow'].map(kind => defineTask(kind, { handler: () => {} }))
+  expect(() => new Worker(new MemoryStore(), { tasks, reserve })).toThrow(message)
 })

@@ -125,6 +125,9 @@ function checkReserve(reserve: ReadonlyMap<string, number>, kinds: ReadonlySet<s
   }
   if (sum > concurrency)
     throw new OptionError('reserve', `'reserve' asks for ${sum} slots, but 'concurrency' is ${concurrency}.`)
+  const starved = [...kinds].find(kind => !reserve.has(kind))
+  if (sum === concurrency && starved !== undefined)
+    throw new OptionError('reserve', `'reserve' leaves no slot for tasks of the kind ${quoted(starved)}.`)
 }
 
 function laneName(kind: string, stage: string): string {
