@@ -118,6 +118,7 @@ export class Engine {
         if (answer.gates !== undefined) this.#gatesChanged(answer.gates)
         this.#flow.answered(settlement, answer, sentAt)
       },
+      onLocked: settlement => this.#flow.locked(settlement),
       onSettled: () => {
         // Once everything is on record, a run may be over: see whether there is more to claim.
         if (this.#isBehind || (this.#rooms.stages.length > 0 && this.#isIdle)) this.#bell.ring()

@@ -19,6 +19,7 @@ describe('a settler', () => {
         void later(10).then(() => settler.add(success('a few microtasks later')))
       },
       onAnswer() {},
+      onLocked() {},
     })
     settler.add(success('first'))
     await settler.flush()

@@ -9,6 +9,8 @@ import type { Clock } from '../time/index.js'
 export interface SettlerListener {
   /** The answer to a settlement, which was sent at this time on the monotonic clock. */
   onAnswer(settlement: Settlement, answer: Settled, sentAt: number): void
+  /** A settlement was set aside, since another transaction holds its task. Its answer comes later, or never. */
+  onLocked(settlement: Settlement): void
   /** A batch is on record, and everything in it was answered. */
   onSettled(): void
 }
@@ -112,6 +114,7 @@ export class Settler {
   }
 
   #setAside(settlement: Settlement, failure: Error): void {
+    this.#listener.onLocked(settlement)
     const asked = this.#settleAside(settlement, failure).finally(() => this.#aside.delete(asked))
     this.#aside.add(asked)
   }

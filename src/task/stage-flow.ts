@@ -68,6 +68,12 @@ export class StageFlow {
     return asked
   }
 
+  /** A settlement waits for a lock, maybe for long. Its stage goes on: one that meets the rate limit again holds it. */
+  locked(settlement: Settlement): void {
+    const room = this.#leaving.get(settlement)?.room
+    if (room !== undefined && settlement.outcome.type === 'deferred') room.isHeld = false
+  }
+
   /** A settlement is on record. */
   answered(settlement: Settlement, answer: Settled, sentAt: number): void {
     const leaving = this.#leaving.get(settlement)
