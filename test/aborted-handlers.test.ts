@@ -123,7 +123,8 @@ describe.each(CASES)('$name whose handler $answer', ({ begin, answer }) => {
     await clock.advance('3s')
     store.heartbeat = heartbeat
     await clock.advance('18s')
-    expect(await endsOf(begun)).toEqual(['succeeded'])
+    // The run that was called off is on record, at no cost.
+    expect((await endsOf(begun)).filter(outcome => outcome !== 'later')).toEqual(['succeeded'])
     await begun.stop()
   })
 

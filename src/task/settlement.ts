@@ -4,7 +4,7 @@ import { advance, type History } from '../policy/index.js'
 import type { AttemptEntry, Outcome } from '../store/index.js'
 import { failureText } from '../telemetry/index.js'
 import { areStacksFrequent, failureStack } from '../telemetry/internal.js'
-import { TaskCancelledError } from './errors.js'
+import { LeaseLostError, TaskCancelledError } from './errors.js'
 
 const NO_HISTORY: History = { attempts: 0, deferrals: 0, startedAt: 0 }
 
@@ -26,7 +26,9 @@ export function outcomeOf(end: End): Outcome {
     case 'refused':
       return { type: 'dead', reason: end.reason }
     case 'stopped':
-      return { type: end.reason instanceof TaskCancelledError ? 'cancelled' : 'released' }
+      if (end.reason instanceof TaskCancelledError) return { type: 'cancelled' }
+      // It ran for a while, so it is on record, though it costs nothing.
+      return end.reason instanceof LeaseLostError ? { type: 'later', delayMs: 0 } : { type: 'released' }
   }
 }
 
@@ -54,6 +56,7 @@ export function entryOf(
     case 'refused':
       return undefined
     case 'stopped':
+      if (end.reason instanceof LeaseLostError) return { error: failureText(end.reason), ...about }
       return end.reason instanceof TaskCancelledError ? about : undefined
     case 'succeeded':
     case 'advanced':

@@ -113,7 +113,7 @@ export function makeTasks({ folder, reach, pool, store }: Surroundings) {
       policy: QUICK,
       handler: async ({ othersWaitFor }: { othersWaitFor?: string }, task) => {
         started(task)
-        if (runOf(task) === 1) {
+        if (runOf(task) === 1 && !existsSync(join(folder, 'zombie.log'))) {
           await signal('go')
           await aborted(task.signal)
         } else if (othersWaitFor !== undefined) {

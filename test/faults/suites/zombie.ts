@@ -84,16 +84,19 @@ export function zombieFaults(openScene: () => Promise<Scene>, dice: Dice): void 
       expect(await scene.effects()).toEqual(new Map([[id, 2]]))
     })
 
-    it('keeps its task when nobody has asked for it', async () => {
+    it('hands its task back, uncounted, when nobody has asked for it, and does it again', async () => {
       const { id, zombie } = await frozenWithTask()
       await sleep(2 * LEASE_MS)
       touch('go')
       zombie.thaw()
       await expectAllAccountedFor(scene)
       expect(await zombie.stop()).toMatchObject({ stale: 0 })
-      expect(told()).toEqual([[1, 'lease_lost', '', '']])
+      expect(told()).toEqual([
+        [1, 'lease_lost', '', ''],
+        [1, '', '', ''],
+      ])
       expect(await scene.effects()).toEqual(new Map([[id, 2]]))
-      expect(await outcomes(id)).toEqual(['succeeded'])
+      expect(await outcomes(id)).toEqual(['later', 'succeeded'])
     })
   })
 
