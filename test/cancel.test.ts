@@ -39,7 +39,12 @@ describe.each(STORES)('a running task that is cancelled through another connecti
     const reasons: unknown[] = []
     const hang = defineTask('hang', {
       handler: (_: null, { signal }) =>
-        new Promise<void>(() => signal.addEventListener('abort', () => reasons.push(signal.reason))),
+        new Promise<void>((_, reject) =>
+          signal.addEventListener('abort', () => {
+            reasons.push(signal.reason)
+            reject(signal.reason)
+          }),
+        ),
     })
     // With a lease of an hour, the next heartbeat is twenty minutes away.
     const worker = new Worker(here, { tasks: [hang], lease: '1h' })

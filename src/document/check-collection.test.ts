@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3'
 import { describe, expect, it } from 'vitest'
 import { MemoryBus } from '../bus/index.js'
 import { OptionError } from '../policy/index.js'
@@ -8,7 +9,7 @@ async function make(settings: object) {
   return Reflect.apply(sweeper, undefined, [{ source, bus: new MemoryBus(), ...settings }])
 }
 
-const source = await openSqliteSource(':memory:')
+const source = await openSqliteSource(new Database(':memory:'))
 const event = { type: 'invoice.requested', data: () => ({}) }
 const invoices = { name: 'invoices', event }
 const entry = { from: 'invoices', unless: 'letters', reference: 'invoice' }

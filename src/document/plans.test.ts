@@ -65,9 +65,9 @@ describe('a million documents, of which ten thousand are stuck', () => {
 
     const statements = new Map<string, unknown[]>()
     const query = pool.query.bind(pool)
-    const recording = (text: string, values: unknown[]) => {
-      statements.set(text, values)
-      return query(text, values)
+    const recording = (statement: { readonly text: string; readonly values: unknown[] }) => {
+      statements.set(statement.text, statement.values)
+      return query(statement)
     }
     pool.query = recording as typeof pool.query
     await useAll(source)

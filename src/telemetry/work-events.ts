@@ -103,6 +103,7 @@ export type OverrunReason = 'timeout' | 'cancelled' | 'lease_lost'
  * it was left to itself after a minute, or after its timeout if that is shorter, and its slot was freed: `abandoned`.
  */
 export interface Overran extends AboutAttempt {
+  /** Whether it began, ended, or was given up. */
   readonly type: 'overrun_began' | 'overrun_ended' | 'abandoned'
   /** Why its signal aborted. */
   readonly reason: OverrunReason

@@ -45,9 +45,10 @@ export class NetworkProxy {
    * Swallows the server's next answer that contains a text, and cuts that connection: the server has done what it was
    * asked, and the client cannot know. Resolves once it has happened. PostgreSQL answers COMMIT with `COMMIT`.
    */
-  cutBeforeAnswer(text: string): Promise<void> {
+  cutBeforeAnswer(text: string, { skip = 0 } = {}): Promise<void> {
+    let left = skip
     return new Promise(resolve => {
-      this.#answerToCut = { isIt: bytes => bytes.includes(text), wasCut: resolve }
+      this.#answerToCut = { isIt: bytes => bytes.includes(text) && left-- === 0, wasCut: resolve }
     })
   }
 

@@ -118,7 +118,7 @@ it('counts, discards, pauses, streams and prunes as on SQLite', async () => {
   expect((await on('dlq', 'ls', '--all', '--output', 'jsonl')).lines()).toHaveLength(1203)
   expect((await on('dlq', 'ls')).err).toMatch(/^50 of 1 203\. For the next ones/)
   expect((await on('dlq', 'discard', '--code', 'E1', '--why', 'old', '--yes')).err).toMatch(
-    /^1202 discarded\.\nTo put them back, run: redrive ops undo op-\w+\n$/m,
+    /^1202 discarded\.\nTo put them back, run: redrive ops undo --store '[^']+' op-\w+\n$/m,
   )
   expect((await on('lane', 'pause', '--kind', 'email', '--why', 'down')).err).toBe("Lanes of kind 'email': paused.\n")
   expect((await on('lane', 'ls')).lines()[1]).toMatch(/^email +- +- +paused +1 +0 +1$/)
@@ -234,7 +234,7 @@ it('runs a pipeline, reports on it, and reprocesses what died', async () => {
       errors: [{ stage: 'call', code: 'http_422', failures: 12, dead: 12 }],
     })
     expect((await pipeline('reprocess', 'r', '--stage', 'call')).err).toContain('12 moved.')
-    expect(await pipeline('resume', 'r', 'good.ts')).toMatchObject({ code: 0 })
+    expect(await pipeline('resume', 'r', 'good.ts', '--out', 'out.jsonl', '--yes')).toMatchObject({ code: 0 })
     const lines = readFileSync(join(folder, 'out.jsonl'), 'utf8').trimEnd().split('\n').map(Number)
     expect(lines).toEqual(numbers.map(n => n * 2))
     expect((await look('ls')).json()).toMatchObject([{ id: 'r', endings: 2, counts: { succeeded: 600 } }])
