@@ -186,7 +186,8 @@ it('a redrive says so when its dead letters would wait behind an open gate', asy
   })
   await folder.redrive(['budget', 'set', '--kind', 'charge', '--failures', '50%', '--min-attempts', '1'])
   await fail()
-  const held = "The failure budget of 'charge' holds its tasks: they wait until its gate closes. To see it, run: redrive budget ls\n"
+  const held =
+    "The failure budget of 'charge' holds its tasks: they wait until its gate closes. To see it, run: redrive budget ls\n"
   const tryOut = async (kind: string) => (await folder.redrive(['dlq', 'redrive', '--kind', kind, '--dry-run'])).err
   expect(await tryOut('charge')).toContain(held)
   expect(await tryOut('mail')).not.toContain('failure budget')
