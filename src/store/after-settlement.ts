@@ -145,12 +145,11 @@ export function afterLoss(standing: Standing, claim: LostClaim & { readonly kind
 
 /**
  * After a redrive: fresh attempts, deferrals and time to live. Losses stay, so a task that kills workers stays alone, and so
- * does its group, which tells whether it dies of the same failure again. `payload` is the original of one that was changed.
+ * does its group, which tells whether it dies of the same failure again.
  */
-export function afterRedrive(standing: Standing, by: By, now: number, payload?: string): After {
+export function afterRedrive(standing: Standing, by: By, now: number): After {
   const fresh = { ...standing, ...NO_FAILURES, losses: standing.losses, group: standing.group, startedAt: now }
-  const before = { ...beforeOf(standing), ...(payload !== undefined && { payload }) }
-  const after = ended(fresh, undefined, acted('redriven', by, now, before))
+  const after = ended(fresh, undefined, acted('redriven', by, now, beforeOf(standing)))
   after.lane = 'none'
   return waiting(after, now)
 }

@@ -8,6 +8,10 @@ export interface TaskPlace {
   readonly id: string
 }
 
+/** Before all entries of a list that has the newest first, and of one that has the oldest first. */
+export const NEWEST: TaskPlace = { changedAt: Number.MAX_SAFE_INTEGER, id: '' }
+export const OLDEST: TaskPlace = { changedAt: 0, id: '' }
+
 /** Compares texts by their code points, as both databases do. JavaScript compares UTF-16 units, and has emoji before U+FFEE. */
 export function compareTexts(a: string, b: string): number {
   const end = Math.min(a.length, b.length)

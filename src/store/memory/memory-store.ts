@@ -33,10 +33,16 @@ import type { LaneRules } from '../lane-rule.js'
 import type { By, LedgerRow } from '../ledger.js'
 import { acted } from '../ledger-change.js'
 import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../list.js'
+import type { OperationStore } from '../operation-store.js'
+import type { OperationPort } from '../operations/operation-port.js'
+import { Operations } from '../operations/operations.js'
 import { cancelRecord, discardRecord, editRecord, limitRecord, pauseRecord } from '../operator-record.js'
+import type { Transactions } from '../port/steps.js'
 import type { Prunable } from '../prunable.js'
 import type { RetryYield } from '../retry-yield.js'
+import type { RunStore } from '../run-store.js'
 import { markStopped } from '../runs/mark-stopped.js'
+import { cancelTasks, Runs, redriveTasks } from '../runs/runs.js'
 import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
 import type { Storable } from '../storable.js'
 import type { OnceOptions, PolicyStore, Retention, Store } from '../store.js'
@@ -49,12 +55,11 @@ import type { MemoryGroups } from './groups.js'
 import { matches } from './lane-rules.js'
 import { countTasks, countTasksBy, listTasks } from './list.js'
 import { MemoryOnce } from './once.js'
-import type { MemoryOperations } from './operations.js'
 import { isOver } from './prune.js'
-import type { MemoryRuns } from './runs.js'
 import { statsOf } from './stats.js'
 import { type MemoryTask, standingOf, writeLedger } from './task.js'
 import { MemoryTasks } from './tasks.js'
+import { memoryTransactions } from './transactions.js'
 import { yieldsOf } from './yields.js'
 
 /** Options of a `MemoryStore`. */
@@ -76,14 +81,15 @@ export class MemoryStore implements Store {
   /** The audit log. */
   readonly audit: MemoryAuditLog
   /** The runs of pipelines. */
-  readonly runs: MemoryRuns
+  readonly runs: RunStore
   /** Bulk acts on record. */
-  readonly operations: MemoryOperations
+  readonly operations: OperationStore
   /** Budgets of kinds, with their gates. */
   readonly budgets: MemoryBudgets
   /** Failures with the same fingerprint. */
   readonly groups: MemoryGroups
   readonly #tasks: MemoryTasks
+  readonly #port: Transactions<OperationPort>
   readonly #once: MemoryOnce
 
   constructor(options: MemoryStoreOptions = {}) {
@@ -92,8 +98,9 @@ export class MemoryStore implements Store {
     this.idempotency = new MemoryIdempotencyStore({ clock })
     this.#tasks = new MemoryTasks(clock)
     this.audit = this.#tasks.audit
-    this.runs = this.#tasks.runs
-    this.operations = this.#tasks.operations
+    this.#port = memoryTransactions(this.#tasks.port)
+    this.runs = new Runs(this.#port, () => this.#tasks.ring())
+    this.operations = new Operations(this.#port, () => this.#tasks.ring())
     this.budgets = this.#tasks.budgets
     this.groups = this.#tasks.groups
     this.#once = new MemoryOnce(this.idempotency, ({ id, token }) => this.#tasks.task(id)?.lease?.token === token)
@@ -136,7 +143,7 @@ export class MemoryStore implements Store {
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
     settlements.forEach(checkSettlement)
     const now = this.#tasks.now()
-    this.runs.takeStopped()
+    this.#tasks.runs.takeStopped()
     const answers = settlements.map(({ id, token, outcome, attempt, used }): Settled => {
       const task = this.#tasks.task(id)
       if (task?.lease?.token !== token) return repeatedAnswer(task, token, outcome)
@@ -146,7 +153,11 @@ export class MemoryStore implements Store {
       this.#tasks.end(task, after, now)
       return after.advance === undefined ? SETTLED : this.#tasks.goOn(task, after.advance, { worker, token }, now)
     })
-    const stopped = markStopped(answers, this.runs.takeStopped(), n => this.#tasks.task(settlements[n]?.id ?? '')?.lane)
+    const stopped = markStopped(
+      answers,
+      this.#tasks.runs.takeStopped(),
+      n => this.#tasks.task(settlements[n]?.id ?? '')?.lane,
+    )
     return withGates(stopped, this.budgets.takeChanges())
   }
 
@@ -254,15 +265,21 @@ export class MemoryStore implements Store {
     checkIds(ids)
     checkName('who', by?.who)
     checkBy(by)
-    return this.#tasks.redriveAll(ids, by, this.#tasks.now())
+    const moved = await this.#port.write(tx => redriveTasks(tx, ids, by, this.#tasks.now()))
+    if (moved.length > 0) this.#tasks.ring()
+    return moved
   }
 
   async cancel(ids: readonly string[], by?: By): Promise<string[]> {
     checkIds(ids)
     checkBy(by)
-    const now = this.#tasks.now()
-    const cancelled = this.#tasks.cancelAll(ids, by, now)
-    if (by !== undefined) this.audit.add(cancelRecord(cancelled, by, now))
+    const cancelled = await this.#port.write(function* (tx) {
+      const now = yield* tx.now()
+      const ending = yield* cancelTasks(tx, ids, by, now)
+      if (by !== undefined) yield* tx.appendAudit(cancelRecord(ending, by, now), now)
+      return ending
+    })
+    if (cancelled.length > 0) this.#tasks.ring()
     return cancelled
   }
 
@@ -341,9 +358,10 @@ export class MemoryStore implements Store {
     return {
       tasks: over.length - deadLetters,
       deadLetters,
-      ...this.runs.prunable(keep),
+      ...this.#tasks.runs.prunable(keep),
       keys: keysMs === undefined ? 0 : this.idempotency.prunable(keysMs),
-      records: auditMs === undefined ? 0 : this.audit.prunable(now - auditMs) + this.operations.prunable(now - auditMs),
+      records:
+        auditMs === undefined ? 0 : this.audit.prunable(now - auditMs) + this.#tasks.operations.prunable(now - auditMs),
     }
   }
 
@@ -359,12 +377,12 @@ export class MemoryStore implements Store {
       left--
     }
     this.#tasks.lanes.forgetIdle(this.#tasks.tasks.values(), now)
-    left -= this.runs.prune(keep, left)
+    left -= this.#tasks.runs.prune(keep, left)
     if (keep.deadMs !== undefined) this.groups.prune(now - keep.deadMs)
     if (keep.keysMs !== undefined) left -= this.idempotency.prune(keep.keysMs, left)
     if (keep.auditMs !== undefined) {
       left -= this.audit.prune(now - keep.auditMs, left)
-      left -= this.operations.prune(now - keep.auditMs, left)
+      left -= this.#tasks.operations.prune(now - keep.auditMs, left)
     }
     return limit - left
   }

@@ -100,6 +100,13 @@ export function writeLedger(
   if (row !== undefined) ledger[index] = { ...row, ...change.row }
 }
 
+/** Replaces the payload of a task that was redriven just now. Its original goes to the row of the redrive. */
+export function keepOriginal(task: MemoryTask, before: string, after: string): void {
+  const row = task.ledger.at(-1)
+  if (row !== undefined) task.ledger[task.ledger.length - 1] = { ...row, before: { ...row.before, payload: before } }
+  task.record = { ...task.record, payload: after }
+}
+
 /** Waiting tasks in the order in which they are claimed. Nothing that this order depends on ever changes. */
 export function readyHeap(): MemoryHeap<MemoryTask> {
   return new MemoryHeap(goesBefore, isWaiting)

@@ -16,26 +16,21 @@ import { EndWatchers } from '../end-watchers.js'
 import type { Before, By } from '../ledger.js'
 import { acted } from '../ledger-change.js'
 import { memberTally } from '../operations/member-tally.js'
-import {
-  diedUntil,
-  isOutside,
-  type OperationState,
-  type PartOfOperation,
-  partOf,
-} from '../operations/operation-rules.js'
-import { patchedPayload } from '../operations/patch-payload.js'
+import type { OperationPort } from '../operations/operation-port.js'
+import type { PartOfOperation } from '../operations/operation-rules.js'
+import { inSteps } from '../port/steps.js'
 import type { declarationOf } from '../shared-limit.js'
 import type { Cost, Enqueued, NewTask, TaskRecord } from '../task.js'
 import { taskIds } from '../task-id.js'
 import { MemoryAuditLog } from './audit-log.js'
 import { type BudgetHost, MemoryBudgets } from './budgets.js'
 import { type GroupHost, MemoryGroups } from './groups.js'
-import type { MemoryItems } from './items.js'
 import type { MemoryLanes } from './lanes.js'
-import { type MemoryMembers, MemoryOperations } from './operations.js'
+import { MemoryOperations } from './operations.js'
 import { MemoryQueue } from './queue.js'
-import { deathOf, MemoryRuns } from './runs.js'
+import { MemoryRuns } from './runs.js'
 import { goesBefore, type Lease, type MemoryTask, newTask, standingOf, writeLedger } from './task.js'
+import { memoryTaskPort } from './task-port.js'
 import { MemoryWatchers } from './watchers.js'
 import { MemoryWorkers } from './workers.js'
 
@@ -43,15 +38,17 @@ import { MemoryWorkers } from './workers.js'
  * The tasks of a memory store and their life: everything that its verbs, and its runs, operations, budgets and groups, do
  * to a task. Each method runs in one go, as part of a verb.
  */
-export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, GroupHost {
+export class MemoryTasks implements BudgetHost, GroupHost {
   readonly tasks = new Map<string, MemoryTask>()
   readonly queue = new MemoryQueue()
   readonly workers: MemoryWorkers
   readonly watchers = new MemoryWatchers()
   readonly ends = new EndWatchers()
   readonly audit = new MemoryAuditLog(() => this.now())
-  readonly runs = new MemoryRuns(this, () => this.now())
-  readonly operations = new MemoryOperations(this, () => this.now())
+  readonly runs = new MemoryRuns(this)
+  readonly operations = new MemoryOperations()
+  readonly port = this.operations.port(this.runs.port(memoryTaskPort(this)), this)
+  readonly #tx = inSteps<OperationPort>(this.port)
   readonly budgets = new MemoryBudgets(this)
   readonly groups = new MemoryGroups(this)
   readonly #clock: Clock
@@ -114,7 +111,7 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
     const added = newTask({ ...task, id }, this.lanes.of({ kind, category, key }), now)
     this.tasks.set(id, added)
     added.lane.added(added.record)
-    this.#moved(undefined, added, now)
+    this.#moved(undefined, added)
     if (tried === undefined) this.queue.add(added, now, false)
     else {
       added.lane.start(added.cost, now)
@@ -125,37 +122,34 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
 
   /** Gives dead tasks fresh attempts. Returns the ids that it moved. */
   redriveAll(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[] {
-    return ids.filter(id => {
-      const task = this.tasks.get(id)
-      if (task?.record.status !== 'dead') return false
-      if (task.lane.isOfRun && (part?.patch !== undefined || this.runs.isEnding(task.lane.key))) return false
-      const { payload } = task.record
-      const edit = part?.patch === undefined ? { payload } : patchedPayload(payload, part.patch)
-      if ('problem' in edit) return false
-      const death = deathOf(task.record)
+    const moved = ids.filter(id => {
+      const task = this.#deadIn(id, part)
+      if (task === undefined) return false
       this.#mark(task, part?.operation)
-      const original = edit.payload === payload ? undefined : payload
-      this.#change(task, afterRedrive(standingOf(task), by, now, original), now)
-      task.record = { ...task.record, payload: edit.payload }
-      if (task.lane.isOfRun) this.runs.reopen(task.lane.key, [death])
-      this.ring()
+      this.#change(task, afterRedrive(standingOf(task), by, now), now)
       return true
     })
+    if (moved.length > 0) this.ring()
+    return moved
   }
 
-  /** Gives an item of a run fresh attempts. */
-  redrive(task: MemoryTask, by: By, now: number): void {
-    this.#change(task, afterRedrive(standingOf(task), by, now), now)
-  }
-
-  discardAll(ids: readonly string[], by: Required<By>, now: number, operation?: string): string[] {
+  discardAll(ids: readonly string[], by: Required<By>, now: number, part?: PartOfOperation): string[] {
     return ids.filter(id => {
-      const task = this.tasks.get(id)
-      if (task?.record.status !== 'dead' || task.lane.isOfRun) return false
-      this.#mark(task, operation)
+      const task = this.#deadIn(id, part)
+      if (task === undefined || task.lane.isOfRun) return false
+      this.#mark(task, part?.operation)
       this.#change(task, afterDiscard(standingOf(task), by, now), now)
       return true
     })
+  }
+
+  /** A dead task; for an operation, one of its set. Each member is moved once, though the clock may be set back. */
+  #deadIn(id: string, part: PartOfOperation | undefined): MemoryTask | undefined {
+    const task = this.tasks.get(id)
+    if (task?.record.status !== 'dead') return undefined
+    const isIn =
+      part === undefined || (task.record.changedAt <= part.diedUntil && task.record.operation !== part.operation)
+    return isIn ? task : undefined
   }
 
   cancelAll(ids: readonly string[], by: By | undefined, now: number): string[] {
@@ -163,26 +157,8 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
       const task = this.tasks.get(id)
       return task !== undefined && this.cancel(task, now, by)
     })
-    const runs = cancelled.flatMap(id => this.tasks.get(id)?.lane ?? []).filter(({ isOfRun }) => isOfRun)
-    for (const run of new Set(runs.map(({ key }) => key))) this.runs.itemsCancelled(run, now)
     if (cancelled.length > 0) this.ring()
     return cancelled
-  }
-
-  /** Does the act of an operation to these tasks, as far as they are in its set. Returns the ids that it moved. */
-  act(operation: OperationState, ids: readonly string[], now: number): string[] {
-    const { id, act, by, set } = operation
-    if (isOutside(set)) return []
-    if (act === 'cancel') return this.cancelAll(ids, by, now)
-    const until = diedUntil(operation)
-    const dead = ids.filter(one => {
-      const task = this.tasks.get(one)
-      // Each member is moved once, though the clock may be set back.
-      return task !== undefined && task.record.changedAt <= until && task.record.operation !== id
-    })
-    return act === 'redrive'
-      ? this.redriveAll(dead, by, now, partOf(operation))
-      : this.discardAll(dead, { why: '', ...by }, now, id)
   }
 
   #mark(task: MemoryTask, operation: string | undefined): void {
@@ -235,7 +211,7 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
     task.advance = undefined
     task.lane.start(task.cost, now)
     this.workers.start(worker, task)
-    this.#moved(before, task, now)
+    this.#moved(before, task)
     return token
   }
 
@@ -303,7 +279,7 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
     if (advance !== undefined) this.#enterLane(task, advance)
     if (isRetry) task.budget = this.budgets.retryBudgetOf(task.lane)
     if (record.status === 'waiting') this.queue.add(task, now, task.lane.isOrdered)
-    this.#moved(before, task, now)
+    this.#moved(before, task)
   }
 
   /** Ends a waiting task, or asks a running one to end, on record if somebody asked for it. Returns whether it did either. */
@@ -321,7 +297,7 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
       if (!isRateLimited) task.lane.freeHead(before.id)
       this.#noteMember(task, { status: 'cancelled', ledger: { type: 'none' } })
     }
-    this.#moved(before, task, now)
+    this.#moved(before, task)
     return true
   }
 
@@ -353,7 +329,7 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
     const lane = this.lanes.of({ ...record, category })
     const moved = this.#replace(task, { record: { ...record, category }, lane })
     this.queue.add(moved, now, false)
-    this.#moved(record, moved, now)
+    this.#moved(record, moved)
   }
 
   /** Puts a changed copy in the place of a waiting task, whose old entry stays in the queue of its lane. */
@@ -371,9 +347,9 @@ export class MemoryTasks implements MemoryItems, MemoryMembers, BudgetHost, Grou
   }
 
   /** Tells the groups that a task has changed, the runs if it is an item, and whoever waits for its end. */
-  #moved(before: TaskRecord | undefined, { lane, record }: MemoryTask, now: number): void {
+  #moved(before: TaskRecord | undefined, { lane, record }: MemoryTask): void {
     this.groups.moved(before, record)
-    if (lane.isOfRun) this.runs.moved(before, record, now)
+    if (lane.isOfRun) this.runs.moved(this.#tx, before, record)
     if (this.ends.size > 0) this.ends.call(record.id)
   }
 

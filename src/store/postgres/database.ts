@@ -77,6 +77,14 @@ export interface DatabaseOptions {
   readonly planner?: string
 }
 
+/** Calls functions of a schema, and runs statements on it. */
+export interface Sql {
+  call(fn: string, values: unknown[]): Promise<unknown>
+  query(text: string, values: unknown[]): Promise<readonly unknown[]>
+  /** The time that functions take as `at`. */
+  readonly at: number | null
+}
+
 /**
  * Calls the functions of a schema on a pool. Each call is one statement, and so one transaction. It needs no session state
  * and no prepared statements, so any pooler may stand in between.
@@ -205,10 +213,20 @@ export class Database {
   }
 
   /** Runs several calls in one transaction. */
-  async callTogether<T>(work: (call: (fn: string, values: unknown[]) => Promise<unknown>) => Promise<T>): Promise<T> {
+  callTogether<T>(work: (call: Sql['call']) => Promise<T>): Promise<T> {
+    return this.together(({ call }) => work(call))
+  }
+
+  /** Runs several calls and statements in one transaction. */
+  async together<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
     try {
       return await this.transaction(
-        tx => work(async (fn, values) => answerOf((await tx.query(this.#callText(fn, values.length), values)).rows)),
+        tx =>
+          work({
+            call: async (fn, values) => answerOf((await tx.query(this.#callText(fn, values.length), values)).rows),
+            query: async (text, values) => (await tx.query(inSchema(text, this.schema), values)).rows,
+            at: this.at,
+          }),
         { isOurs: true },
       )
     } catch (error) {

@@ -97,6 +97,13 @@ export class Operators {
     return Number(await this.#database.call('prune', [...ages, int4(limit), this.#database.at], LONG))
   }
 
+  /** Forgets runs that ended long enough ago. Returns how many items and runs it deleted. */
+  async pruneRuns({ endedMs, deadMs }: Retention, limit: number): Promise<number> {
+    if (endedMs === undefined) return 0
+    const values = [wholeMs(endedMs), deadMs === undefined ? null : wholeMs(deadMs), int4(limit), this.#database.at]
+    return Number(await this.#database.call('prune_runs', values, LONG))
+  }
+
   /** Carries an act out and, if somebody stands for it, puts it on record in the same transaction. */
   #onRecord<T>(
     by: By | undefined,

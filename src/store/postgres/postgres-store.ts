@@ -29,8 +29,16 @@ import type { LaneRules } from '../lane-rule.js'
 import type { By, LedgerRow } from '../ledger.js'
 import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../list.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
+import type { OperationStore } from '../operation-store.js'
+import type { OperationPort } from '../operations/operation-port.js'
+import { Operations } from '../operations/operations.js'
+import { cancelRecord } from '../operator-record.js'
+import type { Transactions } from '../port/steps.js'
 import type { Prunable } from '../prunable.js'
 import type { RetryYield } from '../retry-yield.js'
+import type { RunStore } from '../run-store.js'
+import { mayBeItem } from '../runs/items.js'
+import { cancelTasks, judgeBudget, Runs, redriveTasks } from '../runs/runs.js'
 import type { Storable } from '../storable.js'
 import type { AuditStore, OnceOptions, PolicyStore, Retention } from '../store.js'
 import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../task.js'
@@ -49,16 +57,16 @@ import { Holdings } from './holdings.js'
 import { PostgresIdempotencyKeys } from './idempotency-keys.js'
 import { laneRules } from './lane-rules.js'
 import { once } from './once.js'
-import { PostgresOperations } from './operations.js'
+import { postgresOperationPort } from './operations.js'
 import { Operators } from './operators.js'
 import { prunable } from './prunable.js'
 import { postgresAudit, postgresPolicies } from './records.js'
 import { RunBudgets } from './run-budgets.js'
-import { PostgresRuns } from './runs.js'
 import { Settlements } from './settle.js'
 import { Signals, type Wire } from './signals.js'
 import { claimedBy } from './token.js'
 import type { PostgresTransaction } from './transaction.js'
+import { postgresTransactions } from './transactions.js'
 import { exportPage, importRows } from './transfer.js'
 import { Workers } from './workers.js'
 
@@ -84,14 +92,15 @@ export class PostgresStore implements Movable {
   /** The audit log. */
   readonly audit: AuditStore
   /** The runs of pipelines. */
-  readonly runs: PostgresRuns
+  readonly runs: RunStore
   /** Bulk acts on record. */
-  readonly operations: PostgresOperations
+  readonly operations: OperationStore
   /** Budgets of kinds, with their gates. */
   readonly budgets: PostgresBudgets
   /** Failures with the same fingerprint. */
   readonly groups: PostgresGroups
   readonly #database: Database
+  readonly #port: Transactions<OperationPort>
   readonly #databases: readonly Database[]
   readonly #wire: Wire
   readonly #signals: Signals
@@ -118,14 +127,16 @@ export class PostgresStore implements Movable {
     this.#enqueues = new Enqueues(database, signals, clock)
     this.#claims = new Claims(claims, holdings)
     this.budgets = new PostgresBudgets(database, settlements, signals)
-    const runBudgets = new RunBudgets(settlements, new PostgresRuns(settlements, this.#enqueues, signals))
+    const beside = postgresTransactions(settlements, sql => postgresOperationPort(sql, this.#enqueues))
+    const runBudgets = new RunBudgets(settlements, run => beside.write(tx => judgeBudget(tx, run)))
     this.#settlements = new Settlements(settlements, signals, ends, holdings, this.budgets, runBudgets)
     this.#workers = new Workers(claims, signals, holdings)
     this.#browser = new Browser(database)
     this.#operators = new Operators(database, signals)
     this.groups = new PostgresGroups(database)
-    this.runs = new PostgresRuns(database, this.#enqueues, signals)
-    this.operations = new PostgresOperations(database, this.runs, signals)
+    this.#port = postgresTransactions(database, sql => postgresOperationPort(sql, this.#enqueues))
+    this.runs = new Runs(this.#port, () => signals.ring())
+    this.operations = new Operations(this.#port, () => signals.ring())
     this.idempotency = new PostgresIdempotencyKeys(database)
     this.policies = postgresPolicies(database)
     this.audit = postgresAudit(database)
@@ -269,13 +280,26 @@ export class PostgresStore implements Movable {
     checkIds(ids)
     checkName('who', by?.who)
     checkBy(by)
-    return mayHaveItems(ids) ? this.runs.redrive(ids, by) : this.#operators.redrive(ids, by)
+    if (!ids.some(mayBeItem)) return this.#operators.redrive(ids, by)
+    const moved = await this.#port.write(function* (tx) {
+      return yield* redriveTasks(tx, ids, by, yield* tx.now())
+    })
+    if (moved.length > 0) this.#signals.ring()
+    return moved
   }
 
   async cancel(ids: readonly string[], by?: By): Promise<string[]> {
     checkIds(ids)
     checkBy(by)
-    return mayHaveItems(ids) ? this.runs.cancelTasks(ids, by) : this.#operators.cancel(ids, by)
+    if (!ids.some(mayBeItem)) return this.#operators.cancel(ids, by)
+    const cancelled = await this.#port.write(function* (tx) {
+      const now = yield* tx.now()
+      const ending = yield* cancelTasks(tx, ids, by, now)
+      if (by !== undefined) yield* tx.appendAudit(cancelRecord(ending, by, now), now)
+      return ending
+    })
+    if (cancelled.length > 0) this.#signals.ring()
+    return cancelled
   }
 
   async discard(ids: readonly string[], by: Required<By>): Promise<string[]> {
@@ -325,7 +349,7 @@ export class PostgresStore implements Movable {
   async prune(keep: Retention, limit: number): Promise<number> {
     checkRetention(keep)
     checkLimit(limit)
-    const gone = await this.runs.prune(keep, limit)
+    const gone = await this.#operators.pruneRuns(keep, limit)
     return gone + (await this.#operators.prune(keep, limit - gone))
   }
 
@@ -419,9 +443,4 @@ export class PostgresStore implements Movable {
     await this.#wire.listener.stop()
     await this.#end()
   }
-}
-
-/** Every item has an id with a colon. Whether a task with such an id is an item, its lane tells. */
-function mayHaveItems(ids: readonly string[]): boolean {
-  return ids.some(id => id.includes(':'))
 }

@@ -1,7 +1,7 @@
 import type { Settled, Settlement } from '../claim.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
+import type { BudgetJudgement } from '../runs/runs.js'
 import type { Database } from './database.js'
-import type { PostgresRuns } from './runs.js'
 import { claimedBy } from './token.js'
 
 const ENDED = new Set(['succeeded', 'skipped', 'dead', 'cancelled'])
@@ -13,15 +13,15 @@ const ENDED = new Set(['succeeded', 'skipped', 'dead', 'cancelled'])
  */
 export class RunBudgets {
   readonly #database: Database
-  readonly #runs: Pick<PostgresRuns, 'judge'>
+  readonly #judge: (run: string) => Promise<BudgetJudgement>
   /** The runs of lanes. */
   readonly #runOf = new Map<number, string>()
   /** How many items may end before the next look at a run. */
   readonly #left = new Map<string, number>()
 
-  constructor(database: Database, runs: Pick<PostgresRuns, 'judge'>) {
+  constructor(database: Database, judge: (run: string) => Promise<BudgetJudgement>) {
     this.#database = database
-    this.#runs = runs
+    this.#judge = judge
   }
 
   /** The answers, in which items tell that their run was stopped just now. */
@@ -59,7 +59,7 @@ export class RunBudgets {
       const left = (this.#left.get(run) ?? 0) - count
       this.#left.set(run, left)
       if (left > 0) continue
-      const judgement = await this.#runs.judge(run)
+      const judgement = await this.#judge(run)
       this.#left.set(run, judgement.left)
       if (judgement.isStopped) stopped.add(run)
     }

@@ -1,8 +1,8 @@
 import { numberPlace } from '../cursor.js'
 import type { Page, PageRequest } from '../list.js'
-import type { TaskRow } from '../rows.js'
 import type { TaskRecord } from '../task.js'
 import { itemId, itemRange } from './items.js'
+import type { ItemRow } from './run-port.js'
 import type { RunState } from './run-state.js'
 
 /** The most items that a page looks at, however few match. */
@@ -28,14 +28,13 @@ export function itemScan(state: RunState, { limit, after }: PageRequest): ItemSc
 export function itemPage(
   state: RunState,
   { from, end }: ItemScan,
-  rows: readonly (TaskRow & { readonly position?: number })[],
+  rows: readonly ItemRow[],
   limit: number,
-  recordOf: (row: TaskRow) => TaskRecord,
 ): Page<TaskRecord> {
   const last = rows.at(-1)
   const isFull = rows.length === limit
-  const next = !isFull ? end : last === undefined ? from : (last.position ?? positionOf(last.id)) + 1
-  const items = rows.map(recordOf)
+  const next = !isFull ? end : last === undefined ? from : (last.position ?? positionOf(last.record.id)) + 1
+  const items = rows.map(({ record }) => record)
   return next < state.position ? { items, next: String(next) } : { items }
 }
 

@@ -3,9 +3,7 @@ import type { LaneLimits, LaneSelection, SharedLimits } from '../lane.js'
 import { isOneLane } from '../lane-limits.js'
 import type { By } from '../ledger.js'
 import { acted } from '../ledger-change.js'
-import type { PayloadPatch } from '../operation-store.js'
 import type { PartOfOperation } from '../operations/operation-rules.js'
-import { patchedPayload } from '../operations/patch-payload.js'
 import { discardRecord, editRecord, limitRecord, pauseRecord } from '../operator-record.js'
 import { FIRST_RUN_LANE } from '../runs/items.js'
 import { NEW_STATE, relimited } from '../shared-limit.js'
@@ -86,32 +84,6 @@ export function redrive(
   }
   book.write()
   return tasks.map(({ id }) => id)
-}
-
-/**
- * Redrives dead tasks of an operation with another payload each. The original goes to the row of the redrive. Leaves items of
- * runs alone, and payloads that cannot be patched. Returns the ids that it moved. Within a transaction.
- */
-export function redrivePatched(
-  statements: Statements,
-  ids: readonly string[],
-  by: By,
-  now: number,
-  part: PartOfOperation & { readonly patch: PayloadPatch },
-): string[] {
-  const edits = deadAmong(statements, ids, part).flatMap(row => {
-    const before = statements.payload.get(row.seq) ?? ''
-    const edit = patchedPayload(before, part.patch)
-    return row.lane >= FIRST_RUN_LANE || 'problem' in edit ? [] : { row, before, after: edit.payload }
-  })
-  const rows = edits.map(({ row }) => row)
-  const moved = redrive(statements, rows, by, now, part.operation)
-  for (const { row, before, after } of edits) {
-    if (before === after) continue
-    statements.keepPayload.run({ seq: row.seq, payload: before })
-    statements.patch.run({ seq: row.seq, payload: after })
-  }
-  return moved
 }
 
 /** Gives dead tasks up for good, on record. Returns the ids that it changed. Within a transaction. */

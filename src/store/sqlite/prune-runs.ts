@@ -1,10 +1,17 @@
 import { lanesOf } from '../runs/items.js'
-import { runState } from '../runs/run-row.js'
+import { runRow, runState } from '../runs/run-row.js'
 import type { RunState } from '../runs/run-state.js'
 import type { Retention } from '../store.js'
 import { statusOf } from '../task-state.js'
 import { LaneBook } from './lane-book.js'
-import { type RunTables, saveRun } from './run-records.js'
+import type { RunStatements } from './statements/runs.js'
+import type { Statements } from './statements.js'
+
+/** The statements of tasks and of runs. */
+export interface RunTables {
+  readonly tasks: Statements
+  readonly runs: RunStatements
+}
 
 /**
  * Forgets runs that ended long enough ago, with all that belongs to them, up to a limit of items and runs. A run that takes
@@ -22,7 +29,7 @@ export function pruneRuns(tables: RunTables, { endedMs, deadMs }: Retention, lim
     const found = half ?? runs.forgettable.get(before)
     if (found === undefined) break
     const state = runState(found)
-    if (half === undefined) saveRun(tables, { ...state, isForgotten: true })
+    if (half === undefined) runs.save.run(runRow({ ...state, isForgotten: true }))
     left -= forgetItems(tables, state, left, now)
     if (left === 0) break
     forgetRun(tables, state)

@@ -30,11 +30,17 @@ import type { LaneRules } from '../lane-rule.js'
 import type { By, LedgerRow } from '../ledger.js'
 import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../list.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
+import type { OperationStore } from '../operation-store.js'
+import type { OperationPort } from '../operations/operation-port.js'
+import { Operations } from '../operations/operations.js'
 import { cancelRecord } from '../operator-record.js'
+import { type InSteps, inSteps, type Transactions } from '../port/steps.js'
 import type { Prunable } from '../prunable.js'
 import type { RetryYield } from '../retry-yield.js'
 import { RoomTurns } from '../room-turns.js'
+import type { RunStore } from '../run-store.js'
 import { markStopped } from '../runs/mark-stopped.js'
+import { cancelTasks, Runs, redriveTasks } from '../runs/runs.js'
 import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
 import type { Storable } from '../storable.js'
 import type { AuditStore, OnceOptions, PolicyStore, Retention } from '../store.js'
@@ -53,21 +59,26 @@ import { SqliteGroups } from './groups.js'
 import { SqliteIdempotencyKeys } from './idempotency-keys.js'
 import { LaneIds } from './lane-ids.js'
 import { laneRules } from './lane-rules.js'
+import { noteEnded } from './note-ended.js'
 import { once } from './once.js'
 import { refuseNewer } from './open-file.js'
-import { SqliteOperations } from './operations.js'
+import { sqliteOperationPort } from './operations.js'
 import { discard, edit, limit, pause, share } from './operators.js'
 import { PrunableCounts } from './prunable.js'
 import { prune } from './prune.js'
+import { pruneRuns } from './prune-runs.js'
 import { sqliteAudit, sqlitePolicies } from './records.js'
-import { SqliteRuns } from './runs.js'
+import { sqliteRunPort } from './runs.js'
 import { APPLICATION_ID } from './schema.js'
 import { settle } from './settle.js'
 import { Standings } from './standing.js'
+import { operationStatementsOf } from './statements/operations.js'
+import { type RunStatements, runStatementsOf } from './statements/runs.js'
 import { type Statements, statementsOf } from './statements.js'
 import { Stats } from './stats.js'
 import { synchronous } from './synchronous.js'
 import { placeOf } from './token.js'
+import { sqliteTransactions } from './transactions.js'
 import { exportPage, importRows } from './transfer.js'
 import { Watchers } from './watchers.js'
 import { heartbeat, leave, liveWorkers } from './workers.js'
@@ -80,14 +91,17 @@ export class SqliteStore implements Movable {
   /** The audit log. */
   readonly audit: AuditStore
   /** The runs of pipelines. */
-  readonly runs: SqliteRuns
+  readonly runs: RunStore
   /** Bulk acts on record. */
-  readonly operations: SqliteOperations
+  readonly operations: OperationStore
   /** Budgets of kinds, with their gates. */
   readonly budgets: SqliteBudgets
   /** Failures with the same fingerprint. */
   readonly groups: SqliteGroups
   readonly #db: Connection
+  readonly #runs: RunStatements
+  readonly #tx: InSteps<OperationPort>
+  readonly #port: Transactions<OperationPort>
   readonly #path: string
   readonly #clock: Clock
   readonly #statements: Statements
@@ -117,24 +131,13 @@ export class SqliteStore implements Movable {
     this.#prunable = new PrunableCounts(db)
     this.#watchers = new Watchers(db)
     this.idempotency = new SqliteIdempotencyKeys(this.#statements, this.#commits, () => this.#now())
-    this.runs = new SqliteRuns({
-      db,
-      commits: this.#commits,
-      lanes: this.#lanes,
-      makeId: this.#makeId,
-      now: () => this.#now(),
-      ring: () => this.#watchers.ring(),
-    })
-    this.operations = new SqliteOperations({
-      db,
-      commits: this.#commits,
-      runs: this.runs,
-      now: () => this.#now(),
-      onMoved: ids => {
-        this.#watchers.ring()
-        this.#watchers.ended(ids.map(id => ({ id })))
-      },
-    })
+    const parts = { statements: this.#statements, lanes: this.#lanes, makeId: this.#makeId, now: () => this.#now() }
+    this.#runs = runStatementsOf(db)
+    const port = sqliteOperationPort(sqliteRunPort(parts, this.#runs), operationStatementsOf(db), this.#statements)
+    this.#tx = inSteps<OperationPort>(port)
+    this.#port = sqliteTransactions(this.#commits, port, () => this.#lanes.begin())
+    this.runs = new Runs(this.#port, () => this.#watchers.ring())
+    this.operations = new Operations(this.#port, ids => this.#moved(ids))
     this.budgets = new SqliteBudgets(
       this.#statements,
       this.#commits,
@@ -196,7 +199,7 @@ export class SqliteStore implements Movable {
     const settled = await this.#commits.write(() => {
       const now = this.#now()
       const all = settle(this.#statements, this.#lanes, settlements, now)
-      const stopped = this.runs.noteEnded(all.items, now)
+      const stopped = noteEnded(this.#runs, this.#tx, all.items)
       const laneOf = (n: number) => this.#lanes.lane(placeOf(settlements[n]?.token ?? '')?.lane ?? 0)
       return { ...all, results: withGates(markStopped(all.results, stopped, laneOf), all.gates) }
     })
@@ -288,7 +291,7 @@ export class SqliteStore implements Movable {
     checkIds(ids)
     checkName('who', by?.who)
     checkBy(by)
-    const moved = await this.#commits.write(() => this.runs.redrive(ids, by, this.#now()))
+    const moved = await this.#port.write(tx => redriveTasks(tx, ids, by, this.#now()))
     if (moved.length > 0) this.#watchers.ring()
     return moved
   }
@@ -296,14 +299,13 @@ export class SqliteStore implements Movable {
   async cancel(ids: readonly string[], by?: By): Promise<string[]> {
     checkIds(ids)
     checkBy(by)
-    const cancelled = await this.#commits.write(() => {
-      const now = this.#now()
-      const ending = this.runs.cancelTasks(ids, by, now)
-      if (by !== undefined) this.#statements.appendAudit.run(now, cancelRecord(ending, by, now))
+    const cancelled = await this.#port.write(function* (tx) {
+      const now = yield* tx.now()
+      const ending = yield* cancelTasks(tx, ids, by, now)
+      if (by !== undefined) yield* tx.appendAudit(cancelRecord(ending, by, now), now)
       return ending
     })
-    if (cancelled.length > 0) this.#watchers.ring()
-    this.#watchers.ended(cancelled.map(id => ({ id })))
+    if (cancelled.length > 0) this.#moved(cancelled)
     return cancelled
   }
 
@@ -365,7 +367,7 @@ export class SqliteStore implements Movable {
     checkLimit(limit)
     return this.#commits.write(() => {
       const now = this.#now()
-      const gone = this.runs.prune(keep, limit, now)
+      const gone = pruneRuns({ tasks: this.#statements, runs: this.#runs }, keep, limit, now)
       // Lanes may be gone with it.
       this.#lanes.clear()
       return gone + prune(this.#statements, keep, limit - gone, now)
@@ -440,6 +442,11 @@ export class SqliteStore implements Movable {
     this.#watchers.stop()
     await this.#commits.close()
     this.#db.close()
+  }
+
+  #moved(ids: readonly string[]): void {
+    this.#watchers.ring()
+    this.#watchers.ended(ids.map(id => ({ id })))
   }
 
   #now(): number {

@@ -117,10 +117,9 @@ function prepare(db: Preparer) {
       WHERE ${condition} AND ${since} <= :until AND ${MATCHES}
       GROUP BY 1, 2, 3, 4, 5`)
   return {
-    insert: db.prepare<OperationRow>(/* sql */ `
-      INSERT INTO operation (id, created_at, open, state) VALUES (:id, :created_at, :open, :state)`),
     save: db.prepare<OperationRow>(/* sql */ `
-      UPDATE operation SET open = :open, state = :state WHERE id = :id`),
+      INSERT INTO operation (id, created_at, open, state) VALUES (:id, :created_at, :open, :state)
+      ON CONFLICT (id) DO UPDATE SET open = excluded.open, state = excluded.state`),
     get: db.prepare<[string], { state: string }>(/* sql */ `SELECT state FROM operation WHERE id = ?`),
     list: db.prepare<[number, number, number, string, number], { state: string }>(/* sql */ `
       SELECT state FROM operation

@@ -57,6 +57,10 @@ export function operatorStatements(db: Preparer) {
       SELECT task.seq, task.id, task.lane, task.failure_group
       FROM json_each(:ids) AS one CROSS JOIN task ON task.id = one.value
       WHERE task.state = 6 AND task.changed_at <= :until AND (:operation IS NULL OR task.operation IS NOT :operation)`),
+    item: db.prepare<[string], { run: string; stage: string; changedAt: number }>(/* sql */ `
+      SELECT lane.key AS run, lane.category AS stage, task.changed_at AS changedAt
+      FROM task CROSS JOIN lane ON lane.id = task.lane
+      WHERE task.id = ? AND task.lane >= ${FIRST_RUN_LANE}`),
     recordRedrive: db.prepare<RedriveValues>(/* sql */ `
       INSERT INTO ledger (task, sequence, category, attempt, started_at, ended_at, worker, outcome, reason, before)
       SELECT seq, entries + 1, nullif(lane.category, ''), 0, :now, :now, :who, 'redriven', :why, ${BEFORE}

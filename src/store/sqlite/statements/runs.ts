@@ -19,14 +19,6 @@ export interface ReprocessScope {
   readonly limit: number
 }
 
-/** A dead item, with the stage and the time of its death. */
-export interface DeadItem {
-  readonly id: string
-  readonly run: string
-  readonly stage: string
-  readonly diedAt: number
-}
-
 const IS_MEANT = /* sql */ `
   lane.kind = :kind
   AND (:key IS NULL OR lane.key = :key)
@@ -63,12 +55,14 @@ function waitingItems([state, index]: (typeof UNFINISHED)[number]): string {
 function prepare(db: Preparer) {
   return {
     run: db.prepare<[string], string>(/* sql */ `SELECT state FROM run WHERE id = ? AND NOT forgotten`).pluck(),
-    isTaken: db.prepare<[string], number>(/* sql */ `SELECT 1 FROM run WHERE id = ?`).pluck(),
-    save: db.prepare<RunRow>(/* sql */ `
+    open: db.prepare<RunRow>(/* sql */ `
       INSERT INTO run (id, pipeline, created_at, ended_at, dead, forgotten, has_output, next_check, state)
       VALUES (:id, :pipeline, :created_at, :ended_at, :dead, :forgotten, :has_output, :next_check, :state)
-      ON CONFLICT (id) DO UPDATE
-      SET ended_at = :ended_at, dead = :dead, forgotten = :forgotten, next_check = :next_check, state = :state`),
+      ON CONFLICT DO NOTHING`),
+    save: db.prepare<RunRow>(/* sql */ `
+      UPDATE run
+      SET ended_at = :ended_at, dead = :dead, forgotten = :forgotten, next_check = :next_check, state = :state
+      WHERE id = :id`),
     list: db
       .prepare<object, string>(/* sql */ `
         SELECT state FROM run INDEXED BY run_created
@@ -115,10 +109,6 @@ function prepare(db: Preparer) {
       .prepare<ReprocessScope, string>(/* sql */ `
         ${UNFINISHED.slice(0, -1).map(waitingItems).join(' UNION ALL ')} LIMIT :limit + 0`)
       .pluck(),
-    dead: db.prepare<[string], Omit<DeadItem, 'id'>>(/* sql */ `
-      SELECT lane.key AS run, lane.category AS stage, task.changed_at AS diedAt
-      FROM task CROSS JOIN lane ON lane.id = task.lane
-      WHERE task.id = ? AND task.state = ${State.dead} AND task.lane >= ${FIRST_RUN_LANE}`),
     moveItem: db.prepare(/* sql */ `UPDATE task SET lane = ? WHERE seq = ?`),
     deaths: db.prepare<object, { error_code: string | null; category: string; count: number }>(/* sql */ `
       SELECT task.error_code, lane.category, count(*) AS count

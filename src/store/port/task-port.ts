@@ -1,0 +1,30 @@
+import type { By } from '../ledger.js'
+import type { PartOfOperation } from '../operations/operation-rules.js'
+import type { NewTask } from '../task.js'
+
+/** A task that is an item of a run. */
+export interface Item {
+  readonly id: string
+  readonly run: string
+  readonly stage: string
+  /** When it reached its present state. */
+  readonly changedAt: number
+}
+
+/** The primitives of tasks. */
+export interface TaskPort {
+  /** The store's clock. */
+  now(): number
+  /** Appends a record to the audit log. */
+  appendAudit(record: string, now: number): void
+  /** Adds tasks. Returns of each whether it is new. */
+  enqueue(tasks: readonly NewTask[], now: number): readonly boolean[]
+  /** Gives dead tasks fresh attempts; as part of an operation, those of its set. Returns the ids that it moved. */
+  redrive(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[]
+  /** Gives up dead tasks that are no items; as part of an operation, those of its set. Returns the ids that it changed. */
+  discard(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[]
+  /** Ends waiting tasks, and asks running ones to end. Returns the ids of both. */
+  cancel(ids: readonly string[], by: By | undefined, now: number): string[]
+  /** Those tasks that are items of runs, as their lanes tell, by id. */
+  itemsOf(ids: readonly string[]): ReadonlyMap<string, Item>
+}
