@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { DOCUMENT_KIND } from '../operation/internal.js'
+import { DOCUMENT_KIND } from '../engine/internal.js'
 import { hashJson } from '../policy/index.js'
 import type { ClaimedTask, NewTask, Settlement, Store } from '../store/index.js'
 import { failureText } from '../telemetry/index.js'

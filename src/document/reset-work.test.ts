@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3'
 import { beforeEach, expect, it, vi } from 'vitest'
 import { MemoryBus } from '../bus/index.js'
-import { driveOperation } from '../operation/internal.js'
+import { driveOperation } from '../engine/internal.js'
 import { MemoryStore, type OperationRecord } from '../store/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { wrapped } from '../testing/source-conformance/harness.js'

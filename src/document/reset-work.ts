@@ -1,4 +1,4 @@
-import type { OutsideBatch, OutsideTarget, OutsideWork } from '../operation/internal.js'
+import type { OutsideBatch, OutsideTarget, OutsideWork } from '../engine/internal.js'
 import type { DocumentSet, OperationRecord } from '../store/index.js'
 import type { Collection } from './collection.js'
 import { checkError, cutOf, type FailedFilter } from './operate-documents.js'

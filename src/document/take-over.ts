@@ -1,5 +1,5 @@
 import { hostname } from 'node:os'
-import { driveOperation } from '../operation/internal.js'
+import { driveOperation } from '../engine/internal.js'
 import type { Store } from '../store/index.js'
 import { type Clock, sleep } from '../time/index.js'
 import type { Collection } from './collection.js'

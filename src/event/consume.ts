@@ -10,6 +10,7 @@ import {
 } from '../attempt/index.js'
 import type { Bus, Consumer, Delivery } from '../bus/index.js'
 import { InHand } from '../bus/internal.js'
+import { Ending, Engine, entryOf, outcomeOf } from '../engine/internal.js'
 import type { IdempotencyGuard } from '../idempotency/index.js'
 import {
   type Classifier,
@@ -22,7 +23,6 @@ import {
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { NewTask, Outcome, Store } from '../store/index.js'
 import { WorkerStoppedError } from '../task/index.js'
-import { Ending, Engine, entryOf, outcomeOf } from '../task/internal.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, queueClock, sleep } from '../time/index.js'
 import { EventKind } from './event-kind.js'

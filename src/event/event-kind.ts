@@ -9,10 +9,11 @@ import {
   UNTIL_ANSWERED,
 } from '../attempt/index.js'
 import { type Bus, failedQueueOf, type Message, textOf } from '../bus/index.js'
+import type { WorkKind } from '../engine/internal.js'
 import { extendPolicy, FinalError, hashJson, type Policy, policies } from '../policy/index.js'
 import type { ClaimedTask, Outcome } from '../store/index.js'
 import { skip } from '../task/index.js'
-import { taskResult, type WorkKind } from '../task/internal.js'
+import { taskResult } from '../task/internal.js'
 import type { Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import type { ConsumeOptions } from './consume.js'

@@ -1,6 +1,6 @@
 import { type Message, textOf } from '../bus/index.js'
 import { textOrBase64 } from '../bus/internal.js'
-import { EVENT_KIND } from '../operation/internal.js'
+import { EVENT_KIND } from '../engine/internal.js'
 import { membersOf } from '../policy/internal.js'
 import type { NewTask } from '../store/index.js'
 import { traceparentOf } from '../telemetry/internal.js'

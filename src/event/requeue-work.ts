@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Bus, FailedMessage, Message } from '../bus/index.js'
-import type { OutsideBatch, OutsideTarget, OutsideWork } from '../operation/internal.js'
+import type { OutsideBatch, OutsideTarget, OutsideWork } from '../engine/internal.js'
 import { FinalError, OptionError } from '../policy/index.js'
 import type { MessageSet, OperationRecord } from '../store/index.js'
 import { eventIn } from './event-in-letter.js'

@@ -1,5 +1,5 @@
+import { DOCUMENT_KIND } from '../engine/internal.js'
 import { ownPlace } from '../fingerprint/internal.js'
-import { DOCUMENT_KIND } from '../operation/internal.js'
 import type { GiveUpReason } from '../policy/index.js'
 import type { TaskRecord } from '../store/index.js'
 

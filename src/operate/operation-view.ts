@@ -1,4 +1,4 @@
-import { fixWait, hasUnended, outstanding } from '../operation/internal.js'
+import { fixWait, hasUnended, outstanding } from '../engine/internal.js'
 import { commandLine, exactValue, quoted } from '../policy/internal.js'
 import type {
   DeathsRow,

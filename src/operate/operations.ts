@@ -1,4 +1,4 @@
-import { driveOperation, type OutsideTarget, PAYLOAD_INVALID, refusalOf } from '../operation/internal.js'
+import { driveOperation, type OutsideTarget, PAYLOAD_INVALID, refusalOf } from '../engine/internal.js'
 import { canonicalJson, RetryableError } from '../policy/index.js'
 import type { KnownOptions } from '../policy/internal.js'
 import type { By, NewOperation, OperationRecord, OperationSettings, Store, TaskAct, TaskSet } from '../store/index.js'

@@ -1,4 +1,4 @@
-import { type PayloadChecks, payloadAfter, replacementProblem } from '../operation/internal.js'
+import { type PayloadChecks, payloadAfter, replacementProblem } from '../engine/internal.js'
 import { exactValue } from '../policy/internal.js'
 import type { PayloadPatch, TaskReader, TaskRecord } from '../store/index.js'
 import { isItem, lengthProblem } from '../store/internal.js'

@@ -1,5 +1,5 @@
+import { isLostGroup, plannedMoves } from '../engine/internal.js'
 import { PatternRules } from '../fingerprint/internal.js'
-import { isLostGroup, plannedMoves } from '../grouping/internal.js'
 import type { NewGroupRule, Store } from '../store/index.js'
 import { listGroups } from './groups.js'
 

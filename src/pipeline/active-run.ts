@@ -1,5 +1,5 @@
+import type { Engine, RunFollower, RunNews } from '../engine/internal.js'
 import type { By, RunRecord, Store } from '../store/index.js'
-import type { Engine, RunFollower, RunNews } from '../task/internal.js'
 import { failureText, type RunEnded, type RunStarted, type Sink } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
 import type { Clock } from '../time/index.js'

@@ -1,8 +1,9 @@
+import { toMs } from '../engine/internal.js'
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, isObject, type KnownOptions } from '../policy/internal.js'
 import type { Cost } from '../store/index.js'
 import type { RateInput, Skip } from '../task/index.js'
-import { type KeptAsJson, toMs, toRates } from '../task/internal.js'
+import { type KeptAsJson, toRates } from '../task/internal.js'
 import { type Stage, type StageOptions, stageBasics } from './stage.js'
 import type { BatchContext } from './stage-context.js'
 

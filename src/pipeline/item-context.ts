@@ -1,6 +1,6 @@
 import type { ActiveAttempt } from '../attempt/index.js'
+import type { AttemptRecorder } from '../engine/internal.js'
 import type { ClaimedTask, OnceOptions, Storable, Store } from '../store/index.js'
-import type { AttemptRecorder } from '../task/internal.js'
 import type { StageContext } from './stage-context.js'
 import { validCost } from './valid-cost.js'
 

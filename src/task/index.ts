@@ -1,17 +1,15 @@
 export type { Outage } from '../attempt/index.js'
+export type { RetentionOptions, WorkSource } from '../engine/internal.js'
+export { LeaseLostError, TaskCancelledError, WorkerStoppedError } from '../engine/internal.js'
 export { type DeclaredTask, type DeclareOptions, declareTask } from './declare-task.js'
 export { defineTask, type TaskDefinition, type TaskHandler, type TaskOptions } from './define-task.js'
 export {
-  LeaseLostError,
   PayloadError,
   ResultError,
-  TaskCancelledError,
   TaskKindError,
   TaskNotFoundError,
   TaskNotSucceededError,
-  WorkerStoppedError,
 } from './errors.js'
-export type { RetentionOptions } from './janitor.js'
 export { Later, later, Skip, skip } from './outcomes.js'
 export type { RateInput } from './rate.js'
 export type { StandardSchema } from './standard-schema.js'
@@ -29,5 +27,4 @@ export {
   type TaskResultOptions,
 } from './task-queue.js'
 export type { Task } from './task-result.js'
-export type { WorkSource } from './work-kind.js'
 export { Worker, type WorkerOptions } from './worker.js'

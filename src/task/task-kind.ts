@@ -1,14 +1,14 @@
 import type { Returned } from '../attempt/index.js'
+import { taskWork, type WorkKind } from '../engine/internal.js'
 import { OptionError } from '../policy/index.js'
 import { plainJson, problemOf } from '../policy/internal.js'
-import type { ClaimedTask, Store } from '../store/index.js'
-import { redact, type Work } from '../telemetry/index.js'
+import type { Store } from '../store/index.js'
+import { redact } from '../telemetry/index.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
 import { isLater, isSkip } from './outcomes.js'
 import { schemaProblem, validate } from './standard-schema.js'
 import { type TaskContext, taskContext } from './task-context.js'
-import type { WorkKind } from './work-kind.js'
 
 /** A longer result belongs into a file or a table of its own. */
 const MAX_RESULT = 2 ** 20
@@ -33,11 +33,6 @@ export function taskKind(definition: TaskDefinition, store: Pick<Store, 'once' |
     call: (task, attempt) => call(definition, JSON.parse(task.payload), taskContext(task, attempt, store)),
     returned: taskResult,
   }
-}
-
-/** A task as sinks see it. */
-export function taskWork({ id, kind, category, key }: ClaimedTask): Work {
-  return { kind: 'task', id, name: kind, category: category || undefined, tenantId: key || undefined }
 }
 
 /**

@@ -1,4 +1,5 @@
 import { activeTraceparent } from '../attempt/index.js'
+import { toMs } from '../engine/internal.js'
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions, plainJson, problemOf, quoted } from '../policy/internal.js'
 import type { AttemptTraces, By, Cost, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter } from '../store/index.js'
@@ -8,7 +9,6 @@ import type { DeclaredTask } from './declare-task.js'
 import { PayloadError } from './errors.js'
 import { validate } from './standard-schema.js'
 import { resultOf, type Task, taskOf, untilEnded } from './task-result.js'
-import { toMs } from './to-ms.js'
 
 /**
  * A point in time: a date, milliseconds since the epoch, or ISO 8601 text with its time zone, such as

@@ -1,7 +1,7 @@
+import { Bell } from '../engine/internal.js'
 import { TimeoutError } from '../policy/index.js'
 import type { Store, TaskRecord } from '../store/index.js'
 import { type Clock, unwatchAbort, watchAbort } from '../time/index.js'
-import { Bell } from './bell.js'
 import type { DeclaredTask } from './declare-task.js'
 import { ResultError, TaskKindError, TaskNotFoundError, TaskNotSucceededError } from './errors.js'
 import { validate } from './standard-schema.js'

@@ -1,12 +1,13 @@
 import { hostname } from 'node:os'
 import { describe, expect, it } from 'vitest'
+import { Engine } from '../engine/engine.js'
+import type { WorkKind } from '../engine/work-kind.js'
 import { IdempotencyMismatchError } from '../idempotency/index.js'
 import { FinalError, RateLimitedError } from '../policy/index.js'
 import { MemoryStore, StaleFenceError, StoreUnavailableError } from '../store/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
-import { Engine } from './engine.js'
 import {
   defineTask,
   later,
@@ -20,7 +21,6 @@ import {
   type WorkerOptions,
 } from './index.js'
 import { taskKind } from './task-kind.js'
-import type { WorkKind } from './work-kind.js'
 
 /** A store, a queue and a worker on a clock that the test moves. */
 async function bench(tasks: readonly TaskDefinition[], options: Partial<WorkerOptions> = {}) {

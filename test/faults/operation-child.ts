@@ -1,4 +1,4 @@
-import { driveOperation } from '../../src/operation/internal.js'
+import { driveOperation } from '../../src/engine/internal.js'
 import { systemClock } from '../../src/time/index.js'
 import { openStore } from './open-store.js'
 

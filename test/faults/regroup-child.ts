@@ -1,5 +1,5 @@
+import { regroup } from '../../src/engine/internal.js'
 import { NO_RULES, PatternRules } from '../../src/fingerprint/internal.js'
-import { regroup } from '../../src/grouping/internal.js'
 import { openStore } from './open-store.js'
 
 /** Regroups a store by a rule, then by none, and so on, until it is killed. */

@@ -1,3 +1,4 @@
+import { hasUnended } from '../../engine/internal.js'
 import { COPIES } from '../../event/internal.js'
 import {
   failedGroups,
@@ -8,7 +9,6 @@ import {
   operationView,
 } from '../../operate/index.js'
 import { openGates } from '../../operate/internal.js'
-import { hasUnended } from '../../operation/internal.js'
 import type { OperationAct, OperationRecord, Store } from '../../store/index.js'
 import { isCovering, isWorker, MOVED } from '../../store/internal.js'
 import { withoutSecrets } from '../../telemetry/index.js'

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { resetTarget } from '../../document/internal.js'
+import type { OutsideTarget } from '../../engine/internal.js'
 import { requeueTarget } from '../../event/internal.js'
 import {
   type OperationView,
@@ -10,7 +11,6 @@ import {
   undoOperation,
 } from '../../operate/index.js'
 import { runUntilStopped } from '../../operate/internal.js'
-import type { OutsideTarget } from '../../operation/internal.js'
 import type { OperationRecord, Store } from '../../store/index.js'
 import { isOutside, MOVED, refuseLasting } from '../../store/internal.js'
 import { withoutSecrets } from '../../telemetry/index.js'

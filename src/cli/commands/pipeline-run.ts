@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
+import { releaseOf } from '../../engine/internal.js'
 import { jsonl } from '../../pipeline/index.js'
-import { releaseOf } from '../../task/internal.js'
 import type { CommandContext } from '../command.js'
 import { UsageError } from '../errors.js'
 import { quoted } from '../terminal/visible.js'

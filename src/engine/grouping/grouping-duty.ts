@@ -1,8 +1,8 @@
-import { NO_RULES, PatternRules } from '../fingerprint/internal.js'
-import { regroup } from '../grouping/internal.js'
-import type { Store } from '../store/index.js'
-import type { Duty } from './duties.js'
-import { DutyWarnings } from './duty-warnings.js'
+import { NO_RULES, PatternRules } from '../../fingerprint/internal.js'
+import type { Store } from '../../store/index.js'
+import type { Duty } from '../duties.js'
+import { DutyWarnings } from '../duty-warnings.js'
+import { regroup } from './regroup.js'
 
 /** The grouping of a store that nobody has gone through: the first version of the algorithm, without rules. */
 const FIRST_GROUPING = '1'

@@ -6,9 +6,9 @@ import type {
   Store,
   TakenOperation,
   WorkerRecord,
-} from '../store/index.js'
-import { isOutside, isWorker } from '../store/internal.js'
-import { type Clock, sleep } from '../time/index.js'
+} from '../../store/index.js'
+import { isOutside, isWorker } from '../../store/internal.js'
+import { type Clock, sleep } from '../../time/index.js'
 import { canaryAnswers, chooseCanary, laneOf } from './canary.js'
 import { fixWait } from './fix-wait.js'
 import { leftOf, type NextStep, nextStep, type StepFacts } from './next-step.js'

@@ -61,3 +61,8 @@ export interface AttemptRecorder {
   /** The call of a batch stage that decided it, and how many calls of the batch it failed in before that one. */
   wasPartOf(call: string, earlierFailures: number): void
 }
+
+/** A task as sinks see it. */
+export function taskWork({ id, kind, category, key }: ClaimedTask): Work {
+  return { kind: 'task', id, name: kind, category: category || undefined, tenantId: key || undefined }
+}

@@ -1,5 +1,5 @@
-import type { OperationRecord, WorkerRecord } from '../store/index.js'
-import { hasFix } from '../store/internal.js'
+import type { OperationRecord, WorkerRecord } from '../../store/index.js'
+import { hasFix } from '../../store/internal.js'
 
 /** Why an operation that needs a fix does not go on. */
 export interface FixWait {

@@ -1,9 +1,11 @@
-import { driveOperation, type OutsideTarget, type PayloadChecks } from '../operation/internal.js'
-import type { Store } from '../store/index.js'
-import type { Clock } from '../time/index.js'
-import type { Duty } from './duties.js'
-import { DutyWarnings } from './duty-warnings.js'
-import type { WorkKind } from './work-kind.js'
+import type { Store } from '../../store/index.js'
+import type { Clock } from '../../time/index.js'
+import type { Duty } from '../duties.js'
+import { DutyWarnings } from '../duty-warnings.js'
+import type { WorkKind } from '../work-kind.js'
+import { driveOperation } from './drive-operation.js'
+import type { OutsideTarget } from './outside-work.js'
+import type { PayloadChecks } from './payload-check.js'
 
 /** How many operations a worker drives at once. */
 const MAX_DRIVEN = 8

@@ -16,8 +16,7 @@ import type { Work } from '../telemetry/index.js'
 import { traceIdOf } from '../telemetry/internal.js'
 import { TaskCancelledError } from './errors.js'
 import { entryOf, outcomeOf } from './settlement.js'
-import { taskWork } from './task-kind.js'
-import type { AttemptRecorder, WorkKind } from './work-kind.js'
+import { type AttemptRecorder, taskWork, type WorkKind } from './work-kind.js'
 
 /** The parts that all attempts of an engine share. */
 export interface TaskEnvironment extends Environment {

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { deadLetters } from '../../test/dead-letters.js'
 import { MemoryStore, StoreRefusedError, StoreUnavailableError } from '../store/index.js'
+import { defineTask } from '../task/define-task.js'
+import { Worker } from '../task/worker.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
-import { defineTask } from './define-task.js'
-import { Worker } from './worker.js'
 
 let clock: FakeClock
 let store: MemoryStore

@@ -1,5 +1,5 @@
-import type { FixedRelease, LedgerRow, OperationMember, OperationRecord, Store, TaskRecord } from '../store/index.js'
-import { cursorAt, hasFix, isOutside } from '../store/internal.js'
+import type { FixedRelease, LedgerRow, OperationMember, OperationRecord, Store, TaskRecord } from '../../store/index.js'
+import { cursorAt, hasFix, isOutside } from '../../store/internal.js'
 import type { StepFacts } from './next-step.js'
 
 /** How many members to look at for each that is chosen, so that lanes can differ. */

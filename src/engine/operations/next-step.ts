@@ -1,5 +1,5 @@
-import type { OperationRecord, OperationStatus } from '../store/index.js'
-import { isOutside } from '../store/internal.js'
+import type { OperationRecord, OperationStatus } from '../../store/index.js'
+import { isOutside } from '../../store/internal.js'
 
 /**
  * Decides what a driver does next about an operation. Pure: it knows the record, with the tally of its members, and a few facts.

@@ -1,5 +1,5 @@
-import type { PatternRules } from '../fingerprint/internal.js'
-import type { GroupStore, Page, PageRequest, Store } from '../store/index.js'
+import type { PatternRules } from '../../fingerprint/internal.js'
+import type { GroupStore, Page, PageRequest, Store } from '../../store/index.js'
 import { isLostGroup, plannedMoves } from './planned-moves.js'
 
 /** The result of going through all groups. */

@@ -1,4 +1,4 @@
-import { isObject } from '../policy/internal.js'
+import { isObject } from '../../policy/internal.js'
 
 /**
  * Payloads that Redrive makes itself, around the data of users: a patch that is meant for the data must not miss it. They are

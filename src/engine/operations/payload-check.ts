@@ -1,5 +1,5 @@
-import type { OperationMember, OperationRecord, PayloadPatch, Store, TaskRecord } from '../store/index.js'
-import { patchedPayload } from '../store/internal.js'
+import type { OperationMember, OperationRecord, PayloadPatch, Store, TaskRecord } from '../../store/index.js'
+import { patchedPayload } from '../../store/internal.js'
 import { madePayloadProblem } from './made-payload.js'
 
 /** Why a member is left alone: it would be dead again at once. */

@@ -1,7 +1,6 @@
 import { hostname } from 'node:os'
-import { Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
-import type { OutsideTarget } from '../operation/internal.js'
-import { canonicalJson, OptionError, RedriveError } from '../policy/index.js'
+import { type Outage, Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
+import { type Classifier, canonicalJson, type Duration, OptionError, RedriveError } from '../policy/index.js'
 import type {
   Claim,
   ClaimedTask,
@@ -13,6 +12,7 @@ import type {
   WorkerReport,
 } from '../store/index.js'
 import { runsAlone } from '../store/internal.js'
+import type { Sink } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
 import { type Clock, queueClock } from '../time/index.js'
 import { Bell } from './bell.js'
@@ -20,9 +20,10 @@ import { CancelWatch } from './cancel-watch.js'
 import { Duties, type Duty } from './duties.js'
 import { Ending } from './ending.js'
 import { LeaseLostError, WorkerStoppedError } from './errors.js'
-import { GroupingDuty } from './grouping-duty.js'
-import { Janitor } from './janitor.js'
-import { OperationDuty } from './operation-duty.js'
+import { GroupingDuty } from './grouping/grouping-duty.js'
+import { Janitor, type RetentionOptions } from './janitor.js'
+import { OperationDuty } from './operations/operation-duty.js'
+import type { OutsideTarget } from './operations/outside-work.js'
 import { Pulse } from './pulse.js'
 import { releaseOf } from './release.js'
 import { Rooms } from './rooms.js'
@@ -32,10 +33,43 @@ import { StageFlow } from './stage-flow.js'
 import { type ClaimTimes, TaskAttempt, type TaskEnvironment } from './task-attempt.js'
 import { toMs } from './to-ms.js'
 import type { WorkKind } from './work-kind.js'
-import type { WorkerOptions } from './worker.js'
 
-/** Options of an engine: those of a worker, but for its work. */
-export type EngineOptions = Omit<WorkerOptions, 'tasks' | 'pipelines'> & {
+/** Settings of a worker, but for its work. */
+export interface EngineSettings {
+  /** How many tasks it runs at once. Default 10. The stages of pipelines have a concurrency of their own. */
+  readonly concurrency?: number | undefined
+  /**
+   * Slots of `concurrency` that only tasks of a kind may use, such as `{ 'send-email': 2 }`: however many tasks of other
+   * kinds hang, these stay free for it. Default: none.
+   */
+  readonly reserve?: Readonly<Record<string, number>> | undefined
+  /** The categories that it runs. Default: all. */
+  readonly categories?: readonly string[] | undefined
+  /** How long its tasks stay its own after its last heartbeat. Default 30 s. */
+  readonly lease?: Duration | undefined
+  /** How long `stop()` waits for running tasks before it hands them back. Default 10 s. */
+  readonly grace?: Duration | undefined
+  /** How long the store keeps ended work. Default: for ever. */
+  readonly retention?: RetentionOptions | undefined
+  /** Its name on record. No two workers may share one. Default: generated. */
+  readonly name?: string | undefined
+  /**
+   * The version of your application, for the record of each attempt. Default: the environment variable REDRIVE_RELEASE,
+   * or the version in the package.json of the program.
+   */
+  readonly release?: string | undefined
+  /** Code that corrects the verdict on a failure. */
+  readonly classify?: Classifier | undefined
+  /** Receives the work events of its tasks. */
+  readonly sink?: Sink | undefined
+  /** Called when the store stops answering, and when it answers again. The worker retries until then. */
+  readonly onOutage?: ((outage: Outage) => void) | undefined
+  /** The source of time. Default: the system clock. */
+  readonly clock?: Clock | undefined
+}
+
+/** Options of an engine. */
+export interface EngineOptions extends EngineSettings {
   /** Reaches members of operations outside of the store. */
   readonly outside?: OutsideTarget
   /** Whether it carries out operations. Default: true. */

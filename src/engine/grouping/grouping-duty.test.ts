@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { deadLetters } from '../../test/dead-letters.js'
-import { MemoryStore } from '../store/index.js'
-import { defineTask } from './define-task.js'
+import { deadLetters } from '../../../test/dead-letters.js'
+import { MemoryStore } from '../../store/index.js'
+import { defineTask } from '../../task/define-task.js'
+import { TaskQueue } from '../../task/task-queue.js'
+import { Worker } from '../../task/worker.js'
 import { GroupingDuty } from './grouping-duty.js'
-import { TaskQueue } from './task-queue.js'
-import { Worker } from './worker.js'
 
 const ann = { who: 'ann' }
 const LEASE = { leaseMs: 60_000 }

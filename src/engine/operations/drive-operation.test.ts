@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it, vi } from 'vitest'
-import { MemoryStore, type OperationRecord, type Store } from '../store/index.js'
-import { defineTask, type StandardSchema, Worker } from '../task/index.js'
-import { fakeClock } from '../testing/index.js'
-import { sleep } from '../time/index.js'
+import { MemoryStore, type OperationRecord, type Store } from '../../store/index.js'
+import { defineTask, type StandardSchema, Worker } from '../../task/index.js'
+import { fakeClock } from '../../testing/index.js'
+import { sleep } from '../../time/index.js'
 import { canaryAnswers } from './canary.js'
 import { driveOperation } from './drive-operation.js'
 
