@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Outages } from '../attempt/index.js'
-import { SETTLED, type Settlement } from '../store/claim.js'
+import { SETTLED, type Settlement } from '../store/contract/claim.js'
 import { systemClock } from '../time/index.js'
 import { Settler } from './settler.js'
 

@@ -1,4 +1,3 @@
-export type { AttemptTraces } from './attempt-traces.js'
 export type {
   Budget,
   BudgetRecord,
@@ -11,8 +10,18 @@ export type {
   GateState,
   RetryAllowance,
   RetryRecord,
-} from './budget-store.js'
-export type { Beat, Claim, ClaimedTask, ClaimRequest, Heartbeat, Outcome, Room, Settled, Settlement } from './claim.js'
+} from './contract/budget-store.js'
+export type {
+  Beat,
+  Claim,
+  ClaimedTask,
+  ClaimRequest,
+  Heartbeat,
+  Outcome,
+  Room,
+  Settled,
+  Settlement,
+} from './contract/claim.js'
 export {
   MoveDifferenceError,
   MoveRefusedError,
@@ -31,8 +40,8 @@ export {
   StoreReplacedError,
   StoreRolledBackError,
   StoreUnavailableError,
-} from './errors.js'
-export type { GroupRule, GroupRuleStore, GroupRules, NewGroupRule, Regrouping } from './group-rule.js'
+} from './contract/errors.js'
+export type { GroupRule, GroupRuleStore, GroupRules, NewGroupRule, Regrouping } from './contract/group-rule.js'
 export type {
   FailureGroup,
   GroupFilter,
@@ -43,22 +52,11 @@ export type {
   GroupStore,
   IgnoredUntil,
   LifeMark,
-} from './group-store.js'
-export type { Lane, LaneLimits, LaneRecord, LaneSelection, Rate, SharedLimits } from './lane.js'
-export type { LaneRuleReader, LaneRules, LimitRule, PauseRule } from './lane-rule.js'
-export type { AttemptEntry, Before, By, LedgerRow } from './ledger.js'
-export type { CountField, KindStats, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from './list.js'
-export { MemoryStore, type MemoryStoreOptions } from './memory/memory-store.js'
-export type { Movable, MovedRow, Section } from './move/movable.js'
-export {
-  type Move,
-  type MovedSection,
-  type MoveOptions,
-  type MoveProgress,
-  moveStore,
-  planMove,
-  type SectionPlan,
-} from './move/move.js'
+} from './contract/group-store.js'
+export type { Lane, LaneLimits, LaneRecord, LaneSelection, Rate, SharedLimits } from './contract/lane.js'
+export type { LaneRuleReader, LaneRules, LimitRule, PauseRule } from './contract/lane-rule.js'
+export type { AttemptEntry, Before, By, LedgerRow } from './contract/ledger.js'
+export type { CountField, KindStats, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from './contract/list.js'
 export type {
   Age,
   DeathsRow,
@@ -83,12 +81,9 @@ export type {
   TakenOperation,
   TaskAct,
   TaskSet,
-} from './operation-store.js'
-export { OperationNotFoundError } from './operations/errors.js'
-export type { OperatorRecord } from './operator-record.js'
-export type { Prunable, PrunableReader } from './prunable.js'
-export type { RedriveRecord } from './redrive-record.js'
-export type { RetryYield } from './retry-yield.js'
+} from './contract/operation-store.js'
+export type { Prunable, PrunableReader } from './contract/prunable.js'
+export type { RetryYield } from './contract/retry-yield.js'
 export type {
   BudgetStop,
   Chunk,
@@ -102,10 +97,8 @@ export type {
   RunSettings,
   RunStatus,
   RunStore,
-} from './run-store.js'
-export { RunBusyError, RunEndedError, RunExistsError, RunNotFoundError } from './runs/errors.js'
-export { type EndStatus, runStatus } from './runs/run-status.js'
-export type { Storable } from './storable.js'
+} from './contract/run-store.js'
+export type { Storable } from './contract/storable.js'
 export type {
   AuditPage,
   AuditStore,
@@ -117,8 +110,25 @@ export type {
   TaskControl,
   TaskReader,
   TaskVerbs,
-} from './store.js'
-export type { Cost, Enqueued, NewTask, TaskRecord, TaskStatus } from './task.js'
-export { taskIds } from './task-id.js'
-export type { StandingReader, TaskStanding } from './task-standing.js'
-export type { WorkerReader, WorkerRecord, WorkerReport } from './worker-store.js'
+} from './contract/store.js'
+export type { Cost, Enqueued, NewTask, TaskRecord, TaskStatus } from './contract/task.js'
+export type { StandingReader, TaskStanding } from './contract/task-standing.js'
+export type { WorkerReader, WorkerRecord, WorkerReport } from './contract/worker-store.js'
+export { MemoryStore, type MemoryStoreOptions } from './memory/memory-store.js'
+export type { Movable, MovedRow, Section } from './move/movable.js'
+export {
+  type Move,
+  type MovedSection,
+  type MoveOptions,
+  type MoveProgress,
+  moveStore,
+  planMove,
+  type SectionPlan,
+} from './move/move.js'
+export type { AttemptTraces } from './rules/attempt-traces.js'
+export { OperationNotFoundError } from './rules/operations/errors.js'
+export type { OperatorRecord } from './rules/operator-record.js'
+export type { RedriveRecord } from './rules/redrive-record.js'
+export { RunBusyError, RunEndedError, RunExistsError, RunNotFoundError } from './rules/runs/errors.js'
+export { type EndStatus, runStatus } from './rules/runs/run-status.js'
+export { taskIds } from './rules/task-id.js'

@@ -1,7 +1,7 @@
-import { checkPage } from '../check.js'
-import { numberPlace } from '../cursor.js'
-import type { PageRequest } from '../list.js'
-import type { AuditPage, AuditStore } from '../store.js'
+import type { PageRequest } from '../contract/list.js'
+import type { AuditPage, AuditStore } from '../contract/store.js'
+import { checkPage } from '../rules/check.js'
+import { numberPlace } from '../rules/cursor.js'
 
 /** The audit records of the memory store. */
 export class MemoryAuditLog implements AuditStore {

@@ -1,5 +1,7 @@
-import type { After } from '../after-settlement.js'
-import type { Budget, BudgetRecord, BudgetScope, BudgetStore, GateChange } from '../budget-store.js'
+import type { Budget, BudgetRecord, BudgetScope, BudgetStore, GateChange } from '../contract/budget-store.js'
+import type { Lane } from '../contract/lane.js'
+import type { By } from '../contract/ledger.js'
+import type { After } from '../rules/after-settlement.js'
 import {
   afterEnds,
   afterRetries,
@@ -14,15 +16,13 @@ import {
   withClosedGate,
   withRetrySettings,
   withSettings,
-} from '../budgets/budget-state.js'
-import { budgetDeclaration, checkedBudget, checkScope, settingsText } from '../budgets/check-budget.js'
-import { isCovering, type OpenGate } from '../budgets/claim-gates.js'
-import { allowance, failureOf, isProbe, nextLook, taken } from '../budgets/gate.js'
-import { nextStep } from '../budgets/retry-allowance.js'
-import { checkBy } from '../check.js'
-import type { Lane } from '../lane.js'
-import type { By } from '../ledger.js'
-import { budgetRecordOf, gateClosedRecord } from '../operator-record.js'
+} from '../rules/budgets/budget-state.js'
+import { budgetDeclaration, checkedBudget, checkScope, settingsText } from '../rules/budgets/check-budget.js'
+import { isCovering, type OpenGate } from '../rules/budgets/claim-gates.js'
+import { allowance, failureOf, isProbe, nextLook, taken } from '../rules/budgets/gate.js'
+import { nextStep } from '../rules/budgets/retry-allowance.js'
+import { checkBy } from '../rules/check.js'
+import { budgetRecordOf, gateClosedRecord } from '../rules/operator-record.js'
 
 /** The part of the memory store that budgets need. */
 export interface BudgetHost {

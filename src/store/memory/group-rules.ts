@@ -1,8 +1,8 @@
-import { checkBy, checkName } from '../check.js'
-import type { GroupRule, GroupRules, NewGroupRule } from '../group-rule.js'
-import { checkRule, checkRuleCount, checkRuleId } from '../groups/check-rule.js'
-import type { By } from '../ledger.js'
-import { ruleRecord } from '../operator-record.js'
+import type { GroupRule, GroupRules, NewGroupRule } from '../contract/group-rule.js'
+import type { By } from '../contract/ledger.js'
+import { checkBy, checkName } from '../rules/check.js'
+import { checkRule, checkRuleCount, checkRuleId } from '../rules/groups/check-rule.js'
+import { ruleRecord } from '../rules/operator-record.js'
 
 /** The parts of the store that its rules need. */
 interface RuleHost {

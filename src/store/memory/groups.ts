@@ -1,8 +1,18 @@
-import { checkBy, checkGroupFilter, checkGroupId, checkMark, checkName, checkPage } from '../check.js'
-import { taskPlace } from '../cursor.js'
-import type { GroupRule, GroupRules, NewGroupRule, Regrouping } from '../group-rule.js'
-import type { FailureGroup, GroupFilter, GroupLife, GroupMark, GroupRecord, GroupStore } from '../group-store.js'
-import { checkRegrouping } from '../groups/check-rule.js'
+import type { GroupRule, GroupRules, NewGroupRule, Regrouping } from '../contract/group-rule.js'
+import type {
+  FailureGroup,
+  GroupFilter,
+  GroupLife,
+  GroupMark,
+  GroupRecord,
+  GroupStore,
+} from '../contract/group-store.js'
+import type { By } from '../contract/ledger.js'
+import type { Page, PageRequest } from '../contract/list.js'
+import type { TaskRecord } from '../contract/task.js'
+import { checkBy, checkGroupFilter, checkGroupId, checkMark, checkName, checkPage } from '../rules/check.js'
+import { taskPlace } from '../rules/cursor.js'
+import { checkRegrouping } from '../rules/groups/check-rule.js'
 import {
   countOf,
   isOther,
@@ -11,15 +21,12 @@ import {
   MAX_OTHER_GROUPS,
   otherGroup,
   restGroup,
-} from '../groups/failure-group.js'
-import { groupPage, isSeenBefore } from '../groups/group-page.js'
-import { inheritedLife, lifeAfterFailure, lifeAfterMark, lifeNow, NEW } from '../groups/life.js'
-import { hourOf, trendOf } from '../groups/trend.js'
-import type { By } from '../ledger.js'
-import type { LedgerChange } from '../ledger-change.js'
-import type { Page, PageRequest } from '../list.js'
-import { markRecord } from '../operator-record.js'
-import type { TaskRecord } from '../task.js'
+} from '../rules/groups/failure-group.js'
+import { groupPage, isSeenBefore } from '../rules/groups/group-page.js'
+import { inheritedLife, lifeAfterFailure, lifeAfterMark, lifeNow, NEW } from '../rules/groups/life.js'
+import { hourOf, trendOf } from '../rules/groups/trend.js'
+import type { LedgerChange } from '../rules/ledger-change.js'
+import { markRecord } from '../rules/operator-record.js'
 import { MemoryGroupRules } from './group-rules.js'
 import type { MemoryTask } from './task.js'
 

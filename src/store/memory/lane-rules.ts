@@ -1,4 +1,4 @@
-import type { Lane, LaneSelection } from '../lane.js'
+import type { Lane, LaneSelection } from '../contract/lane.js'
 
 interface Rule<T> {
   readonly lanes: LaneSelection

@@ -1,8 +1,8 @@
-import { addUp } from '../count-by.js'
-import { compareTexts, type TaskPlace, taskPage, taskPlace } from '../cursor.js'
-import type { CountField, Page, PageRequest, TaskCount, TaskFilter } from '../list.js'
-import type { TaskRecord, TaskStatus } from '../task.js'
-import { noTasks } from '../task-state.js'
+import type { CountField, Page, PageRequest, TaskCount, TaskFilter } from '../contract/list.js'
+import type { TaskRecord, TaskStatus } from '../contract/task.js'
+import { addUp } from '../rules/count-by.js'
+import { compareTexts, type TaskPlace, taskPage, taskPlace } from '../rules/cursor.js'
+import { noTasks } from '../rules/task-state.js'
 import { matches } from './lane-rules.js'
 
 /** A page of the tasks that match a filter: newest change first, then the higher id. */

@@ -1,8 +1,34 @@
 import { MemoryIdempotencyStore } from '../../idempotency/index.js'
 import { checkOptions, type KnownOptions } from '../../policy/internal.js'
 import { type Clock, systemClock } from '../../time/index.js'
-import { afterSettlement } from '../after-settlement.js'
-import { withGates } from '../budgets/gate-answers.js'
+import type {
+  Beat,
+  Claim,
+  ClaimedTask,
+  ClaimRequest,
+  Heartbeat,
+  Outcome,
+  Settled,
+  Settlement,
+} from '../contract/claim.js'
+import { SETTLED, STALE } from '../contract/claim.js'
+import type { Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from '../contract/lane.js'
+import type { LaneRules } from '../contract/lane-rule.js'
+import type { By, LedgerRow } from '../contract/ledger.js'
+import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../contract/list.js'
+import type { OperationStore } from '../contract/operation-store.js'
+import type { Prunable } from '../contract/prunable.js'
+import type { RetryYield } from '../contract/retry-yield.js'
+import type { RunStore } from '../contract/run-store.js'
+import type { Storable } from '../contract/storable.js'
+import type { OnceOptions, PolicyStore, Retention, Store } from '../contract/store.js'
+import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../contract/task.js'
+import type { TaskStanding } from '../contract/task-standing.js'
+import type { WorkerRecord } from '../contract/worker-store.js'
+import type { OperationPort } from '../port/operation-port.js'
+import type { Transactions } from '../port/steps.js'
+import { afterSettlement } from '../rules/after-settlement.js'
+import { withGates } from '../rules/budgets/gate-answers.js'
 import {
   checkBeat,
   checkBy,
@@ -23,32 +49,15 @@ import {
   checkSettlement,
   checkText,
   checkTime,
-} from '../check.js'
-import type { Beat, Claim, ClaimedTask, ClaimRequest, Heartbeat, Outcome, Settled, Settlement } from '../claim.js'
-import { SETTLED, STALE } from '../claim.js'
-import { isWorker } from '../is-worker.js'
-import type { Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from '../lane.js'
-import { checkedLimits } from '../lane-limits.js'
-import type { LaneRules } from '../lane-rule.js'
-import type { By, LedgerRow } from '../ledger.js'
-import { acted } from '../ledger-change.js'
-import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../list.js'
-import type { OperationStore } from '../operation-store.js'
-import type { OperationPort } from '../operations/operation-port.js'
-import { Operations } from '../operations/operations.js'
-import { cancelRecord, discardRecord, editRecord, limitRecord, pauseRecord } from '../operator-record.js'
-import type { Transactions } from '../port/steps.js'
-import type { Prunable } from '../prunable.js'
-import type { RetryYield } from '../retry-yield.js'
-import type { RunStore } from '../run-store.js'
-import { markStopped } from '../runs/mark-stopped.js'
-import { cancelTasks, Runs, redriveTasks } from '../runs/runs.js'
-import { checkedShared, declarationOf, isShared } from '../shared-limit.js'
-import type { Storable } from '../storable.js'
-import type { OnceOptions, PolicyStore, Retention, Store } from '../store.js'
-import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../task.js'
-import type { TaskStanding } from '../task-standing.js'
-import type { WorkerRecord } from '../worker-store.js'
+} from '../rules/check.js'
+import { isWorker } from '../rules/is-worker.js'
+import { checkedLimits } from '../rules/lane-limits.js'
+import { acted } from '../rules/ledger-change.js'
+import { cancelRecord, discardRecord, editRecord, limitRecord, pauseRecord } from '../rules/operator-record.js'
+import { markStopped } from '../rules/runs/mark-stopped.js'
+import { checkedShared, declarationOf, isShared } from '../rules/shared-limit.js'
+import { Operations } from '../verbs/operations.js'
+import { cancelTasks, Runs, redriveTasks } from '../verbs/runs.js'
 import type { MemoryAuditLog } from './audit-log.js'
 import { type MemoryBudgets, scopeNamed } from './budgets.js'
 import type { MemoryGroups } from './groups.js'

@@ -1,7 +1,7 @@
 import type { IdempotencyStore } from '../../idempotency/index.js'
-import { StaleFenceError } from '../errors.js'
-import { knownResult, onceFingerprint, onceResult } from '../once.js'
-import type { OnceOptions } from '../store.js'
+import { StaleFenceError } from '../contract/errors.js'
+import type { OnceOptions } from '../contract/store.js'
+import { knownResult, onceFingerprint, onceResult } from '../rules/once.js'
 
 /** Long enough that no key is taken over while its function still runs in this process. */
 const LEASE_MS = 24 * 3_600_000

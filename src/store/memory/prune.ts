@@ -1,5 +1,5 @@
-import type { Retention } from '../store.js'
-import type { TaskRecord } from '../task.js'
+import type { Retention } from '../contract/store.js'
+import type { TaskRecord } from '../contract/task.js'
 
 /** Whether a task has been ended for longer than its retention. */
 export function isOver({ status, changedAt }: TaskRecord, { endedMs, deadMs }: Retention, now: number): boolean {

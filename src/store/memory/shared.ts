@@ -1,5 +1,6 @@
-import type { After } from '../after-settlement.js'
-import type { LaneRecord, SharedLimits } from '../lane.js'
+import type { LaneRecord, SharedLimits } from '../contract/lane.js'
+import type { Cost } from '../contract/task.js'
+import type { After } from '../rules/after-settlement.js'
 import {
   afterAnswer,
   afterRefusal,
@@ -10,8 +11,7 @@ import {
   paceAt,
   relimited,
   type SharedState,
-} from '../shared-limit.js'
-import type { Cost } from '../task.js'
+} from '../rules/shared-limit.js'
 
 /** The part of an attempt's end that concerns its lane. */
 export type LaneEnd = Pick<After, 'lane' | 'nextAttemptAt'>

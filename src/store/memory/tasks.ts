@@ -1,4 +1,10 @@
 import type { Clock } from '../../time/index.js'
+import type { BudgetScope } from '../contract/budget-store.js'
+import { SETTLED, type Settled } from '../contract/claim.js'
+import type { Before, By } from '../contract/ledger.js'
+import type { Cost, Enqueued, NewTask, TaskRecord } from '../contract/task.js'
+import type { OperationPort } from '../port/operation-port.js'
+import { inSteps } from '../port/steps.js'
 import {
   type Advance,
   type After,
@@ -7,21 +13,15 @@ import {
   afterRedrive,
   afterSettlement,
   runsAlone,
-} from '../after-settlement.js'
-import type { BudgetScope } from '../budget-store.js'
-import { isCovering } from '../budgets/claim-gates.js'
-import { MAX_HELD_SEEN } from '../budgets/retry-allowance.js'
-import { SETTLED, type Settled } from '../claim.js'
-import { EndWatchers } from '../end-watchers.js'
-import type { Before, By } from '../ledger.js'
-import { acted } from '../ledger-change.js'
-import { memberTally } from '../operations/member-tally.js'
-import type { OperationPort } from '../operations/operation-port.js'
-import type { PartOfOperation } from '../operations/operation-rules.js'
-import { inSteps } from '../port/steps.js'
-import type { declarationOf } from '../shared-limit.js'
-import type { Cost, Enqueued, NewTask, TaskRecord } from '../task.js'
-import { taskIds } from '../task-id.js'
+} from '../rules/after-settlement.js'
+import { isCovering } from '../rules/budgets/claim-gates.js'
+import { MAX_HELD_SEEN } from '../rules/budgets/retry-allowance.js'
+import { EndWatchers } from '../rules/end-watchers.js'
+import { acted } from '../rules/ledger-change.js'
+import { memberTally } from '../rules/operations/member-tally.js'
+import type { PartOfOperation } from '../rules/operations/operation-rules.js'
+import type { declarationOf } from '../rules/shared-limit.js'
+import { taskIds } from '../rules/task-id.js'
 import { MemoryAuditLog } from './audit-log.js'
 import { type BudgetHost, MemoryBudgets } from './budgets.js'
 import { type GroupHost, MemoryGroups } from './groups.js'

@@ -1,5 +1,5 @@
 import type { Clock } from '../../time/index.js'
-import type { WorkerRecord, WorkerReport } from '../worker-store.js'
+import type { WorkerRecord, WorkerReport } from '../contract/worker-store.js'
 import type { MemoryTask } from './task.js'
 
 interface MemoryWorker {

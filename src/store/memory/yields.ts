@@ -1,5 +1,5 @@
-import type { LedgerRow } from '../ledger.js'
-import { ANSWERS, DAY_MS, HELPED, type RetryYield } from '../retry-yield.js'
+import type { LedgerRow } from '../contract/ledger.js'
+import { ANSWERS, DAY_MS, HELPED, type RetryYield } from '../contract/retry-yield.js'
 import type { MemoryTask } from './task.js'
 
 /** Adds up how often retries helped that followed failures since then. */

@@ -1,5 +1,5 @@
-import type { Page, PageRequest } from '../list.js'
-import type { Store } from '../store.js'
+import type { Page, PageRequest } from '../contract/list.js'
+import type { Store } from '../contract/store.js'
 
 /**
  * The sections of a store, in the order in which they are moved: each with its table, the columns that identify and order

@@ -1,7 +1,7 @@
 import { canonicalJson, hashJson } from '../../policy/index.js'
 import { quoted } from '../../policy/internal.js'
-import { MoveDifferenceError, MoveRefusedError } from '../errors.js'
-import { State } from '../task-state.js'
+import { MoveDifferenceError, MoveRefusedError } from '../contract/errors.js'
+import { State } from '../rules/task-state.js'
 import { type Movable, type MovedRow, SECTIONS, type Section } from './movable.js'
 import { pagesOf, sideBySide } from './side-by-side.js'
 

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { compareTexts } from '../cursor.js'
+import { compareTexts } from '../rules/cursor.js'
 import { type Movable, type MovedRow, SECTIONS, type Section } from './movable.js'
 
 /** The rows per page: what is held in memory, and what is repeated after an interruption. */

@@ -1,6 +1,6 @@
-import type { By } from '../ledger.js'
-import type { PartOfOperation } from '../operations/operation-rules.js'
-import type { NewTask } from '../task.js'
+import type { By } from '../contract/ledger.js'
+import type { NewTask } from '../contract/task.js'
+import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 
 /** A task that is an item of a run. */
 export interface Item {

@@ -1,17 +1,17 @@
-import type { Budget, BudgetRecord, BudgetScope, BudgetStore, GateChange } from '../budget-store.js'
-import { byScope } from '../budgets/budget-state.js'
+import type { Budget, BudgetRecord, BudgetScope, BudgetStore, GateChange } from '../contract/budget-store.js'
+import type { By } from '../contract/ledger.js'
+import { byScope } from '../rules/budgets/budget-state.js'
 import {
   type BudgetSettings,
   budgetDeclaration,
   checkedBudget,
   checkScope,
   settingsText,
-} from '../budgets/check-budget.js'
-import { failureOf, type Gate, gateRecord, judged, NEW_GATE, type Probes, type Recent } from '../budgets/gate.js'
-import { type RetryBucket, retryRecord } from '../budgets/retry-allowance.js'
-import { checkBy } from '../check.js'
-import type { By } from '../ledger.js'
-import { budgetRecordOf, gateClosedRecord } from '../operator-record.js'
+} from '../rules/budgets/check-budget.js'
+import { failureOf, type Gate, gateRecord, judged, NEW_GATE, type Probes, type Recent } from '../rules/budgets/gate.js'
+import { type RetryBucket, retryRecord } from '../rules/budgets/retry-allowance.js'
+import { checkBy } from '../rules/check.js'
+import { budgetRecordOf, gateClosedRecord } from '../rules/operator-record.js'
 import type { Database } from './database.js'
 import type { Signals } from './signals.js'
 import { stored } from './text.js'

@@ -1,5 +1,5 @@
-import type { Claim, ClaimRequest } from '../claim.js'
-import { RoomTurns } from '../room-turns.js'
+import type { Claim, ClaimRequest } from '../contract/claim.js'
+import { RoomTurns } from '../rules/room-turns.js'
 import { claimedTasks, type StartedTasks } from './claimed-task.js'
 import { type Database, int4, wholeMs } from './database.js'
 import type { Holdings } from './holdings.js'

@@ -1,5 +1,5 @@
-import type { ClaimedTask } from '../claim.js'
-import { errorClass } from '../rows.js'
+import type { ClaimedTask } from '../contract/claim.js'
+import { errorClass } from '../rules/rows.js'
 import { stored } from './text.js'
 import { tokenOf } from './token.js'
 

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import { StoreClosedError } from '../errors.js'
+import { StoreClosedError } from '../contract/errors.js'
 import { openPostgres, type PostgresStore } from './index.js'
 import { Listener } from './listener.js'
 

@@ -1,6 +1,6 @@
-import { laneColumns } from '../count-by.js'
-import type { CountField } from '../list.js'
-import type { TaskStatus } from '../task.js'
+import type { CountField } from '../contract/list.js'
+import type { TaskStatus } from '../contract/task.js'
+import { laneColumns } from '../rules/count-by.js'
 import { MATCHES_LANE, PLACES } from './listing.js'
 
 /** Counts the tasks of each status, as lanes have them. */

@@ -14,7 +14,7 @@ import {
   StoreRefusedError,
   StoreRolledBackError,
   StoreUnavailableError,
-} from '../errors.js'
+} from '../contract/errors.js'
 import { cancelStatement } from './cancel-statement.js'
 import type { Pool, SqlClient } from './driver.js'
 import { Loan } from './loan.js'

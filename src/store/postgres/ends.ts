@@ -1,4 +1,4 @@
-import { EndWatchers } from '../end-watchers.js'
+import { EndWatchers } from '../rules/end-watchers.js'
 import type { Database } from './database.js'
 import { IdNotices } from './id-notices.js'
 import type { Wire } from './signals.js'

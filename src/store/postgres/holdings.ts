@@ -1,4 +1,4 @@
-import type { Claim, Settled, Settlement } from '../claim.js'
+import type { Claim, Settled, Settlement } from '../contract/claim.js'
 
 /** The tasks that a worker was given, as far as this store knows. */
 export interface Holding {

@@ -1,5 +1,5 @@
-import { taskColumns } from '../rows.js'
-import type { TaskStatus } from '../task.js'
+import type { TaskStatus } from '../contract/task.js'
+import { taskColumns } from '../rules/rows.js'
 
 /** Whether a lane has the kind, category and key of a filter. */
 export const MATCHES_LANE = /* sql */ `

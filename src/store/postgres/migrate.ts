@@ -1,6 +1,6 @@
 import { persist } from '../../attempt/index.js'
 import { policy } from '../../policy/index.js'
-import { StoreForbiddenError, StoreForeignError, StoreNewerError, StoreNotReadyError } from '../errors.js'
+import { StoreForbiddenError, StoreForeignError, StoreNewerError, StoreNotReadyError } from '../contract/errors.js'
 import { answerOf, type Database, FORBIDDEN, inSchema, LOCKED, messageOf, sqlState } from './database.js'
 import { grantAgain } from './grant.js'
 import { FIRST_VERSION, type Release, thisRelease } from './release.js'

@@ -14,8 +14,8 @@ import {
   StoreNotReadyError,
   StoreReadOnlyError,
   StoreUnavailableError,
-} from '../errors.js'
-import type { NewTask } from '../task.js'
+} from '../contract/errors.js'
+import type { NewTask } from '../contract/task.js'
 import { openPostgres, type PostgresStore, type SqlClient } from './index.js'
 
 let url: string

@@ -1,7 +1,7 @@
-import type { Settlement } from '../claim.js'
-import type { FailureGroup } from '../group-store.js'
-import type { AttemptEntry } from '../ledger.js'
-import type { Cost } from '../task.js'
+import type { Settlement } from '../contract/claim.js'
+import type { FailureGroup } from '../contract/group-store.js'
+import type { AttemptEntry } from '../contract/ledger.js'
+import type { Cost } from '../contract/task.js'
 import { storable } from './text.js'
 
 /** The place of a settlement: its number in the batch, and the state in which its task must be. */

@@ -1,9 +1,9 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import type { ClaimedTask, Outcome, Settlement } from '../claim.js'
-import type { KindStats } from '../list.js'
-import type { NewTask } from '../task.js'
+import type { ClaimedTask, Outcome, Settlement } from '../contract/claim.js'
+import type { KindStats } from '../contract/list.js'
+import type { NewTask } from '../contract/task.js'
 import { openPostgres, type PostgresStore } from './index.js'
 
 /*

@@ -1,5 +1,5 @@
-import type { Prunable } from '../prunable.js'
-import type { Retention } from '../store.js'
+import type { Prunable } from '../contract/prunable.js'
+import type { Retention } from '../contract/store.js'
 import { type Database, LONG, wholeMs } from './database.js'
 
 /** Counts what could be pruned. The lists of tasks that ended together are read, and not the tasks. */

@@ -1,6 +1,6 @@
-import { checkPage } from '../check.js'
-import { numberPlace } from '../cursor.js'
-import type { AuditStore, PolicyStore } from '../store.js'
+import type { AuditStore, PolicyStore } from '../contract/store.js'
+import { checkPage } from '../rules/check.js'
+import { numberPlace } from '../rules/cursor.js'
 import { answerOf, type Database, LONG } from './database.js'
 
 /** The policies of a PostgreSQL store. */

@@ -9,7 +9,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '29445ae0dc5146353fee2d5bf90bc85ea2262b08f66b9c51dd636e4154094b44',
+  1: '07c47cf62dbdbd93bb5b923f994ab29a2769fef755ba2253db319a4789f8e09a',
 }
 
 const MAX_LINES = 60

@@ -1,6 +1,6 @@
-import type { Settled, Settlement } from '../claim.js'
-import { FIRST_RUN_LANE } from '../runs/items.js'
-import type { BudgetJudgement } from '../runs/runs.js'
+import type { Settled, Settlement } from '../contract/claim.js'
+import { FIRST_RUN_LANE } from '../rules/runs/items.js'
+import type { BudgetJudgement } from '../verbs/runs.js'
 import type { Database } from './database.js'
 import { claimedBy } from './token.js'
 

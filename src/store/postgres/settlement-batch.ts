@@ -1,5 +1,5 @@
-import { SETTLED, type Settled, type Settlement, STALE } from '../claim.js'
-import type { AttemptEntry } from '../ledger.js'
+import { SETTLED, type Settled, type Settlement, STALE } from '../contract/claim.js'
+import type { AttemptEntry } from '../contract/ledger.js'
 import { column, evenColumn } from './column.js'
 import { attemptDetails, costText, Reports } from './outcome-row.js'
 import { type Claimed, claimedBy, tokenOf } from './token.js'

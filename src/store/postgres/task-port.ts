@@ -1,6 +1,6 @@
 import type { Promised } from '../port/steps.js'
 import type { Item, TaskPort } from '../port/task-port.js'
-import { mayBeItem } from '../runs/items.js'
+import { mayBeItem } from '../rules/runs/items.js'
 import type { Sql } from './database.js'
 import type { Enqueues } from './enqueue.js'
 import { byValues, inOrder } from './operators.js'

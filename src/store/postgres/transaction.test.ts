@@ -5,7 +5,7 @@ import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { type NetworkProxy, startProxy } from '../../../test/services/proxy.js'
 import { Outbox } from '../../event/index.js'
 import { checkInvariants } from '../../testing/index.js'
-import { StoreRolledBackError, StoreUnavailableError } from '../errors.js'
+import { StoreRolledBackError, StoreUnavailableError } from '../contract/errors.js'
 import { openPostgres, type PostgresStore, type PostgresTransaction } from './index.js'
 
 const TASK = { id: 'receipt-1', kind: 'send-receipt', payload: '{}' }

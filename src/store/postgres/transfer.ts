@@ -1,6 +1,6 @@
 import { OptionError } from '../../policy/index.js'
 import { quoted } from '../../policy/internal.js'
-import type { Page, PageRequest } from '../list.js'
+import type { Page, PageRequest } from '../contract/list.js'
 import { ENTRY_COLUMNS, inlineEntry, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
 import { answerOf, type Database, LONG } from './database.js'
 import { isStorable, mappedBefore, storable, stored } from './text.js'

@@ -1,5 +1,5 @@
-import type { Beat, Heartbeat } from '../claim.js'
-import type { WorkerRecord } from '../worker-store.js'
+import type { Beat, Heartbeat } from '../contract/claim.js'
+import type { WorkerRecord } from '../contract/worker-store.js'
 import { answerOf, type Database, LONG, type StoreVersions, wholeMs } from './database.js'
 import type { Holdings } from './holdings.js'
 import type { Signals } from './signals.js'

@@ -7,7 +7,7 @@ import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { OptionError } from '../../policy/index.js'
 import { checkInvariants } from '../../testing/index.js'
-import { StoreForeignError } from '../errors.js'
+import { StoreForeignError } from '../contract/errors.js'
 import { backupSqlite } from './backup.js'
 import { openSqlite, type SqliteStore } from './index.js'
 

@@ -1,15 +1,23 @@
-import { addUp, addUpGroups, addUpLanes, type DeadOfGroup, isByGroup, isByLane, laneColumns } from '../count-by.js'
-import { compareTexts, taskPage, taskPlace } from '../cursor.js'
-import type { Lane, LaneRecord } from '../lane.js'
-import type { LedgerRow } from '../ledger.js'
-import type { CountField, Page, PageRequest, TaskCount, TaskFilter } from '../list.js'
+import type { Lane, LaneRecord } from '../contract/lane.js'
+import type { LedgerRow } from '../contract/ledger.js'
+import type { CountField, Page, PageRequest, TaskCount, TaskFilter } from '../contract/list.js'
+import { ANSWERS, DAY_MS, HELPED, type RetryYield } from '../contract/retry-yield.js'
+import type { TaskRecord, TaskStatus } from '../contract/task.js'
 import { inlineTrace } from '../move/movable.js'
-import { ANSWERS, DAY_MS, HELPED, type RetryYield } from '../retry-yield.js'
-import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rows.js'
-import { FIRST_RUN_LANE } from '../runs/items.js'
-import { paceAt } from '../shared-limit.js'
-import type { TaskRecord, TaskStatus } from '../task.js'
-import { countsWithin, noTasks, State, statusOf } from '../task-state.js'
+import {
+  addUp,
+  addUpGroups,
+  addUpLanes,
+  type DeadOfGroup,
+  isByGroup,
+  isByLane,
+  laneColumns,
+} from '../rules/count-by.js'
+import { compareTexts, taskPage, taskPlace } from '../rules/cursor.js'
+import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rules/rows.js'
+import { FIRST_RUN_LANE } from '../rules/runs/items.js'
+import { paceAt } from '../rules/shared-limit.js'
+import { countsWithin, noTasks, State, statusOf } from '../rules/task-state.js'
 import type { Connection } from './driver.js'
 import { parsedShared } from './shared-book.js'
 

@@ -1,5 +1,6 @@
-import type { GateChange } from '../budget-store.js'
-import type { Answer, AttemptCounts, Ended } from '../budgets/attempt-counts.js'
+import type { GateChange } from '../contract/budget-store.js'
+import type { Lane } from '../contract/lane.js'
+import type { Answer, AttemptCounts, Ended } from '../rules/budgets/attempt-counts.js'
 import {
   afterEnds,
   afterRetries,
@@ -7,12 +8,11 @@ import {
   byAllowance,
   gateChange,
   retriesAllowed,
-} from '../budgets/budget-state.js'
-import type { BudgetSettings } from '../budgets/check-budget.js'
-import { isCovering, type OpenGate } from '../budgets/claim-gates.js'
-import { allowance, type Gate, isProbe, nextLook, taken } from '../budgets/gate.js'
-import { nextStep, type RetryBucket } from '../budgets/retry-allowance.js'
-import type { Lane } from '../lane.js'
+} from '../rules/budgets/budget-state.js'
+import type { BudgetSettings } from '../rules/budgets/check-budget.js'
+import { isCovering, type OpenGate } from '../rules/budgets/claim-gates.js'
+import { allowance, type Gate, isProbe, nextLook, taken } from '../rules/budgets/gate.js'
+import { nextStep, type RetryBucket } from '../rules/budgets/retry-allowance.js'
 import { MAX_MADE_READY } from './make-ready.js'
 import type { BudgetRow } from './statements/budgets.js'
 import type { Statements } from './statements.js'

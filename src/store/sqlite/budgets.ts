@@ -1,18 +1,24 @@
-import type { Budget, BudgetRecord, BudgetScope, BudgetStore } from '../budget-store.js'
-import { NO_COUNTS } from '../budgets/attempt-counts.js'
-import { budgetRecord, byScope, withClosedGate, withRetrySettings, withSettings } from '../budgets/budget-state.js'
+import type { Budget, BudgetRecord, BudgetScope, BudgetStore } from '../contract/budget-store.js'
+import type { By } from '../contract/ledger.js'
+import { NO_COUNTS } from '../rules/budgets/attempt-counts.js'
+import {
+  budgetRecord,
+  byScope,
+  withClosedGate,
+  withRetrySettings,
+  withSettings,
+} from '../rules/budgets/budget-state.js'
 import {
   type BudgetSettings,
   budgetDeclaration,
   checkedBudget,
   checkScope,
   settingsText,
-} from '../budgets/check-budget.js'
-import { NEW_GATE } from '../budgets/gate.js'
-import { MAX_HELD_SEEN } from '../budgets/retry-allowance.js'
-import { checkBy } from '../check.js'
-import type { By } from '../ledger.js'
-import { budgetRecordOf, gateClosedRecord } from '../operator-record.js'
+} from '../rules/budgets/check-budget.js'
+import { NEW_GATE } from '../rules/budgets/gate.js'
+import { MAX_HELD_SEEN } from '../rules/budgets/retry-allowance.js'
+import { checkBy } from '../rules/check.js'
+import { budgetRecordOf, gateClosedRecord } from '../rules/operator-record.js'
 import { budgetColumns, parsedBudget } from './budget-book.js'
 import type { GroupCommit } from './group-commit.js'
 import type { BudgetRow } from './statements/budgets.js'

@@ -1,5 +1,5 @@
-import type { ClaimedTask } from '../claim.js'
-import { errorClass } from '../rows.js'
+import type { ClaimedTask } from '../contract/claim.js'
+import { errorClass } from '../rules/rows.js'
 import { LaneQueue } from './lane-queue.js'
 import { SharedClaim } from './shared-claim.js'
 import type { OpenLaneRow, ReadyRow } from './statements/claim.js'

@@ -1,5 +1,5 @@
-import type { Outcome, Settlement } from '../claim.js'
-import type { Enqueued, NewTask } from '../task.js'
+import type { Outcome, Settlement } from '../contract/claim.js'
+import type { Enqueued, NewTask } from '../contract/task.js'
 import { alikeTasks, insertAlike, insertOne, MIN_ALIKE } from './insert-tasks.js'
 import { LaneBook } from './lane-book.js'
 import type { LaneIds } from './lane-ids.js'

@@ -1,10 +1,17 @@
-import type { FailureGroup, GroupLife } from '../group-store.js'
-import { countOf, isReserved, MAX_GROUPS, MAX_OTHER_GROUPS, otherGroup, restGroup } from '../groups/failure-group.js'
-import { lifeAfterFailure, NEW } from '../groups/life.js'
-import { lifeOf, lifeRow } from '../groups/life-row.js'
-import { hourOf } from '../groups/trend.js'
-import type { LedgerChange } from '../ledger-change.js'
-import type { TaskStatus } from '../task.js'
+import type { FailureGroup, GroupLife } from '../contract/group-store.js'
+import type { TaskStatus } from '../contract/task.js'
+import {
+  countOf,
+  isReserved,
+  MAX_GROUPS,
+  MAX_OTHER_GROUPS,
+  otherGroup,
+  restGroup,
+} from '../rules/groups/failure-group.js'
+import { lifeAfterFailure, NEW } from '../rules/groups/life.js'
+import { lifeOf, lifeRow } from '../rules/groups/life-row.js'
+import { hourOf } from '../rules/groups/trend.js'
+import type { LedgerChange } from '../rules/ledger-change.js'
 import type { Statements } from './statements.js'
 
 interface Tally {

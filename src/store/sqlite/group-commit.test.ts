@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { StoreFullError } from '../errors.js'
+import { StoreFullError } from '../contract/errors.js'
 import { GroupCommit } from './group-commit.js'
 
 let folder: string

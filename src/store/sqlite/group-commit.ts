@@ -6,7 +6,7 @@ import {
   StoreRefusedError,
   StoreReplacedError,
   StoreUnavailableError,
-} from '../errors.js'
+} from '../contract/errors.js'
 import { type Connection, sqliteCode } from './driver.js'
 import { waitingForLock } from './lock.js'
 import { fileAt, isDamage, isFull, isReadOnly, refuseNewer } from './open-file.js'

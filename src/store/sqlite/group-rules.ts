@@ -1,8 +1,8 @@
-import type { GroupRule, GroupRules, NewGroupRule } from '../group-rule.js'
-import { checkRuleCount } from '../groups/check-rule.js'
-import { ruleOf } from '../groups/rule-row.js'
-import type { By } from '../ledger.js'
-import { ruleRecord } from '../operator-record.js'
+import type { GroupRule, GroupRules, NewGroupRule } from '../contract/group-rule.js'
+import type { By } from '../contract/ledger.js'
+import { checkRuleCount } from '../rules/groups/check-rule.js'
+import { ruleOf } from '../rules/groups/rule-row.js'
+import { ruleRecord } from '../rules/operator-record.js'
 import type { Statements } from './statements.js'
 
 /** The rules about failure groups. */

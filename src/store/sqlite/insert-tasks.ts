@@ -1,6 +1,6 @@
-import type { Enqueued, NewTask } from '../task.js'
-import { State } from '../task-state.js'
-import { triedForMs } from '../tried-for.js'
+import type { Enqueued, NewTask } from '../contract/task.js'
+import { State } from '../rules/task-state.js'
+import { triedForMs } from '../rules/tried-for.js'
 import type { LaneBook } from './lane-book.js'
 import type { Statements } from './statements.js'
 

@@ -1,5 +1,5 @@
-import type { Lane } from '../lane.js'
-import { FIRST_RUN_LANE, isRunLane } from '../runs/items.js'
+import type { Lane } from '../contract/lane.js'
+import { FIRST_RUN_LANE, isRunLane } from '../rules/runs/items.js'
 import type { Statements } from './statements.js'
 
 const MOST_LANES_KEPT = 10_000

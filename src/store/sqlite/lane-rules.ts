@@ -1,6 +1,6 @@
-import type { Lane, SharedLimits } from '../lane.js'
-import { type LaneRules, type PauseRuleRow, pauseRule, selectionOf } from '../lane-rule.js'
-import { laneLimits } from '../rows.js'
+import type { Lane, SharedLimits } from '../contract/lane.js'
+import { type LaneRules, type PauseRuleRow, pauseRule, selectionOf } from '../contract/lane-rule.js'
+import { laneLimits } from '../rules/rows.js'
 import type { Connection } from './driver.js'
 
 /** Whether a rule selects any lane with these fields. */

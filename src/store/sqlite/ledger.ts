@@ -1,5 +1,5 @@
-import type { AttemptEntry } from '../ledger.js'
-import type { LedgerChange, LossDecision } from '../ledger-change.js'
+import type { AttemptEntry } from '../contract/ledger.js'
+import type { LedgerChange, LossDecision } from '../rules/ledger-change.js'
 import type { Statements } from './statements.js'
 
 /** Whether nothing was decided on an attempt and it has no trace of its own, so that its row has few columns. */

@@ -1,6 +1,6 @@
 import { persist } from '../../attempt/index.js'
 import { policy } from '../../policy/index.js'
-import { StoreBusyError } from '../errors.js'
+import { StoreBusyError } from '../contract/errors.js'
 import { isBusy } from './driver.js'
 
 /** Locks are held for milliseconds, so a waiter tries again soon, with jitter. */

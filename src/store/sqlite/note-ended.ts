@@ -1,6 +1,6 @@
+import type { RunPort } from '../port/run-port.js'
 import { type InSteps, runNow } from '../port/steps.js'
-import type { RunPort } from '../runs/run-port.js'
-import { judgeBudget } from '../runs/runs.js'
+import { judgeBudget } from '../verbs/runs.js'
 import type { EndedItem } from './settle.js'
 import type { RunStatements } from './statements/runs.js'
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { IdempotencyGuard, IdempotencyInProgressError, IdempotencyMismatchError } from '../../idempotency/index.js'
-import { StaleFenceError, StoreForeignError } from '../errors.js'
+import { StaleFenceError, StoreForeignError } from '../contract/errors.js'
 import { openSqlite, type SqliteStore } from './index.js'
 
 let folder: string

@@ -8,7 +8,7 @@ import {
   StoreFullError,
   StoreNewerError,
   StoreReadOnlyError,
-} from '../errors.js'
+} from '../contract/errors.js'
 import { type Connection, sqliteCode } from './driver.js'
 import { waitingForLock } from './lock.js'
 import { APPLICATION_ID, MIGRATIONS } from './schema.js'

@@ -25,7 +25,7 @@ import {
   StoreNewerError,
   StoreReadOnlyError,
   StoreReplacedError,
-} from '../errors.js'
+} from '../contract/errors.js'
 import { openSqlite } from './index.js'
 import { MIGRATIONS } from './schema.js'
 

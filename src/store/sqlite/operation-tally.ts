@@ -1,5 +1,5 @@
-import type { After } from '../after-settlement.js'
-import { memberTally } from '../operations/member-tally.js'
+import type { After } from '../rules/after-settlement.js'
+import { memberTally } from '../rules/operations/member-tally.js'
 import type { StandingRow } from './statements/standing-row.js'
 import type { Statements } from './statements.js'
 

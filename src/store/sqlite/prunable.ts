@@ -1,6 +1,6 @@
-import type { Prunable } from '../prunable.js'
-import { FIRST_RUN_LANE } from '../runs/items.js'
-import type { Retention } from '../store.js'
+import type { Prunable } from '../contract/prunable.js'
+import type { Retention } from '../contract/store.js'
+import { FIRST_RUN_LANE } from '../rules/runs/items.js'
 import type { Connection } from './driver.js'
 
 /** Counts what could be pruned. */

@@ -1,7 +1,7 @@
-import { HOUR_MS } from '../groups/trend.js'
-import { COOLED_MS, LANES_AT_ONCE, laneWindow } from '../idle-lanes.js'
-import type { Retention } from '../store.js'
-import { State, type StateNumber, statusOf } from '../task-state.js'
+import type { Retention } from '../contract/store.js'
+import { HOUR_MS } from '../rules/groups/trend.js'
+import { COOLED_MS, LANES_AT_ONCE, laneWindow } from '../rules/idle-lanes.js'
+import { State, type StateNumber, statusOf } from '../rules/task-state.js'
 import { LaneBook } from './lane-book.js'
 import type { Statements } from './statements.js'
 

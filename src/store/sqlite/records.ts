@@ -1,6 +1,6 @@
-import { checkPage } from '../check.js'
-import { numberPlace } from '../cursor.js'
-import type { AuditStore, PolicyStore } from '../store.js'
+import type { AuditStore, PolicyStore } from '../contract/store.js'
+import { checkPage } from '../rules/check.js'
+import { numberPlace } from '../rules/cursor.js'
 import type { GroupCommit } from './group-commit.js'
 import type { Statements } from './statements.js'
 

@@ -1,10 +1,10 @@
-import type { Regrouping } from '../group-rule.js'
-import type { FailureGroup } from '../group-store.js'
-import { countOf, isReserved, MAX_GROUPS } from '../groups/failure-group.js'
-import { inheritedLife, NEW } from '../groups/life.js'
-import { lifeOf, lifeRow } from '../groups/life-row.js'
-import { hourOf } from '../groups/trend.js'
-import { statusOf } from '../task-state.js'
+import type { Regrouping } from '../contract/group-rule.js'
+import type { FailureGroup } from '../contract/group-store.js'
+import { countOf, isReserved, MAX_GROUPS } from '../rules/groups/failure-group.js'
+import { inheritedLife, NEW } from '../rules/groups/life.js'
+import { lifeOf, lifeRow } from '../rules/groups/life-row.js'
+import { hourOf } from '../rules/groups/trend.js'
+import { statusOf } from '../rules/task-state.js'
 import type { Statements } from './statements.js'
 
 /** Moves tasks from one group to others. Returns how many. Within a transaction. */

@@ -1,6 +1,6 @@
-import type { SharedLimits } from '../lane.js'
-import { afterAnswer, afterRefusal, afterStart, afterUse, opensAt, type SharedState } from '../shared-limit.js'
-import type { Cost } from '../task.js'
+import type { SharedLimits } from '../contract/lane.js'
+import type { Cost } from '../contract/task.js'
+import { afterAnswer, afterRefusal, afterStart, afterUse, opensAt, type SharedState } from '../rules/shared-limit.js'
 import type { SharedRow } from './statements/shared-limits.js'
 import type { Statements } from './statements.js'
 

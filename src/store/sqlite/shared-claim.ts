@@ -1,4 +1,4 @@
-import type { Cost } from '../task.js'
+import type { Cost } from '../contract/task.js'
 import { parsedCost, SharedBook } from './shared-book.js'
 import type { OpenLaneRow } from './statements/claim.js'
 import type { Statements } from './statements.js'

@@ -1,6 +1,6 @@
+import type { NewTask } from '../contract/task.js'
 import type { TaskPort } from '../port/task-port.js'
-import { mayBeItem } from '../runs/items.js'
-import type { NewTask } from '../task.js'
+import { mayBeItem } from '../rules/runs/items.js'
 import { enqueue } from './enqueue.js'
 import type { LaneIds } from './lane-ids.js'
 import { cancel, deadAmong, discard, redrive } from './operators.js'

@@ -5,7 +5,7 @@ import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Outbox } from '../../event/index.js'
 import { checkInvariants } from '../../testing/index.js'
-import { StoreClosedError } from '../errors.js'
+import { StoreClosedError } from '../contract/errors.js'
 import { openSqlite, type SqliteStore } from './index.js'
 
 let folder: string

@@ -1,6 +1,6 @@
-import type { Page, PageRequest } from '../list.js'
+import type { Page, PageRequest } from '../contract/list.js'
 import { ENTRY_COLUMNS, inlineEntry, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
-import { State, statusOf } from '../task-state.js'
+import { State, statusOf } from '../rules/task-state.js'
 import type { Connection } from './driver.js'
 import { LaneBook } from './lane-book.js'
 import { type LaneIds, makeLane } from './lane-ids.js'

@@ -1,5 +1,5 @@
-import { EndWatchers } from '../end-watchers.js'
-import { State } from '../task-state.js'
+import { EndWatchers } from '../rules/end-watchers.js'
+import { State } from '../rules/task-state.js'
 import type { Connection } from './driver.js'
 
 /** How often a watched store looks for changes of other processes. One look takes a few microseconds. */

@@ -1,5 +1,5 @@
 -- Budgets: counting, and the gates as claims go by them. Whether a gate opens or closes is decided by
--- src/store/budgets/gate.ts, after a settlement, from what `budgets` returns. Retry budgets are in retry-budgets.sql.
+-- src/store/rules/budgets/gate.ts, after a settlement, from what `budgets` returns. Retry budgets are in retry-budgets.sql.
 
 -- Whether any kind has a budget. If not, nothing is counted.
 CREATE OR REPLACE FUNCTION redrive.is_any_budget() RETURNS boolean LANGUAGE plpgsql AS $$

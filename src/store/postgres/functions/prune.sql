@@ -41,7 +41,7 @@ BEGIN
 END
 $$;
 
--- Whether a lane with a key is idle: src/store/idle-lanes.ts tells what that means.
+-- Whether a lane with a key is idle: src/store/rules/idle-lanes.ts tells what that means.
 CREATE OR REPLACE FUNCTION redrive.is_idle_lane(this redrive.lane, now_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   RETURN NOT this.paused AND this.held_until <= now_ms

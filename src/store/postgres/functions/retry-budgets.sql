@@ -1,4 +1,4 @@
--- Retry budgets: how many retries may become ready. `retries_left` repeats the rule of src/store/budgets/retry-allowance.ts.
+-- Retry budgets: how many retries may become ready. `retries_left` repeats the rule of src/store/rules/budgets/retry-allowance.ts.
 
 -- The budgets of retries; NULL if there are none.
 CREATE OR REPLACE FUNCTION redrive.retry_budgets() RETURNS bigint[] LANGUAGE plpgsql AS $$

@@ -1,4 +1,4 @@
--- Limits that several lanes share. The arithmetic is that of src/store/shared-limit.ts; limits and state are JSON with the
+-- Limits that several lanes share. The arithmetic is that of src/store/rules/shared-limit.ts; limits and state are JSON with the
 -- same keys. Answers are rows to be added up, so that no settlement waits for another's: `absorb_answers` adds them to the
 -- state when they are needed.
 

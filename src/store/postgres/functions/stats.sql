@@ -42,7 +42,7 @@ CREATE OR REPLACE FUNCTION redrive.lane_figures(most bigint, now_ms bigint) RETU
 $$;
 
 -- The figures of lanes, as rows to be added up by kind and category. What is ready, and what is limited, is told by
--- src/store/stats-book.ts. About `most` ready tasks are looked at, in the order in which they run: evenly over the kinds, and
+-- src/store/rules/stats-book.ts. About `most` ready tasks are looked at, in the order in which they run: evenly over the kinds, and
 -- over the lanes of each. `head` is the first of them.
 CREATE OR REPLACE FUNCTION redrive.lane_stats(most bigint, now_ms bigint) RETURNS TABLE (
   kind text, category text, waiting numeric, paused numeric, held numeric, budgeted numeric, ready numeric, since bigint,

@@ -195,7 +195,7 @@ ALTER TABLE redrive.ended ADD COLUMN task_lanes bigint[];
 CREATE INDEX lane_key ON redrive.lane (key) WHERE key <> '';
 
 -- Budgets of a kind, or of a kind and category, of failures, with their gate, and of retries: see
--- src/store/budget-store.ts. `settings` and `gate` are JSON. `category` is NULL for all categories.
+-- src/store/contract/budget-store.ts. `settings` and `gate` are JSON. `category` is NULL for all categories.
 CREATE TABLE redrive.budget (
   id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   kind     text COLLATE "C" NOT NULL,

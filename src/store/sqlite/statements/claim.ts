@@ -1,4 +1,4 @@
-import { ALONE_FROM_LOSSES } from '../../after-settlement.js'
+import { ALONE_FROM_LOSSES } from '../../rules/after-settlement.js'
 import type { Preparer } from '../driver.js'
 import { SeqStatement } from '../seq-statement.js'
 import { HISTORY_COLUMNS } from './standing-row.js'

@@ -1,5 +1,5 @@
-import type { Lane } from '../../lane.js'
-import { FIRST_RUN_LANE } from '../../runs/items.js'
+import type { Lane } from '../../contract/lane.js'
+import { FIRST_RUN_LANE } from '../../rules/runs/items.js'
 import type { Preparer } from '../driver.js'
 
 const NEW_COLUMNS = /* sql */ `lane, state, priority, submitted_at, started_at, changed_at, next_at, traceparent`

@@ -1,5 +1,5 @@
-import type { LifeRow } from '../../groups/life-row.js'
-import type { RuleRow } from '../../groups/rule-row.js'
+import type { LifeRow } from '../../rules/groups/life-row.js'
+import type { RuleRow } from '../../rules/groups/rule-row.js'
 import type { Preparer } from '../driver.js'
 import { type Held, IS_HELD } from './held.js'
 

@@ -1,6 +1,6 @@
-import { ALONE_FROM_LOSSES } from '../../after-settlement.js'
-import type { OperationTally } from '../../operation-store.js'
-import { FIRST_RUN_LANE } from '../../runs/items.js'
+import type { OperationTally } from '../../contract/operation-store.js'
+import { ALONE_FROM_LOSSES } from '../../rules/after-settlement.js'
+import { FIRST_RUN_LANE } from '../../rules/runs/items.js'
 import type { Preparer } from '../driver.js'
 import { STANDING_COLUMNS, type StandingRow } from './standing-row.js'
 

@@ -1,4 +1,4 @@
-import { FIRST_RUN_LANE } from '../../runs/items.js'
+import { FIRST_RUN_LANE } from '../../rules/runs/items.js'
 import type { Preparer } from '../driver.js'
 
 const OPERATIONS_OVER = /* sql */ `

@@ -1,8 +1,8 @@
-import { type TaskRow, taskColumns } from '../../rows.js'
-import type { ItemCounts } from '../../run-store.js'
-import { FIRST_RUN_LANE } from '../../runs/items.js'
-import type { RunRow } from '../../runs/run-row.js'
-import { State } from '../../task-state.js'
+import type { ItemCounts } from '../../contract/run-store.js'
+import { type TaskRow, taskColumns } from '../../rules/rows.js'
+import { FIRST_RUN_LANE } from '../../rules/runs/items.js'
+import type { RunRow } from '../../rules/runs/run-row.js'
+import { State } from '../../rules/task-state.js'
 import type { Preparer } from '../driver.js'
 import { oncePerConnection } from './once-per-connection.js'
 

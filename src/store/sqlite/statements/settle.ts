@@ -1,4 +1,4 @@
-import { ALONE_FROM_LOSSES } from '../../after-settlement.js'
+import { ALONE_FROM_LOSSES } from '../../rules/after-settlement.js'
 import type { Preparer } from '../driver.js'
 import { type Held, IS_HELD } from './held.js'
 import { STANDING_COLUMNS, type StandingValues } from './standing-row.js'

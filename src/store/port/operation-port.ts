@@ -1,0 +1,59 @@
+import type { By } from '../contract/ledger.js'
+import type { TaskFilter } from '../contract/list.js'
+import type {
+  DeathsRow,
+  OperationAct,
+  OperationMember,
+  OperationTally,
+  SurveyRow,
+} from '../contract/operation-store.js'
+import type { TaskPlace } from '../rules/cursor.js'
+import type { OperationState } from '../rules/operations/operation-rules.js'
+import type { RunPort } from './run-port.js'
+
+/** An operation as it is kept. Settlements add to its tally without its lock. */
+export interface KeptOperation {
+  readonly state: OperationState
+  readonly tally: OperationTally
+}
+
+/** The members of a set that is described by a filter. */
+export interface MemberScope {
+  readonly filter: Omit<TaskFilter, 'status'>
+  /** Dead members died by this time, living ones were submitted by then. */
+  readonly until: number
+}
+
+/** The primitives of operations. */
+export interface OperationPort extends RunPort {
+  operation(id: string): KeptOperation | undefined
+  /** An operation that nobody else changes until the transaction ends, and the time. */
+  lockOperation(id: string): (KeptOperation & { readonly now: number }) | undefined
+  /** Operations from before a place, newest first. */
+  operations(isOpen: boolean, before: TaskPlace, limit: number): readonly KeptOperation[]
+  /** Adds an operation, or replaces it. */
+  saveOperation(state: OperationState): void
+  /** The payloads of those tasks that are dead and not items of runs, locked. */
+  deadPayloads(ids: readonly string[]): readonly { readonly id: string; readonly payload: string }[]
+  /** Replaces the payloads of tasks that this transaction has redriven, and keeps the originals in their ledger rows. */
+  replacePayloads(edits: readonly { readonly id: string; readonly before: string; readonly after: string }[]): void
+  /** Those tasks that an act could move now, in the order given; dead ones that died by `until`. */
+  namedMembers(
+    act: OperationAct,
+    ids: readonly string[],
+    until: number,
+  ): readonly (OperationMember & { readonly errorCode: string | undefined })[]
+  /** Members behind a place, oldest state first; tasks to be cancelled in no particular order, and from no place. */
+  members(act: OperationAct, scope: MemberScope, after: TaskPlace, limit: number): readonly OperationMember[]
+  /** Counts members, by rows that may agree. */
+  survey(act: OperationAct, scope: MemberScope): readonly SurveyRow[]
+  deaths(id: string): readonly DeathsRow[]
+  /** Puts members back that have not run since, of a page in the order of their ids. */
+  restore(
+    id: string,
+    after: string,
+    limit: number,
+    by: By,
+    now: number,
+  ): { readonly undone: number; readonly next?: string }
+}

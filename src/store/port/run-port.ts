@@ -1,0 +1,55 @@
+import type { By } from '../contract/ledger.js'
+import type { OutputRow, ReprocessFilter } from '../contract/run-store.js'
+import type { TaskRecord, TaskStatus } from '../contract/task.js'
+import type { TaskPlace } from '../rules/cursor.js'
+import type { Exceeded } from '../rules/runs/budget.js'
+import type { Deaths } from '../rules/runs/cause.js'
+import type { ItemScan } from '../rules/runs/item-page.js'
+import type { RunState, StageCounts } from '../rules/runs/run-state.js'
+import type { TaskPort } from './task-port.js'
+
+/** A run, and its items by stage and status. */
+export interface CountedRun {
+  readonly state: RunState
+  readonly counts: StageCounts
+}
+
+/** The primitives of runs. A run that is being forgotten is not found by any of them. */
+export interface RunPort extends TaskPort {
+  /** Adds a run. Returns false if its id is taken. */
+  openRun(state: RunState): boolean
+  run(id: string): CountedRun | undefined
+  /** A run that nobody else changes until the transaction ends, and the time. */
+  lockRun(id: string): { readonly state: RunState; readonly now: number } | undefined
+  /** Runs from before a place, newest first. */
+  runs(pipeline: string | undefined, before: TaskPlace, limit: number): readonly CountedRun[]
+  saveRun(state: RunState): void
+  /** The items of a run by stage and status. After the run was locked, they have all that was committed before. */
+  runCounts(state: RunState): StageCounts
+  /** Makes a lane for each of its stages. */
+  makeLanes(state: RunState): void
+  /** Pauses the lanes of a run, or takes its pause back. */
+  pauseRun(state: RunState, isPaused: boolean, now: number, by?: By): void
+  /** Notes the positions of items that have ids of their own. */
+  addItems(run: string, items: readonly { readonly id: string; readonly position: number }[]): void
+  /** Items within a scan, in the order of the source. */
+  items(state: RunState, scan: ItemScan, status: TaskStatus | undefined, limit: number): readonly ItemRow[]
+  /** The ids of dead items that match. */
+  deadItems(filter: ReprocessFilter, limit: number): readonly string[]
+  /** The ids of waiting items that match. */
+  waitingItems(filter: ReprocessFilter, limit: number): readonly string[]
+  /** The ids of running items of a run that nobody has asked to end. */
+  runningItems(state: RunState): readonly string[]
+  /** Moves waiting items to another stage. */
+  moveItems(ids: readonly string[], stage: string): void
+  /** The dead items of a run, by error and stage: those that died in a stage, or since a time. */
+  itemDeaths(state: RunState, of: Partial<Pick<Exceeded, 'since' | 'stage'>>): readonly Deaths[]
+  outputs(run: string, limit: number): readonly OutputRow[]
+  removeOutputs(run: string, ids: readonly string[]): void
+}
+
+/** An item, and its position if its id does not tell it. */
+export interface ItemRow {
+  readonly record: TaskRecord
+  readonly position?: number
+}

@@ -1,0 +1,136 @@
+import { OptionError } from '../../../policy/index.js'
+import { checkOptions, isObject, type KnownOptions, problemOf, quoted } from '../../../policy/internal.js'
+import type { By } from '../../contract/ledger.js'
+import {
+  type FixedRelease,
+  type NewOperation,
+  OPERATION_ACTS,
+  type OperationAct,
+  type OperationSet,
+  type OperationSettings,
+  type OutsideSet,
+  type PayloadPatch,
+} from '../../contract/operation-store.js'
+import { checkBy, checkDiscard, checkFilter, checkIds, checkName, checkText, checkTime } from '../check.js'
+import { isOutside } from './operation-rules.js'
+import { patchText } from './patch-payload.js'
+
+/** Checks of the arguments of an operation's verbs, which every store makes before it does anything. */
+
+const SETTINGS: KnownOptions<OperationSettings> = {
+  patch: '',
+  fixedIn: 'object',
+  canary: '',
+  stopAbove: '',
+  perSecond: '',
+  limit: '',
+  answerWithinMs: '',
+}
+
+export function checkNewOperation({ act, set, by, settings = {} }: NewOperation): void {
+  checkSet(act, set)
+  checkPerson(by)
+  if (act === 'discard') checkDiscard({ why: '', ...by })
+  checkOptions('An operation', settings, SETTINGS)
+  const { canary, stopAbove, perSecond, limit, answerWithinMs } = settings
+  if (canary !== undefined && !(Number.isSafeInteger(canary) && canary >= 1 && canary <= 1000))
+    throw new OptionError('canary', `'canary' must be a whole number from 1 to 1000, got ${quoted(canary)}.`)
+  if (stopAbove !== undefined && !(stopAbove >= 0 && stopAbove <= 1))
+    throw new OptionError('stopAbove', `'stopAbove' must be a share from 0 to 1, got ${quoted(stopAbove)}.`)
+  if (act !== 'redrive' && (canary ?? stopAbove) !== undefined)
+    throw new OptionError('canary', `Only a redrive can have a canary: a ${act} makes no attempts.`)
+  checkFixedIn(act, set, settings.fixedIn)
+  checkPatch(act, settings.patch)
+  if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 1))
+    throw new OptionError('limit', `'limit' must be a whole number above 0, got ${quoted(limit)}.`)
+  checkPositive('perSecond', perSecond)
+  checkPositive('answerWithinMs', answerWithinMs)
+}
+
+/** Checks who stops, continues or undoes an operation. */
+export function checkPerson(by: By): void {
+  checkName('who', by?.who)
+  checkBy(by)
+}
+
+export function checkSet(act: OperationAct, set: OperationSet): void {
+  if (!OPERATION_ACTS.includes(act))
+    throw new OptionError('act', `'act' must be one of ${OPERATION_ACTS.join(', ')}, got ${quoted(act)}.`)
+  if (act === 'reset' ? !('collection' in set) : act === 'requeue' ? !('queue' in set) : isOutside(set))
+    throw new OptionError('set', `A ${act} needs ${NEEDED[act] ?? "tasks: 'ids', or 'filter' and 'until'"}.`)
+  if (isOutside(set)) return checkOutside(set)
+  if ('ids' in set) return checkIds(set.ids)
+  checkTime('until', set.until)
+  if ('status' in set.filter) throw new OptionError('status', 'The act of an operation says which status it is about.')
+  checkFilter(set.filter)
+}
+
+const NEEDED: Readonly<Partial<Record<OperationAct, string>>> = {
+  reset: "the documents of a 'collection'",
+  requeue: "the messages of a failed 'queue'",
+}
+
+function checkOutside(set: OutsideSet): void {
+  if ('collection' in set) {
+    checkText('collection', set.collection)
+    checkText('source', set.source)
+    if (set.error !== undefined) checkText('error', set.error)
+    checkTime('until', set.until)
+  } else {
+    checkText('queue', set.queue)
+    checkText('bus', set.bus)
+    for (const name of [set.route.queue, set.route.type]) if (name !== null) checkText('route', name)
+  }
+  if (!(Number.isSafeInteger(set.count) && set.count >= 0))
+    throw new OptionError('count', `'count' must be a whole number, 0 or more, got ${quoted(set.count)}.`)
+}
+
+function checkFixedIn(act: OperationAct, set: OperationSet, fixedIn: FixedRelease | undefined): void {
+  if (fixedIn === undefined) return
+  for (const release of [fixedIn.release, ...fixedIn.before]) checkText('fixedIn', release)
+  if (act !== 'redrive') throw new OptionError('fixedIn', `Only a redrive can wait for a fix, and not a ${act}.`)
+  if (!('filter' in set) || set.filter.kind === undefined)
+    throw new OptionError(
+      'fixedIn',
+      "A redrive that waits for a fix needs a filter with a 'kind': its workers have the fix.",
+    )
+}
+
+/** A patch is saved with every step. */
+const MAX_PATCH = 2 ** 16
+/** Patching recurses once per level. */
+const MAX_DEPTH = 100
+
+/** Checks the patch of an operation. */
+export function checkPatch(act: OperationAct, patch: PayloadPatch | undefined): void {
+  if (patch === undefined) return
+  if (act !== 'redrive') throw new OptionError('patch', `Only a redrive can patch payloads, and not a ${act}.`)
+  const tooDeep = () => new OptionError('patch', `'patch' must have at most ${MAX_DEPTH} levels.`)
+  if (isDeeper(patch, MAX_DEPTH)) throw tooDeep()
+  const { text, value } = jsonOf(patch)
+  if (isDeeper(value, MAX_DEPTH)) throw tooDeep()
+  // Anything but an object would replace each payload as a whole.
+  if (!isObject(value) || text === '{}')
+    throw new OptionError('patch', `'patch' must be an object with the fields to change, got ${quoted(patch)}.`)
+  if (text.length > MAX_PATCH)
+    throw new OptionError('patch', `'patch' must be at most ${MAX_PATCH} characters of JSON, got ${text.length}.`)
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return levels === 0 || Object.values(value).some(part => isDeeper(part, levels - 1))
+}
+
+function jsonOf(patch: PayloadPatch): { readonly text: string; readonly value: unknown } {
+  try {
+    const text = patchText(patch)
+    return { text, value: JSON.parse(text) }
+  } catch (error) {
+    throw new OptionError('patch', `'patch' must be JSON: ${problemOf(error)}.`)
+  }
+}
+
+function checkPositive(option: string, value: number | undefined): void {
+  if (value === undefined || (Number.isFinite(value) && value > 0)) return
+  throw new OptionError(option, `'${option}' must be a number above 0, got ${quoted(value)}.`)
+}

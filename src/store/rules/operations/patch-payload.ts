@@ -1,0 +1,33 @@
+import { compactJson, mergePatch, plainJson } from '../../../policy/internal.js'
+import type { PayloadPatch } from '../../contract/operation-store.js'
+
+/** Longer payloads belong in a file or a table, with a reference to it in the task. */
+export const MAX_PAYLOAD = 2 ** 20
+
+/** Checks the length of a payload. Returns the problem, or `undefined`. */
+export function lengthProblem({ length }: string): string | undefined {
+  return length > MAX_PAYLOAD ? `it is ${length} characters long, and ${MAX_PAYLOAD} are allowed` : undefined
+}
+
+/** A patch as JSON. Throws a `TypeError` for what JSON cannot hold. */
+export function patchText(patch: PayloadPatch): string {
+  return typeof patch === 'string' ? compactJson(patch) : (plainJson(patch) ?? '')
+}
+
+/**
+ * A payload with a patch applied, both as text: what the patch does not change stays as it was written. If the payload is
+ * not JSON, or becomes too long, what is wrong with it.
+ */
+export function patchedPayload(
+  payload: string,
+  patch: PayloadPatch,
+): { readonly payload: string } | { readonly problem: string } {
+  try {
+    JSON.parse(payload)
+  } catch {
+    return { problem: 'it is not JSON' }
+  }
+  const text = mergePatch(payload, patchText(patch))
+  const problem = text === payload ? undefined : lengthProblem(text)
+  return problem === undefined ? { payload: text } : { problem }
+}

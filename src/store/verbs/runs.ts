@@ -1,0 +1,380 @@
+import type { By } from '../contract/ledger.js'
+import type { Page, PageRequest } from '../contract/list.js'
+import type {
+  Chunk,
+  NewRun,
+  OutputRow,
+  ReprocessFilter,
+  ReprocessOptions,
+  RunChange,
+  RunRecord,
+  RunStatus,
+  RunStore,
+} from '../contract/run-store.js'
+import type { TaskRecord, TaskStatus } from '../contract/task.js'
+import type { CountedRun, RunPort } from '../port/run-port.js'
+import type { InSteps, Steps, Transactions } from '../port/steps.js'
+import type { Item } from '../port/task-port.js'
+import { checkNewTask, checkPage } from '../rules/check.js'
+import { NEWEST, taskPlace } from '../rules/cursor.js'
+import type { PartOfOperation } from '../rules/operations/operation-rules.js'
+import { cancelRunRecord, changeRunRecord, reprocessRecord } from '../rules/operator-record.js'
+import { figuresOf, nextCheckAt } from '../rules/runs/budget.js'
+import { commonest } from '../rules/runs/cause.js'
+import {
+  checkCancel,
+  checkChunk,
+  checkNewRun,
+  checkReader,
+  checkReprocess,
+  checkRunChange,
+  checkRunId,
+  checkRunStatus,
+  checkWritten,
+} from '../rules/runs/check-run.js'
+import { RunExistsError, RunNotFoundError } from '../rules/runs/errors.js'
+import { itemPage, itemScan } from '../rules/runs/item-page.js'
+import {
+  type Checked,
+  cancelling,
+  changed,
+  checked,
+  failedBy,
+  isEnded,
+  opened,
+  readBy,
+  refuseCancelling,
+  reopened,
+  stopped,
+  taken,
+} from '../rules/runs/run-rules.js'
+import { type RunState, runRecord, statusOf, totalOf } from '../rules/runs/run-state.js'
+
+type Tx = InSteps<RunPort>
+
+interface LockedRun {
+  readonly state: RunState
+  readonly now: number
+}
+
+/** The most items that a check cancels, of a run that was cancelled. */
+const SWEPT = 1000
+
+/**
+ * The runs of every store. A verb that changes a run locks it first. What it then reads has all that others committed before,
+ * so of two processes that settle the last two items at once, the second to check sees both.
+ */
+export class Runs implements RunStore {
+  readonly #store: Transactions<RunPort>
+  readonly #ring: () => void
+
+  constructor(store: Transactions<RunPort>, ring: () => void) {
+    this.#store = store
+    this.#ring = ring
+  }
+
+  async open(run: NewRun): Promise<RunRecord> {
+    checkNewRun(run)
+    return this.#store.write(function* (tx) {
+      const now = yield* tx.now()
+      const state = opened(run, now)
+      if (!(yield* tx.openRun(state))) throw new RunExistsError(run.id)
+      yield* tx.makeLanes(state)
+      return runRecord(state, yield* tx.runCounts(state), now)
+    })
+  }
+
+  async get(id: string): Promise<RunRecord | undefined> {
+    checkRunId(id)
+    return this.#store.read(function* (tx) {
+      const run = yield* tx.run(id)
+      return run && runRecord(run.state, run.counts, yield* tx.now())
+    })
+  }
+
+  async list(
+    { pipeline, status }: { readonly pipeline?: string; readonly status?: RunStatus },
+    { limit, after }: PageRequest,
+  ): Promise<Page<RunRecord>> {
+    checkPage({ limit })
+    checkRunStatus(status)
+    const before = after === undefined ? NEWEST : taskPlace(after)
+    return this.#store.read(function* (tx) {
+      const now = yield* tx.now()
+      let place = before
+      const found: CountedRun[] = []
+      for (let isMore = true; isMore && found.length <= limit; ) {
+        const runs = yield* tx.runs(pipeline, place, limit + 1)
+        found.push(...runs.filter(({ state }) => status === undefined || statusOf(state, now) === status))
+        const last = runs.at(-1)?.state
+        isMore = runs.length > limit && last !== undefined
+        if (last !== undefined) place = { changedAt: last.createdAt, id: last.id }
+      }
+      const items = found.slice(0, limit).map(({ state, counts }) => runRecord(state, counts, now))
+      const last = items.at(-1)
+      return found.length > limit && last !== undefined ? { items, next: `${last.createdAt}:${last.id}` } : { items }
+    })
+  }
+
+  async read(id: string, reader: string, leaseMs: number): Promise<RunRecord> {
+    checkReader(reader, leaseMs)
+    return this.#change(id, (tx, { state, now }) => save(tx, readBy(state, reader, leaseMs, now), now))
+  }
+
+  async take(id: string, chunk: Chunk): Promise<RunRecord> {
+    checkChunk(chunk)
+    const run = await this.#change(id, function* (tx, { state: before, now }) {
+      const { state, items } = taken(before, chunk, now)
+      items.forEach(checkNewTask)
+      const isNew = yield* tx.enqueue(items, now)
+      const fresh = items.flatMap((item, n) => (isNew[n] ? { id: item.id, position: before.position + n } : []))
+      if (state.hasOwnIds) yield* tx.addItems(id, fresh)
+      return yield* save(tx, { ...state, duplicates: state.duplicates + items.length - fresh.length }, now)
+    })
+    if (chunk.items.length > 0) this.#ring()
+    return run
+  }
+
+  async check(id: string): Promise<RunRecord> {
+    const { run, isNews } = await this.#change(id, function* (tx, { state, now }) {
+      if (state.phase === 'cancelling') yield* cancelItems(tx, state, SWEPT, now)
+      const after = yield* addUp(tx, state, now)
+      return { run: runRecord(after.state, after.counts, now), isNews: state.phase === 'cancelling' || after.isNews }
+    })
+    if (isNews) this.#ring()
+    return run
+  }
+
+  async change(id: string, change: RunChange, by?: By): Promise<RunRecord> {
+    checkRunChange(change, by)
+    const run = await this.#change(id, function* (tx, { state: before, now }) {
+      const { state, isPaused } = changed(before, change, yield* tx.runCounts(before), now)
+      yield* tx.makeLanes(state)
+      if (isPaused !== undefined) yield* tx.pauseRun(state, isPaused, now, by)
+      if (by !== undefined) yield* tx.appendAudit(changeRunRecord(id, change, by, now), now)
+      return yield* save(tx, state, now)
+    })
+    if (change.isPaused === false) this.#ring()
+    return run
+  }
+
+  async items(id: string, page: PageRequest, status?: TaskStatus): Promise<Page<TaskRecord>> {
+    checkRunId(id)
+    checkPage(page)
+    return this.#store.read(function* (tx) {
+      const { state } = known(id, yield* tx.run(id))
+      const scan = itemScan(state, page)
+      return itemPage(state, scan, yield* tx.items(state, scan, status, page.limit), page.limit)
+    })
+  }
+
+  async cancel(id: string, limit: number, by: By): Promise<{ readonly cancelled: number; readonly left: number }> {
+    checkCancel(limit, by)
+    const answer = await this.#change(id, function* (tx, { state: before, now }) {
+      const state = cancelling(before, now)
+      yield* tx.saveRun(state)
+      if (before.phase === 'open') {
+        yield* tx.pauseRun(state, true, now, by)
+        yield* tx.appendAudit(cancelRunRecord(id, by, now), now)
+      }
+      const cancelled = yield* cancelItems(tx, state, limit, now)
+      const { counts } = yield* addUp(tx, state, now)
+      return { cancelled, left: totalOf(counts).waiting }
+    })
+    this.#ring()
+    return answer
+  }
+
+  async reprocess(
+    filter: ReprocessFilter,
+    { by, limit, as: stage }: ReprocessOptions,
+  ): Promise<{ readonly moved: number; readonly reopened: readonly string[] }> {
+    checkReprocess(filter, { by, limit, ...(stage !== undefined && { as: stage }) })
+    const as = stage === filter.stage ? undefined : stage
+    const answer = await this.#store.write(function* (tx) {
+      const found = yield* matching(tx, filter, limit, as !== undefined)
+      const runs = yield* lockRuns(tx, yield* tx.itemsOf([...found.dead, ...found.waiting]))
+      for (const { state } of runs.values()) refuseCancelling(state)
+      // Others may have been faster. With the runs locked, nobody is now.
+      const { dead, waiting } = yield* matching(tx, filter, limit, as !== undefined)
+      const known = yield* tx.itemsOf([...dead, ...waiting])
+      const items = [...known.values()].filter(({ run }) => runs.has(run))
+      const now = yield* tx.now()
+      const isDead = new Set(dead)
+      const deadIds = items.flatMap(({ id }) => (isDead.has(id) ? id : []))
+      const redriven = yield* tx.redrive(deadIds, by, now)
+      if (as !== undefined) yield* tx.moveItems(idsOf(items), as)
+      const again = yield* reopen(tx, runs, among(known, redriven), as)
+      if (items.length > 0) yield* tx.appendAudit(reprocessRecord({ ...filter, as }, items.length, again, by, now), now)
+      return { moved: items.length, reopened: again }
+    })
+    if (answer.moved > 0) this.#ring()
+    return answer
+  }
+
+  async outputs(id: string, limit: number): Promise<readonly OutputRow[]> {
+    checkRunId(id)
+    checkPage({ limit })
+    return this.#store.read(function* (tx) {
+      known(id, yield* tx.run(id))
+      return yield* tx.outputs(id, limit)
+    })
+  }
+
+  async written(id: string, ids: readonly string[], outputBytes: number): Promise<void> {
+    checkWritten(ids, outputBytes)
+    await this.#change(id, function* (tx, { state }) {
+      yield* tx.removeOutputs(id, ids)
+      yield* tx.saveRun({ ...state, outputBytes })
+    })
+  }
+
+  /** Changes a run in one transaction, under its lock. */
+  async #change<T>(id: string, body: (tx: Tx, run: LockedRun) => Steps<T>): Promise<T> {
+    checkRunId(id)
+    return this.#store.write(function* (tx) {
+      return yield* body(tx, known(id, yield* tx.lockRun(id)))
+    })
+  }
+}
+
+/**
+ * Redrives tasks of which some may be items, and opens their runs again. Leaves items alone whose run is being cancelled or
+ * forgotten: they would be cancelled or deleted at once. Returns the ids that it moved.
+ */
+export function* redriveTasks(
+  tx: Tx,
+  ids: readonly string[],
+  by: By,
+  now: number,
+  part?: PartOfOperation,
+): Steps<string[]> {
+  const items = yield* tx.itemsOf(ids)
+  const runs = yield* lockRuns(tx, items)
+  const isMeant = (id: string) => {
+    const item = items.get(id)
+    return item === undefined || (runs.get(item.run)?.state.phase ?? 'cancelling') !== 'cancelling'
+  }
+  const moved = yield* tx.redrive(ids.filter(isMeant), by, now, part)
+  yield* reopen(tx, runs, among(items, moved))
+  return moved
+}
+
+/** Cancels tasks of which some may be items, and ends the runs whose last items they were. Returns the ids that end. */
+export function* cancelTasks(tx: Tx, ids: readonly string[], by: By | undefined, now: number): Steps<string[]> {
+  const runs = yield* lockRuns(tx, yield* tx.itemsOf(ids))
+  const ending = yield* tx.cancel(ids, by, now)
+  for (const { state } of runs.values()) yield* addUp(tx, state, now)
+  return ending
+}
+
+/** The result of a look at the budget of a run. */
+export interface BudgetJudgement {
+  /** Whether the look has stopped the run. */
+  readonly isStopped: boolean
+  /** How many items may end before the next look. */
+  readonly left: number
+}
+
+/** Looks at the budget of a run whose items were settled. */
+export function* judgeBudget(tx: Tx, id: string): Steps<BudgetJudgement> {
+  const run = yield* tx.lockRun(id)
+  if (run === undefined) return { isStopped: false, left: 1 }
+  const { state, now } = run
+  const counts = yield* tx.runCounts(state)
+  const result = checked(state, counts, now)
+  // No settlement ends a run.
+  if (isEnded(result.state)) return { isStopped: false, left: 1 }
+  yield* saveChecked(tx, state, result, now)
+  const { budget, settings } = result.state
+  const left = nextCheckAt(budget, settings) - figuresOf(state, counts, now).processed
+  return { isStopped: result.exceeded !== undefined, left }
+}
+
+function known<Run>(id: string, run: Run | undefined): Run {
+  if (run === undefined) throw new RunNotFoundError(id)
+  return run
+}
+
+function* save(tx: Tx, state: RunState, now: number): Steps<RunRecord> {
+  yield* tx.saveRun(state)
+  return runRecord(state, yield* tx.runCounts(state), now)
+}
+
+/** Ends a run that is locked if nothing is left to do, and stops it if its budget is exceeded. */
+function* addUp(tx: Tx, before: RunState, now: number): Steps<CountedRun & { readonly isNews: boolean }> {
+  const counts = yield* tx.runCounts(before)
+  const result = checked(before, counts, now)
+  if (isEnded(result.state) && !isEnded(before)) yield* tx.pauseRun(before, false, now)
+  yield* tx.enqueue(result.tasks, now)
+  return { state: yield* saveChecked(tx, before, result, now), counts, isNews: result.tasks.length > 0 }
+}
+
+/** Saves a run after a check, unless nothing has changed: with the cause if it has failed, and stopped if its budget is exceeded. */
+function* saveChecked(tx: Tx, before: RunState, { state, hasFailed, exceeded }: Checked, now: number): Steps<RunState> {
+  let after = state
+  if (hasFailed) after = failedBy(state, commonest(yield* tx.itemDeaths(state, {})))
+  if (exceeded !== undefined) {
+    yield* tx.pauseRun(state, true, now)
+    after = stopped(state, exceeded, commonest(yield* tx.itemDeaths(state, exceeded)), now)
+  }
+  if (after !== before) yield* tx.saveRun(after)
+  return after
+}
+
+/** Cancels waiting items, up to a limit, and asks running ones to end. Returns how many have ended. */
+function* cancelItems(tx: Tx, state: RunState, limit: number, now: number): Steps<number> {
+  const waiting = yield* tx.waitingItems({ pipeline: state.pipeline, run: state.id }, limit)
+  const running = yield* tx.runningItems(state)
+  yield* tx.cancel([...waiting, ...running], undefined, now)
+  return waiting.length
+}
+
+/** Dead items that match, and waiting ones if they are to be moved. */
+function* matching(
+  tx: Tx,
+  filter: ReprocessFilter,
+  limit: number,
+  isMove: boolean,
+): Steps<{ readonly dead: readonly string[]; readonly waiting: readonly string[] }> {
+  const dead = yield* tx.deadItems(filter, limit)
+  const left = isMove ? limit - dead.length : 0
+  return { dead, waiting: left > 0 ? yield* tx.waitingItems(filter, left) : [] }
+}
+
+/** Locks the runs of items, in the order of their ids, so that nobody deadlocks. */
+function* lockRuns(tx: Tx, items: ReadonlyMap<string, Item>): Steps<ReadonlyMap<string, LockedRun>> {
+  const runs = new Map<string, LockedRun>()
+  for (const id of [...new Set([...items.values()].map(({ run }) => run))].sort()) {
+    const run = yield* tx.lockRun(id)
+    if (run !== undefined) runs.set(id, run)
+  }
+  return runs
+}
+
+/** Opens runs again after these dead items were redriven, at the stage `as` if it is given. Returns those that had ended. */
+function* reopen(
+  tx: Tx,
+  runs: ReadonlyMap<string, LockedRun>,
+  items: readonly Item[],
+  as?: string,
+): Steps<readonly string[]> {
+  const again: string[] = []
+  for (const { state, now } of runs.values()) {
+    const redriven = items
+      .filter(({ run }) => run === state.id)
+      .map(({ stage, changedAt }) => ({ stage, diedAt: changedAt, to: as ?? stage }))
+    if (redriven.length === 0) continue
+    yield* tx.saveRun(reopened(state, redriven, yield* tx.runCounts(state), now))
+    if (isEnded(state)) again.push(state.id)
+  }
+  return again
+}
+
+function among(items: ReadonlyMap<string, Item>, ids: readonly string[]): Item[] {
+  return ids.flatMap(id => items.get(id) ?? [])
+}
+
+function idsOf(items: readonly Item[]): string[] {
+  return items.map(({ id }) => id)
+}
