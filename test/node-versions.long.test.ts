@@ -22,7 +22,7 @@ const LONG_MS = 900_000
 const SUITE = [
   ...['src/policy', 'src/time', 'src/call', 'src/task', 'src/store/memory', 'test/package.test.ts'],
   ...['src/store/sqlite/sqlite-store.test.ts', 'src/store/postgres/postgres-store.test.ts'],
-  ...['src/cli/run.test.ts', 'src/cli/commands/worker.test.ts'],
+  ...['src/cli/run.test.ts', 'src/cli/commands/worker/worker.test.ts'],
 ]
 
 const run = promisify(execFile)

@@ -1,0 +1,17 @@
+import { findGroup } from '../../../operate/index.js'
+import type { Store, TaskFilter } from '../../../store/index.js'
+import type { FilterOptions } from '../shared/options.js'
+
+/** The filter that the flags ask for. A group may be given by the beginning of its id. */
+export async function taskFilter(
+  store: Pick<Store, 'groups'>,
+  { kind, category, key, code, group }: FilterOptions,
+): Promise<Omit<TaskFilter, 'status'>> {
+  return {
+    kind,
+    category,
+    key,
+    errorCode: code,
+    group: group === undefined ? undefined : (await findGroup(store, group)).id,
+  }
+}

@@ -1,0 +1,77 @@
+import { type Command, Option } from 'commander'
+import { explainTask } from '../../../operate/index.js'
+import type { TaskStatus } from '../../../store/index.js'
+import type { CommandContext } from '../../command.js'
+import { CommandError, ExitCode } from '../../errors.js'
+import { suggest } from '../../suggest.js'
+import { writeOne } from '../../terminal/output.js'
+import { quoted } from '../../terminal/visible.js'
+import { withStore } from '../shared/open-store.js'
+import {
+  type CommonOptions,
+  type ListOptions,
+  withCommonOptions,
+  withFilterOptions,
+  withPageOptions,
+} from '../shared/options.js'
+import { addCancel } from './cancel.js'
+import { addEdit } from './edit.js'
+import { historyTable, stackLines } from './history.js'
+import { printTasks } from './list.js'
+import { taskTable, taskText } from './text.js'
+
+const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled']
+
+/** Adds `redrive task`. */
+export function addTask(program: Command, context: CommandContext): void {
+  const task = program.command('task').helpCommand(false).description('List, show, cancel and edit tasks')
+
+  const ls = task
+    .command('ls')
+    .description('List tasks, most recently changed first')
+    .addOption(new Option('--status <status>', 'Only tasks with this status').choices(STATUSES))
+    .action(async (options: ListOptions & { readonly status?: TaskStatus }) =>
+      context.end(await printTasks(context, options, { toTable: taskTable, what: 'tasks' })),
+    )
+  withCommonOptions(withPageOptions(withFilterOptions(ls))).addHelpText(
+    'after',
+    `
+CHANGED is when a task reached its status: when a running one started. NEXT is
+when a waiting one may start: 'paused' and 'gated' if somebody, or a failure
+budget, keeps it back (see redrive why).
+
+Examples:
+  redrive task ls --status waiting
+  redrive task ls --kind send-email --key tenant-7 --limit 10
+  redrive task ls --output jsonl | jq -r .id`,
+  )
+
+  const show = task
+    .command('show')
+    .description('Show a task and its history')
+    .argument('<id>', 'Id of the task')
+    .action(async (id: string, options: CommonOptions) => context.end(await showTask(context, id, options)))
+  withCommonOptions(show).addHelpText(
+    'after',
+    `
+Examples:
+  redrive task show order-42
+  redrive task show order-42 --output json | jq '.history[].error'`,
+  )
+
+  addCancel(task, context)
+  addEdit(task, context)
+}
+
+function showTask({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
+  return withStore(options, environment, async store => {
+    const task = await explainTask(store, id)
+    if (task === undefined)
+      throw new CommandError(`There is no task ${quoted(id)}. To list tasks, run: ${suggest('task ls')}`)
+    const now = await store.now()
+    writeOne(console, options.output, task, () =>
+      [taskText(task, console, now), ...stackLines(task, console), '', historyTable(task.history, console)].join('\n'),
+    )
+    return ExitCode.done
+  })
+}
