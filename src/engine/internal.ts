@@ -12,12 +12,25 @@ export type { RetentionOptions } from './janitor.js'
 export { type DriveOptions, driveOperation } from './operations/drive-operation.js'
 export { type FixWait, fixWait } from './operations/fix-wait.js'
 export { DOCUMENT_KIND, EVENT_KIND } from './operations/made-payload.js'
+export {
+  PAYLOAD_INVALID,
+  type PayloadChecks,
+  payloadAfter,
+  payloadChecks,
+  replacementProblem,
+} from './operations/next-payload.js'
 export { hasUnended, outstanding } from './operations/next-step.js'
 export type { OutsideBatch, OutsideTarget, OutsideWork } from './operations/outside-work.js'
-export { PAYLOAD_INVALID, type PayloadChecks, payloadAfter, replacementProblem } from './operations/payload-check.js'
 export { refusalOf } from './operations/refuse-member.js'
 export { releaseOf } from './release.js'
 export type { RunFollower, RunNews } from './run-keeper.js'
 export { entryOf, outcomeOf } from './settlement.js'
 export { toMs } from './to-ms.js'
-export { type AttemptRecorder, type KindOptions, taskWork, type WorkKind, type WorkSource } from './work-kind.js'
+export {
+  type AttemptRecorder,
+  type KindOptions,
+  type PayloadCheck,
+  taskWork,
+  type WorkKind,
+  type WorkSource,
+} from './work-kind.js'

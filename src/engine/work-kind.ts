@@ -17,8 +17,8 @@ export interface WorkKind {
   readonly version?: string
   /** Called before its first task is claimed. */
   readonly prepare?: () => Promise<void>
-  /** Checks a payload. Resolves with the problem, or `undefined`. Default: every payload is good. */
-  readonly check?: ((payload: unknown) => Promise<string | undefined>) | undefined
+  /** Default: every payload is good. */
+  readonly check?: PayloadCheck | undefined
   /** The work as sinks see it. */
   describe(task: ClaimedTask): Work
   /** Runs the handler. */
@@ -31,6 +31,9 @@ export interface WorkKind {
    */
   readonly bury?: ((task: ClaimedTask, end: Failed | Refused, signal: AbortSignal) => Promise<Outcome>) | undefined
 }
+
+/** Checks a payload. Resolves with the problem, or `undefined`. */
+export type PayloadCheck = (payload: unknown) => Promise<string | undefined>
 
 /** The places of a stage in each process. */
 export interface StagePlaces {

@@ -57,7 +57,7 @@ export {
   startOperation,
   undoOperation,
 } from './operations.js'
-export type { PayloadReport, TaskSchema } from './payload-check.js'
+export type { PayloadReport, TaskSchema } from './payload-report.js'
 export { planRedrive, type RedrivePlan } from './plan-redrive.js'
 export { previewRules, type RegroupPreview } from './preview-rules.js'
 export { type Pruned, type PruneOptions, pruneStore } from './prune-store.js'

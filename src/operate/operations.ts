@@ -7,7 +7,7 @@ import { AGES, checkNewOperation, checkPatch, isWorker, patchText } from '../sto
 import { type Clock, sleep, systemClock } from '../time/index.js'
 import { OperationInterruptedError } from './errors.js'
 import { pagesOf } from './pages.js'
-import { checkPayloads, checksOf, type PayloadReport, type TaskSchema } from './payload-check.js'
+import { checkPayloads, checksOf, type PayloadReport, type TaskSchema } from './payload-report.js'
 import { checkSelection, type LetterSelection } from './selection.js'
 
 /** The effect that an operation would have now. Nothing is moved. */

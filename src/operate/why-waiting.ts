@@ -1,7 +1,7 @@
 import { formatDuration } from '../policy/index.js'
 import { commandArgs } from '../policy/internal.js'
 import type { BudgetRecord, LaneRules, LedgerRow, RunRecord, TaskStanding, WorkerRecord } from '../store/index.js'
-import { isItem, runsAlone } from '../store/internal.js'
+import { isItem, isRunBy, runsAlone } from '../store/internal.js'
 import { pauseOf } from './lanes.js'
 import { isoOrNull } from './task-view.js'
 import { type Because, MAX_BEFORE, type WhyAction, type WhyCause, type WhyStore } from './why-cause.js'
@@ -71,16 +71,11 @@ async function situationOf(store: WhyStore, standing: TaskStanding): Promise<Sit
     store.ledger(task.id),
     lane.heldBy === undefined || lane.heldBy === task.id ? undefined : store.get(lane.heldBy),
   ])
-  const able = workers.filter(worker => mayRun(worker, task))
+  const able = workers.filter(worker => isRunBy(worker, task))
   const covering = budgets.filter(
     ({ kind, category }) => kind === task.kind && (category === undefined || category === task.category),
   )
   return { ...standing, rules, budgets: covering, workers, able, run, last: ledger.at(-1), holder }
-}
-
-/** A worker that did not report its kinds may run any. */
-function mayRun({ kinds, categories }: WorkerRecord, { kind, category }: TaskStanding['task']): boolean {
-  return kinds?.includes(kind) !== false && categories?.includes(category) !== false
 }
 
 function pausedRun({ run, rules, lane }: Situation) {
@@ -218,7 +213,7 @@ function notDue({ task, lane, last, now }: Situation) {
 function noWorker({ task, workers, able }: Situation) {
   if (able.length > 0) return undefined
   const kinds = [...new Set(workers.flatMap(({ kinds: known = [] }) => known))].sort()
-  const others = workers.filter(worker => mayRun({ ...worker, categories: undefined }, task))
+  const others = workers.filter(worker => isRunBy({ ...worker, categories: undefined }, task))
   if (others.length > 0) {
     const taken = [...new Set(others.flatMap(({ categories = [] }) => categories))].sort()
     const category = `the category '${task.category}'`

@@ -3,5 +3,5 @@
 export type { KeptAsJson } from './json-type.js'
 export { isLater, isSkip } from './outcomes.js'
 export { toRates } from './rate.js'
-export { schemaProblem } from './standard-schema.js'
+export { payloadCheck } from './standard-schema.js'
 export { taskKind, taskResult } from './task-kind.js'

@@ -1,3 +1,4 @@
+import type { PayloadCheck } from '../engine/internal.js'
 import { failureText } from '../telemetry/index.js'
 
 /**
@@ -34,13 +35,16 @@ export async function validate<Output>(
   return { problem: result.issues.slice(0, 5).map(inWords).join('; ') }
 }
 
-/** Validates a value. Returns the problem as text, or `undefined`; a schema that throws counts as a problem. */
-export async function schemaProblem(schema: StandardSchema, value: unknown): Promise<string | undefined> {
-  try {
-    const result = await validate(schema, value)
-    return 'problem' in result ? result.problem : undefined
-  } catch (failure) {
-    return failureText(failure)
+/** Checks payloads against the schema of their task, if it has one. A schema that throws counts as a problem. */
+export function payloadCheck({ schema }: { readonly schema: StandardSchema | undefined }): PayloadCheck | undefined {
+  if (schema === undefined) return undefined
+  return async payload => {
+    try {
+      const result = await validate(schema, payload)
+      return 'problem' in result ? result.problem : undefined
+    } catch (failure) {
+      return failureText(failure)
+    }
   }
 }
 

@@ -7,7 +7,7 @@ import { redact } from '../telemetry/index.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
 import { isLater, isSkip } from './outcomes.js'
-import { schemaProblem, validate } from './standard-schema.js'
+import { payloadCheck, validate } from './standard-schema.js'
 import { type TaskContext, taskContext } from './task-context.js'
 
 /** A longer result belongs into a file or a table of its own. */
@@ -15,7 +15,7 @@ const MAX_RESULT = 2 ** 20
 
 /** The tasks of a definition, as an engine runs them. */
 export function taskKind(definition: TaskDefinition, store: Pick<Store, 'once' | 'limit' | 'budgets'>): WorkKind {
-  const { kind, policy, policyHash, limits, budget, schema } = definition
+  const { kind, policy, policyHash, limits, budget } = definition
   if (typeof definition.handler !== 'function') {
     const advice = 'Pass what defineTask() makes of it: defineTask(task, { handler }).'
     throw new OptionError('tasks', `The task '${kind}' has no handler. ${advice}`)
@@ -28,7 +28,7 @@ export function taskKind(definition: TaskDefinition, store: Pick<Store, 'once' |
       if (limits !== undefined) await store.limit({ kind }, limits)
       if (budget !== undefined) await store.budgets.set({ kind }, budget)
     },
-    check: schema && (payload => schemaProblem(schema, payload)),
+    check: payloadCheck(definition),
     describe: taskWork,
     call: (task, attempt) => call(definition, JSON.parse(task.payload), taskContext(task, attempt, store)),
     returned: taskResult,

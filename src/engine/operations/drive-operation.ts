@@ -11,9 +11,9 @@ import { isOutside, isWorker } from '../../store/internal.js'
 import { type Clock, sleep } from '../../time/index.js'
 import { canaryAnswers, chooseCanary, laneOf } from './canary.js'
 import { fixWait } from './fix-wait.js'
+import { invalidMembers, PAYLOAD_INVALID, type PayloadChecks } from './next-payload.js'
 import { leftOf, type NextStep, nextStep, type StepFacts } from './next-step.js'
 import type { OutsideTarget, OutsideWork } from './outside-work.js'
-import { invalidMembers, PAYLOAD_INVALID, type PayloadChecks } from './payload-check.js'
 import { refusalOf } from './refuse-member.js'
 
 /** Who drives an operation, and for how long. */

@@ -4,8 +4,8 @@ import type { Duty } from '../duties.js'
 import { DutyWarnings } from '../duty-warnings.js'
 import type { WorkKind } from '../work-kind.js'
 import { driveOperation } from './drive-operation.js'
+import { type PayloadChecks, payloadChecks } from './next-payload.js'
 import type { OutsideTarget } from './outside-work.js'
-import type { PayloadChecks } from './payload-check.js'
 
 /** How many operations a worker drives at once. */
 const MAX_DRIVEN = 8
@@ -32,7 +32,7 @@ export class OperationDuty implements Duty {
     this.#store = store
     this.#worker = worker
     this.#clock = clock
-    this.#checks = new Map(kinds.flatMap(({ kind, check }) => (check === undefined ? [] : [[kind, check] as const])))
+    this.#checks = payloadChecks(kinds)
   }
 
   beat(): void {

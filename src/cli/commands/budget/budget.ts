@@ -8,9 +8,8 @@ import type {
   FailureBudget,
   RetryAllowance,
   Store,
-  WorkerRecord,
 } from '../../../store/index.js'
-import { checkedBudget } from '../../../store/internal.js'
+import { checkedBudget, isRunBy } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'
 import { suggest } from '../../suggest.js'
@@ -269,9 +268,8 @@ function allowanceOf({ retries }: Partial<BudgetRecord> = {}): RetryAllowance | 
 async function isKnown(store: Store, { kind, category }: BudgetScope): Promise<boolean> {
   const lanes = await store.lanes({ kind, ...(category !== undefined && { category }) })
   if (lanes.length > 0) return true
-  const isRunBy = ({ kinds, categories }: WorkerRecord) =>
-    kinds?.includes(kind) === true && (category === undefined || categories?.includes(category) !== false)
-  return (await store.workers()).some(isRunBy)
+  const workers = await store.workers()
+  return workers.some(worker => worker.kinds !== undefined && isRunBy(worker, { kind, category }))
 }
 
 function closeGate({ console, environment }: CommandContext, options: ScopeOptions): Promise<ExitCode> {

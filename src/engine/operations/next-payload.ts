@@ -1,12 +1,20 @@
 import type { OperationMember, OperationRecord, PayloadPatch, Store, TaskRecord } from '../../store/index.js'
 import { patchedPayload } from '../../store/internal.js'
+import type { PayloadCheck } from '../work-kind.js'
 import { madePayloadProblem } from './made-payload.js'
 
 /** Why a member is left alone: it would be dead again at once. */
 export const PAYLOAD_INVALID = 'payload_invalid'
 
-/** For each kind, a function that says what is wrong with a payload; it resolves with `undefined` if nothing is. */
-export type PayloadChecks = ReadonlyMap<string, (payload: unknown) => Promise<string | undefined>>
+/** The checks of payloads by kind. */
+export type PayloadChecks = ReadonlyMap<string, PayloadCheck>
+
+/** The checks of those kinds that have one. */
+export function payloadChecks(
+  kinds: readonly { readonly kind: string; readonly check?: PayloadCheck | undefined }[],
+): PayloadChecks {
+  return new Map(kinds.flatMap(({ kind, check }) => (check === undefined ? [] : [[kind, check] as const])))
+}
 
 /** The payload that a dead letter would run with if it was moved, or the problem with it. */
 export async function payloadAfter(
@@ -31,7 +39,7 @@ export async function replacementProblem(
   return madePayloadProblem(kind, before, after) ?? (check && (await problemOf(after, check)))
 }
 
-async function problemOf(payload: string, check: (value: unknown) => Promise<string | undefined>) {
+async function problemOf(payload: string, check: PayloadCheck) {
   let value: unknown
   try {
     value = JSON.parse(payload)

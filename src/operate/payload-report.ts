@@ -1,9 +1,9 @@
-import { type PayloadChecks, payloadAfter, replacementProblem } from '../engine/internal.js'
+import { type PayloadChecks, payloadAfter, payloadChecks, replacementProblem } from '../engine/internal.js'
 import { exactValue } from '../policy/internal.js'
 import type { PayloadPatch, TaskReader, TaskRecord } from '../store/index.js'
 import { isItem, lengthProblem } from '../store/internal.js'
 import type { DeclaredTask } from '../task/index.js'
-import { schemaProblem } from '../task/internal.js'
+import { payloadCheck } from '../task/internal.js'
 import { getTasks } from './get-tasks.js'
 import { pagesOf } from './pages.js'
 import { filterOf, type LetterSelection } from './selection.js'
@@ -31,11 +31,7 @@ const MAX_READ = 10 * MAX_CHECKED
 
 /** The checks that the schemas of tasks make. */
 export function checksOf(tasks: readonly TaskSchema[]): PayloadChecks {
-  return new Map(
-    tasks.flatMap(({ kind, schema }) => {
-      return schema === undefined ? [] : [[kind, (payload: unknown) => schemaProblem(schema, payload)] as const]
-    }),
-  )
+  return payloadChecks(tasks.map(task => ({ kind: task.kind, check: payloadCheck(task) })))
 }
 
 /** Checks a payload that is to replace the one of a task. Resolves with the problem, or `undefined`. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { payloadAfter } from './payload-check.js'
+import { payloadAfter } from './next-payload.js'
 
 const patched = (kind: string, payload: string, patch: Readonly<Record<string, unknown>>) =>
   payloadAfter({ kind, payload }, patch, new Map())
