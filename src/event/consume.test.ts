@@ -1,10 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { checkInvariants } from '../../test/conformance/invariants.js'
 import { type Bus, failedQueueOf, MemoryBus, type NewMessage } from '../bus/index.js'
 import { IdempotencyGuard } from '../idempotency/index.js'
 import { FinalError, RateLimitedError } from '../policy/index.js'
 import { MemoryStore, StoreUnavailableError, type TaskStatus } from '../store/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
-import { checkInvariants, type FakeClock, fakeClock } from '../testing/index.js'
+import { type FakeClock, fakeClock } from '../testing/index.js'
 import { type ConsumeOptions, consume, DocumentNotFoundError, type EventConsumer } from './index.js'
 
 interface Parsed {

@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { checkInvariants } from '../../test/conformance/invariants.js'
 import { freshDatabase } from '../../test/services/fresh-database.js'
 import { MemoryBus, type NewMessage, PublishUnconfirmedError, textOf } from '../bus/index.js'
 import type { Store } from '../store/index.js'
 import { openPostgres } from '../store/postgres/index.js'
 import { openSqlite } from '../store/sqlite/index.js'
-import { checkInvariants } from '../testing/index.js'
 import { Outbox, type OutboxEvent, type Relay, type RelayOptions } from './index.js'
 
 /** An outbox beside a table of the application's own. */

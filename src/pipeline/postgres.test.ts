@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { checkInvariants } from '../../test/conformance/invariants.js'
 import { freshDatabase } from '../../test/services/fresh-database.js'
 import { FinalError } from '../policy/index.js'
 import { openPostgres, type PostgresStore } from '../store/postgres/index.js'
 import { Worker } from '../task/index.js'
-import { checkInvariants } from '../testing/index.js'
 import { pipeline, stage } from './index.js'
 
 /* Two workers, each with connections of its own as two machines would have, work on the same run. */

@@ -1,6 +1,6 @@
 import type { LedgerRow } from 'redrive/store'
 import { expect } from 'vitest'
-import { allTasks, checkInvariants } from '../../src/testing/store-conformance/invariants.js'
+import { allTasks, checkInvariants } from '../conformance/invariants.js'
 import type { Scene } from './scene.js'
 
 /** Kinds whose handlers fail only if the store does, or if they are told to. */

@@ -1,6 +1,6 @@
 import type { Store } from 'redrive/store'
-import { checkInvariants } from 'redrive/testing'
 import { expect } from 'vitest'
+import { checkInvariants } from '../conformance/invariants.js'
 import { countEffects, createEffects, type Transaction } from './effects.js'
 import type { Happened } from './event-handler.js'
 

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type Movable, planMove } from '../../src/store/index.js'
 import { openPostgres } from '../../src/store/postgres/index.js'
 import { openSqlite } from '../../src/store/sqlite/index.js'
-import { checkInvariants } from '../../src/testing/index.js'
+import { checkInvariants } from '../conformance/invariants.js'
 import { freshDatabase } from '../services/fresh-database.js'
 import { diceOf } from './seed.js'
 

@@ -1,7 +1,7 @@
 import type { LedgerRow, TaskRecord } from 'redrive/store'
-import { checkInvariants } from 'redrive/testing'
 import { expect } from 'vitest'
 import type { Store } from '../../src/store/index.js'
+import { checkInvariants } from '../conformance/invariants.js'
 import { type PipelineScene, RUN, type Start } from './pipeline-scene.js'
 import { isFatal, isSkipped, resultOf, STAGES } from './pipeline-stages.js'
 

@@ -6,9 +6,9 @@ import { batch, FailureBudgetExceededError, pipeline, type RunEnd, RunInterrupte
 import { openSqlite } from 'redrive/sqlite'
 import { type ItemCounts, MemoryStore } from 'redrive/store'
 import { defineTask } from 'redrive/task'
-import { checkInvariants } from 'redrive/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Store } from '../../src/store/index.js'
+import { checkInvariants } from '../conformance/invariants.js'
 import { diceOf } from './seed.js'
 
 const dice = diceOf('runs that go wrong')

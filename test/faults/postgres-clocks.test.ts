@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { allTasks } from '../../src/testing/store-conformance/invariants.js'
+import { allTasks } from '../conformance/invariants.js'
 import { expectAllAccountedFor } from './accounts.js'
 import { ownPostgres } from './own-postgres.js'
 import { LEASE_MS, Scene, until } from './scene.js'

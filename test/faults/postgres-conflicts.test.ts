@@ -1,7 +1,7 @@
 import { Client } from 'pg'
 import { openPostgres, type PostgresStore } from 'redrive/postgres'
 import { describe, expect, it } from 'vitest'
-import { allTasks } from '../../src/testing/store-conformance/invariants.js'
+import { allTasks } from '../conformance/invariants.js'
 import { expectAllAccountedFor } from './accounts.js'
 import { ownPostgres } from './own-postgres.js'
 import { Scene, until } from './scene.js'

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { openSqlite } from 'redrive/sqlite'
 import type { ClaimedTask, Settlement, Store } from 'redrive/store'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { allTasks, checkInvariants } from '../../src/testing/store-conformance/invariants.js'
+import { allTasks, checkInvariants } from '../conformance/invariants.js'
 import { diceOf } from './seed.js'
 
 const WAL_HEADER = 32

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { fakeClock, storeConformance, storeModelTest } from '../../testing/index.js'
+import { storeModelTest } from '../../../test/conformance/model-test.js'
+import { storeConformance } from '../../../test/conformance/store-conformance.js'
+import { fakeClock } from '../../testing/index.js'
 import { MemoryStore } from './memory-store.js'
 
 const open = () => {

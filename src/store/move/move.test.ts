@@ -4,10 +4,11 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { checkInvariants } from '../../../test/conformance/invariants.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { hashJson, OptionError } from '../../policy/index.js'
 import { defineTask, Worker } from '../../task/index.js'
-import { checkInvariants, type FakeClock, fakeClock } from '../../testing/index.js'
+import { type FakeClock, fakeClock } from '../../testing/index.js'
 import {
   type Movable,
   MoveDifferenceError,

@@ -1,9 +1,9 @@
 import pg from 'pg'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { checkInvariants } from '../../../test/conformance/invariants.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { startPgbouncer } from '../../../test/services/pgbouncer.js'
 import { defineTask, TaskQueue, Worker } from '../../task/index.js'
-import { checkInvariants } from '../../testing/index.js'
 import { openPostgres } from './index.js'
 
 let direct: string

@@ -1,8 +1,10 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, it } from 'vitest'
+import { storeModelTest } from '../../../test/conformance/model-test.js'
+import { storeConformance } from '../../../test/conformance/store-conformance.js'
 import { emptyPostgresStore } from '../../../test/services/empty-postgres-store.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import { idempotencyStoreConformance, storeConformance, storeModelTest } from '../../testing/index.js'
+import { idempotencyStoreConformance } from '../../testing/index.js'
 
 let pool: pg.Pool
 beforeAll(async () => {

@@ -1,9 +1,9 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { storeConformance } from '../../../test/conformance/store-conformance.js'
 import { emptyPostgresStore } from '../../../test/services/empty-postgres-store.js'
 import { FAST, type PostgresServer, startPostgres } from '../../../test/services/postgres.js'
 import { canFetchPostgres, POSTGRES_RELEASES } from '../../../test/services/postgres-release.js'
-import { storeConformance } from '../../testing/index.js'
 
 if (!canFetchPostgres)
   process.stdout.write('SKIPPED: other versions of PostgreSQL. They are fetched on Linux on x64 alone.\n')

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { checkInvariants } from '../../../test/conformance/invariants.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import { checkInvariants } from '../../testing/index.js'
 import type { RunSettings, Store } from '../index.js'
 import { openPostgres, type PostgresStore } from './index.js'
 

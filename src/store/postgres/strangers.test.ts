@@ -1,9 +1,9 @@
 import pg from 'pg'
 import { expect, it, onTestFinished } from 'vitest'
+import { checkInvariants } from '../../../test/conformance/invariants.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { fillWithStrangers } from '../../../test/services/hostile-public.js'
 import { fillForViews, markGroups } from '../../../test/view-contract.js'
-import { checkInvariants } from '../../testing/index.js'
 import { SECTIONS, type Section } from '../move/movable.js'
 import { openPostgres } from './index.js'
 

@@ -1,10 +1,10 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { checkInvariants } from '../../../test/conformance/invariants.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { type NetworkProxy, startProxy } from '../../../test/services/proxy.js'
 import { Outbox } from '../../event/index.js'
-import { checkInvariants } from '../../testing/index.js'
 import { StoreRolledBackError, StoreUnavailableError } from '../contract/errors.js'
 import { openPostgres, type PostgresStore, type PostgresTransaction } from './index.js'
 

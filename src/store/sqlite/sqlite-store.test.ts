@@ -2,7 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'vitest'
-import { fakeClock, idempotencyStoreConformance, storeConformance, storeModelTest } from '../../testing/index.js'
+import { storeModelTest } from '../../../test/conformance/model-test.js'
+import { storeConformance } from '../../../test/conformance/store-conformance.js'
+import { fakeClock, idempotencyStoreConformance } from '../../testing/index.js'
 import { openSqlite } from './index.js'
 
 async function open() {

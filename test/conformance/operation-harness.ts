@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import type { NewOperation, OperationRecord, OperationStep, Store } from '../../src/store/index.js'
+import { kill, start } from './harness.js'
+
+/** Who acts, and why. */
+export const ANN = { who: 'ann', why: 'the bug is fixed' }
+
+/** Kills tasks with these ids, a millisecond apart, so that each has an age of its own. */
+export async function killAll(
+  store: Store,
+  advance: (ms: number) => Promise<void>,
+  tasks: readonly {
+    readonly id: string
+    readonly kind?: string
+    readonly category?: string
+    readonly key?: string
+    readonly code?: string
+    readonly payload?: string
+  }[],
+): Promise<void> {
+  for (const { code, ...task } of tasks) {
+    await kill(store, await start(store, task), code)
+    await advance(1)
+  }
+}
+
+/** Creates a redrive of all dead letters. */
+export async function createRedrive(store: Store, more: Partial<NewOperation> = {}): Promise<OperationRecord> {
+  const until = await store.now()
+  return store.operations.create({ act: 'redrive', set: { filter: {}, until }, by: ANN, ...more })
+}
+
+/** Takes the lease of an operation that is free. */
+export async function take(store: Store, id: string): Promise<string> {
+  const taken = await store.operations.take(id, 'driver', 1000)
+  assert.ok(taken !== undefined, 'the lease should be free')
+  return taken.token
+}
+
+/** A step that moves members, and notes nothing else. */
+export async function move(
+  store: Store,
+  { id, progress, status }: OperationRecord,
+  token: string,
+  ids: readonly string[],
+) {
+  const step: OperationStep = { leaseMs: 1000, move: ids, status, progress }
+  const stepped = await store.operations.step(id, token, step)
+  assert.ok(stepped !== undefined, 'the step should be taken')
+  return stepped
+}
