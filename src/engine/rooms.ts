@@ -1,6 +1,7 @@
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import type { Lane, Room } from '../store/index.js'
+import { pipelineOf } from '../store/internal.js'
 import { StageRoom } from './stage-room.js'
 import type { StagePlaces, WorkKind } from './work-kind.js'
 
@@ -54,7 +55,7 @@ export class Rooms {
 
   /** The pipelines that its stages belong to. */
   get pipelines(): ReadonlySet<string> {
-    return new Set(this.stages.map(({ kind }) => kind.kind.replace(/^pipeline:/, '')))
+    return new Set(this.stages.map(({ kind }) => pipelineOf(kind)))
   }
 
   get kinds(): readonly WorkKind[] {

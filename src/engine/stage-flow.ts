@@ -1,5 +1,5 @@
 import type { ClaimedTask, Outcome, RunRecord, Settled, Settlement } from '../store/index.js'
-import { ownValue } from '../store/internal.js'
+import { itemKind, ownValue } from '../store/internal.js'
 import type { Rooms } from './rooms.js'
 import type { RunKeeper } from './run-keeper.js'
 import type { BufferedItem, StageRoom } from './stage-room.js'
@@ -154,7 +154,7 @@ function isGoingOn({ status }: RunRecord): boolean {
 /** The smallest number that a run asks for whose items start; otherwise the stage's own. */
 function slotsOf({ name, kind }: StageRoom, runs: readonly RunRecord[]): number | undefined {
   const asked = runs
-    .filter(run => isGoingOn(run) && kind.kind === `pipeline:${run.pipeline}`)
+    .filter(run => isGoingOn(run) && kind.kind === itemKind(run.pipeline))
     .flatMap(({ settings }) => ownValue(settings.concurrency, name) ?? [])
   return asked.length === 0 ? undefined : Math.min(...asked)
 }

@@ -1,6 +1,7 @@
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import type { By, LaneControl, ReprocessFilter, RunRecord, RunStore, TaskReader } from '../store/index.js'
+import { itemKind } from '../store/internal.js'
 
 /** Which dead items to reprocess: those of a run, or of all runs of a pipeline. An absent field matches everything. */
 export type ReprocessSelection = ({ readonly run: string } | { readonly pipeline: string }) & {
@@ -53,7 +54,7 @@ const BATCH = 500
 export async function planReprocess(store: ReprocessStore, selection: ReprocessSelection): Promise<ReprocessPlan> {
   const { filter, stages } = await targetOf(store, selection)
   const { stage, run: key, errorCode } = filter
-  const kind = `pipeline:${filter.pipeline}`
+  const kind = itemKind(filter.pipeline)
   const lanes = await store.lanes({ kind, ...(key !== undefined && { key }) })
   const names = new Set(lanes.map(({ category }) => category))
   const byStage = []

@@ -1,4 +1,5 @@
 import type { By, LaneControl, LaneRuleReader, LimitRule, Rate, RunRecord, SharedLimits } from '../store/index.js'
+import { itemKind } from '../store/internal.js'
 
 type LaneReader = Pick<LaneControl, 'lanes'> & LaneRuleReader
 
@@ -20,7 +21,7 @@ export async function ratesOfRun(
   store: Pick<LaneControl, 'lanes'>,
   { id, pipeline, stages }: Pick<RunRecord, 'id' | 'pipeline' | 'stages'>,
 ): Promise<Readonly<Record<string, Readonly<Record<string, Rate>>>>> {
-  const lanes = await store.lanes({ kind: `pipeline:${pipeline}`, key: id })
+  const lanes = await store.lanes({ kind: itemKind(pipeline), key: id })
   const byStage = stages.map(stage => {
     const lane = lanes.find(({ category }) => category === stage)
     return [stage, lane?.shared?.limits.rates ?? {}] as const
@@ -57,5 +58,5 @@ async function limitsOf(store: LaneReader, stage: StageName): Promise<SharedLimi
 type SharedRule = LimitRule & { readonly limits: SharedLimits }
 
 function lanesOf({ pipeline, stage }: StageName) {
-  return { kind: `pipeline:${pipeline}`, category: stage }
+  return { kind: itemKind(pipeline), category: stage }
 }

@@ -2,13 +2,13 @@ import type { Returned } from '../attempt/index.js'
 import type { KindOptions, WorkKind } from '../engine/internal.js'
 import { hashJson } from '../policy/index.js'
 import type { ClaimedTask, Cost, Store } from '../store/index.js'
+import { itemKind } from '../store/internal.js'
 import { isLater, isSkip } from '../task/internal.js'
 import type { Work } from '../telemetry/index.js'
 import { queueClock } from '../time/index.js'
 import { BatchCalls } from './batch-calls.js'
 import { StageCostError } from './errors.js'
 import { itemContext, ownId } from './item-context.js'
-import { pipelineKind } from './pipeline-kind.js'
 import type { StageCode } from './stage.js'
 import { stageValue } from './stage-value.js'
 import { validCost } from './valid-cost.js'
@@ -25,7 +25,7 @@ export function stageKind(home: StageHome, index: number, store: Store, options:
   const stage = home.stages[index]
   if (stage === undefined) throw new RangeError(`The pipeline '${home.name}' has no stage ${index}.`)
   const { name, rates } = stage
-  const kind = pipelineKind(home.name)
+  const kind = itemKind(home.name)
   return {
     kind,
     version: home.version,

@@ -1,7 +1,7 @@
 import { commandLine, quoted } from '../policy/internal.js'
 import type { RunRecord, Store } from '../store/index.js'
+import { itemKind } from '../store/internal.js'
 import { StageGoneError } from './errors.js'
-import { pipelineKind } from './pipeline-kind.js'
 import type { StageCode } from './stage.js'
 
 /** Refuses a run with items at a stage which the code of its pipeline does not have: it would never end. */
@@ -21,7 +21,7 @@ export async function warnOfStrayItems(
   store: Pick<Store, 'lanes' | 'runs'>,
 ): Promise<void> {
   const stages = code.map(stage => stage.name)
-  const lanes = (await store.lanes({ kind: pipelineKind(name) })).filter(({ category }) => !stages.includes(category))
+  const lanes = (await store.lanes({ kind: itemKind(name) })).filter(({ category }) => !stages.includes(category))
   const waiting = new Map<string, number>()
   for (const { key, category } of lanes) {
     const counts = (await store.runs.get(key))?.byStage.find(({ stage }) => stage === category)?.counts

@@ -18,6 +18,6 @@ export { lengthProblem, patchedPayload, patchText } from './rules/operations/pat
 export { limitRecord } from './rules/operator-record.js'
 export { ownValue } from './rules/own-value.js'
 export { recordRedrive } from './rules/redrive-record.js'
-export { isItem, isRunLane } from './rules/runs/items.js'
+export { isItem, itemKind, pipelineOf } from './rules/runs/items.js'
 export { checkedShared } from './rules/shared-limit.js'
 export { syncFolder } from './sync-folder.js'

@@ -4,7 +4,7 @@ import type { Cost, TaskRecord } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
 import { COOLED_MS } from '../rules/idle-lanes.js'
 import { RAMP_END } from '../rules/lane-limits.js'
-import { isRunLane } from '../rules/runs/items.js'
+import { isItem } from '../rules/runs/items.js'
 import type { MemoryHeap } from './heap.js'
 import type { LaneEnd, MemorySharedLimit } from './shared.js'
 import { type MemoryTask, readyHeap } from './task.js'
@@ -20,7 +20,7 @@ export class MemoryLane implements Lane {
   /** Retries that wait under a budget. */
   readonly budgeted = new Set<MemoryTask>()
   /** Whether its tasks are items of a run. */
-  readonly isOfRun: boolean
+  readonly hasItems: boolean
   isPaused: boolean
   running = 0
   /** Its place in the turns: lanes with a lower one come first. */
@@ -39,7 +39,7 @@ export class MemoryLane implements Lane {
     this.kind = kind
     this.category = category
     this.key = key
-    this.isOfRun = isRunLane({ kind, key })
+    this.hasItems = isItem({ kind, key })
     this.isPaused = isPaused
     this.#limits = limits
   }

@@ -2,7 +2,7 @@ import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../contract/
 import type { LaneRules, PauseRule } from '../contract/lane-rule.js'
 import { runsAlone } from '../rules/after-settlement.js'
 import { isOneLane } from '../rules/lane-limits.js'
-import { isRunLane } from '../rules/runs/items.js'
+import { isItem } from '../rules/runs/items.js'
 import type { CountedSharedLimit } from '../rules/stats-book.js'
 import { MemoryLane } from './lane.js'
 import { MemoryLaneRules, matches } from './lane-rules.js'
@@ -130,7 +130,7 @@ export class MemoryLanes {
 
   /** Pauses lanes, or ends their pause. What stops a run stays: that is for the run to end. */
   pause(lanes: LaneSelection, pause: Pause): void {
-    const isOfRun = ([{ kind, key = '' }]: readonly [LaneSelection, Pause]) => isRunLane({ kind, key })
+    const isOfRun = ([{ kind, key }]: readonly [LaneSelection, Pause]) => key !== undefined && isItem({ kind, key })
     const ofRuns = lanes.key === undefined ? this.#pauses.all(lanes).filter(isOfRun) : []
     this.#pauses.add(lanes, pause)
     for (const [run, kept] of ofRuns) this.#pauses.add(run, kept)
@@ -148,7 +148,7 @@ export class MemoryLanes {
     const used = new Set<MemoryLane>()
     for (const { lane } of tasks) used.add(lane)
     for (const [name, lane] of this.#lanes) {
-      if (lane.key === '' || lane.isOfRun || used.has(lane)) continue
+      if (lane.key === '' || lane.hasItems || used.has(lane)) continue
       if (!lane.isAsNew(this.#limits.for(lane) ?? {}, now)) continue
       this.#lanes.delete(name)
       this.#keyed.delete(lane)

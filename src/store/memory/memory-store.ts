@@ -308,7 +308,7 @@ export class MemoryStore implements Store {
     checkBy(by)
     const now = this.#tasks.now()
     const task = this.#tasks.task(id)
-    if (task === undefined || task.lane.isOfRun) return false
+    if (task === undefined || task.lane.hasItems) return false
     if (task.record.status !== 'waiting' && task.record.status !== 'dead') return false
     writeLedger(task, acted('edited', by, now, { payload: task.record.payload }), undefined)
     task.record = { ...task.record, payload }
@@ -361,7 +361,7 @@ export class MemoryStore implements Store {
     const now = this.#tasks.now()
     const { auditMs, keysMs } = keep
     const over = [...this.#tasks.tasks.values()].filter(
-      ({ record, lane }) => !lane.isOfRun && isOver(record, keep, now),
+      ({ record, lane }) => !lane.hasItems && isOver(record, keep, now),
     )
     const deadLetters = over.filter(({ record }) => record.status === 'dead').length
     return {
@@ -381,7 +381,7 @@ export class MemoryStore implements Store {
     let left = limit
     for (const { record, lane } of this.#tasks.tasks.values()) {
       if (left === 0) break
-      if (lane.isOfRun || !isOver(record, keep, now)) continue
+      if (lane.hasItems || !isOver(record, keep, now)) continue
       this.#tasks.forget(record.id)
       left--
     }

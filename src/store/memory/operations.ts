@@ -38,7 +38,7 @@ export class MemoryOperations {
       saveOperation: state => void all.set(state.id, { state, tally: all.get(state.id)?.tally ?? NO_TALLY }),
       deadPayloads: ids =>
         tasksOf(tasks, ids).flatMap(({ record: { id, status, payload }, lane }) =>
-          status === 'dead' && !lane.isOfRun ? { id, payload } : [],
+          status === 'dead' && !lane.hasItems ? { id, payload } : [],
         ),
       replacePayloads: edits => {
         for (const { id, before, after } of edits)
@@ -145,7 +145,7 @@ function restore(tasks: MemoryTasks, task: MemoryTask, by: By, now: number): boo
     (record.status === 'waiting' && last?.outcome === 'redriven') ||
     (record.status === 'cancelled' && last?.outcome === 'discarded')
   // A task that was claimed and handed back since has run, and its state is younger than its row.
-  if (!isAsMoved || task.lane.isOfRun || last.before === undefined || last.endedAt !== record.changedAt) return false
+  if (!isAsMoved || task.lane.hasItems || last.before === undefined || last.endedAt !== record.changedAt) return false
   const before: Before = last.before
   tasks.restore(task, afterUndo(standingOf(task), before, by, now), before, now)
   return true

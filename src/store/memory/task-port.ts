@@ -14,7 +14,7 @@ export function memoryTaskPort(tasks: MemoryTasks): TaskPort {
       new Map(
         ids.flatMap((id): [string, Item][] => {
           const task = tasks.task(id)
-          if (task?.lane.isOfRun !== true) return []
+          if (task?.lane.hasItems !== true) return []
           const { key: run, category: stage, changedAt } = task.record
           return [[id, { id, run, stage, changedAt }]]
         }),

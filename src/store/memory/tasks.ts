@@ -136,7 +136,7 @@ export class MemoryTasks implements BudgetHost, GroupHost {
   discardAll(ids: readonly string[], by: Required<By>, now: number, part?: PartOfOperation): string[] {
     return ids.filter(id => {
       const task = this.#deadIn(id, part)
-      if (task === undefined || task.lane.isOfRun) return false
+      if (task === undefined || task.lane.hasItems) return false
       this.#mark(task, part?.operation)
       this.#change(task, afterDiscard(standingOf(task), by, now), now)
       return true
@@ -349,7 +349,7 @@ export class MemoryTasks implements BudgetHost, GroupHost {
   /** Tells the groups that a task has changed, the runs if it is an item, and whoever waits for its end. */
   #moved(before: TaskRecord | undefined, { lane, record }: MemoryTask): void {
     this.groups.moved(before, record)
-    if (lane.isOfRun) this.runs.moved(this.#tx, before, record)
+    if (lane.hasItems) this.runs.moved(this.#tx, before, record)
     if (this.ends.size > 0) this.ends.call(record.id)
   }
 

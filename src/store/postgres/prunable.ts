@@ -36,7 +36,7 @@ const COUNT = /* sql */ `
        AND ended.at <= clock.now - $2::bigint) AS "deadLetters",
     (SELECT count(*) FROM old_run) AS runs,
     (SELECT count(*) FROM old_run JOIN redrive.task
-     ON task.id > old_run.id || ':' AND task.id < old_run.id || ';' AND task.lane >= redrive.first_run_lane()) AS items,
+     ON task.id > old_run.id || ':' AND task.id < old_run.id || ';' AND redrive.has_items(task.lane)) AS items,
     (SELECT count(*) FROM redrive.idempotency, clock WHERE done_at <= clock.now - $3::bigint) AS keys,
     (SELECT count(*) FROM redrive.audit, clock WHERE audit.at <= clock.now - $4::bigint)
       + (SELECT count(*) FROM redrive.operation, clock

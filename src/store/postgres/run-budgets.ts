@@ -1,5 +1,5 @@
 import type { Settled, Settlement } from '../contract/claim.js'
-import { FIRST_RUN_LANE } from '../rules/runs/items.js'
+import { hasItems } from '../rules/runs/items.js'
 import type { BudgetJudgement } from '../verbs/runs.js'
 import type { Database } from './database.js'
 import { claimedBy } from './token.js'
@@ -28,7 +28,7 @@ export class RunBudgets {
   async judged(settlements: readonly Settlement[], settled: Settled[]): Promise<Settled[]> {
     const lanes = settlements.map(({ token, outcome }, n) => {
       const { lane } = claimedBy(token)
-      const isEnd = lane >= FIRST_RUN_LANE && settled[n]?.result === 'settled' && ENDED.has(outcome.type)
+      const isEnd = hasItems(lane) && settled[n]?.result === 'settled' && ENDED.has(outcome.type)
       return isEnd ? lane : undefined
     })
     if (lanes.every(lane => lane === undefined)) return settled

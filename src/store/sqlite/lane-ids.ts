@@ -1,5 +1,5 @@
 import type { Lane } from '../contract/lane.js'
-import { FIRST_RUN_LANE, isRunLane } from '../rules/runs/items.js'
+import { FIRST_RUN_LANE, isItem } from '../rules/runs/items.js'
 import type { Statements } from './statements.js'
 
 const MOST_LANES_KEPT = 10_000
@@ -31,7 +31,7 @@ export class LaneIds {
 
   /** The id of a lane, which is made if it does not exist. */
   of(kind: string, category: string, key: string): number {
-    const ids = isRunLane({ kind, key }) ? this.#runIds : this.#ids
+    const ids = isItem({ kind, key }) ? this.#runIds : this.#ids
     const name = category === '' && key === '' ? kind : `${kind}\0${category}\0${key}`
     const known = ids.get(name)
     if (known !== undefined) return known
@@ -82,7 +82,7 @@ export function makeLane(statements: Statements, { kind, category, key }: Lane):
     kind,
     category,
     key,
-    run: isRunLane({ kind, key }) ? runLane(statements) : null,
+    run: isItem({ kind, key }) ? runLane(statements) : null,
   })
   if (id === undefined) throw new Error(`The lane ${JSON.stringify({ kind, category, key })} could not be made.`)
   return id

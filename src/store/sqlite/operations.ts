@@ -7,7 +7,7 @@ import { afterUndo } from '../rules/after-settlement.js'
 import { compareTexts } from '../rules/cursor.js'
 import { isOpen, NO_TALLY, operationState } from '../rules/operations/operation-rules.js'
 import { undonePage } from '../rules/operations/set.js'
-import { FIRST_RUN_LANE } from '../rules/runs/items.js'
+import { hasItems } from '../rules/runs/items.js'
 import { State, statusOf } from '../rules/task-state.js'
 import { LaneBook } from './lane-book.js'
 import { deadAmong } from './operators.js'
@@ -41,7 +41,7 @@ export function sqliteOperationPort(runs: RunPort, statements: OperationStatemen
     },
     deadPayloads: ids =>
       deadAmong(tasks, ids).flatMap(({ id, seq, lane }) =>
-        lane >= FIRST_RUN_LANE ? [] : { id, payload: tasks.payload.get(seq) ?? '' },
+        hasItems(lane) ? [] : { id, payload: tasks.payload.get(seq) ?? '' },
       ),
     replacePayloads: edits => {
       for (const { id, before, after } of edits) {
@@ -95,7 +95,7 @@ function restore(
   now: number,
 ): boolean {
   const row = statements.standing.get(seq)
-  if (row === undefined || lane >= FIRST_RUN_LANE) return false
+  if (row === undefined || hasItems(lane)) return false
   const last = statements.act.get(seq, row.entries)
   const isAsMoved =
     (state < State.running && last?.outcome === 'redriven') ||

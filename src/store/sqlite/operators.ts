@@ -5,7 +5,7 @@ import { isOneLane } from '../rules/lane-limits.js'
 import { acted } from '../rules/ledger-change.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { discardRecord, editRecord, limitRecord, pauseRecord } from '../rules/operator-record.js'
-import { FIRST_RUN_LANE } from '../rules/runs/items.js'
+import { hasItems } from '../rules/runs/items.js'
 import { NEW_STATE, relimited } from '../rules/shared-limit.js'
 import { State, statusOf } from '../rules/task-state.js'
 import { LaneBook } from './lane-book.js'
@@ -98,7 +98,7 @@ export function discard(
   const book = new LaneBook(statements)
   const discarded = ids.filter(id => {
     const row = statements.dead.get(id)
-    if (row === undefined || row.lane >= FIRST_RUN_LANE || row.changed_at > (part?.diedUntil ?? Infinity)) return false
+    if (row === undefined || hasItems(row.lane) || row.changed_at > (part?.diedUntil ?? Infinity)) return false
     if (row.operation !== operation) statements.mark.run(operation, row.seq)
     change(statements, book, row, 'dead', afterDiscard(standingOf(row), by, now), now)
     return true

@@ -4,7 +4,7 @@ import type { TaskStatus } from '../contract/task.js'
 import { type After, afterSettlement, runsAlone, type Standing, waitsAgain } from '../rules/after-settlement.js'
 import { failureOf } from '../rules/budgets/gate.js'
 import { errorClass } from '../rules/rows.js'
-import { FIRST_RUN_LANE } from '../rules/runs/items.js'
+import { hasItems } from '../rules/runs/items.js'
 import { State, type StateNumber } from '../rules/task-state.js'
 import { advance } from './advance.js'
 import { LaneBook } from './lane-book.js'
@@ -58,7 +58,7 @@ export function settle(
     const settled = settleOne(settlement, place)
     results[position] = settled
     isAnyWaiting ||= settled.result === 'settled' && waitsAgain(settlement.outcome)
-    if (place.lane >= FIRST_RUN_LANE && settled === SETTLED && !waitsAgain(settlement.outcome)) {
+    if (hasItems(place.lane) && settled === SETTLED && !waitsAgain(settlement.outcome)) {
       const isSucceeded = settlement.outcome.type === 'succeeded'
       items.push({ id: settlement.id, lane: place.lane, isSucceeded })
     }

@@ -1,6 +1,6 @@
 import { type Outcome, SETTLED, type Settled, type Settlement } from '../contract/claim.js'
 import type { AttemptEntry } from '../contract/ledger.js'
-import { FIRST_RUN_LANE } from '../rules/runs/items.js'
+import { hasItems } from '../rules/runs/items.js'
 import type { LaneBook } from './lane-book.js'
 import { isPlain } from './ledger.js'
 import type { Statements } from './statements.js'
@@ -67,7 +67,7 @@ export class Successes {
   /** Takes a settlement, if it is one to collect. */
   takes(settlement: Settlement, place: Place, position: number): boolean {
     // Items of runs have results as a rule, and are counted when they end.
-    if (!isPlainSuccess(settlement) || place.lane >= FIRST_RUN_LANE || this.#book.isAnyBounded) return false
+    if (!isPlainSuccess(settlement) || hasItems(place.lane) || this.#book.isAnyBounded) return false
     if (settlement.outcome.result !== undefined) return false
     const sort = this.#sortOf(place, settlement.attempt)
     if (sort === undefined) return false

@@ -1,5 +1,5 @@
 import type { TaskExplanation } from '../../../operate/index.js'
-import { isItem } from '../../../store/internal.js'
+import { isItem, pipelineOf } from '../../../store/internal.js'
 import { suggest } from '../../suggest.js'
 
 /** From this number on, a few go first. */
@@ -17,8 +17,7 @@ export function redriveCommands(
   if (group !== null && !isItem(letter)) return [one, suggest('dlq redrive', { '--group': group, ...canary })]
   if (errorCode === null) return [one]
   if (isItem(letter)) {
-    const pipeline = kind.slice('pipeline:'.length)
-    return [one, suggest('pipeline reprocess', { '--pipeline': pipeline, '--error': errorCode })]
+    return [one, suggest('pipeline reprocess', { '--pipeline': pipelineOf(letter), '--error': errorCode })]
   }
   return [one, suggest('dlq redrive', { '--kind': kind, '--code': errorCode, ...canary })]
 }

@@ -5,6 +5,7 @@ import { type MetricsRegistry, storeMetrics, workMetrics } from '../../../metric
 import { type Notifier, type NotifyOptions, notify } from '../../../notify/index.js'
 import { untilEmpty } from '../../../operate/index.js'
 import type { Store } from '../../../store/index.js'
+import { itemKind } from '../../../store/internal.js'
 import { type Outage, Worker } from '../../../task/index.js'
 import { fanOut, logTo, redact, type Sink } from '../../../telemetry/index.js'
 import type { CommandContext } from '../../command.js'
@@ -181,7 +182,7 @@ async function stopReason(
   const failure = worker.stopped.then(() => 'The worker has stopped.')
   if (!options.untilEmpty) return Promise.race([signal, failure])
   const isOver = new AbortController()
-  const kinds = [...tasks.map(({ kind }) => kind), ...pipelines.map(({ name }) => `pipeline:${name}`)]
+  const kinds = [...tasks.map(({ kind }) => kind), ...pipelines.map(({ name }) => itemKind(name))]
   const scope = { kinds, categories: options.category }
   const onIdle = async () => {
     // A store that is away is reported by the worker.

@@ -185,7 +185,7 @@ BEGIN
   SELECT array_agg(n) AS applied, bool_or(operation IS NOT NULL) AS members, bool_or(is_decision) AS decisions,
     bool_or(is_failure) AS failures, bool_or(failure_group IS NOT NULL OR last_group IS NOT NULL) AS group_changes,
     bool_or(outcome = 'deferred' OR is_ordered AND next_at > now_ms) AS holds,
-    array_agg(id) FILTER (WHERE outcome = 'succeeded' AND lane >= redrive.first_run_lane()) AS outputs
+    array_agg(id) FILTER (WHERE outcome = 'succeeded' AND redrive.has_items(lane)) AS outputs
   INTO has FROM unnest(batch);
   IF has.members THEN
     PERFORM redrive.note_members(batch);

@@ -11,7 +11,7 @@ DECLARE
 BEGIN
   ids := ARRAY(
     SELECT id FROM redrive.task
-    WHERE id = ANY (ids) AND state = redrive.state_dead() AND redrive.item_lane(lane) IS NULL
+    WHERE id = ANY (ids) AND state = redrive.state_dead() AND NOT redrive.has_items(lane)
       AND (died_until IS NULL OR changed_at <= died_until)
     ORDER BY id FOR UPDATE);
   IF ids = '{}' THEN

@@ -7,7 +7,7 @@ DECLARE
   now_ms bigint := redrive.now_ms(at);
   of_state smallint;
 BEGIN
-  SELECT state INTO of_state FROM redrive.task WHERE id = of_id AND redrive.item_lane(lane) IS NULL FOR UPDATE;
+  SELECT state INTO of_state FROM redrive.task WHERE id = of_id AND NOT redrive.has_items(lane) FOR UPDATE;
   IF of_state = redrive.state_running() THEN
     -- Keeps claims away until this is over. A task that one has taken runs with the payload that it had.
     IF redrive.lock_waiting(ARRAY[of_id]) = '{}' THEN
@@ -34,7 +34,7 @@ BEGIN
     SELECT json_build_object('ids', coalesce(array_agg(id), '{}'), 'payloads', coalesce(array_agg(payload), '{}'))::text
     FROM (
       SELECT id, payload FROM redrive.task
-      WHERE id = ANY (of_ids) AND state = redrive.state_dead() AND redrive.item_lane(lane) IS NULL
+      WHERE id = ANY (of_ids) AND state = redrive.state_dead() AND NOT redrive.has_items(lane)
       ORDER BY id FOR UPDATE
     ) AS locked
   );

@@ -243,7 +243,7 @@ BEGIN
   page := redrive.lock_tasks(page[1 : up_to]);
   page := ARRAY(
     SELECT id FROM redrive.task
-    WHERE id = ANY (page) AND operation = of_operation AND redrive.item_lane(lane) IS NULL ORDER BY id);
+    WHERE id = ANY (page) AND operation = of_operation AND NOT redrive.has_items(lane) ORDER BY id);
   -- A task that was claimed and handed back since has run, and its state is younger than its row.
   SELECT coalesce(array_agg(task.id) FILTER (WHERE last.outcome = 'redriven' AND state = redrive.state_running()), '{}'),
     coalesce(array_agg(task.id) FILTER (WHERE last.outcome = 'discarded' AND state = redrive.state_cancelled()), '{}')

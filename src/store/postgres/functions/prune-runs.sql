@@ -7,7 +7,7 @@ BEGIN
   -- Tasks before their rows in `waiting`, as everybody locks them. Somebody may have redriven one just before.
   ids := ARRAY(
     SELECT id FROM redrive.task
-    WHERE id > of_run || ':' AND id < of_run || ';' AND lane >= redrive.first_run_lane()
+    WHERE id > of_run || ':' AND id < of_run || ';' AND redrive.has_items(lane)
     ORDER BY id LIMIT up_to FOR UPDATE);
   places := redrive.lock_waiting(ids);
   WITH deleted_task AS (
@@ -42,7 +42,7 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.forget_run(of_run text, of_kind text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   lanes bigint[] := ARRAY(
-    SELECT id FROM redrive.lane WHERE id >= redrive.first_run_lane() AND key = of_run AND kind = of_kind);
+    SELECT id FROM redrive.lane WHERE redrive.has_items(id) AND key = of_run AND kind = of_kind);
 BEGIN
   PERFORM redrive.lock_lane_rules(of_kind);
   DELETE FROM redrive.ended WHERE lane = ANY (lanes);

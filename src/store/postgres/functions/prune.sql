@@ -74,7 +74,7 @@ CREATE OR REPLACE FUNCTION redrive.prune_lanes(now_ms bigint) RETURNS void LANGU
 DECLARE
   most constant int := 200;
   first_lane bigint := (SELECT id FROM redrive.lane WHERE id > 0 ORDER BY id LIMIT 1);
-  last_lane bigint := (SELECT id FROM redrive.lane WHERE id < redrive.first_run_lane() ORDER BY id DESC LIMIT 1);
+  last_lane bigint := (SELECT id FROM redrive.lane WHERE NOT redrive.has_items(id) ORDER BY id DESC LIMIT 1);
   lanes bigint[];
 BEGIN
   lanes := ARRAY(
@@ -96,7 +96,7 @@ BEGIN
   UPDATE redrive.lane SET retired = now_ms WHERE id = ANY (ARRAY(
     SELECT its.id FROM (SELECT id FROM redrive.lane WHERE id >= first_lane ORDER BY id LIMIT most) AS named
     JOIN redrive.lane AS its ON its.id = ANY (ARRAY[named.id])
-    WHERE its.id < redrive.first_run_lane() AND its.retired IS NULL AND redrive.is_idle_lane(its, now_ms)
+    WHERE NOT redrive.has_items(its.id) AND its.retired IS NULL AND redrive.is_idle_lane(its, now_ms)
     FOR UPDATE OF its SKIP LOCKED
   ));
 END

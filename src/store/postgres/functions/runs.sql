@@ -10,9 +10,13 @@ CREATE OR REPLACE FUNCTION redrive.new_lane_id(kind text, key text) RETURNS bigi
     ELSE nextval('redrive.lane_id') END
 $$;
 
+-- Whether the tasks of a lane are items of a run.
+CREATE OR REPLACE FUNCTION redrive.has_items(lane bigint) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+'SELECT lane >= redrive.first_run_lane()';
+
 -- A lane if its tasks are items of a run, NULL otherwise.
 CREATE OR REPLACE FUNCTION redrive.item_lane(lane bigint) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN lane >= redrive.first_run_lane() THEN lane END
+  SELECT CASE WHEN redrive.has_items(lane) THEN lane END
 $$;
 
 -- Lists items that have succeeded, where their run is to be written out.
@@ -38,7 +42,7 @@ BEGIN
     SELECT coalesce(json_agg(json_build_object(
       'id', task.id, 'run', lane.key, 'stage', lane.category, 'changed_at', task.changed_at)), '[]')
     FROM redrive.task JOIN redrive.lane ON lane.id = ANY (ARRAY[task.lane])
-    WHERE task.id = ANY (ids) AND task.lane >= redrive.first_run_lane()
+    WHERE task.id = ANY (ids) AND redrive.has_items(task.lane)
   );
 END
 $$;
@@ -91,7 +95,7 @@ BEGIN
           coalesce(sum(dead), 0) AS dead, coalesce(sum(cancelled), 0) AS cancelled
         FROM redrive.tally WHERE tally.lane = ANY (ARRAY[lane.id])
       ) AS counts
-      WHERE lane.id >= redrive.first_run_lane() AND lane.key = of_key AND lane.kind = of_kind
+      WHERE redrive.has_items(lane.id) AND lane.key = of_key AND lane.kind = of_kind
     ) AS stage
   );
 END
@@ -148,7 +152,7 @@ BEGIN
       AND coalesce(rule.key = lane.key, true)
     ORDER BY rule.id DESC LIMIT 1
   ), false)
-  WHERE id >= redrive.first_run_lane() AND key = of_key AND kind = of_kind;
+  WHERE redrive.has_items(id) AND key = of_key AND kind = of_kind;
 END
 $$;
 
@@ -159,14 +163,14 @@ BEGIN
   IF of_key IS NOT NULL THEN
     RETURN ARRAY(
       SELECT lane.id FROM redrive.lane
-      WHERE lane.key = of_key AND lane.id >= redrive.first_run_lane() AND lane.kind = of_kind
+      WHERE lane.key = of_key AND redrive.has_items(lane.id) AND lane.kind = of_kind
         AND (of_category IS NULL OR lane.category = of_category)
         AND EXISTS (SELECT FROM redrive.run WHERE run.id = of_key AND NOT run.forgotten)
     );
   END IF;
   RETURN ARRAY(
     SELECT lane.id FROM redrive.lane
-    WHERE lane.kind = of_kind AND lane.id >= redrive.first_run_lane()
+    WHERE lane.kind = of_kind AND redrive.has_items(lane.id)
       AND (of_category IS NULL OR lane.category = of_category)
       AND EXISTS (SELECT FROM redrive.run WHERE run.id = ANY (ARRAY[lane.key]) AND NOT run.forgotten)
   );

@@ -78,7 +78,7 @@ BEGIN
   )
   SELECT array_agg(n),
     json_agg(json_build_object('lane', lane, 'began', ran_from)) FILTER (WHERE has.ramps),
-    array_agg(id) FILTER (WHERE lane >= redrive.first_run_lane()),
+    array_agg(id) FILTER (WHERE redrive.has_items(lane)),
     array_agg(lane) FILTER (WHERE has.shared_limits),
     (
       SELECT array_agg(ROW(alike.*)::redrive.attempt_count) FROM (

@@ -12,24 +12,32 @@ const PREFIX = 'pipeline:'
 const DIGITS = 12
 
 /**
- * The ids of lanes in databases begin here if they belong to runs, so that a task shows by its lane whether it is an item:
+ * The ids of lanes in databases begin here if their tasks are items, so that a task shows by its lane whether it is one:
  * items are pruned with their run, count against its budget, and are written out. No id is given twice.
  */
 export const FIRST_RUN_LANE = 2 ** 40
+
+/** Whether the tasks of a lane are items, by its id in a database. */
+export function hasItems(lane: number): boolean {
+  return lane >= FIRST_RUN_LANE
+}
 
 /** The kind of a pipeline's items. */
 export function itemKind(pipeline: string): string {
   return `${PREFIX}${pipeline}`
 }
 
-/** Whether the tasks of a lane are items of a run. */
-export function isRunLane({ kind, key }: Pick<Lane, 'kind' | 'key'>): boolean {
-  return kind.startsWith(PREFIX) && key !== ''
+/** The pipeline of an item. */
+export function pipelineOf({ kind }: Pick<Lane, 'kind'>): string {
+  return kind.slice(PREFIX.length)
 }
 
-/** Whether a task is an item of a pipeline: then its category is its stage, and its key its run. */
-export function isItem({ kind = '' }: { readonly kind?: string | undefined }): boolean {
-  return kind.startsWith(PREFIX)
+/**
+ * Whether a task is an item of a pipeline: then its category is its stage, and its key its run. Also tells of a lane, a
+ * selection or a count whether it has to do with items.
+ */
+export function isItem({ kind = '', key }: Partial<Pick<Lane, 'kind' | 'key'>>): boolean {
+  return kind.startsWith(PREFIX) && key !== ''
 }
 
 /** The lanes of a run: all that have its kind and key. */
@@ -42,7 +50,7 @@ export function itemId(run: string, position: number): string {
   return `${run}:${String(position).padStart(DIGITS, '0')}`
 }
 
-/** Whether a task with this id may be an item: the ids of all items have a colon. */
+/** Whether a task with this id may be an item, before its lane is looked up: the ids of all items have a colon. */
 export function mayBeItem(id: string): boolean {
   return id.includes(':')
 }

@@ -1,6 +1,6 @@
 import type { Settled } from '../../contract/claim.js'
 import type { Lane } from '../../contract/lane.js'
-import { isRunLane } from './items.js'
+import { isItem } from './items.js'
 
 /** The answers to settlements, where those to items of runs that these have stopped say so. */
 export function markStopped(
@@ -11,6 +11,6 @@ export function markStopped(
   if (stopped.size === 0) return answers
   return answers.map((answer, index) => {
     const lane = laneOf(index)
-    return lane !== undefined && isRunLane(lane) && stopped.has(lane.key) ? { ...answer, isStopped: true } : answer
+    return lane !== undefined && isItem(lane) && stopped.has(lane.key) ? { ...answer, isStopped: true } : answer
   })
 }

@@ -1,4 +1,0 @@
-/** The kind of a pipeline's items in the store. */
-export function pipelineKind(name: string): string {
-  return `pipeline:${name}`
-}
