@@ -167,6 +167,42 @@ BEGIN
 END
 $$;
 
+-- Starts a task that must run alone, unless somebody else has locked it or its lane may not give it any more. Returns the
+-- same as `take_rooms`.
+CREATE OR REPLACE FUNCTION redrive.take_alone(
+  lone text, by_worker text, now_ms bigint, INOUT gates redrive.gate[],
+  OUT tasks json[], OUT last_turns bigint[], OUT is_contended boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+  place tid[];
+  paid record;
+BEGIN
+  place := redrive.lock_alone(lone, now_ms);
+  paid := redrive.afford(place, now_ms);
+  tasks := ARRAY[redrive.start(paid.affordable, by_worker, now_ms)];
+  last_turns := '{}';
+  is_contended := tasks[1] IS NULL;
+  IF gates IS NOT NULL AND NOT is_contended THEN
+    gates := (
+      SELECT redrive.gates_after(gates, its.kind, its.category, 1)
+      FROM redrive.task JOIN redrive.lane AS its ON its.id = task.lane WHERE task.id = lone);
+  END IF;
+END
+$$;
+
+-- When to claim again: when a task is due, a lane may give one, a budget lets a retry through, or a gate lets a task through.
+CREATE OR REPLACE FUNCTION redrive.next_claim_time(
+  is_contended boolean, gates redrive.gate[], retry_budgets bigint[], now_ms bigint
+) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN CASE
+    -- A task that another claim has locked is taken or free again in a moment.
+    WHEN is_contended THEN least(now_ms + 5, redrive.next_time(now_ms))
+    ELSE least(redrive.next_time(now_ms), redrive.next_retry(retry_budgets, now_ms), (
+      SELECT min(greatest(now_ms, gate.next_look)) FROM unnest(gates) AS gate WHERE gate.allowed <= 0)) END;
+END
+$$;
+
 -- Makes due tasks ready, then starts ready ones, room by room. A task belongs to the first room that names it. A task that
 -- must run alone goes before all others, but only to an idle worker.
 --
@@ -180,63 +216,44 @@ SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SE
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
+  budgets record;
   has_more_due boolean;
   is_alone_waiting boolean;
   lone text;
-  budgets record;
-  gates redrive.gate[];
   taken record;
-  tasks json[] := '{}';
-  last_turns bigint[] := '{}';
-  is_contended boolean := false;
 BEGIN
   -- Renew the lease first, so that nobody rescues this worker's tasks meanwhile.
   INSERT INTO redrive.worker AS known (id, until) VALUES (by_worker, now_ms + lease_ms)
   ON CONFLICT (id) DO UPDATE SET until = greatest(known.until, excluded.until);
   budgets := redrive.active_budgets(now_ms);
-  gates := budgets.gates;
   has_more_due := redrive.make_due_ready(budgets.of_retries, now_ms);
-  is_alone_waiting := redrive.is_alone_waiting(rooms, gates, now_ms);
+
+  is_alone_waiting := redrive.is_alone_waiting(rooms, budgets.gates, now_ms);
   IF is_alone_waiting AND is_idle THEN
-    lone := redrive.first_lone_task(rooms, gates, up_to, now_ms);
+    lone := redrive.first_lone_task(rooms, budgets.gates, up_to, now_ms);
   END IF;
   IF lone IS NOT NULL THEN
-    tasks := ARRAY[redrive.start(
-      (redrive.afford(redrive.lock_alone(lone, now_ms), now_ms)).affordable, by_worker, now_ms)];
-    is_contended := tasks[1] IS NULL;
-    IF gates IS NOT NULL AND NOT is_contended THEN
-      gates := (
-        SELECT redrive.gates_after(gates, its.kind, its.category, 1)
-        FROM redrive.task JOIN redrive.lane AS its ON its.id = task.lane WHERE task.id = lone);
-    END IF;
+    taken := redrive.take_alone(lone, by_worker, now_ms, budgets.gates);
   ELSE
-    taken := redrive.take_rooms(rooms, up_to, by_worker, now_ms, gates);
-    tasks := taken.tasks;
-    last_turns := taken.last_turns;
-    is_contended := taken.is_contended;
-    gates := taken.gates;
+    taken := redrive.take_rooms(rooms, up_to, by_worker, now_ms, budgets.gates);
   END IF;
-  IF gates IS NOT NULL THEN
-    PERFORM redrive.charge_gates(gates, now_ms);
+  IF taken.gates IS NOT NULL THEN
+    PERFORM redrive.charge_gates(taken.gates, now_ms);
   END IF;
-
   IF is_alone_waiting THEN
     -- The task was taken, or its lane may be full by now.
-    is_alone_waiting := redrive.is_alone_waiting(rooms, gates, now_ms);
+    is_alone_waiting := redrive.is_alone_waiting(rooms, taken.gates, now_ms);
   END IF;
+
   RETURN json_build_object(
     'now', now_ms,
-    'next_at', CASE
-      WHEN has_more_due THEN now_ms
-      -- A task that another claim has locked is taken or free again in a moment.
-      WHEN is_contended THEN least(now_ms + 5, redrive.next_time(now_ms))
-      ELSE least(redrive.next_time(now_ms), redrive.next_retry(budgets.of_retries, now_ms), (
-        SELECT min(greatest(now_ms, gate.next_look)) FROM unnest(gates) AS gate WHERE gate.allowed <= 0)) END,
+    'next_at', CASE WHEN has_more_due THEN now_ms
+      ELSE redrive.next_claim_time(taken.is_contended, taken.gates, budgets.of_retries, now_ms) END,
     'is_alone_waiting', is_alone_waiting,
-    'last_turns', last_turns,
+    'last_turns', taken.last_turns,
     -- A sequence that was never used shows the value that it will give first.
     'as_of', (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM redrive.claim_id_seq),
-    'tasks', array_to_json(tasks)
+    'tasks', array_to_json(taken.tasks)
   )::text;
 END
 $$;
@@ -263,7 +280,6 @@ BEGIN
   PERFORM redrive.pick(ARRAY[share], 0, 0);
   PERFORM redrive.afford('{}', 0);
   PERFORM redrive.start('{}', '', 0);
-  PERFORM redrive.next_time(0);
-  PERFORM redrive.next_retry(NULL, 0);
+  PERFORM redrive.next_claim_time(false, NULL, NULL, 0);
 END
 $$;

@@ -182,6 +182,14 @@ BEGIN
 END
 $$;
 
+-- Whether there are lanes where the end of one task may let another start.
+CREATE OR REPLACE FUNCTION redrive.is_any_bounded() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL OR concurrency IS NOT NULL)
+    OR EXISTS (SELECT FROM redrive.shared_limit WHERE limits::jsonb ? 'concurrency');
+END
+$$;
+
 -- Settles a batch: plain successes and advances column by column (see `succeed`), all others as `settle_outcomes` takes them. Rows
 -- with a `next` advance to that element of `next_lanes` (see `lanes_after`); their value is in `results`. `claims` and
 -- `counts` tell how many successes and others belong to which claim; `item_claims` are the claims of the advances, and
@@ -247,9 +255,7 @@ BEGIN
     'settled', succeeded || gone || gone_before, 'kept', kept, 'kept_before', kept_before, 'to_lanes', to_lanes,
     'applied', applied, 'now', now_ms, 'is_any_budget', redrive.is_any_failure_budget(),
     'is_any_gate_open', EXISTS (SELECT FROM redrive.budget WHERE is_open),
-    'is_any_bounded', uses IS NOT NULL
-      OR EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL OR concurrency IS NOT NULL)
-      OR EXISTS (SELECT FROM redrive.shared_limit WHERE limits::jsonb ? 'concurrency')
+    'is_any_bounded', uses IS NOT NULL OR redrive.is_any_bounded()
   )::text;
 END
 $$;
