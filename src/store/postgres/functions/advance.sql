@@ -115,6 +115,8 @@ DECLARE
   to_shared bigint[] := ARRAY(
     SELECT (SELECT its.shared FROM redrive.lane AS its WHERE its.id = lane) FROM unnest(to_lanes) AS lane);
   shareds bigint[];
+  leaving bigint;
+  payment record;
 BEGIN
   IF (SELECT count(shared) FROM unnest(to_shared) AS shared) = 0 THEN
     RETURN admitted;
@@ -122,11 +124,13 @@ BEGIN
   shareds := ARRAY(
     SELECT CASE WHEN coalesce(admitted[run.n], true) THEN to_shared[run.next] END
     FROM unnest(nexts) WITH ORDINALITY AS run (next, n) ORDER BY run.n);
+  IF cardinality(nexts) = 1 THEN
+    leaving := (SELECT its.shared FROM redrive.lane AS its WHERE its.id = lanes[1]);
+  END IF;
+  payment := redrive.pay(shareds, costs, leaving, now_ms);
   RETURN ARRAY(
     SELECT coalesce(admitted[run.n], true) AND run.is_paid
-    FROM unnest((redrive.pay(shareds, costs, CASE WHEN cardinality(nexts) = 1 THEN (
-      SELECT its.shared FROM redrive.lane AS its WHERE its.id = lanes[1]) END, now_ms)).paid)
-      WITH ORDINALITY AS run (is_paid, n) ORDER BY run.n);
+    FROM unnest(payment.paid) WITH ORDINALITY AS run (is_paid, n) ORDER BY run.n);
 END
 $$;
 
@@ -254,8 +258,10 @@ BEGIN
     AND task.round = run.round AND task.advances = coalesce(run.advances, cancel_instead.advances[1])
     AND task.cancel_requested
   WHERE run.next IS NOT NULL;
-  RETURN CASE WHEN outcomes IS NULL THEN '{}' ELSE coalesce(
-    redrive.settle_outcomes(json_build_object('outcomes', outcomes, 'groups', coalesce(groups, '[]')), now_ms), '{}') END;
+  IF outcomes IS NULL THEN
+    RETURN '{}';
+  END IF;
+  RETURN redrive.settle_outcomes(json_build_object('outcomes', outcomes, 'groups', coalesce(groups, '[]')), now_ms);
 END
 $$;
 

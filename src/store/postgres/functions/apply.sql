@@ -171,11 +171,13 @@ DECLARE
   has record;
 BEGIN
   IF batch IS NULL THEN
-    RETURN NULL;
+    RETURN '{}';
   END IF;
   IF redrive.is_any_group_missing(reports -> 'groups') THEN
     surplus := redrive.make_groups(batch, reports -> 'groups', now_ms);
-    batch := CASE WHEN surplus = '{}' THEN batch ELSE redrive.to_other_groups(batch, surplus, now_ms) END;
+    IF surplus <> '{}' THEN
+      batch := redrive.to_other_groups(batch, surplus, now_ms);
+    END IF;
   END IF;
   IF has_any.budgets THEN
     retry_lanes := ARRAY(SELECT DISTINCT lane FROM unnest(batch) WHERE outcome = 'retry' AND NOT is_decision);

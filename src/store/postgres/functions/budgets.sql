@@ -168,7 +168,10 @@ DECLARE
 BEGIN
   SELECT * INTO this FROM redrive.budget AS known
   WHERE known.kind = of_kind AND known.category IS NOT DISTINCT FROM of_category AND known.is_open FOR UPDATE;
-  RETURN FOUND AND redrive.change_gate(
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  RETURN redrive.change_gate(
     this.id, this.gate, (new_gate::jsonb || jsonb_build_object('round', this.gate::jsonb -> 'round'))::text);
 END
 $$;
@@ -255,6 +258,7 @@ DECLARE
   this redrive.budget;
   until bigint;
   lost_at bigint;
+  allowed int;
 BEGIN
   FOR this IN SELECT * FROM redrive.budget WHERE is_open OR has_retries ORDER BY category IS NULL, id LOOP
     IF this.has_retries THEN
@@ -264,9 +268,12 @@ BEGIN
     until := (this.gate::jsonb -> 'until')::bigint;
     -- A probe that runs for longer rings when it ends.
     lost_at := (this.gate::jsonb -> 'takenAt')::bigint + 60000;
+    allowed := 0;
+    IF until <= now_ms THEN
+      allowed := redrive.gate_allowance(this.id, now_ms);
+    END IF;
     gates := gates || ROW(
-      this.id, this.kind, this.category, CASE WHEN until > now_ms THEN 0 ELSE redrive.gate_allowance(this.id, now_ms) END,
-      0, CASE WHEN until > now_ms THEN until WHEN lost_at > now_ms THEN lost_at ELSE now_ms + 60000 END)::redrive.gate;
+      this.id, this.kind, this.category, allowed, 0, CASE WHEN until > now_ms THEN until WHEN lost_at > now_ms THEN lost_at ELSE now_ms + 60000 END)::redrive.gate;
   END LOOP;
 END
 $$;

@@ -13,7 +13,12 @@ BEGIN
     ORDER BY due.next_at LIMIT most FOR UPDATE SKIP LOCKED
   ));
   GET DIAGNOSTICS made_ready = ROW_COUNT;
-  RETURN made_ready = most OR retry_budgets IS NOT NULL AND redrive.let_retries_through(retry_budgets, most, now_ms);
+  IF made_ready = most THEN
+    RETURN true;
+  ELSIF retry_budgets IS NULL THEN
+    RETURN false;
+  END IF;
+  RETURN redrive.let_retries_through(retry_budgets, most, now_ms);
 END
 $$;
 

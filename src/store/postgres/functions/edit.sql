@@ -6,11 +6,13 @@ SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cach
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   of_state smallint;
+  places tid[];
 BEGIN
   SELECT state INTO of_state FROM redrive.task WHERE id = of_id AND NOT redrive.has_items(lane) FOR UPDATE;
   IF of_state = redrive.state_running() THEN
     -- Keeps claims away until this is over. A task that one has taken runs with the payload that it had.
-    IF redrive.lock_waiting(ARRAY[of_id]) = '{}' THEN
+    places := redrive.lock_waiting(ARRAY[of_id]);
+    IF places = '{}' THEN
       RETURN false;
     END IF;
   ELSIF of_state IS DISTINCT FROM redrive.state_dead() THEN

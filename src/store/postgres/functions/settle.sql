@@ -159,7 +159,7 @@ $$;
 -- Settles outcomes as `settle_outcomes` takes them. Returns the numbers of those that took effect.
 CREATE OR REPLACE FUNCTION redrive.settle_others(others json, now_ms bigint) RETURNS int[] LANGUAGE plpgsql AS $$
 DECLARE
-  applied int[] := coalesce(redrive.settle_outcomes(others, now_ms), '{}');
+  applied int[] := redrive.settle_outcomes(others, now_ms);
 BEGIN
   IF cardinality(applied) < json_array_length(others -> 'outcomes') THEN
     SELECT applied || redrive.acknowledge(array_agg(id), array_agg(round), array_agg(advances), array_agg(n), now_ms)
