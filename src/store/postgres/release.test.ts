@@ -9,7 +9,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '2d22e32b83d5c7cae6b3810e424e7c5b62aaefd7b63300684b0d9266922c79cb',
+  1: 'a8ab685891b20ce1061f2aee4d8c3aece403b15266ffb1394a7dba831d3117b2',
 }
 
 const MAX_LINES = 60

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { withSettings } from './verb-settings.js'
 
 /** The SQL of one release of Redrive, and the versions that it records in a store. */
 export interface Release {
@@ -36,7 +37,7 @@ export function thisRelease(): Promise<Release> {
 
 async function load(): Promise<Release> {
   const [schema, functions] = await Promise.all([readSql('schema'), readSql('functions')])
-  const text = functions.map(({ sql }) => sql).join('\n')
+  const text = withSettings(functions.map(({ sql }) => sql).join('\n'))
   const versions = new Map(schema.map(({ file, sql }) => [Number.parseInt(file, 10), sql]))
   return {
     version: Math.max(...versions.keys()),

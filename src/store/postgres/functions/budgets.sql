@@ -98,9 +98,7 @@ $$;
 -- The budgets with their counts, as a JSON array of {id, kind, category, settings, gate, now, recent, probes, retries}, where
 -- `retries` is what `retry_counts` returns; with `to_judge` only failure budgets whose gate is open, or that have counted a
 -- failure within the last ten seconds.
-CREATE OR REPLACE FUNCTION redrive.budgets(to_judge boolean, at bigint) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.budgets(to_judge boolean, at bigint) RETURNS text LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
 BEGIN
@@ -143,9 +141,7 @@ $$;
 -- Changes the gate of a budget, unless somebody else has changed it since. Returns whether it did. A gate that closes counts
 -- afresh.
 CREATE OR REPLACE FUNCTION redrive.change_gate(of_budget bigint, old_gate text, new_gate text) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   is_open_now boolean;
 BEGIN
@@ -160,9 +156,7 @@ $$;
 -- Closes the gate of a budget, which counts afresh. Returns whether it was open. Its next round of probes is told from
 -- earlier ones.
 CREATE OR REPLACE FUNCTION redrive.close_gate(of_kind text, of_category text, new_gate text) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   this redrive.budget;
 BEGIN
@@ -180,9 +174,7 @@ $$;
 -- Returns whether anything has changed.
 CREATE OR REPLACE FUNCTION redrive.set_budget(
   of_kind text, of_category text, new_settings text, new_gate text, at bigint
-) RETURNS boolean LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS boolean LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   this redrive.budget;
 BEGIN

@@ -1,8 +1,7 @@
 -- Ends waiting tasks and marks running ones, each on record if `who` asked for it. Returns the ids of those that it has ended
 -- or marked, as a JSON array.
 CREATE OR REPLACE FUNCTION redrive.cancel(ids text[], who text, why text, at bigint) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+/* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   places tid[];

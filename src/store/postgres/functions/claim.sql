@@ -216,9 +216,7 @@ $$;
 -- anybody made, and `tasks` is an array of what `start` returns.
 CREATE OR REPLACE FUNCTION redrive.claim(
   by_worker text, lease_ms bigint, rooms json, up_to int, is_idle boolean, at bigint
-) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS text LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   budgets record;
@@ -266,10 +264,7 @@ $$;
 -- Calls the functions that claims need, without data, so that this connection plans them before its first claim. Planning
 -- takes several times as long as a claim, and tasks start late, and then too fast for their rate, if it takes place after
 -- the claim has read the clock. It waits for no lock, since a claim waits for it.
-CREATE OR REPLACE FUNCTION redrive.plan_claims() RETURNS void LANGUAGE plpgsql
-SET lock_timeout = 100
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.plan_claims() RETURNS void LANGUAGE plpgsql /* verb */ SET lock_timeout = 100 AS $$
 DECLARE
   room constant redrive.room := ROW('{}', NULL, 0, NULL);
   share constant redrive.share := ROW(0, 0);

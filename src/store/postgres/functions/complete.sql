@@ -3,9 +3,7 @@
 -- else waits until the transaction is over. Returns false if the task is no longer in that round, or has advanced.
 CREATE OR REPLACE FUNCTION redrive.complete(
   of_id text, of_claim bigint, of_round int, of_advances int, of_result text, at bigint
-) RETURNS boolean LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS boolean LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   settled int[];

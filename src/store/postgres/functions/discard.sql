@@ -2,9 +2,7 @@
 -- their run counts its dead. `of_operation` and `died_until` as with `redrive`. Returns the ids of the tasks that it changed, as a JSON array.
 CREATE OR REPLACE FUNCTION redrive.discard(
   ids text[], who text, why text, of_operation text, died_until bigint, at bigint
-) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS text LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   times bigint[];

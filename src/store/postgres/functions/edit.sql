@@ -1,8 +1,6 @@
 -- Replaces the payload of a task that waits or is dead, on record; not of an item of a run. Returns whether there was one.
 CREATE OR REPLACE FUNCTION redrive.edit(of_id text, new_payload text, who text, why text, at bigint) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   of_state smallint;
@@ -28,9 +26,7 @@ END
 $$;
 
 -- Locks the dead tasks among these, but no items of runs. Returns {ids, payloads}, as JSON.
-CREATE OR REPLACE FUNCTION redrive.lock_payloads(of_ids text[]) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.lock_payloads(of_ids text[]) RETURNS text LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
   RETURN (
     SELECT json_build_object('ids', coalesce(array_agg(id), '{}'), 'payloads', coalesce(array_agg(payload), '{}'))::text
@@ -45,8 +41,7 @@ $$;
 
 -- Replaces the payloads of tasks that this transaction has redriven. The rows of the redrive get the originals.
 CREATE OR REPLACE FUNCTION redrive.replace_payloads(ids text[], payloads text[]) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+/* verb */ AS $$
 BEGIN
   UPDATE redrive.ledger AS last SET before = concat(left(last.before, -1), ',"payload":', to_json(task.payload), '}')
   FROM unnest(ids) AS one (id) JOIN redrive.task ON task.id = ANY (ARRAY[one.id])

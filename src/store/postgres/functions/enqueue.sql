@@ -125,9 +125,7 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.enqueue(
   lanes json, ids text[], are_new boolean, lane_numbers int[], priorities float8[], submitted bigint[], due bigint[],
   payloads text[], costs text[], traceparents text[], rounds int[], tried_for bigint[], tried json, at bigint
-) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '10s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS text LANGUAGE plpgsql /* verb */ SET lock_timeout = '10s' AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   lane_ids bigint[];
@@ -186,9 +184,7 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.enqueue_one(
   of_kind text, of_category text, of_key text, of_id text, of_priority float8, submitted bigint, due bigint,
   of_payload text, of_cost text, of_traceparent text, at bigint
-) RETURNS boolean LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '10s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS boolean LANGUAGE plpgsql /* verb */ SET lock_timeout = '10s' AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   its record;

@@ -48,9 +48,7 @@ END
 $$;
 
 -- The running tasks of a worker that somebody asked to cancel, as a JSON array of {claim, n, round, lane, advances}.
-CREATE OR REPLACE FUNCTION redrive.cancelled(by_worker text) RETURNS json LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.cancelled(by_worker text) RETURNS json LANGUAGE plpgsql STABLE /* verb */ AS $$
 BEGIN
   RETURN (
     SELECT coalesce(json_agg(json_build_object(
@@ -84,9 +82,7 @@ $$;
 -- which schema the store has, and the oldest whose code may work with it.
 CREATE OR REPLACE FUNCTION redrive.heartbeat(
   by_worker text, lease_ms bigint, known_claims bigint[], as_of bigint, report json, at bigint
-) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS text LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   gone text;

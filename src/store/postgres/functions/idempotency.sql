@@ -1,9 +1,7 @@
 -- Takes an idempotency key where it is free, or tells its state. Returns JSON: {state, …} as the contract defines it.
 CREATE OR REPLACE FUNCTION redrive.claim_key(
   of_key text, of_fingerprint text, of_token text, lease_ms float8, at bigint
-) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS text LANGUAGE plpgsql /* patient verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   found_key redrive.idempotency;
@@ -30,9 +28,7 @@ $$;
 
 -- Renews the lease of a key that is in progress. Returns whether it is still this token's.
 CREATE OR REPLACE FUNCTION redrive.renew_key(of_key text, of_token text, lease_ms float8, at bigint) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql /* patient verb */ AS $$
 BEGIN
   UPDATE redrive.idempotency SET until = ceil(redrive.now_ms(at) + lease_ms)
   WHERE key = of_key AND token = of_token AND result IS NULL;
@@ -43,9 +39,7 @@ $$;
 -- Stores the result of a key. Returns whether it was still this token's. A key keeps its first result: the answer to the
 -- first call may have been lost.
 CREATE OR REPLACE FUNCTION redrive.complete_key(of_key text, of_token text, of_result text, at bigint) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql /* patient verb */ AS $$
 BEGIN
   UPDATE redrive.idempotency
   SET result = coalesce(result, of_result), done_at = coalesce(done_at, redrive.now_ms(at))
@@ -56,8 +50,7 @@ $$;
 
 -- Gives a key back, unless it has a result; without a token, it is forgotten whatever its state.
 CREATE OR REPLACE FUNCTION redrive.release_key(of_key text, of_token text) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+/* patient verb */ AS $$
 BEGIN
   DELETE FROM redrive.idempotency
   WHERE key = of_key AND (of_token IS NULL OR token = of_token AND result IS NULL);
@@ -66,8 +59,7 @@ $$;
 
 -- Locks a task until the transaction ends, so that nobody rescues it meanwhile. Returns whether it is still in its round.
 CREATE OR REPLACE FUNCTION redrive.hold(of_id text, of_round int, of_advances int) RETURNS boolean LANGUAGE plpgsql
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+/* patient verb */ AS $$
 BEGIN
   PERFORM FROM redrive.task
   WHERE id = of_id AND round = of_round AND advances = of_advances AND state = redrive.state_running() FOR UPDATE;

@@ -1,7 +1,5 @@
 -- Hands a worker's tasks back, uncounted, and forgets the worker. Returns the number of tasks.
-CREATE OR REPLACE FUNCTION redrive.leave(by_worker text, at bigint) RETURNS int LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.leave(by_worker text, at bigint) RETURNS int LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   count int := redrive.take_from(by_worker, 'released', '{}', 9223372036854775807, redrive.now_ms(at));
 BEGIN

@@ -2,9 +2,7 @@
 -- it is created.
 CREATE OR REPLACE FUNCTION redrive.limit_lanes(
   of_kind text, of_category text, of_key text, most int, rate float8, is_ordered boolean, at bigint
-) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
   IF of_category IS NOT NULL AND of_key IS NOT NULL THEN
     PERFORM redrive.make_lanes(

@@ -30,9 +30,7 @@ $$;
 -- The order of the joins is fixed, since the planner cannot know how few batches fill a page.
 CREATE OR REPLACE FUNCTION redrive.ended_page(
   of_state int, of_kind text, of_category text, of_key text, of_error text, before bigint, before_id text, up_to bigint
-) RETURNS SETOF redrive.task LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS SETOF redrive.task LANGUAGE plpgsql STABLE /* patient verb */ SET enable_sort = off AS $$
 DECLARE
   wanted bigint[] := redrive.few_lanes(of_kind, of_category, of_key);
 BEGIN

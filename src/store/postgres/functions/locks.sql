@@ -26,9 +26,7 @@ END
 $$;
 
 -- Those of these tasks that other transactions have locked, as a JSON array of {id, holder}. Waits for none of them.
-CREATE OR REPLACE FUNCTION redrive.locked_tasks(ids text[]) RETURNS json LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.locked_tasks(ids text[]) RETURNS json LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   free constant text[] := ARRAY(SELECT id FROM redrive.task WHERE id = ANY (ids) FOR UPDATE SKIP LOCKED);
 BEGIN

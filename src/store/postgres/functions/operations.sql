@@ -1,9 +1,7 @@
 -- Saves the record of an operation.
 CREATE OR REPLACE FUNCTION redrive.save_operation(
   of_id text, of_created_at bigint, is_open boolean, of_state text
-) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
   INSERT INTO redrive.operation (id, created_at, open, state) VALUES (of_id, of_created_at, is_open, of_state)
   ON CONFLICT (id) DO UPDATE SET open = is_open, state = of_state;
@@ -11,9 +9,7 @@ END
 $$;
 
 -- Locks an operation, and folds its counts once they are many. Returns {now, state, tally}; NULL if there is none.
-CREATE OR REPLACE FUNCTION redrive.lock_operation(of_id text, at bigint) RETURNS json LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.lock_operation(of_id text, at bigint) RETURNS json LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   found_state text;
@@ -45,9 +41,7 @@ $$;
 -- JSON array of {state, tally}.
 CREATE OR REPLACE FUNCTION redrive.read_operations(
   of_id text, is_open boolean, before bigint, before_id text, up_to int
-) RETURNS json LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS json LANGUAGE plpgsql STABLE /* verb */ AS $$
 BEGIN
   RETURN (
     SELECT coalesce(json_agg(json_build_object('state', state, 'tally', redrive.tally_of(id))), '[]') FROM (
@@ -100,9 +94,7 @@ $$;
 -- everything. Walks on in time, batch by batch, as `ended_page` walks back.
 CREATE OR REPLACE FUNCTION redrive.dead_members(
   of_kind text, of_category text, of_key text, of_error text, died_until bigint, after bigint, after_id text, up_to int
-) RETURNS text LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS text LANGUAGE plpgsql STABLE /* patient verb */ SET enable_sort = off AS $$
 DECLARE
   is_any_lane boolean := of_kind IS NULL AND of_category IS NULL AND of_key IS NULL;
   wanted bigint[] := redrive.few_lanes(of_kind, of_category, of_key);
@@ -137,9 +129,7 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.group_members(
   of_group text, of_kind text, of_category text, of_key text, of_error text, died_until bigint, after bigint,
   after_id text, up_to int
-) RETURNS text LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS text LANGUAGE plpgsql STABLE /* patient verb */ SET enable_sort = off AS $$
 BEGIN
   RETURN (
     SELECT redrive.members_json(array_agg(id), array_agg(changed_at), array_agg(lane)) FROM (
@@ -160,9 +150,7 @@ $$;
 -- to end.
 CREATE OR REPLACE FUNCTION redrive.living_members(
   of_kind text, of_category text, of_key text, of_error text, of_group text, submitted_until bigint, up_to int
-) RETURNS text LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS text LANGUAGE plpgsql STABLE /* verb */ AS $$
 BEGIN
   RETURN (
     SELECT redrive.members_json(array_agg(id), array_agg(changed_at), array_agg(lane)) FROM (
@@ -227,9 +215,7 @@ $$;
 -- run since, and discarded ones. Returns {undone, next}.
 CREATE OR REPLACE FUNCTION redrive.undo_members(
   of_operation text, after text, up_to int, who text, why text, at bigint
-) RETURNS json LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS json LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   page text[] := ARRAY(

@@ -2,9 +2,7 @@
 -- and why. The pauses of runs stay, unless their key is given: what stops a run is for the run to end.
 CREATE OR REPLACE FUNCTION redrive.pause(
   of_kind text, of_category text, of_key text, is_paused boolean, who text, why text, at bigint
-) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   keeps_runs constant boolean := of_key IS NULL AND starts_with(of_kind, 'pipeline:');
 BEGIN

@@ -57,9 +57,7 @@ $$;
 -- Deletes runs that have been over for long enough, with all that belongs to them: up to `up_to` items and runs. A run that
 -- takes several calls is hidden by the first. Returns how many it deleted.
 CREATE OR REPLACE FUNCTION redrive.prune_runs(ended_ms bigint, dead_ms bigint, up_to int, at bigint) RETURNS int
-LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   gone int := 0;

@@ -120,9 +120,7 @@ $$;
 -- Deletes up to `up_to` tasks, keys and audit records in all that have been over for long enough. Returns how many.
 CREATE OR REPLACE FUNCTION redrive.prune(
   ended_ms bigint, dead_ms bigint, keys_ms bigint, audit_ms bigint, up_to int, at bigint
-) RETURNS int LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS int LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   gone int := 0;

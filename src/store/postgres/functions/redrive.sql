@@ -76,9 +76,7 @@ $$;
 -- Gives dead tasks fresh attempts (see `move_dead`). Returns the ids of those that it moved, as a JSON array.
 CREATE OR REPLACE FUNCTION redrive.redrive(
   ids text[], who text, why text, of_operation text, died_until bigint, at bigint
-) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS text LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   part record;

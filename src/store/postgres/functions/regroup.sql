@@ -98,9 +98,7 @@ $$;
 -- is NULL. Returns how many were moved.
 CREATE OR REPLACE FUNCTION redrive.regroup(
   left_id text, heir json, groups json, ids text[], targets text[], at bigint
-) RETURNS int LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS int LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   is_succeeded boolean := coalesce(heir ->> 'id' <> left_id, false);
   moved int;

@@ -34,9 +34,7 @@ $$;
 
 -- The runs and stages of those tasks that are items, as their lanes tell, and when each reached its state: a JSON array of
 -- {id, run, stage, changed_at}.
-CREATE OR REPLACE FUNCTION redrive.item_runs(ids text[]) RETURNS json LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.item_runs(ids text[]) RETURNS json LANGUAGE plpgsql STABLE /* verb */ AS $$
 BEGIN
   RETURN (
     SELECT coalesce(json_agg(json_build_object(
@@ -48,9 +46,7 @@ END
 $$;
 
 -- Opens a run, given as JSON. Returns false if its id is taken.
-CREATE OR REPLACE FUNCTION redrive.open_run(record json) RETURNS boolean LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.open_run(record json) RETURNS boolean LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
   INSERT INTO redrive.run SELECT * FROM json_populate_record(NULL::redrive.run, record) ON CONFLICT DO NOTHING;
   RETURN FOUND;
@@ -58,9 +54,7 @@ END
 $$;
 
 -- Locks a run. Returns its state and the time, as {state, now}, or NULL if there is none.
-CREATE OR REPLACE FUNCTION redrive.lock_run(of_id text, at bigint) RETURNS json LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.lock_run(of_id text, at bigint) RETURNS json LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   found_state text;
 BEGIN
@@ -70,9 +64,7 @@ END
 $$;
 
 -- Writes a run that is locked, given as JSON.
-CREATE OR REPLACE FUNCTION redrive.save_run(record json) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.save_run(record json) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
   UPDATE redrive.run
   SET ended_at = given.ended_at, dead = given.dead, next_check = given.next_check, state = given.state
@@ -83,8 +75,7 @@ $$;
 
 -- How many items of a run are in each status, by stage: a JSON array of {category, waiting, running, …}.
 CREATE OR REPLACE FUNCTION redrive.run_counts(of_kind text, of_key text) RETURNS json LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+/* verb */ AS $$
 BEGIN
   RETURN (
     SELECT coalesce(json_agg(stage ORDER BY stage.id), '[]') FROM (
@@ -105,9 +96,7 @@ $$;
 -- counts. With an id, that run alone. NULL matches everything.
 CREATE OR REPLACE FUNCTION redrive.read_runs(
   of_id text, of_pipeline text, before bigint, before_id text, up_to bigint, at bigint
-) RETURNS text LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS text LANGUAGE plpgsql STABLE /* verb */ AS $$
 DECLARE
   runs json;
 BEGIN
@@ -129,8 +118,7 @@ $$;
 
 -- Notes the positions of items that have ids of their own.
 CREATE OR REPLACE FUNCTION redrive.add_items(of_run text, positions bigint[], ids text[]) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+/* verb */ AS $$
 BEGIN
   INSERT INTO redrive.run_item (run, position, task)
   SELECT of_run, item.position, item.id FROM unnest(positions, ids) AS item (position, id);
@@ -138,9 +126,7 @@ END
 $$;
 
 -- Takes back the pause of a run: its lanes are as paused as the other rules say.
-CREATE OR REPLACE FUNCTION redrive.end_pause(of_kind text, of_key text) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.end_pause(of_kind text, of_key text) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
   PERFORM redrive.lock_lane_rules(of_kind);
   DELETE FROM redrive.pause_rule WHERE kind = of_kind AND category IS NULL AND key = of_key;
@@ -180,9 +166,7 @@ $$;
 -- The ids of up to `up_to` dead items that match, as a JSON array. NULL matches everything.
 CREATE OR REPLACE FUNCTION redrive.dead_items(
   of_kind text, of_key text, of_category text, of_error text, until bigint, up_to bigint
-) RETURNS json LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS json LANGUAGE plpgsql STABLE /* verb */ AS $$
 BEGIN
   RETURN (
     SELECT coalesce(json_agg(id), '[]') FROM (
@@ -205,9 +189,7 @@ $$;
 -- The ids of up to `up_to` waiting items that match, as a JSON array. NULL matches everything.
 CREATE OR REPLACE FUNCTION redrive.waiting_items(
   of_kind text, of_key text, of_category text, of_error text, up_to bigint
-) RETURNS json LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS json LANGUAGE plpgsql STABLE /* verb */ AS $$
 DECLARE
   lanes bigint[] := redrive.run_lanes(of_kind, of_key, of_category);
 BEGIN
@@ -235,8 +217,7 @@ $$;
 
 -- The ids of running items of a run that nobody has asked to cancel yet, as a JSON array.
 CREATE OR REPLACE FUNCTION redrive.running_items(of_kind text, of_key text) RETURNS json LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+/* verb */ AS $$
 DECLARE
   lanes bigint[] := redrive.run_lanes(of_kind, of_key, NULL);
 BEGIN
@@ -250,9 +231,7 @@ END
 $$;
 
 -- Moves waiting items to another category.
-CREATE OR REPLACE FUNCTION redrive.move_items(ids text[], to_category text) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.move_items(ids text[], to_category text) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   places tid[];
 BEGIN
@@ -284,9 +263,7 @@ $$;
 
 -- How many items of a run died of which error in which stage since a time: a JSON array of {error_code, stage, count}.
 CREATE OR REPLACE FUNCTION redrive.deaths(of_kind text, of_key text, of_category text, since bigint) RETURNS json
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql STABLE /* verb */ AS $$
 BEGIN
   RETURN (
     SELECT coalesce(json_agg(death), '[]') FROM (
@@ -306,9 +283,7 @@ END
 $$;
 
 -- Notes that items were written out.
-CREATE OR REPLACE FUNCTION redrive.remove_outputs(of_run text, ids text[]) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.remove_outputs(of_run text, ids text[]) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
   DELETE FROM redrive.run_output WHERE run = of_run AND task = ANY (ids);
 END

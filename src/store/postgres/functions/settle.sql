@@ -203,9 +203,7 @@ CREATE OR REPLACE FUNCTION redrive.settle(
   ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
   versions text[], calls text[], releases text[], nexts int[], next_lanes json, keeps boolean[], costs text[],
   details json[], item_claims bigint[], uses json, others json, claims bigint[], counts int[], at bigint
-) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+) RETURNS text LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   items int := 0;
@@ -262,10 +260,7 @@ $$;
 
 -- Calls the functions that settlements need, without data, so that this connection plans them before the first real
 -- settlement: planning takes several times as long as a call. It waits for no lock, since settlements would wait for it.
-CREATE OR REPLACE FUNCTION redrive.plan_settlements() RETURNS void LANGUAGE plpgsql
-SET lock_timeout = 100
-SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.plan_settlements() RETURNS void LANGUAGE plpgsql /* verb */ SET lock_timeout = 100 AS $$
 DECLARE
   none constant redrive.ended_attempt[] := '{}';
 BEGIN

@@ -452,9 +452,7 @@ $$;
 -- Limits all lanes that match together, including those that come later. The limit of a kind replaces those of its
 -- categories. `new_state` is the state of a limit that was never used.
 CREATE OR REPLACE FUNCTION redrive.limit_shared(of_kind text, of_category text, new_limits text, new_state text)
-RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+RETURNS void LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   this redrive.shared_limit;
 BEGIN
@@ -482,8 +480,7 @@ $$;
 
 -- Notes limits that code declares. Returns false if they are the same as the last ones for these lanes.
 CREATE OR REPLACE FUNCTION redrive.declare_limits(of_lanes text, new_limits text) RETURNS boolean LANGUAGE plpgsql
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+/* verb */ AS $$
 BEGIN
   INSERT INTO redrive.declared_limit AS known (lanes, limits) VALUES (of_lanes, new_limits)
   ON CONFLICT (lanes) DO UPDATE SET limits = excluded.limits WHERE known.limits <> excluded.limits;

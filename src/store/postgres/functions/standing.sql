@@ -21,8 +21,7 @@ $$;
 -- Where a task stands: in the queue of its lane, or with a worker. Returns JSON: {now, lane, is_undecided,
 -- is_to_be_cancelled, before, worker, retry_budget, behind_retry, ramp, rate_opens_at, shared}; NULL if there is no such task.
 CREATE OR REPLACE FUNCTION redrive.standing_of(of_id text, most int, at bigint) RETURNS text LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+/* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   this redrive.task;

@@ -83,9 +83,7 @@ $$;
 -- The figures of the store by kind and category, and the limits that lanes share, which lower what is ready. Returns JSON:
 -- {now, workers, kinds, shared}, where `kinds` is an array of {kind, category, waiting, paused, held, budgeted, ready,
 -- readySince, limited, running, dead, cost}, and `shared` one of {kind, category, limits, state}.
-CREATE OR REPLACE FUNCTION redrive.stats(most bigint, at bigint) RETURNS text LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog SET lock_timeout = '2s' SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION redrive.stats(most bigint, at bigint) RETURNS text LANGUAGE plpgsql STABLE /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
 BEGIN
