@@ -1,5 +1,6 @@
 import type { Message } from '../bus/index.js'
 import { exactValue, membersOf } from '../policy/internal.js'
+import { decodeBody, encodeBody } from './event-body.js'
 
 /** A body as JSON holds it: the value of a JSON text, or the raw text, or base64 if it is not UTF-8. */
 export type Content = { readonly body: unknown } | { readonly rawBody: string; readonly encoding?: 'base64' }
@@ -11,34 +12,23 @@ export function eventIn({ body }: Message): string | Uint8Array {
   if (event === undefined) return body
   const encoding = letter?.get('original_encoding')
   if (encoding === undefined || !event.startsWith('"')) return event
-  const text = JSON.parse(event) as string
-  return encoding === '"base64"' ? Buffer.from(text, 'base64') : text
+  const raw = JSON.parse(event) as string
+  return decodeBody(encoding === '"base64"' ? { raw, encoding: 'base64' } : { raw })
 }
 
 function membersIn(body: Uint8Array): ReadonlyMap<string, string> | undefined {
-  try {
-    const text = textIn(body)
-    JSON.parse(text)
-    return membersOf(text)
-  } catch {
-    return undefined
-  }
-}
-
-/** The text of a body. Throws if it is not UTF-8. */
-function textIn(body: Uint8Array): string {
-  return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body)
+  const encoded = encodeBody(body)
+  return 'json' in encoded ? membersOf(encoded.json) : undefined
 }
 
 /** The content of a body. */
 export function contentOf(bytes: Uint8Array): Content {
-  let text: string
-  try {
-    text = textIn(bytes)
-  } catch {
-    return { rawBody: Buffer.from(bytes).toString('base64'), encoding: 'base64' }
+  const encoded = encodeBody(bytes)
+  if ('json' in encoded) {
+    const body = exactValue(encoded.json)
+    // JSON that is too deep to be written again comes back as it is.
+    return body === encoded.json ? { rawBody: encoded.json } : { body }
   }
-  const body = exactValue(text)
-  // Text that is not JSON, or is too deep to be written again, comes back as it is.
-  return body === text ? { rawBody: text } : { body }
+  const { raw, encoding } = encoded
+  return encoding === undefined ? { rawBody: raw } : { rawBody: raw, encoding }
 }

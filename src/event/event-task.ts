@@ -1,9 +1,9 @@
-import { type Message, textOf } from '../bus/index.js'
-import { textOrBase64 } from '../bus/internal.js'
+import type { Message } from '../bus/index.js'
 import { EVENT_KIND } from '../engine/internal.js'
 import { membersOf } from '../policy/internal.js'
 import type { NewTask } from '../store/index.js'
 import { traceparentOf } from '../telemetry/internal.js'
+import { decodeBody, encodeBody } from './event-body.js'
 
 /** An event that waits in a store, as the payload of its task. */
 export interface StoredEvent {
@@ -39,10 +39,9 @@ export function eventTask(taskId: string, queue: string, message: Message, key: 
 /** The body of an event that waits, as it was published: the same text, or the same bytes. */
 export function bodyOf(payload: string): string | Uint8Array {
   const stored = storedEvent(payload)
-  const { raw_body = '', encoding } = stored
   // Cut out of the payload: written again, a number that JavaScript rounds would be another number.
-  if ('event' in stored) return membersOf(payload)?.get('event') ?? ''
-  return encoding === undefined ? raw_body : Buffer.from(raw_body, encoding)
+  if ('event' in stored) return decodeBody({ json: membersOf(payload)?.get('event') ?? '' })
+  return decodeBody({ raw: stored.raw_body ?? '', encoding: stored.encoding })
 }
 
 /** The fields of a stored event before its body. */
@@ -51,14 +50,10 @@ function headOf({ key, message }: Pick<StoredEvent, 'key' | 'message'>): string 
   return `"key":${JSON.stringify(key)},"message":${JSON.stringify({ id, type, headers, unreadable })}`
 }
 
-/** The fields of a stored event that hold the body. JSON is kept as it came, not as it would be written again. */
-function contentOf(message: Message): string {
-  try {
-    const text = textOf(message)
-    JSON.parse(text)
-    return `"event":${text}`
-  } catch {
-    const { raw, encoding } = textOrBase64(message.body)
-    return `"raw_body":${JSON.stringify(raw)}${encoding === undefined ? '' : `,"encoding":"${encoding}"`}`
-  }
+/** The fields of a stored event that hold the body. */
+function contentOf({ body }: Message): string {
+  const encoded = encodeBody(body)
+  if ('json' in encoded) return `"event":${encoded.json}`
+  const { raw, encoding } = encoded
+  return `"raw_body":${JSON.stringify(raw)}${encoding === undefined ? '' : `,"encoding":"${encoding}"`}`
 }
