@@ -25,7 +25,6 @@ import type { OnceOptions, PolicyStore, Retention, Store } from '../contract/sto
 import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
-import type { OperationPort } from '../port/operation-port.js'
 import type { Transactions } from '../port/steps.js'
 import { afterSettlement } from '../rules/after-settlement.js'
 import { withGates } from '../rules/budgets/gate-answers.js'
@@ -98,7 +97,7 @@ export class MemoryStore implements Store {
   /** Failures with the same fingerprint. */
   readonly groups: MemoryGroups
   readonly #tasks: MemoryTasks
-  readonly #port: Transactions<OperationPort>
+  readonly #port: Transactions
   readonly #once: MemoryOnce
 
   constructor(options: MemoryStoreOptions = {}) {
@@ -107,7 +106,7 @@ export class MemoryStore implements Store {
     this.idempotency = new MemoryIdempotencyStore({ clock })
     this.#tasks = new MemoryTasks(clock)
     this.audit = this.#tasks.audit
-    this.#port = memoryTransactions(this.#tasks.port)
+    this.#port = memoryTransactions(this.#tasks.tx)
     this.runs = new Runs(this.#port, () => this.#tasks.ring())
     this.operations = new Operations(this.#port, () => this.#tasks.ring())
     this.budgets = this.#tasks.budgets
@@ -283,9 +282,9 @@ export class MemoryStore implements Store {
     checkIds(ids)
     checkBy(by)
     const cancelled = await this.#port.write(function* (tx) {
-      const now = yield* tx.now()
+      const now = yield* tx.clock.now()
       const ending = yield* cancelTasks(tx, ids, by, now)
-      if (by !== undefined) yield* tx.appendAudit(cancelRecord(ending, by, now), now)
+      if (by !== undefined) yield* tx.audit.append(cancelRecord(ending, by, now), now)
       return ending
     })
     if (cancelled.length > 0) this.#tasks.ring()
@@ -296,7 +295,7 @@ export class MemoryStore implements Store {
     checkIds(ids)
     checkDiscard(by)
     const now = this.#tasks.now()
-    const discarded = this.#tasks.discardAll(ids, by, now)
+    const discarded = this.#tasks.discard(ids, by, now)
     this.audit.add(discardRecord(discarded, by, now))
     return discarded
   }

@@ -1,9 +1,23 @@
 import type { Before, By } from '../contract/ledger.js'
-import type { DeathsRow, OperationAct, OperationMember, OperationTally, TaskSet } from '../contract/operation-store.js'
-import type { OperationPort } from '../port/operation-port.js'
-import type { RunPort } from '../port/run-port.js'
+import type {
+  DeathsRow,
+  OperationAct,
+  OperationMember,
+  OperationTally,
+  SurveyRow,
+} from '../contract/operation-store.js'
+import type {
+  DeadPayload,
+  KeptOperation,
+  LockedOperation,
+  MemberScope,
+  NamedMember,
+  OperationPort,
+  PayloadEdit,
+  UndonePage,
+} from '../port/operation-port.js'
 import { afterUndo } from '../rules/after-settlement.js'
-import { compareTexts } from '../rules/cursor.js'
+import { compareTexts, type TaskPlace } from '../rules/cursor.js'
 import { addTally } from '../rules/operations/member-tally.js'
 import { isOpen, NO_TALLY, type OperationState } from '../rules/operations/operation-rules.js'
 import { ageOf, undonePage } from '../rules/operations/set.js'
@@ -16,61 +30,80 @@ interface Kept {
   tally: OperationTally
 }
 
-/** The operations of a memory store, as it keeps them. */
-export class MemoryOperations {
+/** The operations of a memory store: their primitives, and what follows from the life of their members. */
+export class MemoryOperations implements OperationPort {
   readonly #operations = new Map<string, Kept>()
+  readonly #tasks: MemoryTasks
 
-  /** The primitives that operations are made of. */
-  port(runs: RunPort, tasks: MemoryTasks): OperationPort {
-    const all = this.#operations
-    return {
-      ...runs,
-      operation: id => all.get(id),
-      lockOperation: id => {
-        const found = all.get(id)
-        return found && { ...found, now: tasks.now() }
-      },
-      operations: (isOpenOnly, before, limit) =>
-        [...all.values()]
-          .filter(({ state }) => (!isOpenOnly || isOpen(state)) && isNewer(before, state))
-          .sort((a, b) => (isNewer({ ...a.state, changedAt: a.state.createdAt }, b.state) ? -1 : 1))
-          .slice(0, limit),
-      saveOperation: state => void all.set(state.id, { state, tally: all.get(state.id)?.tally ?? NO_TALLY }),
-      deadPayloads: ids =>
-        tasksOf(tasks, ids).flatMap(({ record: { id, status, payload }, lane }) =>
-          status === 'dead' && !lane.hasItems ? { id, payload } : [],
-        ),
-      replacePayloads: edits => {
-        for (const { id, before, after } of edits)
-          for (const task of tasksOf(tasks, [id])) keepOriginal(task, before, after)
-      },
-      namedMembers: (act, ids, until) =>
-        tasksOf(tasks, ids).flatMap(task => {
-          const isIn = isActedOn(act, task) && (act === 'cancel' || task.record.changedAt <= until)
-          return isIn ? { ...memberOf(task), errorCode: task.record.errorCode } : []
-        }),
-      members: (act, scope, after, limit) =>
-        inSet(tasks, act, scope)
-          .map(memberOf)
-          .sort((a, b) => a.changedAt - b.changedAt || compareTexts(a.id, b.id))
-          .filter(({ id, changedAt }) => {
-            return changedAt > after.changedAt || (changedAt === after.changedAt && compareTexts(id, after.id) > 0)
-          })
-          .slice(0, limit),
-      survey: (act, scope) =>
-        inSet(tasks, act, scope).map(({ record: { kind, category, errorCode, changedAt }, lane: { isPaused } }) => {
-          return { kind, category, errorCode, isPaused, age: ageOf(changedAt, tasks.now()), count: 1 }
-        }),
-      deaths: id => deathsOf(tasks, id),
-      restore: (id, after, limit, by, now) => {
-        const moved = [...tasks.tasks.values()]
-          .filter(({ record }) => record.operation === id && record.id > after)
-          .sort((a, b) => (a.record.id < b.record.id ? -1 : 1))
-        const ids = moved.map(({ record }) => ({ id: record.id }))
-        const count = moved.slice(0, limit).filter(task => restore(tasks, task, by, now)).length
-        return undonePage(ids, limit, count)
-      },
-    }
+  constructor(tasks: MemoryTasks) {
+    this.#tasks = tasks
+  }
+
+  get(id: string): KeptOperation | undefined {
+    return this.#operations.get(id)
+  }
+
+  lock(id: string): LockedOperation | undefined {
+    const found = this.#operations.get(id)
+    return found && { ...found, now: this.#tasks.now() }
+  }
+
+  list(isOpenOnly: boolean, before: TaskPlace, limit: number): KeptOperation[] {
+    return [...this.#operations.values()]
+      .filter(({ state }) => (!isOpenOnly || isOpen(state)) && isNewer(before, state))
+      .sort((a, b) => (isNewer({ ...a.state, changedAt: a.state.createdAt }, b.state) ? -1 : 1))
+      .slice(0, limit)
+  }
+
+  save(state: OperationState): void {
+    this.#operations.set(state.id, { state, tally: this.#operations.get(state.id)?.tally ?? NO_TALLY })
+  }
+
+  deadPayloads(ids: readonly string[]): DeadPayload[] {
+    return this.#named(ids).flatMap(({ record: { id, status, payload }, lane }) =>
+      status === 'dead' && !lane.hasItems ? { id, payload } : [],
+    )
+  }
+
+  replacePayloads(edits: readonly PayloadEdit[]): void {
+    for (const { id, before, after } of edits) for (const task of this.#named([id])) keepOriginal(task, before, after)
+  }
+
+  namedMembers(act: OperationAct, ids: readonly string[], until: number): NamedMember[] {
+    return this.#named(ids).flatMap(task => {
+      const isIn = isActedOn(act, task) && (act === 'cancel' || task.record.changedAt <= until)
+      return isIn ? { ...memberOf(task), errorCode: task.record.errorCode } : []
+    })
+  }
+
+  members(act: OperationAct, scope: MemberScope, after: TaskPlace, limit: number): OperationMember[] {
+    return this.#inSet(act, scope)
+      .map(memberOf)
+      .sort((a, b) => a.changedAt - b.changedAt || compareTexts(a.id, b.id))
+      .filter(({ id, changedAt }) => {
+        return changedAt > after.changedAt || (changedAt === after.changedAt && compareTexts(id, after.id) > 0)
+      })
+      .slice(0, limit)
+  }
+
+  survey(act: OperationAct, scope: MemberScope): SurveyRow[] {
+    const now = this.#tasks.now()
+    return this.#inSet(act, scope).map(({ record: { kind, category, errorCode, changedAt }, lane: { isPaused } }) => {
+      return { kind, category, errorCode, isPaused, age: ageOf(changedAt, now), count: 1 }
+    })
+  }
+
+  deaths(id: string): DeathsRow[] {
+    return deathsOf(this.#tasks, id)
+  }
+
+  restore(id: string, after: string, limit: number, by: By, now: number): UndonePage {
+    const moved = [...this.#tasks.tasks.values()]
+      .filter(({ record }) => record.operation === id && record.id > after)
+      .sort((a, b) => (a.record.id < b.record.id ? -1 : 1))
+    const ids = moved.map(({ record }) => ({ id: record.id }))
+    const count = moved.slice(0, limit).filter(task => restore(this.#tasks, task, by, now)).length
+    return undonePage(ids, limit, count)
   }
 
   /** Adds to the tally of an operation. */
@@ -93,6 +126,18 @@ export class MemoryOperations {
     return gone.length
   }
 
+  /** The tasks that a set has now. */
+  #inSet(act: OperationAct, { filter, until }: MemberScope): MemoryTask[] {
+    return [...this.#tasks.tasks.values()].filter(task => {
+      const since = act === 'cancel' ? task.record.submittedAt : task.record.changedAt
+      return isActedOn(act, task) && since <= until && isMeant(filter, task.record)
+    })
+  }
+
+  #named(ids: readonly string[]): MemoryTask[] {
+    return ids.flatMap(id => this.#tasks.task(id) ?? [])
+  }
+
   #over(before: number) {
     return [...this.#operations.values()].filter(({ state }) => state.changedAt <= before && !isOpen(state))
   }
@@ -105,21 +150,9 @@ function isNewer(
   return createdAt < a.changedAt || (createdAt === a.changedAt && id < a.id)
 }
 
-function tasksOf(tasks: MemoryTasks, ids: readonly string[]): MemoryTask[] {
-  return ids.flatMap(id => tasks.task(id) ?? [])
-}
-
 function isActedOn(act: OperationAct, { record, isToBeCancelled }: MemoryTask): boolean {
   if (act !== 'cancel') return record.status === 'dead'
   return record.status === 'waiting' || (record.status === 'running' && !isToBeCancelled)
-}
-
-/** The tasks that a set has now. */
-function inSet(tasks: MemoryTasks, act: OperationAct, { filter, until }: Extract<TaskSet, { until: number }>) {
-  return [...tasks.tasks.values()].filter(task => {
-    const since = act === 'cancel' ? task.record.submittedAt : task.record.changedAt
-    return isActedOn(act, task) && since <= until && isMeant(filter, task.record)
-  })
 }
 
 function memberOf({ record: { id, kind, category, key, changedAt }, lane }: MemoryTask): OperationMember {

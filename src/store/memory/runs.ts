@@ -1,14 +1,16 @@
-import type { ReprocessFilter } from '../contract/run-store.js'
+import type { By } from '../contract/ledger.js'
+import type { OutputRow, ReprocessFilter } from '../contract/run-store.js'
 import type { Retention } from '../contract/store.js'
 import type { TaskRecord, TaskStatus } from '../contract/task.js'
-import type { RunPort } from '../port/run-port.js'
-import { type InSteps, runNow } from '../port/steps.js'
-import type { TaskPort } from '../port/task-port.js'
+import type { CountedRun, DeathScope, ItemPosition, ItemRow, LockedRun, RunPort } from '../port/run-port.js'
+import { runNow, type Tx } from '../port/steps.js'
+import type { TaskPlace } from '../rules/cursor.js'
 import { nextCheckAt } from '../rules/runs/budget.js'
 import type { Deaths } from '../rules/runs/cause.js'
+import type { ItemScan } from '../rules/runs/item-page.js'
 import { itemId, itemKind, lanesOf } from '../rules/runs/items.js'
 import { isEnded, isForgettable } from '../rules/runs/run-rules.js'
-import type { RunState } from '../rules/runs/run-state.js'
+import type { RunState, StageCounts } from '../rules/runs/run-state.js'
 import { noTasks } from '../rules/task-state.js'
 import { judgeBudget } from '../verbs/runs.js'
 import type { MemoryTask } from './task.js'
@@ -28,8 +30,11 @@ interface MemoryRun {
   processed: number
 }
 
-/** The runs of a memory store, as it keeps them. */
-export class MemoryRuns {
+/**
+ * The runs of a memory store: their primitives, and what follows from the life of their items. Records are copied, so that
+ * nobody changes them from outside.
+ */
+export class MemoryRuns implements RunPort {
   readonly #runs = new Map<string, MemoryRun>()
   /** Runs that their budget has stopped since the last call of `takeStopped`. */
   #stopped = new Set<string>()
@@ -39,86 +44,101 @@ export class MemoryRuns {
     this.#tasks = tasks
   }
 
-  /** The primitives that runs are made of. Records are copied, so that nobody changes them from outside. */
-  port(tasks: TaskPort): RunPort {
-    const { lanes, tasks: all } = this.#tasks
-    const counted = ({ state, counts }: MemoryRun) => structuredClone({ state, counts })
-    return {
-      ...tasks,
-      openRun: state => {
-        if (this.#runs.has(state.id)) return false
-        const none = { counts: new Map(), items: [], positions: new Map(), outputs: new Set<string>(), processed: 0 }
-        this.#runs.set(state.id, { state: structuredClone(state), ...none })
-        return true
-      },
-      run: id => {
-        const run = this.#find(id)
-        return run && counted(run)
-      },
-      lockRun: id => {
-        const run = this.#find(id)
-        return run && { state: run.state, now: this.#tasks.now() }
-      },
-      runs: (pipeline, before, limit) =>
-        [...this.#runs.values()]
-          .filter(({ state }) => !state.isForgotten && (pipeline === undefined || state.pipeline === pipeline))
-          .filter(({ state }) => isNewer({ createdAt: before.changedAt, id: before.id }, state))
-          .sort((a, b) => (isNewer(a.state, b.state) ? -1 : 1))
-          .slice(0, limit)
-          .map(counted),
-      saveRun: state => {
-        const run = this.#runs.get(state.id)
-        if (run !== undefined) run.state = structuredClone(state)
-      },
-      runCounts: ({ id }) => structuredClone(this.#find(id)?.counts ?? new Map()),
-      makeLanes: state => {
-        for (const category of state.stages) lanes.of({ ...lanesOf(state), category })
-      },
-      pauseRun: (state, isPaused, at, by) => {
-        if (isPaused) lanes.pause(lanesOf(state), { isPaused, at, by })
-        else lanes.endPause(lanesOf(state))
-      },
-      addItems: (run, items) => {
-        for (const { id, position } of items) this.#find(run)?.positions.set(position, id)
-      },
-      items: (state, { from, end }, status, limit) => {
-        const found = []
-        for (let position = from; position < end && found.length < limit; position++) {
-          const id = state.hasOwnIds ? this.#find(state.id)?.positions.get(position) : itemId(state.id, position)
-          const record = all.get(id ?? '')?.record
-          if (record !== undefined && (status === undefined || record.status === status))
-            found.push({ record, position })
-        }
-        return found
-      },
-      deadItems: (filter, limit) => this.#matching(filter, 'dead', limit),
-      waitingItems: (filter, limit) => this.#matching(filter, 'waiting', limit),
-      runningItems: ({ id }) =>
-        this.#itemsOf(id).flatMap(({ record, isToBeCancelled }) =>
-          record.status === 'running' && !isToBeCancelled ? record.id : [],
-        ),
-      moveItems: (ids, stage) => {
-        for (const id of ids) this.#tasks.move(id, stage, this.#tasks.now())
-      },
-      itemDeaths: ({ id }, { since = 0, stage }) => {
-        const died = this.#itemsOf(id).filter(
-          ({ record: { status, changedAt, category } }) =>
-            status === 'dead' && changedAt >= since && (stage === undefined || stage === category),
-        )
-        return deathsOf(died)
-      },
-      outputs: (id, limit) =>
-        [...(this.#find(id)?.outputs ?? [])]
-          .slice(0, limit)
-          .map(item => ({ id: item, result: all.get(item)?.record.result })),
-      removeOutputs: (id, ids) => {
-        for (const item of ids) this.#find(id)?.outputs.delete(item)
-      },
+  open(state: RunState): boolean {
+    if (this.#runs.has(state.id)) return false
+    const none = { counts: new Map(), items: [], positions: new Map(), outputs: new Set<string>(), processed: 0 }
+    this.#runs.set(state.id, { state: structuredClone(state), ...none })
+    return true
+  }
+
+  get(id: string): CountedRun | undefined {
+    const run = this.#find(id)
+    return run && counted(run)
+  }
+
+  lock(id: string): LockedRun | undefined {
+    const run = this.#find(id)
+    return run && { state: run.state, now: this.#tasks.now() }
+  }
+
+  list(pipeline: string | undefined, before: TaskPlace, limit: number): CountedRun[] {
+    return [...this.#runs.values()]
+      .filter(({ state }) => !state.isForgotten && (pipeline === undefined || state.pipeline === pipeline))
+      .filter(({ state }) => isNewer({ createdAt: before.changedAt, id: before.id }, state))
+      .sort((a, b) => (isNewer(a.state, b.state) ? -1 : 1))
+      .slice(0, limit)
+      .map(counted)
+  }
+
+  save(state: RunState): void {
+    const run = this.#runs.get(state.id)
+    if (run !== undefined) run.state = structuredClone(state)
+  }
+
+  counts({ id }: RunState): StageCounts {
+    return structuredClone(this.#find(id)?.counts ?? new Map())
+  }
+
+  makeLanes(state: RunState): void {
+    for (const category of state.stages) this.#tasks.lanes.of({ ...lanesOf(state), category })
+  }
+
+  pause(state: RunState, isPaused: boolean, at: number, by?: By): void {
+    if (isPaused) this.#tasks.lanes.pause(lanesOf(state), { isPaused, at, by })
+    else this.#tasks.lanes.endPause(lanesOf(state))
+  }
+
+  addItems(run: string, items: readonly ItemPosition[]): void {
+    for (const { id, position } of items) this.#find(run)?.positions.set(position, id)
+  }
+
+  items(state: RunState, { from, end }: ItemScan, status: TaskStatus | undefined, limit: number): ItemRow[] {
+    const found = []
+    for (let position = from; position < end && found.length < limit; position++) {
+      const id = state.hasOwnIds ? this.#find(state.id)?.positions.get(position) : itemId(state.id, position)
+      const record = this.#tasks.task(id ?? '')?.record
+      if (record !== undefined && (status === undefined || record.status === status)) found.push({ record, position })
     }
+    return found
+  }
+
+  deadItems(filter: ReprocessFilter, limit: number): string[] {
+    return this.#matching(filter, 'dead', limit)
+  }
+
+  waitingItems(filter: ReprocessFilter, limit: number): string[] {
+    return this.#matching(filter, 'waiting', limit)
+  }
+
+  runningItems({ id }: RunState): string[] {
+    return this.#itemsOf(id).flatMap(({ record, isToBeCancelled }) =>
+      record.status === 'running' && !isToBeCancelled ? record.id : [],
+    )
+  }
+
+  moveItems(ids: readonly string[], stage: string): void {
+    for (const id of ids) this.#tasks.move(id, stage, this.#tasks.now())
+  }
+
+  deaths({ id }: RunState, { since = 0, stage }: DeathScope): Deaths[] {
+    const died = this.#itemsOf(id).filter(
+      ({ record: { status, changedAt, category } }) =>
+        status === 'dead' && changedAt >= since && (stage === undefined || stage === category),
+    )
+    return deathsOf(died)
+  }
+
+  outputs(id: string, limit: number): OutputRow[] {
+    const items = [...(this.#find(id)?.outputs ?? [])].slice(0, limit)
+    return items.map(item => ({ id: item, result: this.#tasks.task(item)?.record.result }))
+  }
+
+  removeOutputs(id: string, ids: readonly string[]): void {
+    for (const item of ids) this.#find(id)?.outputs.delete(item)
   }
 
   /** Notes that an item has changed; without `before`, that it is new. Checks the budget where it is due. */
-  moved(tx: InSteps<RunPort>, before: TaskRecord | undefined, after: TaskRecord): void {
+  moved(tx: Tx, before: TaskRecord | undefined, after: TaskRecord): void {
     const run = this.#runs.get(after.key)
     if (run === undefined) return
     if (before === undefined) run.items.push(after.id)
@@ -187,6 +207,10 @@ export class MemoryRuns {
     )
     return found.slice(0, limit).map(({ record }) => record.id)
   }
+}
+
+function counted({ state, counts }: MemoryRun): CountedRun {
+  return structuredClone({ state, counts })
 }
 
 function deathsOf(dead: readonly MemoryTask[]): Deaths[] {

@@ -3,8 +3,8 @@ import type { BudgetScope } from '../contract/budget-store.js'
 import { SETTLED, type Settled } from '../contract/claim.js'
 import type { Before, By } from '../contract/ledger.js'
 import type { Cost, Enqueued, NewTask, TaskRecord } from '../contract/task.js'
-import type { OperationPort } from '../port/operation-port.js'
-import { inSteps } from '../port/steps.js'
+import { inSteps, type Tx } from '../port/steps.js'
+import type { ClockPort, Item, TaskPort } from '../port/task-port.js'
 import {
   type Advance,
   type After,
@@ -27,10 +27,10 @@ import { type BudgetHost, MemoryBudgets } from './budgets.js'
 import { type GroupHost, MemoryGroups } from './groups.js'
 import type { MemoryLanes } from './lanes.js'
 import { MemoryOperations } from './operations.js'
+import { memoryPort } from './port.js'
 import { MemoryQueue } from './queue.js'
 import { MemoryRuns } from './runs.js'
 import { goesBefore, type Lease, type MemoryTask, newTask, standingOf, writeLedger } from './task.js'
-import { memoryTaskPort } from './task-port.js'
 import { MemoryWatchers } from './watchers.js'
 import { MemoryWorkers } from './workers.js'
 
@@ -38,7 +38,7 @@ import { MemoryWorkers } from './workers.js'
  * The tasks of a memory store and their life: everything that its verbs, and its runs, operations, budgets and groups, do
  * to a task. Each method runs in one go, as part of a verb.
  */
-export class MemoryTasks implements BudgetHost, GroupHost {
+export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   readonly tasks = new Map<string, MemoryTask>()
   readonly queue = new MemoryQueue()
   readonly workers: MemoryWorkers
@@ -46,9 +46,8 @@ export class MemoryTasks implements BudgetHost, GroupHost {
   readonly ends = new EndWatchers()
   readonly audit = new MemoryAuditLog(() => this.now())
   readonly runs = new MemoryRuns(this)
-  readonly operations = new MemoryOperations()
-  readonly port = this.operations.port(this.runs.port(memoryTaskPort(this)), this)
-  readonly #tx = inSteps<OperationPort>(this.port)
+  readonly operations = new MemoryOperations(this)
+  readonly tx: Tx = inSteps(memoryPort(this))
   readonly budgets = new MemoryBudgets(this)
   readonly groups = new MemoryGroups(this)
   readonly #clock: Clock
@@ -120,8 +119,11 @@ export class MemoryTasks implements BudgetHost, GroupHost {
     return { id, isNew: true }
   }
 
-  /** Gives dead tasks fresh attempts. Returns the ids that it moved. */
-  redriveAll(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[] {
+  enqueue(tasks: readonly NewTask[], now: number): boolean[] {
+    return tasks.map(task => this.add(task, now).isNew)
+  }
+
+  redrive(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[] {
     const moved = ids.filter(id => {
       const task = this.#deadIn(id, part)
       if (task === undefined) return false
@@ -133,12 +135,12 @@ export class MemoryTasks implements BudgetHost, GroupHost {
     return moved
   }
 
-  discardAll(ids: readonly string[], by: Required<By>, now: number, part?: PartOfOperation): string[] {
+  discard(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[] {
     return ids.filter(id => {
       const task = this.#deadIn(id, part)
       if (task === undefined || task.lane.hasItems) return false
       this.#mark(task, part?.operation)
-      this.#change(task, afterDiscard(standingOf(task), by, now), now)
+      this.#change(task, afterDiscard(standingOf(task), { why: '', ...by }, now), now)
       return true
     })
   }
@@ -152,13 +154,23 @@ export class MemoryTasks implements BudgetHost, GroupHost {
     return isIn ? task : undefined
   }
 
-  cancelAll(ids: readonly string[], by: By | undefined, now: number): string[] {
+  cancel(ids: readonly string[], by: By | undefined, now: number): string[] {
     const cancelled = [...new Set(ids)].filter(id => {
       const task = this.tasks.get(id)
-      return task !== undefined && this.cancel(task, now, by)
+      return task !== undefined && this.#cancel(task, now, by)
     })
     if (cancelled.length > 0) this.ring()
     return cancelled
+  }
+
+  itemsOf(ids: readonly string[]): ReadonlyMap<string, Item> {
+    const items = ids.flatMap((id): [string, Item][] => {
+      const task = this.tasks.get(id)
+      if (task?.lane.hasItems !== true) return []
+      const { key: run, category: stage, changedAt } = task.record
+      return [[id, { id, run, stage, changedAt }]]
+    })
+    return new Map(items)
   }
 
   #mark(task: MemoryTask, operation: string | undefined): void {
@@ -283,7 +295,7 @@ export class MemoryTasks implements BudgetHost, GroupHost {
   }
 
   /** Ends a waiting task, or asks a running one to end, on record if somebody asked for it. Returns whether it did either. */
-  cancel(task: MemoryTask, now: number, by?: By): boolean {
+  #cancel(task: MemoryTask, now: number, by: By | undefined): boolean {
     const before = task.record
     const isRunning = before.status === 'running'
     if (task.isToBeCancelled || !(isRunning || before.status === 'waiting')) return false
@@ -349,7 +361,7 @@ export class MemoryTasks implements BudgetHost, GroupHost {
   /** Tells the groups that a task has changed, the runs if it is an item, and whoever waits for its end. */
   #moved(before: TaskRecord | undefined, { lane, record }: MemoryTask): void {
     this.groups.moved(before, record)
-    if (lane.hasItems) this.runs.moved(this.#tx, before, record)
+    if (lane.hasItems) this.runs.moved(this.tx, before, record)
     if (this.ends.size > 0) this.ends.call(record.id)
   }
 

@@ -9,12 +9,16 @@ import type {
 } from '../contract/operation-store.js'
 import type { TaskPlace } from '../rules/cursor.js'
 import type { OperationState } from '../rules/operations/operation-rules.js'
-import type { RunPort } from './run-port.js'
 
 /** An operation as it is kept. Settlements add to its tally without its lock. */
 export interface KeptOperation {
   readonly state: OperationState
   readonly tally: OperationTally
+}
+
+/** An operation under its lock, and the time. */
+export interface LockedOperation extends KeptOperation {
+  readonly now: number
 }
 
 /** The members of a set that is described by a filter. */
@@ -24,36 +28,50 @@ export interface MemberScope {
   readonly until: number
 }
 
+/** A task that an act could move, and was named. */
+export interface NamedMember extends OperationMember {
+  readonly errorCode: string | undefined
+}
+
+/** A page of members that an undo has looked at, with the place after it if there are more. */
+export interface UndonePage {
+  readonly undone: number
+  readonly next?: string
+}
+
+/** The payload of a dead task. */
+export interface DeadPayload {
+  readonly id: string
+  readonly payload: string
+}
+
+/** The replacement of a payload. */
+export interface PayloadEdit {
+  readonly id: string
+  readonly before: string
+  readonly after: string
+}
+
 /** The primitives of operations. */
-export interface OperationPort extends RunPort {
-  operation(id: string): KeptOperation | undefined
+export interface OperationPort {
+  get(id: string): KeptOperation | undefined
   /** An operation that nobody else changes until the transaction ends, and the time. */
-  lockOperation(id: string): (KeptOperation & { readonly now: number }) | undefined
+  lock(id: string): LockedOperation | undefined
   /** Operations from before a place, newest first. */
-  operations(isOpen: boolean, before: TaskPlace, limit: number): readonly KeptOperation[]
+  list(isOpen: boolean, before: TaskPlace, limit: number): readonly KeptOperation[]
   /** Adds an operation, or replaces it. */
-  saveOperation(state: OperationState): void
+  save(state: OperationState): void
   /** The payloads of those tasks that are dead and not items of runs, locked. */
-  deadPayloads(ids: readonly string[]): readonly { readonly id: string; readonly payload: string }[]
+  deadPayloads(ids: readonly string[]): readonly DeadPayload[]
   /** Replaces the payloads of tasks that this transaction has redriven, and keeps the originals in their ledger rows. */
-  replacePayloads(edits: readonly { readonly id: string; readonly before: string; readonly after: string }[]): void
+  replacePayloads(edits: readonly PayloadEdit[]): void
   /** Those tasks that an act could move now, in the order given; dead ones that died by `until`. */
-  namedMembers(
-    act: OperationAct,
-    ids: readonly string[],
-    until: number,
-  ): readonly (OperationMember & { readonly errorCode: string | undefined })[]
+  namedMembers(act: OperationAct, ids: readonly string[], until: number): readonly NamedMember[]
   /** Members behind a place, oldest state first; tasks to be cancelled in no particular order, and from no place. */
   members(act: OperationAct, scope: MemberScope, after: TaskPlace, limit: number): readonly OperationMember[]
   /** Counts members, by rows that may agree. */
   survey(act: OperationAct, scope: MemberScope): readonly SurveyRow[]
   deaths(id: string): readonly DeathsRow[]
   /** Puts members back that have not run since, of a page in the order of their ids. */
-  restore(
-    id: string,
-    after: string,
-    limit: number,
-    by: By,
-    now: number,
-  ): { readonly undone: number; readonly next?: string }
+  restore(id: string, after: string, limit: number, by: By, now: number): UndonePage
 }

@@ -6,7 +6,6 @@ import type { Exceeded } from '../rules/runs/budget.js'
 import type { Deaths } from '../rules/runs/cause.js'
 import type { ItemScan } from '../rules/runs/item-page.js'
 import type { RunState, StageCounts } from '../rules/runs/run-state.js'
-import type { TaskPort } from './task-port.js'
 
 /** A run, and its items by stage and status. */
 export interface CountedRun {
@@ -14,24 +13,39 @@ export interface CountedRun {
   readonly counts: StageCounts
 }
 
+/** A run under its lock, and the time. */
+export interface LockedRun {
+  readonly state: RunState
+  readonly now: number
+}
+
+/** The position of an item that has an id of its own. */
+export interface ItemPosition {
+  readonly id: string
+  readonly position: number
+}
+
+/** A part of a run's deaths. */
+export type DeathScope = Partial<Pick<Exceeded, 'since' | 'stage'>>
+
 /** The primitives of runs. A run that is being forgotten is not found by any of them. */
-export interface RunPort extends TaskPort {
+export interface RunPort {
   /** Adds a run. Returns false if its id is taken. */
-  openRun(state: RunState): boolean
-  run(id: string): CountedRun | undefined
+  open(state: RunState): boolean
+  get(id: string): CountedRun | undefined
   /** A run that nobody else changes until the transaction ends, and the time. */
-  lockRun(id: string): { readonly state: RunState; readonly now: number } | undefined
+  lock(id: string): LockedRun | undefined
   /** Runs from before a place, newest first. */
-  runs(pipeline: string | undefined, before: TaskPlace, limit: number): readonly CountedRun[]
-  saveRun(state: RunState): void
+  list(pipeline: string | undefined, before: TaskPlace, limit: number): readonly CountedRun[]
+  save(state: RunState): void
   /** The items of a run by stage and status. After the run was locked, they have all that was committed before. */
-  runCounts(state: RunState): StageCounts
+  counts(state: RunState): StageCounts
   /** Makes a lane for each of its stages. */
   makeLanes(state: RunState): void
   /** Pauses the lanes of a run, or takes its pause back. */
-  pauseRun(state: RunState, isPaused: boolean, now: number, by?: By): void
+  pause(state: RunState, isPaused: boolean, now: number, by?: By): void
   /** Notes the positions of items that have ids of their own. */
-  addItems(run: string, items: readonly { readonly id: string; readonly position: number }[]): void
+  addItems(run: string, items: readonly ItemPosition[]): void
   /** Items within a scan, in the order of the source. */
   items(state: RunState, scan: ItemScan, status: TaskStatus | undefined, limit: number): readonly ItemRow[]
   /** The ids of dead items that match. */
@@ -43,7 +57,7 @@ export interface RunPort extends TaskPort {
   /** Moves waiting items to another stage. */
   moveItems(ids: readonly string[], stage: string): void
   /** The dead items of a run, by error and stage: those that died in a stage, or since a time. */
-  itemDeaths(state: RunState, of: Partial<Pick<Exceeded, 'since' | 'stage'>>): readonly Deaths[]
+  deaths(state: RunState, of: DeathScope): readonly Deaths[]
   outputs(run: string, limit: number): readonly OutputRow[]
   removeOutputs(run: string, ids: readonly string[]): void
 }

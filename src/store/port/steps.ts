@@ -1,54 +1,103 @@
+import type { OperationPort } from './operation-port.js'
+import type { RunPort } from './run-port.js'
+import type { AuditPort, ClockPort, TaskPort } from './task-port.js'
+
 /**
  * Verbs that are written once, for all stores.
  *
- * The body of a verb is a generator over the primitives of a store, which are its port:
+ * The body of a verb is a generator over the primitives of a store, by noun. Together they are its port:
  *
- *   const found = yield* tx.lockOperation(id)
+ *   const found = yield* tx.operations.lock(id)
  *
  * Memory and SQLite answer a primitive at once, so a body runs in one go, within a synchronous transaction. PostgreSQL
  * answers with a promise, and the body goes on when that is settled. A transaction may run a body again, after a conflict
  * for example, so a body changes nothing except through its port. Memory cannot roll back, so a body throws before its
  * first write or not at all.
+ *
+ * To add a noun, declare its primitives with plain signatures in a file beside this one, and name it in `Port`. Then write
+ * a class per store, each method of which is a primitive: `implements ThingPort` on memory and SQLite, and on PostgreSQL
+ * `implements Promised<ThingPort>` with `async` methods, where an object lives as long as one transaction. The compiler asks
+ * for the three in the `port.ts` of each store, and bodies call `yield* tx.things.save(…)`. Helpers of such a class are
+ * functions or `#private`. A primitive reads or writes rows. What follows from them is for `rules/` to say, and in which
+ * order things happen for the body.
  */
+
+/** The primitives of a store, by noun. */
+export interface Port {
+  readonly clock: ClockPort
+  readonly audit: AuditPort
+  readonly tasks: TaskPort
+  readonly runs: RunPort
+  readonly operations: OperationPort
+}
+
+/** The port of a store that answers with promises. */
+export type PromisedPort = { readonly [Noun in keyof Port]: Promised<Port[Noun]> }
+
+/** A transaction as bodies use it. */
+export type Tx = { readonly [Noun in keyof Port]: InSteps<Port[Noun]> }
 
 /** A body, or a part of one that others call with `yield*`. */
 export type Steps<T> = Generator<PromiseLike<unknown>, T, unknown>
 
-/** A function of a port. */
-type Primitive = (...args: never[]) => unknown
-
-/** A port as bodies use it. */
-export type InSteps<Port> = {
-  readonly [Name in keyof Port]: Port[Name] extends (...args: infer Args) => infer Answer
+/** The primitives of a noun as bodies call them. */
+export type InSteps<Noun> = {
+  readonly [Name in keyof Noun]: Noun[Name] extends (...args: infer Args) => infer Answer
     ? (...args: Args) => Steps<Answer>
     : never
 }
 
-/** A port whose primitives answer with promises. */
-export type Promised<Port> = {
-  readonly [Name in keyof Port]: Port[Name] extends (...args: infer Args) => infer Answer
+/** The primitives of a noun that answer with promises. */
+export type Promised<Noun> = {
+  readonly [Name in keyof Noun]: Noun[Name] extends (...args: infer Args) => infer Answer
     ? (...args: Args) => Promise<Answer>
     : never
 }
 
 /** Runs bodies on a store. */
-export interface Transactions<Port> {
+export interface Transactions {
   /** Runs a body in one transaction. Resolves after the commit. */
-  write<T>(body: (tx: InSteps<Port>) => Steps<T>): Promise<T>
+  write<T>(body: (tx: Tx) => Steps<T>): Promise<T>
   /** Runs a body that only reads. */
-  read<T>(body: (tx: InSteps<Port>) => Steps<T>): Promise<T>
+  read<T>(body: (tx: Tx) => Steps<T>): Promise<T>
 }
 
 /** Turns the primitives of a port into steps of a body. */
-export function inSteps<Port>(port: Port | Promised<Port>): InSteps<Port> {
-  const steps = Object.entries(port as Record<string, Primitive>).map(([name, primitive]) => [
-    name,
-    function* (...args: never[]): Steps<unknown> {
-      const answer = primitive(...args)
-      return answer instanceof Promise ? yield answer : answer
-    },
-  ])
-  return Object.fromEntries(steps)
+export function inSteps(port: Port | PromisedPort): Tx {
+  const nouns = Object.entries(port as Nouns).map(([name, noun]) => [name, new (stepsOf(noun))(noun)])
+  return Object.fromEntries(nouns)
+}
+
+type Nouns = Readonly<Record<string, Primitives>>
+type Primitives = Readonly<Record<string, (...args: never[]) => unknown>>
+
+/** Calls the primitives of a noun, as steps. */
+class NounSteps {
+  readonly noun: Primitives
+
+  constructor(noun: Primitives) {
+    this.noun = noun
+  }
+}
+
+/** The steps of each class of primitives. They are made once: a transaction on PostgreSQL has objects of its own. */
+const STEPS = new Map<unknown, typeof NounSteps>()
+
+function stepsOf(noun: Primitives): typeof NounSteps {
+  const known = STEPS.get(noun.constructor)
+  if (known !== undefined) return known
+  const steps = class extends NounSteps {}
+  for (const name of Object.getOwnPropertyNames(noun.constructor.prototype)) {
+    if (name === 'constructor') continue
+    Object.defineProperty(steps.prototype, name, {
+      *value(this: NounSteps, ...args: never[]): Steps<unknown> {
+        const answer = this.noun[name]?.(...args)
+        return answer instanceof Promise ? yield answer : answer
+      },
+    })
+  }
+  STEPS.set(noun.constructor, steps)
+  return steps
 }
 
 /** Runs a body on a port that answers at once. */

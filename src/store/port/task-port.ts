@@ -11,12 +11,18 @@ export interface Item {
   readonly changedAt: number
 }
 
+/** The store's clock. */
+export interface ClockPort {
+  now(): number
+}
+
+/** The audit log. */
+export interface AuditPort {
+  append(record: string, now: number): void
+}
+
 /** The primitives of tasks. */
 export interface TaskPort {
-  /** The store's clock. */
-  now(): number
-  /** Appends a record to the audit log. */
-  appendAudit(record: string, now: number): void
   /** Adds tasks. Returns of each whether it is new. */
   enqueue(tasks: readonly NewTask[], now: number): readonly boolean[]
   /** Gives dead tasks fresh attempts; as part of an operation, those of its set. Returns the ids that it moved. */

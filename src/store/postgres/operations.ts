@@ -1,19 +1,44 @@
 import type { Lane } from '../contract/lane.js'
+import type { By } from '../contract/ledger.js'
 import type { TaskFilter } from '../contract/list.js'
-import { AGES, type OperationAct, type OperationMember, type OperationTally } from '../contract/operation-store.js'
-import type { KeptOperation, MemberScope, OperationPort } from '../port/operation-port.js'
+import {
+  AGES,
+  type DeathsRow,
+  type OperationAct,
+  type OperationMember,
+  type OperationTally,
+  type SurveyRow,
+} from '../contract/operation-store.js'
+import type {
+  DeadPayload,
+  KeptOperation,
+  LockedOperation,
+  MemberScope,
+  NamedMember,
+  OperationPort,
+  PayloadEdit,
+  UndonePage,
+} from '../port/operation-port.js'
 import type { Promised } from '../port/steps.js'
-import { isOpen, NO_TALLY, operationState } from '../rules/operations/operation-rules.js'
+import type { TaskPlace } from '../rules/cursor.js'
+import { isOpen, NO_TALLY, type OperationState, operationState } from '../rules/operations/operation-rules.js'
 import { AGE_LIMITS_MS } from '../rules/operations/set.js'
 import { int4, type Sql } from './database.js'
-import type { Enqueues } from './enqueue.js'
 import { byValues } from './operators.js'
-import { postgresRunPort } from './runs.js'
 import { storable, stored } from './text.js'
 
 interface KeptRow {
   readonly state: string
   readonly tally: OperationTally | null
+}
+
+interface LockedRow extends KeptRow {
+  readonly now: number
+}
+
+interface UndoneRow {
+  readonly undone: number
+  readonly next: string | null
 }
 
 interface LaneColumns extends Lane {
@@ -43,71 +68,94 @@ interface MemberColumns {
 }
 
 /** The primitives of operations on PostgreSQL. */
-export function postgresOperationPort(sql: Sql, enqueues: Enqueues): Promised<OperationPort> {
-  const { call, query, at } = sql
-  const operations = async (values: unknown[]) => ((await call('read_operations', values)) as KeptRow[]).map(kept)
-  return {
-    ...postgresRunPort(sql, enqueues),
-    operation: async id => (await operations([id, null, null, null, 1]))[0],
-    lockOperation: async id => {
-      const found = (await call('lock_operation', [id, at])) as (KeptRow & { readonly now: number }) | null
-      return found === null ? undefined : { ...kept(found), now: found.now }
-    },
-    operations: (isOpenOnly, { changedAt, id }, limit) =>
-      operations([null, isOpenOnly || null, changedAt, id, int4(limit)]),
-    saveOperation: async state => {
-      await call('save_operation', [state.id, state.createdAt, isOpen(state), JSON.stringify(state)])
-    },
-    deadPayloads: async ids => {
-      const dead = JSON.parse(String(await call('lock_payloads', [ids]))) as Payloads
-      return dead.ids.map((id, index) => ({ id, payload: dead.payloads[index] ?? '' }))
-    },
-    replacePayloads: async edits => {
-      if (edits.length === 0) return
-      await call('replace_payloads', [edits.map(({ id }) => id), edits.map(({ after }) => after)])
-    },
-    namedMembers: async (act, ids, until) => {
-      const rows = (await query(namedMembers(act), [ids, until])) as MemberRow[]
-      const named = new Map(rows.map(row => [row.id, row]))
-      return ids.flatMap(id => {
-        const row = named.get(id)
-        return row === undefined ? [] : { ...memberOf(row), errorCode: stored(row.error_code ?? undefined) }
-      })
-    },
-    members: async (act, { filter, until }, after, limit) => {
-      const [kind, category, key, error, group] = scopeOf(filter)
-      const lanes = [kind, category, key, error]
-      if (act === 'cancel') return members(await call('living_members', [...lanes, group, until, int4(limit)]))
-      const page = [until, after.changedAt, after.id, int4(limit)]
-      return members(
-        group === null
-          ? await call('dead_members', [...lanes, ...page])
-          : await call('group_members', [group, ...lanes, ...page]),
-      )
-    },
-    survey: async (act, scope) => {
-      const [facts] = (await query(FACTS, [at])) as SurveyFacts[]
-      const values = [...scopeOf(scope.filter), scope.until, facts?.now]
-      const rows = (await query(surveyOf(act, scope, facts), values)) as SurveyedRow[]
-      return rows.map(({ kind, category, error_code, paused, age, count }) => {
-        const errorCode = stored(error_code ?? undefined)
-        return { kind, category, errorCode, isPaused: paused, age: AGES[Number(age)] ?? 'older', count: Number(count) }
-      })
-    },
-    deaths: async id => {
-      const rows = (await query(DEATHS, [id])) as (Omit<SurveyedRow, 'category'> & {
-        readonly failure_group: string | null
-      })[]
-      return rows.map(({ kind, error_code, failure_group, count }) => {
-        const group = failure_group ?? undefined
-        return { kind, errorCode: stored(error_code ?? undefined), group, count: Number(count) }
-      })
-    },
-    restore: async (id, after, limit, by) => {
-      const answer = await call('undo_members', [id, after, int4(limit), ...byValues(by), at])
-      const { undone, next } = answer as { readonly undone: number; readonly next: string | null }
-      return next === null ? { undone } : { undone, next }
-    },
+export class PostgresOperationPort implements Promised<OperationPort> {
+  readonly #sql: Sql
+
+  constructor(sql: Sql) {
+    this.#sql = sql
+  }
+
+  async get(id: string): Promise<KeptOperation | undefined> {
+    return (await this.#read([id, null, null, null, 1]))[0]
+  }
+
+  async lock(id: string): Promise<LockedOperation | undefined> {
+    const found = (await this.#sql.call('lock_operation', [id, this.#sql.at])) as LockedRow | null
+    return found === null ? undefined : { ...kept(found), now: found.now }
+  }
+
+  list(isOpenOnly: boolean, { changedAt, id }: TaskPlace, limit: number): Promise<KeptOperation[]> {
+    return this.#read([null, isOpenOnly || null, changedAt, id, int4(limit)])
+  }
+
+  async save(state: OperationState): Promise<void> {
+    await this.#sql.call('save_operation', [state.id, state.createdAt, isOpen(state), JSON.stringify(state)])
+  }
+
+  async deadPayloads(ids: readonly string[]): Promise<DeadPayload[]> {
+    const dead = JSON.parse(String(await this.#sql.call('lock_payloads', [ids]))) as Payloads
+    return dead.ids.map((id, index) => ({ id, payload: dead.payloads[index] ?? '' }))
+  }
+
+  async replacePayloads(edits: readonly PayloadEdit[]): Promise<void> {
+    if (edits.length === 0) return
+    await this.#sql.call('replace_payloads', [edits.map(({ id }) => id), edits.map(({ after }) => after)])
+  }
+
+  async namedMembers(act: OperationAct, ids: readonly string[], until: number): Promise<NamedMember[]> {
+    const rows = (await this.#sql.query(namedMembers(act), [ids, until])) as MemberRow[]
+    const named = new Map(rows.map(row => [row.id, row]))
+    return ids.flatMap(id => {
+      const row = named.get(id)
+      return row === undefined ? [] : { ...memberOf(row), errorCode: stored(row.error_code ?? undefined) }
+    })
+  }
+
+  async members(
+    act: OperationAct,
+    { filter, until }: MemberScope,
+    after: TaskPlace,
+    limit: number,
+  ): Promise<OperationMember[]> {
+    const { call } = this.#sql
+    const [kind, category, key, error, group] = scopeOf(filter)
+    const lanes = [kind, category, key, error]
+    if (act === 'cancel') return members(await call('living_members', [...lanes, group, until, int4(limit)]))
+    const page = [until, after.changedAt, after.id, int4(limit)]
+    return members(
+      group === null
+        ? await call('dead_members', [...lanes, ...page])
+        : await call('group_members', [group, ...lanes, ...page]),
+    )
+  }
+
+  async survey(act: OperationAct, scope: MemberScope): Promise<SurveyRow[]> {
+    const { query, at } = this.#sql
+    const [facts] = (await query(FACTS, [at])) as SurveyFacts[]
+    const values = [...scopeOf(scope.filter), scope.until, facts?.now]
+    const rows = (await query(surveyOf(act, scope, facts), values)) as SurveyedRow[]
+    return rows.map(({ kind, category, error_code, paused, age, count }) => {
+      const errorCode = stored(error_code ?? undefined)
+      return { kind, category, errorCode, isPaused: paused, age: AGES[Number(age)] ?? 'older', count: Number(count) }
+    })
+  }
+
+  async deaths(id: string): Promise<DeathsRow[]> {
+    const rows = (await this.#sql.query(DEATHS, [id])) as DeathRow[]
+    return rows.map(({ kind, error_code, failure_group, count }) => {
+      const group = failure_group ?? undefined
+      return { kind, errorCode: stored(error_code ?? undefined), group, count: Number(count) }
+    })
+  }
+
+  async restore(id: string, after: string, limit: number, by: By): Promise<UndonePage> {
+    const values = [id, after, int4(limit), ...byValues(by), this.#sql.at]
+    const { undone, next } = (await this.#sql.call('undo_members', values)) as UndoneRow
+    return next === null ? { undone } : { undone, next }
+  }
+
+  async #read(values: unknown[]): Promise<KeptOperation[]> {
+    return ((await this.#sql.call('read_operations', values)) as KeptRow[]).map(kept)
   }
 }
 
@@ -144,6 +192,11 @@ interface SurveyedRow {
   readonly paused: boolean
   readonly age: number
   readonly count: string
+}
+
+/** Dead members that agree in these fields. The count comes as text. */
+interface DeathRow extends Pick<SurveyedRow, 'kind' | 'error_code' | 'count'> {
+  readonly failure_group: string | null
 }
 
 /** The fields of a filter as the functions take them. */

@@ -16,7 +16,6 @@ import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../contract/task
 import type { TaskStanding } from '../contract/task-standing.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
-import type { OperationPort } from '../port/operation-port.js'
 import type { Transactions } from '../port/steps.js'
 import {
   checkBeat,
@@ -57,7 +56,6 @@ import { Holdings } from './holdings.js'
 import { PostgresIdempotencyKeys } from './idempotency-keys.js'
 import { laneRules } from './lane-rules.js'
 import { once } from './once.js'
-import { postgresOperationPort } from './operations.js'
 import { Operators } from './operators.js'
 import { prunable } from './prunable.js'
 import { postgresAudit, postgresPolicies } from './records.js'
@@ -100,7 +98,7 @@ export class PostgresStore implements Movable {
   /** Failures with the same fingerprint. */
   readonly groups: PostgresGroups
   readonly #database: Database
-  readonly #port: Transactions<OperationPort>
+  readonly #port: Transactions
   readonly #databases: readonly Database[]
   readonly #wire: Wire
   readonly #signals: Signals
@@ -127,14 +125,14 @@ export class PostgresStore implements Movable {
     this.#enqueues = new Enqueues(database, signals, clock)
     this.#claims = new Claims(claims, holdings)
     this.budgets = new PostgresBudgets(database, settlements, signals)
-    const beside = postgresTransactions(settlements, sql => postgresOperationPort(sql, this.#enqueues))
+    const beside = postgresTransactions(settlements, this.#enqueues)
     const runBudgets = new RunBudgets(settlements, run => beside.write(tx => judgeBudget(tx, run)))
     this.#settlements = new Settlements(settlements, signals, ends, holdings, this.budgets, runBudgets)
     this.#workers = new Workers(claims, signals, holdings)
     this.#browser = new Browser(database)
     this.#operators = new Operators(database, signals)
     this.groups = new PostgresGroups(database)
-    this.#port = postgresTransactions(database, sql => postgresOperationPort(sql, this.#enqueues))
+    this.#port = postgresTransactions(database, this.#enqueues)
     this.runs = new Runs(this.#port, () => signals.ring())
     this.operations = new Operations(this.#port, () => signals.ring())
     this.idempotency = new PostgresIdempotencyKeys(database)
@@ -282,7 +280,7 @@ export class PostgresStore implements Movable {
     checkBy(by)
     if (!ids.some(mayBeItem)) return this.#operators.redrive(ids, by)
     const moved = await this.#port.write(function* (tx) {
-      return yield* redriveTasks(tx, ids, by, yield* tx.now())
+      return yield* redriveTasks(tx, ids, by, yield* tx.clock.now())
     })
     if (moved.length > 0) this.#signals.ring()
     return moved
@@ -293,9 +291,9 @@ export class PostgresStore implements Movable {
     checkBy(by)
     if (!ids.some(mayBeItem)) return this.#operators.cancel(ids, by)
     const cancelled = await this.#port.write(function* (tx) {
-      const now = yield* tx.now()
+      const now = yield* tx.clock.now()
       const ending = yield* cancelTasks(tx, ids, by, now)
-      if (by !== undefined) yield* tx.appendAudit(cancelRecord(ending, by, now), now)
+      if (by !== undefined) yield* tx.audit.append(cancelRecord(ending, by, now), now)
       return ending
     })
     if (cancelled.length > 0) this.#signals.ring()

@@ -1,16 +1,19 @@
-import type { ItemCounts, ReprocessFilter } from '../contract/run-store.js'
-import type { CountedRun, RunPort } from '../port/run-port.js'
+import type { By } from '../contract/ledger.js'
+import type { ItemCounts, OutputRow, ReprocessFilter } from '../contract/run-store.js'
+import type { TaskStatus } from '../contract/task.js'
+import type { CountedRun, DeathScope, ItemPosition, ItemRow, LockedRun, RunPort } from '../port/run-port.js'
 import type { Promised } from '../port/steps.js'
+import type { TaskPlace } from '../rules/cursor.js'
 import { type TaskRow, taskColumns } from '../rules/rows.js'
+import type { Deaths } from '../rules/runs/cause.js'
+import type { ItemScan } from '../rules/runs/item-page.js'
 import { itemKind, lanesOf } from '../rules/runs/items.js'
 import { runRow, runState } from '../rules/runs/run-row.js'
 import type { RunState, StageCounts } from '../rules/runs/run-state.js'
 import { State, statusOf } from '../rules/task-state.js'
 import { recordOf } from './browse.js'
 import { answerOf, type Sql } from './database.js'
-import type { Enqueues } from './enqueue.js'
 import { byValues } from './operators.js'
-import { postgresTaskPort } from './task-port.js'
 import { storable, stored } from './text.js'
 
 /** A stage with its items, as `run_counts` gives it. */
@@ -26,74 +29,107 @@ interface DeathRow {
   readonly count: number
 }
 
+interface LockedRow {
+  readonly state: string
+  readonly now: number
+}
+
 /** The primitives of runs on PostgreSQL. */
-export function postgresRunPort(sql: Sql, enqueues: Enqueues): Promised<RunPort> {
-  const { call, query, at } = sql
-  const read = async (values: unknown[]): Promise<CountedRun[]> => {
-    const { runs } = JSON.parse(String(await call('read_runs', [...values, at]))) as RunsAnswer
-    return runs.map(({ state, counts }) => ({ state: runState(state), counts: stageCounts(counts) }))
+export class PostgresRunPort implements Promised<RunPort> {
+  readonly #sql: Sql
+
+  constructor(sql: Sql) {
+    this.#sql = sql
   }
-  return {
-    ...postgresTaskPort(sql, enqueues),
-    openRun: async state => (await call('open_run', [runJson(state)])) === true,
-    run: async id => (await read([id, null, null, null, null]))[0],
-    lockRun: async id => {
-      const found = (await call('lock_run', [id, at])) as { readonly state: string; readonly now: number } | null
-      return found === null ? undefined : { state: runState(found.state), now: found.now }
-    },
-    runs: (pipeline, { changedAt, id }, limit) => read([null, pipeline ?? null, changedAt, id, limit]),
-    saveRun: async state => {
-      await call('save_run', [runJson(state)])
-    },
-    runCounts: async state => {
-      const { kind, key } = lanesOf(state)
-      return stageCounts((await call('run_counts', [kind, key])) as CountsRow[])
-    },
-    makeLanes: async state => {
-      const lanes = state.stages.map(category => ({ ...lanesOf(state), category }))
-      await call('make_lanes', [JSON.stringify(lanes)])
-    },
-    pauseRun: async (state, isPaused, now, by) => {
-      const { kind, key } = lanesOf(state)
-      if (isPaused) await call('pause', [kind, null, key, true, ...byValues(by), now])
-      else await call('end_pause', [kind, key])
-    },
-    addItems: async (run, items) => {
-      if (items.length === 0) return
-      await call('add_items', [run, items.map(({ position }) => position), items.map(({ id }) => id)])
-    },
-    items: async (state, { from, end, afterId, endId }, status, limit) => {
-      const states = Object.values(State).filter(one => status === undefined || statusOf(one) === status)
-      const answer = state.hasOwnIds
-        ? await query(OWN_ITEMS, [states, limit, state.id, from, end])
-        : await query(ITEMS, [states, limit, afterId, endId])
-      const rows = JSON.parse(String(answerOf(answer))) as (TaskRow & { readonly position?: number })[]
-      return rows.map(row => ({ record: recordOf(row), ...(row.position !== undefined && { position: row.position }) }))
-    },
-    deadItems: async (filter, limit) => {
-      const { diedUntil = Number.MAX_SAFE_INTEGER } = filter
-      return (await call('dead_items', [...scopeOf(filter), Math.floor(diedUntil), limit])) as string[]
-    },
-    waitingItems: async (filter, limit) => (await call('waiting_items', [...scopeOf(filter), limit])) as string[],
-    runningItems: async state => {
-      const { kind, key } = lanesOf(state)
-      return (await call('running_items', [kind, key])) as string[]
-    },
-    moveItems: async (ids, stage) => {
-      await call('move_items', [ids, stage])
-    },
-    itemDeaths: async (state, { since = 0, stage }) => {
-      const { kind, key } = lanesOf(state)
-      const rows = (await call('deaths', [kind, key, stage ?? null, since])) as DeathRow[]
-      return rows.map(({ error_code, ...row }) => ({ ...row, errorCode: stored(error_code ?? undefined) }))
-    },
-    outputs: async (run, limit) => {
-      const rows = (await query(OUTPUTS, [run, limit])) as { id: string; result: string | null }[]
-      return rows.map(row => ({ ...row, result: row.result ?? undefined }))
-    },
-    removeOutputs: async (run, ids) => {
-      await call('remove_outputs', [run, ids])
-    },
+
+  async open(state: RunState): Promise<boolean> {
+    return (await this.#sql.call('open_run', [runJson(state)])) === true
+  }
+
+  async get(id: string): Promise<CountedRun | undefined> {
+    return (await this.#read([id, null, null, null, null]))[0]
+  }
+
+  async lock(id: string): Promise<LockedRun | undefined> {
+    const found = (await this.#sql.call('lock_run', [id, this.#sql.at])) as LockedRow | null
+    return found === null ? undefined : { state: runState(found.state), now: found.now }
+  }
+
+  list(pipeline: string | undefined, { changedAt, id }: TaskPlace, limit: number): Promise<CountedRun[]> {
+    return this.#read([null, pipeline ?? null, changedAt, id, limit])
+  }
+
+  async save(state: RunState): Promise<void> {
+    await this.#sql.call('save_run', [runJson(state)])
+  }
+
+  async counts(state: RunState): Promise<StageCounts> {
+    const { kind, key } = lanesOf(state)
+    return stageCounts((await this.#sql.call('run_counts', [kind, key])) as CountsRow[])
+  }
+
+  async makeLanes(state: RunState): Promise<void> {
+    const lanes = state.stages.map(category => ({ ...lanesOf(state), category }))
+    await this.#sql.call('make_lanes', [JSON.stringify(lanes)])
+  }
+
+  async pause(state: RunState, isPaused: boolean, now: number, by?: By): Promise<void> {
+    const { kind, key } = lanesOf(state)
+    if (isPaused) await this.#sql.call('pause', [kind, null, key, true, ...byValues(by), now])
+    else await this.#sql.call('end_pause', [kind, key])
+  }
+
+  async addItems(run: string, items: readonly ItemPosition[]): Promise<void> {
+    if (items.length === 0) return
+    await this.#sql.call('add_items', [run, items.map(({ position }) => position), items.map(({ id }) => id)])
+  }
+
+  async items(state: RunState, scan: ItemScan, status: TaskStatus | undefined, limit: number): Promise<ItemRow[]> {
+    const { from, end, afterId, endId } = scan
+    const states = Object.values(State).filter(one => status === undefined || statusOf(one) === status)
+    const answer = state.hasOwnIds
+      ? await this.#sql.query(OWN_ITEMS, [states, limit, state.id, from, end])
+      : await this.#sql.query(ITEMS, [states, limit, afterId, endId])
+    const rows = JSON.parse(String(answerOf(answer))) as (TaskRow & { readonly position?: number })[]
+    return rows.map(row => ({ record: recordOf(row), ...(row.position !== undefined && { position: row.position }) }))
+  }
+
+  async deadItems(filter: ReprocessFilter, limit: number): Promise<string[]> {
+    const until = Math.floor(filter.diedUntil ?? Number.MAX_SAFE_INTEGER)
+    return (await this.#sql.call('dead_items', [...scopeOf(filter), until, limit])) as string[]
+  }
+
+  async waitingItems(filter: ReprocessFilter, limit: number): Promise<string[]> {
+    return (await this.#sql.call('waiting_items', [...scopeOf(filter), limit])) as string[]
+  }
+
+  async runningItems(state: RunState): Promise<string[]> {
+    const { kind, key } = lanesOf(state)
+    return (await this.#sql.call('running_items', [kind, key])) as string[]
+  }
+
+  async moveItems(ids: readonly string[], stage: string): Promise<void> {
+    await this.#sql.call('move_items', [ids, stage])
+  }
+
+  async deaths(state: RunState, { since = 0, stage }: DeathScope): Promise<Deaths[]> {
+    const { kind, key } = lanesOf(state)
+    const rows = (await this.#sql.call('deaths', [kind, key, stage ?? null, since])) as DeathRow[]
+    return rows.map(({ error_code, ...row }) => ({ ...row, errorCode: stored(error_code ?? undefined) }))
+  }
+
+  async outputs(run: string, limit: number): Promise<OutputRow[]> {
+    const rows = (await this.#sql.query(OUTPUTS, [run, limit])) as { id: string; result: string | null }[]
+    return rows.map(row => ({ ...row, result: row.result ?? undefined }))
+  }
+
+  async removeOutputs(run: string, ids: readonly string[]): Promise<void> {
+    await this.#sql.call('remove_outputs', [run, ids])
+  }
+
+  async #read(values: unknown[]): Promise<CountedRun[]> {
+    const { runs } = JSON.parse(String(await this.#sql.call('read_runs', [...values, this.#sql.at]))) as RunsAnswer
+    return runs.map(({ state, counts }) => ({ state: runState(state), counts: stageCounts(counts) }))
   }
 }
 

@@ -1,32 +1,49 @@
+import type { By } from '../contract/ledger.js'
+import type { NewTask } from '../contract/task.js'
 import type { Promised } from '../port/steps.js'
 import type { Item, TaskPort } from '../port/task-port.js'
+import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { mayBeItem } from '../rules/runs/items.js'
 import type { Sql } from './database.js'
 import type { Enqueues } from './enqueue.js'
 import { byValues, inOrder } from './operators.js'
 
 /** The primitives of tasks on PostgreSQL. Its functions read the clock by themselves. */
-export function postgresTaskPort({ call, at }: Sql, enqueues: Enqueues): Promised<TaskPort> {
-  return {
-    now: async () => Number(await call('now_ms', [at])),
-    appendAudit: async record => {
-      await call('append_audit', [JSON.stringify([record]), at])
-    },
-    enqueue: async tasks => (await enqueues.enqueueWith(call, tasks)).map(({ isNew }) => isNew),
-    redrive: async (ids, by, _, part) => {
-      const values = [ids, ...byValues(by), part?.operation ?? null, part?.diedUntil ?? null, at]
-      return inOrder(ids, await call('redrive', values))
-    },
-    discard: async (ids, by, _, part) => {
-      const values = [ids, ...byValues(by), part?.operation ?? null, part?.diedUntil ?? null, at]
-      return inOrder(ids, await call('discard', values))
-    },
-    cancel: async (ids, by) => inOrder(ids, await call('cancel', [ids, ...byValues(by), at])),
-    itemsOf: async ids => {
-      const few = ids.filter(mayBeItem)
-      if (few.length === 0) return new Map()
-      const rows = (await call('item_runs', [few])) as readonly (Omit<Item, 'changedAt'> & { changed_at: number })[]
-      return new Map(rows.map(({ changed_at: changedAt, ...item }) => [item.id, { ...item, changedAt }]))
-    },
+export class PostgresTaskPort implements Promised<TaskPort> {
+  readonly #sql: Sql
+  readonly #enqueues: Enqueues
+
+  constructor(sql: Sql, enqueues: Enqueues) {
+    this.#sql = sql
+    this.#enqueues = enqueues
+  }
+
+  async enqueue(tasks: readonly NewTask[]): Promise<boolean[]> {
+    return (await this.#enqueues.enqueueWith(this.#sql.call, tasks)).map(({ isNew }) => isNew)
+  }
+
+  async redrive(ids: readonly string[], by: By, _: number, part?: PartOfOperation): Promise<string[]> {
+    return inOrder(ids, await this.#sql.call('redrive', this.#deadValues(ids, by, part)))
+  }
+
+  async discard(ids: readonly string[], by: By, _: number, part?: PartOfOperation): Promise<string[]> {
+    return inOrder(ids, await this.#sql.call('discard', this.#deadValues(ids, by, part)))
+  }
+
+  async cancel(ids: readonly string[], by: By | undefined): Promise<string[]> {
+    return inOrder(ids, await this.#sql.call('cancel', [ids, ...byValues(by), this.#sql.at]))
+  }
+
+  async itemsOf(ids: readonly string[]): Promise<ReadonlyMap<string, Item>> {
+    const few = ids.filter(mayBeItem)
+    if (few.length === 0) return new Map()
+    const rows = (await this.#sql.call('item_runs', [few])) as readonly ItemRow[]
+    return new Map(rows.map(({ changed_at: changedAt, ...item }) => [item.id, { ...item, changedAt }]))
+  }
+
+  #deadValues(ids: readonly string[], by: By, part: PartOfOperation | undefined): unknown[] {
+    return [ids, ...byValues(by), part?.operation ?? null, part?.diedUntil ?? null, this.#sql.at]
   }
 }
+
+type ItemRow = Omit<Item, 'changedAt'> & { readonly changed_at: number }

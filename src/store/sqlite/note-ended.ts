@@ -1,5 +1,4 @@
-import type { RunPort } from '../port/run-port.js'
-import { type InSteps, runNow } from '../port/steps.js'
+import { runNow, type Tx } from '../port/steps.js'
 import { judgeBudget } from '../verbs/runs.js'
 import type { EndedItem } from './settle.js'
 import type { RunStatements } from './statements/runs.js'
@@ -10,7 +9,7 @@ const NONE: ReadonlySet<string> = new Set()
  * Lists outputs that are to be written, and checks the budgets of runs for which that is due. Returns the runs that it
  * stopped. Within a transaction.
  */
-export function noteEnded(runs: RunStatements, tx: InSteps<RunPort>, items: readonly EndedItem[]): ReadonlySet<string> {
+export function noteEnded(runs: RunStatements, tx: Tx, items: readonly EndedItem[]): ReadonlySet<string> {
   if (items.length === 0) return NONE
   const lanes = new Set(items.map(({ lane }) => lane))
   const touched = new Map([...lanes].map(lane => [lane, runs.watched.get(lane)]))

@@ -1,87 +1,124 @@
 import type { Before, By } from '../contract/ledger.js'
 import type { TaskFilter } from '../contract/list.js'
-import { AGES, type OperationAct, type OperationMember } from '../contract/operation-store.js'
-import type { KeptOperation, OperationPort } from '../port/operation-port.js'
-import type { RunPort } from '../port/run-port.js'
+import {
+  AGES,
+  type DeathsRow,
+  type OperationAct,
+  type OperationMember,
+  type SurveyRow,
+} from '../contract/operation-store.js'
+import type {
+  DeadPayload,
+  KeptOperation,
+  LockedOperation,
+  MemberScope,
+  NamedMember,
+  OperationPort,
+  PayloadEdit,
+  UndonePage,
+} from '../port/operation-port.js'
 import { afterUndo } from '../rules/after-settlement.js'
-import { compareTexts } from '../rules/cursor.js'
-import { isOpen, NO_TALLY, operationState } from '../rules/operations/operation-rules.js'
+import { compareTexts, type TaskPlace } from '../rules/cursor.js'
+import { isOpen, NO_TALLY, type OperationState, operationState } from '../rules/operations/operation-rules.js'
 import { undonePage } from '../rules/operations/set.js'
 import { hasItems } from '../rules/runs/items.js'
 import { State, statusOf } from '../rules/task-state.js'
 import { LaneBook } from './lane-book.js'
 import { deadAmong } from './operators.js'
+import type { SqliteParts } from './port.js'
 import { change, standingOf } from './settle.js'
 import type { MemberRow, OperationStatements } from './statements/operations.js'
 import type { Statements } from './statements.js'
 
-/** The primitives of operations on SQLite. There is one writer at a time, so what was read is current. */
-export function sqliteOperationPort(runs: RunPort, statements: OperationStatements, tasks: Statements): OperationPort {
-  const { now } = runs
-  const kept = (row: { readonly state: string }): KeptOperation => {
+/** The primitives of operations on SQLite. */
+export class SqliteOperationPort implements OperationPort {
+  readonly #operations: OperationStatements
+  readonly #tasks: Statements
+  readonly #now: () => number
+
+  constructor({ statements, now }: SqliteParts, operations: OperationStatements) {
+    this.#operations = operations
+    this.#tasks = statements
+    this.#now = now
+  }
+
+  get(id: string): KeptOperation | undefined {
+    const row = this.#operations.get.get(id)
+    return row && this.#kept(row)
+  }
+
+  lock(id: string): LockedOperation | undefined {
+    const found = this.get(id)
+    return found && { ...found, now: this.#now() }
+  }
+
+  list(isOpenOnly: boolean, { changedAt, id }: TaskPlace, limit: number): KeptOperation[] {
+    const rows = this.#operations.list.all(isOpenOnly ? 1 : 0, changedAt, changedAt, id, limit)
+    return rows.map(row => this.#kept(row))
+  }
+
+  save(state: OperationState): void {
+    const { id, createdAt: created_at } = state
+    this.#operations.save.run({ id, created_at, open: isOpen(state) ? 1 : 0, state: JSON.stringify(state) })
+  }
+
+  deadPayloads(ids: readonly string[]): DeadPayload[] {
+    return deadAmong(this.#tasks, ids).flatMap(({ id, seq, lane }) =>
+      hasItems(lane) ? [] : { id, payload: this.#tasks.payload.get(seq) ?? '' },
+    )
+  }
+
+  replacePayloads(edits: readonly PayloadEdit[]): void {
+    for (const { id, before, after } of edits) {
+      const seq = this.#tasks.state.get(id)?.seq ?? 0
+      this.#tasks.keepPayload.run({ seq, payload: before })
+      this.#tasks.patch.run({ seq, payload: after })
+    }
+  }
+
+  namedMembers(act: OperationAct, ids: readonly string[], until: number): NamedMember[] {
+    return ids.flatMap(id => {
+      const row = this.#operations.named.get(id)
+      if (row === undefined) return []
+      const isLiving = row.state <= State.running && row.cancel_requested === 0
+      const isIn = act === 'cancel' ? isLiving : row.state === State.dead && row.changed_at <= until
+      return isIn ? { ...memberOf(row), errorCode: row.error_code ?? undefined } : []
+    })
+  }
+
+  members(act: OperationAct, { filter, until }: MemberScope, place: TaskPlace, limit: number): OperationMember[] {
+    const scope = { ...scopeOf(filter, until), at: place.changedAt, id: place.id, limit }
+    const reads = memberReads(this.#operations, act, filter)
+    const rows = reads.flatMap(statement => statement.all(scope).map(memberOf))
+    return rows.sort((a, b) => a.changedAt - b.changedAt || compareTexts(a.id, b.id))
+  }
+
+  survey(act: OperationAct, { filter, until }: MemberScope): SurveyRow[] {
+    const scope = { ...scopeOf(filter, until), now: this.#now() }
+    const rows = surveys(this.#operations, act, filter).flatMap(statement => statement.all(scope))
+    return rows.map(({ kind, category, error_code, paused, age, count }) => {
+      const errorCode = error_code ?? undefined
+      return { kind, category, errorCode, isPaused: paused === 1, age: AGES[age] ?? 'older', count }
+    })
+  }
+
+  deaths(id: string): DeathsRow[] {
+    return this.#operations.deaths.all(id).map(({ kind, error_code, failure_group, count }) => {
+      return { kind, errorCode: error_code ?? undefined, group: failure_group ?? undefined, count }
+    })
+  }
+
+  restore(id: string, after: string, limit: number, by: By, now: number): UndonePage {
+    const rows = this.#operations.moved.all(id, after, limit + 1)
+    const book = new LaneBook(this.#tasks)
+    const count = rows.slice(0, limit).filter(row => restore(this.#operations, this.#tasks, book, row, by, now)).length
+    book.write()
+    return undonePage(rows, limit, count)
+  }
+
+  #kept(row: { readonly state: string }): KeptOperation {
     const state = operationState(row.state)
-    return { state, tally: statements.tally.get(state.id) ?? NO_TALLY }
-  }
-  const operation = (id: string) => {
-    const row = statements.get.get(id)
-    return row && kept(row)
-  }
-  return {
-    ...runs,
-    operation,
-    lockOperation: id => {
-      const found = operation(id)
-      return found && { ...found, now: now() }
-    },
-    operations: (isOpenOnly, { changedAt, id }, limit) =>
-      statements.list.all(isOpenOnly ? 1 : 0, changedAt, changedAt, id, limit).map(kept),
-    saveOperation: state => {
-      const { id, createdAt: created_at } = state
-      statements.save.run({ id, created_at, open: isOpen(state) ? 1 : 0, state: JSON.stringify(state) })
-    },
-    deadPayloads: ids =>
-      deadAmong(tasks, ids).flatMap(({ id, seq, lane }) =>
-        hasItems(lane) ? [] : { id, payload: tasks.payload.get(seq) ?? '' },
-      ),
-    replacePayloads: edits => {
-      for (const { id, before, after } of edits) {
-        const seq = tasks.state.get(id)?.seq ?? 0
-        tasks.keepPayload.run({ seq, payload: before })
-        tasks.patch.run({ seq, payload: after })
-      }
-    },
-    namedMembers: (act, ids, until) =>
-      ids.flatMap(id => {
-        const row = statements.named.get(id)
-        if (row === undefined) return []
-        const isLiving = row.state <= State.running && row.cancel_requested === 0
-        const isIn = act === 'cancel' ? isLiving : row.state === State.dead && row.changed_at <= until
-        return isIn ? { ...memberOf(row), errorCode: row.error_code ?? undefined } : []
-      }),
-    members: (act, { filter, until }, { changedAt: at, id }, limit) => {
-      const scope = { ...scopeOf(filter, until), at, id, limit }
-      const rows = memberReads(statements, act, filter).flatMap(statement => statement.all(scope).map(memberOf))
-      return rows.sort((a, b) => a.changedAt - b.changedAt || compareTexts(a.id, b.id))
-    },
-    survey: (act, { filter, until }) => {
-      const scope = { ...scopeOf(filter, until), now: now() }
-      const rows = surveys(statements, act, filter).flatMap(statement => statement.all(scope))
-      return rows.map(({ kind, category, error_code, paused, age, count }) => {
-        const errorCode = error_code ?? undefined
-        return { kind, category, errorCode, isPaused: paused === 1, age: AGES[age] ?? 'older', count }
-      })
-    },
-    deaths: id =>
-      statements.deaths.all(id).map(({ kind, error_code, failure_group, count }) => {
-        return { kind, errorCode: error_code ?? undefined, group: failure_group ?? undefined, count }
-      }),
-    restore: (id, after, limit, by, at) => {
-      const rows = statements.moved.all(id, after, limit + 1)
-      const book = new LaneBook(tasks)
-      const count = rows.slice(0, limit).filter(row => restore(statements, tasks, book, row, by, at)).length
-      book.write()
-      return undonePage(rows, limit, count)
-    },
+    return { state, tally: this.#operations.tally.get(state.id) ?? NO_TALLY }
   }
 }
 

@@ -1,90 +1,131 @@
-import type { ItemCounts, ReprocessFilter } from '../contract/run-store.js'
-import type { RunPort } from '../port/run-port.js'
-import type { TaskPort } from '../port/task-port.js'
+import type { By } from '../contract/ledger.js'
+import type { ItemCounts, OutputRow, ReprocessFilter } from '../contract/run-store.js'
+import type { TaskStatus } from '../contract/task.js'
+import type { CountedRun, DeathScope, ItemPosition, ItemRow, LockedRun, RunPort } from '../port/run-port.js'
+import type { TaskPlace } from '../rules/cursor.js'
 import { taskRecord } from '../rules/rows.js'
+import type { Deaths } from '../rules/runs/cause.js'
+import type { ItemScan } from '../rules/runs/item-page.js'
 import { itemKind, lanesOf } from '../rules/runs/items.js'
 import { runRow, runState } from '../rules/runs/run-row.js'
 import type { RunState, StageCounts } from '../rules/runs/run-state.js'
 import { State, statusOf } from '../rules/task-state.js'
 import { LaneBook } from './lane-book.js'
 import { setPause } from './operators.js'
+import type { SqliteParts } from './port.js'
 import type { RunStatements } from './statements/runs.js'
-import { type SqliteParts, sqliteTaskPort } from './task-port.js'
 
 /** The primitives of runs on SQLite. */
-export function sqliteRunPort(parts: SqliteParts, runs: RunStatements): RunPort {
-  const { statements, lanes, now } = parts
-  const tasks: TaskPort = sqliteTaskPort(parts)
-  const runCounts = (state: RunState): StageCounts =>
-    new Map(runs.counts.all(lanesOf(state)).map(({ category, ...counts }): [string, ItemCounts] => [category, counts]))
-  const counted = (state: RunState) => ({ state, counts: runCounts(state) })
-  const find = (id: string) => {
-    const json = runs.run.get(id)
-    return json === undefined ? undefined : runState(json)
+export class SqliteRunPort implements RunPort {
+  readonly #parts: SqliteParts
+  readonly #runs: RunStatements
+
+  constructor(parts: SqliteParts) {
+    this.#parts = parts
+    this.#runs = parts.runs
   }
-  return {
-    ...tasks,
-    openRun: state => runs.open.run(runRow(state)).changes === 1,
-    run: id => {
-      const state = find(id)
-      return state && counted(state)
-    },
-    lockRun: id => {
-      const state = find(id)
-      return state && { state, now: now() }
-    },
-    runs: (pipeline, { changedAt: created_at, id }, limit) =>
-      runs.list.all({ created_at, id, pipeline: pipeline ?? null, limit }).map(json => counted(runState(json))),
-    saveRun: state => void runs.save.run(runRow(state)),
-    runCounts,
-    makeLanes: state => {
-      const { kind, key } = lanesOf(state)
-      for (const stage of state.stages) lanes.of(kind, stage, key)
-    },
-    pauseRun: (state, isPaused, at, by) => {
-      if (isPaused) return setPause(statements, lanesOf(state), true, by, at)
-      runs.dropPauseRule.run(lanesOf(state))
-      runs.pauseByRules.run(lanesOf(state))
-    },
-    addItems: (run, items) => {
-      for (const { id, position } of items) runs.addItem.run(run, position, id)
-    },
-    items: (state, { from, end, afterId: after, endId }, status, limit) => {
-      const states = JSON.stringify(Object.values(State).filter(s => status === undefined || statusOf(s) === status))
-      if (!state.hasOwnIds)
-        return runs.items.all({ after, end: endId, states, limit }).map(row => ({ record: taskRecord(row) }))
-      const rows = runs.ownItems.all({ run: state.id, from, end, states, limit })
-      return rows.map(row => ({ record: taskRecord(row), position: row.position }))
-    },
-    deadItems: (filter, limit) => runs.deadItems.all({ ...scopeOf(filter), limit }),
-    waitingItems: (filter, limit) => {
-      const { kind, key, ...rest } = scopeOf(filter)
-      const isWholeRun = key !== null && filter.stage === undefined && filter.errorCode === undefined
-      return isWholeRun ? runs.waiting.all({ kind, key, limit }) : runs.waitingItems.all({ kind, key, ...rest, limit })
-    },
-    runningItems: state => runs.running.all(lanesOf(state)),
-    moveItems: (ids, stage) => {
-      const book = new LaneBook(statements)
-      for (const id of ids) {
-        const task = statements.state.get(id)
-        const from = task && lanes.lane(task.lane)
-        if (task === undefined || from === undefined) continue
-        const lane = lanes.of(from.kind, stage, from.key)
-        runs.moveItem.run(lane, task.seq)
-        book.move(task.lane, 'waiting', undefined)
-        book.move(lane, undefined, 'waiting')
-      }
-      book.write()
-    },
-    itemDeaths: (state, { since = state.createdAt, stage }) =>
-      runs.deaths.all({ ...lanesOf(state), since, category: stage ?? null }).map(({ error_code, category, count }) => {
-        return { errorCode: error_code ?? undefined, stage: category, count }
-      }),
-    outputs: (run, limit) =>
-      runs.outputs.all(run, limit).map(({ id, result }) => ({ id, result: result ?? undefined })),
-    removeOutputs: (run, ids) => {
-      for (const id of ids) runs.written.run(run, id)
-    },
+
+  open(state: RunState): boolean {
+    return this.#runs.open.run(runRow(state)).changes === 1
+  }
+
+  get(id: string): CountedRun | undefined {
+    const json = this.#runs.run.get(id)
+    return json === undefined ? undefined : this.#counted(json)
+  }
+
+  lock(id: string): LockedRun | undefined {
+    const json = this.#runs.run.get(id)
+    return json === undefined ? undefined : { state: runState(json), now: this.#parts.now() }
+  }
+
+  list(pipeline: string | undefined, { changedAt: created_at, id }: TaskPlace, limit: number): CountedRun[] {
+    const rows = this.#runs.list.all({ created_at, id, pipeline: pipeline ?? null, limit })
+    return rows.map(json => this.#counted(json))
+  }
+
+  save(state: RunState): void {
+    this.#runs.save.run(runRow(state))
+  }
+
+  counts(state: RunState): StageCounts {
+    const rows = this.#runs.counts.all(lanesOf(state))
+    return new Map(rows.map(({ category, ...counts }): [string, ItemCounts] => [category, counts]))
+  }
+
+  makeLanes(state: RunState): void {
+    const { kind, key } = lanesOf(state)
+    for (const stage of state.stages) this.#parts.lanes.of(kind, stage, key)
+  }
+
+  pause(state: RunState, isPaused: boolean, now: number, by?: By): void {
+    if (isPaused) return setPause(this.#parts.statements, lanesOf(state), true, by, now)
+    this.#runs.dropPauseRule.run(lanesOf(state))
+    this.#runs.pauseByRules.run(lanesOf(state))
+  }
+
+  addItems(run: string, items: readonly ItemPosition[]): void {
+    for (const { id, position } of items) this.#runs.addItem.run(run, position, id)
+  }
+
+  items(state: RunState, scan: ItemScan, status: TaskStatus | undefined, limit: number): ItemRow[] {
+    const { from, end, afterId: after, endId } = scan
+    const states = JSON.stringify(Object.values(State).filter(s => status === undefined || statusOf(s) === status))
+    if (!state.hasOwnIds)
+      return this.#runs.items.all({ after, end: endId, states, limit }).map(row => ({ record: taskRecord(row) }))
+    const rows = this.#runs.ownItems.all({ run: state.id, from, end, states, limit })
+    return rows.map(row => ({ record: taskRecord(row), position: row.position }))
+  }
+
+  deadItems(filter: ReprocessFilter, limit: number): string[] {
+    return this.#runs.deadItems.all({ ...scopeOf(filter), limit })
+  }
+
+  waitingItems(filter: ReprocessFilter, limit: number): string[] {
+    const { kind, key, ...rest } = scopeOf(filter)
+    const isWholeRun = key !== null && filter.stage === undefined && filter.errorCode === undefined
+    return isWholeRun
+      ? this.#runs.waiting.all({ kind, key, limit })
+      : this.#runs.waitingItems.all({ kind, key, ...rest, limit })
+  }
+
+  runningItems(state: RunState): string[] {
+    return this.#runs.running.all(lanesOf(state))
+  }
+
+  moveItems(ids: readonly string[], stage: string): void {
+    const { statements, lanes } = this.#parts
+    const book = new LaneBook(statements)
+    for (const id of ids) {
+      const task = statements.state.get(id)
+      const from = task && lanes.lane(task.lane)
+      if (task === undefined || from === undefined) continue
+      const lane = lanes.of(from.kind, stage, from.key)
+      this.#runs.moveItem.run(lane, task.seq)
+      book.move(task.lane, 'waiting', undefined)
+      book.move(lane, undefined, 'waiting')
+    }
+    book.write()
+  }
+
+  deaths(state: RunState, { since = state.createdAt, stage }: DeathScope): Deaths[] {
+    const rows = this.#runs.deaths.all({ ...lanesOf(state), since, category: stage ?? null })
+    return rows.map(({ error_code, category, count }) => {
+      return { errorCode: error_code ?? undefined, stage: category, count }
+    })
+  }
+
+  outputs(run: string, limit: number): OutputRow[] {
+    return this.#runs.outputs.all(run, limit).map(({ id, result }) => ({ id, result: result ?? undefined }))
+  }
+
+  removeOutputs(run: string, ids: readonly string[]): void {
+    for (const id of ids) this.#runs.written.run(run, id)
+  }
+
+  #counted(json: string): CountedRun {
+    const state = runState(json)
+    return { state, counts: this.counts(state) }
   }
 }
 

@@ -16,8 +16,7 @@ import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../contract/task
 import type { TaskStanding } from '../contract/task-standing.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
-import type { OperationPort } from '../port/operation-port.js'
-import { type InSteps, inSteps, type Transactions } from '../port/steps.js'
+import { inSteps, type Transactions, type Tx } from '../port/steps.js'
 import { withGates } from '../rules/budgets/gate-answers.js'
 import {
   checkBeat,
@@ -62,17 +61,15 @@ import { laneRules } from './lane-rules.js'
 import { noteEnded } from './note-ended.js'
 import { once } from './once.js'
 import { refuseNewer } from './open-file.js'
-import { sqliteOperationPort } from './operations.js'
 import { discard, edit, limit, pause, share } from './operators.js'
+import { sqlitePort } from './port.js'
 import { PrunableCounts } from './prunable.js'
 import { prune } from './prune.js'
 import { pruneRuns } from './prune-runs.js'
 import { sqliteAudit, sqlitePolicies } from './records.js'
-import { sqliteRunPort } from './runs.js'
 import { APPLICATION_ID } from './schema.js'
 import { settle } from './settle.js'
 import { Standings } from './standing.js'
-import { operationStatementsOf } from './statements/operations.js'
 import { type RunStatements, runStatementsOf } from './statements/runs.js'
 import { type Statements, statementsOf } from './statements.js'
 import { Stats } from './stats.js'
@@ -100,8 +97,8 @@ export class SqliteStore implements Movable {
   readonly groups: SqliteGroups
   readonly #db: Connection
   readonly #runs: RunStatements
-  readonly #tx: InSteps<OperationPort>
-  readonly #port: Transactions<OperationPort>
+  readonly #tx: Tx
+  readonly #port: Transactions
   readonly #path: string
   readonly #clock: Clock
   readonly #statements: Statements
@@ -131,11 +128,17 @@ export class SqliteStore implements Movable {
     this.#prunable = new PrunableCounts(db)
     this.#watchers = new Watchers(db)
     this.idempotency = new SqliteIdempotencyKeys(this.#statements, this.#commits, () => this.#now())
-    const parts = { statements: this.#statements, lanes: this.#lanes, makeId: this.#makeId, now: () => this.#now() }
     this.#runs = runStatementsOf(db)
-    const port = sqliteOperationPort(sqliteRunPort(parts, this.#runs), operationStatementsOf(db), this.#statements)
-    this.#tx = inSteps<OperationPort>(port)
-    this.#port = sqliteTransactions(this.#commits, port, () => this.#lanes.begin())
+    const port = sqlitePort({
+      db,
+      statements: this.#statements,
+      runs: this.#runs,
+      lanes: this.#lanes,
+      makeId: this.#makeId,
+      now: () => this.#now(),
+    })
+    this.#tx = inSteps(port)
+    this.#port = sqliteTransactions(this.#commits, this.#tx, () => this.#lanes.begin())
     this.runs = new Runs(this.#port, () => this.#watchers.ring())
     this.operations = new Operations(this.#port, ids => this.#moved(ids))
     this.budgets = new SqliteBudgets(
@@ -300,9 +303,9 @@ export class SqliteStore implements Movable {
     checkIds(ids)
     checkBy(by)
     const cancelled = await this.#port.write(function* (tx) {
-      const now = yield* tx.now()
+      const now = yield* tx.clock.now()
       const ending = yield* cancelTasks(tx, ids, by, now)
-      if (by !== undefined) yield* tx.appendAudit(cancelRecord(ending, by, now), now)
+      if (by !== undefined) yield* tx.audit.append(cancelRecord(ending, by, now), now)
       return ending
     })
     if (cancelled.length > 0) this.#moved(cancelled)

@@ -1,9 +1,8 @@
-import { inSteps, runNow, type Transactions } from '../port/steps.js'
+import { runNow, type Transactions, type Tx } from '../port/steps.js'
 import type { GroupCommit } from './group-commit.js'
 
 /** Runs bodies on a SQLite store, each as a job of a transaction, which `begin` prepares. */
-export function sqliteTransactions<Port>(commits: GroupCommit, port: Port, begin: () => void): Transactions<Port> {
-  const tx = inSteps<Port>(port)
+export function sqliteTransactions(commits: GroupCommit, tx: Tx, begin: () => void): Transactions {
   return {
     write: body =>
       commits.write(() => {

@@ -15,8 +15,8 @@ import type {
   TakenOperation,
   TaskSet,
 } from '../contract/operation-store.js'
-import type { KeptOperation, OperationPort } from '../port/operation-port.js'
-import type { InSteps, Steps, Transactions } from '../port/steps.js'
+import type { LockedOperation, PayloadEdit } from '../port/operation-port.js'
+import type { Steps, Transactions, Tx } from '../port/steps.js'
 import { checkBeat, checkName, checkPage } from '../rules/check.js'
 import { NEWEST, OLDEST, taskPlace } from '../rules/cursor.js'
 import { checkNewOperation, checkPerson, checkSet } from '../rules/operations/check-operation.js'
@@ -37,15 +37,12 @@ import { ageOf, memberPage, namedPage, operationPage, surveyed } from '../rules/
 import { changing, creation, leasing, stepping, type Transition, undoing } from '../rules/operations/transitions.js'
 import { cancelTasks, redriveTasks } from './runs.js'
 
-type Tx = InSteps<OperationPort>
-type Locked = KeptOperation & { readonly now: number }
-
 /** The operations of every store. A verb that changes one locks it first, applies a rule, and saves the result. */
 export class Operations implements OperationStore {
-  readonly #store: Transactions<OperationPort>
+  readonly #store: Transactions
   readonly #onMoved: (ids: readonly string[]) => void
 
-  constructor(store: Transactions<OperationPort>, onMoved: (ids: readonly string[]) => void) {
+  constructor(store: Transactions, onMoved: (ids: readonly string[]) => void) {
     this.#store = store
     this.#onMoved = onMoved
   }
@@ -53,7 +50,7 @@ export class Operations implements OperationStore {
   async create(operation: NewOperation): Promise<OperationRecord> {
     checkNewOperation(operation)
     return this.#store.write(function* (tx) {
-      const now = yield* tx.now()
+      const now = yield* tx.clock.now()
       return yield* save(tx, creation(operation, now), NO_TALLY, now)
     })
   }
@@ -61,7 +58,7 @@ export class Operations implements OperationStore {
   async get(id: string): Promise<OperationRecord | undefined> {
     checkName('id', id)
     return this.#store.read(function* (tx) {
-      const found = yield* tx.operation(id)
+      const found = yield* tx.operations.get(id)
       return found && operationRecord(found.state, found.tally)
     })
   }
@@ -70,7 +67,7 @@ export class Operations implements OperationStore {
     checkPage({ limit })
     const before = after === undefined ? NEWEST : taskPlace(after)
     return this.#store.read(function* (tx) {
-      const found = yield* tx.operations(filter.isOpen === true, before, limit + 1)
+      const found = yield* tx.operations.list(filter.isOpen === true, before, limit + 1)
       return operationPage(
         found.map(({ state, tally }) => operationRecord(state, tally)),
         limit,
@@ -118,24 +115,24 @@ export class Operations implements OperationStore {
     checkName('id', id)
     checkPage({ limit })
     return this.#store.read(function* (tx) {
-      const { act, set, createdAt } = known(id, yield* tx.operation(id)).state
+      const { act, set, createdAt } = known(id, yield* tx.operations.get(id)).state
       if (isOutside(set)) return { items: [] }
       if ('ids' in set) {
         const page = namedPage(set.ids, { limit, after, lane })
-        return page.of(yield* tx.namedMembers(act, page.ids, createdAt))
+        return page.of(yield* tx.operations.namedMembers(act, page.ids, createdAt))
       }
       const scope = { filter: { ...set.filter, ...lane }, until: set.until }
       const place = after === undefined || act === 'cancel' ? OLDEST : taskPlace(after)
-      return memberPage(act, yield* tx.members(act, scope, place, limit + 1), { limit, after })
+      return memberPage(act, yield* tx.operations.members(act, scope, place, limit + 1), { limit, after })
     })
   }
 
   async survey(act: OperationAct, set: TaskSet): Promise<readonly SurveyRow[]> {
     checkSet(act, set)
     return this.#store.read(function* (tx) {
-      if ('filter' in set) return surveyed(yield* tx.survey(act, set))
-      const now = yield* tx.now()
-      const named = yield* tx.namedMembers(act, set.ids, now)
+      if ('filter' in set) return surveyed(yield* tx.operations.survey(act, set))
+      const now = yield* tx.clock.now()
+      const named = yield* tx.operations.namedMembers(act, set.ids, now)
       return surveyed(
         named.map(({ kind, category, errorCode, isPaused, changedAt }) => {
           return { kind, category, errorCode, isPaused, age: ageOf(changedAt, now), count: 1 }
@@ -147,8 +144,8 @@ export class Operations implements OperationStore {
   async deaths(id: string): Promise<readonly DeathsRow[]> {
     checkName('id', id)
     return this.#store.read(function* (tx) {
-      known(id, yield* tx.operation(id))
-      return yield* tx.deaths(id)
+      known(id, yield* tx.operations.get(id))
+      return yield* tx.operations.deaths(id)
     })
   }
 
@@ -161,17 +158,17 @@ export class Operations implements OperationStore {
     checkPerson(by)
     return this.#change(id, function* (tx, { state, tally, now }) {
       refuseUndo(state)
-      const restored = yield* tx.restore(id, after, limit, by, now)
+      const restored = yield* tx.operations.restore(id, after, limit, by, now)
       yield* save(tx, undoing(state, restored.undone, by, now), tally, now)
       return restored
     })
   }
 
   /** Changes an operation in one transaction, under its lock. */
-  async #change<T>(id: string, body: (tx: Tx, found: Locked) => Steps<T>): Promise<T> {
+  async #change<T>(id: string, body: (tx: Tx, found: LockedOperation) => Steps<T>): Promise<T> {
     checkName('id', id)
     return this.#store.write(function* (tx) {
-      return yield* body(tx, known(id, yield* tx.lockOperation(id)))
+      return yield* body(tx, known(id, yield* tx.operations.lock(id)))
     })
   }
 }
@@ -182,8 +179,8 @@ function known<Found>(id: string, found: Found | undefined): Found {
 }
 
 function* save(tx: Tx, { state, entry }: Transition, tally: OperationTally, now: number): Steps<OperationRecord> {
-  yield* tx.saveOperation(state)
-  if (entry !== undefined) yield* tx.appendAudit(entry, now)
+  yield* tx.operations.save(state)
+  if (entry !== undefined) yield* tx.audit.append(entry, now)
   return operationRecord(state, tally)
 }
 
@@ -198,7 +195,7 @@ function* act(tx: Tx, state: OperationState, ids: readonly string[], now: number
         ? yield* redriveTasks(tx, ids, by, now, part)
         : yield* redrivePatched(tx, ids, by, now, part, part.patch)
     case 'discard':
-      return yield* tx.discard(ids, by, now, part)
+      return yield* tx.tasks.discard(ids, by, now, part)
     case 'cancel':
       return yield* cancelTasks(tx, ids, by, now)
     case 'reset':
@@ -216,14 +213,14 @@ function* redrivePatched(
   part: PartOfOperation,
   patch: PayloadPatch,
 ): Steps<string[]> {
-  const edits = new Map<string, { readonly id: string; readonly before: string; readonly after: string }>()
-  for (const { id, payload: before } of yield* tx.deadPayloads(ids)) {
+  const edits = new Map<string, PayloadEdit>()
+  for (const { id, payload: before } of yield* tx.operations.deadPayloads(ids)) {
     const edit = patchedPayload(before, patch)
     if ('payload' in edit) edits.set(id, { id, before, after: edit.payload })
   }
   const editable = ids.filter(id => edits.has(id))
-  const moved = yield* tx.redrive(editable, by, now, part)
+  const moved = yield* tx.tasks.redrive(editable, by, now, part)
   const edited = moved.flatMap(id => edits.get(id) ?? [])
-  yield* tx.replacePayloads(edited.filter(({ before, after }) => before !== after))
+  yield* tx.operations.replacePayloads(edited.filter(({ before, after }) => before !== after))
   return moved
 }

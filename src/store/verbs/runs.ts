@@ -12,8 +12,8 @@ import type {
   RunStore,
 } from '../contract/run-store.js'
 import type { TaskRecord, TaskStatus } from '../contract/task.js'
-import type { CountedRun, RunPort } from '../port/run-port.js'
-import type { InSteps, Steps, Transactions } from '../port/steps.js'
+import type { CountedRun, LockedRun } from '../port/run-port.js'
+import type { Steps, Transactions, Tx } from '../port/steps.js'
 import type { Item } from '../port/task-port.js'
 import { checkNewTask, checkPage } from '../rules/check.js'
 import { NEWEST, taskPlace } from '../rules/cursor.js'
@@ -50,13 +50,6 @@ import {
 } from '../rules/runs/run-rules.js'
 import { type RunState, runRecord, statusOf, totalOf } from '../rules/runs/run-state.js'
 
-type Tx = InSteps<RunPort>
-
-interface LockedRun {
-  readonly state: RunState
-  readonly now: number
-}
-
 /** The most items that a check cancels, of a run that was cancelled. */
 const SWEPT = 1000
 
@@ -65,10 +58,10 @@ const SWEPT = 1000
  * so of two processes that settle the last two items at once, the second to check sees both.
  */
 export class Runs implements RunStore {
-  readonly #store: Transactions<RunPort>
+  readonly #store: Transactions
   readonly #ring: () => void
 
-  constructor(store: Transactions<RunPort>, ring: () => void) {
+  constructor(store: Transactions, ring: () => void) {
     this.#store = store
     this.#ring = ring
   }
@@ -76,19 +69,19 @@ export class Runs implements RunStore {
   async open(run: NewRun): Promise<RunRecord> {
     checkNewRun(run)
     return this.#store.write(function* (tx) {
-      const now = yield* tx.now()
+      const now = yield* tx.clock.now()
       const state = opened(run, now)
-      if (!(yield* tx.openRun(state))) throw new RunExistsError(run.id)
-      yield* tx.makeLanes(state)
-      return runRecord(state, yield* tx.runCounts(state), now)
+      if (!(yield* tx.runs.open(state))) throw new RunExistsError(run.id)
+      yield* tx.runs.makeLanes(state)
+      return runRecord(state, yield* tx.runs.counts(state), now)
     })
   }
 
   async get(id: string): Promise<RunRecord | undefined> {
     checkRunId(id)
     return this.#store.read(function* (tx) {
-      const run = yield* tx.run(id)
-      return run && runRecord(run.state, run.counts, yield* tx.now())
+      const run = yield* tx.runs.get(id)
+      return run && runRecord(run.state, run.counts, yield* tx.clock.now())
     })
   }
 
@@ -100,11 +93,11 @@ export class Runs implements RunStore {
     checkRunStatus(status)
     const before = after === undefined ? NEWEST : taskPlace(after)
     return this.#store.read(function* (tx) {
-      const now = yield* tx.now()
+      const now = yield* tx.clock.now()
       let place = before
       const found: CountedRun[] = []
       for (let isMore = true; isMore && found.length <= limit; ) {
-        const runs = yield* tx.runs(pipeline, place, limit + 1)
+        const runs = yield* tx.runs.list(pipeline, place, limit + 1)
         found.push(...runs.filter(({ state }) => status === undefined || statusOf(state, now) === status))
         const last = runs.at(-1)?.state
         isMore = runs.length > limit && last !== undefined
@@ -126,9 +119,9 @@ export class Runs implements RunStore {
     const run = await this.#change(id, function* (tx, { state: before, now }) {
       const { state, items } = taken(before, chunk, now)
       items.forEach(checkNewTask)
-      const isNew = yield* tx.enqueue(items, now)
+      const isNew = yield* tx.tasks.enqueue(items, now)
       const fresh = items.flatMap((item, n) => (isNew[n] ? { id: item.id, position: before.position + n } : []))
-      if (state.hasOwnIds) yield* tx.addItems(id, fresh)
+      if (state.hasOwnIds) yield* tx.runs.addItems(id, fresh)
       return yield* save(tx, { ...state, duplicates: state.duplicates + items.length - fresh.length }, now)
     })
     if (chunk.items.length > 0) this.#ring()
@@ -148,10 +141,10 @@ export class Runs implements RunStore {
   async change(id: string, change: RunChange, by?: By): Promise<RunRecord> {
     checkRunChange(change, by)
     const run = await this.#change(id, function* (tx, { state: before, now }) {
-      const { state, isPaused } = changed(before, change, yield* tx.runCounts(before), now)
-      yield* tx.makeLanes(state)
-      if (isPaused !== undefined) yield* tx.pauseRun(state, isPaused, now, by)
-      if (by !== undefined) yield* tx.appendAudit(changeRunRecord(id, change, by, now), now)
+      const { state, isPaused } = changed(before, change, yield* tx.runs.counts(before), now)
+      yield* tx.runs.makeLanes(state)
+      if (isPaused !== undefined) yield* tx.runs.pause(state, isPaused, now, by)
+      if (by !== undefined) yield* tx.audit.append(changeRunRecord(id, change, by, now), now)
       return yield* save(tx, state, now)
     })
     if (change.isPaused === false) this.#ring()
@@ -162,9 +155,9 @@ export class Runs implements RunStore {
     checkRunId(id)
     checkPage(page)
     return this.#store.read(function* (tx) {
-      const { state } = known(id, yield* tx.run(id))
+      const { state } = known(id, yield* tx.runs.get(id))
       const scan = itemScan(state, page)
-      return itemPage(state, scan, yield* tx.items(state, scan, status, page.limit), page.limit)
+      return itemPage(state, scan, yield* tx.runs.items(state, scan, status, page.limit), page.limit)
     })
   }
 
@@ -172,10 +165,10 @@ export class Runs implements RunStore {
     checkCancel(limit, by)
     const answer = await this.#change(id, function* (tx, { state: before, now }) {
       const state = cancelling(before, now)
-      yield* tx.saveRun(state)
+      yield* tx.runs.save(state)
       if (before.phase === 'open') {
-        yield* tx.pauseRun(state, true, now, by)
-        yield* tx.appendAudit(cancelRunRecord(id, by, now), now)
+        yield* tx.runs.pause(state, true, now, by)
+        yield* tx.audit.append(cancelRunRecord(id, by, now), now)
       }
       const cancelled = yield* cancelItems(tx, state, limit, now)
       const { counts } = yield* addUp(tx, state, now)
@@ -193,19 +186,20 @@ export class Runs implements RunStore {
     const as = stage === filter.stage ? undefined : stage
     const answer = await this.#store.write(function* (tx) {
       const found = yield* matching(tx, filter, limit, as !== undefined)
-      const runs = yield* lockRuns(tx, yield* tx.itemsOf([...found.dead, ...found.waiting]))
+      const runs = yield* lockRuns(tx, yield* tx.tasks.itemsOf([...found.dead, ...found.waiting]))
       for (const { state } of runs.values()) refuseCancelling(state)
       // Others may have been faster. With the runs locked, nobody is now.
       const { dead, waiting } = yield* matching(tx, filter, limit, as !== undefined)
-      const known = yield* tx.itemsOf([...dead, ...waiting])
+      const known = yield* tx.tasks.itemsOf([...dead, ...waiting])
       const items = [...known.values()].filter(({ run }) => runs.has(run))
-      const now = yield* tx.now()
+      const now = yield* tx.clock.now()
       const isDead = new Set(dead)
       const deadIds = items.flatMap(({ id }) => (isDead.has(id) ? id : []))
-      const redriven = yield* tx.redrive(deadIds, by, now)
-      if (as !== undefined) yield* tx.moveItems(idsOf(items), as)
+      const redriven = yield* tx.tasks.redrive(deadIds, by, now)
+      if (as !== undefined) yield* tx.runs.moveItems(idsOf(items), as)
       const again = yield* reopen(tx, runs, among(known, redriven), as)
-      if (items.length > 0) yield* tx.appendAudit(reprocessRecord({ ...filter, as }, items.length, again, by, now), now)
+      if (items.length > 0)
+        yield* tx.audit.append(reprocessRecord({ ...filter, as }, items.length, again, by, now), now)
       return { moved: items.length, reopened: again }
     })
     if (answer.moved > 0) this.#ring()
@@ -216,16 +210,16 @@ export class Runs implements RunStore {
     checkRunId(id)
     checkPage({ limit })
     return this.#store.read(function* (tx) {
-      known(id, yield* tx.run(id))
-      return yield* tx.outputs(id, limit)
+      known(id, yield* tx.runs.get(id))
+      return yield* tx.runs.outputs(id, limit)
     })
   }
 
   async written(id: string, ids: readonly string[], outputBytes: number): Promise<void> {
     checkWritten(ids, outputBytes)
     await this.#change(id, function* (tx, { state }) {
-      yield* tx.removeOutputs(id, ids)
-      yield* tx.saveRun({ ...state, outputBytes })
+      yield* tx.runs.removeOutputs(id, ids)
+      yield* tx.runs.save({ ...state, outputBytes })
     })
   }
 
@@ -233,7 +227,7 @@ export class Runs implements RunStore {
   async #change<T>(id: string, body: (tx: Tx, run: LockedRun) => Steps<T>): Promise<T> {
     checkRunId(id)
     return this.#store.write(function* (tx) {
-      return yield* body(tx, known(id, yield* tx.lockRun(id)))
+      return yield* body(tx, known(id, yield* tx.runs.lock(id)))
     })
   }
 }
@@ -249,21 +243,21 @@ export function* redriveTasks(
   now: number,
   part?: PartOfOperation,
 ): Steps<string[]> {
-  const items = yield* tx.itemsOf(ids)
+  const items = yield* tx.tasks.itemsOf(ids)
   const runs = yield* lockRuns(tx, items)
   const isMeant = (id: string) => {
     const item = items.get(id)
     return item === undefined || (runs.get(item.run)?.state.phase ?? 'cancelling') !== 'cancelling'
   }
-  const moved = yield* tx.redrive(ids.filter(isMeant), by, now, part)
+  const moved = yield* tx.tasks.redrive(ids.filter(isMeant), by, now, part)
   yield* reopen(tx, runs, among(items, moved))
   return moved
 }
 
 /** Cancels tasks of which some may be items, and ends the runs whose last items they were. Returns the ids that end. */
 export function* cancelTasks(tx: Tx, ids: readonly string[], by: By | undefined, now: number): Steps<string[]> {
-  const runs = yield* lockRuns(tx, yield* tx.itemsOf(ids))
-  const ending = yield* tx.cancel(ids, by, now)
+  const runs = yield* lockRuns(tx, yield* tx.tasks.itemsOf(ids))
+  const ending = yield* tx.tasks.cancel(ids, by, now)
   for (const { state } of runs.values()) yield* addUp(tx, state, now)
   return ending
 }
@@ -278,10 +272,10 @@ export interface BudgetJudgement {
 
 /** Looks at the budget of a run whose items were settled. */
 export function* judgeBudget(tx: Tx, id: string): Steps<BudgetJudgement> {
-  const run = yield* tx.lockRun(id)
+  const run = yield* tx.runs.lock(id)
   if (run === undefined) return { isStopped: false, left: 1 }
   const { state, now } = run
-  const counts = yield* tx.runCounts(state)
+  const counts = yield* tx.runs.counts(state)
   const result = checked(state, counts, now)
   // No settlement ends a run.
   if (isEnded(result.state)) return { isStopped: false, left: 1 }
@@ -297,36 +291,36 @@ function known<Run>(id: string, run: Run | undefined): Run {
 }
 
 function* save(tx: Tx, state: RunState, now: number): Steps<RunRecord> {
-  yield* tx.saveRun(state)
-  return runRecord(state, yield* tx.runCounts(state), now)
+  yield* tx.runs.save(state)
+  return runRecord(state, yield* tx.runs.counts(state), now)
 }
 
 /** Ends a run that is locked if nothing is left to do, and stops it if its budget is exceeded. */
 function* addUp(tx: Tx, before: RunState, now: number): Steps<CountedRun & { readonly isNews: boolean }> {
-  const counts = yield* tx.runCounts(before)
+  const counts = yield* tx.runs.counts(before)
   const result = checked(before, counts, now)
-  if (isEnded(result.state) && !isEnded(before)) yield* tx.pauseRun(before, false, now)
-  yield* tx.enqueue(result.tasks, now)
+  if (isEnded(result.state) && !isEnded(before)) yield* tx.runs.pause(before, false, now)
+  yield* tx.tasks.enqueue(result.tasks, now)
   return { state: yield* saveChecked(tx, before, result, now), counts, isNews: result.tasks.length > 0 }
 }
 
 /** Saves a run after a check, unless nothing has changed: with the cause if it has failed, and stopped if its budget is exceeded. */
 function* saveChecked(tx: Tx, before: RunState, { state, hasFailed, exceeded }: Checked, now: number): Steps<RunState> {
   let after = state
-  if (hasFailed) after = failedBy(state, commonest(yield* tx.itemDeaths(state, {})))
+  if (hasFailed) after = failedBy(state, commonest(yield* tx.runs.deaths(state, {})))
   if (exceeded !== undefined) {
-    yield* tx.pauseRun(state, true, now)
-    after = stopped(state, exceeded, commonest(yield* tx.itemDeaths(state, exceeded)), now)
+    yield* tx.runs.pause(state, true, now)
+    after = stopped(state, exceeded, commonest(yield* tx.runs.deaths(state, exceeded)), now)
   }
-  if (after !== before) yield* tx.saveRun(after)
+  if (after !== before) yield* tx.runs.save(after)
   return after
 }
 
 /** Cancels waiting items, up to a limit, and asks running ones to end. Returns how many have ended. */
 function* cancelItems(tx: Tx, state: RunState, limit: number, now: number): Steps<number> {
-  const waiting = yield* tx.waitingItems({ pipeline: state.pipeline, run: state.id }, limit)
-  const running = yield* tx.runningItems(state)
-  yield* tx.cancel([...waiting, ...running], undefined, now)
+  const waiting = yield* tx.runs.waitingItems({ pipeline: state.pipeline, run: state.id }, limit)
+  const running = yield* tx.runs.runningItems(state)
+  yield* tx.tasks.cancel([...waiting, ...running], undefined, now)
   return waiting.length
 }
 
@@ -337,16 +331,16 @@ function* matching(
   limit: number,
   isMove: boolean,
 ): Steps<{ readonly dead: readonly string[]; readonly waiting: readonly string[] }> {
-  const dead = yield* tx.deadItems(filter, limit)
+  const dead = yield* tx.runs.deadItems(filter, limit)
   const left = isMove ? limit - dead.length : 0
-  return { dead, waiting: left > 0 ? yield* tx.waitingItems(filter, left) : [] }
+  return { dead, waiting: left > 0 ? yield* tx.runs.waitingItems(filter, left) : [] }
 }
 
 /** Locks the runs of items, in the order of their ids, so that nobody deadlocks. */
 function* lockRuns(tx: Tx, items: ReadonlyMap<string, Item>): Steps<ReadonlyMap<string, LockedRun>> {
   const runs = new Map<string, LockedRun>()
   for (const id of [...new Set([...items.values()].map(({ run }) => run))].sort()) {
-    const run = yield* tx.lockRun(id)
+    const run = yield* tx.runs.lock(id)
     if (run !== undefined) runs.set(id, run)
   }
   return runs
@@ -365,7 +359,7 @@ function* reopen(
       .filter(({ run }) => run === state.id)
       .map(({ stage, changedAt }) => ({ stage, diedAt: changedAt, to: as ?? stage }))
     if (redriven.length === 0) continue
-    yield* tx.saveRun(reopened(state, redriven, yield* tx.runCounts(state), now))
+    yield* tx.runs.save(reopened(state, redriven, yield* tx.runs.counts(state), now))
     if (isEnded(state)) again.push(state.id)
   }
   return again

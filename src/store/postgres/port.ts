@@ -1,0 +1,42 @@
+import type { Promised, PromisedPort } from '../port/steps.js'
+import type { AuditPort, ClockPort } from '../port/task-port.js'
+import type { Sql } from './database.js'
+import type { Enqueues } from './enqueue.js'
+import { PostgresOperationPort } from './operations.js'
+import { PostgresRunPort } from './runs.js'
+import { PostgresTaskPort } from './task-port.js'
+
+/** The primitives of a PostgreSQL store, for one transaction. */
+export function postgresPort(sql: Sql, enqueues: Enqueues): PromisedPort {
+  return {
+    clock: new PostgresClock(sql),
+    audit: new PostgresAuditPort(sql),
+    tasks: new PostgresTaskPort(sql, enqueues),
+    runs: new PostgresRunPort(sql),
+    operations: new PostgresOperationPort(sql),
+  }
+}
+
+class PostgresClock implements Promised<ClockPort> {
+  readonly #sql: Sql
+
+  constructor(sql: Sql) {
+    this.#sql = sql
+  }
+
+  async now(): Promise<number> {
+    return Number(await this.#sql.call('now_ms', [this.#sql.at]))
+  }
+}
+
+class PostgresAuditPort implements Promised<AuditPort> {
+  readonly #sql: Sql
+
+  constructor(sql: Sql) {
+    this.#sql = sql
+  }
+
+  async append(record: string): Promise<void> {
+    await this.#sql.call('append_audit', [JSON.stringify([record]), this.#sql.at])
+  }
+}

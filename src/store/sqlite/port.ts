@@ -1,0 +1,55 @@
+import type { Port } from '../port/steps.js'
+import type { AuditPort, ClockPort } from '../port/task-port.js'
+import type { Connection } from './driver.js'
+import type { LaneIds } from './lane-ids.js'
+import { SqliteOperationPort } from './operations.js'
+import { SqliteRunPort } from './runs.js'
+import { operationStatementsOf } from './statements/operations.js'
+import type { RunStatements } from './statements/runs.js'
+import type { Statements } from './statements.js'
+import { SqliteTaskPort } from './task-port.js'
+
+/** The parts of a store that its primitives work with. */
+export interface SqliteParts {
+  readonly db: Connection
+  readonly statements: Statements
+  readonly runs: RunStatements
+  readonly lanes: LaneIds
+  readonly makeId: (now: number) => string
+  readonly now: () => number
+}
+
+/** The primitives of a SQLite store. There is one writer at a time, so what was read is current. */
+export function sqlitePort(parts: SqliteParts): Port {
+  return {
+    clock: new SqliteClock(parts),
+    audit: new SqliteAuditPort(parts),
+    tasks: new SqliteTaskPort(parts),
+    runs: new SqliteRunPort(parts),
+    operations: new SqliteOperationPort(parts, operationStatementsOf(parts.db)),
+  }
+}
+
+class SqliteClock implements ClockPort {
+  readonly #now: () => number
+
+  constructor({ now }: SqliteParts) {
+    this.#now = now
+  }
+
+  now(): number {
+    return this.#now()
+  }
+}
+
+class SqliteAuditPort implements AuditPort {
+  readonly #statements: Statements
+
+  constructor({ statements }: SqliteParts) {
+    this.#statements = statements
+  }
+
+  append(record: string, now: number): void {
+    this.#statements.appendAudit.run(now, record)
+  }
+}
