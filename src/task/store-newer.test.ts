@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { openSqlite, type SqliteStore } from '../store/sqlite/index.js'
+import { migrate } from '../store/sqlite/open-file.js'
+import { MIGRATIONS } from '../store/sqlite/schema.js'
 import { defineTask, TaskQueue, Worker } from './index.js'
 
 let folder: string
@@ -17,11 +19,11 @@ afterEach(async () => {
   rmSync(folder, { recursive: true })
 })
 
-/** Migrates the store as a release to come might do. */
-function migrate(...statements: string[]): void {
-  const db = new Database(join(folder, 'redrive.db'))
-  for (const statement of statements) db.exec(statement)
-  db.pragma('user_version = 999')
+/** Migrates the store as the next release might do. */
+function migrateWith(step: string): void {
+  const path = join(folder, 'redrive.db')
+  const db = new Database(path)
+  migrate(db, path, [...MIGRATIONS, step])
   db.close()
 }
 
@@ -40,7 +42,7 @@ it('a worker whose store was migrated by a newer release ends with that error, a
   const worker = new Worker(store, { tasks: [wait], lease: '150ms' })
   await worker.start()
   await begun
-  migrate()
+  migrateWith('ALTER TABLE task ADD COLUMN shade TEXT')
   await expect(worker.stopped).rejects.toMatchObject({ name: 'StoreNewerError', code: 'store_newer' })
   expect(await store.get(id)).toMatchObject({ status: 'waiting', attempts: 0, losses: 0 })
 })
@@ -49,7 +51,7 @@ it('says that the store is newer where a column is gone', async () => {
   const noop = defineTask('noop', { handler: () => 1 })
   const worker = new Worker(store, { tasks: [noop], lease: '150ms' })
   await worker.start()
-  migrate('ALTER TABLE lane RENAME COLUMN waiting TO queued')
+  migrateWith('ALTER TABLE lane RENAME COLUMN waiting TO queued')
   const newer = { name: 'StoreNewerError', code: 'store_newer' }
   await expect(worker.stopped).rejects.toMatchObject(newer)
   await expect(new TaskQueue(store).enqueue(noop, null)).rejects.toMatchObject(newer)

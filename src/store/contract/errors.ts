@@ -131,7 +131,7 @@ export class StoreDamagedError extends FinalError {
   }
 }
 
-/** Thrown when a newer Redrive has written the file. It was not touched. */
+/** Thrown when another version of Redrive has written the store, and this one does not know its tables. It was not touched. */
 export class StoreNewerError extends FinalError {
   static {
     StoreNewerError.prototype.name = 'StoreNewerError'
@@ -139,7 +139,7 @@ export class StoreNewerError extends FinalError {
 
   constructor(path: string, found: number, known: number) {
     super(
-      `'${path}' has schema version ${found}, and this Redrive knows versions up to ${known}. It was left as it is. Update redrive.`,
+      `'${path}' has schema version ${found}, and this Redrive knows versions up to ${known}. It was left as it is. Update redrive. If a build from before 0.1.0 wrote it, export what you need with that build, and start a new store.`,
       { code: 'store_newer' },
     )
   }

@@ -1,12 +1,10 @@
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createRelease7 } from '../../../test/fixtures/postgres-7/release-7.js'
+import { functionsIn, GONE, migrateTo, nextRelease } from '../../../test/next-release.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { defineTask, TaskQueue, Worker } from '../../task/index.js'
-import { StoreForbiddenError, StoreForeignError, StoreNewerError, StoreNotReadyError } from '../contract/errors.js'
-import { Database } from './database.js'
+import { StoreForbiddenError, StoreNewerError, StoreNotReadyError } from '../contract/errors.js'
 import { openPostgres } from './index.js'
-import { migrate } from './migrate.js'
 import { type Release, thisRelease } from './release.js'
 
 let url: string
@@ -19,16 +17,12 @@ afterEach(() => pool.end())
 
 const open = async (schema = 'redrive') => (await openPostgres(url, { schema, listen: false })).close()
 
-/** Opens the store as a release does whose functions differ from ours. */
-async function openAs(release: Partial<Release>, { mayMigrate = true, as = pool } = {}): Promise<void> {
-  const database = new Database({ pool: as, schema: 'redrive', name: 'The store', timeoutMs: 15_000, clock: undefined })
-  await migrate(database, mayMigrate, { ...(await thisRelease()), ...release })
-}
-
-/** The next release: one function has another body, and another one is new. */
-async function nextRelease(): Promise<Partial<Release>> {
-  const { functions, functionsVersion } = await thisRelease()
+/** A release that changes functions alone: one has another body, and another one is new. */
+async function otherFunctions(): Promise<Release> {
+  const ours = await thisRelease()
+  const { functions, functionsVersion } = ours
   return {
+    ...ours,
     functionsVersion: functionsVersion + 1,
     hash: 'next',
     functions: `${functions.replace('SELECT 7', 'SELECT 70')}
@@ -41,29 +35,31 @@ const cancelled = async () => (await pool.query('SELECT redrive.state_cancelled(
 const isThere = async (fn: string) =>
   (await pool.query(`SELECT to_regprocedure($1) IS NOT NULL AS there`, [fn])).rows[0].there
 
-describe('a store of version 7', () => {
+describe('a store of the release before', () => {
   it('has the same tables, types and functions after its upgrade as a fresh one', async () => {
-    await createRelease7(pool, 'upgraded')
+    const next = await nextRelease()
     await open('upgraded')
-    await open('fresh')
+    expect(await functionsOf('upgraded')).toEqual(next.lastFunctions)
+    await migrateTo(next, pool, { schema: 'upgraded' })
+    await migrateTo(next, pool, { schema: 'fresh' })
     const fresh = await catalogOf('fresh')
     expect(fresh.length).toBeGreaterThan(200)
-    const { lastFunctions } = await thisRelease()
-    const isOld = (line: string) => lastFunctions.some(name => line.startsWith(`function ${name} `))
+    expect(fresh).toContain('column task.shade text f ')
+    const isOld = (line: string) => next.lastFunctions.some(name => line.startsWith(`function ${name} `))
     const upgraded = await catalogOf('upgraded')
     expect(upgraded.filter(line => !isOld(line) || fresh.includes(line))).toEqual(fresh)
   })
 
-  it('is not opened by code that may not migrate', async () => {
-    await createRelease7(pool)
-    const opening = openPostgres(url, { migrate: false })
+  it('is not migrated by code that may not do so', async () => {
+    await open()
+    const opening = migrateTo(await nextRelease(), pool, { mayMigrate: false })
     await expect(opening).rejects.toThrow(StoreNotReadyError)
     const { version } = await thisRelease()
-    await expect(opening).rejects.toThrow(`has version 7, and this Redrive needs version ${version}`)
+    await expect(opening).rejects.toThrow(`has version ${version}, and this Redrive needs version ${version + 1}`)
   })
 
   it('keeps the grants of another role', async () => {
-    await createRelease7(pool)
+    await open()
     const role = await makeRole()
     await pool.query(`
       GRANT USAGE ON SCHEMA redrive TO ${role};
@@ -72,7 +68,7 @@ describe('a store of version 7', () => {
       REVOKE EXECUTE ON FUNCTION redrive.now_ms FROM PUBLIC;
       GRANT EXECUTE ON FUNCTION redrive.now_ms TO ${role}`)
     const stranger = await makeRole()
-    await open()
+    await migrateTo(await nextRelease(), pool)
     expect(await rights(role, 'redrive.now_ms(bigint)')).toBe(true)
     expect(await rights(stranger, 'redrive.now_ms(bigint)')).toBe(false)
 
@@ -85,12 +81,14 @@ describe('a store of version 7', () => {
 })
 
 describe('a store of another version', () => {
-  it.each([1, 6])('that was never released is refused by name: %i', async version => {
+  it('that a build from before 0.1.0 wrote is refused by name, with advice', async () => {
     await open()
-    await pool.query('UPDATE redrive.schema_version SET version = $1', [version])
-    const opening = openPostgres(url)
-    await expect(opening).rejects.toThrow(StoreForeignError)
-    await expect(opening).rejects.toThrow(`has schema version ${version}, which was never released`)
+    for (const oldest of ['UPDATE redrive.schema_version SET oldest = 7', NO_OLDEST]) {
+      await pool.query(`UPDATE redrive.schema_version SET version = 7; ${oldest}`)
+      const opening = openPostgres(url)
+      await expect(opening).rejects.toThrow(StoreNewerError)
+      await expect(opening).rejects.toThrow(/has schema version 7, and .* export what you need with that build/)
+    }
   })
 
   it('that is newer is opened if it says that this version still can, and left as it is', async () => {
@@ -105,12 +103,15 @@ describe('a store of another version', () => {
   })
 })
 
+/** The builds of long ago had no such column. */
+const NO_OLDEST = 'ALTER TABLE redrive.schema_version DROP COLUMN oldest'
+
 describe('functions', () => {
   it('are replaced by those of a newer release, and never by those of an older one', async () => {
     await open()
-    const next = await nextRelease()
+    const next = await otherFunctions()
     for (let round = 0; round < 2; round++) {
-      await openAs(next)
+      await migrateTo(next, pool)
       expect(await recorded()).toMatchObject([{ functions: next.functionsVersion, hash: 'next' }])
       expect([await cancelled(), await isThere('redrive.added()')]).toEqual([70, true])
       // A process of this release restarts.
@@ -121,28 +122,35 @@ describe('functions', () => {
   })
 
   it('of another build of the same release are replaced', async () => {
-    const { hash, functionsVersion } = await thisRelease()
+    const ours = await thisRelease()
+    const { hash, functionsVersion } = ours
     await open()
-    await openAs({ ...(await nextRelease()), functionsVersion })
+    await migrateTo({ ...(await otherFunctions()), functionsVersion }, pool)
     expect(await cancelled()).toBe(70)
-    await openAs({})
+    await migrateTo(ours, pool)
     expect(await recorded()).toMatchObject([{ hash }])
     expect(await cancelled()).toBe(7)
   })
 
   it('stay for one release after the last that had them, and are dropped then', async () => {
-    await createRelease7(pool)
-    const old = 'redrive.first_alone(text[], text[], bigint)'
     await open()
-    expect(await isThere(old)).toBe(true)
-    await openAs({ ...(await nextRelease()), lastFunctions: ['added/0'] })
-    expect(await isThere(old)).toBe(false)
+    const next = await nextRelease()
+    await migrateTo(next, pool)
+    expect(await isThere(GONE)).toBe(true)
+    const afterNext = {
+      ...next,
+      functionsVersion: next.functionsVersion + 1,
+      lastFunctions: functionsIn(next.functions),
+    }
+    await migrateTo(afterNext, pool)
+    expect(await isThere(GONE)).toBe(false)
+    expect(await functionsOf('redrive')).toEqual(afterNext.lastFunctions)
   })
 
   it('are not replaced by code that may not migrate', async () => {
     await open()
     const { functionsVersion } = await thisRelease()
-    const opening = openAs(await nextRelease(), { mayMigrate: false })
+    const opening = migrateTo(await otherFunctions(), pool, { mayMigrate: false })
     await expect(opening).rejects.toThrow(StoreNotReadyError)
     await expect(opening).rejects.toThrow(`has functions ${functionsVersion}, and this Redrive needs`)
   })
@@ -154,7 +162,7 @@ describe('functions', () => {
     await store.grant(role)
     await store.close()
     const theirs = new pg.Pool({ connectionString: urlOf(role) })
-    const opening = openAs(await nextRelease(), { as: theirs })
+    const opening = migrateTo(await otherFunctions(), theirs)
     await expect(opening).rejects.toThrow(StoreForbiddenError)
     await expect(opening).rejects.toThrow(/refuses this user: .* Only the role that owns the store/)
     expect(await isThere('redrive.added()')).toBe(false)
@@ -164,10 +172,11 @@ describe('functions', () => {
 
 describe('a schema change that has to wait for a lock', () => {
   it('gives up soon, lets others pass, and tries again until it gets it', { timeout: 30_000 }, async () => {
-    await createRelease7(pool)
+    await open()
+    const next = await nextRelease()
     const reader = await pool.connect()
     await reader.query('BEGIN; SELECT FROM redrive.task')
-    const opening = open()
+    const opening = migrateTo(next, pool)
     await expect.poll(waiters, { timeout: 10_000 }).toBe(1)
     // This one is behind it.
     const behind = pool.query('SELECT count(*) FROM redrive.task')
@@ -177,7 +186,7 @@ describe('a schema change that has to wait for a lock', () => {
     await reader.query('COMMIT')
     reader.release()
     await opening
-    expect(await recorded()).toMatchObject([{ version: (await thisRelease()).version }])
+    expect(await recorded()).toMatchObject([{ version: next.version }])
   })
 })
 
@@ -187,6 +196,13 @@ async function waiters(): Promise<number> {
     SELECT FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
   return rows.length
+}
+
+/** The functions in a schema, as name/number of arguments. */
+async function functionsOf(schema: string): Promise<string[]> {
+  const text = `SELECT proname || '/' || pronargs AS name FROM pg_proc WHERE pronamespace = $1::regnamespace`
+  const { rows } = await pool.query<{ name: string }>(text, [schema])
+  return rows.map(({ name }) => name).sort()
 }
 
 /** A line for everything in a schema that code depends on. */
@@ -236,7 +252,7 @@ describe('a store that a newer release migrates under a running worker', () => {
 
   it('goes on with it while that release supports this one', async () => {
     const store = await openPostgres(url, { listen: false })
-    await openAs(await nextRelease())
+    await migrateTo(await nextRelease(), pool)
     expect(await store.heartbeat({ worker: 'w', leaseMs: 1000 })).toMatchObject({ rescued: 0 })
     await store.close()
   })

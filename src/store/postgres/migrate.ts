@@ -3,7 +3,7 @@ import { policy } from '../../policy/index.js'
 import { StoreForbiddenError, StoreForeignError, StoreNewerError, StoreNotReadyError } from '../contract/errors.js'
 import { answerOf, type Database, FORBIDDEN, inSchema, LOCKED, messageOf, sqlState } from './database.js'
 import { grantAgain } from './grant.js'
-import { FIRST_VERSION, type Release, thisRelease } from './release.js'
+import { type Release, thisRelease } from './release.js'
 import type { PostgresTransaction } from './transaction.js'
 
 /** The versions that a store has on record. */
@@ -14,10 +14,7 @@ interface Installed {
   readonly oldest: number
 }
 
-/** A store of schema version 7 has no more on record than that. */
-const UNVERSIONED = { functions: 0, hash: '', oldest: FIRST_VERSION }
-
-const EMPTY: Installed = { version: 0, ...UNVERSIONED }
+const EMPTY: Installed = { version: 0, functions: 0, hash: '', oldest: 0 }
 
 /** A schema change that waits for a lock stops every call behind it, so it gives up soon and tries again later. */
 const LOCK_TIMEOUT = '2s'
@@ -57,11 +54,9 @@ export async function migrate(database: Database, mayMigrate: boolean, release?:
 /** Whether a store needs no migration. Throws if this release cannot work with it. */
 function isCurrent({ name }: Database, found: Installed, ours: Release): boolean {
   if (found.version > ours.version) {
-    if (found.oldest > ours.version) throw new StoreNewerError(name, found.version, ours.version)
-    return true
+    if (found.oldest <= ours.version) return true
+    throw new StoreNewerError(name, found.version, ours.version)
   }
-  if (found.version > 0 && found.version < FIRST_VERSION)
-    throw new StoreForeignError(name, `has schema version ${found.version}, which was never released`)
   if (found.version < ours.version || found.functions < ours.functionsVersion) return false
   // The same number with another hash is a build between two releases.
   return found.functions > ours.functionsVersion || found.hash === ours.hash
@@ -126,7 +121,7 @@ async function installed(
   const kind = answerOf(await query(FIND, [schema]))
   if (kind === 'nothing') return EMPTY
   if (kind === 'foreign') throw new StoreForeignError(name, 'has tables, but none that says which version it is')
-  return { ...UNVERSIONED, ...(JSON.parse(String(answerOf(await query(READ, [])))) as Installed) }
+  return JSON.parse(String(answerOf(await query(READ, []))))
 }
 
 const FIND = /* sql */ `
@@ -136,5 +131,5 @@ const FIND = /* sql */ `
     ELSE 'nothing' END AS answer
   FROM pg_class WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1)`
 
-/** As JSON, whichever columns there are. */
+/** As JSON, whichever columns another release has. */
 const READ = /* sql */ `SELECT row_to_json(schema_version)::text AS answer FROM redrive.schema_version`

@@ -571,10 +571,8 @@ it('a claim whose answer is still on its way is its worker’s, even if the serv
   await store.claim(claim)
   await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
   const anHourAgo = Date.now() - 3_600_000
-  await pool.query('SELECT clock_back.claim($1, $2, $3, $4, $5, $6, $7, $8)', [
-    ...['w', 7_200_000, ['k'], null, 1, true, 0],
-    anHourAgo,
-  ])
+  const values = ['w', 7_200_000, '[{"kinds": ["k"]}]', 1, true, anHourAgo]
+  await pool.query('SELECT clock_back.claim($1, $2, $3, $4, $5, $6)', values)
   await store.heartbeat({ worker: 'w', leaseMs: 30_000 })
   expect(await store.get('a')).toMatchObject({ status: 'running' })
   await store.close()
@@ -584,8 +582,8 @@ it('what a claim whose answer was lost has taken goes back with the next sign of
   const store = await openPostgres(url, { schema: 'lost_answer' })
   await store.enqueue([{ id: 'a', kind: 'k', payload: '{}' }])
   // The same call as the store's own, of which it hears nothing.
-  const values = ['w', 30_000, ['k'], null, 1, true, 0, null]
-  await pool.query('SELECT lost_answer.claim($1, $2, $3, $4, $5, $6, $7, $8)', values)
+  const values = ['w', 30_000, '[{"kinds": ["k"]}]', 1, true, null]
+  await pool.query('SELECT lost_answer.claim($1, $2, $3, $4, $5, $6)', values)
   expect(await store.get('a')).toMatchObject({ status: 'running' })
 
   expect((await store.claim(claim)).tasks).toEqual([])

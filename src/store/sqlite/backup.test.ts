@@ -148,13 +148,13 @@ describe('a backup', { timeout: 60_000 }, () => {
   it('only reads: an older store is not upgraded, and a file that is no store is refused', async () => {
     await store.close()
     const older = new Database(path)
-    older.pragma('user_version = 1')
+    older.pragma('user_version = 0')
     older.close()
     const before = readFileSync(path)
     await backupSqlite(path, copyPath)
     expect(readFileSync(path)).toEqual(before)
     const copy = new Database(copyPath)
-    expect(copy.pragma('user_version', { simple: true })).toBe(1)
+    expect(copy.pragma('user_version', { simple: true })).toBe(0)
     copy.close()
     const foreign = join(folder, 'notes.txt')
     writeFileSync(

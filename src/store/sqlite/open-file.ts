@@ -113,22 +113,22 @@ export function isReadOnly(error: unknown): boolean {
  * Brings the schema up to date. A new file gets its schema before it is switched to WAL mode, so that its header names
  * Redrive from the first byte on.
  */
-function migrate(db: Connection, path: string): void {
-  if (refuseNewer(db, path) === MIGRATIONS.length) return
+export function migrate(db: Connection, path: string, migrations = MIGRATIONS): void {
+  if (refuseNewer(db, path, migrations) === migrations.length) return
   const migrateAll = db.transaction(() => {
     // Check again under the lock: another process may have been faster.
-    const version = refuseNewer(db, path)
-    for (const migration of MIGRATIONS.slice(version)) db.exec(migration)
+    const version = refuseNewer(db, path, migrations)
+    for (const migration of migrations.slice(version)) db.exec(migration)
     db.pragma(`application_id = ${APPLICATION_ID}`)
-    db.pragma(`user_version = ${MIGRATIONS.length}`)
+    db.pragma(`user_version = ${migrations.length}`)
   })
   migrateAll.immediate()
 }
 
 /** The schema version of a store. Throws if it is newer than this release. */
-export function refuseNewer(db: Connection, path: string): number {
+export function refuseNewer(db: Connection, path: string, migrations = MIGRATIONS): number {
   const version = Number(db.pragma('user_version', { simple: true }))
-  if (version > MIGRATIONS.length) throw new StoreNewerError(path, version, MIGRATIONS.length)
+  if (version > migrations.length) throw new StoreNewerError(path, version, migrations.length)
   return version
 }
 

@@ -2,15 +2,20 @@
 export const APPLICATION_ID = 0x52445256
 
 /**
- * The migrations from each schema version to the next. Never change a released one: add another.
+ * The migrations from each schema version to the next. Once a version is released its text never changes: add another.
  *
  * - Lanes without a key have negative ids and the others positive ones, so that the ready tasks of both sorts stand apart
- *   in their index. A lane counts its tasks by status, so the cost of a count depends on the number of lanes.
- * - The attempt that a task succeeded with is kept in the task's own row (`ran_*`), not in the ledger: most tasks succeed
- *   at once, so they take one row in all. `entries` counts the rows of the history, including that one.
+ *   in their index. Lanes of runs have ids from 2^40 on (`FIRST_RUN_LANE`), which are not given twice, so items are told
+ *   from other tasks by their lane: they have an index of their own, since they are pruned with their run. A lane counts
+ *   its tasks by status, so the cost of a count depends on the number of lanes.
+ * - The attempt that a task succeeded with is kept in the task's own row (`ran_*`, `version`, `call`, `release`), not in the
+ *   ledger: most tasks succeed at once, so they take one row in all. `entries` counts the rows of the history, including
+ *   that one.
  * - A task that waits for its time is scheduled. In an ordered lane it stays ready instead, at the head of the lane, and
  *   the lane is held until then.
- * - The indexes are partial, so a task pays only for those of its state.
+ * - The indexes are partial, so a task pays only for those of its state. States: -1 budgeted, 0 scheduled, 1 ready, 2 ready to
+ *   run alone, 3 running, 4 succeeded, 5 skipped, 6 dead, 7 cancelled.
+ * - Long texts stand last in their row: a column behind one costs reading all of it.
  */
 export const MIGRATIONS: readonly string[] = [
   /* sql */ `
@@ -21,12 +26,14 @@ export const MIGRATIONS: readonly string[] = [
       key         TEXT    NOT NULL,
       paused      INTEGER NOT NULL,
       held_until  INTEGER NOT NULL DEFAULT 0,
+      held_by     TEXT,              -- the task that holds it
       ramp        INTEGER,           -- after a hold: how many may run at once
       concurrency INTEGER,
       per_second  REAL,
       ordered     INTEGER NOT NULL DEFAULT 0,
       tokens      REAL    NOT NULL DEFAULT 0,
       refilled_at INTEGER NOT NULL DEFAULT 0,
+      shared      INTEGER,           -- the limit that it shares with others
       waiting     INTEGER NOT NULL DEFAULT 0,
       running     INTEGER NOT NULL DEFAULT 0,
       succeeded   INTEGER NOT NULL DEFAULT 0,
@@ -35,9 +42,16 @@ export const MIGRATIONS: readonly string[] = [
       cancelled   INTEGER NOT NULL DEFAULT 0,
       UNIQUE (kind, category, key)
     ) STRICT;
+    CREATE INDEX lane_kind    ON lane (kind);
+    CREATE INDEX lane_run     ON lane (key)        WHERE id >= 1099511627776;
     CREATE INDEX lane_held    ON lane (held_until) WHERE held_until > 0;
     CREATE INDEX lane_limited ON lane (id)         WHERE per_second IS NOT NULL;
     CREATE INDEX lane_bounded ON lane (id)         WHERE ramp IS NOT NULL OR concurrency IS NOT NULL;
+    -- Only lanes with work: most lanes of a limit may be idle, such as those of runs that have ended.
+    CREATE INDEX lane_shared  ON lane (shared)     WHERE shared IS NOT NULL AND waiting + running > 0;
+
+    -- Counts the lanes that runs ever had. It has no rows.
+    CREATE TABLE run_lane (id INTEGER PRIMARY KEY AUTOINCREMENT) STRICT;
 
     -- The last rule that matches a lane holds; NULL matches all.
     CREATE TABLE pause_rule (
@@ -45,7 +59,10 @@ export const MIGRATIONS: readonly string[] = [
       kind     TEXT    NOT NULL,
       category TEXT,
       key      TEXT,
-      paused   INTEGER NOT NULL
+      paused   INTEGER NOT NULL,
+      at       INTEGER,
+      who      TEXT,
+      why      TEXT
     ) STRICT;
     CREATE TABLE limit_rule (
       id          INTEGER PRIMARY KEY,
@@ -55,6 +72,20 @@ export const MIGRATIONS: readonly string[] = [
       concurrency INTEGER,
       per_second  REAL,
       ordered     INTEGER NOT NULL
+    ) STRICT;
+
+    -- Limits that several lanes share: by kind, or by kind and category.
+    CREATE TABLE shared_limit (
+      id       INTEGER PRIMARY KEY,
+      kind     TEXT    NOT NULL,
+      category TEXT,
+      limits   TEXT    NOT NULL,  -- JSON
+      state    TEXT    NOT NULL   -- JSON
+    ) STRICT;
+    -- The last limits that code declared. An operator's limits hold until a declaration differs from the last one.
+    CREATE TABLE declared_limit (
+      lanes  TEXT PRIMARY KEY,  -- JSON: {kind, category}
+      limits TEXT NOT NULL      -- JSON
     ) STRICT;
 
     CREATE TABLE task (
@@ -74,52 +105,100 @@ export const MIGRATIONS: readonly string[] = [
       undecided        INTEGER NOT NULL DEFAULT 0,
       cancel_requested INTEGER NOT NULL DEFAULT 0,
       previous_delay   INTEGER,
-      error_class      TEXT,
-      error_code       TEXT,
-      error_message    TEXT,
-      reason           TEXT,
+      budget           INTEGER,           -- of its retries: it is budgeted until that has let it through
+      -- While it runs: the part of its token that all tasks of its claim have in common. Its place in the index of running
+      -- tasks stays the same while it advances from lane to lane.
+      claim            TEXT,
       worker           TEXT,
-      token            TEXT,
       ran_from         INTEGER,           -- while it runs: when it was claimed
       ran_to           INTEGER,
       ran_attempt      INTEGER,
+      version          TEXT,
+      call             TEXT,
+      release          TEXT,
+      error_class      TEXT,
+      error_code       TEXT,
+      reason           TEXT,
+      failure_group    TEXT,
+      operation        TEXT,              -- the one that moved it
+      answered         INTEGER NOT NULL DEFAULT 0,  -- it has made a counted attempt since
+      traceparent      TEXT,              -- the span that enqueued it
+      cost             TEXT,              -- a JSON object: how much of each bucket
+      error_message    TEXT,
       result           TEXT,
+      value            TEXT,              -- the input of an item's present stage; NULL in the first
       payload          TEXT    NOT NULL
     ) STRICT;
-    CREATE INDEX task_scheduled ON task (next_at)                                  WHERE state = 0;
-    CREATE INDEX task_ready     ON task (lane, priority DESC, submitted_at, id)    WHERE state = 1;
-    CREATE INDEX task_alone     ON task (priority DESC, submitted_at, id)          WHERE state = 2;
-    CREATE INDEX task_running   ON task (worker)                                   WHERE state = 3;
-    CREATE INDEX task_ended     ON task (state, changed_at)                        WHERE state > 3;
-    CREATE INDEX task_error     ON task (error_code, changed_at)                   WHERE error_code IS NOT NULL;
+    CREATE INDEX task_budgeted      ON task (budget, next_at, id)                   WHERE state = -1;
+    CREATE INDEX task_budgeted_lane ON task (lane)                                  WHERE state = -1;
+    CREATE INDEX task_scheduled     ON task (next_at)                               WHERE state = 0;
+    CREATE INDEX item_scheduled     ON task (lane)                                  WHERE state = 0 AND lane >= 1099511627776;
+    CREATE INDEX task_ready         ON task (lane, priority DESC, submitted_at, id) WHERE state = 1;
+    CREATE INDEX task_alone         ON task (priority DESC, submitted_at, id)       WHERE state = 2;
+    CREATE INDEX task_running       ON task (state)                                 WHERE state = 3;
+    -- With the lane, so that a list of rare lanes reads the index alone until it finds one.
+    CREATE INDEX task_ended         ON task (state, changed_at, lane)               WHERE state > 3 AND lane < 1099511627776;
+    CREATE INDEX item_ended         ON task (state, changed_at, lane)               WHERE state > 3 AND lane >= 1099511627776;
+    -- Without running tasks, so that neither the claim of a retry nor its success writes an entry.
+    CREATE INDEX task_error ON task (error_code, changed_at, lane)     WHERE error_code IS NOT NULL AND state <> 3;
+    CREATE INDEX task_group ON task (failure_group, state, changed_at) WHERE failure_group IS NOT NULL AND state <> 3;
+    CREATE INDEX task_operation ON task (operation, id) WHERE operation IS NOT NULL;
 
+    -- stack: where the code failed, a line for each frame. trace: the id of the attempt's own trace. before: the state that an
+    -- operator's act replaced, as JSON.
     CREATE TABLE ledger (
-      task        INTEGER NOT NULL,
-      sequence    INTEGER NOT NULL,
-      attempt     INTEGER NOT NULL,
-      started_at  INTEGER NOT NULL,
-      ended_at    INTEGER NOT NULL,
-      worker      TEXT    NOT NULL,
-      outcome     TEXT    NOT NULL,
-      delay_ms    INTEGER,
-      reason      TEXT,
-      error_class TEXT,
-      error_code  TEXT,
-      retry_after INTEGER,
-      error       TEXT,
-      random      REAL,
-      policy      TEXT,
+      task          INTEGER NOT NULL,
+      sequence      INTEGER NOT NULL,
+      attempt       INTEGER NOT NULL,
+      started_at    INTEGER NOT NULL,
+      ended_at      INTEGER NOT NULL,
+      worker        TEXT    NOT NULL,
+      outcome       TEXT    NOT NULL,
+      category      TEXT,
+      delay_ms      INTEGER,
+      reason        TEXT,
+      error_class   TEXT,
+      error_code    TEXT,
+      retry_after   INTEGER,
+      random        REAL,
+      policy        TEXT,
+      version       TEXT,
+      call          TEXT,
+      release       TEXT,
+      trace         TEXT,
+      failure_group TEXT,
+      error         TEXT,
+      stack         TEXT,
+      before        TEXT,
       PRIMARY KEY (task, sequence)
     ) STRICT, WITHOUT ROWID;
-
-    CREATE TABLE worker (
-      id    TEXT    PRIMARY KEY,
-      until INTEGER NOT NULL
-    ) STRICT;
 
     CREATE TABLE policy (
       hash   TEXT PRIMARY KEY,
       policy TEXT NOT NULL
+    ) STRICT;
+
+    -- No id is given twice, so that who reads on after the last one misses none when older ones are gone.
+    CREATE TABLE audit (
+      id     INTEGER PRIMARY KEY AUTOINCREMENT,
+      at     INTEGER NOT NULL,
+      record TEXT    NOT NULL
+    ) STRICT;
+
+    -- Each lease has its length: one that ends later than its length from now was written by a clock that was ahead. The
+    -- reports of workers: kinds, categories and overruns are JSON.
+    CREATE TABLE worker (
+      id         TEXT    PRIMARY KEY,
+      until      INTEGER NOT NULL,
+      lease_ms   INTEGER,
+      release    TEXT,
+      kinds      TEXT,
+      categories TEXT,
+      host       TEXT,
+      grouping   TEXT,
+      overruns   TEXT,
+      since      INTEGER,
+      beat_at    INTEGER
     ) STRICT;
 
     -- Done once it has a result.
@@ -128,40 +207,13 @@ export const MIGRATIONS: readonly string[] = [
       fingerprint TEXT    NOT NULL,
       token       TEXT    NOT NULL,
       until       INTEGER NOT NULL,
+      lease_ms    INTEGER,
       result      TEXT,
       done_at     INTEGER
     ) STRICT;
     CREATE INDEX idempotency_done ON idempotency (done_at) WHERE done_at IS NOT NULL;
 
-    -- No id is given twice, so that who reads on after the last one misses none when older ones are gone.
-    CREATE TABLE audit (
-      id     INTEGER PRIMARY KEY AUTOINCREMENT,
-      at     INTEGER NOT NULL,
-      record TEXT    NOT NULL
-    ) STRICT;
-  `,
-
-  // Items of pipelines: their value between stages and their cost, and the stage, version and call of each attempt.
-  /* sql */ `
-    ALTER TABLE task ADD COLUMN value   TEXT;
-    ALTER TABLE task ADD COLUMN cost    TEXT;  -- a JSON object: how much of each bucket
-    ALTER TABLE task ADD COLUMN version TEXT;  -- of the attempt that it succeeded with, like call
-    ALTER TABLE task ADD COLUMN call    TEXT;
-
-    ALTER TABLE ledger ADD COLUMN category TEXT;
-    ALTER TABLE ledger ADD COLUMN version  TEXT;
-    ALTER TABLE ledger ADD COLUMN call     TEXT;
-    UPDATE ledger
-    SET category = (SELECT lane.category FROM task JOIN lane ON lane.id = task.lane WHERE task.seq = ledger.task)
-    WHERE EXISTS (
-      SELECT 1 FROM task JOIN lane ON lane.id = task.lane WHERE task.seq = ledger.task AND lane.category <> ''
-    );
-  `,
-
-  // Runs: their records, the positions of items with ids of their own, and results that are to be written out. Lanes of
-  // runs have ids from 2^40 on (`FIRST_RUN_LANE`), which are not given twice, so items are told from other tasks by their
-  // lane: they have an index of their own, since they are pruned with their run.
-  /* sql */ `
+    -- Runs: their records, the positions of items with ids of their own, and results that are to be written out.
     CREATE TABLE run (
       id         TEXT    PRIMARY KEY,
       pipeline   TEXT    NOT NULL,
@@ -176,7 +228,6 @@ export const MIGRATIONS: readonly string[] = [
     CREATE INDEX run_created   ON run (created_at, id);
     CREATE INDEX run_ended     ON run (ended_at) WHERE ended_at IS NOT NULL;
     CREATE INDEX run_forgotten ON run (id)       WHERE forgotten = 1;
-
     CREATE TABLE run_item (
       run      TEXT    NOT NULL,
       position INTEGER NOT NULL,
@@ -189,60 +240,8 @@ export const MIGRATIONS: readonly string[] = [
       PRIMARY KEY (run, task)
     ) STRICT, WITHOUT ROWID;
 
-    -- Counts the lanes that runs ever had. It has no rows.
-    CREATE TABLE run_lane (id INTEGER PRIMARY KEY AUTOINCREMENT) STRICT;
-    CREATE INDEX lane_run ON lane (key) WHERE id >= 1099511627776;
-
-    DROP INDEX task_ended;
-    CREATE INDEX task_ended ON task (state, changed_at) WHERE state > 3 AND lane < 1099511627776;
-    CREATE INDEX item_ended ON task (state, changed_at) WHERE state > 3 AND lane >= 1099511627776;
-    CREATE INDEX item_scheduled ON task (lane)           WHERE state = 0 AND lane >= 1099511627776;
-  `,
-
-  // Limits that several lanes share: by kind, or by kind and category.
-  /* sql */ `
-    CREATE TABLE shared_limit (
-      id       INTEGER PRIMARY KEY,
-      kind     TEXT    NOT NULL,
-      category TEXT,
-      limits   TEXT    NOT NULL,  -- JSON
-      state    TEXT    NOT NULL   -- JSON
-    ) STRICT;
-    ALTER TABLE lane ADD COLUMN shared INTEGER;
-    -- The last limits that code declared. An operator's limits hold until a declaration differs from the last one.
-    CREATE TABLE declared_limit (
-      lanes  TEXT PRIMARY KEY,  -- JSON: {kind, category}
-      limits TEXT NOT NULL      -- JSON
-    ) STRICT;
-    -- Only lanes with work: most lanes of a limit may be idle, such as those of runs that have ended.
-    CREATE INDEX lane_shared ON lane (shared) WHERE shared IS NOT NULL AND waiting + running > 0;
-  `,
-
-  // Where the code failed: a line for each frame.
-  /* sql */ `
-    ALTER TABLE ledger ADD COLUMN stack TEXT;
-  `,
-
-  // Operating. Traces: the span that enqueued a task, and the id of an attempt's own trace.
-  /* sql */ `
-    ALTER TABLE task   ADD COLUMN traceparent TEXT;
-    ALTER TABLE ledger ADD COLUMN trace TEXT;
-
-    -- The reports of workers, and the release of each attempt. kinds, categories and overruns are JSON.
-    ALTER TABLE worker ADD COLUMN release    TEXT;
-    ALTER TABLE worker ADD COLUMN kinds      TEXT;
-    ALTER TABLE worker ADD COLUMN categories TEXT;
-    ALTER TABLE worker ADD COLUMN host       TEXT;
-    ALTER TABLE worker ADD COLUMN grouping   TEXT;
-    ALTER TABLE worker ADD COLUMN overruns   TEXT;
-    ALTER TABLE worker ADD COLUMN since      INTEGER;
-    ALTER TABLE worker ADD COLUMN beat_at    INTEGER;
-
-    ALTER TABLE task   ADD COLUMN release TEXT;  -- of the attempt that it succeeded with, like call
-    ALTER TABLE ledger ADD COLUMN release TEXT;
-
-    -- A bulk act on record. Its members carry its id from their move on; they have answered once they have made a counted
-    -- attempt since. The record is JSON in state; the other columns are what statements search by.
+    -- Bulk acts on record. Their members carry their id from their move on. The record is JSON in state; the other columns
+    -- are what statements search by.
     CREATE TABLE operation (
       id         TEXT    PRIMARY KEY,
       created_at INTEGER NOT NULL,
@@ -260,55 +259,8 @@ export const MIGRATIONS: readonly string[] = [
       dead       INTEGER NOT NULL,
       cancelled  INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
-    ALTER TABLE task ADD COLUMN operation TEXT;
-    ALTER TABLE task ADD COLUMN answered  INTEGER NOT NULL DEFAULT 0;
-    CREATE INDEX task_operation ON task (operation, id) WHERE operation IS NOT NULL;
-
-    -- A running task keeps the part of its token that all tasks of a claim have in common. Its place in the index stays the
-    -- same while it advances from lane to lane.
-    ALTER TABLE task RENAME COLUMN token TO claim;
-    UPDATE task SET claim = substr(claim, length(seq || '.' || lane || '.') + 1) WHERE claim IS NOT NULL;
-    DROP INDEX task_running;
-    CREATE INDEX task_running ON task (state) WHERE state = 3;
-
-    -- With the lane, so that a list of rare lanes reads the index alone until it finds one.
-    DROP INDEX task_ended;
-    DROP INDEX item_ended;
-    DROP INDEX task_error;
-    CREATE INDEX task_ended ON task (state, changed_at, lane)      WHERE state > 3 AND lane < 1099511627776;
-    CREATE INDEX item_ended ON task (state, changed_at, lane)      WHERE state > 3 AND lane >= 1099511627776;
-    -- Without running tasks, so that neither the claim of a retry nor its success writes an entry.
-    CREATE INDEX task_error ON task (error_code, changed_at, lane) WHERE error_code IS NOT NULL AND state <> 3;
-
-    -- The state that an operator's act replaced, as JSON.
-    ALTER TABLE ledger ADD COLUMN before TEXT;
-    CREATE INDEX lane_kind ON lane (kind);
-
-    -- Budgets of a kind, or of a kind and category: of failures, with their gate, and of retries.
-    CREATE TABLE budget (
-      id       INTEGER PRIMARY KEY,
-      kind     TEXT NOT NULL,
-      category TEXT,                          -- NULL: all categories
-      settings TEXT NOT NULL,                 -- JSON
-      gate     TEXT NOT NULL,                 -- JSON
-      counts   TEXT NOT NULL DEFAULT '{"buckets":[],"probes":{"ok":0,"failed":0,"none":0}}',  -- JSON: recent attempts
-      retries  TEXT NOT NULL DEFAULT '[]'     -- JSON: recent first attempts and retries
-    ) STRICT;
-    -- Retries under a budget are in state -1 until it has let them through.
-    ALTER TABLE task ADD COLUMN budget INTEGER;
-    CREATE INDEX task_budgeted      ON task (budget, next_at, id) WHERE state = -1;
-    CREATE INDEX task_budgeted_lane ON task (lane)                WHERE state = -1;
-
-    -- Who paused lanes, when and why, and the task that holds a lane.
-    ALTER TABLE pause_rule ADD COLUMN at  INTEGER;
-    ALTER TABLE pause_rule ADD COLUMN who TEXT;
-    ALTER TABLE pause_rule ADD COLUMN why TEXT;
-    ALTER TABLE lane ADD COLUMN held_by TEXT;
 
     -- Failure groups: the facts of each, written once, and its figures by hour. Hours of long ago are added up in hour 0.
-    ALTER TABLE task   ADD COLUMN failure_group TEXT;
-    ALTER TABLE ledger ADD COLUMN failure_group TEXT;
-    CREATE INDEX task_group ON task (failure_group, state, changed_at) WHERE failure_group IS NOT NULL AND state <> 3;
     CREATE TABLE failure_group (
       id         TEXT    PRIMARY KEY,
       kind       TEXT    NOT NULL,
@@ -347,11 +299,20 @@ export const MIGRATIONS: readonly string[] = [
       id       INTEGER PRIMARY KEY CHECK (id = 1),
       grouping TEXT    NOT NULL
     ) STRICT;
-  `,
 
-  // Views for your own queries and dashboards: docs/sql.md is their contract. Columns are only ever
-  // added, at the end. A partial index serves a query only if its conditions are repeated.
-  /* sql */ `
+    -- Budgets of a kind, or of a kind and category: of failures, with their gate, and of retries.
+    CREATE TABLE budget (
+      id       INTEGER PRIMARY KEY,
+      kind     TEXT NOT NULL,
+      category TEXT,                          -- NULL: all categories
+      settings TEXT NOT NULL,                 -- JSON
+      gate     TEXT NOT NULL,                 -- JSON
+      counts   TEXT NOT NULL DEFAULT '{"buckets":[],"probes":{"ok":0,"failed":0,"none":0}}',  -- JSON: recent attempts
+      retries  TEXT NOT NULL DEFAULT '[]'     -- JSON: recent first attempts and retries
+    ) STRICT;
+
+    -- Views for your own queries and dashboards: docs/sql.md is their contract. Columns are only ever
+    -- added, at the end. A partial index serves a query only if its conditions are repeated.
     CREATE VIEW attempts AS
       SELECT task.id AS task, lane.kind, ifnull(ledger.category, '') AS category, lane.key, ledger.sequence,
              ledger.attempt, ledger.outcome, ledger.error_class AS class, ledger.error_code AS code, ledger.error,
@@ -403,11 +364,5 @@ export const MIGRATIONS: readonly string[] = [
              iif(its.life = 'regressed', its.details ->> '$.release', NULL) AS regressed_in
       FROM failure_group AS its LEFT JOIN group_tally AS tally ON tally.failure_group = its.id
       GROUP BY its.id;
-  `,
-
-  // The length of each lease: one that ends later than its length from now was written by a clock that was ahead.
-  /* sql */ `
-    ALTER TABLE worker ADD COLUMN lease_ms INTEGER;
-    ALTER TABLE idempotency ADD COLUMN lease_ms INTEGER;
   `,
 ]

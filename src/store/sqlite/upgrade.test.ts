@@ -3,55 +3,67 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { fillForViews, markGroups } from '../../../test/view-contract.js'
+import { StoreNewerError } from '../contract/errors.js'
 import { openSqlite } from './index.js'
-import { APPLICATION_ID, MIGRATIONS } from './schema.js'
+import { migrate } from './open-file.js'
+import { MIGRATIONS } from './schema.js'
+
+/** The next release adds a column, and a table that cannot be made twice. */
+const STEP = 'ALTER TABLE task ADD COLUMN shade TEXT; CREATE TABLE shade (name TEXT PRIMARY KEY) STRICT;'
 
 let folder: string
 let path: string
-beforeEach(() => {
+beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'redrive-'))
   path = join(folder, 'redrive.db')
+  const store = await openSqlite(path)
+  await fillForViews(store)
+  await markGroups(store)
+  await store.close()
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
-/** A file of schema version 1, as its release wrote it: a success, a task that waits for its retry, and one that runs. */
-function makeVersion1(): void {
+/** Opens the file as a release with one more migration does, and returns its version and all its rows. */
+function afterStep(step: string): { version: unknown; rows: Record<string, unknown[]> } {
   const db = new Database(path)
-  db.exec(MIGRATIONS[0] ?? '')
-  db.pragma(`application_id = ${APPLICATION_ID}`)
-  db.pragma('user_version = 1')
-  db.exec(/* sql */ `
-    INSERT INTO lane (id, kind, category, key, paused, waiting, running, succeeded)
-    VALUES (-1, 'k', '', '', 0, 0, 1, 1), (1, 'k', 'mail', 't', 0, 1, 0, 0);
-    INSERT INTO task (seq, id, lane, state, priority, submitted_at, started_at, changed_at, next_at, entries, attempts,
-                      worker, token, ran_from, ran_to, ran_attempt, result, payload)
-    VALUES
-      (1, 'done',    -1, 4, 0, 10, 10, 20, NULL, 1, 0, 'w1', NULL,      15, 20,   1,    '1',  '{}'),
-      (2, 'retried',  1, 0, 0, 10, 10, 20, 30,   1, 1, NULL, NULL,      15, NULL, NULL, NULL, '{}'),
-      (3, 'running', -1, 3, 0, 10, 10, 20, NULL, 0, 0, 'w1', '3.-1.n0', 20, NULL, NULL, NULL, '{}');
-    INSERT INTO ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms)
-    VALUES (2, 1, 1, 15, 20, 'w1', 'retry', 10);
-    INSERT INTO worker (id, until) VALUES ('w1', 9e15)`)
-  db.close()
+  try {
+    migrate(db, path, [...MIGRATIONS, step])
+    return { version: db.pragma('user_version', { simple: true }), rows: rowsIn(db) }
+  } finally {
+    db.close()
+  }
 }
 
-it('a file of version 1 is upgraded where it stands, with all that it holds', async () => {
-  makeVersion1()
-  const store = await openSqlite(path)
-  expect(await store.count({})).toMatchObject({ waiting: 1, running: 1, succeeded: 1 })
-  expect(await store.get('retried')).toMatchObject({
-    category: 'mail',
-    attempts: 1,
-    nextAttemptAt: 30,
-    value: undefined,
-  })
-  const attempt = { attempt: 1, startedAt: 15, endedAt: 20, worker: 'w1' }
-  expect(await store.ledger('done')).toMatchObject([{ ...attempt, outcome: 'succeeded', category: undefined }])
-  expect(await store.ledger('retried')).toMatchObject([{ ...attempt, outcome: 'retry', category: 'mail' }])
+function rowsIn(db: Database.Database): Record<string, unknown[]> {
+  const tables = db.prepare<[], string>(`SELECT name FROM sqlite_master WHERE type = 'table'`).pluck().all()
+  return Object.fromEntries(tables.map(table => [table, db.prepare(`SELECT * FROM ${table}`).all()]))
+}
 
-  const advanced = { type: 'advanced', to: 'next', value: '2', keep: true } as const
-  const [settled] = await store.settle([{ id: 'running', token: '3.-1.n0', outcome: advanced, attempt }])
-  expect(settled?.result).toBe('kept')
-  expect(await store.get('running')).toMatchObject({ category: 'next', value: '2', status: 'running' })
+function rows(): Record<string, unknown[]> {
+  const db = new Database(path, { readonly: true })
+  const found = rowsIn(db)
+  db.close()
+  return found
+}
+
+it('a file of the release before is upgraded where it stands, with all that it holds, and once', async () => {
+  const { task = [], ...others } = rows()
+  expect(task).toHaveLength(12)
+  const upgraded = {
+    version: MIGRATIONS.length + 1,
+    rows: { ...others, task: task.map(row => Object.assign({}, row, { shade: null })), shade: [] },
+  }
+  expect(afterStep(STEP)).toEqual(upgraded)
+  expect(afterStep(STEP)).toEqual(upgraded)
+  await expect(openSqlite(path)).rejects.toThrow(StoreNewerError)
+})
+
+it('a migration that fails has changed nothing, and the file stays open to the release before', async () => {
+  const before = rows()
+  expect(() => afterStep(`${STEP} DELETE FROM absent;`)).toThrow('no such table: absent')
+  expect(rows()).toEqual(before)
+  const store = await openSqlite(path)
+  expect(await store.count({})).toMatchObject({ waiting: 1, succeeded: 4 })
   await store.close()
 })
