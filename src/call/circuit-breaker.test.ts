@@ -186,10 +186,10 @@ describe('a half-open breaker', () => {
     const { clock, breaker, open, call } = setUp()
     await open()
     await clock.advance('5s')
-    const trial = vi.fn(never)
-    void call(trial)
+    const probe = vi.fn(never)
+    void call(probe)
     expect(breaker.state).toBe('half_open')
-    expect(trial).toHaveBeenCalledTimes(1)
+    expect(probe).toHaveBeenCalledTimes(1)
     for (let i = 0; i < 5; i++) await expect(call(() => 'result')).rejects.toThrow(BreakerOpenError)
   })
 
@@ -230,9 +230,9 @@ describe('a half-open breaker', () => {
     await open()
     await clock.advance('5s')
     const controller = new AbortController()
-    const trial = call(never, { signal: controller.signal })
+    const probe = call(never, { signal: controller.signal })
     controller.abort('enough')
-    await expect(trial).rejects.toBe('enough')
+    await expect(probe).rejects.toBe('enough')
     expect(breaker.state).toBe('half_open')
 
     const next = succeed()
@@ -256,7 +256,7 @@ describe('a half-open breaker', () => {
   it.each([
     ['success', 'closed'],
     ['failure', 'open'],
-  ])('believes a %s that comes after the next trial has begun', async (outcome, state) => {
+  ])('believes a %s that comes after the next probe has begun', async (outcome, state) => {
     const { clock, breaker, open, call, takes } = setUp()
     await open()
     await clock.advance('5s')
@@ -282,11 +282,11 @@ describe('a half-open breaker', () => {
     }
     await clock.advance('150ms')
     expect(breaker.state).toBe('closed')
-    // All but those of the 100 ms open and the 150 ms of the first trial, which is served itself, as is the second.
+    // All but those of the 100 ms open and the 150 ms of the first probe, which is served itself, as is the second.
     expect(served).toBe(200 - 25 + 2)
   })
 
-  it('ignores the outcome of a trial from before it opened again', async () => {
+  it('ignores the outcome of a probe from before it opened again', async () => {
     const { clock, breaker, open, call, fail, takes } = setUp()
     await open()
     await clock.advance('5s')
@@ -400,9 +400,9 @@ describe('a breaker that opens again and again', () => {
   })
 })
 
-describe('a breaker with several trials', () => {
+describe('a breaker with several probes', () => {
   it('closes after that many successes, one after another', async () => {
-    const { clock, breaker, open, succeed, call } = setUp({ trials: 3 })
+    const { clock, breaker, open, succeed, call } = setUp({ probes: 3 })
     await open()
     await clock.advance('5s')
     for (let i = 0; i < 2; i++) {
@@ -416,8 +416,8 @@ describe('a breaker with several trials', () => {
     expect(breaker.state).toBe('closed')
   })
 
-  it('keeps the successes before a trial that is aborted, and does not tell of a change', async () => {
-    const { clock, breaker, open, succeed, call } = setUp({ trials: 3 })
+  it('keeps the successes before a probe that is aborted, and does not tell of a change', async () => {
+    const { clock, breaker, open, succeed, call } = setUp({ probes: 3 })
     await open()
     await clock.advance('5s')
     const changes: string[] = []
@@ -425,15 +425,15 @@ describe('a breaker with several trials', () => {
     await succeed()
     await succeed()
     const controller = new AbortController()
-    const trial = call(never, { signal: controller.signal })
+    const probe = call(never, { signal: controller.signal })
     controller.abort('enough')
-    await expect(trial).rejects.toBe('enough')
+    await expect(probe).rejects.toBe('enough')
     await succeed()
     expect(changes).toEqual(['half_open', 'closed'])
   })
 
-  it('admits the next one beside a trial that is late, and no more', async () => {
-    const { clock, breaker, open, succeed, call, takes } = setUp({ trials: 3 })
+  it('admits the next one beside a probe that is late, and no more', async () => {
+    const { clock, breaker, open, succeed, call, takes } = setUp({ probes: 3 })
     await open()
     await clock.advance('5s')
     const late = call(() => takes(6000))
@@ -449,7 +449,7 @@ describe('a breaker with several trials', () => {
   })
 
   it('opens at the first that fails, and then needs all of them again', async () => {
-    const { clock, breaker, open, succeed, fail } = setUp({ trials: 2 })
+    const { clock, breaker, open, succeed, fail } = setUp({ probes: 2 })
     await open()
     await clock.advance('5s')
     await succeed()
@@ -484,22 +484,22 @@ describe('a breaker, by hand', () => {
     expect(breaker.state).toBe('closed')
   })
 
-  it('ignores the trial that was out when it was opened', async () => {
+  it('ignores the probe that was out when it was opened', async () => {
     const { clock, breaker, open, call } = setUp()
     await open()
     await clock.advance('5s')
     let end = (_: string) => {}
-    const trial = call(() => new Promise<string>(resolve => (end = resolve)))
+    const probe = call(() => new Promise<string>(resolve => (end = resolve)))
     breaker.open()
     end('late')
-    await trial
+    await probe
     expect(breaker.state).toBe('open')
   })
 })
 
 describe('the listener of a breaker', () => {
   it('hears of each change of state, and of nothing else, until it is removed', async () => {
-    const { clock, breaker, open, succeed, fail } = setUp({ trials: 2 })
+    const { clock, breaker, open, succeed, fail } = setUp({ probes: 2 })
     const changes: string[] = []
     const stop = breaker.onChange(({ breaker, from, to, isByHand }) =>
       changes.push(`${breaker}: ${from} → ${to}${isByHand ? ' by hand' : ''}`),
@@ -566,13 +566,13 @@ describe('a breaker, whatever happens to it', () => {
     })
 
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 80 }), fc.integer({ min: 1, max: 3 }), (steps, trials) => {
+      fc.property(fc.array(step, { maxLength: 80 }), fc.integer({ min: 1, max: 3 }), (steps, probes) => {
         const breaker = new CircuitBreaker('model', {
           window: WINDOW,
           openFor: OPEN_FOR,
           minimumCalls: MINIMUM,
           failureRate: 0.5,
-          trials,
+          probes,
         })
         const changes: BreakerState[] = []
         breaker.onChange(({ to }) => changes.push(to))
@@ -582,7 +582,7 @@ describe('a breaker, whatever happens to it', () => {
         let state = 'closed' as BreakerState
         let outcomes: { at: number; ok: boolean }[] = []
         let until = 0
-        let left = trials
+        let left = probes
         const entered: BreakerState[] = []
         /** Whoever is still out, and whether anything has changed since that makes the outcome stale. */
         let out: { admission: number; isStale: boolean }[] = []
@@ -601,7 +601,7 @@ describe('a breaker, whatever happens to it', () => {
             if (admission === undefined) continue
             if (state === 'open') {
               enter('half_open')
-              left = trials
+              left = probes
             }
             if (state === 'half_open') until = now + OPEN_FOR
             out.push({ admission, isStale: false })
@@ -685,7 +685,7 @@ describe('circuitBreaker(name)', () => {
     ['window', { calls: 0 }],
     ['window', null],
     ['consecutiveFailures', 0],
-    ['trials', 1.5],
+    ['probes', 1.5],
     ['opnFor', '1s'],
   ]
   it.each(wrong)('refuses the option %s of %s, and names it', (option, value) => {

@@ -18,15 +18,15 @@ export interface CircuitBreakerOptions {
   /** The window that it looks back over: a length of time, or a number of calls. Default 30 s. */
   readonly window?: Duration | { readonly calls: number } | undefined
   /**
-   * How long it stays open before it admits a trial call. A list is for the first time that it opens, the second in a row
-   * and so on; its last entry holds from then on. Default 30 s.
+   * How long it stays open before it admits a probe: a call that finds out whether the service works again. A list is for
+   * the first time that it opens, the second in a row and so on; its last entry holds from then on. Default 30 s.
    */
   readonly openFor?: Duration | readonly Duration[] | undefined
-  /** How many trial calls, one after another, have to succeed until it closes. Default 1. */
-  readonly trials?: number | undefined
+  /** How many probes, one after another, have to succeed until it closes. Default 1. */
+  readonly probes?: number | undefined
 }
 
-/** `closed`: calls go through. `open`: calls are refused. `half_open`: trial calls go through, one at a time. */
+/** `closed`: calls go through. `open`: calls are refused. `half_open`: probes go through, one at a time. */
 export type BreakerState = 'closed' | 'open' | 'half_open'
 
 /** A change of a breaker's state. */
@@ -73,12 +73,12 @@ export class BreakerOpenError extends RateLimitedError {
  * Refuses calls to a service that keeps failing. Final failures (a 404, a bug) do not count, because the service did
  * answer.
  *
- * closed ──too many failures──► open ──after openFor──► half open ──all trials succeed──► closed
+ * closed ──too many failures──► open ──after openFor──► half open ──all probes succeed──► closed
  *                                ▲                          │
- *                                └────── a trial fails ─────┘
+ *                                └────── a probe fails ─────┘
  *
- * A trial that has not ended after `openFor` no longer holds others up: the next one is admitted beside it. Its outcome
- * counts however late it comes, as long as the breaker has been half open since. A trial without an outcome, such as an
+ * A probe that has not ended after `openFor` no longer holds others up: the next one is admitted beside it. Its outcome
+ * counts however late it comes, as long as the breaker has been half open since. A probe without an outcome, such as an
  * aborted one, makes room for the next and changes nothing else.
  *
  * `open()` and `close()` do so by hand.
@@ -88,26 +88,26 @@ export class CircuitBreaker {
   readonly name: string
   readonly #window: BreakerWindow
   readonly #openForMs: readonly number[]
-  readonly #trials: number
+  readonly #probes: number
   readonly #listeners = new Set<(change: BreakerChange) => unknown>()
   #current: BreakerState = 'closed'
-  /** Counts state changes and trials: the admission of the latest trial, or of all calls while it is closed. */
+  /** Counts state changes and probes: the admission of the latest probe, or of all calls while it is closed. */
   #latest: Admission = 0
   /** The first admission of the current state. Outcomes of earlier ones are ignored. */
   #first: Admission = 0
   #openUntil = 0
   /** How many times it has opened since it was last closed. */
   #opened = 0
-  /** How many trials are still to succeed. */
-  #trialsLeft = 0
+  /** How many probes are still to succeed. */
+  #probesLeft = 0
 
   constructor(name: string, options: CircuitBreakerOptions = {}) {
     checkOptions('A circuit breaker', options, BREAKER_OPTIONS)
-    const { openFor = '30s', trials = 1 } = options
+    const { openFor = '30s', probes = 1 } = options
     this.name = name
     this.#window = windowOf(options)
     this.#openForMs = listOf(openFor).map(duration => time('openFor', duration))
-    this.#trials = count('trials', trials)
+    this.#probes = count('probes', probes)
   }
 
   /** The state as of the last attempt: an open breaker becomes half open with the first call after `openFor`. */
@@ -136,10 +136,10 @@ export class CircuitBreaker {
   admit(now: number): Admission | undefined {
     if (this.#current === 'closed') return this.#latest
     if (now < this.#openUntil) return undefined
-    // If the trial call never reports back, another is admitted after the same time.
+    // If the probe never reports back, another is admitted after the same time.
     this.#openUntil = now + this.#openTimeMs()
     if (this.#current === 'half_open') return ++this.#latest
-    this.#trialsLeft = this.#trials
+    this.#probesLeft = this.#probes
     this.#enter('half_open')
     return this.#latest
   }
@@ -158,7 +158,7 @@ export class CircuitBreaker {
       if (this.#window.isFailingAfter(succeeded, now)) this.#open(now)
     } else if (!succeeded) {
       this.#open(now)
-    } else if (--this.#trialsLeft > 0) {
+    } else if (--this.#probesLeft > 0) {
       this.release(admission, now)
     } else {
       this.#close()
@@ -175,7 +175,7 @@ export class CircuitBreaker {
     this.record(admission, isLocal ? undefined : isFinal, now)
   }
 
-  /** Takes back the admission of a call without an outcome, such as an aborted one: the next trial need not wait. */
+  /** Takes back the admission of a call without an outcome, such as an aborted one: the next probe need not wait. */
   release(admission: Admission | undefined, now: number): void {
     if (admission === this.#latest && this.#current === 'half_open') this.#openUntil = now
   }
@@ -218,7 +218,7 @@ const BREAKER_OPTIONS: KnownOptions<CircuitBreakerOptions> = {
   minimumCalls: '',
   window: '',
   openFor: '',
-  trials: '',
+  probes: '',
 }
 
 function windowOf(options: CircuitBreakerOptions): BreakerWindow {

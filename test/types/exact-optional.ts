@@ -34,7 +34,7 @@ export async function passOn({ signal, attempts, timeout, key }: Given): Promise
     policy: input,
     idempotencyKey: key,
   })
-  new CircuitBreaker('a', { trials: attempts, openFor: timeout })
+  new CircuitBreaker('a', { probes: attempts, openFor: timeout })
   bulkhead('a', { concurrency: 1, queue: attempts })
   retryBudget('a', { max: attempts })
   extendPolicy(policy(input), input)

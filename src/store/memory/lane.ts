@@ -3,7 +3,7 @@ import type { Lane, LaneLimits, LaneRecord } from '../contract/lane.js'
 import type { Cost, TaskRecord } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
 import { COOLED_MS } from '../rules/idle-lanes.js'
-import { RAMP_END } from '../rules/lane-limits.js'
+import { rampedUp } from '../rules/lane-limits.js'
 import { isItem } from '../rules/runs/items.js'
 import type { MemoryHeap } from './heap.js'
 import type { LaneEnd, MemorySharedLimit } from './shared.js'
@@ -30,8 +30,8 @@ export class MemoryLane implements Lane {
   #limits: LaneLimits
   #heldUntil = -Infinity
   #heldBy: string | undefined
-  /** How many may run at once after a hold. */
-  #allowance = Infinity
+  /** How many may run at once after a hold (see `rampedUp`). */
+  #ramp = Infinity
   /** The time of the last start if all starts had come evenly: the measure of a rate. */
   #evenlyUntil = 0
 
@@ -78,12 +78,12 @@ export class MemoryLane implements Lane {
   /** Whether another task may run as far as numbers go, so that only time can keep the lane closed. */
   get hasRoom(): boolean {
     if (this.isPaused || this.#shared?.hasRoom === false) return false
-    return this.running < Math.min(this.#allowance, this.#limits.concurrency ?? Infinity)
+    return this.running < Math.min(this.#ramp, this.#limits.concurrency ?? Infinity)
   }
 
   /** Whether the end of one of its tasks can let another one start. */
   get isBounded(): boolean {
-    return this.#allowance !== Infinity || this.#limits.concurrency !== undefined || this.#shared?.isBounded === true
+    return this.#ramp !== Infinity || this.#limits.concurrency !== undefined || this.#shared?.isBounded === true
   }
 
   /** When holds and rates let its first task start. */
@@ -96,7 +96,7 @@ export class MemoryLane implements Lane {
   /** How many tasks its own limits let start. */
   allowance(now: number): number {
     if (!this.isOpen(now) || (this.isOrdered && this.budgeted.size > 0)) return 0
-    const places = Math.min(this.#allowance, this.#limits.concurrency ?? Infinity) - this.running
+    const places = Math.min(this.#ramp, this.#limits.concurrency ?? Infinity) - this.running
     const { perSecond } = this.#limits
     if (perSecond === undefined) return places
     const aheadMs = Math.max(0, this.#evenlyUntil - now)
@@ -106,7 +106,7 @@ export class MemoryLane implements Lane {
   /** Whether it is as it would be made again with these limits, apart from its tasks. */
   isAsNew(limits: LaneLimits, now: number): boolean {
     const isFree = !this.isPaused && this.#heldUntil <= now && this.#evenlyUntil <= now
-    const isCooled = this.#allowance === Infinity || this.#heldUntil <= now - COOLED_MS
+    const isCooled = this.#ramp === Infinity || this.#heldUntil <= now - COOLED_MS
     return isFree && isCooled && isDeepStrictEqual(this.#limits, limits)
   }
 
@@ -144,14 +144,13 @@ export class MemoryLane implements Lane {
     const lane = after.lane === 'hold' && this.#shared !== undefined ? 'none' : after.lane
     const isAnswer = lane === 'answer' && !this.isOrdered && startedAt >= this.#heldUntil
     if (nextAttemptAt !== undefined && (this.isOrdered || lane === 'hold')) this.#hold(nextAttemptAt, task)
-    if (lane === 'hold') this.#allowance = 1
-    // One more for each that ends, so that the number doubles with every round.
-    else if (isAnswer) this.#allowance = this.#allowance + 1 < RAMP_END ? this.#allowance + 1 : Infinity
+    if (lane === 'hold') this.#ramp = 1
+    else if (isAnswer) this.#ramp = rampedUp(this.#ramp) ?? Infinity
   }
 
   /** The causes that keep its tasks from starting, besides holds and its own concurrency. */
   bounds(cost: Cost | undefined, now: number): Pick<TaskStanding, 'ramp' | 'rateOpensAt' | 'shared'> {
-    const ramp = this.#allowance === Infinity ? undefined : this.#allowance
+    const ramp = this.#ramp === Infinity ? undefined : this.#ramp
     const rateOpensAt = this.#limits.perSecond === undefined ? undefined : this.#rateOpensAt()
     const shared = this.#shared && {
       running: this.#shared.isBounded ? this.#shared.running : undefined,

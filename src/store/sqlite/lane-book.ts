@@ -1,6 +1,6 @@
 import type { GateChange } from '../contract/budget-store.js'
 import type { Cost, TaskStatus } from '../contract/task.js'
-import { RAMP_END } from '../rules/lane-limits.js'
+import { rampedUp } from '../rules/lane-limits.js'
 import { BudgetBook, type RunEnd } from './budget-book.js'
 import { GroupBook } from './group-book.js'
 import { comesBefore, LaneQueue } from './lane-queue.js'
@@ -158,12 +158,12 @@ export class LaneBook {
     else this.#shared.refused(shared, task, began, until, now)
   }
 
-  /** An attempt that began after the hold has ended: one more may run, so that the number doubles with every round. */
+  /** An attempt that began after the hold has ended: one more may run. */
   answered(lane: number, began: number): void {
     if (!this.isRamping(lane) || this.isOrdered(lane)) return
     const row = this.#state(lane)
     if (row.ramp === null || began < row.held_until) return
-    this.#setRamp(lane, { ...row, ramp: row.ramp + 1 < RAMP_END ? row.ramp + 1 : null })
+    this.#setRamp(lane, { ...row, ramp: rampedUp(row.ramp) ?? null })
   }
 
   /** Whether a lane is ordered: a task that waits for its time stays at the head, and all others wait behind it. */
