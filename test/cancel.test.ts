@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openPostgres } from 'redrive/postgres'
 import { openSqlite } from 'redrive/sqlite'
-import type { Store } from 'redrive/store'
 import { defineTask, TaskQueue, Worker } from 'redrive/task'
 import { afterEach, describe, expect, it } from 'vitest'
+import type { StoreContract } from '../src/store/internal.js'
 import { freshDatabase } from './services/fresh-database.js'
 
 const folders: string[] = []
@@ -14,7 +14,7 @@ afterEach(() => {
 })
 
 /** Opens the same store any number of times, as other processes do. */
-const STORES: readonly { readonly name: string; readonly prepare: () => Promise<() => Promise<Store>> }[] = [
+const STORES: readonly { readonly name: string; readonly prepare: () => Promise<() => Promise<StoreContract>> }[] = [
   {
     name: 'SQLite',
     prepare: async () => {

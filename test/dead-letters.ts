@@ -1,5 +1,6 @@
 import { fingerprint, PatternRules } from '../src/fingerprint/internal.js'
-import type { NewGroupRule, NewTask, Store } from '../src/store/index.js'
+import type { NewTask } from '../src/store/index.js'
+import type { NewGroupRule, StoreContract } from '../src/store/internal.js'
 
 /** A dead letter to be made, with any id, lane, payload, code, message and stack, and where it was tried. */
 export interface Letter extends Partial<Pick<NewTask, 'kind' | 'category' | 'key' | 'payload'>> {
@@ -13,7 +14,7 @@ export interface Letter extends Partial<Pick<NewTask, 'kind' | 'category' | 'key
 
 /** Puts dead letters into a store, as if a worker that has these rules had tried each once. */
 export async function deadLetters(
-  store: Store,
+  store: StoreContract,
   letters: readonly Letter[],
   rules: readonly NewGroupRule[] = [],
 ): Promise<void> {

@@ -40,23 +40,20 @@ const EXPORTS: Readonly<Record<string, string>> = {
     TaskNotSucceededError TaskOptions TaskQueue TaskQueueOptions TaskResultOptions TaskRetryBudget WorkSource Worker WorkerOptions WorkerStoppedError declareTask defineTask
     later skip storeAudit`,
   'redrive/pipeline': `
-    BatchContext BatchHandler BatchOptions BatchResultError BatchWork EachWork FailureBudgetExceededError ItemResult JsonlOptions
-    LiveOptions OnEnd Pipeline PipelineName PipelineOptions RateInput ResumableSource ResumeOptions
-    RunEnd RunHandle RunInterruptedError RunNotCompletedError RunOptions RunResult Snapshot Source SourceChangedError
-    SourceItem SourceItemError Stage StageCode StageContext StageCostError StageGoneError StageHandler StageOptions
-    StageValueError WorkOptions batch jsonl pipeline stage successRate`,
+    BatchContext BatchHandler BatchOptions BatchResultError BatchWork EachWork FailureBudgetExceededError
+    ItemResult JsonlOptions LiveOptions OnEnd Pipeline PipelineName PipelineOptions RateInput ResumableSource
+    ResumeOptions RunBusyError RunEnd RunEndedError RunExistsError RunHandle RunInterruptedError
+    RunNotCompletedError RunNotFoundError RunOptions RunRecord RunResult RunStatus Snapshot Source
+    SourceChangedError SourceItem SourceItemError Stage StageCode StageContext StageCostError StageGoneError
+    StageHandler StageOptions StageValueError WorkOptions batch jsonl pipeline stage successRate`,
   'redrive/store': `
-    Age AttemptEntry AttemptTraces AuditPage AuditStore Beat Before Budget BudgetRecord BudgetScope BudgetStop BudgetStore By Chunk Claim ClaimRequest ClaimedTask Cost CountField DeathsRow DocumentSet EndStatus
-    Enqueued FailureBudget FailureGroup FixedRelease GateCause GateChange GateRecord GateState GroupFilter GroupLife GroupMark GroupRecord GroupRule GroupRuleStore GroupRules GroupState GroupStore Heartbeat IgnoredUntil ItemCounts KindStats Lane LaneControl LaneLimits LaneRecord LaneRuleReader LaneRules LaneSelection LedgerRow LifeMark LimitRule MemoryStore
-    MemoryStoreOptions MessageSet Movable Move MoveDifferenceError MoveOptions MoveProgress MoveRefusedError MovedRow MovedSection
-    NewGroupRule NewOperation NewRun NewTask OnceOptions OnceResultError OperationAct OperationMember OperationNotFoundError OperationProgress
-    OperationRecord OperationSet OperationSettings OperationStatus OperationStep OperationStore OperationTally OperatorRecord Outcome OutputRow OutsideAct OutsideSet Page PageRequest PauseRule PayloadPatch PolicyStore Prunable PrunableReader Rate RedriveRecord Regrouping
-    ReprocessFilter ReprocessOptions Retention RetryAllowance RetryRecord RetryYield Room RunBusyError RunChange RunEndedError RunExistsError RunNotFoundError
-    RunRecord RunSettings RunStatus RunStore Section SectionPlan Settled Settlement SharedLimits StaleFenceError StandingReader Storable Store
-    StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError
-    StoreNotReadyError StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError StoreStats
-    StoreUnavailableError SurveyRow TakenOperation TaskAct TaskControl TaskCount TaskFilter TaskReader TaskRecord TaskSet TaskStanding TaskStatus TaskVerbs WorkerReader WorkerRecord WorkerReport moveStore planMove
-    runStatus taskIds`,
+    Budget BudgetRecord BudgetScope By Enqueued GroupFilter GroupMark GroupRecord GroupState Lane LaneLimits
+    LaneRecord LaneSelection LedgerRow MemoryStore MemoryStoreOptions Move MoveDifferenceError MoveOptions
+    MoveProgress MoveRefusedError NewTask OnceOptions OnceResultError Page PageRequest Retention SectionPlan
+    SharedLimits StaleFenceError Store StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError
+    StoreForeignError StoreFullError StoreNewerError StoreNotReadyError StoreReadOnlyError StoreRefusedError
+    StoreReplacedError StoreRolledBackError StoreUnavailableError TaskFilter TaskRecord TaskStatus moveStore
+    planMove`,
   'redrive/sqlite': `
     BackupOptions SqliteOptions SqliteStore openSqlite`,
   'redrive/postgres': `
@@ -82,20 +79,26 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Statuses Survey SweepOptions SweepReport Sweeper SweeperOptions SweeperSettings TimeFormat documentService expect
     openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
-    ActOptions AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount Examination
-    ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FixOptions FollowAuditOptions GroupExplanation GroupLifeView GroupNotFoundError GroupRuleView GroupView Interval KeptMessage KindFigures
-    KnownQueues LaneGate LaneState LaneView LedgerRowView LetterSelection LookOptions MessageView NoFailedQueueError NoRouteError
-    OperationInterruptedError OperationPlan OperationRecording OperationView PauseView PayloadReport Percentiles PlanOptions PolicyAdvice PruneOptions Pruned Purged QueueBusyError RecordProblem RedriveOptions RedrivePlan
-    Redriven Refusal RegroupPreview Remark ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore
-    Reprocessed RequeueOptions RequeuePlan RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes
-    RunOperationOptions RunReport RunView SeenFailure SeenGroup SeenGroups StageName StageReport StartOptions StartRequeueOptions StoreFigures TaskCountView TaskExplanation
-    TaskSchema TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions Why WhyAction WhyCause WhyStore WorkerView YieldOptions YieldReport
-    YieldView actOnMany cancelTasks countTasks discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue
-    failedGroups failedQueues findFailedQueue findGroup followAudit groupFailedQueue groupFailures groupRuleView groupView ledgerRowView listBudgets listGroups listLanes listTasks listWorkers
-    messageView openResultLog operationNote operationOutcome operationTotal operationView planDiscard planOperation planRedrive planReprocess planRequeue previewRules
-    pruneStore purgeFailedQueue ratesOf redriveDeadLetters redriveWhenFixed reportRun reportYields reprocess requeueFailedQueue runOperation
-    runView setRates startOperation startRequeue storeFigures taskView undoOperation untilEmpty verify walkFailedQueue walkTasks
-    why writeResults`,
+    ActOptions AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount
+    Examination ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FixOptions FollowAuditOptions
+    GroupExplanation GroupLifeView GroupNotFoundError GroupRuleView GroupView Interval KeptMessage KindFigures
+    KnownQueues LaneGate LaneState LaneView LedgerRowView LetterSelection LookOptions MessageView
+    NoFailedQueueError NoRouteError OperationInterruptedError OperationNotFoundError OperationPlan OperationRecord
+    OperationRecording OperationView PauseView PayloadReport Percentiles PlanOptions PolicyAdvice PruneOptions
+    Pruned Purged QueueBusyError RecordProblem RedriveOptions RedrivePlan Redriven Refusal RegroupPreview Remark
+    ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore Reprocessed
+    RequeueOptions RequeuePlan RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route
+    Routes RunOperationOptions RunReport RunView SeenFailure SeenGroup SeenGroups StageName StageReport
+    StartOptions StartRequeueOptions StoreFigures TaskCountView TaskExplanation TaskSchema TaskScope TaskView
+    UntilEmptyOptions Verification VerifyOptions WalkOptions Why WhyAction WhyCause WhyStore WorkerView
+    YieldOptions YieldReport YieldView actOnMany cancelTasks countTasks discardDeadLetters eventIn examineBus
+    explainGroup explainTask exportFailedQueue failedGroups failedQueues findFailedQueue findGroup followAudit
+    groupFailedQueue groupFailures groupRuleView groupView ledgerRowView listBudgets listGroups listLanes listTasks
+    listWorkers messageView openResultLog operationNote operationOutcome operationTotal operationView planDiscard
+    planOperation planRedrive planReprocess planRequeue previewRules pruneStore purgeFailedQueue ratesOf
+    redriveDeadLetters redriveWhenFixed reportRun reportYields reprocess requeueFailedQueue runOperation runView
+    setRates startOperation startRequeue storeFigures taskView undoOperation untilEmpty verify walkFailedQueue
+    walkTasks why writeResults`,
   'redrive/notify': `
     NoticeType Notification Notifier NotifyOptions Target TargetOptions notify slack webhook`,
   'redrive/config': `

@@ -1,5 +1,6 @@
 import { expect } from 'vitest'
-import type { LedgerRow, Outcome, Store, TaskRecord } from '../src/store/index.js'
+import type { LedgerRow, TaskRecord } from '../src/store/index.js'
+import type { Outcome, StoreContract } from '../src/store/internal.js'
 
 /** The columns of the views, in their order: the contract of docs/sql.md. They may only be added to, at the end. */
 export const VIEW_COLUMNS = {
@@ -23,7 +24,7 @@ const RETRY: Outcome = { type: 'retry', delayMs: 0, isBackoff: false }
 const DEAD: Outcome = { type: 'dead', reason: 'attempts_exhausted' }
 
 /** Fills a store with tasks that succeeded at once or later, died, were redriven, and wait. */
-export async function fillForViews(store: Store): Promise<void> {
+export async function fillForViews(store: StoreContract): Promise<void> {
   const histories: Readonly<Record<string, readonly Outcome[]>> = {
     plain: [{ type: 'succeeded' }],
     noted: [{ type: 'succeeded', reason: 'result_not_kept' }],
@@ -66,7 +67,7 @@ export async function fillForViews(store: Store): Promise<void> {
 }
 
 /** Adds a group in each state that a group can be marked as. */
-export async function markGroups(store: Store): Promise<void> {
+export async function markGroups(store: StoreContract): Promise<void> {
   const by = { who: 'ada', why: 'known' }
   const fail = async (state: string, release: string) => {
     const attempt = { attempt: 1, startedAt: (await store.now()) + 1, endedAt: 9, worker: 'w', ...FAILED, release }
@@ -82,7 +83,7 @@ export async function markGroups(store: Store): Promise<void> {
 }
 
 /** The rows that the view should have, from what the store tells by its verbs. */
-export async function expectedAttempts(store: Store): Promise<object[]> {
+export async function expectedAttempts(store: StoreContract): Promise<object[]> {
   const { items } = await store.list({}, { limit: 100 })
   const ledgers = await store.ledgers(items.map(({ id }) => id))
   return items.flatMap((task, index) =>
@@ -115,7 +116,7 @@ function attemptRow({ id, kind, category, key }: TaskRecord, row: LedgerRow): ob
 }
 
 /** The dead letters, from what the store lists. */
-export async function expectedLetters(store: Store): Promise<object[]> {
+export async function expectedLetters(store: StoreContract): Promise<object[]> {
   const { items } = await store.list({ status: 'dead' }, { limit: 100 })
   return items.map(task => ({
     id: task.id,
@@ -137,7 +138,7 @@ export async function expectedLetters(store: Store): Promise<object[]> {
 }
 
 /** The failure groups, from what the store lists. */
-export async function expectedGroups(store: Store): Promise<object[]> {
+export async function expectedGroups(store: StoreContract): Promise<object[]> {
   const { items } = await store.groups.list({}, { limit: 100 })
   const time = (at: number | undefined) => (at === undefined ? null : new Date(at).toISOString())
   return items.map(({ id, kind, code, pattern, seen, retrying, dead, firstSeenAt, lastSeenAt, life }) => ({

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { DOCUMENT_KIND } from '../engine/internal.js'
 import { hashJson } from '../policy/index.js'
-import type { ClaimedTask, NewTask, Settlement, Store } from '../store/index.js'
+import type { NewTask } from '../store/index.js'
+import type { ClaimedTask, Settlement, StoreContract } from '../store/internal.js'
 import { failureText } from '../telemetry/index.js'
 import type { Collection } from './collection.js'
 import { NoCollectionError } from './errors.js'
@@ -30,7 +31,7 @@ function letterKind(collection: string): string {
 
 /** Records a dead letter for each document. Repeating it changes nothing: its id comes from the document's last attempt. */
 export async function recordLetters(
-  store: Store,
+  store: StoreContract,
   collection: Collection,
   givenUp: readonly GivenUp[],
   now: number,
@@ -65,7 +66,7 @@ function letterOf({ name }: Collection, entry: GivenUp, now: number): NewTask {
  * has been reset, deleted, completed or attempted again is discarded.
  */
 export async function reconcileLetters(
-  store: Store,
+  store: StoreContract,
   source: DocumentSource,
   collections: readonly Collection[],
 ): Promise<void> {
@@ -81,7 +82,7 @@ export async function reconcileLetters(
 }
 
 /** Resets the documents of letters that were redriven. Each call is a worker of its own: sweepers may do so at once. */
-async function settleRedriven(store: Store, source: DocumentSource, collection: Collection): Promise<void> {
+async function settleRedriven(store: StoreContract, source: DocumentSource, collection: Collection): Promise<void> {
   const worker = `${WORKER}-${randomUUID()}`
   const rooms = [{ kinds: [letterKind(collection.name)] }]
   try {
@@ -116,7 +117,7 @@ async function settlementOf(
 }
 
 /** Discards dead letters whose document is no longer failed. */
-async function discardStale(store: Store, source: DocumentSource, collection: Collection): Promise<void> {
+async function discardStale(store: StoreContract, source: DocumentSource, collection: Collection): Promise<void> {
   let after: string | undefined
   do {
     const filter = { kind: letterKind(collection.name), status: 'dead' } as const

@@ -1,4 +1,4 @@
-import type { Store } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import { failureText, type Sink } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
 import type { Collection } from './collection.js'
@@ -10,7 +10,7 @@ import type { DocumentRecord, DocumentSource, OnRefused } from './source.js'
 /** Where documents are marked, and who is told. */
 export interface MarkOptions {
   readonly source: DocumentSource
-  readonly store?: Store | undefined
+  readonly store?: StoreContract | undefined
   readonly sink?: Sink | undefined
   readonly onRefused?: OnRefused | undefined
 }

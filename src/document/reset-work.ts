@@ -1,5 +1,5 @@
 import type { OutsideBatch, OutsideTarget, OutsideWork } from '../engine/internal.js'
-import type { DocumentSet, OperationRecord } from '../store/index.js'
+import type { DocumentSet, OperationRecord } from '../store/internal.js'
 import type { Collection } from './collection.js'
 import { checkError, cutOf, type FailedFilter } from './operate-documents.js'
 import { resetValues } from './reset.js'

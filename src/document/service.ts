@@ -1,6 +1,6 @@
 import { classify, FinalError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { Store } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import { failureText, type Sink } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
 import { sleep, systemClock } from '../time/index.js'
@@ -18,7 +18,7 @@ export interface DocumentServiceOptions extends SharedSettings {
   /** Their collection, as the sweeper has it. */
   readonly collection: CollectionOptions
   /** Records a dead letter for each document that fails for good. */
-  readonly store?: Store
+  readonly store?: StoreContract
   /** Receives the work events. */
   readonly sink?: Sink
 }
@@ -75,7 +75,7 @@ export function documentService(options: DocumentServiceOptions): DocumentServic
 export class DocumentService {
   readonly #source: DocumentSource
   readonly #collection: Collection
-  readonly #store: Store | undefined
+  readonly #store: StoreContract | undefined
   readonly #sink: Sink | undefined
 
   constructor(options: DocumentServiceOptions) {

@@ -1,5 +1,5 @@
 import type { Bus } from '../bus/index.js'
-import type { Store } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import type { CollectionReport, Sink } from '../telemetry/index.js'
 import type { DocumentSource } from './source.js'
 
@@ -18,7 +18,7 @@ export interface LiveSweep extends Surroundings {
 
 interface Surroundings {
   readonly source: DocumentSource
-  readonly store?: Store | undefined
+  readonly store?: StoreContract | undefined
   readonly sink?: Sink | undefined
   readonly pageSize: number
   /** Whether to send all documents, however many are stuck. */

@@ -1,7 +1,7 @@
 import type { Bus } from '../bus/index.js'
 import { type Duration, OptionError, parseDuration } from '../policy/index.js'
 import { checkOptions, DURATION, isObject, type KnownOptions, mustBe } from '../policy/internal.js'
-import type { Store } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import type { CollectionReport, Sink, WorkEvent } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
@@ -24,7 +24,7 @@ export interface SweeperOptions extends SharedSettings {
   /** Documents that should have a derived document: `expect` makes them. */
   readonly coverage?: readonly CoverageOptions[]
   /** Records a dead letter for each failed document, and knows the lanes of collections. */
-  readonly store?: Store
+  readonly store?: StoreContract
   /** The time between two sweeps. Default 15 m. */
   readonly interval?: Duration
   /** How many documents are read, updated and published at a time. Default 500. */
@@ -173,7 +173,7 @@ export class Sweeper {
     await this.#takingOver
   }
 
-  #takeOver(store: Store): Promise<void> {
+  #takeOver(store: StoreContract): Promise<void> {
     const { collections } = this
     const { signal } = this.#stopping
     return takeOverResets({ store, source: this.#source, collections, clock: this.#clock, signal })
@@ -240,7 +240,7 @@ function pageSizeOf(pageSize: number): number {
   throw new OptionError('pageSize', mustBe('pageSize', 'a whole number from 1 to 10000', pageSize))
 }
 
-function checkCollections(collections: readonly Collection[], store: Store | undefined): void {
+function checkCollections(collections: readonly Collection[], store: StoreContract | undefined): void {
   const names = collections.map(({ name }) => name)
   const twice = names.find((name, index) => names.indexOf(name) !== index)
   if (names.length === 0) throw new OptionError('collections', `'collections' must name at least one collection.`)

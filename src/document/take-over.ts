@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import { driveOperation } from '../engine/internal.js'
-import type { Store } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import { type Clock, sleep } from '../time/index.js'
 import type { Collection } from './collection.js'
 import { resetTarget } from './reset-work.js'
@@ -12,7 +12,7 @@ const PAGE = 100
 
 /** Where resets are on record, and where their documents are. */
 export interface TakeOverOptions {
-  readonly store: Store
+  readonly store: StoreContract
   readonly source: () => Promise<DocumentSource>
   readonly collections: readonly Collection[]
   readonly clock: Clock

@@ -1,4 +1,4 @@
-import type { Store } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import type { Clock, Sleeper, Timer } from '../time/index.js'
 
 /** The rest between two looks. Work that is enqueued rings as well, thousands of times a second. */
@@ -13,7 +13,7 @@ export class CancelWatch implements Sleeper {
   #isStopped = false
 
   constructor(
-    store: Pick<Store, 'cancelled'>,
+    store: Pick<StoreContract, 'cancelled'>,
     worker: string,
     clock: Clock,
     cancel: (tokens: readonly string[]) => void,

@@ -1,17 +1,18 @@
 import { hostname } from 'node:os'
 import { type Outage, Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
 import { type Classifier, canonicalJson, type Duration, OptionError, RedriveError } from '../policy/index.js'
-import type {
-  Claim,
-  ClaimedTask,
-  ClaimRequest,
-  GateChange,
-  Heartbeat,
-  Settlement,
-  Store,
-  WorkerReport,
-} from '../store/index.js'
-import { runsAlone } from '../store/internal.js'
+
+import {
+  type Claim,
+  type ClaimedTask,
+  type ClaimRequest,
+  type GateChange,
+  type Heartbeat,
+  runsAlone,
+  type Settlement,
+  type StoreContract,
+  type WorkerReport,
+} from '../store/internal.js'
 import type { Sink } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
 import { type Clock, queueClock } from '../time/index.js'
@@ -107,7 +108,7 @@ export class Engine {
   readonly grouping: GroupingDuty
   /** The runs whose items it works on. */
   readonly runs: RunKeeper
-  readonly #store: Store
+  readonly #store: StoreContract
   readonly #rooms: Rooms
   readonly #flow: StageFlow
   readonly #leaseMs: number
@@ -133,7 +134,7 @@ export class Engine {
   #looping: Promise<void> | undefined
 
   /** `duties` are further ones, of whoever makes it. */
-  constructor(store: Store, kinds: readonly WorkKind[], options: EngineOptions, duties: readonly Duty[] = []) {
+  constructor(store: StoreContract, kinds: readonly WorkKind[], options: EngineOptions, duties: readonly Duty[] = []) {
     const { concurrency = 10, name, release = releaseOf(), clock = queueClock, sink, classify } = options
     if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
       throw new OptionError('concurrency', `'concurrency' must be a whole number, 1 or more, got ${concurrency}.`)

@@ -1,5 +1,6 @@
 import type { Duration } from '../policy/index.js'
-import type { Retention, Store } from '../store/index.js'
+import type { Retention } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import type { Clock, Sleeper, Timer } from '../time/index.js'
 import { DutyWarnings } from './duty-warnings.js'
 import { toMs } from './to-ms.js'
@@ -26,14 +27,14 @@ const PRUNE = 'delete ended work'
 
 /** Deletes ended work from a store, a little at a time, beside the work. */
 export class Janitor implements Sleeper {
-  readonly #store: Pick<Store, 'prune'>
+  readonly #store: Pick<StoreContract, 'prune'>
   readonly #clock: Clock
   readonly #keep: Retention
   readonly #warnings = new DutyWarnings()
   #timer: Timer | undefined
   #isStopped = false
 
-  constructor(store: Pick<Store, 'prune'>, clock: Clock, options: RetentionOptions) {
+  constructor(store: Pick<StoreContract, 'prune'>, clock: Clock, options: RetentionOptions) {
     this.#store = store
     this.#clock = clock
     this.#keep = retention(options)

@@ -1,5 +1,5 @@
 import { isRefusal } from '../attempt/index.js'
-import type { Beat, Heartbeat, Store } from '../store/index.js'
+import type { Beat, Heartbeat, StoreContract } from '../store/internal.js'
 import type { Clock, Sleeper, Timer } from '../time/index.js'
 
 /** Three beats per lease: two may be missed. */
@@ -21,7 +21,7 @@ export interface PulseListener {
 
 /** Renews the lease of a worker for as long as it works. */
 export class Pulse implements Sleeper {
-  readonly #store: Pick<Store, 'heartbeat'>
+  readonly #store: Pick<StoreContract, 'heartbeat'>
   readonly #beat: () => Beat
   readonly #leaseMs: number
   readonly #clock: Clock
@@ -35,7 +35,7 @@ export class Pulse implements Sleeper {
 
   /** `beat` is asked for each beat, since the report of a worker may change. */
   constructor(
-    store: Pick<Store, 'heartbeat'>,
+    store: Pick<StoreContract, 'heartbeat'>,
     beat: () => Beat,
     leaseMs: number,
     clock: Clock,

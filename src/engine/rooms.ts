@@ -1,7 +1,7 @@
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { Lane, Room } from '../store/index.js'
-import { pipelineOf } from '../store/internal.js'
+import type { Lane } from '../store/index.js'
+import { pipelineOf, type Room } from '../store/internal.js'
 import { StageRoom } from './stage-room.js'
 import type { StagePlaces, WorkKind } from './work-kind.js'
 

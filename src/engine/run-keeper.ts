@@ -1,4 +1,4 @@
-import type { Outcome, RunRecord, RunStore } from '../store/index.js'
+import type { Outcome, RunRecord, RunStore } from '../store/internal.js'
 import type { Clock, Sleeper, Timer } from '../time/index.js'
 
 /** Hears of a run. */

@@ -1,7 +1,7 @@
 import type { End, Failed } from '../attempt/index.js'
 import { fingerprint, isBug, type PatternRules } from '../fingerprint/internal.js'
 import { advance, type History } from '../policy/index.js'
-import type { AttemptEntry, Outcome } from '../store/index.js'
+import type { AttemptEntry, Outcome } from '../store/internal.js'
 import { failureText } from '../telemetry/index.js'
 import { areStacksFrequent, failureStack } from '../telemetry/internal.js'
 import { LeaseLostError, TaskCancelledError } from './errors.js'

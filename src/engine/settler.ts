@@ -1,7 +1,7 @@
 import { isRefusal, type Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
 import { quoted } from '../policy/internal.js'
-import type { Settled, Settlement, Store } from '../store/index.js'
-import { SETTLED } from '../store/internal.js'
+
+import { SETTLED, type Settled, type Settlement, type StoreContract } from '../store/internal.js'
 import { failureText } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 
@@ -24,7 +24,7 @@ export class Settler {
   stale = 0
   /** How many settlements are not on record yet. */
   unsettled = 0
-  readonly #store: Pick<Store, 'settle'>
+  readonly #store: Pick<StoreContract, 'settle'>
   readonly #clock: Clock
   readonly #outages: Outages
   readonly #listener: SettlerListener
@@ -34,7 +34,7 @@ export class Settler {
   readonly #aside = new Set<Promise<void>>()
   readonly #ending = new AbortController()
 
-  constructor(store: Pick<Store, 'settle'>, clock: Clock, outages: Outages, listener: SettlerListener) {
+  constructor(store: Pick<StoreContract, 'settle'>, clock: Clock, outages: Outages, listener: SettlerListener) {
     this.#store = store
     this.#clock = clock
     this.#outages = outages

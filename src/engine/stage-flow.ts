@@ -1,5 +1,12 @@
-import type { ClaimedTask, Outcome, RunRecord, Settled, Settlement } from '../store/index.js'
-import { itemKind, ownValue } from '../store/internal.js'
+import {
+  type ClaimedTask,
+  itemKind,
+  type Outcome,
+  ownValue,
+  type RunRecord,
+  type Settled,
+  type Settlement,
+} from '../store/internal.js'
 import type { Rooms } from './rooms.js'
 import type { RunKeeper } from './run-keeper.js'
 import type { BufferedItem, StageRoom } from './stage-room.js'

@@ -1,4 +1,4 @@
-import type { ClaimedTask } from '../store/index.js'
+import type { ClaimedTask } from '../store/internal.js'
 import type { ClaimTimes } from './task-attempt.js'
 import type { StagePlaces, WorkKind } from './work-kind.js'
 

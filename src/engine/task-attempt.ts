@@ -11,7 +11,7 @@ import {
 } from '../attempt/index.js'
 import type { PatternRules } from '../fingerprint/internal.js'
 import type { History, Policy } from '../policy/index.js'
-import type { ClaimedTask, Cost, Outcome, Settlement } from '../store/index.js'
+import type { ClaimedTask, Cost, Outcome, Settlement } from '../store/internal.js'
 import type { Work } from '../telemetry/index.js'
 import { traceIdOf } from '../telemetry/internal.js'
 import { TaskCancelledError } from './errors.js'

@@ -1,6 +1,6 @@
 import type { ActiveAttempt, Failed, Refused, Returned } from '../attempt/index.js'
 import type { Classifier, Policy } from '../policy/index.js'
-import type { ClaimedTask, Cost, Outcome, Store } from '../store/index.js'
+import type { ClaimedTask, Cost, Outcome, StoreContract } from '../store/internal.js'
 import type { Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 
@@ -48,7 +48,7 @@ export interface StagePlaces {
 /** Brings kinds of work along: a pipeline. */
 export interface WorkSource {
   /** The kinds of work that a worker takes on for it. */
-  kinds(store: Store, options: KindOptions): readonly WorkKind[]
+  kinds(store: StoreContract, options: KindOptions): readonly WorkKind[]
 }
 
 /** The part of a worker's options that kinds of work need. */

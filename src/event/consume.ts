@@ -21,7 +21,8 @@ import {
   parseDuration,
 } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { NewTask, Outcome, Store } from '../store/index.js'
+import type { NewTask } from '../store/index.js'
+import type { Outcome, StoreContract } from '../store/internal.js'
 import { WorkerStoppedError } from '../task/index.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, queueClock, sleep } from '../time/index.js'
@@ -53,7 +54,7 @@ export interface ConsumeOptions<Event> {
   /** Its name on record. No two workers or consumers may share one. Default: generated. */
   readonly name?: string | undefined
   /** Keeps events that wait for their retry, every attempt, and dead letters. */
-  readonly store: Store
+  readonly store: StoreContract
   /** Overrides `policies.event`, field by field: eight attempts within half an hour. */
   readonly policy?: PolicyInput | undefined
   /** The one home of its dead letters: the store, or the failed queue of the bus. Default `store`. */
@@ -146,7 +147,7 @@ export class EventConsumer<Event> {
   readonly #bus: Bus
   readonly #queue: string
   readonly #service: string
-  readonly #store: Store
+  readonly #store: StoreContract
   readonly #clock: Clock
   readonly #concurrency: number
   readonly #graceMs: number

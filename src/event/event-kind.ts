@@ -11,7 +11,7 @@ import {
 import { type Bus, failedQueueOf, type Message, textOf } from '../bus/index.js'
 import type { WorkKind } from '../engine/internal.js'
 import { extendPolicy, FinalError, hashJson, type Policy, policies } from '../policy/index.js'
-import type { ClaimedTask, Outcome } from '../store/index.js'
+import type { ClaimedTask, Outcome } from '../store/internal.js'
 import { skip } from '../task/index.js'
 import { taskResult } from '../task/internal.js'
 import type { Work } from '../telemetry/index.js'

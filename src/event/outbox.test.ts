@@ -7,14 +7,14 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { checkInvariants } from '../../test/conformance/invariants.js'
 import { freshDatabase } from '../../test/services/fresh-database.js'
 import { MemoryBus, type NewMessage, PublishUnconfirmedError, textOf } from '../bus/index.js'
-import type { Store } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import { openPostgres } from '../store/postgres/index.js'
 import { openSqlite } from '../store/sqlite/index.js'
 import { Outbox, type OutboxEvent, type Relay, type RelayOptions } from './index.js'
 
 /** An outbox beside a table of the application's own. */
 interface Scene {
-  readonly store: Store
+  readonly store: StoreContract
   /** Adds a row and events in one transaction; with a row that is there already, it fails at the end. */
   place(order: number, ...events: OutboxEvent[]): Promise<void>
   orders(): Promise<number>

@@ -1,7 +1,8 @@
 import { activeTraceparent } from '../attempt/index.js'
 import { type Bus, BusClosedError, type NewMessage } from '../bus/index.js'
 import { extendPolicy, OptionError, type PolicyInput, policies, RetryableError } from '../policy/index.js'
-import type { NewTask, Store } from '../store/index.js'
+import type { NewTask } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import { defineTask, type TaskContext, Worker, type WorkerOptions } from '../task/index.js'
 
 /** An event to publish once its transaction is committed. */
@@ -17,7 +18,7 @@ export interface OutboxEvent extends Omit<NewMessage, 'id' | 'body'> {
 }
 
 /** A store that can enqueue tasks within the caller's own transaction: SQLite or PostgreSQL. */
-export interface OutboxStore<Tx, Added> extends Store {
+export interface OutboxStore<Tx, Added> extends StoreContract {
   /** Enqueues tasks in the caller's transaction. */
   enqueueIn(tx: Tx, tasks: readonly NewTask[]): Added
 }
@@ -93,11 +94,11 @@ export class Outbox<Tx, Added> {
 
 /** Publishes the events of an outbox, each at least once, and those with the same key in order. */
 export class Relay {
-  readonly #store: Store
+  readonly #store: StoreContract
   readonly #kind: string
   readonly #worker: Worker
 
-  constructor(store: Store, kind: string, worker: Worker) {
+  constructor(store: StoreContract, kind: string, worker: Worker) {
     this.#store = store
     this.#kind = kind
     this.#worker = worker

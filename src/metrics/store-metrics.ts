@@ -1,7 +1,8 @@
 import type { Gauge } from 'prom-client'
 import { RetryableError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { BudgetRecord, GroupRecord, GroupState, KindStats, Store, StoreStats } from '../store/index.js'
+import type { BudgetRecord, GroupRecord, GroupState } from '../store/index.js'
+import type { KindStats, StoreContract, StoreStats } from '../store/internal.js'
 import { LabelSets, type WorkLabels } from './label-sets.js'
 import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 
@@ -24,7 +25,7 @@ const STORE_METRICS_OPTIONS: KnownOptions<StoreMetricsOptions> = { registry: 'ob
  * ```
  */
 export async function storeMetrics(
-  store: Pick<Store, 'stats' | 'budgets' | 'groups'>,
+  store: Pick<StoreContract, 'stats' | 'budgets' | 'groups'>,
   options: StoreMetricsOptions = {},
 ): Promise<void> {
   checkOptions('storeMetrics()', options, STORE_METRICS_OPTIONS)
@@ -113,7 +114,7 @@ const GROUP_STATES: readonly GroupState[] = ['new', 'acknowledged', 'fixed', 'ig
 
 const GATE = { closed: 0, half_open: 0.5, open: 1 } as const
 
-async function figuresOf(store: Pick<Store, 'stats' | 'budgets' | 'groups'>): Promise<Figures> {
+async function figuresOf(store: Pick<StoreContract, 'stats' | 'budgets' | 'groups'>): Promise<Figures> {
   const groups = store.groups.list({}, { limit: MAX_GROUPS })
   const [stats, budgets, { items }] = await Promise.all([store.stats(), store.budgets.list(), groups])
   return { ...stats, budgets, groups: items }

@@ -1,6 +1,6 @@
 import { commandLine } from '../policy/internal.js'
-import type { GroupRecord, GroupStore } from '../store/index.js'
-import { groupTitle } from '../store/internal.js'
+import type { GroupRecord } from '../store/index.js'
+import { type GroupStore, groupTitle } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
 import type { Notice } from './notice.js'
 import { isOwnKind, type Occasion } from './occasion.js'

@@ -3,7 +3,8 @@ import type { Outage } from '../attempt/index.js'
 import { type Duty, DutyWarnings, Engine, toMs } from '../engine/internal.js'
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { NewTask, Store } from '../store/index.js'
+import type { NewTask } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import { defineTask } from '../task/index.js'
 import { taskKind } from '../task/internal.js'
 import type { Sink } from '../telemetry/index.js'
@@ -79,7 +80,7 @@ const DELIVERY = {
  * Any number of processes may run one for the same store. Each message is a task, whose id is that of its subject: so it is
  * sent once, it is retried, and it becomes a dead letter if it cannot be delivered.
  */
-export function notify(store: Store, options: NotifyOptions): Notifier {
+export function notify(store: StoreContract, options: NotifyOptions): Notifier {
   checkOptions('notify()', options, NOTIFY_OPTIONS)
   return new Notifier(store, options)
 }
@@ -93,7 +94,7 @@ const LOOK = 'look for messages to send'
 
 /** Checks a store periodically, and delivers messages about it. */
 export class Notifier {
-  readonly #store: Store
+  readonly #store: StoreContract
   readonly #clock: Clock
   readonly #targets: readonly Target[]
   readonly #occasions: readonly Occasion[]
@@ -107,7 +108,7 @@ export class Notifier {
   #beganAt = -Infinity
   #looking: Promise<void> | undefined
 
-  constructor(store: Store, options: NotifyOptions) {
+  constructor(store: StoreContract, options: NotifyOptions) {
     const { to, clock = queueClock, sink, onOutage } = options
     this.#store = store
     this.#clock = clock

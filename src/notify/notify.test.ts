@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { deadLetters } from '../../test/dead-letters.js'
-import { MemoryStore, type Store } from '../store/index.js'
+import { MemoryStore } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import { openSqlite } from '../store/sqlite/index.js'
 import { defineTask, TaskQueue, Worker } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
@@ -38,7 +39,7 @@ async function receiver(...statuses: number[]) {
 
 let servers: ReturnType<typeof createServer>[]
 let notifiers: Notifier[]
-let store: Store
+let store: StoreContract
 beforeEach(() => {
   servers = []
   notifiers = []

@@ -1,9 +1,9 @@
-import type { Store } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import type { Notice } from './notice.js'
 
 /** One look at a store. */
 export interface Look {
-  readonly store: Store
+  readonly store: StoreContract
   /** The store's clock. */
   readonly now: number
   /** The time of the look before, or an hour ago: what happened earlier was told, or is no news. */

@@ -1,7 +1,7 @@
 import { formatDuration } from '../policy/index.js'
 import { commandLine } from '../policy/internal.js'
-import type { KindStats } from '../store/index.js'
-import { isRunBy } from '../store/internal.js'
+
+import { isRunBy, type KindStats } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
 import type { Notice } from './notice.js'
 import { isOwnKind, type Occasion } from './occasion.js'

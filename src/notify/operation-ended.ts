@@ -1,6 +1,6 @@
 import { commandLine } from '../policy/internal.js'
-import type { OperationRecord, OperationStore } from '../store/index.js'
-import { isLasting, MOVED } from '../store/internal.js'
+
+import { isLasting, MOVED, type OperationRecord, type OperationStore } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
 import type { Notice } from './notice.js'
 import type { Occasion } from './occasion.js'

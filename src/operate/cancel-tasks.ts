@@ -1,5 +1,5 @@
-import type { By, TaskControl, TaskReader } from '../store/index.js'
-import { checkIds } from '../store/internal.js'
+import type { By } from '../store/index.js'
+import { checkIds, type TaskControl, type TaskReader } from '../store/internal.js'
 import { getTasks } from './get-tasks.js'
 import { alreadyEnded, alreadyRequested, notFound, type Refusal } from './refusal.js'
 

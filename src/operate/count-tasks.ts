@@ -1,4 +1,5 @@
-import type { CountField, TaskCount, TaskFilter, TaskReader } from '../store/index.js'
+import type { TaskFilter } from '../store/index.js'
+import type { CountField, TaskCount, TaskReader } from '../store/internal.js'
 
 /** A number of tasks that agree in some fields, as plain JSON: `null` where a field has no value. */
 export type TaskCountView = Partial<Record<CountField, string | null>> & { readonly count: number }

@@ -1,6 +1,6 @@
 import { checkOptions } from '../policy/internal.js'
-import type { OperationRecord, Store, TaskReader } from '../store/index.js'
-import { isItem } from '../store/internal.js'
+
+import { isItem, type OperationRecord, type StoreContract, type TaskReader } from '../store/internal.js'
 import { getTasks } from './get-tasks.js'
 import { ACT_OPTIONS, type ActOptions, actOnMany } from './operations.js'
 import { planRedrive, type RedrivePlan } from './plan-redrive.js'
@@ -68,7 +68,7 @@ export async function planDiscard(
  * ```
  */
 export async function discardDeadLetters(
-  store: Pick<Store, 'discard' | 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers' | 'payloads'>,
+  store: Pick<StoreContract, 'discard' | 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers' | 'payloads'>,
   selection: LetterSelection,
   options: DiscardOptions,
 ): Promise<Discarded> {

@@ -1,7 +1,7 @@
 import { failedQueueOf, isFailedQueue } from '../bus/index.js'
 import { FinalError, RetryableError } from '../policy/index.js'
 import { commandLine, quoted } from '../policy/internal.js'
-import type { OperationRecord } from '../store/index.js'
+import type { OperationRecord } from '../store/internal.js'
 
 /** Thrown when there is no failure group with this id, and none whose id begins with it. */
 export class GroupNotFoundError extends FinalError {

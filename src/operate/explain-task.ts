@@ -1,5 +1,5 @@
-import type { AttemptTraces, LedgerRow, Store, TaskReader, TaskRecord } from '../store/index.js'
-import { attemptTraces, isItem } from '../store/internal.js'
+import type { LedgerRow, TaskRecord } from '../store/index.js'
+import { type AttemptTraces, attemptTraces, isItem, type StoreContract, type TaskReader } from '../store/internal.js'
 import { adviceFor, causeOf, type Remark } from './cause.js'
 import { type LedgerRowView, ledgerRowView, type TaskView, taskView } from './task-view.js'
 
@@ -24,7 +24,7 @@ export interface TaskExplanation extends TaskView {
   readonly alike: number
 }
 
-type Reader = TaskReader & Pick<Store, 'policies'>
+type Reader = TaskReader & Pick<StoreContract, 'policies'>
 
 /** Explains a task. Resolves with `undefined` if the store has none with this id. */
 export async function explainTask(store: Reader, id: string): Promise<TaskExplanation | undefined> {

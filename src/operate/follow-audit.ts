@@ -1,4 +1,4 @@
-import type { AuditStore } from '../store/index.js'
+import type { AuditStore } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
 
 /** Options of reading the audit log. */

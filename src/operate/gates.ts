@@ -1,5 +1,5 @@
-import type { BudgetRecord, BudgetStore, KindStats, Lane } from '../store/index.js'
-import { isCovering } from '../store/internal.js'
+import type { BudgetRecord, Lane } from '../store/index.js'
+import { type BudgetStore, isCovering, type KindStats } from '../store/internal.js'
 
 /** The part of a store that has the budgets. */
 export interface BudgetReader {

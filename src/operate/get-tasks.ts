@@ -1,4 +1,5 @@
-import type { TaskReader, TaskRecord } from '../store/index.js'
+import type { TaskRecord } from '../store/index.js'
+import type { TaskReader } from '../store/internal.js'
 
 /** How many tasks are read at once. */
 const AT_ONCE = 50

@@ -1,18 +1,8 @@
 import { PatternRules } from '../fingerprint/internal.js'
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type {
-  FailureGroup,
-  GroupFilter,
-  GroupLife,
-  GroupRecord,
-  GroupRule,
-  GroupState,
-  LedgerRow,
-  Store,
-  TaskReader,
-  TaskRecord,
-} from '../store/index.js'
+import type { GroupFilter, GroupRecord, GroupState, LedgerRow, TaskRecord } from '../store/index.js'
+import type { FailureGroup, GroupLife, GroupRule, StoreContract, TaskReader } from '../store/internal.js'
 import { withoutSecrets } from '../telemetry/index.js'
 import { GroupNotFoundError } from './errors.js'
 import { pagesOf } from './pages.js'
@@ -71,7 +61,7 @@ export interface GroupExplanation extends GroupView {
   readonly compared: number
 }
 
-type GroupReader = Pick<Store, 'groups'>
+type GroupReader = Pick<StoreContract, 'groups'>
 
 const MAX_EXAMPLES = 3
 const MAX_COMPARED = 100

@@ -1,4 +1,5 @@
 export { eventIn, type KeptMessage, type Route, type Routes } from '../event/internal.js'
+export { OperationNotFoundError, type OperationRecord } from '../store/internal.js'
 export type { Interval } from './binomial-interval.js'
 export { type Cancelled, cancelTasks } from './cancel-tasks.js'
 export type { Remark } from './cause.js'

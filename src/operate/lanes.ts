@@ -1,15 +1,5 @@
-import type {
-  BudgetRecord,
-  GateState,
-  Lane,
-  LaneLimits,
-  LaneRecord,
-  LaneRules,
-  LaneSelection,
-  PauseRule,
-  SharedLimits,
-  Store,
-} from '../store/index.js'
+import type { BudgetRecord, Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from '../store/index.js'
+import type { GateState, LaneRules, PauseRule, StoreContract } from '../store/internal.js'
 import { type BudgetReader, gateOf, openGates } from './gates.js'
 import { limitSetters } from './limit-setters.js'
 import { isoOrNull } from './task-view.js'
@@ -75,7 +65,7 @@ export interface PauseView {
  * exist yet.
  */
 export async function listLanes(
-  store: Pick<Store, 'audit' | 'lanes' | 'countBy' | 'laneRules'> & BudgetReader,
+  store: Pick<StoreContract, 'audit' | 'lanes' | 'countBy' | 'laneRules'> & BudgetReader,
   filter: Partial<Lane> = {},
 ): Promise<LaneView[]> {
   const [lanes, gates, rules, setter, counts] = await Promise.all([

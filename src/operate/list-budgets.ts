@@ -1,4 +1,4 @@
-import type { BudgetStore, FailureBudget, GateCause, GateState, RetryRecord } from '../store/index.js'
+import type { BudgetStore, FailureBudget, GateCause, GateState, RetryRecord } from '../store/internal.js'
 import { isoOrNull } from './task-view.js'
 
 /** A budget as plain JSON. Times are ISO 8601 text in UTC. */

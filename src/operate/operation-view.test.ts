@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
 import { deadLetters } from '../../test/dead-letters.js'
 import { fingerprint } from '../fingerprint/internal.js'
-import { MemoryStore, type Store } from '../store/index.js'
+import { MemoryStore } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import { fakeClock } from '../testing/index.js'
 import { operationNote, operationOutcome, operationTotal } from './operation-view.js'
 import { startOperation } from './operations.js'
@@ -10,7 +11,7 @@ import { redriveDeadLetters } from './redrive.js'
 const WHO = { who: 'ann' }
 
 /** Lets every waiting task fail for good, each with a message. */
-async function dieAgain(store: Store, messageOf: (id: string) => string): Promise<void> {
+async function dieAgain(store: StoreContract, messageOf: (id: string) => string): Promise<void> {
   const rooms = [{ kinds: ['k'] }]
   const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 60_000, rooms, limit: 100, isIdle: true })
   const settlements = tasks.map(({ id, token }) => {

@@ -1,17 +1,20 @@
 import { fixWait, hasUnended, outstanding } from '../engine/internal.js'
 import { commandLine, exactValue, quoted } from '../policy/internal.js'
-import type {
-  DeathsRow,
-  DocumentSet,
-  MessageSet,
-  OperationAct,
-  OperationRecord,
-  OperationSettings,
-  OutsideSet,
-  Store,
-  WorkerRecord,
-} from '../store/index.js'
-import { isOutside, isWorker, MOVED } from '../store/internal.js'
+
+import {
+  type DeathsRow,
+  type DocumentSet,
+  isOutside,
+  isWorker,
+  type MessageSet,
+  MOVED,
+  type OperationAct,
+  type OperationRecord,
+  type OperationSettings,
+  type OutsideSet,
+  type StoreContract,
+  type WorkerRecord,
+} from '../store/internal.js'
 import { isoOrNull } from './task-view.js'
 
 /** An operation as plain JSON. */
@@ -114,7 +117,10 @@ function leftOf({ set, status, moved, progress, settings }: OperationRecord): nu
  * The outcome of an operation, in a sentence: `3214 moved: 3190 succeeded, 24 dead again, all in one group.` Members
  * that have not ended are counted as under way.
  */
-export async function operationOutcome(store: Pick<Store, 'operations'>, operation: OperationRecord): Promise<string> {
+export async function operationOutcome(
+  store: Pick<StoreContract, 'operations'>,
+  operation: OperationRecord,
+): Promise<string> {
   const { id, act, moved, undone, tally } = operation
   const left = leftOf(operation)
   const done = MOVED[act]
@@ -140,7 +146,7 @@ export async function operationOutcome(store: Pick<Store, 'operations'>, operati
 
 /** The number of members of an operation: those that it has moved, and those that it may still move. */
 export async function operationTotal(
-  store: Pick<Store, 'operations'>,
+  store: Pick<StoreContract, 'operations'>,
   { act, set, moved, status, settings }: OperationRecord,
 ): Promise<number> {
   if (status === 'settling' || status === 'done') return moved
@@ -153,7 +159,7 @@ export async function operationTotal(
 
 /** The failure groups of members that failed again, most first: those of the canary, and those that are dead. */
 export async function failedGroups(
-  store: Pick<Store, 'operations' | 'get'>,
+  store: Pick<StoreContract, 'operations' | 'get'>,
   { id, act, progress }: OperationRecord,
 ): Promise<{ readonly group: string; readonly count: number }[]> {
   if (act !== 'redrive') return []

@@ -1,9 +1,21 @@
 import { driveOperation, type OutsideTarget, PAYLOAD_INVALID, refusalOf } from '../engine/internal.js'
 import { canonicalJson, RetryableError } from '../policy/index.js'
 import type { KnownOptions } from '../policy/internal.js'
-import type { By, NewOperation, OperationRecord, OperationSettings, Store, TaskAct, TaskSet } from '../store/index.js'
-import { OperationNotFoundError } from '../store/index.js'
-import { AGES, checkNewOperation, checkPatch, isWorker, patchText } from '../store/internal.js'
+import type { By } from '../store/index.js'
+import {
+  AGES,
+  checkNewOperation,
+  checkPatch,
+  isWorker,
+  type NewOperation,
+  OperationNotFoundError,
+  type OperationRecord,
+  type OperationSettings,
+  patchText,
+  type StoreContract,
+  type TaskAct,
+  type TaskSet,
+} from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
 import { OperationInterruptedError } from './errors.js'
 import { pagesOf } from './pages.js'
@@ -30,7 +42,7 @@ export interface OperationPlan {
   readonly payloads: PayloadReport | null
 }
 
-type PlanStore = Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'list'>
+type PlanStore = Pick<StoreContract, 'operations' | 'now' | 'workers' | 'get' | 'list'>
 
 /** Options of `planOperation`. */
 export interface PlanOptions extends Pick<OperationSettings, 'patch'> {
@@ -39,7 +51,7 @@ export interface PlanOptions extends Pick<OperationSettings, 'patch'> {
 }
 
 /** Freezes a selection: its members are those of now, and can only become fewer. */
-async function freeze(store: Pick<Store, 'now'>, selection: LetterSelection): Promise<TaskSet> {
+async function freeze(store: Pick<StoreContract, 'now'>, selection: LetterSelection): Promise<TaskSet> {
   checkSelection(selection)
   if ('ids' in selection) return { ids: selection.ids }
   return { filter: 'filter' in selection ? selection.filter : {}, until: await store.now() }
@@ -100,7 +112,7 @@ export interface StartOptions extends By, Omit<OperationSettings, 'answerWithinM
  * created, it is returned instead.
  */
 export async function startOperation(
-  store: Pick<Store, 'operations' | 'now'>,
+  store: Pick<StoreContract, 'operations' | 'now'>,
   act: TaskAct,
   selection: LetterSelection,
   { who, why, ...settings }: StartOptions,
@@ -115,7 +127,7 @@ export async function startOperation(
  * and is made again after a failure.
  */
 export async function findSame(
-  { operations }: Pick<Store, 'operations'>,
+  { operations }: Pick<StoreContract, 'operations'>,
   wanted: NewOperation,
 ): Promise<OperationRecord | undefined> {
   checkNewOperation(wanted)
@@ -154,7 +166,7 @@ interface ReachingOptions extends RunOperationOptions {
 
 const POLL_MS = 200
 
-type RunStore = Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'ledgers' | 'payloads'>
+type RunStore = Pick<StoreContract, 'operations' | 'now' | 'workers' | 'get' | 'ledgers' | 'payloads'>
 
 /**
  * Drives an operation, or watches it while a worker does, until all its members were moved, or it was stopped. Returns it as
@@ -215,7 +227,7 @@ export const ACT_OPTIONS: KnownOptions<ActOptions> = {
  * Returns `undefined`, and creates none, if nothing matches the selection.
  */
 export async function actOnMany(
-  store: Pick<Store, 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers' | 'payloads'>,
+  store: Pick<StoreContract, 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers' | 'payloads'>,
   act: TaskAct,
   selection: LetterSelection,
   { signal, onProgress, clock, tasks, ...options }: ActOptions,
@@ -247,7 +259,7 @@ function isStoreFailure(error: unknown): error is RetryableError {
 }
 
 /** Whether no task matches a selection now. Ids are taken as they are. */
-async function isEmpty(store: Pick<Store, 'list'>, act: TaskAct, selection: LetterSelection): Promise<boolean> {
+async function isEmpty(store: Pick<StoreContract, 'list'>, act: TaskAct, selection: LetterSelection): Promise<boolean> {
   checkSelection(selection)
   if ('ids' in selection) return false
   const filter = 'filter' in selection ? selection.filter : {}
@@ -265,7 +277,7 @@ const UNDO_BATCH = 500
  * still kept. Returns how many.
  */
 export async function undoOperation(
-  store: Pick<Store, 'operations'>,
+  store: Pick<StoreContract, 'operations'>,
   id: string,
   by: By,
   { signal, onProgress }: { readonly signal?: AbortSignal; readonly onProgress?: (undone: number) => void } = {},

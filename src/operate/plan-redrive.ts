@@ -1,4 +1,4 @@
-import type { TaskReader } from '../store/index.js'
+import type { TaskReader } from '../store/internal.js'
 import { getTasks } from './get-tasks.js'
 import { notDead, notFound, type Refusal } from './refusal.js'
 import { checkSelection, filterOf, type LetterSelection } from './selection.js'

@@ -1,6 +1,6 @@
 import { isLostGroup, plannedMoves } from '../engine/internal.js'
 import { PatternRules } from '../fingerprint/internal.js'
-import type { NewGroupRule, Store } from '../store/index.js'
+import type { NewGroupRule, StoreContract } from '../store/internal.js'
 import { listGroups } from './groups.js'
 
 /** Tasks of one group that rules would move to another one. */
@@ -23,7 +23,7 @@ export interface RegroupPreview {
 
 /** Shows which tasks would be moved to other groups if these were the rules of the store. Changes nothing. */
 export async function previewRules(
-  store: Pick<Store, 'groups' | 'list' | 'ledgers'>,
+  store: Pick<StoreContract, 'groups' | 'list' | 'ledgers'>,
   rules: readonly NewGroupRule[],
 ): Promise<RegroupPreview[]> {
   const compiled = new PatternRules(rules)

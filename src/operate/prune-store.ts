@@ -1,4 +1,5 @@
-import type { Retention, Store } from '../store/index.js'
+import type { Retention } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 
 /** Options of a prune. */
 export interface PruneOptions {
@@ -21,7 +22,7 @@ const BATCH = 500
 
 /** Deletes all ended work that is older than its retention, batch by batch. A worker with a `retention` does it by itself. */
 export async function pruneStore(
-  store: Pick<Store, 'prune'>,
+  store: Pick<StoreContract, 'prune'>,
   keep: Retention,
   { signal, onProgress }: PruneOptions = {},
 ): Promise<Pruned> {

@@ -5,7 +5,8 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { deadLetters } from '../../test/dead-letters.js'
 import { freshDatabase } from '../../test/services/fresh-database.js'
 import { OptionError } from '../policy/index.js'
-import { MemoryStore, type Store } from '../store/index.js'
+import { MemoryStore } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import { openPostgres } from '../store/postgres/index.js'
 import { openSqlite } from '../store/sqlite/index.js'
 import { defineTask, TaskQueue, Worker } from '../task/index.js'
@@ -15,7 +16,7 @@ const folder = mkdtempSync(join(tmpdir(), 'redrive-fixed-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 const ENGINES = {
-  memory: async (): Promise<Store> => new MemoryStore(),
+  memory: async (): Promise<StoreContract> => new MemoryStore(),
   sqlite: () => openSqlite(join(folder, 'fixed.db')),
   postgres: async () => openPostgres(await freshDatabase(), { listen: false }),
 }
@@ -23,7 +24,7 @@ const ENGINES = {
 const PATIENCE = { timeout: 60_000, interval: 50 }
 
 /** A worker of one release, which heartbeats often. */
-function worker(store: Store, release: string, handler: (payload: { n: number }) => void): Worker {
+function worker(store: StoreContract, release: string, handler: (payload: { n: number }) => void): Worker {
   const charge = defineTask('charge', { policy: { attempts: 1 }, handler })
   return new Worker(store, { tasks: [charge], release, name: `runs-${release}`, lease: '600ms' })
 }
@@ -70,7 +71,7 @@ describe.each(Object.entries(ENGINES))('a redrive that waits for a release, on t
 })
 
 /** Waits until a worker has renewed its lease this many times. */
-async function beats(store: Store, name: string, count: number): Promise<void> {
+async function beats(store: StoreContract, name: string, count: number): Promise<void> {
   const seen = new Set<number>()
   const look = async () => {
     const until = (await store.workers()).find(worker => worker.name === name)?.until

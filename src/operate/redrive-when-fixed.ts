@@ -1,7 +1,7 @@
 import { OptionError } from '../policy/index.js'
 import { commandLine, quoted } from '../policy/internal.js'
-import type { NewOperation, OperationRecord, Store } from '../store/index.js'
-import { checkNewOperation } from '../store/internal.js'
+
+import { checkNewOperation, type NewOperation, type OperationRecord, type StoreContract } from '../store/internal.js'
 import { findGroup } from './groups.js'
 import type { StartOptions } from './operations.js'
 import { pagesOf } from './pages.js'
@@ -24,7 +24,7 @@ const CANARY = 10
  * ```
  */
 export async function redriveWhenFixed(
-  store: Pick<Store, 'groups' | 'operations' | 'workers' | 'now'>,
+  store: Pick<StoreContract, 'groups' | 'operations' | 'workers' | 'now'>,
   group: string,
   { release, who, why, canary = CANARY, ...settings }: FixOptions,
 ): Promise<OperationRecord> {
@@ -47,7 +47,7 @@ export async function redriveWhenFixed(
 }
 
 /** Two operations that start with the same release would both send a canary, and move twice as many at a time. */
-async function refuseSecond({ operations }: Pick<Store, 'operations'>, group: string): Promise<void> {
+async function refuseSecond({ operations }: Pick<StoreContract, 'operations'>, group: string): Promise<void> {
   for await (const page of pagesOf(page => operations.list({ isOpen: true }, page))) {
     const first = page.find(({ set, settings }) => settings.fixedIn && 'filter' in set && set.filter.group === group)
     if (first === undefined) continue

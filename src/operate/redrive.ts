@@ -1,6 +1,6 @@
 import { checkOptions } from '../policy/internal.js'
-import type { OperationRecord, Store } from '../store/index.js'
-import { recordRedrive } from '../store/internal.js'
+
+import { type OperationRecord, recordRedrive, type StoreContract } from '../store/internal.js'
 import { ACT_OPTIONS, type ActOptions, actOnMany } from './operations.js'
 import { checkSelection, type LetterSelection } from './selection.js'
 
@@ -20,7 +20,7 @@ export interface Redriven {
 }
 
 type RedriveStore = Pick<
-  Store,
+  StoreContract,
   'redrive' | 'operations' | 'audit' | 'now' | 'workers' | 'get' | 'list' | 'ledgers' | 'payloads'
 >
 

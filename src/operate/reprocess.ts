@@ -1,7 +1,14 @@
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { By, LaneControl, ReprocessFilter, RunRecord, RunStore, TaskReader } from '../store/index.js'
-import { itemKind } from '../store/internal.js'
+import type { By } from '../store/index.js'
+import {
+  itemKind,
+  type LaneControl,
+  type ReprocessFilter,
+  type RunRecord,
+  type RunStore,
+  type TaskReader,
+} from '../store/internal.js'
 
 /** Which dead items to reprocess: those of a run, or of all runs of a pipeline. An absent field matches everything. */
 export type ReprocessSelection = ({ readonly run: string } | { readonly pipeline: string }) & {

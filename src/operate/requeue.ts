@@ -1,7 +1,8 @@
 import { type Bus, isFailedQueue } from '../bus/index.js'
 import { COPIES, type KeptMessage, type Route, requeueTarget } from '../event/internal.js'
 import { quoted } from '../policy/internal.js'
-import { type By, MemoryStore, type MessageSet, type OperationRecord, type Store } from '../store/index.js'
+import { type By, MemoryStore } from '../store/index.js'
+import type { MessageSet, OperationRecord, StoreContract } from '../store/internal.js'
 import type { Clock } from '../time/index.js'
 import { NoRouteError, QueueBusyError } from './errors.js'
 import { findFailedQueue, type KnownQueues } from './failed-queues.js'
@@ -67,7 +68,7 @@ export interface RequeueOptions extends RequeueTarget, FailedQueueOptions {
 /** Where an operation is recorded, who asks for it, and why. */
 export interface OperationRecording extends By {
   /** The store that keeps the record. */
-  readonly store: Store
+  readonly store: StoreContract
 }
 
 /**
@@ -127,7 +128,7 @@ async function createRequeue(bus: Bus, name: string, options: StartRequeueOption
 }
 
 /** Two operations on one queue would share it by chance, and count each other's messages as their own. */
-async function checkFree(store: Store, { queue, bus }: MessageSet): Promise<void> {
+async function checkFree(store: StoreContract, { queue, bus }: MessageSet): Promise<void> {
   for await (const page of pagesOf(request => store.operations.list({ isOpen: true }, request))) {
     const other = page.find(({ set }) => 'queue' in set && set.queue === queue && set.bus === bus)
     if (other !== undefined) throw new QueueBusyError(queue, other)

@@ -12,7 +12,8 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { OutputRow, RunStore, TaskRecord } from '../store/index.js'
+import type { TaskRecord } from '../store/index.js'
+import type { OutputRow, RunStore } from '../store/internal.js'
 import { writeResults } from './result-file.js'
 import { openResultLog } from './result-log.js'
 

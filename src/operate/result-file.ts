@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { open, rename, rm } from 'node:fs/promises'
-import type { RunStore } from '../store/index.js'
-import { syncFolder } from '../store/internal.js'
+
+import { type RunStore, syncFolder } from '../store/internal.js'
 import { type ResultOptions, resultsInOrder } from './results-in-order.js'
 
 /** Text is written once this much has been collected. */

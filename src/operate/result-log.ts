@@ -2,8 +2,8 @@ import { constants } from 'node:fs'
 import { lstat, open } from 'node:fs/promises'
 import { FinalError } from '../policy/index.js'
 import { commandLine } from '../policy/internal.js'
-import type { RunRecord, RunStore } from '../store/index.js'
-import { syncFolder } from '../store/internal.js'
+
+import { type RunRecord, type RunStore, syncFolder } from '../store/internal.js'
 
 /** Appends the results of a run to a file as they come. */
 export interface ResultLog {

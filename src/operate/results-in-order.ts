@@ -1,4 +1,5 @@
-import type { RunStore, TaskRecord } from '../store/index.js'
+import type { TaskRecord } from '../store/index.js'
+import type { RunStore } from '../store/internal.js'
 
 const PAGE = 200
 

@@ -1,4 +1,4 @@
-import type { RunStore, TaskReader } from '../store/index.js'
+import type { RunStore, TaskReader } from '../store/internal.js'
 import { type AttemptYield, type ErrorCount, type RetryBucket, RunTally } from './run-tally.js'
 import { type RunView, runView } from './run-view.js'
 import type { StageReport } from './stage-tally.js'

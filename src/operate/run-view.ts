@@ -1,4 +1,4 @@
-import type { BudgetStop, ItemCounts, RunRecord, RunSettings, RunStatus } from '../store/index.js'
+import type { BudgetStop, ItemCounts, RunRecord, RunSettings, RunStatus } from '../store/internal.js'
 
 /** A run as plain JSON: times as ISO 8601 text in UTC, `null` where there is no value. */
 export interface RunView {

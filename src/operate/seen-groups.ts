@@ -1,7 +1,7 @@
 import type { Bus } from '../bus/index.js'
 import { LetterCopies } from '../event/internal.js'
 import { fingerprint, PatternRules } from '../fingerprint/internal.js'
-import type { FailureGroup, NewGroupRule } from '../store/index.js'
+import type { FailureGroup, NewGroupRule } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
 import { type Clock, systemClock } from '../time/index.js'
 import { findFailedQueue } from './failed-queues.js'

@@ -1,5 +1,12 @@
-import type { By, LaneControl, LaneRuleReader, LimitRule, Rate, RunRecord, SharedLimits } from '../store/index.js'
-import { itemKind } from '../store/internal.js'
+import type { By, SharedLimits } from '../store/index.js'
+import {
+  itemKind,
+  type LaneControl,
+  type LaneRuleReader,
+  type LimitRule,
+  type Rate,
+  type RunRecord,
+} from '../store/internal.js'
 
 type LaneReader = Pick<LaneControl, 'lanes'> & LaneRuleReader
 

@@ -1,4 +1,5 @@
-import type { TaskReader, TaskStatus } from '../store/index.js'
+import type { TaskStatus } from '../store/index.js'
+import type { TaskReader } from '../store/internal.js'
 import { type BudgetReader, type GatedStats, openGates, withGated } from './gates.js'
 
 /** The tasks of a kind, in figures. */

@@ -1,4 +1,5 @@
-import type { Page, PageRequest, TaskFilter, TaskReader } from '../store/index.js'
+import type { Page, PageRequest, TaskFilter } from '../store/index.js'
+import type { TaskReader } from '../store/internal.js'
 import { pagesOf } from './pages.js'
 import { type TaskView, taskView } from './task-view.js'
 

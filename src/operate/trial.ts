@@ -1,4 +1,5 @@
-import type { LedgerRow, RunStore, TaskReader } from '../store/index.js'
+import type { LedgerRow } from '../store/index.js'
+import type { RunStore, TaskReader } from '../store/internal.js'
 import type { Trial, TrialItem } from './trial-estimate.js'
 
 const PAGE = 500

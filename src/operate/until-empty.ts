@@ -1,5 +1,6 @@
 import { persist, UNTIL_ANSWERED } from '../attempt/index.js'
-import type { TaskFilter, TaskReader } from '../store/index.js'
+import type { TaskFilter } from '../store/index.js'
+import type { TaskReader } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
 
 /** The tasks to wait for. */

@@ -12,7 +12,8 @@ import {
   type Verdict,
 } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { LedgerRow, Store, TaskRecord } from '../store/index.js'
+import type { LedgerRow, TaskRecord } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import { pagesOf } from './pages.js'
 import { recordProblems } from './record-problems.js'
 
@@ -53,7 +54,7 @@ export interface Verification {
 /** A row of the ledger with all that a decision was made from. */
 type DecisionRow = LedgerRow & Required<Pick<LedgerRow, 'verdict' | 'policy' | 'random'>>
 
-type LedgerSource = Pick<Store, 'get' | 'list' | 'ledger' | 'ledgers' | 'policies' | 'audit'>
+type LedgerSource = Pick<StoreContract, 'get' | 'list' | 'ledger' | 'ledgers' | 'policies' | 'audit'>
 
 /** Options of a verification. */
 export interface VerifyOptions {

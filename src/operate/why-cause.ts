@@ -1,4 +1,4 @@
-import type { Store } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 
 /** One cause of a task's state. */
 export interface WhyCause {
@@ -23,7 +23,7 @@ export interface WhyAction {
 
 /** The part of a store that `why` reads. */
 export type WhyStore = Pick<
-  Store,
+  StoreContract,
   'standing' | 'workers' | 'laneRules' | 'budgets' | 'get' | 'count' | 'ledger' | 'policies' | 'runs'
 >
 

@@ -1,7 +1,15 @@
 import { formatDuration } from '../policy/index.js'
 import { commandArgs } from '../policy/internal.js'
-import type { BudgetRecord, LaneRules, LedgerRow, RunRecord, TaskStanding, WorkerRecord } from '../store/index.js'
-import { isItem, isRunBy, runsAlone } from '../store/internal.js'
+import type { BudgetRecord, LedgerRow } from '../store/index.js'
+import {
+  isItem,
+  isRunBy,
+  type LaneRules,
+  type RunRecord,
+  runsAlone,
+  type TaskStanding,
+  type WorkerRecord,
+} from '../store/internal.js'
 import { pauseOf } from './lanes.js'
 import { isoOrNull } from './task-view.js'
 import { type Because, MAX_BEFORE, type WhyAction, type WhyCause, type WhyStore } from './why-cause.js'

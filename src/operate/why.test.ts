@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { freshDatabase } from '../../test/services/fresh-database.js'
 import { canonicalJson, policy } from '../policy/index.js'
-import { type ClaimedTask, MemoryStore, type NewTask, type Outcome, type Store } from '../store/index.js'
+import { MemoryStore, type NewTask } from '../store/index.js'
+import type { ClaimedTask, Outcome, StoreContract } from '../store/internal.js'
 import { openPostgres } from '../store/postgres/index.js'
 import { openSqlite } from '../store/sqlite/index.js'
 import { fakeClock } from '../testing/index.js'
@@ -15,7 +16,7 @@ afterAll(() => rmSync(folder, { recursive: true }))
 
 const clock = fakeClock()
 const ENGINES = {
-  memory: async (): Promise<Store> => new MemoryStore({ clock }),
+  memory: async (): Promise<StoreContract> => new MemoryStore({ clock }),
   sqlite: () => openSqlite(join(folder, 'why.db'), { clock }),
   postgres: async () => openPostgres(await freshDatabase(), { clock, listen: false }),
 }
@@ -25,7 +26,7 @@ const DOWN = { class: 'retryable', code: 'http_502' } as const
 const REFUSED = { class: 'rate_limited', code: 'http_429', retryAfterMs: 60_000 } as const
 
 describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
-  let store: Store
+  let store: StoreContract
   let kind: string
   let tests = 0
   beforeAll(async () => {

@@ -1,4 +1,5 @@
-import type { TaskStanding, TaskStatus } from '../store/index.js'
+import type { TaskStatus } from '../store/index.js'
+import type { TaskStanding } from '../store/internal.js'
 import { type Because, MAX_BEFORE, type WhyAction, type WhyCause, type WhyStore } from './why-cause.js'
 import { whyEnded, whyRunning } from './why-ended.js'
 import { whyWaiting } from './why-waiting.js'

@@ -1,4 +1,4 @@
-import type { WorkerReader, WorkerRecord } from '../store/index.js'
+import type { WorkerReader, WorkerRecord } from '../store/internal.js'
 import { isoOrNull } from './task-view.js'
 
 /** A worker whose lease has not expired, as plain JSON. `null` where it did not report a value. */

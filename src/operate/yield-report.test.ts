@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { policy } from '../policy/index.js'
-import type { RetryYield, Store } from '../store/index.js'
+import type { RetryYield, StoreContract } from '../store/internal.js'
 import { reportYields } from './index.js'
 
 const NOW = 1_700_000_000_000
@@ -8,7 +8,10 @@ const DAY = 86_400_000
 const NAMES = { kind: 'charge', category: '', policy: 'p', code: 'E1', attempt: 2 }
 const NO_COUNTS = { made: 0, succeeded: 0, recovered: 0 }
 
-function storeWith(rows: readonly Partial<RetryYield>[], input = policy()): Pick<Store, 'now' | 'yields' | 'policies'> {
+function storeWith(
+  rows: readonly Partial<RetryYield>[],
+  input = policy(),
+): Pick<StoreContract, 'now' | 'yields' | 'policies'> {
   const yields = rows.map(row => {
     const { lastAt = NOW, firstAt = lastAt } = row
     return { ...NAMES, ...NO_COUNTS, ...row, firstAt, lastAt }

@@ -1,5 +1,5 @@
 import { type Policy, type PolicyInput, policy } from '../policy/index.js'
-import type { RetryYield, Store } from '../store/index.js'
+import type { RetryYield, StoreContract } from '../store/internal.js'
 import { binomialInterval, type Interval } from './binomial-interval.js'
 
 /** How often the retries of a kind helped, by the code of the failure before them and by the number of the attempt. */
@@ -89,7 +89,7 @@ const WORTHLESS = 0.05
  * ```
  */
 export async function reportYields(
-  store: Pick<Store, 'now' | 'yields' | 'policies'>,
+  store: Pick<StoreContract, 'now' | 'yields' | 'policies'>,
   { kind, periodMs = PERIOD_MS }: YieldOptions = {},
 ): Promise<YieldReport> {
   const from = (await store.now()) - periodMs
@@ -203,7 +203,10 @@ function finalPatch(last: Policy | undefined, code: string): { readonly patch?: 
 }
 
 /** The policy that made the latest of these retries. */
-async function lastPolicy({ policies }: Pick<Store, 'policies'>, rows: Group<RetryYield>): Promise<Policy | undefined> {
+async function lastPolicy(
+  { policies }: Pick<StoreContract, 'policies'>,
+  rows: Group<RetryYield>,
+): Promise<Policy | undefined> {
   const latest = rows.reduce((last, row) => (row.lastAt > last.lastAt ? row : last))
   const text = latest.policy === '' ? undefined : await policies.get(latest.policy)
   return text === undefined ? undefined : policy(JSON.parse(text) as PolicyInput)

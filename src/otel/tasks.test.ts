@@ -9,7 +9,8 @@ import { freshDatabase } from '../../test/services/fresh-database.js'
 import { placeOf, startTracing } from '../../test/spans.js'
 import { readJson } from '../../test/subpaths.js'
 import { FinalError, RateLimitedError } from '../policy/index.js'
-import { MemoryStore, type Store } from '../store/index.js'
+import { MemoryStore } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import { openPostgres } from '../store/postgres/index.js'
 import { openSqlite } from '../store/sqlite/index.js'
 import { defineTask, later, type TaskHandler, TaskQueue, Worker } from '../task/index.js'
@@ -26,7 +27,7 @@ const POLICY = { attempts: 3, backoff: { base: 0 }, jitter: 'none' } as const
 const charge = (handler: TaskHandler<{ order: number }, unknown>) => defineTask('charge', { policy: POLICY, handler })
 
 /** Runs a handler for one task that is enqueued within a span, until the task has ended. */
-async function runOne(store: Store, handler: TaskHandler<{ order: number }, unknown>) {
+async function runOne(store: StoreContract, handler: TaskHandler<{ order: number }, unknown>) {
   const task = charge(handler)
   const queue = new TaskQueue(store)
   const events: WorkEvent[] = []
@@ -43,7 +44,7 @@ async function runOne(store: Store, handler: TaskHandler<{ order: number }, unkn
   }
 }
 
-async function storesOf(name: string): Promise<{ readonly store: Store; readonly close: () => Promise<void> }> {
+async function storesOf(name: string): Promise<{ readonly store: StoreContract; readonly close: () => Promise<void> }> {
   if (name === 'memory') {
     const store = new MemoryStore()
     return { store, close: () => store.close() }
@@ -58,7 +59,7 @@ async function storesOf(name: string): Promise<{ readonly store: Store; readonly
 }
 
 describe.each(['memory', 'sqlite', 'postgres'])('a traced task on %s', name => {
-  let store: Store
+  let store: StoreContract
   let close: () => Promise<void>
   beforeEach(async () => {
     ;({ store, close } = await storesOf(name))

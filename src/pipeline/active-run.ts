@@ -1,5 +1,6 @@
 import type { Engine, RunFollower, RunNews } from '../engine/internal.js'
-import type { By, RunRecord, Store } from '../store/index.js'
+import type { By } from '../store/index.js'
+import type { RunRecord, StoreContract } from '../store/internal.js'
 import { failureText, type RunEnded, type RunStarted, type Sink } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
 import type { Clock } from '../time/index.js'
@@ -20,7 +21,7 @@ const PAGE = 500
 
 /** The parts of a run that is worked on. */
 export interface RunParts {
-  readonly store: Store
+  readonly store: StoreContract
   readonly clock: Clock
   readonly engine: Engine
   readonly sink: Sink | undefined

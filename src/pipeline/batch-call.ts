@@ -1,7 +1,7 @@
 import { type ActiveAttempt, currentTracer, Overrun } from '../attempt/index.js'
 import type { AttemptRecorder } from '../engine/internal.js'
 import { TimeoutError } from '../policy/index.js'
-import type { ClaimedTask, Cost } from '../store/index.js'
+import type { ClaimedTask, Cost } from '../store/internal.js'
 import type { OverrunReason } from '../telemetry/index.js'
 import { awaited, type Clock } from '../time/index.js'
 import { ownId } from './item-context.js'

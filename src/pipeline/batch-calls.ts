@@ -1,7 +1,7 @@
 import type { ActiveAttempt } from '../attempt/index.js'
 import type { AttemptRecorder } from '../engine/internal.js'
 import { type Classifier, classify, type Policy, type Verdict } from '../policy/index.js'
-import type { ClaimedTask } from '../store/index.js'
+import type { ClaimedTask } from '../store/internal.js'
 import type { Clock, Sleeper, Timer } from '../time/index.js'
 import { type BatchMember, batchCall, isError } from './batch-call.js'
 import { BatchResultError } from './errors.js'

@@ -1,7 +1,7 @@
 import { toMs } from '../engine/internal.js'
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, isObject, type KnownOptions } from '../policy/internal.js'
-import type { Cost } from '../store/index.js'
+import type { Cost } from '../store/internal.js'
 import type { RateInput, Skip } from '../task/index.js'
 import { type KeptAsJson, toRates } from '../task/internal.js'
 import { type Stage, type StageOptions, stageBasics } from './stage.js'

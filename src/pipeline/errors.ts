@@ -1,6 +1,6 @@
 import { FinalError, RedriveError } from '../policy/index.js'
 import { commandLine, quoted } from '../policy/internal.js'
-import type { BudgetStop, RunStatus } from '../store/index.js'
+import type { BudgetStop, RunStatus } from '../store/internal.js'
 
 /** A run was stopped by its failure budget. Its items are kept: `resume()` goes on, and counts afresh. */
 export class FailureBudgetExceededError extends RedriveError {

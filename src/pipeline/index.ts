@@ -1,3 +1,11 @@
+export {
+  RunBusyError,
+  RunEndedError,
+  RunExistsError,
+  RunNotFoundError,
+  type RunRecord,
+  type RunStatus,
+} from '../store/internal.js'
 export type { RateInput } from '../task/index.js'
 export { type BatchHandler, type BatchOptions, batch } from './batch.js'
 export {

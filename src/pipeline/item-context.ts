@@ -1,6 +1,7 @@
 import type { ActiveAttempt } from '../attempt/index.js'
 import type { AttemptRecorder } from '../engine/internal.js'
-import type { ClaimedTask, OnceOptions, Storable, Store } from '../store/index.js'
+import type { OnceOptions } from '../store/index.js'
+import type { ClaimedTask, Storable, StoreContract } from '../store/internal.js'
 import type { StageContext } from './stage-context.js'
 import { validCost } from './valid-cost.js'
 
@@ -9,7 +10,7 @@ export function itemContext(
   task: ClaimedTask,
   attempt: ActiveAttempt,
   recorder: AttemptRecorder,
-  store: Pick<Store, 'once'>,
+  store: Pick<StoreContract, 'once'>,
 ): StageContext {
   return new ItemContext(task, attempt, recorder, store)
 }
@@ -34,7 +35,12 @@ class ItemContext implements StageContext {
   declare readonly used: StageContext['used']
   readonly #attempt: ActiveAttempt
 
-  constructor(task: ClaimedTask, attempt: ActiveAttempt, recorder: AttemptRecorder, store: Pick<Store, 'once'>) {
+  constructor(
+    task: ClaimedTask,
+    attempt: ActiveAttempt,
+    recorder: AttemptRecorder,
+    store: Pick<StoreContract, 'once'>,
+  ) {
     const { id, token, key: run, category: stage } = task
     this.id = ownId(task)
     this.run = run

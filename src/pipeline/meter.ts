@@ -1,5 +1,5 @@
 import type { RunNews } from '../engine/internal.js'
-import type { RunRecord } from '../store/index.js'
+import type { RunRecord } from '../store/internal.js'
 import type { Snapshot } from './snapshot.js'
 
 /** The rate is that of the last seconds: a run speeds up and slows down. */

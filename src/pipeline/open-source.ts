@@ -1,6 +1,6 @@
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { RunRecord } from '../store/index.js'
+import type { RunRecord } from '../store/internal.js'
 import { SourceChangedError } from './errors.js'
 import type { ResumableSource, Source } from './source.js'
 

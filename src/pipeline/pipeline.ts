@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { Engine, type KindOptions, toMs, type WorkKind } from '../engine/internal.js'
 import { OptionError } from '../policy/index.js'
 import { isObject } from '../policy/internal.js'
-import { type NewRun, RunNotFoundError, type RunRecord, type Store } from '../store/index.js'
+import { type NewRun, RunNotFoundError, type RunRecord, type StoreContract } from '../store/internal.js'
 import { queueClock } from '../time/index.js'
 import { ActiveRun } from './active-run.js'
 import { checkSource } from './open-source.js'
@@ -113,7 +113,7 @@ export class Pipeline<In, Out> {
   }
 
   /** Its stages as a worker runs them: `new Worker(store, { pipelines: [enrich] })`. */
-  kinds(store: Store, options: KindOptions = {}): readonly WorkKind[] {
+  kinds(store: StoreContract, options: KindOptions = {}): readonly WorkKind[] {
     const [first, ...others] = this.stages.map((_, index) => stageKind(this, index, store, options))
     if (first === undefined) return []
     const prepare = async () => {

@@ -1,4 +1,4 @@
-import { RunBusyError, RunEndedError } from '../store/index.js'
+import { RunBusyError, RunEndedError } from '../store/internal.js'
 import type { Clock, Sleeper, Timer } from '../time/index.js'
 
 /** Three renewals per lease: two may be missed. */

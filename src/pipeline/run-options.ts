@@ -1,6 +1,6 @@
 import { OptionError } from '../policy/index.js'
 import { checkOptions, isObject, type KnownOptions, quoted } from '../policy/internal.js'
-import type { ItemCounts, RunStatus, Store } from '../store/index.js'
+import type { ItemCounts, RunStatus, StoreContract } from '../store/internal.js'
 import type { TaskDefinition, WorkerOptions } from '../task/index.js'
 import type { Source } from './source.js'
 
@@ -48,7 +48,7 @@ export interface RunOptions<In> extends LiveOptions, WorkOptions {
 export interface WorkOptions
   extends Pick<WorkerOptions, 'name' | 'release' | 'lease' | 'grace' | 'classify' | 'sink' | 'onOutage' | 'clock'> {
   /** Keeps the run and its items. */
-  readonly store: Store
+  readonly store: StoreContract
 }
 
 /** The task that follows the end of a run. */

@@ -1,4 +1,4 @@
-import type { BudgetStop, ItemCounts, RunRecord, RunStatus } from '../store/index.js'
+import type { BudgetStop, ItemCounts, RunRecord, RunStatus } from '../store/internal.js'
 import { FailureBudgetExceededError, RunInterruptedError, RunNotCompletedError } from './errors.js'
 
 /** How a run ended, or why it does not go on. */

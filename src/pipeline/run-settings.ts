@@ -1,4 +1,4 @@
-import type { RunSettings } from '../store/index.js'
+import type { RunSettings } from '../store/internal.js'
 import type { LiveOptions } from './run-options.js'
 
 const DEFAULTS: RunSettings = {

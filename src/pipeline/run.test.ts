@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { FinalError, RateLimitedError } from '../policy/index.js'
-import { MemoryStore, type Store } from '../store/index.js'
+import { MemoryStore } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import { openSqlite } from '../store/sqlite/index.js'
 import { defineTask, later, skip, Worker } from '../task/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
@@ -64,7 +65,7 @@ function counting(fail: (name: string, n: number, attempt: number) => void = () 
 }
 
 describe.each(STORES)('on %s,', (_, open) => {
-  const stores: Store[] = []
+  const stores: StoreContract[] = []
 
   async function setUp() {
     const clock = fakeClock()

@@ -1,4 +1,4 @@
-import type { ItemCounts, RunRecord, RunStatus } from '../store/index.js'
+import type { ItemCounts, RunRecord, RunStatus } from '../store/internal.js'
 
 /** Where a run stands. */
 export interface Snapshot {

@@ -1,7 +1,7 @@
 import { activeTraceparent, persist, UNTIL_ANSWERED } from '../attempt/index.js'
 import { Bell } from '../engine/internal.js'
 import { plainJson, problemOf, quoted } from '../policy/internal.js'
-import { type Chunk, RunBusyError, RunEndedError, type RunRecord, type RunStore } from '../store/index.js'
+import { type Chunk, RunBusyError, RunEndedError, type RunRecord, type RunStore } from '../store/internal.js'
 import type { Clock } from '../time/index.js'
 import { SourceItemError } from './errors.js'
 import { type OpenSource, openSource, type Step } from './open-source.js'

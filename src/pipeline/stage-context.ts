@@ -1,4 +1,5 @@
-import type { Cost, OnceOptions, Storable } from '../store/index.js'
+import type { OnceOptions } from '../store/index.js'
+import type { Cost, Storable } from '../store/internal.js'
 
 /** An item as the code of a stage sees it. */
 export interface StageContext {

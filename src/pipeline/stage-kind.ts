@@ -1,8 +1,8 @@
 import type { Returned } from '../attempt/index.js'
 import type { KindOptions, WorkKind } from '../engine/internal.js'
 import { hashJson } from '../policy/index.js'
-import type { ClaimedTask, Cost, Store } from '../store/index.js'
-import { itemKind } from '../store/internal.js'
+
+import { type ClaimedTask, type Cost, itemKind, type StoreContract } from '../store/internal.js'
 import { isLater, isSkip } from '../task/internal.js'
 import type { Work } from '../telemetry/index.js'
 import { queueClock } from '../time/index.js'
@@ -21,7 +21,7 @@ export interface StageHome {
 }
 
 /** A stage of a pipeline, as an engine runs it. */
-export function stageKind(home: StageHome, index: number, store: Store, options: KindOptions): WorkKind {
+export function stageKind(home: StageHome, index: number, store: StoreContract, options: KindOptions): WorkKind {
   const stage = home.stages[index]
   if (stage === undefined) throw new RangeError(`The pipeline '${home.name}' has no stage ${index}.`)
   const { name, rates } = stage
@@ -39,7 +39,7 @@ export function stageKind(home: StageHome, index: number, store: Store, options:
 
 function workOf(
   { name, concurrency, policy, policyHash, work }: StageCode,
-  store: Store,
+  store: StoreContract,
   { clock = queueClock, classify }: KindOptions,
 ): Pick<WorkKind, 'stage' | 'policy' | 'policyHash' | 'call'> {
   if (work.type === 'each') {

@@ -8,7 +8,7 @@ import {
   policies,
 } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { Cost, Rate } from '../store/index.js'
+import type { Cost, Rate } from '../store/internal.js'
 import type { Later, RateInput, Skip } from '../task/index.js'
 import { type KeptAsJson, toRates } from '../task/internal.js'
 import type { BatchContext, StageContext } from './stage-context.js'

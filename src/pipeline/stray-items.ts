@@ -1,6 +1,6 @@
 import { commandLine, quoted } from '../policy/internal.js'
-import type { RunRecord, Store } from '../store/index.js'
-import { itemKind } from '../store/internal.js'
+
+import { itemKind, type RunRecord, type StoreContract } from '../store/internal.js'
 import { StageGoneError } from './errors.js'
 import type { StageCode } from './stage.js'
 
@@ -18,7 +18,7 @@ export function checkRunStages({ id, pipeline, byStage }: RunRecord, stages: rea
  */
 export async function warnOfStrayItems(
   { name, version, stages: code }: PipelineCode,
-  store: Pick<Store, 'lanes' | 'runs'>,
+  store: Pick<StoreContract, 'lanes' | 'runs'>,
 ): Promise<void> {
   const stages = code.map(stage => stage.name)
   const lanes = (await store.lanes({ kind: itemKind(name) })).filter(({ category }) => !stages.includes(category))

@@ -1,5 +1,5 @@
 import { isObject, quoted } from '../policy/internal.js'
-import type { Cost } from '../store/index.js'
+import type { Cost } from '../store/internal.js'
 
 /** Where amounts come from: the option or function that named them, and its stage. */
 export interface CostOrigin {

@@ -1,10 +1,95 @@
 // For the other folders of this package. Users import from index.ts.
 
-export { SETTLED } from './contract/claim.js'
-export { AGES, MOVED } from './contract/operation-store.js'
-export { RUN_STATUSES } from './contract/run-store.js'
+export type {
+  BudgetStore,
+  FailureBudget,
+  GateCause,
+  GateChange,
+  GateRecord,
+  GateState,
+  RetryAllowance,
+  RetryRecord,
+} from './contract/budget-store.js'
+export {
+  type Beat,
+  type Claim,
+  type ClaimedTask,
+  type ClaimRequest,
+  type Heartbeat,
+  type Outcome,
+  type Room,
+  SETTLED,
+  type Settled,
+  type Settlement,
+} from './contract/claim.js'
+export type { GroupRule, GroupRuleStore, GroupRules, NewGroupRule, Regrouping } from './contract/group-rule.js'
+export type { FailureGroup, GroupLife, GroupStore, IgnoredUntil, LifeMark } from './contract/group-store.js'
+export type { Rate } from './contract/lane.js'
+export type { LaneRuleReader, LaneRules, LimitRule, PauseRule } from './contract/lane-rule.js'
+export type { AttemptEntry, Before } from './contract/ledger.js'
+export type { CountField, KindStats, StoreStats, TaskCount } from './contract/list.js'
+export {
+  AGES,
+  type Age,
+  type DeathsRow,
+  type DocumentSet,
+  type FixedRelease,
+  type MessageSet,
+  MOVED,
+  type NewOperation,
+  type OperationAct,
+  type OperationMember,
+  type OperationProgress,
+  type OperationRecord,
+  type OperationSet,
+  type OperationSettings,
+  type OperationStatus,
+  type OperationStep,
+  type OperationStore,
+  type OperationTally,
+  type OutsideAct,
+  type OutsideSet,
+  type PayloadPatch,
+  type SurveyRow,
+  type TakenOperation,
+  type TaskAct,
+  type TaskSet,
+} from './contract/operation-store.js'
+export type { Prunable, PrunableReader } from './contract/prunable.js'
+export type { RetryYield } from './contract/retry-yield.js'
+export {
+  type BudgetStop,
+  type Chunk,
+  type ItemCounts,
+  type NewRun,
+  type OutputRow,
+  type ReprocessFilter,
+  type ReprocessOptions,
+  RUN_STATUSES,
+  type RunChange,
+  type RunRecord,
+  type RunSettings,
+  type RunStatus,
+  type RunStore,
+} from './contract/run-store.js'
+export type { Storable } from './contract/storable.js'
+export type {
+  AuditPage,
+  AuditStore,
+  LaneControl,
+  PolicyStore,
+  StoreContract,
+  TaskControl,
+  TaskReader,
+  TaskVerbs,
+} from './contract/store.js'
+export type { Cost } from './contract/task.js'
+export type { StandingReader, TaskStanding } from './contract/task-standing.js'
+export type { WorkerReader, WorkerRecord, WorkerReport } from './contract/worker-store.js'
+export type { Movable, MovedRow, Section } from './move/movable.js'
+export type { MovedSection } from './move/move.js'
 export { NO_FAILURES, runsAlone } from './rules/after-settlement.js'
-export { attemptTraces } from './rules/attempt-traces.js'
+export { type AttemptTraces, attemptTraces } from './rules/attempt-traces.js'
 export { checkedBudget } from './rules/budgets/check-budget.js'
 export { isCovering } from './rules/budgets/claim-gates.js'
 export { checkIds } from './rules/check.js'
@@ -13,11 +98,15 @@ export { groupTitle } from './rules/groups/group-title.js'
 export { hasFix } from './rules/groups/life.js'
 export { isRunBy, isWorker } from './rules/is-worker.js'
 export { checkNewOperation, checkPatch } from './rules/operations/check-operation.js'
+export { OperationNotFoundError } from './rules/operations/errors.js'
 export { isLasting, isOutside, refuseLasting } from './rules/operations/operation-rules.js'
 export { lengthProblem, patchedPayload, patchText } from './rules/operations/patch-payload.js'
-export { limitRecord } from './rules/operator-record.js'
+export { limitRecord, type OperatorRecord } from './rules/operator-record.js'
 export { ownValue } from './rules/own-value.js'
-export { recordRedrive } from './rules/redrive-record.js'
+export { type RedriveRecord, recordRedrive } from './rules/redrive-record.js'
+export { RunBusyError, RunEndedError, RunExistsError, RunNotFoundError } from './rules/runs/errors.js'
 export { isItem, itemKind, pipelineOf } from './rules/runs/items.js'
+export { type EndStatus, runStatus } from './rules/runs/run-status.js'
 export { checkedShared } from './rules/shared-limit.js'
+export { taskIds } from './rules/task-id.js'
 export { syncFolder } from './sync-folder.js'

@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openPostgres } from 'redrive/postgres'
 import { openSqlite } from 'redrive/sqlite'
-import type { Store } from 'redrive/store'
 import { afterAll, expect, it } from 'vitest'
 import { freshDatabase } from '../../test/services/fresh-database.js'
+import type { StoreContract } from './internal.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'redrive-refused-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-const STORES: readonly [string, () => Promise<Store>][] = [
+const STORES: readonly [string, () => Promise<StoreContract>][] = [
   ['SQLite', () => openSqlite(join(folder, 'redrive.db'))],
   ['PostgreSQL', async () => openPostgres(await freshDatabase())],
 ]

@@ -1,5 +1,5 @@
 import { OptionError } from '../policy/index.js'
-import type { Rate } from '../store/index.js'
+import type { Rate } from '../store/internal.js'
 
 /** How fast a bucket fills, and how much it holds. */
 export type RateInput = (

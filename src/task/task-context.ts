@@ -1,5 +1,6 @@
 import type { ActiveAttempt } from '../attempt/index.js'
-import type { ClaimedTask, OnceOptions, Storable, Store } from '../store/index.js'
+import type { OnceOptions } from '../store/index.js'
+import type { ClaimedTask, Storable, StoreContract } from '../store/internal.js'
 
 /** A task as its handler sees it. It can be taken apart and copied: `{ signal, once }`, `{ ...task }`. */
 export interface TaskContext {
@@ -33,7 +34,11 @@ export interface TaskContext {
 }
 
 /** The context of an attempt at a task. */
-export function taskContext(task: ClaimedTask, attempt: ActiveAttempt, store: Pick<Store, 'once'>): TaskContext {
+export function taskContext(
+  task: ClaimedTask,
+  attempt: ActiveAttempt,
+  store: Pick<StoreContract, 'once'>,
+): TaskContext {
   return new AttemptContext(task, attempt, store)
 }
 
@@ -63,7 +68,7 @@ class AttemptContext implements TaskContext {
   declare readonly once: TaskContext['once']
   readonly #attempt: ActiveAttempt
 
-  constructor(task: ClaimedTask, attempt: ActiveAttempt, store: Pick<Store, 'once'>) {
+  constructor(task: ClaimedTask, attempt: ActiveAttempt, store: Pick<StoreContract, 'once'>) {
     this.id = task.id
     this.category = task.category
     this.key = task.key

@@ -2,7 +2,7 @@ import type { Returned } from '../attempt/index.js'
 import { taskWork, type WorkKind } from '../engine/internal.js'
 import { OptionError } from '../policy/index.js'
 import { plainJson, problemOf } from '../policy/internal.js'
-import type { Store } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
@@ -14,7 +14,10 @@ import { type TaskContext, taskContext } from './task-context.js'
 const MAX_RESULT = 2 ** 20
 
 /** The tasks of a definition, as an engine runs them. */
-export function taskKind(definition: TaskDefinition, store: Pick<Store, 'once' | 'limit' | 'budgets'>): WorkKind {
+export function taskKind(
+  definition: TaskDefinition,
+  store: Pick<StoreContract, 'once' | 'limit' | 'budgets'>,
+): WorkKind {
   const { kind, policy, policyHash, limits, budget } = definition
   if (typeof definition.handler !== 'function') {
     const advice = 'Pass what defineTask() makes of it: defineTask(task, { handler }).'

@@ -2,8 +2,15 @@ import { activeTraceparent } from '../attempt/index.js'
 import { toMs } from '../engine/internal.js'
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions, plainJson, problemOf, quoted } from '../policy/internal.js'
-import type { AttemptTraces, By, Cost, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter } from '../store/index.js'
-import { attemptTraces, lengthProblem, recordRedrive } from '../store/internal.js'
+import type { By, Enqueued, LedgerRow, NewTask, Page, TaskFilter } from '../store/index.js'
+import {
+  type AttemptTraces,
+  attemptTraces,
+  type Cost,
+  lengthProblem,
+  recordRedrive,
+  type StoreContract,
+} from '../store/internal.js'
 import { type Clock, parseMoment, systemClock } from '../time/index.js'
 import type { DeclaredTask } from './declare-task.js'
 import { PayloadError } from './errors.js'
@@ -89,10 +96,10 @@ const MAX_TIME = 8.64e15
 
 /** Enqueues tasks into a store, waits for their results, and reads, cancels and redrives them. */
 export class TaskQueue {
-  readonly #store: Store
+  readonly #store: StoreContract
   readonly #clock: Clock
 
-  constructor(store: Store, options: TaskQueueOptions = {}) {
+  constructor(store: StoreContract, options: TaskQueueOptions = {}) {
     checkOptions('A task queue', options, QUEUE_OPTIONS)
     this.#store = store
     this.#clock = options.clock ?? systemClock

@@ -1,6 +1,7 @@
 import { Bell } from '../engine/internal.js'
 import { TimeoutError } from '../policy/index.js'
-import type { Store, TaskRecord } from '../store/index.js'
+import type { TaskRecord } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import { type Clock, unwatchAbort, watchAbort } from '../time/index.js'
 import type { DeclaredTask } from './declare-task.js'
 import { ResultError, TaskKindError, TaskNotFoundError, TaskNotSucceededError } from './errors.js'
@@ -80,7 +81,7 @@ export interface Patience {
 
 /** Waits until a task has ended. One of another kind than `task` is not waited for. */
 export async function untilEnded(
-  store: Pick<Store, 'get' | 'watchEnd'>,
+  store: Pick<StoreContract, 'get' | 'watchEnd'>,
   id: string,
   { task, clock, timeoutMs = Infinity, signal }: Patience,
 ): Promise<TaskRecord> {

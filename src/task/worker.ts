@@ -1,6 +1,6 @@
 import { Engine, type EngineSettings, type WorkSource } from '../engine/internal.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { Store } from '../store/index.js'
+import type { StoreContract } from '../store/internal.js'
 import type { TaskDefinition } from './define-task.js'
 import { taskKind } from './task-kind.js'
 
@@ -41,7 +41,7 @@ const WORKER_OPTIONS: KnownOptions<WorkerOptions> = {
 export class Worker {
   readonly #engine: Engine
 
-  constructor(store: Store, { tasks = [], pipelines = [], ...options }: WorkerOptions) {
+  constructor(store: StoreContract, { tasks = [], pipelines = [], ...options }: WorkerOptions) {
     checkOptions('A worker', options, WORKER_OPTIONS)
     const kinds = [...new Set(tasks)].map(task => taskKind(task, store))
     const stages = [...new Set(pipelines)].flatMap(pipeline => pipeline.kinds(store, options))

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import type { ClaimedTask, NewTask, Outcome, Settled, Settlement, Store, TaskStatus } from '../../src/store/index.js'
+import type { NewTask, TaskStatus } from '../../src/store/index.js'
+import type { ClaimedTask, Outcome, Settled, Settlement, StoreContract } from '../../src/store/internal.js'
 import {
   add,
   addOne,
@@ -388,12 +389,12 @@ export const ADVANCE: StoreBehaviours = {
 }
 
 /** Enqueues an item at its first stage. */
-function addItem(store: Store, item: Partial<NewTask> = {}): Promise<string> {
+function addItem(store: StoreContract, item: Partial<NewTask> = {}): Promise<string> {
   return addOne(store, { ...FETCH, payload: '{"n":0}', ...item })
 }
 
 /** Enqueues an item at its first stage, and claims it. */
-async function startItem(store: Store, request: ClaimOptions = {}): Promise<ClaimedTask> {
+async function startItem(store: StoreContract, request: ClaimOptions = {}): Promise<ClaimedTask> {
   await addItem(store)
   return claimOne(store, request)
 }
@@ -401,7 +402,7 @@ async function startItem(store: Store, request: ClaimOptions = {}): Promise<Clai
 type FourTasks = readonly [ClaimedTask, ClaimedTask, ClaimedTask, ClaimedTask]
 
 /** Enqueues up to four items at their first stage, in this order, and claims them. */
-async function startItems(store: Store, ...ids: string[]): Promise<FourTasks> {
+async function startItems(store: StoreContract, ...ids: string[]): Promise<FourTasks> {
   for (const id of ids) await addItem(store, { id, submittedAt: (await store.now()) - 100 })
   const { tasks } = await claim(store, { categories: ['fetch'] })
   const [a] = tasks
@@ -411,7 +412,7 @@ async function startItems(store: Store, ...ids: string[]): Promise<FourTasks> {
 }
 
 async function settleFully(
-  store: Store,
+  store: StoreContract,
   task: ClaimedTask,
   outcome: Outcome,
   more: { readonly version?: string; readonly call?: string } = {},
@@ -423,7 +424,7 @@ async function settleFully(
 
 /** Advances an item that must be kept. Returns it with its new token. */
 async function goOn(
-  store: Store,
+  store: StoreContract,
   task: ClaimedTask,
   outcome: Outcome,
   more: { readonly version?: string; readonly call?: string } = {},
@@ -434,7 +435,7 @@ async function goOn(
   return { ...task, attempts: 0, changedAt: now, token, now }
 }
 
-async function outcomesOf(store: Store, id: string): Promise<string[]> {
+async function outcomesOf(store: StoreContract, id: string): Promise<string[]> {
   return (await store.ledger(id)).map(({ category, outcome }) => `${category} ${outcome}`)
 }
 
@@ -444,7 +445,7 @@ function resultsOf(settled: readonly Settled[]): string[] {
 
 /** Asserts the counts of the run's stages. Statuses that are not named have none. */
 async function assertCounts(
-  store: Store,
+  store: StoreContract,
   stages: Readonly<Record<string, Partial<Record<TaskStatus, number>>>>,
 ): Promise<void> {
   for (const [category, expected] of Object.entries(stages)) {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import type { BudgetRecord, ClaimedTask, GateRecord, Outcome, Settled, Store } from '../../src/store/index.js'
+import type { BudgetRecord } from '../../src/store/index.js'
+import type { ClaimedTask, GateRecord, Outcome, Settled, StoreContract } from '../../src/store/internal.js'
 import { add, addOne, claim, claimIds, entry, LEASE_MS, type StoreBehaviours } from './harness.js'
 
 const BUDGET = { failures: { share: 0.5, minAttempts: 4, windowMs: 60_000, holdMs: 30_000 } }
@@ -351,28 +352,28 @@ export const BUDGETS: StoreBehaviours = {
   },
 }
 
-async function addMany(store: Store, count: number, task: { readonly category?: string } = {}): Promise<void> {
+async function addMany(store: StoreContract, count: number, task: { readonly category?: string } = {}): Promise<void> {
   for (let n = 0; n < count; n++) await addOne(store, task)
 }
 
 /** Sets a budget for the kind `k`, and lets its gate open, with this many more tasks behind it. */
-async function openGate(store: Store, more = 10): Promise<void> {
+async function openGate(store: StoreContract, more = 10): Promise<void> {
   await store.budgets.set({ kind: 'k' }, BUDGET)
   await add(store, ...Array.from({ length: more + 4 }, () => ({})))
   await fail(store, (await claim(store, { limit: 4 })).tasks)
   assert.equal((await gateOf(store)).state, 'open')
 }
 
-function fail(store: Store, tasks: readonly ClaimedTask[], code = 'http_503'): Promise<Settled[]> {
+function fail(store: StoreContract, tasks: readonly ClaimedTask[], code = 'http_503'): Promise<Settled[]> {
   return settleAll(store, tasks, RETRY, { class: 'retryable', code })
 }
 
-function succeed(store: Store, tasks: readonly ClaimedTask[]): Promise<Settled[]> {
+function succeed(store: StoreContract, tasks: readonly ClaimedTask[]): Promise<Settled[]> {
   return settleAll(store, tasks, SUCCEEDED)
 }
 
 async function settleAll(
-  store: Store,
+  store: StoreContract,
   tasks: readonly (ClaimedTask | undefined)[],
   outcome: Outcome,
   verdict?: { readonly class: 'final' | 'retryable' | 'rate_limited'; readonly code: string },
@@ -385,12 +386,12 @@ async function settleAll(
   return store.settle(settlements)
 }
 
-async function budgetOf(store: Store): Promise<BudgetRecord> {
+async function budgetOf(store: StoreContract): Promise<BudgetRecord> {
   const [budget] = await store.budgets.list()
   assert.ok(budget !== undefined, 'there should be a budget')
   return budget
 }
 
-async function gateOf(store: Store): Promise<GateRecord> {
+async function gateOf(store: StoreContract): Promise<GateRecord> {
   return (await budgetOf(store)).gate
 }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { inspect } from 'node:util'
 import { OptionError } from '../../src/policy/index.js'
-import type { NewOperation, OperationStep, Store, TaskFilter } from '../../src/store/index.js'
+import type { TaskFilter } from '../../src/store/index.js'
+import type { NewOperation, OperationStep, StoreContract } from '../../src/store/internal.js'
 import {
   add,
   addOne,
@@ -21,7 +22,7 @@ import { ANN, createRedrive, killAll, move, take } from './operation-harness.js'
 
 const NO_ONE_YET = { passed: 0, failed: 0, unanswered: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
 
-async function memberIds(store: Store, id: string): Promise<string[]> {
+async function memberIds(store: StoreContract, id: string): Promise<string[]> {
   return (await store.operations.members(id, { limit: 100 })).items.map(member => member.id)
 }
 

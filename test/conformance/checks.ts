@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { OptionError } from '../../src/policy/index.js'
-import type { NewTask, Store } from '../../src/store/index.js'
+import type { NewTask } from '../../src/store/index.js'
+import type { StoreContract } from '../../src/store/internal.js'
 import { add, addOne, claimIds, claimOne, get, LEASE_MS, type StoreBehaviours, settle, start } from './harness.js'
 
 /** Values that no store takes for an id, a kind, a category, a key or a name. */
@@ -18,7 +19,7 @@ const SETTLEMENT = {
 } as const
 
 /** Calls of each verb with a value in one of its places, by the option that the error must name. */
-const CALLS: readonly [option: string, call: (store: Store, bad: never) => Promise<unknown>][] = [
+const CALLS: readonly [option: string, call: (store: StoreContract, bad: never) => Promise<unknown>][] = [
   ['id', (store, id) => store.enqueue([{ id, kind: 'k', payload: '1' }])],
   ['kind', (store, kind) => store.enqueue([{ kind, payload: '1' }])],
   ['category', (store, category) => store.enqueue([{ kind: 'k', category, payload: '1' }])],

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import type { Outcome, Store } from '../../src/store/index.js'
+import type { Outcome, StoreContract } from '../../src/store/internal.js'
 import { addOne, get, type StoreBehaviours, settle, start } from './harness.js'
 
 /** Begins to watch a task. Resolves when the store calls back. */
-function watched(store: Store, id: string): Promise<void> {
+function watched(store: StoreContract, id: string): Promise<void> {
   return new Promise(resolve => {
     const unwatch = store.watchEnd(id, () => {
       unwatch()

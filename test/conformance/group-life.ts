@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { GroupLife, Store } from '../../src/store/index.js'
+import type { GroupLife, StoreContract } from '../../src/store/internal.js'
 import {
   addOne,
   assertFields,
@@ -16,27 +16,30 @@ import {
 const HOUR_MS = 3_600_000
 const ann = { who: 'ann' }
 
-async function lifeOf(store: Store, id = 'a'): Promise<GroupLife> {
+async function lifeOf(store: StoreContract, id = 'a'): Promise<GroupLife> {
   const group = await store.groups.get(id)
   assert.ok(group !== undefined, `the group ${id} should be there`)
   return group.life
 }
 
 /** Fails the next attempt of a task that waits, with the group `a` or another one. */
-async function fail(store: Store, { release, id = 'a' }: { release?: string; id?: string } = {}): Promise<void> {
+async function fail(
+  store: StoreContract,
+  { release, id = 'a' }: { release?: string; id?: string } = {},
+): Promise<void> {
   const failure = { verdict: TIMED_OUT, error: 'Error: failed', group: groupOf(id), ...(release && { release }) }
   await settle(store, await claimOne(store), { type: 'retry', delayMs: 0, isBackoff: true }, failure)
 }
 
 /** A store with a task that waits, and whose group is `a`. */
-async function failed(store: Store, release?: string): Promise<void> {
+async function failed(store: StoreContract, release?: string): Promise<void> {
   await addOne(store)
   await fail(store, { ...(release !== undefined && { release }) })
 }
 
 /** The state of `a` after a mark as fixed in a release, and a later failure in another one. */
 async function afterFix(
-  store: Store,
+  store: StoreContract,
   advance: (ms: number) => Promise<void>,
   fixedIn: string | undefined,
   release: string | undefined,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { FailureGroup, Store } from '../../src/store/index.js'
+import type { FailureGroup, StoreContract } from '../../src/store/internal.js'
 import {
   add,
   assertFields,
@@ -19,7 +19,7 @@ const retry = { type: 'retry', delayMs: HOUR_MS, isBackoff: true } as const
 const dead = { type: 'dead', reason: 'attempts_exhausted' } as const
 
 /** Tasks with these ids, which die with the group `a`, and one that waits with it, for an hour: `waits`. */
-async function failed(store: Store, ...ids: readonly string[]): Promise<void> {
+async function failed(store: StoreContract, ...ids: readonly string[]): Promise<void> {
   await add(store, ...ids.map(id => ({ id })), { id: 'waits' })
   for (const task of (await claim(store)).tasks) {
     const failure = { verdict: TIMED_OUT, error: 'Error: a', group: groupOf('a') }
@@ -30,7 +30,10 @@ async function failed(store: Store, ...ids: readonly string[]): Promise<void> {
 const to = (group: FailureGroup, ...tasks: readonly string[]) => tasks.map(task => ({ task, to: group }))
 
 /** The figures of a group. */
-async function figures(store: Store, id: string): Promise<[seen: number, retrying: number, dead: number] | undefined> {
+async function figures(
+  store: StoreContract,
+  id: string,
+): Promise<[seen: number, retrying: number, dead: number] | undefined> {
   const found = await store.groups.get(id)
   return found && [found.seen, found.retrying, found.dead]
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import type { CountField, FailureGroup, GroupRecord, Store } from '../../src/store/index.js'
+import type { GroupRecord } from '../../src/store/index.js'
+import type { CountField, FailureGroup, StoreContract } from '../../src/store/internal.js'
 import {
   add,
   addOne,
@@ -27,14 +28,14 @@ const failure = (id = 'a') => ({ verdict: TIMED_OUT, error: `Error: ${id} failed
 const retry = { type: 'retry', delayMs: 0, isBackoff: true } as const
 const dead = { type: 'dead', reason: 'attempts_exhausted' } as const
 
-async function group(store: Store, id = 'a'): Promise<GroupRecord> {
+async function group(store: StoreContract, id = 'a'): Promise<GroupRecord> {
   const found = await store.groups.get(id)
   assert.ok(found !== undefined, `the group ${id} should be there`)
   return found
 }
 
 /** The figures of a group. */
-async function figures(store: Store, id = 'a'): Promise<[seen: number, retrying: number, dead: number]> {
+async function figures(store: StoreContract, id = 'a'): Promise<[seen: number, retrying: number, dead: number]> {
   const { seen, retrying, dead } = await group(store, id)
   return [seen, retrying, dead]
 }

@@ -1,33 +1,31 @@
 import assert from 'node:assert/strict'
+import type { LaneRecord, NewTask, TaskRecord } from '../../src/store/index.js'
 import type {
   AttemptEntry,
   Claim,
   ClaimedTask,
   ClaimRequest,
   FailureGroup,
-  LaneRecord,
-  NewTask,
   Outcome,
   Room,
   Settled,
-  Store,
-  TaskRecord,
-} from '../../src/store/index.js'
+  StoreContract,
+} from '../../src/store/internal.js'
 
 /** An empty store, one for each case, on a clock that stands still until the test moves it. */
 export interface StoreUnderTest {
   /** The store to test. */
-  readonly store: Store
+  readonly store: StoreContract
   /** Lets this much time pass for the store. */
   advance(ms: number): Promise<void> | void
   /** Opens the same store as another process would after this one has died. Absent for a store that dies with its process. */
-  reopen?(): Promise<Store>
+  reopen?(): Promise<StoreContract>
   /** Frees what `open` made. */
   close?(): Promise<void>
 }
 
 /** One piece of behaviour. Rejects if the store does not show it. */
-export type StoreBehaviour = (store: Store, advance: (ms: number) => Promise<void>) => Promise<void>
+export type StoreBehaviour = (store: StoreContract, advance: (ms: number) => Promise<void>) => Promise<void>
 
 /** Named behaviours of one theme. */
 export type StoreBehaviours = Readonly<Record<string, StoreBehaviour>>
@@ -41,13 +39,13 @@ export function groupOf(id: string, kind = 'k'): FailureGroup {
 export const TIMED_OUT = { class: 'retryable', code: 'timeout' } as const
 
 /** Enqueues tasks, of kind `k` by default, and returns their ids. */
-export async function add(store: Store, ...tasks: Partial<NewTask>[]): Promise<string[]> {
+export async function add(store: StoreContract, ...tasks: Partial<NewTask>[]): Promise<string[]> {
   const added = await store.enqueue(tasks.map(task => ({ kind: 'k', payload: '{}', ...task })))
   return added.map(({ id }) => id)
 }
 
 /** Enqueues one task and returns its id. */
-export async function addOne(store: Store, task: Partial<NewTask> = {}): Promise<string> {
+export async function addOne(store: StoreContract, task: Partial<NewTask> = {}): Promise<string> {
   const [id] = await add(store, task)
   assert.ok(id !== undefined, 'enqueue should give back the id')
   return id
@@ -57,18 +55,21 @@ export async function addOne(store: Store, task: Partial<NewTask> = {}): Promise
 export type ClaimOptions = Partial<ClaimRequest & Omit<Room, 'limit'>>
 
 /** Claims as the worker `w1`, which is busy, up to 100 tasks of kind `k` by default. */
-export function claim(store: Store, { kinds = ['k'], categories, ...request }: ClaimOptions = {}): Promise<Claim> {
+export function claim(
+  store: StoreContract,
+  { kinds = ['k'], categories, ...request }: ClaimOptions = {},
+): Promise<Claim> {
   const rooms = [{ kinds, categories }]
   return store.claim({ worker: 'w1', leaseMs: LEASE_MS, rooms, limit: 100, isIdle: false, ...request })
 }
 
 /** Claims, and returns the ids of the tasks. */
-export async function claimIds(store: Store, request: ClaimOptions = {}): Promise<string[]> {
+export async function claimIds(store: StoreContract, request: ClaimOptions = {}): Promise<string[]> {
   return (await claim(store, request)).tasks.map(({ id }) => id)
 }
 
 /** Claims the only task that can be claimed. */
-export async function claimOne(store: Store, request: ClaimOptions = {}): Promise<ClaimedTask> {
+export async function claimOne(store: StoreContract, request: ClaimOptions = {}): Promise<ClaimedTask> {
   const { tasks } = await claim(store, request)
   const [task] = tasks
   assert.ok(task !== undefined && tasks.length === 1, `${tasks.length} tasks were claimed where there should be one`)
@@ -76,7 +77,7 @@ export async function claimOne(store: Store, request: ClaimOptions = {}): Promis
 }
 
 /** Enqueues one task and claims it. */
-export async function start(store: Store, task: Partial<NewTask> = {}, request: ClaimOptions = {}) {
+export async function start(store: StoreContract, task: Partial<NewTask> = {}, request: ClaimOptions = {}) {
   const id = await addOne(store, task)
   const claimed = await claimOne(store, { kinds: [task.kind ?? 'k'], ...request })
   assert.equal(claimed.id, id)
@@ -90,7 +91,7 @@ export function entry(task: TaskRecord, more: Partial<AttemptEntry> = {}): Attem
 
 /** Settles one task with an attempt. */
 export async function settle(
-  store: Store,
+  store: StoreContract,
   task: ClaimedTask,
   outcome: Outcome,
   more: Partial<AttemptEntry> = {},
@@ -101,7 +102,7 @@ export async function settle(
 
 /** Settles one task without an attempt: releases it, or settles the decision on a lost attempt. */
 export async function settleUncounted(
-  store: Store,
+  store: StoreContract,
   task: ClaimedTask,
   outcome: Outcome,
 ): Promise<Settled['result'] | undefined> {
@@ -110,7 +111,7 @@ export async function settleUncounted(
 }
 
 /** Fails a task for good. */
-export async function kill(store: Store, task: ClaimedTask, code = 'E_BAD'): Promise<void> {
+export async function kill(store: StoreContract, task: ClaimedTask, code = 'E_BAD'): Promise<void> {
   const verdict = { class: 'final', code } as const
   const group = { ...groupOf(`${code}:${task.kind}`, task.kind), code }
   const attempt = { verdict, error: 'Error: bad', group }
@@ -120,7 +121,7 @@ export async function kill(store: Store, task: ClaimedTask, code = 'E_BAD'): Pro
 
 /** Claims a task as a worker that then dies, and lets another one rescue it. */
 export async function lose(
-  store: Store,
+  store: StoreContract,
   advance: (ms: number) => Promise<void>,
   request: ClaimOptions = {},
 ): Promise<void> {
@@ -131,7 +132,7 @@ export async function lose(
 
 /** Lets two workers die of the tasks that there are to claim, so that each of them must run alone. */
 export async function loseTwice(
-  store: Store,
+  store: StoreContract,
   advance: (ms: number) => Promise<void>,
   request: ClaimOptions = {},
 ): Promise<void> {
@@ -142,14 +143,14 @@ export async function loseTwice(
 }
 
 /** A task that must be there. */
-export async function get(store: Store, id: string): Promise<TaskRecord> {
+export async function get(store: StoreContract, id: string): Promise<TaskRecord> {
   const task = await store.get(id)
   assert.ok(task !== undefined, `the task ${id} should be there`)
   return task
 }
 
 /** The only lane that matches. */
-export async function laneOf(store: Store, lane: Partial<LaneRecord>): Promise<LaneRecord> {
+export async function laneOf(store: StoreContract, lane: Partial<LaneRecord>): Promise<LaneRecord> {
   const lanes = await store.lanes(lane)
   const [first] = lanes
   assert.ok(first !== undefined && lanes.length === 1, `${lanes.length} lanes match where one should`)

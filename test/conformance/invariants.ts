@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { recordProblems } from '../../src/operate/internal.js'
-import type { Lane, LedgerRow, Store, TaskRecord, TaskStatus } from '../../src/store/index.js'
+import type { Lane, LedgerRow, TaskRecord, TaskStatus } from '../../src/store/index.js'
+import type { StoreContract } from '../../src/store/internal.js'
 
 const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled']
 
@@ -8,7 +9,7 @@ const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'ski
  * Checks the invariants of a store: at every moment, every task is in exactly one state, its fields fit that state, and
  * its history accounts for its counters. Reads all tasks.
  */
-export async function checkInvariants(store: Store): Promise<void> {
+export async function checkInvariants(store: StoreContract): Promise<void> {
   const tasks = await allTasks(store)
   assert.equal(new Set(tasks.map(({ id }) => id)).size, tasks.length, 'a task is listed twice')
 
@@ -28,7 +29,7 @@ export async function checkInvariants(store: Store): Promise<void> {
 }
 
 /** The figures by kind add up to the counts, and no task is ready that does not wait. */
-async function checkStats(store: Store, counts: Readonly<Record<TaskStatus, number>>): Promise<void> {
+async function checkStats(store: StoreContract, counts: Readonly<Record<TaskStatus, number>>): Promise<void> {
   const { kinds } = await store.stats()
   for (const status of ['waiting', 'running', 'dead'] as const) {
     const sum = kinds.reduce((total, stats) => total + stats[status], 0)
@@ -39,7 +40,7 @@ async function checkStats(store: Store, counts: Readonly<Record<TaskStatus, numb
 }
 
 /** The figures of a group equal a count over the tasks, and every task that has a group is in one that exists. */
-async function checkGroups(store: Store, tasks: readonly TaskRecord[]): Promise<void> {
+async function checkGroups(store: StoreContract, tasks: readonly TaskRecord[]): Promise<void> {
   const { items: groups } = await store.groups.list({}, { limit: 10_000 })
   const known = new Set(groups.map(({ id }) => id))
   for (const { id, retrying, dead, seen } of groups) {
@@ -55,7 +56,7 @@ async function checkGroups(store: Store, tasks: readonly TaskRecord[]): Promise<
 }
 
 /** Every task, page by page. */
-export async function allTasks(store: Store): Promise<TaskRecord[]> {
+export async function allTasks(store: StoreContract): Promise<TaskRecord[]> {
   const tasks: TaskRecord[] = []
   for (let after: string | undefined; ; ) {
     const page = await store.list({}, after === undefined ? { limit: 100 } : { limit: 100, after })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { Outcome } from '../../src/store/index.js'
+import type { Outcome } from '../../src/store/internal.js'
 import {
   add,
   addOne,

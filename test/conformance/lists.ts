@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { OptionError } from '../../src/policy/index.js'
-import type { ClaimedTask, Outcome, Store, TaskFilter } from '../../src/store/index.js'
+import type { TaskFilter } from '../../src/store/index.js'
+import type { ClaimedTask, Outcome, StoreContract } from '../../src/store/internal.js'
 import { add, addOne, claim, claimOne, get, kill, type StoreBehaviours, settle, start } from './harness.js'
 
 const DAY_MS = 86_400_000
@@ -137,7 +138,7 @@ export const LISTS: StoreBehaviours = {
       const verdict = { class: 'final', code } as const
       await settle(store, await start(store, { kind: 'm' }), dead, { verdict, error: 'boom' })
     }
-    const count = async (...[filter, fields]: Parameters<Store['countBy']>) =>
+    const count = async (...[filter, fields]: Parameters<StoreContract['countBy']>) =>
       (await store.countBy(filter, fields)).map(group => JSON.stringify(group)).sort()
     assert.deepEqual(await count({}, ['kind', 'status']), [
       '{"kind":"k","status":"waiting","count":2}',
@@ -268,7 +269,7 @@ export const LISTS: StoreBehaviours = {
   },
 }
 
-async function pages(store: Store, filter: TaskFilter, limit: number): Promise<string[][]> {
+async function pages(store: StoreContract, filter: TaskFilter, limit: number): Promise<string[][]> {
   const found: string[][] = []
   for (let after: string | undefined; ; ) {
     const page = await store.list(filter, after === undefined ? { limit } : { limit, after })
@@ -279,7 +280,7 @@ async function pages(store: Store, filter: TaskFilter, limit: number): Promise<s
 }
 
 /** Settles an attempt that failed with `E1`, or that succeeded. */
-async function settleAs(store: Store, task: ClaimedTask, type: keyof typeof OUTCOMES): Promise<void> {
+async function settleAs(store: StoreContract, task: ClaimedTask, type: keyof typeof OUTCOMES): Promise<void> {
   const failed = { verdict: { class: 'retryable', code: 'E1' }, error: 'boom', random: 0 } as const
   const hasFailed = type === 'retry' || type === 'dead'
   assert.equal(await settle(store, task, OUTCOMES[type], hasFailed ? failed : {}), 'settled')

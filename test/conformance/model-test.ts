@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import type { ClaimedTask, GateChange, Settled, Settlement, Store } from '../../src/store/index.js'
+import type { ClaimedTask, GateChange, Settled, Settlement, StoreContract } from '../../src/store/internal.js'
 import { assertFields, assertSame, groupOf, LEASE_MS, type StoreUnderTest, TIMED_OUT } from './harness.js'
 import { allTasks, checkInvariants } from './invariants.js'
 import { payloadOf, StoreModel } from './model.js'
@@ -44,7 +44,7 @@ export async function storeModelTest(
 class ModelRun {
   readonly log: string[] = []
   readonly #underTest: StoreUnderTest
-  #store: Store
+  #store: StoreContract
   #model: StoreModel | undefined
   /** Every task that was ever claimed. Most can be settled once, and are stale afterwards. */
   readonly #claimed: ClaimedTask[] = []

@@ -1,22 +1,24 @@
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
 import type {
-  AttemptEntry,
   BudgetScope,
-  Claim,
-  ClaimedTask,
-  ClaimRequest,
   Lane,
   LaneLimits,
   NewTask,
-  Outcome,
   Retention,
-  Room,
-  Settled,
-  Settlement,
   TaskRecord,
   TaskStatus,
 } from '../../src/store/index.js'
+import type {
+  AttemptEntry,
+  Claim,
+  ClaimedTask,
+  ClaimRequest,
+  Outcome,
+  Room,
+  Settled,
+  Settlement,
+} from '../../src/store/internal.js'
 import { BudgetModel, isCovering, type ModelBudgetSettings, type ModelGate, nextStep } from './budget-model.js'
 
 /** A task as the model knows it. */

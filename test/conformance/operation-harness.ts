@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { NewOperation, OperationRecord, OperationStep, Store } from '../../src/store/index.js'
+import type { NewOperation, OperationRecord, OperationStep, StoreContract } from '../../src/store/internal.js'
 import { kill, start } from './harness.js'
 
 /** Who acts, and why. */
@@ -7,7 +7,7 @@ export const ANN = { who: 'ann', why: 'the bug is fixed' }
 
 /** Kills tasks with these ids, a millisecond apart, so that each has an age of its own. */
 export async function killAll(
-  store: Store,
+  store: StoreContract,
   advance: (ms: number) => Promise<void>,
   tasks: readonly {
     readonly id: string
@@ -25,13 +25,13 @@ export async function killAll(
 }
 
 /** Creates a redrive of all dead letters. */
-export async function createRedrive(store: Store, more: Partial<NewOperation> = {}): Promise<OperationRecord> {
+export async function createRedrive(store: StoreContract, more: Partial<NewOperation> = {}): Promise<OperationRecord> {
   const until = await store.now()
   return store.operations.create({ act: 'redrive', set: { filter: {}, until }, by: ANN, ...more })
 }
 
 /** Takes the lease of an operation that is free. */
-export async function take(store: Store, id: string): Promise<string> {
+export async function take(store: StoreContract, id: string): Promise<string> {
   const taken = await store.operations.take(id, 'driver', 1000)
   assert.ok(taken !== undefined, 'the lease should be free')
   return taken.token
@@ -39,7 +39,7 @@ export async function take(store: Store, id: string): Promise<string> {
 
 /** A step that moves members, and notes nothing else. */
 export async function move(
-  store: Store,
+  store: StoreContract,
   { id, progress, status }: OperationRecord,
   token: string,
   ids: readonly string[],

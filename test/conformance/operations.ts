@@ -1,5 +1,6 @@
 import fc from 'fast-check'
-import type { BudgetScope, Lane, LaneLimits, Outcome, Retention, Room } from '../../src/store/index.js'
+import type { BudgetScope, Lane, LaneLimits, Retention } from '../../src/store/index.js'
+import type { Outcome, Room } from '../../src/store/internal.js'
 import type { ModelBudgetSettings } from './budget-model.js'
 import { LEASE_MS } from './harness.js'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { OptionError } from '../../src/policy/index.js'
-import type { OperatorRecord, Store } from '../../src/store/index.js'
+import type { OperatorRecord, StoreContract } from '../../src/store/internal.js'
 import { add, type StoreBehaviours, settle, start } from './harness.js'
 
 const ANN = { who: 'ann', why: 'the shop is closed' }
@@ -87,11 +87,11 @@ export const OPERATOR_RECORDS: StoreBehaviours = {
   },
 }
 
-async function records(store: Store): Promise<OperatorRecord[]> {
+async function records(store: StoreContract): Promise<OperatorRecord[]> {
   const { items } = await store.audit.page({ limit: 100 })
   return items.map(item => JSON.parse(item))
 }
 
-async function timestamp(store: Store): Promise<string> {
+async function timestamp(store: StoreContract): Promise<string> {
   return new Date(await store.now()).toISOString()
 }

@@ -6,8 +6,8 @@ import type {
   NewOperation,
   OperationRecord,
   OperationStep,
-  Store,
-} from '../../src/store/index.js'
+  StoreContract,
+} from '../../src/store/internal.js'
 import { assertFields, kill, type StoreBehaviours, start } from './harness.js'
 
 const ANN = { who: 'ann', why: 'the disk is back' }
@@ -15,7 +15,10 @@ const FAILED: DocumentSet = { collection: 'chunks', source: 'sqlite:/app.db', er
 const route = { queue: 'chunking', type: null }
 const LETTERS: MessageSet = { queue: 'chunking.failed', bus: 'amqp://localhost/', route, count: 20 }
 
-async function taken(store: Store, operation: NewOperation): Promise<{ operation: OperationRecord; token: string }> {
+async function taken(
+  store: StoreContract,
+  operation: NewOperation,
+): Promise<{ operation: OperationRecord; token: string }> {
   const { id } = await store.operations.create(operation)
   const found = await store.operations.take(id, 'driver', 1000)
   assert.ok(found !== undefined, 'the lease should be free')
@@ -26,7 +29,7 @@ function stepOf({ progress, status }: OperationRecord, more: Partial<OperationSt
   return { leaseMs: 1000, status, progress, ...more }
 }
 
-async function lastRecords(store: Store, count: number): Promise<Record<string, unknown>[]> {
+async function lastRecords(store: StoreContract, count: number): Promise<Record<string, unknown>[]> {
   return (await store.audit.tail(count)).items.map(record => JSON.parse(record))
 }
 

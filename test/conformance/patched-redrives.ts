@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { OptionError } from '../../src/policy/index.js'
-import type { PayloadPatch, Store } from '../../src/store/index.js'
+import type { PayloadPatch, StoreContract } from '../../src/store/internal.js'
 import { assertFields, claim, claimOne, get, kill, type StoreBehaviours, settle } from './harness.js'
 import { ANN, createRedrive, killAll, move, take } from './operation-harness.js'
 
-async function createPatch(store: Store, patch: PayloadPatch) {
+async function createPatch(store: StoreContract, patch: PayloadPatch) {
   return createRedrive(store, { settings: { patch } })
 }
 
-async function payloadOf(store: Store, id: string): Promise<string> {
+async function payloadOf(store: StoreContract, id: string): Promise<string> {
   return (await get(store, id)).payload
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Store } from '../../src/store/index.js'
+import type { StoreContract } from '../../src/store/internal.js'
 import { add, addOne, assertSame, claim, get, kill, type StoreBehaviours, settle, start } from './harness.js'
 
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -8,7 +8,7 @@ const DAY_MS = 24 * 60 * 60 * 1000
 const ALL = { endedMs: 1000, deadMs: 1000, keysMs: 1000, auditMs: 1000 }
 
 /** One task in each state, each named after it. */
-async function oneOfEach(store: Store): Promise<void> {
+async function oneOfEach(store: StoreContract): Promise<void> {
   const states = ['succeeded', 'skipped', 'dead', 'cancelled'] as const
   for (const id of states) {
     const task = await start(store, { id })
@@ -24,7 +24,7 @@ async function oneOfEach(store: Store): Promise<void> {
  * Prunes until these lanes are left. Each prune takes a step, and a database may keep a lane until others' transactions that
  * might use it have ended: nobody knows when that is.
  */
-async function pruneLanes(store: Store, advance: (ms: number) => Promise<void>, left: readonly string[]) {
+async function pruneLanes(store: StoreContract, advance: (ms: number) => Promise<void>, left: readonly string[]) {
   const keys = async () => (await store.lanes()).map(({ key }) => key)
   for (let n = 0; n < 3 || (n < 200 && (await keys()).length > left.length); n++) {
     if (n < 3) await advance(DAY_MS)
@@ -34,7 +34,7 @@ async function pruneLanes(store: Store, advance: (ms: number) => Promise<void>, 
   assertSame(await keys(), left)
 }
 
-const idsOf = async (store: Store) => (await store.list({}, { limit: 100 })).items.map(({ id }) => id)
+const idsOf = async (store: StoreContract) => (await store.list({}, { limit: 100 })).items.map(({ id }) => id)
 
 export const PRUNE: StoreBehaviours = {
   async 'tasks that ended are forgotten with their ledger; dead letters and what is alive stay'(store, advance) {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import type { ClaimedTask, NewTask, Store } from '../../src/store/index.js'
+import type { NewTask } from '../../src/store/index.js'
+import type { ClaimedTask, StoreContract } from '../../src/store/internal.js'
 import { add, claim, claimIds, type StoreBehaviours, settle } from './harness.js'
 
 const SUCCEEDED = { type: 'succeeded' } as const
@@ -84,7 +85,7 @@ function countsOf(tasks: readonly ClaimedTask[]): Record<string, number> {
 }
 
 /** Lets one task after the other succeed, each time claiming what may start then. Returns those that ran first. */
-async function drain(store: Store, running: ClaimedTask[], count: number): Promise<ClaimedTask[]> {
+async function drain(store: StoreContract, running: ClaimedTask[], count: number): Promise<ClaimedTask[]> {
   const done: ClaimedTask[] = []
   for (let task = running.shift(); task !== undefined && done.length < count; task = running.shift()) {
     await settle(store, task, SUCCEEDED)

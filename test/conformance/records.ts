@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { Store } from '../../src/store/index.js'
+import type { StoreContract } from '../../src/store/internal.js'
 import { add, addOne, kill, type StoreBehaviours, settleUncounted, start } from './harness.js'
 
 export const RECORDS: StoreBehaviours = {
@@ -101,7 +101,7 @@ export const RECORDS: StoreBehaviours = {
   },
 }
 
-async function auditPages(store: Store, limit: number): Promise<string[][]> {
+async function auditPages(store: StoreContract, limit: number): Promise<string[][]> {
   const found: string[][] = []
   for (let after: string | undefined; ; ) {
     const page = await store.audit.page(after === undefined ? { limit } : { limit, after })

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import type { ClaimedTask, NewTask, Outcome, RetryRecord, RunSettings, Store } from '../../src/store/index.js'
+import type { NewTask } from '../../src/store/index.js'
+import type { ClaimedTask, Outcome, RetryRecord, RunSettings, StoreContract } from '../../src/store/internal.js'
 import {
   add,
   addOne,
@@ -320,20 +321,20 @@ const SETTINGS: RunSettings = {
 }
 
 /** Budgets count in steps of the store's clock. */
-async function startOfStep(store: Store, advance: Advance): Promise<void> {
+async function startOfStep(store: StoreContract, advance: Advance): Promise<void> {
   await advance(STEP_MS - ((await store.now()) % STEP_MS))
 }
 
-async function addMany(store: Store, count: number, task: Partial<NewTask> = {}): Promise<void> {
+async function addMany(store: StoreContract, count: number, task: Partial<NewTask> = {}): Promise<void> {
   await add(store, ...Array.from({ length: count }, () => task))
 }
 
 /** Lets all tasks fail that there are to claim. */
-async function failAll(store: Store, outcome: Outcome): Promise<void> {
+async function failAll(store: StoreContract, outcome: Outcome): Promise<void> {
   await fail(store, (await claim(store, { limit: 1000 })).tasks, outcome)
 }
 
-async function fail(store: Store, tasks: readonly ClaimedTask[], outcome = AT_ONCE): Promise<void> {
+async function fail(store: StoreContract, tasks: readonly ClaimedTask[], outcome = AT_ONCE): Promise<void> {
   const settlements = tasks.map(task => {
     const attempt = entry(task, { verdict: TIMED_OUT, error: 'Error: it failed' })
     return { id: task.id, token: task.token, outcome, attempt }
@@ -341,7 +342,7 @@ async function fail(store: Store, tasks: readonly ClaimedTask[], outcome = AT_ON
   await store.settle(settlements)
 }
 
-async function retriesOf(store: Store): Promise<RetryRecord> {
+async function retriesOf(store: StoreContract): Promise<RetryRecord> {
   const found = (await store.budgets.list()).find(({ retries }) => retries !== undefined)?.retries
   assert.ok(found !== undefined, 'there should be a retry budget')
   return found

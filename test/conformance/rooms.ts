@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { Room } from '../../src/store/index.js'
+import type { Room } from '../../src/store/internal.js'
 import {
   add,
   addOne,

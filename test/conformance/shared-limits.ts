@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { OptionError } from '../../src/policy/index.js'
-import type { ClaimedTask, NewTask, Outcome, Settled, SharedLimits, Store } from '../../src/store/index.js'
+import type { NewTask, SharedLimits } from '../../src/store/index.js'
+import type { ClaimedTask, Outcome, Settled, StoreContract } from '../../src/store/internal.js'
 import {
   add,
   addOne,
@@ -497,7 +498,11 @@ function tasks(count: number, task: Partial<NewTask> = {}): Partial<NewTask>[] {
 }
 
 /** Lets this many tasks succeed in one moment, and the next be refused. Returns the pace after the hold. */
-async function learnPace(store: Store, advance: (ms: number) => Promise<void>, accepted: number): Promise<number> {
+async function learnPace(
+  store: StoreContract,
+  advance: (ms: number) => Promise<void>,
+  accepted: number,
+): Promise<number> {
   await store.limit({ kind: 'k' }, shared({}))
   await add(store, ...tasks(accepted + 80))
   const { tasks: given } = await claim(store, { limit: accepted + 1 })
@@ -510,7 +515,7 @@ async function learnPace(store: Store, advance: (ms: number) => Promise<void>, a
 }
 
 async function settleUsed(
-  store: Store,
+  store: StoreContract,
   task: ClaimedTask | undefined,
   outcome: Outcome,
   used: Readonly<Record<string, number>>,
@@ -522,7 +527,11 @@ async function settleUsed(
 }
 
 /** Advances an item to the stage `llm`, at a cost, and asks to keep it. */
-async function goOn(store: Store, item: ClaimedTask, cost?: Readonly<Record<string, number>>): Promise<Settled> {
+async function goOn(
+  store: StoreContract,
+  item: ClaimedTask,
+  cost?: Readonly<Record<string, number>>,
+): Promise<Settled> {
   const outcome = { type: 'advanced', to: 'llm', value: '1', keep: true, ...(cost && { cost }) } as const
   const [settled] = await store.settle([{ id: item.id, token: item.token, outcome, attempt: entry(item) }])
   assert.ok(settled !== undefined, 'every settlement is answered')

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import type { Store, TaskStanding } from '../../src/store/index.js'
+import type { StoreContract, TaskStanding } from '../../src/store/internal.js'
 import { add, addOne, claim, get, LEASE_MS, laneOf, lose, type StoreBehaviours, settle, start } from './harness.js'
 
-async function standing(store: Store, id: string, limit = 100): Promise<TaskStanding> {
+async function standing(store: StoreContract, id: string, limit = 100): Promise<TaskStanding> {
   const found = await store.standing(id, limit)
   assert.ok(found !== undefined, `the task ${id} should stand somewhere`)
   return found

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { KindStats, Store } from '../../src/store/index.js'
+import type { KindStats, StoreContract } from '../../src/store/internal.js'
 import { add, claim, claimOne, kill, LEASE_MS, loseTwice, type StoreBehaviours, settle, start } from './harness.js'
 
 const NONE = {
@@ -15,7 +15,7 @@ const NONE = {
 }
 
 /** The figures of a kind and category. */
-async function statsOf(store: Store, kind = 'k', category = ''): Promise<Omit<KindStats, 'kind' | 'category'>> {
+async function statsOf(store: StoreContract, kind = 'k', category = ''): Promise<Omit<KindStats, 'kind' | 'category'>> {
   const { kinds } = await store.stats()
   const found = kinds.filter(stats => stats.kind === kind && stats.category === category)
   assert.ok(found.length <= 1, `${kind} is there ${found.length} times`)

@@ -1,6 +1,6 @@
 import type { PostgresStore } from 'redrive/postgres'
 import { SqliteStore } from 'redrive/sqlite'
-import type { Store } from 'redrive/store'
+import type { StoreContract } from '../../src/store/internal.js'
 
 /** Where a worker process can be made to die: in the order in which a task passes them. */
 export const POINTS = [
@@ -39,7 +39,7 @@ export function deadlyStore<S extends SqliteStore | PostgresStore>(store: S, rea
     else setImmediate(() => setImmediate(() => reach(point)))
   }
 
-  const verbs: Partial<Store> = {
+  const verbs: Partial<StoreContract> = {
     async claim(request) {
       reach('claim: called')
       const claiming = store.claim(request)

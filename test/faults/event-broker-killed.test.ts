@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Bus, failedQueueOf } from 'redrive/bus'
 import { consume, type EventConsumer } from 'redrive/event'
 import { openSqlite } from 'redrive/sqlite'
-import type { Store } from 'redrive/store'
 import { afterEach, describe, expect, it, vi } from 'vitest'
+import type { StoreContract } from '../../src/store/internal.js'
 import type { BrokerServer } from '../services/broker.js'
 import { BROKER_MS } from '../services/shared-broker.js'
 import { BROKERS, publishPersistently } from './bus-brokers.js'
@@ -24,7 +24,7 @@ describe.each(BROKERS)('$name, killed with -9 and started again while events flo
   const folder = mkdtempSync(join(tmpdir(), 'redrive-faults-'))
   let server: BrokerServer | undefined
   let bus: Bus | undefined
-  let store: Store | undefined
+  let store: StoreContract | undefined
   let consumer: EventConsumer<Happened> | undefined
   afterEach(async () => {
     await consumer?.stop()

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Bus } from 'redrive/bus'
-import type { Store } from 'redrive/store'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { StoreContract } from '../../src/store/internal.js'
 import { freshDatabase } from '../services/fresh-database.js'
 import { BROKER_MS, sharedBroker } from '../services/shared-broker.js'
 import { BROKERS, freshNames } from './bus-brokers.js'
@@ -24,7 +24,7 @@ const ON = { rabbitmq: 'SQLite', nats: 'PostgreSQL' }
 describe.each(BROKERS)('events from $name, each delivered 1 to 5 times and in any order', kind => {
   let folder: string
   let bus: Bus
-  let store: Store
+  let store: StoreContract
   let children: ChildProcess[]
   let options: EventChildOptions
   const { queue, type } = freshNames()

@@ -7,8 +7,9 @@ import { type Bus, failedQueueOf } from 'redrive/bus'
 import { type ConsumeOptions, consume, DocumentNotFoundError, type EventConsumer } from 'redrive/event'
 import { groupFailedQueue, requeueFailedQueue } from 'redrive/operate'
 import { openSqlite } from 'redrive/sqlite'
-import type { Store, TaskStatus } from 'redrive/store'
+import type { TaskStatus } from 'redrive/store'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { StoreContract } from '../../src/store/internal.js'
 import { checkInvariants } from '../conformance/invariants.js'
 import type { BrokerUrls } from '../services/broker.js'
 import { BROKER_MS, sharedBroker } from '../services/shared-broker.js'
@@ -23,7 +24,7 @@ describe.each(BROKERS)('an event of $name whose dead letter', kind => {
   let broker: BrokerUrls
   let folder: string
   let bus: Bus
-  let store: Store
+  let store: StoreContract
   let queue: string
   let type: string
   let consumer: EventConsumer<{ readonly id: string }> | undefined

@@ -2,7 +2,7 @@ import { FinalError } from 'redrive'
 import type { NewMessage } from 'redrive/bus'
 import { type ConsumeOptions, DocumentNotFoundError } from 'redrive/event'
 import { IdempotencyGuard } from 'redrive/idempotency'
-import type { Store } from 'redrive/store'
+import type { StoreContract } from '../../src/store/internal.js'
 import { type Transaction, writeEffect } from './effects.js'
 import type { Dice } from './seed.js'
 
@@ -32,7 +32,7 @@ export function toMessage(type: string, event: Happened): NewMessage {
 }
 
 /** How events are consumed: with attempts enough for those that die with their consumer, and keys that outlive it. */
-export function consumeOptions(store: Store, onEffect: () => void = () => {}): ConsumeOptions<Happened> {
+export function consumeOptions(store: StoreContract, onEffect: () => void = () => {}): ConsumeOptions<Happened> {
   return {
     store,
     service: 'faults',

@@ -1,8 +1,8 @@
 import { type Bus, MessageTooLargeError } from 'redrive/bus'
 import { consume, type EventConsumer } from 'redrive/event'
 import { openPostgres } from 'redrive/postgres'
-import type { Store } from 'redrive/store'
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { StoreContract } from '../../src/store/internal.js'
 import { checkInvariants } from '../conformance/invariants.js'
 import type { BrokerUrls } from '../services/broker.js'
 import { freshDatabase } from '../services/fresh-database.js'
@@ -24,7 +24,7 @@ describe.each(BROKERS)('an odd event from $name', kind => {
   const { queue, type } = freshNames()
   let broker: BrokerUrls
   let bus: Bus
-  let store: Store
+  let store: StoreContract
   let consumer: EventConsumer<Event>
   let handled: Event[]
 

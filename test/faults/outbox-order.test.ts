@@ -10,8 +10,8 @@ import pg from 'pg'
 import { Outbox, type OutboxEvent } from 'redrive/event'
 import { openPostgres } from 'redrive/postgres'
 import { openSqlite } from 'redrive/sqlite'
-import type { Store } from 'redrive/store'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { StoreContract } from '../../src/store/internal.js'
 import { checkInvariants } from '../conformance/invariants.js'
 import { freshDatabase } from '../services/fresh-database.js'
 import type { PublishedLine, RelayChildOptions } from './outbox-relay.js'
@@ -27,7 +27,7 @@ const KILLS = 3
 /** An application that writes events in transactions, through stores that know nothing of each other, as processes do. */
 interface Writer {
   readonly url: string
-  readonly store: Store
+  readonly store: StoreContract
   /** In one transaction, which is rolled back in the end if it is not to be committed. */
   write(events: readonly OutboxEvent[], isCommitted: boolean): Promise<void>
   close(): Promise<void>

@@ -1,6 +1,6 @@
 import type { LedgerRow, TaskRecord } from 'redrive/store'
 import { expect } from 'vitest'
-import type { Store } from '../../src/store/index.js'
+import type { StoreContract } from '../../src/store/internal.js'
 import { checkInvariants } from '../conformance/invariants.js'
 import { type PipelineScene, RUN, type Start } from './pipeline-scene.js'
 import { isFatal, isSkipped, resultOf, STAGES } from './pipeline-stages.js'
@@ -81,7 +81,7 @@ function countStarts(starts: readonly Start[]): StartCounts {
 }
 
 /** The items of the run, in the order of the source. */
-async function allItems(store: Store): Promise<TaskRecord[]> {
+async function allItems(store: StoreContract): Promise<TaskRecord[]> {
   const items: TaskRecord[] = []
   for (let after: string | undefined; ; ) {
     const page = await store.runs.items(RUN, after === undefined ? { limit: 1000 } : { limit: 1000, after })
@@ -92,7 +92,7 @@ async function allItems(store: Store): Promise<TaskRecord[]> {
 }
 
 /** One task follows the end of the run. */
-async function expectEndedOnce(store: Store): Promise<void> {
+async function expectEndedOnce(store: StoreContract): Promise<void> {
   const { items } = await store.list({ kind: 'ended' }, { limit: 10 })
   expect(items.map(({ id }) => id)).toEqual([`${RUN}:end:1`])
 }

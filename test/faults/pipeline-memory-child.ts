@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs'
 import { pipeline, type RunResult, stage } from 'redrive/pipeline'
-import type { ItemCounts } from 'redrive/store'
+import type { ItemCounts } from '../../src/store/internal.js'
 import { openStore } from './open-store.js'
 
 /*

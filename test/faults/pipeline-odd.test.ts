@@ -4,16 +4,16 @@ import { join } from 'node:path'
 import { FinalError } from 'redrive'
 import { batch, FailureBudgetExceededError, pipeline, type RunEnd, RunInterruptedError, stage } from 'redrive/pipeline'
 import { openSqlite } from 'redrive/sqlite'
-import { type ItemCounts, MemoryStore } from 'redrive/store'
+import { MemoryStore } from 'redrive/store'
 import { defineTask } from 'redrive/task'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Store } from '../../src/store/index.js'
+import type { ItemCounts, StoreContract } from '../../src/store/internal.js'
 import { checkInvariants } from '../conformance/invariants.js'
 import { diceOf } from './seed.js'
 
 const dice = diceOf('runs that go wrong')
 
-const stores: { name: string; open: (folder: string) => Promise<Store> }[] = [
+const stores: { name: string; open: (folder: string) => Promise<StoreContract> }[] = [
   { name: 'memory', open: async () => new MemoryStore() },
   { name: 'SQLite', open: folder => openSqlite(join(folder, 'redrive.db')) },
 ]
@@ -23,7 +23,7 @@ const BY = { who: 'test' }
 
 describe.each(stores)('a run on $name', ({ open }) => {
   let folder: string
-  let store: Store
+  let store: StoreContract
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), 'redrive-faults-'))
     store = await open(folder)

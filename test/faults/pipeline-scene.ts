@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Store } from '../../src/store/index.js'
+import type { StoreContract } from '../../src/store/internal.js'
 import { Child } from './child-process.js'
 import { openStore } from './open-store.js'
 import type { PipelineChildOptions, PipelineChildReport } from './pipeline-child.js'
@@ -24,7 +24,7 @@ export class PipelineScene {
   private constructor(
     readonly folder: string,
     readonly url: string,
-    readonly store: Store,
+    readonly store: StoreContract,
   ) {}
 
   /** On a SQLite file, or on the store that a url names. */

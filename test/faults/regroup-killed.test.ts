@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { regroup } from '../../src/engine/internal.js'
 import { PatternRules } from '../../src/fingerprint/internal.js'
-import type { Store } from '../../src/store/index.js'
+import type { StoreContract } from '../../src/store/internal.js'
 import { deadLetters } from '../dead-letters.js'
 import { freshDatabase } from '../services/fresh-database.js'
 import { Child } from './child-process.js'
@@ -25,7 +25,7 @@ async function sqliteUrl(): Promise<string> {
 }
 
 /** How often a group was seen goes to its heir at once, and its tasks page by page: only they are counted here. */
-async function checkFigures(store: Store): Promise<void> {
+async function checkFigures(store: StoreContract): Promise<void> {
   const { items: tasks } = await store.list({}, { limit: 2 * LETTERS })
   for (const { id, retrying, dead } of (await store.groups.list({}, { limit: 100 })).items) {
     const members = tasks.filter(({ group }) => group === id)

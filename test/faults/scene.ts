@@ -2,8 +2,9 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Store, StoreUnavailableError } from 'redrive/store'
+import { StoreUnavailableError } from 'redrive/store'
 import { type EnqueueOptions, type TaskDefinition, TaskQueue } from 'redrive/task'
+import type { StoreContract } from '../../src/store/internal.js'
 import type { ChildOptions, ChildReport } from './child.js'
 import { Child } from './child-process.js'
 import { countEffects, createEffects, type Transaction } from './effects.js'
@@ -28,7 +29,7 @@ export class Scene {
     /** Where tasks leave their traces. */
     readonly folder: string,
     readonly url: string,
-    readonly store: Store,
+    readonly store: StoreContract,
   ) {
     this.#queue = new TaskQueue(store)
     this.tasks = makeTasks({ folder, reach: () => {} })

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Pool } from 'pg'
 import type { PolicyInput } from 'redrive'
 import { PostgresStore, type PostgresTransaction } from 'redrive/postgres'
-import type { Store } from 'redrive/store'
 import { defineTask, later, skip, type TaskContext } from 'redrive/task'
+import type { StoreContract } from '../../src/store/internal.js'
 import type { Reach } from './deadly-store.js'
 import { type Transaction, writeEffect } from './effects.js'
 import { POISON_ERRORS, POISON_RESULTS, POISON_SKIPS } from './poison.js'
@@ -18,7 +18,7 @@ export interface Surroundings {
   readonly reach: Reach
   /** The pool that the handlers use for the application's own tables, on PostgreSQL. */
   readonly pool?: Pool
-  readonly store?: Store
+  readonly store?: StoreContract
 }
 
 interface WriteOptions {

@@ -2,8 +2,8 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openSqlite } from 'redrive/sqlite'
-import type { ClaimedTask, Settlement, Store } from 'redrive/store'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { ClaimedTask, Settlement, StoreContract } from '../../src/store/internal.js'
 import { allTasks, checkInvariants } from '../conformance/invariants.js'
 import { diceOf } from './seed.js'
 
@@ -17,7 +17,7 @@ let folder: string
 const moments: { readonly walBytes: number; readonly state: string }[] = []
 
 /** Everything that the store knows of its tasks. */
-async function stateOf(store: Store): Promise<string> {
+async function stateOf(store: StoreContract): Promise<string> {
   const tasks = (await allTasks(store)).sort((a, b) => (a.id < b.id ? -1 : 1))
   const ledgers = await Promise.all(tasks.map(({ id }) => store.ledger(id)))
   return JSON.stringify({ tasks, ledgers, counts: await store.count({}) })

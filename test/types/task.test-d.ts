@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3'
 import type { PoolClient } from 'pg'
 import type { SqliteStore } from 'redrive/sqlite'
-import { MemoryStore, type Store } from 'redrive/store'
+import { MemoryStore } from 'redrive/store'
 import {
   declareTask,
   defineTask,
@@ -14,12 +14,13 @@ import {
   Worker,
 } from 'redrive/task'
 import { describe, expectTypeOf, it } from 'vitest'
+import type { StoreContract } from '../../src/store/internal.js'
 
 declare const sqlite: SqliteStore
 declare const task: TaskContext
 
 describe('the payload of a task', () => {
-  const queue = new TaskQueue({} as Store)
+  const queue = new TaskQueue({} as StoreContract)
 
   it('is what its handler takes', () => {
     const greet = defineTask('greet', { handler: ({ name }: { name: string }) => name })
@@ -37,7 +38,7 @@ describe('the payload of a task', () => {
     queue.prepare(visit, 'https://example.com')
     // @ts-expect-error what the schema makes, not what it takes
     queue.enqueue(visit, new URL('https://example.com'))
-    new Worker({} as Store, { tasks: [visit, defineTask('other', { handler: (_: number) => {} })] })
+    new Worker({} as StoreContract, { tasks: [visit, defineTask('other', { handler: (_: number) => {} })] })
   })
 })
 
@@ -58,7 +59,7 @@ describe('once', () => {
     // @ts-expect-error JSON has no form for a Map
     task.once('k', () => new Map())
     sqlite.once('k', db => expectTypeOf(db).toEqualTypeOf<Database>())
-    expectTypeOf<SqliteStore>().toExtend<Store>()
+    expectTypeOf<SqliteStore>().toExtend<StoreContract>()
   })
 
   it('takes parameters in a handler, and the fence from the task alone', () => {

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { deadLetters } from '../../../test/dead-letters.js'
 import { type StoreFolder, storeFolder } from '../../../test/store-folder.js'
 import { hashJson } from '../../policy/index.js'
-import type { Store } from '../../store/index.js'
+import type { StoreContract } from '../../store/internal.js'
 
 let folder: StoreFolder
 beforeEach(() => {
@@ -205,7 +205,7 @@ describe('audit tail', () => {
 })
 
 /** Lets the first attempt of each task fail, under a policy that asks for a retry after a second. */
-async function retryIn(store: Store, delayMs: number): Promise<void> {
+async function retryIn(store: StoreContract, delayMs: number): Promise<void> {
   const policy = { attempts: 3, backoff: { kind: 'fixed', base: 1000 }, jitter: 'none' }
   const hash = hashJson(policy)
   await store.policies.keep(hash, JSON.stringify(policy))

@@ -1,5 +1,5 @@
 import { NO_RULES, PatternRules } from '../../fingerprint/internal.js'
-import type { Store } from '../../store/index.js'
+import type { StoreContract } from '../../store/internal.js'
 import type { Duty } from '../duties.js'
 import { DutyWarnings } from '../duty-warnings.js'
 import { regroup } from './regroup.js'
@@ -15,7 +15,7 @@ const REGROUP = 'regroup what failed before'
  * every live worker reports the same, so that two releases never undo each other's moves. The first worker by name does it.
  */
 export class GroupingDuty implements Duty {
-  readonly #store: Store
+  readonly #store: StoreContract
   readonly #worker: string
   readonly #warnings = new DutyWarnings()
   #rules = NO_RULES
@@ -24,7 +24,7 @@ export class GroupingDuty implements Duty {
   #looking: Promise<void> | undefined
   #regrouping: Promise<void> | undefined
 
-  constructor(store: Store, worker: string) {
+  constructor(store: StoreContract, worker: string) {
     this.#store = store
     this.#worker = worker
   }

@@ -1,5 +1,6 @@
 import { type Fingerprint, fingerprint, isBug, type PatternRules } from '../../fingerprint/internal.js'
-import type { FailureGroup, LedgerRow, Regrouping, TaskReader, TaskRecord } from '../../store/index.js'
+import type { LedgerRow, TaskRecord } from '../../store/index.js'
+import type { FailureGroup, Regrouping, TaskReader } from '../../store/internal.js'
 
 /** Small enough that nobody waits for the transaction that moves them. */
 const PAGE = 200

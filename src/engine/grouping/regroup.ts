@@ -1,5 +1,6 @@
 import type { PatternRules } from '../../fingerprint/internal.js'
-import type { GroupStore, Page, PageRequest, Store } from '../../store/index.js'
+import type { Page, PageRequest } from '../../store/index.js'
+import type { GroupStore, StoreContract } from '../../store/internal.js'
 import { isLostGroup, plannedMoves } from './planned-moves.js'
 
 /** The result of going through all groups. */
@@ -16,7 +17,7 @@ const PAGE = 500
  * Goes through the groups of a store, and moves the tasks that belong to another one by these rules. A group that an open
  * operation is about is left for later, since its set would lose its members.
  */
-export async function regroup(store: Store, rules: PatternRules, signal: AbortSignal): Promise<Regrouped> {
+export async function regroup(store: StoreContract, rules: PatternRules, signal: AbortSignal): Promise<Regrouped> {
   const held = await heldGroups(store)
   let moved = 0
   let isDone = true
@@ -33,7 +34,7 @@ export async function regroup(store: Store, rules: PatternRules, signal: AbortSi
 }
 
 /** The groups that open operations select by. */
-async function heldGroups({ operations }: Pick<Store, 'operations'>): Promise<Set<string>> {
+async function heldGroups({ operations }: Pick<StoreContract, 'operations'>): Promise<Set<string>> {
   const open = await all(page => operations.list({ isOpen: true }, page))
   return new Set(open.flatMap(({ set }) => ('filter' in set ? (set.filter.group ?? []) : [])))
 }

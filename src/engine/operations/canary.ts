@@ -1,5 +1,13 @@
-import type { FixedRelease, LedgerRow, OperationMember, OperationRecord, Store, TaskRecord } from '../../store/index.js'
-import { cursorAt, hasFix, isOutside } from '../../store/internal.js'
+import type { LedgerRow, TaskRecord } from '../../store/index.js'
+import {
+  cursorAt,
+  type FixedRelease,
+  hasFix,
+  isOutside,
+  type OperationMember,
+  type OperationRecord,
+  type StoreContract,
+} from '../../store/internal.js'
 import type { StepFacts } from './next-step.js'
 
 /** How many members to look at for each that is chosen, so that lanes can differ. */
@@ -10,7 +18,7 @@ const CHOICE = 10
  * first. `movable` picks those that may be moved.
  */
 export async function chooseCanary(
-  store: Pick<Store, 'operations'>,
+  store: Pick<StoreContract, 'operations'>,
   { id, set }: OperationRecord,
   count: number,
   movable: (members: readonly OperationMember[]) => Promise<readonly OperationMember[]>,
@@ -41,7 +49,7 @@ export async function chooseCanary(
 
 /** Chooses one of these members: of a lane that has none yet, if there is one. */
 async function choose(
-  store: Pick<Store, 'operations'>,
+  store: Pick<StoreContract, 'operations'>,
   id: string,
   found: readonly OperationMember[],
   chosen: Map<string, string>,
@@ -66,7 +74,7 @@ export function laneOf({ kind, category, key }: OperationMember): string {
  * a worker with the fix made.
  */
 export async function canaryAnswers(
-  store: Pick<Store, 'get' | 'ledgers'>,
+  store: Pick<StoreContract, 'get' | 'ledgers'>,
   ids: readonly string[],
   fixedIn?: FixedRelease,
 ): Promise<StepFacts['canary']> {

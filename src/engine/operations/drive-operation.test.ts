@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it, vi } from 'vitest'
-import { MemoryStore, type OperationRecord, type Store } from '../../store/index.js'
+import { MemoryStore } from '../../store/index.js'
+import type { OperationRecord, StoreContract } from '../../store/internal.js'
 import { defineTask, type StandardSchema, Worker } from '../../task/index.js'
 import { fakeClock } from '../../testing/index.js'
 import { sleep } from '../../time/index.js'
@@ -33,7 +34,7 @@ async function scene(count: number, handler: Handler, keyOf: (n: number) => stri
   return { clock, store, ids, worker: new Worker(store, { tasks: [k], clock, name: 'worker' }) }
 }
 
-async function create(store: Store, settings: OperationRecord['settings'] = {}): Promise<string> {
+async function create(store: StoreContract, settings: OperationRecord['settings'] = {}): Promise<string> {
   const set = { filter: { kind: 'k' }, until: await store.now() }
   return (await store.operations.create({ act: 'redrive', set, by: { who: 'ann' }, settings })).id
 }
@@ -352,7 +353,7 @@ it('counts the answer of a member whose attempt ends while it is looked at', asy
   const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 1000, rooms, limit: 1, isIdle: true })
   const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w' }
   const outcome = { type: 'dead', reason: 'final_error' } as const
-  const get: Store['get'] = async id => {
+  const get: StoreContract['get'] = async id => {
     await setImmediate()
     await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome, attempt })))
     return store.get(id)

@@ -1,13 +1,14 @@
-import type {
-  OperationMember,
-  OperationProgress,
-  OperationRecord,
-  OperationStep,
-  Store,
-  TakenOperation,
-  WorkerRecord,
-} from '../../store/index.js'
-import { isOutside, isWorker } from '../../store/internal.js'
+import {
+  isOutside,
+  isWorker,
+  type OperationMember,
+  type OperationProgress,
+  type OperationRecord,
+  type OperationStep,
+  type StoreContract,
+  type TakenOperation,
+  type WorkerRecord,
+} from '../../store/internal.js'
 import { type Clock, sleep } from '../../time/index.js'
 import { canaryAnswers, chooseCanary, laneOf } from './canary.js'
 import { fixWait } from './fix-wait.js'
@@ -36,7 +37,7 @@ export interface DriveOptions {
   readonly onStep?: (operation: OperationRecord) => void
 }
 
-type DriveStore = Pick<Store, 'operations' | 'workers' | 'now' | 'get' | 'ledgers' | 'payloads'>
+type DriveStore = Pick<StoreContract, 'operations' | 'workers' | 'now' | 'get' | 'ledgers' | 'payloads'>
 
 const LEASE_MS = 10_000
 /** The lease is renewed when a third of it is over, though there is nothing to do. */

@@ -1,5 +1,4 @@
-import type { OperationRecord, WorkerRecord } from '../../store/index.js'
-import { hasFix } from '../../store/internal.js'
+import { hasFix, type OperationRecord, type WorkerRecord } from '../../store/internal.js'
 
 /** Why an operation that needs a fix does not go on. */
 export interface FixWait {

@@ -1,5 +1,11 @@
-import type { OperationMember, OperationRecord, PayloadPatch, Store, TaskRecord } from '../../store/index.js'
-import { patchedPayload } from '../../store/internal.js'
+import type { TaskRecord } from '../../store/index.js'
+import {
+  type OperationMember,
+  type OperationRecord,
+  type PayloadPatch,
+  patchedPayload,
+  type StoreContract,
+} from '../../store/internal.js'
 import type { PayloadCheck } from '../work-kind.js'
 import { madePayloadProblem } from './made-payload.js'
 
@@ -54,7 +60,7 @@ const AT_ONCE = 50
 
 /** The members of a redrive that would be dead again at once, as far as there are checks for their kinds. */
 export async function invalidMembers(
-  store: Pick<Store, 'payloads'>,
+  store: Pick<StoreContract, 'payloads'>,
   { act, settings: { patch } }: Pick<OperationRecord, 'act' | 'settings'>,
   members: readonly OperationMember[],
   checks: PayloadChecks,

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { OperationRecord } from '../../store/index.js'
+import type { OperationRecord } from '../../store/internal.js'
 import { nextStep, outstanding, type StepFacts } from './next-step.js'
 
 const NO_TALLY = { passed: 0, failed: 0, unanswered: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }

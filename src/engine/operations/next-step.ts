@@ -1,5 +1,4 @@
-import type { OperationRecord, OperationStatus } from '../../store/index.js'
-import { isOutside } from '../../store/internal.js'
+import { isOutside, type OperationRecord, type OperationStatus } from '../../store/internal.js'
 
 /**
  * Decides what a driver does next about an operation. Pure: it knows the record, with the tally of its members, and a few facts.

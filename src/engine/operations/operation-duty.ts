@@ -1,4 +1,4 @@
-import type { Store } from '../../store/index.js'
+import type { StoreContract } from '../../store/internal.js'
 import type { Clock } from '../../time/index.js'
 import type { Duty } from '../duties.js'
 import { DutyWarnings } from '../duty-warnings.js'
@@ -14,7 +14,7 @@ const PAGE = 100
 
 /** Advances the operations of a store that nobody else drives, so that no terminal has to stay open for them. */
 export class OperationDuty implements Duty {
-  readonly #store: Store
+  readonly #store: StoreContract
   readonly #worker: string
   readonly #clock: Clock
   readonly #warnings = new DutyWarnings()
@@ -27,7 +27,7 @@ export class OperationDuty implements Duty {
   #looking: Promise<void> | undefined
 
   /** `outside` reaches members outside of the store, such as messages on the bus of a consumer. */
-  constructor(store: Store, worker: string, kinds: readonly WorkKind[], clock: Clock, outside?: OutsideTarget) {
+  constructor(store: StoreContract, worker: string, kinds: readonly WorkKind[], clock: Clock, outside?: OutsideTarget) {
     this.#outside = outside
     this.#store = store
     this.#worker = worker

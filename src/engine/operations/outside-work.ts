@@ -1,4 +1,4 @@
-import type { OperationRecord } from '../../store/index.js'
+import type { OperationRecord } from '../../store/internal.js'
 
 /** Acts on the members of one operation that are outside of the store. It walks over them once, batch by batch. */
 export interface OutsideWork {

@@ -1,5 +1,11 @@
-import type { OperationMember, OperationRecord, WorkerRecord } from '../../store/index.js'
-import { isItem, isRunBy, isWorker } from '../../store/internal.js'
+import {
+  isItem,
+  isRunBy,
+  isWorker,
+  type OperationMember,
+  type OperationRecord,
+  type WorkerRecord,
+} from '../../store/internal.js'
 
 /** Why members are left alone. */
 export const PAUSED = 'lane_paused'

@@ -168,7 +168,7 @@ export interface AuditStore {
  * Keeps tasks, ledger, runs, operations, policies, idempotency keys and audit records. Each verb is one transaction, and its promise resolves
  * after the commit; concurrent calls may share one.
  */
-export interface Store
+export interface StoreContract
   extends TaskVerbs,
     TaskReader,
     TaskControl,
@@ -211,3 +211,6 @@ export interface Store
   /** Closes the file or the connections. The store takes no more calls. */
   close(): Promise<void>
 }
+
+/** A store as users see it. */
+export type Store = StoreContract

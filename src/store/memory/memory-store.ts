@@ -21,7 +21,7 @@ import type { Prunable } from '../contract/prunable.js'
 import type { RetryYield } from '../contract/retry-yield.js'
 import type { RunStore } from '../contract/run-store.js'
 import type { Storable } from '../contract/storable.js'
-import type { OnceOptions, PolicyStore, Retention, Store } from '../contract/store.js'
+import type { OnceOptions, PolicyStore, Retention, StoreContract } from '../contract/store.js'
 import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
@@ -82,7 +82,7 @@ const MEMORY_OPTIONS: KnownOptions<MemoryStoreOptions> = { clock: 'object' }
  * Keeps tasks in this process: for tests, and for work that need not outlive the process. Each verb runs in one go, so it
  * is a transaction by itself.
  */
-export class MemoryStore implements Store {
+export class MemoryStore implements StoreContract {
   readonly idempotency: MemoryIdempotencyStore
   /** Policies by their hash. */
   readonly policies: PolicyStore = memoryPolicies()

@@ -1,5 +1,5 @@
 import type { Page, PageRequest } from '../contract/list.js'
-import type { Store } from '../contract/store.js'
+import type { StoreContract } from '../contract/store.js'
 
 /**
  * The sections of a store, in the order in which they are moved: each with its table, the columns that identify and order
@@ -96,7 +96,7 @@ export interface MovedRow {
 }
 
 /** A store whose contents can be moved to another store, and that can receive another's. */
-export interface Movable extends Store {
+export interface Movable extends StoreContract {
   /** Reads a page of a section, in the order of its keys. */
   exportPage(section: Section, page: PageRequest): Promise<Page<MovedRow>>
   /** Adds rows in one transaction, and leaves those that exist as they are. Returns how many were new. */

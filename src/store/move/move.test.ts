@@ -9,17 +9,8 @@ import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { hashJson, OptionError } from '../../policy/index.js'
 import { defineTask, Worker } from '../../task/index.js'
 import { type FakeClock, fakeClock } from '../../testing/index.js'
-import {
-  type Movable,
-  MoveDifferenceError,
-  type MovedRow,
-  type MoveProgress,
-  MoveRefusedError,
-  moveStore,
-  type Outcome,
-  planMove,
-  type Section,
-} from '../index.js'
+import { MoveDifferenceError, type MoveProgress, MoveRefusedError, moveStore, planMove } from '../index.js'
+import type { Movable, MovedRow, Outcome, Section } from '../internal.js'
 import { openPostgres } from '../postgres/index.js'
 import { openSqlite } from '../sqlite/index.js'
 import { ENTRY_COLUMNS, SECTIONS } from './movable.js'

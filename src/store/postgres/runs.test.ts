@@ -2,7 +2,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { checkInvariants } from '../../../test/conformance/invariants.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import type { RunSettings, Store } from '../index.js'
+import type { RunSettings, StoreContract } from '../internal.js'
 import { openPostgres, type PostgresStore } from './index.js'
 
 /* Two processes, each with connections of its own, end a run between them. */
@@ -35,14 +35,14 @@ afterAll(async () => {
   for (const pool of pools) await pool.end()
 })
 
-async function openRun(store: Store, id: string, count: number, pipeline = 'p'): Promise<void> {
+async function openRun(store: StoreContract, id: string, count: number, pipeline = 'p'): Promise<void> {
   const onEnd = { kind: 'report', payload: 'null' }
   await store.runs.open({ id, pipeline, version: '1', stages: ['a'], settings: SETTINGS, hasOutput: true, onEnd })
   const items = Array.from({ length: count }, (_, index) => ({ payload: String(index) }))
   await store.runs.take(id, { reader: 'r', leaseMs: 60_000, position: 0, items, isEnd: true })
 }
 
-async function claim(store: Store, worker: string, limit: number, pipeline = 'p') {
+async function claim(store: StoreContract, worker: string, limit: number, pipeline = 'p') {
   const { tasks } = await store.claim({
     worker,
     leaseMs: 60_000,

@@ -1,5 +1,5 @@
 import type { By } from '../contract/ledger.js'
-import type { Store } from '../contract/store.js'
+import type { StoreContract } from '../contract/store.js'
 import { type RecordedIds, recordedIds } from './operator-record.js'
 
 /** The audit record of a redrive of named dead letters. There are two for each: one when it starts, and one when it ends. */
@@ -28,7 +28,7 @@ export interface RedriveRecord {
  * store, nothing happens and nothing is recorded.
  */
 export async function recordRedrive(
-  store: Pick<Store, 'audit' | 'now' | 'get'>,
+  store: Pick<StoreContract, 'audit' | 'now' | 'get'>,
   ids: readonly string[],
   { who, why }: By,
   move: (moved: string[]) => Promise<'complete' | 'stopped'>,
@@ -58,7 +58,7 @@ export async function recordRedrive(
 }
 
 /** Whether the store may have one of the tasks. It looks no further than the record shows. */
-async function isAnyKnown(store: Pick<Store, 'get'>, { named, ids }: RecordedIds): Promise<boolean> {
+async function isAnyKnown(store: Pick<StoreContract, 'get'>, { named, ids }: RecordedIds): Promise<boolean> {
   if (named > ids.length) return true
   for (const id of ids) if ((await store.get(id)) !== undefined) return true
   return false

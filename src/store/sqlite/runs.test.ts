@@ -5,7 +5,8 @@ import Database from 'better-sqlite3'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { checkInvariants } from '../../../test/conformance/invariants.js'
 import { type FakeClock, fakeClock } from '../../testing/index.js'
-import { type ClaimedTask, MemoryStore, type Outcome, type Store } from '../index.js'
+import { MemoryStore } from '../index.js'
+import type { ClaimedTask, Outcome, StoreContract } from '../internal.js'
 import { openSqlite } from './index.js'
 import { runStatementsOf } from './statements/runs.js'
 
@@ -30,19 +31,19 @@ const settings = (failureBudget: number) => ({
   concurrency: {},
 })
 
-async function open(store: Store, count: number, failureBudget: number): Promise<void> {
+async function open(store: StoreContract, count: number, failureBudget: number): Promise<void> {
   const run = { id: 'r', pipeline: 'p', version: '1', stages: ['a', 'b'], settings: settings(failureBudget) }
   await store.runs.open(run)
   const items = Array.from({ length: count }, () => ({ payload: '1' }))
   await store.runs.take('r', { reader: 'me', leaseMs: 1000, position: 0, items, isEnd: true })
 }
 
-async function claim(store: Store, limit: number): Promise<readonly ClaimedTask[]> {
+async function claim(store: StoreContract, limit: number): Promise<readonly ClaimedTask[]> {
   const request = { worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['pipeline:p'] }], limit, isIdle: true }
   return (await store.claim(request)).tasks
 }
 
-const settle = (store: Store, tasks: readonly ClaimedTask[], outcome: Outcome) =>
+const settle = (store: StoreContract, tasks: readonly ClaimedTask[], outcome: Outcome) =>
   store.settle(
     tasks.map(({ id, token, changedAt }) => {
       const attempt = { attempt: 1, startedAt: changedAt, endedAt: changedAt, worker: 'w' }

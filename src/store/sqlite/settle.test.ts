@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type FakeClock, fakeClock } from '../../testing/index.js'
-import type { AttemptEntry, ClaimedTask, Outcome } from '../index.js'
+import type { AttemptEntry, ClaimedTask, Outcome } from '../internal.js'
 import { openSqlite, type SqliteStore } from './index.js'
 
 let folder: string

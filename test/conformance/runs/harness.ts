@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import type { TaskStatus } from '../../../src/store/index.js'
 import type {
   Chunk,
   ClaimedTask,
@@ -6,9 +7,8 @@ import type {
   Outcome,
   RunRecord,
   RunSettings,
-  Store,
-  TaskStatus,
-} from '../../../src/store/index.js'
+  StoreContract,
+} from '../../../src/store/internal.js'
 import { claim, LEASE_MS, settle } from '../harness.js'
 
 export const ANN = { who: 'ann', why: 'the API is back' }
@@ -27,7 +27,10 @@ export const SETTINGS: RunSettings = {
 export const KIND = 'pipeline:enrich'
 
 /** Opens a run of two stages, `fetch` and `call`. */
-export function open(store: Store, run: Partial<Omit<NewRun, 'settings'>> & { settings?: Partial<RunSettings> } = {}) {
+export function open(
+  store: StoreContract,
+  run: Partial<Omit<NewRun, 'settings'>> & { settings?: Partial<RunSettings> } = {},
+) {
   const settings = { ...SETTINGS, ...run.settings }
   return store.runs.open({ id: 'r', pipeline: 'enrich', version: 'v1', stages: ['fetch', 'call'], ...run, settings })
 }
@@ -39,13 +42,17 @@ export function chunk(count: number, more: Partial<Chunk> = {}): Chunk {
 }
 
 /** A run whose source was read to its end. */
-export async function runOf(store: Store, count: number, run: Parameters<typeof open>[1] = {}): Promise<RunRecord> {
+export async function runOf(
+  store: StoreContract,
+  count: number,
+  run: Parameters<typeof open>[1] = {},
+): Promise<RunRecord> {
   const { id } = await open(store, run)
   return store.runs.take(id, chunk(count))
 }
 
 /** Claims items, in the order of the source. */
-export async function take(store: Store, limit: number, kind = KIND): Promise<readonly ClaimedTask[]> {
+export async function take(store: StoreContract, limit: number, kind = KIND): Promise<readonly ClaimedTask[]> {
   const { tasks } = await claim(store, { kinds: [kind], limit })
   assert.equal(tasks.length, limit, `${limit} items should be there to claim`)
   return tasks
@@ -53,14 +60,15 @@ export async function take(store: Store, limit: number, kind = KIND): Promise<re
 
 export const DEAD: Outcome = { type: 'dead', reason: 'attempts_exhausted' }
 
-export function kill(store: Store, item: ClaimedTask, code = 'http_422') {
+export function kill(store: StoreContract, item: ClaimedTask, code = 'http_422') {
   return settle(store, item, DEAD, { verdict: { class: 'final', code }, error: 'Error: bad' })
 }
 
-export const succeed = (store: Store, item: ClaimedTask) => settle(store, item, { type: 'succeeded', result: '"ok"' })
+export const succeed = (store: StoreContract, item: ClaimedTask) =>
+  settle(store, item, { type: 'succeeded', result: '"ok"' })
 
 /** Lets the next items end: each letter is one of them, `s` succeeded, `k` skipped, `d` dead. */
-export async function end(store: Store, letters: string): Promise<void> {
+export async function end(store: StoreContract, letters: string): Promise<void> {
   for (const [index, item] of (await take(store, letters.length)).entries()) {
     if (letters[index] === 's') await succeed(store, item)
     else if (letters[index] === 'd') await kill(store, item)
@@ -78,18 +86,18 @@ export const counts = (some: Partial<Record<TaskStatus, number>>) => ({
   ...some,
 })
 
-export async function get(store: Store, id = 'r'): Promise<RunRecord> {
+export async function get(store: StoreContract, id = 'r'): Promise<RunRecord> {
   const run = await store.runs.get(id)
   assert.ok(run !== undefined, `the run ${id} should be there`)
   return run
 }
 
-export async function audit(store: Store): Promise<Record<string, unknown>[]> {
+export async function audit(store: StoreContract): Promise<Record<string, unknown>[]> {
   return (await store.audit.page({ limit: 100 })).items.map(item => JSON.parse(item))
 }
 
 /** The statuses that a run has had, as its `onEnd` tasks tell. */
-export async function endings(store: Store): Promise<unknown[]> {
+export async function endings(store: StoreContract): Promise<unknown[]> {
   const { items } = await store.list({ kind: 'report' }, { limit: 100 })
   return items.map(({ id, payload }) => [id, JSON.parse(payload)]).sort()
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { OptionError } from '../../../src/policy/index.js'
-import type { RunStatus } from '../../../src/store/index.js'
+import type { RunStatus } from '../../../src/store/internal.js'
 import { assertFields, type StoreBehaviours } from '../harness.js'
 import { ANN, chunk, counts, end, get, KIND, open, runOf, take } from './harness.js'
 

@@ -1,15 +1,13 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { listBudgets } from '../../../operate/index.js'
-import type {
-  Budget,
-  BudgetRecord,
-  BudgetScope,
-  By,
-  FailureBudget,
-  RetryAllowance,
-  Store,
-} from '../../../store/index.js'
-import { checkedBudget, isRunBy } from '../../../store/internal.js'
+import type { Budget, BudgetRecord, BudgetScope, By } from '../../../store/index.js'
+import {
+  checkedBudget,
+  type FailureBudget,
+  isRunBy,
+  type RetryAllowance,
+  type StoreContract,
+} from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'
 import { suggest } from '../../suggest.js'
@@ -265,7 +263,7 @@ function allowanceOf({ retries }: Partial<BudgetRecord> = {}): RetryAllowance | 
 }
 
 /** Whether there are tasks of a scope, or live workers that report to run it. */
-async function isKnown(store: Store, { kind, category }: BudgetScope): Promise<boolean> {
+async function isKnown(store: StoreContract, { kind, category }: BudgetScope): Promise<boolean> {
   const lanes = await store.lanes({ kind, ...(category !== undefined && { category }) })
   if (lanes.length > 0) return true
   const workers = await store.workers()
@@ -296,7 +294,7 @@ function liftBudget({ console, environment }: CommandContext, options: LiftOptio
 }
 
 /** Removes a budget, or one part of it. Returns whether there was one. */
-async function liftPart(store: Store, scope: BudgetScope, options: LiftOptions, by: By): Promise<boolean> {
+async function liftPart(store: StoreContract, scope: BudgetScope, options: LiftOptions, by: By): Promise<boolean> {
   const part = partOf(options)
   if (part === '') return store.budgets.lift(scope, by)
   const known = (await store.budgets.list()).find(budget => isSameScope(budget, scope))

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { countTasks, type TaskCountView } from '../../../operate/index.js'
-import type { CountField } from '../../../store/index.js'
+import type { CountField } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode } from '../../errors.js'
 import { grouped } from '../../terminal/chart.js'

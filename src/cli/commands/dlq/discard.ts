@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { discardDeadLetters, type LetterSelection, planDiscard } from '../../../operate/index.js'
-import type { Store } from '../../../store/index.js'
+import type { StoreContract } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode } from '../../errors.js'
 import type { Console } from '../../terminal/console.js'
@@ -59,7 +59,7 @@ function discardLetters(
 
 async function tryOut(
   context: CommandContext,
-  store: Store,
+  store: StoreContract,
   selection: LetterSelection,
   options: DiscardCommandOptions,
 ): Promise<ExitCode> {
@@ -73,7 +73,7 @@ async function tryOut(
 
 async function discardAll(
   context: CommandContext,
-  store: Store,
+  store: StoreContract,
   selection: LetterSelection,
   { output, why, yes }: DiscardCommandOptions,
 ): Promise<ExitCode> {

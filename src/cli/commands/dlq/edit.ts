@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { isObject } from '../../../policy/internal.js'
-import type { PayloadPatch } from '../../../store/index.js'
+import type { PayloadPatch } from '../../../store/internal.js'
 import { REDACTED } from '../../../telemetry/internal.js'
 import type { CommandContext } from '../../command.js'
 import { type ExitCode, UsageError } from '../../errors.js'

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { LetterSelection, RedrivePlan } from '../../../operate/index.js'
-import type { Store } from '../../../store/index.js'
+import type { StoreContract } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'
 import { writeList } from '../../terminal/output.js'
@@ -32,7 +32,7 @@ export function selectionOf(
   ids: readonly string[],
   options: SelectionOptions,
   what = 'dead letters',
-): (store: Pick<Store, 'groups'>) => Promise<LetterSelection> {
+): (store: Pick<StoreContract, 'groups'>) => Promise<LetterSelection> {
   const { kind, category, key, code, group, all } = options
   const hasFilter = [kind, category, key, code, group].some(value => value !== undefined)
   if ([ids.length > 0, hasFilter, all === true].filter(Boolean).length > 1) {
@@ -48,7 +48,7 @@ export function selectionOf(
 /** Prints the dead letters that an act would be done to, and those that it would refuse. Returns the plan. */
 export async function preview<Plan extends RedrivePlan>(
   { console }: CommandContext,
-  store: Pick<Store, 'now'>,
+  store: Pick<StoreContract, 'now'>,
   { output }: Pick<CommonOptions, 'output'>,
   makePlan: (options: { readonly sampleSize: number }) => Promise<Plan>,
 ): Promise<Plan> {

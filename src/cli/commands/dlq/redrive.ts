@@ -8,8 +8,8 @@ import {
   startOperation,
   type TaskSchema,
 } from '../../../operate/index.js'
-import type { PayloadPatch, Store } from '../../../store/index.js'
-import { checkPatch } from '../../../store/internal.js'
+
+import { checkPatch, type PayloadPatch, type StoreContract } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { CommandError, ExitCode } from '../../errors.js'
 import { writeResult } from '../../terminal/output.js'
@@ -99,7 +99,7 @@ export function redriveLetters(
 
 async function tryOut(
   context: CommandContext,
-  store: Store,
+  store: StoreContract,
   selection: LetterSelection,
   options: RedriveCommandOptions,
 ): Promise<ExitCode> {
@@ -145,7 +145,7 @@ async function tasksFor(
 
 async function move(
   context: CommandContext,
-  store: Store,
+  store: StoreContract,
   selection: LetterSelection,
   options: RedriveCommandOptions,
 ): Promise<ExitCode> {
@@ -181,7 +181,7 @@ async function move(
  */
 async function confirmedCount(
   context: CommandContext,
-  store: Store,
+  store: StoreContract,
   selection: LetterSelection,
   { patch, tasks, limit = Infinity, detach, yes, total }: Confirming,
 ): Promise<number> {

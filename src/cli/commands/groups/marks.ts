@@ -7,7 +7,8 @@ import {
   operationView,
   redriveWhenFixed,
 } from '../../../operate/index.js'
-import type { GroupMark, Store } from '../../../store/index.js'
+import type { GroupMark } from '../../../store/index.js'
+import type { StoreContract } from '../../../store/internal.js'
 import { parseMoment } from '../../../time/index.js'
 import type { CommandContext } from '../../command.js'
 import { CommandError, ExitCode, UsageError } from '../../errors.js'
@@ -155,13 +156,13 @@ function fixGroup(context: CommandContext, text: string, options: FixOptions): P
   })
 }
 
-async function marked(store: Store, id: string): Promise<GroupView> {
+async function marked(store: StoreContract, id: string): Promise<GroupView> {
   const group = await store.groups.get(id)
   if (group === undefined) throw new CommandError(`The failure group ${quoted(id)} has just been deleted.`)
   return groupView(group)
 }
 
-async function sayLife({ console }: CommandContext, store: Store, { id, life }: GroupView): Promise<void> {
+async function sayLife({ console }: CommandContext, store: StoreContract, { id, life }: GroupView): Promise<void> {
   console.say(`${quoted(id)} is ${lifeText(life, await store.now())}.`)
 }
 

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { groupRuleView, previewRules, type RegroupPreview } from '../../../operate/index.js'
-import type { GroupRule, NewGroupRule, Store } from '../../../store/index.js'
-import { isWorker } from '../../../store/internal.js'
+
+import { type GroupRule, isWorker, type NewGroupRule, type StoreContract } from '../../../store/internal.js'
 import { withoutSecrets } from '../../../telemetry/index.js'
 import type { CommandContext } from '../../command.js'
 import { CommandError, ExitCode } from '../../errors.js'
@@ -132,7 +132,7 @@ function removeRule(
   })
 }
 
-async function whenText(store: Pick<Store, 'workers'>): Promise<string> {
+async function whenText(store: Pick<StoreContract, 'workers'>): Promise<string> {
   return (await store.workers()).some(isWorker)
     ? 'Workers regroup what failed before, once all of them have read it: within a minute.'
     : 'No worker is running: the next one regroups what failed before.'

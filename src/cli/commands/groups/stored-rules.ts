@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { GroupRule } from '../../../store/index.js'
+import type { GroupRule } from '../../../store/internal.js'
 import type { Environment } from '../../environment.js'
 import { isStoreNamed, type StoreOptions, withStore } from '../shared/open-store.js'
 import { nonEmpty } from '../shared/options.js'

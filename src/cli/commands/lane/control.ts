@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import type { By, LaneLimits, LaneRecord, LaneSelection, LimitRule, SharedLimits, Store } from '../../../store/index.js'
-import { isItem } from '../../../store/internal.js'
+import type { By, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from '../../../store/index.js'
+import { isItem, type LimitRule, type StoreContract } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'
 import { suggest } from '../../suggest.js'
@@ -129,7 +129,7 @@ function continueText([first = '', ...others]: readonly string[]): string {
 
 /** Pauses or resumes lanes. Returns false if there is nothing to resume. */
 async function changePause(
-  store: Store,
+  store: StoreContract,
   lanes: LaneSelection,
   found: readonly LaneRecord[],
   { isPaused, who, why }: By & { readonly isPaused: boolean },
@@ -163,7 +163,7 @@ function setLimits({ console, environment }: CommandContext, options: LimitOptio
 }
 
 /** Says that lanes have no limits, or which ones they still share. */
-async function sayUnlimited(console: Console, store: Store, lanes: LaneSelection): Promise<void> {
+async function sayUnlimited(console: Console, store: StoreContract, lanes: LaneSelection): Promise<void> {
   const shared = await sharedLimits(store, lanes)
   console.say(`${lanesText(lanes)} no limits${shared.length === 0 ? '' : ' of their own'} now.`)
   for (const { kind, category, limits } of shared) {
@@ -173,7 +173,7 @@ async function sayUnlimited(console: Console, store: Store, lanes: LaneSelection
 }
 
 /** The limits that these lanes share, among themselves or with others. */
-async function sharedLimits(store: Store, lanes: LaneSelection): Promise<LimitRule[]> {
+async function sharedLimits(store: StoreContract, lanes: LaneSelection): Promise<LimitRule[]> {
   const { limits } = await store.laneRules(lanes)
   return limits.filter(({ limits: set }) => 'isShared' in set && limitText(set) !== '')
 }
@@ -181,7 +181,7 @@ async function sharedLimits(store: Store, lanes: LaneSelection): Promise<LimitRu
 /** Says so if no lane is concerned yet: the kind may be misspelt. */
 async function sayUnknown(
   console: Console,
-  store: Store,
+  store: StoreContract,
   { kind }: LaneSelection,
   found: readonly LaneRecord[],
 ): Promise<void> {

@@ -1,5 +1,6 @@
 import type { LaneView, PauseView } from '../../../operate/index.js'
-import type { LaneLimits, Rate, SharedLimits } from '../../../store/index.js'
+import type { LaneLimits, SharedLimits } from '../../../store/index.js'
+import type { Rate } from '../../../store/internal.js'
 import { withoutSecrets } from '../../../telemetry/index.js'
 import { grouped } from '../../terminal/chart.js'
 import type { Console, Paint } from '../../terminal/console.js'

@@ -1,6 +1,7 @@
 import type { TaskView } from '../../../operate/index.js'
 import { openGates, stateOf } from '../../../operate/internal.js'
-import type { BudgetRecord, Lane, LaneRecord, Store } from '../../../store/index.js'
+import type { BudgetRecord, Lane, LaneRecord } from '../../../store/index.js'
+import type { StoreContract } from '../../../store/internal.js'
 import { relative } from '../../terminal/times.js'
 
 /** How many lanes are read at once. */
@@ -8,11 +9,11 @@ const AT_ONCE = 50
 
 /** Tells when tasks start, for lists: a task that is due may be in a lane that is paused, gated or held. */
 export class NextStarts {
-  readonly #store: Pick<Store, 'lanes' | 'budgets'>
+  readonly #store: Pick<StoreContract, 'lanes' | 'budgets'>
   readonly #lanes = new Map<string, LaneRecord | undefined>()
   #gates: readonly BudgetRecord[] | undefined
 
-  constructor(store: Pick<Store, 'lanes' | 'budgets'>) {
+  constructor(store: Pick<StoreContract, 'lanes' | 'budgets'>) {
     this.#store = store
   }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { deadLetters } from '../../../../test/dead-letters.js'
 import { type StoreFolder, storeFolder } from '../../../../test/store-folder.js'
-import type { OperationSettings } from '../../../store/index.js'
+import type { OperationSettings } from '../../../store/internal.js'
 
 let folder: StoreFolder
 beforeEach(async () => {

@@ -11,8 +11,8 @@ import {
   undoOperation,
 } from '../../../operate/index.js'
 import { runUntilStopped } from '../../../operate/internal.js'
-import type { OperationRecord, Store } from '../../../store/index.js'
-import { isOutside, MOVED, refuseLasting } from '../../../store/internal.js'
+
+import { isOutside, MOVED, type OperationRecord, refuseLasting, type StoreContract } from '../../../store/internal.js'
 import { withoutSecrets } from '../../../telemetry/index.js'
 import type { CommandContext } from '../../command.js'
 import type { Environment } from '../../environment.js'
@@ -362,7 +362,7 @@ function byOf(who: string, { why }: ActOptions) {
   return { who, why }
 }
 
-async function found(store: Store, id: string): Promise<OperationRecord> {
+async function found(store: StoreContract, id: string): Promise<OperationRecord> {
   const operation = await store.operations.get(id)
   if (operation !== undefined) return operation
   throw new CommandError(`There is no operation ${quoted(id)}. To list them, run: ${suggest('ops ls')}`)

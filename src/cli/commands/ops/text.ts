@@ -9,8 +9,15 @@ import {
   operationView,
 } from '../../../operate/index.js'
 import { openGates } from '../../../operate/internal.js'
-import type { OperationAct, OperationRecord, Store } from '../../../store/index.js'
-import { isCovering, isWorker, MOVED } from '../../../store/internal.js'
+
+import {
+  isCovering,
+  isWorker,
+  MOVED,
+  type OperationAct,
+  type OperationRecord,
+  type StoreContract,
+} from '../../../store/internal.js'
 import { withoutSecrets } from '../../../telemetry/index.js'
 import type { CommandContext } from '../../command.js'
 import { CommandError, ExitCode } from '../../errors.js'
@@ -85,7 +92,7 @@ export function sayPlan(console: Console, plan: OperationPlan, { canary }: { rea
 /** Says which gates the dead letters of a selection would wait behind: their operation gets no answers meanwhile. */
 export async function sayGates(
   { console }: CommandContext,
-  store: Pick<Store, 'budgets' | 'countBy'>,
+  store: Pick<StoreContract, 'budgets' | 'countBy'>,
   selection: LetterSelection,
 ): Promise<void> {
   if ('ids' in selection) return
@@ -118,7 +125,7 @@ const AFTER: Partial<Record<OperationAct, (id: string) => string>> = {
 /** Says what came of an operation that this command ran, and returns its exit code. */
 export async function endOfOperation(
   { console }: CommandContext,
-  store: Store,
+  store: StoreContract,
   output: OutputFormat,
   operation: OperationRecord,
   { movedBefore = 0 }: { readonly movedBefore?: number } = {},
@@ -138,7 +145,7 @@ export async function endOfOperation(
   return isStopped ? ExitCode.partly : endOf(moved, leftAlone(progress.refused))
 }
 
-async function sayStop(console: Console, store: Store, operation: OperationRecord): Promise<void> {
+async function sayStop(console: Console, store: StoreContract, operation: OperationRecord): Promise<void> {
   const { reason, stoppedBy } = operation
   if (stoppedBy === undefined) console.say(`Stopped: ${reason} ${await operationOutcome(store, operation)}`)
   else console.say(`${withoutSecrets(reason ?? '').replace(/\.$/, '')}. The rest is unchanged.`)
@@ -166,7 +173,7 @@ function nextLines(operation: OperationRecord): string[] {
 /** Says that no task matches a selection, and which kinds there are if that may be the mistake. */
 export async function sayNoMatch(
   { console }: CommandContext,
-  store: Pick<Store, 'countBy'>,
+  store: Pick<StoreContract, 'countBy'>,
   selection: LetterSelection,
   what: 'dead letters' | 'tasks',
 ): Promise<void> {
@@ -177,7 +184,7 @@ export async function sayNoMatch(
 /** Creates an operation for the live workers to carry out. Refuses if there are none. */
 export async function startDetached(
   context: CommandContext,
-  store: Store,
+  store: StoreContract,
   output: OutputFormat,
   start: () => Promise<OperationRecord>,
 ): Promise<ExitCode> {

@@ -1,4 +1,4 @@
-import type { RunRecord, StoreStats } from '../../../store/index.js'
+import type { RunRecord, StoreStats } from '../../../store/internal.js'
 
 /**
  * Whether a run has items left and nobody works on them: its process was killed. Nobody can tell while the lease of a process

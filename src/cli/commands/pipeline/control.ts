@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { RunStatus, RunStore } from '../../../store/index.js'
+import type { RunStatus, RunStore } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'
 import { confirm } from '../../terminal/confirm.js'

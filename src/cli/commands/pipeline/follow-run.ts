@@ -1,7 +1,7 @@
 import type { TrialEstimate } from '../../../operate/internal.js'
 import type { RunHandle, RunResult } from '../../../pipeline/index.js'
 import { formatDuration } from '../../../policy/index.js'
-import type { RunStatus, Store } from '../../../store/index.js'
+import type { RunStatus, StoreContract } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode } from '../../errors.js'
 import { suggest } from '../../suggest.js'
@@ -19,7 +19,7 @@ import { isTrialOver, judgeTrial, type Trial } from './trial.js'
 
 /** A run that this process works on. */
 interface Followed {
-  readonly store: Store
+  readonly store: StoreContract
   readonly pipeline: AnyPipeline
   readonly handle: RunHandle
   readonly notes: RunNotes

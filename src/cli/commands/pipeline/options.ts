@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander'
-import type { RunStore } from '../../../store/index.js'
+import type { RunStore } from '../../../store/internal.js'
 import { CommandError } from '../../errors.js'
 import { suggest } from '../../suggest.js'
 import { quoted } from '../../terminal/visible.js'

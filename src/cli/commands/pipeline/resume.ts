@@ -4,7 +4,7 @@ import { releaseOf } from '../../../engine/internal.js'
 import { jsonl } from '../../../pipeline/index.js'
 import { sampledFirst } from '../../../pipeline/internal.js'
 import { formatDuration } from '../../../policy/index.js'
-import type { RunRecord, RunSettings, Store } from '../../../store/index.js'
+import type { RunRecord, RunSettings, StoreContract } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { quoted } from '../../terminal/visible.js'
 import { openStore } from '../shared/open-store.js'
@@ -105,7 +105,7 @@ function runningElsewhere(count: number): string {
 }
 
 /** Another process may have the source, or may have been killed a moment ago. */
-async function sayReader({ console }: CommandContext, store: Store, { reader }: RunRecord): Promise<void> {
+async function sayReader({ console }: CommandContext, store: StoreContract, { reader }: RunRecord): Promise<void> {
   const leftMs = (reader?.until ?? 0) - (await store.now())
   if (reader === undefined || leftMs <= 0) return
   const takeOver = `This one takes over if that sends no heartbeat for ${formatDuration(leftMs)}.`

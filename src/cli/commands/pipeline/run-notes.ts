@@ -1,5 +1,5 @@
 import type { Sample, SampledLine } from '../../../pipeline/internal.js'
-import type { RunRecord } from '../../../store/index.js'
+import type { RunRecord } from '../../../store/internal.js'
 
 /** The command's own notes on a run, from which it can be resumed. */
 export interface RunNotes {

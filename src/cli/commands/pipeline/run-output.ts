@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs'
 import { openResultLog, type ResultLog, writeResults } from '../../../operate/index.js'
-import type { RunStore } from '../../../store/index.js'
+import type { RunStore } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { UsageError } from '../../errors.js'
 import { suggest } from '../../suggest.js'

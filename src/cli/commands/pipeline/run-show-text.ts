@@ -1,5 +1,5 @@
 import type { RunView } from '../../../operate/index.js'
-import type { Rate } from '../../../store/index.js'
+import type { Rate } from '../../../store/internal.js'
 import { suggest } from '../../suggest.js'
 import { grouped, percent } from '../../terminal/chart.js'
 import type { Console } from '../../terminal/console.js'

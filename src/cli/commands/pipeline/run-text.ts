@@ -1,6 +1,6 @@
 import type { RunReport, RunView } from '../../../operate/index.js'
 import { formatDuration } from '../../../policy/index.js'
-import type { ItemCounts, RunStatus } from '../../../store/index.js'
+import type { ItemCounts, RunStatus } from '../../../store/internal.js'
 import { suggest } from '../../suggest.js'
 import { grouped, percent } from '../../terminal/chart.js'
 import type { Console, Paint } from '../../terminal/console.js'

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { ratesOf, setRates } from '../../../operate/index.js'
-import type { Rate, RunRecord, RunSettings, RunStore, Store } from '../../../store/index.js'
+import type { Rate, RunRecord, RunSettings, RunStore, StoreContract } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'
 import { writeResult } from '../../terminal/output.js'
@@ -107,7 +107,7 @@ function settingsOf(run: RunRecord, options: SetOptions): Partial<RunSettings> |
 
 /** The whole rates of each stage that the flags name. Buckets that they do not name stay as they are. */
 async function newRates(
-  store: Pick<Store, 'lanes' | 'laneRules'>,
+  store: Pick<StoreContract, 'lanes' | 'laneRules'>,
   { pipeline, ...run }: RunRecord,
   flags: readonly RateFlag[],
 ): Promise<ReadonlyMap<string, Readonly<Record<string, Rate>>>> {

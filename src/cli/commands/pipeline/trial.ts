@@ -2,7 +2,7 @@ import { statSync } from 'node:fs'
 import { estimate, readTrial, type TrialEstimate } from '../../../operate/internal.js'
 import { jsonl, type ResumableSource, type Snapshot } from '../../../pipeline/index.js'
 import { pausingAfter, type Sample, sampledFirst, sampleJsonl } from '../../../pipeline/internal.js'
-import type { Store } from '../../../store/index.js'
+import type { StoreContract } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { confirm } from '../../terminal/confirm.js'
 import type { AnyPipeline } from './load-pipeline.js'
@@ -42,7 +42,7 @@ export function isTrialOver({ size }: Trial, { ended }: Snapshot): boolean {
 /** Says what to expect of the whole, and asks whether to go on. */
 export async function judgeTrial(
   { console, environment }: CommandContext,
-  store: Store,
+  store: StoreContract,
   run: string,
   trial: Trial,
   { pipeline, yes }: { readonly pipeline: AnyPipeline; readonly yes: boolean | undefined },

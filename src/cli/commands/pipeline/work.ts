@@ -2,7 +2,7 @@ import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { sampleJsonl } from '../../../pipeline/internal.js'
-import type { Store } from '../../../store/index.js'
+import type { StoreContract } from '../../../store/internal.js'
 import type { Outage } from '../../../task/index.js'
 import type { CommandContext } from '../../command.js'
 import { type ExitCode, errorText, UsageError } from '../../errors.js'
@@ -32,7 +32,7 @@ export function withWorkFlags(command: Command): Command {
 
 /** Closes the store afterwards, unless something still uses it. */
 export async function withWork(
-  store: Store,
+  store: StoreContract,
   work: () => Promise<{ readonly code: ExitCode; readonly isCutShort: boolean }>,
 ): Promise<ExitCode> {
   let isCutShort = false

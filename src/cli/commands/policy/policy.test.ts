@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type StoreFolder, storeFolder } from '../../../../test/store-folder.js'
 import { hashJson, policy } from '../../../policy/index.js'
-import type { AttemptEntry, Outcome, Store } from '../../../store/index.js'
+import type { AttemptEntry, Outcome, StoreContract } from '../../../store/internal.js'
 
 let folder: StoreFolder
 beforeEach(() => {
@@ -39,7 +39,7 @@ function make({ count = 1, code, ends, daysAgo = 0, category = '' }: Tasks): Pro
 
 /** Makes an attempt of every task that waits. */
 async function attemptAll(
-  store: Store,
+  store: StoreContract,
   outcome: Outcome,
   { daysAgo = 0, ...entry }: Partial<AttemptEntry> & { readonly attempt: number; readonly daysAgo?: number },
 ): Promise<void> {

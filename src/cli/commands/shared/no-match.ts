@@ -1,10 +1,11 @@
-import type { Store, TaskFilter } from '../../../store/index.js'
+import type { TaskFilter } from '../../../store/index.js'
+import type { StoreContract } from '../../../store/internal.js'
 import { quoted } from '../../terminal/visible.js'
 
 const MAX_KINDS = 20
 
 /** The kinds of the tasks of a store, or of its dead letters. */
-type KindReader = Pick<Store, 'countBy'>
+type KindReader = Pick<StoreContract, 'countBy'>
 
 /**
  * Says that a list is empty: `No tasks.`, or that none match a filter. If the filter names a kind that is not there, it may
@@ -27,7 +28,7 @@ export async function noMatch(
 
 /** Says which kinds a store has, if this one is not among them and no live worker has it; `undefined` if it is there. */
 export async function unknownKind(
-  store: KindReader & Pick<Store, 'workers'>,
+  store: KindReader & Pick<StoreContract, 'workers'>,
   kind: string,
 ): Promise<string | undefined> {
   const [counts, workers] = await Promise.all([store.countBy({}, ['kind']), store.workers()])

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { pruneStore } from '../../../operate/index.js'
 import { formatDuration } from '../../../policy/index.js'
-import type { Prunable } from '../../../store/index.js'
+import type { Prunable } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'
 import { grouped } from '../../terminal/chart.js'

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { type KindFigures, type StoreFigures, storeFigures } from '../../../operate/index.js'
 import { formatDuration } from '../../../policy/index.js'
-import type { GroupStore } from '../../../store/index.js'
+import type { GroupStore } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode } from '../../errors.js'
 import { suggest } from '../../suggest.js'

@@ -1,10 +1,11 @@
 import { findGroup } from '../../../operate/index.js'
-import type { Store, TaskFilter } from '../../../store/index.js'
+import type { TaskFilter } from '../../../store/index.js'
+import type { StoreContract } from '../../../store/internal.js'
 import type { FilterOptions } from '../shared/options.js'
 
 /** The filter that the flags ask for. A group may be given by the beginning of its id. */
 export async function taskFilter(
-  store: Pick<Store, 'groups'>,
+  store: Pick<StoreContract, 'groups'>,
   { kind, category, key, code, group }: FilterOptions,
 ): Promise<Omit<TaskFilter, 'status'>> {
   return {

@@ -1,6 +1,6 @@
 import type { TaskScope } from '../../../operate/index.js'
 import { type BudgetReader, openGates, withGated } from '../../../operate/internal.js'
-import type { KindStats, TaskReader } from '../../../store/index.js'
+import type { KindStats, TaskReader } from '../../../store/internal.js'
 import { moment } from '../../terminal/times.js'
 import { keptBackTexts, tasksText } from '../ops/kept-back.js'
 

@@ -7,7 +7,8 @@ import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runCommand } from '../../../../test/command.js'
-import type { NewTask, RunSettings, Store } from '../../../store/index.js'
+import type { NewTask } from '../../../store/index.js'
+import type { RunSettings, StoreContract } from '../../../store/internal.js'
 import { openSqlite } from '../../../store/sqlite/index.js'
 import type { Environment } from '../../environment.js'
 
@@ -56,7 +57,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-async function inStore<T>(use: (store: Store) => Promise<T>): Promise<T> {
+async function inStore<T>(use: (store: StoreContract) => Promise<T>): Promise<T> {
   const store = await openSqlite(join(folder, '.redrive/redrive.db'))
   try {
     return await use(store)

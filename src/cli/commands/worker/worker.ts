@@ -4,8 +4,8 @@ import { releaseOf } from '../../../engine/internal.js'
 import { type MetricsRegistry, storeMetrics, workMetrics } from '../../../metrics/index.js'
 import { type Notifier, type NotifyOptions, notify } from '../../../notify/index.js'
 import { untilEmpty } from '../../../operate/index.js'
-import type { Store } from '../../../store/index.js'
-import { itemKind } from '../../../store/internal.js'
+
+import { itemKind, type StoreContract } from '../../../store/internal.js'
 import { type Outage, Worker } from '../../../task/index.js'
 import { fanOut, logTo, redact, type Sink } from '../../../telemetry/index.js'
 import type { CommandContext } from '../../command.js'
@@ -165,7 +165,7 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
   return options.untilEmpty && tally.counts().dead > 0 ? ExitCode.partly : ExitCode.done
 }
 
-async function metricsOf(store: Store, registry: MetricsRegistry): Promise<Sink> {
+async function metricsOf(store: StoreContract, registry: MetricsRegistry): Promise<Sink> {
   await storeMetrics(store, { registry })
   return workMetrics({ registry })
 }
@@ -173,7 +173,7 @@ async function metricsOf(store: Store, registry: MetricsRegistry): Promise<Sink>
 /** Waits for a reason to stop. Rejects if the worker fails. */
 async function stopReason(
   worker: Worker,
-  store: Store,
+  store: StoreContract,
   { tasks, pipelines }: Work,
   options: WorkerCommandOptions,
   { signals, console }: { readonly signals: Signals; readonly console: Console },
